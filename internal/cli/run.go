@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -213,10 +212,10 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		return &failure{exitUsage, err, ""}
 	}
 	// The file is opened now: if it cannot be written, this should not cost the time of a
-	// run.
+	// run. What is in it stays until there is something else.
 	var asJSON *os.File
 	if out.json != "" && out.json != "-" {
-		if asJSON, err = os.Create(out.json); err != nil {
+		if asJSON, err = os.OpenFile(out.json, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
 			return &failure{exitUsage, fmt.Errorf("--json: %w", err), ""}
 		}
 		defer func() { err = errors.Join(err, asJSON.Close()) }()
@@ -268,14 +267,11 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	} else {
 		ran = trial.Run(ctx, e, o)
 	}
-	var none *trial.FolderError
+	var none *trial.NotBegunError
 	if errors.As(ran, &none) {
-		return ran
+		return ran // what stands in the folder, if anything, is another run
 	}
 	folder, err := rundir.Open(dir)
-	if ran != nil && errors.Is(err, fs.ErrNotExist) {
-		return ran // it ended before there was a folder
-	}
 	if err != nil {
 		return errors.Join(ran, err)
 	}
@@ -318,9 +314,18 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool, file *os.File)
 		err = report.Short(a.stdout, folder, kept)
 	}
 	if file != nil {
-		err = errors.Join(err, report.JSON(file, &folder.Run))
+		err = errors.Join(err, truncate(file), report.JSON(file, &folder.Run))
 	}
 	return err
+}
+
+// truncate drops what is in a file. A pipe or a device has nothing that could be dropped.
+func truncate(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return file.Truncate(0)
 }
 
 // judged turns a verdict into the command's error. Findings about the target come before

@@ -25,7 +25,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 		StartedAt:     time.Now(),
 		TrialsPlanned: r.planned(e.Design.Rounds),
 		Plan:          plan(e, r.remeasure()),
-		Environment:   environment(e, duet),
+		Environment:   environment(e, duet, r.options.Program),
 		Command:       r.options.Command,
 		DynoVersion:   r.options.Version,
 	}
@@ -119,7 +119,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 	return p
 }
 
-func environment(e *experiment.Experiment, duet *rundir.PlanDuet) rundir.Environment {
+func environment(e *experiment.Experiment, duet *rundir.PlanDuet, program string) rundir.Environment {
 	here := observe.ReadEnvironment()
 	memory, descriptors := signed(here.MemoryBytes), signed(here.Limits.Descriptors)
 	host, err := os.Hostname()
@@ -141,6 +141,7 @@ func environment(e *experiment.Experiment, duet *rundir.PlanDuet) rundir.Environ
 		Governor:        here.Governor,
 		DescriptorLimit: &descriptors,
 		GoVersion:       here.GoVersion,
+		Files:           sums(e, program),
 	}
 	for i := range e.Variants {
 		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)

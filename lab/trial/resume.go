@@ -18,40 +18,42 @@ import (
 // numbers after the highest. The folder is o.Dir. It keeps the command that began the
 // run.
 //
-// The error is a *FolderError if the folder cannot be continued; it wraps
-// rundir.ErrFinished or rundir.ErrBusy where these apply. It is a *PlanError if the
-// experiment or the machine is not that of the folder, because their figures must not be
-// mixed. In these cases the folder is not changed.
+// The error is a *NotBegunError if the run cannot be continued; the folder is not changed then.
+// What it wraps is a *FolderError if that is due to the folder, and wraps rundir.ErrFinished or
+// rundir.ErrBusy where these apply. It is a *PlanError if the experiment, the machine or the
+// version of dyno is not that of the folder, because their figures must not be mixed.
 func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
-	if err := check(e, o); err != nil {
-		return &PlanError{err}
-	}
-	e, left, err := build(ctx, e, o)
+	r, err := reopen(ctx, e, o)
 	if err != nil {
-		return planFault(ctx, err)
+		return &NotBegunError{err}
 	}
-	folder, old, err := rundir.Reopen(o.Dir)
-	if err != nil {
-		return &FolderError{err}
-	}
-	r := &runner{experiment: e, options: o, folder: folder, trials: old.Trials, edges: map[string][]float64{}, spoilt: map[int]bool{}}
-	if r.run, err = r.header(left); err != nil {
-		return &PlanError{errors.Join(err, folder.Close())}
-	}
-	if err := same(&old.Run, r.run); err != nil {
-		return &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}
-	}
-	if r.number, err = folder.LastTrial(); err != nil {
-		return &FolderError{errors.Join(err, folder.Close())}
-	}
-	// Verdicts on a part of the run are dropped: the caller judges the whole run.
-	r.run.StartedAt, r.run.Plan, r.run.Pilot = old.Run.StartedAt, old.Run.Plan, old.Run.Pilot
-	r.run.Environment, r.run.Command, r.run.DynoVersion = old.Run.Environment, old.Run.Command, old.Run.DynoVersion
-	err = folder.Update(r.run)
-	if err == nil {
+	if err = r.folder.Update(r.run); err == nil {
 		err = r.carryThrough(ctx)
 	}
 	return r.finish(err)
+}
+
+// reopen prepares a run in the folder of its first part.
+func reopen(ctx context.Context, e *experiment.Experiment, o Options) (*runner, error) {
+	r, err := prepare(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	folder, old, err := rundir.Reopen(o.Dir)
+	if err != nil {
+		return nil, &FolderError{err}
+	}
+	if err := same(&old.Run, r.run); err != nil {
+		return nil, &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}
+	}
+	if r.number, err = folder.LastTrial(); err != nil {
+		return nil, &FolderError{errors.Join(err, folder.Close())}
+	}
+	r.folder, r.trials = folder, old.Trials
+	// Verdicts on a part of the run are dropped: the caller judges the whole run.
+	r.run.StartedAt, r.run.Plan, r.run.Pilot = old.Run.StartedAt, old.Run.Plan, old.Run.Pilot
+	r.run.Environment, r.run.Command, r.run.DynoVersion = old.Run.Environment, old.Run.Command, old.Run.DynoVersion
+	return r, nil
 }
 
 // same reports every difference between a recorded run and one about to begin that makes
@@ -73,6 +75,18 @@ func same(recorded, now *rundir.Run) error {
 	}
 	if a.CPUs != b.CPUs {
 		differ("CPUs", a.CPUs, b.CPUs)
+	}
+	if !slices.Equal(a.AllowedCPUs, b.AllowedCPUs) {
+		differ("allowed CPUs", a.AllowedCPUs, b.AllowedCPUs)
+	}
+	if recorded.DynoVersion != now.DynoVersion {
+		differ("dyno's version", recorded.DynoVersion, now.DynoVersion)
+	}
+	// The same name may be another file's, in another working directory.
+	for _, name := range slices.Sorted(maps.Keys(a.Files)) {
+		if b.Files[name] != a.Files[name] {
+			faults = append(faults, fmt.Errorf("%s: not the file that it was when the run began", name))
+		}
 	}
 	fields, err := differing(recorded.Plan, now.Plan)
 	for _, f := range fields {

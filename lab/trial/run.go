@@ -110,6 +110,14 @@ type PlanError struct{ Err error }
 func (e *PlanError) Error() string { return e.Err.Error() }
 func (e *PlanError) Unwrap() error { return e.Err }
 
+// A NotBegunError means that the run ended before it had its folder: nothing was measured, and if
+// there is a folder of that name, it was not changed. Err is a *PlanError or a *FolderError, or
+// says that the run was interrupted.
+type NotBegunError struct{ Err error }
+
+func (e *NotBegunError) Error() string { return e.Err.Error() }
+func (e *NotBegunError) Unwrap() error { return e.Err }
+
 // planFault makes a *PlanError of what kept a run from being prepared, unless it was interrupted
 // meanwhile: that is no fault of the plan.
 func planFault(ctx context.Context, err error) error {
@@ -139,25 +147,43 @@ type runner struct {
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it creates.
-// If it cannot create the folder, the error is a *FolderError. When it returns any other
+// If it ends before that, the error is a *NotBegunError. When it returns any other
 // error, the folder holds what was measured until then and is marked incomplete. Run
 // writes no verdicts.
-func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
+func Run(ctx context.Context, e *experiment.Experiment, o Options) error {
+	r, err := create(ctx, e, o)
+	if err != nil {
+		return &NotBegunError{err}
+	}
+	return r.finish(r.carryThrough(ctx))
+}
+
+// create prepares a run and creates its folder.
+func create(ctx context.Context, e *experiment.Experiment, o Options) (*runner, error) {
+	r, err := prepare(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {
+		return nil, &FolderError{err}
+	}
+	return r, nil
+}
+
+// prepare returns a run that can be carried out here, but for its folder.
+func prepare(ctx context.Context, e *experiment.Experiment, o Options) (*runner, error) {
 	if err := check(e, o); err != nil {
-		return &PlanError{err}
+		return nil, &PlanError{err}
 	}
 	e, left, err := build(ctx, e, o)
 	if err != nil {
-		return planFault(ctx, err)
+		return nil, planFault(ctx, err)
 	}
 	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, spoilt: map[int]bool{}}
 	if r.run, err = r.header(left); err != nil {
-		return &PlanError{err}
+		return nil, &PlanError{err}
 	}
-	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {
-		return &FolderError{err}
-	}
-	return r.finish(r.carryThrough(ctx))
+	return r, nil
 }
 
 // check reports what the experiment needs and cannot have here.

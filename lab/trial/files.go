@@ -1,0 +1,71 @@
+package trial
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"dyno/lab/experiment"
+)
+
+// maxSum is the size up to which a file is summed up, so that a record takes a second at the most.
+const maxSum = 256 << 20
+
+// sums returns the SHA-256 of dyno's program and of the files that the commands of an experiment
+// name: their programs, and scripts, archives or settings among their arguments. What is no file,
+// cannot be read or is too large is left out.
+func sums(e *experiment.Experiment, program string) map[string]string {
+	files := map[string]string{}
+	add := func(name, file string) {
+		if _, seen := files[name]; seen {
+			return
+		}
+		if sum := sum(file); sum != "" {
+			files[name] = sum
+		}
+	}
+	add("dyno", program)
+	command := func(p *experiment.Process) {
+		for i, arg := range p.Start {
+			if i == 0 && filepath.Base(arg) == arg {
+				if file, err := exec.LookPath(arg); err == nil { // else starting it says so
+					add(arg, file)
+				}
+				continue
+			}
+			if p.Dir != "" && !filepath.IsAbs(arg) {
+				arg = filepath.Join(p.Dir, arg)
+			}
+			add(arg, arg)
+		}
+	}
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		command(&v.Target.Process)
+		for j := range v.Services {
+			command(&v.Services[j].Process)
+		}
+	}
+	return files
+}
+
+// sum returns the SHA-256 of a regular file, or nothing.
+func sum(name string) string {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSum {
+		return ""
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.LimitReader(f, maxSum)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
