@@ -130,8 +130,19 @@ func judgePairs(folder *rundir.Folder) error {
 }
 
 // replace writes a file atomically: a concurrent reader gets the old file, and so does a
-// reader after a failed write.
+// reader after a failed write. A link stays, and so does what is no regular file, such as a pipe or
+// /dev/null: it is written to.
 func replace(name string, write func(io.Writer) error) (err error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if file, err := filepath.EvalSymlinks(name); err == nil {
+		name = file
+	}
 	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
