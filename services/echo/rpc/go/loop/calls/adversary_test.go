@@ -143,6 +143,41 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
+// TestNoRoom: what answers hold whose client gives no room for them is bounded over all calls, and
+// a call that finds no room is refused.
+func TestNoRoom(t *testing.T) {
+	const calls, size = 40, 1 << 20
+	p := newPeer(t, x.Setting{ID: x.SettingInitialWindowSize, Val: 0})
+	refused := func() int { return strings.Count(strings.Join(p.said(), "\n"), "grpc-status=8 ") }
+	for i := range uint32(calls) {
+		p.open(2*i+1, fetch)
+		p.send(2*i+1, true, message(appendVarint(appendMessage(nil, 1, appendBytes(nil, 2, make([]byte, size))), 2, 2)))
+		p.feed()
+	}
+	waiting := calls - refused()
+	// Each holds its answer, and a copy that waits.
+	if most := p.loop.config.MaxHeld / (2 * size); waiting != most-1 || p.loop.held < 2*size*waiting {
+		t.Errorf("%d calls wait, with %d bytes held, want %d", waiting, p.loop.held, most-1)
+	}
+	p.loop.config.MaxHeld = p.loop.held
+	for i, method := range []string{"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.testing.TestService/EmptyCall"} {
+		id := uint32(2*(calls+i) + 1)
+		p.open(id, method)
+		p.send(id, true, message(nil))
+		p.feed()
+		if refused() != 1 {
+			t.Errorf("%s was not refused", method)
+		}
+	}
+	for i := range uint32(calls) {
+		p.must(p.frames.WriteRSTStream(2*i+1, x.ErrCodeCancel))
+	}
+	p.feed()
+	if p.loop.held != 0 {
+		t.Errorf("%d bytes are held", p.loop.held)
+	}
+}
+
 // Broken rules end a connection or a stream, as RFC 9113 says.
 func TestRules(t *testing.T) {
 	raw := func(kind x.FrameType, flags x.Flags, id uint32, b string) func(*peer) {

@@ -103,6 +103,7 @@ type call struct {
 
 	messages, bytes uint64 // Collect's sum
 	reply           []byte // Expand's answer, framed
+	owed            int    // bytes of reply that the loop counts as held
 	more            uint32 // how many times it is still to be sent
 	interval        int64
 	parked          bool // a watch: nothing more comes
@@ -321,6 +322,9 @@ func (l *Loop) proceed(k *call) {
 	}
 	l.held -= len(k.in) - len(rest)
 	k.in = k.in[:copy(k.in, rest)]
+	if k.more > 0 && len(k.in) == 0 && cap(k.in) > keptByCall {
+		k.in = nil // its answers may take long
+	}
 }
 
 // unary reports whether a method takes one message.
@@ -561,6 +565,11 @@ func (l *Loop) expand(k *call, compressed bool, m *expandMessage) {
 	s.Conn.Respond(s, s.Request.Encoding == http2.Gzip && s.Request.AcceptsGzip)
 	l.plain = m.message.append(l.plain[:0])
 	k.reply = l.framed(k.reply[:0], compressed, l.plain)
+	k.owed = len(k.reply)
+	if l.held += k.owed; l.held+k.owed > l.config.MaxHeld { // a second time while it waits for room
+		l.end(k, resourceExhausted, "too many answers wait for their clients")
+		return
+	}
 	k.more, k.interval = m.count, int64(m.interval)*1000
 	k.ending, k.status = true, ok
 	if k.more == 0 {
@@ -577,6 +586,8 @@ func (l *Loop) repeat(k *call) {
 		n := k.stream.Conn.Send(k.stream, k.reply)
 		if n < len(k.reply) {
 			k.out, k.sent = append(k.out[:0], k.reply...), n
+			l.held += len(k.out) - k.waits
+			k.waits = len(k.out)
 		}
 		if k.more > 0 && k.interval > 0 {
 			l.pause(k, time.Duration(k.interval))
@@ -612,7 +623,9 @@ func (l *Loop) health(k *call, compressed bool, b []byte) {
 		}
 		status = unknown
 	}
-	l.answer(k, compressed, []byte{1<<3 | wireVarint, status})
+	if !l.answer(k, compressed, []byte{1<<3 | wireVarint, status}) {
+		return
+	}
 	if k.parked = watch; !watch {
 		l.end(k, ok, "")
 	}
@@ -635,7 +648,7 @@ const keptByCall = 4 << 10
 // forget makes a call's memory ready for another.
 func (l *Loop) forget(k *call) {
 	l.timers.remove(k)
-	l.held -= len(k.in) + k.waits
+	l.held -= len(k.in) + k.waits + k.owed
 	in, out, reply := k.in[:0], k.out[:0], k.reply[:0]
 	if cap(in) > keptByCall {
 		in = nil

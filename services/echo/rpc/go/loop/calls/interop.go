@@ -86,8 +86,9 @@ func (l *Loop) interop(k *call, compressed bool, b []byte) {
 	s := k.stream
 	method := s.Request.Method
 	if method == methodEmpty {
-		l.answer(k, compressed, nil)
-		l.end(k, ok, "")
+		if l.answer(k, compressed, nil) {
+			l.end(k, ok, "")
+		}
 		return
 	}
 	var m testMessage
