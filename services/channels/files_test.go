@@ -312,6 +312,41 @@ func TestFollowAcrossRestarts(t *testing.T) {
 	}
 }
 
+// TestFollowAfterLosingTheFile: after a crash the sink has more than the saved position tells of. If
+// the file of that position is gone, what the next one has is new, and is delivered.
+func TestFollowAfterLosingTheFile(t *testing.T) {
+	dir := t.TempDir()
+	f := &follower{t: t, path: filepath.Join(dir, "app.log")}
+	out := filepath.Join(dir, "out")
+	config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50},
+		Sink: quick(Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever})}}}
+	f.write(10)
+	s := start(t, config, nil, nil)
+	eventually(t, "the first delivered", func() bool { return held(out) == 10 })
+	s.until("their position saved", func(Stats) bool { return s.saved(f.path + "-state") })
+	before, err := os.ReadFile(f.path + "-state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(10)
+	eventually(t, "more delivered", func() bool { return held(out) == 20 })
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, f.path+"-state", string(before)) // as after a crash
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	f.write(5)
+	s = start(t, config, nil, nil)
+	eventually(t, "the next file delivered", func() bool { return held(out) == 25 })
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	verify(t, out, 25)
+	checkNumbers(t, out)
+}
+
 // rotate0 rotates if there is a file to rotate.
 func (f *follower) rotate0() {
 	if _, err := os.Stat(f.path); err == nil {

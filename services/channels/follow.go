@@ -210,7 +210,10 @@ func (s *followSource) open(b *buffer) (err error) {
 			_ = f.Close()
 		}
 	}
-	if s.file == nil && pos.Inode != 0 {
+	// The sink may have more than the saved position tells of. That is not in the files that are left,
+	// as far as one knows: what they have is delivered, some of it perhaps twice.
+	gone := s.file == nil && pos.Inode != 0
+	if gone {
 		s.log.Warn("the file of the saved position is gone or was truncated: continuing with the next, from its beginning", "path", s.config.Path)
 	}
 	var files []*os.File
@@ -218,8 +221,12 @@ func (s *followSource) open(b *buffer) (err error) {
 		if f := found[id]; f != nil {
 			seen, files = append(seen, id), append(files, f)
 		} else {
+			gone = true
 			s.log.Warn("a file that was rotated away is gone before it was read", "path", s.config.Path)
 		}
+	}
+	if gone {
+		b.skip()
 	}
 	s.path.begin(seen, files)
 	return nil
