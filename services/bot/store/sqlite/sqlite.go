@@ -75,6 +75,9 @@ var migrations = []string{
 		queue INTEGER NOT NULL, first_byte INTEGER NOT NULL, took INTEGER NOT NULL
 	) WITHOUT ROWID;
 	CREATE INDEX entries_by_key ON entries (key, at);`,
+	// Sum reads nothing but this index: limits that are for ever are summed over the whole ledger.
+	`CREATE INDEX entries_by_use ON entries (key, at, cached, prompt, completion, money);
+	DROP INDEX entries_by_key;`,
 }
 
 const busyTimeout = "5000" // milliseconds
@@ -275,10 +278,11 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	return each, nil
 }
 
+const sumEntries = `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`
+
 // Sum is store.Archive's.
 func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
-	err = a.readers.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`,
-		key, microseconds(from)).Scan(&c.Requests, &c.Tokens, &c.Money)
+	err = a.readers.QueryRowContext(ctx, sumEntries, key, microseconds(from)).Scan(&c.Requests, &c.Tokens, &c.Money)
 	return c, err
 }
 

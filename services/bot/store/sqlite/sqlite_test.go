@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +64,40 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	if _, err := os.Stat(path + "-wal"); !os.IsNotExist(err) {
 		t.Errorf("the log is there: %v", err)
+	}
+}
+
+// TestSumReadsItsIndex: however long a ledger is, it is summed up without reading entries, also in a file
+// that was begun by the first version of this program.
+func TestSumReadsItsIndex(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	old, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = old.ExecContext(t.Context(), migrations[0]+`; PRAGMA user_version = 1;
+		INSERT INTO entries VALUES ('x', 1, 'key', '', '', '', '', '', '', 0, 0, 9, 4, 0, 5, 1, 0, 0, 0)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if c, err := a.Sum(t.Context(), "key", time.Time{}); err != nil || c != (store.Cost{Requests: 1, Tokens: 13, Money: 5}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	var id, parent, unused int
+	var plan string
+	if err := a.readers.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+sumEntries, "key", 0).Scan(&id, &parent, &unused, &plan); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(plan, "USING COVERING INDEX entries_by_use (key=? AND at>?)") {
+		t.Errorf("%s", plan)
 	}
 }
 
