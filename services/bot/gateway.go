@@ -122,7 +122,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	*g = Gateway{
-		cfg: cfg, host: host, log: host.Logger(), stop: stop, rules: intent.Default(), local: memory.NewLimits(nil),
+		cfg: cfg, host: host, log: host.Logger(), stop: stop, rules: intent.Default(), local: memory.NewLimits(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
 		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
@@ -293,21 +293,20 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 	return err
 }
 
-// openTimeout is how long opening the stores may take at least. It makes tables, and others may
-// open the same ones: that is not one operation, which StoreTimeout bounds.
+// openTimeout is how long opening the stores may take at least. It makes tables, others may open the
+// same ones, and the ledger is summed up: that is not one operation, which StoreTimeout bounds.
 const openTimeout = 30 * time.Second
 
 func (g *Gateway) openStores(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(openTimeout, 10*g.cfg.StoreTimeout))
 	defer cancel()
-	g.limits = memory.NewLimits(nil)
 	switch g.cfg.Archive {
 	case ArchiveSQLite:
 		a, err := sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites})
 		if err != nil {
 			return err
 		}
-		g.archive, g.limits = a, a.Limits()
+		g.archive = a
 	case ArchivePostgres:
 		a, err := postgres.Open(ctx, postgres.Config{URL: g.cfg.Postgres, Copy: g.cfg.ArchiveWrites == Copy})
 		if err != nil {
@@ -326,9 +325,23 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 			return err
 		}
 		g.sessions, g.limits = g.redis, g.redis
+	} else if g.limits, err = g.countedLimits(ctx); err != nil {
+		return err
 	}
 	g.batch, err = store.NewBatcher(g.archive, g.batches())
 	return err
+}
+
+// countedLimits are limits of this process. They begin with what the ledger says of every key, which is
+// found out here, where a long ledger may take its time, and not by the first request.
+func (g *Gateway) countedLimits(ctx context.Context) (*memory.Limits, error) {
+	limits, now := memory.NewLimits(), time.Now()
+	for _, k := range g.cfg.Keys {
+		if err := limits.Seed(ctx, g.archive, k.ID, g.payers[k.ID].limits, now); err != nil {
+			return nil, fmt.Errorf("sum up what key %q has used, by the ledger (a longer store timeout gives it more time): %w", k.ID, err)
+		}
+	}
+	return limits, nil
 }
 
 // recordsEach is how many records an answer may add: of a turn that the archive has not confirmed

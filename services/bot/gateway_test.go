@@ -345,6 +345,42 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// TestBudgetOutlives: what a key has used is counted after a restart, wherever the ledger is. It has been
+// summed up before the gateway listens, and no request reads the ledger for it.
+func TestBudgetOutlives(t *testing.T) {
+	m := newLLM(t, nil)
+	for _, kind := range []Archive{ArchiveSQLite, ArchivePostgres} {
+		t.Run(string(kind), func(t *testing.T) {
+			var file, url string
+			if kind == ArchiveSQLite {
+				file = filepath.Join(t.TempDir(), "db")
+			} else {
+				url = postgresServer().use(t)
+			}
+			key := unique("key")
+			change := func(c *Config) {
+				c.Archive, c.File, c.Postgres = kind, file, url
+				c.Keys = []Key{keyOf(key, Limit{store.Requests, 1, 0})}
+			}
+			say := func(b *bed, want int) {
+				t.Helper()
+				if status, text, _ := b.ask("/v1/chat/completions", secretOf(key), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`); status != want {
+					t.Errorf("%d %s, want %d", status, text, want)
+				}
+			}
+			t.Run("before", func(t *testing.T) { say(serving(t, m, change), http.StatusOK) })
+			b := serving(t, m, change)
+			ended, end := context.WithCancel(t.Context())
+			end()
+			var beyond *store.LimitError
+			if _, err := b.limits.Reserve(ended, key, b.payers[key].limits, store.Cost{Requests: 1}, time.Now(), time.Minute); !errors.As(err, &beyond) {
+				t.Errorf("without the ledger: %v", err)
+			}
+			say(b, http.StatusTooManyRequests)
+		})
+	}
+}
+
 // TestAborted: clients leave streams in the middle. Every one is in the ledger with what
 // was used so far, the upstream is left too, and nothing stays.
 func TestAborted(t *testing.T) {

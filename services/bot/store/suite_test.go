@@ -148,8 +148,7 @@ var (
 		"redis":  func(t testing.TB) store.Sessions { return openRedis(t) },
 	}
 	limits = map[string]func(testing.TB) store.Limits{
-		"memory": func(testing.TB) store.Limits { return memory.NewLimits(nil) },
-		"sqlite": func(t testing.TB) store.Limits { return openSQLite(t, filepath.Join(t.TempDir(), "db")).Limits() },
+		"memory": func(testing.TB) store.Limits { return memory.NewLimits() },
 		"redis":  func(t testing.TB) store.Limits { return openRedis(t) },
 	}
 )
@@ -667,35 +666,43 @@ func TestReservationOutlivesItsCounters(t *testing.T) {
 	}
 }
 
-// TestSeeded: limits of a file begin with what its ledger says, and do not count twice
-// what this process has written.
+// unread is a ledger that cannot be read.
+type unread struct{}
+
+func (unread) Sum(context.Context, string, time.Time) (store.Cost, error) {
+	return store.Cost{}, errors.New("away")
+}
+
+// TestSeeded: limits of a process begin with what a ledger says, and do not count twice what this
+// process has written.
 func TestSeeded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "db")
-	list := []store.Limit{{store.Requests, 100, 0}, {store.Tokens, 1000, 24 * time.Hour}}
-	now := time.Now()
-	func() {
-		a, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Close()
-		if got := used(t, a.Limits(), "k", list, now); !slices.Equal(got, []int64{0, 0}) {
-			t.Errorf("new: %v", got)
-		}
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		list := []store.Limit{{store.Requests, 100, 0}, {store.Tokens, 1000, 24 * time.Hour}, {store.Requests, 100, 24 * time.Hour}}
+		now := epoch
 		asked := entry("2", now)
 		asked.Cached = false // unlike the others, which have used no tokens
-		write(t, a, store.Record{Entry: entry("1", now.Add(-48*time.Hour))}, store.Record{Entry: asked}, store.Record{Entry: entry("cached", now)})
-	}()
-	a := openSQLite(t, path)
-	l := a.Limits()
-	if got := used(t, l, "k", list, now); !slices.Equal(got, []int64{3, 15}) {
-		t.Errorf("afterwards: %v", got)
-	}
-	write(t, a, store.Record{Entry: entry("3", now)})
-	later := list[1].Start(now).Add(24 * time.Hour)
-	write(t, a, store.Record{Entry: entry("4", later)}) // reserved in the window before, as far as limits go
-	if got := used(t, l, "k", list, later); !slices.Equal(got, []int64{3, 0}) {
-		t.Errorf("in the next window: %v", got)
+		before, cached := entry("1", now.Add(-48*time.Hour)), entry("cached", now)
+		before.Money, asked.Money, cached.Money = 1, 1, 1 // a sum of what others have is beyond 64 bits
+		write(t, a, store.Record{Entry: before}, store.Record{Entry: asked}, store.Record{Entry: cached})
+		l := memory.NewLimits()
+		if err := l.Seed(t.Context(), a, "k", list, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := used(t, l, "k", list, now); !slices.Equal(got, []int64{3, 15, 2}) {
+			t.Errorf("at the beginning: %v", got)
+		}
+		write(t, a, store.Record{Entry: entry("3", now)})
+		later := list[1].Start(now).Add(24 * time.Hour)
+		write(t, a, store.Record{Entry: entry("4", later)}) // reserved in the window before, as far as limits go
+		if got := used(t, l, "k", list, later); !slices.Equal(got, []int64{3, 0, 0}) {
+			t.Errorf("in the next window: %v", got)
+		}
+		if got := used(t, l, "other", list, now); !slices.Equal(got, []int64{0, 0, 0}) {
+			t.Errorf("another key: %v", got)
+		}
+	})
+	if err := memory.NewLimits().Seed(t.Context(), unread{}, "k", []store.Limit{{store.Requests, 1, 0}}, epoch); err == nil {
+		t.Error("begun without the ledger")
 	}
 }
 

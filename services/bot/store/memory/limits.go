@@ -12,15 +12,9 @@ import (
 
 // Limits counts what keys use, exactly.
 type Limits struct {
-	seed Seed
-
 	mu       sync.Mutex // guards what follows
 	accounts map[string]*account
 }
-
-// A Seed returns what a key has used of a resource since a moment: what was counted by
-// a process that has ended. It is asked once for each window.
-type Seed func(ctx context.Context, key string, r store.Resource, from time.Time) (int64, error)
 
 type account struct {
 	mu       sync.Mutex // guards what follows
@@ -41,10 +35,39 @@ type held struct {
 	ends   time.Time
 }
 
-// NewLimits returns limits of which nothing is used, but for what seed says; nil says
-// nothing.
-func NewLimits(seed Seed) *Limits {
-	return &Limits{seed: seed, accounts: map[string]*account{}}
+// NewLimits returns limits of which nothing is used.
+func NewLimits() *Limits {
+	return &Limits{accounts: map[string]*account{}}
+}
+
+// A Ledger says what a key has used since a moment.
+type Ledger interface {
+	Sum(ctx context.Context, key string, from time.Time) (store.Cost, error)
+}
+
+// Seed has a key's limits begin with what a ledger says of the windows that hold now: what was
+// counted by a process that has ended. It is called before the key is used. Windows that
+// begin later begin with nothing, so that no request waits for a ledger, however long that is.
+func (l *Limits) Seed(ctx context.Context, ledger Ledger, key string, limits []store.Limit, now time.Time) error {
+	sums := map[time.Time]store.Cost{} // several resources may have the same window
+	for _, limit := range limits {
+		from := limit.Start(now)
+		if _, ok := sums[from]; ok {
+			continue
+		}
+		sum, err := ledger.Sum(ctx, key, from)
+		if err != nil {
+			return err
+		}
+		sums[from] = sum
+	}
+	a := l.account(key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, limit := range limits {
+		a.counter(limit, now).used = sums[limit.Start(now)].Of(limit.Resource)
+	}
+	return nil
 }
 
 func (l *Limits) account(key string) *account {
@@ -59,23 +82,17 @@ func (l *Limits) account(key string) *account {
 }
 
 // counter returns what a limit counts at a moment. The caller holds a.mu.
-func (l *Limits) counter(ctx context.Context, a *account, key string, limit store.Limit, now time.Time) (*counter, error) {
+func (a *account) counter(limit store.Limit, now time.Time) *counter {
 	name := limit.Counter(now)
 	if c := a.counters[name]; c != nil {
-		return c, nil
+		return c
 	}
 	c := &counter{}
 	if limit.Window > 0 {
 		c.ends = limit.Start(now).Add(limit.Window)
 	}
-	if l.seed != nil {
-		var err error
-		if c.used, err = l.seed(ctx, key, limit.Resource, limit.Start(now)); err != nil {
-			return nil, err
-		}
-	}
 	a.counters[name] = c
-	return c, nil
+	return c
 }
 
 // pruneEvery is how often windows that have ended are looked for.
@@ -126,16 +143,13 @@ func (a *account) add(h held, cost store.Cost) {
 }
 
 // Reserve is store.Limits'.
-func (l *Limits) Reserve(ctx context.Context, key string, limits []store.Limit, cost store.Cost, now time.Time, lease time.Duration) (store.Reservation, error) {
+func (l *Limits) Reserve(_ context.Context, key string, limits []store.Limit, cost store.Cost, now time.Time, lease time.Duration) (store.Reservation, error) {
 	a := l.account(key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.prune(now)
 	for _, limit := range limits {
-		c, err := l.counter(ctx, a, key, limit, now)
-		if err != nil {
-			return store.Reservation{}, err
-		}
+		c := a.counter(limit, now)
 		if c.used+cost.Of(limit.Resource) > limit.Amount {
 			return store.Reservation{}, store.Beyond(limit, c.used, now)
 		}
@@ -162,18 +176,14 @@ func (l *Limits) Settle(_ context.Context, r store.Reservation, used store.Cost)
 }
 
 // Used is store.Limits'.
-func (l *Limits) Used(ctx context.Context, key string, limits []store.Limit, now time.Time) ([]int64, error) {
+func (l *Limits) Used(_ context.Context, key string, limits []store.Limit, now time.Time) ([]int64, error) {
 	a := l.account(key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.prune(now)
 	used := make([]int64, len(limits))
 	for i, limit := range limits {
-		c, err := l.counter(ctx, a, key, limit, now)
-		if err != nil {
-			return nil, err
-		}
-		used[i] = c.used
+		used[i] = a.counter(limit, now).used
 	}
 	return used, nil
 }

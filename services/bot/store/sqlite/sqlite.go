@@ -1,5 +1,4 @@
-// Package sqlite keeps turns and the ledger in one file, within the process. Limits are
-// counted in memory and begin with what the ledger says; so they belong to one process.
+// Package sqlite keeps turns and the ledger in one file, within the process.
 package sqlite
 
 import (
@@ -16,7 +15,6 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"dyno/services/bot/store"
-	"dyno/services/bot/store/memory"
 )
 
 // Config says where the file is.
@@ -36,7 +34,6 @@ type Archive struct {
 	writer, readers, checkpoints *sql.DB
 	insertTurn                   *sql.Stmt
 	insertEntry                  *sql.Stmt
-	began                        time.Time
 
 	fresh   atomic.Int64  // records since the last checkpoint beside writes
 	logged  atomic.Int64  // records since the last one between two writes
@@ -94,7 +91,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		"_txlock": {"immediate"},
 	}
 	source := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: c.Path}).EscapedPath(), RawQuery: query.Encode()}).String()
-	a := &Archive{began: time.Now(), written: make(chan struct{}, 1), due: make(chan struct{}, 1), stop: make(chan struct{})}
+	a := &Archive{written: make(chan struct{}, 1), due: make(chan struct{}, 1), stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("sqlite: %s: %w", c.Path, err), a.Close())
@@ -314,18 +311,6 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 		list = append(list, e)
 	}
 	return list, rows.Err()
-}
-
-// Limits returns limits that begin with what the ledger says was used before the file was
-// opened.
-func (a *Archive) Limits() *memory.Limits {
-	return memory.NewLimits(func(ctx context.Context, key string, r store.Resource, from time.Time) (int64, error) {
-		if !from.Before(a.began) {
-			return 0, nil // all of the window has been counted by this process
-		}
-		used, err := a.Sum(ctx, key, from)
-		return used.Of(r), err
-	})
 }
 
 var _ store.Archive = (*Archive)(nil)
