@@ -64,7 +64,9 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	u, err := g.usageOf(r.Context(), who.key, time.Now())
+	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
+	defer cancel()
+	u, err := g.usageOf(ctx, who.key, time.Now())
 	if err != nil {
 		code := "limits_unavailable"
 		if !errors.Is(err, errLimitsAway) {

@@ -1,10 +1,12 @@
 package bot
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,30 @@ func TestKeys(t *testing.T) {
 	redis.Kill()
 	if l, text := list("list?offset=104", 200); len(l.Missing) != 1 || l.Keys[0].Limits[0].Used != nil || l.Keys[0].Today == nil {
 		t.Errorf("without Redis: %s", text)
+	}
+}
+
+// watched is an archive that notes whether its sums have a deadline.
+type watched struct {
+	store.Archive
+	bounded bool
+}
+
+func (w *watched) Sum(ctx context.Context, key string, from time.Time) (store.Cost, error) {
+	_, w.bounded = ctx.Deadline()
+	return w.Archive.Sum(ctx, key, from)
+}
+
+// TestUsageIsBounded: a ledger that is stuck does not hold who asks for what a key has used.
+func TestUsageIsBounded(t *testing.T) {
+	b := serving(t, newLLM(t, nil), nil)
+	w := &watched{Archive: b.archive}
+	b.archive = w
+	r, answer := httptest.NewRequest(http.MethodGet, "/v1/usage", nil), httptest.NewRecorder()
+	r.Host = "localhost"
+	b.Handler().ServeHTTP(answer, r)
+	if answer.Code != http.StatusOK || !w.bounded {
+		t.Errorf("%d %s, bounded: %v", answer.Code, answer.Body, w.bounded)
 	}
 }
 
