@@ -30,8 +30,8 @@ func refuse(status int, code, format string, args ...any) *refusal {
 	return &refusal{status: status, code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// answer tells a client why it is not served.
-func (r *refusal) answer(w http.ResponseWriter) {
+// answer tells a client why it is not served, within timeout as writeBody does.
+func (r *refusal) answer(w http.ResponseWriter, timeout time.Duration) {
 	h := w.Header()
 	if r.after > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((r.after+time.Second-1)/time.Second), 10))
@@ -43,15 +43,28 @@ func (r *refusal) answer(w http.ResponseWriter) {
 	if body == nil {
 		body = openai.AppendError(nil, r.status, r.param, r.code, r.text)
 	}
-	writeBody(w, r.status, body)
+	writeBody(w, timeout, r.status, body)
 }
 
-func writeBody(w http.ResponseWriter, status int, body []byte) {
+// writePiece is how much of an answer is written at once, in bytes: a client that is slow, but reads, has
+// a timeout for each.
+const writePiece = 64 << 10
+
+// writeBody writes an answer that is no stream, each piece within timeout: a client that stops reading
+// would hold its handler for ever.
+func writeBody(w http.ResponseWriter, timeout time.Duration, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	out := sink{w: w, control: http.NewResponseController(w), timeout: timeout, begun: true}
+	for more := true; more; {
+		piece := body[:min(len(body), writePiece)]
+		body = body[len(piece):]
+		more = len(body) > 0
+		out.write(piece, more)
+	}
+	out.end()
 }
 
 // expectedReply is what most replies fit into, in bytes.
@@ -62,11 +75,11 @@ func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
 	defer g.buffers.Put(b)
 	body, err := g.codec.Append(b.B, v)
 	if err != nil {
-		refuse(http.StatusInternalServerError, "", "%v", err).answer(w)
+		refuse(http.StatusInternalServerError, "", "%v", err).answer(w, g.cfg.WriteTimeout)
 		return
 	}
 	b.B = body
-	writeBody(w, status, body)
+	writeBody(w, g.cfg.WriteTimeout, status, body)
 }
 
 // bodyTimeout bounds reading a request's body.

@@ -16,7 +16,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := foreign(r); refused != nil {
-			refused.answer(w)
+			refused.answer(w, g.cfg.WriteTimeout)
 			g.stats.request("foreign", refused.status, 0)
 			return
 		}

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
@@ -876,6 +878,69 @@ func TestQueue(t *testing.T) {
 	if waited != 1 {
 		t.Errorf("%d waited", waited)
 	}
+}
+
+// handed is a listener of one connection.
+type handed struct{ conns chan net.Conn }
+
+func (h *handed) Accept() (net.Conn, error) {
+	if c, ok := <-h.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (h *handed) Close() error {
+	close(h.conns)
+	return nil
+}
+
+func (h *handed) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// TestTakesNothing: a client that asks and reads nothing is left after a time. One that is slow gets all
+// of its answer, and has as much time as it likes to ask again.
+func TestTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := make([]byte, 3*writePiece)
+		left := make(chan struct{})
+		server := &http.Server{ //nolint:gosec // in a test
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeBody(w, time.Second, http.StatusOK, body) }),
+			ConnState: func(_ net.Conn, s http.ConnState) {
+				if s == http.StateClosed {
+					close(left)
+				}
+			},
+		}
+		l := &handed{make(chan net.Conn, 1)}
+		client, served := net.Pipe() // which holds nothing back
+		defer client.Close()
+		l.conns <- served
+		go func() { _ = server.Serve(l) }()
+		defer server.Close()
+		ask := func() {
+			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask()
+		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(900 * ms)
+			if _, err := io.ReadFull(resp.Body, body[:writePiece]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		ask()
+		began := time.Now()
+		<-left
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("left after %v", d)
+		}
+	})
 }
 
 // TestCutStream: a client of a stream that is cut is told, and the ledger knows.

@@ -77,7 +77,7 @@ func (g *Gateway) routes() http.Handler {
 					return http.StatusOK
 				}
 				if refused.status != statusGone {
-					refused.answer(w)
+					refused.answer(w, g.cfg.WriteTimeout)
 				}
 				return refused.status
 			})
@@ -242,7 +242,7 @@ func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal 
 		body = g.messages.WithoutLogprobs(j.request.Endpoint, body) // a secret's tokens say what it is
 	}
 	tell(w.Header(), j, a, how)
-	writeBody(w, http.StatusOK, body)
+	writeBody(w, g.cfg.WriteTimeout, http.StatusOK, body)
 	g.stats.overhead.Observe((time.Since(j.began) - took - j.entry.Queue).Seconds())
 	return nil
 }

@@ -115,7 +115,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("offset"); text != "" {
 		var err error
 		if offset, err = strconv.Atoi(text); err != nil || offset < 0 {
-			refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).answer(w)
+			refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).answer(w, g.cfg.WriteTimeout)
 			return
 		}
 	}
