@@ -44,7 +44,7 @@ func (u *usage) read() *Usage {
 // A Reply is an answer that is no stream.
 type Reply struct {
 	Text  string // of the first choice; "" if it calls tools
-	Bytes int    // of all text and arguments, to estimate tokens
+	Bytes int    // of all that the model has made, to estimate tokens
 	Usage *Usage // nil if it does not say
 	// Pending says that the answer is still to come: /v1/responses has such, in the background.
 	Pending bool
@@ -57,21 +57,33 @@ type output struct {
 		Message string `json:"message"`
 	} `json:"error"`
 	Output []struct {
-		Arguments string `json:"arguments"`
+		Arguments string          `json:"arguments"`
+		Input     json.RawMessage `json:"input"`   // of a custom tool
+		Code      json.RawMessage `json:"code"`    // of an interpreter
+		Summary   json.RawMessage `json:"summary"` // of reasoning
 		Content   []struct {
-			Text string `json:"text"`
+			Text    string          `json:"text"`
+			Refusal json.RawMessage `json:"refusal"`
 		} `json:"content"`
 	} `json:"output"`
 	Usage *usage `json:"usage"`
 }
 
-func (o output) reply() Reply {
+func (o output) reply(c Codec) Reply {
 	r := Reply{Usage: o.Usage.read()}
 	var text strings.Builder
 	for _, item := range o.Output {
-		r.Bytes += len(item.Arguments)
-		for _, c := range item.Content {
-			text.WriteString(c.Text)
+		r.Bytes += len(item.Arguments) + c.said(item.Input) + c.said(item.Code)
+		var summary []struct{ Text json.RawMessage }
+		if len(item.Summary) > 0 {
+			_ = c.JSON.Unmarshal(item.Summary, &summary) // as in said
+		}
+		for _, part := range summary {
+			r.Bytes += c.said(part.Text)
+		}
+		for _, part := range item.Content {
+			text.WriteString(part.Text)
+			r.Bytes += c.said(part.Refusal)
 		}
 	}
 	r.Text = text.String()
@@ -85,6 +97,37 @@ type toolCall struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
+	Custom struct {
+		Name  string `json:"name"`
+		Input string `json:"input"`
+	} `json:"custom"`
+}
+
+func (t *toolCall) bytes() int {
+	return len(t.Function.Name) + len(t.Function.Arguments) + len(t.Custom.Name) + len(t.Custom.Input)
+}
+
+// aside is what a message or a delta may have beside its content. Servers call reasoning the one
+// or the other, and some give the same text by both names.
+type aside struct {
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+	Reasoning        json.RawMessage `json:"reasoning"`
+	Refusal          json.RawMessage `json:"refusal"`
+}
+
+func (a *aside) bytes(c Codec) int {
+	return max(c.said(a.ReasoningContent), c.said(a.Reasoning)) + c.said(a.Refusal)
+}
+
+// said is how many bytes of text a value is. One that is no text is nothing: servers have these
+// fields as they like, and an answer does not fail for them.
+func (c Codec) said(value json.RawMessage) int {
+	if len(value) == 0 {
+		return 0
+	}
+	var text string
+	_ = c.JSON.Unmarshal(value, &text)
+	return len(text)
 }
 
 // ParseReply reads the body of an answer that is no stream.
@@ -97,7 +140,7 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 		if o.Output == nil {
 			return Reply{}, errors.New("answer: has no output")
 		}
-		r := o.reply()
+		r := o.reply(c)
 		switch o.Status {
 		case "", "completed", "incomplete":
 		case "queued", "in_progress":
@@ -123,6 +166,7 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 	var answer struct {
 		Choices []struct {
 			Message struct {
+				aside
 				Content   string     `json:"content"`
 				ToolCalls []toolCall `json:"tool_calls"`
 			} `json:"message"`
@@ -137,9 +181,9 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 	}
 	r := Reply{Text: answer.Choices[0].Message.Content, Usage: answer.Usage.read()}
 	for _, choice := range answer.Choices {
-		r.Bytes += len(choice.Message.Content)
+		r.Bytes += len(choice.Message.Content) + choice.Message.bytes(c)
 		for _, t := range choice.Message.ToolCalls {
-			r.Bytes += len(t.Function.Name) + len(t.Function.Arguments)
+			r.Bytes += t.bytes()
 		}
 	}
 	return r, nil
@@ -155,7 +199,7 @@ type Delta struct {
 type Event struct {
 	Deltas []Delta // text, by choice
 	Ended  []int   // choices of /v1/chat/completions that end with it
-	Bytes  int     // of text and of tools' arguments
+	Bytes  int     // of all that the model has made: text, reasoning, tools' arguments
 	Usage  *Usage  // nil if it does not say
 	// Done says that nothing follows.
 	Done bool
@@ -191,6 +235,7 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 			Index  int    `json:"index"`
 			Finish string `json:"finish_reason"`
 			Delta  struct {
+				aside
 				Content   string     `json:"content"`
 				ToolCalls []toolCall `json:"tool_calls"`
 			} `json:"delta"`
@@ -219,8 +264,9 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 		if choice.Finish != "" {
 			v.Ended = append(v.Ended, choice.Index)
 		}
+		v.Bytes += choice.Delta.bytes(c)
 		for _, t := range choice.Delta.ToolCalls {
-			v.Bytes += len(t.Function.Name) + len(t.Function.Arguments)
+			v.Bytes += t.bytes()
 		}
 	}
 	return nil
@@ -236,16 +282,17 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 	if err := c.JSON.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
-	var delta string
-	_ = c.JSON.Unmarshal(r.Delta, &delta) // other events have other deltas
+	if strings.HasSuffix(r.Type, deltaEvent) {
+		var delta string
+		_ = c.JSON.Unmarshal(r.Delta, &delta) // some are no text
+		v.Bytes = len(delta)
+		if r.Type == "response.output_text.delta" {
+			v.Deltas = append(v.Deltas, Delta{0, delta})
+		}
+	}
 	switch r.Type {
 	case "":
 		return errors.New("event: has no type")
-	case "response.output_text.delta":
-		v.Deltas = append(v.Deltas, Delta{0, delta})
-		v.Bytes = len(delta)
-	case "response.function_call_arguments.delta":
-		v.Bytes = len(delta)
 	case "response.completed", "response.incomplete":
 		v.Done = true
 	case "response.failed", "error":

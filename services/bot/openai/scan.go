@@ -48,6 +48,7 @@ func (s *scanner) delta(v *Event) bool {
 	s.elements++
 	var d Delta
 	var ended bool
+	var aside said
 	var seen seen
 	ok := s.object(func(key []byte) bool {
 		switch string(key) {
@@ -67,11 +68,12 @@ func (s *scanner) delta(v *Event) bool {
 				case "tool_calls":
 					return s.null()
 				}
-				return s.skip()
+				return s.aside(key, &aside)
 			})
 		}
 		return s.skip()
 	})
+	v.Bytes += aside.bytes()
 	if d.Text != "" {
 		v.Deltas = append(v.Deltas, d)
 		v.Bytes += len(d.Text)
@@ -112,7 +114,8 @@ func (s *scanner) message(r *Reply) bool {
 		if string(key) != "message" {
 			return s.skip()
 		}
-		return seen.first(0) && s.object(func(key []byte) bool {
+		var aside said
+		ok := seen.first(0) && s.object(func(key []byte) bool {
 			switch string(key) {
 			case "content":
 				text, ok := s.text()
@@ -124,9 +127,43 @@ func (s *scanner) message(r *Reply) bool {
 			case "tool_calls":
 				return s.null()
 			}
-			return s.skip()
+			return s.aside(key, &aside)
 		})
+		r.Bytes += aside.bytes()
+		return ok
 	})
+}
+
+// said is what aside is, in bytes.
+type said struct {
+	reasoning, refusal int
+	seen               seen
+}
+
+func (d *said) bytes() int { return d.reasoning + d.refusal }
+
+// aside takes the value of a field that is not content, and notes what is said in it.
+func (s *scanner) aside(key []byte, to *said) bool {
+	switch string(key) {
+	case "reasoning_content":
+		return to.seen.first(0) && s.count(&to.reasoning)
+	case "reasoning":
+		return to.seen.first(1) && s.count(&to.reasoning)
+	case "refusal":
+		return to.seen.first(2) && s.count(&to.refusal)
+	}
+	return s.skip()
+}
+
+// count takes any value, and notes of how many bytes a text is, if another was not longer.
+func (s *scanner) count(longest *int) bool {
+	s.blanks()
+	if s.at == len(s.b) || s.b[s.at] != '"' {
+		return s.skip()
+	}
+	text, ok := s.text()
+	*longest = max(*longest, len(text))
+	return ok
 }
 
 // usage reads what was used, or null.

@@ -56,27 +56,30 @@ func TestScan(t *testing.T) {
 		chunk(``): true,
 		`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"details":{"x":[]}}}`: true,
 		" { } ": true,
-		chunk(`{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}`): false,
-		chunk(`{"index":0,"delta":{"tool_calls":null,"content":"a"}}`):                           true,
-		chunk(`{"Index":1,"delta":{"content":"a"}}`):                                             false,
-		chunk(`{"index":1,"index":2,"delta":{"content":"a"}}`):                                   false,
-		chunk(`{"index":-1,"delta":{"content":"a"}}`):                                            false,
-		chunk(`{"index":1.0,"delta":{"content":"a"}}`):                                           false,
-		chunk(`{"index":01,"delta":{"content":"a"}}`):                                            false,
-		chunk("{\"delta\":{\"content\":\"\xff\"}}"):                                              true,
-		`{"error":{"message":"overloaded"}}`:                                                     false,
-		`{"error":null}`:                                                                         true,
-		`{"usage":{"prompt_tokens":9}}`:                                                          false,
-		`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`:                                   false,
-		`{"usage":{"prompt_tokens":9,"completion_tokens":3,"input_tokens":1}}`:                   false,
-		`{"choices":[],"choices":[]}`:                                                            false,
-		`{"choices":[`:                                                                           false,
-		`{"a":1}}`:                                                                               false,
-		`{"a":"\x"}`:                                                                             false,
-		`{"a":"\u12g4"}`:                                                                         false,
-		`{"a":-}`:                                                                                false,
-		`{"a":01}`:                                                                               false,
-		`{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`:                      false,
+		chunk(`{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}`):                    false,
+		chunk(`{"index":0,"delta":{"tool_calls":null,"content":"a"}}`):                                              true,
+		chunk(`{"index":0,"delta":{"content":null,"reasoning_content":"w\u0068y","reasoning":"why","refusal":""}}`): true,
+		chunk(`{"index":0,"delta":{"reasoning":{"a":[]},"reasoning_content":null,"refusal":"no"}}`):                 true,
+		chunk(`{"index":0,"delta":{"refusal":"no","refusal":"yes"}}`):                                               false,
+		chunk(`{"Index":1,"delta":{"content":"a"}}`):                                                                false,
+		chunk(`{"index":1,"index":2,"delta":{"content":"a"}}`):                                                      false,
+		chunk(`{"index":-1,"delta":{"content":"a"}}`):                                                               false,
+		chunk(`{"index":1.0,"delta":{"content":"a"}}`):                                                              false,
+		chunk(`{"index":01,"delta":{"content":"a"}}`):                                                               false,
+		chunk("{\"delta\":{\"content\":\"\xff\"}}"):                                                                 true,
+		`{"error":{"message":"overloaded"}}`:                                                                        false,
+		`{"error":null}`:                                                                                            true,
+		`{"usage":{"prompt_tokens":9}}`:                                                                             false,
+		`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`:                                                      false,
+		`{"usage":{"prompt_tokens":9,"completion_tokens":3,"input_tokens":1}}`:                                      false,
+		`{"choices":[],"choices":[]}`:                                                                               false,
+		`{"choices":[`:                                                                                              false,
+		`{"a":1}}`:                                                                                                  false,
+		`{"a":"\x"}`:                                                                                                false,
+		`{"a":"\u12g4"}`:                                                                                            false,
+		`{"a":-}`:                                                                                                   false,
+		`{"a":01}`:                                                                                                  false,
+		`{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`:                                         false,
 	} {
 		if events, _ := agrees(t, []byte(data)); events != want {
 			t.Errorf("%s was read: %v", data, events)
@@ -85,6 +88,7 @@ func TestScan(t *testing.T) {
 	for data, want := range map[string]bool{
 		`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","refusal":null,"content":"to \"keep\""},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3}}`: true,
 		`{"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}}]}`:               true,
+		`{"choices":[{"message":{"content":"a","reasoning":"why","refusal":7}}]}`:             true,
 		`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f"}}]}}]}`: false,
 		`{"choices":[{"message":{"content":"a"},"message":{"content":"b"}}]}`:                 false,
 		`{"choices":[]}`: false,
@@ -103,7 +107,7 @@ func TestScanAgrees(t *testing.T) {
 			return string(b)
 		}))
 		number := rapid.OneOf(rapid.Just("0"), rapid.Just("null"), rapid.Map(rapid.IntRange(-3, 1<<31), func(n int) string { return fmt.Sprint(n) }))
-		key := rapid.SampledFrom([]string{"index", "delta", "content", "message", "finish_reason", "tool_calls", "usage", "choices", "prompt_tokens", "completion_tokens", "error", "Content", "x"})
+		key := rapid.SampledFrom([]string{"index", "delta", "content", "message", "finish_reason", "tool_calls", "usage", "choices", "prompt_tokens", "completion_tokens", "error", "reasoning_content", "reasoning", "refusal", "Content", "x"})
 		var value func(depth int) string
 		value = func(depth int) string {
 			switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
@@ -126,8 +130,8 @@ func TestScanAgrees(t *testing.T) {
 			}
 		}
 		agrees(t, []byte(value(5)))
-		agrees(t, fmt.Appendf(nil, `{"choices":[{"index":%s,"delta":{"content":%s},"message":{"content":%s},"finish_reason":%s}],"usage":%s}`,
-			number.Draw(t, "index"), text.Draw(t, "content"), text.Draw(t, "message"), text.Draw(t, "reason"), value(2)))
+		agrees(t, fmt.Appendf(nil, `{"choices":[{"index":%s,"delta":{"content":%s,"reasoning":%s,"reasoning_content":%s},"message":{"content":%s,"refusal":%s},"finish_reason":%s}],"usage":%s}`,
+			number.Draw(t, "index"), text.Draw(t, "content"), value(1), value(1), text.Draw(t, "message"), value(1), text.Draw(t, "reason"), value(2)))
 	})
 }
 
