@@ -505,6 +505,9 @@ func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 		a.Usage = *reply.Usage
 	} else {
 		a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
+		if reply.Pending { // what it comes to is told to nobody here: it may be all that was asked for
+			a.Usage.Completion = max(a.Usage.Completion, c.request.MaxTokens*c.request.Choices)
+		}
 	}
 	c.end(c.ctx, nil)
 	return a, nil

@@ -388,6 +388,33 @@ func TestNoUsage(t *testing.T) {
 	})
 }
 
+// TestPending: an answer that is made in the background, and of which nothing is told yet, is accounted as
+// all that was asked for.
+func TestPending(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+		for _, c := range []struct {
+			fields, answer string
+			want           openai.Usage
+		}{
+			{`,"max_output_tokens":100`, `{"status":"queued","output":[],"usage":null}`, openai.Usage{Prompt: 2, Completion: 100, Estimated: true}},
+			{`,"max_output_tokens":1`, `{"status":"in_progress","output":[{"content":[{"text":"eight by"}]}]}`, openai.Usage{Prompt: 2, Completion: 2, Estimated: true}},
+			{``, `{"status":"queued","output":[]}`, openai.Usage{Prompt: 2, Estimated: true}},
+			{`,"max_output_tokens":100`, `{"status":"in_progress","output":[],"usage":{"input_tokens":3,"output_tokens":4}}`, openai.Usage{Prompt: 3, Completion: 4}},
+			{`,"max_output_tokens":100`, `{"status":"completed","output":[]}`, openai.Usage{Prompt: 2, Estimated: true}},
+		} {
+			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.answer) }
+			r, err := openai.Standard().Parse(openai.Responses, []byte(`{"model":"m","input":"hello","background":true`+c.fields+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := b.Ask(t.Context(), r)
+			if err != nil || a.Usage != c.want {
+				t.Errorf("%s: %+v, %v, want %+v", c.answer, a, err, c.want)
+			}
+		}
+	})
+}
+
 // TestKeyAndModel: each upstream is asked by its own name of the model and with its own
 // key, and not with the client's.
 func TestKeyAndModel(t *testing.T) {
