@@ -880,6 +880,33 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestGivenUp: an answer that does not come in time costs what was asked, as the upstream has worked on
+// it. One that never comes for another reason costs nothing. The ledger knows how often it was tried.
+func TestGivenUp(t *testing.T) {
+	for fault, late := range map[string]bool{"hang": true, "500": false} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(fault, stream), func(t *testing.T) {
+				f, err := llm.ParseFault(fault)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := newLLM(t, func(c *llm.Config) { c.Faults = []llm.FaultRate{{Fault: f, Probability: 1}} })
+				b := serving(t, m, func(c *Config) {
+					c.Upstream.Attempts, c.Upstream.Failures, c.Upstream.FirstByte, c.Upstream.Total = 2, 100, 200*ms, 200*ms
+				})
+				status, text, _ := b.ask("/v1/chat/completions", "", fmt.Sprintf(`{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":%v}`, stream))
+				if (status == http.StatusGatewayTimeout) != late {
+					t.Errorf("%d %s", status, text)
+				}
+				e := b.ledger("local", 1)[0]
+				if e.Outcome != "failed" || e.Attempts != 2 || e.Upstream != "up" || e.Completion != 0 || (e.Prompt > 0) != late || (e.Money > 0) != late || e.Estimated != late {
+					t.Errorf("%+v", e)
+				}
+			})
+		}
+	}
+}
+
 // handed is a listener of one connection.
 type handed struct{ conns chan net.Conn }
 

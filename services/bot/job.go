@@ -260,7 +260,7 @@ func (j *job) takeBack(r store.Reservation) {
 // refusalOf says what a client is told when no upstream has answered.
 func refusalOf(err error) *refusal {
 	var e *upstream.Error
-	if !errors.As(err, &e) {
+	if !errors.As(err, &e) || e.Status == 0 {
 		return refuse(statusGone, "", "the client has gone")
 	}
 	r := &refusal{status: e.Status, code: "upstream_error", text: e.Error(), after: e.RetryAfter, body: e.Body}

@@ -199,12 +199,14 @@ func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.H
 func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone bool) result {
 	if err != nil {
 		r := result{outcome: outcomeOf(err, gone)}
+		late := false
 		var e *upstream.Error
 		if errors.As(err, &e) {
-			r.upstream = e.Upstream
+			r.upstream, r.attempts = e.Upstream, e.Attempts
+			late = e.Late
 		}
 		// The upstream may well have answered. Who waited for another's answer has asked for none.
-		if r.outcome == outcomeAborted && how == cache.Made {
+		if (r.outcome == outcomeAborted || late) && how == cache.Made {
 			r.usage = openai.Usage{Prompt: j.request.PromptTokens, Estimated: true}
 			r.price = j.g.pool.Price(j.request.Model)
 		}

@@ -143,13 +143,18 @@ func (p *Pool) Retries() (made, refused uint64) { return p.retries.Load(), p.ref
 // An Error is why a request has no answer.
 type Error struct {
 	// Status is what the client should be told: the upstream's own if the request was at
-	// fault, else one of 404, 429, 502, 503 and 504.
+	// fault, else one of 404, 429, 502, 503 and 504; 0 if it has gone.
 	Status int
 	Text   string
 	// RetryAfter is when to come back; 0 is not known.
 	RetryAfter time.Duration
-	// Upstream is who failed last; "" if none was asked.
+	// Upstream is who was asked last; "" if none was.
 	Upstream string
+	// Attempts is how often one was asked.
+	Attempts int
+	// Late says that an upstream had all of the request and did not answer in time: it may have
+	// worked on it.
+	Late bool
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
 
@@ -196,7 +201,7 @@ type Answer struct {
 const firstPause = 25 * time.Millisecond
 
 // Ask asks for an answer. Who has answered the first event of a stream has answered it:
-// no other upstream is asked afterwards. The error is an *Error, or ctx's.
+// no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended.
 func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
@@ -204,13 +209,17 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 	p.budget.request()
 	tried := map[*target]bool{}
 	var last *Error
+	// gone is what is known when who asked has gone.
+	gone := func(attempts int, upstream string) error {
+		return &Error{Text: ctx.Err().Error(), Upstream: upstream, Attempts: attempts, err: ctx.Err()}
+	}
 	for attempt := 1; ; attempt++ {
 		t, probe, none := p.pick(r.Model, tried)
 		if t == nil && len(tried) > 0 && attempt <= p.cfg.Attempts {
 			// All that are well have been tried: once more, after a pause.
 			clear(tried)
 			if err := p.pause(ctx, attempt); err != nil {
-				return nil, err
+				return nil, gone(last.Attempts, last.Upstream)
 			}
 			t, probe, none = p.pick(r.Model, tried)
 		}
@@ -227,8 +236,9 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 			return a, nil
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, gone(attempt, t.Name)
 		}
+		err.Attempts, err.Late = attempt, err.Late || last != nil && last.Late
 		last = err
 		if err.fatal || attempt == p.cfg.Attempts {
 			return nil, err
@@ -322,12 +332,12 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		}
 	}()
 	asked := r.Body(t.Models[r.Model])
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", &question{asked})
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", &question{asked, &c.sent})
 	if err != nil {
 		return nil, &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
 	}
 	req.ContentLength = int64(len(asked))
-	req.GetBody = func() (io.ReadCloser, error) { return &question{asked}, nil } // until there is an answer
+	req.GetBody = func() (io.ReadCloser, error) { return &question{asked, &c.sent}, nil } // until there is an answer
 	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
 	req.Header.Set("Content-Type", "application/json")
 	trace.Inject(c.ctx, req.Header)
@@ -371,7 +381,10 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 }
 
 // A question is the body of a request. Once it has been read it holds no memory.
-type question struct{ rest []byte }
+type question struct {
+	rest []byte
+	sent *atomic.Bool // all of it has been read
+}
 
 func (q *question) Read(b []byte) (int, error) {
 	if len(q.rest) == 0 {
@@ -380,6 +393,7 @@ func (q *question) Read(b []byte) (int, error) {
 	n := copy(b, q.rest)
 	if q.rest = q.rest[n:]; len(q.rest) == 0 {
 		q.rest = nil
+		q.sent.Store(true)
 	}
 	return n, nil
 }
@@ -392,6 +406,7 @@ type call struct {
 	target  *target
 	probe   bool
 	request *openai.Request
+	sent    atomic.Bool     // the upstream has all of the request, or nearly so
 	ctx     context.Context // of the call
 	cancel  context.CancelCauseFunc
 	total   *time.Timer // cancels when it takes too long
@@ -443,6 +458,7 @@ func (c *call) fault(err error) *Error {
 	switch cause := context.Cause(c.ctx); {
 	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle), errors.Is(cause, errTotal):
 		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
+		e.Late = c.sent.Load()
 	case errors.Is(err, outward.ErrRefused):
 		e.Text = "its address is not allowed"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -306,6 +306,46 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// TestLate: an error says how often an upstream was asked, and whether one had the request and did not
+// answer in time.
+func TestLate(t *testing.T) {
+	set := func(c *Config) { c.FirstByte, c.Total, c.Failures = 5*time.Second, 5*time.Second, 100 }
+	for fault, want := range map[string]Error{
+		"hang":    {Status: http.StatusGatewayTimeout, Attempts: 3, Late: true},
+		"once":    {Status: http.StatusBadGateway, Attempts: 3, Late: true},
+		"500":     {Status: http.StatusBadGateway, Attempts: 3},
+		"422":     {Status: http.StatusUnprocessableEntity, Attempts: 1},
+		"refused": {Status: http.StatusBadGateway, Attempts: 3},
+		"left":    {Attempts: 1},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(fault, stream), func(t *testing.T) {
+				inBubble(t, make([]Upstream, 1), set, nil, func(t *testing.T, b *bed) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					switch s := b.servers["a"]; fault {
+					case "once":
+						s.set("hang")
+						time.AfterFunc(time.Second, func() { s.set("500") })
+					case "refused":
+						s.refuses = true
+					case "left":
+						s.set("hang")
+						time.AfterFunc(time.Second, cancel)
+					default:
+						s.set(fault)
+					}
+					_, err := b.Ask(ctx, ask(t, stream))
+					var e *Error
+					if !errors.As(err, &e) || e.Status != want.Status || e.Upstream != "a" || e.Attempts != want.Attempts || e.Late != want.Late || errors.Is(err, context.Canceled) != (fault == "left") {
+						t.Errorf("%+v, want %+v", e, want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestLeft: who leaves a stream leaves nothing behind, and what was used is counted.
 func TestLeft(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, func(c *llm.Config) { c.Tokens, c.InterToken = 1000, llm.Delay{A: 10 * ms} }, func(t *testing.T, b *bed) {
