@@ -301,10 +301,26 @@ func (p *Pool) pick(model string, tried map[*target]bool) (*target, bool, *Error
 			return nil, false, e
 		}
 		t := choose(candidates, p.random)
+		if !t.take() {
+			continue // others have taken the last place
+		}
 		if probe, ok := t.health.begin(now); ok {
-			t.active.Add(1)
 			t.asked.Add(1)
 			return t, probe, nil
+		}
+		t.active.Add(-1)
+	}
+}
+
+// take takes one of the places of an upstream, if there is one.
+func (t *target) take() bool {
+	for {
+		n := t.active.Load()
+		if n >= int64(t.MaxConcurrent) {
+			return false
+		}
+		if t.active.CompareAndSwap(n, n+1) {
+			return true
 		}
 	}
 }

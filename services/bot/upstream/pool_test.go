@@ -306,6 +306,29 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// TestLastPlace: of two that choose an upstream with one place left, one has it.
+func TestLastPlace(t *testing.T) {
+	inBubble(t, []Upstream{{MaxConcurrent: 1}}, nil, nil, func(t *testing.T, b *bed) {
+		first := true
+		b.random = func(int64) int64 {
+			if first {
+				first = false
+				if other, _, err := b.pick("m", nil); other == nil { // while this one chooses
+					t.Errorf("the other: %v", err)
+				}
+			}
+			return 0
+		}
+		if own, _, err := b.pick("m", nil); own != nil || err == nil || err.Status != http.StatusServiceUnavailable {
+			t.Errorf("%v, %v: both have it", own, err)
+		}
+		if s := b.States()[0]; s.Active != 1 || s.Asked != 1 {
+			t.Errorf("%+v", s)
+		}
+		b.targets[0].active.Add(-1)
+	})
+}
+
 // TestLate: an error says how often an upstream was asked, and whether one had the request and did not
 // answer in time.
 func TestLate(t *testing.T) {
