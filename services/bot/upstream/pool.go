@@ -362,7 +362,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	}
 	if r.Stream {
 		req.Header.Set("Accept", "text/event-stream")
-		c.timer = time.AfterFunc(p.cfg.FirstByte, func() { c.cancel(errFirstByte) })
+		c.timer = time.AfterFunc(p.cfg.FirstByte, c.silent)
 	}
 	// Without http.Client, which would follow redirects: they are not followed, and it takes a
 	// third of the stack.
@@ -390,6 +390,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		return nil, &Error{Status: http.StatusBadGateway, Text: s.event.Failed}
 	}
 	s.first = true
+	c.begun.Store(true)
 	c.timer.Stop()
 	t.health.good(probe)
 	c.probe = false
@@ -423,6 +424,7 @@ type call struct {
 	probe   bool
 	request *openai.Request
 	sent    atomic.Bool     // the upstream has all of the request, or nearly so
+	begun   atomic.Bool     // the first event of a stream has come
 	ctx     context.Context // of the call
 	cancel  context.CancelCauseFunc
 	total   *time.Timer // cancels when it takes too long
@@ -430,6 +432,15 @@ type call struct {
 	body    io.ReadCloser
 	span    trace.Span
 	ended   bool
+}
+
+// silent cancels because nothing has come in time.
+func (c *call) silent() {
+	if c.begun.Load() {
+		c.cancel(errIdle)
+		return
+	}
+	c.cancel(errFirstByte)
 }
 
 // end frees what the call has, and counts how it ended: failure is nil if it was good.

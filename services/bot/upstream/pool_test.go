@@ -117,7 +117,7 @@ func TestNoFallback(t *testing.T) {
 				}
 				text, err := read(a.Stream)
 				var e *Error
-				if !errors.As(err, &e) || e.Status != status || e.Upstream != "a" || text == "" {
+				if !errors.As(err, &e) || e.Status != status || e.Upstream != "a" || text == "" || errors.Is(err, errIdle) != (fault == "stuck") {
 					t.Errorf("%q, %v", text, err)
 				}
 				want := openai.Usage{Prompt: ask(t, true).PromptTokens, Completion: len(strings.Fields(text)), Estimated: true}
