@@ -34,20 +34,21 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	if malformed != nil || parsed.Host == "" {
 		return nil //nolint:nilerr // the plan says what is wrong with it
 	}
-	var (
-		headers  []string
-		insecure bool
-	)
+	e, faults := q.unjudged(experiment.LLM, where)
+	if len(faults) > 0 {
+		return nil // as above
+	}
+	secure, err := e.Variants[0].Target.ModelsTLS()
+	if err != nil {
+		return &failure{exitUsage, err, ""}
+	}
+	var headers []string
 	for _, f := range q.fields {
-		switch {
-		case !f.given:
-		case f.Name == "header":
+		if f.given && f.Name == "header" {
 			headers = f.texts
-		case f.Name == "insecure":
-			insecure = f.String() == "true"
 		}
 	}
-	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, insecure)
+	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, secure)
 	if err != nil {
 		return &failure{exitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model"}
 	}
@@ -55,7 +56,7 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 }
 
 // firstModel asks a server for its models.
-func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []string, insecure bool) (string, error) {
+func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []string, secure *tls.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askModels)
 	defer cancel()
 	parsed.Path, parsed.RawPath, parsed.RawQuery = experiment.ModelsPath(parsed.Path), "", ""
@@ -68,10 +69,7 @@ func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []str
 			r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 		}
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	if insecure {
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it was asked for
-	}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}
 	if unix != "" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", unix)

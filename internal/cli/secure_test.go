@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -147,5 +148,41 @@ func TestSubscribersOverTLSFromTheCommandLine(t *testing.T) {
 	code := Main(t.Context(), []string{"sse", "-q", "-c", "1", "-z", "100ms", server.URL}, strings.NewReader(""), &stdout, &stderr)
 	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") {
 		t.Errorf("exit code %d, %s", code, said)
+	}
+}
+
+// A server that is asked for its models trusts and is trusted as under load.
+func TestModelsOverTLSFromTheCommandLine(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.TLS.ServerName != "example.com" || len(r.TLS.PeerCertificates) == 0:
+			w.WriteHeader(http.StatusForbidden)
+		case r.Method == http.MethodGet:
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"a"}}]}`+"\n\ndata: [DONE]\n\n")
+		}
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	server.StartTLS()
+	defer server.Close()
+	dir := t.TempDir()
+	secret, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: server.Certificate().Raw}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := filepath.Join(dir, "run.json")
+	args := []string{"llm", "-q", "-n", "5", "-c", "1", "--cacert", certificate, "--cert", certificate, "--key", key, "--server-name", "example.com", "--json", run, server.URL}
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	if data, err := os.ReadFile(run); err != nil || !strings.Contains(string(data), `"ok": 5`) {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, stdout.String(), stderr.String())
 	}
 }

@@ -3,7 +3,6 @@ package experiment
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -366,13 +365,9 @@ func (v *Variant) schema(end http1.Endpoint) (*rpc.Schema, error) {
 		t.Metadata.Add(m.Name, m.Value)
 	}
 	if end.Secure {
-		c, err := v.Target.TLS.config(end, []string{"h2"})
+		standard, err := v.Target.TLS.standard(end, []string{"h2"})
 		if err != nil {
 			return nil, err
-		}
-		var standard *tls.Config
-		if standard, err = c.Standard(time.Now()); err != nil {
-			return nil, fmt.Errorf("target.tls: %w", err)
 		}
 		t.TLS = standard
 	}

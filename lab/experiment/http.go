@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -340,6 +341,19 @@ func (t *TLS) config(end http1.Endpoint, alpn []string) (*tlslayer.Config, error
 		return nil, fmt.Errorf("target.tls: %w", err)
 	}
 	return c, nil
+}
+
+// standard is config for what is asked of a target beside the load.
+func (t *TLS) standard(end http1.Endpoint, alpn []string) (*tls.Config, error) {
+	c, err := t.config(end, alpn)
+	if err != nil {
+		return nil, err
+	}
+	standard, err := c.Standard(time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("target.tls: %w", err)
+	}
+	return standard, nil
 }
 
 // addHeaders gives a request its fields. Host is one of its own.

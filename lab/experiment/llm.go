@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,6 +138,16 @@ func modelBase(path string) string {
 
 // ModelsPath returns where a server lists its models, for a base URL's path or that of an API.
 func ModelsPath(path string) string { return modelBase(path) + "/models" }
+
+// ModelsTLS returns how the connection is secured on which a target is asked for its models: as those
+// of the load. It is nil without TLS.
+func (t *Target) ModelsTLS() (*tls.Config, error) {
+	end, err := http1.ParseURL(t.URL)
+	if err != nil || !end.Secure {
+		return nil, err
+	}
+	return t.TLS.standard(end, []string{"http/1.1"})
+}
 
 // target returns the target of the API's requests, for that of the URL.
 func (a *Ask) target(of string) string {
