@@ -9,6 +9,10 @@ type tokenizer interface {
 
 	// Tokens returns of how many tokens the answer is, once it is complete.
 	Tokens() uint32
+
+	// Shown returns how many of these have come in messages. Some servers keep the model's
+	// reasoning to themselves.
+	Shown() uint32
 }
 
 // A Goal bounds what users of a language model feel. A bound of 0 is none.
@@ -68,12 +72,12 @@ func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
 	if d.received == 0 {
 		return
 	}
-	n := answer.Tokens()
+	n, shown := answer.Tokens(), answer.Shown()
 	first, each := d.first-x.intended, int64(0)
 	// Without several pieces nothing is known of the time between tokens.
-	several := n > 1 && d.received > 1
+	several := shown > 1 && d.received > 1
 	if several {
-		each = max(0, d.last-d.first) / int64(n-1)
+		each = max(0, d.last-d.first) / int64(shown-1)
 	}
 	var step *answerFigures
 	if w.users != nil {

@@ -21,7 +21,8 @@ import (
 
 const (
 	answerPieces = 5
-	answerTokens = 9 // by the server's account
+	answerTokens = 1009 // by the server's account
+	answerHidden = 1000 // of these: reasoning, none of which is sent
 )
 
 // serveAnswers streams answers of five pieces, by net/http. Each piece comes a pause after
@@ -37,7 +38,7 @@ func serveAnswers(t *testing.T, pause time.Duration) string {
 			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
 			_ = flush()
 		}
-		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", answerTokens)
+		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d,\"completion_tokens_details\":{\"reasoning_tokens\":%d}}}\n\ndata: [DONE]\n\n", answerTokens, answerHidden)
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
@@ -74,7 +75,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%+v of %d answers", r.Tokens, r.Completed)
 	}
 	// Timers of the server may be late; single ones can make up for each other. Four gaps are
-	// divided by the eight tokens behind the first.
+	// divided by the eight tokens behind the first that were sent.
 	if first := time.Duration(r.Latency[engine.FirstToken].Quantile(0)); first < 3*pause {
 		t.Errorf("the first token came after %v at the earliest", first)
 	}

@@ -112,14 +112,16 @@ type Client struct {
 	below  *http1.Client
 	parser *sse.Parser
 
-	expect  Expect // of the current request
-	said    []byte // what is kept
-	size    int64  // of all of which said is the beginning
-	number  []byte // is written here
-	pieces  uint32 // that hold something of the answer
-	usage   uint32 // tokens, as the server says; 0 while it has not
-	ended   bool
-	failure *wire.Error // the first
+	expect    Expect // of the current request
+	said      []byte // what is kept
+	size      int64  // of all of which said is the beginning
+	number    []byte // is written here
+	pieces    uint32 // that hold something of the answer
+	usage     uint32 // tokens, as the server says; 0 while it has not
+	reasoning uint32 // of these, the model's reasoning
+	reasons   bool   // some piece holds text of that
+	ended     bool
+	failure   *wire.Error // the first
 }
 
 var _ wire.Collector = (*Client)(nil)
@@ -133,7 +135,7 @@ func (c *Client) Reset() {
 func (c *Client) forget() {
 	c.parser.Reset()
 	c.said, c.size = c.said[:0], 0
-	c.pieces, c.usage, c.ended, c.failure = 0, 0, false, nil
+	c.pieces, c.usage, c.reasoning, c.reasons, c.ended, c.failure = 0, 0, 0, false, false, nil
 }
 
 // Request prepares the next exchange.
@@ -225,7 +227,8 @@ func (c *Client) take(m sse.Message) {
 		}
 		c.keep(says)
 	}
-	c.usage = max(c.usage, v.tokens)
+	c.usage, c.reasoning = max(c.usage, v.tokens), max(c.reasoning, v.reasoning)
+	c.reasons = c.reasons || v.reasons
 	c.ended = c.ended || v.ended
 }
 
@@ -302,6 +305,16 @@ func (c *Client) Tokens() uint32 {
 		return c.usage
 	}
 	return c.pieces
+}
+
+// Shown returns of how many tokens the pieces of the last answer are: all, but for the model's
+// reasoning where the server counts that and sends none of it. Some servers count it beside the
+// answer rather than within, which shows where it is not less.
+func (c *Client) Shown() uint32 {
+	if c.reasons || c.reasoning >= c.usage {
+		return c.Tokens()
+	}
+	return c.usage - c.reasoning
 }
 
 // Collected returns the content of the response that is complete, as far as it is kept: of an

@@ -86,6 +86,35 @@ func TestResponses(t *testing.T) {
 	}
 }
 
+// Reasoning that the server keeps to itself is of no piece.
+func TestShown(t *testing.T) {
+	const (
+		reasoned = `{"choices":[],"usage":{"completion_tokens":100,"completion_tokens_details":{"reasoning_tokens":90}}}`
+		beside   = `{"choices":[],"usage":{"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":90}}}`
+		thought  = `{"choices":[{"delta":{"reasoning_content":"so"}}]}`
+	)
+	c := client(t)
+	for _, test := range []struct {
+		name          string
+		events        []string
+		tokens, shown uint32
+	}{
+		{"hidden", []string{token("a"), token("b"), stop, reasoned, "[DONE]"}, 100, 10},
+		{"sent", []string{thought, token("b"), stop, reasoned, "[DONE]"}, 100, 100},
+		{"none", []string{token("a"), token("b"), stop, usage5, "[DONE]"}, 5, 5},
+		{"counted beside", []string{token("a"), token("b"), stop, beside, "[DONE]"}, 5, 5},
+		{"not counted", []string{token("a"), token("b"), stop, "[DONE]"}, 2, 2},
+	} {
+		c.Request()
+		if _, done, err := c.Response([]byte(head + chunked(test.events...))); !done || err != nil {
+			t.Fatalf("%s: %v, %v", test.name, done, err)
+		}
+		if c.Tokens() != test.tokens || c.Shown() != test.shown {
+			t.Errorf("%s: %d tokens, %d shown; want %d and %d", test.name, c.Tokens(), c.Shown(), test.tokens, test.shown)
+		}
+	}
+}
+
 // A response that the end of the connection ends, or cuts.
 func TestEnd(t *testing.T) {
 	const open = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

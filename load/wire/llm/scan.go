@@ -7,10 +7,12 @@ import (
 
 // A piece is what matters of one event's data.
 type piece struct {
-	holds  bool   // something of the answer
-	ended  bool   // it says that the answer has ended
-	failed bool   // it says that something went wrong
-	tokens uint32 // of the answer so far, by the server's account; 0 where it says nothing
+	holds     bool   // something of the answer
+	reasons   bool   // it is text of the model's reasoning
+	ended     bool   // it says that the answer has ended
+	failed    bool   // it says that something went wrong
+	tokens    uint32 // of the answer so far, by the server's account; 0 where it says nothing
+	reasoning uint32 // of these, the reasoning
 }
 
 // A place is where in the data a value stands.
@@ -19,15 +21,18 @@ type place uint8
 const (
 	elsewhere place = iota
 	top
-	choices     // the list of a completion's choices
-	choice      // one of them
-	delta       // what a chat's choice adds
-	answerText  // something of the answer: a text, or a list of parts
-	answerSays  // the same, of what the model says to the user
-	deltaOrText // "delta" at the top: of an event of the API "responses", the text itself
-	finish      // why a choice has ended
+	choices       // the list of a completion's choices
+	choice        // one of them
+	delta         // what a chat's choice adds
+	answerText    // something of the answer: a text, or a list of parts
+	answerSays    // the same, of what the model says to the user
+	answerReasons // the same, of its reasoning
+	deltaOrText   // "delta" at the top: of an event of the API "responses", the text itself
+	finish        // why a choice has ended
 	usage
+	usageDetails // what kinds of tokens there are
 	tokenCount
+	reasoningCount
 	eventType // "type" at the top, of an event of the API "responses"
 	response  // its account of the whole answer
 	failure   // "error"
@@ -71,13 +76,21 @@ func within(p place, key []byte) place {
 		switch string(key) {
 		case "content":
 			return answerSays
-		case "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call":
+		case "reasoning_content", "reasoning":
+			return answerReasons
+		case "refusal", "tool_calls", "function_call":
 			return answerText
 		}
 	case usage:
 		switch string(key) {
 		case "completion_tokens", "output_tokens":
 			return tokenCount
+		case "completion_tokens_details", "output_tokens_details":
+			return usageDetails
+		}
+	case usageDetails:
+		if string(key) == "reasoning_tokens" {
+			return reasoningCount
 		}
 	}
 	return elsewhere
@@ -98,6 +111,7 @@ type scanner struct {
 	delta     []byte // at the top, "delta" is this text
 	deltaType bool   // at the top, "type" is that of a piece
 	outputs   bool   // and of what the model says
+	reasons   bool   // or of its reasoning
 }
 
 // scan reads an event's data, which is to be one JSON object. It returns also what the model
@@ -113,7 +127,7 @@ func scan(data []byte) (found piece, says []byte, ok bool) {
 		return piece{}, nil, false
 	}
 	if len(s.delta) > 0 && s.deltaType {
-		s.found.holds = true
+		s.found.holds, s.found.reasons = true, s.reasons
 		if s.outputs {
 			s.says = s.delta
 		}
@@ -222,6 +236,9 @@ func (s *scanner) string(p place, text []byte) {
 		if len(s.says) == 0 {
 			s.says = text
 		}
+	case answerReasons:
+		s.found.holds = s.found.holds || len(text) > 0
+		s.found.reasons = s.found.reasons || len(text) > 0
 	case deltaOrText:
 		s.delta = text
 	case finish:
@@ -233,6 +250,7 @@ func (s *scanner) string(p place, text []byte) {
 		case bytes.HasSuffix(text, []byte(".delta")):
 			s.deltaType = true
 			s.outputs = string(text) == "response.output_text.delta"
+			s.reasons = bytes.HasPrefix(text, []byte("response.reasoning"))
 		case string(text) == "response.completed" || string(text) == "response.incomplete":
 			s.found.ended = true
 		case string(text) == "response.failed" || string(text) == "error":
@@ -257,8 +275,12 @@ func (s *scanner) number(p place) bool {
 		}
 		break
 	}
-	if p == tokenCount && whole {
+	switch {
+	case !whole:
+	case p == tokenCount:
 		s.found.tokens = uint32(n) //nolint:gosec // bounded above
+	case p == reasoningCount:
+		s.found.reasoning = uint32(n) //nolint:gosec // bounded above
 	}
 	return s.at > begin
 }
@@ -281,8 +303,12 @@ func (s *scanner) object(p place) bool {
 			return false
 		}
 		inside := within(p, key)
-		if p == answerText || p == answerSays {
+		switch p {
+		case answerText, answerSays:
 			inside = answerText // of a tool's call, or of a part: any text in it
+		case answerReasons:
+			inside = answerReasons
+		default:
 		}
 		if !s.value(inside) {
 			return false
@@ -304,6 +330,8 @@ func (s *scanner) array(p place) bool {
 		inside = choice
 	case answerText, answerSays:
 		inside = answerText
+	case answerReasons:
+		inside = answerReasons
 	default:
 	}
 	if s.next(']') {
