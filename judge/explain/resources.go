@@ -28,8 +28,10 @@ type reading struct {
 	value *float64
 }
 
-// readings are all resources of a trial, in the order in which they are shown.
-func readings(t *rundir.Trial) []reading {
+// readings are all resources of a trial, in the order in which they are shown, which is the same
+// for all trials. calls are the names of system calls: one that the trial does not list was not
+// made in it, and nothing is known of any unless they were counted.
+func readings(t *rundir.Trial, calls []string, counted bool) []reading {
 	x := &t.Target
 	whole := func(n *int64) *float64 {
 		if n == nil {
@@ -59,9 +61,13 @@ func readings(t *rundir.Trial) []reading {
 		{"involuntary context switches per request", rundir.Count, x.InvoluntarySwitchesPerRequest},
 		{"system calls per request", rundir.Count, x.SyscallsPerRequest},
 	}
-	for _, name := range slices.Sorted(maps.Keys(x.Syscalls)) {
-		v := x.Syscalls[name]
-		list = append(list, reading{"of them " + name, rundir.Count, &v})
+	for _, name := range calls {
+		r := reading{"of them " + name, rundir.Count, nil}
+		if counted {
+			v := x.Syscalls[name]
+			r.value = &v
+		}
+		list = append(list, r)
 	}
 	return append(list,
 		reading{"GC pauses per request", rundir.Seconds, x.GCPauseSecondsPerRequest},
@@ -75,33 +81,45 @@ func readings(t *rundir.Trial) []reading {
 	)
 }
 
+// counted reports whether the system calls of both trials were counted.
+func (p pair) counted() bool {
+	return p.base.Target.SyscallsPerRequest != nil && p.variant.Target.SyscallsPerRequest != nil
+}
+
 // resources compares the resources that both variants used, in pairs over rounds. A
-// system call that only one of them makes counts as zero for the other. Holm's adjustment
-// is over all resources that can be compared.
+// system call that is made in some trials only counts as zero in the others in which calls
+// were counted. Holm's adjustment is over all resources that can be compared.
 func resources(trials []pair) ([]Resource, error) {
 	type sums struct {
 		Resource
 		values []float64
 	}
-	var (
-		order []string
-		all   = map[string]*sums{}
-	)
+	names := map[string]bool{}
 	for _, p := range trials {
-		base, variant := readings(&p.base.Trial), readings(&p.variant.Trial)
-		merged := merge(base, variant)
-		for _, m := range merged {
-			if m.base == nil || m.variant == nil {
+		if p.counted() {
+			for _, t := range []*rundir.TrialFolder{p.base, p.variant} {
+				for name := range t.Target.Syscalls {
+					names[name] = true
+				}
+			}
+		}
+	}
+	calls := slices.Sorted(maps.Keys(names))
+	var all []sums // in the order of the readings
+	for _, p := range trials {
+		base, variant := readings(&p.base.Trial, calls, p.counted()), readings(&p.variant.Trial, calls, p.counted())
+		if all == nil {
+			all = make([]sums, len(base))
+		}
+		for i, b := range base {
+			s, v := &all[i], variant[i]
+			s.Name, s.Unit = b.name, b.unit
+			if b.value == nil || v.value == nil {
 				continue
 			}
-			if all[m.name] == nil {
-				all[m.name] = &sums{Resource: Resource{Name: m.name, Unit: m.unit}}
-				order = append(order, m.name)
-			}
-			s := all[m.name]
-			s.Base += *m.base
-			s.Variant += *m.variant
-			s.values = append(s.values, *m.variant-*m.base)
+			s.Base += *b.value
+			s.Variant += *v.value
+			s.values = append(s.values, *v.value-*b.value)
 		}
 	}
 	var (
@@ -109,20 +127,22 @@ func resources(trials []pair) ([]Resource, error) {
 		tested []int
 		ps     []float64
 	)
-	for _, name := range order {
-		s := all[name]
+	for _, s := range all {
+		if len(s.values) == 0 {
+			continue
+		}
 		n := float64(len(s.values))
 		s.Base /= n
 		s.Variant /= n
 		change, err := summed(s.values)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 		s.Change = change
 		if len(s.values) > 1 {
 			m, err := stat.PairedMean(s.values, confidence)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+				return nil, fmt.Errorf("%s: %w", s.Name, err)
 			}
 			s.P = &m.P
 			tested, ps = append(tested, len(list)), append(ps, m.P)
@@ -140,41 +160,4 @@ func resources(trials []pair) ([]Resource, error) {
 		list[at].Adjusted, list[at].Changed = &adjusted[i], adjusted[i] < alpha
 	}
 	return list, nil
-}
-
-// A both holds one resource of two trials.
-type both struct {
-	name          string
-	unit          rundir.Unit
-	base, variant *float64
-}
-
-// merge joins the readings of two trials, in the order of the first. A system call that
-// only one trial has is zero in the other.
-func merge(base, variant []reading) []both {
-	of := map[string]*float64{}
-	for _, r := range variant {
-		of[r.name] = r.value
-	}
-	known := map[string]bool{}
-	zero := 0.0
-	var list []both
-	for _, r := range base {
-		known[r.name] = true
-		v, ok := of[r.name]
-		if !ok {
-			v = &zero
-		}
-		list = append(list, both{r.name, r.unit, r.value, v})
-	}
-	at := 0
-	for _, r := range variant {
-		if known[r.name] {
-			at = slices.IndexFunc(list, func(b both) bool { return b.name == r.name }) + 1
-			continue
-		}
-		list = slices.Insert(list, at, both{r.name, r.unit, &zero, r.value})
-		at++
-	}
-	return list
 }

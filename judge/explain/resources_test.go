@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"testing"
 
 	"dyno/results/rundir"
@@ -23,11 +24,13 @@ func TestResources(t *testing.T) {
 		trials = append(trials, pair{round: i + 1,
 			base: trialWith(func(x *rundir.Target) {
 				x.CPUSecondsPerRequest, x.UserShare = ptr(20e-6*noise), ptr(0.25)
+				x.SyscallsPerRequest = ptr(2 + 2*noise)
 				x.Syscalls = map[string]float64{"read": 2, "write": 2 * noise}
 				x.RSSBytes = ptr(int64(10 << 20))
 			}),
 			variant: trialWith(func(x *rundir.Target) {
 				x.CPUSecondsPerRequest, x.UserShare = ptr(15e-6*noise), ptr(0.25)
+				x.SyscallsPerRequest = ptr(2.5 + 2*noise)
 				x.Syscalls = map[string]float64{"epoll_wait": 0.5, "read": 2, "write": 2 * noise}
 			}),
 		})
@@ -57,5 +60,48 @@ func TestResources(t *testing.T) {
 	}
 	if r, ok := found["resident memory"]; ok {
 		t.Errorf("it was observed of one variant only: %+v", r)
+	}
+}
+
+// System calls of a trial in which they were not counted are not known, rather than zero: its
+// round is left out. One that is made in some rounds only is zero in the others.
+func TestResourcesOfSomeRounds(t *testing.T) {
+	counted := func(calls map[string]float64) *rundir.TrialFolder {
+		return trialWith(func(x *rundir.Target) {
+			all := 0.0
+			for _, n := range calls {
+				all += n
+			}
+			x.SyscallsPerRequest, x.Syscalls = &all, calls
+		})
+	}
+	not := trialWith(func(*rundir.Target) {})
+	list, err := resources([]pair{
+		{1, not, counted(map[string]float64{"read": 2.5})},
+		{2, counted(map[string]float64{"read": 2}), counted(map[string]float64{"read": 2, "madvise": 3})},
+		{3, counted(map[string]float64{"read": 2}), counted(map[string]float64{"read": 3})},
+		{4, counted(nil), counted(map[string]float64{"read": 1})},
+		{5, counted(map[string]float64{"futex": 9}), not},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		name          string
+		base, variant float64
+		rounds        int
+	}{
+		{"system calls per request", 4. / 3, 3, 3},
+		{"of them madvise", 0, 1, 3},
+		{"of them read", 4. / 3, 2, 3},
+	}
+	if len(list) != len(want) {
+		t.Fatalf("%d resources, want %d: %+v", len(list), len(want), list)
+	}
+	for i, w := range want {
+		r := list[i]
+		if r.Name != w.name || math.Abs(r.Base-w.base) > 1e-9 || math.Abs(r.Variant-w.variant) > 1e-9 || len(r.Change.Values) != w.rounds {
+			t.Errorf("%+v, want %+v", r, w)
+		}
 	}
 }
