@@ -45,6 +45,11 @@ const (
 	Peak                // the largest since the previous reading
 )
 
+// ReadAt is the end of the name of an observer's column that says when what is beside it was read.
+// Such an observer tells what a program says of itself: a program that is started again counts
+// from the beginning.
+const ReadAt = "read_at_seconds"
+
 // A Column is one series of numbers.
 type Column struct {
 	Name string // without the observer's; units as in Prometheus: …_seconds, …_bytes

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ type Recorder struct {
 	observers []Observer
 	columns   []Column // with full names; the first is time_seconds, the last recorder_cpu_seconds
 	widths    []int    // of the observers' parts of a row
+	told      []bool   // by column: programs tell it of themselves
 	stop      chan struct{}
 
 	mu       sync.Mutex    // guards the fields below, and the observers
@@ -90,12 +92,14 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 		observers: observers,
 		columns:   []Column{{"time_seconds", Gauge, "since the run's origin, when the reading began"}},
 		stop:      make(chan struct{}),
+		told:      []bool{false},
 		interval:  cfg.Interval,
 	}
 	seen := make(map[string]bool)
 	for _, o := range observers {
 		cols := o.Columns()
 		r.widths = append(r.widths, len(cols))
+		told := slices.ContainsFunc(cols, func(c Column) bool { return strings.HasSuffix(c.Name, ReadAt) })
 		for _, c := range cols {
 			c.Name = o.Name() + "_" + c.Name
 			if seen[c.Name] {
@@ -103,9 +107,11 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 			}
 			seen[c.Name] = true
 			r.columns = append(r.columns, c)
+			r.told = append(r.told, told)
 		}
 	}
 	r.columns = append(r.columns, Column{"recorder_cpu_seconds", Counter, "CPU time that the readings before this one have cost"})
+	r.told = append(r.told, false)
 	return r, nil
 }
 
@@ -318,6 +324,7 @@ type Window struct {
 type Summary struct {
 	Column
 	Delta          float64 // counters: exactly between the marks
+	Fell           bool    // counters that programs tell: a reading was below the one before, so that Delta is not known
 	Min, Mean, Max float64 // gauges: of the readings from mark to mark; peaks: Max, after the first mark
 	Last           float64 // at the second mark
 }
@@ -333,7 +340,9 @@ func (r *Recorder) Window(from, to Mark) Window {
 		c++
 		s := Summary{Column: col, Delta: nan, Min: nan, Mean: nan, Max: nan, Last: to.row[c]}
 		if col.Kind == Counter {
-			s.Delta = to.row[c] - from.row[c]
+			if s.Fell = r.told[c] && r.fell(c, from, to); !s.Fell {
+				s.Delta = to.row[c] - from.row[c]
+			}
 			w.Columns = append(w.Columns, s)
 			continue
 		}
@@ -365,6 +374,23 @@ func (r *Recorder) Window(from, to Mark) Window {
 		w.Columns = append(w.Columns, s)
 	}
 	return w
+}
+
+// fell reports whether a counter was ever lower than before, from mark to mark. The program
+// behind it was started again, or several answer in turn.
+func (r *Recorder) fell(c int, from, to Mark) bool {
+	width := len(r.columns)
+	last := from.row[c]
+	for at := 0; at < len(r.cells); at += width {
+		if t := r.cells[at]; t > from.row[0] && t < to.row[0] {
+			v := r.cells[at+c]
+			if v < last {
+				return true
+			}
+			last = larger(last, v)
+		}
+	}
+	return to.row[c] < last
 }
 
 // Summary returns a column by its full name.

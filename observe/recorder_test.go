@@ -134,6 +134,51 @@ func checkGolden(t *testing.T, name, got string) {
 	}
 }
 
+// What a program tells of itself begins again with the program: the growth of its counters is not
+// known then, even where they are higher in the end. Other counters, of differences between
+// clocks, may fall by a grain.
+func TestCountersThatFell(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		values []float64
+		delta  float64
+		fell   bool
+	}{
+		{[]float64{5, 6, 6, 9}, 4, false},
+		{[]float64{5, nan, 6, 9}, 4, false},
+		{[]float64{5, 6, 2, 9}, nan, true},
+		{[]float64{5, nan, 2, 9}, nan, true},
+		{[]float64{5, 6, 7, 1}, nan, true},
+		{[]float64{5, 4}, nan, true},
+		{[]float64{nan, 6, 7, 8}, nan, false},
+	} {
+		read := func(n int, row []float64) error {
+			row[0] = c.values[n-1]
+			if len(row) > 1 {
+				row[1] = float64(n)
+			}
+			return nil
+		}
+		rec, err := NewRecorder(Config{},
+			&script{name: "program", cols: []Column{{"done_total", Counter, ""}, {ReadAt, Counter, ""}}, read: read},
+			&script{name: "clock", cols: []Column{{"foreign_seconds", Counter, ""}}, read: read})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var marks []Mark
+		for range c.values {
+			marks = append(marks, rec.Mark())
+		}
+		w := rec.Window(marks[0], marks[len(marks)-1])
+		if s, _ := w.Summary("program_done_total"); s.Fell != c.fell || fmt.Sprint(s.Delta) != fmt.Sprint(c.delta) {
+			t.Errorf("%v: grew by %v, fell: %v", c.values, s.Delta, s.Fell)
+		}
+		if s, _ := w.Summary("clock_foreign_seconds"); s.Fell || !math.IsNaN(c.values[0]) && math.IsNaN(s.Delta) {
+			t.Errorf("a clock's %v: grew by %v, fell: %v", c.values, s.Delta, s.Fell)
+		}
+	}
+}
+
 // However long it records, the table stays bounded, ends with the latest reading,
 // and keeps every peak.
 func TestTableIsBounded(t *testing.T) {

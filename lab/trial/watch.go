@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dyno/host/target"
+	"dyno/internal/texts"
 	"dyno/load/engine"
 	"dyno/observe"
 	"dyno/results/rundir"
@@ -285,6 +286,7 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	t.Target.Goroutines = largest(window, "target_goroutines")
 	t.Target.ListenOverflows = grown(window, "network_listen_overflows_total")
 	w.recordNamed(t, window)
+	w.lackFallen(t, window)
 	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
 	wait, slices := math.NaN(), math.NaN()
 	for i := range t.Generator.Workers {
@@ -363,7 +365,7 @@ func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
 			value := math.NaN()
 			if s, ok := window.Summary(name); ok && c.Kind == observe.Gauge {
 				value = s.Mean
-			} else if c.Name != readAt {
+			} else if c.Name != observe.ReadAt {
 				value = rate(window, name)
 			}
 			if v := known(value); v != nil {
@@ -376,8 +378,26 @@ func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
 	}
 }
 
-// readAt is the column of an observer that reads on a schedule of its own.
-const readAt = "read_at_seconds"
+// lackFallen records which observers have counters that fell in the window, and which these are.
+func (w *watch) lackFallen(t *rundir.Trial, window observe.Window) {
+	const most = 4 // columns that are named
+	for _, o := range w.observers {
+		var fallen []string
+		for _, c := range o.Columns() {
+			if s, _ := window.Summary(o.Name() + "_" + c.Name); s.Fell {
+				fallen = append(fallen, s.Name)
+			}
+		}
+		if len(fallen) == 0 {
+			continue
+		}
+		if len(fallen) > most {
+			fallen = append(fallen[:most], "…")
+		}
+		m := texts.New("unavailable.fell", "observer", o.Name(), "columns", strings.Join(fallen, ", "))
+		t.Lack(&texts.Error{Message: m.With("help", texts.New("help.fell"))})
+	}
+}
 
 // rate returns the growth of a counter per second, by the clock of its own readings: the
 // last such column before the next observer's.
@@ -387,7 +407,7 @@ func rate(window observe.Window, column string) float64 {
 		if c.Name == column {
 			found = true
 		}
-		if found && strings.HasSuffix(c.Name, readAt) {
+		if found && strings.HasSuffix(c.Name, observe.ReadAt) {
 			counter, _ := window.Summary(column)
 			return counter.Delta / c.Delta
 		}

@@ -24,7 +24,8 @@ func TestRunObserves(t *testing.T) {
 		case "/debug/pprof/goroutine":
 			fmt.Fprintln(w, "goroutine profile: total 11")
 		case "/queue":
-			fmt.Fprintln(w, "# TYPE jobs gauge\njobs 7\n# TYPE done_total counter\ndone_total 3")
+			fmt.Fprintln(w, "# TYPE jobs gauge\njobs 7\n# TYPE done_total counter\ndone_total 3\n# TYPE turns_total counter")
+			fmt.Fprintln(w, "turns_total", 100-asked.Load()) // as if others answered in turn
 		default:
 			http.NotFound(w, r)
 		}
@@ -37,7 +38,7 @@ design: {rounds: 1}
 observe:
   runtime: "`+pages.URL+`/debug/pprof"
   endpoints:
-    app: {url: "`+pages.URL+`/queue", metrics: [jobs, done_total], every: 100ms}
+    app: {url: "`+pages.URL+`/queue", metrics: [jobs, done_total, turns_total], every: 100ms}
     gone: {url: "`+pages.URL+`/nothing", metrics: [jobs]}
   commands:
     echo: {run: [echo, "depth 3"], every: 100ms}
@@ -69,6 +70,9 @@ observe:
 	}
 	if n := trial.Target.Goroutines; n == nil || *n != 11 || series.Column("target_goroutines") == nil || asked.Load() == 0 {
 		t.Errorf("goroutines %v, columns %v", n, series.Columns)
+	}
+	if _, ok := trial.Observed["app_turns_total"]; ok || !strings.Contains(missing, "observer app: counters fell in the window, so that their rates are not known: app_turns_total (") {
+		t.Errorf("a counter that fell: observed %v, unavailable is %q", trial.Observed, missing)
 	}
 	for name, want := range map[string]float64{"app_jobs": 7, "app_done_total": 0, "echo_depth": 3} {
 		if got, ok := trial.Observed[name]; !ok || got != want {
