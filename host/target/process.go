@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// killWait bounds how long Stop waits for processes that were killed.
+	// killWait bounds how long Start and Stop wait for processes that were killed.
 	killWait = 10 * time.Second
 	// supervisorWait bounds how long the supervisor may take to start the process. The
 	// ready timeout begins after that.
@@ -77,10 +77,21 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		p.stopping = true
 		p.mu.Unlock()
 		_ = p.send(order{Kill: true})
-		<-p.done
-		return nil, err
+		return nil, p.ended(err, killWait)
 	}
 	return p, nil
+}
+
+// ended waits until nothing is left of a target that was killed because of err, but no longer
+// than the time given: dyno may not kill another user's processes, and nobody those that the
+// kernel does not let go. It returns err, and which processes are left.
+func (p *Process) ended(err error, wait time.Duration) error {
+	select {
+	case <-p.done:
+		return err
+	case <-time.After(wait):
+		return errors.Join(err, p.survivors())
+	}
 }
 
 // checkFree refuses an address on which another process already answers. The probe would
@@ -169,7 +180,7 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	go p.follow(lines, r, drained)
 	if err != nil {
 		_ = p.control.Close() // tells the supervisor to clean up
-		<-p.done
+		err = p.ended(err, killWait)
 		return nil, &Failure{Target: spec.Name, Reason: err, Tail: p.out.lines()}
 	}
 	return p, nil

@@ -198,6 +198,27 @@ func TestNeverReady(t *testing.T) {
 	})
 }
 
+// A target that was not ready, and cannot be killed, holds up dyno for a bounded time. Here it is
+// the supervisor that does not get to kill it.
+func TestNeverReadyAndNeverGone(t *testing.T) {
+	p := started(t, Spec{Args: sh("exec sleep 1000")})
+	if err := syscall.Kill(p.Supervisor(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(p.Supervisor(), syscall.SIGCONT) }()
+	_ = p.send(order{Kill: true})
+	ended := make(chan error, 1)
+	go func() { ended <- p.ended(p.failure(ErrNotReady, "10s"), 50*time.Millisecond) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), fmt.Sprintf("processes [%d] are still alive", p.PID())) {
+			t.Errorf("%v; want ErrNotReady and the process that is left", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it still waits")
+	}
+}
+
 func TestExitsBeforeReady(t *testing.T) {
 	_, err := Start(t.Context(), Spec{
 		Name:  "crasher",
