@@ -64,9 +64,28 @@ func (i *inspector) observed(o *Observe) {
 			}
 		}
 	}
+	endpoints := map[string]bool{}
+	for _, e := range o.Endpoints {
+		endpoints[e.Name] = true
+		i.observer("observe.endpoints."+e.Name, e.Name, false)
+	}
 	for _, c := range o.Commands {
+		i.observer("observe.commands."+c.Name, c.Name, endpoints[c.Name])
 		if len(c.Run) == 0 || c.Run[0] == "" {
 			i.fault("observe.commands."+c.Name+".run", "is empty", "the command and its arguments")
 		}
+	}
+}
+
+// dynos are the names of dyno's own observers: columns of the recording begin with them.
+var dynos = regexp.MustCompile(`^(target|generator|machine|kernel|tcp|network|cgroup|wakeup|target_wakeup|target_cpus|generator_cpus|service_.*|neighbour[0-9].*|recorder|time)$`)
+
+// observer judges the name of an endpoint or a command: no two observers may have one.
+func (i *inspector) observer(path, name string, twice bool) {
+	switch {
+	case dynos.MatchString(name):
+		i.fault(path, name+" is what dyno calls its own figures", "another name, such as app_"+name)
+	case twice:
+		i.fault(path, name+" is the name of an endpoint, too", "another name, as observed."+name+"_… would have two meanings")
 	}
 }

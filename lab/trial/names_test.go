@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/results/rundir"
 )
@@ -39,6 +40,26 @@ func checkColumns(t *testing.T, series *rundir.Series, others ...string) {
 		theirs := slices.ContainsFunc(others, func(beginning string) bool { return strings.HasPrefix(name, beginning) })
 		if _, own := rundir.ColumnOf(name); own == theirs {
 			t.Errorf("%s is one of dyno's own columns in rundir: %v", name, own)
+		}
+	}
+}
+
+// A plan cannot give an endpoint or a command the name of one of dyno's observers.
+func TestNamesOfObserversAreTaken(t *testing.T) {
+	observers := map[string]bool{"target_wakeup": true, "target_cpus": true, "generator_cpus": true, "service_a": true, "neighbour0": true}
+	for _, c := range rundir.Columns() {
+		if observer, _, _ := strings.Cut(c.Name, "_"); !strings.Contains(observer, "*") && observer != "service" {
+			observers[observer] = true
+		}
+	}
+	if len(observers) < 15 {
+		t.Errorf("only %v", observers)
+	}
+	for name := range observers {
+		_, err := experiment.Parse("names.yaml", []byte(`{name: names, target: {protocol: http, address: "127.0.0.1:1"}, load: {closed: {connections: 1}}, `+
+			`design: {rounds: 1}, observe: {commands: {`+name+`: {run: [date]}}}}`), experiment.Options{})
+		if err == nil || !strings.Contains(err.Error(), "observe.commands."+name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
