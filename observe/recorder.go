@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/internal/texts"
 )
 
 // Defaults for the empty fields of a Config.
@@ -72,8 +74,21 @@ type Fault struct {
 	First    error
 }
 
+// A TwiceError says that an observer has a column whose name is taken.
+type TwiceError struct {
+	Observer Observer // the later one
+	Column   string
+}
+
+func (e *TwiceError) Error() string { return e.Said().String() }
+
+// Said returns the error as a message.
+func (e *TwiceError) Said() texts.Message {
+	return (&Unavailable{Observer: e.Observer.Name(), Reason: texts.New("unavailable.twice", "column", e.Column), Remedy: texts.New("help.twice")}).Said()
+}
+
 // NewRecorder makes a recorder of the observers, which it reads in this order, and
-// closes when it is stopped.
+// closes when it is stopped. The error is a *TwiceError if two columns have one name.
 func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("recorder: %w", err)
@@ -95,7 +110,8 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 		told:      []bool{false},
 		interval:  cfg.Interval,
 	}
-	seen := make(map[string]bool)
+	const cost = "recorder_cpu_seconds"
+	seen := map[string]bool{r.columns[0].Name: true, cost: true}
 	for _, o := range observers {
 		cols := o.Columns()
 		r.widths = append(r.widths, len(cols))
@@ -103,14 +119,14 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 		for _, c := range cols {
 			c.Name = o.Name() + "_" + c.Name
 			if seen[c.Name] {
-				return nil, fmt.Errorf("recorder: two columns named %s", c.Name)
+				return nil, &TwiceError{o, c.Name}
 			}
 			seen[c.Name] = true
 			r.columns = append(r.columns, c)
 			r.told = append(r.told, told)
 		}
 	}
-	r.columns = append(r.columns, Column{"recorder_cpu_seconds", Counter, "CPU time that the readings before this one have cost"})
+	r.columns = append(r.columns, Column{cost, Counter, "CPU time that the readings before this one have cost"})
 	r.told = append(r.told, false)
 	return r, nil
 }

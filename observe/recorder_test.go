@@ -280,8 +280,13 @@ func TestRecorderMistakes(t *testing.T) {
 	if _, err := NewRecorder(Config{MaxRows: -1}); err == nil {
 		t.Error("a negative bound")
 	}
-	if _, err := NewRecorder(Config{}, counting("a"), counting("a")); err == nil {
-		t.Error("two observers of one name")
+	later := counting("a")
+	var twice *TwiceError
+	if _, err := NewRecorder(Config{}, counting("a"), later); !errors.As(err, &twice) || twice.Observer != later || twice.Column != "a_n_total" {
+		t.Errorf("two observers of one name: %v", err)
+	}
+	if _, err := NewRecorder(Config{}, &script{name: "time", cols: []Column{{"seconds", Gauge, ""}}}); err == nil {
+		t.Error("a second column of the time")
 	}
 	bad := counting("a")
 	bad.fail = errors.New("stuck")

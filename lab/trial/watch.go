@@ -102,7 +102,7 @@ func (w *watch) start(s engine.Start) {
 // begin begins to record. threads are the generator's workers.
 func (w *watch) begin(origin time.Time, threads []int) {
 	var (
-		observers = w.observers
+		observers = slices.Clone(w.observers)
 		users     []observe.CPUUser
 	)
 	if w.target != nil {
@@ -111,8 +111,8 @@ func (w *watch) begin(origin time.Time, threads []int) {
 		}
 	}
 	// Services are not measured, but they are not foreign either.
-	for _, s := range w.services {
-		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Supervisor()); w.available(err) {
+	for i, name := range serviceColumns(w.services) {
+		if tree, err := observe.NewTreeBelow(name, w.services[i].process.Supervisor()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
@@ -149,10 +149,23 @@ func (w *watch) begin(origin time.Time, threads []int) {
 			observers = append(observers, s)
 		}
 	}
+	// What the plan names comes last: where its columns have names that others have, too, it is
+	// left out rather than these.
+	observers = append(slices.DeleteFunc(observers, func(o observe.Observer) bool { return slices.Contains(w.named, o) }), w.named...)
 	recorder, err := observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
+	for twice := (*observe.TwiceError)(nil); errors.As(err, &twice); {
+		w.available(twice)
+		w.available(twice.Observer.Close())
+		other := func(o observe.Observer) bool { return o == twice.Observer }
+		observers, w.observers, w.named = slices.DeleteFunc(observers, other), slices.DeleteFunc(w.observers, other), slices.DeleteFunc(w.named, other)
+		w.paid = slices.DeleteFunc(w.paid, func(p paid) bool { return any(p) == any(twice.Observer) })
+		recorder, err = observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
+	}
 	if !w.available(err) {
-		for _, o := range observers[len(w.observers):] {
-			w.available(o.Close())
+		for _, o := range observers {
+			if !slices.Contains(w.observers, o) {
+				w.available(o.Close())
+			}
 		}
 		w.sleepers = [2]*observe.Wakeup{}
 		return
@@ -160,6 +173,20 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	w.recorder, w.origin = recorder, origin
 	recorder.Start()
 	w.recording.Store(recorder)
+}
+
+// serviceColumns returns the beginnings of the services' columns: their names as columns can have
+// them, each once.
+func serviceColumns(services []running) []string {
+	var names []string
+	for _, s := range services {
+		name := "service_" + strings.ToLower(strings.ReplaceAll(s.name, "-", "_"))
+		if slices.Contains(names, name) {
+			name = fmt.Sprintf("%s_%d", name, len(names))
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // reading returns the latest reading of the target. Any goroutine may call it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,6 +43,7 @@ observe:
     gone: {url: "`+pages.URL+`/nothing", metrics: [jobs]}
   commands:
     echo: {run: [echo, "depth 3"], every: 100ms}
+    generator_cpu: {run: [echo, "seconds 3"], every: 100ms}
 `)
 	o := options(t, &log{})
 	if err := Run(t.Context(), e, o); err != nil {
@@ -58,6 +60,9 @@ observe:
 	}
 	if !strings.Contains(missing, "observer gone cannot work here") {
 		t.Errorf("an endpoint that is not there: unavailable is %q", missing)
+	}
+	if !strings.Contains(missing, "observer generator_cpu cannot work here: there is a column generator_cpu_seconds already") {
+		t.Errorf("a column that is there already: unavailable is %q", missing)
 	}
 	series, err := trial.Series()
 	if err != nil {
@@ -99,5 +104,13 @@ func TestTick(t *testing.T) {
 		if rows > mostRows || w.tick < fine || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
 			t.Errorf("%v and %v: a row every %v, %d of them", c.warmup, c.window, w.tick, rows)
 		}
+	}
+}
+
+// Names of services may have signs that those of columns do not have.
+func TestServiceColumns(t *testing.T) {
+	got := serviceColumns([]running{{name: "a-b"}, {name: "DB"}, {name: "a_b"}})
+	if want := []string{"service_a_b", "service_db", "service_a_b_2"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
