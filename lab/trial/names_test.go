@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/observe/scrape"
 	"dyno/results/rundir"
 )
 
@@ -61,6 +63,35 @@ func TestNamesOfObserversAreTaken(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "observe.commands."+name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The largest recording that a plan can ask for can be read back.
+func TestLargestRecording(t *testing.T) {
+	most := func(of reflect.Type, field, tag string) int {
+		f, found := of.FieldByName(field)
+		_, text, ranged := strings.Cut(f.Tag.Get(tag), "..")
+		if !ranged {
+			text = f.Tag.Get(tag)
+		}
+		n, err := strconv.Atoi(text)
+		if !found || err != nil {
+			t.Fatalf("%s of %v: %s is %q", field, of, tag, f.Tag.Get(tag))
+		}
+		return n
+	}
+	const (
+		trees     = 10 // columns of a process and all below it
+		ofWorkers = 3
+		calls     = 600 // the kernel has fewer
+	)
+	observed, variant := reflect.TypeFor[experiment.Observe](), reflect.TypeFor[experiment.Variant]()
+	named := most(observed, "Endpoints", "most") + most(observed, "Commands", "most")
+	processes := 1 + most(variant, "Services", "most")
+	columns := named*(scrape.DefaultMaxColumns+1) + 2*processes*trees + // both halves of a duet
+		most(reflect.TypeFor[experiment.Load](), "Workers", "range")*ofWorkers + len(rundir.Columns()) + calls
+	if columns > rundir.MaxColumns || rundir.MaxColumns*mostRows > rundir.MaxCells {
+		t.Errorf("%d columns and %d rows; at most %d columns and %d values can be read", columns, mostRows, rundir.MaxColumns, rundir.MaxCells)
 	}
 }
 

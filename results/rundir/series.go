@@ -15,10 +15,10 @@ import (
 // TimeColumn is the first column of a series: seconds since the recording began.
 const TimeColumn = "time_seconds"
 
-// Bounds of a series.
+// Bounds of a series. They have room for all that one trial can record.
 const (
-	maxColumns = 1000
-	maxCells   = 1 << 24
+	MaxColumns = 8192
+	MaxCells   = 1 << 25
 	maxRow     = 1 << 20 // bytes
 )
 
@@ -53,8 +53,8 @@ func checkColumns(columns []string) error {
 	if len(columns) == 0 || columns[0] != TimeColumn {
 		return fmt.Errorf("the first column is not %s", TimeColumn)
 	}
-	if len(columns) > maxColumns {
-		return fmt.Errorf("%d columns, want at most %d", len(columns), maxColumns)
+	if len(columns) > MaxColumns {
+		return fmt.Errorf("%d columns, want at most %d", len(columns), MaxColumns)
 	}
 	seen := make(map[string]bool, len(columns))
 	for _, c := range columns {
@@ -69,7 +69,7 @@ func checkColumns(columns []string) error {
 	return nil
 }
 
-// ReadSeries reads a series of at most 2²⁴ values. An error names the line and
+// ReadSeries reads a series of at most MaxCells values. An error names the line and
 // comes with the rows before it; such a series may be nil.
 func ReadSeries(r io.Reader) (*Series, error) {
 	in := csv.NewReader(bufio.NewReader(&rowLimit{r: r}))
@@ -91,8 +91,8 @@ func ReadSeries(r io.Reader) (*Series, error) {
 		if errors.Is(err, io.EOF) {
 			return s, nil
 		}
-		if err == nil && cells+len(row) > maxCells {
-			err = fmt.Errorf("more than %d values", maxCells)
+		if err == nil && cells+len(row) > MaxCells {
+			err = fmt.Errorf("more than %d values", MaxCells)
 		}
 		if err == nil {
 			err = parseRow(record, row)
