@@ -84,18 +84,24 @@ func (p *page) account(e *explain.Explanation) {
 	p.line("%s takes %s of CPU time per request, %s takes %s: %s (%s).",
 		e.Base, Seconds(a.Base), e.Variant, Seconds(a.Variant), delta(times(), a.Measured), plural(a.Rounds, "round"))
 	p.line("In the profiled trials the difference is %s (%s).", delta(times(), a.Profiled), plural(a.ProfileRounds, "round"))
-	if a.Accounted == nil {
+	switch {
+	case a.Measured.Low == nil:
+		p.line("One round cannot tell a difference from chance.")
+	case a.Accounted == nil:
 		p.line("The measured difference is within chance: there is nothing to account for.")
-	} else {
+	default:
 		text := fmt.Sprintf("The profiles account for %s of the measured difference; %s are left over", percent(*a.Accounted), delta(times(), a.Leftover))
 		if l := a.Leftover; l.Low != nil && *l.Low <= 0 && *l.High >= 0 {
 			text += ", which is within chance"
 		}
 		p.line("%s.", text)
 	}
-	if n := ranked(e); n > 0 {
+	switch n := ranked(e); {
+	case n > 0:
 		p.line("%s below have changed by more than chance, %s in sum.", plural(n, "function"), signedIn(times(), a.Ranked))
-	} else {
+	case a.ProfileRounds < 2:
+		p.line("One profiled round cannot tell functions that have changed from chance.")
+	default:
 		p.line("No function has changed by more than chance.")
 	}
 	for _, name := range []string{e.Base, e.Variant} {

@@ -25,9 +25,9 @@ function explanation(c: Context, e: Explanation): Child[] {
   const parts: Child[] = [];
   if (a) {
     const lines = [t("why.account", { base: e.base, variant: e.variant, before: write(times, a.base), after: write(times, a.variant), change: delta(times, a.measured), rounds: t.plural("n.rounds", a.rounds) })];
-    lines.push(a.accounted === undefined ? t("why.chance") : t("why.accounted", { share: write(shares, a.accounted), leftover: delta(times, a.leftover) }));
+    lines.push(a.measured.low === undefined ? t("why.oneRound") : a.accounted === undefined ? t("why.chance") : t("why.accounted", { share: write(shares, a.accounted), leftover: delta(times, a.leftover) }));
     const ranked = (e.tables ?? []).filter((x) => x.kind === "cpu").flatMap((x) => x.functions ?? []).filter((f) => f.ranked).length;
-    lines.push(ranked > 0 ? t.plural("why.ranked", ranked, { sum: delta(times, { estimate: a.ranked }) }) : t("why.noneRanked"));
+    lines.push(ranked > 0 ? t.plural("why.ranked", ranked, { sum: delta(times, { estimate: a.ranked }) }) : t(a.profile_rounds < 2 ? "why.oneProfile" : "why.noneRanked"));
     parts.push(h("p", {}, lines.join(" ")));
   }
   for (const x of e.tables ?? []) {
