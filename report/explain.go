@@ -81,8 +81,12 @@ func (p *page) account(e *explain.Explanation) {
 	if a == nil {
 		return
 	}
+	rounds := plural(a.Rounds, "round")
+	if a.LeftOut > 0 {
+		rounds += fmt.Sprintf("; %d without CPU time left out", a.LeftOut)
+	}
 	p.line("%s takes %s of CPU time per request, %s takes %s: %s (%s).",
-		e.Base, Seconds(a.Base), e.Variant, Seconds(a.Variant), delta(times(), a.Measured), plural(a.Rounds, "round"))
+		e.Base, Seconds(a.Base), e.Variant, Seconds(a.Variant), delta(times(), a.Measured), rounds)
 	p.line("In the profiled trials the difference is %s (%s).", delta(times(), a.Profiled), plural(a.ProfileRounds, "round"))
 	switch {
 	case a.Measured.Low == nil:

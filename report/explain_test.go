@@ -63,7 +63,7 @@ func explained() []*explain.Explanation {
 		},
 		{
 			Run: "relay-models", Base: "goroutine", Variant: "goroutine.control", Control: true,
-			CPU:   &explain.Account{Rounds: 1, Base: 20e-6, Variant: 21e-6, Measured: one, ProfileRounds: 1, Profiled: one},
+			CPU:   &explain.Account{Rounds: 1, LeftOut: 2, Base: 20e-6, Variant: 21e-6, Measured: one, ProfileRounds: 1, Profiled: one},
 			Notes: []string{"trial 3 has no profile of kind mutex: profile mutex cannot be taken here: its fraction is 0"},
 		},
 	}

@@ -31,7 +31,8 @@ type Explanation struct {
 // An Account says how much of a measured change the profiles explain. All figures are CPU
 // seconds per request.
 type Account struct {
-	Rounds   int             `json:"rounds"` // of ordinary trials
+	Rounds   int             `json:"rounds"`             // of ordinary trials
+	LeftOut  int             `json:"left_out,omitempty"` // rounds beside these: a trial does not have its CPU time
 	Base     float64         `json:"base"`
 	Variant  float64         `json:"variant"`
 	Measured rundir.Estimate `json:"measured"` // variant − base, in the ordinary trials
@@ -173,7 +174,7 @@ func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 
 // account compares the profiled change with the measured one.
 func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*Account, error) {
-	a := &Account{Rounds: len(ordinary), ProfileRounds: len(profiled), Coverage: covered}
+	a := &Account{ProfileRounds: len(profiled), Coverage: covered}
 	var changes []float64
 	measured := map[int]float64{} // by round
 	for _, p := range ordinary {
@@ -189,6 +190,7 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*
 	if len(changes) == 0 {
 		return nil, nil
 	}
+	a.Rounds, a.LeftOut = len(changes), len(ordinary)-len(changes)
 	a.Base /= float64(len(changes))
 	a.Variant /= float64(len(changes))
 	var err error

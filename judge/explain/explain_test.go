@@ -142,6 +142,23 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// Rounds without the CPU time of a trial are not among those of the account.
+func TestExplainLeavesOutRounds(t *testing.T) {
+	f := made(t, 8)
+	for _, x := range f.Trials {
+		if x.Purpose == "" && (x.Round == 2 && x.Variant == "a" || x.Round == 5 && x.Variant == "b") {
+			x.Target.CPUSecondsPerRequest = nil
+		}
+	}
+	e, err := Explain(f, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.CPU.Rounds != 6 || e.CPU.LeftOut != 2 || len(e.CPU.Measured.Values) != 6 {
+		t.Errorf("%+v", e.CPU)
+	}
+}
+
 func TestExplainWithout(t *testing.T) {
 	f := made(t, 8)
 	_, err := Explain(f, "a", "c")

@@ -245,6 +245,7 @@ export const en = {
   "why.account.event": "{base} takes {before} of CPU time per event, {variant} takes {after}: {change} ({rounds}).",
   "why.accounted": "The profiles account for {share} of that; {leftover} are left over.",
   "why.chance": "The measured difference is within chance: there is nothing to account for.",
+  "why.leftOut": "; {n} without CPU time left out",
   "why.oneRound": "One round cannot tell a difference from chance.",
   "why.oneProfile": "One profiled round cannot tell functions that have changed from chance.",
   "why.ranked": "{n} functions have changed by more than chance, {sum} in sum.",

@@ -245,6 +245,7 @@ export const zh: Record<Key, string> = {
   "why.account.event": "每个事件的 CPU 时间：{base} 为 {before}，{variant} 为 {after}，变化 {change}（{rounds}）。",
   "why.accounted": "性能剖析能解释其中的 {share}，剩余 {leftover}。",
   "why.chance": "测得的差异在随机波动范围内，无需解释。",
+  "why.leftOut": "；{n} 轮没有 CPU 时间，未计入",
   "why.oneRound": "仅凭一轮无法区分差异与随机波动。",
   "why.oneProfile": "仅凭一轮剖析无法区分函数的变化与随机波动。",
   "why.ranked": "{n} 个函数的变化超出随机波动，合计 {sum}。",

@@ -24,7 +24,8 @@ function explanation(c: Context, e: Explanation): Child[] {
   const a = e.cpu;
   const parts: Child[] = [];
   if (a) {
-    const lines = [t("why.account", { base: e.base, variant: e.variant, before: write(times, a.base), after: write(times, a.variant), change: delta(times, a.measured), rounds: t.plural("n.rounds", a.rounds) })];
+    const rounds = t.plural("n.rounds", a.rounds) + (a.left_out ? t("why.leftOut", { n: a.left_out }) : "");
+    const lines = [t("why.account", { base: e.base, variant: e.variant, before: write(times, a.base), after: write(times, a.variant), change: delta(times, a.measured), rounds })];
     lines.push(a.measured.low === undefined ? t("why.oneRound") : a.accounted === undefined ? t("why.chance") : t("why.accounted", { share: write(shares, a.accounted), leftover: delta(times, a.leftover) }));
     const ranked = (e.tables ?? []).filter((x) => x.kind === "cpu").flatMap((x) => x.functions ?? []).filter((f) => f.ranked).length;
     lines.push(ranked > 0 ? t.plural("why.ranked", ranked, { sum: delta(times, { estimate: a.ranked }) }) : t(a.profile_rounds < 2 ? "why.oneProfile" : "why.noneRanked"));
