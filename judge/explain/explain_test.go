@@ -11,6 +11,8 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"dyno/internal/texts"
+	"dyno/observe/profile"
 	"dyno/results/rundir"
 )
 
@@ -156,6 +158,21 @@ func TestExplainLeavesOutRounds(t *testing.T) {
 	}
 	if e.CPU.Rounds != 6 || e.CPU.LeftOut != 2 || len(e.CPU.Measured.Values) != 6 {
 		t.Errorf("%+v", e.CPU)
+	}
+}
+
+// A profile that is not there is missing for the reason that its observer gave, however that
+// writes its name.
+func TestWhyAProfileIsMissing(t *testing.T) {
+	said := (&profile.Unavailable{Profile: "off-CPU", Reason: texts.Verbatim("no BTF")}).Said()
+	x := &rundir.TrialFolder{Trial: rundir.Trial{
+		Unavailable:        []string{"profile heap: 404", said.English(), "profile cpu samples cannot be taken here: EPERM"},
+		UnavailableBecause: []*rundir.Message{nil, &said, nil},
+	}}
+	for kind, want := range map[string]string{waitKind: said.English(), "heap": "profile heap: 404", cpuKind: "profile cpu samples cannot be taken here: EPERM", "mutex": ""} {
+		if got := why(x, kind).English(); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
 	}
 }
 

@@ -141,10 +141,12 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 	return u, nil
 }
 
-// why returns the trial's reason for a profile that it does not have.
+// why returns the trial's reason for a profile that it does not have. Reasons begin with its name
+// as people write it, such as off-CPU.
 func why(t *rundir.TrialFolder, kind string) *rundir.Message {
 	for i, text := range t.Unavailable {
-		if strings.HasPrefix(text, "profile "+kind) || strings.HasPrefix(text, "profile "+strings.ReplaceAll(kind, "_", "-")) {
+		about, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(text), "-", "_"), "profile ")
+		if ok && strings.HasPrefix(about, kind) {
 			if i < len(t.UnavailableBecause) && t.UnavailableBecause[i] != nil {
 				return t.UnavailableBecause[i]
 			}
