@@ -43,6 +43,7 @@ type Tree struct {
 	// Features that some kernels lack.
 	listsChildren  bool // /proc/PID/task/TID/children
 	sizedFdFolders bool // the size of /proc/PID/fd is the number of entries
+	waits          bool // /proc/PID/task/TID/schedstat
 
 	processes []*process // parents before children, as found
 	threads   int        // among all processes
@@ -102,6 +103,9 @@ func newTree(name string, root int, s scope) (*Tree, error) {
 	self := os.Getpid()
 	if _, err := os.Stat(taskPath(self, self, "children")); err == nil {
 		t.listsChildren = true
+	}
+	if _, err := os.Stat(taskPath(self, self, "schedstat")); err == nil {
+		t.waits = true
 	}
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/self/fd", &st); err == nil && st.Size > 0 {
@@ -196,7 +200,10 @@ func (t *Tree) Observe(row []float64) error {
 	row[6] = fds
 	row[7] = voluntary + g.voluntary
 	row[8] = involuntary + g.involuntary
-	row[9] = wait + g.wait
+	row[9] = math.NaN()
+	if t.waits {
+		row[9] = wait + g.wait
+	}
 	if t.crowded {
 		for i := range row {
 			row[i] = math.NaN()
@@ -243,16 +250,17 @@ func (t *Tree) read(p *process) bool {
 }
 
 func (t *Tree) readThread(th *thread) bool {
-	b, err := th.schedstat.read(t.buf[:])
-	if vanished(err) {
-		return false
+	th.wait = math.NaN()
+	if t.waits {
+		b, err := th.schedstat.read(t.buf[:])
+		if vanished(err) {
+			return false
+		}
+		if _, wait, _, perr := parseSchedstat(b); err == nil && perr == nil {
+			th.wait = float64(wait) / 1e9
+		}
 	}
-	if _, wait, _, perr := parseSchedstat(b); err == nil && perr == nil {
-		th.wait = float64(wait) / 1e9
-	} else {
-		th.wait = math.NaN()
-	}
-	b, err = th.status.read(t.buf[:])
+	b, err := th.status.read(t.buf[:])
 	if vanished(err) {
 		return false
 	}
@@ -336,9 +344,11 @@ func (t *Tree) findThreads(p *process) {
 			t.crowded = true
 			return
 		}
-		th := &thread{tid: tid}
+		th := &thread{tid: tid, schedstat: procFile{-1}}
 		var err, err2 error
-		th.schedstat, err = openProc(taskPath(p.pid, tid, "schedstat"))
+		if t.waits {
+			th.schedstat, err = openProc(taskPath(p.pid, tid, "schedstat"))
+		}
 		th.status, err2 = openProc(taskPath(p.pid, tid, "status"))
 		if err = errors.Join(err, err2); err != nil {
 			t.crowded = t.crowded || exhausted(err)
@@ -360,6 +370,7 @@ func (t *Tree) findChildren(p *process) {
 	_ = t.dirents.numbers(p.task, func(tid int) {
 		b, err := os.ReadFile(taskPath(p.pid, tid, "children"))
 		if err != nil {
+			t.crowded = t.crowded || exhausted(err)
 			return
 		}
 		for {
@@ -378,6 +389,7 @@ func (t *Tree) findChildren(p *process) {
 func (t *Tree) findChildrenByParent(p *process) {
 	proc, err := openProc("/proc")
 	if err != nil {
+		t.crowded = t.crowded || exhausted(err)
 		return
 	}
 	defer proc.close()
@@ -385,6 +397,7 @@ func (t *Tree) findChildrenByParent(p *process) {
 	_ = d.numbers(proc, func(pid int) {
 		b, err := os.ReadFile(procPath(pid, "stat"))
 		if err != nil {
+			t.crowded = t.crowded || exhausted(err)
 			return
 		}
 		if s, err := parseStat(b); err == nil && s.parent == p.pid {
@@ -410,14 +423,12 @@ func (t *Tree) add(pid int, countsOwn bool) bool {
 	p.stat, errs[0] = openProc(procPath(pid, "stat"))
 	p.statm, errs[1] = openProc(procPath(pid, "statm"))
 	p.task, errs[2] = openProc(procPath(pid, "task"))
-	var err error
-	p.fds, err = openProc(procPath(pid, "fd"))
-	p.denied = errors.Is(err, os.ErrPermission)
-	err = errors.Join(errs[0], errs[1], errs[2])
-	if err == nil && !p.fds.ok() && !p.denied {
-		err = unix.ESRCH
+	var fdErr error
+	p.fds, fdErr = openProc(procPath(pid, "fd"))
+	if p.denied = errors.Is(fdErr, os.ErrPermission); p.denied {
+		fdErr = nil
 	}
-	if err != nil {
+	if err := errors.Join(errs[0], errs[1], errs[2], fdErr); err != nil {
 		t.crowded = t.crowded || exhausted(err)
 		p.close()
 		return false

@@ -341,6 +341,64 @@ func TestNoSuchProcess(t *testing.T) {
 	}
 }
 
+// A kernel that does not tell threads' waits still tells their switches.
+func TestTreeWithoutWaits(t *testing.T) {
+	c := role(t, "threads")
+	tree := newTestTree(t, c.Process.Pid)
+	tree.waits = false
+	c.line(t)
+	row := reading(t, tree)
+	if voluntary := row["voluntary_switches"]; !(voluntary >= 500) {
+		t.Errorf("%v voluntary switches after 500 sleeps", voluntary)
+	}
+	if wait := row["run_queue_wait_seconds"]; !math.IsNaN(wait) {
+		t.Errorf("a wait of %v", wait)
+	}
+}
+
+// Without enough descriptors for a tree, it is not taken for a smaller one.
+func TestTreeWithoutDescriptors(t *testing.T) {
+	c := startChild(t, "sh", "-c", "sleep 1000 & echo up; wait")
+	t.Cleanup(func() { killBelow(t, c.Process.Pid) })
+	c.line(t)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	limited := func(n int, do func()) {
+		l := was
+		l.Cur = uint64(n)
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		do()
+	}
+	for _, lists := range []bool{true, false} {
+		enough := false
+		for n := 3; n < 64 && !enough; n++ {
+			tree := newTestTree(t, c.Process.Pid)
+			tree.listsChildren = tree.listsChildren && lists
+			row := make([]float64, treeColumns)
+			var err error
+			limited(n, func() { err = tree.Observe(row) })
+			if enough = err == nil; enough && row[4] != 2 {
+				t.Errorf("with %d descriptors there are %v processes and no error", n, row[4])
+			}
+			if err := tree.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if !enough {
+			t.Error("64 descriptors are too few")
+		}
+	}
+}
+
 func TestOtherUsersProcess(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "denied")
 	if os.Getuid() == 0 {
