@@ -495,26 +495,15 @@ func removeBelow(folder string) error {
 	return nil
 }
 
-// killGroups kills all processes in the groups and removes the groups. It does this for a
-// supervisor that was killed itself.
+// killGroups kills all processes in the groups, and in those that the target has made below them,
+// and removes the groups. It does this for a supervisor that was killed itself.
 func killGroups(folders []string) error {
 	for range 100 { // the next pass finds what forks during this one
 		left := false
 		for _, f := range folders {
-			pids, err := words(filepath.Join(f, "cgroup.procs"))
-			if err != nil {
-				continue
-			}
-			for _, s := range pids {
-				pid, err := strconv.Atoi(s)
-				if err != nil {
-					continue
-				}
-				if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
-					left = true
-					_ = kill(p)
-				}
-			}
+			// Version 2 since Linux 5.14 kills all below by itself. Elsewhere there is no such file.
+			_ = write(filepath.Join(f, "cgroup.kill"), "1")
+			left = killBelow(f) || left
 		}
 		if !left {
 			break
@@ -522,6 +511,28 @@ func killGroups(folders []string) error {
 		time.Sleep(firstRetry)
 	}
 	return removeGroups(folders)
+}
+
+// killBelow kills the processes in a group and below it. It reports whether there were any.
+func killBelow(folder string) (found bool) {
+	pids, _ := words(filepath.Join(folder, "cgroup.procs")) // a group that has gone has none
+	for _, s := range pids {
+		pid, err := strconv.Atoi(s)
+		if err != nil {
+			continue
+		}
+		if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
+			found = true
+			_ = kill(p)
+		}
+	}
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if e.IsDir() {
+			found = killBelow(filepath.Join(folder, e.Name())) || found
+		}
+	}
+	return found
 }
 
 // withRemedy adds a hint to an error of a control group.

@@ -524,6 +524,42 @@ func TestGroupOfAKilledSupervisor(t *testing.T) {
 	missing(t, folders)
 }
 
+// Nor does one in a group that the target has made within its own.
+func TestGroupsWithinAGroupOfAKilledSupervisor(t *testing.T) {
+	p := limited(t, Spec{Args: sh("setsid sleep 1000 & echo up; wait"), Cgroup: &Cgroup{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
+	var pids []int
+	until(t, "both processes are there", func() bool {
+		var err error
+		if pids, err = p.PIDs(); err != nil {
+			t.Fatal(err)
+		}
+		return len(pids) == 2
+	})
+	tree, folders := identities(t, pids), p.cgroup.all()
+	for _, f := range folders {
+		within := filepath.Join(f, "a", "b")
+		if err := os.MkdirAll(within, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			if err := write(filepath.Join(within, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := syscall.Kill(p.Supervisor(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, p)
+	if left := alive(tree); left != nil {
+		t.Errorf("processes %v are left", left)
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	missing(t, folders)
+}
+
 func TestGroupOfATargetWithoutLimits(t *testing.T) {
 	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), Ready: Probe{Output: "^up$"}})
 	if got := p.Cgroup(); got != (CgroupFolders{}) {
