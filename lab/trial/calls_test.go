@@ -1,8 +1,12 @@
 package trial
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"dyno/observe"
+	"dyno/results/rundir"
 )
 
 // TestCounting: calls are counted for no longer than a window lasts, if that is long enough.
@@ -29,5 +33,17 @@ func TestCounting(t *testing.T) {
 		if warmup, counted := counting(c.window, throughput); warmup != c.warmup || counted != c.counted {
 			t.Errorf("window %v, %v/s: %v after %v, want %v after %v", c.window, c.throughput, counted, warmup, c.counted, c.warmup)
 		}
+	}
+}
+
+// The percentiles of a recording's rows are each of a stretch of it: the window's is none of them.
+func TestRecordKernel(t *testing.T) {
+	var x rundir.Target
+	recordKernel(&x, observe.Window{To: time.Second, Columns: []observe.Summary{
+		{Column: observe.Column{Name: "kernel_syscalls_total", Kind: observe.Counter}, Delta: 30},
+		{Column: observe.Column{Name: "kernel_run_queue_wait_p99_seconds", Kind: observe.Gauge}, Delta: math.NaN(), Max: 5},
+	}}, 10)
+	if x.RunQueueWaitP99 != nil || x.SyscallsPerRequest == nil || *x.SyscallsPerRequest != 3 {
+		t.Errorf("%+v", x)
 	}
 }

@@ -42,6 +42,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 		}
 		if k, err := kernel.New(c); w.available(err) {
 			w.add(k)
+			w.kernel = k
 			for _, missing := range k.Missing() {
 				w.available(missing)
 			}

@@ -16,6 +16,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/load/engine"
 	"dyno/observe"
+	"dyno/observe/kernel"
 	"dyno/results/rundir"
 )
 
@@ -45,6 +46,7 @@ type watch struct {
 	unhurried bool
 
 	observers []observe.Observer // those opened before the load
+	kernel    *kernel.Observer   // one of them; nil without it
 	paid      []paid             // those of them that cost CPU time
 	named     []observe.Observer // those of them that the plan names
 
@@ -53,6 +55,7 @@ type watch struct {
 	sleepers    [2]*observe.Wakeup               // on the generator's CPUs and on the target's; nil without one
 	origin      time.Time
 	marks       [2]observe.Mark
+	waits       [2]*kernel.Waits // at the marks
 	marked      int
 	unavailable []error
 }
@@ -224,6 +227,9 @@ func (w *watch) phase(p engine.Phase) {
 func (w *watch) mark() {
 	if w.recorder != nil && w.marked < len(w.marks) {
 		w.marks[w.marked] = w.recorder.Mark()
+		if w.kernel != nil {
+			w.waits[w.marked] = w.kernel.Waits()
+		}
 		w.marked++
 	}
 }
@@ -302,6 +308,8 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
 		t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
 		recordKernel(&t.Target, window, requests)
+		// The rows' percentiles are of the time between two of them, and none is of the window.
+		t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
 	}
 	// A program reports its figures once a second, independent of the window's edges, so
 	// they are used as rates.
@@ -363,12 +371,7 @@ func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
 			column := s.Column
 			column.Name = name
 			columns = append(columns, column)
-			// For a percentile, take the worst reading.
-			last := s.Delta
-			if s.Kind != observe.Counter {
-				last = s.Max
-			}
-			rows[0], rows[1] = append(rows[0], 0), append(rows[1], last)
+			rows[0], rows[1] = append(rows[0], 0), append(rows[1], s.Delta)
 		}
 	}
 	recordCalls(t, columns, rows, (window.To - window.From).Seconds(), requests)

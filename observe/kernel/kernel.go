@@ -5,13 +5,14 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"dyno/internal/texts"
 	"dyno/observe"
 )
 
 // An Observer observes all processes below one. Its methods, Syscalls included, are
-// called by one goroutine at a time.
+// called by one goroutine at a time, except for Waits, which any may call.
 type Observer struct {
 	name    string
 	method  string
@@ -21,6 +22,7 @@ type Observer struct {
 	columns []column
 	names   [slots]string
 
+	mu   sync.Mutex // guards now
 	now  reading
 	wave [buckets]uint64 // waits between the last two readings
 }
@@ -150,6 +152,8 @@ func (o *Observer) Columns() []observe.Column {
 
 // Observe reads the counts.
 func (o *Observer) Observe(row []float64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	before := o.now.Buckets
 	if err := o.source.read(&o.now); err != nil {
 		o.now.Buckets = before
@@ -172,6 +176,17 @@ func (o *Observer) Observe(row []float64) error {
 		}
 	}
 	return err
+}
+
+// Waits returns the waits of threads for a CPU that had ended at the newest reading; nil if that
+// is not known.
+func (o *Observer) Waits() *Waits {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.has&waitTimes == 0 || o.now.Crowded > 0 {
+		return nil
+	}
+	return &Waits{o.now.Buckets}
 }
 
 // Syscalls returns how many system calls there were since the observer was made, by

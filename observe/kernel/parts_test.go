@@ -51,6 +51,46 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// script is a source that has waits of so many nanoseconds, reading by reading.
+type script struct{ waits [][]uint64 }
+
+func (s *script) read(r *reading) error {
+	*r = reading{}
+	for _, ns := range s.waits[0] {
+		r.Buckets[bucket(ns)]++
+	}
+	s.waits = s.waits[1:]
+	return nil
+}
+
+func (s *script) close() error { return nil }
+
+// A percentile between two readings has neither what was before the first, nor is it the largest
+// of those between the readings on the way.
+func TestWaitsBetweenReadings(t *testing.T) {
+	many := func(n int, ns uint64) []uint64 { return slices.Repeat([]uint64{ns}, n) }
+	early := many(1000, 1<<30)
+	calm := slices.Concat(early, many(990, 10))
+	o := newObserver(Config{Name: "kernel", RunQueue: true}, "test", &script{[][]uint64{early, calm, slices.Concat(calm, many(10, 15))}}, waitTimes, nil)
+	var at []*Waits
+	for range 3 {
+		if err := o.Observe(make([]float64, len(o.columns))); err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, o.Waits())
+	}
+	if got := at[2].Since(at[0], 0.99); got != 11e-9 { // the end of its bucket
+		t.Errorf("p99 %v, want 11 ns", got)
+	}
+	if got := at[2].Since(at[1], 0.99); got <= 15e-9 || got > 16e-9 {
+		t.Errorf("p99 of the last %v, want that of 15 ns", got)
+	}
+	o.has = 0
+	if o.Waits() != nil || !math.IsNaN(at[1].Since(at[1], 0.99)) || !math.IsNaN(at[1].Since(nil, 0.99)) || !math.IsNaN((*Waits)(nil).Since(at[0], 0.99)) {
+		t.Error("a percentile of nothing")
+	}
+}
+
 // The kernel's side sorts as ours does.
 func TestBucketsInTheKernel(t *testing.T) {
 	privileged(t)

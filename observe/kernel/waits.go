@@ -11,6 +11,22 @@ const (
 	buckets    = (64 - subBits + 1) * subBuckets
 )
 
+// Waits are the waits of threads for a CPU until a reading.
+type Waits struct{ counts [buckets]uint64 }
+
+// Since returns the wait, in seconds, that a share q of those after an earlier reading does not
+// exceed. It is NaN when there was none, or when either is nil.
+func (w *Waits) Since(earlier *Waits, q float64) float64 {
+	if w == nil || earlier == nil {
+		return math.NaN()
+	}
+	var between [buckets]uint64
+	for i, n := range w.counts {
+		between[i] = n - earlier.counts[i]
+	}
+	return quantile(&between, q)
+}
+
 // edges returns the smallest wait of a bucket, and the bucket's width, in ns.
 func edges(b int) (low, width float64) {
 	if b < 2*subBuckets {
