@@ -577,6 +577,8 @@ export interface Heat {
 export interface Account {
   /** of ordinary trials */
   rounds: number;
+  /** rounds beside these: a trial does not have its CPU time */
+  left_out?: number;
   base: number;
   variant: number;
   /** variant − base, in the ordinary trials */
