@@ -19,7 +19,8 @@ import (
 // the figures, so that benchstat compares variants with -col /variant, or two runs.
 // A trial counts as one iteration: its requests are no replicates. ns/op is the
 // mean response time of an open loop, and the mean service time of a closed one.
-// Benchstat does not pair rounds; dyno's own comparisons do.
+// Benchstat does not pair rounds; dyno's own comparisons do. A trial that the target lost has
+// a line, too: its rate is over the whole window, and it lacks what was not measured.
 //
 // Units that Go does not know are declared as its format has it, with the direction
 // that is better.
@@ -132,6 +133,7 @@ func benchmarks(t *rundir.Trial, latency string) []benchmark {
 		{"p99-ns", ns(clock.P99), "lower"},
 		{"cpu-ns/op", ns(t.Target.CPUSecondsPerRequest), "lower"},
 		{"rss-B", float(t.Target.RSSBytes), "lower"},
+		{"error-ratio", errorRatio(t), "lower"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Measures)) {
 		v := t.Measures[name]
@@ -150,4 +152,19 @@ func benchmarks(t *rundir.Trial, latency string) []benchmark {
 		list = append(list, m)
 	}
 	return list
+}
+
+// errorRatio is the share of the requests due in a trial that were not answered well: all, if the
+// target lost it before any was due. It is nil where nothing was asked for.
+func errorRatio(t *rundir.Trial) *float64 {
+	var ratio float64
+	switch due := t.Counts.Due(); {
+	case due > 0:
+		ratio = float64(t.Counts.Unanswered()) / float64(due)
+	case t.Lost():
+		ratio = 1
+	default:
+		return nil
+	}
+	return &ratio
 }

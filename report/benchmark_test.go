@@ -94,6 +94,33 @@ func TestBenchmarkIsRead(t *testing.T) {
 	}
 }
 
+// A trial that the target lost says so: none would look as if all had gone well.
+func TestBenchmarkOfLostTrials(t *testing.T) {
+	f := example("relay models", "", 2, "pool", "goroutine")
+	lose := func(x *rundir.TrialFolder, counts rundir.Counts) {
+		x.Trial = rundir.Trial{
+			Number: x.Number, Round: x.Round, Variant: x.Variant, Fault: rundir.FaultTarget, PlannedSeconds: 5,
+			Throughput: ptr(float64(counts.CompletedInWindow) / 5), Counts: counts,
+		}
+	}
+	lose(f.Trials[1], rundir.Counts{})
+	lose(f.Trials[3], rundir.Counts{Scheduled: 100, Sent: 100, OK: 90, Errors: 10, CompletedInWindow: 90, Missed: 100})
+	results, units := parsed(t, f)
+	if len(results) != 4 || units.GetBetter("error-ratio") != -1 {
+		t.Fatalf("%d results, want all 4 trials, and fewer errors are better", len(results))
+	}
+	for i, want := range map[int]struct{ rate, errors float64 }{1: {0, 1}, 3: {18, 0.55}} {
+		rate, ok := results[i].Value("req/s")
+		errors, known := results[i].Value("error-ratio")
+		if !ok || !known || rate != want.rate || errors != want.errors {
+			t.Errorf("trial %d: %v req/s, %v of errors; want %v", i+1, rate, errors, want)
+		}
+		if _, ok := results[i].Value("sec/op"); ok {
+			t.Errorf("trial %d has a time, and none was measured", i+1)
+		}
+	}
+}
+
 func TestBenchmarkOfPrograms(t *testing.T) {
 	results, _ := parsed(t, exampleProgram())
 	if len(results) != 24 {

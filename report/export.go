@@ -44,7 +44,7 @@ func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 			continue
 		}
 		_, intervals, err := t.Intervals()
-		if err != nil {
+		if err != nil && !t.Unrecorded(err) {
 			return fmt.Errorf("report as hgrm: %w", err)
 		}
 		for _, i := range intervals {

@@ -23,7 +23,7 @@ func (p *page) quick() {
 		}
 		return Count(x) + " good responses/s"
 	}))
-	if trial != nil {
+	if trial != nil && trial.WindowSeconds > 0 {
 		t.add("window", Seconds(trial.WindowSeconds)+" after "+Seconds(trial.WarmupSeconds)+" of warm-up")
 	}
 	c := v.Counts

@@ -260,6 +260,10 @@ func TestHgrm(t *testing.T) {
 			t.Errorf("error %v, want %s", err, c.want)
 		}
 	}
+	f.Trials[5].Complete, f.Trials[5].Fault = false, rundir.FaultTarget
+	if err := Hgrm(io.Discard, f, "pool-16", "service"); err != nil {
+		t.Errorf("a trial lost before anything was recorded: %v", err)
+	}
 	f.Run.Plan.Variants = f.Run.Plan.Variants[:1]
 	if err := Hgrm(io.Discard, f, "", "service"); err != nil {
 		t.Errorf("the only variant: %v", err)

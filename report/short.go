@@ -261,7 +261,7 @@ func (p *page) quickScreen(a Answer) []string {
 		what = "events/s, delivered"
 	}
 	throughput := stated(counts(), v.Throughput, p.state("throughput", v.Name, "")) + " " + what
-	if trial != nil {
+	if trial != nil && trial.WindowSeconds > 0 {
 		throughput += ", in " + Seconds(trial.WindowSeconds) + " after " + Seconds(trial.WarmupSeconds) + " of warm-up"
 	}
 	row("throughput", throughput)

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -105,5 +106,23 @@ func TestBothLanguagesSayTheSame(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A quick load that its target lost before the window shows the failures, and no window of 0 s.
+func TestQuickLost(t *testing.T) {
+	f := exampleQuick()
+	x := &f.Trials[0].Trial
+	x.Complete, x.Fault, x.WindowSeconds, x.WarmupSeconds = false, rundir.FaultTarget, 0, 0
+	for name, write := range map[string]func(io.Writer, *rundir.Folder) error{
+		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, false) }, "text": Text,
+	} {
+		var b bytes.Buffer
+		if err := write(&b, f); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); !strings.Contains(got, "102") || strings.Contains(got, "of warm-up") {
+			t.Errorf("%s:\n%s", name, got)
+		}
 	}
 }

@@ -508,3 +508,27 @@ func listsAreNotNull(t *testing.T, name string, document reflect.Value) (seen in
 	visit(name, document)
 	return seen
 }
+
+// A trial that its target lost is behind the figures, whatever of it was recorded.
+func TestLostTrials(t *testing.T) {
+	f := compared(t)
+	for _, x := range f.Trials {
+		if x.Fault == rundir.FaultTarget {
+			must(t, os.Remove(filepath.Join(f.Dir, x.Name, rundir.LatencyFile)))
+			must(t, os.Remove(filepath.Join(f.Dir, x.Name, rundir.SeriesFile)))
+		}
+	}
+	d := Make(f)
+	if len(d.Unreadable) > 0 {
+		t.Errorf("unreadable: %q", d.Unreadable)
+	}
+	lost := 0
+	for i, x := range f.Trials {
+		if x.Fault == rundir.FaultTarget && d.Trials[i].Counted {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d lost trials are counted, want 1", lost)
+	}
+}

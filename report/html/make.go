@@ -217,7 +217,7 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	r.merged = map[string]*hist.Histogram{}
 	fault := func(err error) { r.faults = append(r.faults, fmt.Sprintf("trial %d: %v", t.Number, err)) }
 	_, intervals, err := t.Intervals()
-	if err != nil {
+	if err != nil && !t.Unrecorded(err) {
 		fault(err) // the part before the fault is there
 	}
 	for _, i := range intervals {
@@ -240,7 +240,7 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	clock := mainClock(loop, intervals)
 	line := &Timeline{Trial: t.Number, Load: load(intervals, clock, room), Heat: heat(intervals, clock, min(room, mostColumns))}
 	series, err := t.Series()
-	if err != nil {
+	if err != nil && !t.Unrecorded(err) {
 		fault(err)
 	}
 	if series != nil {

@@ -32,8 +32,9 @@ type Folder struct {
 // Complete tells whether every planned trial was measured and can be read.
 func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
 
-// Measured returns the trials behind a run's figures: complete ordinary ones, the last of each
-// place in a round, without rounds that were left out for noise.
+// Measured returns the trials behind a run's figures: ordinary ones that stand, those that the
+// target lost among them, the last of each place in a round, without rounds that were left out
+// for noise.
 func (f *Folder) Measured() []*TrialFolder {
 	type place struct {
 		round           int
@@ -43,7 +44,7 @@ func (f *Folder) Measured() []*TrialFolder {
 	for _, x := range f.Run.Trials {
 		out[x.Number] = x.Excluded || x.Replaced
 	}
-	behind := func(t *TrialFolder) bool { return t.Complete && t.Purpose == "" && !out[t.Number] }
+	behind := func(t *TrialFolder) bool { return t.Stands() && t.Purpose == "" && !out[t.Number] }
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Beside()} }
 	last := map[place]int{}
 	for _, t := range f.Trials {
@@ -389,6 +390,12 @@ func (t *TrialFolder) Intervals() (time.Time, []hist.Interval, error) {
 		err = t.located(LatencyFile, err)
 	}
 	return start, intervals, err
+}
+
+// Unrecorded tells whether an error of reading a recording only says that there is none, as of a
+// trial that the target lost before anything was recorded.
+func (t *TrialFolder) Unrecorded(err error) bool {
+	return !t.Complete && t.Stands() && errors.Is(err, fs.ErrNotExist)
 }
 
 // Latencies reads latency.hlog and merges the intervals of each tag.

@@ -654,7 +654,8 @@ func TestQuantilesOf(t *testing.T) {
 	}
 }
 
-// TestMeasured: what is behind no figure is behind no export, and of a duet each of the two.
+// TestMeasured: what is behind no figure is behind no export, what the target lost is behind them,
+// and of a duet each of the two.
 func TestMeasured(t *testing.T) {
 	trial := func(number, round int, purpose string, complete bool, beside string) *TrialFolder {
 		folder := &TrialFolder{Trial: Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
@@ -663,9 +664,11 @@ func TestMeasured(t *testing.T) {
 		}
 		return folder
 	}
+	lost := trial(10, 8, "", false, "")
+	lost.Fault = FaultTarget
 	f := &Folder{
 		Trials: []*TrialFolder{
-			trial(1, 1, "", true, ""), trial(2, 1, "", true, ""), trial(3, 2, "", false, ""), trial(4, 3, PurposeProfile, true, ""),
+			lost, trial(1, 1, "", true, ""), trial(2, 1, "", true, ""), trial(3, 2, "", false, ""), trial(4, 3, PurposeProfile, true, ""),
 			trial(5, 4, "", true, ""), trial(6, 5, "", true, ""), trial(7, 6, "", true, "a"), trial(8, 6, "", true, "b"), trial(9, 7, "", true, ""),
 		},
 		Run: Run{Trials: []Examined{{Number: 5, Excluded: true}, {Number: 6}, {Number: 9, Replaced: true}}},
@@ -674,7 +677,7 @@ func TestMeasured(t *testing.T) {
 	for _, m := range f.Measured() {
 		got = append(got, m.Number)
 	}
-	if want := []int{2, 6, 7, 8}; !slices.Equal(got, want) {
+	if want := []int{10, 2, 6, 7, 8}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
