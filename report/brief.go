@@ -54,14 +54,22 @@ func (p *page) ladderBrief() *Brief {
 	for _, s := range p.run.Ladder {
 		marginal, total := unknown, unknown
 		if s.Marginal != nil {
-			marginal = change(*s.Marginal)
+			marginal = changeUnder(s.Verdict, *s.Marginal)
 		}
 		if s.Total != nil {
-			total = change(*s.Total)
+			total = changeUnder(s.TotalVerdict, *s.Total)
 		}
 		b.Rows = append(b.Rows, []string{s.Variant, p.briefly(s.Variant, metric), marginal, s.Verdict, total})
 	}
 	return b
+}
+
+// changeUnder writes a ratio as a change, if its verdict does not say that it is not identified.
+func changeUnder(verdict string, ratio rundir.Estimate) string {
+	if verdict == rundir.Invalid {
+		return "?"
+	}
+	return change(ratio)
 }
 
 func (p *page) capacitiesBrief() *Brief {

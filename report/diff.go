@@ -62,7 +62,7 @@ func Diff(w io.Writer, d *verdict.Difference) error {
 			bare = bare || alone
 			after, alone := inUnit(c.Metric, c.New)
 			bare = bare || alone
-			t.add(Printable(c.Metric), before, after, change(c.Ratio), pOf(c), c.Verdict, maybe(c.Detectable, plusMinus))
+			t.add(Printable(c.Metric), before, after, changeUnder(c.Verdict, c.Ratio), pOf(c), c.Verdict, maybe(c.Detectable, plusMinus))
 			if c.Detail == "" {
 				continue
 			}
@@ -126,6 +126,9 @@ func diffSentence(c verdict.UnpairedComparison) string {
 	subject := Printable(c.Variant) + ", " + Printable(c.Metric)
 	if c.Ratio.Estimate == nil {
 		return subject + ": " + c.Verdict + ", " + Printable(c.Detail)
+	}
+	if c.Verdict == rundir.Invalid {
+		return subject + ": " + c.Verdict + ", ?: one of the runs does not identify the figure"
 	}
 	return fmt.Sprintf("%s: %s, %s", subject, c.Verdict, change(c.Ratio))
 }

@@ -74,6 +74,19 @@ func TestDiff(t *testing.T) {
 	golden(t, "diff-single.txt", difference(t, older, newer))
 }
 
+// A ratio of a figure that one of the runs does not identify is not shown.
+func TestDiffUnidentified(t *testing.T) {
+	older, newer := nights()
+	newer.Validity = []rundir.Validity{{Figure: "throughput", Variant: "pool", State: rundir.StateNotIdentified}}
+	got := difference(t, older, newer)
+	if !strings.Contains(got, "pool, throughput: invalid, ?: one of the runs does not identify the figure\n") {
+		t.Error("the sentence does not say so")
+	}
+	if n := strings.Count(got, "−7.1% (−8.2 … −6.0)"); n != 2 { // of the other variant, in its sentence and its table
+		t.Errorf("the ratio is there %d times, want 2:\n%s", n, got)
+	}
+}
+
 // What a run holds of foreign text cannot drive a terminal.
 func TestDiffIsTame(t *testing.T) {
 	const wild = "a\x1b[2Jb\u009b1mc\u202ed\r\ne\x00\xff"

@@ -126,3 +126,14 @@ func TestQuickLost(t *testing.T) {
 		}
 	}
 }
+
+// An effect that is not identified is not shown beside its verdict.
+func TestLadderUnidentified(t *testing.T) {
+	f := exampleLadder()
+	s := &f.Run.Ladder[1]
+	s.Verdict, s.TotalVerdict = rundir.Invalid, rundir.Invalid
+	row := newPage(f).ladderBrief().Rows[1]
+	if row[2] != "?" || row[3] != rundir.Invalid || row[4] != "?" {
+		t.Errorf("row %q, want no ratios", row)
+	}
+}

@@ -85,6 +85,13 @@ test("a ladder's steps begin where the one before ended", () => {
   expect(list[2]?.low).toBeCloseTo(2.09);
 });
 
+test("a ladder has no rung for what is not identified", () => {
+  const e = (estimate: number) => ({ estimate });
+  const list = rungs([{ variant: "a" }, { variant: "b", marginal: e(5), verdict: "invalid", total: e(2) }, { variant: "c", marginal: e(1.5), total: e(3) },
+    { variant: "d", marginal: e(2), total: e(9), total_verdict: "invalid" }, { variant: "e", marginal: e(1.25), total: e(5) }]);
+  expect(list.map((r) => [r.name, r.from, r.to])).toEqual([["a", 1, 1], ["c", 2, 3], ["e", 4, 5]]);
+});
+
 // main calls work (self 5, base 1) and idle (0, base 6); work calls work again.
 const flames: Flames = { groups: [""], graphs: [], functions: [{ name: "main", group: 0 }, { name: "work<b>", group: 0 }, { name: "idle", group: 0 }] };
 const graph: Flame = { kind: "cpu", unit: "s", base: "a", variant: "b", functions: [-1, 0, 1, 1, 2], children: [1, 2, 1, 0, 0], self: [0, 1, 5, 2, 0], base_self: [0, 1, 1, 0, 6] };

@@ -92,6 +92,7 @@ test("a change is said as its verdict lets it be", () => {
   expect(shown(r, "better", undefined, 0.02)).toBe("+1.0% (−2.0 … +4.0)");
   expect(shown(r, "inconclusive", undefined, 0.02)).toBe("~ +1.0% (−2.0 … +4.0)");
   expect(shown({ estimate: 1.01 }, "inconclusive", undefined, 0.02)).toBe("~");
+  expect(shown(r, "invalid", undefined, 0.02)).toBe("?");
   expect(shown(r, "equivalent", { estimate: 1.01, low: 0.99, high: 1.015 }, 0.02)).toBe("= ±2% (−1.0 … +1.5)");
 });
 

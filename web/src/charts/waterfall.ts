@@ -1,5 +1,5 @@
 import { svg, picture } from "../dom";
-import type { Step } from "../document";
+import type { Estimate, Step } from "../document";
 import { change, factor } from "../format";
 import { fitting, linear, linearSeries, logarithmic, logSeries } from "./scale";
 
@@ -9,20 +9,33 @@ export interface Rung {
   to: number;
   low?: number; // of the step's own effect, on top of the one before
   high?: number;
+  effect?: Estimate;
   verdict: string;
 }
 
-/** The ladder's steps as ratios to the first: each begins where the one before ended. */
+/** The ladder's steps as ratios to the first: each begins where the one before ended. A step
+ * of which a ratio is not identified has no rung, and the next begins where its own ratios
+ * have it. */
 export function rungs(steps: Step[]): Rung[] {
-  let before = 1;
-  return steps.map((s, i) => {
-    const to = i === 0 ? 1 : (s.total?.estimate ?? before * (s.marginal?.estimate ?? 1));
-    const r: Rung = { name: s.variant, from: before, to, verdict: s.verdict ?? "" };
-    if (i > 0 && s.marginal?.low !== undefined) r.low = before * s.marginal.low;
-    if (i > 0 && s.marginal?.high !== undefined) r.high = before * s.marginal.high;
-    before = to;
-    return r;
+  const list: Rung[] = [];
+  let before: number | undefined = 1; // unknown after a step whose total is not identified
+  steps.forEach((s, i) => {
+    const effect = s.verdict === "invalid" ? undefined : i === 0 ? 1 : (s.marginal?.estimate ?? 1);
+    const total = s.total_verdict === "invalid" ? undefined : i === 0 ? 1
+      : (s.total?.estimate ?? (before !== undefined && effect !== undefined ? before * effect : undefined));
+    if (effect !== undefined && total !== undefined) {
+      const from: number = before ?? total / effect;
+      const r: Rung = { name: s.variant, from, to: total, verdict: s.verdict ?? "" };
+      if (i > 0) {
+        if (s.marginal) r.effect = s.marginal;
+        if (s.marginal?.low !== undefined) r.low = from * s.marginal.low;
+        if (s.marginal?.high !== undefined) r.high = from * s.marginal.high;
+      }
+      list.push(r);
+    }
+    before = total;
   });
+  return list;
 }
 
 const row = 34, top = 8, foot = 26;
@@ -61,8 +74,8 @@ export function waterfall(steps: Step[], width: number, label: string): SVGSVGEl
         svg("text", { x: 0, y: middle + 4, class: "name" }, r.name.length > 28 ? `${r.name.slice(0, 27)}…` : r.name),
         svg("rect", { x: i === 0 ? x(1) - 2 : a, y: y + 7, width: i === 0 ? 4 : Math.max(2, b - a), height: row - 14, class: `step ${i === 0 ? "first" : r.verdict}` }),
         r.low !== undefined && r.high !== undefined && svg("line", { x1: within(r.low), x2: within(r.high), y1: middle, y2: middle, class: "whisker" }),
-        next && svg("line", { x1: x(r.to), x2: x(r.to), y1: y + row - 7, y2: y + row + 7, class: "link" }),
-        texts > 0 && svg("text", { x: width - texts, y: middle + 4, class: `value ${r.verdict}` }, i === 0 ? factor(1) : change(steps[i]?.marginal)),
+        next?.from === r.to && svg("line", { x1: x(r.to), x2: x(r.to), y1: y + row - 7, y2: y + row + 7, class: "link" }),
+        texts > 0 && svg("text", { x: width - texts, y: middle + 4, class: `value ${r.verdict}` }, i === 0 ? factor(1) : change(r.effect)),
       ];
     }));
 }

@@ -71,8 +71,8 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
       rows.push([
         base ? x.variant : `${x.variant} / ${x.base}`,
         written(c, x.variant, m, figureOf(c, x.variant, m)),
-        ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: change(x.ratio) }), x.verdict ?? ""),
-        x.verdict === "invalid" ? "?" : shown(x.ratio, x.verdict ?? "", x.equivalence, within),
+        ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: x.verdict === "invalid" ? "?" : change(x.ratio) }), x.verdict ?? ""),
+        shown(x.ratio, x.verdict ?? "", x.equivalence, within),
         probability(pOf(x)),
         verdict(c, x.verdict || "inconclusive", x.role === "control" && bounded(x.ratio)),
         detectable(x.detectable),
@@ -86,8 +86,9 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
 }
 
 /** A change as its verdict lets it be said: ~ where no difference is shown, = where it
- * is shown that there is none that matters. */
+ * is shown that there is none that matters, and ? where the ratio is not identified. */
 export function shown(e: Estimate, verdict: string, equivalence: Estimate | undefined, within: number): string {
+  if (verdict === "invalid") return "?";
   if (verdict === "equivalent") return `= ±${margin(within)} ${spread(equivalence ?? e)}`;
   if (verdict === "inconclusive" || verdict === "") {
     return e.low === undefined && e.high === undefined && (e.values?.length ?? 0) < 2 ? "~" : `~ ${change(e)}`;
@@ -121,7 +122,7 @@ export function ladder(c: Context): Child[] {
       ...(leftOut ? [{ head: t("ladder.leftOut"), left: true, whole: true }] : []),
     ], steps.map((s) => [
       s.variant, written(c, s.variant, metric, figureOf(c, s.variant, metric)), cell(s.marginal, s.verdict), cell(s.total, s.total_verdict),
-      ...(leftOut ? [s.left_out ? change(s.left_out) : ""] : []),
+      ...(leftOut ? [cell(s.left_out, s.left_out_verdict)] : []),
     ])),
   ];
 }
