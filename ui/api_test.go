@@ -148,6 +148,11 @@ func TestRun(t *testing.T) {
 	if _, text := b.do(b.request("GET", "/api/runs/nightly%2Fone", "")); strings.Contains(text, "<") {
 		t.Error("HTML in JSON is not escaped")
 	}
+	b.addRun("decided", func(r *rundir.Run) { r.Thresholds = []rundir.Threshold{{Text: "response.p99 < 80ms"}} })
+	units := get[struct{ Units map[string]rundir.Unit }](b, "/api/runs/decided").Units
+	if units["response.p99 < 80ms"] != rundir.Seconds {
+		t.Errorf("units %v, want seconds for what the threshold measured", units)
+	}
 	if status, text := b.do(b.request("GET", "/api/runs/none", "")); status != 404 {
 		t.Errorf("%d %s", status, text)
 	}

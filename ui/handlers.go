@@ -145,8 +145,9 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	}
 	reply(w, http.StatusOK, struct {
 		*rundir.Run
-		Answer any `json:"answer,omitempty"`
-	}{run, s.answer(run)})
+		Answer any                    `json:"answer,omitempty"`
+		Units  map[string]rundir.Unit `json:"units"` // of what thresholds and claims measured, by their text
+	}{run, s.answer(run), verdict.UnitsOf(run)})
 }
 
 // answer returns the summary of a run; nil if there is no function for that.

@@ -79,6 +79,20 @@ func UnitIn(text string, kind Kind, plan rundir.Plan) rundir.Unit {
 	return e.Unit()
 }
 
+// UnitsOf returns the units of what a run's thresholds and claims measured, by their text.
+func UnitsOf(run *rundir.Run) map[string]rundir.Unit {
+	units := map[string]rundir.Unit{}
+	for _, x := range run.Thresholds {
+		units[x.Text] = UnitIn(x.Text, ForThreshold, run.Plan)
+	}
+	for _, x := range run.Claims {
+		if x.Holds != "" {
+			units[x.Holds] = UnitIn(x.Holds, ForClaim, run.Plan)
+		}
+	}
+	return units
+}
+
 // Names are those of a plan that expressions may use.
 type Names struct {
 	Variants, Steps []string

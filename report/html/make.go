@@ -42,16 +42,7 @@ func Make(f *rundir.Folder) *Document {
 	}
 	d.explain(f)
 	d.flames(f)
-	d.Units = map[string]rundir.Unit{}
-	for _, x := range f.Run.Thresholds {
-		d.Units[x.Text] = verdict.UnitIn(x.Text, verdict.ForThreshold, f.Run.Plan)
-	}
-	for _, x := range f.Run.Claims {
-		if x.Holds == "" {
-			continue
-		}
-		d.Units[x.Holds] = verdict.UnitIn(x.Holds, verdict.ForClaim, f.Run.Plan)
-	}
+	d.Units = verdict.UnitsOf(&f.Run)
 	return d
 }
 

@@ -3,7 +3,8 @@ import type { Message, Report } from "../src/document";
 import { textsIn } from "../src/i18n";
 import { shown } from "../src/report/comparison";
 import { figured, joined, say, spoken, told } from "../src/report/say";
-import { workOf, written, type Context } from "../src/report/context";
+import { measured } from "../src/report/outcomes";
+import { mainClock, workOf, written, type Context } from "../src/report/context";
 import { kinds } from "../src/report/validity";
 import { shortened } from "../src/report/why";
 
@@ -85,6 +86,21 @@ test("a figure is written as its state lets it be said", () => {
 test("figures are per event where there are subscribers", () => {
   const variants = (n: number) => ({ ...context().doc.run, plan: { ...context().doc.run.plan, variants: [{ name: "a", subscribers: 0 }, { name: "b", subscribers: n }] } } as never);
   expect([workOf(variants(0)), workOf(variants(100)), workOf(context().doc.run)]).toEqual(["request", "event", "request"]);
+});
+
+test("latency goes by the events where there are streams", () => {
+  expect(mainClock(context({ variants: [{ name: "a", streams: {} }] }))).toBe("delivery");
+  expect(mainClock(context({ variants: [{ name: "a" }] }))).toBe("service");
+});
+
+test("what was measured has the unit of its expression", () => {
+  const c = context(), zh = context({}, "zh");
+  c.doc.units = zh.doc.units = { "response.p99 < 80ms": "s", "slope(rss) < 5%/30min": "share/s" };
+  expect(measured(c, "response.p99 < 80ms", { measured: 0.0423 })).toBe("42.3 ms");
+  const slope = { measured: 0.002 / 1800, low: 0.001 / 1800, high: 0.003 / 1800 };
+  expect(measured(c, "slope(rss) < 5%/30min", slope)).toBe("+0.200% (+0.100 … +0.300) in 30m");
+  expect(measured(zh, "slope(rss) < 5%/30min", { measured: 0.002 / 1800 })).toBe("30m 内 +0.200%");
+  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: "steal" })).toBe("?");
 });
 
 test("a change is said as its verdict lets it be", () => {

@@ -47,7 +47,7 @@ export function workOf(run: Run): Work {
 /** The clock that a load's latency goes by: where there are subscribers, that of their
  * events, whatever publishes them. */
 export function mainClock(c: Context): string {
-  if ((c.doc.curves ?? []).some((x) => x.clock === "delivery")) return "delivery";
+  if ((c.doc.run.variants ?? []).some((v) => v.streams)) return "delivery";
   return (planned(c)[0]?.loop || c.doc.run.plan.loop) === "open" ? "response" : "service";
 }
 

@@ -7,11 +7,14 @@ import { others, spoken, told } from "./say";
 
 interface Decided { measured?: number; low?: number; high?: number; not_identified?: string }
 
-function measured(c: Context, text: string, x: Decided): string {
+/** What a threshold or claim measured, in the unit of its expression. */
+export function measured(c: Context, text: string, x: Decided): string {
   if (x.measured === undefined) return "–";
-  const u = unitNamed(c.doc.units?.[text] ?? "");
   if (x.not_identified) return "?";
+  const name = c.doc.units?.[text] ?? "";
   const exact = (x.low === undefined && x.high === undefined) || (x.low === x.measured && x.high === x.measured);
+  if (name === "share/s") return growth(c, exact ? { estimate: x.measured } : { ...x, estimate: x.measured }, mostSpan);
+  const u = unitNamed(name);
   return exact ? write(u, x.measured) : `${write(u, x.measured)} (${between(x.low, x.high, (v) => write(u, v))})`;
 }
 
@@ -54,21 +57,29 @@ function reason(c: Context, x: Claim): Child {
   return x.outcome === "not testable here" ? h("small", { class: "below", "data-own": true }, x.detail) : h("small", { class: "below" }, told(c.t, x.detail, x.because));
 }
 
+/** The time, in seconds, of which it is told what grows in it. */
+const mostSpan = 1800;
+
+/** What a slope, in shares per second, comes to in a time. */
+function growth(c: Context, slope: { estimate?: number; low?: number; high?: number }, seconds: number): string {
+  const scaled: Record<string, number> = {};
+  for (const k of ["estimate", "low", "high"] as const) {
+    const v = slope[k];
+    if (v !== undefined) scaled[k] = v * seconds;
+  }
+  return c.t("figure.growth", { growth: delta(shares, scaled), time: seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s` });
+}
+
 /** How gauges of the target grew during a soak. */
 export function trends(c: Context): Child[] {
   const { t } = c;
   const list = c.doc.run.trends ?? [];
   if (list.length === 0) return [];
   // What comes after the window may be another slope.
-  const span = (variant: string) => Math.min(1800, c.doc.run.plan.variants?.find((v) => v.name === variant)?.window_seconds || 1800);
+  const span = (variant: string) => Math.min(mostSpan, c.doc.run.plan.variants?.find((v) => v.name === variant)?.window_seconds || mostSpan);
   return [table(t("section.trends"), [{ head: t("col.variant") }, { head: t("col.metric"), left: true }, { head: t("trend.slope") }, { head: t("col.p") }], list.map((x) => {
-    const e = x.slope_per_second, seconds = span(x.variant);
-    const scaled: Record<string, number> = {};
-    for (const k of ["estimate", "low", "high"] as const) {
-      const v = e[k];
-      if (v !== undefined) scaled[k] = v * seconds;
-    }
-    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, told(t, x.detail, x.because))], e.estimate === undefined ? "–" : t("figure.growth", { growth: delta(shares, scaled), time: seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s` }), x.p === undefined ? "–" : figure(x.p)];
+    const e = x.slope_per_second;
+    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, told(t, x.detail, x.because))], e.estimate === undefined ? "–" : growth(c, e, span(x.variant)), x.p === undefined ? "–" : figure(x.p)];
   }))];
 }
 

@@ -6,6 +6,8 @@ import type { Answer, Estimate, Flag, Message, Quantiles, Run as Judged } from "
 /** A run with what it comes to. */
 export interface Document extends Judged {
   answer: Answer;
+  /** of what thresholds and claims measured, by their text */
+  units: Record<string, string>;
 }
 
 export type State = "valid" | "invalid" | "incomplete" | "broken" | "running";

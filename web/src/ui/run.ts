@@ -20,7 +20,7 @@ export async function run(app: App, id: string): Promise<Page> {
   ]);
   const entry = list.runs.find((r) => r.id === id);
   const c: Context = {
-    doc: { version: 1, run: doc, answer: doc.answer }, t: textsIn(t.language, workOf(doc)), redraws: [], ends: [],
+    doc: { version: 1, run: doc, answer: doc.answer, units: doc.units }, t: textsIn(t.language, workOf(doc)), redraws: [], ends: [],
     chosen: { language: t.language, theme: "auto", hidden: new Set(), search: "" },
   };
   app.left(() => c.ends.forEach((end) => end()));
