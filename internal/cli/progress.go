@@ -178,7 +178,7 @@ func marks(flags []rundir.Flag) (r row) {
 		}
 		seen[f.Kind] = true
 		s := span{"  " + report.Printable(f.Kind), yellow}
-		if f.Spoils {
+		if f.Spoils || f.Breaks {
 			s.style = red
 		}
 		r = append(r, s)

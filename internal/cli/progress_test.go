@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,5 +227,21 @@ func TestProgressQuiet(t *testing.T) {
 	play(newProgress(&b, true, false))
 	if b.Len() > 0 {
 		t.Errorf("%q", b.String())
+	}
+}
+
+// What the target did wrong stands out as much as what spoils a trial.
+func TestProgressMarks(t *testing.T) {
+	for _, c := range []struct {
+		flag rundir.Flag
+		want row
+	}{
+		{rundir.Flag{Kind: "late_wakeups"}, row{{"  late_wakeups", yellow}}},
+		{rundir.Flag{Kind: "steal", Spoils: true}, row{{"  steal", red}}},
+		{rundir.Flag{Kind: "no_answers", Breaks: true}, row{{"  no_answers", red}}},
+	} {
+		if got := marks([]rundir.Flag{c.flag}); !slices.Equal(got, c.want) {
+			t.Errorf("%v, want %v", got, c.want)
+		}
 	}
 }

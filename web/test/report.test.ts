@@ -5,7 +5,7 @@ import { shown } from "../src/report/comparison";
 import { figured, joined, say, spoken, told } from "../src/report/say";
 import { measured } from "../src/report/outcomes";
 import { mainClock, workOf, written, type Context } from "../src/report/context";
-import { kinds } from "../src/report/validity";
+import { kinds, severity } from "../src/report/validity";
 import { shortened } from "../src/report/why";
 
 function context(run: object = {}, language: "en" | "zh" = "en"): Context {
@@ -116,6 +116,12 @@ test("flags are grouped by kind, what makes the run invalid first", () => {
   const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, spoils: invalid, detail: "" });
   const list = kinds([flag("a", 1, false), flag("a", 2, false), flag("b", 3, true), flag("control_differs", 0, false), flag("a", 4, true)]);
   expect(list.map((k) => [k.first.kind, k.trials.length])).toEqual([["control_differs", 0], ["b", 1], ["a", 1], ["a", 2]]);
+});
+
+test("a finding about the target is no warning", () => {
+  const flag = { kind: "no_answers", spoils: false, detail: "" };
+  expect([{ ...flag, breaks: true }, { ...flag, spoils: true }, flag].map(severity)).toEqual([
+    { kind: "bad", key: "flags.broken" }, { kind: "bad", key: "flags.spoilt" }, { kind: "warn", key: "flags.warning" }]);
 });
 
 test("long names lose their middle and their type arguments", () => {

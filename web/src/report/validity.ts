@@ -2,7 +2,7 @@ import shared from "../../../internal/texts/remedies.json";
 import { details, h, table, type Child } from "../dom";
 import type { Flag, Validity } from "../document";
 import { change, plain, times, unitNamed, unitOf, write } from "../format";
-import type { Key } from "../i18n";
+import type { Key, Texts } from "../i18n";
 import { controls } from "./comparison";
 import { states } from "./answer";
 import type { Context } from "./context";
@@ -39,6 +39,16 @@ export function kinds(list: Flag[]): Kind[] {
   return all.sort((a, b) => rank(a) - rank(b));
 }
 
+/** How bad a finding is, and its name. */
+export function severity(f: Flag): { kind: "bad" | "warn"; key: Key } {
+  return f.breaks ? { kind: "bad", key: "flags.broken" } : f.spoils ? { kind: "bad", key: "flags.spoilt" } : { kind: "warn", key: "flags.warning" };
+}
+
+export function badge(t: Texts, f: Flag): HTMLElement {
+  const { kind, key } = severity(f);
+  return h("span", { class: `badge ${kind}` }, t(key));
+}
+
 function flags(c: Context): Child {
   const { t } = c;
   const list = kinds(c.doc.run.flags ?? []);
@@ -53,7 +63,7 @@ function flags(c: Context): Child {
       : first.trial ? t("flags.trial", { trial: first.trial, variant: first.variant ?? "" }) : t("flags.run");
     const remedy = remedies[first.kind];
     return [
-      h("span", { class: `badge ${first.spoils || first.breaks ? "bad" : "warn"}` }, t(first.breaks ? "flags.broken" : first.spoils ? "flags.spoilt" : "flags.warning")),
+      badge(t, first),
       t.maybe(`check.${first.kind}`, first.kind), where, told(t, first.detail, first.because), remedy ? t(remedy) : "",
     ];
   })));

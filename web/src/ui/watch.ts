@@ -1,7 +1,7 @@
 import { details, h, select, table, type Child } from "../dom";
 import { rates, times, write } from "../format";
 import { firstLine, told } from "../report/say";
-import { kinds, remedies } from "../report/validity";
+import { badge, kinds, remedies } from "../report/validity";
 import { call, pathOf, type Live, type Second, type TrialEnd } from "./api";
 import { link, problem, runPage, type App, type Page } from "./app";
 import { clocksOf, curves, running } from "./live";
@@ -201,7 +201,7 @@ class View {
     this.flags.replaceChildren(list.length === 0 ? h("p", { class: "hint" }, t("live.noFlags")) : table(t("live.flags"), [
       { head: r("flags.severity") }, { head: r("flags.kind"), left: true }, { head: t("live.trials"), left: true }, { head: r("flags.detail"), left: true }, { head: r("flags.remedy"), left: true },
     ], list.map(({ first, trials }) => [
-      h("span", { class: `badge ${first.spoils ? "bad" : "warn"}` }, r(first.spoils ? "flags.spoilt" : "flags.warning")), r.maybe(`check.${first.kind}`, first.kind),
+      badge(r, first), r.maybe(`check.${first.kind}`, first.kind),
       trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), told(r, first.detail, first.because), remedies[first.kind] ? r(remedies[first.kind]!) : "",
     ])));
   }
