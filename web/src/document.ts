@@ -266,6 +266,8 @@ export interface Environment {
   cpu_governor?: string;
   descriptor_limit?: number;
   go_version: string;
+  /** the SHA-256 of dyno, of programs that are started, and of files that their commands name */
+  files?: Record<string, string>;
   generator_cpus?: number[];
   target_cpus?: number[];
   /** in use, and kept from halting */
