@@ -199,7 +199,7 @@ func add(f *rundir.Folder, k kind, variant string) (s *sum, faults []string) {
 			continue
 		}
 		list = append(list, p)
-		requests += float64(t.Counts.CompletedInWindow) * t.Profiles[i].Seconds / t.WindowSeconds
+		requests += float64(t.Work()) * t.Profiles[i].Seconds / t.WindowSeconds
 		if v := t.Target.CPUSecondsPerRequest; v != nil {
 			accounted += *v
 			trials++

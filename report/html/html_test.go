@@ -532,3 +532,21 @@ func TestLostTrials(t *testing.T) {
 		t.Errorf("%d lost trials are counted, want 1", lost)
 	}
 }
+
+// Where there are subscribers, a graph's figures are per event, as in the explanation beside it.
+func TestFlamesOfEvents(t *testing.T) {
+	f := audience(t)
+	for _, x := range f.Trials {
+		if x.Purpose == rundir.PurposeProfile {
+			x.Streams = &rundir.Streams{Delivered: 20 * x.Counts.CompletedInWindow}
+			x.Profiles[0].Kind = "off_cpu"
+		}
+	}
+	s, faults := add(f, kind{"off_cpu", "cpu", rundir.Seconds, 1}, "one")
+	if s == nil || len(faults) > 0 {
+		t.Fatalf("no graph: %q", faults)
+	}
+	if s.requests != 20*5*1000 {
+		t.Errorf("the costs are divided by %v, want by all 100,000 events", s.requests)
+	}
+}
