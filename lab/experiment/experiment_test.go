@@ -312,6 +312,35 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// Every file that a variant's load takes is looked for before anything is measured.
+func TestFilesOfLoads(t *testing.T) {
+	const (
+		call = "name: x\ntarget: {protocol: grpc, url: 'http://127.0.0.1:1/'}\nload:\n  closed: {connections: 1}\n  call: {method: t.Echo/Say, %s}\n"
+		ask  = "name: x\ntarget: {protocol: llm, url: 'http://127.0.0.1:1/'}\nload:\n  closed: {connections: 1}\n  ask: {model: m, %s}\n"
+	)
+	for _, c := range []struct{ form, field, want string }{
+		{call, "proto: [there, none]", "x.yaml:5:45: load.call.proto[1]: cannot be read: "},
+		{call, "protoset: none", "x.yaml:5:40: load.call.protoset: cannot be read: "},
+		{call, "message_file: none", "x.yaml:5:44: load.call.message_file: cannot be read: "},
+		{call, "binary_file: .", "x.yaml:5:43: load.call.binary_file: not a regular file: "},
+		{call, "message: '{}', data: {rows: none}", "x.yaml:5:58: load.call.data.rows: cannot be read: "},
+		{ask, "prompts: none", "x.yaml:5:28: load.ask.prompts: cannot be read: "},
+		{ask + "compare: {base: a, variants: {a: {file: there}, b: {file: none}}}\n", "prompts: '{{file}}'", "x.yaml:5:28: load.ask.prompts: cannot be read: "},
+		{call, "proto: [there]", ""},
+		{ask, "prompts: there", ""},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.yaml")
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "there"), nil, 0o600), os.WriteFile(path, fmt.Appendf(nil, c.form, c.field), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadFile(path, Options{})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir+"/", ""), c.want)) {
+			t.Errorf("%s: %v, want %s", c.field, err, c.want)
+		}
+	}
+}
+
 func TestExpressionChecks(t *testing.T) {
 	o := Options{
 		CheckThreshold: func(text string, _, _ []string) error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -328,6 +329,12 @@ func (r *reader) findFiles(e *Experiment) {
 		if req := v.Load.Request; req != nil {
 			r.findFile("load.request.body_file", req.BodyFile, v.Name)
 		}
+		if a := v.Load.Ask; a != nil {
+			r.findFile("load.ask.prompts", a.Prompts, v.Name)
+		}
+		if c := v.Load.Call; c != nil {
+			r.findFilesOfCall(c, v.Name)
+		}
 		if s := v.Load.Scenario; s != nil {
 			for _, d := range s.Data {
 				r.findFile(join("load.scenario.data", d.Name), d.File, v.Name)
@@ -345,16 +352,40 @@ func (r *reader) findFiles(e *Experiment) {
 	}
 }
 
+func (r *reader) findFilesOfCall(c *Call, variant string) {
+	for i, file := range c.Protos {
+		// It may be named as imports name it.
+		imported := func(dir string) bool { return regular(filepath.Join(dir, file)) == nil }
+		if !slices.ContainsFunc(c.ImportPaths, imported) {
+			r.findFile(fmt.Sprintf("load.call.proto[%d]", i), file, variant)
+		}
+	}
+	r.findFile("load.call.protoset", c.Protoset, variant)
+	r.findFile("load.call.message_file", c.MessageFile, variant)
+	r.findFile("load.call.binary_file", c.BinaryFile, variant)
+	for _, d := range c.Data {
+		r.findFile(join("load.call.data", d.Name), d.File, variant)
+	}
+}
+
 // findFile reports a file that is named and not there.
 func (r *reader) findFile(path, file, variant string) {
 	if file == "" || hasTemplate(file) {
 		return
 	}
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		problem := "not a regular file: " + strconv.Quote(file)
-		if err != nil {
-			problem = "cannot be read: " + err.Error()
-		}
-		r.c.add(finding{path: path, problem: problem, hint: "paths are relative to the experiment's file"}, variant)
+	if err := regular(file); err != nil {
+		r.c.add(finding{path: path, problem: err.Error(), hint: "paths are relative to the experiment's file"}, variant)
 	}
+}
+
+// regular says why something is no file that can be read.
+func regular(file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot be read: %w", err)
+	case !info.Mode().IsRegular():
+		return errors.New("not a regular file: " + strconv.Quote(file))
+	}
+	return nil
 }
