@@ -51,10 +51,10 @@ func explanation(e *explain.Explanation, top int) []*part {
 	p.parts[0].flush = true
 	p.account(e)
 	for _, t := range e.Tables {
-		p.explained("groups", t, t.Groups, top)
-		p.explained("functions", t, t.Functions, top)
+		p.explained("groups", e.Per, t, t.Groups, top)
+		p.explained("functions", e.Per, t, t.Functions, top)
 	}
-	p.resources(e.Resources)
+	p.resources(e.Resources, e.Per)
 	p.leftover(e.Leftover)
 	notes := e.Notes
 	if len(e.Tables) > 0 {
@@ -85,8 +85,8 @@ func (p *page) account(e *explain.Explanation) {
 	if a.LeftOut > 0 {
 		rounds += fmt.Sprintf("; %d without CPU time left out", a.LeftOut)
 	}
-	p.line("%s takes %s of CPU time per request, %s takes %s: %s (%s).",
-		e.Base, Seconds(a.Base), e.Variant, Seconds(a.Variant), delta(times(), a.Measured), rounds)
+	p.line("%s takes %s of CPU time per %s, %s takes %s: %s (%s).",
+		e.Base, Seconds(a.Base), e.Per, e.Variant, Seconds(a.Variant), delta(times(), a.Measured), rounds)
 	p.line("In the profiled trials the difference is %s (%s).", delta(times(), a.Profiled), plural(a.ProfileRounds, "round"))
 	switch {
 	case a.Measured.Low == nil:
@@ -131,9 +131,9 @@ func ranked(e *explain.Explanation) (n int) {
 
 // explained writes a table of items: the ranked ones and, as far as there is room, those
 // with the largest changes that are not significant.
-func (p *page) explained(what string, t explain.Table, items []explain.Item, top int) {
+func (p *page) explained(what, per string, t explain.Table, items []explain.Item, top int) {
 	u := unit{t.Unit.Scale()}
-	p.section(fmt.Sprintf("%s, %s per request", what, kindOf(t)))
+	p.section(fmt.Sprintf("%s, %s per %s", what, kindOf(t), per))
 	out := table{head: []string{"", "before", "after", "change", "p"}, left: []int{3}}
 	hasGroups := what == "functions"
 	if hasGroups {
@@ -209,7 +209,7 @@ func kindOf(t explain.Table) string {
 }
 
 // resources writes the target's resources in the ordinary trials.
-func (p *page) resources(list []explain.Resource) {
+func (p *page) resources(list []explain.Resource, per string) {
 	if len(list) == 0 {
 		return
 	}
@@ -224,7 +224,7 @@ func (p *page) resources(list []explain.Resource) {
 		if !r.Changed && r.Change.Low != nil {
 			text = "~ " + text
 		}
-		t.add(r.Name, u.Write(r.Base), u.Write(r.Variant), text, maybe(r.Adjusted, probability))
+		t.add(strings.Replace(r.Name, "per request", "per "+per, 1), u.Write(r.Base), u.Write(r.Variant), text, maybe(r.Adjusted, probability))
 	}
 	p.table(t)
 }

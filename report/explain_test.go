@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ func explained() []*explain.Explanation {
 	one := rundir.Estimate{Estimate: p(1e-6)}
 	return []*explain.Explanation{
 		{
-			Run: "relay-models", Base: "goroutine", Variant: "epoll", Valid: true,
+			Run: "relay-models", Base: "goroutine", Variant: "epoll", Valid: true, Per: "request",
 			CPU: &explain.Account{
 				Rounds: 8, Base: 20.3e-6, Variant: 16.1e-6, Measured: changed(-4.2e-6, 0.3e-6),
 				ProfileRounds: 8, Profiled: changed(-4.05e-6, 0.4e-6), Ranked: -2.7e-6, Leftover: changed(-0.15e-6, 0.2e-6), Accounted: p(0.964),
@@ -62,7 +63,7 @@ func explained() []*explain.Explanation {
 			Leftover: []explain.Leftover{{Variant: "goroutine", Kind: "goroutines", Where: "main.wait:12 ← main.serve:34", Count: 7}},
 		},
 		{
-			Run: "relay-models", Base: "goroutine", Variant: "goroutine.control", Control: true,
+			Run: "relay-models", Base: "goroutine", Variant: "goroutine.control", Control: true, Per: "request",
 			CPU:   &explain.Account{Rounds: 1, LeftOut: 2, Base: 20e-6, Variant: 21e-6, Measured: one, ProfileRounds: 1, Profiled: one},
 			Notes: []string{"trial 3 has no profile of kind mutex: profile mutex cannot be taken here: its fraction is 0"},
 		},
@@ -82,6 +83,23 @@ func TestExplanations(t *testing.T) {
 	for line := range strings.Lines(text.String()) {
 		if n := utf8.RuneCountInString(line) - 1; n > tableWidth {
 			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+}
+
+// Where there are subscribers, an explanation's figures are per event, and nothing says otherwise.
+func TestExplanationsOfEvents(t *testing.T) {
+	list := explained()
+	for _, e := range list {
+		e.Per = "event"
+	}
+	for name, write := range map[string]func(io.Writer, []*explain.Explanation, int) error{"text": Explanations, "markdown": ExplanationsMarkdown} {
+		var b bytes.Buffer
+		if err := write(&b, list, 3); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.Contains(got, "per request") || strings.Count(got, "per event") < 8 {
+			t.Errorf("%s:\n%s", name, got)
 		}
 	}
 }

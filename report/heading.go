@@ -133,11 +133,4 @@ func (p *page) isProgram() bool { return p.run.Plan.Protocol == "program" }
 func (p *page) latency(variant string) string { return p.run.Plan.Variant(variant).Latency() }
 
 // unit names what is counted: the events that subscribers get, or requests.
-func (p *page) unit() string {
-	for _, v := range p.run.Plan.Variants {
-		if v.Subscribers > 0 {
-			return "event"
-		}
-	}
-	return "request"
-}
+func (p *page) unit() string { return p.run.Plan.Per() }

@@ -18,6 +18,7 @@ type Explanation struct {
 	Variant string `json:"variant"`
 	Control bool   `json:"control,omitempty"` // the variant is the base under an alias: nothing may be ranked
 	Valid   bool   `json:"valid"`             // of the run
+	Per     string `json:"per"`               // what figures are per: request, or event where there are subscribers
 
 	CPU       *Account   `json:"cpu,omitempty"`
 	Tables    []Table    `json:"tables,omitempty"`
@@ -29,7 +30,7 @@ type Explanation struct {
 }
 
 // An Account says how much of a measured change the profiles explain. All figures are CPU
-// seconds per request.
+// seconds per request, or per event.
 type Account struct {
 	Rounds   int             `json:"rounds"`             // of ordinary trials
 	LeftOut  int             `json:"left_out,omitempty"` // rounds beside these: a trial does not have its CPU time
@@ -51,7 +52,7 @@ type Account struct {
 // A Table ranks what one kind of profile shows, by function and by group.
 type Table struct {
 	Kind      string      `json:"kind"` // of profile, such as cpu
-	Unit      rundir.Unit `json:"unit"` // of the figures, per request
+	Unit      rundir.Unit `json:"unit"` // of the figures, per request or event
 	Functions []Item      `json:"functions"`
 	Groups    []Item      `json:"groups"`
 }
@@ -90,7 +91,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 			return nil, &NotFoundError{name, names}
 		}
 	}
-	e := &Explanation{Run: f.Run.Name, Base: base, Variant: variant, Control: alias == base, Valid: f.Run.Valid}
+	e := &Explanation{Run: f.Run.Name, Base: base, Variant: variant, Control: alias == base, Valid: f.Run.Valid, Per: f.Run.Plan.Per()}
 	ordinary, profiled := pairs(f, base, variant, ""), pairs(f, base, variant, rundir.PurposeProfile)
 	if len(ordinary) == 0 {
 		return nil, fmt.Errorf("no round has complete trials of both %s and %s", base, variant)

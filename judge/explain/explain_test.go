@@ -176,6 +176,18 @@ func TestWhyAProfileIsMissing(t *testing.T) {
 	}
 }
 
+// Of subscribers, what is explained is the cost of an event.
+func TestExplainPer(t *testing.T) {
+	f := made(t, 2)
+	for _, want := range []string{"request", "event"} {
+		e, err := Explain(f, "a", "b")
+		if err != nil || e.Per != want {
+			t.Errorf("per %q, %v, want %s", e.Per, err, want)
+		}
+		f.Run.Plan.Variants[1].Subscribers = 10
+	}
+}
+
 func TestExplainWithout(t *testing.T) {
 	f := made(t, 8)
 	_, err := Explain(f, "a", "c")

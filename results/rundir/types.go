@@ -263,6 +263,14 @@ func (p *Plan) Variant(name string) PlanVariant {
 	return PlanVariant{Name: name, Loop: p.Loop}
 }
 
+// Per names what a run's figures are per: an event where there are subscribers, else a request.
+func (p *Plan) Per() string {
+	if slices.ContainsFunc(p.Variants, func(v PlanVariant) bool { return v.Subscribers > 0 }) {
+		return "event"
+	}
+	return "request"
+}
+
 // Latency names the times that judge a variant. For events, that is the delivery time to
 // their subscribers. For requests, it is the response time where arrivals did not wait
 // for responses, and otherwise the service time: a closed loop did not send what it was
