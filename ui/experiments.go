@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
@@ -172,7 +171,7 @@ func (l *library) open(id string) Experiment {
 		x.Faults = faultsOf(err)
 		return x
 	}
-	x.Name, x.Question, x.Rounds, x.Seconds = e.Name, e.Question, e.Design.Rounds, seconds(e)
+	x.Name, x.Question, x.Rounds, x.Seconds = e.Name, e.Question, e.Design.Rounds, e.LoadTime().Seconds()
 	for i := range e.Variants {
 		v := &e.Variants[i]
 		if v.AliasOf != "" {
@@ -193,26 +192,9 @@ func (l *library) open(id string) Experiment {
 		x.Warnings = append(x.Warnings, faultOf(w))
 	}
 	if short, err := experiment.Parse(id, src, options(true, nil)); err == nil {
-		x.Short = &Extent{short.Design.Rounds, seconds(short)}
+		x.Short = &Extent{short.Design.Rounds, short.LoadTime().Seconds()}
 	}
 	return x
-}
-
-// seconds is how long an experiment loads its targets; 0 if that depends on what is
-// measured.
-func seconds(e *experiment.Experiment) float64 {
-	if e.Capacity != nil || e.Design.Stop != "" && e.Design.Stop != experiment.StopFixed {
-		return 0
-	}
-	var sum time.Duration
-	for i := range e.Variants {
-		l := &e.Variants[i].Load
-		if l.Window == 0 {
-			return 0
-		}
-		sum += l.Warmup + l.Window
-	}
-	return (sum * time.Duration(e.Design.Rounds)).Seconds()
 }
 
 // faultsOf lists the faults in an error, one by one if it has several parts.

@@ -23,10 +23,6 @@ import (
 // halves are trials. Each has an engine in this process, whose workers are on the half's
 // CPUs.
 
-// idleRounds is the number of rounds, from the first, in which each variant also runs
-// beside the base without load: once in either seat.
-const idleRounds = 2
-
 // A couple is the base and another variant that are measured at the same time.
 type couple struct {
 	base, variant *experiment.Variant
@@ -164,7 +160,7 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []couple) err
 			return err
 		}
 	}
-	if round > idleRounds {
+	if round > experiment.IdleRounds {
 		return nil
 	}
 	for _, c := range couples {
