@@ -62,7 +62,7 @@ func sum(name string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was read only
 	h := sha256.New()
 	if _, err := io.Copy(h, io.LimitReader(f, maxSum)); err != nil {
 		return ""

@@ -187,6 +187,8 @@ export interface Explanation {
   control?: boolean;
   /** of the run */
   valid: boolean;
+  /** what figures are per: request, or event where there are subscribers */
+  per: string;
   cpu?: Account;
   tables?: Table[];
   resources?: Resource[];
@@ -575,7 +577,7 @@ export interface Heat {
 }
 
 /** An Account says how much of a measured change the profiles explain. All figures are CPU
- * seconds per request. */
+ * seconds per request, or per event. */
 export interface Account {
   /** of ordinary trials */
   rounds: number;
@@ -603,7 +605,7 @@ export interface Account {
 export interface Table {
   /** of profile, such as cpu */
   kind: string;
-  /** of the figures, per request */
+  /** of the figures, per request or event */
   unit: string;
   functions: Item[] | null;
   groups: Item[] | null;
