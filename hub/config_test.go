@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -91,6 +92,20 @@ func TestSelector(t *testing.T) {
 	}
 	if !newSelector(large).match(large) {
 		t.Error("does not match itself")
+	}
+}
+
+// BenchmarkCostliestTemplate matches the template that takes the longest of those that may be
+// subscribed to.
+func BenchmarkCostliestTemplate(b *testing.B) {
+	s := newSelector(strings.Repeat("{+a}", maxVariables) + "x")
+	for _, size := range []int{50, maxTopic} {
+		topic := strings.Repeat("a", size)
+		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
+			for b.Loop() {
+				s.template.MatchString(topic)
+			}
+		})
 	}
 }
 

@@ -85,7 +85,7 @@ func same(recorded, now *rundir.Run) error {
 	// The same name may be another file's, in another working directory.
 	for _, name := range slices.Sorted(maps.Keys(a.Files)) {
 		if b.Files[name] != a.Files[name] {
-			faults = append(faults, fmt.Errorf("%s: not the file that it was when the run began", name))
+			faults = append(faults, fmt.Errorf("%s: not the file that it was when the run began: put that back, or begin a new run", name))
 		}
 	}
 	fields, err := differing(recorded.Plan, now.Plan)
