@@ -89,7 +89,7 @@ var arrows = []arrow{
 	{"services/control", []string{"services/internal", "services/control"}, "services share their life cycle and event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource", "services/control/client/pool"}, "whoever uses the control plane links nothing of the server"},
 	{"services/control/client/pool", nil, "connections are kept whoever asks for what"},
-	{"services/control/ctl", []string{"services/control/client", "services/control/resource", "observe/sockets", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server, and looks at this machine's connections as dyno does"},
+	{"services/control/ctl", []string{"services/control/client", "services/control/resource", "observe/handshakes", "observe/sockets", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server, and looks at this machine's connections as dyno does"},
 	{"services/control/console", nil, "files for a browser, which ask the API beside them like anybody"},
 	{"services/control/dns", []string{"services/internal/serve"}, "answers are made of names and addresses, whoever has them; accepting goes on as in every service"},
 	{"services/control/resource", nil, "what resources are, and when one is gone, is pure"},

@@ -33,6 +33,7 @@ var allowed = map[string]map[string]string{
 	"sleep": {
 		"internal/cli/script_test.go":             "pauses between attempts to reach a real process, which no fake clock moves",
 		"internal/cli/stop_test.go":               "pauses between looks at real processes, which no fake clock moves",
+		"observe/handshakes/handshakes_test.go":   "a server takes its time, and pauses between looks at the kernel, which no fake clock moves",
 		"observe/kernel/main_test.go":             "pauses between looks at real processes, which no fake clock moves",
 		"observe/main_test.go":                    "pauses between looks at real processes, which no fake clock moves",
 		"host/target/main_test.go":                "pauses between looks at real processes, which no fake clock moves",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/observe/handshakes"
 	"dyno/observe/sockets"
 	"dyno/services/control/client"
 )
@@ -45,7 +46,12 @@ of the side that connected. A service without connections is shown, too.
 
 RETRANSMITS are all since the connections were made, with --watch also of those that have
 ended meanwhile. UNSENT are bytes that wait for the network or for the peer's window,
-UNREAD those that wait for the program here.`,
+UNREAD those that wait for the program here.
+
+With --watch, an eBPF program in the kernel watches TLS handshakes, too, from the first count
+on: TLS are those that were completed, TLS FAILED those that were not, and TLS TIME how long they
+took, from the ClientHello to the Finished that came last, without the connecting by TCP. This
+needs root, or CAP_NET_RAW and CAP_BPF.`,
 		Example: `  dyno ctl connections
   dyno ctl connections shop --instances
   dyno ctl connections --watch --every 5s -o json`,
@@ -70,12 +76,19 @@ UNREAD those that wait for the program here.`,
 		defer census.Close()
 		v := &connectionsView{
 			getter: &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd},
-			census: census, services: args, perInstance: perInstance,
+			census: census, services: args, perInstance: perInstance, watch: watch,
+		}
+		if watch {
+			if v.handshakes, err = handshakes.Begin(); err != nil {
+				v.note("TLS handshakes are not watched: %v", err)
+			} else {
+				defer v.handshakes.Close()
+			}
 		}
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		for {
-			err := v.show(watch)
+			err := v.show()
 			if watch && cmd.Context().Err() != nil {
 				return nil // it was interrupted, as watches are
 			}
@@ -104,6 +117,8 @@ type connectionsView struct {
 	census      *sockets.Census
 	services    []string // empty: all
 	perInstance bool
+	watch       bool
+	handshakes  *handshakes.Watch // nil: they are not watched
 	widths      []int
 	unresolved  map[string]bool // host names that nobody knows: said once
 }
@@ -129,10 +144,24 @@ type standing struct {
 	Unsent      int64    `json:"unsent_bytes"`
 	Unacked     int64    `json:"unacked_segments"`
 	Unread      int64    `json:"unread_bytes"`
+
+	Handshakes       *uint64  `json:"tls_handshakes_total,omitempty"`
+	FailedHandshakes *uint64  `json:"tls_handshakes_failed_total,omitempty"`
+	MeanHandshake    *float64 `json:"tls_handshake_mean_seconds,omitempty"`
+	MaxHandshake     *float64 `json:"tls_handshake_max_seconds,omitempty"`
+}
+
+// setHandshakes sets what is known of handshakes.
+func (s *standing) setHandshakes(t handshakes.Tally) {
+	s.Handshakes, s.FailedHandshakes = &t.Completed, &t.Failed
+	if t.Completed > 0 {
+		mean, longest := t.Mean().Seconds(), t.Max.Seconds()
+		s.MeanHandshake, s.MaxHandshake = &mean, &longest
+	}
 }
 
 // show counts once.
-func (v *connectionsView) show(again bool) error {
+func (v *connectionsView) show() error {
 	groups, at, err := v.groups()
 	if err != nil {
 		return err
@@ -143,6 +172,12 @@ func (v *connectionsView) show(again bool) error {
 	})
 	if err != nil {
 		return err
+	}
+	var tls map[string]handshakes.Tally
+	if v.handshakes != nil {
+		if tls, err = v.handshakes.Count(at); err != nil {
+			return err
+		}
 	}
 	now := v.now()
 	list := make([]standing, len(groups))
@@ -155,11 +190,14 @@ func (v *connectionsView) show(again bool) error {
 		if s.Connections == 0 {
 			list[i].MeanRTT, list[i].MaxRTT = nil, nil
 		}
+		if v.handshakes != nil {
+			list[i].setHandshakes(tls[g.key()])
+		}
 	}
 	if v.form == asTable {
 		return v.table(list)
 	}
-	return v.documents(list, again)
+	return v.documents(list)
 }
 
 // groups are what is shown, in the order of names, and what is at which address.
@@ -237,6 +275,9 @@ func (v *connectionsView) table(list []standing) error {
 		names = append(names, "INSTANCE", "ADDRESS")
 	}
 	head := append(names, "CONNECTIONS", "RTT", "MAX RTT", "RETRANSMITS", "UNSENT", "UNACKED", "UNREAD")
+	if v.handshakes != nil {
+		head = append(head, "TLS", "TLS FAILED", "TLS TIME", "MAX TLS TIME")
+	}
 	if v.widths == nil {
 		v.widths = make([]int, len(head))
 	} else {
@@ -254,6 +295,9 @@ func (v *connectionsView) table(list []standing) error {
 		}
 		rows[i] = append(row, strconv.Itoa(s.Connections), seconds(s.MeanRTT), seconds(s.MaxRTT), retransmits,
 			strconv.FormatInt(s.Unsent, 10), strconv.FormatInt(s.Unacked, 10), strconv.FormatInt(s.Unread, 10))
+		if v.handshakes != nil {
+			rows[i] = append(rows[i], strconv.FormatUint(*s.Handshakes, 10), strconv.FormatUint(*s.FailedHandshakes, 10), seconds(s.MeanHandshake), seconds(s.MaxHandshake))
+		}
 	}
 	_, err := io.WriteString(v.out, layOut(head, rows, v.widths))
 	return err
@@ -268,12 +312,12 @@ func seconds(s *float64) string {
 }
 
 // documents writes JSON or YAML: one document, or one a line where it goes on.
-func (v *connectionsView) documents(list []standing, again bool) error {
+func (v *connectionsView) documents(list []standing) error {
 	raw, err := json.Marshal(map[string]any{"items": list})
 	if err != nil {
 		return err
 	}
-	if !again {
+	if !v.watch {
 		return v.text(raw)
 	}
 	if v.form == asYAML {

@@ -1,14 +1,19 @@
 package ctl
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // TestConnections: connections are counted by the service that is at the other end, by this
@@ -104,5 +109,76 @@ func TestConnections(t *testing.T) {
 	}
 	if _, _, err := run(t, "", "connections", "none", "--server", plane.URL); code(err) != codeFailed {
 		t.Errorf("a service that there is not: %v", err)
+	}
+}
+
+// TestWatchedHandshakes: a watch of connections tells TLS handshakes by the service that answered them.
+func TestWatchedHandshakes(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to watch handshakes")
+	}
+	shop := httptest.NewTLSServer(http.NotFoundHandler())
+	defer shop.Close()
+	at := shop.Listener.Addr().(*net.TCPAddr)
+	plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"items":[{"service":"shop","id":"1","address":"127.0.0.1","port":%d},{"service":"idle","id":"1","address":"127.0.0.1","port":1}]}`, at.Port)
+	}))
+	defer plane.Close()
+
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	out, in := io.Pipe()
+	root := &cobra.Command{Use: "dyno", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(Command())
+	root.SetArgs([]string{"ctl", "connections", "shop", "idle", "--watch", "--every", "100ms", "-o", "json", "--server", plane.URL})
+	root.SetOut(in)
+	ended := make(chan error, 1)
+	go func() {
+		err := root.ExecuteContext(ctx)
+		in.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	read := json.NewDecoder(out)
+	next := func() (shop, idle standing) {
+		t.Helper()
+		var all struct{ Items []standing }
+		if err := read.Decode(&all); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all.Items {
+			if s.Handshakes == nil || s.FailedHandshakes == nil {
+				t.Fatalf("%+v: handshakes are not watched", s)
+			}
+		}
+		if len(all.Items) != 2 || all.Items[0].Service != "idle" || all.Items[1].Service != "shop" {
+			t.Fatalf("%+v; want idle and shop", all.Items)
+		}
+		return all.Items[1], all.Items[0]
+	}
+	if s, _ := next(); *s.Handshakes != 0 || s.MeanHandshake != nil {
+		t.Errorf("at first: %+v", s)
+	}
+	// Once by who trusts the server, and once by who does not.
+	answer, err := shop.Client().Get(shop.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	doubting := http.Client{Transport: &http.Transport{}}
+	if answer, err := doubting.Get(shop.URL); err == nil {
+		answer.Body.Close()
+		t.Error("a certificate that nobody has signed was taken")
+	}
+	s, idle := next()
+	for *s.Handshakes+*s.FailedHandshakes < 2 {
+		s, idle = next()
+	}
+	if *s.Handshakes != 1 || *s.FailedHandshakes != 1 || !(*s.MeanHandshake > 0) || *s.MaxHandshake != *s.MeanHandshake || *idle.Handshakes != 0 || *idle.FailedHandshakes != 0 {
+		t.Errorf("%+v, %+v", s, idle)
+	}
+	stop()
+	go func() { _, _ = io.Copy(io.Discard, out) }() // what is still written, until the command has ended
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
