@@ -3,7 +3,8 @@
 //
 // An update is acknowledged when it has been written to the file, but the file is not
 // forced to the disk. So everything that was acknowledged survives a process that is
-// killed at any moment, but a power cut may lose the latest updates.
+// killed at any moment. After a power cut the latest updates may be missing, and the file may be
+// damaged. Open refuses a damaged file and leaves it as it is.
 package filelog
 
 import (
@@ -11,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -65,10 +67,7 @@ const format = "dyno events 1"
 // journal's epoch and head come from the file, not from c. Only one process at a time can
 // have the file open.
 func Open(path string, c journal.Config) (*Log, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: lockTimeout, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
-		FreelistType: bbolt.FreelistMapType,
-	})
+	db, err := openFile(path)
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("history file %s: another process has it open", path)
 	}
@@ -83,8 +82,31 @@ func Open(path string, c journal.Config) (*Log, error) {
 	return l, nil
 }
 
+// openFile opens the file. The free pages are kept in it: the library would look for them on a goroutine of
+// its own, where nobody can recover from a page that makes no sense.
+func openFile(path string) (db *bbolt.DB, err error) {
+	defer recovered(&err)()
+	return bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: lockTimeout, NoSync: true, NoGrowSync: true,
+		FreelistType: bbolt.FreelistMapType,
+	})
+}
+
+// recovered makes an error of the library's panics over pages that make no sense, and of the kernel's signals
+// for those that the file does not reach. The function that it returns is to be deferred.
+func recovered(err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		if r := recover(); r != nil {
+			*err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+	}
+}
+
 // load reads the file, or creates its buckets.
-func (l *Log) load(c journal.Config) error {
+func (l *Log) load(c journal.Config) (err error) {
+	defer recovered(&err)()
 	return l.db.Update(func(tx *bbolt.Tx) error {
 		entries, err := tx.CreateBucketIfNotExists(bucketEntries)
 		if err != nil {
@@ -129,6 +151,9 @@ func (l *Log) load(c journal.Config) error {
 
 // Journal returns the journal that subscribers read. Only the Log appends to it.
 func (l *Log) Journal() *journal.Journal { return l.journal }
+
+// ErrDamaged is returned for a file that nobody can read, as a power cut may leave it.
+var ErrDamaged = errors.New("is damaged, and can only be replaced by a new one")
 
 // ErrClosed is returned for updates that come after Close.
 var ErrClosed = errors.New("history file is closed")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -226,6 +227,52 @@ func TestDamaged(t *testing.T) {
 		if _, err := Open(path, journal.Defaults()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestTornPages: a file of which pages are missing, as a power cut may leave it, is refused or read, and
+// never ends the process.
+func TestTornPages(t *testing.T) {
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	l := open(t, whole, journal.Defaults())
+	for range 200 {
+		add(t, l, journal.Update{Data: []byte(strings.Repeat("x", 300))})
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	damaged := 0
+	for i := range len(content) / page {
+		for name, torn := range map[string][]byte{
+			"zero":      slices.Concat(content[:i*page], make([]byte, page), content[(i+1)*page:]),
+			"other":     slices.Concat(content[:i*page], []byte(strings.Repeat("x", page)), content[(i+1)*page:]),
+			"swapped":   slices.Concat(content[:i*page], content[:page], content[(i+1)*page:]),
+			"truncated": content[:i*page],
+		} {
+			path := filepath.Join(dir, fmt.Sprint(name, i)) // the library keeps a file that it panics over
+			if err := os.WriteFile(path, torn, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, err := Open(path, journal.Defaults())
+			if errors.Is(err, ErrDamaged) {
+				damaged++
+			}
+			if err == nil {
+				err = l.Close()
+				if err != nil {
+					t.Errorf("%s page %d: %v", name, i, err)
+				}
+			}
+		}
+	}
+	if damaged == 0 {
+		t.Error("no damage was found")
 	}
 }
 

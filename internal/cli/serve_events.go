@@ -72,7 +72,7 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients also use HTTP/2 without TLS")
 
 	f.StringVar((*string)(&c.History), "history", string(c.History), "where updates are kept: memory, file or redis")
-	f.StringVar(&c.File, "file", c.File, "the history's `FILE`")
+	f.StringVar(&c.File, "file", c.File, "the history's `FILE`: it survives the process, and may not survive a power cut")
 	f.StringVar(&c.Redis.Address, "redis", c.Redis.Address, "address of the Redis that has the history: host:port")
 	f.StringVar(&c.Redis.Stream, "redis-stream", c.Redis.Stream, "the key of its stream")
 	f.Int64Var(&c.Redis.Events, "redis-events", c.Redis.Events, "about how many updates the stream holds")
