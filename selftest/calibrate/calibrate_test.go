@@ -181,6 +181,16 @@ func TestTalliesCountWhatIsMissing(t *testing.T) {
 	}
 }
 
+// Comparisons of which nothing was claimed, or everything refused, have proved nothing.
+func TestNothingClaimedIsMissed(t *testing.T) {
+	for _, c := range []Comparison{{Valid: true}, {Slow: 0.05, Claimed: true, Valid: true, State: rundir.StateNotIdentified, Low: pointer(0.9), High: pointer(0.99)}} {
+		r := Result{Comparisons: []Comparison{c}}
+		if r.Missed() == 0 {
+			t.Errorf("%+v: no limit was missed", c)
+		}
+	}
+}
+
 // What a run says is taken as it is, by the variants' names.
 func TestRead(t *testing.T) {
 	run := &rundir.Run{

@@ -224,6 +224,10 @@ type judged struct {
 // 100. A change is found in four of five runs that declared they would find it.
 func (t *Tally) judged() []judged {
 	judge := func(name string, p Proportion, low, high float64) judged {
+		if p.Of == 0 {
+			// There were comparisons, and none of them came to a result that counts. That proves nothing.
+			return judged{name, p, low, high, Missed}
+		}
 		return judged{name, p, low, high, p.within(low, high)}
 	}
 	if t.Slow == 0 {
