@@ -257,7 +257,9 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 	}
 	switch o.code {
 	case exitTarget, exitRegression:
-		if len(o.findings) == 0 && o.verdict != rundir.Worse {
+		// A target that ends before there was a window leaves nothing to find. Then dyno says so in words.
+		ended := c.fault == "crashes" && strings.Contains(o.output, "target dyno: exited: exit status 7")
+		if len(o.findings) == 0 && o.verdict != rundir.Worse && !ended {
 			return "no finding says why"
 		}
 	case exitThreshold:
