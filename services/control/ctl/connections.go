@@ -82,7 +82,7 @@ needs root, or CAP_NET_RAW and CAP_BPF.`,
 			if v.handshakes, err = handshakes.Begin(); err != nil {
 				v.note("TLS handshakes are not watched: %v", err)
 			} else {
-				defer v.handshakes.Close()
+				defer func() { _ = v.handshakes.Close() }() // the kernel drops what it has when dyno ends, at the latest
 			}
 		}
 		ticker := time.NewTicker(every)

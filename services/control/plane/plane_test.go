@@ -203,7 +203,7 @@ func TestSilentInstance(t *testing.T) {
 		}
 		if resync { // the subscription began before the replica had read anything
 			sub.Restart()
-			_, revision := p.catalog.Snapshot([]string{""})
+			_, revision := p.catalog.Snapshot(nil)
 			sub.Begin(revision)
 			removed = p.catalog.Get(instance("heard", 1).Ref()) != nil && p.catalog.Get(instance("silent", 1).Ref()) == nil
 			continue
