@@ -237,9 +237,26 @@ func (l *Log) write() {
 // removed leave the file with the next batch.
 func (l *Log) commit(batch []*request) {
 	now := time.Now()
-	seq := l.journal.Head()
 	oldest := l.journal.Oldest()
-	err := l.db.Update(func(tx *bbolt.Tx) error {
+	err := l.store(batch, now, oldest)
+	if err != nil {
+		err = fmt.Errorf("history file: %w", err)
+	} else {
+		l.oldest = max(l.oldest, oldest)
+	}
+	for _, r := range batch {
+		if err == nil {
+			r.entry, err = l.journal.AppendAt(now, r.update) // Append has checked the update
+		}
+		r.done <- err
+	}
+}
+
+// store writes a batch to the file, of which the oldest entry is to be another one.
+func (l *Log) store(batch []*request, now time.Time, oldest uint64) (err error) {
+	defer recovered(&err)() // pages that nobody has read before may be damaged, too
+	seq := l.journal.Head()
+	return l.db.Update(func(tx *bbolt.Tx) error {
 		entries := tx.Bucket(bucketEntries)
 		entries.FillPercent = 1 // keys only grow, so pages need no room for more
 		for gone := l.oldest; gone < oldest; gone++ {
@@ -258,17 +275,6 @@ func (l *Log) commit(batch []*request) {
 		}
 		return nil
 	})
-	if err != nil {
-		err = fmt.Errorf("history file: %w", err)
-	} else {
-		l.oldest = max(l.oldest, oldest)
-	}
-	for _, r := range batch {
-		if err == nil {
-			r.entry, err = l.journal.AppendAt(now, r.update) // Append has checked the update
-		}
-		r.done <- err
-	}
 }
 
 func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

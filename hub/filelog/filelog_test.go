@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -262,12 +263,26 @@ func TestTornPages(t *testing.T) {
 			l, err := Open(path, journal.Defaults())
 			if errors.Is(err, ErrDamaged) {
 				damaged++
+				if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, torn) {
+					t.Errorf("%s page %d: the damaged file was changed, %v", name, i, err)
+				}
 			}
-			if err == nil {
-				err = l.Close()
-				if err != nil {
+			if err != nil {
+				continue
+			}
+			entries, _ := l.Journal().Since(0, nil, 1000)
+			for _, e := range entries {
+				if string(e.Data) != strings.Repeat("x", 300) {
+					t.Errorf("%s page %d: entry %d has %q", name, i, e.Seq, e.Data)
+				}
+			}
+			for range 20 { // which takes free pages
+				if _, err := l.Append(t.Context(), journal.Update{Topics: []string{"t"}, Data: []byte(strings.Repeat("x", 300))}); err != nil && !errors.Is(err, ErrDamaged) {
 					t.Errorf("%s page %d: %v", name, i, err)
 				}
+			}
+			if err := l.Close(); err != nil && !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s page %d: %v", name, i, err)
 			}
 		}
 	}

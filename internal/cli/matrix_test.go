@@ -258,7 +258,7 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 	switch o.code {
 	case exitTarget, exitRegression:
 		// A target that ends before there was a window leaves nothing to find. Then dyno says so in words.
-		ended := c.fault == "crashes" && strings.Contains(o.output, "target dyno: exited: exit status 7")
+		ended := c.fault == "crashes" && strings.Contains(o.output, "target dyno: exited: exit status 7\nnothing was measured")
 		if len(o.findings) == 0 && o.verdict != rundir.Worse && !ended {
 			return "no finding says why"
 		}

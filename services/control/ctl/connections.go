@@ -80,7 +80,7 @@ needs root, or CAP_NET_RAW and CAP_BPF.`,
 		}
 		if watch {
 			if v.handshakes, err = handshakes.Begin(); err != nil {
-				v.note("TLS handshakes are not watched: %v", err)
+				v.note("TLS handshakes are not watched, which needs root, or CAP_NET_RAW and CAP_BPF: %v", err)
 			} else {
 				defer func() { _ = v.handshakes.Close() }() // the kernel drops what it has when dyno ends, at the latest
 			}
