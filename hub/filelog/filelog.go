@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -20,12 +21,14 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 // A Log is a journal whose entries are also in a file. Its methods may be called from any
 // goroutine.
 type Log struct {
 	db      *bbolt.DB
+	file    *os.File // of db
 	journal *journal.Journal
 
 	queue   chan *request
@@ -33,7 +36,10 @@ type Log struct {
 	ended   chan struct{} // closed when nothing will be written any more
 	stopped sync.Once
 	closing error
-	oldest  uint64 // in the file; only the writer uses it
+
+	// Only the writer uses these, and Close when the writer has ended.
+	oldest uint64 // in the file
+	broken error  // what the library panicked over
 }
 
 // A request is an update that waits to be written.
@@ -67,29 +73,48 @@ const format = "dyno events 1"
 // journal's epoch and head come from the file, not from c. Only one process at a time can
 // have the file open.
 func Open(path string, c journal.Config) (*Log, error) {
-	db, err := openFile(path)
+	l := &Log{queue: make(chan *request, queueLength), stop: make(chan struct{}), ended: make(chan struct{})}
+	err := l.open(path)
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("history file %s: another process has it open", path)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("history file %s: %w", path, err)
+	if err == nil {
+		err = l.load(c)
 	}
-	l := &Log{db: db, queue: make(chan *request, queueLength), stop: make(chan struct{}), ended: make(chan struct{})}
-	if err := l.load(c); err != nil {
-		return nil, errors.Join(fmt.Errorf("history file %s: %w", path, err), db.Close())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("history file %s: %w", path, err), l.release(err))
 	}
 	go l.write()
 	return l, nil
 }
 
-// openFile opens the file. The free pages are kept in it: the library would look for them on a goroutine of
+// open opens the file. The free pages are kept in it: the library would look for them on a goroutine of
 // its own, where nobody can recover from a page that makes no sense.
-func openFile(path string) (db *bbolt.DB, err error) {
+func (l *Log) open(path string) (err error) {
 	defer recovered(&err)()
-	return bbolt.Open(path, 0o600, &bbolt.Options{
+	l.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: lockTimeout, NoSync: true, NoGrowSync: true,
 		FreelistType: bbolt.FreelistMapType,
+		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			l.file, err = os.OpenFile(path, flag, mode)
+			return l.file, err
+		},
 	})
+	return err
+}
+
+// release closes the file, with which another process may open it. A library that has panicked may hold
+// its own locks for ever, and would wait for them: then the file is closed without it, and what is mapped
+// of it stays in memory until the process ends. A mapped file keeps its lock when it is closed.
+func (l *Log) release(err error) error {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+	case l.db != nil:
+		return l.db.Close()
+	}
+	return nil // the library has closed it
 }
 
 // recovered makes an error of the library's panics over pages that make no sense, and of the kernel's signals
@@ -201,7 +226,7 @@ func (l *Log) Close() error {
 	l.stopped.Do(func() {
 		close(l.stop)
 		<-l.ended
-		if err := l.db.Close(); err != nil {
+		if err := l.release(l.broken); err != nil {
 			l.closing = fmt.Errorf("history file: %w", err)
 		}
 	})
@@ -252,9 +277,18 @@ func (l *Log) commit(batch []*request) {
 	}
 }
 
-// store writes a batch to the file, of which the oldest entry is to be another one.
+// store writes a batch to the file, of which the oldest entry is to be another one. Pages that nobody has
+// read before may be damaged, too. From then on nothing is written.
 func (l *Log) store(batch []*request, now time.Time, oldest uint64) (err error) {
-	defer recovered(&err)() // pages that nobody has read before may be damaged, too
+	if l.broken != nil {
+		return l.broken
+	}
+	defer func() {
+		if errors.Is(err, ErrDamaged) {
+			l.broken = err
+		}
+	}()
+	defer recovered(&err)()
 	seq := l.journal.Head()
 	return l.db.Update(func(tx *bbolt.Tx) error {
 		entries := tx.Bucket(bucketEntries)

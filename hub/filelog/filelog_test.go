@@ -256,7 +256,7 @@ func TestTornPages(t *testing.T) {
 			"swapped":   slices.Concat(content[:i*page], content[:page], content[(i+1)*page:]),
 			"truncated": content[:i*page],
 		} {
-			path := filepath.Join(dir, fmt.Sprint(name, i)) // the library keeps a file that it panics over
+			path := filepath.Join(dir, fmt.Sprint(name, i))
 			if err := os.WriteFile(path, torn, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -288,6 +288,39 @@ func TestTornPages(t *testing.T) {
 	}
 	if damaged == 0 {
 		t.Error("no damage was found")
+	}
+}
+
+// TestPagesTornUnderway: a library that panics while it takes back what it has not written keeps its
+// locks. Neither the next update nor Close waits for them, and another process may have the file.
+func TestPagesTornUnderway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	l := open(t, path, journal.Defaults())
+	add(t, l, journal.Update{Data: []byte("before")})
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metas := 2 * os.Getpagesize() // what the library has read, and does not read again
+	torn := slices.Concat(content[:metas], bytes.Repeat([]byte("x"), len(content)-metas))
+	if err := os.WriteFile(path, torn, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := l.Append(t.Context(), journal.Update{Topics: []string{"t"}}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("appending to torn pages: %v, want %v", err, ErrDamaged)
+		}
+	}
+	if entries, _ := l.Journal().Since(0, nil, 10); len(entries) != 1 || string(entries[0].Data) != "before" {
+		t.Errorf("the journal has %d entries, want what was acknowledged", len(entries))
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if _, err := Open(path, journal.Defaults()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("opening it again: %v, want %v", err, ErrDamaged)
+		}
 	}
 }
 
