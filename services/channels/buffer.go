@@ -66,14 +66,6 @@ func newBuffer(limit Buffer, seq, floor uint64, pos position) *buffer {
 	return b
 }
 
-// skip numbers what comes next behind all that the sink has: it is known to be something else. It is
-// called before the first push.
-func (b *buffer) skip() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seq, b.through = max(b.seq, b.floor), max(b.through, b.floor)
-}
-
 // push adds a record. If the buffer's outcome is to block, push waits for room until ctx
 // is done. pos is the position at which the source continues after this record.
 func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos position) outcome {

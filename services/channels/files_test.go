@@ -313,38 +313,86 @@ func TestFollowAcrossRestarts(t *testing.T) {
 }
 
 // TestFollowAfterLosingTheFile: after a crash the sink has more than the saved position tells of. If
-// the file of that position is gone, what the next one has is new, and is delivered.
+// the file of that position is gone, what the next one has is new, and is delivered once, even if
+// there is another crash before the next position is saved.
 func TestFollowAfterLosingTheFile(t *testing.T) {
-	dir := t.TempDir()
-	f := &follower{t: t, path: filepath.Join(dir, "app.log")}
-	out := filepath.Join(dir, "out")
-	config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50},
-		Sink: quick(Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever})}}}
-	f.write(10)
-	s := start(t, config, nil, nil)
-	eventually(t, "the first delivered", func() bool { return held(out) == 10 })
-	s.until("their position saved", func(Stats) bool { return s.saved(f.path + "-state") })
-	before, err := os.ReadFile(f.path + "-state")
-	if err != nil {
-		t.Fatal(err)
+	type place struct {
+		sink Sink
+		held func() int
+		end  func()
 	}
-	f.write(10)
-	eventually(t, "more delivered", func() bool { return held(out) == 20 })
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
+	for name, prepare := range map[string]func(*testing.T) place{
+		"framed file": func(t *testing.T) place {
+			out := filepath.Join(t.TempDir(), "out")
+			return place{Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever}, func() int { return int(held(out)) }, func() {
+				verify(t, out, 25)
+				checkNumbers(t, out)
+			}}
+		},
+		"framed peer": func(t *testing.T) place {
+			var book ledger
+			peer := newFlaky(t, 1, book.handle)
+			peer.calm()
+			return place{Sink{Kind: TCP, Format: Framed, Address: peer.address}, book.records, func() {
+				if book.bad != nil {
+					t.Error(book.bad)
+				}
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := prepare(t)
+			f := &follower{t: t, path: filepath.Join(t.TempDir(), "app.log")}
+			config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50}, Sink: quick(p.sink)}}}
+			position := f.path + "-state"
+			f.write(10)
+			s := start(t, config, nil, nil)
+			eventually(t, "the first delivered", func() bool { return p.held() == 10 })
+			s.until("their position saved", func(Stats) bool { return s.saved(position) })
+			state := func() string {
+				text, err := os.ReadFile(position)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+			before := state()
+			f.write(10)
+			eventually(t, "more delivered", func() bool { return p.held() == 20 })
+			if err := s.stop(); err != nil {
+				t.Fatal(err)
+			}
+			put(t, position, before) // as after a crash
+			if err := os.Remove(f.path); err != nil {
+				t.Fatal(err)
+			}
+			f.write(5)
+			// What is saved before anything is delivered is all that there is after another crash.
+			crashed, err := New(config, slog.New(slog.DiscardHandler), nil, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := crashed.Close(); err != nil {
+				t.Fatal(err)
+			}
+			begun := state()
+			s = start(t, config, nil, nil)
+			eventually(t, "the next file delivered", func() bool { return p.held() == 25 })
+			if err := s.stop(); err != nil {
+				t.Error(err)
+			}
+			put(t, position, begun)
+			s = start(t, config, nil, nil)
+			s.until("the next file read again", func(st Stats) bool { return st.Received == 5 && st.Pending == 0 })
+			if err := s.stop(); err != nil {
+				t.Error(err)
+			}
+			if p.held() != 25 {
+				t.Errorf("%d records arrived, want 25", p.held())
+			}
+			p.end()
+		})
 	}
-	put(t, f.path+"-state", string(before)) // as after a crash
-	if err := os.Remove(f.path); err != nil {
-		t.Fatal(err)
-	}
-	f.write(5)
-	s = start(t, config, nil, nil)
-	eventually(t, "the next file delivered", func() bool { return held(out) == 25 })
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
-	verify(t, out, 25)
-	checkNumbers(t, out)
 }
 
 // rotate0 rotates if there is a file to rotate.

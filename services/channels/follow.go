@@ -89,7 +89,7 @@ func (s *state) save(path string) error {
 // its files, so an error on closing one loses nothing.
 type followSource struct {
 	config Source
-	resume *state // where an earlier process stopped, if there was one
+	again  bool // find has found where an earlier process stopped
 	count  *counters
 	log    *slog.Logger
 
@@ -102,21 +102,24 @@ type followSource struct {
 	path  pathWatch
 }
 
-func (s *followSource) close() error { return nil }
+func (s *followSource) close() error {
+	s.path.close()
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	return nil
+}
 
 func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	s.split = splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
 	s.buf = make([]byte, 64<<10)
-	if err := s.open(b); err != nil {
-		return err
+	defer s.close() // has no error
+	if !s.again {
+		if err := s.open(b); err != nil {
+			return err
+		}
 	}
 	changes := s.path.watch(ctx, s.log)
-	defer func() {
-		s.path.close()
-		if s.file != nil {
-			_ = s.file.Close()
-		}
-	}()
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	quietSince, replaced := time.Now(), false
@@ -166,23 +169,25 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	return nil
 }
 
-// open opens the first file: the one that an earlier process was reading, whatever its
-// name is now, and those after it, or otherwise the file at the path.
-func (s *followSource) open(b *buffer) (err error) {
-	if s.resume == nil {
-		offset := int64(0)
-		if s.config.From == FromEnd {
-			offset = -1
-		}
-		err = s.openPath(offset) // a file that does not exist yet is not an error
-		b.goOnAt(s.at)
-		if s.file != nil {
-			s.path.begin([]fileID{s.at.fileID}, nil)
-		}
-		return err
+// open opens the file at the path. A file that does not exist yet is not an error.
+func (s *followSource) open(b *buffer) error {
+	offset := int64(0)
+	if s.config.From == FromEnd {
+		offset = -1
 	}
-	pos := s.resume.Position
-	found, err := findFiles(filepath.Dir(s.config.Path), append(slices.Clone(s.resume.Next), pos.fileID))
+	err := s.openPath(offset)
+	b.goOnAt(s.at)
+	if s.file != nil {
+		s.path.begin([]fileID{s.at.fileID}, nil)
+	}
+	return err
+}
+
+// find opens the file that an earlier process was reading, whatever its name is now, and those
+// after it. It tells whether any of them is gone.
+func (s *followSource) find(resume *state) (gone bool, err error) {
+	pos := resume.Position
+	found, err := findFiles(filepath.Dir(s.config.Path), append(slices.Clone(resume.Next), pos.fileID))
 	defer func() {
 		if err != nil {
 			for _, f := range found {
@@ -191,17 +196,17 @@ func (s *followSource) open(b *buffer) (err error) {
 		}
 	}()
 	if err != nil {
-		return fmt.Errorf("look for the file to continue with: %w", err)
+		return false, fmt.Errorf("look for the file to continue with: %w", err)
 	}
 	var seen []fileID
 	if f := found[pos.fileID]; f != nil {
 		head := make([]byte, pos.Head)
 		info, err := f.Stat()
 		if err != nil {
-			return fmt.Errorf("continue with a file: %w", err)
+			return false, fmt.Errorf("continue with a file: %w", err)
 		}
 		if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("continue with a file: %w", err)
+			return false, fmt.Errorf("continue with a file: %w", err)
 		}
 		if info.Size() >= pos.Offset && castagnoli(0, head) == pos.HeadSum {
 			s.file, s.at, s.read, s.head = f, pos, pos.Offset, head
@@ -210,14 +215,12 @@ func (s *followSource) open(b *buffer) (err error) {
 			_ = f.Close()
 		}
 	}
-	// The sink may have more than the saved position tells of. That is not in the files that are left,
-	// as far as one knows: what they have is delivered, some of it perhaps twice.
-	gone := s.file == nil && pos.Inode != 0
+	gone = s.file == nil && pos.Inode != 0
 	if gone {
 		s.log.Warn("the file of the saved position is gone or was truncated: continuing with the next, from its beginning", "path", s.config.Path)
 	}
 	var files []*os.File
-	for _, id := range s.resume.Next {
+	for _, id := range resume.Next {
 		if f := found[id]; f != nil {
 			seen, files = append(seen, id), append(files, f)
 		} else {
@@ -225,11 +228,8 @@ func (s *followSource) open(b *buffer) (err error) {
 			s.log.Warn("a file that was rotated away is gone before it was read", "path", s.config.Path)
 		}
 	}
-	if gone {
-		b.skip()
-	}
 	s.path.begin(seen, files)
-	return nil
+	return gone, nil
 }
 
 // findFiles opens the regular files of a directory that have the given identities,

@@ -80,15 +80,24 @@ func New(c Config, log *slog.Logger, reg prometheus.Registerer, stdin *os.File, 
 func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 	rand.Read(ch.stream[:])
 	var saved *state
-	if ch.config.Source.Kind == File {
+	var lost bool // files that the saved position leads to
+	if config := ch.config.Source; config.Kind == File {
 		var err error
-		if saved, err = loadState(ch.config.Source.State); err != nil {
+		if saved, err = loadState(config.State); err != nil {
 			return err
+		}
+		f := &followSource{config: config, again: saved != nil, count: &ch.count, log: ch.log}
+		f.path.path = config.Path
+		ch.source = f
+		if saved != nil {
+			if lost, err = f.find(saved); err != nil {
+				return err
+			}
 		}
 	}
 	var seq, floor uint64
 	var pos position
-	if saved != nil {
+	if saved != nil && !(lost && ch.config.Sink.Kind == TCP) {
 		ch.stream, seq, pos = saved.Stream, saved.Seq, saved.Position
 	}
 
@@ -98,7 +107,7 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 	retry := backoff{min: ch.config.Sink.RetryMin, max: ch.config.Sink.RetryMax, rng: rng}
 	switch ch.config.Sink.Kind {
 	case TCP:
-		ch.sink = &tcpSink{config: ch.config.Sink, stream: ch.stream, again: saved != nil, retry: retry, count: &ch.count, log: ch.log}
+		ch.sink = &tcpSink{config: ch.config.Sink, stream: ch.stream, again: saved != nil && !lost, retry: retry, count: &ch.count, log: ch.log}
 	case Stdout:
 		ch.sink = &writerSink{format: ch.config.Sink.Format, stream: ch.stream, out: stdout}
 	case File:
@@ -123,6 +132,17 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 			floor = held.Last
 		}
 	}
+	if lost {
+		// The sink may have more than the saved position tells of. What the files that are left have is
+		// something else, as far as one knows, and is numbered behind that: in a stream of its own where
+		// only the peer knows what it has. This is saved before anything is delivered, so that after
+		// another crash nothing is delivered twice.
+		seq, pos = max(seq, floor), position{}
+		st := state{Version: 1, Stream: ch.stream, Seq: seq, Next: ch.source.(*followSource).path.after(pos)}
+		if err := st.save(ch.config.Source.State); err != nil {
+			return err
+		}
+	}
 	ch.buffer = newBuffer(ch.config.Buffer, seq, floor, pos)
 
 	switch config := ch.config.Source; config.Kind {
@@ -134,14 +154,6 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		ch.source, ch.listener = l, l.listener
 	case Stdin:
 		ch.source = &stdinSource{config: config, in: stdin, count: &ch.count, log: ch.log}
-	case File:
-		f := &followSource{config: config, count: &ch.count, log: ch.log}
-		f.path.path = config.Path
-		if f.resume = saved; saved != nil {
-			// A save before the source has begun must not forget these files.
-			f.path.begin(saved.Next, nil)
-		}
-		ch.source = f
 	}
 	return nil
 }
