@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -322,55 +321,16 @@ func (r *reader) expressions(e *Experiment) {
 
 // findFiles reports files the experiment names that are not there.
 func (r *reader) findFiles(e *Experiment) {
-	for _, v := range e.Variants {
-		if v.AliasOf != "" {
-			continue
+	for i := range e.Variants {
+		if v := &e.Variants[i]; v.AliasOf == "" {
+			v.EachFile(func(field, file string) { r.findFile(field, file, v.Name) })
 		}
-		if req := v.Load.Request; req != nil {
-			r.findFile("load.request.body_file", req.BodyFile, v.Name)
-		}
-		if a := v.Load.Ask; a != nil {
-			r.findFile("load.ask.prompts", a.Prompts, v.Name)
-		}
-		if c := v.Load.Call; c != nil {
-			r.findFilesOfCall(c, v.Name)
-		}
-		if s := v.Load.Scenario; s != nil {
-			for _, d := range s.Data {
-				r.findFile(join("load.scenario.data", d.Name), d.File, v.Name)
-			}
-			s.eachStep(func(at string, st *Step) {
-				file, field := st.file()
-				r.findFile(join("load.scenario", at)+"."+field, file, v.Name)
-			})
-		}
-		if t := v.Target.TLS; t != nil {
-			r.findFile("target.tls.ca", t.CA, v.Name)
-			r.findFile("target.tls.certificate", t.Certificate, v.Name)
-			r.findFile("target.tls.key", t.Key, v.Name)
-		}
-	}
-}
-
-func (r *reader) findFilesOfCall(c *Call, variant string) {
-	for i, file := range c.Protos {
-		// It may be named as imports name it.
-		imported := func(dir string) bool { return regular(filepath.Join(dir, file)) == nil }
-		if !slices.ContainsFunc(c.ImportPaths, imported) {
-			r.findFile(fmt.Sprintf("load.call.proto[%d]", i), file, variant)
-		}
-	}
-	r.findFile("load.call.protoset", c.Protoset, variant)
-	r.findFile("load.call.message_file", c.MessageFile, variant)
-	r.findFile("load.call.binary_file", c.BinaryFile, variant)
-	for _, d := range c.Data {
-		r.findFile(join("load.call.data", d.Name), d.File, variant)
 	}
 }
 
 // findFile reports a file that is named and not there.
 func (r *reader) findFile(path, file, variant string) {
-	if file == "" || hasTemplate(file) {
+	if hasTemplate(file) {
 		return
 	}
 	if err := regular(file); err != nil {

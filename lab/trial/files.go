@@ -14,9 +14,9 @@ import (
 // maxSum is the size up to which a file is summed up, so that a record takes a second at the most.
 const maxSum = 256 << 20
 
-// sums returns the SHA-256 of dyno's program and of the files that the commands of an experiment
-// name: their programs, and scripts, archives or settings among their arguments. What is no file,
-// cannot be read or is too large is left out.
+// sums returns the SHA-256 of dyno's program, of the files that the commands of an experiment
+// name (their programs, and scripts, archives or settings among their arguments), and of those
+// that its loads read. What is no file, cannot be read or is too large is left out.
 func sums(e *experiment.Experiment, program string) map[string]string {
 	files := map[string]string{}
 	add := func(name, file string) {
@@ -48,6 +48,7 @@ func sums(e *experiment.Experiment, program string) map[string]string {
 		for j := range v.Services {
 			command(&v.Services[j].Process)
 		}
+		v.EachFile(func(_, file string) { add(file, file) })
 	}
 	return files
 }

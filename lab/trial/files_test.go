@@ -10,7 +10,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// TestSums: the record has the files that commands name, and another sum when one has changed.
+// TestSums: the record has the files that commands name and loads read, and another sum when one has changed.
 func TestSums(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -28,13 +28,17 @@ func TestSums(t *testing.T) {
 	v := &e.Variants[0]
 	v.Target.Start = []string{"server", script, "--port", "{{port}}", dir, filepath.Join(dir, "none")}
 	v.Services = []experiment.Service{{Process: experiment.Process{Dir: dir, Start: []string{"./script", "server"}}}, {Process: experiment.Process{Start: []string{"nowhere"}}}}
+	body, rows := write("body", "four"), write("rows.csv", "five")
+	v.Load.Request = &experiment.Request{BodyFile: body}
+	v.Load.Scenario = &experiment.Scenario{Data: []experiment.Data{{Name: "users", File: rows}}}
 	before := sums(&e, program)
-	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"dyno", "server", server, script})); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"dyno", "server", server, script, body, rows})); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	write("server", "another")
+	write("rows.csv", "another")
 	after := sums(&e, program)
-	if after["server"] == before["server"] || after["server"] != after[server] || after["dyno"] != before["dyno"] || after[script] != before[script] {
+	if after["server"] == before["server"] || after["server"] != after[server] || after["dyno"] != before["dyno"] || after[rows] == before[rows] || after[body] != before[body] || after[script] != before[script] {
 		t.Errorf("%v, and before %v", after, before)
 	}
 }

@@ -302,7 +302,7 @@ type Environment struct {
 	Governor        string            `json:"cpu_governor,omitempty"`
 	DescriptorLimit *int64            `json:"descriptor_limit,omitempty"`
 	GoVersion       string            `json:"go_version"`
-	Files           map[string]string `json:"files,omitempty"` // the SHA-256 of dyno, of programs that are started, and of files that their commands name
+	Files           map[string]string `json:"files,omitempty"` // the SHA-256 of dyno, of programs that are started, and of files that their commands name or the load reads
 	GeneratorCPUs   []int             `json:"generator_cpus,omitempty"`
 	TargetCPUs      []int             `json:"target_cpus,omitempty"`
 	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting

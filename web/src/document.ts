@@ -268,7 +268,7 @@ export interface Environment {
   cpu_governor?: string;
   descriptor_limit?: number;
   go_version: string;
-  /** the SHA-256 of dyno, of programs that are started, and of files that their commands name */
+  /** the SHA-256 of dyno, of programs that are started, and of files that their commands name or the load reads */
   files?: Record<string, string>;
   generator_cpus?: number[];
   target_cpus?: number[];

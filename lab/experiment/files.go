@@ -1,0 +1,57 @@
+package experiment
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// EachFile calls use with each file that the load of a variant reads, and with the field that
+// names it. A .proto file that is named as imports name it is where they find it.
+func (v *Variant) EachFile(use func(field, file string)) {
+	named := func(field, file string) {
+		if file != "" {
+			use(field, file)
+		}
+	}
+	if req := v.Load.Request; req != nil {
+		named("load.request.body_file", req.BodyFile)
+	}
+	if a := v.Load.Ask; a != nil {
+		named("load.ask.prompts", a.Prompts)
+	}
+	if c := v.Load.Call; c != nil {
+		for i, file := range c.Protos {
+			named(fmt.Sprintf("load.call.proto[%d]", i), c.imported(file))
+		}
+		named("load.call.protoset", c.Protoset)
+		named("load.call.message_file", c.MessageFile)
+		named("load.call.binary_file", c.BinaryFile)
+		for _, d := range c.Data {
+			named(join("load.call.data", d.Name), d.File)
+		}
+	}
+	if s := v.Load.Scenario; s != nil {
+		for _, d := range s.Data {
+			named(join("load.scenario.data", d.Name), d.File)
+		}
+		s.eachStep(func(at string, st *Step) {
+			file, field := st.file()
+			named(join("load.scenario", at)+"."+field, file)
+		})
+	}
+	if t := v.Target.TLS; t != nil {
+		named("target.tls.ca", t.CA)
+		named("target.tls.certificate", t.Certificate)
+		named("target.tls.key", t.Key)
+	}
+}
+
+// imported returns where a .proto file is: below a folder of imports, or where its name says.
+func (c *Call) imported(file string) string {
+	for _, dir := range c.ImportPaths {
+		if found := filepath.Join(dir, file); regular(found) == nil {
+			return found
+		}
+	}
+	return file
+}
