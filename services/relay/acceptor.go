@@ -28,7 +28,6 @@ type acceptor struct {
 	server *Server
 	poll   *loop.Poller
 	socket *sockets.Listener // nil if another acceptor accepts for this loop
-	shared bool              // another acceptor closes the socket
 	paused atomic.Bool       // because no slot or no descriptor is free
 }
 
@@ -118,9 +117,7 @@ func (a *acceptor) stop() bool {
 	} else {
 		_ = a.poll.Remove(a.socket.FD)
 	}
-	if !a.shared {
-		a.socket.Close()
-	}
+	a.socket.Close()
 	a.socket = nil
 	return true
 }

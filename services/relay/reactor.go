@@ -97,7 +97,8 @@ func (m *reactors) listen() error {
 // listenFor gives the i-th loop its listener. One loop of the epoll model accepts for all
 // and gives connections to the loops in turn: if all accepted from one listener, the
 // kernel would favour the loop that went to sleep last. Pinned loops have a listener
-// each. For Unix sockets, which have no SO_REUSEPORT, they share one.
+// each. For Unix sockets, which have no SO_REUSEPORT, they share one, by a descriptor each: no
+// loop closes what another one accepts from.
 func (m *reactors) listenFor(r *reactor, i int) (err error) {
 	cfg := m.server.cfg
 	switch {
@@ -109,7 +110,7 @@ func (m *reactors) listenFor(r *reactor, i int) (err error) {
 	case m.loops[0].socket.TCP():
 		r.socket, err = sockets.Listen(m.listening.String(), true)
 	default:
-		r.socket, r.shared = m.loops[0].socket, true
+		r.socket, err = m.loops[0].socket.Again()
 	}
 	return err
 }

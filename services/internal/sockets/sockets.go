@@ -92,7 +92,17 @@ func Listen(text string, reusePort bool) (*Listener, error) {
 }
 
 // TCP reports whether the socket accepts TCP connections.
-func (s *Listener) TCP() bool { return s.path == "" }
+func (s *Listener) TCP() bool { return s.Addr.Network() != "unix" }
+
+// Again returns another descriptor of the same socket. Closing it leaves the socket and the file of a
+// Unix socket to s.
+func (s *Listener) Again() (*Listener, error) {
+	fd, err := unix.FcntlInt(uintptr(s.FD), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %v: %w", s.Addr, err)
+	}
+	return &Listener{FD: fd, Addr: s.Addr}, nil
+}
 
 // Close stops listening and resets connections that were not yet accepted. Closing it
 // again is harmless.

@@ -18,6 +18,36 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
+// TestAgain: a socket goes on accepting by another descriptor when the first one is closed.
+func TestAgain(t *testing.T) {
+	first, err := Listen("unix:"+filepath.Join(t.TempDir(), "s"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := first.Again()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if second.TCP() || second.Addr.String() != first.Addr.String() {
+		t.Errorf("another descriptor of %v is of %v, TCP %v", first.Addr, second.Addr, second.TCP())
+	}
+	client, err := net.Dial("unix", first.Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	first.Close()
+	fd, err := Accept(second.FD, second.TCP())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Close(fd); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestListenAndConnect(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "unix:" + filepath.Join(t.TempDir(), "s")} {
 		l, err := Listen(address, false)
