@@ -29,6 +29,7 @@ libjetty9-java   /usr/share/java/jetty9-http2-server.jar the same
 linux-perf       perf         tests that hold counts of system calls against perf stat
 strace           strace       tests that hold counts of system calls against strace
 iproute2         ip           tests in network namespaces of their own
+bind9-dnsutils   dig          tests of the control plane with a real resolver
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol
 nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server
