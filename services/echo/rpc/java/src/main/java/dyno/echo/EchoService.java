@@ -134,15 +134,20 @@ final class EchoService extends EchoGrpc.EchoImplBase {
     }
   }
 
-  /** Takes the messages of a stream, one at a time: the next is asked for when one is done. */
+  /**
+   * Takes the messages of a stream, one at a time: the next is asked for when one is done and its
+   * answer is on its way, so that a caller who does not read is not answered without end.
+   */
   private abstract static class Requests<T> implements StreamObserver<EchoRequest> {
     private final Answers<T> answers;
     private boolean busy;
+    private boolean done;
     private boolean ended;
 
     Requests(Answers<T> answers) {
       this.answers = answers;
       answers.observer.disableAutoRequest();
+      answers.observer.setOnReadyHandler(this::ask);
       answers.observer.request(1);
     }
 
@@ -162,9 +167,19 @@ final class EchoService extends EchoGrpc.EchoImplBase {
               if (ended) {
                 end();
               } else {
-                answers.observer.request(1);
+                done = true;
+                ask();
               }
             });
+      }
+    }
+
+    private void ask() {
+      synchronized (answers) {
+        if (done && answers.observer.isReady()) {
+          done = false;
+          answers.observer.request(1);
+        }
       }
     }
 
