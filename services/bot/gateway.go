@@ -88,8 +88,9 @@ type Gateway struct {
 	redis    *redis.Store   // nil without
 	turns    *turnstile
 	places   *admission
-	settles  chan struct{} // places of settlements beside requests
+	settles  chan struct{} // places beside requests for what stores are still to be told
 
+	alive context.Context // ends with Close
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // what goes on beside requests
 }
@@ -120,9 +121,9 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	*g = Gateway{
-		cfg: cfg, host: host, log: host.Logger(), stop: stop, rules: intent.Default(), local: memory.NewLimits(),
+		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, rules: intent.Default(), local: memory.NewLimits(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
 		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
@@ -173,7 +174,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 			return nil, err
 		}
 		g.rules = f
-		g.tasks.Go(func() { f.Watch(background, cfg.RulesInterval) })
+		g.tasks.Go(func() { f.Watch(alive, cfg.RulesInterval) })
 	}
 	if err := g.openPlugins(policy); err != nil {
 		return nil, err

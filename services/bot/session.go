@@ -157,7 +157,43 @@ func (h *hold) release(count int64) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
 	defer cancel()
-	if err := g.sessions.Release(ctx, h.session, h.holder, count); err != nil && !errors.Is(err, store.ErrGone) {
-		g.stats.degraded("sessions") // its lease ends by itself
+	err := g.sessions.Release(ctx, h.session, h.holder, count)
+	if err == nil || errors.Is(err, store.ErrGone) {
+		return
 	}
+	g.stats.degraded("sessions")
+	if !h.degraded {
+		h.releaseLater(count)
+	}
+}
+
+// releaseLater goes on trying to give a session back whose store did not answer: until its lease ends,
+// the next turn would be refused for one that is over. It does so beside requests, if there is a place.
+func (h *hold) releaseLater(count int64) {
+	g := h.gateway
+	select {
+	case g.settles <- struct{}{}:
+	default:
+		return // the lease ends by itself
+	}
+	g.tasks.Go(func() {
+		defer func() { <-g.settles }()
+		ctx, cancel := context.WithTimeout(g.alive, g.cfg.SessionLease)
+		defer cancel()
+		for {
+			t := time.NewTimer(settlePause)
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+				return
+			}
+			once, end := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+			err := g.sessions.Release(once, h.session, h.holder, count)
+			end()
+			if err == nil || errors.Is(err, store.ErrGone) {
+				return
+			}
+		}
+	})
 }

@@ -144,3 +144,44 @@ func TestStalledSession(t *testing.T) {
 		}
 	})
 }
+
+// mute are sessions whose store does not answer for a while when they are given back.
+type mute struct {
+	*memory.Sessions
+	until time.Time
+}
+
+func (m mute) Release(ctx context.Context, session, holder string, count int64) error {
+	if time.Now().Before(m.until) {
+		return errors.New("nobody answers")
+	}
+	return m.Sessions.Release(ctx, session, holder, count)
+}
+
+// TestReleaseIsTriedAgain: a turn that ends while the sessions' store is away keeps its session no
+// longer than the store is away, and not for its whole lease.
+func TestReleaseIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const outage = 5 * time.Second
+		g := &Gateway{cfg: Defaults(), alive: t.Context(), turns: newTurnstile(1), settles: make(chan struct{}, 1), sessions: mute{memory.NewSessions(10), time.Now().Add(outage)}}
+		g.stats = newStats(g)
+		h, err := g.hold(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		h.release(3)
+		next, err := g.hold(t.Context(), "s")
+		if err != nil || next.count != 3 {
+			t.Fatalf("the next turn: %+v, %v", next, err)
+		}
+		if waited := time.Since(began); waited < outage || waited > outage+time.Second {
+			t.Errorf("it waited for %v, want little more than %v", waited, outage)
+		}
+		next.release(4)
+		g.tasks.Wait()
+		if len(g.settles) > 0 {
+			t.Error("a place is still taken")
+		}
+	})
+}
