@@ -173,6 +173,7 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	f.IntVar(&c.Store.Queue, "queue", c.Store.Queue, "changes that may wait; beyond: 503")
 	f.DurationVar(&c.Store.Timeout, "store-timeout", c.Store.Timeout, "how long the store may take to answer")
 	f.Int64Var(&c.Store.KeepRevisions, "keep-revisions", c.Store.KeepRevisions, "revisions that remain for replicas that come back")
+	f.Int64Var(&c.Store.KeepChanges, "keep-changes", c.Store.KeepChanges, "as long as they are no more changes of this replica than so many")
 	f.DurationVar(&c.Store.CompactPeriod, "compact-period", c.Store.CompactPeriod, "how often older ones are removed; 0 is never, as with --etcd")
 	f.DurationVar(&c.Store.JournalAge, "audit-age", c.Store.JournalAge, "how long the audit goes back")
 

@@ -148,6 +148,8 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 					s.rough.Store(roughGroups)
 					continue
 				}
+				_, ops := sizes(group)
+				s.changes.Add(int64(ops))
 				s.noted.Add(noteBytes(group))
 				return list, err
 			}

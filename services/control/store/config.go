@@ -66,9 +66,12 @@ type Config struct {
 	HeadPeriod time.Duration
 
 	// KeepRevisions is how many revisions remain for followers that come back when old
-	// ones are compacted, and CompactPeriod how often this is done; 0 leaves compaction
-	// to others, as is right for a shared cluster.
+	// ones are compacted, as long as they are no more than KeepChanges changes of this
+	// store: a revision is a group, and what remains takes memory by its changes.
+	// CompactPeriod is how often this is done; 0 leaves compaction to others, as is right for
+	// a shared cluster.
 	KeepRevisions int64
+	KeepChanges   int64
 	CompactPeriod time.Duration
 	// JournalAge is how long the journal of changes is kept, and JournalBytes about how
 	// much of what this store wrote to it: the oldest is removed.
@@ -116,6 +119,7 @@ func Defaults() Config {
 		Timeout:       10 * time.Second,
 		HeadPeriod:    250 * time.Millisecond,
 		KeepRevisions: 20_000,
+		KeepChanges:   250_000,
 		CompactPeriod: 10 * time.Second,
 		JournalAge:    7 * 24 * time.Hour,
 		JournalBytes:  128 << 20,
@@ -160,6 +164,7 @@ func (c Config) Validate() error {
 	check(c.Timeout > 0, "timeout", c.Timeout, "must be more than 0")
 	check(c.HeadPeriod > 0, "head period", c.HeadPeriod, "must be more than 0")
 	check(c.KeepRevisions >= 0, "keep revisions", c.KeepRevisions, "must be 0 or more")
+	check(c.KeepChanges >= 0, "keep changes", c.KeepChanges, "must be 0 or more")
 	check(c.CompactPeriod >= 0, "compact period", c.CompactPeriod, "must be 0 (never) or more")
 	check(c.JournalBytes >= 1<<20, "journal bytes", c.JournalBytes, "must be 1048576 or more")
 	check(c.JournalAge >= time.Minute, "journal age", c.JournalAge, "must be 1m or more: a group is recognized by its entry")

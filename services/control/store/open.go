@@ -47,6 +47,7 @@ type Store struct {
 	heads   heads
 	stats   stats
 	noted   atomic.Int64 // bytes written to the journal since upkeep looked
+	changes atomic.Int64 // operations of all groups so far
 	rough   atomic.Int64 // groups that go to etcd request by request, before the next goes as one
 	touched atomic.Int64 // when etcd last answered, as nanoseconds since started
 	started time.Time
@@ -128,6 +129,7 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 		// A member must have an address; nobody is told of this one.
 		c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 		c.InitialCluster = c.InitialClusterFromName(memberName)
+		c.SnapshotCatchUpEntries = loneCatchUp
 	} else {
 		s.joinPeers(c)
 	}
@@ -186,6 +188,9 @@ func (s *Store) joinPeers(c *embed.Config) {
 	// A follower that is this far behind is sent the database as a whole.
 	c.SnapshotCatchUpEntries = 10_000
 }
+
+// loneCatchUp is how many groups stay in the memory of a member that has no follower to send them to.
+const loneCatchUp = 100
 
 // lockFolder keeps a second process from using the folder: bbolt would make it wait
 // without a word.

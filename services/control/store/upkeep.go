@@ -102,10 +102,10 @@ func (s *Store) upkeep() {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	var (
-		compacted int64
-		journal   []span // nil before it was read
-		known     revisions
-		warned    string
+		old     = compaction{keepRevisions: s.cfg.KeepRevisions, keepChanges: s.cfg.KeepChanges}
+		journal []span // nil before it was read
+		known   revisions
+		warned  string
 	)
 	for {
 		select {
@@ -132,7 +132,7 @@ func (s *Store) upkeep() {
 			continue
 		}
 		if s.cfg.CompactPeriod > 0 {
-			compacted = s.compactOld(compacted)
+			s.compactOld(&old)
 		}
 		if st, err := s.Status(s.ctx); err == nil && (st.Warning == "") != (warned == "") {
 			warned = st.Warning
@@ -171,23 +171,52 @@ func (r *revisions) settled(newest int64, now, age time.Duration) int64 {
 	return (*r)[0].revision
 }
 
-// compactOld compacts what is older than KeepRevisions, if that is worth a call, and
-// returns up to where.
-func (s *Store) compactOld(compacted int64) int64 {
+// compactOld compacts what is more than is to be kept, if that is worth a call.
+func (s *Store) compactOld(c *compaction) {
 	newest, err := s.newest(s.ctx)
 	if err != nil {
-		return compacted // Silence tells
+		return // Silence tells
 	}
-	// Half of what is kept at a time: compaction costs per call, too.
-	to := newest - s.cfg.KeepRevisions
-	if to < compacted+max(s.cfg.KeepRevisions/2, 1) {
-		return compacted
+	to, worth := c.next(mark{newest, s.changes.Load()})
+	if !worth {
+		return
 	}
-	if err := s.compact(s.ctx, to); err != nil {
-		s.log.Warn("compaction failed", "revision", to, "error", err)
-		return compacted
+	if err := s.compact(s.ctx, to.revision); err != nil {
+		s.log.Warn("compaction failed", "revision", to.revision, "error", err)
+		return
 	}
-	return to
+	c.done = to
+}
+
+// A mark is about how many changes this store had made when a revision was the newest.
+type mark struct{ revision, changes int64 }
+
+// A compaction decides what is old: what has enough revisions behind it, or enough changes, as
+// one revision may be hundreds of them.
+type compaction struct {
+	keepRevisions, keepChanges int64
+
+	marks []mark // those that are not old, and the last one that is; no two of one revision
+	done  mark   // up to where it was compacted
+}
+
+// next returns up to where all is old now, and whether that is worth a call: half of what is
+// kept at a time, since compaction costs per call, too.
+func (c *compaction) next(now mark) (to mark, worth bool) {
+	if n := len(c.marks); n == 0 || c.marks[n-1].revision < now.revision {
+		c.marks = append(c.marks, now)
+	}
+	old := func(m mark) bool {
+		return now.revision-m.revision >= c.keepRevisions || now.changes-m.changes >= c.keepChanges
+	}
+	for len(c.marks) > 1 && old(c.marks[1]) {
+		c.marks = c.marks[1:]
+	}
+	if to = c.marks[0]; !old(to) {
+		to = mark{}
+	}
+	to.revision = max(to.revision, now.revision-c.keepRevisions) // between two marks
+	return to, to.revision-c.done.revision >= max(c.keepRevisions/2, 1) || to.revision > c.done.revision && to.changes-c.done.changes >= max(c.keepChanges/2, 1)
 }
 
 // A span is how much the journal grew by until a time since the span before.
