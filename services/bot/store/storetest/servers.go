@@ -45,6 +45,10 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.cmd.Stdout, s.cmd.Stderr = w, w
+	if s.cmd.SysProcAttr == nil {
+		s.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL // tests that panic leave no server
 	err = s.cmd.Start()
 	_ = w.Close() // the program has its own
 	if err != nil {
