@@ -5,7 +5,7 @@
 #
 #   scripts/reports.sh [--short] [R0] [R1] [R2] [R3] [R4]
 #
-# Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 35
+# Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 45
 # minutes for its soak, R2 an hour longer for its phases of minutes, and R3 what its programs take
 # to be built, the first time. R0 has four of R3's experiments, too, which answer claims of its own.
 # A run that is complete already is not
