@@ -75,6 +75,7 @@ func Test(t *testing.T, address string, quirks ...Quirk) {
 		{"1,000 calls at once", manyAtOnce},
 		{"1,000 streams at once", manyStreams},
 		{"a client that goes away", goesAway},
+		{"a client that does not read", doesNotRead},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := dial(t, address)
@@ -642,6 +643,58 @@ func goesAway(t *testing.T, p *peer) {
 	}
 	if _, err := p.Echo(p.ctx, &echopb.EchoRequest{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// mostUnread is how many bytes a server may take, and hold answers of, while nobody reads them. What is
+// on its way is bounded by the windows of both sides, which are at most 16 MiB each.
+const mostUnread = 64 << 20
+
+// doesNotRead has a client send until the server takes no more, and only then read all answers.
+func doesNotRead(t *testing.T, p *peer) {
+	stream, err := p.Chat(p.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := &echopb.EchoRequest{Payload: make([]byte, 64<<10)}
+	sent, enough, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			if err := stream.Send(message); err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case sent <- struct{}{}:
+			case <-enough:
+				ended <- stream.CloseSend()
+				return
+			}
+		}
+	}()
+	messages, stands := 0, false
+	for !stands && messages*len(message.Payload) <= mostUnread {
+		select {
+		case <-sent:
+			messages++
+		case <-time.After(time.Second):
+			stands = true
+		}
+	}
+	if !stands {
+		t.Errorf("the server has taken %d messages of 64 KiB whose answers nobody reads", messages)
+	}
+	close(enough)
+	answers := 0
+	for ; ; answers++ {
+		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-ended; err != nil || answers != messages+1 {
+		t.Errorf("%d answers to %d messages, %v", answers, messages+1, err)
 	}
 }
 
