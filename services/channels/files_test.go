@@ -395,6 +395,38 @@ func TestFollowAfterLosingTheFile(t *testing.T) {
 	}
 }
 
+// TestFollowAfterLosingALaterFile: the file of the saved position is there, and is gone on with where
+// it was, whatever became of those behind it.
+func TestFollowAfterLosingALaterFile(t *testing.T) {
+	f := &follower{t: t, path: filepath.Join(t.TempDir(), "app.log")}
+	config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50},
+		Sink: quick(Sink{Kind: File, Format: Framed, Path: filepath.Join(t.TempDir(), "out"), Sync: SyncNever})}}}
+	f.write(10)
+	s := start(t, config, nil, nil)
+	s.until("all delivered", func(st Stats) bool { return st.Delivered == 10 })
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := loadState(f.path + "-state")
+	if err != nil || before.Position.Offset == 0 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	before.Next = append(before.Next, fileID{Device: 1, Inode: 1 << 60})
+	if err := before.save(f.path + "-state"); err != nil {
+		t.Fatal(err)
+	}
+	crashed, err := New(config, slog.New(slog.DiscardHandler), nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crashed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := loadState(f.path + "-state"); err != nil || after.Position != before.Position || len(after.Next) != 0 {
+		t.Errorf("%+v, %v, want the position of %+v", after, err, before)
+	}
+}
+
 // rotate0 rotates if there is a file to rotate.
 func (f *follower) rotate0() {
 	if _, err := os.Stat(f.path); err == nil {

@@ -137,8 +137,9 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		// something else, as far as one knows, and is numbered behind that: in a stream of its own where
 		// only the peer knows what it has. This is saved before anything is delivered, so that after
 		// another crash nothing is delivered twice.
-		seq, pos = max(seq, floor), position{}
-		st := state{Version: 1, Stream: ch.stream, Seq: seq, Next: ch.source.(*followSource).path.after(pos)}
+		follow := ch.source.(*followSource)
+		seq, pos = max(seq, floor), follow.at // nowhere, if the position's own file is gone
+		st := state{Version: 1, Stream: ch.stream, Seq: seq, Position: pos, Next: follow.path.after(pos)}
 		if err := st.save(ch.config.Source.State); err != nil {
 			return err
 		}
