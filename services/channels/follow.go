@@ -113,7 +113,7 @@ func (s *followSource) close() error {
 func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	s.split = splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
 	s.buf = make([]byte, 64<<10)
-	defer s.close() // has no error
+	defer func() { _ = s.close() }() // it has no error
 	if !s.again {
 		if err := s.open(b); err != nil {
 			return err

@@ -97,7 +97,7 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 	}
 	var seq, floor uint64
 	var pos position
-	if saved != nil && !(lost && ch.config.Sink.Kind == TCP) {
+	if saved != nil && (!lost || ch.config.Sink.Kind != TCP) {
 		ch.stream, seq, pos = saved.Stream, saved.Seq, saved.Position
 	}
 
