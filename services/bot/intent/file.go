@@ -60,11 +60,11 @@ func (f *File) load() error {
 	if now.size > maxFile {
 		return fmt.Errorf("rules: %s: %d bytes: must be %d at most", f.path, now.size, maxFile)
 	}
-	f.seen = now // before it is read: a later change is seen again
 	text, err := os.ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
+	f.seen = now // as it was before it was read: a later change is seen again
 	p, err := Parse(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)

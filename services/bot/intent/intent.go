@@ -23,7 +23,7 @@ import (
 type Term struct {
 	Text    string `yaml:"text"`    // anywhere
 	Word    string `yaml:"word"`    // with no letter or digit before and behind
-	Pattern string `yaml:"pattern"` // a regular expression (RE2)
+	Pattern string `yaml:"pattern"` // a regular expression (RE2), whose own letters may be of either case
 	// Weight is how much it speaks for the intent; 0 is 1. A negative one speaks
 	// against it.
 	Weight float64 `yaml:"weight"`
@@ -159,8 +159,11 @@ func (t Term) compile() (matcher, error) {
 	case m.weight != m.weight || m.weight > 1000 || m.weight < -1000:
 		return m, fmt.Errorf("weight %v: must be from -1000 to 1000", m.weight)
 	case t.Pattern != "":
+		if _, err := regexp.Compile(t.Pattern); err != nil {
+			return m, err // which shows the pattern as it was written
+		}
 		var err error
-		m.pattern, err = regexp.Compile(t.Pattern)
+		m.pattern, err = regexp.Compile("(?i)" + t.Pattern)
 		return m, err
 	case t.Word != "":
 		m.text, m.word = normalize(t.Word), true

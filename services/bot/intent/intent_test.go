@@ -2,6 +2,8 @@ package intent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,6 +182,59 @@ func TestFile(t *testing.T) {
 	})
 	if _, err := Open(path, nil); err == nil {
 		t.Error("opened what is not there")
+	}
+}
+
+// TestFileIsTriedAgain: a file that could not be read is read as soon as it can be, although it has not changed
+// since.
+func TestFileIsTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte("fallback: one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A folder, which cannot be read by anybody, looks the same as the file that is there afterwards.
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 { // where a folder has as many bytes as its entries need
+		if err := os.Mkdir(filepath.Join(path, fmt.Sprint("entry", i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.load(); err == nil {
+		t.Fatal("a folder was read")
+	}
+	const text = "fallback: two\n"
+	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text+strings.Repeat("#", max(int(info.Size())-len(text), 0))), 0o600), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.load(); err != nil || f.Find("x").Intent != "two" {
+		t.Errorf("%v, %s", err, f.Find("x").Intent)
+	}
+}
+
+// TestPatternCase: letters of a pattern are of either case, as texts are compared in lower case; what is wrong
+// with one is shown as it was written.
+func TestPatternCase(t *testing.T) {
+	p, err := Parse([]byte("fallback: x\nintents: [{name: a, terms: [{pattern: '^Wetter|REGEN\\b'}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"Wetter heute": "a", "wetter": "a", "viel Regen": "a", "viel regen!": "a", "regens": "x", "das Wetter": "x"} {
+		if got := p.Find(text).Intent; got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if _, err := Parse([]byte("fallback: x\nintents: [{name: a, terms: [{pattern: 'A('}]}]")); err == nil || strings.Contains(err.Error(), "(?i)") || !strings.Contains(err.Error(), "`A(`") {
+		t.Errorf("%v", err)
 	}
 }
 
