@@ -127,7 +127,7 @@ func TestKubernetes(t *testing.T) {
 			}
 		case v.Secret != nil && v.Secret.SecretName == "dyno-bot" && v.Secret.DefaultMode == 0o440:
 			for _, item := range v.Secret.Items {
-				write(t, dir, filepath.Join(mounts[v.Name], item["path"]), strings.Repeat(item["key"], 4))
+				write(t, dir, filepath.Join(mounts[v.Name], item["path"]), "password="+strings.Repeat(item["key"], 4)) // as PostgreSQL has it
 			}
 		default:
 			t.Errorf("volume %+v", v)
@@ -428,7 +428,7 @@ func TestCommittedConfig(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"admin.secret", "token.secret", "postgres.secret"} {
-		write(t, dir, name, strings.Repeat("s", 32))
+		write(t, dir, name, "password="+strings.Repeat("s", 32)) // as PostgreSQL has it
 	}
 	c := readable(t, write(t, dir, "bot.yaml", string(text)))
 	if len(c.Keys) != 1 || strings.Trim(c.Keys[0].SHA256, "0") != "" {

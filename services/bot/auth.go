@@ -183,8 +183,13 @@ func validName(s string) bool {
 	return s != "" && len(s) <= maxNameBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
+// maxLoginBytes bounds the body of a login: a key and a name.
+const maxLoginBytes = 8 << 10
+
 // login gives a user a token. The API key is in the body or in the Authorization field.
 func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
+	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes) // nobody is known yet
+	r.ContentLength = min(r.ContentLength, maxLoginBytes)
 	body, refused := g.readBody(w, r)
 	if refused != nil {
 		return refused

@@ -133,7 +133,7 @@ func serving(t testing.TB, m *llm.Server, change func(*Config)) *bed {
 	c := Defaults()
 	c.Listen, c.AllowNetworks, c.DrainTimeout = "127.0.0.1:0", []string{"127.0.0.0/8"}, 5*time.Second
 	c.Upstream.Upstreams = []upstream.Upstream{modelOf(m.Addr())}
-	c.StoreTimeout = time.Minute // the machine may be busy
+	c.StoreTimeout, c.SessionWait = time.Minute, 2*time.Minute // the machine may be busy
 	if change != nil {
 		change(&c)
 	}

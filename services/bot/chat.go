@@ -44,7 +44,6 @@ type chatReply struct {
 	Turn    *turnReply    `json:"history,omitempty"`
 	Model   string        `json:"model,omitempty"`
 	By      string        `json:"upstream,omitempty"`
-	Cached  bool          `json:"cached,omitempty"`
 }
 
 type intentReply struct {
@@ -108,7 +107,11 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	ctx := newWork(r.Context(), g.cfg.ChatDisconnect, g.cfg.DrainTime)
+	if refused := t.who.key.refused(t.began); refused != nil { // before plugins are asked for nothing
+		g.stats.limited(string(store.Requests))
+		return refused
+	}
+	ctx := newWork(r.Context(), g.answering, g.cfg.ChatDisconnect, g.cfg.DrainTime)
 	defer ctx.end()
 	if refused := t.take(r.Context()); refused != nil {
 		return refused
@@ -306,15 +309,16 @@ func usageOf(u openai.Usage) *usageReply {
 	return &usageReply{u.Prompt, u.Completion, u.Total(), u.Estimated}
 }
 
-// whole answers at once. It returns how many turns the conversation has then.
+// whole answers at once. It returns how many turns the conversation has then. No such answer is in the
+// cache: models are asked for another one each time.
 func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	asked := time.Now()
-	a, how, err := t.g.answer(ctx, j)
+	a, err := t.g.pool.Ask(ctx, j.request)
 	took := time.Since(asked)
-	done := j.wholeResult(a, how, err, ctx.gone())
+	done := j.wholeResult(a, cache.Made, err, ctx.gone())
 	if err != nil {
 		j.finish(done)
-		return t.count, refusalOf(err)
+		return t.count, t.g.refusalOf(err)
 	}
 	reply, masked := t.g.out.Text(a.Reply.Text)
 	t.g.stats.masked("out", masked)
@@ -322,8 +326,8 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	r := t.head(j)
 	var count int64
 	r.Turn, count = t.kept(j.finish(done))
-	r.Reply, r.Usage, r.By, r.Cached = &reply, usageOf(a.Usage), a.Upstream, how != cache.Made
-	tell(w.Header(), j, a, how)
+	r.Reply, r.Usage, r.By = &reply, usageOf(a.Usage), a.Upstream
+	tell(w.Header(), j, a, cache.Made)
 	t.g.writeJSON(w, http.StatusOK, r)
 	t.g.stats.overhead.Observe((time.Since(t.began) - took - t.asked - j.entry.Queue).Seconds())
 	return count, nil
@@ -335,7 +339,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	a, err := g.pool.Ask(ctx, j.request)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
-		return t.count, refusalOf(err)
+		return t.count, g.refusalOf(err)
 	}
 	first := time.Since(j.began)
 	j.request.Forget() // a stream goes on for long
@@ -352,7 +356,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	done := j.streamResult(a, err, first, gone)
 	if err != nil {
 		j.finish(done)
-		n.fault("upstream_error", err.Error())
+		n.fault("upstream_error", g.told(err))
 		out.end()
 		return t.count, nil
 	}

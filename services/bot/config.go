@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"dyno/services/bot/cache"
 	"dyno/services/bot/codec"
+	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/middleware"
@@ -16,6 +18,8 @@ import (
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
+	"dyno/services/bot/store/postgres"
+	"dyno/services/bot/store/redis"
 	"dyno/services/bot/tcp"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
@@ -204,7 +208,8 @@ type Config struct {
 	Postgres   string  `yaml:"-"`
 	// ArchiveWrites is how they are written.
 	ArchiveWrites Writes `yaml:"archive_writes"`
-	// Redis has sessions and limits, at host:port or unix:PATH; "" is this process.
+	// Redis has sessions and limits, at host:port, unix:PATH, redis://user:password@host:port/db or, with TLS,
+	// rediss://…; "" is this process.
 	Redis string `yaml:"redis"`
 	// LimitsOutage is what becomes of requests while Redis does not answer.
 	LimitsOutage Outage `yaml:"limits_outage"`
@@ -298,7 +303,8 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every fault at once: the field, its value, what would be right.
+// Validate reports every fault at once: the field, its value, what would be right. It reads the file of the rules, and
+// opens nothing else.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(field string, value any, want string) {
@@ -342,22 +348,43 @@ func (c Config) Validate() error {
 	u.Policy = policy
 	if err := u.Validate(); err != nil {
 		errs = append(errs, err)
-	} else if c.Model != "" {
-		found := false
-		for _, s := range u.Upstreams {
-			found = found || s.Models[c.Model] != ""
+	} else {
+		has := func(model string) bool {
+			return slices.ContainsFunc(u.Upstreams, func(s upstream.Upstream) bool { return s.Models[model] != "" })
 		}
-		if !found {
+		if c.Model != "" && !has(c.Model) {
 			fault("model", fmt.Sprintf("%q", c.Model), "no upstream has it")
+		}
+		for i, k := range c.Keys {
+			for _, model := range k.Models {
+				if !has(model) {
+					fault(fmt.Sprintf("key %d: models", i+1), fmt.Sprintf("%q", model), "no upstream has it")
+				}
+			}
 		}
 	}
 	between("history tokens", int64(c.HistoryTokens), 0, 1<<20)
 	between("history turns", int64(c.HistoryTurns), 0, 1024)
 	between("reply tokens", int64(c.ReplyTokens), 1, 1<<20)
 	period("rules interval", c.RulesInterval, 100*time.Millisecond, time.Hour)
-	period("plugin budget", c.PluginBudget, time.Millisecond, 5*time.Minute)
+	intents := intent.Default().Intents()
+	if c.Rules != "" {
+		if f, err := intent.Open(c.Rules, nil); err != nil {
+			errs, intents = append(errs, err), nil
+		} else {
+			intents = f.Intents()
+		}
+	}
+	if err := plugin.Validate(c.PluginBudget, c.plugins()); err != nil {
+		errs = append(errs, err)
+	}
 	for i, p := range c.Plugins {
 		at := fmt.Sprintf("plugin %d, %q", i+1, p.Name)
+		for _, name := range p.Intents {
+			if intents != nil && !slices.Contains(intents, name) {
+				fault(at+": intents", fmt.Sprintf("%q", name), "the rules have none of this name: it would never be asked for it")
+			}
+		}
 		switch {
 		case (p.URL == "") == (p.Builtin == ""):
 			fault(at, p.URL+p.Builtin, "must have one of url and builtin")
@@ -395,6 +422,14 @@ func (c Config) Validate() error {
 	if (c.Postgres != "") != (c.Archive == ArchivePostgres) {
 		fault("postgres", map[bool]string{true: "given", false: "not given"}[c.Postgres != ""], "goes with archive postgres, and only with that")
 	}
+	if c.Postgres != "" {
+		if err := postgres.CheckURL(c.Postgres); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := c.batches().Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	switch c.ArchiveWrites {
 	case Batch, Single:
 	case Copy:
@@ -403,6 +438,14 @@ func (c Config) Validate() error {
 		}
 	default:
 		fault("archive writes", fmt.Sprintf("%q", c.ArchiveWrites), "must be batch, single or copy")
+	}
+	if c.Redis != "" {
+		if err := redis.CheckAddress(c.Redis); err != nil {
+			errs = append(errs, err)
+		}
+		if c.StoreTimeout >= c.SessionWait {
+			fault("store timeout", c.StoreTimeout, fmt.Sprintf("must be less than the session wait, %v: while Redis does not answer, turns would be refused as if others were under way", c.SessionWait))
+		}
 	}
 	if c.LimitsOutage != Refuse && c.LimitsOutage != Local {
 		fault("limits outage", fmt.Sprintf("%q", c.LimitsOutage), "must be refuse or local")
@@ -485,16 +528,36 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 	if n := len(c.Token.Previous); n != 0 && (n < 32 || n > 1024) {
 		fault("previous token secret", fmt.Sprint(n, " bytes"), "must have 32 to 1024")
 	}
+	if len(c.Token.Previous) > 0 && len(c.Token.Secret) == 0 {
+		fault("previous token secret", "given", "goes with a token secret, which comes after it")
+	}
+	if c.Token.Remember < 0 || c.Token.Remember > jwt.MaxRemember {
+		fault("token remember", c.Token.Remember, fmt.Sprintf("must be from 0 to %d", jwt.MaxRemember))
+	}
 	if c.Token.Issuer == "" || c.Token.Audience == "" {
 		fault("token", fmt.Sprintf("issuer %q, audience %q", c.Token.Issuer, c.Token.Audience), "must not be empty")
 	}
 	if c.Token.Lifetime < time.Second || c.Token.Lifetime > 24*time.Hour || c.Token.Lifetime%time.Second != 0 {
 		fault("token lifetime", c.Token.Lifetime, "must be whole seconds from 1s to 24h")
 	}
+	names := map[string]bool{}
 	for i, s := range c.Issuers {
 		at := fmt.Sprintf("issuer %d", i+1)
-		if s.Name == c.Token.Issuer {
+		switch {
+		case s.Name == "" || names[s.Name]:
+			fault(at+": name", fmt.Sprintf("%q", s.Name), "must be there, and once")
+		case s.Name == c.Token.Issuer:
 			fault(at+": name", fmt.Sprintf("%q", s.Name), "is the gateway's own")
+		}
+		names[s.Name] = true
+		if s.Audience == "" {
+			fault(at+": audience", `""`, "must not be empty")
+		}
+		if len(s.Algorithms) == 0 || slices.ContainsFunc(s.Algorithms, func(a jwt.Algorithm) bool { return !a.Public() }) {
+			fault(at+": algorithms", s.Algorithms, "must be some of RS256, ES256 and EdDSA: a secret is not published")
+		}
+		if s.Lifetime <= 0 {
+			fault(at+": lifetime", s.Lifetime, "must be more than 0")
 		}
 		if err := policy.CheckURL(s.KeySet); err != nil {
 			errs = append(errs, fmt.Errorf("%s: key set: %w", at, err))
@@ -513,6 +576,37 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 // reserved of limits is given back after that.
 func (c Config) longest() time.Duration {
 	return time.Duration(c.Upstream.Attempts)*c.Upstream.Total + c.DrainTime + time.Minute
+}
+
+// plugins are what is configured of plugins, without what is asked.
+func (c Config) plugins() (specs []plugin.Spec) {
+	for _, p := range c.Plugins {
+		s := plugin.Defaults()
+		s.Name, s.Intents = p.Name, p.Intents
+		if p.Timeout != 0 {
+			s.Timeout = p.Timeout
+		}
+		if p.MaxConcurrent != 0 {
+			s.MaxConcurrent = p.MaxConcurrent
+		}
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+// recordsEach is how many records an answer may add: of a turn that the archive has not confirmed
+// in time, the entry is added once more without the turn.
+const recordsEach = 2
+
+// batches is how records are written.
+func (c Config) batches() store.BatchConfig {
+	b := c.Batch
+	if c.ArchiveWrites == Single {
+		b.Most = 1
+	}
+	b.Pending += recordsEach * c.MaxConcurrent // of those under way when the bound is reached
+	b.Timeout = c.StoreTimeout
+	return b
 }
 
 func (c Config) resume() resume.Config {

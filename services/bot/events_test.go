@@ -346,7 +346,7 @@ func TestWork(t *testing.T) {
 	begin := func(t *testing.T, d Disconnect) (w *work, leave context.CancelFunc) {
 		client, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
-		w = newWork(client, d, time.Minute)
+		w = newWork(client, t.Context(), d, time.Minute)
 		t.Cleanup(w.end)
 		return w, leave
 	}
@@ -416,6 +416,23 @@ func TestWork(t *testing.T) {
 			}
 			if w.Left(); w.Err() == nil {
 				t.Error("goes on without a client")
+			}
+		})
+	})
+	t.Run("cut", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			gateway, end := context.WithCancel(t.Context())
+			defer end()
+			w := newWork(t.Context(), gateway, Drain, time.Minute)
+			defer w.end()
+			synctest.Wait()
+			if w.gone() || w.Err() != nil {
+				t.Error("ended too soon")
+			}
+			end()
+			synctest.Wait()
+			if !w.gone() || !errors.Is(context.Cause(w), errLeft) {
+				t.Error("goes on although the gateway has ended")
 			}
 		})
 	})

@@ -22,6 +22,7 @@ type configFile struct {
 	SecretFile   string         `yaml:"token_secret_file"`
 	PreviousFile string         `yaml:"token_previous_file"`
 	PostgresFile string         `yaml:"postgres_file"` // of a connection string
+	RedisFile    string         `yaml:"redis_file"`    // of an address that has a password
 	Times        upstreamTimes  `yaml:"upstream"`
 }
 
@@ -76,24 +77,31 @@ func ReadConfig(path string) (Config, error) {
 	}
 	c := f.Config
 	var errs []error
-	secret := func(name string) []byte {
+	secret := func(field, name string) []byte {
 		if name == "" {
 			return nil
 		}
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(path), name)
 		}
-		text, err := readFile(name)
-		errs = append(errs, err)
-		return bytes.TrimRight(text, "\r\n")
+		text, err := ReadSecret(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", path, field, err))
+		}
+		return text
 	}
-	if f.AdminFile != "" {
-		c.AdminToken = append([]byte{}, secret(f.AdminFile)...) // an empty file is a fault, not no file
+	c.AdminToken = secret("admin_token_file", f.AdminFile)
+	c.Token.Secret, c.Token.Previous = secret("token_secret_file", f.SecretFile), secret("token_previous_file", f.PreviousFile)
+	c.Postgres = string(secret("postgres_file", f.PostgresFile))
+	if f.RedisFile != "" {
+		if c.Redis != "" {
+			errs = append(errs, fmt.Errorf("%s: redis, redis_file: there must be one of them", path))
+		}
+		c.Redis = string(secret("redis_file", f.RedisFile))
 	}
-	c.Token.Secret, c.Token.Previous, c.Postgres = secret(f.SecretFile), secret(f.PreviousFile), string(secret(f.PostgresFile))
-	for _, u := range f.Upstreams {
+	for i, u := range f.Upstreams {
 		to := upstream.DefaultUpstream()
-		to.Name, to.URL, to.Models, to.Priority, to.Key = u.Name, u.URL, u.Models, u.Priority, string(secret(u.KeyFile))
+		to.Name, to.URL, to.Models, to.Priority, to.Key = u.Name, u.URL, u.Models, u.Priority, string(secret(fmt.Sprintf("upstream %d, %q: key_file", i+1, u.Name), u.KeyFile))
 		to.Price = upstream.Price{Prompt: u.Price.Prompt, Completion: u.Price.Completion}
 		if u.Weight != 0 {
 			to.Weight = u.Weight
@@ -132,6 +140,19 @@ func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
+}
+
+// ReadSecret reads a file that has a secret and nothing else, but for the ends of lines behind it. An empty one
+// is a fault: it would be as if no secret had been asked for.
+func ReadSecret(path string) ([]byte, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if text = bytes.TrimRight(text, "\r\n"); len(text) == 0 {
+		return nil, fmt.Errorf("%s: is empty: write the secret into it, or do not name it", path)
+	}
+	return text, nil
 }
 
 func readFile(path string) ([]byte, error) {

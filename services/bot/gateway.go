@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dyno/services/bot/buffer"
@@ -89,10 +90,13 @@ type Gateway struct {
 	turns    *turnstile
 	places   *admission
 	settles  chan struct{} // places beside requests for what stores are still to be told
+	sums     chan struct{} // the place of who sums up the ledger
 
-	alive context.Context // ends with Close
-	stop  context.CancelFunc
-	tasks sync.WaitGroup // what goes on beside requests
+	alive     context.Context // ends with Close
+	stop      context.CancelFunc
+	answering context.Context // ends when answers are cut
+	cut       context.CancelFunc
+	tasks     sync.WaitGroup // what goes on beside requests
 }
 
 // apiKey is a Key that is in use.
@@ -100,12 +104,34 @@ type apiKey struct {
 	id     string
 	models []string
 	limits []store.Limit
+	spent  atomic.Pointer[spent] // what was found out last; nil is nothing
+}
+
+// A spent limit is one of requests that a key has reached, and when that was found out.
+type spent struct {
+	limit *store.LimitError
+	at    time.Time
+}
+
+// spentFor is for how long a limit is taken to be spent, within its window: what was reserved by a gateway that has died
+// is given back.
+const spentFor = time.Minute
+
+// refused says why no request of a key can be served at a moment; nil if one may be.
+func (k *apiKey) refused(now time.Time) *refusal {
+	s := k.spent.Load()
+	if s == nil || now.Sub(s.at) >= min(s.limit.RetryAfter, spentFor) {
+		return nil
+	}
+	return beyond(s.limit, s.limit.RetryAfter-now.Sub(s.at))
 }
 
 func (k *apiKey) mayUse(model string) bool {
 	return len(k.models) == 0 || slices.Contains(k.models, model)
 }
 
+// maxSettles is how many more than the answers under way may have something to be told to a store that does
+// not answer.
 const maxSettles = 256
 
 // New checks cfg, opens its stores and returns a gateway that is not listening yet.
@@ -122,12 +148,14 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		return nil, err
 	}
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
+	answering, cut := context.WithCancel(context.WithoutCancel(ctx))
 	*g = Gateway{
-		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, rules: intent.Default(), local: memory.NewLimits(),
+		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), local: memory.NewLimits(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
 		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
-		settles: make(chan struct{}, maxSettles),
+		settles: make(chan struct{}, maxSettles+cfg.MaxConcurrent),
+		sums:    make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {
@@ -268,26 +296,17 @@ func keyID(secret []byte) string {
 }
 
 func (g *Gateway) openPlugins(policy outward.Policy) error {
-	var specs []plugin.Spec
-	for _, p := range g.cfg.Plugins {
-		s := plugin.Defaults()
-		s.Name, s.Intents = p.Name, p.Intents
-		if p.Timeout != 0 {
-			s.Timeout = p.Timeout
-		}
-		if p.MaxConcurrent != 0 {
-			s.MaxConcurrent = p.MaxConcurrent
-		}
+	specs := g.cfg.plugins()
+	for i, p := range g.cfg.Plugins {
 		var err error
 		if p.Builtin != "" {
-			s.Plugin, err = plugin.Builtin(p.Builtin)
+			specs[i].Plugin, err = plugin.Builtin(p.Builtin)
 		} else {
-			s.Plugin, err = plugin.NewHTTP(p.URL, policy, g.transport)
+			specs[i].Plugin, err = plugin.NewHTTP(p.URL, policy, g.transport)
 		}
 		if err != nil {
 			return err
 		}
-		specs = append(specs, s)
 	}
 	var err error
 	g.plugins, err = plugin.New(g.cfg.PluginBudget, specs)
@@ -329,7 +348,9 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	} else if g.limits, err = g.countedLimits(ctx); err != nil {
 		return err
 	}
-	g.batch, err = store.NewBatcher(g.archive, g.batches())
+	b := g.cfg.batches()
+	b.Logger = g.log
+	g.batch, err = store.NewBatcher(g.archive, b)
 	return err
 }
 
@@ -343,21 +364,6 @@ func (g *Gateway) countedLimits(ctx context.Context) (*memory.Limits, error) {
 		}
 	}
 	return limits, nil
-}
-
-// recordsEach is how many records an answer may add: of a turn that the archive has not confirmed
-// in time, the entry is added once more without the turn.
-const recordsEach = 2
-
-// batches is how records are written.
-func (g *Gateway) batches() store.BatchConfig {
-	b := g.cfg.Batch
-	if g.cfg.ArchiveWrites == Single {
-		b.Most = 1
-	}
-	b.Pending += recordsEach * g.cfg.MaxConcurrent // of those under way when the bound is reached
-	b.Logger, b.Timeout = g.log, g.cfg.StoreTimeout
-	return b
 }
 
 // Handler serves clients, for servers of others.
@@ -429,9 +435,10 @@ func (g *Gateway) serve() error {
 
 func (g *Gateway) drain(ctx context.Context) int {
 	if err := g.server.Shutdown(ctx); err != nil {
-		cut := g.places.taken()
+		answers := g.places.taken()
 		_ = g.server.Close()
-		return cut
+		g.cut() // what has come of them is accounted, and nobody waits for more
+		return answers
 	}
 	return 0
 }
@@ -445,6 +452,7 @@ const closeTimeout = 10 * time.Second
 func (g *Gateway) Close(ctx context.Context) error {
 	g.stop()
 	g.places.wait()
+	g.cut()
 	var errs []error
 	if g.plugins != nil {
 		g.plugins.Wait()

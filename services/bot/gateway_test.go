@@ -23,6 +23,7 @@ import (
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
 
+	"dyno/services/bot/jwt"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/storetest"
 	"dyno/services/bot/upstream"
@@ -51,10 +52,10 @@ func (b *bed) ledger(key string, want int) []store.Entry {
 
 // settled waits until all settlements beside requests that are under way have ended.
 func (b *bed) settled() {
-	for range maxSettles {
+	for range cap(b.settles) {
 		b.settles <- struct{}{}
 	}
-	for range maxSettles {
+	for range cap(b.settles) {
 		<-b.settles
 	}
 }
@@ -153,6 +154,7 @@ func TestWhoAsks(t *testing.T) {
 		limited := keyOf("few")
 		limited.Models = []string{"other"}
 		c.Keys, c.Token.Secret, c.Token.Previous = []Key{keyOf("test"), limited}, secret, []byte(strings.Repeat("p", 32))
+		c.Upstream.Upstreams[0].Models["other"] = "other"
 	})
 	sign := func(secret []byte, change map[string]any) string {
 		claims := golangjwt.MapClaims{"iss": "dyno-bot", "aud": "dyno-bot", "sub": "u1", "key": "test", "iat": time.Now().Unix(), "exp": time.Now().Add(10 * time.Minute).Unix()}
@@ -199,8 +201,8 @@ func TestWhoAsks(t *testing.T) {
 	if status, text, _ := b.ask("/v1/login", secretOf("test"), `{"user_id":"a\u0000b"}`); status != 400 {
 		t.Errorf("a strange user: %d %s", status, text)
 	}
-	if status, text := b.get("/v1/models", secretOf("few")); status != 200 || !strings.Contains(text, `"data":[]`) {
-		t.Errorf("models of one who has none: %d %s", status, text)
+	if status, text := b.get("/v1/models", secretOf("few")); status != 200 || !strings.Contains(text, `"data":[{"id":"other",`) || strings.Contains(text, "dyno-1") {
+		t.Errorf("models of one who has another: %d %s", status, text)
 	}
 	// Without API keys everybody may, at a loopback address.
 	open := serving(t, m, nil)
@@ -656,7 +658,7 @@ func TestLedgerBound(t *testing.T) {
 		model.at(c)
 		c.MaxConcurrent, c.Batch.Most, c.Batch.Pending, c.StoreTimeout = 2, 1, 1, 50*ms
 	})
-	own, c := b.batch, b.batches()
+	own, c := b.batch, b.cfg.batches()
 	c.Pause = time.Hour // nothing goes meanwhile
 	var err error
 	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
@@ -808,7 +810,7 @@ func TestTurnsFollow(t *testing.T) {
 		one := serving(t, newLLM(t, nil), func(c *Config) {
 			set(c)
 			model.at(c)
-			c.SessionWaiters, c.SessionWait, c.HistoryTokens = 100, time.Minute, 1<<20
+			c.SessionWaiters, c.HistoryTokens = 100, 1<<20
 		})
 		gateways := []*bed{one, one}
 		if one.redis != nil {
@@ -1158,13 +1160,19 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		c.Upstream.Idle != 9*time.Second || c.Upstream.Attempts != 2 || c.Upstream.Total != 5*time.Minute || c.Keys[0].Limits[0] != (Limit{store.Money, 5e9, 24 * time.Hour}) || c.MaskRules[0].Min != 3 || c.Plugins[0].Timeout != 100*ms {
 		t.Errorf("%+v", c)
 	}
-	if c, err := ReadConfig(write("open.yaml", "admin_token_file: empty")); err != nil || c.Validate() == nil || !strings.Contains(c.Validate().Error(), "admin token: 0 bytes") {
-		t.Errorf("an empty file is no token: %v, %v", err, c.Validate())
-	}
-	for text, want := range map[string]string{"listne: x": "listne", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected"} {
+	for text, want := range map[string]string{
+		"listne: x": "listne", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected",
+		"admin_token_file: empty": "admin_token_file: " + dir + "/empty: is empty", "token_secret_file: empty": "token_secret_file: " + dir + "/empty: is empty",
+		"token_previous_file: empty": "token_previous_file: " + dir + "/empty: is empty", "postgres_file: empty": "postgres_file: " + dir + "/empty: is empty",
+		"redis_file: empty": "redis_file: " + dir + "/empty: is empty", "upstreams: [{name: a, key_file: empty}]": `upstream 1, "a": key_file: ` + dir + "/empty: is empty",
+		"redis: x:1\nredis_file: secret": "redis, redis_file: there must be one",
+	} {
 		if _, err := ReadConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+	if c, err := ReadConfig(write("redis.yaml", "redis_file: up.key")); err != nil || c.Redis != "key" {
+		t.Errorf("%q, %v", c.Redis, err)
 	}
 }
 
@@ -1194,6 +1202,71 @@ func TestValidate(t *testing.T) {
 	for _, want := range []string{"admin token: 5 bytes", "key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+}
+
+// TestValidateIsComplete: what New would refuse, and what could never work, is found before anything is opened, all at
+// once.
+func TestValidateIsComplete(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("fallback: chat\nintents: [{name: buy, terms: [{text: buy}]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	faults := map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"a plugin without a name":   {func(c *Config) { c.Plugins[0].Name = "" }, `plugin 1, "": name`},
+		"two plugins of a name":     {func(c *Config) { c.Plugins[1].Name = "clock" }, `plugin 2, "clock": name`},
+		"a slow plugin":             {func(c *Config) { c.Plugins[0].Timeout = time.Hour }, `plugin 1, "clock": timeout: 1h`},
+		"a plugin that nobody asks": {func(c *Config) { c.Plugins[0].Intents = []string{"buy", "sell"} }, `plugin 1, "clock": intents: "sell"`},
+		"a plugin that is too much": {func(c *Config) { c.Plugins[0].MaxConcurrent = 1 << 20 }, `plugin 1, "clock": max concurrent`},
+		"no time for plugins":       {func(c *Config) { c.PluginBudget = 0 }, "plugin budget: 0s"},
+		"an issuer of no audience":  {func(c *Config) { c.Issuers[0].Audience = "" }, "issuer 1: audience"},
+		"an issuer of no algorithm": {func(c *Config) { c.Issuers[0].Algorithms = nil }, "issuer 1: algorithms"},
+		"an issuer of a secret":     {func(c *Config) { c.Issuers[0].Algorithms = []jwt.Algorithm{jwt.HS256} }, "issuer 1: algorithms"},
+		"an issuer of no lifetime":  {func(c *Config) { c.Issuers[0].Lifetime = 0 }, "issuer 1: lifetime"},
+		"an issuer without a name":  {func(c *Config) { c.Issuers[0].Name = "" }, "issuer 1: name"},
+		"an issuer twice":           {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]) }, `issuer 2: name: "idp"`},
+		"too many tokens":           {func(c *Config) { c.Token.Remember = 1 << 30 }, "token remember: 1073741824"},
+		"no tokens":                 {func(c *Config) { c.Token.Remember = -1 }, "token remember: -1"},
+		"a secret before none":      {func(c *Config) { c.Token.Previous = []byte(strings.Repeat("p", 32)) }, "previous token secret: given"},
+		"rules that are not there":  {func(c *Config) { c.Rules += ".none" }, "rules: stat "},
+		"rules that are none":       {func(c *Config) { c.Rules = filepath.Dir(rules) }, "rules: "},
+		"a model of nobody":         {func(c *Config) { c.Keys[0].Models = []string{"dyno-1", "dyno-2"} }, `key 1: models: "dyno-2"`},
+		"a store that is slow":      {func(c *Config) { c.Redis, c.StoreTimeout = "127.0.0.1:1", c.SessionWait }, "store timeout: 10s: must be less than the session wait"},
+		"an address of nothing":     {func(c *Config) { c.Redis = "redis" }, "redis: want host:port"},
+		"a database of nothing":     {func(c *Config) { c.Archive, c.Postgres = ArchivePostgres, "nothing" }, "postgres: the connection string"},
+		"batches of nothing":        {func(c *Config) { c.Batch.Most = 0 }, "batches: most 0"},
+		"a query for all":           {func(c *Config) { c.Upstream.Upstreams[0].URL += "?x=y" }, `upstream 1, "up": URL: `},
+	}
+	config := func() Config {
+		c := Defaults()
+		c.AllowNetworks, c.Rules = []string{"127.0.0.0/8"}, rules
+		c.Upstream.Upstreams = []upstream.Upstream{modelOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})}
+		c.Keys = []Key{keyOf("test")}
+		c.Plugins = []Plugin{{Name: "clock", Builtin: "clock", Intents: []string{"buy", "chat"}}, {Name: "calculator", Builtin: "calculator"}}
+		c.Issuers = []Issuer{{Name: "idp", Audience: "bot", Algorithms: []jwt.Algorithm{jwt.ES256}, Lifetime: time.Hour, KeySet: "https://example.org/keys", Key: "test"}}
+		return c
+	}
+	if err := config().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range faults {
+		c := config()
+		f.change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), f.want) {
+			t.Errorf("%s: not reported: %s in %v", name, f.want, err)
+		}
+	}
+	c := config()
+	for _, name := range []string{"a slow plugin", "an issuer of no audience", "too many tokens", "rules that are not there", "an address of nothing"} {
+		faults[name].change(&c)
+	}
+	for _, want := range []string{"plugin 1", "issuer 1", "token remember", "rules: ", "redis: "} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("all at once: not reported: %s in %v", want, err)
 		}
 	}
 }

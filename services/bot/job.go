@@ -83,7 +83,7 @@ func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
 	return j.reserve(ctx)
 }
 
-// statusGone is what is logged of a client that has gone (as nginx does).
+// statusGone is what is logged and answered of a client that has gone (as nginx does).
 const statusGone = 499
 
 // reserve takes what the answer may use at most.
@@ -104,8 +104,8 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	defer cancel()
 	var err error
 	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
-	var beyond *store.LimitError
-	if err != nil && !errors.As(err, &beyond) {
+	var reached *store.LimitError
+	if err != nil && !errors.As(err, &reached) {
 		g.stats.degraded("limits")
 		j.takeBack(j.reservation)
 		j.reservation = store.Reservation{}
@@ -115,18 +115,26 @@ func (j *job) reserve(ctx context.Context) *refusal {
 		j.limits = g.local
 		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
 	}
-	if errors.As(err, &beyond) {
-		g.stats.limited(string(beyond.Limit.Resource))
-		refused := &refusal{status: http.StatusTooManyRequests, code: "rate_limit_exceeded", text: beyond.Error(), after: beyond.RetryAfter}
-		if beyond.Limit.Window == 0 {
-			refused.code = "insufficient_quota"
+	if errors.As(err, &reached) {
+		g.stats.limited(string(reached.Limit.Resource))
+		if reached.Limit.Resource == store.Requests && reached.Limit.Window > 0 && j.limits == g.limits {
+			j.who.key.spent.Store(&spent{reached, now})
 		}
-		return refused
+		return beyond(reached, reached.RetryAfter)
 	}
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}
 	return nil
+}
+
+// beyond says that a limit is reached, and when it is not any more.
+func beyond(e *store.LimitError, after time.Duration) *refusal {
+	r := &refusal{status: http.StatusTooManyRequests, code: "rate_limit_exceeded", text: e.Error(), after: after}
+	if e.Limit.Window == 0 {
+		r.code = "insufficient_quota"
+	}
+	return r
 }
 
 // A result is what there is to account.
@@ -167,7 +175,7 @@ func (j *job) finish(r result) historyState {
 	e.FirstByte, e.Took = r.first, time.Since(j.began)
 	g.stats.ended(e)
 	if j.reservation.ID != "" {
-		j.settle(cost)
+		defer j.settle(cost) // the ledger first: who has died in between owes nothing but a reservation
 	}
 	state := historyState("")
 	record := store.Record{Turn: r.turn, Entry: e}
@@ -201,8 +209,8 @@ const (
 	settlePause = 200 * time.Millisecond
 )
 
-// settle puts what was used in place of what was reserved: beside the request where
-// there is a place for that, within it otherwise.
+// settle puts what was used in place of what was reserved: beside the request if the limits are another
+// server's.
 func (j *job) settle(cost store.Cost) {
 	g := j.g
 	work := func() {
@@ -232,8 +240,9 @@ func (j *job) settle(cost store.Cost) {
 			defer func() { <-g.settles }()
 			work()
 		})
-	default:
-		work()
+	default: // there are places for all answers under way: this store has not answered for long
+		g.log.Warn("a reservation is not settled", "key", j.who.key.id, "error", "too many wait for the limits' store")
+		g.stats.unsettled.Inc()
 	}
 }
 
@@ -258,16 +267,29 @@ func (j *job) takeBack(r store.Reservation) {
 }
 
 // refusalOf says what a client is told when no upstream has answered.
-func refusalOf(err error) *refusal {
+func (g *Gateway) refusalOf(err error) *refusal {
 	var e *upstream.Error
-	if !errors.As(err, &e) || e.Status == 0 {
+	switch {
+	case errors.As(err, &e) && e.Status != 0:
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return refuse(statusGone, "", "the client has gone")
+	default: // whoever was to make an answer that others wait for has panicked
+		return refuse(http.StatusInternalServerError, "", "the answer could not be made")
 	}
-	r := &refusal{status: e.Status, code: "upstream_error", text: e.Error(), after: e.RetryAfter, body: e.Body}
-	if len(r.body) == 0 || r.body[0] != '{' {
-		r.body = nil
+	r := &refusal{status: e.Status, code: "upstream_error", text: g.told(e), after: e.RetryAfter}
+	if len(e.Body) > 0 && e.Body[0] == '{' {
+		var masked int
+		r.body, masked = g.out.JSON(e.Body)
+		g.stats.masked("out", masked)
 	}
 	return r
+}
+
+// told is what a client is told of a failure. It may have an upstream's own words, and these a secret.
+func (g *Gateway) told(err error) string {
+	text, masked := g.out.Text(err.Error())
+	g.stats.masked("out", masked)
+	return text
 }
 
 // outcomeOf says how an answer that did not come is accounted.

@@ -76,9 +76,7 @@ func (g *Gateway) routes() http.Handler {
 				if refused == nil {
 					return http.StatusOK
 				}
-				if refused.status != statusGone {
-					refused.answer(w, g.cfg.WriteTimeout)
-				}
+				refused.answer(w, g.cfg.WriteTimeout) // also to who seems to have gone: nothing at all would be a 200
 				return refused.status
 			})
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h(w, r) })
@@ -163,7 +161,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if refused := j.start(r.Context(), q); refused != nil {
 		return refused
 	}
-	ctx := newWork(r.Context(), g.cfg.ModelDisconnect, g.cfg.DrainTime)
+	ctx := newWork(r.Context(), g.answering, g.cfg.ModelDisconnect, g.cfg.DrainTime)
 	defer ctx.end()
 	if q.Stream {
 		return g.modelStream(w, ctx, j, func() { g.buffers.Put(text); text = nil })
@@ -186,7 +184,10 @@ func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.H
 	sum := sha256.Sum256(j.request.Key())
 	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func() (*kept, error) {
 		// Others may wait for it: it does not end when this client leaves.
-		a, err := g.pool.Ask(context.WithoutCancel(ctx), j.request)
+		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(g.answering, cancel)()
+		a, err := g.pool.Ask(all, j.request)
 		return &kept{a}, err
 	})
 	if err != nil {
@@ -236,7 +237,7 @@ func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal 
 	took := time.Since(asked)
 	j.finish(j.wholeResult(a, how, err, ctx.gone()))
 	if err != nil {
-		return refusalOf(err)
+		return g.refusalOf(err)
 	}
 	body, masked := g.out.JSON(a.Body)
 	g.stats.masked("out", masked)
@@ -270,7 +271,7 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 	a, err := g.pool.Ask(ctx, j.request)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
-		return refusalOf(err)
+		return g.refusalOf(err)
 	}
 	j.request.Forget()
 	forget()
@@ -299,7 +300,7 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 			name = "error"
 		}
 		// No [DONE], and no response.completed: the client sees that it is not complete.
-		out.write(openai.AppendFrame(nil, name, openai.AppendError(nil, http.StatusBadGateway, "", "upstream_error", err.Error())), false)
+		out.write(openai.AppendFrame(nil, name, openai.AppendError(nil, http.StatusBadGateway, "", "upstream_error", g.told(err))), false)
 	}
 	out.end()
 	return nil

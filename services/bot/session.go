@@ -78,7 +78,6 @@ type hold struct {
 	gateway *Gateway
 	session string
 	holder  string
-	count   int64 // of turns; store.Unknown
 	// degraded says that the sessions' store did not answer: it may hold the session all the
 	// same.
 	degraded bool
@@ -95,26 +94,27 @@ const (
 
 // hold takes a session for a turn. It waits as long as the configuration says. Where the
 // sessions' store does not answer, turns follow one another at this gateway only; turns
-// of others are told apart by their numbers in the archive.
+// of others are told apart by their numbers in the archive. A hold must be released: Close waits for that.
 func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.SessionWait)
 	defer cancel()
 	if err := g.turns.enter(ctx, session); err != nil {
 		return nil, err
 	}
-	h := &hold{gateway: g, session: session, holder: store.NewID(), count: store.Unknown}
+	h := &hold{gateway: g, session: session, holder: store.NewID()}
 	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
-		count, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
+		_, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
 		switch {
 		case err == nil:
-			h.count = count
 			h.mu.Lock()
 			h.timer = time.AfterFunc(g.cfg.SessionLease/3, h.extend)
 			h.mu.Unlock()
+			g.tasks.Add(1)
 			return h, nil
 		case !errors.Is(err, store.ErrBusy) && ctx.Err() == nil:
 			g.stats.degraded("sessions")
 			h.degraded = true
+			g.tasks.Add(1)
 			return h, nil
 		}
 		t := time.NewTimer(pause/2 + rand.N(pause))
@@ -146,6 +146,7 @@ func (h *hold) extend() {
 // release gives the session back, with the number of turns that it has now.
 func (h *hold) release(count int64) {
 	g := h.gateway
+	defer g.tasks.Done()
 	defer g.turns.leave(h.session)
 	if h.degraded {
 		count = store.Unknown // others' turns may have come in between
@@ -162,9 +163,7 @@ func (h *hold) release(count int64) {
 		return
 	}
 	g.stats.degraded("sessions")
-	if !h.degraded {
-		h.releaseLater(count)
-	}
+	h.releaseLater(count)
 }
 
 // releaseLater goes on trying to give a session back whose store did not answer: until its lease ends,

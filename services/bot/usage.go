@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"dyno/services/bot/store"
 )
 
 // keyUsage is what a key may use, and has used.
@@ -50,12 +52,23 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	if err != nil {
 		err = errLimitsAway
 	}
-	sum, ledger := g.archive.Sum(ctx, key.id, now.Truncate(24*time.Hour))
+	sum, ledger := g.sum(ctx, key.id, now.Truncate(24*time.Hour))
 	if ledger != nil {
 		return u, errors.Join(err, errLedgerAway)
 	}
 	u.Today = &todayUsed{sum.Requests, sum.Tokens, sum.Money}
 	return u, err
+}
+
+// sum sums up the ledger, of one key at a time: the archive's few connections are for what is to be kept.
+func (g *Gateway) sum(ctx context.Context, key string, since time.Time) (store.Cost, error) {
+	select {
+	case g.sums <- struct{}{}:
+		defer func() { <-g.sums }()
+		return g.archive.Sum(ctx, key, since)
+	case <-ctx.Done():
+		return store.Cost{}, ctx.Err()
+	}
 }
 
 // usage tells a client about its own key.

@@ -23,11 +23,12 @@ type work struct {
 	cancel context.CancelFunc
 	client context.Context
 	drain  time.Duration // how long it goes on without a client
-	stop   func() bool
+	stop   [2]func() bool
 
 	mu      sync.Mutex // guards what follows
 	present int        // clients
 	left    bool       // the first one has
+	cut     bool       // the gateway has ended
 	ended   bool
 	timer   *time.Timer // of drain; nil before it was needed
 }
@@ -36,14 +37,14 @@ type work struct {
 var errLeft = errors.New("the client has left")
 
 // newWork returns the context of an answer. When the last client has left, it ends at
-// once, or after drain.
-func newWork(client context.Context, d Disconnect, drain time.Duration) *work {
+// once, or after drain; when the gateway has ended, at once.
+func newWork(client, gateway context.Context, d Disconnect, drain time.Duration) *work {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	w := &work{Context: ctx, cancel: func() { cancel(errLeft) }, client: client, drain: drain, present: 1}
 	if d == Cancel {
 		w.drain = 0
 	}
-	w.stop = context.AfterFunc(client, w.leave)
+	w.stop = [...]func() bool{context.AfterFunc(client, w.leave), context.AfterFunc(gateway, w.cutOff)}
 	return w
 }
 
@@ -55,6 +56,14 @@ func (w *work) leave() {
 		w.left = true
 		w.without()
 	}
+}
+
+// cutOff ends it as if nobody were there: nobody will be any more.
+func (w *work) cutOff() {
+	w.mu.Lock()
+	w.cut = true
+	w.mu.Unlock()
+	w.cancel()
 }
 
 // without has one client less. The caller holds mu.
@@ -95,19 +104,21 @@ func (w *work) Left() {
 	w.without()
 }
 
-// gone tells whether no client is there.
+// gone tells whether no client is there, or will not be.
 func (w *work) gone() bool {
 	if w.client.Err() != nil {
 		w.leave() // at once, whenever the context says so
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.present == 0
+	return w.present == 0 || w.cut
 }
 
 // end frees what it has.
 func (w *work) end() {
-	w.stop()
+	for _, stop := range w.stop {
+		stop()
+	}
 	w.mu.Lock()
 	w.ended = true
 	w.hold()

@@ -63,6 +63,9 @@ type Issuer struct {
 // maxLeeway bounds by how much clocks may differ.
 const maxLeeway = 5 * time.Minute
 
+// MaxRemember bounds Config.Remember.
+const MaxRemember = 1 << 20
+
 // Config says whose tokens are accepted.
 type Config struct {
 	Issuers []Issuer
@@ -106,8 +109,8 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	if c.Remember < 0 || c.Remember > 1<<20 {
-		fault("remember: %d: must be from 0 to %d", c.Remember, 1<<20)
+	if c.Remember < 0 || c.Remember > MaxRemember {
+		fault("remember: %d: must be from 0 to %d", c.Remember, MaxRemember)
 	}
 	return errors.Join(errs...)
 }

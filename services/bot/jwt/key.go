@@ -30,6 +30,9 @@ const (
 // Known tells whether a is one of the accepted.
 func (a Algorithm) Known() bool { return slices.Contains([]Algorithm{HS256, RS256, ES256, EdDSA}, a) }
 
+// Public tells whether a is one whose keys may be published.
+func (a Algorithm) Public() bool { return a.Known() && a != HS256 }
+
 // Bounds of keys.
 const (
 	minSecret = 32   // bytes (RFC 7518, section 3.2)

@@ -56,7 +56,7 @@ func NewRemote(c RemoteConfig) (*Remote, error) {
 		errs = append(errs, errors.New("remote keys: URL, client and algorithms are needed"))
 	}
 	for _, a := range c.Algorithms {
-		if !a.Known() || a == HS256 {
+		if !a.Public() {
 			errs = append(errs, fmt.Errorf("remote keys: algorithm %q: must be RS256, ES256 or EdDSA: a secret is not published", a))
 		}
 	}

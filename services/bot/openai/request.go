@@ -182,8 +182,8 @@ func (r *Request) Bound(tokens int) {
 	r.fields[name] = strconv.AppendInt(nil, int64(tokens), 10)
 }
 
-// Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key and
-// Deterministic are not to be used any more.
+// Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key,
+// Continues and Deterministic are not to be used any more.
 func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
 // Key is the same for requests that ask the same: whatever the order of their fields,
@@ -207,10 +207,15 @@ func (r *Request) says(name string) bool {
 // Background tells whether the client is content with an answer that is still to come.
 func (r *Request) Background() bool { return r.says("background") }
 
+// Continues tells whether the request names something that an upstream keeps: what another one does not have.
+func (r *Request) Continues() bool {
+	return r.Endpoint == Responses && (r.says("conversation") || r.says("previous_response_id"))
+}
+
 // Deterministic tells whether the client wants the same answer to the same question. An answer of
 // /v1/responses that the upstream keeps, or that goes on from another, is like no other.
 func (r *Request) Deterministic() bool {
-	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.says("conversation") || r.says("previous_response_id") || r.Background()) {
+	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background()) {
 		return false
 	}
 	var temperature json.Number

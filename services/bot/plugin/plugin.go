@@ -99,10 +99,8 @@ type worker struct {
 	breaker *breaker
 }
 
-// New returns a scheduler. budget bounds the time of all plugins of one turn. The error
-// lists every fault.
-func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
-	s := &Scheduler{budget: budget}
+// Validate reports every fault at once, but that there is nothing to ask.
+func Validate(budget time.Duration, specs []Spec) error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if budget <= 0 || budget > 5*time.Minute {
@@ -118,9 +116,6 @@ func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
 			fault("%s: name: must have 1 to %d bytes, and be there once", at, maxName)
 		}
 		seen[p.Name] = true
-		if p.Plugin == nil {
-			fault("%s: there is nothing to ask", at)
-		}
 		if p.Timeout <= 0 || p.Timeout > 5*time.Minute {
 			fault("%s: timeout: %v: must be more than 0 and 5m at most", at, p.Timeout)
 		}
@@ -130,12 +125,25 @@ func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
 		if p.Failures < 1 || p.Cooldown <= 0 {
 			fault("%s: failures: %d, cooldown: %v: must be more than 0", at, p.Failures, p.Cooldown)
 		}
-		if len(errs) == 0 {
-			s.workers = append(s.workers, &worker{p, make(chan struct{}, p.MaxConcurrent), &breaker{failures: p.Failures, cooldown: p.Cooldown}})
+	}
+	return errors.Join(errs...)
+}
+
+// New returns a scheduler. budget bounds the time of all plugins of one turn. The error
+// lists every fault.
+func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
+	errs := []error{Validate(budget, specs)}
+	for i, p := range specs {
+		if p.Plugin == nil {
+			errs = append(errs, fmt.Errorf("plugin %d, %q: there is nothing to ask", i+1, p.Name))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s := &Scheduler{budget: budget}
+	for _, p := range specs {
+		s.workers = append(s.workers, &worker{p, make(chan struct{}, p.MaxConcurrent), &breaker{failures: p.Failures, cooldown: p.Cooldown}})
 	}
 	return s, nil
 }

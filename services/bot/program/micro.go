@@ -1,10 +1,8 @@
 package program
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,11 +62,11 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 		if postgresFile == "" {
 			return rows, nil
 		}
-		text, err := os.ReadFile(postgresFile)
+		text, err := bot.ReadSecret(postgresFile)
 		if err != nil {
 			return nil, fmt.Errorf("--postgres-file: %w", err)
 		}
-		rows.Postgres = string(bytes.TrimRight(text, "\r\n"))
+		rows.Postgres = string(text)
 		return rows, nil
 	})
 	f.StringVar((*string)(&rows.Archive), "archive", string(rows.Archive), "sqlite or postgres")

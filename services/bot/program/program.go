@@ -4,7 +4,6 @@
 package program
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -46,6 +45,9 @@ func paceGarbage() []byte {
 	return make([]byte, ballastBytes)
 }
 
+// helps is the hint for settings that do not fit.
+const helps = Name + " --help lists the flags, docs/bot.md what a file of --config may have"
+
 // Flags returns the program's flags, for who checks what starts it.
 func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
 
@@ -53,9 +55,9 @@ func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
 func gateway(w io.Writer) *cobra.Command {
 	c := bot.Defaults()
 	var (
-		verbose                                   bool
-		file, adminFile, secretFile, postgresFile string
-		upstreams, models                         []string
+		verbose                                              bool
+		file, adminFile, secretFile, postgresFile, redisFile string
+		upstreams, models                                    []string
 	)
 	cmd := &cobra.Command{
 		Use:   Name,
@@ -79,12 +81,12 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 			if file != "" {
 				read, err := bot.ReadConfig(file)
 				if err != nil {
-					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--config: %w", err)}
+					return command.Misused("it is YAML: docs/bot.md has an example, and secrets are in files of their own", "--config: %w", err)
 				}
 				again := given(cmd)
 				c = read
 				if err := again(); err != nil {
-					return err
+					return command.Misused(helps, "%w", err)
 				}
 			}
 			if c.Listen == "" {
@@ -98,26 +100,30 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				}
 				c.Upstream.Upstreams = append(c.Upstream.Upstreams, u)
 			}
+			if redisFile != "" && cmd.Flags().Changed("redis") {
+				return command.Misused("an address with a password belongs into the file", "--redis, --redis-file: there must be one of them")
+			}
 			for _, s := range []struct {
 				flag, file string
 				set        func([]byte)
 			}{
-				{"admin-token-file", adminFile, func(b []byte) { c.AdminToken = append([]byte{}, b...) }},
+				{"admin-token-file", adminFile, func(b []byte) { c.AdminToken = b }},
 				{"token-secret-file", secretFile, func(b []byte) { c.Token.Secret = b }},
 				{"postgres-file", postgresFile, func(b []byte) { c.Postgres = string(b) }},
+				{"redis-file", redisFile, func(b []byte) { c.Redis = string(b) }},
 			} {
 				if s.file == "" {
 					continue
 				}
-				text, err := os.ReadFile(s.file)
+				text, err := bot.ReadSecret(s.file)
 				if err != nil {
-					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--%s: %w", s.flag, err)}
+					return command.Misused("it is the path of a file that has the secret and nothing else", "--%s: %w", s.flag, err)
 				}
-				s.set(bytes.TrimRight(text, "\r\n"))
+				s.set(text)
 			}
 			c.Logger = command.Logger(w, verbose)
 			if err := c.Validate(); err != nil {
-				return &command.Failure{Code: command.Usage, Err: err}
+				return command.Misused(helps, "%w", err)
 			}
 			defer runtime.KeepAlive(paceGarbage())
 			g, err := bot.New(cmd.Context(), c)
@@ -151,7 +157,8 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar(&c.File, "file", c.File, "SQLite's `FILE`")
 	f.BoolVar(&c.SyncWrites, "sync", c.SyncWrites, "have SQLite wait for the disk with each write; without it a power cut, not the end of the process, loses what was kept in the last second")
 	f.StringVar(&postgresFile, "postgres-file", "", "`FILE` of PostgreSQL's connection string")
-	f.StringVar(&c.Redis, "redis", c.Redis, "Redis for sessions and limits: host:port or unix:PATH; none is this process")
+	f.StringVar(&c.Redis, "redis", c.Redis, "Redis for sessions and limits: host:port, unix:PATH, redis://host:port/db or, with TLS, rediss://host:port/db; none is this process")
+	f.StringVar(&redisFile, "redis-file", "", "`FILE` of Redis's address that has a password: redis://user:password@host:port/db or, with TLS, rediss://…")
 	f.StringVar((*string)(&c.LimitsOutage), "limits-outage", string(c.LimitsOutage), "of requests while Redis does not answer: refuse, or local (counts at this gateway)")
 	f.StringVar((*string)(&c.ChatDisconnect), "chat-disconnect", string(c.ChatDisconnect), "of answers of /v1/bot/chat whose client has gone: drain (keeps the turn) or cancel")
 	f.StringVar((*string)(&c.ModelDisconnect), "model-disconnect", string(c.ModelDisconnect), "of other answers whose client has gone: cancel or drain")

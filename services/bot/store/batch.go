@@ -35,6 +35,14 @@ func BatchDefaults() BatchConfig {
 	return BatchConfig{Most: 512, Pending: 64 << 10, Gather: 10 * time.Millisecond, Timeout: 3 * time.Second, Pause: 50 * time.Millisecond}
 }
 
+// Validate says what would be right.
+func (c BatchConfig) Validate() error {
+	if c.Most < 1 || c.Pending < c.Most || c.Gather < 0 || c.Timeout <= 0 || c.Pause <= 0 {
+		return fmt.Errorf("batches: most %d, pending %d, gather %v, timeout %v, pause %v: want most from 1 to pending, gather not negative, timeout and pause above 0", c.Most, c.Pending, c.Gather, c.Timeout, c.Pause)
+	}
+	return nil
+}
+
 // A Batcher writes records to an archive, those that came during one write with the
 // next, and goes on trying while the archive is away. Its methods may be called from any
 // goroutine.
@@ -68,8 +76,8 @@ type pending struct {
 
 // NewBatcher starts writing.
 func NewBatcher(a Archive, c BatchConfig) (*Batcher, error) {
-	if c.Most < 1 || c.Pending < c.Most || c.Gather < 0 || c.Timeout <= 0 || c.Pause <= 0 {
-		return nil, fmt.Errorf("batches: %+v: want most from 1 to pending, gather not negative, timeout and pause above 0", c)
+	if err := c.Validate(); err != nil {
+		return nil, err
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"dyno/services/bot/openai"
@@ -84,7 +85,7 @@ type Config struct {
 	// RetryBurst how many at once: a server that fails is not asked twice as much.
 	RetryRatio float64
 	RetryBurst int
-	// Failures in a row have an upstream cool down: it is not asked for Cooldown, then by
+	// Failures in a row, streams that were cut among them, have an upstream cool down: it is not asked for Cooldown, then by
 	// one request that decides; each time twice as long, MaxCooldown at most. One that says
 	// when to come back (Retry-After) is not asked before.
 	Failures              int
@@ -131,6 +132,8 @@ func (c Config) Validate() error {
 		seen[u.Name] = true
 		if err := c.Policy.CheckURL(u.URL); err != nil {
 			fault("%s: URL: %w", at, err)
+		} else if strings.ContainsAny(u.URL, "?#") {
+			fault("%s: URL: %q: must have no query and no fragment: paths are put behind it", at, u.URL)
 		}
 		if len(u.Models) == 0 {
 			fault("%s: models: none", at)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -158,9 +159,10 @@ type Error struct {
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
 
-	err   error
-	fatal bool // another upstream would not do better
-	idle  bool // says nothing about the upstream
+	err     error // with all that is known: it may name addresses of this network, which are not the client's business
+	fatal   bool  // another upstream would not do better
+	idle    bool  // says nothing about the upstream
+	unclear bool  // the upstream or who asked may be at fault: no reason to have it cool down
 }
 
 func (e *Error) Error() string {
@@ -182,6 +184,14 @@ func (e *Error) reason() string {
 }
 
 func (e *Error) Unwrap() error { return e.err }
+
+// detail is what the operator is told.
+func (e *Error) detail() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	return e.Text
+}
 
 // An Answer is what an upstream has answered.
 type Answer struct {
@@ -369,7 +379,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	resp, err := p.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
 	asked = nil                       // the request goes on as long as the stream does
 	if err != nil {
-		return nil, c.fault(err)
+		return nil, c.fault(fmt.Errorf("%w: %w", errUnreached, err))
 	}
 	c.body = resp.Body
 	c.span.Number("http.response.status_code", int64(resp.StatusCode))
@@ -392,8 +402,10 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	s.first = true
 	c.begun.Store(true)
 	c.timer.Stop()
-	t.health.good(probe)
-	c.probe = false
+	if probe { // others need not wait for its end
+		t.health.good(true)
+		c.probe = false
+	}
 	return &Answer{Upstream: t.Name, Price: t.Price, Stream: s}, nil
 }
 
@@ -472,12 +484,22 @@ func (c *call) end(outer context.Context, failure *Error) {
 		t.health.good(c.probe) // it has answered: the request was at fault
 	default:
 		t.failures.Add(1)
-		if t.health.failed(c.probe, time.Now(), failure.RetryAfter) {
+		if failure.unclear {
+			t.health.nothing(c.probe)
+		} else if t.health.failed(c.probe, time.Now(), failure.RetryAfter) {
 			t.cooled.Add(1)
-			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "error", failure.Text)
+			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "error", failure.detail())
+			return
 		}
+		c.pool.log.Debug("upstream failed", "upstream", t.Name, "error", failure.detail())
 	}
 }
+
+// What clients are told of a call that failed on the way.
+var (
+	errUnreached = errors.New("it cannot be reached")
+	errBroken    = errors.New("its connection broke")
+)
 
 // fault says what went wrong on the way.
 func (c *call) fault(err error) *Error {
@@ -490,6 +512,10 @@ func (c *call) fault(err error) *Error {
 		e.Text = "its address is not allowed"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Text, e.err = openai.ErrCut.Error(), openai.ErrCut
+	case errors.Is(err, errUnreached):
+		e.Text = errUnreached.Error()
+	case errors.As(err, new(net.Error)): // it names both ends
+		e.Text = errBroken.Error()
 	}
 	return e
 }
@@ -506,9 +532,13 @@ func (c *call) status(resp *http.Response) *Error {
 		e.Status = s
 	case s == http.StatusServiceUnavailable:
 		e.Status = s
-	case s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooEarly:
-	case s == http.StatusUnauthorized, s == http.StatusForbidden, s == http.StatusNotFound:
-		// The gateway's own fault: its key, or which models it believes to be there.
+	case s == http.StatusForbidden, s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooEarly:
+		// Another may answer. But who asks such things again and again would have the upstream cool down for everybody.
+		e.unclear = true
+	case s == http.StatusNotFound && c.request.Continues():
+		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0 // what the request names is not there
+	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
+		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
 	case 400 <= s && s < 500:
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
@@ -657,7 +687,7 @@ func (s *Stream) Cancel() { s.call.cancel(context.Canceled) }
 // used again.
 const (
 	maxRest     = 4 << 10
-	restTimeout = time.Second
+	restTimeout = 100 * time.Millisecond // a client may wait for it
 )
 
 // giveBack has another stream be read with the reader's memory.

@@ -1,13 +1,18 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -41,7 +46,7 @@ func TestAnswers(t *testing.T) {
 
 // TestFallback: whatever goes wrong before the first event, another upstream answers.
 func TestFallback(t *testing.T) {
-	for _, fault := range []string{"500", "503", "429;retry_after=5s", "401", "404", "cut", "malformed", "hang", "slow;delay=10m", "refused"} {
+	for _, fault := range []string{"500", "503", "429;retry_after=5s", "401", "402", "403", "404", "407", "408", "409", "421", "425", "cut", "malformed", "hang", "slow;delay=10m", "refused"} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(fault, stream), func(t *testing.T) {
 				change := func(c *Config) { c.FirstByte, c.Total, c.Failures = 10*time.Second, 5*time.Second, 100 }
@@ -152,6 +157,202 @@ func TestFatal(t *testing.T) {
 		}
 		if _, err := b.Ask(t.Context(), &openai.Request{Model: "other"}); !errors.As(err, &e) || e.Status != http.StatusNotFound {
 			t.Errorf("another model: %v", err)
+		}
+	})
+}
+
+// TestBlame: what is the gateway's own fault at an upstream has that cool down; what one client may have
+// brought about does not, and is tried elsewhere all the same.
+func TestBlame(t *testing.T) {
+	for status, ready := range map[string]bool{"401": false, "402": false, "404": false, "407": false, "421": false, "500": false, "403": true, "408": true, "409": true, "425": true, "400": true, "422": true} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(status, stream), func(t *testing.T) {
+				inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 3 }, nil, func(t *testing.T, b *bed) {
+					b.servers["a"].set(status)
+					for range 3 {
+						if _, err := b.Ask(t.Context(), ask(t, stream)); err == nil {
+							t.Fatal("an answer")
+						}
+					}
+					if s := b.States()[0]; s.Ready != ready || b.servers["a"].count() != 3 {
+						t.Errorf("%+v, asked %d times", s, b.servers["a"].count())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestUnclearProbe: a request that decides whether an upstream is well again decides nothing if it may be at
+// fault itself.
+func TestUnclearProbe(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 1 }, nil, func(t *testing.T, b *bed) {
+		for _, status := range []string{"500", "403", "500"} {
+			b.servers["a"].set(status)
+			_, _ = b.Ask(t.Context(), ask(t, false))
+			if status == "500" {
+				<-time.After(time.Second) // the first cool-down
+			}
+		}
+		var e *Error
+		if _, err := b.Ask(t.Context(), ask(t, false)); !errors.As(err, &e) || e.RetryAfter != time.Second || b.servers["a"].count() != 3 {
+			t.Errorf("%v, asked %d times: want the second cool-down, which has a second left of two", err, b.servers["a"].count())
+		}
+		<-time.After(time.Second)
+		b.servers["a"].set("")
+		if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+			t.Error(err)
+		}
+		if s := b.States()[0]; s.Cooled != 2 || !s.Ready {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestNotKept: a request that names what an upstream keeps, and does not have, is at fault itself.
+func TestNotKept(t *testing.T) {
+	inBubble(t, []Upstream{{}, {}}, func(c *Config) { c.Failures = 1 }, nil, func(t *testing.T, b *bed) {
+		for _, s := range b.servers {
+			s.handler = func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, `{"error":{"message":"no such response"}}`)
+			}
+		}
+		for i, fields := range []string{`"previous_response_id":"r"`, `"conversation":"c"`, `"conversation":{"id":"c"}`, `"previous_response_id":null`} {
+			r, err := openai.Standard().Parse(openai.Responses, []byte(`{"model":"m","input":"hello",`+fields+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.Ask(t.Context(), r)
+			var e *Error
+			if errors.As(err, &e); i < 3 && (e.Status != http.StatusNotFound || !strings.Contains(string(e.Body), "no such response") || e.Attempts != 1) || i == 3 && e.Status != http.StatusBadGateway {
+				t.Errorf("%s: %+v", fields, e)
+			}
+			for _, s := range b.States() {
+				if i < 3 && (s.Failures != 0 || !s.Ready) {
+					t.Errorf("%s: %+v", fields, s)
+				}
+			}
+		}
+	})
+}
+
+// TestCutStreamsCool: an upstream that begins every stream and ends none cools down, however many it begins.
+func TestCutStreamsCool(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 3 }, func(c *llm.Config) { c.InterToken = llm.Delay{A: ms} }, func(t *testing.T, b *bed) {
+		s := b.servers["a"]
+		s.set("cut;after=2")
+		cut := func() {
+			t.Helper()
+			a, err := b.Ask(t.Context(), ask(t, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := read(a.Stream); text == "" || errors.Is(err, io.EOF) {
+				t.Errorf("%q, %v", text, err)
+			}
+		}
+		cut()
+		cut()
+		s.set("")
+		a, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(a.Stream); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		s.set("cut;after=2")
+		cut() // no third in a row
+		cut()
+		if !b.States()[0].Ready {
+			t.Error("cools down although a stream came to its end in between")
+		}
+		cut()
+		var e *Error
+		if _, err := b.Ask(t.Context(), ask(t, true)); !errors.As(err, &e) || e.RetryAfter != time.Second || s.count() != 6 {
+			t.Errorf("%v, asked %d times", err, s.count())
+		}
+		// The one that decides does so by its first event.
+		<-time.After(time.Second)
+		first, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Stream.Close()
+		if !b.States()[0].Ready {
+			t.Error("others wait for the end of a stream")
+		}
+	})
+}
+
+// TestDiscreet: what clients are told of a call that failed names no address; the log does.
+func TestDiscreet(t *testing.T) {
+	const inside = "10.1.2.3:4567"
+	var logged bytes.Buffer
+	address := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 4567}
+	broken := &net.OpError{Op: "read", Net: "tcp", Source: address, Addr: address, Err: syscall.ECONNRESET}
+	for name, c := range map[string]struct {
+		via  roundTrip
+		want string
+	}{
+		"dial": {func(*http.Request) (*http.Response, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: syscall.ECONNREFUSED}
+		}, "upstream a: it cannot be reached"},
+		"lookup": {func(*http.Request) (*http.Response, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: "a.internal", Server: inside}
+		}, "upstream a: it cannot be reached"},
+		"read": {func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(broken))}, nil
+		}, "upstream a: its connection broke"},
+	} {
+		for _, stream := range []bool{false, true} {
+			logged.Reset()
+			config := Defaults()
+			config.Transport, config.Attempts, config.Failures = c.via, 1, 1
+			config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+			u := DefaultUpstream()
+			u.Name, u.URL, u.Models = "a", "http://a.example/v1", map[string]string{"m": "m"}
+			config.Upstreams = []Upstream{u}
+			p, err := New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Ask(t.Context(), ask(t, stream)); err == nil || err.Error() != c.want {
+				t.Errorf("%s: %v", name, err)
+			}
+			if !strings.Contains(logged.String(), inside) {
+				t.Errorf("%s: logged %s", name, &logged)
+			}
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestRest: who closes a stream that has come to its end hardly waits for the end of its body.
+func TestRest(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+		b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+		a, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if text, err := read(a.Stream); text != "x" || !errors.Is(err, io.EOF) {
+			t.Errorf("%q, %v", text, err)
+		}
+		if d := time.Since(began); d > 100*ms {
+			t.Errorf("after %v", d)
+		}
+		if s := b.States()[0]; s.Failures != 0 {
+			t.Errorf("%+v", s)
 		}
 	})
 }
@@ -528,6 +729,12 @@ func TestForbidden(t *testing.T) {
 		u.Name, u.URL, u.Models = "a", url, map[string]string{"m": "m"}
 		c.Upstreams = []Upstream{u}
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `upstream 1, "a": URL`) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, url := range []string{"http://example.org/v1?key=x", "http://example.org/v1?", "http://example.org/v1#"} {
+		c.Upstreams[0].URL = url
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "must have no query and no fragment") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -65,9 +65,9 @@ const (
 // Open connects to the database and brings it to the version of this program. One of a
 // later is refused.
 func Open(ctx context.Context, c Config) (_ *Archive, err error) {
-	cfg, err := pgxpool.ParseConfig(c.URL)
+	cfg, err := parse(c.URL)
 	if err != nil {
-		return nil, errors.New("postgres: the connection string is not understood") // which may have a password in it
+		return nil, err
 	}
 	cfg.MaxConns = 4
 	if c.MaxConnections > 0 {
@@ -84,6 +84,20 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		return nil, fmt.Errorf("postgres: migrate: %w", err)
 	}
 	return &Archive{pool, c.Copy}, nil
+}
+
+// CheckURL returns what is wrong with a connection string, without showing it.
+func CheckURL(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+func parse(text string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return nil, errors.New("postgres: the connection string is not understood") // which may have a password in it
+	}
+	return cfg, nil
 }
 
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {

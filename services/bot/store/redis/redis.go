@@ -8,7 +8,10 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +23,8 @@ import (
 
 // Config says where Redis is.
 type Config struct {
-	// Address is host:port or unix:PATH.
+	// Address is host:port, unix:PATH, redis://user:password@host:port/db or, with TLS, rediss://…: no error
+	// shows it.
 	Address string
 	// Prefix is what all keys begin with.
 	Prefix string
@@ -56,25 +60,68 @@ var quiet = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 // Open returns a store; Redis need not be there yet.
 func Open(c Config) (*Store, error) {
 	quiet()
-	if c.Address == "" || c.Prefix == "" || strings.ContainsAny(c.Prefix, "{}") || c.Timeout <= 0 || c.Remember < time.Second {
-		return nil, fmt.Errorf("redis: address %q, prefix %q, timeout %v, remember %v: want an address, a prefix without braces, a timeout above 0 and a second at least", c.Address, c.Prefix, c.Timeout, c.Remember)
-	}
-	o := &redis.Options{
-		Addr: c.Address, PoolSize: c.MaxConnections,
-		// A request that failed may have been carried out: asking again could count twice.
-		MaxRetries:  -1,
-		DialTimeout: c.Timeout, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
-		ContextTimeoutEnabled: true,
-		DisableIdentity:       true,
-		DialerRetries:         1,
-	}
-	if path, ok := strings.CutPrefix(c.Address, "unix:"); ok {
-		o.Network, o.Addr = "unix", path
-	}
-	if o.PoolSize == 0 {
-		o.PoolSize = 16
+	o, err := c.options()
+	if err != nil {
+		return nil, err
 	}
 	return &Store{c, redis.NewClient(o)}, nil
+}
+
+// options are the client's.
+func (c Config) options() (*redis.Options, error) {
+	if c.Prefix == "" || strings.ContainsAny(c.Prefix, "{}") || c.Timeout <= 0 || c.Remember < time.Second {
+		return nil, fmt.Errorf("redis: prefix %q, timeout %v, remember %v: want a prefix without braces, a timeout above 0 and a second at least", c.Prefix, c.Timeout, c.Remember)
+	}
+	o, err := at(c.Address)
+	if err != nil {
+		return nil, err
+	}
+	// A request that failed may have been carried out: asking again could count twice.
+	o.MaxRetries = -1
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.Timeout, c.Timeout, c.Timeout, c.Timeout
+	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
+	if o.PoolSize = c.MaxConnections; o.PoolSize == 0 {
+		o.PoolSize = 16
+	}
+	return o, nil
+}
+
+// CheckAddress returns what is wrong with an address, without showing it: it may have a password.
+func CheckAddress(address string) error {
+	_, err := at(address)
+	return err
+}
+
+// at are the options that an address says. Errors of the packages that read it would show a part of it.
+func at(address string) (*redis.Options, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		if path == "" {
+			return nil, errors.New("redis: unix: has no path")
+		}
+		return &redis.Options{Network: "unix", Addr: path}, nil
+	}
+	if !strings.Contains(address, "://") {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			return nil, errors.New("redis: want host:port, unix:PATH, redis://user:password@host:port/db or rediss://…")
+		}
+		return &redis.Options{Addr: address}, nil
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, errors.New("redis: the URL is not understood: in a password, write characters such as / @ : # and % as % and two hexadecimal digits")
+	case u.Scheme != "redis" && u.Scheme != "rediss":
+		return nil, errors.New("redis: the URL must begin with redis:// or, with TLS, rediss://")
+	case u.Hostname() == "":
+		return nil, errors.New("redis: the URL has no host")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("redis: the URL must have neither a query nor a fragment: in a password, ? is %3F and # is %23")
+	}
+	o, err := redis.ParseURL(address)
+	if err != nil || o.DB < 0 {
+		return nil, errors.New("redis: the URL must end in /N, the number of a database, or with the host and its port")
+	}
+	return o, nil
 }
 
 // Ping tells whether Redis answers.

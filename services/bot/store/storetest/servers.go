@@ -140,7 +140,10 @@ func folder() (string, error) { return os.MkdirTemp("", "dyno") }
 
 // Redis starts a Redis that keeps what it acknowledges, and returns its address:
 // unix:PATH.
-func Redis() (*Server, string, error) {
+func Redis() (*Server, string, error) { return RedisWith() }
+
+// RedisWith is Redis with more arguments.
+func RedisWith(args ...string) (*Server, string, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, "", fmt.Errorf("redis-server (Debian: redis-server): %w", ErrMissing)
@@ -151,7 +154,7 @@ func Redis() (*Server, string, error) {
 	}
 	socket := filepath.Join(dir, "s")
 	s := &Server{dir: dir, ready: "eady to accept connections", stop: syscall.SIGTERM, start: func() *exec.Cmd {
-		return exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always") //nolint:gosec // a fixed program
+		return exec.Command(path, append([]string{"--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}, args...)...) //nolint:gosec // a fixed program
 	}}
 	if err := s.Start(); err != nil {
 		return nil, "", errors.Join(err, s.Close())

@@ -1,0 +1,391 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/redis"
+	"dyno/services/bot/upstream"
+	"dyno/services/llm"
+)
+
+// TestCutAtTheEnd: answers that are still under way when the time to drain is over are cut then, whatever may become
+// of answers whose clients have left, and are in the ledger.
+func TestCutAtTheEnd(t *testing.T) {
+	for name, c := range map[string]struct{ path, body string }{
+		"chat, streamed": {"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi","stream":true}`},
+		"chat, whole":    {"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi"}`},
+		"streamed":       {"/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true}`},
+		"whole":          {"/v1/responses", `{"model":"dyno-1","input":"hi"}`},
+		"cached":         {"/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"temperature":0}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			m := newLLM(t, func(c *llm.Config) { c.InterToken = llm.Delay{A: 10 * time.Minute} })
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked <- struct{}{}
+				m.Handler().ServeHTTP(w, r)
+			}))
+			defer front.Close()
+			config := Defaults()
+			config.Listen, config.AllowNetworks = "127.0.0.1:0", []string{"127.0.0.0/8"}
+			config.Upstream.Upstreams = []upstream.Upstream{modelOf(front.Listener.Addr())}
+			config.CacheAge, config.DrainTimeout, config.DrainTime = time.Minute, 50*ms, time.Hour
+			config.ChatDisconnect, config.ModelDisconnect = Drain, Drain
+			g, err := New(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Listen(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- g.Serve(ctx) }()
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				resp, err := client.Post("http://"+g.Addr().String()+c.path, "application/json", strings.NewReader(c.body))
+				if err != nil {
+					return // it was cut
+				}
+				defer resp.Body.Close()
+				_, _ = io.Copy(io.Discard, resp.Body) // as above
+			}()
+			<-asked
+			stop()
+			guard := time.NewTimer(time.Minute)
+			defer guard.Stop()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-guard.C:
+				t.Fatal("it goes on")
+			}
+			<-left
+			list, err := g.archive.Entries(context.Background(), "local", 10) // of memory: it can be read on
+			if err != nil || len(list) != 1 || list[0].Outcome != string(outcomeAborted) || list[0].Prompt == 0 {
+				t.Errorf("%+v, %v", list, err)
+			}
+		})
+	}
+}
+
+// TestLoginIsShort: who is not known yet cannot have much read.
+func TestLoginIsShort(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test")} })
+	for size, want := range map[int]int{100: http.StatusOK, maxLoginBytes + 1: http.StatusRequestEntityTooLarge, 1 << 20: http.StatusRequestEntityTooLarge} {
+		body := `{"user_id":"u1","api_key":"` + secretOf("test") + `"}`
+		if status, text, _ := b.ask("/v1/login", "", body+strings.Repeat(" ", max(size-len(body), 0))); status != want {
+			t.Errorf("%d bytes: %d %s, want %d", size, status, text, want)
+		}
+	}
+}
+
+// ordered are limits that note how many entries the ledger has when they are settled.
+type ordered struct {
+	store.Limits
+	g *Gateway
+
+	mu   sync.Mutex // guards seen
+	seen []int
+}
+
+func (o *ordered) Settle(ctx context.Context, r store.Reservation, used store.Cost) error {
+	list, err := o.g.archive.Entries(ctx, r.Key, 10)
+	o.mu.Lock()
+	o.seen = append(o.seen, len(list)+o.g.batch.State().Pending)
+	o.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return o.Limits.Settle(ctx, r, used)
+}
+
+// TestLedgerBeforeLimits: a gateway that dies between the two has the answer in the ledger; what it has reserved is given
+// back when its lease ends.
+func TestLedgerBeforeLimits(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test", Limit{store.Tokens, 1 << 40, 0})} })
+	o := &ordered{Limits: b.limits, g: b.Gateway}
+	b.limits = o
+	b.say(secretOf("test"), "", "hello")
+	b.ask("/v1/chat/completions", secretOf("test"), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
+	b.places.wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if fmt.Sprint(o.seen) != "[1 2]" {
+		t.Errorf("entries in the ledger at each settlement: %v, want 1 and 2", o.seen)
+	}
+}
+
+// untouched are limits that nobody may settle.
+type untouched struct {
+	store.Limits
+	t *testing.T
+}
+
+func (u untouched) Settle(context.Context, store.Reservation, store.Cost) error {
+	u.t.Error("settled within the request")
+	return nil
+}
+
+// TestSettleHoldsNobodyUp: where too much waits for a store that does not answer, a request leaves its reservation to its
+// lease, and goes on.
+func TestSettleHoldsNobodyUp(t *testing.T) {
+	c := redis.Defaults()
+	c.Address = "127.0.0.1:1" // where nobody is asked
+	s, err := redis.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // there is no connection
+	g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1)}
+	g.stats = newStats(g)
+	g.settles <- struct{}{}
+	j := &job{g: g, who: identity{key: &apiKey{id: "test"}}, limits: untouched{t: t}}
+	j.settle(store.Cost{Requests: 1})
+	g.tasks.Wait()
+	var m dto.Metric
+	if err := g.stats.unsettled.Write(&m); err != nil || m.GetCounter().GetValue() != 1 {
+		t.Errorf("%v, %v are counted", err, m.GetCounter().GetValue())
+	}
+}
+
+// slow is an archive whose first sum takes its time.
+type slow struct {
+	store.Archive
+	sums             atomic.Int64
+	entered, proceed chan struct{}
+}
+
+func (s *slow) Sum(context.Context, string, time.Time) (store.Cost, error) {
+	if s.sums.Add(1) == 1 {
+		close(s.entered)
+		<-s.proceed
+	}
+	return store.Cost{}, nil
+}
+
+// TestOneSum: who asks what a key has used does not take more than one of the archive's connections.
+func TestOneSum(t *testing.T) {
+	s := &slow{entered: make(chan struct{}), proceed: make(chan struct{})}
+	g := &Gateway{archive: s, sums: make(chan struct{}, 1)}
+	first := make(chan error)
+	go func() {
+		_, err := g.sum(t.Context(), "one", time.Time{})
+		first <- err
+	}()
+	<-s.entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.sum(ctx, "two", time.Time{}); !errors.Is(err, context.Canceled) || s.sums.Load() != 1 {
+		t.Errorf("%v, %d sums at once", err, s.sums.Load())
+	}
+	close(s.proceed)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := g.sum(t.Context(), "two", time.Time{}); err != nil || s.sums.Load() != 2 {
+		t.Errorf("%v, %d sums", err, s.sums.Load())
+	}
+}
+
+// TestSpentKey: a key that has no request left until its window ends does not have plugins asked any more.
+func TestSpentKey(t *testing.T) {
+	var asked atomic.Int64
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer p.Close()
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.Plugins = []Plugin{{Name: "p", URL: p.URL}}
+		c.Keys = []Key{keyOf("requests", Limit{store.Requests, 1, 24 * time.Hour}), keyOf("tokens", Limit{store.Tokens, 1, 24 * time.Hour})}
+	})
+	for i, c := range []struct {
+		key    string
+		status int
+		asked  int64
+	}{
+		{"requests", 200, 1}, {"requests", 429, 2}, {"requests", 429, 2}, {"requests", 429, 2},
+		{"tokens", 429, 3}, {"tokens", 429, 4}, // a shorter query may have enough
+	} {
+		_, status, text := b.say(secretOf(c.key), "", "hello")
+		if status != c.status || asked.Load() != c.asked || status == 429 && !strings.Contains(text, "rate_limit_exceeded") {
+			t.Errorf("%d: %d %s, plugins asked %d times, want %+v", i, status, text, asked.Load(), c)
+		}
+	}
+	k, now := b.payers["requests"], time.Now()
+	if r := k.refused(now.Add(spentFor)); r != nil {
+		t.Errorf("a minute later: %v", r)
+	}
+	if r := k.refused(now); r == nil || r.after <= 0 || r.after > 24*time.Hour {
+		t.Errorf("%+v", r)
+	}
+}
+
+// lingering are sessions that take their time to be given back.
+type lingering struct {
+	store.Sessions
+	entered, proceed chan struct{}
+}
+
+func (l lingering) Release(ctx context.Context, session, holder string, count int64) error {
+	close(l.entered)
+	<-l.proceed
+	return l.Sessions.Release(ctx, session, holder, count)
+}
+
+// TestCloseWaitsForSessions: the stores are there until the last session is given back.
+func TestCloseWaitsForSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Defaults()
+		u := upstream.DefaultUpstream()
+		u.Name, u.URL, u.Models = "up", "http://example.org/v1", map[string]string{"dyno-1": "dyno-1"}
+		c.Upstream.Upstreams = []upstream.Upstream{u}
+		c.Upstream.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"choices":[{"message":{"content":"fine"},"finish_reason":"stop"}]}`))}, nil
+		})
+		g, err := New(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := lingering{g.sessions, make(chan struct{}), make(chan struct{})}
+		g.sessions = l
+		w := httptest.NewRecorder()
+		answered, closed := make(chan struct{}), make(chan error, 1)
+		go func() {
+			defer close(answered)
+			g.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/bot/chat", strings.NewReader(`{"bot_id":"b","user_id":"u","query":"hi"}`)))
+		}()
+		<-l.entered
+		go func() { closed <- g.Close(t.Context()) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed while a session is being given back")
+			close(l.proceed)
+		default:
+			close(l.proceed)
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		}
+		<-answered
+		if w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// roundTrip stands in for a network.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestPanic: who waits for the answer of a request that panics is told that there is none, and that one's
+// connection ends: neither looks like an answer.
+func TestPanic(t *testing.T) {
+	var b *bed
+	asked := make(chan struct{})
+	b = serving(t, newLLM(t, nil), func(c *Config) {
+		c.CacheAge = time.Minute
+		c.Upstream.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			close(asked)
+			for guard := time.Now().Add(time.Minute); b.cache.Stats().Joined == 0 && time.Now().Before(guard); {
+				runtime.Gosched() // until the other waits
+			}
+			panic(http.ErrAbortHandler) // which is not logged
+		})
+	})
+	const question = `{"model":"dyno-1","temperature":0,"messages":[{"role":"user","content":"hi"}]}`
+	first := make(chan error)
+	go func() {
+		resp, err := b.post(t.Context(), "/v1/chat/completions", "", question)
+		if err == nil {
+			err = fmt.Errorf("an answer: %s", resp.Status)
+			resp.Body.Close()
+			first <- err
+			return
+		}
+		first <- nil
+	}()
+	<-asked
+	status, text, _ := b.ask("/v1/chat/completions", "", question)
+	if status != http.StatusInternalServerError || !strings.Contains(text, "the answer could not be made") {
+		t.Errorf("%d %s", status, text)
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRefusalsAreDiscreet: what an upstream says of a request, or of why it ends, is masked as answers are; what the network
+// says is told to nobody.
+func TestRefusalsAreDiscreet(t *testing.T) {
+	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		switch {
+		case !strings.Contains(string(body), `"stream":true`):
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"message":"the key %s is wrong"}}`, secret)
+		case r.URL.Path == "/v1/responses":
+			fmt.Fprintf(w, "data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\ndata: {\"type\":\"error\",\"message\":\"the key %s is wrong\"}\n\n", secret)
+		default:
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"error\":{\"message\":\"the key %s is wrong\"}}\n\n", secret)
+		}
+	}))
+	defer model.Close()
+	for _, masked := range []bool{true, false} {
+		b := serving(t, newLLM(t, nil), func(c *Config) {
+			c.MaskOut, c.Upstream.Attempts, c.Upstream.Failures = masked, 1, 100
+			c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
+		})
+		for path, body := range map[string]string{
+			"/v1/bot/chat":         `{"bot_id":"b","user_id":"u","query":"hi","stream":%v}`,
+			"/v1/chat/completions": `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":%v}`,
+			"/v1/responses":        `{"model":"dyno-1","input":"hi","stream":%v}`,
+		} {
+			for _, stream := range []bool{true, false} {
+				want := "the key " + secret + " is wrong"
+				if masked {
+					want = "the key [api-key] is wrong"
+				}
+				if _, text, _ := b.ask(path, "", fmt.Sprintf(body, stream)); !strings.Contains(text, want) {
+					t.Errorf("%s, streamed %v, masked %v: %s", path, stream, masked, text)
+				}
+			}
+		}
+	}
+	model.Close()
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.Upstream.Attempts = 1
+		c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
+	})
+	if status, text, _ := b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u","query":"hi"}`); status != http.StatusBadGateway || strings.Contains(text, "127.0.0.1") || !strings.Contains(text, "it cannot be reached") {
+		t.Errorf("%d %s", status, text)
+	}
+}
