@@ -106,12 +106,12 @@ if [[ " $parts " = *" writes "* ]]; then
 		def load: ["-q", "-z", "\($seconds)s", "--warmup", "1s", "--json", "-"];
 		{
 			title: "Durable writes, \($at) at once, closed loop, servers and generator on CPUs \($cpus): writes per second of the window",
-			key: "writes", unit: "writes", $rounds, base: "etcd",
+			key: "writes", unit: "writes", $rounds, base: "etcd", rates: true,
 			subjects: [
 				{name: "control", run: ([$load, "http", "-c", $at, "--scenario", "\($dir)/create.yaml"] + load + ["\($url)/"]), under: {run: $control, $cpus, $ready}},
 				{name: "etcd", run: [$etcd[1], "put", $ready, "64", $at, "\($seconds)s", "\($dir)/value"], under: {run: $etcd, $cpus, $ready}},
 				{name: "etcd-16", run: ([$load, "grpc", "-c", "16", "--streams", (($at | tonumber) / 16 | tostring), "--proto", "bench/etcd/kv.proto", "-d", $put] + load + [$ready, "etcdserverpb.KV/Put"]), under: {run: $etcd, $cpus, $ready}}
-			] | map(. + {$cpus, count: "tee -a \($dir)/\(.name).json | jq \u0027.puts_per_second // .variants[0].throughput.estimate\u0027", cpu: "echo 1"})
+			] | map(. + {$cpus, count: "tee -a \($dir)/\(.name).json | jq \u0027.puts_per_second // .variants[0].throughput.estimate\u0027"})
 		}' >"$dir/plan.json"
 	"$pair" <"$dir/plan.json"
 	for name in control etcd etcd-16; do

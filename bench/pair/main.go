@@ -20,6 +20,9 @@
 // until it has ended. Under must be a single process: its children are not counted. If the
 // subject has a "cpu", a shell command like "count", the CPU time is what that prints, in
 // seconds: that of a part of the run, which leaves out how it begins and ends.
+//
+// With "rates": true "count" prints what was achieved in a second of the part of the run that
+// counts, and subjects are compared by that.
 package main
 
 import (
@@ -51,6 +54,7 @@ type plan struct {
 	Unit     string    `json:"unit"` // of what is counted
 	Rounds   int       `json:"rounds"`
 	Base     string    `json:"base"` // the subject that others are compared with
+	Rates    bool      `json:"rates"`
 	Services []program `json:"services"`
 	Subjects []subject `json:"subjects"`
 }
@@ -79,7 +83,21 @@ type result struct {
 	cpu, wall time.Duration
 }
 
-func (r result) perCPU() float64 { return r.count / r.cpu.Seconds() }
+// figure is what results are compared by.
+func (p plan) figure(r result) float64 {
+	if p.Rates {
+		return r.count
+	}
+	return r.count / r.cpu.Seconds()
+}
+
+// per is what a figure is of, in words and in the head of a column.
+func (p plan) per() (words, head string) {
+	if p.Rates {
+		return "second", "s"
+	}
+	return "CPU-second", "CPU-s"
+}
 
 // validate returns every fault of the plan.
 func (p plan) validate() error {
@@ -150,7 +168,8 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("round %d: %s: %w", round+1, s.Name, err)
 			}
-			fmt.Fprintf(stderr, "round %d/%d  %-12s %8.0f %s per CPU-second\n", round+1, p.Rounds, s.Name, r.perCPU(), p.Unit)
+			per, _ := p.per()
+			fmt.Fprintf(stderr, "round %d/%d  %-12s %8.0f %s per %s\n", round+1, p.Rounds, s.Name, p.figure(r), p.Unit, per)
 			results[s.Name] = append(results[s.Name], r)
 		}
 	}
@@ -313,23 +332,31 @@ func numberIn(ctx context.Context, command string, output []byte, stderr io.Writ
 
 // print prints a row per subject.
 func (p plan) print(w io.Writer, results map[string][]result) error {
-	fmt.Fprintf(w, "%s\n%s\n%d rounds, interleaved; the ratio is the median over rounds of %s per CPU-second over %s's\n\n",
-		p.Title, machine(), p.Rounds, p.Unit, p.Base)
+	words, head := p.per()
+	fmt.Fprintf(w, "%s\n%s\n%d rounds, interleaved; the ratio is the median over rounds of %s per %s over %s's\n\n",
+		p.Title, machine(), p.Rounds, p.Unit, words, p.Base)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\t%s/CPU-s\tratio\tlowest\thighest\t%s/s\tCPU\teach round, /CPU-s\t\n", p.Unit, p.Unit)
+	fmt.Fprintf(t, "\t%s/%s\tratio\tlowest\thighest\t", p.Unit, head)
+	if !p.Rates {
+		fmt.Fprintf(t, "%s/s\tCPU\t", p.Unit)
+	}
+	fmt.Fprintf(t, "each round, /%s\t\n", head)
 	var lines strings.Builder
 	for _, s := range p.Subjects {
 		var per, rate, cpu, ratio []float64
 		var each []string
 		for i, r := range results[s.Name] {
-			per = append(per, r.perCPU())
+			per = append(per, p.figure(r))
 			rate = append(rate, r.count/r.wall.Seconds())
 			cpu = append(cpu, 100*r.cpu.Seconds()/r.wall.Seconds())
-			ratio = append(ratio, r.perCPU()/results[p.Base][i].perCPU())
-			each = append(each, fmt.Sprintf("%.0f", r.perCPU()))
+			ratio = append(ratio, p.figure(r)/p.figure(results[p.Base][i]))
+			each = append(each, fmt.Sprintf("%.0f", p.figure(r)))
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f %%\t%s\t\n", s.Name,
-			median(per), median(ratio), slices.Min(ratio), slices.Max(ratio), median(rate), median(cpu), strings.Join(each, " "))
+		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.3f\t%.3f\t", s.Name, median(per), median(ratio), slices.Min(ratio), slices.Max(ratio))
+		if !p.Rates {
+			fmt.Fprintf(t, "%.0f\t%.0f %%\t", median(rate), median(cpu))
+		}
+		fmt.Fprintf(t, "%s\t\n", strings.Join(each, " "))
 		fmt.Fprintf(&lines, "result: %s.%s %.0f\n", p.Key, s.Name, median(per))
 		if s.Name != p.Base {
 			fmt.Fprintf(&lines, "result: %s.%s.ratio %.3f (%.3f … %.3f)\n", p.Key, s.Name, median(ratio), slices.Min(ratio), slices.Max(ratio))

@@ -62,6 +62,15 @@ func TestRun(t *testing.T) {
 		t.Errorf("14 a second are not in:\n%s", &out)
 	}
 
+	// What is counted may be a rate already: it is divided by no time.
+	out.Reset()
+	if err := run(context.Background(), strings.NewReader(fmt.Sprintf(strings.Replace(plan, `"rounds"`, `"rates": true, "rounds"`, 1), said, strings.Replace(said, `"a"`, `"b"`, 1))), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\nresult: k.a 7\n") || !strings.Contains(out.String(), "things/s") || strings.Contains(out.String(), "CPU") {
+		t.Errorf("7 a second are not in:\n%s", &out)
+	}
+
 	in = fmt.Sprintf(plan, subject("a", "3"), subject("b", "4"))
 	if err := run(context.Background(), strings.NewReader(in), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "b: exit status 3") {
 		t.Errorf("an exit code nobody accepts: %v", err)
