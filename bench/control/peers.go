@@ -245,6 +245,12 @@ type nacosPeer struct {
 
 const nacosGroup = "DEFAULT_GROUP"
 
+// r-nacos acknowledges a write when its log has it, and applies it after that: a read in
+// between finds nothing.
+var errNacosNone = errors.New("there is no such configuration")
+
+const nacosPatience = 10 * time.Second
+
 // form sends one, and returns the answer.
 func (p *nacosPeer) form(ctx context.Context, c *http.Client, method, address string, form url.Values, header ...string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form.Encode()))
@@ -261,6 +267,9 @@ func (p *nacosPeer) form(ctx context.Context, c *http.Client, method, address st
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode == http.StatusNotFound {
+		return nil, errNacosNone
+	}
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s %s: %s: %.200s", method, address, answer.Status, text)
 	}
@@ -280,8 +289,11 @@ func (p *nacosPeer) follow(ctx context.Context, i int, take func([]byte)) error 
 		return p.form(ctx, p.poll, http.MethodGet, p.url+"?"+url.Values{"dataId": {name(i)}, "group": {nacosGroup}}.Encode(), nil)
 	}
 	content, err := read()
+	for start := time.Now(); errors.Is(err, errNacosNone) && time.Since(start) < nacosPatience && ctx.Err() == nil; content, err = read() {
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("read of %s: %w", name(i), err)
 	}
 	p.reading.Go(func() {
 		for ctx.Err() == nil {
