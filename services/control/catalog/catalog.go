@@ -64,7 +64,7 @@ type Catalog struct {
 	counts   map[resource.Kind]int
 	services map[string]int // instances, by the path of their service
 	revision int64
-	moved    chan struct{} // closed when revision grows
+	moved    chan struct{} // closed when revision changes
 }
 
 // degree of the tree, for few comparisons and small copies.
@@ -118,7 +118,7 @@ func (c *Catalog) Apply(b store.Batch, odd func(key string, err error)) []Delta 
 		}
 		kept = append(kept, d)
 	}
-	if b.Revision > c.revision {
+	if b.Revision != c.revision {
 		close(c.moved)
 		c.moved = make(chan struct{})
 	}
@@ -265,7 +265,8 @@ func (c *Catalog) CountService(namespace, name string) int {
 	return c.services[namespace+"/"+name]
 }
 
-// Revision is as of which revision everything is, and what is closed when that grows.
+// Revision is as of which revision everything is, and what is closed when that changes: it
+// grows, unless the store was restored to an earlier state.
 func (c *Catalog) Revision() (revision int64, moved <-chan struct{}) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

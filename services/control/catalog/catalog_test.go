@@ -188,3 +188,19 @@ func TestTag(t *testing.T) {
 		t.Errorf("parsed %s, made %s, want %s", parsed.Tag(), made.Tag(), want)
 	}
 }
+
+// TestGoesBack: who waits for another revision is woken also by a lower one.
+func TestGoesBack(t *testing.T) {
+	c := New()
+	c.Apply(store.Batch{Revision: 10, Listed: true}, nil)
+	_, moved := c.Revision()
+	c.Apply(store.Batch{Revision: 5, Listed: true}, nil)
+	select {
+	case <-moved:
+	default:
+		t.Error("nobody is woken")
+	}
+	if at, _ := c.Revision(); at != 5 {
+		t.Errorf("at %d", at)
+	}
+}

@@ -50,7 +50,9 @@ type reader struct {
 //   - what is left out is a version that was replaced before it could be told: where something
 //     of its revision or a later one was told before the next version was even asked for, it
 //     should have been told before that;
-//   - everything, after a resync, is what there was at its revision;
+//   - everything, after a resync, is what there was at its revision; so is what is known with a
+//     token of a later revision than the change that it came with, as a replica gives it that has
+//     listed what it had missed, which it tells together;
 //   - in the end, the newest version of every resource.
 func judgeWatch(sights []sight, truth map[string][]version, asked map[string]int64) []string {
 	r := reader{truth: truth, asked: asked, known: map[string]int64{}}
@@ -94,23 +96,26 @@ func (r *reader) sync(s sight) {
 		r.fault("was told that it is synced, without a resync")
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.truth)) {
-		versions := r.truth[key]
-		for i, v := range versions {
-			version := int64(i + 1)
-			if v.revision == 0 {
-				continue // nobody was told when it was made
-			}
-			if has := r.snapshot[key]; v.revision <= s.revision && has < version {
-				r.fault("a snapshot as of revision %d has version %d of %s, and not version %d of revision %d", s.revision, has, key, version, v.revision)
-			} else if v.revision > s.revision && has >= version {
-				r.fault("a snapshot as of revision %d has version %d of %s, which is of revision %d", s.revision, has, key, v.revision)
-			}
-		}
-	}
+	r.asOf(fmt.Sprintf("a snapshot as of revision %d", s.revision), r.snapshot, s.revision)
 	r.known, r.token, r.snapshot = r.snapshot, s.token, nil
 	if s.token != s.revision {
 		r.fault("a snapshot as of revision %d has a token of revision %d", s.revision, s.token)
+	}
+}
+
+// asOf says where versions by key are not those of a revision.
+func (r *reader) asOf(what string, has map[string]int64, revision int64) {
+	for _, key := range slices.Sorted(maps.Keys(r.truth)) {
+		for i, v := range r.truth[key] {
+			version := int64(i + 1)
+			switch {
+			case v.revision == 0: // nobody was told when it was made
+			case v.revision <= revision && has[key] < version:
+				r.fault("%s has version %d of %s, and not version %d of revision %d", what, has[key], key, version, v.revision)
+			case v.revision > revision && has[key] >= version:
+				r.fault("%s has version %d of %s, which is of revision %d", what, has[key], key, v.revision)
+			}
+		}
 	}
 }
 
@@ -154,13 +159,16 @@ func (r *reader) tell(s sight) {
 	if s.token == 0 {
 		return
 	}
-	if s.token != s.revision {
+	if s.token < s.revision {
 		r.fault("version %d of %s, of revision %d, came with a token of revision %d", s.version, s.key, s.revision, s.token)
 	}
 	for _, one := range r.loose {
 		r.known[one.key] = one.version
 	}
 	r.token, r.loose = s.token, nil
+	if s.token > s.revision {
+		r.asOf(fmt.Sprintf("what was told with a token of revision %d", s.token), r.known, s.token)
+	}
 }
 
 // left says whether a version may be left out: it may if a newer one was there when the
@@ -203,22 +211,26 @@ func TestJudgeWatch(t *testing.T) {
 		"a snapshot":      {append([]sight{begin(0), again, change("a", 1, 10, 3, 0), change("b", 1, 11, 3, 0), sync(11), change("a", 2, 12, 6, 12)}, last...), ""},
 		"a snapshot that is cut off": {append([]sight{begin(0), again, change("a", 1, 10, 3, 0), begin(0), again, change("b", 1, 11, 3, 0), change("a", 2, 12, 3, 0), sync(13)},
 			last...), ""},
-		"comes back":                      {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("b", 1, 11, 3, 11), begin(11), change("a", 2, 12, 6, 12), begin(12)}, last...), ""},
-		"is told half a revision again":   {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("b", 1, 11, 3, 11), change("a", 2, 12, 6, 12), change("a", 3, 14, 30, 0), begin(12)}, last...), ""},
-		"left out, as it was replaced":    {append([]sight{begin(0), again, sync(9), change("b", 1, 11, 30, 11)}, last...), ""},
-		"resync in the middle":            {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), again, change("a", 2, 12, 8, 0), change("b", 1, 11, 8, 0), sync(12)}, last...), ""},
-		"twice":                           {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("a", 1, 10, 3, 10)}, last...), "after"},
-		"twice in one revision":           {append([]sight{begin(0), again, sync(9), change("a", 3, 14, 30, 0), change("a", 3, 14, 30, 0)}, last[1]), "after version 3"},
-		"again after coming back":         {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), begin(10), change("a", 1, 10, 4, 10)}, last...), "after revision"},
-		"in another order":                {append([]sight{begin(0), again, sync(9), change("b", 1, 11, 3, 11), change("a", 1, 10, 3, 10)}, last...), "after revision"},
-		"left out, and nothing was newer": {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("a", 2, 12, 6, 12)}, last...), "version 1 of b"},
-		"left out by who came back":       {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), begin(10), change("a", 2, 12, 6, 12)}, last...), "version 1 of b"},
-		"the end is missing":              {[]sight{begin(0), again, sync(9), change("b", 1, 11, 3, 11), change("a", 2, 12, 6, 12), change("b", 2, 14, 30, 14)}, "in the end a is at version 3"},
-		"a snapshot that lacks one":       {append([]sight{begin(0), again, change("a", 1, 10, 3, 0), sync(11), change("a", 2, 12, 6, 12)}, last...), "not version 1 of revision 11"},
-		"a snapshot of an old version":    {append([]sight{begin(0), again, change("a", 1, 10, 3, 0), change("b", 1, 11, 3, 0), sync(13)}, last...), "not version 2 of revision 12"},
-		"a snapshot that knows more":      {append([]sight{begin(0), again, change("a", 2, 12, 6, 0), change("b", 1, 11, 3, 0), sync(11)}, last...), "which is of revision 12"},
-		"a snapshot has one twice":        {append([]sight{begin(0), again, change("a", 2, 12, 6, 0), change("a", 2, 12, 6, 0), change("b", 1, 11, 3, 0), sync(13)}, last...), "twice"},
-		"a token of the future":           {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 11)}, last...), "token of revision 11"},
+		"comes back":                          {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("b", 1, 11, 3, 11), begin(11), change("a", 2, 12, 6, 12), begin(12)}, last...), ""},
+		"is told half a revision again":       {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("b", 1, 11, 3, 11), change("a", 2, 12, 6, 12), change("a", 3, 14, 30, 0), begin(12)}, last...), ""},
+		"left out, as it was replaced":        {append([]sight{begin(0), again, sync(9), change("b", 1, 11, 30, 11)}, last...), ""},
+		"resync in the middle":                {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), again, change("a", 2, 12, 8, 0), change("b", 1, 11, 8, 0), sync(12)}, last...), ""},
+		"a listing":                           {append([]sight{begin(0), again, sync(9), change("b", 1, 11, 7, 0), change("a", 2, 12, 7, 13)}, last...), ""},
+		"half a listing, and again elsewhere": {append([]sight{begin(0), again, sync(9), change("b", 1, 11, 7, 0), begin(9), change("a", 1, 10, 8, 10), change("b", 1, 11, 8, 11), change("a", 2, 12, 8, 12)}, last...), ""},
+		"a listing that lacks one":            {append([]sight{begin(0), again, sync(9), change("a", 2, 12, 7, 13), change("b", 1, 11, 7, 11)}, last...), "token of revision 13 has version 0 of b"},
+		"a token of the past":                 {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 9)}, last...), "token of revision 9"},
+		"twice":                               {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("a", 1, 10, 3, 10)}, last...), "after"},
+		"twice in one revision":               {append([]sight{begin(0), again, sync(9), change("a", 3, 14, 30, 0), change("a", 3, 14, 30, 0)}, last[1]), "after version 3"},
+		"again after coming back":             {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), begin(10), change("a", 1, 10, 4, 10)}, last...), "after revision"},
+		"in another order":                    {append([]sight{begin(0), again, sync(9), change("b", 1, 11, 3, 11), change("a", 1, 10, 3, 10)}, last...), "after revision"},
+		"left out, and nothing was newer":     {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), change("a", 2, 12, 6, 12)}, last...), "version 1 of b"},
+		"left out by who came back":           {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 10), begin(10), change("a", 2, 12, 6, 12)}, last...), "version 1 of b"},
+		"the end is missing":                  {[]sight{begin(0), again, sync(9), change("b", 1, 11, 3, 11), change("a", 2, 12, 6, 12), change("b", 2, 14, 30, 14)}, "in the end a is at version 3"},
+		"a snapshot that lacks one":           {append([]sight{begin(0), again, change("a", 1, 10, 3, 0), sync(11), change("a", 2, 12, 6, 12)}, last...), "not version 1 of revision 11"},
+		"a snapshot of an old version":        {append([]sight{begin(0), again, change("a", 1, 10, 3, 0), change("b", 1, 11, 3, 0), sync(13)}, last...), "not version 2 of revision 12"},
+		"a snapshot that knows more":          {append([]sight{begin(0), again, change("a", 2, 12, 6, 0), change("b", 1, 11, 3, 0), sync(11)}, last...), "which is of revision 12"},
+		"a snapshot has one twice":            {append([]sight{begin(0), again, change("a", 2, 12, 6, 0), change("a", 2, 12, 6, 0), change("b", 1, 11, 3, 0), sync(13)}, last...), "twice"},
+		"a token of the future":               {append([]sight{begin(0), again, sync(9), change("a", 1, 10, 3, 11)}, last...), "token of revision 11"},
 	} {
 		faults := judgeWatch(c.sights, truth, asked)
 		if c.want == "" && len(faults) > 0 || c.want != "" && !strings.Contains(strings.Join(faults, "\n"), c.want) {

@@ -159,7 +159,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			return result, nil
 		}
 		if idempotency != "" {
-			record, err := json.Marshal(keyRecord{Asked: fingerprint(c), Version: result.Version, Created: result.Created, Removed: result.Removed, Body: result.Body})
+			record, err := json.Marshal(keyRecord{Asked: fingerprint(c), Version: result.Version, Created: result.Created, Removed: result.Removed, Document: result.Body})
 			if err != nil {
 				return Result{}, err
 			}
@@ -321,9 +321,9 @@ func precondition(c change, o Options, old *catalog.Item) error {
 	switch {
 	case o.IfMatch != "" && old == nil:
 		return fmt.Errorf("%w: there is none", ErrPrecondition)
-	case o.IfMatch != "" && !matches(o.IfMatch, old.Tag()):
+	case o.IfMatch != "" && !matches(o.IfMatch, old.Tag(), false):
 		return fmt.Errorf("%w: it is %s", ErrPrecondition, old.Tag())
-	case o.IfNoneMatch != "" && old != nil && matches(o.IfNoneMatch, old.Tag()):
+	case o.IfNoneMatch != "" && old != nil && matches(o.IfNoneMatch, old.Tag(), true):
 		return fmt.Errorf("%w: it is %s", ErrPrecondition, old.Tag())
 	case c.mustBeNew && old != nil:
 		return fmt.Errorf("%w: %s has version %d", ErrExists, c.ref, old.Version)
@@ -331,24 +331,34 @@ func precondition(c change, o Options, old *catalog.Item) error {
 	return nil
 }
 
-// matches compares a tag with those of a header field, by the strong comparison (RFC
-// 9110, section 13.1.1).
-func matches(field, tag string) bool {
+// matches compares a tag, which is a strong one, with those of a header field: by the strong
+// comparison, as If-Match has it, or by the weak one, as If-None-Match has it (RFC 9110,
+// sections 13.1.1 and 13.1.2).
+func matches(field, tag string, weak bool) bool {
 	for one := range strings.SplitSeq(field, ",") {
-		if one = strings.TrimSpace(one); one == "*" || one == tag {
+		one = strings.TrimSpace(one)
+		if weak {
+			one = strings.TrimPrefix(one, "W/")
+		}
+		if one == "*" || one == tag {
 			return true
 		}
 	}
 	return false
 }
 
-// A keyRecord is what is remembered of a change with a key.
+// A keyRecord is what is remembered of a change with a key. The document is in it as it is:
+// with what the resource was and is, the store takes three of the largest (see
+// resource.MaxDocument), and base64 would make a third more of one.
 type keyRecord struct {
-	Asked   string `json:"asked"`
-	Version int64  `json:"version"`
-	Created bool   `json:"created,omitempty"`
-	Removed bool   `json:"removed,omitempty"`
-	Body    []byte `json:"body"`
+	Asked    string          `json:"asked"`
+	Version  int64           `json:"version"`
+	Created  bool            `json:"created,omitempty"`
+	Removed  bool            `json:"removed,omitempty"`
+	Document json.RawMessage `json:"document,omitempty"`
+	// Base64 is where replicas of earlier releases have the document: their records are kept
+	// for a day.
+	Base64 []byte `json:"body,omitempty"`
 }
 
 // keyKey is where it is remembered: a client's keys are its own.
@@ -373,10 +383,14 @@ func (p *Plane) repeated(c change, kv store.KV) (Result, error) {
 	if record.Asked != fingerprint(c) {
 		return Result{}, ErrKeyReused
 	}
-	item := &catalog.Item{Ref: c.ref, Path: c.ref.Path(), Revision: kv.Revision, Version: record.Version, Body: record.Body}
+	body := []byte(record.Document)
+	if len(body) == 0 {
+		body = record.Base64
+	}
+	item := &catalog.Item{Ref: c.ref, Path: c.ref.Path(), Revision: kv.Revision, Version: record.Version, Body: body}
 	if c.ref.Kind != resource.Policies {
 		var err error
-		if item.Resource, err = resource.Parse(c.ref.Kind, record.Body); err != nil {
+		if item.Resource, err = resource.Parse(c.ref.Kind, body); err != nil {
 			return Result{}, err
 		}
 	}

@@ -235,18 +235,97 @@ func instanceOf(i *catalog.Item) *resource.Instance {
 
 // sign gives signs of life to other replicas, whatever else this one is at.
 func (p *Plane) sign() {
+	giveSigns(p.ctx, func() error {
+		value := timeNow().UTC().Format(time.RFC3339) + " " + p.sender
+		_, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: p.signKey(), Value: []byte(value), Passing: true}}})
+		if err != nil {
+			p.log.Debug("no sign of life to other replicas", "error", err)
+		}
+		return err
+	})
+}
+
+// signKey is where this replica gives signs of life.
+func (p *Plane) signKey() string { return store.State + replicaPrefix + p.cfg.Replica }
+
+// busyPause is for how long a sign waits for room in the queue, which it shares with all changes.
+const busyPause = 20 * time.Millisecond
+
+// giveSigns gives one each signPeriod until ctx ends, and tries again soon where the queue was
+// full: others take over the instances of a replica whose signs are missing.
+func giveSigns(ctx context.Context, give func() error) {
 	ticker := time.NewTicker(signPeriod)
 	defer ticker.Stop()
 	for {
-		if _, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: store.State + replicaPrefix + p.cfg.Replica, Value: []byte(timeNow().UTC().Format(time.RFC3339)), Passing: true}}}); err != nil {
-			p.log.Debug("no sign of life to other replicas", "error", err)
+		var again <-chan time.Time
+		if err := give(); errors.Is(err, store.ErrBusy) {
+			again = time.After(busyPause)
 		}
 		select {
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 			return
+		case <-again:
 		case <-ticker.C:
 		}
 	}
+}
+
+// A twin is another process that gives signs of life under this replica's name. Each of the two
+// takes the instances for its own, and hears only some.
+type twin struct {
+	own    string // sender of this process's signs
+	begun  bool   // one of them has been seen: what comes after it is of a process that lives
+	sender string // of the last sign by somebody else since
+	signs  int    // of that sender, without one of another between
+	at     time.Duration
+}
+
+// twinSigns are how many signs show that there is a twin. One may be the last of a process that
+// this one has replaced.
+const twinSigns = 2
+
+// see takes a sign under this replica's name, in the order of revisions, and tells whether it
+// shows a twin that had not been shown.
+func (t *twin) see(sender string, now time.Duration) bool {
+	switch {
+	case sender == t.own:
+		t.begun = true
+		return false
+	case !t.begun:
+		return false // it was given before this process began
+	case sender != t.sender || now-t.at > replicaTTL:
+		t.sender, t.signs = sender, 0
+	}
+	t.at = now
+	t.signs++
+	return t.signs == twinSigns
+}
+
+// there tells whether there is a twin.
+func (t *twin) there(now time.Duration) bool { return t.signs >= twinSigns && now-t.at < replicaTTL }
+
+// beware looks for signs of life under this replica's name that are not its own.
+func (p *Plane) beware(events []store.Event) {
+	key := p.signKey()
+	for _, e := range events {
+		if e.Key != key || e.Removed {
+			continue
+		}
+		_, sender, _ := strings.Cut(string(e.Value), " ")
+		p.mu.Lock()
+		shown := p.twin.see(sender, p.now())
+		p.mu.Unlock()
+		if shown {
+			p.log.Error("another process is a replica of this name, and instances are lost: each replica must have a name of its own (--replica)", "replica", p.cfg.Replica)
+		}
+	}
+}
+
+// NameTaken tells whether another process gives signs of life under this replica's name.
+func (p *Plane) NameTaken() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.twin.there(p.now())
 }
 
 // look removes instances that have gone, and takes over those of replicas that have.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
@@ -123,6 +125,41 @@ func (p *Plane) Version(ctx context.Context, r resource.Ref, version int64) (*ca
 	return catalog.Parse(path, kv.Value, kv.Revision)
 }
 
+// newest is the version that a resource has, or had when it was removed; 0 is none.
+func (p *Plane) newest(ctx context.Context, path string, current *catalog.Item) (int64, error) {
+	if current != nil {
+		return current.Version, nil
+	}
+	gone, err := p.store.Get(ctx, goneKey(path))
+	if err != nil || gone.Revision == 0 {
+		return 0, err
+	}
+	version, _, err := resource.Unseal(gone.Value)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", gone.Key, err)
+	}
+	return version, nil
+}
+
+// Secret tells whether a configuration is secret, or was when it was removed. Its earlier
+// versions are secret with it: they may have been made before anybody thought of that.
+func (p *Plane) Secret(ctx context.Context, r resource.Ref) (bool, error) {
+	if r.Kind != resource.Configs {
+		return false, nil
+	}
+	item := p.catalog.Get(r)
+	if item == nil {
+		newest, err := p.newest(ctx, r.Path(), nil)
+		if err != nil || newest == 0 {
+			return false, err
+		}
+		if item, err = p.Version(ctx, r, newest); err != nil {
+			return false, err
+		}
+	}
+	return item.Resource.(*resource.Config).Secret, nil
+}
+
 // History returns the versions that are kept of a resource, oldest first, the one it has
 // included.
 func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
@@ -134,7 +171,20 @@ func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 	}
 	current := p.catalog.Get(r)
 	path := r.Path()
-	kvs, _, err := p.store.List(ctx, store.Log+"history/"+path+"/", "", p.cfg.Limits.History+1)
+	newest, err := p.newest(ctx, path, current)
+	if err != nil {
+		return nil, err
+	}
+	// There may be more than so many, from a time when more were kept: those are the oldest.
+	oldest := max(0, newest-int64(p.cfg.Limits.History))
+	if current == nil {
+		oldest = max(0, oldest+1) // the newest is one of those that are kept
+	}
+	after := ""
+	if oldest > 0 {
+		after = historyKey(path, oldest-1)
+	}
+	kvs, _, err := p.store.List(ctx, store.Log+"history/"+path+"/", after, p.cfg.Limits.History+1)
 	if err != nil {
 		return nil, err
 	}
@@ -237,25 +287,62 @@ func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resourc
 	}, o)
 }
 
-// Audit returns up to limit entries of the journal after the one named after, oldest
-// first, with the name to go on after; more tells whether there are others.
+// auditPage is how many of the journal's entries are read at once: each has the notes of a
+// group of changes.
+const auditPage = 32
+
+// Audit returns up to limit notes of the journal after the place named after, oldest first,
+// with the name of the place to go on after; more tells whether there are others. A place is
+// an entry's name, or NAME:N after the N-th note of one.
 func (p *Plane) Audit(ctx context.Context, after string, limit int) (list []resource.Audit, last string, more bool, err error) {
-	entries, more, err := p.store.Journal(ctx, after, limit)
-	if err != nil {
-		return nil, "", false, err
-	}
 	last = after
-	for _, e := range entries {
-		last = e.Name
-		for _, note := range e.Notes {
-			var a resource.Audit
-			if err := json.Unmarshal(note, &a); err != nil {
-				return nil, "", false, fmt.Errorf("journal %s: %w", e.Name, err)
+	name, text, within := strings.Cut(after, ":")
+	seen := 0 // notes of the entry name that were returned before
+	if within {
+		if seen, err = strconv.Atoi(text); err != nil || seen < 0 {
+			seen = 0 // nobody was told such a place: the whole entry
+		}
+		after = upTo(name)
+	}
+	for {
+		entries, others, err := p.store.Journal(ctx, after, min(limit-len(list), auditPage))
+		if err != nil {
+			return nil, "", false, err
+		}
+		for i, e := range entries {
+			after = e.Name
+			notes := e.Notes
+			if within && e.Name == name {
+				notes = notes[min(seen, len(notes)):]
 			}
-			list = append(list, a)
+			for n, note := range notes {
+				if len(list) == limit {
+					return list, fmt.Sprintf("%s:%d", e.Name, len(e.Notes)-len(notes)+n), true, nil
+				}
+				var a resource.Audit
+				if err := json.Unmarshal(note, &a); err != nil {
+					return nil, "", false, fmt.Errorf("journal %s: %w", e.Name, err)
+				}
+				list = append(list, a)
+			}
+			last = e.Name
+			if len(list) == limit {
+				return list, last, others || i+1 < len(entries), nil
+			}
+		}
+		if !others || len(entries) == 0 {
+			return list, last, others, nil
 		}
 	}
-	return list, last, more, nil
+}
+
+// upTo is what Journal takes as after to begin with an entry: its name, but for the last
+// digit, and what sorts before all digits.
+func upTo(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name[:len(name)-1] + "/"
 }
 
 // Ack notes what a client has made of what it was sent. It returns how many of the

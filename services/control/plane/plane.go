@@ -13,6 +13,7 @@ package plane
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -102,7 +103,9 @@ type Plane struct {
 	beginTime time.Duration // for how long a watch waits to know what was acknowledged before it
 
 	started time.Time
-	fresh   atomic.Int64 // the catalog had all that there was at this time after started, in nanoseconds
+	fresh   atomic.Int64           // the catalog had all that there was at this time after started, in nanoseconds
+	epoch   atomic.Pointer[string] // that the catalog is of
+	sender  string                 // this process's, in signs of life
 
 	mu       sync.Mutex                     // guards what follows
 	liveness *resource.Liveness             // of the instances that this replica holds
@@ -110,6 +113,7 @@ type Plane struct {
 	replicas map[string]time.Duration       // others: when each was last heard
 	looked   time.Duration                  // when look last did
 	awake    time.Duration                  // since when it did without a pause
+	twin     twin
 
 	ctx        context.Context
 	stop       context.CancelFunc
@@ -126,10 +130,13 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Plane{
-		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(),
+		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(), sender: rand.Text(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
 		beginTime: beginTime, liveness: resource.NewLiveness(cfg.Liveness), others: map[string]map[string]struct{}{}, replicas: map[string]time.Duration{}, metrics: newMetrics(),
 	}
+	epoch := s.Epoch()
+	p.epoch.Store(&epoch)
+	p.twin.own = p.sender
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.background.Go(func() {
 		_ = s.Follow(p.ctx, store.State, p.take) // it ends with the Plane, or with the store
@@ -191,30 +198,42 @@ func (p *Plane) take(b store.Batch) {
 		}
 	})
 	p.learn(deltas, signs)
+	p.beware(b.Events)
 	changes := make([]push.Change, len(deltas))
 	for i, d := range deltas {
 		if d.New == nil {
-			changes[i] = push.Change{Ref: d.Old.Ref, Revision: d.Revision, Version: d.Old.Version, Removed: true}
+			changes[i] = push.Change{Ref: d.Old.Ref, Revision: d.Revision, Changed: d.Revision, Version: d.Old.Version, Removed: true}
 			continue
 		}
 		changes[i] = Change(d.New)
 	}
-	p.hub.Publish(changes, b.Revision)
+	if b.Listed {
+		before, epoch := *p.epoch.Load(), b.Epoch
+		p.epoch.Store(&epoch) // after the catalog, so that no token of it is of what was before
+		p.hub.PublishListing(changes, b.Revision, epoch != before)
+	} else {
+		p.hub.Publish(changes, b.Revision)
+	}
 	p.metrics.changes.Add(float64(len(changes)))
 }
 
 // Change is an item as subscribers are told of it.
 func Change(i *catalog.Item) push.Change {
-	return push.Change{Ref: i.Ref, Revision: i.Revision, Version: i.Version, Resource: i.Resource, Body: i.Body}
+	return push.Change{Ref: i.Ref, Revision: i.Revision, Changed: i.Revision, Version: i.Version, Resource: i.Resource, Body: i.Body}
 }
 
-// await returns when the catalog is at least as of a revision.
+// await returns when the catalog is at least as of a revision. It is never if the store was
+// restored to an earlier state meanwhile.
 func (p *Plane) await(ctx context.Context, revision int64) error {
-	for {
+	for before := int64(0); ; {
 		at, moved := p.catalog.Revision()
 		if at >= revision {
 			return nil
 		}
+		if at < before {
+			return fmt.Errorf("%w: this replica was at revision %d, and the store has gone back to %d: ask again", store.ErrUnavailable, before, at)
+		}
+		before = at
 		select {
 		case <-moved:
 		case <-ctx.Done():
@@ -352,6 +371,7 @@ var (
 	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
 	descProtected   = prometheus.NewDesc("control_protected", "1 while so many are silent that none is removed.", nil, nil)
+	descTwin        = prometheus.NewDesc("control_replica_name_taken", "1 while another process gives signs of life under this replica's name.", nil, nil)
 	descSubscribers = prometheus.NewDesc("control_subscribers", "Those who watch.", nil, nil)
 	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of those who watch.", nil, nil)
 	descCoalesced   = prometheus.NewDesc("control_push_coalesced_total", "Of these, in the place of an older one.", nil, nil)
@@ -385,6 +405,11 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 		protected = 1
 	}
 	gauge(descProtected, protected)
+	taken := 0.0
+	if p.NameTaken() {
+		taken = 1
+	}
+	gauge(descTwin, taken)
 	counts := p.hub.Counts()
 	gauge(descSubscribers, float64(counts.Subscribers))
 	counter(descOffered, counts.Offered)

@@ -35,7 +35,7 @@ func ParseToken(text string) Token {
 }
 
 // Token is of a revision of this store.
-func (p *Plane) Token(revision int64) Token { return Token{p.store.Epoch(), revision} }
+func (p *Plane) Token(revision int64) Token { return Token{*p.epoch.Load(), revision} }
 
 // Topics are those of kinds, each in one namespace or in all (""), and perhaps by name.
 // The error says what is wrong with one.
@@ -96,16 +96,24 @@ func (p *Plane) Watch(ctx context.Context, topics []push.Topic, since Token) (*W
 	asking, cancel := context.WithTimeout(ctx, p.beginTime)
 	_ = p.catchUp(asking)
 	cancel()
-	w := &Watch{plane: p, epoch: p.store.Epoch()}
-	if since.Epoch == w.epoch {
-		w.from = since.Revision
-	}
+	w := &Watch{plane: p}
 	for _, t := range topics {
 		w.prefixes = append(w.prefixes, prefix(t))
 	}
-	var err error
-	w.sub, err = p.hub.Subscribe(topics, w.from)
-	return w, err
+	for {
+		w.epoch, w.from = *p.epoch.Load(), 0
+		if since.Epoch == w.epoch {
+			w.from = since.Revision
+		}
+		var err error
+		if w.sub, err = p.hub.Subscribe(topics, w.from); err != nil {
+			return w, err
+		}
+		if *p.epoch.Load() == w.epoch {
+			return w, nil // a later epoch finds the subscriber there
+		}
+		w.sub.Close()
+	}
 }
 
 // prefix is where a topic's resources are in the catalog.
@@ -132,6 +140,7 @@ func (w *Watch) Next(ctx context.Context, limit int) (changes []push.Change, rev
 	// Changes queue up from here on, and those that the snapshot has are dropped: there is
 	// no gap.
 	w.sub.Restart()
+	w.epoch = *w.plane.epoch.Load() // before the snapshot, which is of no earlier one
 	items, revision := w.plane.catalog.Snapshot(w.prefixes)
 	w.sub.Begin(revision)
 	changes = make([]push.Change, len(items))

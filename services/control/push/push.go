@@ -22,13 +22,18 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Change is a resource as it is from Revision on. What it refers to is shared by all
-// subscribers: nobody may change it.
+// A Change is a resource as it has become. What it refers to is shared by all subscribers:
+// nobody may change it.
 type Change struct {
 	resource.Ref
+	// Revision is the change's place among all changes: it is what tokens name. All that a
+	// listing brought has the listing's.
 	Revision int64
-	Version  int64
-	Removed  bool
+	// Changed is the revision of the store in which the resource became what it is. It is
+	// Revision, or before it where a listing brought it.
+	Changed int64
+	Version int64
+	Removed bool
 	// Resource is a *resource.Policy, *resource.Config or *resource.Instance; nil if it
 	// was removed. Body is its document in JSON.
 	Resource any
@@ -99,6 +104,40 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 			h.recent.add(c)
 		}
 	}
+	h.tell(changes, revision)
+}
+
+// PublishListing tells what a listing found to be different from what was told before, as
+// changes of the listing's revision: what was between is not known. What was made and removed
+// within, nobody is told, so that whoever was told of a revision within elsewhere must read
+// everything, be it a subscriber or one that comes back. anew says that revisions are not those of
+// before, as the store is of another epoch: then everybody must.
+func (h *Hub) PublishListing(changes []Change, revision int64, anew bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recent = newRing(h.recent.max)
+	h.recent.base = revision
+	anew = anew || revision < h.revision
+	before := h.revision
+	if anew {
+		h.whole.Store(0) // before queues are emptied: nothing of them is taken after that
+		h.revision = 0
+	}
+	for _, some := range h.index {
+		for s := range some {
+			s.lapse(before, revision, anew)
+		}
+	}
+	listed := make([]Change, len(changes))
+	for i, c := range changes {
+		c.Revision = revision
+		listed[i] = c
+	}
+	h.tell(listed, revision)
+}
+
+// tell puts changes into the queues of those whom they concern; h.mu is held.
+func (h *Hub) tell(changes []Change, revision int64) {
 	h.counts.Published += uint64(len(changes))
 	for i, c := range changes {
 		if i > 0 && c.Revision != changes[i-1].Revision {
@@ -184,7 +223,8 @@ var ErrClosed = errors.New("the subscription has ended")
 
 // Subscribe returns a subscriber of topics, all different. With since 0 it must read
 // everything first: its Resync is set. Otherwise it goes on after that revision, if all
-// changes since are remembered, and must read everything if they are not.
+// changes since are remembered, and must read everything if they are not, or if nothing was
+// published yet: the first listing does not tell what was removed before it.
 func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 	s := &Subscriber{hub: h, topics: topics, max: h.queue, queued: map[resource.Ref]*list.Element{}, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -200,7 +240,7 @@ func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 		}
 		h.index[t][s] = struct{}{}
 	}
-	if since == 0 || since < h.recent.base {
+	if since == 0 || h.revision == 0 || since < h.recent.base {
 		s.resync = true
 		return s, nil
 	}
@@ -278,6 +318,20 @@ func (s *Subscriber) offer(c *Change) outcome {
 	return result
 }
 
+// lapse has the subscriber read everything if a listing of a revision, after all had been told
+// up to before, does not lead from what it knows to what there is.
+func (s *Subscriber) lapse(before, revision int64, anew bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !anew && (s.floor <= before || s.floor >= revision) {
+		return
+	}
+	s.resync = true
+	s.queue.Init()
+	clear(s.queued)
+	s.signal()
+}
+
 func (s *Subscriber) signal() {
 	select {
 	case s.wake <- struct{}{}:
@@ -333,6 +387,7 @@ func (s *Subscriber) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resync = false
+	s.floor = 0 // what was known no longer counts
 	s.queue.Init()
 	clear(s.queued)
 }

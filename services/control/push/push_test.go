@@ -276,6 +276,217 @@ func TestStateIsRight(t *testing.T) {
 	})
 }
 
+// TestListing: what a listing brings is one revision, in which nobody is told half, and from
+// before which nobody resumes; who knows more than the listing began with reads everything.
+func TestListing(t *testing.T) {
+	h := NewHub(10, 10)
+	h.PublishListing(nil, 90, false)
+	h.Publish([]Change{put("old", 95)}, 100)
+	current := begun(t, h, everyPolicy...)
+	subscribe := func(since int64) *Subscriber {
+		t.Helper()
+		s, err := h.Subscribe(everyPolicy, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	behind, within, ahead := subscribe(92), subscribe(115), subscribe(160)
+	listed := []Change{put("a", 110), put("b", 120), {Ref: policy("old"), Revision: 150, Removed: true}}
+	h.PublishListing(listed, 150, false)
+	if listed[0].Revision != 110 {
+		t.Error("the caller's changes are others now")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if changes, resync, err := current.Next(ctx, 1); err != nil || resync || len(changes) != 3 || changes[0].Revision != 150 || changes[0].Version != 110 || current.Floor() != 150 {
+		t.Errorf("told %+v, resync %v, %v, up to %d: want all of the listing at once", changes, resync, err, current.Floor())
+	}
+	if got, resync := waiting(t, behind); resync || !slices.Equal(got, []int64{150, 150, 150}) { // one of them in the place of an older one
+		t.Errorf("who was behind: %v, resync %v", got, resync)
+	}
+	if got, resync := waiting(t, within); !resync {
+		t.Errorf("who was told of a revision within: %v, and need not read everything", got)
+	}
+	h.Publish([]Change{put("c", 155), put("d", 161)}, 161)
+	if got, resync := waiting(t, ahead); resync || !slices.Equal(got, []int64{161}) {
+		t.Errorf("who was ahead: %v, resync %v", got, resync)
+	}
+	for since, want := range map[int64]bool{99: true, 115: true, 149: true, 150: false, 155: false} {
+		if _, resync := waiting(t, subscribe(since)); resync != want {
+			t.Errorf("since %d: resync %v", since, resync)
+		}
+	}
+}
+
+// TestGoneBack: when the store was restored to an earlier state, all read everything, and are
+// told what comes then, though its revisions are lower.
+func TestGoneBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		revision int64
+		anew     bool
+	}{"lower": {60, false}, "lower, of another epoch": {60, true}, "of another epoch": {120, true}} {
+		h := NewHub(10, 10)
+		h.PublishListing(nil, 90, false)
+		h.Publish([]Change{put("a", 100)}, 100)
+		s := begun(t, h, everyPolicy...)
+		reading := begun(t, h, everyPolicy...)
+		reading.Restart() // and has read a snapshot of before
+		h.PublishListing([]Change{put("b", 50)}, c.revision, c.anew)
+		reading.Begin(100)
+		if whole := h.whole.Load(); whole != c.revision {
+			t.Errorf("%s: subscribers take what is up to %d", name, whole)
+		}
+		for who, s := range map[string]*Subscriber{"subscriber": s, "who is reading": reading} {
+			if len(s.wake) != 1 {
+				t.Errorf("%s: %s is not woken", name, who)
+			}
+			if got, resync := waiting(t, s); !resync {
+				t.Errorf("%s: %s is told %v", name, who, got)
+			}
+			s.Restart()
+			s.Begin(h.Revision())
+		}
+		next := c.revision + 1
+		h.Publish([]Change{put("c", next)}, next)
+		for who, s := range map[string]*Subscriber{"subscriber": s, "who is reading": reading} {
+			if got, resync := waiting(t, s); resync || !slices.Equal(got, []int64{next}) || h.Revision() != next {
+				t.Errorf("%s: %s is told %v, resync %v", name, who, got, resync)
+			}
+		}
+		if back, err := h.Subscribe(everyPolicy, c.revision-1); err != nil {
+			t.Error(err)
+		} else if _, resync := waiting(t, back); !resync {
+			t.Errorf("%s: resumed from before", name)
+		} else {
+			back.Close()
+		}
+	}
+}
+
+// TestResumeTooEarly: a replica that has published nothing yet does not know what was removed
+// since a token.
+func TestResumeTooEarly(t *testing.T) {
+	h := NewHub(10, 10)
+	s, err := h.Subscribe(everyPolicy, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, resync := waiting(t, s); !resync {
+		t.Error("resumed from before the first listing")
+	}
+}
+
+// TestStateIsRightElsewhere: a subscriber moves between a replica that hears every change and one
+// that now and then lists what it has missed, and in the end knows the state.
+func TestStateIsRightElsewhere(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+	rapid.Check(t, func(t *rapid.T) {
+		log := []Change{{}, {}} // by revision; the first two are none
+		type replica struct {
+			hub   *Hub
+			at    int64
+			state map[string]int64
+		}
+		var replicas [2]*replica
+		for i := range replicas {
+			replicas[i] = &replica{NewHub(rapid.IntRange(1, 6).Draw(t, "queue"), rapid.IntRange(1, 8).Draw(t, "remembered")), 1, map[string]int64{}}
+			replicas[i].hub.PublishListing(nil, 1, false)
+		}
+		learn := func(state map[string]int64, c Change) {
+			if c.Removed {
+				delete(state, c.Name)
+			} else {
+				state[c.Name] = c.Version
+			}
+		}
+		follow := func(r *replica) {
+			for r.at++; r.at < int64(len(log)); r.at++ {
+				learn(r.state, log[r.at])
+				r.hub.Publish([]Change{log[r.at]}, r.at)
+			}
+			r.at--
+		}
+		relist := func(r *replica) {
+			before := maps.Clone(r.state)
+			at := r.at
+			r.at = int64(len(log)) - 1
+			for _, c := range log[at+1:] {
+				learn(r.state, c)
+			}
+			var changes []Change
+			for _, n := range []string{"a", "b", "c", "d"} {
+				is, there := r.state[n]
+				switch was, known := before[n]; {
+				case there && was != is:
+					changes = append(changes, put(n, is))
+				case known && !there:
+					changes = append(changes, Change{Ref: policy(n), Revision: r.at, Removed: true})
+				}
+			}
+			r.hub.PublishListing(changes, r.at, false)
+		}
+		known := map[string]int64{}
+		on := replicas[0]
+		s, err := on.hub.Subscribe(everyPolicy, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			changes, resync, _ := s.Next(ctx, rapid.IntRange(1, 3).Draw(t, "limit"))
+			if resync {
+				s.Restart()
+				known = maps.Clone(on.state)
+				s.Begin(on.at)
+			}
+			for _, c := range changes {
+				learn(known, c)
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				revision := int64(len(log))
+				c := put(name.Draw(t, "name"), revision)
+				c.Removed = rapid.Bool().Draw(t, "removed")
+				log = append(log, c)
+				follow(replicas[0])
+			case 2:
+				since := s.Floor()
+				s.Close()
+				on = replicas[rapid.IntRange(0, 1).Draw(t, "replica")]
+				if s, err = on.hub.Subscribe(everyPolicy, since); err != nil {
+					t.Fatal(err)
+				}
+			case 3:
+				follow(replicas[1])
+			case 4:
+				relist(replicas[1])
+			default:
+				read()
+			}
+		}
+		log = append(log, put("a", int64(len(log))))
+		follow(replicas[0])
+		if rapid.Bool().Draw(t, "listed at last") {
+			relist(replicas[1])
+		} else {
+			follow(replicas[1])
+		}
+		for range 80 {
+			read()
+		}
+		if !maps.Equal(known, on.state) {
+			t.Fatalf("knows %v of %v", known, on.state)
+		}
+		s.Close()
+	})
+}
+
 func TestNextWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub(10, 10)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -38,12 +39,15 @@ type backupTrailer struct {
 	SHA256 string `json:"sha256"`
 }
 
-// ErrBackup says that what should be restored is no whole backup.
+// ErrBackup says that what should be restored is no whole backup, or that none could be made.
 var ErrBackup = errors.New("backup")
 
 // Backup writes everything as of one revision. What is of passing use (Op.Passing) is
-// left out. Writers and readers are not held up.
+// left out. Writers and readers are not held up. For up to 10 minutes, this store compacts
+// nothing that the backup needs; other replicas and Reclaim may, and then it fails.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
+	hold := s.holds.take() // before the revision is read, so that nothing passes it meanwhile
+	defer hold.release()
 	revision, err := s.newest(ctx)
 	if err != nil {
 		return err
@@ -51,9 +55,10 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	sum := sha256.New()
 	buffer := bufio.NewWriter(w)
 	out := json.NewEncoder(io.MultiWriter(buffer, sum))
-	if err := out.Encode(backupHeader{backupFormat, s.epoch, revision, time.Now().UTC()}); err != nil {
+	if err := out.Encode(backupHeader{backupFormat, s.Epoch(), revision, time.Now().UTC()}); err != nil {
 		return err
 	}
+	hold.at(revision)
 	var n int64
 	from, end := s.cfg.Prefix, clientv3.GetPrefixRangeEnd(s.cfg.Prefix)
 	_, _, err = s.pages(ctx, from, end, 0, revision, func(e *mvccpb.KeyValue) error {
@@ -64,6 +69,10 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 		n++
 		return out.Encode(backupRecord{one.Key, one.Value})
 	})
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("%w: revision %d was compacted before all of it was read, by another replica, by a reclaim, or as it took longer than %v: "+
+			"try again when less is written, or keep more revisions and changes at all replicas", ErrBackup, revision, holdTime)
+	}
 	if err != nil {
 		return fmt.Errorf("back up as of revision %d: %w", revision, err)
 	}

@@ -138,6 +138,76 @@ func TestClusterRestarts(t *testing.T) {
 	}
 }
 
+// TestClusterRestored: when etcd is restored to an earlier state, followers are told all that
+// there is then, and the store is of another epoch, at all replicas.
+func TestClusterRestored(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
+	c := newCluster(t, nil)
+	first := openCluster(t, c.config())
+	kept := set(t, first, "s/kept", "1")
+	epoch := first.Epoch()
+	batches := make(chan Batch, 10_000)
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- first.Follow(ctx, State, func(b Batch) { batches <- b }) }()
+	c.etcd.Close()
+	earlier := filepath.Join(t.TempDir(), "earlier")
+	if err := os.CopyFS(earlier, os.DirFS(c.dir)); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	var last int64
+	for i := 0; i < 10 || last == 0; i++ { // the client connects when it does
+		if o, err := first.Apply(t.Context(), Request{Then: []Op{{Key: "s/lost", Value: []byte("1")}}}); err == nil {
+			last = o.Revision
+		}
+	}
+	for b := range batches {
+		if b.Epoch != "" && b.Epoch != epoch {
+			t.Fatalf("batch %+v, and the epoch was %s", b, epoch)
+		}
+		if b.Revision >= last {
+			break
+		}
+	}
+	c.etcd.Close()
+	c.dir = earlier
+	c.start()
+	for b := range batches {
+		if b.Revision >= last {
+			continue // of before
+		}
+		told := map[string]Event{}
+		for _, e := range b.Events {
+			told[e.Key] = e
+		}
+		if !b.Listed || b.Epoch == epoch || told["s/kept"].Revision != kept || !told["s/lost"].Removed || told["s/lost"].Revision != b.Revision {
+			t.Errorf("told %+v", b)
+		}
+		break
+	}
+	if first.Epoch() == epoch {
+		t.Error("the epoch is the same, and so are the tokens of what is lost")
+	}
+	second := openCluster(t, c.config())
+	if second.Epoch() != first.Epoch() {
+		t.Errorf("epochs %s and %s", first.Epoch(), second.Epoch())
+	}
+	// Whoever did not notice learns it from who did.
+	second.epoch.Store(&epoch)
+	if err := second.readEpoch(t.Context()); err != nil || second.Epoch() != first.Epoch() {
+		t.Errorf("epochs %s and %s, %v", first.Epoch(), second.Epoch(), err)
+	}
+	second.epoch.Store(&epoch)
+	if err := second.renewEpoch(t.Context()); err != nil || second.Epoch() != first.Epoch() {
+		t.Errorf("two new epochs: %s and %s, %v", first.Epoch(), second.Epoch(), err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // TestClusterOfLargeValues: more large values than fit into one answer can be listed, backed
 // up, and followed by who has missed them all.
 func TestClusterOfLargeValues(t *testing.T) {

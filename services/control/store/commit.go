@@ -126,8 +126,11 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 	defer cancel()
 	name := makeGroupName(time.Now(), s.id, s.counter.Add(1))
 	pause := minPause
+	notes := packNotes(group)
 	whole := fits(group, s.cfg.maxOps()) && s.rough.Add(-1) < 0
-	for sent := false; ; {
+	sent := false   // whether the fate of an attempt is not known
+	unread := false // whether it could not be read what became of one that was refused
+	for {
 		lease, err := s.passing(ctx, group)
 		if err == nil {
 			shape := oneByOne
@@ -137,7 +140,7 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 			var answer *pb.TxnResponse
 			// Part of Timeout, so that a member that hangs leaves time to ask another.
 			attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout/attempts)
-			answer, err = s.txns.Txn(attempt, shape(s.cfg.Prefix, name, group, lease), grpc.MaxCallRecvMsgSize(maxMessage))
+			answer, err = s.txns.Txn(attempt, shape(s.cfg.Prefix, name, group, notes, lease), grpc.MaxCallRecvMsgSize(maxMessage))
 			err = clientv3.ContextError(attempt, err) // of nil it is nil
 			cancel()
 			if err == nil {
@@ -148,18 +151,28 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 					s.rough.Store(roughGroups)
 					continue
 				}
-				_, ops := sizes(group)
-				s.changes.Add(int64(ops))
-				s.noted.Add(noteBytes(group))
+				s.account(group, notes)
 				return list, err
 			}
 			switch refused := refusal(err); {
 			case errors.Is(err, rpctypes.ErrLeaseNotFound):
 				s.forgetLease(lease)
+			case errors.Is(refused, ErrNoSpace):
+				list, readErr := s.lookUp(ctx, name, group)
+				switch {
+				case list != nil:
+					s.account(group, notes)
+					return list, nil
+				case readErr != nil:
+					unread = true
+				case !sent:
+					return nil, refused
+				}
+				// An earlier attempt may be on its way still.
 			case refused != nil && !sent:
 				return nil, refused
 			case refused != nil:
-				// An earlier attempt may have been carried out and even be what used up the space.
+				// An earlier attempt may have been carried out.
 			default:
 				sent = true
 				s.stats.retries.Add(1)
@@ -170,7 +183,7 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 			pause = min(2*pause, maxPause)
 		case <-ctx.Done():
 			switch {
-			case sent:
+			case sent || unread:
 				return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
 			case s.ctx.Err() != nil:
 				return nil, ErrClosed
@@ -178,6 +191,28 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
+}
+
+// account notes what a group was of that was carried out.
+func (s *Store) account(group []*pending, notes []byte) {
+	_, ops := sizes(group)
+	s.changes.Add(int64(ops))
+	s.noted.Add(noteBytes(notes))
+}
+
+// lookUp finds out what became of a group of which etcd says that there is no space for it: it
+// says so, too, of a group that it let in and carried out, where the database's file had
+// reached the quota meanwhile. nil without an error is that the group was not carried out.
+func (s *Store) lookUp(ctx context.Context, name groupName, group []*pending) ([]Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout/attempts)
+	defer cancel()
+	entry := entryKey(s.cfg.Prefix, name, group)
+	got, err := s.client.Get(ctx, entry, clientv3.WithPrefix())
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	s.contact()
+	return recorded(entry, group, got.Kvs), nil
 }
 
 // attempts is how many fit into Timeout when none is answered.

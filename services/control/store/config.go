@@ -68,6 +68,7 @@ type Config struct {
 	// KeepRevisions is how many revisions remain for followers that come back when old
 	// ones are compacted, as long as they are no more than KeepChanges changes of this
 	// store: a revision is a group, and what remains takes memory by its changes.
+	// What this store reads page by page, as for a backup, it keeps for up to 10 minutes more.
 	// CompactPeriod is how often this is done; 0 leaves compaction to others, as is right for
 	// a shared cluster.
 	KeepRevisions int64
@@ -122,7 +123,7 @@ func Defaults() Config {
 		KeepChanges:   250_000,
 		CompactPeriod: 10 * time.Second,
 		JournalAge:    7 * 24 * time.Hour,
-		JournalBytes:  128 << 20,
+		JournalBytes:  32 << 20,
 	}
 }
 

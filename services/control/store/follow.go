@@ -30,6 +30,10 @@ type Batch struct {
 	// where etcd had compacted the changes themselves. What a key was in between is not
 	// told, and a removed key has the listing's revision.
 	Listed bool
+	// Epoch is that of a listing. When it is another than that of the listing before, the
+	// store was restored to an earlier state: revisions are not those of before, which
+	// Revision may be lower than, and all that there is is told.
+	Epoch string
 }
 
 // Keys are listed in pages of firstPage at first, and then of as many as make pageBytes, by
@@ -76,7 +80,13 @@ type follower struct {
 	take     func(Batch)
 	known    map[string]int64 // nil before the first listing
 	revision int64
+	epoch    string // of the last listing
+	mark     int64  // revision, when it was last looked whether the store has gone back
 }
+
+// backPeriod is how often a follower makes sure that the store has not gone back. Its watch
+// goes on by itself after etcd was away, and is silent until etcd has come past where it was.
+const backPeriod = time.Second
 
 // turn lists if need be and watches until that ends, which it always does with an
 // error. progress tells whether something was learnt.
@@ -92,29 +102,54 @@ func (f *follower) turn(ctx context.Context) (progress bool, err error) {
 	watch := f.store.client.Watch(clientv3.WithRequireLeader(ctx), f.store.cfg.Prefix+f.prefix,
 		clientv3.WithPrefix(), clientv3.WithRev(f.revision+1), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify(),
 		clientv3.WithFragment()) // many large changes that were missed do not fit into one answer
-	for answer := range watch {
+	ticker := time.NewTicker(backPeriod)
+	defer ticker.Stop()
+	for {
+		var answer clientv3.WatchResponse
+		select {
+		case <-ticker.C:
+			if back, err := f.wentBack(ctx); err != nil {
+				return progress, err
+			} else if back {
+				return true, f.list(ctx)
+			}
+			continue
+		case got, ok := <-watch:
+			if !ok {
+				return progress, errors.New("the watch ended")
+			}
+			answer = got
+		}
 		switch err := answer.Err(); {
 		case errors.Is(err, rpctypes.ErrCompacted):
 			return true, f.list(ctx)
 		case err != nil:
 			return progress, err
-		case answer.Header.Revision < f.revision:
-			// Either this member is behind, or the cluster was restored from a backup and
-			// what was told is no longer true.
-			newest, err := f.store.newest(ctx)
-			if err != nil {
-				return progress, err
-			}
-			if newest < f.revision {
-				return true, f.list(ctx)
-			}
 		}
 		if batch, ok := f.learn(answer.Events, answer.Header.Revision, answer.IsProgressNotify()); ok {
 			progress = true
 			f.take(batch)
 		}
 	}
-	return progress, errors.New("the watch ended")
+}
+
+// wentBack tells whether the store was restored to an earlier state, so that what was told is
+// no longer true. It asks etcd, which holds up the watch, only where nobody has since the last time.
+func (f *follower) wentBack(ctx context.Context) (bool, error) {
+	if f.epoch != f.store.Epoch() {
+		return true, nil
+	}
+	mark := f.mark
+	f.mark = f.revision
+	if f.store.answered.Load() >= mark {
+		return false, nil
+	}
+	newest, err := f.store.newest(ctx)
+	if err != nil || newest >= f.revision {
+		return false, nil //nolint:nilerr // what is wrong with the store, the watch tells
+	}
+	f.store.log.Warn("the store has gone back: was etcd restored?", "revision", newest, "before", f.revision)
+	return true, f.store.renewEpoch(ctx)
 }
 
 // learn makes a batch of a watch's answer; ok tells whether there is anything to tell.
@@ -144,8 +179,9 @@ func (f *follower) learn(events []*clientv3.Event, revision int64, all bool) (b 
 	return b, true
 }
 
-// list tells what is different from what is known.
+// list tells what is different from what is known, or all where that is of another epoch.
 func (f *follower) list(ctx context.Context) error {
+	epoch := f.store.Epoch() // before the listing, which is then of no earlier one
 	kvs, revision, err := f.store.list(ctx, f.prefix)
 	if err != nil {
 		return err
@@ -153,10 +189,16 @@ func (f *follower) list(ctx context.Context) error {
 	if f.known != nil {
 		f.store.stats.resyncs.Add(1)
 	}
+	if epoch != f.epoch {
+		// A key may be another at the revision that it was known at.
+		for key := range f.known {
+			f.known[key] = 0
+		}
+	}
 	var events []Event
 	events, f.known = difference(f.known, kvs, revision)
-	f.revision = revision
-	f.take(Batch{Events: events, Revision: revision, Listed: true})
+	f.revision, f.epoch = revision, epoch
+	f.take(Batch{Events: events, Revision: revision, Listed: true, Epoch: epoch})
 	return nil
 }
 
@@ -203,8 +245,10 @@ func (s *Store) listOnce(ctx context.Context, prefix string) (kvs []KV, revision
 
 // pages hands out up to limit keys of a range, in order, as of a revision, page by page; the
 // limit 0 is none, and the revision 0 the newest. It returns as of which revision they are,
-// and whether there are more.
+// and whether there are more. Meanwhile this store compacts nothing past the revision.
 func (s *Store) pages(ctx context.Context, from, end string, limit int, revision int64, take func(*mvccpb.KeyValue) error) (at int64, more bool, err error) {
+	hold := s.holds.take()
+	defer hold.release()
 	for size, left := firstPage, limit; ; {
 		asked := size
 		if limit > 0 {
@@ -221,6 +265,7 @@ func (s *Store) pages(ctx context.Context, from, end string, limit int, revision
 		if revision == 0 {
 			revision = page.Header.Revision
 		}
+		hold.at(revision)
 		bytes := 0
 		for _, e := range page.Kvs {
 			bytes += len(e.Key) + len(e.Value)
@@ -307,6 +352,7 @@ func (s *Store) newest(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	s.answered.Store(got.Header.Revision)
 	return got.Header.Revision, nil
 }
 
@@ -358,7 +404,7 @@ func readJournal(kvs []KV) (entries []Entry, err error) {
 		}
 		drop(entries, indexes)
 		indexes = nil
-		notes, err := decodeNotes(kv.Value)
+		notes, err := unpackNotes(kv.Value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -188,17 +187,6 @@ func JournalBefore(at time.Time) string {
 	return fmt.Sprintf("%016x%s", uint64(max(0, at.UnixNano()-1)), strings.Repeat("f", nameBytes-16)) //nolint:gosec // 0 at least
 }
 
-// noteBytes is about what a group's notes take in the journal.
-func noteBytes(group []*pending) (n int64) {
-	for _, p := range group {
-		n += int64(len(p.request.Note))
-	}
-	if n > 0 {
-		n += int64(len(journalKey) + nameBytes + overhead)
-	}
-	return n
-}
-
 // entryKey is where a group is recognized by.
 func entryKey(prefix string, name groupName, group []*pending) string {
 	for _, p := range group {
@@ -228,12 +216,12 @@ func sizes(group []*pending) (conditions, ops int) {
 // entry in the journal yet and all conditions of all requests hold, everything is done.
 // Otherwise the entry tells whether that was so before; if there is none, a condition did
 // not hold, and nothing was done.
-func together(prefix string, name groupName, group []*pending, lease clientv3.LeaseID) *pb.TxnRequest {
+func together(prefix string, name groupName, group []*pending, notes []byte, lease clientv3.LeaseID) *pb.TxnRequest {
 	entry := entryKey(prefix, name, group)
 	conditions, ops := sizes(group)
 	r := &pb.TxnRequest{
 		Compare: append(make([]*pb.Compare, 0, conditions+1), absent(entry)),
-		Success: append(make([]*pb.RequestOp, 0, ops+2), put(entry, appendNotes(group), clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
+		Success: append(make([]*pb.RequestOp, 0, ops+2), put(entry, notes, clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
 		Failure: []*pb.RequestOp{under(entry)},
 	}
 	for _, p := range group {
@@ -250,11 +238,11 @@ func together(prefix string, name groupName, group []*pending, lease clientv3.Le
 // oneByOne returns the group as etcd takes it where conditions may not hold: if the group
 // has no entry in the journal yet, each request is a transaction within, and else the
 // entry and the marks beside it say what became of it before.
-func oneByOne(prefix string, name groupName, group []*pending, lease clientv3.LeaseID) *pb.TxnRequest {
+func oneByOne(prefix string, name groupName, group []*pending, notes []byte, lease clientv3.LeaseID) *pb.TxnRequest {
 	entry := entryKey(prefix, name, group)
 	r := &pb.TxnRequest{
 		Compare: []*pb.Compare{absent(entry)},
-		Success: append(make([]*pb.RequestOp, 0, len(group)+2), put(entry, appendNotes(group), clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
+		Success: append(make([]*pb.RequestOp, 0, len(group)+2), put(entry, notes, clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
 		Failure: []*pb.RequestOp{under(entry)},
 	}
 	for i, p := range group {
@@ -315,24 +303,10 @@ func outcomes(prefix string, name groupName, group []*pending, whole bool, answe
 		if len(answer.Responses) != 1 {
 			return nil, errAnswer
 		}
-		entry := entryKey(prefix, name, group)
-		refused := map[string]bool{}
-		var revision int64
-		for _, kv := range answer.Responses[0].GetResponseRange().GetKvs() {
-			if key := string(kv.Key); key == entry {
-				revision = kv.ModRevision
-			} else {
-				refused[key] = true
-			}
-		}
-		if revision == 0 && whole && len(refused) == 0 {
-			return nil, nil
-		}
-		if revision == 0 {
+		kvs := answer.Responses[0].GetResponseRange().GetKvs()
+		list := recorded(entryKey(prefix, name, group), group, kvs)
+		if list == nil && (!whole || len(kvs) > 0) {
 			return nil, errAnswer
-		}
-		for i := range list {
-			list[i] = Outcome{Done: !refused[refusedKey(entry, i)], Revision: revision}
 		}
 		return list, nil
 	}
@@ -364,6 +338,28 @@ func outcomes(prefix string, name groupName, group []*pending, whole bool, answe
 	return list, nil
 }
 
+// recorded reads from a group's entry and the marks beside it what became of the group. nil is
+// that there is no entry: it was not carried out.
+func recorded(entry string, group []*pending, kvs []*mvccpb.KeyValue) []Outcome {
+	refused := map[string]bool{}
+	var revision int64
+	for _, kv := range kvs {
+		if key := string(kv.Key); key == entry {
+			revision = kv.ModRevision
+		} else {
+			refused[key] = true
+		}
+	}
+	if revision == 0 {
+		return nil
+	}
+	list := make([]Outcome, len(group))
+	for i := range list {
+		list[i] = Outcome{Done: !refused[refusedKey(entry, i)], Revision: revision}
+	}
+	return list
+}
+
 var errAnswer = errors.New("etcd's answer is not one to the question")
 
 func found(key string, r *pb.ResponseOp) KV {
@@ -376,31 +372,4 @@ func found(key string, r *pb.ResponseOp) KV {
 // kv is an entry of etcd with the key as callers know it.
 func kv(prefix string, e *mvccpb.KeyValue) KV {
 	return KV{Key: string(e.Key[len(prefix):]), Value: e.Value, Revision: e.ModRevision}
-}
-
-// appendNotes encodes the notes of a group: each with its length before it.
-func appendNotes(group []*pending) []byte {
-	size := 0
-	for _, p := range group {
-		size += len(p.request.Note) + binary.MaxVarintLen32
-	}
-	text := make([]byte, 0, size)
-	for _, p := range group {
-		text = binary.AppendUvarint(text, uint64(len(p.request.Note)))
-		text = append(text, p.request.Note...)
-	}
-	return text
-}
-
-// decodeNotes reads what appendNotes wrote.
-func decodeNotes(text []byte) (notes [][]byte, err error) {
-	for len(text) > 0 {
-		n, w := binary.Uvarint(text)
-		if w <= 0 || n > uint64(len(text)-w) {
-			return nil, errors.New("journal: entry is cut off")
-		}
-		notes = append(notes, text[w:w+int(n)]) //nolint:gosec // at most len(text)
-		text = text[w+int(n):]                  //nolint:gosec // the same
-	}
-	return notes, nil
 }

@@ -21,6 +21,7 @@ func (s *Store) readHead() (int64, error) {
 		return 0, unavailable(ctx, err)
 	}
 	s.contact()
+	s.answered.Store(got.Header.Revision)
 	if len(got.Kvs) == 0 {
 		return 0, fmt.Errorf("%w: %s is gone: somebody removed it", ErrUnavailable, headKey)
 	}

@@ -1,6 +1,9 @@
 package store
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
 
 var (
 	descBusy    = prometheus.NewDesc("control_store_busy_total", "Requests refused because too many waited.", nil, nil)
@@ -8,6 +11,14 @@ var (
 	descResyncs = prometheus.NewDesc("control_store_resyncs_total", "Listings because etcd had compacted what a follower had missed.", nil, nil)
 	descQueue   = prometheus.NewDesc("control_store_queue_requests", "Requests that wait for a transaction.", nil, nil)
 	descSilence = prometheus.NewDesc("control_store_silence_seconds", "Since etcd last answered.", nil, nil)
+)
+
+// What etcd said when upkeep last asked.
+var (
+	descBytes = prometheus.NewDesc("control_store_database_bytes", "Of the database's file, which etcd compares with its quota.", []string{"endpoint"}, nil)
+	descUsed  = prometheus.NewDesc("control_store_database_used_bytes", "Of these, in use: the rest is used again, or given back by a reclaim.", []string{"endpoint"}, nil)
+	descQuota = prometheus.NewDesc("control_store_quota_bytes", "Of the file at which etcd refuses all writes.", []string{"endpoint"}, nil)
+	descAlarm = prometheus.NewDesc("control_store_alarms", "Members with an alarm: NOSPACE refuses writes, CORRUPT everything.", []string{"alarm"}, nil)
 )
 
 var _ prometheus.Collector = (*Store)(nil)
@@ -24,4 +35,23 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descResyncs, prometheus.CounterValue, float64(s.stats.resyncs.Load()))
 	ch <- prometheus.MustNewConstMetric(descQueue, prometheus.GaugeValue, float64(len(s.queue)))
 	ch <- prometheus.MustNewConstMetric(descSilence, prometheus.GaugeValue, s.Silence().Seconds())
+	st := s.status.Load()
+	if st == nil {
+		return
+	}
+	alarms := map[string]int{pb.AlarmType_NOSPACE.String(): 0, pb.AlarmType_CORRUPT.String(): 0}
+	for _, a := range st.Alarms {
+		alarms[a]++
+	}
+	for alarm, n := range alarms {
+		ch <- prometheus.MustNewConstMetric(descAlarm, prometheus.GaugeValue, float64(n), alarm)
+	}
+	for _, m := range st.Members {
+		if m.Error != "" {
+			continue // what it is was not said
+		}
+		ch <- prometheus.MustNewConstMetric(descBytes, prometheus.GaugeValue, float64(m.Bytes), m.Endpoint)
+		ch <- prometheus.MustNewConstMetric(descUsed, prometheus.GaugeValue, float64(m.BytesUsed), m.Endpoint)
+		ch <- prometheus.MustNewConstMetric(descQuota, prometheus.GaugeValue, float64(m.Quota), m.Endpoint)
+	}
 }

@@ -39,18 +39,22 @@ type Store struct {
 	txns   txns        // carries out transactions
 	server *embed.Etcd // nil for a cluster
 	lock   *os.File    // of the data folder; nil for a cluster
-	epoch  string
+	epoch  atomic.Pointer[string]
 
 	id      uint32 // in names of groups
 	counter atomic.Uint32
 	leases  leases
 	heads   heads
 	stats   stats
+	holds   holds
 	noted   atomic.Int64 // bytes written to the journal since upkeep looked
 	changes atomic.Int64 // operations of all groups so far
 	rough   atomic.Int64 // groups that go to etcd request by request, before the next goes as one
 	touched atomic.Int64 // when etcd last answered, as nanoseconds since started
-	started time.Time
+	// answered is etcd's revision as of the last linearizable read that was looked at for it.
+	answered atomic.Int64
+	status   atomic.Pointer[Status] // as upkeep last found it; nil before that
+	started  time.Time
 
 	ctx  context.Context // ends when nothing is to be asked of etcd any more
 	stop context.CancelCauseFunc
@@ -256,7 +260,7 @@ func (s *Store) begin(ctx context.Context) error {
 		}
 		epoch = string(kvs[0].Value)
 	}
-	s.epoch = epoch
+	s.epoch.Store(&epoch)
 	s.contact()
 	s.background.Go(s.pulse)
 	s.background.Go(s.upkeep)
@@ -271,8 +275,43 @@ func newEpoch() string {
 }
 
 // Epoch names what the store has been since it was made or last restored from a backup:
-// revisions of different epochs cannot be compared.
-func (s *Store) Epoch() string { return s.epoch }
+// revisions of different epochs cannot be compared. Where etcd itself was restored to an
+// earlier state, the first store that notices begins a new one.
+func (s *Store) Epoch() string {
+	if epoch := s.epoch.Load(); epoch != nil {
+		return *epoch
+	}
+	return "" // begin has not read it yet
+}
+
+// readEpoch finds out whether another store has begun a new epoch.
+func (s *Store) readEpoch(ctx context.Context) error {
+	kv, err := s.Get(ctx, epochKey)
+	if err == nil && kv.Revision == 0 {
+		err = fmt.Errorf("%w: %s is gone: somebody removed it", ErrUnavailable, epochKey)
+	}
+	if err != nil {
+		return err
+	}
+	if epoch := string(kv.Value); epoch != s.Epoch() {
+		s.log.Warn("the store is of a new epoch", "epoch", epoch, "before", s.Epoch())
+		s.epoch.Store(&epoch)
+	}
+	return nil
+}
+
+// renewEpoch begins a new epoch, unless another store has since this one read which it is: an
+// etcd that was restored to an earlier state has the old one's name.
+func (s *Store) renewEpoch(ctx context.Context) error {
+	turn, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	key := s.cfg.Prefix + epochKey
+	_, err := s.client.Txn(turn).If(clientv3.Compare(clientv3.Value(key), "=", s.Epoch())).Then(clientv3.OpPut(key, newEpoch())).Commit()
+	if err != nil {
+		return unavailable(turn, err)
+	}
+	return s.readEpoch(ctx)
+}
 
 // contact notes that etcd has answered.
 func (s *Store) contact() { s.touched.Store(int64(time.Since(s.started))) }

@@ -425,6 +425,103 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestRefusedYetMade: etcd says that there is no space for a group that it has carried out, and
+// its requests learn what became of them; only what was not carried out is refused.
+func TestRefusedYetMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		rough   int64
+		carried bool
+	}{"together": {0, true}, "one by one": {2, true}, "not at all": {0, false}, "not at all, one by one": {2, false}} {
+		t.Run(name, func(t *testing.T) {
+			s := opened(t, func(c *Config) { c.CompactPeriod = 0 })
+			before := set(t, s, "s/taken", "before")
+			s.rough.Store(c.rough)
+			s.txns = flaky{s.txns, func() (bool, error) { return c.carried, rpctypes.ErrNoSpace }}
+			group := []*pending{
+				{request: Request{If: []Condition{{Key: "s/free"}}, Then: []Op{{Key: "s/free", Value: []byte("1")}}}},
+				{request: Request{Then: []Op{{Key: "s/any", Value: []byte("1")}}, Note: []byte("any")}},
+			}
+			if c.rough > 0 { // a group that goes together is not carried out if this is among it
+				group = append(group, &pending{request: Request{If: []Condition{{"s/taken", before + 1}}, Then: []Op{{Key: "s/taken", Value: []byte("1")}}}})
+			}
+			got, err := s.pursue(group)
+			free := get(t, s, "s/free")
+			if !c.carried {
+				if !errors.Is(err, ErrNoSpace) || free.Revision != 0 {
+					t.Errorf("%+v, %v, and is %+v", got, err, free)
+				}
+				return
+			}
+			if err != nil || len(got) != len(group) || !got[0].Done || !got[1].Done || free.Revision != got[0].Revision {
+				t.Fatalf("%+v, %v, and is %+v", got, err, free)
+			}
+			if len(got) == 3 && got[2].Done {
+				t.Errorf("a request whose condition did not hold is said to be done: %+v", got[2])
+			}
+		})
+	}
+}
+
+// TestQuotaRefusals: when the quota is reached, what was refused is not there, and what was
+// acknowledged is.
+func TestQuotaRefusals(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Quota, c.CompactPeriod, c.Lanes = minQuota, 0, 16 })
+	value := make([]byte, 256<<10)
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex // guards what follows
+		made    = map[string]bool{}
+		refused int
+	)
+	for client := range 32 {
+		wg.Go(func() {
+			for i := range 40 {
+				key := fmt.Sprintf("s/%d/%d", client, i)
+				_, err := s.Apply(t.Context(), Request{If: []Condition{{Key: key}}, Then: []Op{{Key: key, Value: value}}})
+				if err != nil && !errors.Is(err, ErrNoSpace) {
+					t.Error(err)
+				}
+				mu.Lock()
+				made[key] = err == nil
+				if err != nil {
+					refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if refused == 0 {
+		t.Fatal("the quota does not hold")
+	}
+	for key, made := range made {
+		if got := get(t, s, key); made != (got.Revision != 0) {
+			t.Errorf("%s: acknowledged %v, and there %v", key, made, got.Revision != 0)
+		}
+	}
+}
+
+// TestReclaimOne: the alarm of a member that was not looked at stands, and so the store still
+// refuses writes, and says so.
+func TestReclaimOne(t *testing.T) {
+	s := opened(t, func(c *Config) { c.CompactPeriod = 0 })
+	own := uint64(s.server.Server.MemberID())
+	const other = 42
+	for _, member := range []uint64{own, other} {
+		if _, err := s.server.Server.Alarm(t.Context(), &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: member, Alarm: pb.AlarmType_NOSPACE}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Reclaim(t.Context())
+	if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "2a") || strings.Contains(err.Error(), fmt.Sprintf("%x", own)) {
+		t.Errorf("reclaimed: %v", err)
+	}
+	alarms, err := s.client.AlarmList(t.Context())
+	if err != nil || len(alarms.Alarms) != 1 || alarms.Alarms[0].MemberID != other {
+		t.Errorf("alarms %+v, %v", alarms, err)
+	}
+}
+
 func TestJournal(t *testing.T) {
 	s := opened(t, func(c *Config) { c.Lanes = 1 })
 	for i := range 25 {
@@ -506,6 +603,9 @@ func TestSettled(t *testing.T) {
 	}
 	if len(r) > 3 {
 		t.Errorf("%d are remembered", len(r))
+	}
+	if got := r.settled(50, 100*time.Second, 10*time.Second); got != 0 {
+		t.Errorf("%d is settled in a store that was restored to 50", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -22,6 +23,8 @@ type Member struct {
 	Bytes     int64  `json:"bytes"`        // of the database's file
 	BytesUsed int64  `json:"bytes_in_use"` // of these; the rest is used again, or given back by Reclaim
 	Quota     int64  `json:"quota_bytes"`  // 0 is not known
+
+	id uint64 // etcd's; 0 is not known
 }
 
 // A Status is how the store is.
@@ -43,13 +46,14 @@ const warnShare = 0.8
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	st := Status{Epoch: s.epoch, Embedded: s.cfg.Embedded(), Members: []Member{}, Alarms: []string{}}
+	st := Status{Epoch: s.Epoch(), Embedded: s.cfg.Embedded(), Members: []Member{}, Alarms: []string{}}
 	for _, endpoint := range s.endpoints() {
 		m := Member{Endpoint: endpoint}
 		got, err := s.client.Status(ctx, endpoint)
 		if err != nil {
 			m.Error = err.Error()
 		} else {
+			m.id = got.Header.MemberId
 			m.Version, m.Leader, m.Bytes, m.BytesUsed, m.Quota = got.Version, got.Leader == got.Header.MemberId, got.DbSize, got.DbSizeInUse, got.DbSizeQuota
 			s.contact()
 		}
@@ -75,12 +79,21 @@ func warning(st Status) string {
 		}
 	}
 	for _, m := range st.Members {
-		if m.Quota > 0 && float64(m.BytesUsed) >= warnShare*float64(m.Quota) {
-			return fmt.Sprintf("%d of the quota's %d bytes are in use: at 100 %% etcd refuses all writes; keep less history, or raise the quota", m.BytesUsed, m.Quota)
+		if !m.full() {
+			continue
 		}
+		remedy := "keep less history, or raise the quota"
+		if float64(m.BytesUsed) < warnShare*float64(m.Bytes) {
+			remedy = "reclaim space, which gives back what is not in use"
+		}
+		return fmt.Sprintf("the database's file has %d of the quota's %d bytes, of which %d are in use: at 100 %% etcd refuses all writes; %s", m.Bytes, m.Quota, m.BytesUsed, remedy)
 	}
 	return ""
 }
+
+// full tells whether the quota is nearly reached. What etcd compares with it is the file, which
+// does not shrink when keys are removed.
+func (m Member) full() bool { return m.Quota > 0 && float64(m.Bytes) >= warnShare*float64(m.Quota) }
 
 // endpoints are those to ask one by one; the embedded etcd's is "".
 func (s *Store) endpoints() []string {
@@ -113,10 +126,11 @@ func (s *Store) upkeep() {
 			return
 		case <-ticker.C:
 		}
+		_ = s.readEpoch(s.ctx) // Silence tells
 		if journal == nil {
 			var err error
 			if journal, err = s.readSpans(s.ctx); err != nil {
-				continue // Silence tells
+				continue // the same
 			}
 		}
 		newest, err := s.newest(s.ctx)
@@ -134,7 +148,12 @@ func (s *Store) upkeep() {
 		if s.cfg.CompactPeriod > 0 {
 			s.compactOld(&old)
 		}
-		if st, err := s.Status(s.ctx); err == nil && (st.Warning == "") != (warned == "") {
+		st, err := s.Status(s.ctx)
+		if err != nil {
+			continue // the same
+		}
+		s.status.Store(&st)
+		if (st.Warning == "") != (warned == "") {
 			warned = st.Warning
 			if warned == "" {
 				s.log.Info("the database is within its quota again")
@@ -158,6 +177,9 @@ type revisions []struct {
 // settled notes which revision is the newest now, and returns one that was so long ago, or
 // longer; 0 if that is not known.
 func (r *revisions) settled(newest int64, now, age time.Duration) int64 {
+	if n := len(*r); n > 0 && newest < (*r)[n-1].revision {
+		*r = nil // the store was restored to an earlier state
+	}
 	*r = append(*r, struct {
 		at       time.Duration
 		revision int64
@@ -178,8 +200,8 @@ func (s *Store) compactOld(c *compaction) {
 		return // Silence tells
 	}
 	to, worth := c.next(mark{newest, s.changes.Load()})
-	if !worth {
-		return
+	if !worth || to.revision > s.holds.least() {
+		return // what is held back is compacted later
 	}
 	if err := s.compact(s.ctx, to.revision); err != nil {
 		s.log.Warn("compaction failed", "revision", to.revision, "error", err)
@@ -203,6 +225,9 @@ type compaction struct {
 // next returns up to where all is old now, and whether that is worth a call: half of what is
 // kept at a time, since compaction costs per call, too.
 func (c *compaction) next(now mark) (to mark, worth bool) {
+	if n := len(c.marks); n > 0 && now.revision < c.marks[n-1].revision {
+		c.marks, c.done = nil, mark{} // the store was restored to an earlier state
+	}
 	if n := len(c.marks); n == 0 || c.marks[n-1].revision < now.revision {
 		c.marks = append(c.marks, now)
 	}
@@ -352,10 +377,18 @@ func runs(kvs []*mvccpb.KeyValue, settled int64) (list []run) {
 }
 
 // Reclaim gives space back after the quota was reached, or before: it compacts all but
-// the newest revision, defragments one member after the other, and ends the alarm. A
-// member answers nobody while it is defragmented, for about a second per gigabyte;
-// followers that were behind list again.
+// the newest revision, whoever reads an older one, defragments one member after the other, and
+// ends the alarms of those that have room again. A member answers nobody while it is
+// defragmented, for about a second per gigabyte; followers that were behind list again.
+//
+// An embedded etcd that is one of several members is the only one that its store reaches:
+// Reclaim goes to each replica then. The error wraps ErrNoSpace while a member keeps its alarm.
+// Alarms of another kind stay: that data is corrupt does not end by making room.
 func (s *Store) Reclaim(ctx context.Context) error {
+	before, err := s.Status(ctx)
+	if err != nil {
+		return err
+	}
 	newest, err := s.newest(ctx)
 	if err != nil {
 		return err
@@ -372,13 +405,42 @@ func (s *Store) Reclaim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range st.Members {
-		if m.Quota > 0 && float64(m.Bytes) >= warnShare*float64(m.Quota) {
+	roomy := map[uint64]bool{}
+	for i, m := range st.Members {
+		if m.full() {
 			return fmt.Errorf("%w: %d of %d bytes are in use after all that could be reclaimed was: remove resources or raise the quota", ErrNoSpace, m.Bytes, m.Quota)
 		}
+		if m.Error == "" {
+			roomy[m.id] = true
+			s.log.Info("space reclaimed", "member", fmt.Sprintf("%x", m.id), "bytes", m.Bytes, "before", before.Members[i].Bytes)
+		}
 	}
-	if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
-		return fmt.Errorf("end the alarm: %w", err)
+	return s.disarm(ctx, roomy)
+}
+
+// disarm ends the alarms for want of space of some members, by their identifiers; the error
+// names the others that have one.
+func (s *Store) disarm(ctx context.Context, members map[uint64]bool) error {
+	alarms, err := s.client.AlarmList(ctx)
+	if err != nil {
+		return fmt.Errorf("list the alarms: %w", unavailable(ctx, err))
+	}
+	var others []string
+	for _, a := range alarms.Alarms {
+		member := fmt.Sprintf("%x", a.MemberID)
+		switch {
+		case a.Alarm != pb.AlarmType_NOSPACE:
+		case !members[a.MemberID]:
+			others = append(others, member)
+		default:
+			if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: a.MemberID, Alarm: a.Alarm}); err != nil {
+				return fmt.Errorf("end the alarm of member %s: %w", member, err)
+			}
+			s.log.Info("alarm ended", "member", member)
+		}
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("%w: space was reclaimed here, but the alarm of other members stands (%s), and writes are refused until it ends: reclaim at their replicas, too", ErrNoSpace, strings.Join(others, ", "))
 	}
 	return nil
 }

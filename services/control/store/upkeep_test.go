@@ -1,8 +1,13 @@
 package store
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // TestWhatIsOld: revisions are old by their number and by the changes that came after them, and are
@@ -38,6 +43,11 @@ func TestWhatIsOld(t *testing.T) {
 			[]mark{{5, 5}, {5, 5}, {6, 6}},
 			[]int64{5, 6},
 		},
+		"gone back": {
+			compaction{keepRevisions: 100, keepChanges: 1000},
+			[]mark{{1000, 0}, {2000, 0}, {300, 0}, {500, 0}},
+			[]int64{900, 1900, 200, 400},
+		},
 		"nothing yet": {compaction{keepRevisions: 100, keepChanges: 1000}, []mark{{1, 0}, {20, 20}, {20, 20}}, nil},
 	} {
 		var got []int64
@@ -50,6 +60,56 @@ func TestWhatIsOld(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: compacted to %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestWarning: etcd compares the size of the file with the quota, whatever of it is in use.
+func TestWarning(t *testing.T) {
+	for name, c := range map[string]struct {
+		st   Status
+		want string
+	}{
+		"empty":       {Status{Members: []Member{{Bytes: 10, BytesUsed: 10, Quota: 100}}}, ""},
+		"in use":      {Status{Members: []Member{{Bytes: 10, Quota: 100}, {Bytes: 85, BytesUsed: 84, Quota: 100}}}, "keep less history"},
+		"not in use":  {Status{Members: []Member{{Bytes: 85, BytesUsed: 20, Quota: 100}}}, "reclaim space"},
+		"reached":     {Status{Alarms: []string{"NOSPACE"}}, "refuses all writes"},
+		"not known":   {Status{Members: []Member{{Error: "away"}}}, ""},
+		"quota unset": {Status{Members: []Member{{Bytes: 85, BytesUsed: 85}}}, ""},
+	} {
+		if got := warning(c.st); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestDatabaseMetrics: what upkeep found is told without asking etcd.
+func TestDatabaseMetrics(t *testing.T) {
+	s := &Store{stats: newStats(), started: time.Now()}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s)
+	values := func() map[string]float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if labels := m.GetLabel(); len(labels) == 1 {
+					values[strings.TrimPrefix(f.GetName(), "control_store_")+" "+labels[0].GetValue()] = m.GetGauge().GetValue()
+				}
+			}
+		}
+		return values
+	}
+	if got := values(); len(got) > 0 {
+		t.Errorf("before it is known: %v", got)
+	}
+	s.status.Store(&Status{Alarms: []string{"NOSPACE", "NOSPACE"}, Members: []Member{{Endpoint: "a", Bytes: 3, BytesUsed: 2, Quota: 4}, {Endpoint: "b", Error: "away"}}})
+	want := map[string]float64{"alarms CORRUPT": 0, "alarms NOSPACE": 2, "database_bytes a": 3, "database_used_bytes a": 2, "quota_bytes a": 4}
+	if got := values(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -1,0 +1,194 @@
+package plane
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// TestHistoryLowered: of more versions than are to be kept now, the oldest are left out.
+func TestHistoryLowered(t *testing.T) {
+	s := newStore(t)
+	more := opened(t, s, func(c *Config) { c.Limits.History = 10 })
+	for range 8 {
+		if _, err := more.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fewer := opened(t, s, func(c *Config) { c.Replica, c.Limits.History = "fewer", 3 })
+	versions := func(p *Plane) (list []int64) {
+		t.Helper()
+		items, err := p.History(t.Context(), policy("a").Ref())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range items {
+			list = append(list, i.Version)
+		}
+		return list
+	}
+	if got := versions(more); !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6, 7, 8}) {
+		t.Errorf("kept %v", got)
+	}
+	if got := versions(fewer); !slices.Equal(got, []int64{5, 6, 7, 8}) {
+		t.Errorf("of three and the one that it has: %v", got)
+	}
+	if _, err := more.Remove(t.Context(), me, policy("a").Ref(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := versions(fewer); !slices.Equal(got, []int64{6, 7, 8}) {
+		t.Errorf("of what was removed: %v", got)
+	}
+}
+
+// TestAuditCountsChanges: a page has as many changes as it may, however many of them were
+// made together, and each is on one page.
+func TestAuditCountsChanges(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	const changes = 200
+	together := func() (most int) {
+		t.Helper()
+		entries, _, err := p.store.Journal(t.Context(), "", 10*changes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			most = max(most, len(e.Notes))
+		}
+		return most
+	}
+	made := 0
+	for together() < 5 { // which changes wait at the same time is the scheduler's to say
+		var wg sync.WaitGroup
+		for i := range changes {
+			wg.Go(func() {
+				if _, err := p.Create(t.Context(), me, policy(fmt.Sprint(made+i)), Options{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		made += changes
+	}
+	for _, limit := range []int{1, 3, 50, made, made + 1} {
+		seen := map[string]int{}
+		after := ""
+		for more := true; more; {
+			list, next, others, err := p.Audit(t.Context(), after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) > limit || others && len(list) < limit {
+				t.Fatalf("limit %d: a page of %d, more %v", limit, len(list), others)
+			}
+			for _, a := range list {
+				seen[a.Name]++
+			}
+			after, more = next, others
+		}
+		if len(seen) != made {
+			t.Errorf("limit %d: %d changes of %d", limit, len(seen), made)
+		}
+		for name, n := range seen {
+			if n != 1 {
+				t.Errorf("limit %d: %s is told %d times", limit, name, n)
+			}
+		}
+	}
+	for _, place := range []string{":", ":5", "x:1", "x:y", ":-1"} { // nobody was told such a one
+		if _, _, _, err := p.Audit(t.Context(), place, 1); err != nil {
+			t.Errorf("after %q: %v", place, err)
+		}
+	}
+}
+
+// TestLargestRepeated: a document of the largest size can be replaced with a key, too, and the
+// change repeated; so can one of a replica whose records have another form.
+func TestLargestRepeated(t *testing.T) {
+	p := opened(t, newStore(t), func(c *Config) { c.Limits.ConfigBytes = resource.MaxDocument })
+	const room = 1 << 10 // for what a document has beside its content
+	config := func(letter string) *resource.Config {
+		return &resource.Config{Namespace: "default", Name: "c", Content: strings.Repeat(letter, resource.MaxDocument-room)}
+	}
+	for i, letter := range []string{"a", "b"} {
+		first, err := p.Put(t.Context(), me, config(letter), Options{Key: letter})
+		if err != nil {
+			t.Fatalf("%d bytes: %v", len(config(letter).Content), err)
+		}
+		again, err := p.Put(t.Context(), me, config(letter), Options{Key: letter})
+		if err != nil || !again.Repeated || again.Version != int64(i+1) || string(again.Body) != string(first.Body) || again.Tag() != first.Tag() {
+			t.Errorf("repeated: %v, %+v", err, again.Repeated)
+		}
+	}
+
+	asked, err := json.Marshal(config("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := change{ref: config("b").Ref(), act: resource.Updated, asked: asked}
+	body := []byte(`{"namespace":"default","name":"c","content":"x","version":2}`)
+	record, err := json.Marshal(map[string]any{"asked": fingerprint(c), "version": 2, "body": body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := p.repeated(c, store.KV{Key: "k", Value: record, Revision: 1}); err != nil || string(r.Body) != string(body) || r.Version != 2 {
+		t.Errorf("of an earlier release: %+v, %v", r, err)
+	}
+}
+
+// TestConditions: If-Match compares strongly, and If-None-Match weakly.
+func TestConditions(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	r, err := p.Put(t.Context(), me, policy("a"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := r.Tag()
+	for _, c := range []struct {
+		o    Options
+		good bool
+	}{
+		{Options{IfMatch: tag}, true}, {Options{IfMatch: `"x", ` + tag}, true}, {Options{IfMatch: "*"}, true},
+		{Options{IfMatch: "W/" + tag}, false}, {Options{IfMatch: `"x"`}, false},
+		{Options{IfNoneMatch: tag}, false}, {Options{IfNoneMatch: "W/" + tag}, false}, {Options{IfNoneMatch: `"x", W/` + tag}, false}, {Options{IfNoneMatch: "*"}, false},
+		{Options{IfNoneMatch: `"x"`}, true}, {Options{IfNoneMatch: `W/"x"`}, true},
+	} {
+		c.o.DryRun = true
+		if _, err := p.Put(t.Context(), me, policy("a"), c.o); (err == nil) != c.good || err != nil && !errors.Is(err, ErrPrecondition) {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+}
+
+// TestSecretHistory: whether a configuration is secret is what it is at last.
+func TestSecretHistory(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	r := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
+	want := func(what string, secret bool) {
+		t.Helper()
+		if _, err := p.Sync(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Secret(t.Context(), r); err != nil || got != secret {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	want("never made", false)
+	for _, secret := range []bool{false, true, false, true} {
+		if _, err := p.Put(t.Context(), me, &resource.Config{Namespace: "default", Name: "c", Content: "x", Secret: secret}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		want(fmt.Sprintf("put with %v", secret), secret)
+	}
+	if _, err := p.Remove(t.Context(), me, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want("removed", true)
+}
