@@ -23,12 +23,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"dyno/internal/leak"
 	"dyno/results/push"
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
 	"dyno/services/control"
+	"dyno/services/control/rpc/controlpb"
 	"dyno/services/events"
 	"dyno/services/relay"
 )
@@ -130,7 +133,7 @@ func exported(t *testing.T) map[string][]string {
 		}
 	}
 	k := control.Defaults()
-	k.Listen, k.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	k.Listen, k.GRPC, k.Admin = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	k.Store.Dir, k.Store.NoSync = t.TempDir(), true
 	p, err := control.New(k)
 	if err != nil {
@@ -154,6 +157,14 @@ func exported(t *testing.T) map[string][]string {
 			if err := response.Body.Close(); err != nil || response.StatusCode >= 300 {
 				t.Fatalf("%s: %s, %v", one.path, response.Status, err)
 			}
+		}
+		calls, err := grpc.NewClient(p.GRPCAddr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = controlpb.NewControlClient(calls).List(t.Context(), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_POLICY})
+		if err := errors.Join(err, calls.Close()); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, families := range []map[string]*dto.MetricFamily{

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -139,6 +140,13 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s probe: %+v", name, p)
 		}
 	}
+	// Neither ends a start that the other lets go on.
+	if open, err := time.ParseDuration(args["open-timeout"]); err != nil || open != time.Duration(c.StartupProbe.PeriodSeconds*c.StartupProbe.FailureThreshold)*time.Second {
+		t.Errorf("--open-timeout=%s, and the startup probe allows %d times %d s", args["open-timeout"], c.StartupProbe.FailureThreshold, c.StartupProbe.PeriodSeconds)
+	}
+	if args["admin-token-file"] == "" {
+		t.Error("whoever reaches the admin's port may read profiles")
+	}
 	for kind, s := range map[string]kubernetes.Selector{"StatefulSet": set.Selector, "PodDisruptionBudget": m.budget.Spec.Selector, "NetworkPolicy": m.network.Spec.PodSelector} {
 		if s.MatchLabels["app"] != set.Template.Metadata.Labels["app"] {
 			t.Errorf("%s selects %v", kind, s)
@@ -244,6 +252,16 @@ func TestCompose(t *testing.T) {
 		if _, err := os.Stat(strings.TrimPrefix(name, "deploy/control/")); err != nil {
 			t.Error(err)
 		}
+	}
+	token := args["admin-token-file"]
+	name := strings.TrimPrefix(token, "/run/secrets/")
+	for _, s := range []string{"control", "prometheus"} {
+		if !slices.Contains(c.Services[s].Secrets, name) || c.Secrets[name]["file"] == "" {
+			t.Errorf("%s has no secret %q: %v", s, name, c.Secrets)
+		}
+	}
+	if !strings.Contains(c.Configs["prometheus"]["content"], "credentials_file: "+token) {
+		t.Error("Prometheus does not show the admin's token")
 	}
 	if !strings.Contains(c.Configs["prometheus"]["content"], "control:"+port(args["admin"])) {
 		t.Error("Prometheus does not ask the admin's port")

@@ -27,7 +27,7 @@ func aWatchedPlane(t *testing.T, change <-chan struct{}) string {
 			fmt.Fprintf(w, "id: %s\nevent: put\ndata: {\"kind\":\"policy\",\"namespace\":\"default\",\"name\":\"a\",\"version\":%d,\"resource\":"+policy+"}\n\n", id, version, version)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, "id: \nevent: resync\ndata: {}\n\n")
+		fmt.Fprint(w, "id: 0\nevent: resync\ndata: {}\n\n")
 		put("", 1)
 		fmt.Fprint(w, "id: 1\nevent: synced\ndata: {}\n\n")
 		for version := 2; ; version++ {

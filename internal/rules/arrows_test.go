@@ -92,6 +92,8 @@ var arrows = []arrow{
 	{"services/control/ctl", []string{"services/control/client", "services/control/resource", "observe/handshakes", "observe/sockets", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server, and looks at this machine's connections as dyno does"},
 	{"services/control/console", nil, "files for a browser, which ask the API beside them like anybody"},
 	{"services/control/dns", []string{"services/internal/serve"}, "answers are made of names and addresses, whoever has them; accepting goes on as in every service"},
+	{"services/control/format", []string{"services/control/resource", "services/control/format/controlfb", "services/control/rpc/controlpb"}, "a format does no I/O, and knows nothing of who asks"},
+	{"services/control/format/controlfb", nil, "generated messages know no library for calls"},
 	{"services/control/resource", nil, "what resources are, and when one is gone, is pure"},
 	{"services/control/access", nil, "who may do what is pure"},
 	{"services/control/store", nil, "the store keeps keys, and knows nothing of what they mean"},

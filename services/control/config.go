@@ -39,11 +39,14 @@ type Config struct {
 	PlainHTTP bool
 	// Admin is the address of the admin listener; "" means none.
 	Admin string
+	// AdminToken is what the admin listener asks for, but for /healthz and /readyz: 16 bytes
+	// at least. nil is nothing, which only a loopback Admin may ask for.
+	AdminToken []byte
 
 	// Principals is a file in YAML of who may do what (package access); "" lets everybody
-	// who reaches the loopback listener do everything.
+	// who reaches the loopback listener do everything. It is read again when it has changed.
 	Principals string
-	// Certificate and Key are files in PEM. ClientCA is a file of certificates that
+	// Certificate and Key are files in PEM, which are read again when they have. ClientCA is a file of certificates that
 	// clients' must be signed by, who may show one instead of a token.
 	Certificate, Key, ClientCA string
 	// SessionTickets lets clients of TLS come back without a full handshake.
@@ -123,6 +126,13 @@ func (c Config) Validate() error {
 	if c.Admin != "" {
 		if err := serve.CheckListen("admin", c.Admin, c.AllowRemote); err != nil {
 			errs = append(errs, err)
+		} else if a, err := serve.ParseAddress(c.Admin); err == nil && !a.Local() {
+			check(c.AdminToken != nil, "admin token", "none", "everybody who reaches the admin listener could read profiles and metrics: give --admin-token-file")
+		}
+	}
+	if c.AdminToken != nil {
+		if err := serve.CheckToken("admin token", c.AdminToken); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	check((c.Certificate == "") == (c.Key == ""), "certificate", fmt.Sprintf("%q", c.Certificate), "goes with its key, and neither alone")
@@ -182,16 +192,16 @@ func (c Config) book() (*access.Book, error) {
 	return book, nil
 }
 
-// tls returns how connections are encrypted; nil is not at all.
-func (c Config) tls() (*tls.Config, error) {
+// tls returns how connections are encrypted, with the certificate that pair returns; nil is not
+// at all.
+func (c Config) tls(pair func() *tls.Certificate) (*tls.Config, error) {
 	if c.Certificate == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
+	t := &tls.Config{
+		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: !c.SessionTickets,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair(), nil },
 	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: !c.SessionTickets}
 	if c.ClientCA != "" {
 		pem, err := os.ReadFile(c.ClientCA)
 		if err != nil {

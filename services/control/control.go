@@ -15,10 +15,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 
-	"dyno/services/control/access"
+	"dyno/services/control/catalog"
 	"dyno/services/control/dns"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
@@ -35,7 +36,7 @@ type Server struct {
 	cfg      Config
 	host     *serve.Host
 	log      *slog.Logger
-	book     *access.Book
+	files    *files
 	listener net.Listener
 	grpc     net.Listener // nil without one
 	names    net.Listener // of DNS; nil without it
@@ -53,15 +54,15 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg}
 	var err error
-	if s.book, err = cfg.book(); err != nil {
-		return nil, err
-	}
 	if s.host, err = serve.New(serve.Config{
-		Name: "control", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+		Name: "control", Admin: cfg.Admin, AdminToken: cfg.AdminToken, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 	}); err != nil {
 		return nil, err
 	}
 	s.log = s.host.Logger()
+	if s.files, err = readFiles(cfg, s.log); err != nil {
+		return nil, err
+	}
 	s.web.protocol, s.calling.protocol = "http", "grpc"
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -73,7 +74,7 @@ func New(cfg Config) (*Server, error) {
 		HTTP2:    &http.HTTP2Config{MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	if s.server.TLSConfig, err = cfg.tls(); err != nil {
+	if s.server.TLSConfig, err = cfg.tls(s.files.pair.Load); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -182,7 +183,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer p.Close()
 	ac := s.cfg.api()
-	ac.Plane, ac.Book, ac.Logger = p, s.book, s.log
+	ac.Plane, ac.Book, ac.Logger = p, s.files.book, s.log
 	api, err := rest.New(ac)
 	if err != nil {
 		return unserved(err)
@@ -192,7 +193,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	s.host.Registry().MustRegister(st, p, api, &s.web)
 	parts := []serve.Part{
 		{Name: "api", Serve: s.answer, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
-		watchdog(st),
+		watchdog(st), s.files.part(),
 	}
 	if s.grpc != nil {
 		discovery, err := s.discovery(p)
@@ -226,7 +227,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 // have the same tokens, certificates and rates, and one address is enough.
 func (s *Server) discovery(p *plane.Plane) (*xds.Server, error) {
 	c := xds.Defaults()
-	c.Plane, c.Logger, c.Caller, c.Anyone = p, s.log, rpc.Caller, s.book == nil
+	c.Plane, c.Logger, c.Caller, c.Anyone = p, s.log, rpc.Caller, s.files.book == nil
 	c.MaxStreams, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	return xds.New(c)
 }
@@ -235,7 +236,8 @@ func (s *Server) discovery(p *plane.Plane) (*xds.Server, error) {
 func (s *Server) calls(p *plane.Plane, api *rest.API, discovery *xds.Server) (*rpc.API, error) {
 	c := rpc.Defaults()
 	c.More = discovery.Register
-	c.Plane, c.Book, c.Logger, c.Allow = p, s.book, s.log, api.Allow
+	c.Plane, c.Book, c.Logger, c.Allow = p, s.files.book, s.log, api.Allow
+	c.Stranger = api.Stranger
 	c.TLS = s.server.TLSConfig.Clone() // of nil it is nil
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	c.StreamWindow, c.ConnectionWindow = s.cfg.StreamWindow, s.cfg.ConnectionWindow
@@ -257,13 +259,16 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 		if r.Check() != nil {
 			return nil, false
 		}
-		items, _ := p.Catalog().List(string(r.Kind)+"/"+namespace+"/"+service+"/", "", maxNames, nil)
+		items, _ := p.Catalog().List(string(r.Kind)+"/"+namespace+"/"+service+"/", "", math.MaxInt, func(i *catalog.Item) bool {
+			one := i.Resource.(*resource.Instance)
+			return one.Status == resource.Up && one.Weight > 0
+		})
 		var late []dns.Endpoint
 		for _, item := range items {
-			i := item.Resource.(*resource.Instance)
-			if i.Status != resource.Up || i.Weight == 0 {
-				continue
+			if len(good) == maxNames {
+				break
 			}
+			i := item.Resource.(*resource.Instance)
 			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: uint16(min(i.Weight, 1<<16-1))} //nolint:gosec // bounded when it was put
 			if p.Overdue(item.Ref) {
 				late = append(late, e)
@@ -272,9 +277,9 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 			}
 		}
 		if len(good) == 0 {
-			good = late
+			good = late[:min(len(late), maxNames)]
 		}
-		return good, len(items) > 0
+		return good, p.Catalog().CountService(namespace, service) > 0
 	}
 }
 

@@ -103,7 +103,7 @@ func do(t *testing.T, client *http.Client, method, address, body string) (status
 // TestLife: what was made is there after a restart, and watchers end with the server.
 func TestLife(t *testing.T) {
 	c := config(t)
-	c.Admin = "127.0.0.1:0"
+	c.Admin, c.AdminToken = "127.0.0.1:0", []byte("token-of-the-admin-listener")
 	s, end := serving(t, c)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -128,7 +128,10 @@ func TestLife(t *testing.T) {
 	if status, text := do(t, client, "GET", base+"/v1/policies/a", ""); status != 200 { // now the replica knows of it
 		t.Fatalf("%d %s", status, text)
 	}
-	_, text := do(t, client, "GET", metrics, "")
+	if status, text := do(t, client, "GET", metrics, ""); status != 401 {
+		t.Errorf("metrics without the admin's token: %d %s", status, text)
+	}
+	_, text := do(t, client, "GET", strings.Replace(metrics, "://", "://admin:"+string(c.AdminToken)+"@", 1), "")
 	for _, want := range []string{`control_resources{kind="policy"} 1`, "control_store_commit_seconds_count", `http_request_duration_seconds_count{business_context="policy",category="ok",operation="createPolicy"} 1`, "control_watchers 1", "control_up 1", "control_reconnects_total 0", `control_connections_total{protocol="http"}`, `control_connections{protocol="http"}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metrics have no %s", want)
@@ -190,6 +193,9 @@ func TestConfigFaults(t *testing.T) {
 		"gRPC, remote":      {func(c *Config) { c.GRPC = "192.0.2.1:80" }, "grpc"},
 		"DNS, a domain":     {func(c *Config) { c.DNS, c.Domain = "127.0.0.1:0", "x" }, "domain"},
 		"DNS, a socket":     {func(c *Config) { c.DNS = "unix:x" }, "dns"},
+		"admin, no token":   {func(c *Config) { c.Admin, c.AllowRemote = "192.0.2.1:80", true }, "admin token: none: everybody"},
+		"admin, a token":    {func(c *Config) { c.Admin, c.AllowRemote, c.AdminToken = "192.0.2.1:80", true, make([]byte, 16) }, ""},
+		"admin, too short":  {func(c *Config) { c.Admin, c.AdminToken = "127.0.0.1:0", []byte{} }, "admin token: 0 bytes"},
 		"key alone":         {func(c *Config) { c.Key = "k" }, "certificate"},
 		"client CA alone":   {func(c *Config) { c.ClientCA = "k" }, "client CA"},
 		"of the store":      {func(c *Config) { c.Store.Dir = "" }, "data folder"},

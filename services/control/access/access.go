@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/goccy/go-yaml"
 )
@@ -87,11 +88,18 @@ func Anonymous() *Principal {
 	return &Principal{Name: "anonymous", Grants: []Grant{{AllNamespaces, Admin}}}
 }
 
-// A Book has all principals. It is not changed any more, so any goroutine may read it.
-type Book struct {
+// A Book has all principals. Its methods may be called from any goroutine.
+type Book struct{ pages atomic.Pointer[pages] }
+
+// pages are what a Book has at a time; they are not changed any more.
+type pages struct {
 	tokens       map[[sha256.Size]byte]*Principal
 	certificates map[string]*Principal
 }
+
+// Replace has the Book know those principals only that another one knows, from one request to
+// the next. What somebody has begun, such as a watch, goes on.
+func (b *Book) Replace(by *Book) { b.pages.Store(by.pages.Load()) }
 
 // document is the file.
 type document struct {
@@ -114,7 +122,7 @@ func ParseBook(text []byte) (*Book, error) {
 	if err := yaml.UnmarshalWithOptions(text, &d, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("principals: %w", err)
 	}
-	b := &Book{tokens: map[[sha256.Size]byte]*Principal{}, certificates: map[string]*Principal{}}
+	b := &pages{tokens: map[[sha256.Size]byte]*Principal{}, certificates: map[string]*Principal{}}
 	var errs []error
 	fault := func(i int, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("principals[%d]: %s", i, fmt.Sprintf(format, args...)))
@@ -163,17 +171,22 @@ func ParseBook(text []byte) (*Book, error) {
 			fault(i, "rate, burst: must be 0 or more")
 		}
 	}
-	return b, errors.Join(errs...)
+	book := new(Book)
+	book.pages.Store(b)
+	return book, errors.Join(errs...)
 }
 
 // ByToken finds who has a token; nil is nobody. Looking up its hash tells nothing by the
 // time it takes: who could use that would need a hash's origin.
-func (b *Book) ByToken(token string) *Principal { return b.tokens[sha256.Sum256([]byte(token))] }
+func (b *Book) ByToken(token string) *Principal {
+	return b.pages.Load().tokens[sha256.Sum256([]byte(token))]
+}
 
 // ByCertificate finds who has one of a certificate's names; nil is nobody.
 func (b *Book) ByCertificate(names []string) *Principal {
+	known := b.pages.Load().certificates
 	for _, n := range names {
-		if p := b.certificates[n]; p != nil && n != "" {
+		if p := known[n]; p != nil && n != "" {
 			return p
 		}
 	}
@@ -191,4 +204,4 @@ func CertificateNames(leaf *x509.Certificate) []string {
 }
 
 // Certificates tells whether anybody is known by a certificate.
-func (b *Book) Certificates() bool { return len(b.certificates) > 0 }
+func (b *Book) Certificates() bool { return len(b.pages.Load().certificates) > 0 }

@@ -84,6 +84,23 @@ principals:
 	}
 }
 
+// TestReplace: whoever has a Book knows those who are in another from then on.
+func TestReplace(t *testing.T) {
+	parse := func(text string) *Book {
+		t.Helper()
+		b, err := ParseBook([]byte("principals:\n" + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	b := parse("  - {name: a, token_sha256: " + hash("old") + ", grants: [{namespace: n, role: reader}]}\n")
+	b.Replace(parse("  - {name: a, token_sha256: " + hash("new") + ", certificate: x, grants: [{namespace: n, role: editor}]}\n"))
+	if b.ByToken("old") != nil || b.ByToken("new") == nil || !b.ByToken("new").May(Write, "n") || b.ByCertificate([]string{"x"}) == nil || !b.Certificates() {
+		t.Errorf("%+v", b.pages.Load())
+	}
+}
+
 func TestBookFaults(t *testing.T) {
 	good := "name: a\n    token_sha256: " + hash("a") + "\n    grants: [{namespace: n, role: reader}]\n"
 	for name, c := range map[string]struct{ text, want string }{

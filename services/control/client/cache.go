@@ -1,12 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +18,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A cached file is what a watch knew. Whoever changes its fields changes cacheVersion.
+// A cached file is what a watch knew, in JSON, behind a line with its checksum. Whoever changes
+// its fields changes cacheVersion.
 type cached struct {
 	Version int       `json:"version"`
 	Query   string    `json:"query"`
@@ -27,7 +30,7 @@ type cached struct {
 
 // cacheVersion is the form of the file, and maxCache what one may have, in bytes.
 const (
-	cacheVersion = 1
+	cacheVersion = 2
 	maxCache     = 256 << 20
 )
 
@@ -58,6 +61,9 @@ func (w *Watch) load() error {
 	if err != nil {
 		return err
 	}
+	if text, err = intact(text); err != nil {
+		return err
+	}
 	c, err := parseCache(text)
 	if err != nil {
 		return err
@@ -75,7 +81,24 @@ func (w *Watch) load() error {
 	return nil
 }
 
-// parseCache reads a file, of which nothing is believed.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is the line before what it is of. A document with a flipped bit would mostly be one
+// still, and stay what a program begins with.
+func checksum(text []byte) string {
+	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text, castagnoli))
+}
+
+// intact returns what is behind a file's checksum, if it is that which was written.
+func intact(file []byte) ([]byte, error) {
+	at := bytes.IndexByte(file, '\n') + 1
+	if text := file[at:]; string(file[:at]) == checksum(text) {
+		return text, nil
+	}
+	return nil, errors.New("its checksum is not right: it is damaged, or of an earlier release")
+}
+
+// parseCache reads what was written, of which nothing is believed.
 func parseCache(text []byte) (cached, error) {
 	var c cached
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -157,7 +180,10 @@ func write(file string, c cached) error {
 	if err != nil {
 		return err
 	}
-	_, err = temporary.Write(text)
+	_, err = temporary.WriteString(checksum(text))
+	if err == nil {
+		_, err = temporary.Write(text)
+	}
 	if err == nil {
 		err = temporary.Sync()
 	}

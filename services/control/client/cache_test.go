@@ -1,7 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -82,28 +85,87 @@ func TestCache(t *testing.T) {
 
 // What is no cache is not believed, and does not hinder.
 func TestCacheFaults(t *testing.T) {
-	for name, text := range map[string]string{
-		"empty":         "",
-		"cut off":       `{"version":1,"items":[`,
-		"version":       `{"version":2}`,
-		"another query": `{"version":1,"query":"x"}`,
-		"token":         `{"version":1,"token":"a\r\nb"}`,
-		"reference":     `{"version":1,"items":[{"kind":"config","namespace":"../n","name":"a","resource":{}}]}`,
-		"kind":          `{"version":1,"items":[{"kind":"x","namespace":"n","name":"a","resource":{}}]}`,
-		"document":      `{"version":1,"items":[{"kind":"config","namespace":"n","name":"a","resource":[]}]}`,
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":         {"", "JSON"},
+		"cut off":       {`{"version":2,"items":[`, "JSON"},
+		"version":       {`{"version":1}`, "version 1"},
+		"another query": {`{"version":2,"query":"x"}`, "another query"},
+		"token":         {`{"version":2,"token":"a\r\nb"}`, "token"},
+		"reference":     {`{"version":2,"items":[{"kind":"config","namespace":"../n","name":"a","resource":{}}]}`, "item 0"},
+		"kind":          {`{"version":2,"items":[{"kind":"x","namespace":"n","name":"a","resource":{}}]}`, "item 0"},
+		"document":      {`{"version":2,"items":[{"kind":"config","namespace":"n","name":"a","resource":[]}]}`, "config"},
 	} {
 		w := cachedWatch(t, t.TempDir())
-		if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(w.file, []byte(checksum([]byte(c.text))+c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.load(); err == nil || len(w.items) > 0 || w.generation > 0 {
-			t.Errorf("%s: %v, %v", name, err, w.items)
+		if err := w.load(); err == nil || !strings.Contains(err.Error(), c.want) || len(w.items) > 0 || w.generation > 0 {
+			t.Errorf("%s: %v, %v; want %q", name, err, w.items, c.want)
 		}
 	}
 }
 
+// TestCacheDamage: no file of which a bit has flipped, or which was cut off, is believed; and the
+// log says so to whoever watches.
+func TestCacheDamage(t *testing.T) {
+	w := cachedWatch(t, t.TempDir())
+	one := item(t, &resource.Config{Namespace: "n", Name: "a", Content: "x"})
+	w.items[one.Path()], w.token, w.at, w.dirty = one, "epoch-7", time.Now(), true
+	if err := w.save(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(w.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(file []byte) error {
+		t.Helper()
+		if err := os.WriteFile(w.file, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		other := cachedWatch(t, filepath.Dir(w.file))
+		err := other.load()
+		if (err == nil) != (len(other.items) == 1) {
+			t.Errorf("%v, and %d items", err, len(other.items))
+		}
+		return err
+	}
+	if err := load(good); err != nil {
+		t.Fatal(err)
+	}
+	for n := range good {
+		for bit := range 8 {
+			file := bytes.Clone(good)
+			file[n] ^= 1 << bit
+			if err := load(file); err == nil {
+				t.Fatalf("bit %d of byte %d has flipped: %s", bit, n, file)
+			}
+		}
+		if err := load(good[:n]); err == nil {
+			t.Fatalf("cut off after %d bytes", n)
+		}
+	}
+	var log bytes.Buffer
+	c := w.client.cfg
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c.transport = &fake{answer: func(int, *http.Request) *http.Response { return nil }}
+	client, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	watch, err := client.Watch(w.query) // of a file that is cut off
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch.Close()
+	if !strings.Contains(log.String(), "the cache is not used") || !strings.Contains(log.String(), "checksum") {
+		t.Errorf("the log has %s", log.String())
+	}
+}
+
 func FuzzParseCache(f *testing.F) {
-	f.Add([]byte(`{"version":1,"query":"q","token":"e-1","items":[{"kind":"config","namespace":"n","name":"a","version":1,"resource":{"content":"x"}}]}`))
+	f.Add([]byte(`{"version":2,"query":"q","token":"e-1","items":[{"kind":"config","namespace":"n","name":"a","version":1,"resource":{"content":"x"}}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := parseCache(text)
 		if err != nil {

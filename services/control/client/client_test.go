@@ -250,13 +250,40 @@ func TestRegistrationTriesOn(t *testing.T) {
 	}
 }
 
+// TestSilentServer: a heartbeat that nobody answers leaves time for others within the lease.
+func TestSilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(n int, r *http.Request) *http.Response {
+			if n == 1 || n == 2 {
+				<-r.Context().Done()
+				return nil
+			}
+			return status(204, "")
+		}}
+		c := newClient(t, f, func(c *Config) { c.Servers = []string{"http://a", "http://b", "http://c"} })
+		defer c.Close()
+		r, err := c.Register(shop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second) // of the bubble's clock
+		_, at, _ := f.record()
+		if third := shop.Lease() / beatsPerLease; len(at) < 4 || at[2].Sub(at[1]) > third+c.cfg.MinPause || at[3].Sub(at[0]) > 3*third+3*c.cfg.MinPause {
+			t.Errorf("asked at %v, with a lease of %v", at, shop.Lease())
+		}
+	})
+}
+
 // put is an event about a configuration.
 func put(id, name string, version int) string {
 	return fmt.Sprintf("id: %s\nevent: put\ndata: {\"type\":\"put\",\"kind\":\"config\",\"namespace\":\"default\",\"name\":%q,\"version\":%d,\"revision\":1,\"resource\":{\"content\":\"%d\"}}\n\n", id, name, version, version)
 }
 
 const (
-	resync = "id: \nevent: resync\ndata: {}\n\n"
+	resync = "id: 0\nevent: resync\ndata: {}\n\n"
 	synced = "id: e-5\nevent: synced\ndata: {\"revision\":5}\n\n"
 )
 

@@ -141,7 +141,10 @@ func (r *Registration) keep(ctx context.Context) {
 		r.mu.Unlock()
 		var err error
 		if known {
-			_, err = r.client.call(ctx, route.server(), http.MethodPost, path+"/heartbeat", query, nil)
+			// Silence is no answer for as long as the lease: another server may be heard in time.
+			within, cancel := context.WithTimeout(ctx, i.Lease()/beatsPerLease)
+			_, err = r.client.call(within, route.server(), http.MethodPost, path+"/heartbeat", query, nil)
+			cancel()
 			if missing(err) {
 				r.client.log.Warn("the control plane does not know the instance: it is registered again", "instance", i.Ref().String())
 				known = false

@@ -286,10 +286,21 @@ func hintFor(p *client.Problem) string {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		return "show a token by --token-file, or a certificate by --cert and --key"
+	case http.StatusForbidden:
+		if strings.HasSuffix(p.Type, ":limit") {
+			return "remove what is not needed any more, or start dyno-control with a higher limit: --help lists those that begin with --max"
+		}
+		return "somebody with another role may: show their token by --token-file, or have the role added to the file of dyno-control's --principals"
+	case http.StatusRequestEntityTooLarge:
+		return "make it smaller, or start dyno-control with a larger --max-policy or --max-config"
 	case http.StatusPreconditionFailed:
 		return "if somebody else has changed it meanwhile: look at it, and do it again"
 	case http.StatusTooManyRequests:
 		return "try it again in a moment"
+	case http.StatusServiceUnavailable:
+		return "try it again in a moment, or ask another replica by --server"
+	case http.StatusInsufficientStorage:
+		return "start dyno-control with a larger --quota, or have what is not needed any more removed and then: dyno ctl reclaim"
 	}
 	return ""
 }

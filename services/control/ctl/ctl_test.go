@@ -377,6 +377,16 @@ func TestRefusals(t *testing.T) {
 			status, text = 200, `<html>`
 		case "/v1/configs/c/rollback":
 			status, text = 412, `{"title":"a condition does not hold","detail":"x"}`
+		case "/v1/policies/role":
+			status, text = 403, `{"type":"urn:dyno:control:role","title":"not permitted","detail":"x"}`
+		case "/v1/policies/limit":
+			status, text = 403, `{"type":"urn:dyno:control:limit","title":"there may be no more","detail":"x"}`
+		case "/v1/policies/large":
+			status, text = 413, `{"title":"the document is too large","detail":"x"}`
+		case "/v1/policies/busy":
+			status, text = 503, `{"title":"too many requests wait","detail":"x"}`
+		case "/v1/policies/full":
+			status, text = 507, `{"title":"the database is full","detail":"x"}`
 		case "/v1/services/a/instances/1":
 			status, text = 422, `{"title":"the document is not valid","detail":"2 faults","errors":[{"pointer":"#/a","detail":"one"},{"pointer":"#/b","detail":"two"}]}`
 		}
@@ -387,10 +397,15 @@ func TestRefusals(t *testing.T) {
 		code       int
 		text, hint string
 	}{
-		"get policy none":                            {codeFailed, "no such resource (404): policy default/none", ""},
-		"get policy odd":                             {codeFailed, "the answer is none of a control plane", ""},
-		"get policies":                               {codeFailed, "the log says more", ""},
-		"rollback config/c --to 1":                   {codeFailed, "a condition does not hold", "somebody else has changed it meanwhile"},
+		"get policy none":          {codeFailed, "no such resource (404): policy default/none", ""},
+		"get policy odd":           {codeFailed, "the answer is none of a control plane", ""},
+		"get policies":             {codeFailed, "the log says more", ""},
+		"rollback config/c --to 1": {codeFailed, "a condition does not hold", "somebody else has changed it meanwhile"},
+		"get policy role":          {codeFailed, "not permitted", "--principals"},
+		"get policy limit":         {codeFailed, "there may be no more", "--max"},
+		"get policy large":         {codeFailed, "too large", "--max-config"},
+		"get policy busy":          {codeFailed, "too many requests wait", "--server"},
+		"get policy full":          {codeFailed, "the database is full", "--quota"},
 		"register a 1 --address 127.0.0.1 --port 80": {codeFailed, "#/a: one; #/b: two", ""},
 	} {
 		_, _, err := run(t, "", append(strings.Fields(line), "--server", address, "--token-file", token)...)

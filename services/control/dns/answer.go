@@ -81,7 +81,7 @@ func (z *Zone) Answer(query []byte, tcp bool) []byte {
 	if tcp {
 		limit = maxTCP
 	}
-	return pack(&reply, limit)
+	return pack(&reply, limit, tcp)
 }
 
 // size reads how long an answer over UDP may be, from the query's EDNS(0) (RFC 6891).
@@ -109,9 +109,11 @@ func size(p *dnsmessage.Parser) (limit int, edns bool, err error) {
 	}
 }
 
-// pack writes an answer of so many bytes at most. What is too long loses its records and
-// says so: then the asker comes by TCP.
-func pack(m *dnsmessage.Message, limit int) []byte {
+// pack writes an answer of so many bytes at most. Over UDP, what is too long loses its records
+// and says so: then the asker comes by TCP. Over TCP it has as many records as there is room
+// for, and does not say so: nobody could ask in a better way, and resolvers would take none
+// of it. Since records are in random order, everybody gets others.
+func pack(m *dnsmessage.Message, limit int, tcp bool) []byte {
 	out, err := m.Pack()
 	if err == nil && len(out) <= limit {
 		return out
@@ -126,11 +128,32 @@ func pack(m *dnsmessage.Message, limit int) []byte {
 	if out, err = m.Pack(); err == nil && len(out) <= limit { // what SRV refers to can be asked for
 		return out
 	}
+	if tcp && err == nil {
+		return packMost(m, limit)
+	}
 	m.Truncated, m.Answers = true, nil
 	if out, err = m.Pack(); err != nil {
 		return nil // its question could be read, so it can be written
 	}
 	return out
+}
+
+// packMost writes as many of the answers as there is room for.
+func packMost(m *dnsmessage.Message, limit int) (most []byte) {
+	all := m.Answers
+	low, high := 0, len(all) // so many fit, and so many do not
+	for n := low; ; n = (low + high) / 2 {
+		m.Answers = all[:n]
+		out, err := m.Pack()
+		if err == nil && len(out) <= limit {
+			low, most = n, out
+		} else {
+			high = n
+		}
+		if high-low <= 1 {
+			return most
+		}
+	}
 }
 
 // fill answers a question.
@@ -168,7 +191,7 @@ func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []st
 	if n == 2 && labels[1] == addressLabel {
 		ip, ok := addressOf(labels[0])
 		if ok {
-			z.address(&m.Answers, q, q.Name, ip)
+			z.address(&m.Answers, q, q.Name, ip, map[netip.Addr]struct{}{})
 		}
 		return ok
 	}
@@ -178,20 +201,22 @@ func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []st
 		service = strings.Join(labels[:n-2], ".")[1:]
 	}
 	endpoints, known := z.Find(labels[n-1], service)
+	before := map[netip.Addr]struct{}{}
 	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
 	for _, e := range endpoints {
 		ip, err := netip.ParseAddr(e.Host)
 		if q.Type == dnsmessage.TypeSRV || q.Type == dnsmessage.TypeALL && byRFC {
-			z.service(m, q, e, ip)
+			z.service(m, q, e, ip, before)
 		} else if err == nil && !byRFC {
-			z.address(&m.Answers, q, q.Name, ip)
+			z.address(&m.Answers, q, q.Name, ip, before)
 		}
 	}
 	return known
 }
 
-// address adds an A or AAAA record, if that is what was asked for, and once.
-func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dnsmessage.Name, ip netip.Addr) {
+// address adds an A or AAAA record, if that is what was asked for and the answer has none yet of
+// the address: several instances may be at one, which has one name in an answer.
+func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dnsmessage.Name, ip netip.Addr, before map[netip.Addr]struct{}) {
 	ip = ip.Unmap().WithZone("")
 	kind, body := dnsmessage.TypeAAAA, dnsmessage.ResourceBody(&dnsmessage.AAAAResource{AAAA: ip.As16()})
 	if ip.Is4() {
@@ -200,16 +225,15 @@ func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dn
 	if q.Type != kind && q.Type != dnsmessage.TypeALL && q.Type != dnsmessage.TypeSRV {
 		return
 	}
-	for _, r := range *to {
-		if r.Header.Type == kind && r.Header.Name == name && r.Body.GoString() == body.GoString() {
-			return // several instances at one address
-		}
+	if _, ok := before[ip]; ok {
+		return
 	}
+	before[ip] = struct{}{}
 	*to = append(*to, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: name, Type: kind, Class: dnsmessage.ClassINET, TTL: z.TTL}, Body: body})
 }
 
 // service adds an SRV record, and the address that it refers to.
-func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint, ip netip.Addr) {
+func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint, ip netip.Addr, before map[netip.Addr]struct{}) {
 	target := strings.TrimSuffix(e.Host, ".") + "."
 	if ip.IsValid() {
 		target = labelOf(ip) + "." + addressLabel + "." + z.Domain
@@ -223,7 +247,7 @@ func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint,
 		Body:   &dnsmessage.SRVResource{Weight: e.Weight, Port: e.Port, Target: name},
 	})
 	if ip.IsValid() {
-		z.address(&m.Additionals, q, name, ip)
+		z.address(&m.Additionals, q, name, ip, before)
 	}
 }
 

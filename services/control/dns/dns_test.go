@@ -210,6 +210,9 @@ func FuzzAnswer(f *testing.F) {
 		if err := m.Unpack(answer); answer != nil && (err != nil || !m.Response) {
 			t.Errorf("%x: %x: %v", query, answer, err)
 		}
+		if answer := z.Answer(query, true); len(answer) > maxTCP {
+			t.Errorf("%x: %d bytes over TCP", query, len(answer))
+		}
 	})
 }
 
@@ -321,5 +324,46 @@ func TestAcceptFails(t *testing.T) {
 	s.Close(ctx)
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestManyInstances: TCP has as many as 64 KiB have room for, others each time, and does not say
+// that it is cut off, which resolvers do not take there.
+func TestManyInstances(t *testing.T) {
+	list := make([]Endpoint, 1000)
+	for i := range list {
+		list[i] = Endpoint{fmt.Sprintf("2001:db8::%x", i), 80, 100}
+	}
+	z := &Zone{Domain: domain, TTL: 5, Find: func(string, string) ([]Endpoint, bool) { return slices.Clone(list), true }}
+	m := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, true, 0)
+	if n := len(m.Answers); m.Truncated || n < 500 || n == len(list) {
+		t.Errorf("over TCP: truncated %v, %d answers", m.Truncated, n)
+	}
+	if m := ask(t, z, "shop.default."+domain, dnsmessage.TypeAAAA, true, 0); len(m.Answers) != len(list) {
+		t.Errorf("addresses: %d", len(m.Answers))
+	}
+	if m := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, false, 0); !m.Truncated || len(m.Answers) != 0 {
+		t.Errorf("over UDP: truncated %v, %d answers", m.Truncated, len(m.Answers))
+	}
+	again := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, true, 0)
+	if slices.Equal(records(m.Answers), records(again.Answers)) {
+		t.Error("the same instances are told each time, and others never")
+	}
+}
+
+// TestEqualAddresses: an answer takes time by how many instances there are, and not by the
+// square of that: all of UDP waits for it.
+func TestEqualAddresses(t *testing.T) {
+	allocated := func(n int) float64 {
+		list := make([]Endpoint, n)
+		for i := range list {
+			list[i] = Endpoint{fmt.Sprintf("10.0.%d.%d", i/256, i%256), 80, 100}
+		}
+		z := &Zone{Domain: domain, TTL: 5, Find: func(string, string) ([]Endpoint, bool) { return list, true }}
+		q := dnsmessage.Question{Name: dnsmessage.MustNewName("shop.default." + domain), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}
+		return testing.AllocsPerRun(3, func() { z.fill(new(dnsmessage.Message), q) })
+	}
+	if few, many := allocated(50), allocated(500); many > 20*few {
+		t.Errorf("%.0f allocations for 50 instances, %.0f for 500", few, many)
 	}
 }

@@ -48,6 +48,13 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 	if err != nil {
 		return command.Misused("", "--listen: %v", err)
 	}
+	taken := map[string]string{} // by whom each address is
+	if err := claim(taken, "--listen", ports[:n]); err != nil {
+		return err
+	}
+	if err := claim(taken, "the etcds, whose ports are after those of --listen", etcds[:n]); err != nil {
+		return err
+	}
 	more := make([][]string, n) // of each replica
 	for _, l := range []struct{ flag, address, example string }{{"--grpc", c.GRPC, "127.0.0.1:7300"}, {"--dns", c.DNS, "127.0.0.1:7400"}, {"--admin", c.Admin, "127.0.0.1:7200"}} {
 		if l.address == "" {
@@ -56,6 +63,9 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 		list, err := successive(l.address, n)
 		if err != nil {
 			return command.Misused("such as "+l.flag+" "+l.example, "%s: %v", l.flag, err)
+		}
+		if err := claim(taken, l.flag, list[:n]); err != nil {
+			return err
 		}
 		for i := range more {
 			more[i] = append(more[i], l.flag, list[i])
@@ -88,6 +98,20 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 	}
 	log.Info("replicas", "listen", strings.Join(ports[:n], ","))
 	replicas.Wait()
+	return nil
+}
+
+// claim notes whose addresses are, and refuses one that is somebody else's.
+func claim(taken map[string]string, owner string, addresses []string) error {
+	for _, a := range addresses {
+		if port, ok := strings.CutPrefix(a, "localhost:"); ok {
+			a = "127.0.0.1:" + port
+		}
+		if other, ok := taken[a]; ok {
+			return command.Misused(fmt.Sprintf("each flag takes %d ports from its own on, and the etcds as many after those of --listen", len(addresses)), "%s: %s is of %s", owner, a, other)
+		}
+		taken[a] = owner
+	}
 	return nil
 }
 

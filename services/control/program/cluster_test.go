@@ -5,6 +5,27 @@ import (
 	"testing"
 )
 
+// TestPortsOfTheirOwn: no two flags' replicas listen at one port.
+func TestPortsOfTheirOwn(t *testing.T) {
+	taken := map[string]string{}
+	for _, c := range []struct {
+		owner     string
+		addresses []string
+		good      bool
+	}{
+		{"--listen", []string{"127.0.0.1:7100", "127.0.0.1:7101"}, true},
+		{"--grpc", []string{"127.0.0.1:7102", "127.0.0.1:7103"}, true},
+		{"--dns", []string{"127.0.0.2:7102"}, true}, // another address
+		{"--admin", []string{"127.0.0.1:7099", "127.0.0.1:7100"}, false},
+		{"--admin", []string{"localhost:7103"}, false},
+		{"--admin", []string{"[::1]:7103"}, true},
+	} {
+		if err := claim(taken, c.owner, c.addresses); (err == nil) != c.good {
+			t.Errorf("%s at %v: %v", c.owner, c.addresses, err)
+		}
+	}
+}
+
 func TestSuccessivePorts(t *testing.T) {
 	for _, c := range []struct {
 		address string

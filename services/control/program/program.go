@@ -4,6 +4,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ func (a *app) command() *cobra.Command {
 	var (
 		verbose      bool
 		passwordFile string
+		adminFile    string
 		restore      string
 		replica      string
 		cluster      int
@@ -64,7 +66,9 @@ It listens on loopback only, unless --allow-remote and --principals are given.
       token_sha256: …                # printf %s TOKEN | sha256sum
       grants: [{namespace: shop, role: editor}]
 
-Roles are reader, registrar (for services), editor and admin; namespace "*" is all.`,
+Roles are reader, registrar (for services), editor and admin; namespace "*" is all. This file and
+the certificate are read again within 10 s when they have changed; watches that somebody has begun
+go on. An --admin that other machines reach asks for the token of --admin-token-file.`,
 		Example: `  dyno-control --listen 127.0.0.1:7100 --data control.d
   dyno-control --listen 127.0.0.1:7100 --etcd 10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --replica a
   dyno-control --listen 127.0.0.1:7100 --data new.d --restore backup.jsonl
@@ -120,6 +124,13 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 				}
 				c.Store.Password = strings.TrimRight(string(text), "\r\n")
 			}
+			if adminFile != "" {
+				text, err := os.ReadFile(adminFile)
+				if err != nil {
+					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--admin-token-file: %w", err)}
+				}
+				c.AdminToken = append([]byte{}, bytes.TrimRight(text, "\r\n")...) // an empty file is no token, which is refused
+			}
 			c.Logger = command.Logger(a.stderr, verbose)
 			if err := errors.Join(c.Validate(), gc.check()); err != nil {
 				return &command.Failure{Code: command.Usage, Err: err}
@@ -145,6 +156,7 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines reach it; needs --principals")
 	f.BoolVar(&c.PlainHTTP, "plain-http", c.PlainHTTP, "permit that without TLS, behind a proxy that encrypts")
 	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	f.StringVar(&adminFile, "admin-token-file", "", "`FILE` of what --admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address")
 	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients speak HTTP/2, without TLS as well")
 
 	f.StringVar(&c.Store.Dir, "data", c.Store.Dir, "`FOLDER` of an etcd of its own")
@@ -171,6 +183,7 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	f.IntVar(&c.Store.Lanes, "lanes", c.Store.Lanes, "transactions on their way at a time")
 	f.IntVar(&c.Store.GroupRequests, "group-requests", c.Store.GroupRequests, "changes in one transaction")
 	f.IntVar(&c.Store.Queue, "queue", c.Store.Queue, "changes that may wait; beyond: 503")
+	f.DurationVar(&c.OpenTimeout, "open-timeout", c.OpenTimeout, "how long the store may take to answer at the start: one that was away for long is sent the database first")
 	f.DurationVar(&c.Store.Timeout, "store-timeout", c.Store.Timeout, "how long the store may take to answer")
 	f.Int64Var(&c.Store.KeepRevisions, "keep-revisions", c.Store.KeepRevisions, "revisions that remain for replicas that come back")
 	f.Int64Var(&c.Store.KeepChanges, "keep-changes", c.Store.KeepChanges, "as long as they are no more changes of this replica than so many")
@@ -179,8 +192,8 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 
 	f.Int64Var(&c.Store.JournalBytes, "audit-bytes", c.Store.JournalBytes, "about how many bytes of it are kept")
 
-	f.StringVar(&c.Principals, "principals", c.Principals, "`FILE` of who may do what; without it, everybody on this machine may do everything")
-	f.StringVar(&c.Certificate, "tls-cert", c.Certificate, "`FILE` with the certificate to show clients")
+	f.StringVar(&c.Principals, "principals", c.Principals, "`FILE` of who may do what, read again when it changes; without it, everybody on this machine may do everything")
+	f.StringVar(&c.Certificate, "tls-cert", c.Certificate, "`FILE` with the certificate to show clients, read again when it changes, as is the key")
 	f.StringVar(&c.Key, "tls-key", c.Key, "`FILE` with its key")
 	f.StringVar(&c.ClientCA, "tls-client-ca", c.ClientCA, "`FILE` of certificates that clients' may be signed by")
 	f.BoolVar(&c.SessionTickets, "tls-tickets", c.SessionTickets, "let clients come back without a full handshake")

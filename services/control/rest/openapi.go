@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 )
@@ -31,6 +32,9 @@ func listSchema(items map[string]any, most int) map[string]any {
 	return map[string]any{"type": "array", "items": items, "maxItems": most}
 }
 
+// condition is a list of entity tags, of which there is one at least.
+var condition = map[string]any{"type": "string", "maxLength": maxCondition, "pattern": `[^ \t,]`}
+
 // parameters are all there are, by name.
 var parameters = map[string]parameter{
 	"name":            {"path", "The resource's or the service's name.", ref("Name")},
@@ -50,8 +54,8 @@ var parameters = map[string]parameter{
 	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": []string{"policy", "config", "instance"}}, plane.MaxTopics)},
 	"since":           {"query", "The token that a long poll had as next, or the id of an event.", text},
 	"wait":            {"query", "For how many seconds a long poll may wait for a change.", map[string]any{"type": "number", "minimum": 0, "maximum": maxWait.Seconds()}},
-	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", map[string]any{"type": "string", "maxLength": maxCondition}},
-	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; * is that there is none.", map[string]any{"type": "string", "maxLength": maxCondition}},
+	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", condition},
+	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; * is that there is none.", condition},
 	"Idempotency-Key": {"header", "A change with a key that was used before is not made again, and answered as it was.", map[string]any{"type": "string", "maxLength": maxKey}},
 	"Last-Event-ID":   {"header", "The id of the last event that was received.", text},
 }
@@ -89,6 +93,16 @@ func setLimits(components map[string]any, l resource.Limits) error {
 }
 
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
+
+// formatted are the schemas of what is written and read in other formats, too.
+var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput", "WatchAnswer"}
+
+// addFormats adds the other formats to a content.
+func addFormats(content map[string]any) {
+	for _, f := range []format.Format{format.Protobuf, format.FlatBuffers, format.Gob} {
+		content[f.MediaType()] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
+	}
+}
 
 // describe makes the OpenAPI 3.1 document of the table of operations.
 func (a *API) describe() ([]byte, error) {
@@ -148,6 +162,9 @@ func (a *API) describe() ([]byte, error) {
 						return nil, fmt.Errorf("operation %s: no schema %q", r.id, kind)
 					}
 					content["application/json"] = map[string]any{"schema": ref(kind)}
+					if slices.Contains(formatted, kind) {
+						addFormats(content)
+					}
 				}
 			}
 			if len(content) > 0 {
@@ -160,7 +177,11 @@ func (a *API) describe() ([]byte, error) {
 			if components[r.body] == nil {
 				return nil, fmt.Errorf("operation %s: no schema %q", r.id, r.body)
 			}
-			operation["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": ref(r.body)}}}
+			content := map[string]any{"application/json": map[string]any{"schema": ref(r.body)}}
+			if slices.Contains(formatted, r.body) {
+				addFormats(content)
+			}
+			operation["requestBody"] = map[string]any{"required": true, "content": content}
 		}
 		if paths[r.path] == nil {
 			paths[r.path] = map[string]any{}

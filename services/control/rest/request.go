@@ -17,6 +17,7 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
@@ -250,12 +251,33 @@ const (
 
 // options reads what goes with a change.
 func (q *request) options() (o plane.Options, err error) {
-	o.IfMatch, o.IfNoneMatch, o.Key = q.Header.Get("If-Match"), q.Header.Get("If-None-Match"), q.Header.Get("Idempotency-Key")
+	if o.IfMatch, err = q.condition("If-Match"); err != nil {
+		return o, err
+	}
+	if o.IfNoneMatch, err = q.condition("If-None-Match"); err != nil {
+		return o, err
+	}
+	o.Key = q.Header.Get("Idempotency-Key")
 	if len(o.Key) > maxKey || len(o.IfMatch) > maxCondition || len(o.IfNoneMatch) > maxCondition {
 		return o, badParameter("idempotency-key: must have %d bytes at most, conditions %d", maxKey, maxCondition)
 	}
 	o.DryRun, err = q.flag("dry_run")
 	return o, err
+}
+
+// condition reads the tags of a header field, which may be given more than once; "" is that
+// it is not given. An empty one is refused: a change without the condition that somebody
+// meant to give would be made of whatever there is.
+func (q *request) condition(name string) (string, error) {
+	fields := q.Header[name]
+	if len(fields) == 0 {
+		return "", nil
+	}
+	text := strings.Join(fields, ",")
+	if strings.Trim(text, " \t,") == "" {
+		return "", badParameter("%s: is empty: want entity tags, or *", strings.ToLower(name))
+	}
+	return text, nil
 }
 
 // jsonBody is the media type of documents.
@@ -265,8 +287,11 @@ const jsonBody = "application/json"
 func (q *request) body(into any) error {
 	if field := q.Header.Get("Content-Type"); field != "" && field != jsonBody {
 		kind, _, err := mime.ParseMediaType(field)
+		if f, ok := format.Of(kind); ok && f != format.JSON {
+			return q.formatted(f, into)
+		}
 		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json", field), 0}
+			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json, or for a resource application/x-protobuf or application/x-flatbuffers", field), 0}
 		}
 	}
 	text, err := q.bytes()
@@ -326,20 +351,32 @@ const (
 	heartbeatField = "Dyno-Heartbeat-Seconds" // after so long without a change, a stream has a comment
 )
 
-// item answers with a resource, unless the client has it already.
+// item answers with a resource in the format that the client has chosen, unless it has that already.
 func (q *request) item(status int, i *catalog.Item, body []byte) error {
-	tag := i.Tag()
+	tag, kind := i.Tag(), jsonBody
+	if f := q.accepted(); f != format.JSON {
+		d, err := format.New(i.Ref, i.Version, i.Revision, nil, body)
+		if err != nil {
+			return err
+		}
+		d.Tag = tag
+		if body, err = f.Append(nil, d); err != nil {
+			return err
+		}
+		tag, kind = "W/"+tag, f.MediaType() // the same in other bytes (RFC 9110, section 8.8.1)
+	}
+	q.set("Vary", "Accept")
 	q.set("Etag", tag)
 	q.set("Cache-Control", "no-cache")
 	if i.Revision > 0 {
 		q.set(revisionField, strconv.FormatInt(i.Revision, 10))
 	}
-	if q.Method == http.MethodGet && noneMatch(q.Header.Get("If-None-Match"), tag) {
+	if q.Method == http.MethodGet && noneMatch(q.Header.Get("If-None-Match"), i.Tag()) {
 		q.begun = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return q.write(status, jsonBody, body)
+	return q.write(status, kind, body)
 }
 
 // noneMatch compares a tag with those of If-None-Match by the weak comparison (RFC 9110,

@@ -76,8 +76,15 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// clients is how many clients' rates are remembered.
+// clients is how many clients' rates are remembered, and how many addresses of strangers.
 const clients = 100_000
+
+// How often those are told so whose token or certificate nobody has, a second and at once: more
+// than a program with an old token asks, and as many as are behind a proxy.
+const (
+	strangerRate  = 10
+	strangerBurst = 100
+)
 
 // An API answers requests. Its methods may be called from any goroutine.
 type API struct {
@@ -88,6 +95,7 @@ type API struct {
 	paths       *http.ServeMux // of the operations only
 	routes      []route
 	limiter     *access.Limiter
+	strangers   *access.Limiter // of refusals of those whom nobody knows, by address
 	crossOrigin *http.CrossOriginProtection
 	anybody     *access.Principal // who asks where there is no Book
 	document    []byte
@@ -111,7 +119,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), started: time.Now(),
-		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), crossOrigin: http.NewCrossOriginProtection(), anybody: access.Anonymous(),
+		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), strangers: access.NewLimiter(strangerRate, strangerBurst, clients), crossOrigin: http.NewCrossOriginProtection(), anybody: access.Anonymous(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "http_request_duration_seconds", Help: "Requests but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
@@ -257,6 +265,9 @@ func (a *API) admit(q *request) error {
 		q.principal = a.anybody
 	} else {
 		if err := a.identify(q); err != nil {
+			if ok, after := a.Stranger(client); !ok {
+				return &refusal{http.StatusTooManyRequests, "rate", "nobody is known by what was shown, again and again: " + err.Error(), after}
+			}
 			return err
 		}
 		client = "principal " + q.principal.Name
@@ -271,6 +282,14 @@ func (a *API) admit(q *request) error {
 // Another API beside this one asks it, too.
 func (a *API) Allow(client string, p *access.Principal) (ok bool, after time.Duration) {
 	return a.limiter.Allow(client, p.Rate, p.Burst, time.Since(a.started))
+}
+
+// Stranger takes one refusal of an address's rate, or says after how long there will be one.
+// It does not hinder those at the same address who are known: many come by one proxy, whose
+// heartbeats somebody else's wrong token must not end. Tokens are too long to be guessed at any
+// rate. Another API beside this one asks it, too.
+func (a *API) Stranger(address string) (ok bool, after time.Duration) {
+	return a.strangers.Allow(address, 0, 0, time.Since(a.started))
 }
 
 // identify finds the principal by token, else by certificate.

@@ -75,7 +75,7 @@ func (a *API) table() []route {
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: removeItem(resource.Instances, access.Register)},
 		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: serviceRollout},
 		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: heartbeat},
-		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Say that many instances are alive.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
+		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Say that many instances are alive. What is refused is told by instance; where that is every one, the request is refused as the first of them.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
 		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: configContent},
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: release},
@@ -105,7 +105,7 @@ func (a *API) table() []route {
 			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: removeItem(k.kind, access.Write)},
 			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: history(k.kind)},
 			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: version(k.kind)},
-			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: rollback(k.kind)},
+			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: rollback(k.kind, k.folder)},
 			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: rollout(k.kind)},
 			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: watchRollout(k.kind)},
 			route{method: "GET", path: k.rollouts, id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: listRollouts(k.kind)},
@@ -117,13 +117,19 @@ func (a *API) table() []route {
 	return routes
 }
 
-// document is what a client may be shown of an item, by itself or in a list.
-func (q *request) document(i *catalog.Item, listed bool) ([]byte, error) {
+// shown is an item as the client may have it, by itself or in a list: without what is secret
+// in it, or, with secret, in a later version of it. Its tag is then of what is shown, since
+// one of the whole document would tell whoever guesses its content that the guess is right.
+func (q *request) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, error) {
 	c, ok := i.Resource.(*resource.Config)
-	if !ok || !c.Secret || !listed && q.principal.May(access.Secrets, i.Namespace) {
-		return i.Body, nil
+	if !ok || !c.Secret && !secret || !listed && q.principal.May(access.Secrets, i.Namespace) {
+		return i, nil
 	}
-	return json.Marshal(c.Masked())
+	one := *c
+	one.Secret = true
+	one = one.Masked()
+	body, err := json.Marshal(one)
+	return &catalog.Item{Ref: i.Ref, Path: i.Path, Revision: i.Revision, Version: i.Version, Body: body, Resource: &one}, err
 }
 
 func getItem(k resource.Kind) func(*request) error {
@@ -141,11 +147,10 @@ func getItem(k resource.Kind) func(*request) error {
 			return err
 		}
 		q.age(stale, age)
-		body, err := q.document(i, false)
-		if err != nil {
+		if i, err = q.shown(i, false, false); err != nil {
 			return err
 		}
-		return q.item(http.StatusOK, i, body)
+		return q.item(http.StatusOK, i, i.Body)
 	}
 }
 
@@ -173,14 +178,15 @@ func listOf[T any](q *request, p page, items []T, next string) list[T] {
 	return list[T]{Items: items, Next: next, Revision: p.revision, Watch: q.api.plane.Token(p.revision).String(), Age: p.age}
 }
 
-func (q *request) documents(p page, items []*catalog.Item, next string) error {
+// documents answers with a page of documents, all of which are secret where secret is set.
+func (q *request) documents(p page, items []*catalog.Item, next string, secret bool) error {
 	bodies := make([]json.RawMessage, len(items))
 	for n, i := range items {
-		body, err := q.document(i, true)
+		one, err := q.shown(i, true, secret)
 		if err != nil {
 			return err
 		}
-		bodies[n] = body
+		bodies[n] = one.Body
 	}
 	return q.json(http.StatusOK, listOf(q, p, bodies, next))
 }
@@ -235,7 +241,7 @@ func listItems(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		return q.documents(p, items, next)
+		return q.documents(p, items, next, false)
 	}
 }
 
@@ -384,7 +390,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 		if err != nil {
 			return err
 		}
-		return q.result(result, folder+"/"+url.PathEscape(r.Name)+"?namespace="+url.QueryEscape(r.Namespace))
+		return q.result(result, placeOf(folder, r))
 	}
 }
 
@@ -441,7 +447,8 @@ func history(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		return q.documents(p, items, "")
+		newest, ok := items[len(items)-1].Resource.(*resource.Config)
+		return q.documents(p, items, "", ok && newest.Secret)
 	}
 }
 
@@ -459,15 +466,18 @@ func version(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		body, err := q.document(i, false)
+		secret, err := q.api.plane.Secret(q.Context(), r)
 		if err != nil {
 			return err
 		}
-		return q.item(http.StatusOK, i, body)
+		if i, err = q.shown(i, false, secret); err != nil {
+			return err
+		}
+		return q.item(http.StatusOK, i, i.Body)
 	}
 }
 
-func rollback(k resource.Kind) func(*request) error {
+func rollback(k resource.Kind, folder string) func(*request) error {
 	return func(q *request) error {
 		r, err := q.ref(k, access.Write)
 		if err != nil {
@@ -490,8 +500,13 @@ func rollback(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		return q.result(result, q.URL.Path)
+		return q.result(result, placeOf(folder, r))
 	}
+}
+
+// placeOf is where a policy or a configuration is.
+func placeOf(folder string, r resource.Ref) string {
+	return folder + "/" + url.PathEscape(r.Name) + "?namespace=" + url.QueryEscape(r.Namespace)
 }
 
 func listRollouts(k resource.Kind) func(*request) error {
@@ -605,31 +620,72 @@ func heartbeats(q *request) error {
 	if len(body.Instances) > maxTogether {
 		return resource.Invalid{{Pointer: "#/instances", Detail: fmt.Sprintf("has %d entries: must have %d at most", len(body.Instances), maxTogether)}}
 	}
-	unknown := []member{}
-	checked := map[string]bool{}
-	for i, m := range body.Instances {
+	refs := make([]resource.Ref, len(body.Instances))
+	for i := range body.Instances {
+		m := &body.Instances[i]
 		if m.Namespace == "" {
 			m.Namespace = resource.DefaultNamespace
 		}
-		if !checked[m.Namespace] {
-			if err := q.may(access.Register, m.Namespace); err != nil {
-				return err
-			}
-			checked[m.Namespace] = true
-		}
-		r := resource.Ref{Kind: resource.Instances, Namespace: m.Namespace, Name: m.Service, ID: m.ID}
-		if r.Check() != nil {
+		refs[i] = resource.Ref{Kind: resource.Instances, Namespace: m.Namespace, Name: m.Service, ID: m.ID}
+		if refs[i].Check() != nil {
 			return resource.Invalid{{Pointer: fmt.Sprintf("#/instances/%d", i), Detail: "names no instance"}}
 		}
-		switch err := q.api.plane.Heartbeat(q.Context(), q.caller(), r); {
-		case err == nil:
-		case asProblem(err).Kind == "missing":
-			unknown = append(unknown, m)
-		default:
-			return err
+	}
+	// One that is refused is no reason to leave others unheard: they would expire.
+	type failure struct {
+		member
+		Type   string `json:"type"`
+		Detail string `json:"detail"`
+	}
+	unknown, failed := []member{}, []failure{}
+	var first, broken error // the first refusal, and the first that is this side's fault
+	for i, err := range q.beats(refs) {
+		if err == nil {
+			continue
+		}
+		p := asProblem(err)
+		if p.Kind == "missing" {
+			unknown = append(unknown, body.Instances[i])
+			continue
+		}
+		if first == nil {
+			first = err
+		}
+		if broken == nil && p.Status >= http.StatusInternalServerError {
+			broken = err
+		}
+		failed = append(failed, failure{body.Instances[i], typePrefix + p.Kind, p.Detail})
+	}
+	if len(failed) > 0 && len(failed) == len(refs) {
+		return first // so that a client tries another replica, as with one heartbeat
+	}
+	if broken != nil {
+		q.api.log.Warn("heartbeats failed", "failed", len(failed), "of", len(refs), "first", broken)
+	}
+	return q.json(http.StatusOK, map[string]any{"unknown": unknown, "failed": failed})
+}
+
+// beats notes heartbeats of instances that the principal may register, and returns what became
+// of each.
+func (q *request) beats(refs []resource.Ref) []error {
+	errs := make([]error, len(refs))
+	denied := map[string]error{} // by namespace; nil is permitted
+	var places []int
+	var permitted []resource.Ref
+	for i, r := range refs {
+		err, asked := denied[r.Namespace]
+		if !asked {
+			err = q.may(access.Register, r.Namespace)
+			denied[r.Namespace] = err
+		}
+		if errs[i] = err; err == nil {
+			places, permitted = append(places, i), append(permitted, r)
 		}
 	}
-	return q.json(http.StatusOK, map[string]any{"unknown": unknown})
+	for n, err := range q.api.plane.Heartbeats(q.Context(), q.caller(), permitted) {
+		errs[places[n]] = err
+	}
+	return errs
 }
 
 // maxClient bounds a client's name, in characters.

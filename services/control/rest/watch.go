@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dyno/services/control/access"
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -179,30 +180,42 @@ func (t *told) appendJSON(dst []byte) ([]byte, error) {
 
 // tell makes of a change what the watcher may know.
 func (w *watcher) tell(c push.Change) (told, error) {
-	t := told{Type: "put", Ref: c.Ref, Version: c.Version, Revision: c.Revision, Resource: c.Body}
+	t := told{Type: "put", Ref: c.Ref, Version: c.Version, Revision: c.Changed, Resource: c.Body}
 	if c.Removed {
 		t.Type, t.Resource = "remove", nil
 		return t, nil
 	}
-	config, ok := c.Resource.(*resource.Config)
-	if !ok {
+	one, released := w.config(c)
+	if one == nil {
 		return t, nil
 	}
-	secret := config.Secret && !w.principal.May(access.Secrets, c.Namespace)
-	if !secret && (w.who.ID == "" && len(w.who.Labels) == 0) {
-		return t, nil
-	}
-	one := *config
-	if w.who.ID != "" || len(w.who.Labels) > 0 {
-		content, released := config.For(w.who)
-		one.Content, one.Release, t.Released = content, nil, &released
-	}
-	if secret {
-		one = one.Masked()
-	}
+	t.Released = released
 	var err error
 	t.Resource, err = json.Marshal(one)
 	return t, err
+}
+
+// config is a configuration as the watcher may know it, and whether its content is a release's, if the
+// watcher has said who it is; nil where that is the change as it is.
+func (w *watcher) config(c push.Change) (one *resource.Config, released *bool) {
+	config, ok := c.Resource.(*resource.Config)
+	if !ok {
+		return nil, nil
+	}
+	secret := config.Secret && !w.principal.May(access.Secrets, c.Namespace)
+	named := w.who.ID != "" || len(w.who.Labels) > 0
+	if !secret && !named {
+		return nil, nil
+	}
+	told := *config
+	if named {
+		content, chosen := config.For(w.who)
+		told.Content, told.Release, released = content, nil, &chosen
+	}
+	if secret {
+		told = told.Masked()
+	}
+	return &told, released
 }
 
 // sent notes in the ledger what a client was sent.
@@ -258,12 +271,17 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 	}
 }
 
+// nothing is the token of a client that knows nothing.
+const nothing = "0"
+
 // stream writes server-sent events (HTML standard, section 9.2) until the client goes or
 // takes nothing for WriteTimeout.
 //
 // The first event, and any after which the client has to begin anew, is "resync": it
-// forgets what it knows, its token too (its id is empty), and is told everything, which
-// ends with "synced": whoever is cut off in between begins anew. An event's id is a token;
+// forgets what it knows, its token too, and is told everything, which ends with "synced":
+// whoever is cut off in between begins anew, because the event's id, which a browser sends as
+// Last-Event-ID, is that of knowing nothing. With an empty one it would send none, and the
+// address, which it keeps, may have an old token as since. An event's id is a token;
 // only the last of a revision has one, so that whoever comes back is told the others again.
 func (w *watcher) stream(ctx context.Context) error {
 	flush := w.events()
@@ -287,7 +305,7 @@ func (w *watcher) stream(ctx context.Context) error {
 		}
 		switch {
 		case resync:
-			b.WriteString("id: \nevent: resync\ndata: {}\n\n")
+			b.WriteString("id: " + nothing + "\nevent: resync\ndata: {}\n\n")
 		case err != nil && idle:
 			b.WriteString(":\n")
 		case err != nil:
@@ -378,6 +396,9 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 		return &refusal{http.StatusServiceUnavailable, "closed", "the server ends", time.Second}
 	case err == nil:
 		next.Revision = changes[len(changes)-1].Revision
+	}
+	if f := w.accepted(); f != format.JSON {
+		return w.answer(f, changes, resync, next)
 	}
 	out := struct {
 		Resync  bool   `json:"resync"`

@@ -1,35 +1,18 @@
 package rpc
 
 import (
-	"encoding/json"
-	"fmt"
+	"strconv"
 	"sync"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-
 	"dyno/services/control/catalog"
+	"dyno/services/control/format"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 )
 
-// kindNames are the kinds as both sides have them.
-var kindNames = map[controlpb.Kind]resource.Kind{
-	controlpb.Kind_KIND_POLICY: resource.Policies, controlpb.Kind_KIND_CONFIG: resource.Configs, controlpb.Kind_KIND_INSTANCE: resource.Instances,
-}
-
-func kindOf(k resource.Kind) controlpb.Kind {
-	for name, kind := range kindNames {
-		if kind == k {
-			return name
-		}
-	}
-	return controlpb.Kind_KIND_UNSPECIFIED
-}
-
 // readRef checks a reference.
 func readRef(r *controlpb.Ref) (resource.Ref, error) {
-	kind, ok := kindNames[r.GetKind()]
+	kind, ok := format.Kind(r.GetKind())
 	if !ok {
 		return resource.Ref{}, invalid("parameter", "ref.kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
 	}
@@ -46,80 +29,34 @@ func readRef(r *controlpb.Ref) (resource.Ref, error) {
 	return ref, nil
 }
 
-func writeRef(r resource.Ref) *controlpb.Ref {
-	return &controlpb.Ref{Kind: kindOf(r.Kind), Namespace: r.Namespace, Name: r.Name, Id: r.ID}
-}
-
-// readPolicy makes a policy of a message. The documents have the same form in JSON, so
-// faults are located as there.
-func readPolicy(r resource.Ref, m *controlpb.Policy) (*resource.Policy, error) {
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return nil, resource.Invalid{{Pointer: "#", Detail: err.Error()}}
-	}
-	p := &resource.Policy{Rules: []resource.Rule{}}
-	if err := resource.Decode(text, p); err != nil {
-		return nil, err
-	}
+// readPolicy makes a policy of a message.
+func readPolicy(r resource.Ref, m *controlpb.Policy) *resource.Policy {
+	p := format.Policy(m)
 	p.Namespace, p.Name = r.Namespace, r.Name
-	return p, nil
+	return p
 }
 
 func readConfig(r resource.Ref, m *controlpb.Config) *resource.Config {
-	return &resource.Config{Namespace: r.Namespace, Name: r.Name, Labels: m.GetLabels(), Content: m.GetContent(), ContentType: m.GetContentType(), Secret: m.GetSecret()}
+	c := format.Config(m)
+	c.Namespace, c.Name = r.Namespace, r.Name
+	return c
 }
 
 func readInstance(r resource.Ref, m *controlpb.Instance) *resource.Instance {
-	i := &resource.Instance{
-		Namespace: r.Namespace, Service: r.Name, ID: r.ID, Address: m.GetAddress(), Port: int(m.GetPort()), Zone: m.GetZone(),
-		Weight: resource.DefaultWeight, Metadata: m.GetMetadata(), Status: resource.Status(m.GetStatus()), TTL: m.GetTtlSeconds(),
-	}
-	if m != nil && m.Weight != nil {
-		i.Weight = int(m.GetWeight())
-	}
+	i := format.Instance(m)
+	i.Namespace, i.Service, i.ID = r.Namespace, r.Name, r.ID
 	return i
-}
-
-// writePolicy makes a message of a policy's document.
-func writePolicy(body []byte) (*controlpb.Policy, error) {
-	m := new(controlpb.Policy)
-	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, m) // the name and who changed it are beside it
-	return m, err
-}
-
-func writeConfig(c *resource.Config) *controlpb.Config {
-	return &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret}
-}
-
-func writeInstance(i *resource.Instance) *controlpb.Instance {
-	return &controlpb.Instance{
-		Address: i.Address, Port: int32(i.Port), Zone: i.Zone, Weight: proto.Int32(int32(i.Weight)), Metadata: i.Metadata, //nolint:gosec // bounded when it was put
-		Status: string(i.Status), TtlSeconds: i.TTL, Holder: i.Holder,
-	}
 }
 
 // write makes a message of a resource, with everything that it has. It is shared: whoever
 // shows less copies it.
 func write(i *catalog.Item) (*controlpb.Resource, error) {
-	m := &controlpb.Resource{Ref: writeRef(i.Ref), Version: i.Version, Revision: i.Revision, Tag: i.Tag()}
-	var change resource.Change
-	switch d := i.Resource.(type) {
-	case *resource.Config:
-		m.Document, change = &controlpb.Resource_Config{Config: writeConfig(d)}, d.Change
-	case *resource.Instance:
-		m.Document, change = &controlpb.Resource_Instance{Instance: writeInstance(d)}, d.Change
-	default:
-		p, err := writePolicy(i.Body)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", i.Ref, err)
-		}
-		if err := json.Unmarshal(i.Body, &change); err != nil {
-			return nil, fmt.Errorf("%s: %w", i.Ref, err)
-		}
-		m.Document = &controlpb.Resource_Policy{Policy: p}
+	d, err := format.New(i.Ref, i.Version, i.Revision, i.Resource, i.Body)
+	if err != nil {
+		return nil, err
 	}
-	m.ChangedAtUnixNano, m.ChangedBy = change.At.UnixNano(), change.By
-	return m, nil
+	d.Tag = i.Tag()
+	return format.Message(d), nil
 }
 
 // A memo remembers messages, because many watchers are told of the same change. It holds
@@ -160,16 +97,21 @@ func (m *memo) write(i *catalog.Item) (*controlpb.Resource, error) {
 	return message, nil
 }
 
-// shown is a resource's message as somebody may see it: a secret configuration has its
-// content only where secrets is set.
-func shown(m *controlpb.Resource, secrets bool) *controlpb.Resource {
+// shown is a resource's message as somebody may see it, by itself or in a list: a secret
+// configuration has its content only outside of lists, and where secrets is set. Its tag is of
+// its content, so that whoever guesses that would learn from it that the guess is right: where
+// secrets is not set, there is one of the version instead, which no change has to match.
+func shown(m *controlpb.Resource, listed, secrets bool) *controlpb.Resource {
 	c := m.GetConfig()
-	if c == nil || !c.GetSecret() || secrets {
+	if c == nil || !c.GetSecret() || secrets && !listed {
 		return m
 	}
-	one := &controlpb.Resource{
-		Ref: m.GetRef(), Version: m.GetVersion(), Revision: m.GetRevision(), Tag: m.GetTag(), ChangedAtUnixNano: m.GetChangedAtUnixNano(), ChangedBy: m.GetChangedBy(),
+	tag := m.GetTag()
+	if !secrets {
+		tag = resource.Tag(m.GetVersion(), strconv.AppendInt(nil, m.GetChangedAtUnixNano(), 10))
+	}
+	return &controlpb.Resource{
+		Ref: m.GetRef(), Version: m.GetVersion(), Revision: m.GetRevision(), Tag: tag, ChangedAtUnixNano: m.GetChangedAtUnixNano(), ChangedBy: m.GetChangedBy(),
 		Document: &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.GetLabels(), ContentType: c.GetContentType(), Secret: true, Released: c.GetReleased()}},
 	}
-	return one
 }

@@ -3,14 +3,19 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
+	"dyno/services/control/store"
 )
 
 // Get answers as control.proto says.
@@ -31,7 +36,7 @@ func (a *API) Get(ctx context.Context, q *controlpb.GetRequest) (*controlpb.GetR
 	if err != nil {
 		return nil, err
 	}
-	return &controlpb.GetResponse{Resource: shown(m, c.May(access.Secrets, r.Namespace)), AgeSeconds: age.Seconds()}, nil
+	return &controlpb.GetResponse{Resource: shown(m, false, c.May(access.Secrets, r.Namespace)), AgeSeconds: age.Seconds()}, nil
 }
 
 // Pages.
@@ -95,7 +100,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 		if err != nil {
 			return nil, err
 		}
-		out.Resources = append(out.Resources, shown(m, false))
+		out.Resources = append(out.Resources, shown(m, true, c.May(access.Secrets, r.Namespace)))
 	}
 	if more {
 		last := items[len(items)-1]
@@ -124,7 +129,7 @@ func changed(c caller, r plane.Result, err error) (*controlpb.ChangeResponse, er
 	if err != nil {
 		return nil, err
 	}
-	m = shown(m, c.May(access.Secrets, r.Namespace))
+	m = shown(m, false, c.May(access.Secrets, r.Namespace))
 	return &controlpb.ChangeResponse{Resource: m, Created: r.Created && !r.DryRun, Removed: r.Removed && !r.DryRun, RepeatedKey: r.Repeated}, nil
 }
 
@@ -146,15 +151,12 @@ func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.Chan
 	switch d := q.GetDocument().(type) {
 	case *controlpb.PutRequest_Policy:
 		if r.Kind == resource.Policies {
-			doc, err = readPolicy(r, d.Policy)
+			doc = readPolicy(r, d.Policy)
 		}
 	case *controlpb.PutRequest_Config:
 		if r.Kind == resource.Configs {
 			doc = readConfig(r, d.Config)
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	if doc == nil {
 		return nil, invalid("parameter", "document: must be given, of the reference's kind: a policy or a config")
@@ -229,19 +231,148 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 	if n := len(q.GetInstances()); n == 0 || n > maxTogether {
 		return nil, invalid("parameter", fmt.Sprintf("instances: %d of them: must be from 1 to %d", n, maxTogether))
 	}
-	out := &controlpb.HeartbeatResponse{}
-	for _, m := range q.GetInstances() {
+	// One that is refused is no reason to leave others unheard: they would expire.
+	errs := make([]error, len(q.GetInstances()))
+	var places []int
+	var permitted []resource.Ref
+	for i, m := range q.GetInstances() {
 		r, err := c.instanceRef(m)
+		if err != nil && refuse(err).code != codes.PermissionDenied {
+			return nil, err // it names no instance: the call is at fault
+		}
+		if errs[i] = err; err == nil {
+			places, permitted = append(places, i), append(permitted, r)
+		}
+	}
+	for n, err := range a.plane.Heartbeats(ctx, c.by(), permitted) {
+		errs[places[n]] = err
+	}
+	out := &controlpb.HeartbeatResponse{}
+	var first, broken error // the first refusal, and the first that is this side's fault
+	for i, err := range errs {
 		if err == nil {
-			err = a.plane.Heartbeat(ctx, c.by(), r)
+			continue
 		}
-		switch {
-		case err == nil:
-		case refuse(err).kind == "missing":
+		why, m := refuse(err), q.GetInstances()[i]
+		if why.kind == "missing" {
 			out.Unknown = append(out.Unknown, m)
-		default:
-			return nil, err
+			continue
 		}
+		if first == nil {
+			first = err
+		}
+		if broken == nil && (why.code == codes.Internal || why.code == codes.Unavailable) {
+			broken = err
+		}
+		out.Unheard = append(out.Unheard, &controlpb.Unheard{Ref: m, Kind: why.kind, Detail: why.text})
+	}
+	if n := len(out.GetUnheard()); n > 0 && n == len(errs) {
+		return nil, first // so that a caller tries another replica, as with one heartbeat
+	}
+	if broken != nil {
+		a.log.Warn("heartbeats failed", "failed", len(out.GetUnheard()), "of", len(errs), "first", broken)
+	}
+	return out, nil
+}
+
+// change reads what a change of a configuration, or of a policy, too, is of.
+func (c caller) change(m *controlpb.Ref, conditions *controlpb.Conditions, kinds ...resource.Kind) (resource.Ref, plane.Options, error) {
+	r, err := readRef(m)
+	if err == nil && !slices.Contains(kinds, r.Kind) {
+		err = invalid("parameter", fmt.Sprintf("ref.kind: %s: must be of %v", r.Kind, kinds))
+	}
+	if err != nil {
+		return r, plane.Options{}, err
+	}
+	if err := c.may(access.Write, r.Namespace); err != nil {
+		return r, plane.Options{}, err
+	}
+	o, err := options(conditions)
+	return r, o, err
+}
+
+// Release answers as control.proto says.
+func (a *API) Release(ctx context.Context, q *controlpb.ReleaseRequest) (*controlpb.ChangeResponse, error) {
+	c := who(ctx)
+	r, o, err := c.change(q.GetRef(), q.GetConditions(), resource.Configs)
+	if err != nil {
+		return nil, err
+	}
+	release := resource.Release{Content: q.GetContent(), Percent: q.GetPercent()}
+	for name, values := range q.GetLabels() {
+		if release.Labels == nil {
+			release.Labels = map[string][]string{}
+		}
+		release.Labels[name] = values.GetValues()
+	}
+	result, err := a.plane.Release(ctx, c.by(), r, release, o)
+	return changed(c, result, err)
+}
+
+// EndRelease answers as control.proto says.
+func (a *API) EndRelease(ctx context.Context, q *controlpb.EndReleaseRequest) (*controlpb.ChangeResponse, error) {
+	c := who(ctx)
+	r, o, err := c.change(q.GetRef(), q.GetConditions(), resource.Configs)
+	if err != nil {
+		return nil, err
+	}
+	result, err := a.plane.EndRelease(ctx, c.by(), r, q.GetPromote(), o)
+	return changed(c, result, err)
+}
+
+// Rollback answers as control.proto says.
+func (a *API) Rollback(ctx context.Context, q *controlpb.RollbackRequest) (*controlpb.ChangeResponse, error) {
+	c := who(ctx)
+	r, o, err := c.change(q.GetRef(), q.GetConditions(), resource.Policies, resource.Configs)
+	if err != nil {
+		return nil, err
+	}
+	if q.GetVersion() < 1 {
+		return nil, invalid("parameter", "version: must be a number from 1")
+	}
+	result, err := a.plane.Rollback(ctx, c.by(), r, q.GetVersion(), o)
+	return changed(c, result, err)
+}
+
+// maxAfter bounds where a page of the audit goes on, in bytes.
+const maxAfter = 1024
+
+// Audit answers as control.proto says.
+func (a *API) Audit(ctx context.Context, q *controlpb.AuditRequest) (*controlpb.AuditResponse, error) {
+	c := who(ctx)
+	most, err := limit(q.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	// Whoever may read none of it is told so, as anywhere else.
+	may := c.May(access.Audit, access.AllNamespaces)
+	for _, g := range c.Grants {
+		may = may || c.May(access.Audit, g.Namespace)
+	}
+	if !may {
+		return nil, c.may(access.Audit, access.AllNamespaces)
+	}
+	after := q.GetAfter()
+	if len(after) > maxAfter {
+		return nil, invalid("parameter", "after: must be what the page before has as next")
+	}
+	if from := q.GetFromUnixNano(); after == "" && from > 0 {
+		after = store.JournalBefore(time.Unix(0, from))
+	}
+	list, last, more, err := a.plane.Audit(ctx, after, most)
+	if err != nil {
+		return nil, err
+	}
+	out := &controlpb.AuditResponse{}
+	for _, e := range list {
+		if c.May(access.Audit, e.Namespace) {
+			out.Entries = append(out.Entries, &controlpb.AuditEntry{
+				AtUnixNano: e.At.UnixNano(), Who: e.Who, From: e.From, Act: string(e.Act), Ref: format.Ref(e.Ref), OldVersion: e.Old, NewVersion: e.New,
+			})
+		}
+	}
+	if more {
+		out.Next = last
 	}
 	return out, nil
 }

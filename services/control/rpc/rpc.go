@@ -1,6 +1,6 @@
 // Package rpc is the control plane's API over gRPC: control.proto is the contract, and
 // says what each call does. It has what the API over HTTP has that programs need all the
-// time; releases, rollbacks, the audit and backups are there only.
+// time; histories, pages of services and backups are there only.
 //
 // To read the source: operations.go has the calls that are answered at once, watch.go the
 // streams, convert.go the documents, fault.go the refusals.
@@ -45,6 +45,8 @@ type Config struct {
 	// Allow takes one request of a client's rate, or says after how long there will be one.
 	// It is that of all APIs together; nil is without a limit.
 	Allow func(client string, p *access.Principal) (ok bool, after time.Duration)
+	// Stranger is the same of refusals of those whom nobody knows, by address.
+	Stranger func(address string) (ok bool, after time.Duration)
 	// More has the server answer other services' calls, too, whose callers are admitted as
 	// its own are; nil is none.
 	More func(grpc.ServiceRegistrar)
@@ -129,9 +131,9 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, written: newMemo(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "grpc_request_duration_seconds", Help: "Calls but watches, by what was asked for and how it ended.",
+			Name: "grpc_request_duration_seconds", Help: "Calls but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}, []string{"operation", "category"}),
+		}, []string{"business_context", "operation", "category"}),
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
@@ -241,8 +243,31 @@ func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo
 		}
 		err = r.err()
 	}
-	a.requests.WithLabelValues(path.Base(info.FullMethod), category).Observe(time.Since(began).Seconds())
+	a.requests.WithLabelValues(contextOf(request), path.Base(info.FullMethod), category).Observe(time.Since(began).Seconds())
 	return answer, err
+}
+
+// contextOf is the business that a request is of: what it is of decides, as the path does over
+// HTTP, whose metrics have the same contexts.
+func contextOf(request any) string {
+	kind := controlpb.Kind_KIND_UNSPECIFIED
+	switch q := request.(type) {
+	case *controlpb.RegisterRequest, *controlpb.HeartbeatRequest: // their references need no kind
+		kind = controlpb.Kind_KIND_INSTANCE
+	case *controlpb.ListRequest:
+		kind = q.GetKind()
+	case interface{ GetRef() *controlpb.Ref }:
+		kind = q.GetRef().GetKind()
+	}
+	switch kind {
+	case controlpb.Kind_KIND_POLICY:
+		return "policy"
+	case controlpb.Kind_KIND_CONFIG:
+		return "configuration"
+	case controlpb.Kind_KIND_INSTANCE:
+		return "discovery"
+	}
+	return "administration"
 }
 
 // stream admits a stream.
@@ -281,6 +306,11 @@ func (a *API) admit(ctx context.Context) (context.Context, error) {
 	} else {
 		var err error
 		if c.Principal, err = a.identify(ctx, p); err != nil {
+			if a.cfg.Stranger != nil {
+				if ok, after := a.cfg.Stranger(client); !ok {
+					return ctx, &refusal{codes.ResourceExhausted, "rate", "nobody is known by what was shown, again and again: " + err.Error(), after, nil}
+				}
+			}
 			return ctx, err
 		}
 		client = "principal " + c.Name

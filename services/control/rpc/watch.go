@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/access"
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -108,7 +109,8 @@ func (w *watcher) read(q *controlpb.Query) ([]push.Topic, error) {
 	}
 	var kinds []resource.Kind
 	for _, k := range q.GetKinds() {
-		kinds = append(kinds, kindNames[k]) // "" is refused
+		kind, _ := format.Kind(k) // "" is refused
+		kinds = append(kinds, kind)
 	}
 	if len(kinds) == 0 {
 		kinds = []resource.Kind{resource.Policies, resource.Configs, resource.Instances}
@@ -209,10 +211,10 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	if c.Removed {
 		return &controlpb.WatchResponse{
 			Type:     controlpb.WatchResponse_TYPE_REMOVE,
-			Resource: &controlpb.Resource{Ref: writeRef(c.Ref), Version: c.Version, Revision: c.Revision},
+			Resource: &controlpb.Resource{Ref: format.Ref(c.Ref), Version: c.Version, Revision: c.Changed},
 		}, nil
 	}
-	m, err := w.api.written.write(itemOf(c.Ref, c.Revision, c.Version, c.Body, c.Resource))
+	m, err := w.api.written.write(itemOf(c.Ref, c.Changed, c.Version, c.Body, c.Resource))
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +224,7 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 			m.GetConfig().Content, m.GetConfig().Released = content, true
 		}
 	}
-	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: shown(m, w.caller.May(access.Secrets, c.Namespace))}, nil
+	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: shown(m, false, w.caller.May(access.Secrets, c.Namespace))}, nil
 }
 
 // hear notes what the caller has made of what it was told. nil is that it says no more.

@@ -131,7 +131,7 @@ func (x WatchResponse_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchResponse_Type.Descriptor instead.
 func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27, 0}
+	return file_control_proto_rawDescGZIP(), []int{35, 0}
 }
 
 // A Ref names a resource. The name of an instance is its service's.
@@ -729,7 +729,7 @@ type Config struct {
 	ContentType string                 `protobuf:"bytes,3,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	Secret      bool                   `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
 	// Whether the content is a gray release's, which the watch's client was chosen for. It
-	// is said in watches only, and gray releases are begun and ended over HTTP.
+	// is said in watches only; Release and EndRelease begin and end gray releases.
 	Released      bool `protobuf:"varint,5,opt,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1550,7 +1550,8 @@ func (x *HeartbeatRequest) GetInstances() []*Ref {
 
 type HeartbeatResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Unknown       []*Ref                 `protobuf:"bytes,1,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	Unknown       []*Ref                 `protobuf:"bytes,1,rep,name=unknown,proto3" json:"unknown,omitempty"` // must register again
+	Unheard       []*Unheard             `protobuf:"bytes,2,rep,name=unheard,proto3" json:"unheard,omitempty"` // may be said again, here or to another replica
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1592,6 +1593,521 @@ func (x *HeartbeatResponse) GetUnknown() []*Ref {
 	return nil
 }
 
+func (x *HeartbeatResponse) GetUnheard() []*Unheard {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+// An Unheard is an instance whose heartbeat was refused. All others were heard.
+type Unheard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // of problem, as a refusal's reason
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unheard) Reset() {
+	*x = Unheard{}
+	mi := &file_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unheard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unheard) ProtoMessage() {}
+
+func (x *Unheard) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unheard.ProtoReflect.Descriptor instead.
+func (*Unheard) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Unheard) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *Unheard) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Unheard) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type ReleaseRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Ref     *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Content string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	// Labels choose clients that have one of the values of every label, and percent that
+	// share of all others, by their names.
+	Labels        map[string]*Values `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Percent       float64            `protobuf:"fixed64,4,opt,name=percent,proto3" json:"percent,omitempty"`
+	Conditions    *Conditions        `protobuf:"bytes,5,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReleaseRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ReleaseRequest) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *ReleaseRequest) GetLabels() map[string]*Values {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ReleaseRequest) GetPercent() float64 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *ReleaseRequest) GetConditions() *Conditions {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+type Values struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []string               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Values) Reset() {
+	*x = Values{}
+	mi := &file_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Values) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Values) ProtoMessage() {}
+
+func (x *Values) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Values.ProtoReflect.Descriptor instead.
+func (*Values) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Values) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type EndReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Promote       bool                   `protobuf:"varint,2,opt,name=promote,proto3" json:"promote,omitempty"` // everybody has its content; otherwise nobody has it any more
+	Conditions    *Conditions            `protobuf:"bytes,3,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndReleaseRequest) Reset() {
+	*x = EndReleaseRequest{}
+	mi := &file_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndReleaseRequest) ProtoMessage() {}
+
+func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndReleaseRequest.ProtoReflect.Descriptor instead.
+func (*EndReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EndReleaseRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *EndReleaseRequest) GetPromote() bool {
+	if x != nil {
+		return x.Promote
+	}
+	return false
+}
+
+func (x *EndReleaseRequest) GetConditions() *Conditions {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+type RollbackRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // the earlier one
+	Conditions    *Conditions            `protobuf:"bytes,3,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackRequest) Reset() {
+	*x = RollbackRequest{}
+	mi := &file_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackRequest) ProtoMessage() {}
+
+func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
+func (*RollbackRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RollbackRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RollbackRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RollbackRequest) GetConditions() *Conditions {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+type AuditRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`                                     // of entries; 0 is 100, 1000 at most
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`                                      // the page before's next
+	FromUnixNano  int64                  `protobuf:"varint,3,opt,name=from_unix_nano,json=fromUnixNano,proto3" json:"from_unix_nano,omitempty"` // not what was before; 0 is all there is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRequest) Reset() {
+	*x = AuditRequest{}
+	mi := &file_control_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRequest) ProtoMessage() {}
+
+func (x *AuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
+func (*AuditRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AuditRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *AuditRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetFromUnixNano() int64 {
+	if x != nil {
+		return x.FromUnixNano
+	}
+	return 0
+}
+
+// An AuditResponse has the entries of namespaces whose audit the caller may read.
+type AuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*AuditEntry          `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	Next          string                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"` // "" is the end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditResponse) Reset() {
+	*x = AuditResponse{}
+	mi := &file_control_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditResponse) ProtoMessage() {}
+
+func (x *AuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
+func (*AuditResponse) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AuditResponse) GetEntries() []*AuditEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *AuditResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+type AuditEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUnixNano    int64                  `protobuf:"varint,1,opt,name=at_unix_nano,json=atUnixNano,proto3" json:"at_unix_nano,omitempty"`
+	Who           string                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`
+	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // address
+	Act           string                 `protobuf:"bytes,4,opt,name=act,proto3" json:"act,omitempty"`
+	Ref           *Ref                   `protobuf:"bytes,5,opt,name=ref,proto3" json:"ref,omitempty"`
+	OldVersion    int64                  `protobuf:"varint,6,opt,name=old_version,json=oldVersion,proto3" json:"old_version,omitempty"` // 0 is none
+	NewVersion    int64                  `protobuf:"varint,7,opt,name=new_version,json=newVersion,proto3" json:"new_version,omitempty"` // 0 is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEntry) Reset() {
+	*x = AuditEntry{}
+	mi := &file_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEntry) ProtoMessage() {}
+
+func (x *AuditEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
+func (*AuditEntry) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AuditEntry) GetAtUnixNano() int64 {
+	if x != nil {
+		return x.AtUnixNano
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetAct() string {
+	if x != nil {
+		return x.Act
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetOldVersion() int64 {
+	if x != nil {
+		return x.OldVersion
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetNewVersion() int64 {
+	if x != nil {
+		return x.NewVersion
+	}
+	return 0
+}
+
 type RolloutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -1602,7 +2118,7 @@ type RolloutRequest struct {
 
 func (x *RolloutRequest) Reset() {
 	*x = RolloutRequest{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +2130,7 @@ func (x *RolloutRequest) String() string {
 func (*RolloutRequest) ProtoMessage() {}
 
 func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +2143,7 @@ func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutRequest.ProtoReflect.Descriptor instead.
 func (*RolloutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RolloutRequest) GetRef() *Ref {
@@ -1659,7 +2175,7 @@ type RolloutResponse struct {
 
 func (x *RolloutResponse) Reset() {
 	*x = RolloutResponse{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +2187,7 @@ func (x *RolloutResponse) String() string {
 func (*RolloutResponse) ProtoMessage() {}
 
 func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +2200,7 @@ func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutResponse.ProtoReflect.Descriptor instead.
 func (*RolloutResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RolloutResponse) GetVersion() int64 {
@@ -1751,7 +2267,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +2279,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +2292,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Holding) GetClient() string {
@@ -1841,7 +2357,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2369,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2382,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchRequest) GetMessage() isWatchRequest_Message {
@@ -1926,7 +2442,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2454,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2467,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Query) GetNamespace() string {
@@ -2008,7 +2524,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2536,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2549,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Ack) GetRef() *Ref {
@@ -2075,7 +2591,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2603,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2616,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchResponse) GetType() WatchResponse_Type {
@@ -2259,9 +2775,58 @@ const file_control_proto_rawDesc = "" +
 	"\aremoved\x18\x03 \x01(\bR\aremoved\x12!\n" +
 	"\frepeated_key\x18\x04 \x01(\bR\vrepeatedKey\"F\n" +
 	"\x10HeartbeatRequest\x122\n" +
-	"\tinstances\x18\x01 \x03(\v2\x14.dyno.control.v1.RefR\tinstances\"C\n" +
+	"\tinstances\x18\x01 \x03(\v2\x14.dyno.control.v1.RefR\tinstances\"w\n" +
 	"\x11HeartbeatResponse\x12.\n" +
-	"\aunknown\x18\x01 \x03(\v2\x14.dyno.control.v1.RefR\aunknown\"N\n" +
+	"\aunknown\x18\x01 \x03(\v2\x14.dyno.control.v1.RefR\aunknown\x122\n" +
+	"\aunheard\x18\x02 \x03(\v2\x18.dyno.control.v1.UnheardR\aunheard\"]\n" +
+	"\aUnheard\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xc2\x02\n" +
+	"\x0eReleaseRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x12C\n" +
+	"\x06labels\x18\x03 \x03(\v2+.dyno.control.v1.ReleaseRequest.LabelsEntryR\x06labels\x12\x18\n" +
+	"\apercent\x18\x04 \x01(\x01R\apercent\x12;\n" +
+	"\n" +
+	"conditions\x18\x05 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
+	"conditions\x1aR\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.dyno.control.v1.ValuesR\x05value:\x028\x01\" \n" +
+	"\x06Values\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\"\x92\x01\n" +
+	"\x11EndReleaseRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
+	"\apromote\x18\x02 \x01(\bR\apromote\x12;\n" +
+	"\n" +
+	"conditions\x18\x03 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
+	"conditions\"\x90\x01\n" +
+	"\x0fRollbackRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12;\n" +
+	"\n" +
+	"conditions\x18\x03 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
+	"conditions\"`\n" +
+	"\fAuditRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12$\n" +
+	"\x0efrom_unix_nano\x18\x03 \x01(\x03R\ffromUnixNano\"Z\n" +
+	"\rAuditResponse\x125\n" +
+	"\aentries\x18\x01 \x03(\v2\x1b.dyno.control.v1.AuditEntryR\aentries\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"\xd0\x01\n" +
+	"\n" +
+	"AuditEntry\x12 \n" +
+	"\fat_unix_nano\x18\x01 \x01(\x03R\n" +
+	"atUnixNano\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\tR\x03who\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x10\n" +
+	"\x03act\x18\x04 \x01(\tR\x03act\x12&\n" +
+	"\x03ref\x18\x05 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x1f\n" +
+	"\vold_version\x18\x06 \x01(\x03R\n" +
+	"oldVersion\x12\x1f\n" +
+	"\vnew_version\x18\a \x01(\x03R\n" +
+	"newVersion\"N\n" +
 	"\x0eRolloutRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\"\xd2\x02\n" +
@@ -2318,14 +2883,19 @@ const file_control_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_POLICY\x10\x01\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x02\x12\x11\n" +
-	"\rKIND_INSTANCE\x10\x032\xdd\x04\n" +
+	"\rKIND_INSTANCE\x10\x032\x94\a\n" +
 	"\aControl\x12@\n" +
 	"\x03Get\x12\x1b.dyno.control.v1.GetRequest\x1a\x1c.dyno.control.v1.GetResponse\x12C\n" +
 	"\x04List\x12\x1c.dyno.control.v1.ListRequest\x1a\x1d.dyno.control.v1.ListResponse\x12C\n" +
 	"\x03Put\x12\x1b.dyno.control.v1.PutRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12I\n" +
 	"\x06Remove\x12\x1e.dyno.control.v1.RemoveRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12M\n" +
 	"\bRegister\x12 .dyno.control.v1.RegisterRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12R\n" +
-	"\tHeartbeat\x12!.dyno.control.v1.HeartbeatRequest\x1a\".dyno.control.v1.HeartbeatResponse\x12L\n" +
+	"\tHeartbeat\x12!.dyno.control.v1.HeartbeatRequest\x1a\".dyno.control.v1.HeartbeatResponse\x12K\n" +
+	"\aRelease\x12\x1f.dyno.control.v1.ReleaseRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12Q\n" +
+	"\n" +
+	"EndRelease\x12\".dyno.control.v1.EndReleaseRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12M\n" +
+	"\bRollback\x12 .dyno.control.v1.RollbackRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12F\n" +
+	"\x05Audit\x12\x1d.dyno.control.v1.AuditRequest\x1a\x1e.dyno.control.v1.AuditResponse\x12L\n" +
 	"\aRollout\x12\x1f.dyno.control.v1.RolloutRequest\x1a .dyno.control.v1.RolloutResponse\x12J\n" +
 	"\x05Watch\x12\x1d.dyno.control.v1.WatchRequest\x1a\x1e.dyno.control.v1.WatchResponse(\x010\x01B%Z#dyno/services/control/rpc/controlpbb\x06proto3"
 
@@ -2342,7 +2912,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_control_proto_goTypes = []any{
 	(Kind)(0),                 // 0: dyno.control.v1.Kind
 	(WatchResponse_Type)(0),   // 1: dyno.control.v1.WatchResponse.Type
@@ -2367,20 +2937,29 @@ var file_control_proto_goTypes = []any{
 	(*ChangeResponse)(nil),    // 20: dyno.control.v1.ChangeResponse
 	(*HeartbeatRequest)(nil),  // 21: dyno.control.v1.HeartbeatRequest
 	(*HeartbeatResponse)(nil), // 22: dyno.control.v1.HeartbeatResponse
-	(*RolloutRequest)(nil),    // 23: dyno.control.v1.RolloutRequest
-	(*RolloutResponse)(nil),   // 24: dyno.control.v1.RolloutResponse
-	(*Holding)(nil),           // 25: dyno.control.v1.Holding
-	(*WatchRequest)(nil),      // 26: dyno.control.v1.WatchRequest
-	(*Query)(nil),             // 27: dyno.control.v1.Query
-	(*Ack)(nil),               // 28: dyno.control.v1.Ack
-	(*WatchResponse)(nil),     // 29: dyno.control.v1.WatchResponse
-	nil,                       // 30: dyno.control.v1.Policy.LabelsEntry
-	nil,                       // 31: dyno.control.v1.Match.SourcesEntry
-	nil,                       // 32: dyno.control.v1.Match.HeadersEntry
-	nil,                       // 33: dyno.control.v1.Config.LabelsEntry
-	nil,                       // 34: dyno.control.v1.Instance.MetadataEntry
-	nil,                       // 35: dyno.control.v1.RolloutResponse.VersionsEntry
-	nil,                       // 36: dyno.control.v1.Query.LabelsEntry
+	(*Unheard)(nil),           // 23: dyno.control.v1.Unheard
+	(*ReleaseRequest)(nil),    // 24: dyno.control.v1.ReleaseRequest
+	(*Values)(nil),            // 25: dyno.control.v1.Values
+	(*EndReleaseRequest)(nil), // 26: dyno.control.v1.EndReleaseRequest
+	(*RollbackRequest)(nil),   // 27: dyno.control.v1.RollbackRequest
+	(*AuditRequest)(nil),      // 28: dyno.control.v1.AuditRequest
+	(*AuditResponse)(nil),     // 29: dyno.control.v1.AuditResponse
+	(*AuditEntry)(nil),        // 30: dyno.control.v1.AuditEntry
+	(*RolloutRequest)(nil),    // 31: dyno.control.v1.RolloutRequest
+	(*RolloutResponse)(nil),   // 32: dyno.control.v1.RolloutResponse
+	(*Holding)(nil),           // 33: dyno.control.v1.Holding
+	(*WatchRequest)(nil),      // 34: dyno.control.v1.WatchRequest
+	(*Query)(nil),             // 35: dyno.control.v1.Query
+	(*Ack)(nil),               // 36: dyno.control.v1.Ack
+	(*WatchResponse)(nil),     // 37: dyno.control.v1.WatchResponse
+	nil,                       // 38: dyno.control.v1.Policy.LabelsEntry
+	nil,                       // 39: dyno.control.v1.Match.SourcesEntry
+	nil,                       // 40: dyno.control.v1.Match.HeadersEntry
+	nil,                       // 41: dyno.control.v1.Config.LabelsEntry
+	nil,                       // 42: dyno.control.v1.Instance.MetadataEntry
+	nil,                       // 43: dyno.control.v1.ReleaseRequest.LabelsEntry
+	nil,                       // 44: dyno.control.v1.RolloutResponse.VersionsEntry
+	nil,                       // 45: dyno.control.v1.Query.LabelsEntry
 }
 var file_control_proto_depIdxs = []int32{
 	0,  // 0: dyno.control.v1.Ref.kind:type_name -> dyno.control.v1.Kind
@@ -2388,16 +2967,16 @@ var file_control_proto_depIdxs = []int32{
 	4,  // 2: dyno.control.v1.Resource.policy:type_name -> dyno.control.v1.Policy
 	10, // 3: dyno.control.v1.Resource.config:type_name -> dyno.control.v1.Config
 	11, // 4: dyno.control.v1.Resource.instance:type_name -> dyno.control.v1.Instance
-	30, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
+	38, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
 	5,  // 6: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
 	6,  // 7: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
 	7,  // 8: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
 	8,  // 9: dyno.control.v1.Rule.route:type_name -> dyno.control.v1.Backend
 	9,  // 10: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
-	31, // 11: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
-	32, // 12: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
-	33, // 13: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
-	34, // 14: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
+	39, // 11: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
+	40, // 12: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
+	41, // 13: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
+	42, // 14: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
 	2,  // 15: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
 	3,  // 16: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
 	0,  // 17: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
@@ -2414,37 +2993,57 @@ var file_control_proto_depIdxs = []int32{
 	3,  // 28: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
 	2,  // 29: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
 	2,  // 30: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
-	2,  // 31: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	35, // 32: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	25, // 33: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	27, // 34: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	28, // 35: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 36: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	36, // 37: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 38: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 39: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 40: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	12, // 41: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	14, // 42: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	17, // 43: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	18, // 44: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	19, // 45: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	21, // 46: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	23, // 47: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	26, // 48: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	13, // 49: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	15, // 50: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	20, // 51: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	20, // 52: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	20, // 53: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	22, // 54: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	24, // 55: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	29, // 56: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	23, // 31: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
+	2,  // 32: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
+	2,  // 33: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	43, // 34: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
+	16, // 35: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 36: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	16, // 37: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 38: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	16, // 39: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	30, // 40: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 41: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 42: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	44, // 43: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	33, // 44: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	35, // 45: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	36, // 46: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 47: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	45, // 48: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 49: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 50: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 51: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	25, // 52: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	12, // 53: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	14, // 54: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	17, // 55: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	18, // 56: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	19, // 57: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	21, // 58: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	24, // 59: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	26, // 60: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	27, // 61: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	28, // 62: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	31, // 63: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	34, // 64: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	13, // 65: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	15, // 66: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	20, // 67: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	20, // 68: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	20, // 69: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	22, // 70: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	20, // 71: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	20, // 72: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	20, // 73: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	29, // 74: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	32, // 75: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	37, // 76: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	65, // [65:77] is the sub-list for method output_type
+	53, // [53:65] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -2462,7 +3061,7 @@ func file_control_proto_init() {
 		(*PutRequest_Policy)(nil),
 		(*PutRequest_Config)(nil),
 	}
-	file_control_proto_msgTypes[24].OneofWrappers = []any{
+	file_control_proto_msgTypes[32].OneofWrappers = []any{
 		(*WatchRequest_Query)(nil),
 		(*WatchRequest_Ack)(nil),
 	}
@@ -2472,7 +3071,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

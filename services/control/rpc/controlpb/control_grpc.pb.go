@@ -22,14 +22,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Control_Get_FullMethodName       = "/dyno.control.v1.Control/Get"
-	Control_List_FullMethodName      = "/dyno.control.v1.Control/List"
-	Control_Put_FullMethodName       = "/dyno.control.v1.Control/Put"
-	Control_Remove_FullMethodName    = "/dyno.control.v1.Control/Remove"
-	Control_Register_FullMethodName  = "/dyno.control.v1.Control/Register"
-	Control_Heartbeat_FullMethodName = "/dyno.control.v1.Control/Heartbeat"
-	Control_Rollout_FullMethodName   = "/dyno.control.v1.Control/Rollout"
-	Control_Watch_FullMethodName     = "/dyno.control.v1.Control/Watch"
+	Control_Get_FullMethodName        = "/dyno.control.v1.Control/Get"
+	Control_List_FullMethodName       = "/dyno.control.v1.Control/List"
+	Control_Put_FullMethodName        = "/dyno.control.v1.Control/Put"
+	Control_Remove_FullMethodName     = "/dyno.control.v1.Control/Remove"
+	Control_Register_FullMethodName   = "/dyno.control.v1.Control/Register"
+	Control_Heartbeat_FullMethodName  = "/dyno.control.v1.Control/Heartbeat"
+	Control_Release_FullMethodName    = "/dyno.control.v1.Control/Release"
+	Control_EndRelease_FullMethodName = "/dyno.control.v1.Control/EndRelease"
+	Control_Rollback_FullMethodName   = "/dyno.control.v1.Control/Rollback"
+	Control_Audit_FullMethodName      = "/dyno.control.v1.Control/Audit"
+	Control_Rollout_FullMethodName    = "/dyno.control.v1.Control/Rollout"
+	Control_Watch_FullMethodName      = "/dyno.control.v1.Control/Watch"
 )
 
 // ControlClient is the client API for Control service.
@@ -54,8 +58,17 @@ type ControlClient interface {
 	// Register makes an instance known, or changes it. Registering what is known already is
 	// a heartbeat.
 	Register(ctx context.Context, in *RegisterRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
-	// Heartbeat says that instances are alive, and returns those that must register again.
+	// Heartbeat says that instances are alive, and returns those that must register again and
+	// those that could not be heard. If that is all of them, the call is refused as the first.
 	Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error)
+	// Release begins a configuration's gray release, or changes it.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
+	// EndRelease ends a gray release: everybody has its content, or nobody any more.
+	EndRelease(ctx context.Context, in *EndReleaseRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
+	// Rollback makes an earlier version of a policy or a configuration the next one.
+	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
+	// Audit returns a page of who changed what, oldest first.
+	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
 	// Rollout says which clients of this replica run which version of a policy or a
 	// configuration.
 	Rollout(ctx context.Context, in *RolloutRequest, opts ...grpc.CallOption) (*RolloutResponse, error)
@@ -132,6 +145,46 @@ func (c *controlClient) Heartbeat(ctx context.Context, in *HeartbeatRequest, opt
 	return out, nil
 }
 
+func (c *controlClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) EndRelease(ctx context.Context, in *EndReleaseRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_EndRelease_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_Rollback_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditResponse)
+	err := c.cc.Invoke(ctx, Control_Audit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Rollout(ctx context.Context, in *RolloutRequest, opts ...grpc.CallOption) (*RolloutResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RolloutResponse)
@@ -177,8 +230,17 @@ type ControlServer interface {
 	// Register makes an instance known, or changes it. Registering what is known already is
 	// a heartbeat.
 	Register(context.Context, *RegisterRequest) (*ChangeResponse, error)
-	// Heartbeat says that instances are alive, and returns those that must register again.
+	// Heartbeat says that instances are alive, and returns those that must register again and
+	// those that could not be heard. If that is all of them, the call is refused as the first.
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
+	// Release begins a configuration's gray release, or changes it.
+	Release(context.Context, *ReleaseRequest) (*ChangeResponse, error)
+	// EndRelease ends a gray release: everybody has its content, or nobody any more.
+	EndRelease(context.Context, *EndReleaseRequest) (*ChangeResponse, error)
+	// Rollback makes an earlier version of a policy or a configuration the next one.
+	Rollback(context.Context, *RollbackRequest) (*ChangeResponse, error)
+	// Audit returns a page of who changed what, oldest first.
+	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
 	// Rollout says which clients of this replica run which version of a policy or a
 	// configuration.
 	Rollout(context.Context, *RolloutRequest) (*RolloutResponse, error)
@@ -212,6 +274,18 @@ func (UnimplementedControlServer) Register(context.Context, *RegisterRequest) (*
 }
 func (UnimplementedControlServer) Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Heartbeat not implemented")
+}
+func (UnimplementedControlServer) Release(context.Context, *ReleaseRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedControlServer) EndRelease(context.Context, *EndReleaseRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndRelease not implemented")
+}
+func (UnimplementedControlServer) Rollback(context.Context, *RollbackRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rollback not implemented")
+}
+func (UnimplementedControlServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
 }
 func (UnimplementedControlServer) Rollout(context.Context, *RolloutRequest) (*RolloutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rollout not implemented")
@@ -348,6 +422,78 @@ func _Control_Heartbeat_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_EndRelease_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).EndRelease(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_EndRelease_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).EndRelease(ctx, req.(*EndReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Rollback_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Rollback(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Rollback_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Rollback(ctx, req.(*RollbackRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Audit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Audit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Audit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Audit(ctx, req.(*AuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Rollout_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RolloutRequest)
 	if err := dec(in); err != nil {
@@ -403,6 +549,22 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Heartbeat",
 			Handler:    _Control_Heartbeat_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _Control_Release_Handler,
+		},
+		{
+			MethodName: "EndRelease",
+			Handler:    _Control_EndRelease_Handler,
+		},
+		{
+			MethodName: "Rollback",
+			Handler:    _Control_Rollback_Handler,
+		},
+		{
+			MethodName: "Audit",
+			Handler:    _Control_Audit_Handler,
 		},
 		{
 			MethodName: "Rollout",

@@ -1,0 +1,64 @@
+package control
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// TestNamesOfMany: an answer has as many instances as it may of those that take requests, however
+// many come before them that do not.
+func TestNamesOfMany(t *testing.T) {
+	sc := store.Defaults()
+	sc.Dir, sc.NoSync = t.TempDir(), true
+	st, err := store.Open(t.Context(), sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := plane.Open(t.Context(), st, plane.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	register := func(prefix string, n int, status resource.Status) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				one := &resource.Instance{Namespace: "default", Service: "s", ID: fmt.Sprintf("%s%04d", prefix, i), Address: "10.0.0.1", Port: 1, Weight: 1, Status: status}
+				if _, err := p.Register(t.Context(), plane.Caller{Name: "me"}, one, plane.Options{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if _, err := p.Sync(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := finder(p)
+	register("a", maxNames, resource.Draining)
+	if got, found := find("default", "s"); len(got) != 0 || !found {
+		t.Errorf("%d instances, found %v, of a service whose instances are all draining", len(got), found)
+	}
+	register("b", 2, resource.Up)
+	if got, found := find("default", "s"); len(got) != 2 || !found {
+		t.Errorf("%d instances, found %v; want the two that take requests", len(got), found)
+	}
+	register("b", maxNames+1, resource.Up)
+	if got, _ := find("default", "s"); len(got) != maxNames {
+		t.Errorf("%d instances, want %d", len(got), maxNames)
+	}
+	if _, found := find("default", "other"); found {
+		t.Error("a service that nobody knows is found")
+	}
+}

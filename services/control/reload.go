@@ -1,0 +1,131 @@
+package control
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"dyno/services/control/access"
+	"dyno/services/internal/serve"
+)
+
+// reloadPeriod is how often it is looked whether files have changed.
+const reloadPeriod = 10 * time.Second
+
+// files are those that are read again when they have changed: who may do what, and what is
+// shown to clients. Tokens are given and taken, and certificates renewed, without a restart.
+// What cannot be read leaves what was before.
+type files struct {
+	cfg  Config
+	log  *slog.Logger
+	book *access.Book                    // nil without principals
+	pair atomic.Pointer[tls.Certificate] // nil without a certificate
+	seen map[string]stamp                // as of which state each was read; for one goroutine
+}
+
+// A stamp tells whether a file is as it was.
+type stamp struct {
+	at   time.Time
+	size int64
+}
+
+// readFiles reads all of them.
+func readFiles(c Config, log *slog.Logger) (*files, error) {
+	f := &files{cfg: c, log: log, seen: map[string]stamp{}}
+	for _, name := range []string{c.Principals, c.Certificate, c.Key} {
+		if name != "" {
+			f.changed(name) // before it is read, so that a change meanwhile is seen
+		}
+	}
+	var err error
+	if f.book, err = c.book(); err != nil {
+		return nil, err
+	}
+	if c.Certificate != "" {
+		if err := f.readPair(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// changed tells whether a file is another than when it was looked at last. One that cannot be
+// looked at is, so that reading it says why.
+func (f *files) changed(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil {
+		delete(f.seen, name)
+		return true
+	}
+	now := stamp{info.ModTime(), info.Size()}
+	before, ok := f.seen[name]
+	f.seen[name] = now
+	return !ok || !before.at.Equal(now.at) || before.size != now.size
+}
+
+func (f *files) readPair() error {
+	pair, err := tls.LoadX509KeyPair(f.cfg.Certificate, f.cfg.Key)
+	if err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	f.pair.Store(&pair)
+	return nil
+}
+
+// look reads again what has changed.
+func (f *files) look() {
+	again := func(what string, read func() error, names ...string) {
+		changed := false
+		for _, name := range names {
+			changed = f.changed(name) || changed
+		}
+		if !changed {
+			return
+		}
+		if err := read(); err != nil {
+			f.log.Warn(what+" not read again: what was before holds", "error", err)
+			for _, name := range names {
+				delete(f.seen, name) // the next look tries again
+			}
+			return
+		}
+		f.log.Info(what + " read again")
+	}
+	if f.book != nil {
+		again("principals", func() error {
+			book, err := f.cfg.book()
+			if err == nil {
+				f.book.Replace(book)
+			}
+			return err
+		}, f.cfg.Principals)
+	}
+	if f.cfg.Certificate != "" {
+		again("certificate", f.readPair, f.cfg.Certificate, f.cfg.Key)
+	}
+}
+
+// part looks at the files while the server runs.
+func (f *files) part() serve.Part {
+	done := make(chan struct{})
+	return serve.Part{
+		Name: "files",
+		Serve: func() error {
+			ticker := time.NewTicker(reloadPeriod)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-done:
+					return nil
+				case <-ticker.C:
+					f.look()
+				}
+			}
+		},
+		Drain: func(context.Context) int { close(done); return 0 },
+	}
+}

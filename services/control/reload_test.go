@@ -1,0 +1,206 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"dyno/services/control/rpc/controlpb"
+)
+
+// renew replaces a file as whoever manages secrets does, with a time of its own.
+func renew(t *testing.T, file, text string, at time.Time) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file+".new", at, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// principal is a file's text of one, who may read everything.
+func principal(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("principals:\n  - {name: %s, token_sha256: %s, grants: [{namespace: \"*\", role: reader}]}\n", name, hex.EncodeToString(sum[:]))
+}
+
+// A record is a log that another goroutine writes.
+type record struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+// take returns what was written since it was called last.
+func (r *record) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.text.Reset()
+	return r.text.String()
+}
+
+// TestFilesAreReadAgain: principals and certificates that have changed hold after a while, without
+// a restart; where there is a fault in them, those before do, and the log says so.
+func TestFilesAreReadAgain(t *testing.T) {
+	ca := newAuthority(t)
+	first := ca.sign("first", &x509.Certificate{})
+	second := ca.sign("second", &x509.Certificate{})
+	c := config(t)
+	c.Principals = filepath.Join(t.TempDir(), "principals.yaml")
+	began := time.Now()
+	renew(t, c.Principals, principal("old"), began)
+	c.Certificate, c.Key = first.file, first.privateKey
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	cert, key := read(second.file), read(second.privateKey)
+
+	synctest.Test(t, func(t *testing.T) {
+		var log record
+		f, err := readFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := f.part()
+		ended := make(chan error, 1)
+		go func() { ended <- part.Serve() }()
+		hold := func(what, who, nobody, name string, said ...string) {
+			t.Helper()
+			time.Sleep(reloadPeriod + time.Second) // of the bubble's clock
+			synctest.Wait()
+			if f.book.ByToken(who) == nil || f.book.ByToken(nobody) != nil {
+				t.Errorf("%s: want %s to be known, and %s not to be", what, who, nobody)
+			}
+			if leaf, err := x509.ParseCertificate(f.pair.Load().Certificate[0]); err != nil || leaf.Subject.CommonName != name {
+				t.Errorf("%s: the certificate is %v, %v; want %s", what, leaf.Subject, err, name)
+			}
+			logged := log.take()
+			for _, text := range said {
+				if !strings.Contains(logged, text) {
+					t.Errorf("%s: the log has no %q: %s", what, text, logged)
+				}
+			}
+			if len(said) == 0 && logged != "" {
+				t.Errorf("%s: the log has %s", what, logged)
+			}
+		}
+		hold("nothing has changed", "old", "new", "first")
+		renew(t, c.Principals, principal("new"), began.Add(time.Second))
+		hold("another token", "new", "old", "first", "principals read again")
+		renew(t, c.Principals, "principals: [", began.Add(2*time.Second))
+		hold("a fault", "new", "old", "first", "principals not read again")
+		hold("still a fault", "new", "old", "first", "principals not read again")
+		renew(t, c.Principals, principal("new"), began.Add(3*time.Second))
+		renew(t, c.Certificate, cert, began.Add(3*time.Second))
+		hold("a certificate without its key", "new", "old", "first", "principals read again", "certificate not read again")
+		renew(t, c.Key, key, began.Add(4*time.Second))
+		hold("and its key", "new", "old", "second", "certificate read again")
+		if err := os.Remove(c.Principals); err != nil {
+			t.Fatal(err)
+		}
+		hold("no file", "new", "old", "second", "principals not read again")
+		part.Drain(t.Context())
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNewCertificateIsShown: a server shows its clients the certificate that was read last, by HTTP
+// and by gRPC, and knows the principals that were.
+func TestNewCertificateIsShown(t *testing.T) {
+	ca := newAuthority(t)
+	server := func(name string) pair {
+		return ca.sign(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	}
+	first, second := server("first"), server("second")
+	c := config(t)
+	c.GRPC = "127.0.0.1:0"
+	c.Principals = filepath.Join(t.TempDir(), "principals.yaml")
+	renew(t, c.Principals, principal("old"), time.Now())
+	c.Certificate, c.Key = first.file, first.privateKey
+	s, _ := serving(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	want := func(name, who, nobody string) {
+		t.Helper()
+		shown := ""
+		conf := &tls.Config{RootCAs: x509.NewCertPool(), VerifyConnection: func(cs tls.ConnectionState) error {
+			shown = cs.PeerCertificates[0].Subject.CommonName
+			return nil
+		}}
+		conf.RootCAs.AddCert(ca.cert)
+		web := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
+		for token, code := range map[string]int{who: 200, nobody: 401} {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Addr().String()+"/v1/policies", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			got, err := web.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Body.Close()
+			if got.StatusCode != code || shown != name {
+				t.Errorf("HTTP shows %s and answers %s with %d; want %s, %d", shown, token, got.StatusCode, name, code)
+			}
+		}
+		web.CloseIdleConnections()
+		connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(conf)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		for token, code := range map[string]codes.Code{who: codes.OK, nobody: codes.Unauthenticated} {
+			_, err := controlpb.NewControlClient(connection).List(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_POLICY})
+			if status.Code(err) != code || shown != name {
+				t.Errorf("gRPC shows %s and answers %s with %v; want %s, %v", shown, token, err, name, code)
+			}
+		}
+	}
+	want("first", "old", "new")
+	renew(t, c.Principals, principal("new"), time.Now().Add(time.Second))
+	for from, to := range map[string]string{second.file: c.Certificate, second.privateKey: c.Key} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renew(t, to, string(text), time.Now().Add(time.Second))
+	}
+	s.files.look()
+	want("second", "new", "old")
+}

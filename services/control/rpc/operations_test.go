@@ -1,0 +1,322 @@
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/metadata"
+
+	"dyno/services/control/access"
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
+	"dyno/services/control/rpc/controlpb"
+)
+
+// withBook is a bed with a principal for every role in namespace n, whose token is its name,
+// and the context of each.
+func withBook(t *testing.T, change func(*Config)) (b *bed, as func(who string) context.Context) {
+	t.Helper()
+	var people strings.Builder
+	people.WriteString("principals:\n")
+	for _, p := range []struct{ name, namespace, role string }{
+		{"reader", "n", "reader"}, {"registrar", "n", "registrar"}, {"editor", "n", "editor"}, {"admin", "n", "admin"}, {"root", "*", "admin"}, {"other", "x", "admin"},
+	} {
+		sum := sha256.Sum256([]byte(p.name))
+		fmt.Fprintf(&people, "  - {name: %s, token_sha256: %s, grants: [{namespace: %q, role: %s}]}\n", p.name, hex.EncodeToString(sum[:]), p.namespace, p.role)
+	}
+	book, err := access.ParseBook([]byte(people.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = newBed(t, func(c *Config, _ *plane.Config) {
+		if c.Book = book; change != nil {
+			change(c)
+		}
+	})
+	return b, func(who string) context.Context {
+		return metadata.AppendToOutgoingContext(b.ctx, "authorization", "Bearer "+who)
+	}
+}
+
+// in is a reference in a namespace.
+func in(namespace string, r *controlpb.Ref) *controlpb.Ref {
+	r.Namespace = namespace
+	return r
+}
+
+// TestHeartbeatsEachTheirOwn: an instance that may not be heard keeps no other one from being.
+func TestHeartbeatsEachTheirOwn(t *testing.T) {
+	b, as := withBook(t, nil)
+	one := in("n", instance("s", "1"))
+	if _, err := b.calls.Register(as("registrar"), &controlpb.RegisterRequest{Ref: one, Instance: &controlpb.Instance{Address: "::1", Port: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	beat := func(refs ...*controlpb.Ref) (*controlpb.HeartbeatResponse, error) {
+		return b.calls.Heartbeat(as("registrar"), &controlpb.HeartbeatRequest{Instances: refs})
+	}
+	foreign := in("x", instance("s", "1"))
+	got, err := beat(foreign, in("n", instance("s", "9")), one)
+	if err != nil || len(got.GetUnknown()) != 1 || got.GetUnknown()[0].GetId() != "9" || len(got.GetUnheard()) != 1 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if u := got.GetUnheard()[0]; u.GetRef().GetNamespace() != "x" || u.GetKind() != "role" || u.GetDetail() == "" {
+		t.Errorf("%v", u)
+	}
+	if _, err := beat(foreign, foreign); reason(t, err) != "PermissionDenied role" {
+		t.Errorf("of which none may be: %v", err)
+	}
+	if _, err := beat(one, in("n", instance("s", "/"))); reason(t, err) != "InvalidArgument parameter" {
+		t.Errorf("of what is no instance: %v", err)
+	}
+	if err := b.plane.Store().Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := beat(in("n", instance("s", "9")), one); err != nil || len(got.GetUnheard()) != 1 || got.GetUnheard()[0].GetRef().GetId() != "9" || len(got.GetUnknown()) != 0 {
+		t.Errorf("without a store: %v, %v", got, err)
+	}
+}
+
+// TestMaskedTag: the tag of what a reader is shown of a secret is not of its content; who may read
+// secrets has the one that a change has to match, from a list, too.
+func TestMaskedTag(t *testing.T) {
+	b, as := withBook(t, nil)
+	ref := in("n", config("pin"))
+	put := &controlpb.PutRequest{Ref: ref, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "1234", Secret: true}}}
+	made, err := b.calls.Put(as("editor"), put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := made.GetResource().GetTag()
+	for _, who := range []string{"reader", "editor"} {
+		got, err := b.calls.Get(as(who), &controlpb.GetRequest{Ref: ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := b.calls.List(as(who), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, Namespace: "n"})
+		if err != nil || len(list.GetResources()) != 1 || list.GetResources()[0].GetConfig().GetContent() != "" {
+			t.Fatalf("%v, %v", list, err)
+		}
+		for _, tag := range []string{got.GetResource().GetTag(), list.GetResources()[0].GetTag()} {
+			if (tag == whole) != (who == "editor") || tag == "" {
+				t.Errorf("%s has tag %s, the whole has %s", who, tag, whole)
+			}
+		}
+	}
+	put.Conditions = &controlpb.Conditions{IfMatch: whole}
+	if _, err := b.calls.Put(as("editor"), put); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReleases: a gray release begins, changes and ends, and an earlier version comes back.
+func TestReleases(t *testing.T) {
+	b := newBed(t, nil)
+	b.putConfig("c", "old")
+	labels := map[string]*controlpb.Values{"zone": {Values: []string{"y", "z"}}}
+	release := func(content string) (*controlpb.ChangeResponse, error) {
+		return b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: content, Labels: labels})
+	}
+	for i, c := range []struct {
+		what   string
+		do     func() (*controlpb.ChangeResponse, error)
+		chosen string // what a client in zone z has
+		others string
+	}{
+		{"begin", func() (*controlpb.ChangeResponse, error) { return release("new") }, "new", "old"},
+		{"change", func() (*controlpb.ChangeResponse, error) { return release("newer") }, "newer", "old"},
+		{"withdraw", func() (*controlpb.ChangeResponse, error) {
+			return b.calls.EndRelease(b.ctx, &controlpb.EndReleaseRequest{Ref: config("c")})
+		}, "old", "old"},
+		{"begin again", func() (*controlpb.ChangeResponse, error) { return release("newest") }, "newest", "old"},
+		{"promote", func() (*controlpb.ChangeResponse, error) {
+			return b.calls.EndRelease(b.ctx, &controlpb.EndReleaseRequest{Ref: config("c"), Promote: true})
+		}, "newest", "newest"},
+		{"roll back", func() (*controlpb.ChangeResponse, error) {
+			return b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: config("c"), Version: 1})
+		}, "old", "old"},
+	} {
+		if got, err := c.do(); err != nil || got.GetResource().GetVersion() != int64(i+2) {
+			t.Fatalf("%s: %v, %v", c.what, got, err)
+		}
+		item, _, err := b.plane.Get(b.ctx, resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := item.Resource.(*resource.Config)
+		chosen, _ := kept.For(resource.Client{Labels: map[string]string{"zone": "z"}})
+		if others, _ := kept.For(resource.Client{}); chosen != c.chosen || others != c.others {
+			t.Errorf("%s: %q for those who are chosen, %q for others; want %q, %q", c.what, chosen, others, c.chosen, c.others)
+		}
+	}
+
+	key := &controlpb.Conditions{IdempotencyKey: "k"}
+	for repeated := range 2 {
+		got, err := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: config("c"), Version: 2, Conditions: key})
+		if err != nil || got.GetRepeatedKey() != (repeated == 1) || got.GetResource().GetVersion() != 8 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	_, nobody := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: "x"})
+	_, ofPolicy := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: policy("p"), Content: "x", Percent: 5})
+	_, none := b.calls.EndRelease(b.ctx, &controlpb.EndReleaseRequest{Ref: config("c"), Promote: true})
+	_, stale := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: "x", Percent: 5, Conditions: &controlpb.Conditions{IfMatch: `"1-0"`}})
+	_, ofInstance := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: instance("s", "1"), Version: 1})
+	_, noVersion := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: config("c")})
+	_, notKept := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: config("c"), Version: 99})
+	for what, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a release for nobody": {nobody, "InvalidArgument invalid"}, "a policy's": {ofPolicy, "InvalidArgument parameter"},
+		"the end of none": {none, "FailedPrecondition precondition"}, "on a condition": {stale, "FailedPrecondition precondition"},
+		"an instance rolled back": {ofInstance, "InvalidArgument parameter"}, "to no version": {noVersion, "InvalidArgument parameter"}, "to one that is not kept": {notKept, "NotFound missing"},
+	} {
+		if got := reason(t, c.err); got != c.want {
+			t.Errorf("%s: %s (%v), want %s", what, got, c.err, c.want)
+		}
+	}
+}
+
+// TestAudit: pages of who changed what, of the namespaces whose audit the caller may read.
+func TestAudit(t *testing.T) {
+	b, as := withBook(t, nil)
+	began := time.Now()
+	for _, r := range []*controlpb.Ref{in("n", policy("a")), in("x", policy("b")), in("n", policy("c"))} {
+		if _, err := b.calls.Put(as("root"), &controlpb.PutRequest{Ref: r, Document: &controlpb.PutRequest_Policy{Policy: &controlpb.Policy{}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.calls.Remove(as("root"), &controlpb.RemoveRequest{Ref: in("n", policy("a"))}); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[string][]string{
+		"root":  {"update n/a 0 1", "update x/b 0 1", "update n/c 0 1", "remove n/a 1 0"},
+		"admin": {"update n/a 0 1", "update n/c 0 1", "remove n/a 1 0"},
+		"other": {"update x/b 0 1"},
+	} {
+		var got []string
+		for after := ""; ; {
+			page, err := b.calls.Audit(as(who), &controlpb.AuditRequest{Limit: 1, After: after, FromUnixNano: began.Add(-time.Hour).UnixNano()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range page.GetEntries() {
+				got = append(got, fmt.Sprintf("%s %s/%s %d %d", e.GetAct(), e.GetRef().GetNamespace(), e.GetRef().GetName(), e.GetOldVersion(), e.GetNewVersion()))
+				if e.GetWho() != "root" || e.GetFrom() != "127.0.0.1" || e.GetRef().GetKind() != controlpb.Kind_KIND_POLICY || time.Unix(0, e.GetAtUnixNano()).Before(began) {
+					t.Errorf("%v", e)
+				}
+			}
+			if after = page.GetNext(); after == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s sees %q, want %q", who, got, want)
+		}
+	}
+	if page, err := b.calls.Audit(as("root"), &controlpb.AuditRequest{FromUnixNano: time.Now().Add(time.Hour).UnixNano()}); err != nil || len(page.GetEntries()) != 0 {
+		t.Errorf("from later on: %v, %v", page, err)
+	}
+	for who, want := range map[string]string{"editor": "PermissionDenied role", "reader": "PermissionDenied role", "nobody": "Unauthenticated token"} {
+		if _, err := b.calls.Audit(as(who), &controlpb.AuditRequest{}); reason(t, err) != want {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+}
+
+// TestWritersOnly: releases and rollbacks are changes.
+func TestWritersOnly(t *testing.T) {
+	b, as := withBook(t, nil)
+	ref := in("n", config("c"))
+	if _, err := b.calls.Put(as("editor"), &controlpb.PutRequest{Ref: ref, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func(context.Context) error{
+		"release": func(ctx context.Context) error {
+			_, err := b.calls.Release(ctx, &controlpb.ReleaseRequest{Ref: ref, Content: "y", Percent: 5})
+			return err
+		},
+		"end": func(ctx context.Context) error {
+			_, err := b.calls.EndRelease(ctx, &controlpb.EndReleaseRequest{Ref: ref})
+			return err
+		},
+		"rollback": func(ctx context.Context) error {
+			_, err := b.calls.Rollback(ctx, &controlpb.RollbackRequest{Ref: ref, Version: 1})
+			return err
+		},
+	} {
+		for _, who := range []string{"reader", "registrar", "other"} {
+			if err := do(as(who)); reason(t, err) != "PermissionDenied role" {
+				t.Errorf("%s by %s: %v", what, who, err)
+			}
+		}
+	}
+}
+
+// TestStrangers: refusals of those whom nobody knows are counted by address, and with too many of
+// them it is said so; who is known is answered.
+func TestStrangers(t *testing.T) {
+	left := 1
+	b, as := withBook(t, func(c *Config) {
+		c.Stranger = func(address string) (bool, time.Duration) {
+			if address != "127.0.0.1" {
+				t.Errorf("an address %q", address)
+			}
+			left--
+			return left >= 0, time.Second
+		}
+	})
+	for _, c := range []struct{ who, want string }{{"nobody", "Unauthenticated token"}, {"nobody", "ResourceExhausted rate"}, {"reader", "NotFound missing"}} {
+		if _, err := b.calls.Get(as(c.who), &controlpb.GetRequest{Ref: in("n", policy("p"))}); reason(t, err) != c.want {
+			t.Errorf("%s: %v, want %s", c.who, err, c.want)
+		}
+	}
+}
+
+// TestContexts: calls are counted by the business that they are of, as requests over HTTP are.
+func TestContexts(t *testing.T) {
+	b := newBed(t, nil)
+	for _, err := range []error{
+		second(b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: policy("p")})),
+		second(b.calls.List(b.ctx, &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG})),
+		second(b.calls.Heartbeat(b.ctx, &controlpb.HeartbeatRequest{Instances: []*controlpb.Ref{{Name: "s", Id: "1"}}})),
+		second(b.calls.Audit(b.ctx, &controlpb.AuditRequest{})),
+	} {
+		if err != nil && reason(t, err) != "NotFound missing" {
+			t.Fatal(err)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(b.api)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		if f.GetName() != "grpc_request_duration_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			got = append(got, fmt.Sprintf("%s %s %s %d", labels["business_context"], labels["operation"], labels["category"], m.GetHistogram().GetSampleCount()))
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"administration Audit ok 1", "configuration List ok 1", "discovery Heartbeat ok 1", "policy Get missing 1"}; !slices.Equal(got, want) {
+		t.Errorf("counted %q, want %q", got, want)
+	}
+}
+
+// second is a call's error.
+func second[T any](_ T, err error) error { return err }
