@@ -87,29 +87,16 @@ func beats(ctx context.Context, c *http.Client, url, service string, from, to in
 	for i := from; i < to; i++ {
 		fmt.Fprintf(&b, `%c{"service":%q,"id":"%d"}`, "[,"[min(i-from, 1)], service, i)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/heartbeats", strings.NewReader(`{"instances":`+b.String()+"]}"))
+	lost, err := beat(ctx, c, url, `{"instances":`+b.String()+"]}")
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := c.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("heartbeats: %s", answer.Status)
-	}
-	var out struct {
-		Unknown []struct {
-			ID int `json:"id,string"`
-		} `json:"unknown"`
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&out); err != nil {
-		return nil, err
-	}
-	for _, u := range out.Unknown {
-		unknown = append(unknown, u.ID)
+	for _, id := range lost {
+		i, err := strconv.Atoi(id)
+		if err != nil {
+			return nil, fmt.Errorf("heartbeats: instance %q: %w", id, err)
+		}
+		unknown = append(unknown, i)
 	}
 	return unknown, nil
 }

@@ -309,7 +309,7 @@ func instances(ctx context.Context, o options) (map[string]float64, error) {
 			if err != nil {
 				return nil, err
 			}
-			unknown += lost
+			unknown += len(lost)
 			slowest = max(slowest, time.Since(at))
 		}
 		next = next.Add(o.interval)
@@ -330,23 +330,36 @@ func instances(ctx context.Context, o options) (map[string]float64, error) {
 	return figures, nil
 }
 
-// beat sends signs of life, and returns how many instances the control plane has lost.
-func beat(ctx context.Context, c *http.Client, url, body string) (lost int, err error) {
+// beat sends signs of life, and returns the IDs of instances that the control plane has lost. That one
+// is not heard for another reason is an error.
+func beat(ctx context.Context, c *http.Client, url, body string) (lost []string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/heartbeats", strings.NewReader(body))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := c.Do(r)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer answer.Body.Close()
-	var out struct {
-		Unknown []json.RawMessage `json:"unknown"`
-	}
 	if answer.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("heartbeats: %s", answer.Status)
+		return nil, fmt.Errorf("heartbeats: %s", answer.Status)
 	}
-	return len(out.Unknown), json.NewDecoder(answer.Body).Decode(&out)
+	var out struct {
+		Unknown []struct {
+			ID string `json:"id"`
+		} `json:"unknown"`
+		Failed []json.RawMessage `json:"failed"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&out); err != nil {
+		return nil, fmt.Errorf("heartbeats: %w", err)
+	}
+	if len(out.Failed) > 0 {
+		return nil, fmt.Errorf("heartbeats: %d failed, the first: %s", len(out.Failed), out.Failed[0])
+	}
+	for _, u := range out.Unknown {
+		lost = append(lost, u.ID)
+	}
+	return lost, nil
 }
