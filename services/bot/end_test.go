@@ -281,8 +281,8 @@ func TestCloseWaitsForSessions(t *testing.T) {
 		go func() { closed <- g.Close(t.Context()) }()
 		synctest.Wait()
 		select {
-		case <-closed:
-			t.Error("closed while a session is being given back")
+		case err := <-closed:
+			t.Error("closed while a session is being given back:", err)
 			close(l.proceed)
 		default:
 			close(l.proceed)
