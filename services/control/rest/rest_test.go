@@ -361,6 +361,7 @@ func TestServiceRollout(t *testing.T) {
 func TestOperations(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "POST", "/v1/configs", `{"name":"c","content":"x"}`)
+	b.want(200, "", "GET", "/v1/configs/c", "") // the replica has learnt of it: the status waits for nothing
 	st := b.want(200, "", "GET", "/v1/status", "")
 	if st.field(t, "resources", "config") != 1.0 || st.field(t, "store", "embedded") != true {
 		t.Errorf("%s", st.body)
