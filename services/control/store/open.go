@@ -33,13 +33,14 @@ import (
 // A Store is a connection to etcd, or has one of its own. Its methods may be called
 // from any goroutine.
 type Store struct {
-	cfg    Config
-	log    *slog.Logger
-	client *clientv3.Client
-	txns   txns        // carries out transactions
-	server *embed.Etcd // nil for a cluster
-	lock   *os.File    // of the data folder; nil for a cluster
-	epoch  atomic.Pointer[string]
+	cfg     Config
+	log     *slog.Logger
+	client  *clientv3.Client
+	txns    txns        // carries out transactions
+	server  *embed.Etcd // nil for a cluster
+	lock    *os.File    // of the data folder; nil for a cluster
+	epoch   atomic.Pointer[string]
+	reading sync.Mutex // of the epoch: an answer is kept before the next is asked for, which may be newer
 
 	id      uint32 // in names of groups
 	counter atomic.Uint32
@@ -286,6 +287,8 @@ func (s *Store) Epoch() string {
 
 // readEpoch finds out whether another store has begun a new epoch.
 func (s *Store) readEpoch(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	kv, err := s.Get(ctx, epochKey)
 	if err == nil && kv.Revision == 0 {
 		err = fmt.Errorf("%w: %s is gone: somebody removed it", ErrUnavailable, epochKey)
