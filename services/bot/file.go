@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/serve"
 )
 
 // configFile is a Config as a file has it: secrets are in files of their own, named
@@ -61,7 +62,7 @@ type fileUpstream struct {
 	} `yaml:"price"`
 }
 
-// maxConfigFile bounds a file of the configuration, and those of secrets.
+// maxConfigFile bounds a file of the configuration, in bytes.
 const maxConfigFile = 1 << 20
 
 // ReadConfig reads a configuration in YAML over Defaults. It does not validate it: what
@@ -84,7 +85,7 @@ func ReadConfig(path string) (Config, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(path), name)
 		}
-		text, err := ReadSecret(name)
+		text, err := serve.ReadSecret(name)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s: %w", path, field, err))
 		}
@@ -140,19 +141,6 @@ func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
-}
-
-// ReadSecret reads a file that has a secret and nothing else, but for the ends of lines behind it. An empty one
-// is a fault: it would be as if no secret had been asked for.
-func ReadSecret(path string) ([]byte, error) {
-	text, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if text = bytes.TrimRight(text, "\r\n"); len(text) == 0 {
-		return nil, fmt.Errorf("%s: is empty: write the secret into it, or do not name it", path)
-	}
-	return text, nil
 }
 
 func readFile(path string) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 	"dyno/services/bot/micro"
 	"dyno/services/bot/middleware"
 	"dyno/services/internal/command"
+	"dyno/services/internal/serve"
 )
 
 // microCommand returns the programs that measure single pieces.
@@ -62,7 +63,7 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 		if postgresFile == "" {
 			return rows, nil
 		}
-		text, err := bot.ReadSecret(postgresFile)
+		text, err := serve.ReadSecret(postgresFile)
 		if err != nil {
 			return nil, fmt.Errorf("--postgres-file: %w", err)
 		}

@@ -61,13 +61,17 @@ func Of(mediaType string) (f Format, ok bool) {
 }
 
 // Accepted chooses by an Accept field (RFC 9110, section 12.5.1): of the formats it names, the one of
-// the highest weight, and of equals the first named. Gob is chosen only for those who are trusted. Where no
+// the highest weight, and of equals the first named; a range of all is JSON. Gob is chosen only for those who are trusted. Where no
 // format is left it is JSON, which everybody reads.
 func Accepted(field string, trusted bool) Format {
 	best, weight := JSON, 0.0
 	for one := range strings.SplitSeq(field, ",") {
 		name, parameters, _ := strings.Cut(one, ";")
-		f, ok := Of(strings.TrimSpace(name))
+		name = strings.TrimSpace(name)
+		f, ok := Of(name)
+		if name == "*/*" || strings.EqualFold(name, "application/*") {
+			f, ok = JSON, true
+		}
 		if !ok || f == Gob && !trusted {
 			continue
 		}

@@ -48,6 +48,9 @@ func TestAccepted(t *testing.T) {
 		{"application/x-gob, application/x-protobuf;q=0.2", false, Protobuf},
 		{"application/x-protobuf;v=1;q=0.2,application/json;q=0.1", false, Protobuf},
 		{"application/x-protobuf;q=x", false, Protobuf},
+		{"application/x-protobuf;q=0.5, */*", false, JSON},
+		{"application/x-protobuf, */*", false, Protobuf},
+		{"application/*, application/x-protobuf", false, JSON},
 		{";;,,q=1", true, JSON},
 	} {
 		if got := Accepted(c.field, c.trusted); got != c.want {

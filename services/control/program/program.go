@@ -4,19 +4,18 @@
 package program
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"dyno/services/control"
 	"dyno/services/internal/command"
+	"dyno/services/internal/serve"
 )
 
 // Name is the program's.
@@ -118,18 +117,18 @@ go on. An --admin that other machines reach asks for the token of --admin-token-
 				c.Plane.Replica = replica
 			}
 			if passwordFile != "" {
-				text, err := os.ReadFile(passwordFile)
+				text, err := serve.ReadSecret(passwordFile)
 				if err != nil {
 					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--etcd-password-file: %w", err)}
 				}
-				c.Store.Password = strings.TrimRight(string(text), "\r\n")
+				c.Store.Password = string(text)
 			}
 			if adminFile != "" {
-				text, err := os.ReadFile(adminFile)
+				text, err := serve.ReadSecret(adminFile)
 				if err != nil {
 					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--admin-token-file: %w", err)}
 				}
-				c.AdminToken = append([]byte{}, bytes.TrimRight(text, "\r\n")...) // an empty file is no token, which is refused
+				c.AdminToken = text
 			}
 			c.Logger = command.Logger(a.stderr, verbose)
 			if err := errors.Join(c.Validate(), gc.check()); err != nil {
