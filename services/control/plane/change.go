@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -107,11 +108,24 @@ func (c change) nearlyFull(old *catalog.Item) bool {
 	})
 }
 
-// history is where a version is kept, gone the last version of what was removed.
-func historyKey(path string, version int64) string {
-	return fmt.Sprintf("%shistory/%s/%019d", store.Log, path, version)
+// historyKey is where a version is kept: in one of so many places of its resource, where it
+// replaces the one that is as many versions older. Keys that are made and removed with every
+// change would cost etcd far more: each compaction goes through all that there were.
+//
+// places is a power of two, so that nothing newer is lost when it changes: with twice as many,
+// or half, a version still replaces one that is older by the lesser number at least.
+func historyKey(path string, version int64, places int64) string {
+	return fmt.Sprintf("%s%03x", historyFolder(path), version&(places-1))
 }
 
+func historyFolder(path string) string { return store.Log + "history/" + path + "/" }
+
+// places is how many places a resource's earlier versions have, if so many are to be kept.
+func places(history int) int64 {
+	return int64(1) << bits.Len(uint(max(0, history-1))) //nolint:gosec // 0 at least
+}
+
+// goneKey is where the last version is kept of what was removed.
 func goneKey(path string) string { return store.Log + "gone/" + path }
 
 // apply makes a change, on condition that the resource is still what the change was made
@@ -255,10 +269,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 	request := store.Request{If: []store.Condition{{Key: key, Revision: revision}}}
 	result := Result{Created: old == nil}
 	if old != nil && !c.noHistory {
-		request.Then = append(request.Then, store.Op{Key: historyKey(path, version), Value: resource.Seal(version, old.Body)})
-		if drop := version - int64(p.cfg.Limits.History); drop > 0 {
-			request.Then = append(request.Then, store.Op{Key: historyKey(path, drop), Delete: true})
-		}
+		request.Then = append(request.Then, store.Op{Key: historyKey(path, version, places(p.cfg.Limits.History)), Value: resource.Seal(version, old.Body)})
 	}
 	audit := resource.Audit{At: now, Who: by.Name, From: by.From, Act: c.act, Ref: c.ref}
 	if old != nil {

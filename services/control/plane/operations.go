@@ -1,16 +1,17 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
-	"dyno/services/control/store"
 )
 
 // Create makes a policy or a configuration that must not exist; Put makes it or replaces
@@ -111,18 +112,62 @@ func (p *Plane) Version(ctx context.Context, r resource.Ref, version int64) (*ca
 	if err := p.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	if item := p.catalog.Get(r); item != nil && item.Version == version {
-		return item, nil
+	current := p.catalog.Get(r)
+	if current != nil && current.Version == version {
+		return current, nil
 	}
 	path := r.Path()
-	kv, err := p.store.Get(ctx, historyKey(path, version))
+	oldest, newest, err := p.kept(ctx, path, current)
 	if err != nil {
 		return nil, err
 	}
-	if kv.Revision == 0 {
-		return nil, fmt.Errorf("version %d: %w", version, &NotFound{r})
+	if oldest <= version && version <= newest {
+		kv, err := p.store.Get(ctx, historyKey(path, version, places(p.cfg.Limits.History)))
+		if err != nil {
+			return nil, err
+		}
+		if kv.Revision != 0 {
+			if item, err := catalog.Parse(path, kv.Value, kv.Revision); err != nil || item.Version == version {
+				return item, err
+			}
+		}
+		// It may be where it was kept under another limit, or be gone by one.
+		items, err := p.earlier(ctx, path)
+		if i := slices.IndexFunc(items, func(item *catalog.Item) bool { return item.Version == version }); err != nil || i >= 0 {
+			if err != nil {
+				return nil, err
+			}
+			return items[i], nil
+		}
 	}
-	return catalog.Parse(path, kv.Value, kv.Revision)
+	return nil, fmt.Errorf("version %d: %w", version, &NotFound{r})
+}
+
+// earlier returns the versions of a resource that are in its history, oldest first.
+func (p *Plane) earlier(ctx context.Context, path string) ([]*catalog.Item, error) {
+	kvs, _, err := p.store.List(ctx, historyFolder(path), "", int(places(maxHistory)))
+	if err != nil {
+		return nil, err
+	}
+	items := make([]*catalog.Item, len(kvs))
+	for i, kv := range kvs {
+		if items[i], err = catalog.Parse(path, kv.Value, kv.Revision); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(items, func(a, b *catalog.Item) int { return cmp.Compare(a.Version, b.Version) })
+	return items, nil
+}
+
+// kept is which versions of a resource are kept, the one it has included, or had when it was
+// removed. There may be older ones, which do not count.
+func (p *Plane) kept(ctx context.Context, path string, current *catalog.Item) (oldest, newest int64, err error) {
+	newest, err = p.newest(ctx, path, current)
+	oldest = newest - int64(p.cfg.Limits.History)
+	if current == nil {
+		oldest++ // the newest is in the history
+	}
+	return max(1, oldest), newest, err
 }
 
 // newest is the version that a resource has, or had when it was removed; 0 is none.
@@ -171,33 +216,17 @@ func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 	}
 	current := p.catalog.Get(r)
 	path := r.Path()
-	newest, err := p.newest(ctx, path, current)
+	oldest, newest, err := p.kept(ctx, path, current)
 	if err != nil {
 		return nil, err
 	}
-	// There may be more than so many, from a time when more were kept: those are the oldest.
-	oldest := max(0, newest-int64(p.cfg.Limits.History))
-	if current == nil {
-		oldest = max(0, oldest+1) // the newest is one of those that are kept
-	}
-	after := ""
-	if oldest > 0 {
-		after = historyKey(path, oldest-1)
-	}
-	kvs, _, err := p.store.List(ctx, store.Log+"history/"+path+"/", after, p.cfg.Limits.History+1)
+	items, err := p.earlier(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	var items []*catalog.Item
-	for _, kv := range kvs {
-		item, err := catalog.Parse(path, kv.Value, kv.Revision)
-		if err != nil {
-			return nil, err
-		}
-		if current == nil || item.Version < current.Version {
-			items = append(items, item)
-		}
-	}
+	items = slices.DeleteFunc(items, func(item *catalog.Item) bool {
+		return item.Version < oldest || item.Version > newest || current != nil && item.Version == newest
+	})
 	if current != nil {
 		items = append(items, current)
 	}

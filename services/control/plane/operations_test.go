@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
 )
@@ -45,6 +47,49 @@ func TestHistoryLowered(t *testing.T) {
 	}
 	if got := versions(fewer); !slices.Equal(got, []int64{6, 7, 8}) {
 		t.Errorf("of what was removed: %v", got)
+	}
+	for version, kept := range map[int64]bool{-1: false, 0: false, 5: false, 6: true, 7: true, 8: true, 9: false} {
+		item, err := fewer.Version(t.Context(), policy("a").Ref(), version)
+		var missing *NotFound
+		if kept != (err == nil && item.Version == version) || !kept && !errors.As(err, &missing) {
+			t.Errorf("version %d: %+v, %v", version, item, err)
+		}
+	}
+}
+
+// TestHistoryChanged: replicas that keep different numbers of versions, in turns, lose none that
+// all of them keep.
+func TestHistoryChanged(t *testing.T) {
+	s := newStore(t)
+	limits := []int{3, 10, 2, 5}
+	planes := make([]*Plane, len(limits))
+	for i, limit := range limits {
+		planes[i] = opened(t, s, func(c *Config) { c.Replica, c.Limits.History = fmt.Sprint(limit), limit })
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for version := int64(1); version < 60; version++ {
+		if _, err := planes[random.IntN(len(planes))].Put(t.Context(), me, policy("a"), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range planes {
+			for v := max(1, version-2); v <= version; v++ {
+				if item, err := p.Version(t.Context(), policy("a").Ref(), v); err != nil || item.Version != v {
+					t.Errorf("version %d of %d where %s are kept: %+v, %v", v, version, p.cfg.Replica, item, err)
+				}
+			}
+			items, err := p.History(t.Context(), policy("a").Ref())
+			if err != nil || len(items) < int(min(3, version)) || !slices.IsSortedFunc(items, func(a, b *catalog.Item) int { return int(a.Version - b.Version) }) {
+				t.Errorf("version %d where %s are kept: %v, %v", version, p.cfg.Replica, items, err)
+			}
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	for history, want := range map[int]int64{0: 1, 1: 1, 2: 2, 3: 4, 4: 4, 16: 16, 17: 32, maxHistory: 1024} {
+		if got := places(history); got != want {
+			t.Errorf("%d versions: %d places, want %d", history, got, want)
+		}
 	}
 }
 

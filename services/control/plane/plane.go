@@ -52,6 +52,9 @@ type Config struct {
 	Logger      *slog.Logger // nil discards
 }
 
+// maxHistory is how many earlier versions of a resource may be kept.
+const maxHistory = 1000
+
 // Defaults returns the Config that every field starts from.
 func Defaults() Config {
 	return Config{
@@ -76,7 +79,7 @@ func (c Config) Validate() error {
 	}{
 		{"policy bytes", c.Limits.PolicyBytes, resource.MaxDocument}, {"config bytes", c.Limits.ConfigBytes, resource.MaxDocument},
 		{"rules", c.Limits.Rules, 1 << 20}, {"labels", c.Limits.Labels, 1 << 10}, {"policies", c.Limits.Policies, 1 << 30}, {"configs", c.Limits.Configs, 1 << 30},
-		{"instances", c.Limits.Instances, 1 << 30}, {"instances per service", c.Limits.PerService, 1 << 30}, {"history", c.Limits.History, 1000},
+		{"instances", c.Limits.Instances, 1 << 30}, {"instances per service", c.Limits.PerService, 1 << 30}, {"history", c.Limits.History, maxHistory},
 		{"queue changes", c.QueueChanges, 1 << 20}, {"recent changes", c.RecentChanges, 1 << 24}, {"ledger holdings", c.LedgerHoldings, 1 << 28},
 	} {
 		check(n.value >= 1 && n.value <= n.max, n.field, n.value, fmt.Sprintf("must be from 1 to %d", n.max))

@@ -675,7 +675,7 @@ func TestStaleReads(t *testing.T) {
 // keeps its history.
 func TestForget(t *testing.T) {
 	s := newStore(t)
-	p := opened(t, s, nil)
+	p := opened(t, s, func(c *Config) { c.Limits.History = 20 })
 	for _, name := range []string{"gone", "back", "there"} {
 		for range 20 {
 			if _, err := p.Put(t.Context(), me, policy(name), Options{}); err != nil {

@@ -24,7 +24,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		PolicyBytes: 128 << 10, Rules: 1000, ConfigBytes: 256 << 10, Labels: 64,
-		Policies: 1_000_000, Configs: 100_000, Instances: 200_000, PerService: 20_000, History: 20,
+		Policies: 1_000_000, Configs: 100_000, Instances: 200_000, PerService: 20_000, History: 16,
 	}
 }
 

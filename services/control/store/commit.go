@@ -17,7 +17,8 @@ import (
 type pending struct {
 	request Request
 	size    int
-	done    chan result // holds one, so that nobody waits for who has gone
+	at      time.Duration // when it came, since the store started
+	done    chan result   // holds one, so that nobody waits for who has gone
 }
 
 type result struct {
@@ -33,7 +34,7 @@ func (s *Store) Apply(ctx context.Context, r Request) (Outcome, error) {
 	if err := r.check(s.cfg.GroupBytes); err != nil {
 		return Outcome{}, err
 	}
-	p := &pending{request: r, size: r.size(), done: make(chan result, 1)}
+	p := &pending{request: r, size: r.size(), at: time.Since(s.started), done: make(chan result, 1)}
 	if err := s.enqueue(p); err != nil {
 		return Outcome{}, err
 	}
@@ -57,38 +58,6 @@ func (s *Store) enqueue(p *pending) error {
 	default:
 		s.stats.busy.Add(1)
 		return ErrBusy
-	}
-}
-
-// lane takes what waits, group by group, until the queue is closed and empty.
-func (s *Store) lane() {
-	var waiting []*pending
-	requests := min(s.cfg.GroupRequests, s.cfg.maxOps()/2)
-	open := true
-	for open || len(waiting) > 0 {
-		if len(waiting) == 0 {
-			p, ok := <-s.queue
-			if !ok {
-				return
-			}
-			waiting = append(waiting, p)
-		}
-	more:
-		for open && len(waiting) < requests {
-			select {
-			case p, ok := <-s.queue:
-				if !ok {
-					open = false
-					break more
-				}
-				waiting = append(waiting, p)
-			default:
-				break more
-			}
-		}
-		var group []*pending
-		group, waiting = pick(waiting, requests, s.cfg.GroupBytes)
-		s.commit(group)
 	}
 }
 

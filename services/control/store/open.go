@@ -108,9 +108,7 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 		s.stop(ErrClosed)
 		return nil, err
 	}
-	for range cfg.Lanes {
-		s.lanes.Go(s.lane)
-	}
+	s.lanes.Go(s.gather)
 	return s, nil
 }
 

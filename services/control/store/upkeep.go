@@ -310,8 +310,8 @@ func (s *Store) compact(ctx context.Context, to int64) error {
 // Old journal entries are removed slice by slice: one transaction of them all would hold
 // up every other.
 const (
-	sliceKeys = 1000
-	maxSlices = 50
+	sliceKeys = 250
+	maxSlices = 200
 )
 
 // shorten removes journal entries from before a time, and those of groups without notes
