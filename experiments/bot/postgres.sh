@@ -8,7 +8,7 @@
 set -euo pipefail
 if [ "${2:-postgres}" != postgres ]; then
 	[ "$1" != --build ] || exit 0
-	exec redis-server --port "$1" --bind 127.0.0.1 --save "" >/dev/null # whatever listens
+	exec redis-server --port "$1" --bind 127.0.0.1 --save "" # whatever listens
 fi
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
 if [ -z "$bin" ] || [ ! -x "$bin/initdb" ]; then

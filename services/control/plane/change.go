@@ -76,7 +76,7 @@ type change struct {
 	mustBeNew bool
 	// bounds are the limits that a new resource must keep.
 	bounds []bound
-	// lasting keeps no earlier versions.
+	// noHistory keeps no earlier versions.
 	noHistory bool
 }
 

@@ -1,7 +1,10 @@
 package plane
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"dyno/services/control/resource"
@@ -65,21 +68,38 @@ func (p *Plane) forgetBefore(ctx context.Context, before time.Time) error {
 
 // forgetOne removes one resource's history, unless it was made again.
 func (p *Plane) forgetOne(ctx context.Context, gone store.KV, path string) error {
-	for {
-		kvs, more, err := p.store.List(ctx, store.Log+"history/"+path+"/", "", store.MaxRequestOps-1)
-		if err != nil {
-			return err
-		}
-		r := store.Request{If: []store.Condition{{Key: gone.Key, Revision: gone.Revision}}}
-		for _, kv := range kvs {
-			r.Then = append(r.Then, store.Op{Key: kv.Key, Delete: true})
-		}
-		if !more {
-			r.Then = append(r.Then, store.Op{Key: gone.Key, Delete: true})
-		}
-		outcome, err := p.store.Apply(ctx, r)
-		if err != nil || !outcome.Done || !more {
+	kvs, _, err := p.store.List(ctx, historyFolder(path), "", int(places(maxHistory)))
+	if err != nil {
+		return err
+	}
+	requests, err := forgetting(gone, kvs)
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if outcome, err := p.store.Apply(ctx, r); err != nil || !outcome.Done {
 			return err
 		}
 	}
+	return nil
+}
+
+// forgetting is how a history is removed: the oldest versions first, as the newest says whether all
+// of them are secret.
+func forgetting(gone store.KV, history []store.KV) (requests []store.Request, err error) {
+	versions := map[string]int64{}
+	for _, kv := range history {
+		if versions[kv.Key], _, err = resource.Unseal(kv.Value); err != nil {
+			return nil, fmt.Errorf("%s: %w", kv.Key, err)
+		}
+	}
+	history = slices.SortedFunc(slices.Values(history), func(a, b store.KV) int { return cmp.Compare(versions[a.Key], versions[b.Key]) })
+	for page := range slices.Chunk(append(history, gone), store.MaxRequestOps) {
+		r := store.Request{If: []store.Condition{{Key: gone.Key, Revision: gone.Revision}}}
+		for _, kv := range page {
+			r.Then = append(r.Then, store.Op{Key: kv.Key, Delete: true})
+		}
+		requests = append(requests, r)
+	}
+	return requests, nil
 }

@@ -12,6 +12,7 @@ import (
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
+	"dyno/services/control/store"
 )
 
 // Create makes a policy or a configuration that must not exist; Put makes it or replaces
@@ -112,15 +113,14 @@ func (p *Plane) Version(ctx context.Context, r resource.Ref, version int64) (*ca
 	if err := p.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	current := p.catalog.Get(r)
+	current, oldest, newest, err := p.kept(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	if current != nil && current.Version == version {
 		return current, nil
 	}
 	path := r.Path()
-	oldest, newest, err := p.kept(ctx, path, current)
-	if err != nil {
-		return nil, err
-	}
 	if oldest <= version && version <= newest {
 		kv, err := p.store.Get(ctx, historyKey(path, version, places(p.cfg.Limits.History)))
 		if err != nil {
@@ -159,45 +159,59 @@ func (p *Plane) earlier(ctx context.Context, path string) ([]*catalog.Item, erro
 	return items, nil
 }
 
-// kept is which versions of a resource are kept, the one it has included, or had when it was
-// removed. There may be older ones, which do not count.
-func (p *Plane) kept(ctx context.Context, path string, current *catalog.Item) (oldest, newest int64, err error) {
-	newest, err = p.newest(ctx, path, current)
+// kept is what a resource is, nil if it was removed, and which versions of it are kept: up to the
+// one it has, or had when it was removed. There may be older ones, which do not count. newest is 0
+// if there never was one, or it is forgotten.
+func (p *Plane) kept(ctx context.Context, r resource.Ref) (current *catalog.Item, oldest, newest int64, err error) {
+	current, newest, err = p.newest(ctx, r)
 	oldest = newest - int64(p.cfg.Limits.History)
 	if current == nil {
 		oldest++ // the newest is in the history
 	}
-	return max(1, oldest), newest, err
+	return current, max(1, oldest), newest, err
 }
 
-// newest is the version that a resource has, or had when it was removed; 0 is none.
-func (p *Plane) newest(ctx context.Context, path string, current *catalog.Item) (int64, error) {
-	if current != nil {
-		return current.Version, nil
+// newest is what a resource is and its version, or nil and the version that it had when it was
+// removed; 0 is none.
+func (p *Plane) newest(ctx context.Context, r resource.Ref) (current *catalog.Item, version int64, err error) {
+	path := r.Path()
+	for {
+		if current = p.catalog.Get(r); current != nil {
+			return current, current.Version, nil
+		}
+		kvs, err := p.store.GetAll(ctx, store.State+path, goneKey(path))
+		if err != nil {
+			return nil, 0, err
+		}
+		state, gone := kvs[0], kvs[1]
+		switch {
+		case gone.Revision != 0:
+			if version, _, err = resource.Unseal(gone.Value); err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", gone.Key, err)
+			}
+			return nil, version, nil
+		case state.Revision == 0:
+			return nil, 0, nil
+		}
+		// It was made again meanwhile.
+		if err := p.catchUp(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
-	gone, err := p.store.Get(ctx, goneKey(path))
-	if err != nil || gone.Revision == 0 {
-		return 0, err
-	}
-	version, _, err := resource.Unseal(gone.Value)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", gone.Key, err)
-	}
-	return version, nil
 }
 
 // Secret tells whether a configuration is secret, or was when it was removed. Its earlier
-// versions are secret with it: they may have been made before anybody thought of that.
+// versions are secret with it: they may have been made before anybody thought of that. The
+// error is a *NotFound if nothing is known of it.
 func (p *Plane) Secret(ctx context.Context, r resource.Ref) (bool, error) {
 	if r.Kind != resource.Configs {
 		return false, nil
 	}
-	item := p.catalog.Get(r)
+	item, newest, err := p.newest(ctx, r)
+	if err != nil {
+		return false, err
+	}
 	if item == nil {
-		newest, err := p.newest(ctx, r.Path(), nil)
-		if err != nil || newest == 0 {
-			return false, err
-		}
 		if item, err = p.Version(ctx, r, newest); err != nil {
 			return false, err
 		}
@@ -214,13 +228,11 @@ func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 	if err := p.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	current := p.catalog.Get(r)
-	path := r.Path()
-	oldest, newest, err := p.kept(ctx, path, current)
+	current, oldest, newest, err := p.kept(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	items, err := p.earlier(ctx, path)
+	items, err := p.earlier(ctx, r.Path())
 	if err != nil {
 		return nil, err
 	}

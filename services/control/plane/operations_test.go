@@ -85,6 +85,73 @@ func TestHistoryChanged(t *testing.T) {
 	}
 }
 
+// TestHistoryMadeAgain: a resource that is removed and made again all the time has a history for
+// whoever asks meanwhile.
+func TestHistoryMadeAgain(t *testing.T) {
+	s := newStore(t)
+	makes := opened(t, s, nil)
+	asks := opened(t, s, func(c *Config) { c.Replica = "asks" })
+	r := policy("a").Ref()
+	if _, err := makes.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			if _, err := makes.Remove(t.Context(), me, r, Options{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := makes.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for more := true; more; {
+		select {
+		case <-done:
+			more = false
+		default:
+		}
+		if items, err := asks.History(t.Context(), r); err != nil || len(items) == 0 {
+			t.Errorf("%v, %v", items, err)
+		}
+	}
+}
+
+// TestForgetting: whatever is left of a history has its newest version.
+func TestForgetting(t *testing.T) {
+	gone := store.KV{Key: "l/gone/a", Revision: 7}
+	for _, n := range []int64{0, 1, 14, 15, 16, 31, 40} {
+		var history []store.KV
+		for v := range n {
+			history = append(history, store.KV{Key: historyKey("a", v+100, 64), Value: resource.Seal(v+100, nil)})
+		}
+		rand.Shuffle(len(history), func(i, k int) { history[i], history[k] = history[k], history[i] })
+		requests, err := forgetting(gone, history)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var removed []string
+		for _, r := range requests {
+			if len(r.Then) > store.MaxRequestOps || len(r.If) != 1 || r.If[0] != (store.Condition{Key: gone.Key, Revision: 7}) {
+				t.Errorf("%d versions: %+v", n, r)
+			}
+			for _, op := range r.Then {
+				removed = append(removed, op.Key)
+			}
+		}
+		for v := range n {
+			if int64(len(removed)) != n+1 || removed[v] != historyKey("a", v+100, 64) || removed[n] != gone.Key {
+				t.Fatalf("%d versions: %v", n, removed)
+			}
+		}
+	}
+	if _, err := forgetting(gone, []store.KV{{Key: "x", Value: []byte("no version")}}); err == nil {
+		t.Error("what is no version was taken for one")
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	for history, want := range map[int]int64{0: 1, 1: 1, 2: 2, 3: 4, 4: 4, 16: 16, 17: 32, maxHistory: 1024} {
 		if got := places(history); got != want {
@@ -225,7 +292,10 @@ func TestSecretHistory(t *testing.T) {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
-	want("never made", false)
+	var missing *NotFound
+	if got, err := p.Secret(t.Context(), r); !errors.As(err, &missing) {
+		t.Errorf("never made: %v, %v", got, err)
+	}
 	for _, secret := range []bool{false, true, false, true} {
 		if _, err := p.Put(t.Context(), me, &resource.Config{Namespace: "default", Name: "c", Content: "x", Secret: secret}, Options{}); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,8 @@ type result struct {
 }
 
 // Apply carries out a request, with others that wait at the same time, and says what
-// became of it. It waits as long as ctx and Config.Timeout allow; when it returns an
+// became of it. It waits as long as ctx allows, and for a bit more than twice Config.Timeout:
+// behind others, and for etcd. When it returns an
 // error that wraps ErrUncertain, the change may have been made or may still be, and
 // with any other error it was not.
 func (s *Store) Apply(ctx context.Context, r Request) (Outcome, error) {
@@ -96,7 +97,7 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 	name := makeGroupName(time.Now(), s.id, s.counter.Add(1))
 	pause := minPause
 	notes := packNotes(group)
-	whole := fits(group, s.cfg.maxOps()) && s.rough.Add(-1) < 0
+	whole := s.rough.Add(-1) < 0
 	sent := false   // whether the fate of an attempt is not known
 	unread := false // whether it could not be read what became of one that was refused
 	for {
@@ -164,8 +165,7 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 
 // account notes what a group was of that was carried out.
 func (s *Store) account(group []*pending, notes []byte) {
-	_, ops := sizes(group)
-	s.changes.Add(int64(ops))
+	s.changes.Add(int64(loadOf(group).operations))
 	s.noted.Add(noteBytes(notes))
 }
 

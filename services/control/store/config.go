@@ -56,7 +56,8 @@ type Config struct {
 	// otherwise; the embedded one is.
 	GroupRequests int
 	GroupBytes    int
-	// Queue is how many requests may wait for a lane; beyond, Apply returns ErrBusy.
+	// Queue is how many requests may wait, those of the next group apart; beyond, Apply returns
+	// ErrBusy.
 	Queue int
 	// Timeout bounds how long the fate of a group is pursued, and every read.
 	Timeout time.Duration

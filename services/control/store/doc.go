@@ -17,6 +17,6 @@
 //     what a key was in between is not told, and the Batch says so.
 //
 // To read the source: group.go for requests and how they share a transaction,
-// commit.go for when, follow.go for what changed, head.go for reads that must not be
+// gather.go for when, commit.go for what becomes of it, follow.go for what changed, head.go for reads that must not be
 // stale, upkeep.go and backup.go for operators.
 package store

@@ -332,17 +332,35 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) (kvs 
 
 // Get returns a key; its Revision is 0 if there is none (a linearizable read).
 func (s *Store) Get(ctx context.Context, key string) (KV, error) {
+	kvs, err := s.GetAll(ctx, key)
+	if err != nil {
+		return KV{}, err
+	}
+	return kvs[0], nil
+}
+
+// GetAll returns keys in their order, all as of one moment; the Revision of one that is not there is
+// 0 (a linearizable read).
+func (s *Store) GetAll(ctx context.Context, keys ...string) ([]KV, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	got, err := s.client.Get(ctx, s.cfg.Prefix+key)
+	ops := make([]clientv3.Op, len(keys))
+	for i, key := range keys {
+		ops[i] = clientv3.OpGet(s.cfg.Prefix + key)
+	}
+	got, err := s.client.Txn(ctx).Then(ops...).Commit()
 	if err != nil {
-		return KV{}, unavailable(ctx, err)
+		return nil, unavailable(ctx, err)
+	}
+	if len(got.Responses) != len(keys) {
+		return nil, errAnswer
 	}
 	s.contact()
-	if len(got.Kvs) == 0 {
-		return KV{Key: key}, nil
+	kvs := make([]KV, len(keys))
+	for i, key := range keys {
+		kvs[i] = found(key, got.Responses[i])
 	}
-	return kv(s.cfg.Prefix, got.Kvs[0]), nil
+	return kvs, nil
 }
 
 // newest returns etcd's revision, which other users of the cluster advance too (a

@@ -226,9 +226,9 @@ func TestPick(t *testing.T) {
 			}
 			waiting = append(waiting, p)
 		}
-		const requests, bytes = 8, 40
-		group, rest := pick(waiting, requests, bytes)
-		if len(group) == 0 || len(group) > requests || len(group)+len(rest) != len(waiting) {
+		most := capacity{8, 40, rapid.IntRange(4, 20).Draw(t, "operations")}
+		group, rest := pick(waiting, most)
+		if len(group) == 0 || len(group) > most.requests || len(group)+len(rest) != len(waiting) {
 			t.Fatalf("%d and %d of %d", len(group), len(rest), len(waiting))
 		}
 		position := map[*pending]int{}
@@ -239,7 +239,8 @@ func TestPick(t *testing.T) {
 				size += p.size
 			}
 		}
-		if len(position) != len(waiting) || size > bytes && len(group) > 1 {
+		has := loadOf(group)
+		if len(position) != len(waiting) || len(group) > 1 && (size > most.bytes || has.conditions+1 > most.operations || has.operations+2 > most.operations) {
 			t.Fatalf("%d different of %d, %d bytes", len(position), len(waiting), size)
 		}
 		touches := func(p *pending) (changes, all map[string]bool) {

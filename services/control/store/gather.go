@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Each group costs etcd an entry of its log, a write to the disk and a key, whatever is in it:
 // as much as some four changes. So groups wait for more changes while many are made, as
@@ -12,57 +16,72 @@ const (
 	// after how long without another one, or an answer, nobody is expected.
 	linger = 3 * time.Millisecond
 	lull   = 500 * time.Microsecond
-	// crowd is how many changes go to etcd beside a group that is on its way, or as many as a
-	// group may have; fewer go if they have waited for patience, as that group may hang.
+	// crowd is how many changes go to etcd beside a group that is on its way; so do as many as
+	// a group may have, and fewer if that group takes longer than patience, as it may hang.
 	crowd    = 64
 	patience = 50 * time.Millisecond
 )
 
 // A gathering decides when what waits becomes a group.
 type gathering struct {
-	lanes  int // groups that may be on their way at a time
-	full   int // so many changes do not wait for others
-	before int // changes of the group before
+	lanes int // groups that may be on their way at a time
+	most  capacity
+
+	underway []time.Duration // when groups that are on their way began
+	before   int             // changes of the group before
 	// When a group last came back, and how many waited then.
 	back   time.Duration
 	beside int
 }
 
-// due returns whether a group begins now of those who wait, in the order in which they came; if it
-// does not, but will without another change or answer, wait is how long until then, and 0
-// otherwise. now is since when pending.at is.
-func (g *gathering) due(now time.Duration, waiting []*pending, underway int) (begin bool, wait time.Duration) {
-	if len(waiting) == 0 || underway == g.lanes {
+// due returns whether a group begins now of those who wait, in the order in which they came.
+// If it does not, wait is after how long it has to be asked again if nothing else happens; 0 is
+// never. now is by the clock of pending.at.
+func (g *gathering) due(now time.Duration, waiting []*pending) (begin bool, wait time.Duration) {
+	if len(waiting) == 0 || len(g.underway) == g.lanes {
 		return false, 0
+	}
+	if len(waiting) >= crowd || loadOf(waiting).fills(g.most) {
+		return true, 0
+	}
+	if len(g.underway) > 0 {
+		if wait = slices.Max(g.underway) + patience - now; wait > 0 {
+			return false, wait
+		}
 	}
 	first, last := waiting[0].at, waiting[len(waiting)-1].at
 	// Those who wait for answers before they make the next change are all there then: more
 	// come where changes are made without waiting.
 	expected := g.before + g.beside
-	switch {
-	case len(waiting) >= g.full:
+	if len(waiting) >= expected || expected < siblings || first > g.back+linger {
 		return true, 0
-	case underway > 0:
-		wait = first + patience - now
-	case len(waiting) >= expected || expected < siblings:
-		return true, 0
-	default:
-		wait = min(first+linger, max(last, g.back)+lull) - now
 	}
+	wait = min(first+linger, max(last, g.back)+lull) - now
 	return wait <= 0, max(0, wait)
 }
 
+// began notes a group of so many changes, ended that a group came back, which began then. How
+// many waited is known after that.
+func (g *gathering) began(now time.Duration, changes int) {
+	g.underway = append(g.underway, now)
+	g.before = changes
+}
+
+func (g *gathering) ended(began, now time.Duration) {
+	i := slices.Index(g.underway, began)
+	g.underway = slices.Delete(g.underway, i, i+1)
+	g.back = now
+}
+
 // gather makes groups of what comes and has them carried out, until the queue is closed and
-// nothing waits. What waits is a group's at most: the rest stays in the queue, which is bounded.
+// nothing waits. What waits here is a group's at most: the rest stays in the queue, which is bounded.
 func (s *Store) gather() {
 	var (
-		requests = min(s.cfg.GroupRequests, s.cfg.maxOps()/2)
-		g        = gathering{lanes: s.cfg.Lanes, full: min(crowd, requests)}
-		queue    = s.queue // nil once it is closed
-		waiting  []*pending
-		underway int
-		ended    = make(chan struct{}, s.cfg.Lanes)
-		timer    = time.NewTimer(0)
+		g       = gathering{lanes: s.cfg.Lanes, most: s.cfg.capacity()}
+		queue   = s.queue // nil once it is closed
+		waiting []*pending
+		ended   = make(chan time.Duration, s.cfg.Lanes) // when each began
+		timer   = time.NewTimer(0)
 	)
 	defer timer.Stop()
 	take := func(p *pending, ok bool) {
@@ -72,34 +91,38 @@ func (s *Store) gather() {
 		}
 		waiting = append(waiting, p)
 	}
-	room := func() bool { return queue != nil && underway < g.lanes && len(waiting) < requests }
-	for queue != nil || len(waiting) > 0 || underway > 0 {
-		source := queue
-		if !room() {
-			source = nil
-		}
-		back := false
-		select {
-		case p, ok := <-source:
-			take(p, ok)
-		case <-ended:
-			underway--
-			back = true
-		case <-timer.C:
-		}
-		for more := true; more && room(); {
+	room := func() bool {
+		return queue != nil && len(g.underway) < g.lanes && len(waiting) < g.most.requests
+	}
+	takeAll := func() {
+		for room() {
 			select {
 			case p, ok := <-queue:
 				take(p, ok)
 			default:
-				more = false
+				return
 			}
 		}
-		if back {
-			g.back, g.beside = time.Since(s.started), len(waiting)
+	}
+	for queue != nil || len(waiting) > 0 || len(g.underway) > 0 {
+		source := queue
+		if !room() {
+			source = nil
+		}
+		select {
+		case p, ok := <-source:
+			take(p, ok)
+			takeAll()
+		case began := <-ended:
+			g.ended(began, time.Since(s.started))
+			takeAll()
+			g.beside = len(waiting)
+		case <-timer.C:
 		}
 		for {
-			begin, wait := g.due(time.Since(s.started), waiting, underway)
+			now := time.Since(s.started)
+			waiting = s.expire(waiting, now)
+			begin, wait := g.due(now, waiting)
 			if wait > 0 {
 				timer.Reset(wait)
 			}
@@ -107,13 +130,22 @@ func (s *Store) gather() {
 				break
 			}
 			var group []*pending
-			group, waiting = pick(waiting, requests, s.cfg.GroupBytes)
-			g.before = len(group)
-			underway++
+			group, waiting = pick(waiting, g.most)
+			g.began(now, len(group))
 			s.lanes.Go(func() {
 				s.commit(group)
-				ended <- struct{}{}
+				ended <- now
 			})
 		}
 	}
+}
+
+// expire answers those that have waited for Timeout already, as others were pursued for as long:
+// etcd is away. They are in the order in which they came.
+func (s *Store) expire(waiting []*pending, now time.Duration) []*pending {
+	for len(waiting) > 0 && now-waiting[0].at > s.cfg.Timeout {
+		waiting[0].done <- result{err: fmt.Errorf("%w: the change waited for %v behind others", ErrUnavailable, s.cfg.Timeout)}
+		waiting = waiting[1:]
+	}
+	return waiting
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,103 +15,120 @@ import (
 	"google.golang.org/grpc"
 )
 
+// usual is what a group of the embedded etcd may have.
+var usual = capacity{256, maxGroupBytes, embeddedOps}
+
 func TestDue(t *testing.T) {
 	const ms = time.Millisecond
 	came := func(at ...time.Duration) (waiting []*pending) {
 		for _, a := range at {
-			waiting = append(waiting, &pending{at: a})
+			waiting = append(waiting, &pending{at: a, size: 100, request: Request{Then: make([]Op, 2)}})
 		}
 		return waiting
 	}
+	since := func(began ...time.Duration) []time.Duration { return began }
 	many := came(make([]time.Duration, crowd)...)
+	large := came(ms, ms)
+	large[0].size = maxGroupBytes
 	for _, c := range []struct {
 		name           string
 		before, beside int
 		back, now      time.Duration
 		waiting        []*pending
-		underway       int
+		underway       []time.Duration
+		most           capacity
 		begin          bool
 		wait           time.Duration
 	}{
-		{"nobody", 10, 10, 0, ms, nil, 0, false, 0},
-		{"the first ever", 0, 0, 0, 0, came(0), 0, true, 0},
-		{"one who is alone", 1, 0, 0, ms, came(ms), 0, true, 0},
-		{"few", 2, 1, 0, ms, came(ms), 0, true, 0},
-		{"many are expected", 8, 4, 0, ms, came(ms), 0, false, lull},
-		{"and have come", 2, 2, 0, ms, came(ms, ms, ms, ms), 0, true, 0},
-		{"nobody comes any more", 8, 4, 0, ms + lull, came(ms, ms), 0, true, 0},
-		{"an answer just came", 8, 4, 2 * ms, 2 * ms, came(ms, ms), 0, false, lull},
-		{"one after the other", 8, 4, 0, 3 * ms, came(ms/2, 3*ms), 0, false, ms / 2},
-		{"for long enough", 8, 4, 0, linger + ms, came(ms, linger+ms), 0, true, 0},
-		{"a crowd", 1000, 0, 0, ms, many, 0, true, 0},
-		{"a crowd beside a group", 1000, 0, 0, ms, many, 1, true, 0},
-		{"less beside a group", 8, 0, 0, ms, many[1:], 1, false, patience - ms},
-		{"beside one that hangs", 8, 0, 0, patience, many[1:], 1, true, 0},
-		{"no lane", 8, 0, 0, ms, many, 2, false, 0},
+		{"nobody", 10, 10, 0, ms, nil, nil, usual, false, 0},
+		{"the first ever", 0, 0, 0, 0, came(0), nil, usual, true, 0},
+		{"one who is alone", 1, 0, 0, ms, came(ms), nil, usual, true, 0},
+		{"few", 2, 1, 0, ms, came(ms), nil, usual, true, 0},
+		{"many are expected", 8, 4, 0, ms, came(ms), nil, usual, false, lull},
+		{"and were, long ago", 8, 4, 0, 10 * ms, came(10 * ms), nil, usual, true, 0},
+		{"and have come", 2, 2, 0, ms, came(ms, ms, ms, ms), nil, usual, true, 0},
+		{"nobody comes any more", 8, 4, 0, ms + lull, came(ms, ms), nil, usual, true, 0},
+		{"an answer just came", 8, 4, 2 * ms, 2 * ms, came(ms, ms), nil, usual, false, lull},
+		{"one after the other", 8, 4, 0, 3 * ms, came(ms/2, 3*ms), nil, usual, false, ms / 2},
+		{"for long enough", 8, 4, 0, linger + ms, came(ms, linger+ms), nil, usual, true, 0},
+		{"a crowd", 1000, 0, 0, ms, many, nil, usual, true, 0},
+		{"a crowd beside a group", 1000, 0, 0, ms, many, since(0), usual, true, 0},
+		{"less beside a group", 8, 0, 0, 4 * ms, many[1:], since(3 * ms), usual, false, patience - ms},
+		{"beside one that hangs", 1, 0, 0, patience, came(patience), since(0), usual, true, 0},
+		{"beside two, one of which hangs", 1, 0, 0, patience, came(patience), since(2*ms, 0), capacity{256, maxGroupBytes, embeddedOps}, false, 2 * ms},
+		{"as many bytes as a group may have", 8, 0, 0, ms, large, since(0), usual, true, 0},
+		{"as many operations", 8, 0, 0, ms, came(ms, ms, ms), since(0), capacity{64, maxGroupBytes, 8}, true, 0},
+		{"fewer operations", 8, 0, 0, ms, came(ms, ms), since(0), capacity{64, maxGroupBytes, 8}, false, patience - ms},
+		{"as many as a group may have", 8, 0, 0, ms, came(ms, ms), since(0), capacity{2, maxGroupBytes, embeddedOps}, true, 0},
+		{"no lane", 8, 0, 0, ms, many, since(0, 0, 0), usual, false, 0},
 	} {
-		g := gathering{lanes: 2, full: crowd, before: c.before, beside: c.beside, back: c.back}
-		if begin, wait := g.due(c.now, c.waiting, c.underway); begin != c.begin || wait != c.wait {
+		g := gathering{lanes: 3, most: c.most, before: c.before, beside: c.beside, back: c.back, underway: c.underway}
+		if begin, wait := g.due(c.now, c.waiting); begin != c.begin || wait != c.wait {
 			t.Errorf("%s: %v, %v, want %v, %v", c.name, begin, wait, c.begin, c.wait)
 		}
 	}
 }
 
-// TestGroupSizes simulates clients and an etcd that takes a millisecond for a group. Clients that
-// wait for their answers shall come to share groups, and no group shall wait for nobody; where
-// changes come at a rate, groups shall be as large as linger allows.
-func TestGroupSizes(t *testing.T) {
+// simulate is an etcd that takes a millisecond for a group, and clients that make changes at times;
+// those of a closed loop make the next one soon after each answer. It returns the sizes of groups,
+// and how often one began because time had passed.
+func simulate(arrivals []time.Duration, closed bool, groups int) (sizes []int, late int) {
 	const commit, turnaround = time.Millisecond, 50 * time.Microsecond
-	// simulate returns the sizes of groups, and how often one began because time had passed.
-	simulate := func(arrivals []time.Duration, closed bool, groups int) (sizes []int, late int) {
-		type flight struct {
-			back time.Duration
-			size int
-		}
-		var (
-			g        = gathering{lanes: 2, full: crowd}
-			now      time.Duration
-			waiting  []*pending
-			underway []flight
-		)
-		for len(sizes) < groups && len(arrivals)+len(waiting)+len(underway) > 0 {
-			begin, wait := g.due(now, waiting, len(underway))
-			if begin {
-				size := min(len(waiting), 256)
-				underway = append(underway, flight{now + commit, size})
-				sizes, g.before, waiting = append(sizes, size), size, waiting[size:]
-				continue
-			}
-			next, timed := time.Duration(1<<62), wait > 0
-			if timed {
-				next = now + wait
-			}
-			if len(arrivals) > 0 && arrivals[0] <= next {
-				next, timed = arrivals[0], false
-			}
-			if len(underway) > 0 && underway[0].back <= next {
-				next, timed = underway[0].back, false
-			}
-			if timed {
-				late++
-			}
-			now = next
-			for len(arrivals) > 0 && arrivals[0] <= now {
-				waiting = append(waiting, &pending{at: arrivals[0]})
-				arrivals = arrivals[1:]
-			}
-			if len(underway) > 0 && underway[0].back <= now {
-				g.back, g.beside = now, len(waiting)
-				if closed {
-					for i := range underway[0].size {
-						arrivals = append(arrivals, now+time.Duration(i+1)*turnaround)
-					}
-					slices.Sort(arrivals)
-				}
-				underway = underway[1:]
-			}
-		}
-		return sizes, late
+	type flight struct {
+		began time.Duration
+		size  int
 	}
+	var (
+		g        = gathering{lanes: 2, most: usual}
+		now      time.Duration
+		waiting  []*pending
+		underway []flight
+	)
+	for len(sizes) < groups && len(arrivals)+len(waiting)+len(underway) > 0 {
+		begin, wait := g.due(now, waiting)
+		if begin {
+			size := min(len(waiting), usual.requests)
+			underway = append(underway, flight{now, size})
+			g.began(now, size)
+			sizes, waiting = append(sizes, size), waiting[size:]
+			continue
+		}
+		next, timed := time.Duration(1<<62), wait > 0
+		if timed {
+			next = now + wait
+		}
+		if len(arrivals) > 0 && arrivals[0] <= next {
+			next, timed = arrivals[0], false
+		}
+		if len(underway) > 0 && underway[0].began+commit <= next {
+			next, timed = underway[0].began+commit, false
+		}
+		if timed {
+			late++
+		}
+		now = next
+		for len(arrivals) > 0 && arrivals[0] <= now {
+			waiting = append(waiting, &pending{at: arrivals[0]})
+			arrivals = arrivals[1:]
+		}
+		if len(underway) > 0 && underway[0].began+commit <= now {
+			g.ended(underway[0].began, now)
+			g.beside = len(waiting)
+			if closed {
+				for i := range underway[0].size {
+					arrivals = append(arrivals, now+time.Duration(i+1)*turnaround)
+				}
+				slices.Sort(arrivals)
+			}
+			underway = underway[1:]
+		}
+	}
+	return sizes, late
+}
+
+// TestGroupSizes: clients that wait for their answers come to share groups, and no group waits for
+// nobody; where changes come at a rate, groups become as large as linger allows.
+func TestGroupSizes(t *testing.T) {
 	for _, clients := range []int{1, 2, 3, 4, 7, 16, 50} {
 		arrivals := make([]time.Duration, clients)
 		for i := range arrivals {
@@ -124,16 +142,19 @@ func TestGroupSizes(t *testing.T) {
 			t.Errorf("%d clients: groups of %d at most", clients, slices.Max(sizes[100:]))
 		}
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	for rate, least := range map[float64]int{100: 1, 1000: 1, 5000: 10, 20_000: 40} {
+	for _, c := range []struct {
+		rate        float64
+		least, most int
+	}{{100, 1, 1}, {1000, 1, 2}, {5000, 9, 30}, {20_000, 40, 128}} {
+		random := rand.New(rand.NewPCG(1, 2))
 		var arrivals []time.Duration
-		for at := 0.0; len(arrivals) < 20_000; at += random.ExpFloat64() / rate {
+		for at := 0.0; len(arrivals) < 20_000; at += random.ExpFloat64() / c.rate {
 			arrivals = append(arrivals, time.Duration(at*1e9))
 		}
 		sizes, _ := simulate(arrivals, false, 1<<30)
 		slices.Sort(sizes)
-		if median := sizes[len(sizes)/2]; median < least || rate <= 1000 && median > 2 {
-			t.Errorf("%v/s: the median group has %d changes, want %d or more", rate, median, least)
+		if median := sizes[len(sizes)/2]; median < c.least || median > c.most {
+			t.Errorf("%v/s: the median group has %d changes, want %d to %d", c.rate, median, c.least, c.most)
 		}
 	}
 }
@@ -149,6 +170,16 @@ func (w watched) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOp
 	return w.txns.Txn(ctx, in, opts...)
 }
 
+// queued waits until so many requests wait for a group that is on its way.
+func queued(t *testing.T, s *Store, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); len(s.queue) < n; {
+		if time.Now().After(end) {
+			t.Fatalf("%d wait, want %d", len(s.queue), n)
+		}
+	}
+}
+
 // TestGathered: what comes while a group is on its way goes to etcd together.
 func TestGathered(t *testing.T) {
 	s := opened(t, func(c *Config) { c.Lanes = 1 })
@@ -156,32 +187,27 @@ func TestGathered(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var (
 		once sync.Once
-		mu   sync.Mutex // guards ops
-		ops  []int
+		mu   sync.Mutex // guards changes
 	)
+	var changes []int
 	s.txns = watched{s.txns, func(in *pb.TxnRequest) {
 		once.Do(func() { close(entered); <-release })
 		mu.Lock()
 		defer mu.Unlock()
-		ops = append(ops, len(in.Success)-2) // the entry and the head
+		changes = append(changes, len(in.Success)-2) // without the entry and the head
 	}}
 	var wg sync.WaitGroup
+	defer wg.Wait()
 	wg.Go(func() { set(t, s, "s/first", "1") })
 	<-entered
 	for i := range beside {
 		wg.Go(func() { set(t, s, fmt.Sprintf("s/%d", i), "1") })
 	}
-	for len(s.queue) < beside {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("they do not queue")
-		default:
-		}
-	}
+	queued(t, s, beside)
 	close(release)
 	wg.Wait()
-	if !slices.Equal(ops, []int{1, beside}) {
-		t.Errorf("transactions of %v changes", ops)
+	if !slices.Equal(changes, []int{1, beside}) {
+		t.Errorf("transactions of %v changes", changes)
 	}
 }
 
@@ -197,9 +223,52 @@ func TestHangingGroup(t *testing.T) {
 		}
 	}}
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(release)
 	wg.Go(func() { set(t, s, "s/first", "1") })
 	<-entered
-	set(t, s, "s/second", "1")
-	close(release)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i := range 20 {
+		if o, err := s.Apply(ctx, Request{Then: []Op{{Key: fmt.Sprintf("s/%d", i)}}}); err != nil || !o.Done {
+			t.Fatalf("%+v, %v", o, err)
+		}
+	}
+}
+
+// away is an etcd that does not answer.
+type away struct {
+	txns
+	groups *atomic.Int64 // that it was sent, attempt by attempt
+}
+
+func (a away) Txn(ctx context.Context, _ *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
+	a.groups.Add(1)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestWaitingBehindOthers: where etcd does not answer, nobody waits for all who came before.
+func TestWaitingBehindOthers(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Lanes, c.GroupRequests, c.Timeout = 1, 1, 300*time.Millisecond })
+	var groups atomic.Int64
+	s.txns = away{s.txns, &groups}
+	const clients = 50
+	var wg sync.WaitGroup
+	var unsent atomic.Int64
+	for i := range clients {
+		wg.Go(func() {
+			_, err := s.Apply(t.Context(), Request{Then: []Op{{Key: fmt.Sprintf("s/%d", i)}}})
+			switch {
+			case errors.Is(err, ErrUnavailable):
+				unsent.Add(1)
+			case !errors.Is(err, ErrUncertain):
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
 	wg.Wait()
+	if n := groups.Load(); n > clients || unsent.Load() < clients/2 {
+		t.Errorf("%d attempts, %d of %d were not sent", n, unsent.Load(), clients)
+	}
 }

@@ -129,19 +129,47 @@ func (r *Request) size() int {
 	return n
 }
 
+// A capacity is what one group may have.
+type capacity struct {
+	requests, bytes int
+	operations      int // or conditions, the entry's and the head's included: what etcd takes
+}
+
+// capacity is that of a group. Where a condition does not hold, each request is a transaction
+// within, which etcd gives as many operations as are left, so requests are half of them at most.
+func (c Config) capacity() capacity {
+	return capacity{min(c.GroupRequests, c.maxOps()/2), c.GroupBytes, c.maxOps()}
+}
+
+// A load is what some requests come to.
+type load struct{ requests, bytes, conditions, operations int }
+
+func (l load) with(p *pending) load {
+	return load{l.requests + 1, l.bytes + p.size, l.conditions + len(p.request.If), l.operations + len(p.request.Then)}
+}
+
+// exceeds tells whether it is more than a group may have; fills, whether nothing more fits.
+func (l load) exceeds(c capacity) bool {
+	return l.requests > c.requests || l.bytes > c.bytes || max(l.conditions+1, l.operations+2) > c.operations
+}
+
+func (l load) fills(c capacity) bool {
+	return l.requests >= c.requests || l.bytes >= c.bytes || max(l.conditions+1, l.operations+2) >= c.operations
+}
+
 // pick divides requests in those that form the next group and those that wait for a
 // later one, both in order. etcd judges all conditions of a transaction by the state
 // before it, so a request that touches a key which an earlier one of the group changes
 // must wait, and so must any that touches a key of one that waits.
-func pick(waiting []*pending, requests, bytes int) (group, rest []*pending) {
+func pick(waiting []*pending, most capacity) (group, rest []*pending) {
 	if len(waiting) == 1 {
 		return waiting, nil
 	}
 	changed := make(map[string]bool, 2*len(waiting))
 	touched := make(map[string]bool, 2*len(waiting)) // by a condition, or by whoever waits
-	size := 0
+	var has load
 	for i, p := range waiting {
-		if len(group) == requests || len(group) > 0 && size+p.size > bytes {
+		if len(group) > 0 && has.with(p).exceeds(most) {
 			return group, append(rest, waiting[i:]...)
 		}
 		conflict := false
@@ -162,7 +190,7 @@ func pick(waiting []*pending, requests, bytes int) (group, rest []*pending) {
 			continue
 		}
 		group = append(group, p)
-		size += p.size
+		has = has.with(p)
 	}
 	return group, rest
 }
@@ -197,19 +225,12 @@ func entryKey(prefix string, name groupName, group []*pending) string {
 	return prefix + quietKey + string(name)
 }
 
-// fits tells whether a group can go to etcd as one, with so many operations at most.
-func fits(group []*pending, maxOps int) bool {
-	conditions, ops := sizes(group)
-	return max(conditions+1, ops+2) <= maxOps // with the entry's and the head's
-}
-
-// sizes are how many conditions and operations a group has.
-func sizes(group []*pending) (conditions, ops int) {
+// loadOf is what requests come to.
+func loadOf(group []*pending) (l load) {
 	for _, p := range group {
-		conditions += len(p.request.If)
-		ops += len(p.request.Then)
+		l = l.with(p)
 	}
-	return conditions, ops
+	return l
 }
 
 // together returns the group as etcd takes it with the least work: if the group has no
@@ -218,10 +239,10 @@ func sizes(group []*pending) (conditions, ops int) {
 // not hold, and nothing was done.
 func together(prefix string, name groupName, group []*pending, notes []byte, lease clientv3.LeaseID) *pb.TxnRequest {
 	entry := entryKey(prefix, name, group)
-	conditions, ops := sizes(group)
+	has := loadOf(group)
 	r := &pb.TxnRequest{
-		Compare: append(make([]*pb.Compare, 0, conditions+1), absent(entry)),
-		Success: append(make([]*pb.RequestOp, 0, ops+2), put(entry, notes, clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
+		Compare: append(make([]*pb.Compare, 0, has.conditions+1), absent(entry)),
+		Success: append(make([]*pb.RequestOp, 0, has.operations+2), put(entry, notes, clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
 		Failure: []*pb.RequestOp{under(entry)},
 	}
 	for _, p := range group {

@@ -47,7 +47,7 @@ func TestOutcomes(t *testing.T) {
 			waiting = append(waiting, p)
 		}
 		s.rough.Store(int64(rapid.SampledFrom([]int{0, 1}).Draw(t, "rough")))
-		group, _ := pick(waiting, len(waiting), maxGroupBytes)
+		group, _ := pick(waiting, capacity{len(waiting), maxGroupBytes, embeddedOps})
 		got, err := s.pursue(group)
 		if err != nil || len(got) != len(group) {
 			t.Fatalf("%+v, %v", got, err)
@@ -123,10 +123,5 @@ func TestShapes(t *testing.T) {
 	sent = 0
 	if _, err := s.pursue(group(false)); err != nil || sent != 2 {
 		t.Errorf("after a while: %v, %d transactions, want 2: it does not go as one again", err, sent)
-	}
-	// What has too many operations for etcd goes request by request.
-	s.rough.Store(0)
-	if fits(group(true), 3) || !fits(group(true), 4) {
-		t.Error("two changes with the head's and the entry's are 4 operations")
 	}
 }

@@ -80,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// open connects and starts the lanes; what is in the store is not looked at.
+// open connects and begins to gather requests; what is in the store is not looked at.
 func open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -284,13 +284,7 @@ func TestQueueIsBounded(t *testing.T) {
 	wg.Go(func() { set(t, s, "s/a", "1") })
 	<-entered // the lane is occupied
 	wg.Go(func() { set(t, s, "s/b", "1") })
-	for len(s.queue) == 0 { // it is on its way there
-		select {
-		case <-t.Context().Done():
-			t.Fatal("nobody queues")
-		default:
-		}
-	}
+	queued(t, s, 1)
 	if _, err := s.Apply(t.Context(), Request{Then: []Op{{Key: "s/c"}}}); !errors.Is(err, ErrBusy) {
 		t.Errorf("third: %v", err)
 	}

@@ -82,7 +82,7 @@ func warning(st Status) string {
 		if !m.full() {
 			continue
 		}
-		remedy := "keep less history, or raise the quota"
+		remedy := "remove resources, keep less of the audit, or raise the quota"
 		if float64(m.BytesUsed) < warnShare*float64(m.Bytes) {
 			remedy = "reclaim space, which gives back what is not in use"
 		}

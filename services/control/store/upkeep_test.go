@@ -70,7 +70,7 @@ func TestWarning(t *testing.T) {
 		want string
 	}{
 		"empty":       {Status{Members: []Member{{Bytes: 10, BytesUsed: 10, Quota: 100}}}, ""},
-		"in use":      {Status{Members: []Member{{Bytes: 10, Quota: 100}, {Bytes: 85, BytesUsed: 84, Quota: 100}}}, "keep less history"},
+		"in use":      {Status{Members: []Member{{Bytes: 10, Quota: 100}, {Bytes: 85, BytesUsed: 84, Quota: 100}}}, "keep less of the audit"},
 		"not in use":  {Status{Members: []Member{{Bytes: 85, BytesUsed: 20, Quota: 100}}}, "reclaim space"},
 		"reached":     {Status{Alarms: []string{"NOSPACE"}}, "refuses all writes"},
 		"not known":   {Status{Members: []Member{{Error: "away"}}}, ""},
