@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -68,7 +67,7 @@ const maxConfigFile = 1 << 20
 // ReadConfig reads a configuration in YAML over Defaults. It does not validate it: what
 // is given elsewhere may be missing yet.
 func ReadConfig(path string) (Config, error) {
-	text, err := readFile(path)
+	text, err := serve.ReadFile(path, maxConfigFile)
 	if err != nil {
 		return Config{}, err
 	}
@@ -141,15 +140,4 @@ func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
-}
-
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxConfigFile {
-		return nil, fmt.Errorf("%s: %d bytes: must be %d at most", path, info.Size(), maxConfigFile)
-	}
-	return os.ReadFile(path)
 }
