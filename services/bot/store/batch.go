@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -280,6 +281,32 @@ func (b *Batcher) gather() {
 	}
 }
 
+// mostLets bounds letCome.
+const mostLets = 8
+
+// letCome lets goroutines run that are ready to, as long as they bring more records. Without it, who brings one
+// is followed by the writer at once where there is one CPU, and each write is of one record. Where nobody is ready it
+// takes no time.
+func (b *Batcher) letCome() {
+	for range mostLets {
+		before := b.waiting()
+		if before == 0 || before >= b.cfg.Most {
+			return
+		}
+		runtime.Gosched()
+		if b.waiting() == before {
+			return
+		}
+	}
+}
+
+// waiting is how many records wait to be written.
+func (b *Batcher) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
+}
+
 // settled wakes those that wait for an end. The caller holds mu.
 func (b *Batcher) settled() {
 	close(b.changed)
@@ -296,6 +323,7 @@ func (b *Batcher) run() {
 		}
 		for {
 			b.gather()
+			b.letCome()
 			batch := b.take()
 			if len(batch) == 0 {
 				break

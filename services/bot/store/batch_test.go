@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -174,6 +175,40 @@ func TestGathers(t *testing.T) {
 			t.Errorf("closed after %v", d)
 		}
 	})
+}
+
+// quick is an archive that takes no time.
+type quick struct {
+	store.Archive
+	writes int // by the one who writes
+}
+
+func (q *quick) Write(_ context.Context, records []store.Record) ([]error, error) {
+	q.writes++
+	return make([]error, len(records)), nil
+}
+
+// TestOneCPU: where there is one CPU, too, records of those who are ready to bring them are written together.
+func TestOneCPU(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	q := &quick{}
+	b := batcher(t, q, nil)
+	const each, all = 20, 64
+	var bring sync.WaitGroup
+	for range all {
+		bring.Go(func() {
+			for i := range each {
+				if err := b.Write(t.Context(), record(i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	bring.Wait()
+	b.Close(t.Context())
+	if q.writes > each*all/8 {
+		t.Errorf("%d writes of %d records: want 8 in each at least", q.writes, each*all)
+	}
 }
 
 // TestConflictIsTold to whom it concerns.
