@@ -178,15 +178,17 @@ func (t *turn) take(ctx context.Context) *refusal {
 		t.q.History = store.NewID()
 	}
 	t.session = sessionOf(t.who.key.id, t.q.Bot, t.q.User, t.q.History)
-	if begins {
-		t.count = 0 // nothing is to be read; but a stream tells the name before its turn ends
-	}
 	var err error
 	if t.hold, err = t.g.hold(ctx, t.session); err != nil {
 		if ctx.Err() != nil {
 			return refuse(statusGone, "", "the client has gone")
 		}
 		return &refusal{status: http.StatusConflict, code: "turn_under_way", text: "another turn of this conversation is under way", after: time.Second}
+	}
+	if begins {
+		t.count = 0 // it is held all the same: a stream tells the name before its turn ends
+	} else if past, ok := t.g.recall.of(t.session, t.hold.count); ok {
+		t.past, t.count = past, t.hold.count
 	}
 	return nil
 }
@@ -201,11 +203,12 @@ func sessionOf(key, bot, user, history string) string {
 	return strings.Join(parts, "/")
 }
 
-// prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile.
+// prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile, unless
+// it is known.
 func (t *turn) prepare(ctx context.Context) {
 	g := t.g
 	read := make(chan struct{})
-	if t.count == 0 {
+	if t.count != store.Unknown {
 		close(read)
 	} else {
 		go func() {
@@ -219,7 +222,9 @@ func (t *turn) prepare(ctx context.Context) {
 				t.past, t.count = nil, store.Unknown
 				span.Fail("the archive does not answer")
 				g.stats.degraded("archive")
+				return
 			}
+			g.recall.keep(t.session, t.past, t.count)
 		}()
 	}
 	_, span := trace.Start(ctx, "intent")
@@ -285,10 +290,11 @@ func (t *turn) turnOf(j *job, reply string) *store.Turn {
 }
 
 // kept says what became of the turn, and how many turns the conversation has then.
-func (t *turn) kept(state historyState) (*turnReply, int64) {
+func (t *turn) kept(turn *store.Turn, state historyState) (*turnReply, int64) {
 	switch state {
 	case historyKept:
-		return &turnReply{state, t.count + 1, t.told}, t.count + 1
+		t.g.recall.add(turn)
+		return &turnReply{state, turn.Number, t.told}, turn.Number
 	case "":
 		state = historyUnavailable
 	}
@@ -325,7 +331,7 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	done.turn = t.turnOf(j, reply)
 	r := t.head(j)
 	var count int64
-	r.Turn, count = t.kept(j.finish(done))
+	r.Turn, count = t.kept(done.turn, j.finish(done))
 	r.Reply, r.Usage, r.By = &reply, usageOf(a.Usage), a.Upstream
 	tell(w.Header(), j, a, cache.Made)
 	t.g.writeJSON(w, http.StatusOK, r)
@@ -364,7 +370,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	end := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: j.entry.Queue.Seconds(),
 		Usage: usageOf(done.usage), By: a.Upstream}
 	var count int64
-	end.Turn, count = t.kept(j.finish(done)) // before the client is told: what it is told is kept
+	end.Turn, count = t.kept(done.turn, j.finish(done)) // before the client is told: what it is told is kept
 	n.say("done", end, false)
 	out.end()
 	return count, nil

@@ -171,6 +171,9 @@ type Config struct {
 	HistoryTokens int `yaml:"history_tokens"`
 	HistoryTurns  int `yaml:"history_turns"`
 	ReplyTokens   int `yaml:"reply_tokens"`
+	// HistoryBytes is the memory for what is told again of conversations that go on, so that SQLite is not read
+	// for each turn; 0 has it read. Archives of several gateways are read for each turn in any case.
+	HistoryBytes int64 `yaml:"history_bytes"`
 
 	// Rules is the file of the rules for intents; "" finds nothing but "chat". It is looked
 	// at for changes every RulesInterval.
@@ -281,7 +284,7 @@ func Defaults() Config {
 		Page:          true,
 		Token:         Token{Issuer: "dyno-bot", Audience: "dyno-bot", Lifetime: 10 * time.Minute, Remember: 16 << 10},
 		Upstream:      upstream.Defaults(),
-		HistoryTokens: 2048, HistoryTurns: 32, ReplyTokens: 1024,
+		HistoryTokens: 2048, HistoryTurns: 32, HistoryBytes: 32 << 20, ReplyTokens: 1024,
 		RulesInterval: 2 * time.Second,
 		PluginBudget:  2 * time.Second,
 		MaskRules:     mask.Defaults(),
@@ -365,6 +368,7 @@ func (c Config) Validate() error {
 	}
 	between("history tokens", int64(c.HistoryTokens), 0, 1<<20)
 	between("history turns", int64(c.HistoryTurns), 0, 1024)
+	between("history bytes", c.HistoryBytes, 0, 1<<34)
 	between("reply tokens", int64(c.ReplyTokens), 1, 1<<20)
 	period("rules interval", c.RulesInterval, 100*time.Millisecond, time.Hour)
 	intents := intent.Default().Intents()

@@ -88,6 +88,7 @@ type Gateway struct {
 	local    *memory.Limits // while the others do not answer
 	redis    *redis.Store   // nil without
 	turns    *turnstile
+	recall   *recall // nil remembers no conversation
 	places   *admission
 	settles  chan struct{} // places beside requests for what stores are still to be told
 	sums     chan struct{} // the place of who sums up the ledger
@@ -335,6 +336,11 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		g.archive = a
 	default:
 		g.archive = memory.NewArchive(memory.DefaultBounds())
+	}
+	// Other archives may have turns of other gateways. What Redis says of them does not count: an outage of it stops
+	// no conversation.
+	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {
+		g.recall = newRecall(g.cfg.HistoryTurns, g.cfg.HistoryTokens, g.cfg.HistoryBytes)
 	}
 	const rememberedSessions = 100_000
 	g.sessions = memory.NewSessions(rememberedSessions)

@@ -78,6 +78,7 @@ type hold struct {
 	gateway *Gateway
 	session string
 	holder  string
+	count   int64 // of its turns; store.Unknown if the sessions' store does not know
 	// degraded says that the sessions' store did not answer: it may hold the session all the
 	// same.
 	degraded bool
@@ -101,11 +102,12 @@ func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
 	if err := g.turns.enter(ctx, session); err != nil {
 		return nil, err
 	}
-	h := &hold{gateway: g, session: session, holder: store.NewID()}
+	h := &hold{gateway: g, session: session, holder: store.NewID(), count: store.Unknown}
 	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
-		_, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
+		count, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
 		switch {
 		case err == nil:
+			h.count = count
 			h.mu.Lock()
 			h.timer = time.AfterFunc(g.cfg.SessionLease/3, h.extend)
 			h.mu.Unlock()

@@ -35,6 +35,25 @@ func newSharded[V Value](bytes int64) *sharded[V] {
 	return t
 }
 
+// A Table keeps values that others make, in the form of Sharded, for some time and so many bytes in
+// all. Its methods may be called from any goroutine.
+type Table[V Value] struct {
+	age   time.Duration
+	table *sharded[V]
+}
+
+// NewTable returns a table with nothing in it.
+func NewTable[V Value](age time.Duration, bytes int64) *Table[V] {
+	return &Table[V]{age, newSharded[V](bytes)}
+}
+
+// Get returns the value of a key, if it is kept.
+func (t *Table[V]) Get(key string) (V, bool) { return t.table.get(key, time.Now()) }
+
+// Keep keeps a value in the place of another of its key. One that is too large for a shard takes
+// its place away.
+func (t *Table[V]) Keep(key string, v V) { t.table.keep(key, v, time.Now().Add(t.age)) }
+
 func (t *sharded[V]) get(key string, now time.Time) (v V, ok bool) {
 	s := &t.shards[fnv1a(key)%shards]
 	s.mu.Lock()

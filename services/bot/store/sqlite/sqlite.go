@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,7 @@ type Archive struct {
 	writer, readers, checkpoints *sql.DB
 	insertTurn                   *sql.Stmt
 	insertEntry                  *sql.Stmt
+	selectTurns                  *sql.Stmt
 
 	fresh   atomic.Int64  // records since the last checkpoint beside writes
 	logged  atomic.Int64  // records since the last one between two writes
@@ -109,6 +111,9 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	}
 	a.readers.SetMaxOpenConns(max(2, runtime.GOMAXPROCS(0)))
 	a.readers.SetMaxIdleConns(max(2, runtime.GOMAXPROCS(0)))
+	if a.selectTurns, err = a.readers.PrepareContext(ctx, `SELECT id, number, at, user, reply, tokens FROM turns WHERE session = ? ORDER BY number DESC LIMIT ?`); err != nil {
+		return nil, err
+	}
 	if a.insertTurn, err = a.writer.PrepareContext(ctx, `INSERT INTO turns (session, number, id, at, user, reply, tokens) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`); err != nil {
 		return nil, err
 	}
@@ -210,7 +215,7 @@ func (a *Archive) Close() error {
 
 // Turns is store.Archive's.
 func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []store.Turn, count int64, err error) {
-	rows, err := a.readers.QueryContext(ctx, `SELECT id, number, at, user, reply, tokens FROM turns WHERE session = ? ORDER BY number DESC LIMIT ?`, session, max(most, 1))
+	rows, err := a.selectTurns.QueryContext(ctx, session, max(most, 1))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -223,8 +228,9 @@ func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []
 		}
 		t.At = time.UnixMicro(at).UTC()
 		count = max(count, t.Number)
-		turns = append([]store.Turn{t}, turns...)
+		turns = append(turns, t)
 	}
+	slices.Reverse(turns)
 	return turns[:min(most, len(turns))], count, rows.Err()
 }
 

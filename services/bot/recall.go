@@ -1,0 +1,69 @@
+package bot
+
+import (
+	"time"
+
+	"dyno/services/bot/cache"
+	"dyno/services/bot/store"
+)
+
+// recall remembers what models are told of conversations that go on, so that the archive is read once for
+// a conversation and not for each of its turns. What it remembers holds as long as the conversation has as many
+// turns as the sessions' store says: after a turn that may or may not have been kept, that is not known. A nil
+// recall remembers nothing.
+type recall struct {
+	turns, tokens int // of a conversation, at most
+	table         *cache.Table[conversation]
+}
+
+// recallAge is for how long a conversation is remembered that does not go on.
+const recallAge = time.Hour
+
+func newRecall(turns, tokens int, bytes int64) *recall {
+	if bytes == 0 {
+		return nil
+	}
+	return &recall{turns: turns, tokens: tokens, table: cache.NewTable[conversation](recallAge, bytes)}
+}
+
+// A conversation is its last turns, which nobody changes, and how many it has.
+type conversation struct {
+	turns []store.Turn
+	count int64
+}
+
+// Size is cache.Value's.
+func (c conversation) Size() int64 {
+	const each, every = 128, 256 // of a turn, and of a conversation, beside texts
+	size := int64(every + cap(c.turns)*each)
+	for _, t := range c.turns {
+		size += int64(len(t.ID) + len(t.User) + len(t.Reply))
+	}
+	return size
+}
+
+// of returns the last turns of a conversation that has so many, if they are remembered.
+func (r *recall) of(session string, count int64) ([]store.Turn, bool) {
+	if r == nil || count == store.Unknown {
+		return nil, false
+	}
+	c, ok := r.table.Get(session)
+	return c.turns, ok && c.count == count
+}
+
+// keep remembers the last turns of a conversation, and how many it has.
+func (r *recall) keep(session string, turns []store.Turn, count int64) {
+	if r != nil {
+		r.table.Keep(session, conversation{turns[max(recent(turns, r.tokens), len(turns)-r.turns):], count})
+	}
+}
+
+// add remembers a turn that was kept, if those before it are remembered.
+func (r *recall) add(t *store.Turn) {
+	before, ok := r.of(t.Session, t.Number-1)
+	if !ok && t.Number > 1 || r == nil {
+		return
+	}
+	turns := make([]store.Turn, 0, len(before)+1)
+	r.keep(t.Session, append(append(turns, before...), *t), t.Number)
+}

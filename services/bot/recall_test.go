@@ -1,0 +1,157 @@
+package bot
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"dyno/services/bot/store"
+)
+
+// turnNumbered is a turn of the session "s" that takes so many tokens.
+func turnNumbered(n int64, tokens int) *store.Turn {
+	return &store.Turn{ID: fmt.Sprint("id", n), Session: "s", Number: n, User: fmt.Sprint("question ", n), Reply: "fine", Tokens: tokens}
+}
+
+// recalled names the turns that are remembered of a conversation of so many.
+func recalled(r *recall, session string, count int64) string {
+	turns, ok := r.of(session, count)
+	if !ok {
+		return "unknown"
+	}
+	var list []string
+	for _, t := range turns {
+		list = append(list, fmt.Sprint(t.Number))
+	}
+	return strings.Join(list, " ")
+}
+
+// TestRecall: what is remembered of a conversation is what a model would be told of it, and only where it
+// has as many turns.
+func TestRecall(t *testing.T) {
+	r := newRecall(3, 100, 1<<20)
+	if got := recalled(r, "s", 0); got != "unknown" {
+		t.Errorf("nothing was said: %q", got)
+	}
+	for n, want := range []string{1: "1", "1 2", "1 2 3", "2 3 4"} { // three turns at most
+		if n == 0 {
+			continue
+		}
+		r.add(turnNumbered(int64(n), 10))
+		if got := recalled(r, "s", int64(n)); got != want {
+			t.Errorf("after turn %d: %q, want %q", n, got, want)
+		}
+	}
+	for _, count := range []int64{3, 5, 0, store.Unknown} {
+		if got := recalled(r, "s", count); got != "unknown" {
+			t.Errorf("of %d turns: %q", count, got)
+		}
+	}
+	r.add(turnNumbered(5, 85)) // 100 tokens at most
+	if got := recalled(r, "s", 5); got != "4 5" {
+		t.Errorf("after a long turn: %q", got)
+	}
+	// Another gateway has turn 6: that there is a 7 does not say what 6 was.
+	r.add(turnNumbered(7, 10))
+	if got := recalled(r, "s", 7); got != "unknown" {
+		t.Errorf("after a turn of somebody else's: %q", got)
+	}
+	r.keep("s", []store.Turn{*turnNumbered(6, 10), *turnNumbered(7, 10)}, 7)
+	if got := recalled(r, "s", 7); got != "6 7" {
+		t.Errorf("after the archive was read: %q", got)
+	}
+	// A conversation that has outgrown all bounds has no past.
+	r.add(turnNumbered(8, 101))
+	if got := recalled(r, "s", 8); got != "" {
+		t.Errorf("after a turn that is too long: %q", got)
+	}
+	none := newRecall(3, 100, 0)
+	none.keep("s", nil, 0)
+	none.add(turnNumbered(1, 10))
+	if got := recalled(none, "s", 1); got != "unknown" {
+		t.Errorf("without memory: %q", got)
+	}
+}
+
+// TestRecallIsBounded: conversations that nobody goes on with make room, and what others still read is
+// not touched.
+func TestRecallIsBounded(t *testing.T) {
+	const bytes = 1 << 20
+	r := newRecall(32, 1<<20, bytes)
+	reply := strings.Repeat("x", 1000)
+	held, _ := r.of("s", 0)
+	for i := range 5000 {
+		r.add(&store.Turn{Session: fmt.Sprint(i), Number: 1, Reply: reply})
+		if i == 0 {
+			held, _ = r.of("0", 1)
+		}
+	}
+	known := 0
+	for i := range 5000 {
+		if _, ok := r.of(fmt.Sprint(i), 1); ok {
+			known++
+		}
+	}
+	if known < bytes/4000 || known > bytes/1000 {
+		t.Errorf("%d conversations of 1 KB in %d bytes", known, bytes)
+	}
+	if _, ok := r.of("0", 1); ok || len(held) != 1 || held[0].Reply != reply {
+		t.Errorf("the first one: known %v, %+v", ok, held)
+	}
+}
+
+// reads is an archive that counts how often conversations are read.
+type reads struct {
+	store.Archive
+	n atomic.Int64
+}
+
+func (r *reads) Turns(ctx context.Context, session string, most int) ([]store.Turn, int64, error) {
+	r.n.Add(1)
+	return r.Archive.Turns(ctx, session, most)
+}
+
+// TestArchiveIsReadOnce for a conversation, not for each of its turns; another user's of the same name is another one.
+func TestArchiveIsReadOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	set := func(bytes int64) func(c *Config) {
+		return func(c *Config) { c.Archive, c.File, c.HistoryBytes = ArchiveSQLite, path, bytes }
+	}
+	talk := func(b *bed, user, history string, turns ...int64) (read int64) {
+		t.Helper()
+		r := &reads{Archive: b.archive}
+		b.archive = r
+		for _, n := range turns {
+			stream := n%2 == 0
+			status, text, _ := b.ask("/v1/bot/chat", "", fmt.Sprintf(`{"bot_id":"b","user_id":%q,"history_id":%q,"query":"question %d","stream":%v}`, user, history, n, stream))
+			if want := fmt.Sprintf(`"history":{"state":"kept","turn":%d,"turns_told":%d}`, n, n-1); status != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("turn %d: %d %s\nwant %s", n, status, text, want)
+			}
+		}
+		return r.n.Load()
+	}
+	m := newLLM(t, nil)
+	t.Run("remembered", func(t *testing.T) {
+		b := serving(t, m, set(1<<20))
+		if n := talk(b, "u", "h", 1, 2, 3, 4); n != 1 {
+			t.Errorf("read %d times, want once", n)
+		}
+		if n := talk(b, "other", "h", 1, 2); n != 1 {
+			t.Errorf("another user's: read %d times, want once", n)
+		}
+	})
+	t.Run("started again", func(t *testing.T) {
+		if n := talk(serving(t, m, set(1<<20)), "u", "h", 5, 6); n != 1 {
+			t.Errorf("read %d times, want once", n)
+		}
+	})
+	t.Run("not remembered", func(t *testing.T) {
+		if n := talk(serving(t, m, set(0)), "u", "h", 7, 8); n != 2 {
+			t.Errorf("read %d times, want twice", n)
+		}
+	})
+}
