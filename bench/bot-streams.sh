@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# What the gateway adds between tokens: 500 streams at once, a token each $GAP, through the gateway and from the model server itself,
+# What the gateway adds between tokens: about 500 streams at once, a token each $GAP, through the gateway and from the model server itself,
 # in turns; the gap between two pieces, by the kernel's stamps, and the gateway's own account: the time
 # from when it has an event to when it has passed it on.
+#
+# Streams are of 100 tokens, and begin at any time: half as many clients again as streams ask, and wait for their first token for up to
+# as long as a stream goes on. If all began at once, they would end at once too, for ever, and one gap in a hundred
+# would have the work of 500 new requests in it.
 #
 #   bench/bot-streams.sh | tee bench/bot-streams.txt
 #
 # Settings, by environment:
-#   STREAMS=500 GAP=50ms SECONDS_EACH=10 SERVER_CPU=0 LOAD_CPU=1 PORT=18350
+#   STREAMS=500 GAP=50ms SECONDS_EACH=20 SERVER_CPU=0 LOAD_CPU=1 PORT=18350
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-streams=${STREAMS:-500} gap=${GAP:-50ms} seconds=${SECONDS_EACH:-10}
+streams=${STREAMS:-500} gap=${GAP:-50ms} seconds=${SECONDS_EACH:-20}
 server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18350}
 dyno=${DYNO:-$PWD/bin/dyno}
 . bench/required.sh
@@ -21,7 +25,7 @@ trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 echo "made by: STREAMS=$streams GAP=$gap SECONDS_EACH=$seconds bench/bot-streams.sh"
 
 bot=$((port + 10))
-on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$port" --first-token "uniform(0s,$gap)" --inter-token "$gap"
+on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$port" --first-token "uniform(0s,$((${gap%ms} * 100))ms)" --inter-token "$gap"
 bot_config "$bot" "$port" "$dir/bot.db" >"$dir/bot.yaml"
 on "$server_cpu" env GOMAXPROCS=1 "${dyno%/*}/dyno-bot" --config "$dir/bot.yaml"
 gateway=$started
@@ -29,13 +33,13 @@ ready "$port" "$bot"
 
 # ask NAME PORT CONNECTIONS SECONDS TOKENS
 ask() {
-	"$dyno" llm -q --cpus "$load_cpu" -c "$3" -z "$4s" --warmup 2s --json "$dir/$1" --model dyno-1 --max-tokens "$5" --prompt "How long does light from the sun take to reach us?" \
+	"$dyno" llm -q --cpus "$load_cpu" -c "$3" -z "$4s" --warmup 5s --json "$dir/$1" --model dyno-1 --max-tokens "$5" --prompt "How long does light from the sun take to reach us?" \
 		-H "Authorization: Bearer $bot_key" "http://127.0.0.1:$2/v1" >/dev/null || [ $? = 4 ]
 }
 ms() { jq -r ".variants[0].$2 * 1e6 | round / 1000" "$dir/$1"; }
 for turn in 1 2; do
-	ask "alone.$turn" "$port" "$streams" "$seconds" 100
-	ask "through.$turn" "$bot" "$streams" "$seconds" 100
+	ask "alone.$turn" "$port" $((streams * 3 / 2)) "$seconds" 100
+	ask "through.$turn" "$bot" $((streams * 3 / 2)) "$seconds" 100
 	for name in alone through; do
 		echo "$name: $(jq '.variants[0].counts.ok' "$dir/$name.$turn") answers, $(jq '.variants[0].errors.total' "$dir/$name.$turn") errors; gap between pieces p50 $(ms "$name.$turn" message_gap.p50_seconds) ms, p99 $(ms "$name.$turn" message_gap.p99_seconds) ms, p99.9 $(ms "$name.$turn" message_gap.p999_seconds) ms; per token p99 $(ms "$name.$turn" tokens.token_time.p99_seconds) ms"
 	done

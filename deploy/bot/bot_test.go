@@ -177,6 +177,9 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("%v does not select %v", found, labels)
 		}
 	}
+	if a := c.service.Spec.SessionAffinity; a != "ClientIP" { // streams are read on at one gateway
+		t.Errorf("session affinity %q", a)
+	}
 	if p := c.service.Spec.Ports; len(p) != 1 || p[0].TargetPort != "http" {
 		t.Errorf("the admin listener is for nobody outside: %+v", p)
 	}

@@ -124,8 +124,9 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	defer j.leave()
 	j.entry.Session = t.session
+	j.entry.Queue += t.hold.waited
 	t.prepare(ctx)
-	after = t.count // if there is no answer
+	after = t.hold.count // if there is no answer: what the archive says may change by a write under way
 	request, err := t.request()
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
@@ -324,7 +325,7 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	done := j.wholeResult(a, cache.Made, err, ctx.gone())
 	if err != nil {
 		j.finish(done)
-		return t.count, t.g.refusalOf(err)
+		return t.hold.count, t.g.refusalOf(err)
 	}
 	reply, masked := t.g.out.Text(a.Reply.Text)
 	t.g.stats.masked("out", masked)
@@ -345,7 +346,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	a, err := g.pool.Ask(ctx, j.request)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
-		return t.count, g.refusalOf(err)
+		return t.hold.count, g.refusalOf(err)
 	}
 	first := time.Since(j.began)
 	j.request.Forget() // a stream goes on for long
@@ -364,7 +365,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 		j.finish(done)
 		n.fault("upstream_error", g.told(err))
 		out.end()
-		return t.count, nil
+		return t.hold.count, nil
 	}
 	done.turn = t.turnOf(j, reply)
 	end := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: j.entry.Queue.Seconds(),

@@ -544,7 +544,7 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 	if c.Token.Lifetime < time.Second || c.Token.Lifetime > 24*time.Hour || c.Token.Lifetime%time.Second != 0 {
 		fault("token lifetime", c.Token.Lifetime, "must be whole seconds from 1s to 24h")
 	}
-	names := map[string]bool{}
+	names, payers := map[string]bool{}, map[string]bool{}
 	for i, s := range c.Issuers {
 		at := fmt.Sprintf("issuer %d", i+1)
 		switch {
@@ -572,6 +572,14 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 		if len(c.Keys) > 0 && !ids[s.Key] {
 			fault(at+": key", fmt.Sprintf("%q", s.Key), "is none of the API keys: somebody must pay")
 		}
+		payer := s.Key
+		if len(c.Keys) == 0 {
+			payer = "" // everybody's
+		}
+		if payers[payer] { // subjects are unique within an issuer only
+			fault(at+": key", fmt.Sprintf("%q", s.Key), "is another issuer's too: users of the same name would read one another's conversations. Give each a key of its own")
+		}
+		payers[payer] = true
 	}
 	return errs
 }

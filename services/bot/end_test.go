@@ -170,6 +170,68 @@ func TestSettleHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// limitsAway are limits whose store does not answer until a moment.
+type limitsAway struct {
+	store.Limits
+	until   time.Time
+	tries   int
+	settled store.Cost
+}
+
+func (a *limitsAway) Settle(_ context.Context, _ store.Reservation, used store.Cost) error {
+	if a.tries++; time.Now().Before(a.until) {
+		return errors.New("nobody answers")
+	}
+	a.settled = used
+	return nil
+}
+
+// TestSettleOutlastsAnOutage: what was used while the limits' store was away is counted when it is back, as long as the
+// reservation is held. A gateway that is closed tries a few times more.
+func TestSettleOutlastsAnOutage(t *testing.T) {
+	c := redis.Defaults()
+	c.Address = "127.0.0.1:1" // where nobody is asked
+	s, err := redis.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // there is no connection
+	used := store.Cost{Requests: 1, Tokens: 7}
+	for _, test := range []struct {
+		name          string
+		outage, close time.Duration // the latter is 0 if it is not closed
+		want          store.Cost
+	}{
+		{"minutes", 5 * time.Minute, 0, used},
+		{"longer than the lease", 24 * time.Hour, 0, store.Cost{}},
+		{"closed meanwhile", time.Hour, time.Minute, store.Cost{}},
+		{"closed at its end", time.Minute, time.Minute, used},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				alive, stop := context.WithCancel(t.Context())
+				defer stop()
+				a := &limitsAway{until: began.Add(test.outage)}
+				g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1), alive: alive}
+				g.stats = newStats(g)
+				j := &job{g: g, who: identity{key: &apiKey{id: "test"}}, limits: a, reservation: store.Reservation{At: began}}
+				j.settle(used)
+				longest := g.cfg.longest() + lastSettlePause
+				if test.close > 0 {
+					<-time.After(test.close)
+					stop()
+					longest = test.close + 10*time.Second
+				}
+				g.tasks.Wait()
+				if took := time.Since(began); a.settled != test.want || took > longest || a.tries > 300 {
+					t.Errorf("settled %+v after %v and %d tries, want %+v", a.settled, took, a.tries, test.want)
+				}
+			})
+		})
+	}
+}
+
 // slow is an archive whose first sum takes its time.
 type slow struct {
 	store.Archive

@@ -323,7 +323,8 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	defer cancel()
 	switch g.cfg.Archive {
 	case ArchiveSQLite:
-		a, err := sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites})
+		// Without Redis, sessions and limits are this process's alone.
+		a, err := sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites, Exclusive: g.cfg.Redis == ""})
 		if err != nil {
 			return err
 		}

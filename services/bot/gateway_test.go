@@ -794,6 +794,26 @@ func TestCacheOfResponses(t *testing.T) {
 	}
 }
 
+// TestTooLargeIsPaid: an answer that is too large to be passed on has been made, and is in the ledger and in the limits.
+func TestTooLargeIsPaid(t *testing.T) {
+	model := newRecorder(t)
+	model.text = func(string) string { return strings.Repeat("word ", 1000) }
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		model.at(c)
+		c.Keys, c.Upstream.MaxAnswerBytes = []Key{keyOf("key", Limit{store.Tokens, 100_000, 0})}, 1000
+	})
+	status, text, _ := b.ask("/v1/chat/completions", secretOf("key"), `{"model":"dyno-1","max_tokens":200,"messages":[{"role":"user","content":"hi"}]}`)
+	if status != http.StatusBadGateway || !strings.Contains(text, "more than 1000 bytes") {
+		t.Errorf("%d %s", status, text)
+	}
+	if e := b.ledger("key", 1)[0]; e.Completion != 200 || e.Prompt < 1 || !e.Estimated || e.Money == 0 || e.Attempts != 1 {
+		t.Errorf("%+v", e)
+	}
+	if status, text := b.get("/v1/usage", secretOf("key")); status != http.StatusOK || strings.Contains(text, `"used":0`) {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 // TestTurnsFollow: turns of one conversation that come at once, at two gateways, follow
 // one another: each is told of all before it.
 func TestTurnsFollow(t *testing.T) {
@@ -1228,6 +1248,7 @@ func TestValidateIsComplete(t *testing.T) {
 		"an issuer of a secret":     {func(c *Config) { c.Issuers[0].Algorithms = []jwt.Algorithm{jwt.HS256} }, "issuer 1: algorithms"},
 		"an issuer of no lifetime":  {func(c *Config) { c.Issuers[0].Lifetime = 0 }, "issuer 1: lifetime"},
 		"an issuer without a name":  {func(c *Config) { c.Issuers[0].Name = "" }, "issuer 1: name"},
+		"issuers of one key":        {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]); c.Issuers[1].Name = "other" }, `issuer 2: key: "test"`},
 		"an issuer twice":           {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]) }, `issuer 2: name: "idp"`},
 		"too many tokens":           {func(c *Config) { c.Token.Remember = 1 << 30 }, "token remember: 1073741824"},
 		"no tokens":                 {func(c *Config) { c.Token.Remember = -1 }, "token remember: -1"},

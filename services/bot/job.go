@@ -201,12 +201,13 @@ func (j *job) finish(r result) historyState {
 	return state
 }
 
-// Tries to settle a reservation, and the pause between them. One that is never settled
-// is given back when its lease ends: the limit counts too little then, the ledger does
+// Pauses between tries to settle a reservation, and how many more there are once the gateway has been closed.
+// One that is never settled is given back when its lease ends: the limit counts too little then, the ledger does
 // not.
 const (
-	settleTries = 5
-	settlePause = 200 * time.Millisecond
+	settlePause     = 200 * time.Millisecond
+	lastSettlePause = 5 * time.Second
+	settleTries     = 4
 )
 
 // settle puts what was used in place of what was reserved: beside the request if the limits are another
@@ -214,20 +215,30 @@ const (
 func (j *job) settle(cost store.Cost) {
 	g := j.g
 	work := func() {
-		for try := 1; ; try++ {
+		ends := j.reservation.At.Add(g.cfg.longest())
+		tries, closed := settleTries, g.alive.Done()
+		for pause := settlePause; ; pause = min(2*pause, lastSettlePause) {
 			ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
 			err := j.limits.Settle(ctx, j.reservation, cost)
 			cancel()
 			if err == nil {
 				return
 			}
-			if try == settleTries || errors.Is(err, store.ErrGone) {
+			if errors.Is(err, store.ErrGone) || tries == 0 || !time.Now().Before(ends) {
 				g.log.Warn("a reservation is not settled", "key", j.who.key.id, "error", err)
 				g.stats.unsettled.Inc()
 				return
 			}
-			t := time.NewTimer(settlePause)
-			<-t.C
+			t := time.NewTimer(pause)
+			select {
+			case <-t.C:
+			case <-closed:
+				t.Stop()
+				closed, pause = nil, settlePause
+			}
+			if closed == nil {
+				tries--
+			}
 		}
 	}
 	if g.redis == nil || j.limits == store.Limits(g.local) {

@@ -200,15 +200,15 @@ func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.H
 func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone bool) result {
 	if err != nil {
 		r := result{outcome: outcomeOf(err, gone)}
-		late := false
+		late, completion := false, 0
 		var e *upstream.Error
 		if errors.As(err, &e) {
 			r.upstream, r.attempts = e.Upstream, e.Attempts
-			late = e.Late
+			late, completion = e.Late, e.Completion
 		}
-		// The upstream may well have answered. Who waited for another's answer has asked for none.
-		if (r.outcome == outcomeAborted || late) && how == cache.Made {
-			r.usage = openai.Usage{Prompt: j.request.PromptTokens, Estimated: true}
+		// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
+		if (r.outcome == outcomeAborted || late || completion > 0) && how == cache.Made {
+			r.usage = openai.Usage{Prompt: j.request.PromptTokens, Completion: completion, Estimated: true}
 			r.price = j.g.pool.Price(j.request.Model)
 		}
 		return r

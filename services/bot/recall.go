@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"slices"
 	"time"
 
 	"dyno/services/bot/cache"
@@ -26,16 +27,17 @@ func newRecall(turns, tokens int, bytes int64) *recall {
 	return &recall{turns: turns, tokens: tokens, table: cache.NewTable[conversation](recallAge, bytes)}
 }
 
-// A conversation is its last turns, which nobody changes, and how many it has.
+// A conversation is its last turns, which nobody changes and which do not say whose they are, and how many it has.
 type conversation struct {
-	turns []store.Turn
-	count int64
+	session string
+	turns   []store.Turn
+	count   int64
 }
 
 // Size is cache.Value's.
 func (c conversation) Size() int64 {
 	const each, every = 128, 256 // of a turn, and of a conversation, beside texts
-	size := int64(every + cap(c.turns)*each)
+	size := int64(every + len(c.session) + cap(c.turns)*each)
 	for _, t := range c.turns {
 		size += int64(len(t.ID) + len(t.User) + len(t.Reply))
 	}
@@ -53,9 +55,14 @@ func (r *recall) of(session string, count int64) ([]store.Turn, bool) {
 
 // keep remembers the last turns of a conversation, and how many it has.
 func (r *recall) keep(session string, turns []store.Turn, count int64) {
-	if r != nil {
-		r.table.Keep(session, conversation{turns[max(recent(turns, r.tokens), len(turns)-r.turns):], count})
+	if r == nil {
+		return
 	}
+	last := slices.Clone(turns[max(recent(turns, r.tokens), len(turns)-r.turns):]) // those before it are not held on to
+	for i := range last {
+		last[i].Session = "" // each has a text of its own for it
+	}
+	r.table.Keep(session, conversation{session, slices.Clip(last), count})
 }
 
 // add remembers a turn that was kept, if those before it are remembered.
@@ -64,6 +71,5 @@ func (r *recall) add(t *store.Turn) {
 	if !ok && t.Number > 1 || r == nil {
 		return
 	}
-	turns := make([]store.Turn, 0, len(before)+1)
-	r.keep(t.Session, append(append(turns, before...), *t), t.Number)
+	r.keep(t.Session, append(before[:len(before):len(before)], *t), t.Number)
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"dyno/services/bot/store"
 )
@@ -101,6 +103,51 @@ func TestRecallIsBounded(t *testing.T) {
 	}
 	if _, ok := r.of("0", 1); ok || len(held) != 1 || held[0].Reply != reply {
 		t.Errorf("the first one: known %v, %+v", ok, held)
+	}
+}
+
+// TestRecallForgets what it does not tell: texts that are too long, and turns before the last.
+func TestRecallForgets(t *testing.T) {
+	const bytes = 1 << 20
+	r := newRecall(2, 100, bytes)
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range 1000 {
+		session := fmt.Sprint(i)
+		r.add(&store.Turn{Session: session, Number: 1, User: strings.Repeat("x", 16<<10), Tokens: 4096})
+		long := strings.Repeat("y", 16<<10)
+		r.keep(session, []store.Turn{{User: long, Tokens: 10}, {Number: 2, Tokens: 10}, {Number: 3, Tokens: 10}}, 3)
+	}
+	if took := heap() - before; took > 4*bytes { // 32 MB if either is held on to
+		t.Errorf("1,000 conversations of which nothing is told hold %d KiB", took>>10)
+	}
+	runtime.KeepAlive(r)
+}
+
+// TestCountIsNotTakenFromTheArchive: a turn that was not answered does not say how many there are by what it has read. A write
+// whose end nobody has seen may still be under way.
+func TestCountIsNotTakenFromTheArchive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	set := func(c *Config) {
+		c.Archive, c.File, c.Keys = ArchiveSQLite, path, []Key{keyOf("key", Limit{store.Requests, 1, 0})}
+	}
+	m := newLLM(t, nil)
+	t.Run("a turn is kept", func(t *testing.T) {
+		if r, status, text := serving(t, m, set).say(secretOf("key"), "h", "hello"); status != http.StatusOK || r.Turn.State != historyKept {
+			t.Fatalf("%d %s", status, text)
+		}
+	})
+	b := serving(t, m, set)
+	if _, status, text := b.say(secretOf("key"), "h", "hello"); status != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", status, text)
+	}
+	if n, err := b.sessions.Acquire(t.Context(), sessionOf("key", "b", "u1", "h"), "other", time.Hour); err != nil || n != store.Unknown {
+		t.Errorf("%d turns, %v: want it to be unknown", n, err)
 	}
 }
 

@@ -78,7 +78,8 @@ type hold struct {
 	gateway *Gateway
 	session string
 	holder  string
-	count   int64 // of its turns; store.Unknown if the sessions' store does not know
+	count   int64         // of its turns; store.Unknown if the sessions' store does not know
+	waited  time.Duration // for other turns, in whole microseconds
 	// degraded says that the sessions' store did not answer: it may hold the session all the
 	// same.
 	degraded bool
@@ -99,11 +100,13 @@ const (
 func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.SessionWait)
 	defer cancel()
+	began := time.Now()
 	if err := g.turns.enter(ctx, session); err != nil {
 		return nil, err
 	}
 	h := &hold{gateway: g, session: session, holder: store.NewID(), count: store.Unknown}
 	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
+		h.waited = time.Since(began).Truncate(time.Microsecond)
 		count, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
 		switch {
 		case err == nil:

@@ -119,6 +119,33 @@ func TestLeaseIsExtended(t *testing.T) {
 	})
 }
 
+// TestWaitForATurn: who waits for another turn of the conversation knows for how long.
+func TestWaitForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{cfg: Defaults(), turns: newTurnstile(1), sessions: memory.NewSessions(10)}
+		first, err := g.hold(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan time.Duration)
+		go func() {
+			h, err := g.hold(t.Context(), "s")
+			if err != nil {
+				t.Error(err)
+				close(waited)
+				return
+			}
+			defer h.release(2)
+			waited <- h.waited
+		}()
+		<-time.After(3 * time.Second)
+		first.release(1)
+		if d := <-waited; first.waited != 0 || d != 3*time.Second {
+			t.Errorf("waited %v and %v, want nothing and 3s", first.waited, d)
+		}
+	})
+}
+
 // stalled are sessions whose store answers too late: what was asked is done all the same.
 type stalled struct{ *memory.Sessions }
 

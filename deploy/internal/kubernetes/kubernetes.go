@@ -49,6 +49,7 @@ type Service struct {
 		ClusterIP                string            `yaml:"clusterIP"`
 		PublishNotReadyAddresses bool              `yaml:"publishNotReadyAddresses"`
 		Selector                 map[string]string `yaml:"selector"`
+		SessionAffinity          string            `yaml:"sessionAffinity"`
 		Ports                    []struct {
 			Name       string `yaml:"name"`
 			Port       int    `yaml:"port"`

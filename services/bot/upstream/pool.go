@@ -156,6 +156,8 @@ type Error struct {
 	// Late says that an upstream had all of the request and did not answer in time: it may have
 	// worked on it.
 	Late bool
+	// Completion is about how many tokens an answer has that was too large to be passed on, and is to be paid.
+	Completion int
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
 
@@ -560,11 +562,15 @@ func retryAfter(text string, now time.Time) time.Duration {
 func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
 	body, err := readAll(io.LimitReader(c.body, most+1), length, c.pool.cfg.Ahead)
-	if err == nil && int64(len(body)) > most {
-		err = fmt.Errorf("the answer has more than %d bytes", most)
-	}
 	if err != nil {
 		return nil, c.fault(err)
+	}
+	if int64(len(body)) > most { // as that of another upstream would
+		completion := openai.EstimateTokens(len(body))
+		if asked := c.request.MaxTokens * c.request.Choices; asked > 0 {
+			completion = min(completion, asked)
+		}
+		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: completion, fatal: true}
 	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
 	if err == nil && reply.Pending && !c.request.Background() {
@@ -653,6 +659,7 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	}
 	e := s.call.fault(err)
 	e.Upstream = s.call.target.Name
+	e.unclear = errors.Is(e.err, errTotal) // who reads it may be slow
 	if cause := context.Cause(s.call.ctx); cause != nil && e.Status != http.StatusGatewayTimeout {
 		// Who asked has gone, or Cancel was called.
 		e.idle = true
@@ -669,12 +676,15 @@ func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.Mor
 // Upstream is who answers.
 func (s *Stream) Upstream() string { return s.call.target.Name }
 
-// Usage is what the answer has used so far: as the upstream says, or else counted.
+// Usage is what the answer has used so far: as the upstream says, or else counted. Some say at the beginning that nothing is used yet.
 func (s *Stream) Usage() openai.Usage {
-	if s.usage != nil {
-		return *s.usage
+	if s.usage == nil {
+		return openai.Usage{Prompt: s.call.request.PromptTokens, Completion: s.tokens, Estimated: true}
 	}
-	return openai.Usage{Prompt: s.call.request.PromptTokens, Completion: s.tokens, Estimated: true}
+	if !s.done && s.usage.Completion == 0 && s.tokens > 0 {
+		return openai.Usage{Prompt: s.usage.Prompt, Completion: s.tokens, Estimated: true}
+	}
+	return *s.usage
 }
 
 // Complete tells whether the answer has come to its end.

@@ -631,6 +631,28 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+// TestTooLong: that a stream has taken too long is not held against the upstream, either: its reader may be slow.
+func TestTooLong(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Idle, c.Total, c.Failures = time.Minute, 10*time.Second, 1 }, func(c *llm.Config) { c.InterToken = llm.Delay{A: 8 * time.Second} }, func(t *testing.T, b *bed) {
+		a, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Stream.Close()
+		for err == nil {
+			_, _, err = a.Stream.Next()
+		}
+		if e := (*Error)(nil); !errors.As(err, &e) || e.Status != http.StatusGatewayTimeout {
+			t.Errorf("%v", err)
+		}
+		again, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Stream.Close()
+	})
+}
+
 // TestNoUsage: what an upstream does not tell is counted.
 func TestNoUsage(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
@@ -650,6 +672,26 @@ func TestNoUsage(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 	})
+}
+
+// TestUsageOfPart: of a stream that has not ended, what has come counts where the upstream has said only how it began.
+func TestUsageOfPart(t *testing.T) {
+	c := &call{request: ask(t, true)}
+	for _, test := range []struct {
+		s    Stream
+		want openai.Usage
+	}{
+		{Stream{tokens: 5}, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
+		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
+		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 4}}, openai.Usage{Prompt: 9, Completion: 4}},
+		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}, done: true}, openai.Usage{Prompt: 9}},
+		{Stream{usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9}},
+	} {
+		test.s.call = c
+		if got := test.s.Usage(); got != test.want {
+			t.Errorf("%+v, want %+v", got, test.want)
+		}
+	}
 }
 
 // TestPending: an answer that is made in the background, and of which nothing is told yet, is accounted as
@@ -699,11 +741,15 @@ func TestKeyAndModel(t *testing.T) {
 	})
 }
 
-// TestLongAnswer: no more is read of an answer than there may be.
+// TestLongAnswer: no more is read of an answer than there may be. It is not asked for again, is not held against the
+// upstream, and says what it has used.
 func TestLongAnswer(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), func(c *Config) { c.MaxAnswerBytes, c.Attempts = 100, 1 }, nil, func(t *testing.T, b *bed) {
-		if _, err := b.Ask(t.Context(), ask(t, false)); err == nil || !strings.Contains(err.Error(), "more than 100 bytes") {
-			t.Errorf("%v", err)
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.MaxAnswerBytes, c.Attempts, c.Failures = 100, 3, 1 }, nil, func(t *testing.T, b *bed) {
+		for range 2 {
+			var e *Error
+			if _, err := b.Ask(t.Context(), ask(t, false)); !errors.As(err, &e) || !strings.Contains(e.Error(), "more than 100 bytes") || e.Attempts != 1 || e.Completion < 1 || e.Completion > 26 {
+				t.Errorf("%v: %+v", err, e)
+			}
 		}
 	})
 }

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"dyno/services/bot/store"
@@ -25,6 +27,8 @@ type Config struct {
 	// it, it survives a killed process, and a power cut loses what was written since the last
 	// checkpoint: of the last second, and more where the disk cannot keep up.
 	Sync bool
+	// Exclusive refuses a file that is open so already, in this process or another.
+	Exclusive bool
 }
 
 // Archive is a file. Its methods may be called from any goroutine.
@@ -44,6 +48,7 @@ type Archive struct {
 	copying sync.Mutex    // held during a checkpoint: a second one would do nothing
 	stop    chan struct{} // closed at the end
 	ended   sync.WaitGroup
+	lock    *os.File // nil if the file may be open twice
 }
 
 // When there are checkpoints: after so many records or so long. One of few records is short: where there is one
@@ -99,6 +104,11 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 			err = errors.Join(fmt.Errorf("sqlite: %s: %w", c.Path, err), a.Close())
 		}
 	}()
+	if c.Exclusive {
+		if a.lock, err = lockFile(c.Path + ".lock"); err != nil {
+			return nil, err
+		}
+	}
 	if a.writer, err = sql.Open("sqlite", source); err != nil {
 		return nil, err
 	}
@@ -128,6 +138,19 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	a.checkpoints.SetMaxOpenConns(1)
 	a.ended.Go(a.checkpointAlways)
 	return a, nil
+}
+
+// lockFile takes a lock that ends with the process, or when the file is closed.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close() // it was not used
+		return nil, fmt.Errorf("another gateway uses it: give each a file, or all of them a Redis: %w", err)
+	}
+	return f, nil
 }
 
 // checkpointAlways copies what is written from the log to the database, when that is much or has
@@ -209,6 +232,9 @@ func (a *Archive) Close() error {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
+	}
+	if a.lock != nil {
+		errs = append(errs, a.lock.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -67,6 +67,28 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
+// TestExclusive: a file that belongs to one gateway is not opened by a second, until the first has closed it.
+func TestExclusive(t *testing.T) {
+	c := Config{Path: filepath.Join(t.TempDir(), "db"), Exclusive: true}
+	first, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "another gateway uses it") {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSumReadsItsIndex: however long a ledger is, it is summed up without reading entries, also in a file
 // that was begun by the first version of this program.
 func TestSumReadsItsIndex(t *testing.T) {
