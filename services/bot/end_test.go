@@ -148,16 +148,23 @@ func (u untouched) Settle(context.Context, store.Reservation, store.Cost) error 
 	return nil
 }
 
-// TestSettleHoldsNobodyUp: where too much waits for a store that does not answer, a request leaves its reservation to its
-// lease, and goes on.
-func TestSettleHoldsNobodyUp(t *testing.T) {
+// redisUnasked is a Redis that nobody asks anything.
+func redisUnasked(t *testing.T) *redis.Store {
+	t.Helper()
 	c := redis.Defaults()
-	c.Address = "127.0.0.1:1" // where nobody is asked
+	c.Address = "127.0.0.1:1"
 	s, err := redis.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // there is no connection
+	t.Cleanup(func() { _ = s.Close() }) // there is no connection
+	return s
+}
+
+// TestSettleHoldsNobodyUp: where too much waits for a store that does not answer, a request leaves its reservation to its
+// lease, and goes on.
+func TestSettleHoldsNobodyUp(t *testing.T) {
+	s := redisUnasked(t)
 	g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1)}
 	g.stats = newStats(g)
 	g.settles <- struct{}{}
@@ -189,13 +196,7 @@ func (a *limitsAway) Settle(_ context.Context, _ store.Reservation, used store.C
 // TestSettleOutlastsAnOutage: what was used while the limits' store was away is counted when it is back, as long as the
 // reservation is held. A gateway that is closed tries a few times more.
 func TestSettleOutlastsAnOutage(t *testing.T) {
-	c := redis.Defaults()
-	c.Address = "127.0.0.1:1" // where nobody is asked
-	s, err := redis.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close() //nolint:errcheck // there is no connection
+	s := redisUnasked(t)
 	used := store.Cost{Requests: 1, Tokens: 7}
 	for _, test := range []struct {
 		name          string
