@@ -6,6 +6,7 @@
 # Streams are of 100 tokens, and begin at any time: half as many clients again as streams ask, and wait for their first token for up to
 # as long as a stream goes on. If all began at once, they would end at once too, for ever, and one gap in a hundred
 # would have the work of 500 new requests in it.
+# What is told as errors are streams that are still under way at the end.
 #
 #   bench/bot-streams.sh | tee bench/bot-streams.txt
 #

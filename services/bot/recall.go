@@ -49,8 +49,10 @@ func (r *recall) of(session string, count int64) ([]store.Turn, bool) {
 	if r == nil || count == store.Unknown {
 		return nil, false
 	}
-	c, ok := r.table.Get(session)
-	return c.turns, ok && c.count == count
+	if c, ok := r.table.Get(session); ok && c.count == count {
+		return c.turns, true
+	}
+	return nil, false
 }
 
 // keep remembers the last turns of a conversation, and how many it has.

@@ -71,6 +71,13 @@ func TestRecall(t *testing.T) {
 	if got := recalled(r, "s", 8); got != "" {
 		t.Errorf("after a turn that is too long: %q", got)
 	}
+	again := newRecall(3, 100, 1<<20)
+	for _, n := range []int64{1, 2, 1} { // the archive has lost it, and it begins again
+		again.add(turnNumbered(n, 10))
+	}
+	if got := recalled(again, "s", 1); got != "1" {
+		t.Errorf("after it has begun again: %q", got)
+	}
 	none := newRecall(3, 100, 0)
 	none.keep("s", nil, 0)
 	none.add(turnNumbered(1, 10))
