@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"container/list"
 	"context"
 	"slices"
 	"sync"
@@ -9,46 +10,64 @@ import (
 	"dyno/services/bot/store"
 )
 
-// Bounds say how much an Archive holds. The oldest goes first.
+// Bounds say how much an Archive holds. Beyond them, the conversation goes that was used least recently, with all of its
+// turns, and the oldest entry.
 type Bounds struct {
-	Sessions int // whose turns are kept
-	Turns    int // of each
-	Entries  int // of the ledger
+	Bytes   int64 // of turns, in all, with what is around their texts
+	Turns   int   // of one conversation: its oldest goes
+	Entries int   // of the ledger
 }
 
 // DefaultBounds are some hundred megabytes at the most.
-func DefaultBounds() Bounds { return Bounds{Sessions: 100_000, Turns: 64, Entries: 100_000} }
+func DefaultBounds() Bounds { return Bounds{Bytes: 256 << 20, Turns: 64, Entries: 100_000} }
 
 // Archive keeps turns and the ledger.
 type Archive struct {
 	bounds Bounds
 
 	mu       sync.Mutex // guards what follows
-	sessions map[string]*turns
-	order    []string // of sessions, by when they began
+	sessions map[string]*list.Element
+	order    *list.List // of *turns, what was used last first
+	bytes    int64      // of all turns
 	entries  []store.Entry
 	next     int // where in entries the next goes, when there are as many as may be
 	ids      map[string]bool
 }
 
+// turns are those of one session.
 type turns struct {
-	list  []store.Turn
-	count int64
+	session string
+	list    []store.Turn
+	count   int64
+}
+
+// What is held beside texts, about, in bytes: of a session and of a turn.
+const (
+	besideSession = 256
+	besideTurn    = 160
+)
+
+func (t *turns) size() int64 { return besideSession + int64(len(t.session)) }
+
+func sizeOf(t store.Turn) int64 {
+	return int64(besideTurn + len(t.ID) + len(t.Session) + len(t.User) + len(t.Reply))
 }
 
 // NewArchive returns one with nothing in it.
 func NewArchive(b Bounds) *Archive {
-	return &Archive{bounds: b, sessions: map[string]*turns{}, ids: map[string]bool{}}
+	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}}
 }
 
 // Turns is store.Archive's.
 func (a *Archive) Turns(_ context.Context, session string, most int) ([]store.Turn, int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := a.sessions[session]
-	if t == nil {
+	e := a.sessions[session]
+	if e == nil {
 		return nil, 0, nil
 	}
+	a.order.MoveToFront(e)
+	t := e.Value.(*turns)
 	return slices.Clone(t.list[max(0, len(t.list)-most):]), t.count, nil
 }
 
@@ -69,16 +88,15 @@ func (a *Archive) Write(_ context.Context, records []store.Record) ([]error, err
 }
 
 func (a *Archive) turn(turn store.Turn) error {
-	t := a.sessions[turn.Session]
-	if t == nil {
-		if len(a.order) >= a.bounds.Sessions {
-			delete(a.sessions, a.order[0])
-			a.order = a.order[1:]
-		}
-		t = &turns{}
-		a.sessions[turn.Session] = t
-		a.order = append(a.order, turn.Session)
+	e := a.sessions[turn.Session]
+	if e == nil {
+		t := &turns{session: turn.Session}
+		e = a.order.PushFront(t)
+		a.sessions[turn.Session] = e
+		a.bytes += t.size()
 	}
+	a.order.MoveToFront(e)
+	t := e.Value.(*turns)
 	for _, other := range t.list {
 		if other.Number == turn.Number {
 			if other.ID == turn.ID {
@@ -91,12 +109,33 @@ func (a *Archive) turn(turn store.Turn) error {
 		return store.ErrConflict // of one that has gone
 	}
 	t.list = append(t.list, turn)
+	a.bytes += sizeOf(turn)
 	slices.SortFunc(t.list, func(a, b store.Turn) int { return int(a.Number - b.Number) })
 	t.count = max(t.count, turn.Number)
-	if len(t.list) > a.bounds.Turns {
-		t.list = slices.Delete(t.list, 0, len(t.list)-a.bounds.Turns)
+	a.shorten(t, len(t.list)-a.bounds.Turns)
+	for a.bytes > a.bounds.Bytes && a.order.Len() > 1 {
+		a.remove(a.order.Back())
+	}
+	for a.bytes > a.bounds.Bytes && len(t.list) > 0 { // by itself it is too much
+		a.shorten(t, 1)
 	}
 	return nil
+}
+
+// shorten has the first turns of a session go, if n is more than 0. How many it had stays known.
+func (a *Archive) shorten(t *turns, n int) {
+	for _, gone := range t.list[:max(0, n)] {
+		a.bytes -= sizeOf(gone)
+	}
+	t.list = slices.Delete(t.list, 0, max(0, n))
+}
+
+// remove has a session go.
+func (a *Archive) remove(e *list.Element) {
+	t := a.order.Remove(e).(*turns)
+	a.shorten(t, len(t.list))
+	a.bytes -= t.size()
+	delete(a.sessions, t.session)
 }
 
 func (a *Archive) entry(e store.Entry) {
@@ -134,14 +173,14 @@ func (a *Archive) Sum(_ context.Context, key string, from time.Time) (store.Cost
 func (a *Archive) Entries(_ context.Context, key string, most int) ([]store.Entry, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var list []store.Entry
+	var found []store.Entry
 	for _, e := range a.entries {
 		if e.Key == key {
-			list = append(list, e)
+			found = append(found, e)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b store.Entry) int { return b.At.Compare(a.At) })
-	return list[:min(most, len(list))], nil
+	slices.SortStableFunc(found, func(a, b store.Entry) int { return b.At.Compare(a.At) })
+	return found[:min(most, len(found))], nil
 }
 
 // Close has nothing to free.
