@@ -11,7 +11,7 @@ shift 2
 config=$(cd "$(dirname "$0")" && pwd)/gateway.yml
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-flags=(--config "$config" --archive "$archive")
+flags=(--config "$config" --archive "$archive" --price 500,1500)
 case $archive in
 sqlite) flags+=(--file "$dir/bot.db") ;;
 postgres)

@@ -70,6 +70,21 @@ type Key struct {
 	Limits []Limit `yaml:"limits"`
 }
 
+// pays tells whether some upstream that the key may use has a price.
+func (k Key) pays(upstreams []upstream.Upstream) bool {
+	return slices.ContainsFunc(upstreams, func(u upstream.Upstream) bool {
+		if u.Price == (upstream.Price{}) {
+			return false
+		}
+		for model := range u.Models {
+			if len(k.Models) == 0 || slices.Contains(k.Models, model) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // A Limit is store.Limit as configuration has it.
 type Limit struct {
 	Resource store.Resource `yaml:"resource"` // requests, tokens or money
@@ -364,6 +379,11 @@ func (c Config) Validate() error {
 					fault(fmt.Sprintf("key %d: models", i+1), fmt.Sprintf("%q", model), "no upstream has it")
 				}
 			}
+			for j, l := range k.Limits {
+				if l.Resource == store.Money && !k.pays(u.Upstreams) {
+					fault(fmt.Sprintf("key %d: limit %d", i+1, j+1), l.Resource, "no upstream that it may use has a price: it would bound nothing")
+				}
+			}
 		}
 	}
 	between("history tokens", int64(c.HistoryTokens), 0, 1<<20)
@@ -563,7 +583,7 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 		if s.Lifetime <= 0 {
 			fault(at+": lifetime", s.Lifetime, "must be more than 0")
 		}
-		if err := policy.CheckURL(s.KeySet); err != nil {
+		if err := policy.Trusting(s.KeySet).CheckURL(s.KeySet); err != nil {
 			errs = append(errs, fmt.Errorf("%s: key set: %w", at, err))
 		}
 		if d := s.leeway(); d < 0 || d > 5*time.Minute {

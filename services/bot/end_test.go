@@ -282,7 +282,7 @@ func TestSpentKey(t *testing.T) {
 	defer p.Close()
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		c.Plugins = []Plugin{{Name: "p", URL: p.URL}}
-		c.Keys = []Key{keyOf("requests", Limit{store.Requests, 1, 24 * time.Hour}), keyOf("tokens", Limit{store.Tokens, 1, 24 * time.Hour})}
+		c.Keys = []Key{keyOf("requests", Limit{store.Requests, 1, 24 * time.Hour}), keyOf("tokens", Limit{store.Tokens, 1040, 24 * time.Hour})}
 	})
 	for i, c := range []struct {
 		key    string
@@ -290,7 +290,7 @@ func TestSpentKey(t *testing.T) {
 		asked  int64
 	}{
 		{"requests", 200, 1}, {"requests", 429, 2}, {"requests", 429, 2}, {"requests", 429, 2},
-		{"tokens", 429, 3}, {"tokens", 429, 4}, // a shorter query may have enough
+		{"tokens", 200, 3}, {"tokens", 429, 4}, {"tokens", 429, 5}, // a shorter query may have enough
 	} {
 		_, status, text := b.say(secretOf(c.key), "", "hello")
 		if status != c.status || asked.Load() != c.asked || status == 429 && !strings.Contains(text, "rate_limit_exceeded") {

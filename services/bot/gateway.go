@@ -67,10 +67,10 @@ type Gateway struct {
 	issuers  map[string]string  // the ID of the key that pays, by the issuer's name
 	signer   jwt.Signer
 	verifier *jwt.Verifier
-	remotes  []*jwt.Remote
+	remotes  []remote
 
 	pool      *upstream.Pool
-	transport *http.Transport // of plugins and key sets
+	transport *http.Transport // of plugins and spans
 	rules     interface{ Find(string) intent.Match }
 	plugins   *plugin.Scheduler
 	in, out   *mask.Masker // nil masks nothing
@@ -98,6 +98,12 @@ type Gateway struct {
 	answering context.Context // ends when answers are cut
 	cut       context.CancelFunc
 	tasks     sync.WaitGroup // what goes on beside requests
+}
+
+// A remote is the keys of another issuer, and what they are fetched by.
+type remote struct {
+	*jwt.Remote
+	transport *http.Transport
 }
 
 // apiKey is a Key that is in use.
@@ -179,7 +185,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		}
 	}
 	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
-	if err := g.authentication(); err != nil {
+	if err := g.authentication(policy); err != nil {
 		return nil, err
 	}
 	if cfg.TraceEndpoint != "" {
@@ -242,7 +248,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 const ownLeeway = 2 * time.Second
 
 // authentication makes what knows who asks.
-func (g *Gateway) authentication() error {
+func (g *Gateway) authentication(policy outward.Policy) error {
 	if len(g.cfg.Keys) == 0 {
 		g.open = &apiKey{id: "local"}
 		g.payers[g.open.id] = g.open
@@ -273,11 +279,12 @@ func (g *Gateway) authentication() error {
 		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
 	}}}
 	for _, s := range g.cfg.Issuers {
-		r, err := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(g.transport), Logger: g.log})
+		transport := outward.NewTransport(outward.Config{Policy: policy.Trusting(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
+		r, err := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
 		if err != nil {
 			return fmt.Errorf("issuer %q: %w", s.Name, err)
 		}
-		g.remotes = append(g.remotes, r)
+		g.remotes = append(g.remotes, remote{r, transport})
 		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
 		if g.open != nil {
@@ -467,6 +474,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.tasks.Wait()
 	for _, r := range g.remotes {
 		r.Wait()
+		r.transport.CloseIdleConnections()
 	}
 	if g.batch != nil {
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)

@@ -619,6 +619,24 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestExceeds: a request that alone is more than a limit is refused for good, and is told by how much: it is of no use to
+// come again later. What is left of the limit stays.
+func TestExceeds(t *testing.T) {
+	m := newLLM(t, nil)
+	b := serving(t, m, func(c *Config) {
+		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 100, time.Hour}), keyOf("money", Limit{store.Money, 100_000, 0})}
+	})
+	for key, want := range map[string]string{"tokens": "may use 208 tokens, with its answer, and the limit of the key is 100", "money": "may use 200800 money, with its answer, and the limit of the key is 100000"} {
+		status, text, header := b.ask("/v1/chat/completions", secretOf(key), `{"model":"dyno-1","max_tokens":200,"messages":[{"role":"user","content":"hi"}]}`)
+		if status != http.StatusBadRequest || !strings.Contains(text, want) || !strings.Contains(text, "request_exceeds_limit") || header.Get("Retry-After") != "" {
+			t.Errorf("%s: %d %s", key, status, text)
+		}
+		if status, text, _ := b.ask("/v1/chat/completions", secretOf(key), `{"model":"dyno-1","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
+			t.Errorf("%s: %d %s", key, status, text)
+		}
+	}
+}
+
 // TestBounded: a request that has no bound gets one if its key has a limit of what an answer uses: that is
 // what is reserved. Others are passed on as they are.
 func TestBounded(t *testing.T) {
@@ -1260,6 +1278,11 @@ func TestValidateIsComplete(t *testing.T) {
 		"an address of nothing":     {func(c *Config) { c.Redis = "redis" }, "redis: want host:port"},
 		"a database of nothing":     {func(c *Config) { c.Archive, c.Postgres = ArchivePostgres, "nothing" }, "postgres: the connection string"},
 		"batches of nothing":        {func(c *Config) { c.Batch.Most = 0 }, "batches: most 0"},
+		"money that costs nothing": {func(c *Config) {
+			c.Keys[0].Limits, c.Upstream.Upstreams[0].Price = []Limit{{store.Money, 1, 0}}, upstream.Price{}
+		}, `key 1: limit 1: money: no upstream that it may use has a price`},
+		"a key over plain HTTP":     {func(c *Config) { c.Upstream.Upstreams[0].URL, c.Upstream.Upstreams[0].Key = "http://8.8.8.8/v1", "k" }, "use https://"},
+		"a key set over plain HTTP": {func(c *Config) { c.Issuers[0].KeySet = "http://8.8.8.8/keys" }, "issuer 1: key set: address not allowed"},
 		"a query for all":           {func(c *Config) { c.Upstream.Upstreams[0].URL += "?x=y" }, `upstream 1, "up": URL: `},
 	}
 	config := func() Config {

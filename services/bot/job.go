@@ -99,6 +99,9 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	}
 	completion := r.MaxTokens * r.Choices
 	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
+	if refused := exceeds(cost, j.who.key.limits); refused != nil {
+		return refused
+	}
 	// Whoever leaves in the middle would leave a reservation behind.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
 	defer cancel()
@@ -124,6 +127,16 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	}
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	return nil
+}
+
+// exceeds refuses what alone is more than a limit allows: it could not be answered at any other time, either.
+func exceeds(cost store.Cost, limits []store.Limit) *refusal {
+	for _, l := range limits {
+		if need := cost.Of(l.Resource); need > l.Amount && l.Resource != store.Requests {
+			return refuse(http.StatusBadRequest, "request_exceeds_limit", "this request may use %d %s, with its answer, and the limit of the key is %d: ask for less, or for a shorter answer", need, l.Resource, l.Amount)
+		}
 	}
 	return nil
 }

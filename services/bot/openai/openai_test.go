@@ -53,6 +53,33 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestMedia: images, recordings and files are not counted as text; text that looks like them is.
+func TestMedia(t *testing.T) {
+	long := strings.Repeat("A", 64_000)
+	for _, c := range []struct {
+		endpoint Endpoint
+		said     string
+		around   int // bytes beside what is no text
+		tokens   int // of that
+	}{
+		{Chat, `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + long + `"}}]}]`, 0, 1500},
+		{Responses, `[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,` + long + `"},{"type":"input_text","text":"\"what?"}]}]`, 0, 1500},
+		{Chat, `[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + long + `","format":"wav"}}]}]`, 0, 1000},
+		{Chat, `[{"role":"user","content":[{"type":"file","file":{"file_data":"` + long + `"}}]}]`, 0, 1000},
+		{Chat, `[{"role":"user","content":"data:image/png;base64,` + long + `"}]`, 64_022, 0},
+		{Chat, `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/;base64,"}}]}]`, 28, 0},
+	} {
+		name := "messages"
+		if c.endpoint == Responses {
+			name = "input"
+		}
+		least := c.tokens + c.around/4
+		if r := parse(t, c.endpoint, `{"model":"m","`+name+`":`+c.said+`}`); r.PromptTokens < least || r.PromptTokens > least+50 {
+			t.Errorf("%.80s: %d tokens, want about %d", c.said, r.PromptTokens, least)
+		}
+	}
+}
+
 // TestBody: what is passed on is what was asked, but for what must change.
 func TestBody(t *testing.T) {
 	for _, c := range []struct{ body, model, want string }{
@@ -324,7 +351,7 @@ func TestReader(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewReader(strings.NewReader("data: " + strings.Repeat("x", maxFrame))).Next(); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent))).Next(); !errors.Is(err, ErrLarge) {
 		t.Errorf("without end: %v", err)
 	}
 	broken := errors.New("broken")

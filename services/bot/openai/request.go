@@ -44,7 +44,8 @@ type Request struct {
 	Choices      int  // answers that are wanted: 1 or more
 	MaxTokens    int  // of each; 0 is no bound
 	// PromptTokens is about how many tokens the model has to read: a quarter of the
-	// bytes of what is said and of the tools' descriptions.
+	// bytes of what is said and of the tools' descriptions. Images count 1,500 each, recordings
+	// and files a 64th of their bytes.
 	PromptTokens int
 
 	codec   Codec
@@ -133,7 +134,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
 	for _, name := range []string{said, "instructions", "tools", "functions"} {
-		r.PromptTokens += EstimateTokens(len(r.fields[name]))
+		r.PromptTokens += estimateSaid(r.fields[name])
 	}
 	if e == Chat {
 		_ = c.JSON.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream

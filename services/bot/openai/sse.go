@@ -11,6 +11,9 @@ import (
 // ErrCut says that a stream ended in the middle.
 var ErrCut = errors.New("the stream was cut")
 
+// ErrLarge says that an event has more than MaxEvent bytes.
+var ErrLarge = fmt.Errorf("an event has more than %d bytes", MaxEvent)
+
 // A Frame is one event of a stream (HTML standard, section 9.2). Its bytes are good
 // until the next is read.
 type Frame struct {
@@ -22,7 +25,7 @@ type Frame struct {
 // End tells whether it says nothing but that the stream has ended.
 func (f Frame) End() bool { return string(f.Data) == done }
 
-// A Reader reads a stream event by event. One event has maxFrame bytes at most. While a stream
+// A Reader reads a stream event by event. One event has MaxEvent bytes at most. While a stream
 // waits for its next token, its reader holds a small buffer; one that is behind, or has
 // large events, has a large one until it has caught up.
 type Reader struct {
@@ -36,9 +39,11 @@ type Reader struct {
 	lent  *Readers // nil makes large buffers anew
 }
 
-// Bounds of one event, and of memory.
+// MaxEvent bounds one event of a stream, in bytes.
+const MaxEvent = 1 << 20
+
+// Bounds of memory.
 const (
-	maxFrame  = 1 << 20
 	smallRead = 512
 	largeRead = 16 << 10
 	mostKept  = 64 << 10 // from one stream to the next
@@ -136,8 +141,8 @@ func (r *Reader) event() ([]byte, error) {
 		} else {
 			end += searched
 		}
-		if max(end, searched) > maxFrame {
-			return nil, fmt.Errorf("an event has more than %d bytes", maxFrame)
+		if max(end, searched) > MaxEvent {
+			return nil, ErrLarge
 		}
 		if end == 0 {
 			if err := r.fill(); err != nil {

@@ -134,7 +134,7 @@ func TestRebinding(t *testing.T) {
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: n.dial}
 	defer func() { net.DefaultResolver = before }()
 	defer n.asked.Wait()
-	only := Policy{[]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	only := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	for _, c := range []struct {
 		host string
 		ok   bool

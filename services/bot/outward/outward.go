@@ -32,6 +32,15 @@ type Policy struct {
 	// Allow are networks that may be called although they are not public, such as
 	// 127.0.0.0/8 for an upstream on this machine.
 	Allow []netip.Prefix
+
+	inside bool // nothing but Allow
+}
+
+// Trusting is the policy for a URL that a secret is sent to, or whose answer is believed: what goes over the public
+// internet without TLS can be read and changed on the way. An http:// URL must lead to a network of Allow.
+func (p Policy) Trusting(url string) Policy {
+	p.inside = p.inside || len(url) >= 5 && strings.EqualFold(url[:5], "http:")
+	return p
 }
 
 // ParseNetworks reads networks ("10.0.0.0/8") and single addresses ("127.0.0.1").
@@ -102,6 +111,9 @@ func (p Policy) Check(a netip.Addr) error {
 	}
 	if !a.IsGlobalUnicast() {
 		return fmt.Errorf("%w: %s", ErrRefused, a)
+	}
+	if p.inside {
+		return fmt.Errorf("%w: %s is public, and what goes there over http:// can be read and changed on the way: use https://, or allow its network explicitly if that is meant", ErrRefused, a)
 	}
 	return nil
 }

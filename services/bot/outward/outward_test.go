@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := Policy{networks}
+	open := Policy{Allow: networks}
 	for text, allowed := range map[string]bool{
 		"127.0.0.1": true, "::ffff:127.0.0.1": true, "64:ff9b::127.0.0.1": true, "10.1.2.3": true, "10.1.2.4": false, "::1": false, "169.254.169.254": false,
 	} {
@@ -117,8 +117,33 @@ func TestDial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, err := get(Policy{loopback}, "127.0.0.1"); err != nil || body != "inside" {
+	if body, err := get(Policy{Allow: loopback}, "127.0.0.1"); err != nil || body != "inside" {
 		t.Errorf("allowed: %q, %v", body, err)
+	}
+}
+
+// TestTrusting: what carries a secret, or is believed, goes to the public internet by TLS only.
+func TestTrusting(t *testing.T) {
+	networks, err := ParseNetworks([]string{"127.0.0.0/8", "1.0.0.0/24"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{Allow: networks}
+	for text, allowed := range map[string]bool{
+		"https://8.8.8.8/keys": true, "http://8.8.8.8/keys": false, "HTTP://8.8.8.8/keys": false, "http://[2606:4700:4700::1111]/": false, "http://[64:ff9b::808:808]/": false,
+		"http://127.0.0.1/keys": true, "http://localhost/keys": true, "http://1.0.0.1/": true, "https://10.0.0.1/": false, "http://10.0.0.1/": false,
+		"http://example.com/keys": true, // a name is looked up when it is called
+	} {
+		if err := p.Trusting(text).CheckURL(text); (err == nil) != allowed || err != nil && !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	// Whatever a name resolves to.
+	if err := p.Trusting("http://example.com/").control(t.Context(), "tcp", "93.184.216.34:80", nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "use https://") {
+		t.Errorf("%v", err)
+	}
+	if err := p.Trusting("https://example.com/").control(t.Context(), "tcp", "93.184.216.34:443", nil); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -134,7 +159,7 @@ func TestRedirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := NewTransport(Config{Policy: Policy{loopback}})
+	transport := NewTransport(Config{Policy: Policy{Allow: loopback}})
 	defer transport.CloseIdleConnections()
 	resp, err := NewClient(transport).Get(s.URL)
 	if err != nil {

@@ -59,6 +59,7 @@ func gateway(w io.Writer) *cobra.Command {
 		verbose                                              bool
 		file, adminFile, secretFile, postgresFile, redisFile string
 		upstreams, models                                    []string
+		price                                                []int64
 	)
 	cmd := &cobra.Command{
 		Use:   Name,
@@ -93,8 +94,14 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 			if c.Listen == "" {
 				return command.Misused("such as --listen 127.0.0.1:8000", "--listen: must be given")
 			}
+			if n := len(price); n != 0 && (n != 2 || len(upstreams) == 0) {
+				return command.Misused("such as --price 500,1500 with --upstream; upstreams of a file have their own", "--price: must be two numbers that go with --upstream")
+			}
 			for i, url := range upstreams {
 				u := upstream.DefaultUpstream()
+				if len(price) == 2 {
+					u.Price = upstream.Price{Prompt: price[0], Completion: price[1]}
+				}
 				u.Name, u.URL, u.Models = fmt.Sprint("upstream-", i+1), url, map[string]string{}
 				for _, m := range models {
 					u.Models[m] = m
@@ -143,6 +150,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.BoolVar(&c.Page, "page", c.Page, "serve a page to chat in at /")
 	f.StringArrayVar(&upstreams, "upstream", nil, "a model server's `URL`, up to /v1; may be repeated")
 	f.StringSliceVar(&models, "models", nil, "names of the models of --upstream")
+	f.Int64SliceVar(&price, "price", nil, "`PROMPT,COMPLETION`: what a token of --upstream costs, in billionths; none costs nothing")
 	f.StringSliceVar(&c.AllowNetworks, "allow-network", c.AllowNetworks, "a network that upstreams and plugins may be in although it is not public")
 	f.StringVar(&secretFile, "token-secret-file", "", "`FILE` of the secret that signs tokens; none is one of this process's own")
 	f.StringVar(&c.Model, "model", c.Model, "the model of /v1/bot/chat; none is the first by name")

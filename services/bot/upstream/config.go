@@ -44,6 +44,14 @@ type Upstream struct {
 	Price         Price
 }
 
+// policy is what its addresses are held to: its key is a secret.
+func (u Upstream) policy(p outward.Policy) outward.Policy {
+	if u.Key != "" {
+		return p.Trusting(u.URL)
+	}
+	return p
+}
+
 // A Client is how connections to upstreams are used.
 type Client struct {
 	// Connections bounds those to one upstream, those in use included: further calls wait.
@@ -130,7 +138,7 @@ func (c Config) Validate() error {
 			fault("%s: name: must be there, and once", at)
 		}
 		seen[u.Name] = true
-		if err := c.Policy.CheckURL(u.URL); err != nil {
+		if err := u.policy(c.Policy).CheckURL(u.URL); err != nil {
 			fault("%s: URL: %w", at, err)
 		} else if strings.ContainsAny(u.URL, "?#") {
 			fault("%s: URL: %q: must have no query and no fragment: paths are put behind it", at, u.URL)

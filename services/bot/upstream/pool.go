@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,7 @@ import (
 type Pool struct {
 	cfg     Config
 	log     *slog.Logger
-	via     http.RoundTripper
-	own     *http.Transport // nil if it is somebody else's
+	own     []*http.Transport // none if somebody else's is used
 	targets []*target
 	models  []string
 	budget  *budget
@@ -40,6 +40,7 @@ type Pool struct {
 
 type target struct {
 	Upstream
+	via    http.RoundTripper
 	health health
 	urls   [2]*url.URL // by endpoint; never changed
 
@@ -70,19 +71,18 @@ func New(c Config) (*Pool, error) {
 	if c.Codec.JSON == nil {
 		p.cfg.Codec = openai.Standard()
 	}
-	if c.Transport == nil {
-		p.own = outward.NewTransport(outward.Config{
-			Policy: c.Policy, MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
-			HTTP2: c.Client.HTTP2, Congestion: c.Client.Congestion,
-		})
-		c.Transport = p.own
-	}
-	p.via = c.Transport
 	p.readers.Kept = c.ReuseReaders
 	models := map[string]bool{}
 	for _, u := range c.Upstreams {
 		u.URL = strings.TrimSuffix(u.URL, "/")
-		t := &target{Upstream: u, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}}
+		t := &target{Upstream: u, via: c.Transport, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}}
+		if t.via == nil { // each has its own policy
+			own := outward.NewTransport(outward.Config{
+				Policy: u.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
+				HTTP2: c.Client.HTTP2, Congestion: c.Client.Congestion,
+			})
+			p.own, t.via = append(p.own, own), own
+		}
 		for _, e := range []openai.Endpoint{openai.Chat, openai.Responses} {
 			to, err := url.Parse(u.URL + e.Path())
 			if err != nil {
@@ -101,8 +101,8 @@ func New(c Config) (*Pool, error) {
 
 // Close frees connections that are not in use.
 func (p *Pool) Close() {
-	if p.own != nil {
-		p.own.CloseIdleConnections()
+	for _, t := range p.own {
+		t.CloseIdleConnections()
 	}
 }
 
@@ -153,10 +153,10 @@ type Error struct {
 	Upstream string
 	// Attempts is how often one was asked.
 	Attempts int
-	// Late says that an upstream had all of the request and did not answer in time: it may have
-	// worked on it.
+	// Late says that an upstream had all of the request and did not answer in time, or did not come to the end
+	// of its answer: it has worked on it, or may have.
 	Late bool
-	// Completion is about how many tokens an answer has that was too large to be passed on, and is to be paid.
+	// Completion is about how many tokens an answer has of which the client gets nothing, and that is to be paid.
 	Completion int
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
@@ -250,7 +250,10 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 		if ctx.Err() != nil {
 			return nil, gone(attempt, t.Name)
 		}
-		err.Attempts, err.Late = attempt, err.Late || last != nil && last.Late
+		err.Attempts = attempt
+		if last != nil {
+			err.Late, err.Completion = err.Late || last.Late, max(err.Completion, last.Completion)
+		}
 		last = err
 		if err.fatal || attempt == p.cfg.Attempts {
 			return nil, err
@@ -378,7 +381,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	}
 	// Without http.Client, which would follow redirects: they are not followed, and it takes a
 	// third of the stack.
-	resp, err := p.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
+	resp, err := t.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
 	asked = nil                       // the request goes on as long as the stream does
 	if err != nil {
 		return nil, c.fault(fmt.Errorf("%w: %w", errUnreached, err))
@@ -510,6 +513,8 @@ func (c *call) fault(err error) *Error {
 	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle), errors.Is(cause, errTotal):
 		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
 		e.Late = c.sent.Load()
+	case errors.Is(err, openai.ErrLarge): // as that of another upstream would be
+		e.fatal, e.Completion = true, c.tokens(openai.MaxEvent)
 	case errors.Is(err, outward.ErrRefused):
 		e.Text = "its address is not allowed"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -520,6 +525,15 @@ func (c *call) fault(err error) *Error {
 		e.Text = errBroken.Error()
 	}
 	return e
+}
+
+// tokens is about how many tokens so many bytes of an answer are: as many as were asked for at most.
+func (c *call) tokens(bytes int) int {
+	n := openai.EstimateTokens(bytes)
+	if asked := c.request.MaxTokens * c.request.Choices; asked > 0 {
+		n = min(n, asked)
+	}
+	return n
 }
 
 // maxRefusal bounds what is read of an answer that is none.
@@ -562,22 +576,26 @@ func retryAfter(text string, now time.Time) time.Duration {
 func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
 	body, err := readAll(io.LimitReader(c.body, most+1), length, c.pool.cfg.Ahead)
+	// failed is of an answer that has begun: the upstream has worked on it.
+	failed := func(err error) *Error {
+		e := c.fault(err)
+		e.Late, e.Completion = true, c.tokens(len(body))
+		return e
+	}
 	if err != nil {
-		return nil, c.fault(err)
+		return nil, failed(err)
 	}
 	if int64(len(body)) > most { // as that of another upstream would
-		completion := openai.EstimateTokens(len(body))
-		if asked := c.request.MaxTokens * c.request.Choices; asked > 0 {
-			completion = min(completion, asked)
-		}
-		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: completion, fatal: true}
+		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(len(body)), fatal: true}
 	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
-	if err == nil && reply.Pending && !c.request.Background() {
-		err = errors.New("the answer is still to come")
-	}
-	if err != nil {
+	switch {
+	case err == nil && reply.Pending && !c.request.Background():
+		return nil, failed(errors.New("the answer is still to come"))
+	case err != nil && json.Valid(body): // it says that there is no answer
 		return nil, c.fault(err)
+	case err != nil:
+		return nil, failed(err)
 	}
 	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply}
 	if reply.Usage != nil {
@@ -659,6 +677,7 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	}
 	e := s.call.fault(err)
 	e.Upstream = s.call.target.Name
+	s.tokens += e.Completion
 	e.unclear = errors.Is(e.err, errTotal) // who reads it may be slow
 	if cause := context.Cause(s.call.ctx); cause != nil && e.Status != http.StatusGatewayTimeout {
 		// Who asked has gone, or Cancel was called.

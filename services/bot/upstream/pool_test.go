@@ -538,11 +538,15 @@ func TestLate(t *testing.T) {
 		"hang":    {Status: http.StatusGatewayTimeout, Attempts: 3, Late: true},
 		"once":    {Status: http.StatusBadGateway, Attempts: 3, Late: true},
 		"500":     {Status: http.StatusBadGateway, Attempts: 3},
+		"cut":     {Status: http.StatusBadGateway, Attempts: 3, Late: true},
 		"422":     {Status: http.StatusUnprocessableEntity, Attempts: 1},
 		"refused": {Status: http.StatusBadGateway, Attempts: 3},
 		"left":    {Attempts: 1},
 	} {
 		for _, stream := range []bool{false, true} {
+			if fault == "cut" && stream {
+				continue // nothing of it has come
+			}
 			t.Run(fmt.Sprint(fault, stream), func(t *testing.T) {
 				inBubble(t, make([]Upstream, 1), set, nil, func(t *testing.T, b *bed) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -752,6 +756,43 @@ func TestLongAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLargeEvent: an event that is too large to be read ends the answer, which is paid, is not asked for again, and is
+// not held against the upstream: another would say the same.
+func TestLargeEvent(t *testing.T) {
+	for _, before := range []string{"", `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n"} {
+		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 3, 1 }, nil, func(t *testing.T, b *bed) {
+			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, before+"data: "+strings.Repeat("x", openai.MaxEvent)) // the client goes
+			}
+			for range 2 {
+				a, err := b.Ask(t.Context(), ask(t, true))
+				var tokens int
+				if before != "" {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err = read(a.Stream); err == nil {
+						t.Fatal("no error")
+					}
+					tokens = a.Stream.Usage().Completion - 1
+				}
+				var e *Error
+				if !errors.As(err, &e) || !errors.Is(err, openai.ErrLarge) || !e.fatal {
+					t.Fatalf("%+v", err)
+				}
+				if before == "" {
+					if tokens = e.Completion; e.Attempts != 1 {
+						t.Errorf("%d attempts", e.Attempts)
+					}
+				}
+				if tokens != openai.MaxEvent/4 {
+					t.Errorf("%d tokens", tokens)
+				}
+			}
+		})
+	}
 }
 
 func TestRetryAfter(t *testing.T) {

@@ -1,0 +1,68 @@
+package openai
+
+import "bytes"
+
+// What is said beside text, in base64, is many more bytes than a model counts tokens. What it does count depends on
+// the model, the image's size and the recording's length, which are not looked at: these are high for most.
+const (
+	imageTokens   = 1500 // of an image, whatever its bytes
+	bytesPerToken = 64   // of recordings and files, as they stand there
+)
+
+// estimateSaid is about how many tokens a value is: messages, input, or the description of tools.
+func estimateSaid(value []byte) int {
+	if !bytes.Contains(value, []byte(";base64,")) && !bytes.Contains(value, []byte(`"input_audio"`)) && !bytes.Contains(value, []byte(`"file_data"`)) {
+		return EstimateTokens(len(value))
+	}
+	m := media{scanner: scanner{b: value}}
+	if !m.value(nil) {
+		return EstimateTokens(len(value))
+	}
+	return EstimateTokens(len(value)-m.bytes) + m.tokens
+}
+
+// media goes through a value for what is not text.
+type media struct {
+	scanner
+	bytes, tokens int
+}
+
+// value takes the value of a field; name is nil for an element of an array.
+func (m *media) value(name []byte) bool {
+	m.blanks()
+	if m.at == len(m.b) {
+		return false
+	}
+	switch m.b[m.at] {
+	case '{':
+		return m.list('{', '}', func() bool {
+			name, _, ok := m.quoted()
+			return ok && m.next(':') && m.value(name)
+		})
+	case '[':
+		return m.array(func() bool { return m.value(nil) })
+	case '"':
+		text, _, ok := m.quoted()
+		m.count(name, text)
+		return ok
+	}
+	return m.skip()
+}
+
+// count takes a string for what its field says that it is. Text is text, whatever it looks like.
+func (m *media) count(name, text []byte) {
+	tokens := 0
+	switch string(name) {
+	case "url", "image_url":
+		if !bytes.HasPrefix(text, []byte("data:")) {
+			return
+		}
+		tokens = imageTokens
+	case "data", "file_data":
+		tokens = (len(text) + bytesPerToken - 1) / bytesPerToken
+	default:
+		return
+	}
+	m.bytes += len(text)
+	m.tokens += tokens
+}
