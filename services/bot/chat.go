@@ -95,20 +95,23 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	if t.who, refused = g.identify(r); refused != nil {
 		return refused
 	}
-	if id := r.Header.Get(lastEventID); id != "" {
-		return g.again(w, r, t.who, id)
+	has := r.Header.Get(lastEventID)
+	if has == "" {
+		if refused := g.spent(t.who.key, t.began); refused != nil {
+			return refused
+		}
 	}
-	body, refused := g.readBody(w, r)
+	body, refused := g.readBody(w, r, t.who.key)
 	if refused != nil {
 		return refused
+	}
+	if has != "" {
+		body.free()
+		return g.again(w, r, t.who, has)
 	}
 	refused = t.parse(body.B)
-	g.buffers.Put(body)
+	body.free()
 	if refused != nil {
-		return refused
-	}
-	if refused := t.who.key.refused(t.began); refused != nil { // before plugins are asked for nothing
-		g.stats.limited(string(store.Requests))
 		return refused
 	}
 	ctx := newWork(r.Context(), g.answering, g.cfg.ChatDisconnect, g.cfg.DrainTime)

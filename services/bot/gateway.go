@@ -90,6 +90,7 @@ type Gateway struct {
 	turns    *turnstile
 	recall   *recall // nil remembers no conversation
 	places   *admission
+	bodies   *ration
 	settles  chan struct{} // places beside requests for what stores are still to be told
 	sums     chan struct{} // the place of who sums up the ledger
 
@@ -112,6 +113,7 @@ type apiKey struct {
 	models []string
 	limits []store.Limit
 	spent  atomic.Pointer[spent] // what was found out last; nil is nothing
+	bodies atomic.Int64          // bytes of its requests that are held
 }
 
 // A spent limit is one of requests that a key has reached, and when that was found out.
@@ -131,6 +133,15 @@ func (k *apiKey) refused(now time.Time) *refusal {
 		return nil
 	}
 	return beyond(s.limit, s.limit.RetryAfter-now.Sub(s.at))
+}
+
+// spent refuses a request of a key that has none left, before anything is done for it.
+func (g *Gateway) spent(key *apiKey, now time.Time) *refusal {
+	refused := key.refused(now)
+	if refused != nil {
+		g.stats.limited(string(store.Requests))
+	}
+	return refused
 }
 
 func (k *apiKey) mayUse(model string) bool {
@@ -161,6 +172,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
 		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
+		bodies:  newRation(cfg.MaxBodiesBytes, len(cfg.Keys)),
 		settles: make(chan struct{}, maxSettles+cfg.MaxConcurrent),
 		sums:    make(chan struct{}, 1),
 	}
@@ -234,7 +246,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g.stats = newStats(g)
 	host.Registry().MustRegister(g.stats.collectors()...)
-	g.handler = g.guarded(g.routes())
+	g.handler = timely(g.guarded(g.routes()))
 	g.server = &http.Server{
 		Handler:           g.handler,
 		ReadHeaderTimeout: 10 * time.Second,

@@ -35,10 +35,9 @@ type job struct {
 	entry       store.Entry
 	began       time.Time       // when the request came
 	within      context.Context // of the request, for its spans alone
-	left        bool            // its place
 }
 
-// admit lets a request in: it has a place from then on, until it has finished or left.
+// admit lets a request in: it has a place from then on, until it leaves.
 func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, began time.Time) (*job, *refusal) {
 	full := &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
 	if g.ledgerFull() {
@@ -65,13 +64,8 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 // ledgerFull tells whether no more may be answered than is under way.
 func (g *Gateway) ledgerFull() bool { return g.batch.State().Pending >= g.cfg.Batch.Pending }
 
-// leave gives the place back, once: at the end of whatever became of the request.
-func (j *job) leave() {
-	if !j.left {
-		j.left = true
-		j.g.places.leave()
-	}
-}
+// leave gives the place back, once the answer is written: it takes memory until then.
+func (j *job) leave() { j.g.places.leave() }
 
 // start reserves what an answer may use at most. What has started must finish.
 func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
@@ -172,12 +166,11 @@ const (
 	historyUnavailable  historyState = "unavailable"   // the conversation could not be read: it is not
 )
 
-// finish accounts for an answer, and gives its place back. When there is a turn, it
+// finish accounts for an answer. When there is a turn, it
 // waits until that is kept, together with the ledger's entry: this does not depend on
 // whether the client is still there.
 func (j *job) finish(r result) historyState {
 	g, e := j.g, &j.entry
-	defer j.leave()
 	e.Outcome, e.Upstream, e.Attempts, e.Cached = string(r.outcome), r.upstream, int64(r.attempts), r.cached
 	e.Prompt, e.Completion, e.Estimated = int64(r.usage.Prompt), int64(r.usage.Completion), r.usage.Estimated
 	cost := store.Cost{Requests: 1}

@@ -69,6 +69,7 @@ func (s *stats) collectors() []prometheus.Collector {
 		s.requests, s.seconds, s.queue, s.overhead, s.event, s.outcomes, s.tokens, s.limitedBy, s.degradedBy, s.maskedBy, s.plugins, s.resumed, s.unsettled, s.unaccounted,
 		gauge("streams", "Streams under way.", func() float64 { return float64(s.streams.Load()) }),
 		gauge("answers", "Answers under way.", func() float64 { return float64(s.g.places.taken()) }),
+		gauge("bodies_bytes", "Bytes of requests' bodies that are held.", func() float64 { return float64(s.g.bodies.all.Load()) }),
 		gauge("queue", "Requests that wait for a place.", func() float64 { return float64(s.g.places.waiting.Load()) }),
 		gauge("archive_pending", "Records that wait to be written.", func() float64 { return float64(s.g.batch.State().Pending) }),
 		gauge("tokens_remembered", "Tokens remembered as verified.", func() float64 { return float64(s.g.verifier.Remembered()) }),

@@ -141,11 +141,14 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if refused != nil {
 		return refused
 	}
-	text, refused := g.readBody(w, r)
+	if refused := g.spent(who.key, began); refused != nil {
+		return refused
+	}
+	text, refused := g.readBody(w, r, who.key)
 	if refused != nil {
 		return refused
 	}
-	defer func() { g.buffers.Put(text) }() // what is asked may refer to it
+	defer text.free() // what is asked may refer to it
 	body, masked := g.in.JSON(text.B)
 	g.stats.masked("in", masked)
 	q, err := g.messages.Parse(e, body)
@@ -164,7 +167,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	ctx := newWork(r.Context(), g.answering, g.cfg.ModelDisconnect, g.cfg.DrainTime)
 	defer ctx.end()
 	if q.Stream {
-		return g.modelStream(w, ctx, j, func() { g.buffers.Put(text); text = nil })
+		return g.modelStream(w, ctx, j, text.free)
 	}
 	return g.modelWhole(w, ctx, j)
 }

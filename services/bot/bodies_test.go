@@ -1,0 +1,147 @@
+package bot
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/services/bot/store"
+)
+
+// begin sends the head of a request and some of its body.
+func (b *bed) begin(key, head, body string) (net.Conn, *bufio.Reader) {
+	b.t.Helper()
+	c, err := net.Dial("tcp", b.Addr().String())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	if _, err := fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n%s", secretOf(key), head, body); err != nil {
+		b.t.Fatal(err)
+	}
+	return c, bufio.NewReader(c)
+}
+
+// answered reads the status and the text of an answer.
+func (b *bed) answered(from *bufio.Reader) (int, string, http.Header) {
+	b.t.Helper()
+	resp, err := http.ReadResponse(from, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text), resp.Header
+}
+
+// TestBodiesAreBounded: what is held of requests has a bound, of which one key has half. Who comes beyond it is told to come
+// again, whether the request says how large it is or not, and all is given back.
+func TestBodiesAreBounded(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.Keys, c.MaxBodyBytes, c.MaxBodiesBytes = []Key{keyOf("one"), keyOf("two")}, 1000, 4000
+	})
+	ask := `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]`
+	ask += strings.Repeat(" ", 999-len(ask)) + "}"
+	held := func(want int64) {
+		t.Helper()
+		for b.bodies.all.Load() != want {
+			time.Sleep(time.Millisecond) // until go test gives up
+		}
+	}
+	const sized = "Content-Length: 1000"
+	one, answer := b.begin("one", sized, ask[:10])
+	held(1000)
+	b.begin("one", sized, "")
+	held(2000)
+	crowded := func(status int, text string, h http.Header) {
+		t.Helper()
+		if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(text, `"overloaded"`) {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	crowded(b.ask("/v1/chat/completions", secretOf("one"), ask))
+	crowded(b.ask("/v1/bot/chat", secretOf("one"), `{"bot_id":"b","user_id":"u","query":"hi"}`))
+	_, parts := b.begin("one", "Transfer-Encoding: chunked", "3e8\r\n"+ask+"\r\n0\r\n\r\n")
+	crowded(b.answered(parts))
+	if status, text, _ := b.ask("/v1/chat/completions", secretOf("two"), ask); status != http.StatusOK {
+		t.Errorf("of another key: %d %s", status, text)
+	}
+	b.begin("two", sized, "")
+	b.begin("two", sized, "")
+	held(4000)
+	if _, err := io.WriteString(one, ask[10:]); err != nil {
+		t.Fatal(err)
+	}
+	if status, text, _ := b.answered(answer); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	held(3000)
+	_, parts = b.begin("one", "Transfer-Encoding: chunked", "3e8\r\n"+ask+"\r\n0\r\n\r\n")
+	if status, text, _ := b.answered(parts); status != http.StatusOK {
+		t.Errorf("without a size: %d %s", status, text)
+	}
+	held(3000)
+}
+
+// TestUnreadBodies: the body of a request that is refused before it is read is not waited for, whoever asks.
+func TestUnreadBodies(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("one", Limit{store.Requests, 1, 24 * time.Hour})} })
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, text, _ := b.ask("/v1/chat/completions", secretOf("one"), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`); status != want {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	for key, want := range map[string]int{"one": http.StatusTooManyRequests, "nobody": http.StatusUnauthorized} {
+		for _, head := range []string{"Content-Length: 1000000", "Content-Length: 100", "Transfer-Encoding: chunked"} {
+			_, answer := b.begin(key, head, "")
+			if status, text, _ := b.answered(answer); status != want {
+				t.Errorf("%s, %s: %d %s", key, head, status, text)
+			}
+		}
+	}
+}
+
+// stuck is a client that does not take its answer.
+type stuck struct {
+	*httptest.ResponseRecorder
+	writes, proceed chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.writes <- struct{}{}
+	<-s.proceed
+	return s.ResponseRecorder.Write(b)
+}
+
+// TestPlaceUntilWritten: an answer has its place until its client has it.
+func TestPlaceUntilWritten(t *testing.T) {
+	b := serving(t, newLLM(t, nil), nil)
+	for path, body := range map[string]string{"/v1/chat/completions": `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`, "/v1/bot/chat": `{"bot_id":"b","user_id":"u","query":"hi"}`} {
+		w := &stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+			r.Host = "127.0.0.1"
+			b.Handler().ServeHTTP(w, r)
+		}()
+		<-w.writes
+		if n := b.places.taken(); n != 1 {
+			t.Errorf("%s: %d places are taken", path, n)
+		}
+		close(w.proceed)
+		<-ended
+		if n := b.places.taken(); n != 0 || w.Code != http.StatusOK {
+			t.Errorf("%s: %d places are taken behind the answer %d", path, n, w.Code)
+		}
+	}
+}
