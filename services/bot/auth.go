@@ -203,6 +203,17 @@ type identity struct {
 	user string  // "" if only the API key is known
 }
 
+// asUser is the user whom a request is of that names one, or none: a token has its own.
+func (i identity) asUser(named string) (string, *refusal) {
+	if i.user == "" {
+		return named, nil
+	}
+	if named != "" && named != i.user {
+		return "", &refusal{status: http.StatusForbidden, param: "user_id", code: "other_user", text: "user_id: the token is another user's"}
+	}
+	return i.user, nil
+}
+
 // identify finds out who asks: by a token, or by an API key.
 func (g *Gateway) identify(r *http.Request) (identity, *refusal) {
 	_, span := trace.Start(r.Context(), "authenticate")

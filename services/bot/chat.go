@@ -44,6 +44,7 @@ type chatReply struct {
 	Turn    *turnReply    `json:"history,omitempty"`
 	Model   string        `json:"model,omitempty"`
 	By      string        `json:"upstream,omitempty"`
+	Stopped bool          `json:"stopped,omitempty"` // by the user: the reply is what was said until then
 }
 
 type intentReply struct {
@@ -116,19 +117,32 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	ctx := newWork(r.Context(), g.answering, g.cfg.ChatDisconnect, g.cfg.DrainTime)
 	defer ctx.end()
-	if refused := t.take(r.Context()); refused != nil {
-		return refused
+	if t.q.Message != "" {
+		name := turnName{t.who.key.id, t.q.User, t.q.Message}
+		g.underWay.add(name, ctx)
+		defer g.underWay.remove(name, ctx)
+	}
+	waiting, waited := ctx.waiting()
+	defer waited()
+	if refused := t.take(waiting); refused != nil {
+		return ctx.refusal(refused)
 	}
 	after := int64(store.Unknown)
 	defer func() { t.hold.release(after) }()
-	j, refused := g.admit(r.Context(), t.who, "bot", t.began)
+	j, refused := g.admit(waiting, t.who, "bot", t.began)
 	if refused != nil {
-		return refused
+		return ctx.refusal(refused)
 	}
 	defer j.leave()
+	name := turnName{t.who.key.id, t.q.User, j.entry.ID}
+	g.underWay.add(name, ctx)
+	defer g.underWay.remove(name, ctx)
 	j.entry.Session = t.session
 	j.entry.Queue += t.hold.waited
 	t.prepare(ctx)
+	if ctx.stopped() {
+		return refusedStopped()
+	}
 	after = t.hold.count // if there is no answer: what the archive says may change by a write under way
 	request, err := t.request()
 	if err != nil {
@@ -150,11 +164,9 @@ func (t *turn) parse(body []byte) *refusal {
 	if err := t.g.codec.Unmarshal(body, q); err != nil {
 		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
 	}
-	if t.who.user != "" {
-		if q.User != "" && q.User != t.who.user {
-			return &refusal{status: http.StatusForbidden, param: "user_id", code: "other_user", text: "user_id: the token is another user's"}
-		}
-		q.User = t.who.user
+	var refused *refusal
+	if q.User, refused = t.who.asUser(q.User); refused != nil {
+		return refused
 	}
 	for _, f := range []struct{ name, value string }{{"bot_id", q.Bot}, {"user_id", q.User}, {"history_id", q.History}, {"message_id", q.Message}} {
 		if f.value == "" && strings.HasSuffix(f.name, "y_id") || f.value == "" && f.name == "message_id" {
@@ -217,13 +229,16 @@ func (t *turn) prepare(ctx context.Context) {
 	} else {
 		go func() {
 			defer close(read)
+			ended := ctx
 			ctx, span := trace.StartCall(ctx, "archive read")
 			defer span.End()
 			ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 			defer cancel()
 			var err error
 			if t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns); err != nil {
-				t.past, t.count = nil, store.Unknown
+				if t.past, t.count = nil, store.Unknown; ended.Err() != nil {
+					return // nobody waits for it
+				}
 				span.Fail("the archive does not answer")
 				g.stats.degraded("archive")
 				return
@@ -325,10 +340,10 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	asked := time.Now()
 	a, err := t.g.pool.Ask(ctx, j.request)
 	took := time.Since(asked)
-	done := j.wholeResult(a, cache.Made, err, ctx.gone())
+	done := j.wholeResult(a, cache.Made, err, ctx.gone() || err != nil && ctx.stopped())
 	if err != nil {
 		j.finish(done)
-		return t.hold.count, t.g.refusalOf(err)
+		return t.hold.count, ctx.refusal(t.g.refusalOf(err))
 	}
 	reply, masked := t.g.out.Text(a.Reply.Text)
 	t.g.stats.masked("out", masked)
@@ -348,8 +363,8 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	g := t.g
 	a, err := g.pool.Ask(ctx, j.request)
 	if err != nil {
-		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
-		return t.hold.count, g.refusalOf(err)
+		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))
+		return t.hold.count, ctx.refusal(g.refusalOf(err))
 	}
 	first := time.Since(j.began)
 	j.request.Forget() // a stream goes on for long
@@ -364,17 +379,22 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	reply, err := t.relay(a, n, ctx)
 	gone := ctx.gone()
 	done := j.streamResult(a, err, first, gone)
-	if err != nil {
+	stopped := errors.Is(err, errStopped)
+	if err != nil && !stopped {
 		j.finish(done)
 		n.fault("upstream_error", g.told(err))
 		out.end()
 		return t.hold.count, nil
 	}
-	done.turn = t.turnOf(j, reply)
+	if !stopped || reply != "" {
+		done.turn = t.turnOf(j, reply)
+	}
 	end := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: j.entry.Queue.Seconds(),
-		Usage: usageOf(done.usage), By: a.Upstream}
-	var count int64
-	end.Turn, count = t.kept(done.turn, j.finish(done)) // before the client is told: what it is told is kept
+		Usage: usageOf(done.usage), By: a.Upstream, Stopped: stopped}
+	count := t.hold.count
+	if state := j.finish(done); !stopped || reply != "" { // before the client is told: what it is told is kept
+		end.Turn, count = t.kept(done.turn, state)
+	}
 	n.say("done", end, false)
 	out.end()
 	return count, nil

@@ -88,6 +88,7 @@ type Gateway struct {
 	local    *memory.Limits // while the others do not answer
 	redis    *redis.Store   // nil without
 	turns    *turnstile
+	underWay underWay
 	recall   *recall // nil remembers no conversation
 	places   *admission
 	bodies   *ration

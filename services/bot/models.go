@@ -85,6 +85,7 @@ func (g *Gateway) routes() http.Handler {
 	handle("GET /v1/usage", "usage", g.usage)
 	handle("POST /v1/bot/chat", "bot", g.chat)
 	handle("GET /v1/bot/chat/{answer}/events", "events", g.readOn)
+	handle("DELETE /v1/bot/chat/{answer}", "stop", g.stopTurn)
 	handle("GET /v1/models", "models", g.listModels)
 	handle("GET /v1/models/{model...}", "models", g.showModel)
 	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Chat) })
@@ -260,7 +261,7 @@ func (j *job) streamResult(a *upstream.Answer, err error, first time.Duration, g
 	case err == nil && gone:
 		r.outcome = outcomeDrained
 	case err == nil:
-	case gone || errors.Is(err, errLeft):
+	case gone || errors.Is(err, errLeft) || errors.Is(err, errStopped):
 		r.outcome = outcomeAborted
 	default:
 		r.outcome = outcomeFailed

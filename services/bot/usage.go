@@ -181,12 +181,10 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 		return refused
 	}
 	q := r.URL.Query()
-	bot, user, history := q.Get("bot_id"), q.Get("user_id"), q.Get("history_id")
-	if who.user != "" {
-		if user != "" && user != who.user {
-			return &refusal{status: http.StatusForbidden, param: "user_id", code: "other_user", text: "user_id: the token is another user's"}
-		}
-		user = who.user
+	bot, history := q.Get("bot_id"), q.Get("history_id")
+	user, refused := who.asUser(q.Get("user_id"))
+	if refused != nil {
+		return refused
 	}
 	for _, f := range []struct{ name, value string }{{"bot_id", bot}, {"user_id", user}, {"history_id", history}} {
 		if !validName(f.value) {

@@ -20,7 +20,7 @@ import (
 // come again.
 type work struct {
 	context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	client context.Context
 	drain  time.Duration // how long it goes on without a client
 	stop   [2]func() bool
@@ -40,7 +40,7 @@ var errLeft = errors.New("the client has left")
 // once, or after drain; when the gateway has ended, at once.
 func newWork(client, gateway context.Context, d Disconnect, drain time.Duration) *work {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
-	w := &work{Context: ctx, cancel: func() { cancel(errLeft) }, client: client, drain: drain, present: 1}
+	w := &work{Context: ctx, cancel: cancel, client: client, drain: drain, present: 1}
 	if d == Cancel {
 		w.drain = 0
 	}
@@ -63,7 +63,23 @@ func (w *work) cutOff() {
 	w.mu.Lock()
 	w.cut = true
 	w.mu.Unlock()
-	w.cancel()
+	w.cancel(errLeft)
+}
+
+// halt ends it because its user says so; false if it has ended.
+func (w *work) halt() bool {
+	w.cancel(errStopped)
+	return w.stopped()
+}
+
+// stopped tells whether that is why it has ended.
+func (w *work) stopped() bool { return errors.Is(context.Cause(w), errStopped) }
+
+// waiting is a client's context that ends with the work, too: for waiting before there is an answer. It must be ended.
+func (w *work) waiting() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(w.client)
+	stop := context.AfterFunc(w, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // without has one client less. The caller holds mu.
@@ -72,11 +88,11 @@ func (w *work) without() {
 		return
 	}
 	if w.drain == 0 {
-		w.cancel()
+		w.cancel(errLeft)
 		return
 	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.drain, w.cancel)
+		w.timer = time.AfterFunc(w.drain, func() { w.cancel(errLeft) })
 		return
 	}
 	w.timer.Reset(w.drain)
@@ -123,7 +139,7 @@ func (w *work) end() {
 	w.ended = true
 	w.hold()
 	w.mu.Unlock()
-	w.cancel()
+	w.cancel(errLeft)
 }
 
 // A sink writes an answer to a client, piece by piece. What cannot be written is

@@ -47,6 +47,12 @@ describe("an answer", () => {
     take(a, message("error", { error: { message: "cut" } }));
     expect([a.state, a.text, a.problem, ended(a)]).toEqual(["failed", "half", "cut", true]);
   });
+  test("the gateway has stopped it", () => {
+    const a = asked();
+    take(a, message("delta", { text: "half" }));
+    take(a, message("done", { stopped: true, history: { state: "kept", turn: 1, turns_told: 0 } }));
+    expect([a.state, a.text, a.turn.history?.turn]).toEqual(["stopped", "half", 1]);
+  });
   test.each([[true, "stopped"], [false, "cut"]] as const)("without an end, stopped %s", (stopped, state) => {
     const a = asked();
     take(a, message("delta", { text: "half" }));

@@ -52,7 +52,7 @@ export function take(a: Answer, m: Message): string {
     }
     case "done":
       a.turn = { ...a.turn, ...turnOf(v) };
-      a.state = "done";
+      a.state = a.turn.stopped ? "stopped" : "done";
       return "";
     case "error":
       a.problem = String((v as { error?: { message?: unknown } } | null)?.error?.message ?? "");

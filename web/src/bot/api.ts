@@ -34,6 +34,7 @@ export interface Turn {
   upstream?: string;
   usage?: Usage;
   history?: { state: string; turn?: number; turns_told: number };
+  stopped?: boolean; // by the user: the text is what was said until then
 }
 
 export interface Limit {
@@ -119,6 +120,20 @@ export async function get<T>(path: string, signal: AbortSignal): Promise<T> {
   return (await r.json()) as T;
 }
 
+/** A name that no other message has. Browsers have randomUUID on encrypted pages only. */
+export function newName(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+/** Has the gateway stop the answer to a message. False if there is none under way, or the gateway does not answer. */
+export async function halt(message: string): Promise<boolean> {
+  try {
+    return (await fetch(`v1/bot/chat/${message}`, { method: "DELETE", headers: authorization(), cache: "no-store" })).status === 204;
+  } catch {
+    return false;
+  }
+}
+
 /** Milliseconds before each further try to read on in an answer. */
 const pauses = [300, 1000, 3000];
 
@@ -126,10 +141,10 @@ const pauses = [300, 1000, 3000];
  * was the last. Where the gateway numbers its events, an answer whose connection was lost
  * is read on. It returns when there is no more, throws when there is no answer, or the
  * connection was lost for good, or signal has ended it. */
-export async function say(q: { bot: string; history: string; query: string }, each: (m: Message) => boolean, id: () => string, signal: AbortSignal): Promise<void> {
+export async function say(q: { bot: string; history: string; message: string; query: string }, each: (m: Message) => boolean, id: () => string, signal: AbortSignal): Promise<void> {
   let response = await fetch("v1/bot/chat", {
     method: "POST", headers: { ...authorization(), "Content-Type": "application/json" }, cache: "no-store", signal,
-    body: JSON.stringify({ bot_id: q.bot, history_id: q.history, query: q.query, stream: true }),
+    body: JSON.stringify({ bot_id: q.bot, history_id: q.history, message_id: q.message, query: q.query, stream: true }),
   });
   if (!response.ok || !response.body) throw await refused(response);
   let last = "";

@@ -1,6 +1,6 @@
 import { details, h, type Child } from "../dom";
 import { asked, ended, over, seconds, take, type Answer } from "./answer";
-import { get, pass, Refused, say, type Past } from "./api";
+import { get, halt, newName, pass, Refused, say, type Past } from "./api";
 import { problem, type App, type Page } from "./app";
 import type { BotTexts } from "./texts";
 
@@ -14,7 +14,9 @@ interface Item {
   began: number; // milliseconds, as performance.now has them
   first?: number;
   took?: number;
-  stop?: AbortController;
+  message: string; // its name at the gateway
+  stop?: AbortController; // leaves the answer
+  stopping?: boolean; // the gateway is asked to
   /** Shows what has changed, as long as the item is on the page. */
   view?: (added: string) => void;
 }
@@ -111,7 +113,7 @@ function elements(app: App, i: Item, again: (query: string) => void): HTMLElemen
     if (!ended(i.answer)) box.setAttribute("aria-busy", "true");
     else box.removeAttribute("aria-busy");
     below.replaceChildren(h("div", {},
-      state === "stopped" && h("p", { class: "hint" }, t("chat.state.stopped")),
+      state === "stopped" && h("p", { class: "hint" }, t(i.answer.turn.stopped ? "chat.state.stopped" : "chat.state.left")),
       state === "cut" && h("p", { class: "alarm", role: "status" }, t("chat.state.cut")),
       state === "failed" && h("p", { class: "alarm", role: "status" }, t("chat.state.failed"), " ", i.answer.problem ? h("span", { lang: "en" }, i.answer.problem) : t("failed.lost")),
       (state === "cut" || state === "failed") && h("p", {}, h("button", { type: "button", click: () => again(i.query) }, t("chat.again"))),
@@ -139,7 +141,7 @@ async function ask(c: Conversation, i: Item): Promise<void> {
   i.began = performance.now();
   let refused: unknown;
   try {
-    await say({ bot, history: c.id, query: i.query }, (m) => {
+    await say({ bot, history: c.id, message: i.message, query: i.query }, (m) => {
       const added = take(i.answer, m);
       if (added && i.first === undefined) i.first = performance.now() - i.began;
       if (ended(i.answer)) i.took ??= performance.now() - i.began;
@@ -162,7 +164,10 @@ async function ask(c: Conversation, i: Item): Promise<void> {
     shown?.app.locked(refused);
     return;
   }
-  if (!stop.signal.aborted && i.answer.state === "asked") {
+  if (refused instanceof Refused && refused.code === "stopped") { // before there was anything of it
+    i.answer.turn.stopped = true;
+    over(i.answer, true);
+  } else if (!stop.signal.aborted && i.answer.state === "asked") {
     i.answer.state = "failed";
     i.answer.problem = refused instanceof Refused ? refused.message : "";
   }
@@ -171,6 +176,14 @@ async function ask(c: Conversation, i: Item): Promise<void> {
   i.view?.("");
   if (i.answer.state === "done") shown?.app.say(shown.app.t("chat.answered"));
   shown?.changed();
+}
+
+/** Stops an answer: the gateway ends it, and says how far it has come. If it cannot, or the user asks again, the answer
+ * is left. */
+async function stopAnswer(i: Item): Promise<void> {
+  const again = i.stopping;
+  i.stopping = true;
+  if (again || !(await halt(i.message))) i.stop?.abort();
 }
 
 /** The page to chat in. */
@@ -182,7 +195,7 @@ export function chat(app: App): Page {
   const box = h("textarea", { id: "say", rows: 2, maxlength: 16000, "aria-describedby": "say-hint", required: true, spellcheck: "true" });
   box.value = draft;
   const send = h("button", { type: "submit", class: "action" }, t("chat.send"));
-  const stop = h("button", { type: "button", class: "danger", click: () => underWay()?.stop?.abort() }, t("chat.stop"));
+  const stop = h("button", { type: "button", class: "danger", click: () => { const i = underWay(); if (i) void stopAnswer(i); } }, t("chat.stop"));
 
   const buttons = () => {
     const busy = underWay() !== undefined;
@@ -203,7 +216,7 @@ export function chat(app: App): Page {
   const speak = (query: string) => {
     if (query.trim() === "" || underWay()) return;
     if (list.querySelector(".message") === null) list.replaceChildren();
-    const i: Item = { query, answer: asked(), began: 0 };
+    const i: Item = { query, message: newName(), answer: asked(), began: 0 };
     const c = current;
     if (c.name === "") c.name = query.trim().slice(0, nameLength);
     c.items.push(i);
@@ -230,7 +243,7 @@ export function chat(app: App): Page {
     list.setAttribute("aria-busy", "true");
     try {
       const past = await get<Past>(`v1/bot/history?bot_id=${bot}&history_id=${encodeURIComponent(c.id)}`, app.signal);
-      c.items = past.turns.map((p): Item => ({ query: p.query, began: 0, answer: { state: "done", text: p.reply, turn: {}, problem: "" } }));
+      c.items = past.turns.map((p): Item => ({ query: p.query, message: p.id, began: 0, answer: { state: "done", text: p.reply, turn: {}, problem: "" } }));
       c.missing = past.count - past.turns.length;
       c.read = true;
       if (c === current) draw();
