@@ -3,7 +3,8 @@
 # dyno-bot, with authentication, limits of three resources and a ledger in SQLite, against
 # LiteLLM's proxy (with its master key, without a database) and Portkey's gateway (which knows no
 # keys). Gateways in turns on one CPU, model server (dyno serve llm, no delays, 16 tokens an answer)
-# and generator on the other, 16 connections, closed loop; whole answers first, streams then.
+# and generator on the other, 16 connections, closed loop; whole answers first, the same asked by wrk, and streams
+# then.
 #
 #   bench/bot-vs-gateways.sh | tee bench/bot-vs-gateways.txt
 #
@@ -21,7 +22,7 @@ dyno=${DYNO:-$PWD/bin/dyno}
 
 . bench/required.sh
 . bench/bot.sh
-required jq curl taskset python3 node npm "$dyno" "${dyno%/*}/dyno-bot"
+required jq curl wrk taskset python3 node npm "$dyno" "${dyno%/*}/dyno-bot"
 if [ ! -e "$peers/venv/bin/litellm" ]; then
 	python3 -m venv "$peers/venv"
 	"$peers/venv/bin/pip" install -q 'litellm[proxy]'
@@ -64,9 +65,19 @@ shift 4
 headers=()
 for h; do headers+=(-H "\$h"); done
 load=("$dyno" http -X POST -H 'Content-Type: application/json' --body "\$body" "\${headers[@]}")
-[ "\$kind" = whole ] || { load=("$dyno" llm --model dyno-1 --max-tokens 16 --prompt "How long does light from the sun take to reach us, and why?" "\${headers[@]}"); url=\${url%/chat/completions}; }
+[ "\$kind" != streamed ] || { load=("$dyno" llm --model dyno-1 --max-tokens 16 --prompt "How long does light from the sun take to reach us, and why?" "\${headers[@]}"); url=\${url%/chat/completions}; }
 before=\$(cpu_of "\$process")
-"\${load[@]}" -q -c $connections -z ${seconds}s --warmup 0 --json "$dir/out.json" "\$url" >/dev/null || [ \$? = 4 ]
+if [ "\$kind" = wrk ]; then
+	{
+		printf 'wrk.method = "POST"\nwrk.body = [[%s]]\nwrk.headers["Content-Type"] = "application/json"\n' "\$body"
+		for h; do printf 'wrk.headers["%s"] = "%s"\n' "\${h%%: *}" "\${h#*: }"; done
+	} >"$dir/wrk.lua"
+	wrk -t 1 -c $connections -d ${seconds}s -s "$dir/wrk.lua" "\$url" | awk '
+		/ requests in / {all = \$1} /Non-2xx/ {bad = \$NF} /Socket errors/ {gsub(/[^0-9 ]/, ""); for (i = 1; i <= NF; i++) bad += \$i}
+		END {printf "{\"variants\": [{\"counts\": {\"ok\": %d}, \"errors\": {\"total\": %d}, \"service\": {}}]}", all - bad, bad}' >"$dir/out.json"
+else
+	"\${load[@]}" -q -c $connections -z ${seconds}s --warmup 0 --json "$dir/out.json" "\$url" >/dev/null || [ \$? = 4 ]
+fi
 after=\$(cpu_of "\$process")
 jq --argjson cpu "\$(echo "\$after - \$before" | bc)" --argjson rss "\$(awk '/^VmRSS:/ {print \$2 * 1024}' "/proc/\$process/status")" \
 	'.variants[0] | {ok: .counts.ok, errors: .errors.total, cpu: \$cpu, p50: .service.p50_seconds, p99: .service.p99_seconds, rss: \$rss}' "$dir/out.json"
@@ -84,7 +95,7 @@ go build -o "$dir/pair" ./bench/pair
 
 echo "made by: ROUNDS=$rounds SECONDS_EACH=$seconds CONNECTIONS=$connections bench/bot-vs-gateways.sh"
 echo "litellm $("$peers/venv/bin/pip" show litellm 2>/dev/null | sed -n 's/^Version: //p'), @portkey-ai/gateway $(jq -r .version "$peers/portkey/$portkey/package.json"), node $(node --version)"
-for kind in whole streamed; do
+for kind in whole wrk streamed; do
 	# Portkey's provider openai does not stream with this Node.js (TypeError: immutable). Another one of the
 	# same protocol may; where its streams are none that clients can read to their end, it is left out.
 	echo
@@ -99,11 +110,12 @@ for kind in whole streamed; do
 		[ ${#names[@]} -eq 2 ] || subject "$kind" portkey "$other_process" "http://127.0.0.1:$other" "x-portkey-provider: together-ai" "x-portkey-custom-host: http://127.0.0.1:$model" "Authorization: Bearer none"
 		subject "$kind" dyno-bot "$bot_process" "http://127.0.0.1:$bot" "Authorization: Bearer $bot_key"
 	} | jq -s --argjson rounds "$rounds" --arg kind "$kind" --arg c "$connections" '{
-		title: "Chats with \($kind) answers of 16 tokens, \($c) connections, closed loop: chats per CPU-second of the gateway",
+		title: "Chats with \({wrk: "whole"}[$kind] // $kind) answers of 16 tokens, \($c) connections, closed loop\({wrk: ", asked by wrk"}[$kind] // ""): chats per CPU-second of the gateway",
 		key: $kind, unit: "chats", $rounds, base: "litellm", services: [], subjects: .}' >"$dir/plan.json"
 	"$dir/pair" <"$dir/plan.json"
 	echo
 	for name in "${names[@]}"; do
+		[ "$kind" = wrk ] && jq -rs --arg name "$name" '"\($name): \(map(.errors) | add) errors"' "$dir/$kind.$name" && continue
 		jq -rs --arg name "$name" '"\($name): p50 \(map(.p50 // 0) | sort | .[length/2|floor] * 1e5 | round / 100) ms, p99 \(map(.p99 // infinite) | sort | .[length/2|floor] | if isinfinite then "unknown (too few answers)" else "\(. * 1e5 | round / 100) ms" end), \(map(.errors) | add) errors, \(last.rss / 1e6 | round) MB resident"' "$dir/$kind.$name"
 	done
 	[ ${#names[@]} -eq 2 ] || jq -nr --arg kind "$kind" --slurpfile a "$dir/$kind.dyno-bot" --slurpfile b "$dir/$kind.portkey" '

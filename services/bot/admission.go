@@ -61,37 +61,3 @@ func (a *admission) taken() int { return len(a.places) }
 
 // wait returns when nobody is inside.
 func (a *admission) wait() { a.inside.Wait() }
-
-// A ration bounds the bytes of requests' bodies that are held: of all, and of each key, so that one alone does not
-// keep the others out.
-type ration struct {
-	most, each int64
-	all        atomic.Int64
-}
-
-// newRation returns a ration of so many bytes for so many keys. Each may have half of it.
-func newRation(most int64, keys int) *ration {
-	each := most
-	if keys > 1 {
-		each /= 2
-	}
-	return &ration{most: most, each: each}
-}
-
-// take takes so many bytes for whoever has taken of so far, if there are as many.
-func (r *ration) take(of *atomic.Int64, n int64) bool {
-	if of.Add(n) > r.each {
-		of.Add(-n)
-		return false
-	}
-	if r.all.Add(n) > r.most {
-		r.giveBack(of, n)
-		return false
-	}
-	return true
-}
-
-func (r *ration) giveBack(of *atomic.Int64, n int64) {
-	of.Add(-n)
-	r.all.Add(-n)
-}

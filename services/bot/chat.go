@@ -140,10 +140,10 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	j.entry.Session = t.session
 	j.entry.Queue += t.hold.waited
 	t.prepare(ctx)
+	after = t.hold.count // if there is no answer: what the archive says may change by a write under way
 	if ctx.stopped() {
 		return refusedStopped()
 	}
-	after = t.hold.count // if there is no answer: what the archive says may change by a write under way
 	request, err := t.request()
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
