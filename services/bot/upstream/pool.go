@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strconv"
@@ -363,12 +364,23 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		}
 	}()
 	asked := r.Body(t.Models[r.Model])
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", &question{asked, &c.sent})
+	// A body that net/http knows to be in memory goes out together with its head, in one write.
+	var question *bytes.Reader
+	body := func() (io.ReadCloser, error) {
+		question = bytes.NewReader(asked)
+		return io.NopCloser(question), nil
+	}
+	traced := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
+		if i.Err == nil {
+			c.sent.Store(true)
+		}
+	}})
+	first, _ := body()
+	req, err := http.NewRequestWithContext(traced, http.MethodPost, "", first)
 	if err != nil {
 		return nil, &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
 	}
-	req.ContentLength = int64(len(asked))
-	req.GetBody = func() (io.ReadCloser, error) { return &question{asked, &c.sent}, nil } // until there is an answer
+	req.ContentLength, req.GetBody = int64(len(asked)), body
 	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
 	req.Header.Set("Content-Type", "application/json")
 	trace.Inject(c.ctx, req.Header)
@@ -382,7 +394,9 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	// Without http.Client, which would follow redirects: they are not followed, and it takes a
 	// third of the stack.
 	resp, err := t.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
-	asked = nil                       // the request goes on as long as the stream does
+	if asked = nil; c.sent.Load() {   // the request goes on as long as the stream does
+		question.Reset(nil)
+	}
 	if err != nil {
 		return nil, c.fault(fmt.Errorf("%w: %w", errUnreached, err))
 	}
@@ -414,33 +428,13 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	return &Answer{Upstream: t.Name, Price: t.Price, Stream: s}, nil
 }
 
-// A question is the body of a request. Once it has been read it holds no memory.
-type question struct {
-	rest []byte
-	sent *atomic.Bool // all of it has been read
-}
-
-func (q *question) Read(b []byte) (int, error) {
-	if len(q.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, q.rest)
-	if q.rest = q.rest[n:]; len(q.rest) == 0 {
-		q.rest = nil
-		q.sent.Store(true)
-	}
-	return n, nil
-}
-
-func (q *question) Close() error { return nil }
-
 // A call is a request to one upstream.
 type call struct {
 	pool    *Pool
 	target  *target
 	probe   bool
 	request *openai.Request
-	sent    atomic.Bool     // the upstream has all of the request, or nearly so
+	sent    atomic.Bool     // all of the request is on its way
 	begun   atomic.Bool     // the first event of a stream has come
 	ctx     context.Context // of the call
 	cancel  context.CancelCauseFunc
