@@ -189,7 +189,13 @@ func (b *bed) ask(path, who, body string) (int, string, http.Header) {
 
 func (b *bed) get(path, who string) (int, string) {
 	b.t.Helper()
-	r, err := http.NewRequest(http.MethodGet, b.url+path, nil)
+	return b.request(http.MethodGet, path, who)
+}
+
+// request asks without a body, and reads the whole answer.
+func (b *bed) request(method, path, who string) (int, string) {
+	b.t.Helper()
+	r, err := http.NewRequest(method, b.url+path, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package bot
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,19 +11,8 @@ import (
 // stop asks to stop a turn, and returns the status.
 func (b *bed) stop(name, who string) int {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, b.url+"/v1/bot/chat/"+name, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if who != "" {
-		r.Header.Set("Authorization", "Bearer "+who)
-	}
-	resp, err := b.client.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp.StatusCode
+	status, _ := b.request(http.MethodDelete, "/v1/bot/chat/"+name, who)
+	return status
 }
 
 // TestStop: a user who stops an answer is told its end at once, keeps what was said, and can go on with the conversation.
