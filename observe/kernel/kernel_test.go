@@ -362,10 +362,17 @@ func TestCountsRetransmits(t *testing.T) {
 				t.Fatal(err)
 			}
 			until(t, "sent again twice", func() bool { return retransmitted(t, sender.(*net.TCPConn)) >= 2 })
+			var before uint32
+			var seen map[string]float64
+			defer func() {
+				if t.Failed() {
+					t.Logf("the socket has sent %d again, seen were %v, missed %v", before, seen["retransmits_total"], seen["missed_events_total"])
+				}
+			}()
 			until(t, "counts agree", func() bool {
-				before := retransmitted(t, sender.(*net.TCPConn))
-				n := look(t, o)["retransmits_total"]
-				return before == retransmitted(t, sender.(*net.TCPConn)) && n == float64(before)
+				before = retransmitted(t, sender.(*net.TCPConn))
+				seen = look(t, o)
+				return before == retransmitted(t, sender.(*net.TCPConn)) && seen["retransmits_total"] == float64(before)
 			})
 		})
 	}
