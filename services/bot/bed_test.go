@@ -179,6 +179,12 @@ func (b *bed) ask(path, who, body string) (int, string, http.Header) {
 		b.t.Error(err)
 		return 0, "", nil
 	}
+	return b.whole(resp)
+}
+
+// whole reads the whole answer.
+func (b *bed) whole(resp *http.Response) (int, string, http.Header) {
+	b.t.Helper()
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -206,12 +212,8 @@ func (b *bed) request(method, path, who string) (int, string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	status, text, _ := b.whole(resp)
+	return status, text
 }
 
 // login returns a user's token.

@@ -29,19 +29,14 @@ func (b *bed) begin(key, head, body string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-// answered reads the status and the text of an answer.
+// answered reads the answer to what was begun.
 func (b *bed) answered(from *bufio.Reader) (int, string, http.Header) {
 	b.t.Helper()
 	resp, err := http.ReadResponse(from, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return resp.StatusCode, string(text), resp.Header
+	return b.whole(resp)
 }
 
 // TestBodiesAreBounded: what is held of requests has a bound, of which one key has half. Who comes beyond it is told to come

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -842,6 +843,23 @@ func TestForbidden(t *testing.T) {
 	_, err = p.Ask(t.Context(), ask(t, false))
 	if !errors.Is(err, outward.ErrRefused) && (err == nil || !strings.Contains(err.Error(), "not allowed")) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestKeyOverPlainHTTP: an upstream's connections are held to where its key may go, whatever its name resolves to.
+func TestKeyOverPlainHTTP(t *testing.T) {
+	public := netip.MustParseAddr("8.8.8.8")
+	for _, c := range []struct {
+		u       Upstream
+		allowed bool
+	}{
+		{Upstream{URL: "http://a.example/v1", Key: "k"}, false},
+		{Upstream{URL: "https://a.example/v1", Key: "k"}, true},
+		{Upstream{URL: "http://a.example/v1"}, true},
+	} {
+		if err := c.u.policy(outward.Policy{}).Check(public); (err == nil) != c.allowed {
+			t.Errorf("%+v: %v", c.u, err)
+		}
 	}
 }
 
