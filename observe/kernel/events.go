@@ -50,9 +50,9 @@ func newEvents(cfg Config) (e *events, has facility, err error) {
 	if e.points, has, err = tracepointEvents(cfg); err != nil {
 		return nil, 0, unavailable("unavailable.perf", texts.New("help.tracefs"), err)
 	}
-	for range mostAttempts {
-		var settled bool
-		if settled, err = e.open(cfg.Root); err != nil {
+	for attempt := range mostAttempts {
+		settled, err := e.open(cfg.Root)
+		if err != nil && (!errors.Is(err, errSwapped) || attempt == mostAttempts-1) {
 			_ = e.close() // the first error is the one to tell
 			remedy := texts.Message{}
 			if errors.Is(err, fs.ErrPermission) {
@@ -107,8 +107,14 @@ func vanished(tid int, err error) bool {
 		return true
 	}
 	_, gone := os.Stat(fmt.Sprintf("/proc/%d", tid))
-	return errors.Is(err, unix.EINVAL) && errors.Is(gone, fs.ErrNotExist)
+	return errors.Is(err, errSwapped) && errors.Is(gone, fs.ErrNotExist)
 }
+
+// errSwapped is that the kernel takes a group's leader for one of another thread. A thread
+// that was started while its starter's group was being opened has inherited what was open
+// by then. Switching from the one to the other, the kernel swaps their events: it is cheaper
+// than to stop one's and start the other's, and their sum is the same.
+var errSwapped = errors.New("a thread was started meanwhile")
 
 // follow opens the group of a thread. If the thread exits meanwhile, the open events
 // count nothing more.
@@ -120,6 +126,9 @@ func (e *events) follow(tid int) error {
 			Read_format: unix.PERF_FORMAT_GROUP, Bits: unix.PerfBitInherit,
 		}
 		fd, err := unix.PerfEventOpen(&attr, tid, -1, leader, unix.PERF_FLAG_FD_CLOEXEC)
+		if leader >= 0 && errors.Is(err, unix.EINVAL) {
+			err = fmt.Errorf("%w: %w", errSwapped, err)
+		}
 		if err != nil {
 			return os.NewSyscallError("perf_event_open", err)
 		}

@@ -330,9 +330,11 @@ func TestOpenConnection(t *testing.T) {
 	until(t, "ended", func() bool { return look(t, o)["connections_closed_total"] == 1 })
 }
 
-// Segments that nobody acknowledges are sent again: as many as the socket says.
+// Segments that nobody acknowledges are sent again: as many as the socket says, if the kernel
+// lets programs see all of them.
 func TestCountsRetransmits(t *testing.T) {
 	t.Parallel()
+	const attempts = 5 // each with a connection of its own
 	for _, tt := range []struct {
 		name string
 		port func(server, client net.Addr) int // that is observed
@@ -341,41 +343,52 @@ func TestCountsRetransmits(t *testing.T) {
 		{"to the target", func(_, receiver net.Addr) int { return receiver.(*net.TCPAddr).Port }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			receiver, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer receiver.Close()
-			sender, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer sender.Close()
-			o := observing(t, DefaultConfig("kernel", os.Getpid(), uint16(tt.port(sender.LocalAddr(), receiver.LocalAddr()))))
-			deafen(t, receiver.(*net.TCPConn))
-			if _, err := sender.Write([]byte("hello")); err != nil {
-				t.Fatal(err)
-			}
-			until(t, "sent again twice", func() bool { return retransmitted(t, sender.(*net.TCPConn)) >= 2 })
-			var before uint32
-			var seen map[string]float64
-			defer func() {
-				if t.Failed() {
-					t.Logf("the socket has sent %d again, seen were %v, missed %v", before, seen["retransmits_total"], seen["missed_events_total"])
+			for range attempts {
+				sent, seen := sendsAgain(t, tt.port)
+				if seen == float64(sent) {
+					return
 				}
-			}()
-			until(t, "counts agree", func() bool {
-				before = retransmitted(t, sender.(*net.TCPConn))
-				seen = look(t, o)
-				return before == retransmitted(t, sender.(*net.TCPConn)) && seen["retransmits_total"] == float64(before)
-			})
+				t.Logf("the socket has sent %d again, seen were %v", sent, seen)
+				if seen > float64(sent) {
+					break
+				}
+			}
+			t.Error("counts do not agree")
 		})
 	}
+}
+
+// sendsAgain sends on a connection to what does not acknowledge it, until the socket and an
+// observer of the port agree on how often it was sent again, or no longer can.
+func sendsAgain(t *testing.T, port func(server, client net.Addr) int) (sent uint32, seen float64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	receiver, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	sender, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	o := observing(t, DefaultConfig("kernel", os.Getpid(), uint16(port(sender.LocalAddr(), receiver.LocalAddr()))))
+	deafen(t, receiver.(*net.TCPConn))
+	if _, err := sender.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "sent again and counted", func() bool {
+		sent = retransmitted(t, sender.(*net.TCPConn))
+		seen = look(t, o)["retransmits_total"]
+		// The second is counted long before the third is sent.
+		return sent == 2 && seen == 2 || sent > 2 || seen > float64(sent) && sent == retransmitted(t, sender.(*net.TCPConn))
+	})
+	return sent, seen
 }
 
 // deafen has a socket drop whatever arrives.
