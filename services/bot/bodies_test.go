@@ -49,7 +49,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	ask += strings.Repeat(" ", 999-len(ask)) + "}"
 	held := func(want int64) {
 		t.Helper()
-		for b.bodies.all.Load() != want {
+		for b.bodies.Held() != want {
 			runtime.Gosched() // until go test gives up
 		}
 	}
@@ -139,5 +139,77 @@ func TestPlaceUntilWritten(t *testing.T) {
 		if n := b.places.taken(); n != 0 || w.Code != http.StatusOK {
 			t.Errorf("%s: %d places are taken behind the answer %d", path, n, w.Code)
 		}
+	}
+}
+
+// TestAnswersAreBounded: what is held of answers has a bound, of which one key has half. What is beyond it has been answered, and
+// is paid.
+func TestAnswersAreBounded(t *testing.T) {
+	model := newRecorder(t)
+	model.text = func(string) string { return strings.Repeat("a", 1500) }
+	keys := []string{"one", "two", "three"}
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		model.at(c)
+		for _, k := range keys {
+			c.Keys = append(c.Keys, keyOf(k))
+		}
+		c.Upstream.MaxAnswerBytes, c.MaxAnswersBytes = 2000, 4000
+	})
+	const chat, question = "/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`
+	const turns, turn = "/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi"}`
+	// held has a key hold an answer until it is let go.
+	held := func(key, path, body string) (letGo func()) {
+		w := &stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+			r.Host = "127.0.0.1"
+			r.Header.Set("Authorization", "Bearer "+secretOf(key))
+			b.Handler().ServeHTTP(w, r)
+		}()
+		<-w.writes
+		return func() {
+			t.Helper()
+			close(w.proceed)
+			<-ended
+			if w.Code != http.StatusOK {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		}
+	}
+	streamed := strings.Replace(turn, "{", `{"stream":true,`, 1)
+	crowded := func(key string, entries int) {
+		t.Helper()
+		for path, body := range map[string]string{chat: question, turns: turn} {
+			status, text, h := b.ask(path, secretOf(key), body)
+			if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(text, `"overloaded"`) {
+				t.Errorf("%s, %s: %d %s", key, path, status, text)
+			}
+			entries++
+			if e := b.ledger(key, entries)[0]; e.Completion == 0 || e.Prompt == 0 || e.Upstream == "" || e.Attempts != 1 || e.Outcome != string(outcomeFailed) {
+				t.Errorf("%s, %s: %+v", key, path, e)
+			}
+		}
+	}
+	one := held("one", chat, question)
+	crowded("one", 1)
+	if status, text, _ := b.ask(turns, secretOf("one"), streamed); status != http.StatusOK || !strings.Contains(text, `"overloaded"`) || strings.Contains(text, "event: done") {
+		t.Errorf("a stream: %d %s", status, text)
+	}
+	if status, text, _ := b.ask(turns, secretOf("two"), streamed); status != http.StatusOK || !strings.Contains(text, "event: done") {
+		t.Errorf("a stream of another key: %d %s", status, text)
+	}
+	two := held("two", turns, turn)
+	crowded("three", 0) // while it comes
+	one()
+	two()
+	for _, key := range keys {
+		if status, text, _ := b.ask(chat, secretOf(key), question); status != http.StatusOK {
+			t.Errorf("%s: %d %s", key, status, text)
+		}
+	}
+	for b.answers.Held() != 0 {
+		runtime.Gosched() // until go test gives up: an answer is there before its place is free
 	}
 }

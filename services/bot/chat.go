@@ -13,6 +13,7 @@ import (
 	"dyno/services/bot/intent"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/plugin"
+	"dyno/services/bot/ration"
 	"dyno/services/bot/store"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
@@ -340,6 +341,9 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	asked := time.Now()
 	a, err := t.g.pool.Ask(ctx, j.request)
 	took := time.Since(asked)
+	if err == nil {
+		err = j.hold(a)
+	}
 	done := j.wholeResult(a, cache.Made, err, ctx.gone() || err != nil && ctx.stopped())
 	if err != nil {
 		j.finish(done)
@@ -376,13 +380,17 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	n := t.newTeller(out, ctx, j)
 	defer n.close()
 	n.say("start", t.head(j), a.Stream.More())
-	reply, err := t.relay(a, n, ctx)
+	reply, err := t.relay(a, n, ctx, j)
 	gone := ctx.gone()
 	done := j.streamResult(a, err, first, gone)
 	stopped := errors.Is(err, errStopped)
 	if err != nil && !stopped {
 		j.finish(done)
-		n.fault("upstream_error", g.told(err))
+		code := "upstream_error"
+		if errors.Is(err, ration.ErrFull) {
+			code = "overloaded"
+		}
+		n.fault(code, g.told(err))
 		out.end()
 		return t.hold.count, nil
 	}
@@ -408,14 +416,14 @@ type deltaEvent struct {
 	Text string `json:"text"`
 }
 
-// relay passes text on as it comes, and returns all of it.
-func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work) (string, error) {
+// relay passes text on as it comes, and returns all of it, which the job holds.
+func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work, j *job) (string, error) {
 	g := t.g
 	var reply strings.Builder
 	masker := g.out
 	stream := masker.Stream()
 	var buf []byte
-	long := false
+	var tooMuch error
 	tell := func(text []byte, more bool) {
 		if len(text) == 0 {
 			return
@@ -435,8 +443,12 @@ func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work) (string, error) {
 		if !more {
 			n.out.flush() // an event may have no text, or one that is held back
 		}
-		if int64(reply.Len()) > g.cfg.Upstream.MaxAnswerBytes {
-			long = true
+		switch {
+		case int64(reply.Len()) > g.cfg.Upstream.MaxAnswerBytes:
+			tooMuch = errLong
+			a.Stream.Cancel()
+		case !j.answer.Hold(int64(reply.Len())):
+			tooMuch = upstream.Crowded(0)
 			a.Stream.Cancel()
 		}
 		if n.out.gone {
@@ -447,8 +459,8 @@ func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work) (string, error) {
 		tell(stream.Close(buf[:0]), true)
 		g.stats.masked("out", stream.Found())
 	}
-	if long {
-		err = errLong
+	if tooMuch != nil {
+		err = tooMuch
 	}
 	return reply.String(), err
 }

@@ -259,6 +259,9 @@ type Config struct {
 	// MaxBodiesBytes bounds those that are held at once (beyond: 503): until an answer begins, or for one that is no
 	// stream ends. A key has half of it at most if there are others.
 	MaxBodiesBytes int64 `yaml:"max_bodies_bytes"`
+	// MaxAnswersBytes bounds what is held of answers at once (beyond: 503): of whole ones until they are written, and of
+	// streams of /v1/bot/chat the text, which is kept. A key has half of it at most if there are others.
+	MaxAnswersBytes int64 `yaml:"max_answers_bytes"`
 	// WriteTimeout bounds writing one piece of an answer.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
 	// IdleTimeout is how long a client's connection is kept while nothing is asked.
@@ -319,7 +322,7 @@ func Defaults() Config {
 		MaxConcurrent: 16 << 10, MaxWaiting: 4 << 10, MaxWait: 10 * time.Second,
 		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
 		ChatDisconnect: Drain, ModelDisconnect: Cancel, DrainTime: 30 * time.Second,
-		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10, MaxBodiesBytes: 128 << 20,
+		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10, MaxBodiesBytes: 128 << 20, MaxAnswersBytes: 128 << 20,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, DrainTimeout: 10 * time.Second,
 	}
 }
@@ -496,6 +499,9 @@ func (c Config) Validate() error {
 	between("max body bytes", c.MaxBodyBytes, 1, 1<<30)
 	if c.MaxBodiesBytes < 2*c.MaxBodyBytes || c.MaxBodiesBytes > 1<<40 {
 		fault("max bodies bytes", c.MaxBodiesBytes, fmt.Sprintf("must be from twice max body bytes, %d, to %d", 2*c.MaxBodyBytes, int64(1)<<40))
+	}
+	if most := c.Upstream.MaxAnswerBytes; c.MaxAnswersBytes < 2*most || c.MaxAnswersBytes > 1<<40 {
+		fault("max answers bytes", c.MaxAnswersBytes, fmt.Sprintf("must be from twice an answer's most, %d, to %d", 2*most, int64(1)<<40))
 	}
 	between("max query bytes", int64(c.MaxQueryBytes), 1, 1<<20)
 	if _, err := codec.New(c.JSON); err != nil {

@@ -37,6 +37,7 @@ import (
 	"dyno/services/bot/outward"
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
+	"dyno/services/bot/ration"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/memory"
@@ -91,9 +92,10 @@ type Gateway struct {
 	underWay underWay
 	recall   *recall // nil remembers no conversation
 	places   *admission
-	bodies   *ration
-	settles  chan struct{} // places beside requests for what stores are still to be told
-	sums     chan struct{} // the place of who sums up the ledger
+	bodies   *ration.Ration // of requests
+	answers  *ration.Ration // that are no streams, and of those what is kept of them
+	settles  chan struct{}  // places beside requests for what stores are still to be told
+	sums     chan struct{}  // the place of who sums up the ledger
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -114,7 +116,8 @@ type apiKey struct {
 	models []string
 	limits []store.Limit
 	spent  atomic.Pointer[spent] // what was found out last; nil is nothing
-	bodies atomic.Int64          // bytes of its requests that are held
+	// What is held of its requests, and of answers to them.
+	bodies, answers ration.Holder
 }
 
 // A spent limit is one of requests that a key has reached, and when that was found out.
@@ -173,7 +176,8 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
 		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
-		bodies:  newRation(cfg.MaxBodiesBytes, len(cfg.Keys)),
+		bodies:  ration.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
+		answers: ration.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
 		settles: make(chan struct{}, maxSettles+cfg.MaxConcurrent),
 		sums:    make(chan struct{}, 1),
 	}
@@ -210,6 +214,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
 	cfg.Upstream.Codec, cfg.Upstream.ReuseReaders, cfg.Upstream.Ahead = g.messages, cfg.BufferPool, cfg.JSONPrealloc
+	cfg.Upstream.Answers = g.answers
 	if g.pool, err = upstream.New(cfg.Upstream); err != nil {
 		return nil, err
 	}

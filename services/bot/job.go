@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/services/bot/openai"
+	"dyno/services/bot/ration"
 	"dyno/services/bot/store"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
@@ -35,6 +36,7 @@ type job struct {
 	entry       store.Entry
 	began       time.Time       // when the request came
 	within      context.Context // of the request, for its spans alone
+	answer      ration.Share    // what is held of its answer
 }
 
 // admit lets a request in: it has a place from then on, until it leaves.
@@ -56,7 +58,7 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 		g.places.leave()
 		return nil, full
 	}
-	return &job{g: g, who: who, limits: g.limits, began: began, within: ctx, entry: store.Entry{
+	return &job{g: g, who: who, limits: g.limits, began: began, within: ctx, answer: g.answers.Share(&who.key.answers), entry: store.Entry{
 		ID: store.NewID(), Key: who.key.id, User: who.user, Endpoint: endpoint, Queue: queue,
 	}}, nil
 }
@@ -65,7 +67,20 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 func (g *Gateway) ledgerFull() bool { return g.batch.State().Pending >= g.cfg.Batch.Pending }
 
 // leave gives the place back, once the answer is written: it takes memory until then.
-func (j *job) leave() { j.g.places.leave() }
+func (j *job) leave() {
+	j.answer.Keep(0)
+	j.g.places.leave()
+}
+
+// hold holds an answer until the job leaves, if there is room.
+func (j *job) hold(a *upstream.Answer) error {
+	if j.answer.Hold(int64(len(a.Body))) {
+		return nil
+	}
+	e := upstream.Crowded(a.Usage.Completion)
+	e.Upstream, e.Attempts = a.Upstream, a.Attempts
+	return e
+}
 
 // start reserves what an answer may use at most. What has started must finish.
 func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
@@ -294,6 +309,9 @@ func (g *Gateway) refusalOf(err error) *refusal {
 		return refuse(http.StatusInternalServerError, "", "the answer could not be made")
 	}
 	r := &refusal{status: e.Status, code: "upstream_error", text: g.told(e), after: e.RetryAfter}
+	if errors.Is(e, ration.ErrFull) {
+		r.code = "overloaded"
+	}
 	if len(e.Body) > 0 && e.Body[0] == '{' {
 		var masked int
 		r.body, masked = g.out.JSON(e.Body)

@@ -239,6 +239,9 @@ func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal 
 	asked := time.Now()
 	a, how, err := g.answer(ctx, j)
 	took := time.Since(asked)
+	if err == nil {
+		err = j.hold(a)
+	}
 	j.finish(j.wholeResult(a, how, err, ctx.gone()))
 	if err != nil {
 		return g.refusalOf(err)

@@ -15,6 +15,7 @@ import (
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
+	"dyno/services/bot/ration"
 	"dyno/services/bot/tcp"
 )
 
@@ -87,6 +88,8 @@ type Config struct {
 	FirstByte, Idle, Total time.Duration
 	// MaxAnswerBytes bounds an answer that is no stream.
 	MaxAnswerBytes int64
+	// Answers bounds what is held of all such answers while they come; nil is not at all.
+	Answers *ration.Ration
 	// Attempts bounds how often one request is tried, the first time included.
 	Attempts int
 	// RetryRatio is how many retries there may be per request in the long run, and

@@ -22,6 +22,7 @@ import (
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
+	"dyno/services/bot/ration"
 	"dyno/services/bot/trace"
 )
 
@@ -494,6 +495,11 @@ func (c *call) end(outer context.Context, failure *Error) {
 	}
 }
 
+// Crowded says that there is no room for an answer of so many tokens.
+func Crowded(tokens int) *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Text: "the answers that are under way are too large", RetryAfter: time.Second, Completion: tokens, err: ration.ErrFull, fatal: true}
+}
+
 // What clients are told of a call that failed on the way.
 var (
 	errUnreached = errors.New("it cannot be reached")
@@ -569,14 +575,22 @@ func retryAfter(text string, now time.Time) time.Duration {
 // whole reads an answer that is no stream.
 func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
-	body, err := readAll(io.LimitReader(c.body, most+1), length, c.pool.cfg.Ahead)
+	share := c.pool.cfg.Answers.Share(nil)
+	defer share.Keep(0) // who asks holds it from then on
+	if !share.Hold(min(length, most)) {
+		return nil, Crowded(c.tokens(int(min(length, most))))
+	}
+	body, err := readAll(share.Reader(io.LimitReader(c.body, most+1)), length, c.pool.cfg.Ahead)
 	// failed is of an answer that has begun: the upstream has worked on it.
 	failed := func(err error) *Error {
 		e := c.fault(err)
 		e.Late, e.Completion = true, c.tokens(len(body))
 		return e
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ration.ErrFull):
+		return nil, Crowded(c.tokens(len(body)))
+	case err != nil:
 		return nil, failed(err)
 	}
 	if int64(len(body)) > most { // as that of another upstream would

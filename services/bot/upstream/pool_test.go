@@ -19,6 +19,7 @@ import (
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
+	"dyno/services/bot/ration"
 	"dyno/services/llm"
 )
 
@@ -757,6 +758,28 @@ func TestLongAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNoRoom: an answer for which there is no room is not read on, nor asked for again. It says what it has used, and is
+// not held against the upstream. Whether it says how large it is or not, all is given back.
+func TestNoRoom(t *testing.T) {
+	for _, sized := range []bool{true, false} {
+		room := ration.New(1000, 1)
+		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.Attempts, c.Failures = room, 3, 1 }, nil, func(t *testing.T, b *bed) {
+			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
+				if sized {
+					w.Header().Set("Content-Length", "100000")
+				}
+				_, _ = io.WriteString(w, strings.Repeat("x", 100_000)) // the client goes
+			}
+			for range 2 {
+				var e *Error
+				if _, err := b.Ask(t.Context(), ask(t, false)); !errors.As(err, &e) || !errors.Is(err, ration.ErrFull) || e.Status != http.StatusServiceUnavailable || e.Attempts != 1 || e.Completion < 1 || room.Held() != 0 {
+					t.Errorf("%v: %+v, %d are held", err, e, room.Held())
+				}
+			}
+		})
+	}
 }
 
 // TestLargeEvent: an event that is too large to be read ends the answer, which is paid, is not asked for again, and is
