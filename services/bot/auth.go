@@ -171,7 +171,7 @@ const maxLoginBytes = 8 << 10
 func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes) // nobody is known yet
 	r.ContentLength = min(r.ContentLength, maxLoginBytes)
-	body, refused := g.readBody(w, r, nil)
+	body, refused := g.readBody(r, nil)
 	if refused != nil {
 		return refused
 	}

@@ -9,23 +9,6 @@ import (
 	"dyno/services/bot/ration"
 )
 
-// Bounds of the time in which a request's body must come: of one that is read, and of one that is not. For the latter
-// net/http waits before it answers, and would for ever.
-const (
-	bodyTimeout   = 30 * time.Second
-	unreadTimeout = time.Second
-)
-
-// timely bounds the time for bodies that nobody reads: of what is refused before, and of what has none by right.
-func timely(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout)) // as in readBody
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // A body is that of a request. It must be freed when nothing refers to it any more.
 type body struct {
 	B []byte
@@ -43,7 +26,7 @@ func (b *body) free() {
 }
 
 // readBody reads a request's body, whose size its layer bounds. It counts as held by key; nil is nobody.
-func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, key *apiKey) (*body, *refusal) {
+func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *refusal) {
 	b := &body{g: g}
 	if key != nil {
 		b.share = g.bodies.Share(&key.bodies)
@@ -56,19 +39,15 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, key *apiKey) 
 	if !b.share.Hold(int64(max(size-1, 0))) {
 		return nil, crowded
 	}
-	control := http.NewResponseController(w)
-	// Of the body alone: a deadline that stays would end the watch for a client that goes.
-	// Writers without deadlines, as tests have them, go without.
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	b.in = g.buffers.Get(size)
 	n, err := b.in.ReadFrom(b.share.Reader(r.Body))
-	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
 		b.share.Keep(n)
 		b.B = b.in.B
 		return b, nil
 	}
 	b.free()
+	_ = r.Body.Close() // the answer does not wait for the rest
 	var long *http.MaxBytesError
 	switch {
 	case errors.Is(err, ration.ErrFull):

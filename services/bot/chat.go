@@ -103,7 +103,7 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 			return refused
 		}
 	}
-	body, refused := g.readBody(w, r, t.who.key)
+	body, refused := g.readBody(r, t.who.key)
 	if refused != nil {
 		return refused
 	}

@@ -252,7 +252,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g.stats = newStats(g)
 	host.Registry().MustRegister(g.stats.collectors()...)
-	g.handler = timely(g.guarded(g.routes()))
+	g.handler = serve.Timely(g.guarded(g.routes()))
 	g.server = &http.Server{
 		Handler:           g.handler,
 		ReadHeaderTimeout: 10 * time.Second,

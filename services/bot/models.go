@@ -145,7 +145,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if refused := g.spent(who.key, began); refused != nil {
 		return refused
 	}
-	text, refused := g.readBody(w, r, who.key)
+	text, refused := g.readBody(r, who.key)
 	if refused != nil {
 		return refused
 	}

@@ -70,7 +70,7 @@ func New(cfg Config) (*Server, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
 	s.server = &http.Server{
-		Handler:           s.hub.Handler(),
+		Handler:           serve.Timely(s.hub.Handler()),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

@@ -88,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know it (RFC 9113, section 3.3)
 	s.server = &http.Server{
-		Handler:           s.handler,
+		Handler:           serve.Timely(s.handler),
 		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,

@@ -382,6 +382,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestUnreadBody: a request that is refused by its path is answered, although its body does not come.
+func TestUnreadBody(t *testing.T) {
+	b := serving(t, nil)
+	c, err := net.Dial("tcp", b.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("%d", resp.StatusCode)
+	}
+}
+
 func TestModels(t *testing.T) {
 	b := serving(t, func(c *Config) { c.Models = []string{"a", "b/c"} })
 	for path, want := range map[string]string{

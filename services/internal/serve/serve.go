@@ -146,7 +146,7 @@ func (h *Host) Listen() error {
 	}
 	h.listener = l
 	h.admin = &http.Server{
-		Handler:           h.handler(),
+		Handler:           Timely(h.handler()),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       30 * time.Second,
 		// There is no write timeout: a CPU profile takes as long as the request says.

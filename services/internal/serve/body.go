@@ -1,0 +1,63 @@
+package serve
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Bounds of the time in which a request's body must come: of one that is read, and of one that is not, or not to its end.
+// For the latter net/http waits before it answers, and would for ever.
+const (
+	bodyTime   = 30 * time.Second
+	unreadTime = time.Second
+)
+
+// Timely bounds the time in which requests' bodies come: 30 s once they are read, a second for what is refused before.
+// Behind the end of a body there is no deadline: it would end the watch for a client that goes. A handler that reads a part
+// of a body and writes more than a few kilobytes should close the body before.
+func Timely(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		b := &timely{ReadCloser: r.Body, control: http.NewResponseController(w)}
+		b.within(unreadTime)
+		r.Body = b
+		next.ServeHTTP(w, r)
+		_ = b.Close() // cannot fail
+	})
+}
+
+// timely is a body that has some time to come.
+type timely struct {
+	io.ReadCloser
+	control      *http.ResponseController
+	begun, ended bool
+}
+
+// within bounds the time from now on. Writers without deadlines, as tests have them, go without.
+func (t *timely) within(d time.Duration) { _ = t.control.SetReadDeadline(time.Now().Add(d)) }
+
+// Close says that no more is read, before the answer is written. The server itself reads on, for as long as it may.
+func (t *timely) Close() error {
+	if !t.ended {
+		t.within(unreadTime)
+	}
+	return nil
+}
+
+func (t *timely) Read(b []byte) (int, error) {
+	if !t.begun {
+		t.begun = true
+		t.within(bodyTime)
+	}
+	n, err := t.ReadCloser.Read(b)
+	if errors.Is(err, io.EOF) && !t.ended {
+		t.ended = true
+		_ = t.control.SetReadDeadline(time.Time{}) // as in within
+	}
+	return n, err
+}

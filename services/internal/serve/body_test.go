@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestTimely: nobody waits for a body that is not read, or not to its end; and behind a body that was, a client that goes
+// is noticed, however long that takes.
+func TestTimely(t *testing.T) {
+	gone := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	mux.HandleFunc("/half", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadFull(r.Body, make([]byte, 5)); err != nil {
+			t.Error(err)
+		}
+		if err := r.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusTeapot)
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+	})
+	mux.HandleFunc("/whole", func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); string(body) != "hello" || err != nil {
+			t.Errorf("%q %v", body, err)
+		}
+		w.WriteHeader(http.StatusAccepted)
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+		close(gone)
+	})
+	server := httptest.NewServer(Timely(mux))
+	defer server.Close()
+	begin := func(t *testing.T, path, head, body string) (net.Conn, int) {
+		t.Helper()
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", path, head, body); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, answer.StatusCode // which nobody reads: the connection ends
+	}
+	t.Run("unfinished", func(t *testing.T) {
+		for name, b := range map[string]struct{ head, body string }{
+			"sized": {"Content-Length: 100", "hello"}, "large": {"Content-Length: 1000000", "hello"}, "in pieces": {"Transfer-Encoding: chunked", "5\r\nhello\r\n"},
+		} {
+			for path, want := range map[string]int{"/refused": http.StatusUnauthorized, "/half": http.StatusTeapot} {
+				t.Run(name+path, func(t *testing.T) {
+					t.Parallel()
+					c, status := begin(t, path, b.head, b.body)
+					defer c.Close()
+					if status != want {
+						t.Errorf("%d, want %d", status, want)
+					}
+				})
+			}
+		}
+	})
+	c, status := begin(t, "/whole", "Content-Length: 5", "hello")
+	if status != http.StatusAccepted {
+		t.Errorf("%d", status)
+	}
+	select {
+	case <-gone:
+		t.Error("the client has not gone")
+	default:
+	}
+	c.Close()
+	<-gone
+}
