@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What the gateway adds to a chat at 1,000 chats a second: authentication, limits, ledger (SQLite).
 # Two accounts of it, for chats of OpenAI's API (/v1/chat/completions) and for turns of a conversation
-# (/v1/bot/chat), which are kept before they are acknowledged:
+# (/v1/bot/chat), which are kept before they are acknowledged; and of turns once more with the archive in memory,
+# which shows what SQLite takes:
 #
 #   by the gateway   the time of an answer less that of its upstream, by its own histogram, whose
 #                    buckets are 1.25 times as wide as the one before; reading the request and writing the answer
@@ -37,10 +38,11 @@ of() { jq ".variants[0].$2" "$dir/$1"; }
 
 echo "made by: RATE=$rate SECONDS_EACH=$seconds bench/bot-overhead.sh"
 on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$port"
-for kind in chat turn; do
+for kind in chat turn memory; do
 	bot=$((port + 10)) path=/v1/chat/completions body=$(chat false)
 	[ "$kind" = chat ] || { bot=$((port + 20)) path=/v1/bot/chat body=$turn; }
 	bot_config "$bot" "$port" "$dir/$kind.db" >"$dir/$kind.yaml"
+	[ "$kind" != memory ] || { bot=$((port + 30)) && bot_config "$bot" "$port" "" | sed '/^file:/d; s/^archive:.*/archive: memory/' >"$dir/$kind.yaml"; }
 	on "$server_cpu" env GOMAXPROCS=1 "${dyno%/*}/dyno-bot" --config "$dir/$kind.yaml"
 	ready "$port" "$bot"
 	load bare.1 "http://127.0.0.1:$port/v1/chat/completions" "$(chat false)"
