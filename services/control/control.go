@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 
@@ -264,10 +265,15 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 			return one.Status == resource.Up && one.Weight > 0
 		})
 		var late []dns.Endpoint
-		for _, item := range items {
+		first := 0
+		if len(items) > maxNames { // others each time
+			first = rand.IntN(len(items))
+		}
+		for n := range items {
 			if len(good) == maxNames {
 				break
 			}
+			item := items[(first+n)%len(items)]
 			i := item.Resource.(*resource.Instance)
 			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: uint16(min(i.Weight, 1<<16-1))} //nolint:gosec // bounded when it was put
 			if p.Overdue(item.Ref) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -12,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -176,6 +178,33 @@ func TestStreamsOutliveTimeouts(t *testing.T) {
 		if _, err := stream.Body.Read(buffer); err != nil {
 			t.Fatalf("after %v: %v", time.Since(start), err)
 		}
+	}
+}
+
+// TestUnreadBodies: nobody waits for ever for the body of a request that has none by right.
+func TestUnreadBodies(t *testing.T) {
+	c := config(t)
+	c.ReadTimeout = time.Second
+	s, _ := serving(t, c)
+	for _, path := range []string{"GET /v1/watch?wait=0", "GET /v1/watch?wait=9", "GET /v1/backup", "POST /v1/reclaim"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			connection, err := net.Dial("tcp", s.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer connection.Close()
+			if _, err := fmt.Fprintf(connection, "%s HTTP/1.1\r\nHost: %v\r\nContent-Length: 100\r\n\r\n{", path, s.Addr()); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Body.Close(); answer.StatusCode != http.StatusBadRequest {
+				t.Errorf("%d", answer.StatusCode)
+			}
+		})
 	}
 }
 

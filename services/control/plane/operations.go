@@ -254,7 +254,7 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version), bounds: p.bounds(r.Kind),
-		next: func(*catalog.Item) (any, error) {
+		next: func(old *catalog.Item) (any, error) {
 			// Not before: a change with a key may have been made, and by it the version is kept
 			// no more.
 			if earlier == nil {
@@ -264,10 +264,20 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 				}
 			}
 			doc, err := resource.Parse(r.Kind, earlier.Body)
-			if c, ok := doc.(*resource.Config); ok {
-				c.Release = nil
+			c, ok := doc.(*resource.Config)
+			if !ok {
+				return doc, err
 			}
-			return doc, err
+			c.Release = nil
+			// What was made secret since stays so, also when it was removed: to show it takes a change that says so.
+			was := old != nil && old.Resource.(*resource.Config).Secret
+			if old == nil {
+				if was, err = p.Secret(ctx, r); err != nil {
+					return nil, err
+				}
+			}
+			c.Secret = c.Secret || was
+			return c, nil
 		},
 	}, o)
 }
@@ -392,7 +402,7 @@ func (p *Plane) Ack(client string, acks []push.Ack) (news int) {
 	now := timeNow()
 	for i := range acks {
 		a := &acks[i]
-		if !p.ledger.Ack(client, a, now) {
+		if !p.there(a.Ref) || !p.ledger.Ack(client, a, now) {
 			continue
 		}
 		news++
@@ -405,6 +415,15 @@ func (p *Plane) Ack(client string, acks []push.Ack) (news int) {
 		}
 	}
 	return news
+}
+
+// there tells whether there is such a resource, or a service of that name. The ledger has what others may ask for, not
+// what a client makes up.
+func (p *Plane) there(r resource.Ref) bool {
+	if r.Kind == resource.Instances && r.ID == "" {
+		return p.catalog.CountService(r.Namespace, r.Name) > 0
+	}
+	return p.catalog.Get(r) != nil
 }
 
 // ServiceRollout says who has which version of a service's instances over xDS: versions are

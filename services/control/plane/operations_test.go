@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dyno/services/control/catalog"
+	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
 )
@@ -252,6 +253,46 @@ func TestLargestRepeated(t *testing.T) {
 	}
 	if r, err := p.repeated(c, store.KV{Key: "k", Value: record, Revision: 1}); err != nil || string(r.Body) != string(body) || r.Version != 2 {
 		t.Errorf("of an earlier release: %+v, %v", r, err)
+	}
+}
+
+// TestRollbackKeepsSecrets: an earlier version may be from before anybody thought of a secret. It stays one, also when it was removed.
+func TestRollbackKeepsSecrets(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	r := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
+	for _, secret := range []bool{false, true} {
+		if _, err := p.Put(t.Context(), me, &resource.Config{Namespace: "default", Name: "c", Content: "x", Secret: secret}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back := func(want bool) {
+		t.Helper()
+		if _, err := p.Rollback(t.Context(), me, r, 1, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Secret(t.Context(), r); err != nil || got != want {
+			t.Errorf("secret: %v, %v", got, err)
+		}
+	}
+	back(true)
+	if _, err := p.Remove(t.Context(), me, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	back(true)
+	if _, err := p.Put(t.Context(), me, &resource.Config{Namespace: "default", Name: "c", Content: "x"}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	back(false) // somebody has said so
+}
+
+// TestAckOfNothing: the ledger has what there is, and not what a client makes up.
+func TestAckOfNothing(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	p.Ledger().Enter("one")
+	for _, r := range []resource.Ref{{Kind: resource.Configs, Namespace: "default", Name: "c"}, {Kind: resource.Instances, Namespace: "default", Name: "s"}} {
+		if news := p.Ack("one", []push.Ack{{Ref: r, Version: 1, State: push.Applied}}); news != 0 || p.Ledger().Holdings() != 0 {
+			t.Errorf("%v: %d are news, %d are held", r, news, p.Ledger().Holdings())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package push
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,7 +156,7 @@ func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
 	if a.Version < h.Version {
 		return false // a late answer to what was replaced
 	}
-	h.State, h.Version, h.At, h.Reason = a.State, a.Version, now, a.Reason[:min(len(a.Reason), MaxReason)]
+	h.State, h.Version, h.At, h.Reason = a.State, a.Version, now, strings.ToValidUTF8(a.Reason[:min(len(a.Reason), MaxReason)], "") // gRPC has no half of a character
 	return true
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -516,6 +518,16 @@ func TestNextWaits(t *testing.T) {
 			t.Errorf("subscribed to a closed hub: %v", err)
 		}
 	})
+}
+
+// TestLongReason: what is cut of a reason is whole characters.
+func TestLongReason(t *testing.T) {
+	l, a := NewLedger(1, time.Minute), policy("a")
+	l.Enter("one")
+	l.Ack("one", &Ack{Ref: a, Version: 1, State: Refused, Reason: strings.Repeat("配", MaxReason)}, time.Unix(1000, 0))
+	if got := l.Rollout(a, 1, 1).Holdings[0].Reason; got == "" || len(got) > MaxReason || !utf8.ValidString(got) {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestLedger(t *testing.T) {

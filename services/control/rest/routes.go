@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -861,6 +862,10 @@ func audit(q *request) error {
 			after = store.JournalBefore(at)
 		}
 	}
+	// Whoever may read none of it is told so, before anything is read.
+	if !slices.ContainsFunc(q.principal.Grants, func(g access.Grant) bool { return q.principal.May(access.Audit, g.Namespace) }) {
+		return q.may(access.Audit, q.namespace())
+	}
 	list, last, more, err := q.api.plane.Audit(q.Context(), after, limit)
 	if err != nil {
 		return err
@@ -869,16 +874,6 @@ func audit(q *request) error {
 	for _, a := range list {
 		if q.principal.May(access.Audit, a.Namespace) {
 			seen = append(seen, a)
-		}
-	}
-	if len(seen) == 0 && len(list) > 0 && !q.principal.May(access.Audit, access.AllNamespaces) {
-		// Whoever may read none of it is told so, as anywhere else.
-		may := false
-		for _, g := range q.principal.Grants {
-			may = may || q.principal.May(access.Audit, g.Namespace)
-		}
-		if !may {
-			return q.may(access.Audit, q.namespace())
 		}
 	}
 	out := map[string]any{"items": seen}
@@ -906,7 +901,9 @@ func backup(q *request) error {
 	if err := q.may(access.Administer, access.AllNamespaces); err != nil {
 		return err
 	}
-	q.unhurried()
+	if err := q.unhurried(); err != nil {
+		return err
+	}
 	q.w.Header().Set("Content-Type", backupBody)
 	q.begun = true
 	if err := q.api.plane.Store().Backup(q.Context(), flushing{q}); err != nil {
@@ -931,7 +928,9 @@ func reclaim(q *request) error {
 	if err := q.may(access.Administer, access.AllNamespaces); err != nil {
 		return err
 	}
-	q.unhurried()
+	if err := q.unhurried(); err != nil {
+		return err
+	}
 	// Half a reclaim is none: it goes on when the client has gone.
 	if err := q.api.plane.Store().Reclaim(context.WithoutCancel(q.Context())); err != nil {
 		return err

@@ -72,7 +72,9 @@ func watch(q *request) error {
 			defer func() { ledger.Leave(name, time.Now()) }()
 		}
 	}
-	q.unhurried()
+	if err := q.unhurried(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(q.Context())
 	defer cancel()
 	defer context.AfterFunc(q.api.ctx, cancel)()
@@ -230,11 +232,18 @@ func (w *watcher) sent(changes []push.Change) {
 }
 
 // unhurried takes the server's deadlines off a connection: they are for requests that
-// are answered at once. Reading the next request and each write have their own.
-func (q *request) unhurried() {
+// are answered at once. Reading the next request and each write have their own. A body, which these
+// requests have none of, is read before: the server would wait for it later, for ever.
+func (q *request) unhurried() error {
+	if q.ContentLength != 0 {
+		if _, err := q.bytes(); err != nil {
+			return err
+		}
+	}
 	control := http.NewResponseController(q.w)
 	_ = control.SetReadDeadline(time.Time{})  // a connection that knows none has none
 	_ = control.SetWriteDeadline(time.Time{}) // the same
+	return nil
 }
 
 // deadline bounds the next write.
@@ -448,7 +457,9 @@ func watchRollout(k resource.Kind) func(*request) error {
 		ctx, cancel := context.WithCancel(q.Context())
 		defer cancel()
 		defer context.AfterFunc(q.api.ctx, cancel)()
-		q.unhurried()
+		if err := q.unhurried(); err != nil {
+			return err
+		}
 		flush := q.events()
 		ticker := time.NewTicker(rolloutPeriod)
 		defer ticker.Stop()

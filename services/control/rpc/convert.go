@@ -68,16 +68,22 @@ type memo struct {
 	messages map[memoKey]*controlpb.Resource
 }
 
+// A memoKey names a change. A revision may be another one's once etcd was restored to an earlier state: so it has
+// where the document is, too, which all that are told of the change share.
 type memoKey struct {
 	resource.Ref
 	revision int64
+	body     *byte
 }
 
 func newMemo() memo { return memo{max: 1024, messages: map[memoKey]*controlpb.Resource{}} }
 
 // write is write, of a change that may have been written before.
 func (m *memo) write(i *catalog.Item) (*controlpb.Resource, error) {
-	key := memoKey{i.Ref, i.Revision}
+	key := memoKey{Ref: i.Ref, revision: i.Revision}
+	if len(i.Body) > 0 {
+		key.body = &i.Body[0]
+	}
 	m.mu.Lock()
 	message := m.messages[key]
 	m.mu.Unlock()

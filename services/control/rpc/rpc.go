@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
@@ -138,7 +140,7 @@ func New(cfg Config) (*API, error) {
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.UnaryInterceptor(a.unary), grpc.StreamInterceptor(a.stream),
+		grpc.InTapHandle(a.enter), grpc.UnaryInterceptor(a.unary), grpc.StreamInterceptor(a.stream),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.Ping, Timeout: cfg.PingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
@@ -227,13 +229,25 @@ func who(ctx context.Context) caller {
 	return c
 }
 
-// unary admits a call, and counts it.
+// enter admits a call by its head. What nobody known sends behind it is not read: a message would be held until all of it has come.
+func (a *API) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
+	began := time.Now()
+	ctx, err := a.admit(ctx)
+	if err == nil {
+		return ctx, nil
+	}
+	r := refuse(err)
+	// A stranger may invent names of calls, and whose business a call is its message would say.
+	if name := path.Base(info.FullMethodName); slices.ContainsFunc(controlpb.Control_ServiceDesc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == name }) {
+		a.requests.WithLabelValues("administration", name, r.kind).Observe(time.Since(began).Seconds())
+	}
+	return nil, r.err()
+}
+
+// unary counts a call.
 func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	began := time.Now()
-	ctx, err = a.admit(ctx)
-	if err == nil {
-		answer, err = handle(ctx, request)
-	}
+	answer, err = handle(ctx, request)
 	category := "ok"
 	if err != nil {
 		r := refuse(err)
@@ -270,25 +284,14 @@ func contextOf(request any) string {
 	return "administration"
 }
 
-// stream admits a stream.
+// stream says what a stream ended with as a call does.
 func (a *API) stream(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	ctx, err := a.admit(s.Context())
-	if err == nil {
-		err = handle(server, &admitted{s, ctx})
-	}
+	err := handle(server, s)
 	if _, said := status.FromError(err); said {
 		return err // nil is none
 	}
 	return refuse(err).err()
 }
-
-// admitted is a stream of somebody.
-type admitted struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (a *admitted) Context() context.Context { return a.ctx }
 
 // admit finds out who calls, and whether at all and this often.
 func (a *API) admit(ctx context.Context) (context.Context, error) {

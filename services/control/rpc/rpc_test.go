@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +10,9 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +45,7 @@ type bed struct {
 	api   *API
 	calls controlpb.ControlClient
 	ctx   context.Context
+	at    string // where it listens
 }
 
 func newBed(t *testing.T, change func(*Config, *plane.Config), options ...grpc.DialOption) *bed {
@@ -96,7 +100,7 @@ func newBed(t *testing.T, change func(*Config, *plane.Config), options ...grpc.D
 			t.Error(err)
 		}
 	})
-	return &bed{t, p, api, controlpb.NewControlClient(connection), ctx}
+	return &bed{t, p, api, controlpb.NewControlClient(connection), ctx, l.Addr().String()}
 }
 
 func policy(name string) *controlpb.Ref {
@@ -442,6 +446,52 @@ func TestRoles(t *testing.T) {
 	bad := metadata.AppendToOutgoingContext(b.ctx, "authorization", "Basic x")
 	if _, err := read(bad, "n"); reason(t, err) != "Unauthenticated token" {
 		t.Errorf("another scheme: %v", err)
+	}
+}
+
+// TestStrangersMessages: what nobody known sends is refused by its head. No message is waited for, or held.
+func TestStrangersMessages(t *testing.T) {
+	book, err := access.ParseBook([]byte("principals: [{name: a, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, grants: [{namespace: shop, role: editor}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, func(c *Config, _ *plane.Config) { c.Book = book })
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	for _, call := range []string{"Get", "Watch", "Invented"} {
+		message, rest := io.Pipe()
+		r, err := http.NewRequestWithContext(b.ctx, "POST", "http://"+b.at+"/dyno.control.v1.Control/"+call, message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/grpc")
+		r.Header.Set("TE", "trailers")
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body) // its status is what counts
+		answer.Body.Close()
+		if code := cmp.Or(answer.Header.Get("Grpc-Status"), answer.Trailer.Get("Grpc-Status")); code != strconv.Itoa(int(codes.Unauthenticated)) {
+			t.Errorf("%s: status %q", call, code)
+		}
+		rest.Close()
+	}
+}
+
+// TestMemo: a revision of another history is another change.
+func TestMemo(t *testing.T) {
+	m := newMemo()
+	r := resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p"}
+	for version := range int64(2) {
+		for range 2 {
+			got, err := m.write(itemOf(r, 120, version, fmt.Appendf(nil, `{"namespace":"default","name":"p","labels":{"v":"%d"},"rules":[]}`, version), nil))
+			if err != nil || got.GetVersion() != version || got.GetPolicy().GetLabels()["v"] != strconv.FormatInt(version, 10) {
+				t.Errorf("%v, %v", got, err)
+			}
+		}
 	}
 }
 

@@ -371,6 +371,35 @@ func (w *wire) hear() *discovery.DeltaDiscoveryResponse {
 	return m
 }
 
+// TestRefusedCluster: who refuses a cluster does not have others wait for newer instances than there are.
+func TestRefusedCluster(t *testing.T) {
+	b := newBed(t, nil)
+	b.put(&resource.Instance{Service: "clustered", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
+	// answer has a client answer what it is told of one kind. The next response is the sign that the answer was heard.
+	answer := func(node string, k kind, detail *rpcstatus.Status) {
+		w := b.delta()
+		w.say(&discovery.DeltaDiscoveryRequest{Node: &core.Node{Id: node}, TypeUrl: types[k], ResourceNamesSubscribe: []string{"clustered.default"}})
+		w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[k], ResponseNonce: w.hear().GetNonce(), ErrorDetail: detail})
+		w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[listeners], ResourceNamesSubscribe: []string{"none"}})
+		w.hear()
+	}
+	answer("good", assignments, nil)
+	b.put(&resource.Instance{Service: "elsewhere", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
+	answer("bad", clusters, &rpcstatus.Status{Message: "no"})
+	out, err := b.plane.ServiceRollout(b.ctx, "default", "clustered", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range out.Holdings { // others are of other tests: all clusters are theirs
+		if want := map[string]push.State{"good": push.Applied, "bad": push.Refused}[h.Client]; want != "" && (h.State != want || h.Version != out.Version) {
+			t.Errorf("version %d: %+v", out.Version, h)
+		}
+	}
+	if out.Applied != 1 || out.Refused == 0 {
+		t.Errorf("%d applied, %d refused", out.Applied, out.Refused)
+	}
+}
+
 // TestRefusals: a refusal is in the ledger, with its reason, and so is what was applied.
 func TestRefusals(t *testing.T) {
 	b := newBed(t, nil)

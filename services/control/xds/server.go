@@ -392,6 +392,9 @@ func (c *client) note(a *answer, detail *rpcstatus.Status) {
 		if !ok || revision == 0 {
 			continue // it is gone
 		}
+		if a.kind != assignments { // it is of the instances that there are: others have no newer ones to wait for
+			revision = max(c.server.plane.Ledger().Newest(one.ref()), 1)
+		}
 		ack := push.Ack{Ref: one.ref(), Version: revision, State: state}
 		if a.refused {
 			ack.Reason = a.kind.String() + ": " + cut(detail.GetMessage())
