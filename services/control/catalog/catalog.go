@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -162,6 +163,19 @@ func (c *Catalog) Get(r resource.Ref) *Item {
 // List returns up to limit items whose paths begin with prefix and come after the path
 // after, in order, of those that keep accepts; and whether there are more.
 func (c *Catalog) List(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
+	return c.list(prefix, after, limit, math.MaxInt, keep)
+}
+
+// PageBytes is how much the documents of a page have: with what is told of them beside, it is a message that clients of
+// gRPC take (4 MiB).
+const PageBytes = 3 << 20
+
+// Page is List for one answer: it has one item at least if there is any, and ends with the one that fills it.
+func (c *Catalog) Page(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
+	return c.list(prefix, after, limit, PageBytes, keep)
+}
+
+func (c *Catalog) list(prefix, after string, limit, bytes int, keep func(*Item) bool) (items []*Item, more bool) {
 	from := prefix
 	if after >= from && after != "" {
 		from = after + "\x00"
@@ -175,11 +189,12 @@ func (c *Catalog) List(prefix, after string, limit int, keep func(*Item) bool) (
 		if keep != nil && !keep(i) {
 			return true
 		}
-		if len(items) == limit {
+		if len(items) == limit || bytes <= 0 {
 			more = true
 			return false
 		}
 		items = append(items, i)
+		bytes -= len(i.Body)
 		return true
 	})
 	return items, more

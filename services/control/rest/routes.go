@@ -229,7 +229,7 @@ func (q *request) items(k resource.Kind) (p page, items []*catalog.Item, next st
 	if p.after != "" {
 		after = prefix + p.after
 	}
-	items, more := q.api.plane.Catalog().List(prefix, after, p.limit, func(i *catalog.Item) bool { return p.matches(i.Name) })
+	items, more := q.api.plane.Catalog().Page(prefix, after, p.limit, func(i *catalog.Item) bool { return p.matches(i.Name) })
 	if more {
 		next = items[len(items)-1].Name
 	}
@@ -316,7 +316,7 @@ func listInstances(q *request) error {
 	if p.after != "" {
 		after = prefix + p.after
 	}
-	found, more := q.api.plane.Catalog().List(prefix, after, p.limit, func(i *catalog.Item) bool {
+	found, more := q.api.plane.Catalog().Page(prefix, after, p.limit, func(i *catalog.Item) bool {
 		one := i.Resource.(*resource.Instance)
 		return (zone == "" || one.Zone == zone) && (status == "" || one.Status == status) && p.matches(one.ID, one.Address, one.Zone)
 	})

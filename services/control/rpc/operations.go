@@ -92,7 +92,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 	if after != "" {
 		after = prefix + after
 	}
-	items, more := a.plane.Catalog().List(prefix, after, most, nil)
+	items, more := a.plane.Catalog().Page(prefix, after, most, nil)
 	revision, _ := a.plane.Catalog().Revision()
 	out := &controlpb.ListResponse{Revision: revision, AgeSeconds: age.Seconds()}
 	for _, i := range items {

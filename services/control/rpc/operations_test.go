@@ -320,3 +320,29 @@ func TestContexts(t *testing.T) {
 
 // second is a call's error.
 func second[T any](_ T, err error) error { return err }
+
+// TestLargePages: a page of large documents is a message that clients take, and the next one goes on behind it.
+func TestLargePages(t *testing.T) {
+	b := newBed(t, nil)
+	const n = 40
+	for i := range n {
+		b.putConfig(fmt.Sprintf("c%02d", i), strings.Repeat("x", 200_000))
+	}
+	var names []string
+	pages := 0
+	for after := ""; ; pages++ {
+		got, err := b.calls.List(b.ctx, &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, After: after, Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.GetResources() {
+			names = append(names, r.GetRef().GetName())
+		}
+		if after = got.GetNext(); after == "" {
+			break
+		}
+	}
+	if len(names) != n || !slices.IsSorted(names) || pages < 2 {
+		t.Errorf("%d pages have %q", pages+1, names)
+	}
+}
