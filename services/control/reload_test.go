@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -193,6 +194,38 @@ func TestNewCertificateIsShown(t *testing.T) {
 		}
 	}
 	want("first", "old", "new")
+	// Watches that have begun.
+	trust := &tls.Config{RootCAs: x509.NewCertPool()}
+	trust.RootCAs.AddCert(ca.cert)
+	transport := &http.Transport{TLSClientConfig: trust}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Addr().String()+"/v1/watch", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer old")
+	r.Header.Set("Accept", "text/event-stream")
+	events, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(trust)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	watch, err := controlpb.NewControlClient(connection).Watch(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: &controlpb.Query{Kinds: []controlpb.Kind{controlpb.Kind_KIND_POLICY}}}}
+	if err := watch.Send(query); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil { // the snapshot
+		t.Fatal(err)
+	}
 	renew(t, c.Principals, principal("new"), time.Now().Add(time.Second))
 	for from, to := range map[string]string{second.file: c.Certificate, second.privateKey: c.Key} {
 		text, err := os.ReadFile(from)
@@ -203,4 +236,13 @@ func TestNewCertificateIsShown(t *testing.T) {
 	}
 	s.files.look()
 	want("second", "new", "old")
+	if _, err := io.Copy(io.Discard, events.Body); err != nil {
+		t.Errorf("the watch over HTTP: %v", err)
+	}
+	for err = nil; err == nil; {
+		_, err = watch.Recv()
+	}
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("the watch over gRPC: %v", err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/goccy/go-yaml"
@@ -89,17 +90,79 @@ func Anonymous() *Principal {
 }
 
 // A Book has all principals. Its methods may be called from any goroutine.
-type Book struct{ pages atomic.Pointer[pages] }
+type Book struct {
+	pages atomic.Pointer[pages]
+
+	mu   sync.Mutex                // guards what follows, and that pages are replaced
+	held map[string]map[*hold]bool // by the principal's name
+}
+
+// A hold is what somebody has begun that goes on, such as a watch.
+type hold struct {
+	by  *Principal
+	end func()
+}
 
 // pages are what a Book has at a time; they are not changed any more.
 type pages struct {
+	names        map[string]*Principal
 	tokens       map[[sha256.Size]byte]*Principal
 	certificates map[string]*Principal
 }
 
 // Replace has the Book know those principals only that another one knows, from one request to
-// the next. What somebody has begun, such as a watch, goes on.
-func (b *Book) Replace(by *Book) { b.pages.Store(by.pages.Load()) }
+// the next. What is held for somebody ends if they are not known any more, or by something else, or may do other things now:
+// who may go on comes back.
+func (b *Book) Replace(by *Book) {
+	next := by.pages.Load()
+	var over []func()
+	b.mu.Lock()
+	b.pages.Store(next)
+	for name, holds := range b.held {
+		for h := range holds {
+			if !next.names[name].same(h.by) {
+				over = append(over, h.end)
+			}
+		}
+	}
+	b.mu.Unlock()
+	for _, end := range over {
+		end()
+	}
+}
+
+// same tells whether a principal is known by the same, and may do the same.
+func (p *Principal) same(as *Principal) bool {
+	return p != nil && p.TokenSHA256 == as.TokenSHA256 && p.Certificate == as.Certificate && slices.Equal(p.Grants, as.Grants)
+}
+
+// Hold has end called when the Book is replaced by one in which a principal is another, until release is called. It is not ok
+// if that has happened already. A nil Book knows nobody, and nobody changes.
+func (b *Book) Hold(p *Principal, end func()) (release func(), ok bool) {
+	if b == nil {
+		return func() {}, true
+	}
+	h := &hold{p, end}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.pages.Load().names[p.Name].same(p) {
+		return func() {}, false
+	}
+	if b.held[p.Name] == nil {
+		if b.held == nil {
+			b.held = map[string]map[*hold]bool{}
+		}
+		b.held[p.Name] = map[*hold]bool{}
+	}
+	b.held[p.Name][h] = true
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if delete(b.held[p.Name], h); len(b.held[p.Name]) == 0 {
+			delete(b.held, p.Name)
+		}
+	}, true
+}
 
 // document is the file.
 type document struct {
@@ -122,7 +185,7 @@ func ParseBook(text []byte) (*Book, error) {
 	if err := yaml.UnmarshalWithOptions(text, &d, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("principals: %w", err)
 	}
-	b := &pages{tokens: map[[sha256.Size]byte]*Principal{}, certificates: map[string]*Principal{}}
+	b := &pages{names: map[string]*Principal{}, tokens: map[[sha256.Size]byte]*Principal{}, certificates: map[string]*Principal{}}
 	var errs []error
 	fault := func(i int, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("principals[%d]: %s", i, fmt.Sprintf(format, args...)))
@@ -130,13 +193,12 @@ func ParseBook(text []byte) (*Book, error) {
 	if len(d.Principals) == 0 || len(d.Principals) > maxPrincipals {
 		return nil, fmt.Errorf("principals: %d of them: want 1 to %d", len(d.Principals), maxPrincipals)
 	}
-	names := map[string]bool{}
 	for i := range d.Principals {
 		p := &d.Principals[i]
-		if p.Name == "" || len(p.Name) > 128 || names[p.Name] || strings.ContainsFunc(p.Name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		if p.Name == "" || len(p.Name) > 128 || b.names[p.Name] != nil || strings.ContainsFunc(p.Name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 			fault(i, "name: %.130q: must be given once, and have 1 to 128 bytes without spaces", p.Name)
 		}
-		names[p.Name] = true
+		b.names[p.Name] = p
 		if p.TokenSHA256 == "" && p.Certificate == "" {
 			fault(i, "token_sha256 or certificate: one must be given")
 		}

@@ -101,6 +101,54 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestHold: what somebody has begun ends when they are not who they were any more, and not before.
+func TestHold(t *testing.T) {
+	parse := func(text string) *Book {
+		t.Helper()
+		b, err := ParseBook([]byte("principals:\n" + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	one := func(name, token, role, more string) string {
+		return "  - {name: " + name + ", token_sha256: " + hash(token) + ", grants: [{namespace: n, role: " + role + "}]" + more + "}\n"
+	}
+	first := one("a", "1", "reader", "") + one("b", "2", "reader", "")
+	for name, c := range map[string]struct {
+		next string
+		ends bool
+	}{
+		"the same":      {first, false},
+		"others change": {one("a", "1", "reader", "") + one("c", "3", "reader", ""), false},
+		"another rate":  {one("a", "1", "reader", ", rate: 5"), false},
+		"gone":          {one("b", "2", "reader", ""), true},
+		"another token": {one("a", "3", "reader", ""), true},
+		"another role":  {one("a", "1", "editor", ""), true},
+		"a certificate": {one("a", "1", "reader", ", certificate: x"), true},
+	} {
+		b, ended := parse(first), 0
+		p := b.ByToken("1")
+		release, ok := b.Hold(p, func() { ended++ })
+		left, _ := b.Hold(p, func() { t.Errorf("%s: what was released has ended", name) })
+		left()
+		b.Replace(parse(c.next))
+		if !ok || (ended == 1) != c.ends {
+			t.Errorf("%s: %v, ended %d times", name, ok, ended)
+		}
+		release()
+		if len(b.held) != 0 {
+			t.Errorf("%s: %v is held", name, b.held)
+		}
+		if _, ok := b.Hold(p, nil); ok == c.ends {
+			t.Errorf("%s: who is another may hold", name)
+		}
+	}
+	if _, ok := (*Book)(nil).Hold(Anonymous(), nil); !ok {
+		t.Error("nobody may hold without a book")
+	}
+}
+
 func TestBookFaults(t *testing.T) {
 	good := "name: a\n    token_sha256: " + hash("a") + "\n    grants: [{namespace: n, role: reader}]\n"
 	for name, c := range map[string]struct{ text, want string }{

@@ -75,9 +75,11 @@ func watch(q *request) error {
 	if err := q.unhurried(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(q.Context())
-	defer cancel()
-	defer context.AfterFunc(q.api.ctx, cancel)()
+	ctx, end, err := q.live()
+	if err != nil {
+		return err
+	}
+	defer end()
 	if strings.Contains(q.Header.Get("Accept"), streamBody) {
 		if since != "" {
 			q.api.plane.Reconnected()
@@ -85,6 +87,24 @@ func watch(q *request) error {
 		return w.stream(ctx)
 	}
 	return w.poll(ctx, wait)
+}
+
+// live returns the context of a watch: it ends with the request, with the API, and when who asks is not who they were any
+// more. End must be called.
+func (q *request) live() (ctx context.Context, end func(), err error) {
+	ctx, cancel := context.WithCancel(q.Context())
+	leave := context.AfterFunc(q.api.ctx, cancel)
+	release, ok := q.api.cfg.Book.Hold(q.principal, cancel)
+	end = func() {
+		release()
+		leave()
+		cancel()
+	}
+	if !ok {
+		end()
+		return nil, nil, &refusal{http.StatusUnauthorized, "token", "who asks is not known any more by what was shown, or may do other things now", 0}
+	}
+	return ctx, end, nil
 }
 
 // enter counts a watcher, if there may be one more, until done is called.
@@ -454,9 +474,11 @@ func watchRollout(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithCancel(q.Context())
-		defer cancel()
-		defer context.AfterFunc(q.api.ctx, cancel)()
+		ctx, end, err := q.live()
+		if err != nil {
+			return err
+		}
+		defer end()
 		if err := q.unhurried(); err != nil {
 			return err
 		}

@@ -284,9 +284,25 @@ func contextOf(request any) string {
 	return "administration"
 }
 
+// A held stream ends when who has begun it is not who they were any more.
+type held struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (h *held) Context() context.Context { return h.ctx }
+
 // stream says what a stream ended with as a call does.
 func (a *API) stream(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	err := handle(server, s)
+	var err error = &refusal{codes.Unauthenticated, "token", "who calls is not known any more by what was shown, or may do other things now", 0, nil}
+	ctx, cancel := context.WithCancelCause(s.Context())
+	defer cancel(nil)
+	over := err
+	release, ok := a.cfg.Book.Hold(who(ctx).Principal, func() { cancel(over) })
+	defer release()
+	if ok {
+		err = handle(server, &held{s, ctx})
+	}
 	if _, said := status.FromError(err); said {
 		return err // nil is none
 	}
