@@ -93,7 +93,7 @@ type Gateway struct {
 	recall   *recall // nil remembers no conversation
 	places   *admission
 	bodies   *ration.Ration // of requests
-	answers  *ration.Ration // that are no streams, and of those what is kept of them
+	answers  *ration.Ration // whole ones, and of streams the text that is kept
 	settles  chan struct{}  // places beside requests for what stores are still to be told
 	sums     chan struct{}  // the place of who sums up the ledger
 
