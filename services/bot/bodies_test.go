@@ -118,26 +118,36 @@ func (s *stuck) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
+// stuck asks for an answer that is not taken until it is let go. The status is that of the answer.
+func (b *bed) stuck(key, path, body string) (letGo func() int) {
+	w := &stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Host = "127.0.0.1"
+		r.Header.Set("Authorization", "Bearer "+secretOf(key))
+		b.Handler().ServeHTTP(w, r)
+	}()
+	<-w.writes
+	return func() int {
+		close(w.proceed)
+		<-ended
+		return w.Code
+	}
+}
+
 // TestPlaceUntilWritten: an answer has its place until its client has it.
 func TestPlaceUntilWritten(t *testing.T) {
-	b := serving(t, newLLM(t, nil), nil)
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("one")} })
 	for path, body := range map[string]string{"/v1/chat/completions": `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`, "/v1/bot/chat": `{"bot_id":"b","user_id":"u","query":"hi"}`} {
-		w := &stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-			r.Host = "127.0.0.1"
-			b.Handler().ServeHTTP(w, r)
-		}()
-		<-w.writes
+		letGo := b.stuck("one", path, body)
 		if n := b.places.taken(); n != 1 {
 			t.Errorf("%s: %d places are taken", path, n)
 		}
-		close(w.proceed)
-		<-ended
-		if n := b.places.taken(); n != 0 || w.Code != http.StatusOK {
-			t.Errorf("%s: %d places are taken behind the answer %d", path, n, w.Code)
+		status := letGo()
+		if n := b.places.taken(); n != 0 || status != http.StatusOK {
+			t.Errorf("%s: %d places are taken behind the answer %d", path, n, status)
 		}
 	}
 }
@@ -157,27 +167,6 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 	const chat, question = "/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`
 	const turns, turn = "/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi"}`
-	// held has a key hold an answer until it is let go.
-	held := func(key, path, body string) (letGo func()) {
-		w := &stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-			r.Host = "127.0.0.1"
-			r.Header.Set("Authorization", "Bearer "+secretOf(key))
-			b.Handler().ServeHTTP(w, r)
-		}()
-		<-w.writes
-		return func() {
-			t.Helper()
-			close(w.proceed)
-			<-ended
-			if w.Code != http.StatusOK {
-				t.Errorf("%d %s", w.Code, w.Body)
-			}
-		}
-	}
 	streamed := strings.Replace(turn, "{", `{"stream":true,`, 1)
 	crowded := func(key string, entries int) {
 		t.Helper()
@@ -192,7 +181,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		}
 	}
-	one := held("one", chat, question)
+	one := b.stuck("one", chat, question)
 	crowded("one", 1)
 	if status, text, _ := b.ask(turns, secretOf("one"), streamed); status != http.StatusOK || !strings.Contains(text, `"overloaded"`) || strings.Contains(text, "event: done") {
 		t.Errorf("a stream: %d %s", status, text)
@@ -200,10 +189,14 @@ func TestAnswersAreBounded(t *testing.T) {
 	if status, text, _ := b.ask(turns, secretOf("two"), streamed); status != http.StatusOK || !strings.Contains(text, "event: done") {
 		t.Errorf("a stream of another key: %d %s", status, text)
 	}
-	two := held("two", turns, turn)
+	two := b.stuck("two", turns, turn)
 	crowded("three", 0) // while it comes
-	one()
-	two()
+	if status := one(); status != http.StatusOK {
+		t.Errorf("%d", status)
+	}
+	if status := two(); status != http.StatusOK {
+		t.Errorf("%d", status)
+	}
 	for _, key := range keys {
 		if status, text, _ := b.ask(chat, secretOf(key), question); status != http.StatusOK {
 			t.Errorf("%s: %d %s", key, status, text)

@@ -84,18 +84,19 @@ principals:
 	}
 }
 
+func parse(t *testing.T, text string) *Book {
+	t.Helper()
+	b, err := ParseBook([]byte("principals:\n" + text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // TestReplace: whoever has a Book knows those who are in another from then on.
 func TestReplace(t *testing.T) {
-	parse := func(text string) *Book {
-		t.Helper()
-		b, err := ParseBook([]byte("principals:\n" + text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	b := parse("  - {name: a, token_sha256: " + hash("old") + ", grants: [{namespace: n, role: reader}]}\n")
-	b.Replace(parse("  - {name: a, token_sha256: " + hash("new") + ", certificate: x, grants: [{namespace: n, role: editor}]}\n"))
+	b := parse(t, "  - {name: a, token_sha256: "+hash("old")+", grants: [{namespace: n, role: reader}]}\n")
+	b.Replace(parse(t, "  - {name: a, token_sha256: "+hash("new")+", certificate: x, grants: [{namespace: n, role: editor}]}\n"))
 	if b.ByToken("old") != nil || b.ByToken("new") == nil || !b.ByToken("new").May(Write, "n") || b.ByCertificate([]string{"x"}) == nil || !b.Certificates() {
 		t.Errorf("%+v", b.pages.Load())
 	}
@@ -103,14 +104,6 @@ func TestReplace(t *testing.T) {
 
 // TestHold: what somebody has begun ends when they are not who they were any more, and not before.
 func TestHold(t *testing.T) {
-	parse := func(text string) *Book {
-		t.Helper()
-		b, err := ParseBook([]byte("principals:\n" + text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
 	one := func(name, token, role, more string) string {
 		return "  - {name: " + name + ", token_sha256: " + hash(token) + ", grants: [{namespace: n, role: " + role + "}]" + more + "}\n"
 	}
@@ -127,12 +120,12 @@ func TestHold(t *testing.T) {
 		"another role":  {one("a", "1", "editor", ""), true},
 		"a certificate": {one("a", "1", "reader", ", certificate: x"), true},
 	} {
-		b, ended := parse(first), 0
+		b, ended := parse(t, first), 0
 		p := b.ByToken("1")
 		release, ok := b.Hold(p, func() { ended++ })
 		left, _ := b.Hold(p, func() { t.Errorf("%s: what was released has ended", name) })
 		left()
-		b.Replace(parse(c.next))
+		b.Replace(parse(t, c.next))
 		if !ok || (ended == 1) != c.ends {
 			t.Errorf("%s: %v, ended %d times", name, ok, ended)
 		}
