@@ -202,6 +202,13 @@ func TestAnswersAreBounded(t *testing.T) {
 			t.Errorf("%s: %d %s", key, status, text)
 		}
 	}
+	const said = `{"bot_id":"b","user_id":"u","history_id":"h","query":"hi"}`
+	if status, text, _ := b.ask(turns, secretOf("one"), said); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := b.get("/v1/bot/history?bot_id=b&user_id=u&history_id=h", secretOf("one")); status != http.StatusServiceUnavailable || !strings.Contains(text, `"overloaded"`) {
+		t.Errorf("a conversation, in two copies: %d %s", status, text)
+	}
 	for b.answers.Held() != 0 {
 		runtime.Gosched() // until go test gives up: an answer is there before its place is free
 	}

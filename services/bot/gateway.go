@@ -96,6 +96,7 @@ type Gateway struct {
 	answers  *ration.Ration // whole ones, and of streams the text that is kept
 	settles  chan struct{}  // places beside requests for what stores are still to be told
 	sums     chan struct{}  // the place of who sums up the ledger
+	reads    chan struct{}  // places of those who read a conversation by itself
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -180,6 +181,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		answers: ration.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
 		settles: make(chan struct{}, maxSettles+cfg.MaxConcurrent),
 		sums:    make(chan struct{}, 1),
+		reads:   make(chan struct{}, 2), // the archive has few connections
 	}
 	defer func() {
 		if err != nil {

@@ -193,7 +193,13 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
 	defer cancel()
+	select {
+	case g.reads <- struct{}{}:
+	case <-ctx.Done():
+		return &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: "too many conversations are being read", after: time.Second}
+	}
 	turns, count, err := g.archive.Turns(ctx, sessionOf(who.key.id, bot, user, history), max(g.cfg.HistoryTurns, 1))
+	<-g.reads
 	if err != nil {
 		g.stats.degraded("archive")
 		return &refusal{status: http.StatusServiceUnavailable, code: "archive_unavailable", text: "the conversation cannot be read now", after: time.Second}
@@ -203,10 +209,21 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 		Count   int64      `json:"count"`
 		Turns   []pastTurn `json:"turns"`
 	}{history, count, make([]pastTurn, 0, len(turns))}
+	held := g.answers.Share(&who.key.answers) // until it is written
+	defer held.Keep(0)
+	texts := 0
 	for _, t := range turns {
+		texts += len(t.User) + len(t.Reply)
 		answer.Turns = append(answer.Turns, pastTurn{t.ID, t.Number, t.At, t.User, t.Reply})
 	}
+	body, err := g.codec.Append(nil, answer)
+	if err != nil {
+		return refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	if !held.Hold(int64(texts + len(body))) {
+		return &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: "the answers that are under way are too large", after: time.Second}
+	}
 	w.Header().Set("Cache-Control", "no-store")
-	g.writeJSON(w, http.StatusOK, answer)
+	writeBody(w, g.cfg.WriteTimeout, http.StatusOK, body)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,6 +61,7 @@ type Batcher struct {
 	queue   []*pending
 	taken   int // in the writer's hands
 	awaited int // of the queue: somebody waits for it
+	dropped int // of the queue, about: nobody waits for it any more
 	hurry   int // who waits for all of it
 	closed  bool
 	failing bool // the last write failed
@@ -73,6 +75,7 @@ type pending struct {
 	Record
 	done    chan error // has room for one; nil if nobody waits
 	expired <-chan struct{}
+	taken   bool // it is in the writer's hands, or was written
 }
 
 // NewBatcher starts writing.
@@ -100,8 +103,27 @@ func (b *Batcher) Write(ctx context.Context, r Record) error {
 	case err := <-p.done:
 		return err
 	case <-ctx.Done():
+		b.drop(p)
 		return ctx.Err()
 	}
+}
+
+// drop forgets a record for which nobody waits any more, unless it is being written. In an outage the queue is not
+// gone through to its end: what was dropped would stay in it, so it is swept once that is half of it.
+func (b *Batcher) drop(p *pending) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.taken {
+		return
+	}
+	p.Record = Record{}
+	if b.dropped++; 2*b.dropped < len(b.queue) {
+		return
+	}
+	b.queue = slices.DeleteFunc(b.queue, func(p *pending) bool { return !p.wanted() })
+	b.dropped = 0
+	b.count()
+	b.settled()
 }
 
 // Later writes a record some time soon: it is tried until it is kept, or the Batcher is
@@ -228,7 +250,10 @@ func (b *Batcher) take() []*pending {
 	i := 0
 	for ; i < len(b.queue) && len(batch) < b.cfg.Most; i++ {
 		if p := b.queue[i]; p.wanted() {
+			p.taken = true
 			batch = append(batch, p)
+		} else {
+			b.dropped = max(0, b.dropped-1)
 		}
 	}
 	left := copy(b.queue, b.queue[i:])
@@ -365,6 +390,9 @@ func (b *Batcher) write(batch []*pending) bool {
 		}
 	}
 	if err != nil {
+		for _, p := range batch {
+			p.taken = false
+		}
 		b.queue = append(batch[:len(batch):len(batch)], b.queue...)
 		b.count()
 		return false

@@ -77,6 +77,43 @@ func entries(t *testing.T, a store.Archive) int64 {
 	return c.Requests
 }
 
+// TestDropped: in an outage, turns that nobody waits for any more are not held, however many wait to be written before them.
+func TestDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFlaky()
+		a.set(true, false)
+		b := batcher(t, a, func(c *store.BatchConfig) { c.Most, c.Pending = 5, 1000 })
+		for i := range 10 {
+			if err := b.Later(record(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			var all sync.WaitGroup
+			for i := range 500 {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if err := b.Write(ctx, record(100+i)); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%v", err)
+					}
+				})
+			}
+			all.Wait()
+			if s := b.State(); s.Pending > 2*10+1 {
+				t.Errorf("%d wait", s.Pending)
+			}
+		}
+		a.set(false, false)
+		if lost := b.Close(t.Context()); lost != 0 {
+			t.Errorf("%d are lost", lost)
+		}
+		if n := entries(t, a); n != 10 {
+			t.Errorf("%d were written", n)
+		}
+	})
+}
+
 // TestBatches: what comes during a write goes with the next, and nobody waits for more.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

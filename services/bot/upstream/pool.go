@@ -224,7 +224,7 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 	tried := map[*target]bool{}
 	var last *Error
 	// gone is what is known when who asked has gone.
-	gone := func(attempts int, upstream string) error {
+	gone := func(attempts int, upstream string) *Error {
 		return &Error{Text: ctx.Err().Error(), Upstream: upstream, Attempts: attempts, err: ctx.Err()}
 	}
 	for attempt := 1; ; attempt++ {
@@ -233,7 +233,9 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 			// All that are well have been tried: once more, after a pause.
 			clear(tried)
 			if err := p.pause(ctx, attempt); err != nil {
-				return nil, gone(last.Attempts, last.Upstream)
+				left := gone(last.Attempts, last.Upstream)
+				left.Late, left.Completion = last.Late, last.Completion
+				return nil, left
 			}
 			t, probe, none = p.pick(r.Model, tried)
 		}
@@ -249,13 +251,15 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 			a.Attempts = attempt
 			return a, nil
 		}
-		if ctx.Err() != nil {
-			return nil, gone(attempt, t.Name)
-		}
-		err.Attempts = attempt
 		if last != nil {
 			err.Late, err.Completion = err.Late || last.Late, max(err.Completion, last.Completion)
 		}
+		if ctx.Err() != nil { // what has come is paid all the same
+			left := gone(attempt, t.Name)
+			left.Late, left.Completion = err.Late, err.Completion
+			return nil, left
+		}
+		err.Attempts = attempt
 		last = err
 		if err.fatal || attempt == p.cfg.Attempts {
 			return nil, err
@@ -703,12 +707,12 @@ func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.Mor
 // Upstream is who answers.
 func (s *Stream) Upstream() string { return s.call.target.Name }
 
-// Usage is what the answer has used so far: as the upstream says, or else counted. Some say at the beginning that nothing is used yet.
+// Usage is what the answer has used so far: as the upstream says, or else counted. Some say at the beginning that nothing is used yet, or one token.
 func (s *Stream) Usage() openai.Usage {
 	if s.usage == nil {
 		return openai.Usage{Prompt: s.call.request.PromptTokens, Completion: s.tokens, Estimated: true}
 	}
-	if !s.done && s.usage.Completion == 0 && s.tokens > 0 {
+	if !s.done && s.usage.Completion < s.tokens {
 		return openai.Usage{Prompt: s.usage.Prompt, Completion: s.tokens, Estimated: true}
 	}
 	return *s.usage

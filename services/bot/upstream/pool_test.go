@@ -615,6 +615,23 @@ func TestLeft(t *testing.T) {
 	})
 }
 
+// TestLeftWhole: who leaves an answer that is no stream pays for what has come of it.
+func TestLeftWhole(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+		b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat("x", 4000))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var e *Error
+		if _, err := b.Ask(ctx, ask(t, false)); !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !e.Late || e.Completion != 1000 {
+			t.Errorf("%v: %+v", err, e)
+		}
+	})
+}
+
 // TestSlowReader: that a client is slow is not held against the upstream.
 func TestSlowReader(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Idle = time.Second }, nil, func(t *testing.T, b *bed) {
@@ -689,7 +706,9 @@ func TestUsageOfPart(t *testing.T) {
 	}{
 		{Stream{tokens: 5}, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
 		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
-		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 4}}, openai.Usage{Prompt: 9, Completion: 4}},
+		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 1}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
+		{Stream{tokens: 3, usage: &openai.Usage{Prompt: 9, Completion: 4}}, openai.Usage{Prompt: 9, Completion: 4}},
+		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 4}, done: true}, openai.Usage{Prompt: 9, Completion: 4}},
 		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}, done: true}, openai.Usage{Prompt: 9}},
 		{Stream{usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9}},
 	} {
