@@ -80,12 +80,26 @@ func NewRemote(c RemoteConfig) (*Remote, error) {
 	return &Remote{cfg: c, log: c.Logger.With("keys", c.URL)}, nil
 }
 
-// Generation changes whenever the keys do, and when they have become too old.
+// Generation changes whenever the keys do, and when they have become too old. It has the set read if that is due: a token that
+// is remembered asks for nothing else.
 func (r *Remote) Generation() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expire()
+	if len(r.keys) > 0 && time.Since(r.read) > r.cfg.Refresh {
+		r.start()
+	}
 	return r.generation
+}
+
+// start has the set read, unless it is being read or was tried a moment ago. The caller holds mu.
+func (r *Remote) start() {
+	if r.under != nil || !r.tried.IsZero() && time.Since(r.tried) < r.cfg.Pause {
+		return
+	}
+	r.under = make(chan struct{})
+	r.tried = time.Now()
+	go r.fetch(r.under) // ends by its own timeout; who asked may go before
 }
 
 // expire removes keys that have become too old. The caller holds mu.
@@ -97,31 +111,26 @@ func (r *Remote) expire() {
 }
 
 // Find returns the keys that may have signed a token. It reads the set if that is due,
-// or if the key is not in it, and waits for that as long as ctx allows.
+// or if the key is not in it, and waits for that as long as ctx allows; with a key that has been known for a short time, it does not
+// wait. If the set cannot be read, what was known is good until it is too old.
 func (r *Remote) Find(ctx context.Context, id string, a Algorithm) Keys {
 	for again := false; ; again = true {
 		r.mu.Lock()
 		r.expire()
 		found := r.keys.Find(ctx, id, a)
-		due := time.Since(r.read) > r.cfg.Refresh || len(found) == 0
-		if again || !due || r.under == nil && !r.tried.IsZero() && time.Since(r.tried) < r.cfg.Pause {
-			r.mu.Unlock()
-			return found
-		}
-		if r.under == nil {
-			r.under = make(chan struct{})
-			r.tried = time.Now()
-			go r.fetch(r.under) // ends by its own timeout; who asked may go before
+		age := time.Since(r.read)
+		if !again && (age > r.cfg.Refresh || len(found) == 0) {
+			r.start()
 		}
 		under := r.under
 		r.mu.Unlock()
-		if len(found) > 0 {
-			return found // good enough meanwhile
+		if again || under == nil || len(found) > 0 && age <= 2*r.cfg.Refresh {
+			return found
 		}
 		select {
 		case <-under:
 		case <-ctx.Done():
-			return nil
+			return found
 		}
 	}
 }

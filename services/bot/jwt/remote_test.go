@@ -215,6 +215,38 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// TestRemovedKey: a key that was taken away is not good for longer than it takes to find out, also where nobody else's tokens
+// have the set read.
+func TestRemovedKey(t *testing.T) {
+	for _, after := range []time.Duration{defaultRefresh + time.Second, 3 * defaultRefresh} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &publisher{text: set(published(RS256, "1", nil))}
+			r, v := newRemote(t, p)
+			token := sign(t, RS256, private(RS256), map[string]any{"kid": "1"}, claims(map[string]any{"exp": time.Now().Add(50 * time.Minute).Unix()}))
+			for range 3 { // from the second time on it is remembered
+				if _, err := v.Verify(t.Context(), token); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.publish(set(published(ES256, "2", nil)))
+			time.Sleep(after)
+			_, _ = v.Verify(t.Context(), token) // has the set read
+			r.Wait()
+			if _, err := v.Verify(t.Context(), token); !errors.Is(err, ErrKey) {
+				t.Errorf("after %v: %v", after, err)
+			}
+			// One that is not remembered is not taken in the first place, long after the last reading.
+			p.publish(set(published(RS256, "1", nil)))
+			time.Sleep(after)
+			other := sign(t, ES256, private(ES256), map[string]any{"kid": "2"}, claims(nil))
+			if _, err := v.Verify(t.Context(), other); after > 2*defaultRefresh && !errors.Is(err, ErrKey) {
+				t.Errorf("new, after %v: %v", after, err)
+			}
+			r.Wait()
+		})
+	}
+}
+
 // TestUnknownKeys: who asks for keys that are not there has the set read once per pause,
 // however often and with whatever names, and nothing is kept of it.
 func TestUnknownKeys(t *testing.T) {

@@ -11,7 +11,7 @@ const (
 
 // estimateSaid is about how many tokens a value is: messages, input, or the description of tools.
 func estimateSaid(value []byte) int {
-	if !bytes.Contains(value, []byte(";base64,")) && !bytes.Contains(value, []byte(`"input_audio"`)) && !bytes.Contains(value, []byte(`"file_data"`)) {
+	if !bytes.Contains(value, []byte(";base64,")) && !bytes.Contains(value, []byte(`"image_url"`)) && !bytes.Contains(value, []byte(`"input_audio"`)) && !bytes.Contains(value, []byte(`"file_data"`)) {
 		return EstimateTokens(len(value))
 	}
 	m := media{scanner: scanner{b: value}}
@@ -23,6 +23,7 @@ func estimateSaid(value []byte) int {
 
 // media goes through a value for what is not text.
 type media struct {
+	within []byte // the name of the object that is gone through
 	scanner
 	bytes, tokens int
 }
@@ -35,6 +36,8 @@ func (m *media) value(name []byte) bool {
 	}
 	switch m.b[m.at] {
 	case '{':
+		defer func(outer []byte) { m.within = outer }(m.within)
+		m.within = name
 		return m.list('{', '}', func() bool {
 			name, _, ok := m.quoted()
 			return ok && m.next(':') && m.value(name)
@@ -54,7 +57,8 @@ func (m *media) count(name, text []byte) {
 	tokens := 0
 	switch string(name) {
 	case "url", "image_url":
-		if !bytes.HasPrefix(text, []byte("data:")) {
+		image := string(name) == "image_url" || string(m.within) == "image_url" // others may be links
+		if !image && !bytes.HasPrefix(text, []byte("data:")) {
 			return
 		}
 		tokens = imageTokens

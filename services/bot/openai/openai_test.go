@@ -53,6 +53,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestAllIsCounted: whatever a model reads is counted, wherever it stands.
+func TestAllIsCounted(t *testing.T) {
+	long := strings.Repeat("x", 4000)
+	for _, field := range []string{`"tools":["` + long + `"]`, `"response_format":{"schema":"` + long + `"}`, `"prediction":{"content":"` + long + `"}`} {
+		if r := parse(t, Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],`+field+`}`); r.PromptTokens < 1000 || r.PromptTokens > 1050 {
+			t.Errorf("%.20s: %d tokens", field, r.PromptTokens)
+		}
+	}
+	for _, field := range []string{`"instructions":"` + long + `"`, `"text":{"format":"` + long + `"}`, `"prompt":{"variables":"` + long + `"}`} {
+		if r := parse(t, Responses, `{"model":"m","input":"hi",`+field+`}`); r.PromptTokens < 1000 || r.PromptTokens > 1050 {
+			t.Errorf("%.20s: %d tokens", field, r.PromptTokens)
+		}
+	}
+}
+
 // TestMedia: images, recordings and files are not counted as text; text that looks like them is.
 func TestMedia(t *testing.T) {
 	long := strings.Repeat("A", 64_000)
@@ -67,7 +82,10 @@ func TestMedia(t *testing.T) {
 		{Chat, `[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + long + `","format":"wav"}}]}]`, 0, 1000},
 		{Chat, `[{"role":"user","content":[{"type":"file","file":{"file_data":"` + long + `"}}]}]`, 0, 1000},
 		{Chat, `[{"role":"user","content":"data:image/png;base64,` + long + `"}]`, 64_022, 0},
-		{Chat, `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/;base64,"}}]}]`, 28, 0},
+		{Chat, `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/;base64,"}}]}]`, 0, imageTokens},
+		{Chat, `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/"}}]}]`, 0, imageTokens},
+		{Responses, `[{"role":"user","content":[{"type":"input_image","image_url":"https://example.org/"}]}]`, 0, imageTokens},
+		{Responses, `[{"role":"user","content":[{"type":"url","url":"https://example.org/;base64,"}]}]`, 28, 0},
 	} {
 		name := "messages"
 		if c.endpoint == Responses {

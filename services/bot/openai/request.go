@@ -133,7 +133,8 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e == Chat && raw[0] != '[' {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
-	for _, name := range []string{said, "instructions", "tools", "functions"} {
+	// All that a model reads.
+	for _, name := range []string{said, "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt"} {
 		r.PromptTokens += estimateSaid(r.fields[name])
 	}
 	if e == Chat {
