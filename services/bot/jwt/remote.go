@@ -45,6 +45,7 @@ type Remote struct {
 	generation uint64
 	read       time.Time     // when keys was read; zero before that
 	tried      time.Time     // when it was last tried; zero before that
+	failed     bool          // the last try
 	under      chan struct{} // closed when the reading under way ends; nil when none is
 }
 
@@ -112,7 +113,7 @@ func (r *Remote) expire() {
 
 // Find returns the keys that may have signed a token. It reads the set if that is due,
 // or if the key is not in it, and waits for that as long as ctx allows; with a key that has been known for a short time, it does not
-// wait. If the set cannot be read, what was known is good until it is too old.
+// wait. If the set cannot be read, what was known is good until it is too old, and nobody waits for the next try.
 func (r *Remote) Find(ctx context.Context, id string, a Algorithm) Keys {
 	for again := false; ; again = true {
 		r.mu.Lock()
@@ -122,9 +123,9 @@ func (r *Remote) Find(ctx context.Context, id string, a Algorithm) Keys {
 		if !again && (age > r.cfg.Refresh || len(found) == 0) {
 			r.start()
 		}
-		under := r.under
+		under, failed := r.under, r.failed
 		r.mu.Unlock()
-		if again || under == nil || len(found) > 0 && age <= 2*r.cfg.Refresh {
+		if again || under == nil || len(found) > 0 && (age <= 2*r.cfg.Refresh || failed) {
 			return found
 		}
 		select {
@@ -141,10 +142,11 @@ func (r *Remote) fetch(done chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
-		r.keys, r.read = keys, time.Now()
+		r.keys, r.read, r.failed = keys, time.Now(), false
 		r.generation++
 		r.log.Info("keys read", "keys", len(keys))
 	} else {
+		r.failed = true
 		r.log.Warn("keys not read", "error", err)
 	}
 	r.under = nil

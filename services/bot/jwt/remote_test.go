@@ -247,6 +247,30 @@ func TestRemovedKey(t *testing.T) {
 	}
 }
 
+// TestStuckIssuer: while the set cannot be read, only the first waits to find that out.
+func TestStuckIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{text: set(published(RS256, "1", nil))}
+		r, _ := newRemote(t, p)
+		if keys := r.Find(t.Context(), "1", RS256); len(keys) != 1 {
+			t.Fatal(keys)
+		}
+		p.mu.Lock()
+		p.slow = make(chan struct{})
+		p.mu.Unlock()
+		time.Sleep(3 * defaultRefresh)
+		for i := range 3 {
+			began := time.Now()
+			keys := r.Find(t.Context(), "1", RS256)
+			if waited := time.Since(began); len(keys) != 1 || (waited > 0) != (i == 0) || waited > fetchTimeout {
+				t.Errorf("%d: %d keys after %v", i, len(keys), waited)
+			}
+			time.Sleep(defaultPause)
+		}
+		r.Wait()
+	})
+}
+
 // TestUnknownKeys: who asks for keys that are not there has the set read once per pause,
 // however often and with whatever names, and nothing is kept of it.
 func TestUnknownKeys(t *testing.T) {
