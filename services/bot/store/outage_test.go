@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/redis"
@@ -109,6 +111,46 @@ func TestPostgresKilled(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReadersDoNotHinder: while as much is read as may, and none of it comes to an end, turns are kept.
+func TestReadersDoNotHinder(t *testing.T) {
+	url := use(t, postgresServer).address
+	a := openPostgres(t)
+	other, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	lock, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.Exec(t.Context(), "LOCK TABLE entries"); err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	for range 16 {
+		reading.Go(func() {
+			if _, err := a.Sum(t.Context(), "key", time.Time{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for waiting := 0; waiting < 4; { // for the lock; the others wait for a connection
+		if err := lock.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'entries'::regclass").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if each, err := a.Write(ctx, []store.Record{{Turn: turn("s", 1, "t")}}); err != nil || each[0] != nil {
+		t.Errorf("%v %v, want it kept", each, err)
+	}
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	reading.Wait()
 }
 
 // TestRedisKilled: an operation fails in time while Redis is away, and the same Store

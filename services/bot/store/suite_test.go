@@ -272,7 +272,7 @@ func TestReopened(t *testing.T) {
 	for kind, open := range map[string]func() (store.Archive, error){
 		"sqlite": func() (store.Archive, error) { return sqlite.Open(t.Context(), sqlite.Config{Path: path, Sync: true}) },
 		"postgres": func() (store.Archive, error) {
-			return postgres.Open(t.Context(), postgres.Config{URL: use(t, postgresServer).address, MaxConnections: 2})
+			return postgres.Open(t.Context(), postgres.Config{URL: use(t, postgresServer).address})
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {

@@ -20,8 +20,6 @@ import (
 type Config struct {
 	// URL is a connection string: postgres://user:password@host/database, or key=value.
 	URL string
-	// MaxConnections bounds the connections; 0 is four.
-	MaxConnections int32
 	// Copy has records written by COPY into tables of the connection's own, and from there in
 	// two statements: for many at once. Otherwise they come as arrays.
 	Copy bool
@@ -30,8 +28,9 @@ type Config struct {
 // Archive is a database. Its methods may be called from any goroutine. A connection that
 // is lost is made again.
 type Archive struct {
-	pool *pgxpool.Pool
-	copy bool
+	pool   *pgxpool.Pool // for reading
+	writer *pgxpool.Pool // however much is read, what is to be kept does not wait for a connection
+	copy   bool
 }
 
 // migrations bring a database from one version to the next. What is here is never
@@ -56,8 +55,9 @@ var migrations = []string{
 // means nothing else.
 const lock = 0x64796e6f626f74
 
-// Times of connections.
+// Bounds of connections.
 const (
+	maxConnections = 4 // for reading, and as many for writing
 	connectTimeout = 5 * time.Second
 	healthPeriod   = 5 * time.Second
 )
@@ -69,21 +69,23 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns = 4
-	if c.MaxConnections > 0 {
-		cfg.MaxConns = c.MaxConnections
-	}
 	cfg.HealthCheckPeriod = healthPeriod
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
+	// One is used for writing at a time: others are for when it is stuck, and is given up.
+	cfg.MaxConns = maxConnections
+	a := &Archive{copy: c.Copy}
+	if a.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	if err := migrate(ctx, pool); err != nil {
-		pool.Close()
+	if a.writer, err = pgxpool.NewWithConfig(ctx, cfg.Copy()); err != nil {
+		a.pool.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if err := migrate(ctx, a.writer); err != nil {
+		_ = a.Close() // cannot fail
 		return nil, fmt.Errorf("postgres: migrate: %w", err)
 	}
-	return &Archive{pool, c.Copy}, nil
+	return a, nil
 }
 
 // CheckURL returns what is wrong with a connection string, without showing it.
@@ -130,6 +132,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 // Close closes the connections.
 func (a *Archive) Close() error {
 	a.pool.Close()
+	a.writer.Close()
 	return nil
 }
 
@@ -209,7 +212,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	if batch.Len() == 0 {
 		return each, nil
 	}
-	if err := a.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := a.writer.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	return each, nil
@@ -227,7 +230,7 @@ func (a *Archive) copyIn(ctx context.Context, t *turnColumns, e *entryColumns, c
 	if len(t.id)+len(e.id) == 0 {
 		return nil
 	}
-	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, a.writer, func(tx pgx.Tx) error {
 		if len(t.id) > 0 {
 			rows := pgx.CopyFromSlice(len(t.id), func(i int) ([]any, error) {
 				return []any{t.session[i], t.number[i], t.id[i], t.at[i], t.said[i], t.reply[i], t.tokens[i]}, nil
