@@ -37,6 +37,9 @@ func (h *Host) handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{Registry: h.registry}))
 	if h.cfg.AdminToken == nil {
 		h.health(mux)
+		if a, err := ParseAddress(h.cfg.Admin); err == nil && a.Network == "tcp" && a.Local() {
+			return homely(mux) // browsers cannot reach sockets, and other pages could reach what is not local anyway
+		}
 		return mux
 	}
 	open := http.NewServeMux()

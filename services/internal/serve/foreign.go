@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// A ForeignError is why a request is another site's.
+type ForeignError struct {
+	Header, Value string
+}
+
+func (e *ForeignError) Error() string {
+	if e.Header == "host" {
+		return fmt.Sprintf("host: %q: a listener that asks for no secret answers to this machine's own names only", e.Value)
+	}
+	return fmt.Sprintf("%s: %q: a listener that asks for no secret answers to no other site's page", e.Header, e.Value)
+}
+
+// Foreign returns an error for what a browser sends on behalf of another site's page: the page would have
+// what is for this machine's users. It comes from the page's own origin, or by a name of the page's that was made to
+// lead here (DNS rebinding). It is for listeners on loopback that ask for no secret.
+func Foreign(r *http.Request) *ForeignError {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if a, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !a.Unmap().IsLoopback()) {
+		return &ForeignError{"host", r.Host}
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !strings.EqualFold(origin, "http://"+r.Host) {
+		return &ForeignError{"origin", origin}
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return &ForeignError{"sec-fetch-site", site}
+	}
+	return nil
+}
+
+// homely refuses foreign requests.
+func homely(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := Foreign(r); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
