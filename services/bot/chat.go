@@ -146,6 +146,7 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 		return refusedStopped()
 	}
 	request, err := t.request()
+	t.past = nil // told is what matters from here on, however long the answer takes
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}
@@ -339,7 +340,7 @@ func usageOf(u openai.Usage) *usageReply {
 // cache: models are asked for another one each time.
 func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	asked := time.Now()
-	a, err := t.g.pool.Ask(ctx, j.request)
+	a, err := t.g.pool.Ask(ctx, j.request, &j.who.key.answers)
 	took := time.Since(asked)
 	if err == nil {
 		err = j.hold(a)
@@ -365,14 +366,13 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 // stream answers piece by piece.
 func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	g := t.g
-	a, err := g.pool.Ask(ctx, j.request)
+	a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))
 		return t.hold.count, ctx.refusal(g.refusalOf(err))
 	}
 	first := time.Since(j.began)
 	j.request.Forget() // a stream goes on for long
-	t.past = nil
 	g.stats.streams.Add(1)
 	defer g.stats.streams.Add(-1)
 	out := newSink(w, g.cfg.WriteTimeout)

@@ -186,6 +186,9 @@ type Config struct {
 	HistoryTokens int `yaml:"history_tokens"`
 	HistoryTurns  int `yaml:"history_turns"`
 	ReplyTokens   int `yaml:"reply_tokens"`
+	// ContextTokens is how many tokens a model is taken to read of what an upstream keeps and a request of /v1/responses
+	// refers to, if its key has limits of tokens or money: until the upstream tells.
+	ContextTokens int `yaml:"context_tokens"`
 	// HistoryBytes is the memory for what is told again of conversations that go on, so that SQLite is not read
 	// for each turn; 0 has it read. Archives of several gateways are read for each turn in any case.
 	HistoryBytes int64 `yaml:"history_bytes"`
@@ -305,7 +308,7 @@ func Defaults() Config {
 		Page:          true,
 		Token:         Token{Issuer: "dyno-bot", Audience: "dyno-bot", Lifetime: 10 * time.Minute, Remember: 16 << 10},
 		Upstream:      upstream.Defaults(),
-		HistoryTokens: 2048, HistoryTurns: 32, HistoryBytes: 32 << 20, ReplyTokens: 1024,
+		HistoryTokens: 2048, HistoryTurns: 32, HistoryBytes: 32 << 20, ReplyTokens: 1024, ContextTokens: 128_000,
 		RulesInterval: 2 * time.Second,
 		PluginBudget:  2 * time.Second,
 		MaskRules:     mask.Defaults(),
@@ -396,6 +399,7 @@ func (c Config) Validate() error {
 	between("history turns", int64(c.HistoryTurns), 0, 1024)
 	between("history bytes", c.HistoryBytes, 0, 1<<34)
 	between("reply tokens", int64(c.ReplyTokens), 1, 1<<20)
+	between("context tokens", int64(c.ContextTokens), 0, 1<<27)
 	period("rules interval", c.RulesInterval, 100*time.Millisecond, time.Hour)
 	intents := intent.Default().Intents()
 	if c.Rules != "" {

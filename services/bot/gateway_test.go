@@ -730,31 +730,39 @@ func TestLedgerBound(t *testing.T) {
 	}
 }
 
+// cacheable asks a question, whose answer has come, or has been given up, when left is closed.
+func (b *bed) cacheable(question string) (left chan struct{}, leave context.CancelFunc) {
+	ctx, leave := context.WithCancel(b.t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(question))
+	r.Host = "localhost"
+	left = make(chan struct{})
+	go func() {
+		defer close(left)
+		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	return left, leave
+}
+
+// joined returns when so many wait for answers that others have asked for.
+func (b *bed) joined(n uint64) {
+	b.t.Helper()
+	for end := time.Now().Add(time.Minute); b.cache.Stats().Joined < n; runtime.Gosched() {
+		if time.Now().After(end) {
+			b.t.Fatal("nobody waits")
+		}
+	}
+}
+
 // TestJoinedAndLeft: who waited for an answer that another has asked for, and left, pays nothing.
 func TestJoinedAndLeft(t *testing.T) {
 	model := newStepper(t)
 	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.CacheAge = time.Minute })
 	const question = `{"model":"dyno-1","temperature":0,"messages":[{"role":"user","content":"hi"}]}`
-	ask := func() (left chan struct{}, leave context.CancelFunc) {
-		ctx, leave := context.WithCancel(t.Context())
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(question))
-		r.Host = "localhost"
-		left = make(chan struct{})
-		go func() {
-			defer close(left)
-			b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-		}()
-		return left, leave
-	}
-	first, leave := ask()
+	first, leave := b.cacheable(question)
 	defer leave()
 	<-model.asked
-	second, leave := ask()
-	for end := time.Now().Add(time.Minute); b.cache.Stats().Joined == 0; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("nobody waits")
-		}
-	}
+	second, leave := b.cacheable(question)
+	b.joined(1)
 	leave()
 	<-second
 	if e := b.ledger("local", 1)[0]; e.Outcome != "aborted" || e.Prompt != 0 || e.Money != 0 {
@@ -762,6 +770,149 @@ func TestJoinedAndLeft(t *testing.T) {
 	}
 	close(model.words)
 	<-first
+}
+
+// TestAllLeft: an answer for which several wait is given up when the last of them has left, not before.
+func TestAllLeft(t *testing.T) {
+	asked, given := make(chan struct{}), make(chan struct{})
+	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(asked)
+		<-r.Context().Done()
+		close(given)
+	}))
+	t.Cleanup(model.Close)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.CacheAge, c.Upstream.Upstreams = time.Minute, []upstream.Upstream{modelOf(model.Listener.Addr())}
+	})
+	first, leave := b.cacheable(`{"model":"dyno-1","temperature":0,"messages":[{"role":"user","content":"hi"}]}`)
+	<-asked
+	second, leaveSecond := b.cacheable(`{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"temperature":0}`)
+	b.joined(1)
+	leave()
+	leaveSecond()
+	<-given // until go test gives up
+	<-first
+	<-second
+	paid := 0
+	for _, e := range b.ledger("local", 2) {
+		if e.Outcome != "aborted" {
+			t.Errorf("%+v", e)
+		}
+		if e.Prompt > 0 {
+			paid++
+		}
+	}
+	if paid != 1 {
+		t.Errorf("%d pay for it", paid)
+	}
+}
+
+// TestContextIsReserved: what an upstream keeps and a request refers to is reserved, too, for keys whose tokens or money
+// are limited. It is paid as the upstream tells.
+func TestContextIsReserved(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"completed","output":[],"usage":{"input_tokens":300,"output_tokens":7}}`)
+	}))
+	t.Cleanup(model.Close)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.Upstream.Upstreams, c.ContextTokens = []upstream.Upstream{modelOf(model.Listener.Addr())}, 800
+		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 190_000, 0}), keyOf("requests", Limit{store.Requests, 100, 0})}
+	})
+	ask := func(key, fields string, want int) {
+		t.Helper()
+		status, text, _ := b.ask("/v1/responses", secretOf(key), `{"model":"dyno-1","input":"hi","max_output_tokens":100`+fields+`}`)
+		if status != want {
+			t.Errorf("%s%s: %d %s, want %d", key, fields, status, text, want)
+		}
+	}
+	for _, fields := range []string{`,"previous_response_id":"r"`, `,"conversation":{"id":"c"}`, `,"prompt":{"id":"p"}`} {
+		ask("requests", fields, 200)
+	}
+	ask("tokens", `,"previous_response_id":"r"`, 200) // 901, and 307 are paid
+	ask("tokens", `,"previous_response_id":"r"`, 429)
+	ask("tokens", `,"conversation":"c"`, 429)
+	ask("tokens", `,"prompt":{"id":"p"}`, 429)
+	ask("tokens", `,"previous_response_id":null`, 200)
+	ask("money", `,"previous_response_id":"r"`, 200)
+	ask("money", `,"previous_response_id":"r"`, 429)
+	ask("money", ``, 200)
+	ask("tokens", `,"previous_response_id":"r","instructions":"`+strings.Repeat("word ", 200)+`"`, 400) // more than may ever be
+}
+
+// TestBackgroundLeft: an answer that goes on at the upstream when its client has left is paid as all that was asked for.
+func TestBackgroundLeft(t *testing.T) {
+	began := make(chan struct{}, 1)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"stream":true`) {
+			_, _ = io.WriteString(w, "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"i\",\"delta\":\"word\"}\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+		began <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(model.Close)
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())} })
+	for i, c := range []struct {
+		fields string
+		least  int64
+		most   int64
+	}{{`"background":true,`, 5000, 5000}, {`"background":true,"stream":true,`, 5000, 5000}, {`"stream":true,`, 1, 1}, {``, 0, 0}} {
+		ctx, leave := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(`{"model":"dyno-1","input":"hi","max_output_tokens":5000,`+c.fields+`"store":true}`))
+		r.Host = "localhost"
+		left := make(chan struct{})
+		w := &firstWrite{ResponseRecorder: httptest.NewRecorder(), written: make(chan struct{}, 1)}
+		go func() {
+			defer close(left)
+			b.Handler().ServeHTTP(w, r)
+		}()
+		<-began
+		if strings.Contains(c.fields, "stream") {
+			<-w.written
+		}
+		leave()
+		<-left
+		if e := b.ledger("local", i+1)[0]; e.Outcome != "aborted" || e.Completion < c.least || e.Completion > c.most || e.Prompt == 0 || !e.Estimated {
+			t.Errorf("%s: %+v", c.fields, e)
+		}
+	}
+}
+
+// firstWrite tells when something has been written.
+type firstWrite struct {
+	*httptest.ResponseRecorder
+	written chan struct{}
+}
+
+func (w *firstWrite) Write(b []byte) (int, error) {
+	select {
+	case w.written <- struct{}{}:
+	default:
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestTooManyTexts: an answer with more texts at once than can be masked ends with an error, not with gaps.
+func TestTooManyTexts(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range maxTexts + 1 {
+			fmt.Fprintf(w, "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"%d\",\"delta\":\"word\"}\n\n", i)
+		}
+		_, _ = io.WriteString(w, "data: {\"type\":\"response.completed\",\"response\":{\"output\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n")
+	}))
+	t.Cleanup(model.Close)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.MaskOut, c.Upstream.Upstreams = true, []upstream.Upstream{modelOf(model.Listener.Addr())}
+	})
+	status, text, _ := b.ask("/v1/responses", "", `{"model":"dyno-1","input":"hi","stream":true}`)
+	if status != http.StatusOK || !strings.Contains(text, errTexts.Error()) || strings.Contains(text, "response.completed") || strings.Contains(text, `"delta":""`) {
+		t.Errorf("%d …%s", status, text[max(0, len(text)-300):])
+	}
+	if e := b.ledger("local", 1)[0]; e.Outcome != "failed" || e.Completion == 0 {
+		t.Errorf("%+v", e)
+	}
 }
 
 // TestCacheOfResponses: an answer of /v1/responses that says whose it is, or that the upstream keeps, is

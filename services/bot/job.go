@@ -103,10 +103,15 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	if len(j.who.key.limits) == 0 {
 		return nil
 	}
-	if r.MaxTokens == 0 && slices.ContainsFunc(j.who.key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
-		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
+	if slices.ContainsFunc(j.who.key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
+		if r.MaxTokens == 0 {
+			r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
+		}
+		if r.Unseen() {
+			r.PromptTokens += g.cfg.ContextTokens
+		}
 	}
-	completion := r.MaxTokens * r.Choices
+	completion := r.MaxCompletion()
 	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
 	if refused := exceeds(cost, j.who.key.limits); refused != nil {
 		return refused
@@ -144,7 +149,7 @@ func (j *job) reserve(ctx context.Context) *refusal {
 func exceeds(cost store.Cost, limits []store.Limit) *refusal {
 	for _, l := range limits {
 		if need := cost.Of(l.Resource); need > l.Amount && l.Resource != store.Requests {
-			return refuse(http.StatusBadRequest, "request_exceeds_limit", "this request may use %d %s, with its answer, and the limit of the key is %d: ask for less, or for a shorter answer", need, l.Resource, l.Amount)
+			return refuse(http.StatusBadRequest, "request_exceeds_limit", "this request may use %d %s, with its answer, and the limit of the key is %d: ask for less, with less context, or for a shorter answer", need, l.Resource, l.Amount)
 		}
 	}
 	return nil

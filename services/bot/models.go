@@ -182,16 +182,12 @@ func (k *kept) Size() int64 { return int64(len(k.Body) + len(k.Reply.Text) + 256
 // answer asks for an answer that is no stream, or finds it in the cache.
 func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.How, error) {
 	if g.cache == nil || !j.request.Deterministic() {
-		a, err := g.pool.Ask(ctx, j.request)
+		a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
 		return a, cache.Made, err
 	}
 	sum := sha256.Sum256(j.request.Key())
-	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func() (*kept, error) {
-		// Others may wait for it: it does not end when this client leaves.
-		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		defer cancel()
-		defer context.AfterFunc(g.answering, cancel)()
-		a, err := g.pool.Ask(all, j.request)
+	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func(ctx context.Context) (*kept, error) {
+		a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
 		return &kept{a}, err
 	})
 	if err != nil {
@@ -212,6 +208,9 @@ func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone boo
 		}
 		// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
 		if (r.outcome == outcomeAborted || late || completion > 0) && how == cache.Made {
+			if j.request.Background { // it goes on there
+				completion = max(completion, j.request.MaxCompletion())
+			}
 			r.usage = openai.Usage{Prompt: j.request.PromptTokens, Completion: completion, Estimated: true}
 			r.price = j.g.pool.Price(j.request.Model)
 		}
@@ -275,7 +274,7 @@ func (j *job) streamResult(a *upstream.Answer, err error, first time.Duration, g
 // modelStream answers piece by piece. Forget frees the text of the request, which nothing refers to once
 // an upstream answers.
 func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget func()) *refusal {
-	a, err := g.pool.Ask(ctx, j.request)
+	a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
 		return g.refusalOf(err)
@@ -294,10 +293,13 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 			out.write(b.B, more)
 		}
 		g.buffers.Put(b)
-		if out.gone && g.cfg.ModelDisconnect == Cancel {
+		if rel.full || out.gone && g.cfg.ModelDisconnect == Cancel {
 			a.Stream.Cancel()
 		}
 	})
+	if rel.full {
+		err = errTexts
+	}
 	g.stats.masked("out", rel.masked())
 	gone := out.gone || ctx.gone()
 	j.finish(j.streamResult(a, err, first, gone))

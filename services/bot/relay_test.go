@@ -156,20 +156,79 @@ func TestMaskedLines(t *testing.T) {
 	}
 }
 
-// TestTextsAreBounded: an upstream that begins ever more texts is not passed on beyond a bound, which
-// is masked as any, and what has ended makes room.
+// TestTextsAreBounded: an upstream that begins ever more texts, or whose events have ever more around them, is held no
+// more of than a bound, and it is told that the rest is missing. What has ended makes room.
 func TestTextsAreBounded(t *testing.T) {
-	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	masker, err := mask.New(mask.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const secret, large = "sk-abcdefghijklmnopqrstuvwxyz", 20_000
 	begun := func(i int) string {
 		return fmt.Sprintf(`{"choices":[{"delta":{"content":%q},"index":%d}]}`, secret+".", i)
 	}
-	var events []string
-	for i := range maxTexts + 10 {
-		events = append(events, begun(i))
+	part := func(i, around int, text string) string {
+		return fmt.Sprintf(`{"type":"response.output_text.delta","item_id":"%d","delta":%q,"around":%q}`, i, text, strings.Repeat("x", around))
 	}
-	events = append(events, `{"choices":[{"delta":{},"index":0,"finish_reason":"stop"}]}`, begun(maxTexts+10), "[DONE]")
-	got, masked := relayed(t, openai.Chat, events...)
-	if want := maxTexts + 1; masked != want || strings.Count(got, "[api-key]") != want || strings.Contains(got, "sk-") {
-		t.Errorf("%d masked, %d said, of %d texts", masked, strings.Count(got, "[api-key]"), len(events)-2)
+	named := func(i, size int, text string) string {
+		return fmt.Sprintf(`{"type":"response.output_text.delta","item_id":"%d%s","delta":%q}`, i, strings.Repeat("x", size), text)
+	}
+	ends := func(i int) string {
+		return fmt.Sprintf(`{"choices":[{"delta":{},"index":%d,"finish_reason":"stop"}]}`, i)
+	}
+	done := func(i int) string {
+		return fmt.Sprintf(`{"type":"response.output_text.done","item_id":"%d"}`, i)
+	}
+	for name, c := range map[string]struct {
+		endpoint openai.Endpoint
+		most     int // of texts at once
+		begin    func(i int) string
+		end      func(i int) string
+	}{
+		"texts":             {openai.Chat, maxTexts, begun, ends},
+		"around held text":  {openai.Responses, maxTextBytes / large, func(i int) string { return part(i, large, "s") }, done},
+		"around other text": {openai.Responses, maxTexts, func(i int) string { return part(i, large, "word") }, done},
+		"large text":        {openai.Responses, 200, func(i int) string { return part(i, 0, strings.Repeat("word ", large)+"s") }, done},
+		"long names":        {openai.Responses, maxTextBytes / (2 * large), func(i int) string { return named(i, large, "word") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := relay{codec: openai.Standard(), endpoint: c.endpoint, masker: masker}
+			next := func(data string) {
+				t.Helper()
+				var e openai.Event
+				if err := r.codec.ParseEvent(c.endpoint, []byte(data), &e); err != nil {
+					t.Fatal(err)
+				}
+				out := r.next(nil, openai.Frame{Raw: []byte("data: " + data + "\n\n"), Data: []byte(data)}, &e)
+				if strings.Contains(string(out), "sk-") {
+					t.Errorf("not masked: %s", out)
+				}
+				if r.held > maxTextBytes || r.held < 0 {
+					t.Fatalf("%d bytes are held", r.held)
+				}
+			}
+			for i := range c.most {
+				next(c.begin(i))
+			}
+			if r.full {
+				t.Fatal("full too early")
+			}
+			if c.end != nil {
+				next(c.end(0))
+				next(c.begin(c.most))
+				if r.full {
+					t.Error("what has ended makes no room")
+				}
+			}
+			if next(c.begin(c.most + 1)); r.full != (name != "large text") { // what is said is not held
+				t.Errorf("full: %v", r.full)
+			}
+			for _, text := range r.texts {
+				r.rest(nil, text)
+			}
+			if r.held != 0 || len(r.texts) != 0 {
+				t.Errorf("%d bytes are held of %d texts behind the end", r.held, len(r.texts))
+			}
+		})
 	}
 }

@@ -210,9 +210,15 @@ func (s *sink) end() {
 	_ = s.control.SetWriteDeadline(time.Time{}) // as above
 }
 
-// maxTexts is how many texts of an answer may go on at once. A model has a few choices, each with
-// a few tool calls.
-const maxTexts = 1024
+// Bounds of the texts of an answer that go on at once, and of what is held of them to tell them apart and to go on with
+// each. A model has a few choices, each with a few tool calls.
+const (
+	maxTexts     = 1024
+	maxTextBytes = 64 << 10
+)
+
+// errTexts says that they are more.
+var errTexts = errors.New("the answer has too many texts at once")
 
 // A relay passes a stream on, event by event.
 type relay struct {
@@ -221,6 +227,8 @@ type relay struct {
 	usage    bool // the client wants to know it
 	masker   *mask.Masker
 	texts    map[string]*runningText // by the keys of their places
+	held     int                     // bytes of texts
+	full     bool                    // there are more than may be: the answer cannot be passed on
 	found    int                     // secrets that were replaced, but for those of texts
 	buf      []byte
 }
@@ -229,14 +237,20 @@ type relay struct {
 type runningText struct {
 	place  openai.Place
 	stream *mask.Stream
-	last   []byte // its last event, of /v1/responses, if something is held back
+	last   []byte // its last event but for the text, of /v1/responses, if something is held back
 	name   string // of that event
 }
+
+// size is how many bytes are held of it.
+func (t *runningText) size() int { return 2*len(t.place.Key) + len(t.last) + len(t.name) }
 
 // next adds to b what the client is to see of an event.
 func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	if e.UsageOnly && !r.usage {
 		return b // it was asked for by the gateway
+	}
+	if r.full {
+		return b // the client is told an error, not an end
 	}
 	if r.masker == nil {
 		return append(b, f.Raw...)
@@ -254,19 +268,17 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 		Piece: func(p openai.Place, piece string) string {
 			t := r.text(p)
 			if t == nil {
-				return "" // as below
+				return ""
 			}
 			r.buf = t.stream.Write(r.buf[:0], piece)
 			if slices.Contains(e.Ended, p.Choice) { // others have what is held back in an event before this one
 				r.buf = t.stream.Close(r.buf)
 			}
-			if t.last = t.last[:0]; t.stream.Held() && r.endpoint == openai.Responses {
-				t.last, t.name = append(t.last, bytes.ReplaceAll(told, []byte{'\n'}, []byte{' '})...), string(f.Name)
-			}
+			r.goesOn(t, f, told)
 			return string(r.buf)
 		},
 	})
-	if err != nil {
+	if err != nil || r.full {
 		return b // it was understood once: what cannot be masked is not passed on
 	}
 	if r.endpoint == openai.Responses {
@@ -287,11 +299,31 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	return openai.AppendFrame(b, string(f.Name), bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '}))
 }
 
-// text returns that of a place, or nil if too many others go on.
+// goesOn notes a text's last event, if the text is to go on behind it.
+func (r *relay) goesOn(t *runningText, f openai.Frame, told []byte) {
+	r.held -= t.size()
+	t.last, t.name = t.last[:0], ""
+	if t.stream.Held() && r.endpoint == openai.Responses {
+		const any = "." // not nothing: that would not be a piece any more
+		bare, err := r.codec.Rewrite(r.endpoint, told, openai.Rewriter{
+			Whole: func([]byte) ([]byte, int) { return nil, 0 },
+			Piece: func(openai.Place, string) string { return any },
+		})
+		if err == nil && r.held+len(bare)+len(f.Name) <= maxTextBytes {
+			t.last, t.name = append(t.last, bytes.ReplaceAll(bare, []byte{'\n'}, []byte{' '})...), string(f.Name)
+		} else {
+			r.full = true
+		}
+	}
+	r.held += t.size()
+}
+
+// text returns that of a place, or nil if there are too many.
 func (r *relay) text(p openai.Place) *runningText {
 	t := r.texts[string(p.Key)]
 	if t == nil {
-		if len(r.texts) == maxTexts {
+		if len(r.texts) == maxTexts || r.held+2*len(p.Key) > maxTextBytes {
+			r.full = true
 			return nil
 		}
 		if r.texts == nil {
@@ -299,6 +331,7 @@ func (r *relay) text(p openai.Place) *runningText {
 		}
 		t = &runningText{place: p.Clone(), stream: r.masker.Stream()}
 		r.texts[string(t.place.Key)] = t
+		r.held += t.size()
 	}
 	return t
 }
@@ -321,6 +354,7 @@ func (r *relay) ended(b []byte, which func(t *runningText) bool) []byte {
 // rest adds what is held back of a text, which has ended.
 func (r *relay) rest(b []byte, t *runningText) []byte {
 	delete(r.texts, string(t.place.Key)) // what comes there afterwards is another text
+	r.held -= t.size()
 	held := t.stream.Held()
 	r.buf = t.stream.Close(r.buf[:0])
 	r.found += t.stream.Found()

@@ -64,15 +64,17 @@ type Cache[V Value] struct {
 type flights[V Value] struct {
 	hits, misses, joined atomic.Uint64
 
-	mu    sync.Mutex // guards under
+	mu    sync.Mutex // guards under, and how many wait for each
 	under map[string]*flight[V]
 }
 
-// flight is an answer that is being made.
+// flight is a value that is being made.
 type flight[V Value] struct {
-	done chan struct{} // closed when what follows is there
-	v    V
-	err  error
+	waiting int                // who makes it included, unless its context has ended
+	give    context.CancelFunc // the making up
+	done    chan struct{}      // closed when what follows is there
+	v       V
+	err     error
 }
 
 // New returns a cache that keeps values for some time, and so many bytes in all. Neither
@@ -118,10 +120,28 @@ const (
 	Kept              // some time ago
 )
 
+// leave has one less wait for a value. The last one ends the making of it.
+func (s *flights[V]) leave(key string, f *flight[V]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		s.forget(key, f)
+		f.give()
+	}
+}
+
+// forget has others make the value anew. The caller holds mu.
+func (s *flights[V]) forget(key string, f *flight[V]) {
+	if s.under[key] == f {
+		delete(s.under, key)
+	}
+}
+
 // Get returns the value of a key. If there is none, it is made by produce, of which one runs
 // at a time for a key; an error is told to all who wait and is not kept. When ctx ends, a
-// caller who waits for another goes; produce is the business of who gave it.
-func (c *Cache[V]) Get(ctx context.Context, key string, produce func() (V, error)) (v V, how How, err error) {
+// caller who waits for another goes. The context that produce is given has the values of ctx, and ends
+// when nobody waits for the value any more.
+func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context.Context) (V, error)) (v V, how How, err error) {
 	s := &c.flights[fnv1a(key)%shards]
 	if v, ok := c.table.get(key, time.Now()); ok {
 		s.hits.Add(1)
@@ -129,12 +149,14 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func() (V, error
 	}
 	s.mu.Lock()
 	if f := s.under[key]; f != nil {
+		f.waiting++
 		s.mu.Unlock()
 		s.joined.Add(1)
 		select {
 		case <-f.done:
 			return f.v, Joined, f.err
 		case <-ctx.Done():
+			s.leave(key, f)
 			return v, Joined, ctx.Err()
 		}
 	}
@@ -143,20 +165,24 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func() (V, error
 		s.hits.Add(1)
 		return v, Kept, nil
 	}
-	f := &flight[V]{done: make(chan struct{}), err: fmt.Errorf("cache: the value was not made")}
+	making, give := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight[V]{waiting: 1, give: give, done: make(chan struct{}), err: fmt.Errorf("cache: the value was not made")}
 	s.under[key] = f
 	s.mu.Unlock()
 	s.misses.Add(1)
+	stop := context.AfterFunc(ctx, func() { s.leave(key, f) })
 	defer func() { // also when produce panics: nobody waits for ever
+		stop()
+		give()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.under, key)
+		s.forget(key, f)
 		if f.err == nil {
 			c.table.keep(key, f.v, time.Now().Add(c.age))
 		}
 		close(f.done)
 	}()
-	f.v, f.err = produce()
+	f.v, f.err = produce(making)
 	return f.v, Made, f.err
 }
 

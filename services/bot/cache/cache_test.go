@@ -34,7 +34,9 @@ func open(t *testing.T, k Kind, age time.Duration, bytes int64) *Cache[text] {
 	return c
 }
 
-func say(v text) func() (text, error) { return func() (text, error) { return v, nil } }
+func say(v text) func(context.Context) (text, error) {
+	return func(context.Context) (text, error) { return v, nil }
+}
 
 // TestAge: a value is made once, until it is too old.
 func TestAge(t *testing.T) { kinds(t, testAge) }
@@ -75,7 +77,7 @@ func testSingleFlight(t *testing.T, k Kind) {
 			ways := map[How]int{}
 			for range 100 {
 				all.Go(func() {
-					v, how, err := c.Get(t.Context(), "k", func() (text, error) {
+					v, how, err := c.Get(t.Context(), "k", func(context.Context) (text, error) {
 						made++
 						time.Sleep(time.Second)
 						return "v", want
@@ -96,13 +98,72 @@ func testSingleFlight(t *testing.T, k Kind) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		go func() {
-			_, _, _ = c.Get(context.Background(), "slow", func() (text, error) { time.Sleep(time.Hour); return "", nil })
+			_, _, _ = c.Get(context.Background(), "slow", func(context.Context) (text, error) { time.Sleep(time.Hour); return "", nil })
 		}()
 		synctest.Wait()
 		if _, _, err := c.Get(ctx, "slow", say("x")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who goes: %v", err)
 		}
 		time.Sleep(2 * time.Hour)
+	})
+}
+
+// TestLeft: who makes a value for others does not give it up by leaving, but the last who leaves does. Who comes
+// afterwards has it made anew, also if giving up takes its time.
+func TestLeft(t *testing.T) { kinds(t, testLeft) }
+
+func testLeft(t *testing.T, k Kind) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, k, time.Minute, 1<<20)
+		type came struct {
+			how How
+			err error
+		}
+		given := make(chan struct{})
+		get := func() (chan came, context.CancelFunc) {
+			ctx, leave := context.WithCancel(context.WithValue(t.Context(), given, "of who makes it"))
+			done := make(chan came, 1)
+			go func() {
+				_, how, err := c.Get(ctx, "k", func(ctx context.Context) (text, error) {
+					if ctx.Value(given) != "of who makes it" {
+						t.Error("another context")
+					}
+					<-ctx.Done()
+					close(given)
+					time.Sleep(time.Second)
+					return "late", ctx.Err()
+				})
+				done <- came{how, err}
+			}()
+			synctest.Wait()
+			return done, leave
+		}
+		maker, leave := get()
+		first, leaveFirst := get()
+		second, leaveSecond := get()
+		leave()
+		leaveFirst()
+		synctest.Wait()
+		if e := <-first; e.how != Joined || !errors.Is(e.err, context.Canceled) {
+			t.Errorf("who leaves: %+v", e)
+		}
+		select {
+		case <-given:
+			t.Error("given up while somebody waits")
+		default:
+		}
+		leaveSecond()
+		<-second
+		<-given
+		if v, how, err := c.Get(t.Context(), "k", say("anew")); v != "anew" || how != Made || err != nil {
+			t.Errorf("who comes afterwards: %q %d %v", v, how, err)
+		}
+		if e := <-maker; e.how != Made || !errors.Is(e.err, context.Canceled) {
+			t.Errorf("who has made it: %+v", e)
+		}
+		if v, how, err := c.Get(t.Context(), "k", say("x")); v != "anew" || how != Kept || err != nil {
+			t.Errorf("what is kept: %q %d %v", v, how, err)
+		}
 	})
 }
 
@@ -113,7 +174,7 @@ func testPanic(t *testing.T, k Kind) {
 	c := open(t, k, time.Minute, 1<<20)
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = c.Get(t.Context(), "k", func() (text, error) { panic("oh") })
+		_, _, _ = c.Get(t.Context(), "k", func(context.Context) (text, error) { panic("oh") })
 	}()
 	if v, how, err := c.Get(t.Context(), "k", say("a")); v != "a" || how != Made || err != nil {
 		t.Errorf("%q, %d, %v", v, how, err)

@@ -56,7 +56,7 @@ func (c Cache) Run(ctx context.Context) (Result, error) {
 	keys := make([]string, c.Keys)
 	for i := range keys {
 		keys[i] = "question " + strconv.Itoa(i)
-		if _, _, err := kept.Get(ctx, keys[i], func() (value, error) { return value{i}, nil }); err != nil {
+		if _, _, err := kept.Get(ctx, keys[i], func(context.Context) (value, error) { return value{i}, nil }); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +76,7 @@ func (c Cache) Run(ctx context.Context) (Result, error) {
 					key = "new " + strconv.Itoa(g) + " " + strconv.Itoa(n)
 				}
 				at := time.Now()
-				v, _, err := kept.Get(ctx, key, func() (value, error) { return value{i}, nil })
+				v, _, err := kept.Get(ctx, key, func(context.Context) (value, error) { return value{i}, nil })
 				took := time.Since(at)
 				if err != nil {
 					return err

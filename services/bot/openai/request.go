@@ -35,7 +35,8 @@ const (
 	maxTokens = 1 << 27 // what they cost must be a number
 )
 
-// A Request is what a client asks. It is not changed once it is parsed, but for Bound and Forget.
+// A Request is what a client asks. It is not changed once it is parsed, but for Bound, Forget and the estimate of
+// PromptTokens.
 type Request struct {
 	Endpoint     Endpoint
 	Model        string
@@ -47,6 +48,9 @@ type Request struct {
 	// bytes of what is said and of the tools' descriptions. Images count 1,500 each, recordings
 	// and files a 64th of their bytes.
 	PromptTokens int
+	// Background tells whether the client is content with an answer that is still to come, of
+	// /v1/responses: it goes on without the client.
+	Background bool
 
 	codec   Codec
 	fields  map[string]json.RawMessage
@@ -141,9 +145,13 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		_ = c.JSON.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
 	} else {
 		r.IncludeUsage = true // in its last event, unasked
+		r.Background = r.says("background")
 	}
 	return r, nil
 }
+
+// MaxCompletion is how many tokens its answers may have in all; 0 is no bound.
+func (r *Request) MaxCompletion() int { return r.MaxTokens * r.Choices }
 
 // EstimateTokens is about how many tokens so many bytes are: four bytes each.
 func EstimateTokens(n int) int { return (n + 3) / 4 }
@@ -185,7 +193,7 @@ func (r *Request) Bound(tokens int) {
 }
 
 // Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key,
-// Continues and Deterministic are not to be used any more.
+// Continues, Unseen and Deterministic are not to be used any more.
 func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
 // Key is the same for requests that ask the same: whatever the order of their fields,
@@ -200,14 +208,16 @@ func (r *Request) Key() []byte {
 	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
 }
 
+// Unseen tells whether the model reads something that an upstream keeps, and that is not in the request.
+func (r *Request) Unseen() bool {
+	return r.Continues() || r.Endpoint == Responses && r.says("prompt")
+}
+
 // says tells whether a field is there that says something.
 func (r *Request) says(name string) bool {
 	v := string(r.fields[name])
 	return v != "" && v != "null" && v != "false"
 }
-
-// Background tells whether the client is content with an answer that is still to come.
-func (r *Request) Background() bool { return r.says("background") }
 
 // Continues tells whether the request names something that an upstream keeps: what another one does not have.
 func (r *Request) Continues() bool {
@@ -217,7 +227,7 @@ func (r *Request) Continues() bool {
 // Deterministic tells whether the client wants the same answer to the same question. An answer of
 // /v1/responses that the upstream keeps, or that goes on from another, is like no other.
 func (r *Request) Deterministic() bool {
-	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background()) {
+	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background) {
 		return false
 	}
 	var temperature json.Number

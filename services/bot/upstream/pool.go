@@ -215,8 +215,9 @@ type Answer struct {
 const firstPause = 25 * time.Millisecond
 
 // Ask asks for an answer. Who has answered the first event of a stream has answered it:
-// no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended.
-func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
+// no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended. Of is who holds
+// what comes of an answer that is no stream, until it is returned; nil is nobody whose part is bounded.
+func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *ration.Holder) (*Answer, error) {
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
@@ -246,7 +247,7 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
 			}
 			return nil, none
 		}
-		a, err := p.ask(ctx, t, probe, r)
+		a, err := p.ask(ctx, t, probe, r, of)
 		if err == nil {
 			a.Attempts = attempt
 			return a, nil
@@ -354,7 +355,7 @@ var (
 )
 
 // ask asks one upstream.
-func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request) (_ *Answer, failure *Error) {
+func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request, of *ration.Holder) (_ *Answer, failure *Error) {
 	c := &call{pool: p, target: t, probe: probe, request: r}
 	within, span := trace.StartCall(ctx, "upstream")
 	c.span = span
@@ -411,7 +412,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		return nil, c.status(resp)
 	}
 	if !r.Stream {
-		return c.whole(t, resp.ContentLength)
+		return c.whole(t, resp.ContentLength, of)
 	}
 	resp.Header = nil // which the body would hold until its end
 	s := &Stream{call: c, reader: p.readers.Get(resp.Body)}
@@ -534,8 +535,8 @@ func (c *call) fault(err error) *Error {
 // tokens is about how many tokens so many bytes of an answer are: as many as were asked for at most.
 func (c *call) tokens(bytes int) int {
 	n := openai.EstimateTokens(bytes)
-	if asked := c.request.MaxTokens * c.request.Choices; asked > 0 {
-		n = min(n, asked)
+	if most := c.request.MaxCompletion(); most > 0 {
+		n = min(n, most)
 	}
 	return n
 }
@@ -577,12 +578,12 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // whole reads an answer that is no stream.
-func (c *call) whole(t *target, length int64) (*Answer, *Error) {
+func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
-	share := c.pool.cfg.Answers.Share(nil)
+	share := c.pool.cfg.Answers.Share(of)
 	defer share.Keep(0) // who asks holds it from then on
-	if !share.Hold(min(length, most)) {
-		return nil, Crowded(c.tokens(int(min(length, most))))
+	if ahead := min(length, most, mostAhead); !share.Hold(ahead) {
+		return nil, Crowded(c.tokens(int(ahead)))
 	}
 	body, err := readAll(share.Reader(io.LimitReader(c.body, most+1)), length, c.pool.cfg.Ahead)
 	// failed is of an answer that has begun: the upstream has worked on it.
@@ -602,7 +603,7 @@ func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
 	switch {
-	case err == nil && reply.Pending && !c.request.Background():
+	case err == nil && reply.Pending && !c.request.Background:
 		return nil, failed(errors.New("the answer is still to come"))
 	case err != nil && json.Valid(body): // it says that there is no answer
 		return nil, c.fault(err)
@@ -615,7 +616,7 @@ func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 	} else {
 		a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 		if reply.Pending { // what it comes to is told to nobody here: it may be all that was asked for
-			a.Usage.Completion = max(a.Usage.Completion, c.request.MaxTokens*c.request.Choices)
+			a.Usage.Completion = max(a.Usage.Completion, c.request.MaxCompletion())
 		}
 	}
 	c.end(c.ctx, nil)
@@ -707,15 +708,27 @@ func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.Mor
 // Upstream is who answers.
 func (s *Stream) Upstream() string { return s.call.target.Name }
 
-// Usage is what the answer has used so far: as the upstream says, or else counted. Some say at the beginning that nothing is used yet, or one token.
+// Usage is what the answer has used so far: as the upstream says, or else counted. Some say at the beginning that nothing
+// is used yet, or one token. An answer in the background goes on when it is left: it may use all that was asked for.
 func (s *Stream) Usage() openai.Usage {
-	if s.usage == nil {
-		return openai.Usage{Prompt: s.call.request.PromptTokens, Completion: s.tokens, Estimated: true}
+	u := openai.Usage{Prompt: s.call.request.PromptTokens, Estimated: true}
+	if s.usage != nil {
+		u = *s.usage
 	}
-	if !s.done && s.usage.Completion < s.tokens {
-		return openai.Usage{Prompt: s.usage.Prompt, Completion: s.tokens, Estimated: true}
+	if s.done {
+		if s.usage == nil {
+			u.Completion = s.tokens
+		}
+		return u
 	}
-	return *s.usage
+	counted := s.tokens
+	if s.call.request.Background && s.event.Failed == "" {
+		counted = max(counted, s.call.request.MaxCompletion())
+	}
+	if u.Completion < counted {
+		u.Completion, u.Estimated = counted, true
+	}
+	return u
 }
 
 // Complete tells whether the answer has come to its end.

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -28,14 +30,14 @@ const ms = time.Millisecond
 // TestAnswers: whole and streamed answers say the same, and what they used.
 func TestAnswers(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
-		whole, err := b.Ask(t.Context(), ask(t, false))
+		whole, err := b.Ask(t.Context(), ask(t, false), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if whole.Upstream != "a" || whole.Attempts != 1 || whole.Usage.Completion != 4 || whole.Usage.Estimated || !strings.Contains(string(whole.Body), "chat.completion") {
 			t.Errorf("%+v", whole)
 		}
-		streamed, err := b.Ask(t.Context(), ask(t, true))
+		streamed, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +73,7 @@ func TestFallback(t *testing.T) {
 						b.servers["a"].set(fault)
 					}
 					began := time.Now()
-					a, err := b.Ask(t.Context(), ask(t, stream))
+					a, err := b.Ask(t.Context(), ask(t, stream), nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -118,7 +120,7 @@ func TestNoFallback(t *testing.T) {
 				if fault != "stuck" {
 					b.servers["a"].set(fault)
 				}
-				a, err := b.Ask(t.Context(), ask(t, true))
+				a, err := b.Ask(t.Context(), ask(t, true), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -149,7 +151,7 @@ func TestFatal(t *testing.T) {
 		for _, s := range b.servers {
 			s.set("422")
 		}
-		_, err := b.Ask(t.Context(), ask(t, true))
+		_, err := b.Ask(t.Context(), ask(t, true), nil)
 		var e *Error
 		if !errors.As(err, &e) || e.Status != 422 || !strings.Contains(string(e.Body), "a fault that was asked for") {
 			t.Errorf("%v", err)
@@ -157,7 +159,7 @@ func TestFatal(t *testing.T) {
 		if n := b.servers["a"].count() + b.servers["b"].count(); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
-		if _, err := b.Ask(t.Context(), &openai.Request{Model: "other"}); !errors.As(err, &e) || e.Status != http.StatusNotFound {
+		if _, err := b.Ask(t.Context(), &openai.Request{Model: "other"}, nil); !errors.As(err, &e) || e.Status != http.StatusNotFound {
 			t.Errorf("another model: %v", err)
 		}
 	})
@@ -172,7 +174,7 @@ func TestBlame(t *testing.T) {
 				inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 3 }, nil, func(t *testing.T, b *bed) {
 					b.servers["a"].set(status)
 					for range 3 {
-						if _, err := b.Ask(t.Context(), ask(t, stream)); err == nil {
+						if _, err := b.Ask(t.Context(), ask(t, stream), nil); err == nil {
 							t.Fatal("an answer")
 						}
 					}
@@ -191,18 +193,18 @@ func TestUnclearProbe(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 1 }, nil, func(t *testing.T, b *bed) {
 		for _, status := range []string{"500", "403", "500"} {
 			b.servers["a"].set(status)
-			_, _ = b.Ask(t.Context(), ask(t, false))
+			_, _ = b.Ask(t.Context(), ask(t, false), nil)
 			if status == "500" {
 				<-time.After(time.Second) // the first cool-down
 			}
 		}
 		var e *Error
-		if _, err := b.Ask(t.Context(), ask(t, false)); !errors.As(err, &e) || e.RetryAfter != time.Second || b.servers["a"].count() != 3 {
+		if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || e.RetryAfter != time.Second || b.servers["a"].count() != 3 {
 			t.Errorf("%v, asked %d times: want the second cool-down, which has a second left of two", err, b.servers["a"].count())
 		}
 		<-time.After(time.Second)
 		b.servers["a"].set("")
-		if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+		if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
 			t.Error(err)
 		}
 		if s := b.States()[0]; s.Cooled != 2 || !s.Ready {
@@ -225,7 +227,7 @@ func TestNotKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = b.Ask(t.Context(), r)
+			_, err = b.Ask(t.Context(), r, nil)
 			var e *Error
 			if errors.As(err, &e); i < 3 && (e.Status != http.StatusNotFound || !strings.Contains(string(e.Body), "no such response") || e.Attempts != 1) || i == 3 && e.Status != http.StatusBadGateway {
 				t.Errorf("%s: %+v", fields, e)
@@ -246,7 +248,7 @@ func TestCutStreamsCool(t *testing.T) {
 		s.set("cut;after=2")
 		cut := func() {
 			t.Helper()
-			a, err := b.Ask(t.Context(), ask(t, true))
+			a, err := b.Ask(t.Context(), ask(t, true), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +259,7 @@ func TestCutStreamsCool(t *testing.T) {
 		cut()
 		cut()
 		s.set("")
-		a, err := b.Ask(t.Context(), ask(t, true))
+		a, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,12 +274,12 @@ func TestCutStreamsCool(t *testing.T) {
 		}
 		cut()
 		var e *Error
-		if _, err := b.Ask(t.Context(), ask(t, true)); !errors.As(err, &e) || e.RetryAfter != time.Second || s.count() != 6 {
+		if _, err := b.Ask(t.Context(), ask(t, true), nil); !errors.As(err, &e) || e.RetryAfter != time.Second || s.count() != 6 {
 			t.Errorf("%v, asked %d times", err, s.count())
 		}
 		// The one that decides does so by its first event.
 		<-time.After(time.Second)
-		first, err := b.Ask(t.Context(), ask(t, true))
+		first, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +322,7 @@ func TestDiscreet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := p.Ask(t.Context(), ask(t, stream)); err == nil || err.Error() != c.want {
+			if _, err := p.Ask(t.Context(), ask(t, stream), nil); err == nil || err.Error() != c.want {
 				t.Errorf("%s: %v", name, err)
 			}
 			if !strings.Contains(logged.String(), inside) {
@@ -342,7 +344,7 @@ func TestRest(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}
-		a, err := b.Ask(t.Context(), ask(t, true))
+		a, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +366,7 @@ func TestRetrySame(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Failures = 100 }, nil, func(t *testing.T, b *bed) {
 		b.servers["a"].set("500")
 		began := time.Now()
-		_, err := b.Ask(t.Context(), ask(t, false))
+		_, err := b.Ask(t.Context(), ask(t, false), nil)
 		var e *Error
 		if !errors.As(err, &e) || e.Status != http.StatusBadGateway || b.servers["a"].count() != 3 {
 			t.Errorf("%v after %d tries", err, b.servers["a"].count())
@@ -373,7 +375,7 @@ func TestRetrySame(t *testing.T) {
 			t.Errorf("took %v", d)
 		}
 		b.servers["a"].set("")
-		if a, err := b.Ask(t.Context(), ask(t, false)); err != nil || a.Attempts != 1 {
+		if a, err := b.Ask(t.Context(), ask(t, false), nil); err != nil || a.Attempts != 1 {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})
@@ -387,7 +389,7 @@ func TestRetryBudget(t *testing.T) {
 		}
 		const n = 1000
 		for range n {
-			if _, err := b.Ask(t.Context(), ask(t, false)); err == nil {
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); err == nil {
 				t.Fatal("an answer")
 			}
 		}
@@ -409,7 +411,7 @@ func TestCooldown(t *testing.T) {
 		s.set("500")
 		expect := func(asked int, after time.Duration) {
 			t.Helper()
-			_, err := b.Ask(t.Context(), ask(t, false))
+			_, err := b.Ask(t.Context(), ask(t, false), nil)
 			var e *Error
 			if !errors.As(err, &e) || s.count() != asked || e.RetryAfter != after {
 				t.Errorf("%v (Retry-After %v), asked %d times: want %d, %v", err, e.RetryAfter, s.count(), asked, after)
@@ -429,7 +431,7 @@ func TestCooldown(t *testing.T) {
 		<-time.After(time.Second)
 		s.set("")
 		for range 3 {
-			if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
 				t.Error(err)
 			}
 		}
@@ -448,24 +450,24 @@ func TestOneProbe(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 1 }, func(c *llm.Config) { c.FirstToken = llm.Delay{A: time.Second} }, func(t *testing.T, b *bed) {
 		s := b.servers["a"]
 		s.set("500")
-		_, _ = b.Ask(t.Context(), ask(t, false))
+		_, _ = b.Ask(t.Context(), ask(t, false), nil)
 		s.set("")
 		<-time.After(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error)
 		go func() {
-			_, err := b.Ask(ctx, ask(t, false))
+			_, err := b.Ask(ctx, ask(t, false), nil)
 			left <- err
 		}()
 		synctest.Wait()
-		if _, err := b.Ask(t.Context(), ask(t, false)); err == nil || s.count() != 2 {
+		if _, err := b.Ask(t.Context(), ask(t, false), nil); err == nil || s.count() != 2 {
 			t.Errorf("a second asked: %v, %d", err, s.count())
 		}
 		cancel() // says nothing about the upstream: the next one decides
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+		if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -475,7 +477,7 @@ func TestOneProbe(t *testing.T) {
 func TestWeights(t *testing.T) {
 	inBubble(t, []Upstream{{Weight: 3}, {Weight: 1}, {Priority: 1, Weight: 1000}}, nil, nil, func(t *testing.T, b *bed) {
 		for range 1000 {
-			if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -491,12 +493,12 @@ func TestBusy(t *testing.T) {
 		done := make(chan error)
 		for range 2 {
 			go func() {
-				_, err := b.Ask(t.Context(), ask(t, false))
+				_, err := b.Ask(t.Context(), ask(t, false), nil)
 				done <- err
 			}()
 		}
 		synctest.Wait()
-		_, err := b.Ask(t.Context(), ask(t, false))
+		_, err := b.Ask(t.Context(), ask(t, false), nil)
 		var e *Error
 		if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 {
 			t.Errorf("%v", err)
@@ -565,7 +567,7 @@ func TestLate(t *testing.T) {
 					default:
 						s.set(fault)
 					}
-					_, err := b.Ask(ctx, ask(t, stream))
+					_, err := b.Ask(ctx, ask(t, stream), nil)
 					var e *Error
 					if !errors.As(err, &e) || e.Status != want.Status || e.Upstream != "a" || e.Attempts != want.Attempts || e.Late != want.Late || errors.Is(err, context.Canceled) != (fault == "left") {
 						t.Errorf("%+v, want %+v", e, want)
@@ -585,7 +587,7 @@ func TestLeft(t *testing.T) {
 			if i > 0 {
 				ctx = t.Context()
 			}
-			a, err := b.Ask(ctx, ask(t, true))
+			a, err := b.Ask(ctx, ask(t, true), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -626,7 +628,7 @@ func TestLeftWhole(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var e *Error
-		if _, err := b.Ask(ctx, ask(t, false)); !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !e.Late || e.Completion != 1000 {
+		if _, err := b.Ask(ctx, ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !e.Late || e.Completion != 1000 {
 			t.Errorf("%v: %+v", err, e)
 		}
 	})
@@ -635,7 +637,7 @@ func TestLeftWhole(t *testing.T) {
 // TestSlowReader: that a client is slow is not held against the upstream.
 func TestSlowReader(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Idle = time.Second }, nil, func(t *testing.T, b *bed) {
-		a, err := b.Ask(t.Context(), ask(t, true))
+		a, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -657,7 +659,7 @@ func TestSlowReader(t *testing.T) {
 // TestTooLong: that a stream has taken too long is not held against the upstream, either: its reader may be slow.
 func TestTooLong(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Idle, c.Total, c.Failures = time.Minute, 10*time.Second, 1 }, func(c *llm.Config) { c.InterToken = llm.Delay{A: 8 * time.Second} }, func(t *testing.T, b *bed) {
-		a, err := b.Ask(t.Context(), ask(t, true))
+		a, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -668,7 +670,7 @@ func TestTooLong(t *testing.T) {
 		if e := (*Error)(nil); !errors.As(err, &e) || e.Status != http.StatusGatewayTimeout {
 			t.Errorf("%v", err)
 		}
-		again, err := b.Ask(t.Context(), ask(t, true))
+		again, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -680,11 +682,11 @@ func TestTooLong(t *testing.T) {
 func TestNoUsage(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
 		b.servers["a"].set("no_usage")
-		whole, err := b.Ask(t.Context(), ask(t, false))
+		whole, err := b.Ask(t.Context(), ask(t, false), nil)
 		if err != nil || !whole.Usage.Estimated || whole.Usage.Completion < 3 || whole.Usage.Prompt == 0 {
 			t.Errorf("%+v, %v", whole, err)
 		}
-		streamed, err := b.Ask(t.Context(), ask(t, true))
+		streamed, err := b.Ask(t.Context(), ask(t, true), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -738,7 +740,7 @@ func TestPending(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := b.Ask(t.Context(), r)
+			a, err := b.Ask(t.Context(), r, nil)
 			if err != nil || a.Usage != c.want {
 				t.Errorf("%s: %+v, %v, want %+v", c.answer, a, err, c.want)
 			}
@@ -756,7 +758,7 @@ func TestKeyAndModel(t *testing.T) {
 			authorization = r.Header.Get("Authorization")
 			s.Handler().ServeHTTP(w, r)
 		}
-		a, err := b.Ask(t.Context(), ask(t, false))
+		a, err := b.Ask(t.Context(), ask(t, false), nil)
 		if err != nil || authorization != "Bearer secret" || a.Price.Of(10, 5) != 20 || b.Price("m") != (Price{1, 2}) {
 			t.Errorf("%+v, %v, %q", a, err, authorization)
 		}
@@ -772,7 +774,7 @@ func TestLongAnswer(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.MaxAnswerBytes, c.Attempts, c.Failures = 100, 3, 1 }, nil, func(t *testing.T, b *bed) {
 		for range 2 {
 			var e *Error
-			if _, err := b.Ask(t.Context(), ask(t, false)); !errors.As(err, &e) || !strings.Contains(e.Error(), "more than 100 bytes") || e.Attempts != 1 || e.Completion < 1 || e.Completion > 26 {
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || !strings.Contains(e.Error(), "more than 100 bytes") || e.Attempts != 1 || e.Completion < 1 || e.Completion > 26 {
 				t.Errorf("%v: %+v", err, e)
 			}
 		}
@@ -793,12 +795,53 @@ func TestNoRoom(t *testing.T) {
 			}
 			for range 2 {
 				var e *Error
-				if _, err := b.Ask(t.Context(), ask(t, false)); !errors.As(err, &e) || !errors.Is(err, ration.ErrFull) || e.Status != http.StatusServiceUnavailable || e.Attempts != 1 || e.Completion < 1 || room.Held() != 0 {
+				if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, ration.ErrFull) || e.Status != http.StatusServiceUnavailable || e.Attempts != 1 || e.Completion < 1 || room.Held() != 0 {
 					t.Errorf("%v: %+v, %d are held", err, e, room.Held())
 				}
 			}
 		})
 	}
+}
+
+// TestHolders: while answers come, nobody holds more of them than is theirs; that one is said to be large takes no
+// more room before it comes than is made for it.
+func TestHolders(t *testing.T) {
+	room := ration.New(4*mostAhead, 2)
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.MaxAnswerBytes, c.Ahead, c.Attempts = room, 4*mostAhead, true, 1 }, nil, func(t *testing.T, b *bed) {
+		begun := make(chan struct{})
+		rest := make(chan struct{})
+		b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(3*mostAhead))
+			_, _ = io.WriteString(w, "{")
+			_ = http.NewResponseController(w).Flush()
+			begun <- struct{}{}
+			<-rest
+			_, _ = io.WriteString(w, strings.Repeat(" ", 3*mostAhead-2)+"}") // the client may have gone
+		}
+		var one ration.Holder
+		var all sync.WaitGroup
+		defer all.Wait()
+		for _, c := range []struct {
+			of   *ration.Holder
+			want error
+		}{{&one, ration.ErrFull}, {nil, nil}} {
+			all.Go(func() {
+				if _, err := b.Ask(t.Context(), ask(t, false), c.of); !errors.Is(err, c.want) && c.want != nil || c.want == nil && errors.Is(err, ration.ErrFull) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+			})
+			<-begun
+			synctest.Wait()
+			if n := room.Held(); n != mostAhead {
+				t.Errorf("%d are held before it comes", n)
+			}
+			rest <- struct{}{}
+			all.Wait()
+			if n := room.Held(); n != 0 {
+				t.Errorf("%d are held behind it", n)
+			}
+		}
+	})
 }
 
 // TestLargeEvent: an event that is too large to be read ends the answer, which is paid, is not asked for again, and is
@@ -810,7 +853,7 @@ func TestLargeEvent(t *testing.T) {
 				_, _ = io.WriteString(w, before+"data: "+strings.Repeat("x", openai.MaxEvent)) // the client goes
 			}
 			for range 2 {
-				a, err := b.Ask(t.Context(), ask(t, true))
+				a, err := b.Ask(t.Context(), ask(t, true), nil)
 				var tokens int
 				if before != "" {
 					if err != nil {
@@ -882,7 +925,7 @@ func TestForbidden(t *testing.T) {
 	}
 	defer p.Close()
 	p.targets[0].urls[openai.Chat].Host = "localhost:1" // as if it had become that
-	_, err = p.Ask(t.Context(), ask(t, false))
+	_, err = p.Ask(t.Context(), ask(t, false), nil)
 	if !errors.Is(err, outward.ErrRefused) && (err == nil || !strings.Contains(err.Error(), "not allowed")) {
 		t.Errorf("%v", err)
 	}
