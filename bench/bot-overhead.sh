@@ -5,8 +5,7 @@
 # which shows what SQLite takes:
 #
 #   by the gateway   the time of an answer less that of its upstream, by its own histogram, whose
-#                    buckets are 1.25 times as wide as the one before; reading the request and writing the answer
-#                    are outside of it
+#                    buckets are 1.25 times as wide as the one before; reading the request is outside of it
 #   by the user      the response time through the gateway less the median of the model server's own at the
 #                    same rate, in turns: all that the gateway's process and its connections add
 #

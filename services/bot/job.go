@@ -186,9 +186,9 @@ const (
 	historyUnavailable  historyState = "unavailable"   // the conversation could not be read: it is not
 )
 
-// finish accounts for an answer. When there is a turn, it
-// waits until that is kept, together with the ledger's entry: this does not depend on
-// whether the client is still there.
+// finish accounts for an answer. When there is a turn, it waits until that is kept: this does not depend on whether the
+// client is still there. Nobody waits for the ledger's entry, of a turn or of another answer: it is written together with
+// others.
 func (j *job) finish(r result) historyState {
 	g, e := j.g, &j.entry
 	e.Outcome, e.Upstream, e.Attempts, e.Cached = string(r.outcome), r.upstream, int64(r.attempts), r.cached
@@ -203,28 +203,32 @@ func (j *job) finish(r result) historyState {
 	if j.reservation.ID != "" {
 		defer j.settle(cost) // the ledger first: who has died in between owes nothing but a reservation
 	}
-	state := historyState("")
-	record := store.Record{Turn: r.turn, Entry: e}
-	if r.turn != nil {
-		_, span := trace.StartCall(j.within, "archive")
-		defer span.End()
-		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
-		defer cancel()
-		switch err := g.batch.Write(ctx, record); {
-		case err == nil:
-			return historyKept
-		case errors.Is(err, store.ErrConflict):
-			return historyConflict // the entry has been kept
-		}
-		span.Fail("the archive does not answer")
-		state, record.Turn = historyNotConfirmed, nil
-		g.stats.degraded("archive")
-	}
-	if err := g.batch.Later(record); err != nil {
+	if err := g.batch.Later(store.Record{Entry: e}); err != nil {
 		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
 		g.stats.unaccounted.Inc()
 	}
-	return state
+	if r.turn == nil {
+		return ""
+	}
+	return j.keep(r.turn)
+}
+
+// keep waits until a turn is kept.
+func (j *job) keep(turn *store.Turn) historyState {
+	g := j.g
+	_, span := trace.StartCall(j.within, "archive")
+	defer span.End()
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+	defer cancel()
+	switch err := g.batch.Write(ctx, store.Record{Turn: turn}); {
+	case err == nil:
+		return historyKept
+	case errors.Is(err, store.ErrConflict):
+		return historyConflict
+	}
+	span.Fail("the archive does not answer")
+	g.stats.degraded("archive")
+	return historyNotConfirmed
 }
 
 // Pauses between tries to settle a reservation, and how many more there are once the gateway has been closed.

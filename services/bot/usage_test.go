@@ -69,6 +69,7 @@ func TestKeys(t *testing.T) {
 	})
 	b.say(secretOf("key-001"), "", "hello")
 	b.settled()
+	b.ledger("key-001", 1)
 	list := func(path string, want int) (keyList, string) {
 		t.Helper()
 		resp, err := b.client.Get("http://" + b.AdminAddr().String() + keysPath + path)

@@ -22,8 +22,8 @@ type BatchConfig struct {
 	// Most is how many records are written at once, Pending how many may wait in all. A
 	// record beyond that is not taken.
 	Most, Pending int
-	// Gather is how long records for which nobody waits may wait for others to be written
-	// with them; 0 is not at all.
+	// Gather is how long records for which nobody waits wait for others to be written with
+	// them; 0 is not at all. Nobody who waits for a record waits for those, too.
 	Gather time.Duration
 	// Timeout bounds one write: a connection that is stuck is given up.
 	Timeout time.Duration
@@ -58,11 +58,13 @@ type Batcher struct {
 	writer  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
-	queue   []*pending
-	taken   int // in the writer's hands
-	awaited int // of the queue: somebody waits for it
-	dropped int // of the queue, about: nobody waits for it any more
-	hurry   int // who waits for all of it
+	awaited []*pending // somebody waits for each
+	later   []*pending // nobody does
+	since   time.Time  // when the first of later came; zero is long ago
+	taken   int        // in the writer's hands
+	dropped int        // of awaited, about: nobody waits for it any more
+	odd     int        // 0 and 1 in turn: who has the odd place in a batch
+	hurry   int        // who waits for all of it
 	closed  bool
 	failing bool // the last write failed
 	changed chan struct{}
@@ -73,9 +75,9 @@ type Batcher struct {
 
 type pending struct {
 	Record
-	done    chan error // has room for one; nil if nobody waits
-	expired <-chan struct{}
-	taken   bool // it is in the writer's hands, or was written
+	done    chan error      // has room for one; nil if nobody waits
+	expired <-chan struct{} // nil if nobody waits
+	taken   bool            // it is in the writer's hands, or was written
 }
 
 // NewBatcher starts writing.
@@ -117,13 +119,17 @@ func (b *Batcher) drop(p *pending) {
 		return
 	}
 	p.Record = Record{}
-	if b.dropped++; 2*b.dropped < len(b.queue) {
+	if b.dropped++; 2*b.dropped < len(b.awaited) {
 		return
 	}
-	b.queue = slices.DeleteFunc(b.queue, func(p *pending) bool { return !p.wanted() })
-	b.dropped = 0
-	b.count()
+	b.sweep()
 	b.settled()
+}
+
+// sweep forgets what nobody waits for any more. The caller holds mu.
+func (b *Batcher) sweep() {
+	b.awaited = slices.DeleteFunc(b.awaited, func(p *pending) bool { return !p.wanted() })
+	b.dropped = 0
 }
 
 // Later writes a record some time soon: it is tried until it is kept, or the Batcher is
@@ -136,19 +142,25 @@ func (b *Batcher) add(p *pending) error {
 	switch {
 	case b.closed:
 		return ErrClosed
-	case len(b.queue)+b.taken >= b.cfg.Pending:
+	case b.held() >= b.cfg.Pending:
 		return ErrFull
 	}
-	b.queue = append(b.queue, p)
 	if p.done != nil {
-		b.awaited++
+		b.awaited = append(b.awaited, p)
+		b.rouse()
+		return nil
 	}
-	// The writer knows of the others.
-	if p.done != nil || len(b.queue) == 1 || len(b.queue) == b.cfg.Most {
+	if b.later = append(b.later, p); len(b.later) == 1 {
+		b.since = time.Now()
+	}
+	if n := len(b.later); n == 1 || n == b.cfg.Most { // the writer knows of the others
 		b.rouse()
 	}
 	return nil
 }
+
+// held is how many records are not written. The caller holds mu.
+func (b *Batcher) held() int { return len(b.awaited) + len(b.later) + b.taken }
 
 // rouse has the writer look at the queue.
 func (b *Batcher) rouse() {
@@ -170,14 +182,14 @@ type BatchState struct {
 func (b *Batcher) State() BatchState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return BatchState{len(b.queue) + b.taken, b.written, b.batches, b.lost, b.failing}
+	return BatchState{b.held(), b.written, b.batches, b.lost, b.failing}
 }
 
 // Full tells whether a record would be refused now.
 func (b *Batcher) Full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.queue)+b.taken >= b.cfg.Pending
+	return b.held() >= b.cfg.Pending
 }
 
 // Flush waits until nothing is left to write, or ctx ends.
@@ -193,7 +205,7 @@ func (b *Batcher) Flush(ctx context.Context) error {
 	}()
 	for {
 		b.mu.Lock()
-		left, changed := len(b.queue)+b.taken, b.changed
+		left, changed := b.held(), b.changed
 		b.mu.Unlock()
 		if left == 0 {
 			return nil
@@ -217,19 +229,14 @@ func (b *Batcher) Close(ctx context.Context) (lost int) {
 	b.writer.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	lost = len(b.queue)
-	for _, p := range b.queue {
-		p.tell(ErrClosed)
+	b.sweep()
+	lost = len(b.awaited) + len(b.later)
+	for _, p := range b.awaited {
+		p.done <- ErrClosed
 	}
-	b.queue = nil
+	b.awaited, b.later = nil, nil
 	b.lost += uint64(lost) //nolint:gosec // a length
 	return lost
-}
-
-func (p *pending) tell(err error) {
-	if p.done != nil {
-		p.done <- err
-	}
 }
 
 // wanted tells whether somebody still waits for it, or nobody has to.
@@ -242,76 +249,60 @@ func (p *pending) wanted() bool {
 	}
 }
 
-// take returns the next batch, without what nobody waits for any more.
-func (b *Batcher) take() []*pending {
+// take returns the next batch, without what nobody waits for any more. Otherwise the next one is due after some time,
+// or, if that is 0, once something comes.
+func (b *Batcher) take() (batch []*pending, due time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var batch []*pending
+	later := 0
+	if due = b.due(); due <= 0 {
+		// Neither has all places for long.
+		b.odd = 1 - b.odd
+		later = min(len(b.later), b.cfg.Most-min(len(b.awaited), (b.cfg.Most+b.odd)/2))
+	}
+	batch = append(batch, b.later[:later]...)
+	b.later = without(b.later, later)
+	if later > 0 {
+		b.since = time.Time{} // those that are left are due
+	}
 	i := 0
-	for ; i < len(b.queue) && len(batch) < b.cfg.Most; i++ {
-		if p := b.queue[i]; p.wanted() {
+	for ; i < len(b.awaited) && len(batch) < b.cfg.Most; i++ {
+		if p := b.awaited[i]; p.wanted() {
 			p.taken = true
 			batch = append(batch, p)
 		} else {
 			b.dropped = max(0, b.dropped-1)
 		}
 	}
-	left := copy(b.queue, b.queue[i:])
-	clear(b.queue[left:]) // what has been taken is not held on to
-	b.queue = b.queue[:left]
+	b.awaited = without(b.awaited, i)
 	b.taken = len(batch)
-	b.count()
 	if len(batch) == 0 {
 		b.settled()
 	}
-	return batch
+	return batch, max(due, 0)
 }
 
-// count counts those of the queue that somebody waits for. The caller holds mu.
-func (b *Batcher) count() {
-	b.awaited = 0
-	for _, p := range b.queue {
-		if p.done != nil {
-			b.awaited++
-		}
+// due is how long what nobody waits for may still wait; 0 or less is not any longer. The caller holds mu.
+func (b *Batcher) due() time.Duration {
+	if len(b.later) == 0 || len(b.later) >= b.cfg.Most || b.hurry > 0 || b.closed {
+		return 0
 	}
+	return b.cfg.Gather - time.Since(b.since)
 }
 
-// patient tells whether what is there can wait for more.
-func (b *Batcher) patient() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.closed && b.hurry == 0 && b.awaited == 0 && len(b.queue) > 0 && len(b.queue) < b.cfg.Most
-}
-
-// gather waits for further records while nobody waits for those that there are: what a write
-// costs is then that of many.
-func (b *Batcher) gather() {
-	if b.cfg.Gather == 0 || !b.patient() {
-		return
-	}
-	t := time.NewTimer(b.cfg.Gather)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			return
-		case <-b.ctx.Done():
-			return
-		case <-b.wake:
-			if !b.patient() {
-				return
-			}
-		}
-	}
+// without returns a list without its first elements, which it does not hold on to.
+func without(list []*pending, first int) []*pending {
+	left := copy(list, list[first:])
+	clear(list[left:])
+	return list[:left]
 }
 
 // mostLets bounds letCome.
 const mostLets = 8
 
-// letCome lets goroutines run that are ready to, as long as they bring more records. Without it, who brings one
-// is followed by the writer at once where there is one CPU, and each write is of one record. Where nobody is ready it
-// takes no time.
+// letCome lets goroutines run that are ready to, as long as they bring more records that they wait for. Without it, who
+// brings one is followed by the writer at once where there is one CPU, and each write is of one record. Where nobody is
+// ready it takes no time.
 func (b *Batcher) letCome() {
 	for range mostLets {
 		before := b.waiting()
@@ -325,11 +316,11 @@ func (b *Batcher) letCome() {
 	}
 }
 
-// waiting is how many records wait to be written.
+// waiting is how many records somebody waits for.
 func (b *Batcher) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.queue)
+	return len(b.awaited)
 }
 
 // settled wakes those that wait for an end. The caller holds mu.
@@ -340,17 +331,22 @@ func (b *Batcher) settled() {
 
 func (b *Batcher) run() {
 	pause := b.cfg.Pause
+	gathered := time.NewTimer(0)
+	defer gathered.Stop()
 	for {
 		select {
 		case <-b.wake:
+		case <-gathered.C:
 		case <-b.ctx.Done():
 			return
 		}
 		for {
-			b.gather()
 			b.letCome()
-			batch := b.take()
+			batch, due := b.take()
 			if len(batch) == 0 {
+				if due > 0 {
+					gathered.Reset(due)
+				}
 				break
 			}
 			if b.write(batch) {
@@ -384,24 +380,39 @@ func (b *Batcher) write(batch []*pending) bool {
 	if b.failing != (err != nil) {
 		b.failing = err != nil
 		if b.failing {
-			b.log.Warn("the archive does not keep anything at the moment", "error", err, "waiting", len(batch)+len(b.queue))
+			b.log.Warn("the archive does not keep anything at the moment", "error", err, "waiting", len(batch)+b.held())
 		} else {
 			b.log.Info("the archive keeps things again")
 		}
 	}
 	if err != nil {
-		for _, p := range batch {
-			p.taken = false
-		}
-		b.queue = append(batch[:len(batch):len(batch)], b.queue...)
-		b.count()
+		b.putBack(batch)
 		return false
 	}
 	for i, p := range batch {
-		p.tell(each[i])
+		if p.done != nil {
+			p.done <- each[i]
+		}
 	}
 	b.written += uint64(len(batch)) //nolint:gosec // a length
 	b.batches++
 	b.settled()
 	return true
+}
+
+// putBack has a batch be written before all else. The caller holds mu.
+func (b *Batcher) putBack(batch []*pending) {
+	var awaited, later []*pending
+	for _, p := range batch {
+		if p.done == nil {
+			later = append(later, p)
+			continue
+		}
+		p.taken = false
+		awaited = append(awaited, p)
+	}
+	if later != nil {
+		b.later, b.since = append(later, b.later...), time.Time{}
+	}
+	b.awaited = append(awaited, b.awaited...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,8 +154,8 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestGathers: records for which nobody waits are written together, a while after the first or with
-// one that somebody waits for.
+// TestGathers: records for which nobody waits are written together, a while after the first. Who waits for another does not
+// wait for them.
 func TestGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newFlaky()
@@ -188,7 +189,9 @@ func TestGathers(t *testing.T) {
 		if err := b.Write(t.Context(), record(-1)); err != nil {
 			t.Error(err)
 		}
-		expect(began, 15*time.Millisecond, "[6]")
+		expect(began, 15*time.Millisecond, "[1]")
+		<-time.After(16 * time.Millisecond)
+		expect(began, 31*time.Millisecond, "[5]")
 
 		began = time.Now()
 		later(3)
@@ -208,8 +211,62 @@ func TestGathers(t *testing.T) {
 		if lost := b.Close(t.Context()); lost != 0 || entries(t, a) != int64(next+42) {
 			t.Errorf("%d lost, %d kept of %d", lost, entries(t, a), next+42)
 		}
-		if d := time.Since(began); d != 21*time.Millisecond { // at once, from 11 on
+		if d := time.Since(began); d > 21*time.Millisecond { // the one that is left follows at once, or when it is closed
 			t.Errorf("closed after %v", d)
+		}
+	})
+}
+
+// TestFair: where more comes than can be written, neither those that somebody waits for nor the others are left behind.
+func TestFair(t *testing.T) {
+	for _, most := range []int{1, 2, 3, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newFlaky()
+			b := batcher(t, a, func(c *store.BatchConfig) { c.Most = most })
+			const each = 100
+			var all sync.WaitGroup
+			var turns atomic.Int64
+			for i := range each {
+				all.Go(func() {
+					if err := b.Write(t.Context(), store.Record{Turn: turn(fmt.Sprint("s", i), 1, fmt.Sprint(i))}); err != nil {
+						t.Error(err)
+					}
+					turns.Add(1)
+				})
+				if err := b.Later(record(i)); err != nil {
+					t.Error(err)
+				}
+			}
+			<-time.After(time.Duration(each/most)*10*time.Millisecond + 25*time.Millisecond) // and half is written
+			if n := entries(t, a); n < each/2-15 || turns.Load() < each/2-15 {
+				t.Errorf("at most %d: %d and %d are written", most, turns.Load(), n)
+			}
+			all.Wait()
+			if lost := b.Close(t.Context()); lost != 0 || entries(t, a) != each {
+				t.Errorf("%d are lost", lost)
+			}
+		})
+	}
+}
+
+// TestLeftIsNotLost: what nobody waits for any more is not counted as lost at the end.
+func TestLeftIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFlaky()
+		a.set(true, false)
+		b := batcher(t, a, func(c *store.BatchConfig) { c.Most = 1 })
+		if err := b.Later(record(0)); err != nil {
+			t.Fatal(err)
+		}
+		left, leave := context.WithTimeout(t.Context(), time.Minute)
+		defer leave()
+		if err := b.Write(left, record(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if lost := b.Close(ctx); lost != 1 {
+			t.Errorf("%d are lost", lost)
 		}
 	})
 }

@@ -58,9 +58,9 @@ type Archive struct {
 // anew. After mostLogged records the next write copies what is left itself, which is little unless the
 // disk cannot keep up. So the log has about 30 MiB at most.
 const (
-	checkpointRecords = 32
+	checkpointRecords = 64
 	checkpointAge     = time.Second
-	mostLogged        = 2048
+	mostLogged        = 4096
 )
 
 // migrations bring a file from one version to the next. What is here is never changed,
@@ -268,29 +268,26 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 			return nil, err
 		}
 	}
+	each := make([]error, len(records))
+	if len(records) == 1 && records[0].Entry == nil { // one statement is a transaction by itself
+		conflict, err := a.keep(ctx, a.writer, a.insertTurn, records[0].Turn)
+		if err != nil {
+			return nil, err
+		}
+		each[0] = conflict
+		a.wrote(1)
+		return each, nil
+	}
 	tx, err := a.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
-	each := make([]error, len(records))
 	insertTurn, insertEntry := tx.StmtContext(ctx, a.insertTurn), tx.StmtContext(ctx, a.insertEntry)
 	for i, r := range records {
-		if t := r.Turn; t != nil {
-			done, err := insertTurn.ExecContext(ctx, t.Session, t.Number, t.ID, t.At.UnixMicro(), t.User, t.Reply, t.Tokens)
-			if err != nil {
+		if r.Turn != nil {
+			if each[i], err = a.keep(ctx, tx, insertTurn, r.Turn); err != nil {
 				return nil, err
-			}
-			if n, err := done.RowsAffected(); err != nil {
-				return nil, err
-			} else if n == 0 {
-				var id string
-				if err := tx.QueryRowContext(ctx, `SELECT id FROM turns WHERE session = ? AND number = ?`, t.Session, t.Number).Scan(&id); err != nil {
-					return nil, err
-				}
-				if id != t.ID {
-					each[i] = store.ErrConflict
-				}
 			}
 		}
 		if e := r.Entry; e != nil {
@@ -305,6 +302,30 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	}
 	a.wrote(len(records))
 	return each, nil
+}
+
+// A querier is a connection, or a transaction on it.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// keep inserts a turn. Conflict is store.ErrConflict if another turn has its number.
+func (a *Archive) keep(ctx context.Context, in querier, insert *sql.Stmt, t *store.Turn) (conflict, err error) {
+	done, err := insert.ExecContext(ctx, t.Session, t.Number, t.ID, t.At.UnixMicro(), t.User, t.Reply, t.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return nil, err
+	}
+	var id string
+	if err := in.QueryRowContext(ctx, `SELECT id FROM turns WHERE session = ? AND number = ?`, t.Session, t.Number).Scan(&id); err != nil {
+		return nil, err
+	}
+	if id != t.ID {
+		return store.ErrConflict, nil
+	}
+	return nil, nil
 }
 
 const sumEntries = `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`
