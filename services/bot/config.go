@@ -267,6 +267,8 @@ type Config struct {
 	MaxAnswersBytes int64 `yaml:"max_answers_bytes"`
 	// WriteTimeout bounds writing one piece of an answer.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
+	// HTTP2 lets clients speak HTTP/2 without TLS, beside HTTP/1.1.
+	HTTP2 bool `yaml:"http2"`
 	// IdleTimeout is how long a client's connection is kept while nothing is asked.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 
@@ -326,7 +328,7 @@ func Defaults() Config {
 		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
 		ChatDisconnect: Drain, ModelDisconnect: Cancel, DrainTime: 30 * time.Second,
 		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10, MaxBodiesBytes: 128 << 20, MaxAnswersBytes: 128 << 20,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, DrainTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, HTTP2: true, IdleTimeout: 5 * time.Minute, DrainTimeout: 10 * time.Second,
 	}
 }
 

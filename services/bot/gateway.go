@@ -255,8 +255,14 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	g.stats = newStats(g)
 	host.Registry().MustRegister(g.stats.collectors()...)
 	g.handler = serve.Timely(g.guarded(g.routes()))
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
 	g.server = &http.Server{
-		Handler:           g.handler,
+		Handler:   g.handler,
+		Protocols: protocols,
+		// What is sent before it is read is in none of the bounds of memory.
+		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    64 << 10,

@@ -173,6 +173,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar((*string)(&c.ModelDisconnect), "model-disconnect", string(c.ModelDisconnect), "of other answers whose client has gone: cancel or drain")
 	f.IntVar(&c.MaxConcurrent, "max-concurrent", c.MaxConcurrent, "answers under way; further ones wait")
 	f.IntVar(&c.MaxWaiting, "max-waiting", c.MaxWaiting, "requests that wait; beyond: 503")
+	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients speak HTTP/2 without TLS, as proxies do, beside HTTP/1.1")
 	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "how long a client's connection is kept while nothing is asked")
 	f.DurationVar(&c.ResumeAge, "resume-age", c.ResumeAge, "how long a client that lost its connection may read on in a stream after its end; 0 is never")
 	f.Int64Var(&c.ResumeStreamBytes, "resume-stream-bytes", c.ResumeStreamBytes, "what is kept of one stream for that")
