@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -107,6 +108,27 @@ func TestHTTP2(t *testing.T) {
 	}
 	s := &stream{t: t, resp: resp, body: newReader(resp.Body)}
 	s.want(event{Data: "hello"})
+}
+
+// TestHTTP2Silence: a subscriber to whom nothing is to be said for longer than a write may take stays.
+func TestHTTP2Silence(t *testing.T) {
+	b := serving(t, func(c *Config) { c.WriteTimeout, c.Heartbeat = 20*time.Millisecond, 0 })
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	b.client.Transport.(*http.Transport).Protocols = protocols
+	resp, err := b.client.Get("http://hub/events?topic=t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	s := &stream{t: t, resp: resp, body: newReader(resp.Body)}
+	for range 3 {
+		<-time.After(100 * time.Millisecond)
+		if status, text := b.post("/publish?topic=t", "text/plain", "hello"); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		s.want(event{Data: "hello"})
+	}
 }
 
 // TestRaw publishes bodies unchanged.

@@ -109,12 +109,13 @@ func (r *response) write(p []byte) error {
 	if _, err := r.w.Write(p); err != nil {
 		return err
 	}
-	if r.flushed == nil {
-		return r.control.Flush()
-	}
 	start := time.Now()
 	err := r.control.Flush()
-	r.flushed(time.Since(start))
+	if r.flushed != nil {
+		r.flushed(time.Since(start))
+	}
+	// Over HTTP/2 a deadline ends the stream, whether something is being written or not.
+	r.deadline(time.Time{})
 	return err
 }
 

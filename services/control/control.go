@@ -72,7 +72,10 @@ func New(cfg Config) (*Server, error) {
 	s.server = &http.Server{
 		ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
 		MaxHeaderBytes: 64 << 10, Protocols: protocols, ConnState: s.web.changed,
-		HTTP2:    &http.HTTP2Config{MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow},
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow,
+			WriteByteTimeout: cfg.WriteTimeout, // a deadline alone does not let a handler go whose connection takes nothing
+		},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.server.TLSConfig, err = cfg.tls(s.files.pair.Load); err != nil {

@@ -76,7 +76,8 @@ func New(cfg Config) (*Server, error) {
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols,
 		// A browser holds all its subscriptions on one connection.
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: min(cfg.MaxPerAddress, maxStreams)},
+		// A subscriber whose deadline has passed is let go once its connection takes something, or this is over.
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: min(cfg.MaxPerAddress, maxStreams), WriteByteTimeout: cfg.WriteTimeout},
 		ConnState:   s.hub.ConnState,
 		ConnContext: s.hub.ConnContext,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

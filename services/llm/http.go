@@ -297,13 +297,14 @@ func (t *teller) stream(ctx context.Context) error {
 		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
+		// Until the next piece there is none: over HTTP/2 a deadline ends the stream, whether something is being written
+		// or not.
+		defer control.SetWriteDeadline(time.Time{}) //nolint:errcheck // as above
 		if _, err := t.buffer.WriteTo(t.w); err != nil {
 			return err
 		}
 		return control.Flush()
 	}
-	// The connection may have other requests: the deadline was this answer's.
-	defer control.SetWriteDeadline(time.Time{}) //nolint:errcheck // as above
 	if err := t.first(ctx); err != nil {
 		return err
 	}
@@ -336,6 +337,9 @@ func (t *teller) stream(ctx context.Context) error {
 	if t.fault.Kind == FaultCut { // later than the last token
 		_ = say()
 		return errCut
+	}
+	if t.fault.Kind == FaultMalformed && t.fault.After >= t.answer.tokens {
+		t.add(t.answer.malformed)
 	}
 	t.add(t.answer.end)
 	return say()

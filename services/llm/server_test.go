@@ -449,16 +449,18 @@ func TestFaults(t *testing.T) {
 		if body == streamed && (strings.Count(string(text), "data: ") != 2 || bytes.Contains(text, []byte("[DONE]"))) {
 			t.Errorf("cut after one token: %q", text)
 		}
-		_, malformed := b.ask(pathChat, body, FaultField+": malformed;after=1")
-		invalid := 0
-		for _, line := range strings.Split(malformed, "\n") {
-			data := strings.TrimPrefix(line, "data: ")
-			if data != "" && data != "[DONE]" && !json.Valid([]byte(data)) {
-				invalid++
+		for _, after := range []string{"1", "1000"} { // later than the last token is behind it
+			_, malformed := b.ask(pathChat, body, FaultField+": malformed;after="+after)
+			invalid := 0
+			for _, line := range strings.Split(malformed, "\n") {
+				data := strings.TrimPrefix(line, "data: ")
+				if data != "" && data != "[DONE]" && !json.Valid([]byte(data)) {
+					invalid++
+				}
 			}
-		}
-		if invalid != 1 {
-			t.Errorf("malformed: %d pieces are no JSON: %s", invalid, malformed)
+			if invalid != 1 {
+				t.Errorf("malformed after %s: %d pieces are no JSON: %s", after, invalid, malformed)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -240,6 +241,30 @@ func TestInstances(t *testing.T) {
 	b.want(200, "", "GET", one, "")
 	b.want(204, "", "DELETE", one, "")
 	b.want(404, "missing", "GET", one, "")
+}
+
+// TestSilenceOverHTTP2: a watcher to whom nothing is to be said for longer than a write may take stays.
+func TestSilenceOverHTTP2(t *testing.T) {
+	b := newBed(t, func(c *Config, _ *plane.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	server := httptest.NewUnstartedServer(b.api)
+	server.Config.Protocols = protocols
+	server.Start()
+	server.Client().Transport.(*http.Transport).Protocols = protocols
+	b.server.Close()
+	b.server = server
+	t.Cleanup(func() {
+		b.api.Close()
+		server.Close()
+	})
+	s := b.stream("kind=policy")
+	s.want("resync", "synced")
+	for _, name := range []string{"a", "b"} {
+		<-time.After(200 * time.Millisecond)
+		b.want(201, "", "POST", "/v1/policies", `{"name":"`+name+`","rules":[]}`)
+		s.want("put " + name + " 1")
+	}
 }
 
 func TestStream(t *testing.T) {

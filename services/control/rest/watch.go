@@ -296,7 +296,9 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 		if b.Reset(); b.Cap() > 2*partBytes {
 			*b = bytes.Buffer{} // the stream may last long, and say little
 		}
-		return control.Flush() == nil
+		err := control.Flush()
+		_ = control.SetWriteDeadline(time.Time{}) // over HTTP/2 a deadline ends the stream, also in silence
+		return err == nil
 	}
 }
 

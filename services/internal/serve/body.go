@@ -24,7 +24,9 @@ func Timely(next http.Handler) http.Handler {
 			return
 		}
 		b := &timely{ReadCloser: r.Body, control: http.NewResponseController(w)}
-		b.within(unreadTime)
+		if r.ProtoMajor < 2 { // HTTP/2 waits for no body, and one whose time was over once is lost
+			b.within(unreadTime)
+		}
 		r.Body = b
 		next.ServeHTTP(w, r)
 		_ = b.Close() // cannot fail

@@ -7,8 +7,31 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 )
+
+// TestTimelyHTTP2: over HTTP/2, a body that is read late is read all the same.
+func TestTimelyHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(Timely(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-time.After(unreadTime + 200*time.Millisecond)
+		if body, err := io.ReadAll(r.Body); len(body) != 1<<20 || err != nil {
+			t.Errorf("%d bytes, %v", len(body), err)
+		}
+	})))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	transport := &http.Transport{Protocols: server.Config.Protocols}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Post(server.URL, "", strings.NewReader(strings.Repeat("x", 1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+}
 
 // TestTimely: nobody waits for a body that is not read, or not to its end; and behind a body that was, a client that goes
 // is noticed, however long that takes.
