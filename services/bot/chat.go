@@ -140,7 +140,7 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	defer g.underWay.remove(name, ctx)
 	j.entry.Session = t.session
 	j.entry.Queue += t.hold.waited
-	t.prepare(ctx)
+	t.prepare(ctx, j.entry.ID)
 	after = t.hold.count // if there is no answer: what the archive says may change by a write under way
 	if ctx.stopped() {
 		return refusedStopped()
@@ -223,7 +223,7 @@ func sessionOf(key, bot, user, history string) string {
 
 // prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile, unless
 // it is known.
-func (t *turn) prepare(ctx context.Context) {
+func (t *turn) prepare(ctx context.Context, id string) {
 	g := t.g
 	read := make(chan struct{})
 	if t.count != store.Unknown {
@@ -253,7 +253,7 @@ func (t *turn) prepare(ctx context.Context) {
 	span.Text("intent", t.found.Intent)
 	span.End()
 	began := time.Now()
-	t.results = g.plugins.Run(ctx, plugin.Call{ID: t.q.Message, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
+	t.results = g.plugins.Run(ctx, plugin.Call{ID: id, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
 	t.asked = time.Since(began)
 	for _, r := range t.results {
 		g.stats.plugins.WithLabelValues(r.Name, string(r.Outcome)).Inc()

@@ -394,6 +394,9 @@ func (c Config) Validate() error {
 				if l.Resource == store.Money && !k.pays(u.Upstreams) {
 					fault(fmt.Sprintf("key %d: limit %d", i+1, j+1), l.Resource, "no upstream that it may use has a price: it would bound nothing")
 				}
+				if l.Resource == store.Tokens && l.Amount > 0 && l.Amount <= int64(c.ReplyTokens) {
+					fault(fmt.Sprintf("key %d: limit %d: amount", i+1, j+1), l.Amount, fmt.Sprintf("must be more than the reply tokens, %d, which each answer without a bound of its own reserves", c.ReplyTokens))
+				}
 			}
 		}
 	}
@@ -644,8 +647,7 @@ func (c Config) plugins() (specs []plugin.Spec) {
 	return specs
 }
 
-// recordsEach is how many records an answer may add: of a turn that the archive has not confirmed
-// in time, the entry is added once more without the turn.
+// recordsEach is how many records an answer may add: an entry, and a turn.
 const recordsEach = 2
 
 // batches is how records are written.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"dyno/services/bot/openai"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
 )
@@ -52,8 +53,9 @@ type fileUpstream struct {
 	KeyFile       string            `yaml:"key_file"`
 	Models        map[string]string `yaml:"models"`
 	Priority      int               `yaml:"priority"`
-	Weight        int               `yaml:"weight"`
-	MaxConcurrent int               `yaml:"max_concurrent"`
+	Weight        *int              `yaml:"weight"`
+	MaxConcurrent *int              `yaml:"max_concurrent"`
+	Bound         openai.BoundField `yaml:"bound"`
 	// Price is in billionths per token.
 	Price struct {
 		Prompt     int64 `yaml:"prompt"`
@@ -101,14 +103,11 @@ func ReadConfig(path string) (Config, error) {
 	}
 	for i, u := range f.Upstreams {
 		to := upstream.DefaultUpstream()
-		to.Name, to.URL, to.Models, to.Priority, to.Key = u.Name, u.URL, u.Models, u.Priority, string(secret(fmt.Sprintf("upstream %d, %q: key_file", i+1, u.Name), u.KeyFile))
+		to.Name, to.URL, to.Models, to.Priority, to.Bound = u.Name, u.URL, u.Models, u.Priority, u.Bound
+		to.Key = string(secret(fmt.Sprintf("upstream %d, %q: key_file", i+1, u.Name), u.KeyFile))
 		to.Price = upstream.Price{Prompt: u.Price.Prompt, Completion: u.Price.Completion}
-		if u.Weight != 0 {
-			to.Weight = u.Weight
-		}
-		if u.MaxConcurrent != 0 {
-			to.MaxConcurrent = u.MaxConcurrent
-		}
+		set(&to.Weight, u.Weight)
+		set(&to.MaxConcurrent, u.MaxConcurrent)
 		c.Upstream.Upstreams = append(c.Upstream.Upstreams, to)
 	}
 	f.Times.apply(&c.Upstream)

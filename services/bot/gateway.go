@@ -261,14 +261,23 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	g.server = &http.Server{
 		Handler:   g.handler,
 		Protocols: protocols,
-		// What is sent before it is read is in none of the bounds of memory.
-		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10},
+		HTTP2: &http.HTTP2Config{
+			// What is sent before it is read is in none of the bounds of memory.
+			MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10,
+			// All of a proxy's streams may be on one connection, with those that go on without a client.
+			MaxConcurrentStreams: min(cfg.MaxConcurrent+cfg.MaxWaiting, maxStreams),
+			// A deadline ends a stream; its handler waits for as long as the connection takes nothing.
+			WriteByteTimeout: cfg.WriteTimeout, SendPingTimeout: cfg.WriteTimeout, PingTimeout: cfg.WriteTimeout,
+		},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    64 << 10,
 	}
 	return g, nil
 }
+
+// maxStreams bounds those of one connection over HTTP/2.
+const maxStreams = 4096
 
 // ownLeeway is by how much the clocks of gateways that share a secret may differ.
 const ownLeeway = 2 * time.Second

@@ -24,6 +24,7 @@ import (
 	golangjwt "github.com/golang-jwt/jwt/v5"
 
 	"dyno/services/bot/jwt"
+	"dyno/services/bot/openai"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/storetest"
 	"dyno/services/bot/upstream"
@@ -624,6 +625,7 @@ func TestCache(t *testing.T) {
 func TestExceeds(t *testing.T) {
 	m := newLLM(t, nil)
 	b := serving(t, m, func(c *Config) {
+		c.ReplyTokens = 50
 		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 100, time.Hour}), keyOf("money", Limit{store.Money, 100_000, 0})}
 	})
 	for key, want := range map[string]string{"tokens": "may use 208 tokens, with its answer, and the limit of the key is 100", "money": "may use 200800 money, with its answer, and the limit of the key is 100000"} {
@@ -648,12 +650,12 @@ func TestBounded(t *testing.T) {
 	})
 	const chat, responses = `{"model":"dyno-1","messages":[{}]`, `{"model":"dyno-1","input":"hi"`
 	for _, c := range []struct{ key, path, body, want string }{
-		{"tokens", "chat/completions", chat + `}`, `{"max_completion_tokens":50,"messages":[{}],"model":"dyno-1"}`},
-		{"tokens", "chat/completions", chat + `,"max_output_tokens":1}`, `{"max_completion_tokens":50,"max_output_tokens":1,"messages":[{}],"model":"dyno-1"}`},
+		{"tokens", "chat/completions", chat + `}`, `{"max_tokens":50,"messages":[{}],"model":"dyno-1"}`},
+		{"tokens", "chat/completions", chat + `,"max_output_tokens":1}`, `{"max_output_tokens":1,"max_tokens":50,"messages":[{}],"model":"dyno-1"}`},
 		{"tokens", "chat/completions", chat + `,"max_tokens":7}`, `{"max_tokens":7,"messages":[{}],"model":"dyno-1"}`},
 		{"tokens", "responses", responses + `}`, `{"input":"hi","max_output_tokens":50,"model":"dyno-1"}`},
 		{"tokens", "responses", responses + `,"max_output_tokens":7}`, `{"input":"hi","max_output_tokens":7,"model":"dyno-1"}`},
-		{"money", "chat/completions", chat + `}`, `{"max_completion_tokens":50,"messages":[{}],"model":"dyno-1"}`},
+		{"money", "chat/completions", chat + `}`, `{"max_tokens":50,"messages":[{}],"model":"dyno-1"}`},
 		{"requests", "chat/completions", chat + `}`, `{"messages":[{}],"model":"dyno-1"}`},
 		{"free", "chat/completions", chat + `}`, `{"messages":[{}],"model":"dyno-1"}`},
 	} {
@@ -667,6 +669,71 @@ func TestBounded(t *testing.T) {
 type away struct{ store.Archive }
 
 func (away) Write(context.Context, []store.Record) ([]error, error) { return nil, errors.New("away") }
+
+// TestWaitingEntries: an entry that waits for the ledger holds on to none of the request.
+func TestWaitingEntries(t *testing.T) {
+	model := newRecorder(t)
+	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c) })
+	own, c := b.batch, b.cfg.batches()
+	c.Pause = time.Hour
+	var err error
+	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		b.batch.Close(ended)
+		b.batch = own
+	}()
+	inUse := func() uint64 {
+		model.mu.Lock()
+		model.asked = nil
+		model.mu.Unlock()
+		var m runtime.MemStats
+		for range 3 { // what is pooled goes with the second
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const size, answers = 1 << 20, 30
+	question := `{"model":"dyno-1","messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`
+	ask := func() {
+		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(question))
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		if b.Handler().ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	ask()
+	before := inUse()
+	for range answers {
+		ask()
+	}
+	if n := inUse(); n > before+answers*size/2 {
+		t.Errorf("%d KiB are held for %d answers", (n-before)>>10, answers)
+	}
+	if n := b.batch.State().Pending; n != answers+1 {
+		t.Errorf("%d entries wait", n)
+	}
+}
+
+// TestLeftAtOnce: who has left before the model was asked pays nothing.
+func TestLeftAtOnce(t *testing.T) {
+	b := serving(t, newLLM(t, nil), nil)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for i, stream := range []string{"false", "true"} {
+		r := httptest.NewRequestWithContext(gone, http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"dyno-1","stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`))
+		r.Host = "localhost"
+		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if e := b.ledger("local", i+1)[0]; e.Outcome != string(outcomeAborted) || e.Prompt != 0 || e.Money != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
 
 // TestLedgerBound: while the archive is away, all that is answered finds room to wait for it, turns too,
 // and who has waited for a place is answered no more.
@@ -817,6 +884,7 @@ func TestContextIsReserved(t *testing.T) {
 	t.Cleanup(model.Close)
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		c.Upstream.Upstreams, c.ContextTokens = []upstream.Upstream{modelOf(model.Listener.Addr())}, 800
+		c.ReplyTokens = 100
 		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 190_000, 0}), keyOf("requests", Limit{store.Requests, 100, 0})}
 	})
 	ask := func(key, fields string, want int) {
@@ -833,7 +901,15 @@ func TestContextIsReserved(t *testing.T) {
 	ask("tokens", `,"previous_response_id":"r"`, 429)
 	ask("tokens", `,"conversation":"c"`, 429)
 	ask("tokens", `,"prompt":{"id":"p"}`, 429)
-	ask("tokens", `,"previous_response_id":null`, 200)
+	for _, input := range []string{`[{"type":"item_reference","id":"i"}]`, `[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`, `[{"role":"user","content":[{"type":"input_file","file_url":"https://x/"}]}]`} {
+		if status, text, _ := b.ask("/v1/responses", secretOf("tokens"), `{"model":"dyno-1","max_output_tokens":100,"input":`+input+`}`); status != 429 {
+			t.Errorf("%s: %d %s", input, status, text)
+		}
+	}
+	if status, text, _ := b.ask("/v1/chat/completions", secretOf("tokens"), `{"model":"dyno-1","max_tokens":100,"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`); status != 429 {
+		t.Errorf("%d %s", status, text)
+	}
+	ask("tokens", `,"instructions":"say \"file_id\" and {\"type\":\"item_reference\"}","previous_response_id":null`, 200) // a text is a text
 	ask("money", `,"previous_response_id":"r"`, 200)
 	ask("money", `,"previous_response_id":"r"`, 429)
 	ask("money", ``, 200)
@@ -1189,10 +1265,15 @@ func TestCutStream(t *testing.T) {
 // TestPlugins: what they say reaches the model, and what is missing is stated.
 func TestPlugins(t *testing.T) {
 	model := newRecorder(t)
-	release := make(chan struct{})
+	release, ids := make(chan struct{}), make(chan string, 1)
 	plugins := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/weather":
+			var q struct{ ID string }
+			if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+				t.Error(err)
+			}
+			ids <- q.ID
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"text":"sunny"}`)
 		case "/slow":
@@ -1222,6 +1303,9 @@ func TestPlugins(t *testing.T) {
 	got := map[string]string{}
 	for _, p := range r.Plugins {
 		got[p.Name] = string(p.Outcome)
+	}
+	if id := <-ids; id == "" || id != r.ID {
+		t.Errorf("a plugin was told the turn %q, want %q", id, r.ID)
 	}
 	if fmt.Sprint(got) != "map[broken:failed calculator:ok slow:late weather:ok]" || r.Intent.Name != "weather" {
 		t.Errorf("%s", text)
@@ -1329,7 +1413,7 @@ token: {lifetime: 5m}
 allow_networks: [127.0.0.0/8]
 upstreams:
   - {name: a, url: "http://127.0.0.1:1/v1", key_file: up.key, models: {m: own/m}, priority: 1, price: {prompt: 150, completion: 600}}
-  - {name: b, url: "https://example.org/v1", models: {m: m}, weight: 3, max_concurrent: 10}
+  - {name: b, url: "https://example.org/v1", models: {m: m}, weight: 3, max_concurrent: 10, bound: max_completion_tokens}
 upstream: {idle_timeout: 9s, attempts: 2}
 keys:
   - id: k
@@ -1345,7 +1429,7 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Error(err)
 	}
 	u := c.Upstream.Upstreams
-	if len(c.AdminToken) != 20 || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 ||
+	if len(c.AdminToken) != 20 || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 || u[1].Bound != openai.MaxCompletionTokens ||
 		c.Upstream.Idle != 9*time.Second || c.Upstream.Attempts != 2 || c.Upstream.Total != 5*time.Minute || c.Keys[0].Limits[0] != (Limit{store.Money, 5e9, 24 * time.Hour}) || c.MaskRules[0].Min != 3 || c.Plugins[0].Timeout != 100*ms {
 		t.Errorf("%+v", c)
 	}
@@ -1358,6 +1442,15 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 	} {
 		if _, err := ReadConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	c, err = ReadConfig(write("zero.yaml", `upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, weight: 0, max_concurrent: 0, bound: other}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"weight: 0: must be", "max concurrent: 0: must be", `bound: "other": must be`} { // not taken for what is not given
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	if c, err := ReadConfig(write("redis.yaml", "redis_file: up.key")); err != nil || c.Redis != "key" {

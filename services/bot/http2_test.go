@@ -1,14 +1,25 @@
 package bot
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"dyno/services/bot/openai"
+	"dyno/services/bot/upstream"
 )
 
 // overHTTP2 has the bed's client speak HTTP/2 without TLS, over one connection.
@@ -119,6 +130,80 @@ func TestCurlHTTP2(t *testing.T) {
 					t.Errorf("%s: %v: %s", flag, err, out)
 				}
 			}
+		}
+	}
+}
+
+// TestHTTP2Silence: a stream of which nothing comes for longer than a write may take goes on.
+func TestHTTP2Silence(t *testing.T) {
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"dyno-1","stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/bot/chat":         `{"bot_id":"b","user_id":"u","query":"hi","stream":true}`,
+	} {
+		model := newStepper(t)
+		b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.WriteTimeout = 50 * ms })
+		b.overHTTP2()
+		go func() {
+			for range 3 {
+				model.words <- "word"
+				<-time.After(200 * ms)
+			}
+			close(model.words)
+		}()
+		if status, text, _ := b.ask(path, "", body); status != http.StatusOK || strings.Count(text, "word") < 3 {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+		if e := b.ledger("local", 1)[0]; e.Outcome != string(outcomeOK) {
+			t.Errorf("%s: %+v", path, e)
+		}
+	}
+}
+
+// TestHTTP2Stuck: a client that takes nothing any more of its connection keeps no place, however much it has allowed to
+// be sent.
+func TestHTTP2Stuck(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		event := fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", strings.Repeat("x", 10_000))
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, event)
+		}
+	}))
+	t.Cleanup(model.Close)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.WriteTimeout, c.Upstream.Upstreams = 100*ms, []upstream.Upstream{modelOf(model.Listener.Addr())}
+	})
+	c, err := net.Dial("tcp", b.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var head bytes.Buffer
+	encoder := hpack.NewEncoder(&head)
+	const body = `{"model":"dyno-1","stream":true,"messages":[{"role":"user","content":"hi"}]}`
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", "/v1/chat/completions"}} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := http2.NewFramer(c, nil)
+	_, err = io.WriteString(c, http2.ClientPreface)
+	steps := []error{err, out.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}), out.WriteWindowUpdate(0, 1<<30)}
+	const streams = 8
+	for i := range uint32(streams) {
+		steps = append(steps, out.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: head.Bytes(), EndHeaders: true}), out.WriteData(2*i+1, true, []byte(body)))
+	}
+	if err := errors.Join(steps...); err != nil {
+		t.Fatal(err)
+	}
+	for b.places.taken() < streams { // until go test gives up
+		runtime.Gosched()
+	}
+	for b.places.taken() > 0 {
+		<-time.After(10 * ms)
+	}
+	for _, e := range b.ledger("local", streams) {
+		if e.Outcome != string(outcomeAborted) {
+			t.Errorf("%+v", e)
 		}
 	}
 }

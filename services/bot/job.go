@@ -104,9 +104,7 @@ func (j *job) reserve(ctx context.Context) *refusal {
 		return nil
 	}
 	if slices.ContainsFunc(j.who.key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
-		if r.MaxTokens == 0 {
-			r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
-		}
+		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
 		if r.Unseen() {
 			r.PromptTokens += g.cfg.ContextTokens
 		}
@@ -203,7 +201,8 @@ func (j *job) finish(r result) historyState {
 	if j.reservation.ID != "" {
 		defer j.settle(cost) // the ledger first: who has died in between owes nothing but a reservation
 	}
-	if err := g.batch.Later(store.Record{Entry: e}); err != nil {
+	kept := *e // what waits does not hold on to the request
+	if err := g.batch.Later(store.Record{Entry: &kept}); err != nil {
 		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
 		g.stats.unaccounted.Inc()
 	}
@@ -340,10 +339,10 @@ func (g *Gateway) told(err error) string {
 func outcomeOf(err error, gone bool) outcome {
 	var e *upstream.Error
 	switch {
-	case gone:
-		return outcomeAborted
 	case errors.As(err, &e) && e.Body != nil:
 		return outcomeRefused
+	case gone:
+		return outcomeAborted
 	}
 	return outcomeFailed
 }

@@ -200,14 +200,14 @@ func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.H
 func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone bool) result {
 	if err != nil {
 		r := result{outcome: outcomeOf(err, gone)}
-		late, completion := false, 0
+		sent, late, completion := false, false, 0
 		var e *upstream.Error
 		if errors.As(err, &e) {
 			r.upstream, r.attempts = e.Upstream, e.Attempts
-			late, completion = e.Late, e.Completion
+			sent, late, completion = e.Sent, e.Late, e.Completion
 		}
 		// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
-		if (r.outcome == outcomeAborted || late || completion > 0) && how == cache.Made {
+		if (r.outcome == outcomeAborted && sent || late || completion > 0) && how == cache.Made {
 			if j.request.Background { // it goes on there
 				completion = max(completion, j.request.MaxCompletion())
 			}

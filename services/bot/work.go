@@ -200,9 +200,14 @@ func (s *sink) send(b []byte, more bool) {
 		s.gone = true
 		return
 	}
-	if s.waits = more; !more && s.control.Flush() != nil {
-		s.gone = true
+	if s.waits = more; more {
+		return
 	}
+	if s.control.Flush() != nil {
+		s.gone = true
+		return
+	}
+	s.end() // over HTTP/2 a deadline ends the stream, whether something is being written or not
 }
 
 // end takes the deadline away: the connection may have other requests.
@@ -302,7 +307,7 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 // goesOn notes a text's last event, if the text is to go on behind it.
 func (r *relay) goesOn(t *runningText, f openai.Frame, told []byte) {
 	r.held -= t.size()
-	t.last, t.name = t.last[:0], ""
+	t.last, t.name = nil, ""
 	if t.stream.Held() && r.endpoint == openai.Responses {
 		const any = "." // not nothing: that would not be a piece any more
 		bare, err := r.codec.Rewrite(r.endpoint, told, openai.Rewriter{
@@ -310,7 +315,7 @@ func (r *relay) goesOn(t *runningText, f openai.Frame, told []byte) {
 			Piece: func(openai.Place, string) string { return any },
 		})
 		if err == nil && r.held+len(bare)+len(f.Name) <= maxTextBytes {
-			t.last, t.name = append(t.last, bytes.ReplaceAll(bare, []byte{'\n'}, []byte{' '})...), string(f.Name)
+			t.last, t.name = bytes.ReplaceAll(bare, []byte{'\n'}, []byte{' '}), string(f.Name)
 		} else {
 			r.full = true
 		}

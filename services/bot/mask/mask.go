@@ -198,16 +198,24 @@ func (m *Masker) JSON(text []byte) ([]byte, int) {
 }
 
 // A Stream masks text that comes in pieces. It is used by one goroutine at a time.
+//
+// The text may be JSON itself, as tools' arguments are: where it has the escape of a character that is no letter, such as \n,
+// the next byte stands behind that character.
 type Stream struct {
 	m         *Masker
 	held      []byte
-	before    byte  // the last byte of the text before held; 0 at its beginning
+	before    byte  // the last byte of the text before held; 0 at its beginning, a space for an escape
+	slash     bool  // before was a backslash
+	digits    int   // that are still to come of an escape by number
 	swallowed *rule // whose secret is passing; nil if none is
 	found     int
 }
 
 // Stream returns a stream at its beginning.
 func (m *Masker) Stream() *Stream { return &Stream{m: m} }
+
+// maxHeld is for how many bytes a stream keeps memory beyond what it holds back.
+const maxHeld = 4 << 10
 
 // Found is how many secrets have been replaced.
 func (s *Stream) Found() int { return s.found }
@@ -224,7 +232,7 @@ func (s *Stream) Write(b []byte, text string) []byte {
 // Close adds to b what was held back: nothing follows. What is written afterwards is another text.
 func (s *Stream) Close(b []byte) []byte {
 	b = s.advance(b, true)
-	s.before, s.swallowed = 0, nil
+	s.before, s.slash, s.digits, s.swallowed = 0, false, 0, nil
 	return b
 }
 
@@ -239,7 +247,7 @@ loop:
 		c := s.held[i]
 		if s.swallowed != nil {
 			if s.swallowed.class[c] {
-				s.before = c
+				s.pass(c)
 				i++
 				continue
 			}
@@ -252,8 +260,11 @@ loop:
 				case matches:
 					b = append(b, rule.replacement...)
 					s.found++
-					s.before, s.swallowed = s.held[i+len(rule.prefix)-1], rule
-					i += len(rule.prefix)
+					for range len(rule.prefix) {
+						s.pass(s.held[i])
+						i++
+					}
+					s.swallowed = rule
 					continue loop
 				case undecided:
 					if !final {
@@ -263,11 +274,31 @@ loop:
 			}
 		}
 		b = append(b, c)
-		s.before = c
+		s.pass(c)
 		i++
 	}
-	s.held = append(s.held[:0], s.held[i:]...)
+	if left := s.held[i:]; cap(s.held) > maxHeld {
+		s.held = bytes.Clone(left) // a large piece is not held on to
+	} else {
+		s.held = append(s.held[:0], left...)
+	}
 	return b
+}
+
+// pass notes what stands before the next byte.
+func (s *Stream) pass(c byte) {
+	s.before = c
+	switch {
+	case s.digits > 0:
+		if s.digits--; s.digits == 0 {
+			s.before = ' '
+		}
+	case s.slash && c == 'u':
+		s.digits = 4
+	case s.slash && strings.IndexByte("nrtbf", c) >= 0:
+		s.before = ' '
+	}
+	s.slash = c == '\\'
 }
 
 type decision int

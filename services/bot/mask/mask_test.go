@@ -39,6 +39,12 @@ func TestText(t *testing.T) {
 		"Bearer eyJhbGciOiJIUzI1NiJ9.e30.abcdefgh_": "Bearer [jwt]",
 		"ghp_" + strings.Repeat("a", 36):            "[github-token]",
 		"sk-":                                       "sk-",
+		`{"a":"keys:\n` + key + `"}`:                `{"a":"keys:\n[api-key]"}`, // JSON within a text
+		`\t` + key + `\\r` + key:                    `\t[api-key]\\r[api-key]`,
+		`\u003c` + key + `\u00e9` + key:             `\u003c[api-key]\u00e9[api-key]`,
+		`\u003` + key:                               `\u003` + key,
+		`\x` + key:                                  `\x` + key,
+		key + `\n` + key:                            `[api-key]\n[api-key]`,
 	} {
 		got, n := m.Text(text)
 		if got != want || n != strings.Count(want, "[") {
@@ -98,6 +104,18 @@ func TestStreamIsWhole(t *testing.T) {
 			t.Fatalf("%q: %q (%d) in pieces, %q (%d) at once", text, got, s.Found(), want, whole.Found())
 		}
 	})
+}
+
+// TestLargePieces: a piece that is large is not held on to, when what it begins at its end is.
+func TestLargePieces(t *testing.T) {
+	s := defaults(t).Stream()
+	s.Write(nil, strings.Repeat("word ", 100_000)+"s")
+	if !s.Held() || cap(s.held) > maxHeld {
+		t.Errorf("%d bytes", cap(s.held))
+	}
+	if got := string(s.Close(s.Write(nil, key[1:]))); got != "[api-key]" {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestNothingIsHeld of text without the beginning of a secret.

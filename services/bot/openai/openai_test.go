@@ -107,15 +107,80 @@ func TestBody(t *testing.T) {
 		{`{"model":"m","messages":[{}],"stream":true,"stream_options":{"other":1,"include_usage":false}}`, "x", `{"messages":[{}],"model":"x","stream":true,"stream_options":{"include_usage":true,"other":1}}`},
 	} {
 		r := parse(t, Chat, c.body)
-		if got := string(r.Body(c.model)); got != c.want {
+		if got := string(r.Body(c.model, MaxTokens)); got != c.want {
 			t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
 		}
-		if again := string(r.Body(c.model)); again != c.want {
+		if again := string(r.Body(c.model, MaxTokens)); again != c.want {
 			t.Errorf("a second time: %s", again)
 		}
 	}
-	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m")); got != `{"input":"x","model":"m","stream":true}` {
+	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m", MaxTokens)); got != `{"input":"x","model":"m","stream":true}` {
 		t.Errorf("responses: %s", got)
+	}
+}
+
+// TestBound: an upstream is told the bound that matters in the field that it knows, and in no other.
+func TestBound(t *testing.T) {
+	for _, c := range []struct {
+		endpoint Endpoint
+		body     string
+		field    BoundField
+		want     string
+	}{
+		{Chat, `{"model":"m","messages":[{}]}`, MaxTokens, `{"max_tokens":9,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}]}`, MaxCompletionTokens, `{"max_completion_tokens":9,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_tokens":7}`, MaxCompletionTokens, `{"max_completion_tokens":7,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7}`, MaxTokens, `{"max_tokens":7,"messages":[{}],"model":"m"}`},
+		{Chat, `{"model":"m","messages":[{}],"max_completion_tokens":7,"max_tokens":8}`, MaxTokens, `{"max_tokens":8,"messages":[{}],"model":"m"}`},
+		{Responses, `{"model":"m","input":"x"}`, MaxTokens, `{"input":"x","max_output_tokens":9,"model":"m"}`},
+		{Responses, `{"model":"m","input":"x","max_output_tokens":7}`, MaxTokens, `{"input":"x","max_output_tokens":7,"model":"m"}`},
+	} {
+		r := parse(t, c.endpoint, c.body)
+		unbound := string(r.Body("m", c.field))
+		r.Bound(9)
+		for range 2 {
+			if got := string(r.Body("m", c.field)); got != c.want {
+				t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
+			}
+		}
+		if again := string(parse(t, c.endpoint, c.body).Body("m", c.field)); unbound != again || strings.Count(unbound, "tokens") != strings.Count(c.body, "tokens") {
+			t.Errorf("without a limit %s became %s", c.body, unbound)
+		}
+	}
+}
+
+// TestOtherForms: fields that some servers have as JSON where most have a text do not make an answer bad.
+func TestOtherForms(t *testing.T) {
+	const content = `[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"yes"},"odd",{"text":7}]`
+	least := len("yes") + len(`[{"type":"text","text":"hm"}]`) + len(`"odd"`)
+	for _, codec := range []Codec{Standard(), {JSON: standard{}, Scan: true}} {
+		r, err := codec.ParseReply(Chat, []byte(`{"choices":[{"message":{"content":`+content+`}}]}`))
+		if err != nil || r.Text != "yes" || r.Bytes != least {
+			t.Errorf("%+v, %v, want %d bytes", r, err, least)
+		}
+		r, err = codec.ParseReply(Chat, []byte(`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`))
+		if err != nil || r.Bytes != len(`f{"a":1}`) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		r, err = codec.ParseReply(Responses, []byte(`{"status":"completed","output":[{"type":"tool_search_call","arguments":{"q":"x"}},{"content":[{"type":"output_text","text":"ok"}]}]}`))
+		if err != nil || r.Text != "ok" || r.Bytes != len(`{"q":"x"}ok`) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		var e Event
+		if err := codec.ParseEvent(Chat, []byte(`{"choices":[{"index":0,"delta":{"content":`+content+`}}]}`), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0].Text != "yes" || e.Bytes != least {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if err := codec.ParseEvent(Responses, []byte(`{"type":"response.completed","response":{"output":[{"arguments":{}}],"usage":{"input_tokens":1,"output_tokens":2}}}`), &e); err != nil || !e.Done || e.Usage == nil {
+			t.Errorf("%+v, %v", e, err)
+		}
+		for _, none := range []string{`{"choices":[]}`, `{"error":{"message":"no"}}`} {
+			if _, err := codec.ParseReply(Chat, []byte(none)); !errors.Is(err, ErrNone) {
+				t.Errorf("%s: %v", none, err)
+			}
+		}
+		if _, err := codec.ParseReply(Chat, []byte(`{"choices":7}`)); err == nil || errors.Is(err, ErrNone) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
@@ -164,7 +229,7 @@ func TestNewChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"max_tokens":9,"messages":[{"role":"system","content":"be \"kind\""},{"role":"user","content":"天气?"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
-	if got := string(r.Body("m")); got != want {
+	if got := string(r.Body("m", MaxTokens)); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	again := parse(t, Chat, want)
@@ -339,7 +404,8 @@ func TestReader(t *testing.T) {
 		": comment\n\ndata: a\n\n":                    {[]string{"a"}, io.EOF},
 		"event: x\ndata: a\ndata: b\n\n":              {[]string{"x|a\nb"}, io.EOF},
 		"event: x\n\ndata: a\n\n":                     {[]string{"a"}, io.EOF},
-		"id: 1\nretry: 5\ndata\n\n":                   {[]string{""}, io.EOF},
+		"id: 1\nretry: 5\ndata\n\n":                   {nil, io.EOF},
+		"data:\n\ndata: a\n\ndata: \ndata:\n\n":       {[]string{"a"}, io.EOF},
 		"data: a\n\ndata: b\n":                        {[]string{"a"}, ErrCut},
 		"data: a\n\ndata: b":                          {[]string{"a"}, ErrCut},
 		"data: " + strings.Repeat("x", 9000) + "\n\n": {[]string{strings.Repeat("x", 9000)}, io.EOF},
@@ -364,7 +430,7 @@ func TestReader(t *testing.T) {
 			if diff := cmp.Diff(want.frames, got); diff != "" || !errors.Is(err, want.err) {
 				t.Errorf("%.40q: %v\n%s", text, err, diff)
 			}
-			if !strings.Contains(text, raw) && !strings.HasPrefix(text, ":") {
+			if !strings.Contains(text, raw) && !strings.HasPrefix(text, ":") && !strings.HasPrefix(text, "data:\n") {
 				t.Errorf("%.40q: raw %q", text, raw)
 			}
 		}
@@ -407,7 +473,7 @@ func TestReaders(t *testing.T) {
 			for range rapid.IntRange(0, 8).Draw(t, "bursts") {
 				burst := ""
 				for range rapid.IntRange(1, 30).Draw(t, "events") {
-					data := strings.Repeat("x", rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 40_000)).Draw(t, "bytes"))
+					data := strings.Repeat("x", rapid.OneOf(rapid.IntRange(1, 300), rapid.IntRange(1, 40_000)).Draw(t, "bytes"))
 					want = append(want, data)
 					burst += "data: " + data + "\n\n"
 				}
@@ -440,7 +506,7 @@ func TestReaders(t *testing.T) {
 // TestMore: what comes next is an event with data, and all of it.
 func TestMore(t *testing.T) {
 	for behind, want := range map[string]bool{
-		"": false, ": ping\n\n": false, ": ping\n\ndata: b\n\n": true, "data: b\n": false, "data: b\n\n": true, "event: x\n\n": false, "data\r\n\r\n": true, "database: b\n\n": false,
+		"": false, ": ping\n\n": false, ": ping\n\ndata: b\n\n": true, "data: b\n": false, "data: b\n\n": true, "event: x\n\n": false, "data\r\n\r\n": false, "data: \n\n": false, "data\ndata: b\n\n": true, "data: \n\ndata: b\r\n\r\n": true, "database: b\n\n": false,
 	} {
 		r := NewReader(strings.NewReader("data: a\n\n" + behind))
 		if _, err := r.Next(); err != nil || r.More() != want {
@@ -468,7 +534,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := r.Body("other")
+		out := r.Body("other", MaxTokens)
 		again, err := Standard().Parse(e, out)
 		if err != nil {
 			t.Fatalf("%s became %s: %v", body, out, err)

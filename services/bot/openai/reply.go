@@ -57,14 +57,11 @@ type output struct {
 		Message string `json:"message"`
 	} `json:"error"`
 	Output []struct {
-		Arguments string          `json:"arguments"`
+		Arguments json.RawMessage `json:"arguments"`
 		Input     json.RawMessage `json:"input"`   // of a custom tool
 		Code      json.RawMessage `json:"code"`    // of an interpreter
 		Summary   json.RawMessage `json:"summary"` // of reasoning
-		Content   []struct {
-			Text    string          `json:"text"`
-			Refusal json.RawMessage `json:"refusal"`
-		} `json:"content"`
+		Content   json.RawMessage `json:"content"` // a list
 	} `json:"output"`
 	Usage *usage `json:"usage"`
 }
@@ -73,38 +70,29 @@ func (o output) reply(c Codec) Reply {
 	r := Reply{Usage: o.Usage.read()}
 	var text strings.Builder
 	for _, item := range o.Output {
-		r.Bytes += len(item.Arguments) + c.said(item.Input) + c.said(item.Code)
-		var summary []struct{ Text json.RawMessage }
-		if len(item.Summary) > 0 {
-			_ = c.JSON.Unmarshal(item.Summary, &summary) // as in said
-		}
-		for _, part := range summary {
-			r.Bytes += c.said(part.Text)
-		}
-		for _, part := range item.Content {
-			text.WriteString(part.Text)
-			r.Bytes += c.said(part.Refusal)
-		}
+		said, bytes := c.parts(item.Content)
+		text.WriteString(said)
+		_, summary := c.parts(item.Summary)
+		r.Bytes += bytes + summary + c.made(item.Arguments) + c.made(item.Input) + c.made(item.Code)
 	}
 	r.Text = text.String()
-	r.Bytes += text.Len()
 	return r
 }
 
 // toolCall is one of a message or of a delta.
 type toolCall struct {
 	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
+		Name      json.RawMessage `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
 	} `json:"function"`
 	Custom struct {
-		Name  string `json:"name"`
-		Input string `json:"input"`
+		Name  json.RawMessage `json:"name"`
+		Input json.RawMessage `json:"input"`
 	} `json:"custom"`
 }
 
-func (t *toolCall) bytes() int {
-	return len(t.Function.Name) + len(t.Function.Arguments) + len(t.Custom.Name) + len(t.Custom.Input)
+func (t *toolCall) bytes(c Codec) int {
+	return c.said(t.Function.Name) + c.made(t.Function.Arguments) + c.said(t.Custom.Name) + c.made(t.Custom.Input)
 }
 
 // aside is what a message or a delta may have beside its content. Servers call reasoning the one
@@ -130,7 +118,47 @@ func (c Codec) said(value json.RawMessage) int {
 	return len(text)
 }
 
-// ParseReply reads the body of an answer that is no stream.
+// made is how many bytes a model has made of a value, which most servers have as a text, and some as JSON.
+func (c Codec) made(value json.RawMessage) int {
+	if n := c.said(value); n > 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' {
+		return n
+	}
+	return len(value)
+}
+
+// parts is what is said in a text, or in a list of parts that may have one, and how many bytes that is with what is
+// beside it: refusals, and what some servers have of reasoning.
+func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
+	if len(value) == 0 || string(value) == "null" || c.JSON.Unmarshal(value, &text) == nil {
+		return text, len(text)
+	}
+	var list []json.RawMessage
+	if c.JSON.Unmarshal(value, &list) != nil {
+		return "", c.made(value)
+	}
+	var all strings.Builder
+	for _, each := range list {
+		var part struct {
+			Text, Refusal, Thinking json.RawMessage
+		}
+		if c.JSON.Unmarshal(each, &part) != nil {
+			bytes += len(each)
+			continue
+		}
+		var said string
+		if len(part.Text) > 0 {
+			_ = c.JSON.Unmarshal(part.Text, &said) // what is no text is not shown
+		}
+		all.WriteString(said)
+		bytes += c.made(part.Text) + c.said(part.Refusal) + c.made(part.Thinking)
+	}
+	return all.String(), bytes
+}
+
+// ErrNone is of a body that says itself that it is no answer.
+var ErrNone = errors.New("no answer")
+
+// ParseReply reads the body of an answer that is no stream. The error is ErrNone if the body says that there is none.
 func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 	if e == Responses {
 		var o output
@@ -138,7 +166,7 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 			return Reply{}, fmt.Errorf("answer: %w", err)
 		}
 		if o.Output == nil {
-			return Reply{}, errors.New("answer: has no output")
+			return Reply{}, fmt.Errorf("%w: it has no output", ErrNone)
 		}
 		r := o.reply(c)
 		switch o.Status {
@@ -147,9 +175,9 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 			r.Pending = true
 		default:
 			if o.Error != nil && o.Error.Message != "" {
-				return Reply{}, fmt.Errorf("answer: %s: %s", o.Status, o.Error.Message)
+				return Reply{}, fmt.Errorf("%w: %s: %s", ErrNone, o.Status, o.Error.Message)
 			}
-			return Reply{}, fmt.Errorf("answer: its status is %q", o.Status)
+			return Reply{}, fmt.Errorf("%w: its status is %q", ErrNone, o.Status)
 		}
 		return r, nil
 	}
@@ -167,8 +195,8 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 		Choices []struct {
 			Message struct {
 				aside
-				Content   string     `json:"content"`
-				ToolCalls []toolCall `json:"tool_calls"`
+				Content   json.RawMessage `json:"content"`
+				ToolCalls []toolCall      `json:"tool_calls"`
 			} `json:"message"`
 		} `json:"choices"`
 		Usage *usage `json:"usage"`
@@ -177,13 +205,17 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 		return Reply{}, fmt.Errorf("answer: %w", err)
 	}
 	if len(answer.Choices) == 0 {
-		return Reply{}, errors.New("answer: has no choices")
+		return Reply{}, fmt.Errorf("%w: it has no choices", ErrNone)
 	}
-	r := Reply{Text: answer.Choices[0].Message.Content, Usage: answer.Usage.read()}
-	for _, choice := range answer.Choices {
-		r.Bytes += len(choice.Message.Content) + choice.Message.bytes(c)
+	r := Reply{Usage: answer.Usage.read()}
+	for i, choice := range answer.Choices {
+		text, bytes := c.parts(choice.Message.Content)
+		if i == 0 {
+			r.Text = text
+		}
+		r.Bytes += bytes + choice.Message.bytes(c)
 		for _, t := range choice.Message.ToolCalls {
-			r.Bytes += t.bytes()
+			r.Bytes += t.bytes(c)
 		}
 	}
 	return r, nil
@@ -236,8 +268,8 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 			Finish string `json:"finish_reason"`
 			Delta  struct {
 				aside
-				Content   string     `json:"content"`
-				ToolCalls []toolCall `json:"tool_calls"`
+				Content   json.RawMessage `json:"content"`
+				ToolCalls []toolCall      `json:"tool_calls"`
 			} `json:"delta"`
 		} `json:"choices"`
 		Usage *usage `json:"usage"`
@@ -257,16 +289,17 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 		}
 	}
 	for _, choice := range chunk.Choices {
-		if text := choice.Delta.Content; text != "" {
+		text, bytes := c.parts(choice.Delta.Content)
+		if text != "" {
 			v.Deltas = append(v.Deltas, Delta{choice.Index, text})
-			v.Bytes += len(text)
 		}
+		v.Bytes += bytes
 		if choice.Finish != "" {
 			v.Ended = append(v.Ended, choice.Index)
 		}
 		v.Bytes += choice.Delta.bytes(c)
 		for _, t := range choice.Delta.ToolCalls {
-			v.Bytes += t.bytes()
+			v.Bytes += t.bytes(c)
 		}
 	}
 	return nil

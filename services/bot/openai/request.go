@@ -52,6 +52,7 @@ type Request struct {
 	// /v1/responses: it goes on without the client.
 	Background bool
 
+	bounded bool // MaxTokens must be what the upstream is told
 	codec   Codec
 	fields  map[string]json.RawMessage
 	options map[string]json.RawMessage // of the stream
@@ -130,10 +131,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	case r.Choices < 1 || r.Choices > maxChoice:
 		return nil, &RequestError{"n", fmt.Sprintf("must be from 1 to %d", maxChoice)}
 	}
-	said := "messages"
-	if e == Responses {
-		said = "input"
-	}
+	said := saidIn(e)
 	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e == Chat && raw[0] != '[' {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
@@ -156,9 +154,18 @@ func (r *Request) MaxCompletion() int { return r.MaxTokens * r.Choices }
 // EstimateTokens is about how many tokens so many bytes are: four bytes each.
 func EstimateTokens(n int) int { return (n + 3) / 4 }
 
-// Body returns what an upstream is asked: by its own name of the model, and with a
-// stream that says at its end what was used.
-func (r *Request) Body(model string) []byte {
+// A BoundField is how an upstream is told how many tokens its answer may have, at /v1/chat/completions.
+type BoundField string
+
+// The fields. Servers that do not know the second one mostly ignore it; some models refuse the first one.
+const (
+	MaxTokens           BoundField = "max_tokens"
+	MaxCompletionTokens BoundField = "max_completion_tokens"
+)
+
+// Body returns what an upstream is asked: by its own name of the model, with a bound in the field that it knows,
+// and with a stream that says at its end what was used.
+func (r *Request) Body(model string, bound BoundField) []byte {
 	fields := r.fields
 	change := func(name string, v any) {
 		text, err := r.codec.JSON.Append(nil, v)
@@ -173,6 +180,14 @@ func (r *Request) Body(model string) []byte {
 	if model != r.Model {
 		change("model", model)
 	}
+	if r.Endpoint == Chat && r.bounded {
+		change(string(bound), r.MaxTokens)
+		for _, other := range []BoundField{MaxTokens, MaxCompletionTokens} {
+			if other != bound {
+				delete(fields, string(other)) // some refuse both
+			}
+		}
+	}
 	if r.Endpoint == Chat && r.Stream && !r.IncludeUsage {
 		options := map[string]json.RawMessage{}
 		maps.Copy(options, r.options)
@@ -182,14 +197,15 @@ func (r *Request) Body(model string) []byte {
 	return r.codec.encode(fields)
 }
 
-// Bound has a request that has no bound ask for so many tokens at most.
+// Bound has the upstream told a bound: the request's own, or so many tokens if it has none.
 func (r *Request) Bound(tokens int) {
-	name := "max_completion_tokens"
-	if r.Endpoint == Responses {
-		name = "max_output_tokens"
+	if r.bounded = true; r.MaxTokens > 0 {
+		return
 	}
 	r.MaxTokens = tokens
-	r.fields[name] = strconv.AppendInt(nil, int64(tokens), 10)
+	if r.Endpoint == Responses {
+		r.fields["max_output_tokens"] = strconv.AppendInt(nil, int64(tokens), 10)
+	}
 }
 
 // Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key,
@@ -210,7 +226,22 @@ func (r *Request) Key() []byte {
 
 // Unseen tells whether the model reads something that an upstream keeps, and that is not in the request.
 func (r *Request) Unseen() bool {
-	return r.Continues() || r.Endpoint == Responses && r.says("prompt")
+	if r.Continues() || r.Endpoint == Responses && r.says("prompt") {
+		return true
+	}
+	said := r.fields[saidIn(r.Endpoint)]
+	return slices.ContainsFunc(unseen, func(name []byte) bool { return bytes.Contains(said, name) })
+}
+
+// unseen are what is said of what is kept elsewhere: items and files. Within a text, quotes are behind backslashes.
+var unseen = [][]byte{[]byte(`"item_reference"`), []byte(`"file_id"`), []byte(`"file_url"`)}
+
+// saidIn is the field of what a model is told.
+func saidIn(e Endpoint) string {
+	if e == Responses {
+		return "input"
+	}
+	return "messages"
 }
 
 // says tells whether a field is there that says something.
@@ -291,13 +322,10 @@ func (c Codec) NewChat(model string, messages []Message, stream bool, maxTokens 
 		said = append(c.appendString(said, m.Content), '}')
 	}
 	said = append(said, ']')
-	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said)), codec: c}
+	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said)), bounded: maxTokens > 0, codec: c}
 	r.fields = map[string]json.RawMessage{"model": c.appendString(nil, model), "messages": said}
 	if stream {
 		r.fields["stream"] = json.RawMessage("true")
-	}
-	if maxTokens > 0 {
-		r.fields["max_tokens"] = strconv.AppendInt(nil, int64(maxTokens), 10)
 	}
 	return r, nil
 }

@@ -187,7 +187,8 @@ func (r *Reader) fill() error {
 	return io.ErrNoProgress
 }
 
-// parse reads an event. It tells false for one without data, such as a comment.
+// parse reads an event. It tells false for one without data, such as a comment: some servers and proxies keep a
+// connection alive by a field without a value.
 func (r *Reader) parse(raw []byte) (Frame, bool) {
 	f, lines := Frame{Raw: raw}, 0
 	for rest := raw; len(rest) > 0; {
@@ -210,7 +211,7 @@ func (r *Reader) parse(raw []byte) (Frame, bool) {
 			f.Name = value
 		}
 	}
-	return f, lines > 0
+	return f, len(bytes.TrimSpace(f.Data)) > 0
 }
 
 // More tells whether the next event that has data has come already. Comments, which keep a
@@ -226,8 +227,8 @@ func (r *Reader) More() bool {
 		if len(line) == 0 && data {
 			return true
 		}
-		field, _, _ := bytes.Cut(line, []byte{':'})
-		data = data || string(field) == "data"
+		field, value, _ := bytes.Cut(line, []byte{':'})
+		data = data || string(field) == "data" && len(bytes.TrimSpace(value)) > 0
 	}
 }
 

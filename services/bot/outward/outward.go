@@ -196,6 +196,8 @@ type Config struct {
 // Times of a connection.
 const (
 	dialTimeout      = 5 * time.Second
+	pingAfter        = 10 * time.Second // of HTTP/2, when nothing comes
+	pingTimeout      = 5 * time.Second
 	handshakeTimeout = 5 * time.Second
 )
 
@@ -229,6 +231,9 @@ func NewTransport(c Config) *http.Transport {
 		t.Protocols = new(http.Protocols)
 		t.Protocols.SetHTTP2(true)
 		t.Protocols.SetUnencryptedHTTP2(true)
+		// A connection whose packets vanish on the way would have all streams until the kernel gives it up, after a
+		// quarter of an hour.
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	}
 	return t
 }

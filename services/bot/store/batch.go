@@ -254,16 +254,16 @@ func (p *pending) wanted() bool {
 func (b *Batcher) take() (batch []*pending, due time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	later := 0
+	takeLater := func(most int) {
+		if n := min(len(b.later), most); n > 0 {
+			batch = append(batch, b.later[:n]...)
+			b.later, b.since = without(b.later, n), time.Time{} // those that are left are due
+		}
+	}
 	if due = b.due(); due <= 0 {
 		// Neither has all places for long.
 		b.odd = 1 - b.odd
-		later = min(len(b.later), b.cfg.Most-min(len(b.awaited), (b.cfg.Most+b.odd)/2))
-	}
-	batch = append(batch, b.later[:later]...)
-	b.later = without(b.later, later)
-	if later > 0 {
-		b.since = time.Time{} // those that are left are due
+		takeLater(b.cfg.Most - min(len(b.awaited), (b.cfg.Most+b.odd)/2))
 	}
 	i := 0
 	for ; i < len(b.awaited) && len(batch) < b.cfg.Most; i++ {
@@ -275,6 +275,9 @@ func (b *Batcher) take() (batch []*pending, due time.Duration) {
 		}
 	}
 	b.awaited = without(b.awaited, i)
+	if due <= 0 { // in the places of those that nobody waits for any more
+		takeLater(b.cfg.Most - len(batch))
+	}
 	b.taken = len(batch)
 	if len(batch) == 0 {
 		b.settled()

@@ -130,8 +130,9 @@ func (c Cost) Minus(d Cost) Cost {
 	return Cost{c.Requests - d.Requests, c.Tokens - d.Tokens, c.Money - d.Money}
 }
 
-// A Limit bounds what a key may use of one resource within a window. Windows begin at
-// whole multiples of their length since 1970, in UTC: one of a day at midnight.
+// A Limit bounds what a key may use of one resource within a window. Windows follow one another
+// without a gap, in UTC: one of a day begins at midnight, one of a week on Monday (they are whole multiples of their
+// length since the year 1).
 type Limit struct {
 	Resource Resource
 	Amount   int64

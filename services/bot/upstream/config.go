@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -43,6 +44,9 @@ type Upstream struct {
 	// MaxConcurrent bounds the calls under way.
 	MaxConcurrent int
 	Price         Price
+	// Bound is how it is told how many tokens an answer may have, where there are limits: "" is max_tokens, which almost all
+	// servers know, but for OpenAI's own max_completion_tokens, whose reasoning models refuse the other.
+	Bound openai.BoundField
 }
 
 // policy is what its addresses are held to: its key is a secret.
@@ -51,6 +55,18 @@ func (u Upstream) policy(p outward.Policy) outward.Policy {
 		return p.Trusting(u.URL)
 	}
 	return p
+}
+
+// bound is the field of its bound.
+func (u Upstream) bound() openai.BoundField {
+	if u.Bound != "" {
+		return u.Bound
+	}
+	to, err := url.Parse(u.URL)
+	if err == nil && (to.Hostname() == "api.openai.com" || strings.HasSuffix(to.Hostname(), ".openai.azure.com")) {
+		return openai.MaxCompletionTokens
+	}
+	return openai.MaxTokens
 }
 
 // A Client is how connections to upstreams are used.
@@ -159,6 +175,9 @@ func (c Config) Validate() error {
 		}
 		if u.MaxConcurrent < 1 || u.MaxConcurrent > 1<<20 {
 			fault("%s: max concurrent: %d: must be from 1 to %d", at, u.MaxConcurrent, 1<<20)
+		}
+		if u.Bound != "" && u.Bound != openai.MaxTokens && u.Bound != openai.MaxCompletionTokens {
+			fault("%s: bound: %q: must be %s or %s", at, u.Bound, openai.MaxTokens, openai.MaxCompletionTokens)
 		}
 		if u.Price.Prompt < 0 || u.Price.Completion < 0 || u.Price.Prompt > maxPrice || u.Price.Completion > maxPrice {
 			fault("%s: price: %+v: must be from 0 to %.0e", at, u.Price, maxPrice)

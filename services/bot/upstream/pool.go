@@ -76,7 +76,7 @@ func New(c Config) (*Pool, error) {
 	p.readers.Kept = c.ReuseReaders
 	models := map[string]bool{}
 	for _, u := range c.Upstreams {
-		u.URL = strings.TrimSuffix(u.URL, "/")
+		u.URL, u.Bound = strings.TrimSuffix(u.URL, "/"), u.bound()
 		t := &target{Upstream: u, via: c.Transport, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}}
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
@@ -155,6 +155,8 @@ type Error struct {
 	Upstream string
 	// Attempts is how often one was asked.
 	Attempts int
+	// Sent says that an upstream had all of the request, or may have.
+	Sent bool
 	// Late says that an upstream had all of the request and did not answer in time, or did not come to the end
 	// of its answer: it has worked on it, or may have.
 	Late bool
@@ -167,6 +169,11 @@ type Error struct {
 	fatal   bool  // another upstream would not do better
 	idle    bool  // says nothing about the upstream
 	unclear bool  // the upstream or who asked may be at fault: no reason to have it cool down
+}
+
+// left is e for who has gone: what has come is paid all the same.
+func (e *Error) left(attempts int, upstream string, why error) *Error {
+	return &Error{Text: why.Error(), Upstream: upstream, Attempts: attempts, Sent: e.Sent, Late: e.Late, Completion: e.Completion, err: why}
 }
 
 func (e *Error) Error() string {
@@ -224,19 +231,13 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *ration.Holder) (*
 	p.budget.request()
 	tried := map[*target]bool{}
 	var last *Error
-	// gone is what is known when who asked has gone.
-	gone := func(attempts int, upstream string) *Error {
-		return &Error{Text: ctx.Err().Error(), Upstream: upstream, Attempts: attempts, err: ctx.Err()}
-	}
 	for attempt := 1; ; attempt++ {
 		t, probe, none := p.pick(r.Model, tried)
 		if t == nil && len(tried) > 0 && attempt <= p.cfg.Attempts {
 			// All that are well have been tried: once more, after a pause.
 			clear(tried)
 			if err := p.pause(ctx, attempt); err != nil {
-				left := gone(last.Attempts, last.Upstream)
-				left.Late, left.Completion = last.Late, last.Completion
-				return nil, left
+				return nil, last.left(last.Attempts, last.Upstream, ctx.Err())
 			}
 			t, probe, none = p.pick(r.Model, tried)
 		}
@@ -253,12 +254,10 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *ration.Holder) (*
 			return a, nil
 		}
 		if last != nil {
-			err.Late, err.Completion = err.Late || last.Late, max(err.Completion, last.Completion)
+			err.Sent, err.Late, err.Completion = err.Sent || last.Sent, err.Late || last.Late, max(err.Completion, last.Completion)
 		}
-		if ctx.Err() != nil { // what has come is paid all the same
-			left := gone(attempt, t.Name)
-			left.Late, left.Completion = err.Late, err.Completion
-			return nil, left
+		if ctx.Err() != nil && err.Body == nil {
+			return nil, err.left(attempt, t.Name, ctx.Err())
 		}
 		err.Attempts = attempt
 		last = err
@@ -365,11 +364,11 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	c.total = time.AfterFunc(p.cfg.Total, func() { c.cancel(errTotal) })
 	defer func() {
 		if failure != nil {
-			failure.Upstream = t.Name
+			failure.Upstream, failure.Sent = t.Name, c.sent.Load()
 			c.end(ctx, failure)
 		}
 	}()
-	asked := r.Body(t.Models[r.Model])
+	asked := r.Body(t.Models[r.Model], t.Bound)
 	// A body that net/http knows to be in memory goes out together with its head, in one write.
 	var question *bytes.Reader
 	body := func() (io.ReadCloser, error) {
@@ -547,7 +546,10 @@ const maxRefusal = 64 << 10
 // status says what a status but 200 means.
 func (c *call) status(resp *http.Response) *Error {
 	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // half of it says something as well
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if !json.Valid(body) { // or half of it: a string without its end cannot be masked
+		body = []byte{}
+	}
 	switch s := resp.StatusCode; {
 	case s == http.StatusTooManyRequests:
 		e.Status = s
@@ -605,19 +607,18 @@ func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Erro
 	switch {
 	case err == nil && reply.Pending && !c.request.Background:
 		return nil, failed(errors.New("the answer is still to come"))
-	case err != nil && json.Valid(body): // it says that there is no answer
+	case errors.Is(err, openai.ErrNone): // it says so itself
 		return nil, c.fault(err)
 	case err != nil:
 		return nil, failed(err)
 	}
 	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply}
+	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage
-	} else {
-		a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
-		if reply.Pending { // what it comes to is told to nobody here: it may be all that was asked for
-			a.Usage.Completion = max(a.Usage.Completion, c.request.MaxCompletion())
-		}
+	}
+	if reply.Pending { // what it comes to is told to nobody here: it may be all that was asked for
+		a.Usage = soFar(a.Usage, c.request, c.request.MaxCompletion())
 	}
 	c.end(c.ctx, nil)
 	return a, nil
@@ -708,8 +709,7 @@ func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.Mor
 // Upstream is who answers.
 func (s *Stream) Upstream() string { return s.call.target.Name }
 
-// Usage is what the answer has used so far: as the upstream says, or else counted. Some say at the beginning that nothing
-// is used yet, or one token. An answer in the background goes on when it is left: it may use all that was asked for.
+// Usage is what the answer has used so far: as the upstream says, or else counted. An answer in the background goes on when it is left: it may use all that was asked for.
 func (s *Stream) Usage() openai.Usage {
 	u := openai.Usage{Prompt: s.call.request.PromptTokens, Estimated: true}
 	if s.usage != nil {
@@ -725,8 +725,17 @@ func (s *Stream) Usage() openai.Usage {
 	if s.call.request.Background && s.event.Failed == "" {
 		counted = max(counted, s.call.request.MaxCompletion())
 	}
-	if u.Completion < counted {
-		u.Completion, u.Estimated = counted, true
+	return soFar(u, s.call.request, counted)
+}
+
+// soFar is what an answer that has not ended uses, if it has so many tokens: some upstreams say at the beginning that
+// nothing is used yet, or one token.
+func soFar(u openai.Usage, r *openai.Request, tokens int) openai.Usage {
+	if u.Prompt == 0 && r.PromptTokens > 0 {
+		u.Prompt, u.Estimated = r.PromptTokens, true
+	}
+	if u.Completion < tokens {
+		u.Completion, u.Estimated = tokens, true
 	}
 	return u
 }

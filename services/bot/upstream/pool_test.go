@@ -617,6 +617,52 @@ func TestLeft(t *testing.T) {
 	})
 }
 
+// TestLeftBefore: who has gone before an upstream was sent anything has used none of it.
+func TestLeftBefore(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		var e *Error
+		if _, err := b.Ask(ctx, ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, context.Canceled) || e.Sent {
+			t.Errorf("%v: %+v", err, e)
+		}
+	})
+}
+
+// TestCutRefusal: of a refusal that is too long, or no JSON, nothing is passed on: it could not be masked.
+func TestCutRefusal(t *testing.T) {
+	for said, want := range map[string]string{
+		`{"detail":"no"}`: `{"detail":"no"}`, "no": "", `{"detail":"` + strings.Repeat("x", maxRefusal) + `"}`: "",
+	} {
+		inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				_, _ = io.WriteString(w, said) // the client goes
+			}
+			var e *Error
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || e.Status != http.StatusUnprocessableEntity || e.Body == nil || string(e.Body) != want {
+				t.Errorf("%.20s: %+v", said, err)
+			}
+		})
+	}
+}
+
+// TestBoundField: almost all servers know max_tokens; OpenAI's own know the other, and some of its models nothing else.
+func TestBoundField(t *testing.T) {
+	for _, c := range []struct {
+		u    Upstream
+		want openai.BoundField
+	}{
+		{Upstream{URL: "http://127.0.0.1:8000/v1"}, openai.MaxTokens}, {Upstream{URL: "https://api.mistral.ai/v1"}, openai.MaxTokens},
+		{Upstream{URL: "https://api.openai.com/v1"}, openai.MaxCompletionTokens}, {Upstream{URL: "https://x.openai.azure.com/openai/v1"}, openai.MaxCompletionTokens},
+		{Upstream{URL: "https://api.openai.com.example/v1"}, openai.MaxTokens}, {Upstream{URL: "https://api.openai.com/v1", Bound: openai.MaxTokens}, openai.MaxTokens},
+	} {
+		if got := c.u.bound(); got != c.want {
+			t.Errorf("%+v: %s", c.u, got)
+		}
+	}
+}
+
 // TestLeftWhole: who leaves an answer that is no stream pays for what has come of it.
 func TestLeftWhole(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
@@ -628,7 +674,7 @@ func TestLeftWhole(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var e *Error
-		if _, err := b.Ask(ctx, ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !e.Late || e.Completion != 1000 {
+		if _, err := b.Ask(ctx, ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !e.Sent || !e.Late || e.Completion != 1000 {
 			t.Errorf("%v: %+v", err, e)
 		}
 	})
@@ -710,6 +756,7 @@ func TestUsageOfPart(t *testing.T) {
 		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
 		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 1}}, openai.Usage{Prompt: 9, Completion: 5, Estimated: true}},
 		{Stream{tokens: 3, usage: &openai.Usage{Prompt: 9, Completion: 4}}, openai.Usage{Prompt: 9, Completion: 4}},
+		{Stream{tokens: 5, usage: &openai.Usage{}}, openai.Usage{Prompt: c.request.PromptTokens, Completion: 5, Estimated: true}},
 		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9, Completion: 4}, done: true}, openai.Usage{Prompt: 9, Completion: 4}},
 		{Stream{tokens: 5, usage: &openai.Usage{Prompt: 9}, done: true}, openai.Usage{Prompt: 9}},
 		{Stream{usage: &openai.Usage{Prompt: 9}}, openai.Usage{Prompt: 9}},
@@ -732,7 +779,8 @@ func TestPending(t *testing.T) {
 			{`,"max_output_tokens":100`, `{"status":"queued","output":[],"usage":null}`, openai.Usage{Prompt: 2, Completion: 100, Estimated: true}},
 			{`,"max_output_tokens":1`, `{"status":"in_progress","output":[{"content":[{"text":"eight by"}]}]}`, openai.Usage{Prompt: 2, Completion: 2, Estimated: true}},
 			{``, `{"status":"queued","output":[]}`, openai.Usage{Prompt: 2, Estimated: true}},
-			{`,"max_output_tokens":100`, `{"status":"in_progress","output":[],"usage":{"input_tokens":3,"output_tokens":4}}`, openai.Usage{Prompt: 3, Completion: 4}},
+			{`,"max_output_tokens":100`, `{"status":"in_progress","output":[],"usage":{"input_tokens":3,"output_tokens":4}}`, openai.Usage{Prompt: 3, Completion: 100, Estimated: true}},
+			{`,"max_output_tokens":3`, `{"status":"in_progress","output":[],"usage":{"input_tokens":0,"output_tokens":4}}`, openai.Usage{Prompt: 2, Completion: 4, Estimated: true}},
 			{`,"max_output_tokens":100`, `{"status":"completed","output":[]}`, openai.Usage{Prompt: 2, Estimated: true}},
 		} {
 			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.answer) }
