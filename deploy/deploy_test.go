@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	dto "github.com/prometheus/client_model/go"
@@ -114,6 +115,7 @@ func exported(t *testing.T) map[string][]string {
 	model := upstream.DefaultUpstream()
 	model.Name, model.URL, model.Models = "a", "http://127.0.0.1:9/v1", map[string]string{"m": "m"}
 	b.Upstream.Upstreams = []upstream.Upstream{model}
+	b.Plugins, b.CacheAge = []bot.Plugin{{Name: "clock", Builtin: "clock"}}, time.Minute
 	g, err := bot.New(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func TestHTTP2(t *testing.T) {
 
 // TestHTTP2Silence: a subscriber to whom nothing is to be said for longer than a write may take stays.
 func TestHTTP2Silence(t *testing.T) {
-	b := serving(t, func(c *Config) { c.WriteTimeout, c.Heartbeat = 20*time.Millisecond, 0 })
+	b := serving(t, func(c *Config) { c.WriteTimeout, c.Heartbeat = 500*time.Millisecond, 0 })
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	b.client.Transport.(*http.Transport).Protocols = protocols
@@ -122,8 +122,8 @@ func TestHTTP2Silence(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	s := &stream{t: t, resp: resp, body: newReader(resp.Body)}
-	for range 3 {
-		<-time.After(100 * time.Millisecond)
+	for range 2 {
+		<-time.After(1200 * time.Millisecond)
 		if status, text := b.post("/publish?topic=t", "text/plain", "hello"); status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}

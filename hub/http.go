@@ -364,7 +364,9 @@ func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin
 	}
 	h.stats.responses.Add(1)
 	defer h.stats.responses.Add(-1)
-	h.leave(s, h.stream(r.Context(), s, begin))
+	why := h.stream(r.Context(), s, begin)
+	out.deadline(time.Now().Add(h.cfg.WriteTimeout)) // of the end, which net/http writes
+	h.leave(s, why)
 }
 
 // head returns a response's head for a body that ends with the connection.

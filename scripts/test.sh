@@ -54,6 +54,7 @@ step browser scripts/browser.sh
 step vulnerabilities end vulnerabilities
 end compiling
 step tests scripts/gotest.sh
+step images scripts/image.sh
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"

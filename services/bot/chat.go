@@ -341,6 +341,7 @@ func usageOf(u openai.Usage) *usageReply {
 func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	asked := time.Now()
 	a, err := t.g.pool.Ask(ctx, j.request, &j.who.key.answers)
+	t.g.stats.asked(a, asked)
 	took := time.Since(asked)
 	if err == nil {
 		err = j.hold(a)
@@ -366,7 +367,9 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 // stream answers piece by piece.
 func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	g := t.g
+	asked := time.Now()
 	a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+	g.stats.asked(a, asked)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))
 		return t.hold.count, ctx.refusal(g.refusalOf(err))
@@ -456,7 +459,7 @@ func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work, j *job) (string, 
 		}
 	})
 	if masker != nil {
-		tell(stream.Close(buf[:0]), true)
+		tell(stream.Close(buf[:0]), false)
 		g.stats.masked("out", stream.Found())
 	}
 	if tooMuch != nil {

@@ -186,8 +186,8 @@ type Config struct {
 	HistoryTokens int `yaml:"history_tokens"`
 	HistoryTurns  int `yaml:"history_turns"`
 	ReplyTokens   int `yaml:"reply_tokens"`
-	// ContextTokens is how many tokens a model is taken to read of what an upstream keeps and a request of /v1/responses
-	// refers to, if its key has limits of tokens or money: until the upstream tells.
+	// ContextTokens is how many tokens a model is taken to read beside what is in the request, if its key has limits of tokens
+	// or money: of what an upstream keeps or finds by its own tools, and of files by ID or link. What the upstream tells counts.
 	ContextTokens int `yaml:"context_tokens"`
 	// HistoryBytes is the memory for what is told again of conversations that go on, so that SQLite is not read
 	// for each turn; 0 has it read. Archives of several gateways are read for each turn in any case.

@@ -267,7 +267,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 			// All of a proxy's streams may be on one connection, with those that go on without a client.
 			MaxConcurrentStreams: min(cfg.MaxConcurrent+cfg.MaxWaiting, maxStreams),
 			// A deadline ends a stream; its handler waits for as long as the connection takes nothing.
-			WriteByteTimeout: cfg.WriteTimeout, SendPingTimeout: cfg.WriteTimeout, PingTimeout: cfg.WriteTimeout,
+			WriteByteTimeout: cfg.WriteTimeout,
 		},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       cfg.IdleTimeout,

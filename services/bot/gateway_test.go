@@ -879,13 +879,13 @@ func TestAllLeft(t *testing.T) {
 // are limited. It is paid as the upstream tells.
 func TestContextIsReserved(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"status":"completed","output":[],"usage":{"input_tokens":300,"output_tokens":7}}`)
+		_, _ = io.WriteString(w, `{"status":"completed","output":[],"usage":{"input_tokens":30,"output_tokens":7}}`)
 	}))
 	t.Cleanup(model.Close)
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		c.Upstream.Upstreams, c.ContextTokens = []upstream.Upstream{modelOf(model.Listener.Addr())}, 800
 		c.ReplyTokens = 100
-		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 190_000, 0}), keyOf("requests", Limit{store.Requests, 100, 0})}
+		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 182_000, 0}), keyOf("requests", Limit{store.Requests, 100, 0})}
 	})
 	ask := func(key, fields string, want int) {
 		t.Helper()
@@ -897,19 +897,35 @@ func TestContextIsReserved(t *testing.T) {
 	for _, fields := range []string{`,"previous_response_id":"r"`, `,"conversation":{"id":"c"}`, `,"prompt":{"id":"p"}`} {
 		ask("requests", fields, 200)
 	}
-	ask("tokens", `,"previous_response_id":"r"`, 200) // 901, and 307 are paid
+	ask("tokens", `,"previous_response_id":"r"`, 200) // 901, and 37 are paid
+	for range 5 {
+		ask("tokens", ``, 200)
+	}
 	ask("tokens", `,"previous_response_id":"r"`, 429)
 	ask("tokens", `,"conversation":"c"`, 429)
 	ask("tokens", `,"prompt":{"id":"p"}`, 429)
-	for _, input := range []string{`[{"type":"item_reference","id":"i"}]`, `[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`, `[{"role":"user","content":[{"type":"input_file","file_url":"https://x/"}]}]`} {
-		if status, text, _ := b.ask("/v1/responses", secretOf("tokens"), `{"model":"dyno-1","max_output_tokens":100,"input":`+input+`}`); status != 429 {
-			t.Errorf("%s: %d %s", input, status, text)
+	for _, c := range []struct {
+		said string
+		want int
+	}{
+		{`[{"type":"item_reference","id":"i"}]`, 429},
+		{`[{"role":"user","content":"hi"},{"id":"i"}]`, 429},
+		{`[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`, 429},
+		{`[{"role":"user","content":[{"type":"input_file","file\u005furl":"https://x/"}]}]`, 429},
+		{`[{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","file_id":"f"}]}]`, 429},
+		{`"x","tools":[{"type":"function","name":"f"},{"type":"web_search_preview"}]`, 429},
+		// What is in the request, or a text.
+		{`[{"type":"message","id":"i","role":"assistant","content":[{"type":"output_text","text":"\"file_id\"","annotations":[{"type":"file_citation","file_id":"f"}]}]}]`, 200},
+		{`"item_reference"`, 200},
+		{`"x","tools":[{"type":"function","name":"file_id"}]`, 200},
+	} {
+		if status, text, _ := b.ask("/v1/responses", secretOf("tokens"), `{"model":"dyno-1","max_output_tokens":10,"input":`+c.said+`}`); status != c.want {
+			t.Errorf("%s: %d %s, want %d", c.said, status, text, c.want)
 		}
 	}
 	if status, text, _ := b.ask("/v1/chat/completions", secretOf("tokens"), `{"model":"dyno-1","max_tokens":100,"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`); status != 429 {
 		t.Errorf("%d %s", status, text)
 	}
-	ask("tokens", `,"instructions":"say \"file_id\" and {\"type\":\"item_reference\"}","previous_response_id":null`, 200) // a text is a text
 	ask("money", `,"previous_response_id":"r"`, 200)
 	ask("money", `,"previous_response_id":"r"`, 429)
 	ask("money", ``, 200)

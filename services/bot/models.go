@@ -72,7 +72,13 @@ func (g *Gateway) routes() http.Handler {
 		method, path, _ := strings.Cut(pattern, " ")
 		h := middleware.Around(g.cfg.Middleware, g.cfg.UnmatchedMiddleware, append([]middleware.Layer{measured}, layers...), method, path,
 			func(w http.ResponseWriter, r *http.Request) int {
-				refused := serve(w, r)
+				var refused *refusal
+				if r.ContentLength != 0 && (method == http.MethodGet || method == http.MethodDelete) {
+					// Over HTTP/2, what nobody reads would keep others' bodies from coming over the connection.
+					refused = refuse(http.StatusBadRequest, "", "body: %s requests have none", method)
+				} else {
+					refused = serve(w, r)
+				}
 				if refused == nil {
 					return http.StatusOK
 				}
@@ -182,12 +188,16 @@ func (k *kept) Size() int64 { return int64(len(k.Body) + len(k.Reply.Text) + 256
 // answer asks for an answer that is no stream, or finds it in the cache.
 func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.How, error) {
 	if g.cache == nil || !j.request.Deterministic() {
+		asked := time.Now()
 		a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+		g.stats.asked(a, asked)
 		return a, cache.Made, err
 	}
 	sum := sha256.Sum256(j.request.Key())
 	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func(ctx context.Context) (*kept, error) {
+		asked := time.Now()
 		a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+		g.stats.asked(a, asked)
 		return &kept{a}, err
 	})
 	if err != nil {
@@ -274,7 +284,9 @@ func (j *job) streamResult(a *upstream.Answer, err error, first time.Duration, g
 // modelStream answers piece by piece. Forget frees the text of the request, which nothing refers to once
 // an upstream answers.
 func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget func()) *refusal {
+	asked := time.Now()
 	a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+	g.stats.asked(a, asked)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
 		return g.refusalOf(err)

@@ -221,3 +221,15 @@ func TestSwitchFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestNull: a field that is null stays so, whichever library reads it.
+func TestNull(t *testing.T) {
+	model := newRecorder(t)
+	for _, library := range []codec.Library{codec.Standard, codec.Sonic, codec.Jsoniter} {
+		b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.JSON = library })
+		b.ask("/v1/chat/completions", "", `{"model":"dyno-1","stop":null,"messages":[{"role":"user","content":"hi"}]}`)
+		if want := `{"messages":[{"role":"user","content":"hi"}],"model":"dyno-1","stop":null}`; model.last() != want {
+			t.Errorf("%s: %s", library, model.last())
+		}
+	}
+}

@@ -45,6 +45,9 @@ func newWork(client, gateway context.Context, d Disconnect, drain time.Duration)
 		w.drain = 0
 	}
 	w.stop = [...]func() bool{context.AfterFunc(client, w.leave), context.AfterFunc(gateway, w.cutOff)}
+	if client.Err() != nil { // nothing is begun for who has gone
+		w.leave()
+	}
 	return w
 }
 
@@ -207,12 +210,13 @@ func (s *sink) send(b []byte, more bool) {
 		s.gone = true
 		return
 	}
-	s.end() // over HTTP/2 a deadline ends the stream, whether something is being written or not
+	// Over HTTP/2 a deadline ends the stream, whether something is being written or not.
+	_ = s.control.SetWriteDeadline(time.Time{}) // as above
 }
 
-// end takes the deadline away: the connection may have other requests.
+// end bounds writing the end, which net/http does behind the handler. It takes the deadline off.
 func (s *sink) end() {
-	_ = s.control.SetWriteDeadline(time.Time{}) // as above
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // as above
 }
 
 // Bounds of the texts of an answer that go on at once, and of what is held of them to tell them apart and to go on with
@@ -314,7 +318,7 @@ func (r *relay) goesOn(t *runningText, f openai.Frame, told []byte) {
 			Whole: func([]byte) ([]byte, int) { return nil, 0 },
 			Piece: func(openai.Place, string) string { return any },
 		})
-		if err == nil && r.held+len(bare)+len(f.Name) <= maxTextBytes {
+		if err == nil && r.held+2*len(t.place.Key)+len(bare)+len(f.Name) <= maxTextBytes {
 			t.last, t.name = bytes.ReplaceAll(bare, []byte{'\n'}, []byte{' '}), string(f.Name)
 		} else {
 			r.full = true
@@ -393,6 +397,7 @@ func (r *relay) masked() int {
 // The error is nil if the answer is complete.
 func (g *Gateway) pass(s *upstream.Stream, each func(f openai.Frame, e *openai.Event, more bool)) error {
 	defer s.Close()
+	var lastCame, lastWent time.Time
 	for {
 		f, e, err := s.Next()
 		if errors.Is(err, io.EOF) {
@@ -403,6 +408,12 @@ func (g *Gateway) pass(s *upstream.Stream, each func(f openai.Frame, e *openai.E
 		}
 		came := time.Now()
 		each(f, e, s.More())
-		g.stats.event.Observe(time.Since(came).Seconds())
+		went := time.Now()
+		g.stats.event.Observe(went.Sub(came).Seconds())
+		if !lastCame.IsZero() {
+			g.stats.gaps[0].Observe(came.Sub(lastCame).Seconds())
+			g.stats.gaps[1].Observe(went.Sub(lastWent).Seconds())
+		}
+		lastCame, lastWent = came, went
 	}
 }

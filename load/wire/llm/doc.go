@@ -4,7 +4,8 @@
 //
 // A client counts the pieces of an answer that hold something of it: text, reasoning, a
 // refusal, or arguments of a tool. It takes the number of tokens from the server's account
-// of usage where there is one, since a piece may hold several. It keeps no text.
+// of usage where there is one, since a piece may hold several. It keeps no text, unless a request
+// asks for the beginning of it (Expect.Keep).
 //
 // An answer is good if it is complete: it ended as its API has it, and the server did not
 // say that something went wrong.

@@ -439,39 +439,6 @@ func TestSigner(t *testing.T) {
 	})
 }
 
-func TestParseKey(t *testing.T) {
-	for _, a := range []Algorithm{RS256, ES256, EdDSA} {
-		k, err := ParseKey("x", a, pemOf(t, a))
-		if err != nil || k.Algorithm != a {
-			t.Errorf("%s: %v", a, err)
-		}
-		if _, err := ParseKey("x", a, secret); err == nil {
-			t.Errorf("%s: a secret is accepted", a)
-		}
-	}
-	if _, err := ParseKey("x", RS256, pemOf(t, ES256)); err == nil {
-		t.Error("RS256 with a key on a curve")
-	}
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // to be refused
-	if err == nil {
-		if err := (Key{"x", RS256, &weak.PublicKey}).Validate(); err == nil {
-			t.Error("a key of 1024 bits is accepted")
-		}
-	}
-	for want, k := range map[string]Key{
-		"must be 32 to 1024":             {"x", HS256, []byte("short")},
-		`"HS256" does not use a *rsa`:    {"x", HS256, &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 2047), E: 3}},
-		"exponent must be odd":           {"x", RS256, &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 2047), E: 2}},
-		"must be HS256, RS256, ES256 or": {"x", "none", nil},
-		"128 at most":                    {strings.Repeat("x", 129), HS256, secret},
-		"RS256 needs 2048 to 8192":       {"x", RS256, &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 8192), E: 3}},
-	} {
-		if err := k.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %q", err, want)
-		}
-	}
-}
-
 func TestConfig(t *testing.T) {
 	_, err := New(Config{Remember: -1, Issuers: []Issuer{{Leeway: time.Hour}, {Name: "x", Keys: Keys{}, Leeway: -1}, {Name: "x"}}})
 	for _, want := range []string{"issuer 1: name", "issuer 1: audience", "issuer 1: algorithms", "issuer 1: lifetime", "issuer 1: keys: none", "issuer 2: 0 keys", `issuer 3: name "x"`, "issuer 1: leeway: 1h", "issuer 2: leeway: -1ns", "remember: -1"} {
@@ -516,6 +483,28 @@ func BenchmarkVerify(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestKeyValidate: keys that are too weak, too large or of another algorithm are refused.
+func TestKeyValidate(t *testing.T) {
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // to be refused
+	if err == nil {
+		if err := (Key{"x", RS256, &weak.PublicKey}).Validate(); err == nil {
+			t.Error("a key of 1024 bits is accepted")
+		}
+	}
+	for want, k := range map[string]Key{
+		"must be 32 to 1024":             {"x", HS256, []byte("short")},
+		`"HS256" does not use a *rsa`:    {"x", HS256, &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 2047), E: 3}},
+		"exponent must be odd":           {"x", RS256, &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 2047), E: 2}},
+		"must be HS256, RS256, ES256 or": {"x", "none", nil},
+		"128 at most":                    {strings.Repeat("x", 129), HS256, secret},
+		"RS256 needs 2048 to 8192":       {"x", RS256, &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 8192), E: 3}},
+	} {
+		if err := k.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
 		}
 	}
 }

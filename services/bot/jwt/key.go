@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-
-	golangjwt "github.com/golang-jwt/jwt/v5"
 )
 
 // An Algorithm signs tokens (RFC 7518, section 3.1; RFC 8037 for EdDSA).
@@ -51,26 +49,6 @@ type Key struct {
 	// Material is a []byte for HS256, an *rsa.PublicKey for RS256, an *ecdsa.PublicKey
 	// for ES256 and an ed25519.PublicKey for EdDSA.
 	Material any
-}
-
-// ParseKey makes a key of a secret, or of a public key in PEM.
-func ParseKey(id string, a Algorithm, material []byte) (Key, error) {
-	k := Key{ID: id, Algorithm: a}
-	var err error
-	switch a {
-	case HS256:
-		k.Material = slices.Clone(material)
-	case RS256:
-		k.Material, err = golangjwt.ParseRSAPublicKeyFromPEM(material)
-	case ES256:
-		k.Material, err = golangjwt.ParseECPublicKeyFromPEM(material)
-	case EdDSA:
-		k.Material, err = golangjwt.ParseEdPublicKeyFromPEM(material)
-	}
-	if err != nil {
-		return Key{}, fmt.Errorf("key %q: want a public key for %s in PEM: %w", id, a, err)
-	}
-	return k, k.Validate()
 }
 
 // Validate reports every fault at once.

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -310,7 +311,8 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		Type     string          `json:"type"`
 		Delta    json.RawMessage `json:"delta"`
 		Message  string          `json:"message"`
-		Response *output         `json:"response"`
+		Error    struct{ Message string }
+		Response *output `json:"response"`
 	}
 	if err := c.JSON.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("event: %w", err)
@@ -325,12 +327,18 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 	}
 	switch r.Type {
 	case "":
-		return errors.New("event: has no type")
+		if r.Error.Message == "" {
+			return errors.New("event: has no type")
+		}
+		v.Done, v.Failed = true, r.Error.Message // as some say that it has failed
 	case "response.completed", "response.incomplete":
 		v.Done = true
 	case "response.failed", "error":
 		v.Done, v.Failed = true, "the model failed"
-		if r.Message != "" {
+		if r.Response != nil && r.Response.Error != nil {
+			r.Message = r.Response.Error.Message
+		}
+		if r.Message = cmp.Or(r.Message, r.Error.Message); r.Message != "" {
 			v.Failed = r.Message
 		}
 	}

@@ -224,18 +224,6 @@ func (r *Request) Key() []byte {
 	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
 }
 
-// Unseen tells whether the model reads something that an upstream keeps, and that is not in the request.
-func (r *Request) Unseen() bool {
-	if r.Continues() || r.Endpoint == Responses && r.says("prompt") {
-		return true
-	}
-	said := r.fields[saidIn(r.Endpoint)]
-	return slices.ContainsFunc(unseen, func(name []byte) bool { return bytes.Contains(said, name) })
-}
-
-// unseen are what is said of what is kept elsewhere: items and files. Within a text, quotes are behind backslashes.
-var unseen = [][]byte{[]byte(`"item_reference"`), []byte(`"file_id"`), []byte(`"file_url"`)}
-
 // saidIn is the field of what a model is told.
 func saidIn(e Endpoint) string {
 	if e == Responses {
@@ -278,7 +266,11 @@ func (c Codec) encode(fields map[string]json.RawMessage) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(c.appendString(b, name), ':'), fields[name]...)
+		b = append(c.appendString(b, name), ':')
+		if len(fields[name]) == 0 { // as some libraries have null
+			b = append(b, "null"...)
+		}
+		b = append(b, fields[name]...)
 	}
 	return append(b, '}')
 }

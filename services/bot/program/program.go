@@ -47,7 +47,7 @@ func paceGarbage() []byte {
 }
 
 // helps is the hint for settings that do not fit.
-const helps = Name + " --help lists the flags, docs/bot.md what a file of --config may have"
+const helps = Name + " --help lists the flags, docs/bot-configuration.md what a file of --config may have"
 
 // Flags returns the program's flags, for who checks what starts it.
 func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
@@ -71,8 +71,8 @@ POST /v1/bot/chat is a turn of a conversation: {"bot_id", "user_id", "query",
 POST /v1/login gives a user a token for ten minutes; GET /v1/usage tells what an API key
 has used. / is a page to chat in, and /keys/ at --admin one of keys, budgets and usage.
 
-Upstreams, plugins, API keys and their limits are in the file of --config; flags go
-before it. Without API keys, everybody who reaches a loopback address may ask. The SHA-256
+Upstreams, plugins, API keys and their limits are in the file of --config; flags
+override it. Without API keys, everybody who reaches a loopback address may ask. The SHA-256
 of a key is what  printf %s KEY | sha256sum  says.`,
 		Example: `  dyno serve llm --listen 127.0.0.1:9000
   dyno-bot --listen 127.0.0.1:8000 --upstream http://127.0.0.1:9000/v1 --models dyno-1 --allow-network 127.0.0.1
@@ -156,7 +156,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar(&c.Model, "model", c.Model, "the model of /v1/bot/chat; none is the first by name")
 	f.StringVar(&c.SystemPrompt, "system-prompt", c.SystemPrompt, "what its conversations begin with")
 	f.IntVar(&c.HistoryTokens, "history-tokens", c.HistoryTokens, "tokens of a conversation that the model is told again")
-	f.IntVar(&c.ReplyTokens, "reply-tokens", c.ReplyTokens, "tokens of an answer of /v1/bot/chat")
+	f.IntVar(&c.ReplyTokens, "reply-tokens", c.ReplyTokens, "tokens of an answer of /v1/bot/chat, and of others that have no bound, for keys with limits of tokens or money")
 	f.StringVar(&c.Rules, "rules", c.Rules, "`FILE` of the rules for intents, read again when it changes")
 	f.DurationVar(&c.PluginBudget, "plugin-budget", c.PluginBudget, "time of all plugins of a turn")
 	f.BoolVar(&c.MaskIn, "mask-in", c.MaskIn, "replace secrets in what is asked")
@@ -196,8 +196,8 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar(&c.TraceEndpoint, "trace-endpoint", c.TraceEndpoint, "a collector's `URL` (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; none traces nothing")
 	f.Float64Var(&c.TraceRatio, "trace-ratio", c.TraceRatio, "the share of requests that is traced, of those that do not say themselves")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long answers under way may go on at the end")
-	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single plugins")
-	cmd.AddCommand(microCommand())
+	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single plugins and upstreams")
+	cmd.AddCommand(microCommand(), intentsCommand())
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	return cmd
 }

@@ -70,7 +70,6 @@ type Batcher struct {
 	changed chan struct{}
 	written uint64
 	batches uint64
-	lost    uint64
 }
 
 type pending struct {
@@ -174,7 +173,6 @@ func (b *Batcher) rouse() {
 type BatchState struct {
 	Pending          int
 	Written, Batches uint64
-	Lost             uint64 // given up when it was closed
 	Failing          bool
 }
 
@@ -182,14 +180,7 @@ type BatchState struct {
 func (b *Batcher) State() BatchState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return BatchState{b.held(), b.written, b.batches, b.lost, b.failing}
-}
-
-// Full tells whether a record would be refused now.
-func (b *Batcher) Full() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.held() >= b.cfg.Pending
+	return BatchState{b.held(), b.written, b.batches, b.failing}
 }
 
 // Flush waits until nothing is left to write, or ctx ends.
@@ -235,7 +226,6 @@ func (b *Batcher) Close(ctx context.Context) (lost int) {
 		p.done <- ErrClosed
 	}
 	b.awaited, b.later = nil, nil
-	b.lost += uint64(lost) //nolint:gosec // a length
 	return lost
 }
 

@@ -1,7 +1,7 @@
 // Package store says what the gateway keeps, and in which terms: turns of
 // conversations, a ledger of what was used, sessions whose turns follow one another, and
-// limits. Its packages keep it: memory and sqlite all of it, within the process; redis
-// sessions and limits, postgres turns and ledger, for several gateways at once. One
+// limits. Its packages keep it: memory all of it and sqlite turns and ledger, for one gateway;
+// redis sessions and limits, postgres turns and ledger, for several at once. One
 // suite of tests holds all of them to what is said here.
 package store
 

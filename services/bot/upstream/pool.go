@@ -275,7 +275,7 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *ration.Holder) (*
 
 // pause waits before the same upstreams are tried again.
 func (p *Pool) pause(ctx context.Context, attempt int) error {
-	d := firstPause << min(attempt, 8)
+	d := firstPause << min(attempt-2, 8) // the second try is the first that waits
 	timer := time.NewTimer(d + time.Duration(p.random(int64(d))))
 	defer timer.Stop()
 	select {
@@ -545,6 +545,7 @@ const maxRefusal = 64 << 10
 
 // status says what a status but 200 means.
 func (c *call) status(resp *http.Response) *Error {
+	c.sent.Store(false) // it has not worked on it
 	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if !json.Valid(body) { // or half of it: a string without its end cannot be masked
@@ -608,6 +609,7 @@ func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Erro
 	case err == nil && reply.Pending && !c.request.Background:
 		return nil, failed(errors.New("the answer is still to come"))
 	case errors.Is(err, openai.ErrNone): // it says so itself
+		c.sent.Store(false)
 		return nil, c.fault(err)
 	case err != nil:
 		return nil, failed(err)
@@ -706,9 +708,6 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 // More tells whether the next event has come already: Next does not wait for it.
 func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.More() }
 
-// Upstream is who answers.
-func (s *Stream) Upstream() string { return s.call.target.Name }
-
 // Usage is what the answer has used so far: as the upstream says, or else counted. An answer in the background goes on when it is left: it may use all that was asked for.
 func (s *Stream) Usage() openai.Usage {
 	u := openai.Usage{Prompt: s.call.request.PromptTokens, Estimated: true}
@@ -739,9 +738,6 @@ func soFar(u openai.Usage, r *openai.Request, tokens int) openai.Usage {
 	}
 	return u
 }
-
-// Complete tells whether the answer has come to its end.
-func (s *Stream) Complete() bool { return s.done }
 
 // Cancel has Next fail at once.
 func (s *Stream) Cancel() { s.call.cancel(context.Canceled) }

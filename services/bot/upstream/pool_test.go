@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := read(streamed.Stream)
-		if !errors.Is(err, io.EOF) || text != whole.Reply.Text || !streamed.Stream.Complete() || streamed.Stream.Usage() != whole.Usage {
+		if !errors.Is(err, io.EOF) || text != whole.Reply.Text || !streamed.Stream.done || streamed.Stream.Usage() != whole.Usage {
 			t.Errorf("%q, %v, %+v", text, err, streamed.Stream.Usage())
 		}
 	})
@@ -130,7 +130,7 @@ func TestNoFallback(t *testing.T) {
 					t.Errorf("%q, %v", text, err)
 				}
 				want := openai.Usage{Prompt: ask(t, true).PromptTokens, Completion: len(strings.Fields(text)), Estimated: true}
-				if u := a.Stream.Usage(); u.Prompt != want.Prompt || u.Completion < want.Completion || !u.Estimated || a.Stream.Complete() {
+				if u := a.Stream.Usage(); u.Prompt != want.Prompt || u.Completion < want.Completion || !u.Estimated || a.Stream.done {
 					t.Errorf("%+v, want %+v about", u, want)
 				}
 				if n := b.servers["b"].count(); n != 0 {
@@ -640,7 +640,7 @@ func TestCutRefusal(t *testing.T) {
 				_, _ = io.WriteString(w, said) // the client goes
 			}
 			var e *Error
-			if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || e.Status != http.StatusUnprocessableEntity || e.Body == nil || string(e.Body) != want {
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || e.Status != http.StatusUnprocessableEntity || e.Body == nil || string(e.Body) != want || e.Sent {
 				t.Errorf("%.20s: %+v", said, err)
 			}
 		})

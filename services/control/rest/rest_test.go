@@ -245,7 +245,7 @@ func TestInstances(t *testing.T) {
 
 // TestSilenceOverHTTP2: a watcher to whom nothing is to be said for longer than a write may take stays.
 func TestSilenceOverHTTP2(t *testing.T) {
-	b := newBed(t, func(c *Config, _ *plane.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	b := newBed(t, func(c *Config, _ *plane.Config) { c.WriteTimeout = 500 * time.Millisecond })
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	server := httptest.NewUnstartedServer(b.api)
@@ -261,7 +261,7 @@ func TestSilenceOverHTTP2(t *testing.T) {
 	s := b.stream("kind=policy")
 	s.want("resync", "synced")
 	for _, name := range []string{"a", "b"} {
-		<-time.After(200 * time.Millisecond)
+		<-time.After(1200 * time.Millisecond)
 		b.want(201, "", "POST", "/v1/policies", `{"name":"`+name+`","rules":[]}`)
 		s.want("put " + name + " 1")
 	}

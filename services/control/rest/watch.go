@@ -302,6 +302,9 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 	}
 }
 
+// last bounds writing the end of an answer, which net/http does behind the handler.
+func (q *request) last() { _ = q.deadline() }
+
 // nothing is the token of a client that knows nothing.
 const nothing = "0"
 
@@ -316,6 +319,7 @@ const nothing = "0"
 // only the last of a revision has one, so that whoever comes back is told the others again.
 func (w *watcher) stream(ctx context.Context) error {
 	flush := w.events()
+	defer w.last()
 	var b bytes.Buffer
 	if !flush(&b) {
 		return nil
@@ -485,6 +489,7 @@ func watchRollout(k resource.Kind) func(*request) error {
 			return err
 		}
 		flush := q.events()
+		defer q.last()
 		ticker := time.NewTicker(rolloutPeriod)
 		defer ticker.Stop()
 		var b bytes.Buffer

@@ -35,20 +35,21 @@ func (h *Host) handler() http.Handler {
 		mux.Handle("GET "+p.Path, p.Handler)
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{Registry: h.registry}))
-	if h.cfg.AdminToken == nil {
-		h.health(mux)
-		if a, err := ParseAddress(h.cfg.Admin); err == nil && a.Network == "tcp" && a.Local() {
-			return homely(mux) // browsers cannot reach sockets, and other pages could reach what is not local anyway
-		}
-		return mux
-	}
 	open := http.NewServeMux()
 	h.health(open)
-	open.Handle("/", guard(h.cfg.AdminToken, mux))
+	a, err := ParseAddress(h.cfg.Admin)
+	switch {
+	case h.cfg.AdminToken != nil:
+		open.Handle("/", guard(h.cfg.AdminToken, mux))
+	case err == nil && a.Network == "tcp" && a.Local(): // browsers cannot reach sockets, and other pages could reach what is not local anyway
+		open.Handle("/", homely(mux))
+	default:
+		open.Handle("/", mux)
+	}
 	return open
 }
 
-// health adds what probes ask for. They have no credentials, and learn one word.
+// health adds what probes ask for. They have no credentials, some have no name of a host, and they learn one word.
 func (h *Host) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

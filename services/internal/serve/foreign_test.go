@@ -32,13 +32,18 @@ func TestForeign(t *testing.T) {
 		{local, "localhost", "Sec-Fetch-Site", "same-site", nil, 403},
 		{local, "evil.example", "Authorization", "Bearer 0123456789abcdef", token, 200},
 		{remote, "monitor.example", "", "", nil, 200},
+		{local, "health", "", "", nil, 200},
 		{socket, "anything", "", "", nil, 200},
 	} {
 		h, err := New(Config{Name: "x", Admin: c.listen, AllowRemote: true, AdminToken: c.token})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := httptest.NewRequest(http.MethodGet, "/debug/pprof/cmdline", nil)
+		path := "/debug/pprof/cmdline"
+		if c.host == "health" { // for probes, by whatever name
+			path, c.host = "/healthz", ""
+		}
+		r := httptest.NewRequest(http.MethodGet, path, nil)
 		if r.Host = c.host; c.header != "" {
 			r.Header.Set(c.header, c.value)
 		}

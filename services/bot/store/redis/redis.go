@@ -2,8 +2,7 @@
 // operation is one script, which Redis runs without any other in between: that is what
 // makes a reservation atomic over all gateways.
 //
-// Keys are "PREFIX:{NAME}:…": those of one API key, or of one session, are in one slot of a
-// cluster.
+// Keys are "PREFIX:{NAME}:…", of one API key or of one session. A cluster of Redis is not supported.
 package redis
 
 import (
@@ -123,9 +122,6 @@ func at(address string) (*redis.Options, error) {
 	}
 	return o, nil
 }
-
-// Ping tells whether Redis answers.
-func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx).Err() }
 
 // Close closes the connections.
 func (s *Store) Close() error { return s.client.Close() }

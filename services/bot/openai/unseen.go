@@ -1,0 +1,112 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Unseen tells whether the model reads something that is not in the request: what an upstream keeps, or what its own tools
+// find. The request is gone through without a library, which would take more stack than the rest of it does.
+func (r *Request) Unseen() bool {
+	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Chat && r.says("web_search_options") ||
+		some(r.fields["tools"], (*walker).searches) || some(r.fields[saidIn(r.Endpoint)], (*walker).refers)
+}
+
+// some tells whether one of a list is so. Other values, such as a text, have none. What cannot be gone through, because it is
+// nested too deeply, may be so.
+func some(list json.RawMessage, is func(*walker) (so, ok bool)) bool {
+	w := walker{scanner: scanner{b: list}}
+	if w.sees() != '[' {
+		return false
+	}
+	found := false
+	ok := w.elements(func(int) bool {
+		if w.sees() != '{' {
+			return w.skip()
+		}
+		so, ok := is(&w)
+		found = found || so
+		return ok
+	})
+	return found || !ok
+}
+
+// searching are what the types of tools begin with that the upstream calls itself, and whose results the model reads.
+var searching = []string{"file_search", "web_search", "code_interpreter", "mcp"}
+
+// searches takes a tool, and tells whether it is one of those.
+func (w *walker) searches() (so, ok bool) {
+	kind := ""
+	ok = w.fields(func(name string) bool {
+		if name != "type" {
+			return w.skip()
+		}
+		var ok bool
+		kind, ok = w.said()
+		return ok
+	})
+	return slices.ContainsFunc(searching, func(begin string) bool { return strings.HasPrefix(kind, begin) }), ok
+}
+
+// refers takes an item, and tells whether it names one that the upstream keeps, or has a part that names a file. An item that
+// has nothing but an ID is a name.
+func (w *walker) refers() (so, ok bool) {
+	var id, kind, role string
+	filed := false
+	ok = w.fields(func(name string) (ok bool) {
+		switch name {
+		case "id":
+			id, ok = w.said()
+		case "type":
+			kind, ok = w.said()
+		case "role":
+			role, ok = w.said()
+		case "content", "output":
+			if w.sees() != '[' {
+				return w.skip()
+			}
+			return w.elements(func(int) bool {
+				if w.sees() != '{' {
+					return w.skip()
+				}
+				names, ok := w.file()
+				filed = filed || names
+				return ok
+			})
+		default:
+			return w.skip()
+		}
+		return ok
+	})
+	return filed || kind == "item_reference" || kind == "" && role == "" && id != "", ok
+}
+
+// file takes a part, and tells whether it names a file.
+func (w *walker) file() (named, ok bool) {
+	ok = w.fields(func(name string) bool {
+		switch name {
+		case "file_id", "file_url":
+			said, ok := w.said()
+			named = named || said != ""
+			return ok
+		case "file":
+			if w.sees() != '{' {
+				return w.skip()
+			}
+			within, ok := w.file()
+			named = named || within
+			return ok
+		}
+		return w.skip()
+	})
+	return named, ok
+}
+
+// said takes any value, and returns a text.
+func (w *walker) said() (string, bool) {
+	if w.sees() != '"' {
+		return "", w.skip()
+	}
+	return w.text()
+}
