@@ -305,6 +305,7 @@ func (t *teller) stream(ctx context.Context) error {
 		}
 		return control.Flush()
 	}
+	defer func() { _ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) }() // of the end, which net/http writes
 	if err := t.first(ctx); err != nil {
 		return err
 	}
