@@ -20,9 +20,11 @@ func (a *app) serveLLMCommand() *cobra.Command {
 		Short: "Answer as a language model would, from no model",
 		Long: `Answer as a language model would, from no model.
 
-/v1/chat/completions, /v1/responses and /v1/models are OpenAI's, over HTTP/1.1, or HTTP/2
-without TLS (prior knowledge). The same request has the same answer. A delay is a duration, or exponential(20ms), uniform(10ms,30ms),
-normal(20ms,5ms) or lognormal(20ms,40ms) (median and 84th percentile).
+/v1/chat/completions, /v1/completions, /v1/responses and /v1/models are OpenAI's, over
+HTTP/1.1, or HTTP/2 without TLS (prior knowledge). The same request has the same answer.
+
+A delay is a duration, or exponential(20ms), uniform(10ms,30ms), normal(20ms,5ms) or
+lognormal(20ms,40ms) (median and 84th percentile).
 
 A fault is 429;retry_after=2s or another status, cut;after=3 (tokens),
 malformed;after=3, no_usage, slow;delay=2s, or hang. A request has one by its
@@ -66,7 +68,7 @@ X-Dyno-Fault field; --fault gives it to some by chance.`,
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines reach")
 	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
 	f.StringSliceVar(&c.Models, "models", c.Models, "names of the models")
-	f.IntVar(&c.Tokens, "tokens", c.Tokens, "tokens of an answer whose request does not bound them")
+	f.IntVar(&c.Tokens, "tokens", c.Tokens, "tokens of an answer, unless its request wants fewer")
 	f.IntVar(&c.MaxTokens, "max-tokens", c.MaxTokens, "tokens that a request may ask for; beyond: 400")
 	f.Int64Var(&c.MaxBodyBytes, "max-body", c.MaxBodyBytes, "bytes of a request; beyond: 413")
 	f.IntVar(&c.MaxConcurrent, "max-concurrent", c.MaxConcurrent, "answers under way; beyond: 429")

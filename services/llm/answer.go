@@ -11,7 +11,7 @@ import (
 // arguments.
 type answer struct {
 	request
-	tokens  int    // that it has
+	tokens  int    // that each choice has
 	cut     bool   // because the request wants no more
 	created int64  // Unix time in seconds
 	name    string // the model's, as JSON
@@ -67,10 +67,16 @@ func (a *answer) reason() string {
 	return "stop"
 }
 
+// allTokens is how many tokens all choices have.
+func (a *answer) allTokens() int { return a.tokens * a.choices() }
+
 // begin adds what a stream has before the first token.
 func (a *answer) begin(b []byte) []byte {
-	if a.endpoint == responses {
+	switch a.endpoint {
+	case responses:
 		return a.beginResponse(b)
+	case completions:
+		return b // it begins with a token
 	}
 	if a.tool == "" {
 		return a.endChunk(append(a.chunk(b), `{"role":"assistant","content":""}`...), "")
@@ -83,8 +89,11 @@ func (a *answer) begin(b []byte) []byte {
 
 // token adds the event of the i-th token.
 func (a *answer) token(b []byte, i int) []byte {
-	if a.endpoint == responses {
+	switch a.endpoint {
+	case responses:
 		return a.responseToken(b, i)
+	case completions:
+		return a.completionToken(b, i)
 	}
 	b = a.chunk(b)
 	if a.tool == "" {
@@ -102,10 +111,14 @@ func (a *answer) malformed(b []byte) []byte {
 
 // end adds what a stream has after the last token.
 func (a *answer) end(b []byte) []byte {
-	if a.endpoint == responses {
+	switch a.endpoint {
+	case responses:
 		return a.endResponse(b)
+	case completions:
+		b = a.endCompletion(b)
+	default:
+		b = a.endChunk(append(a.chunk(b), "{}"...), a.reason())
 	}
-	b = a.endChunk(append(a.chunk(b), "{}"...), a.reason())
 	if a.usage && a.usages {
 		b = append(a.head(append(b, "data: "...), "chat.completion.chunk"), `,"choices":[],`...)
 		b = append(a.used(b), "}\n\n"...)
@@ -113,9 +126,14 @@ func (a *answer) end(b []byte) []byte {
 	return append(b, "data: [DONE]\n\n"...)
 }
 
-// head adds the beginning of a completion or a chunk of one.
+// head adds the beginning of a completion or a chunk of one. A chunk of a text
+// completion is called what the completion is called.
 func (a *answer) head(b []byte, object string) []byte {
-	b = appendID(append(b, `{"id":"`...), "chatcmpl-", a.hash)
+	prefix := "chatcmpl-"
+	if a.endpoint == completions {
+		prefix, object = "cmpl-", "text_completion"
+	}
+	b = appendID(append(b, `{"id":"`...), prefix, a.hash)
 	b = append(append(append(b, `","object":"`...), object...), `","created":`...)
 	b = strconv.AppendInt(b, a.created, 10)
 	b = append(append(b, `,"model":`...), a.name...)
@@ -127,7 +145,7 @@ func (a *answer) chunk(b []byte) []byte {
 	return append(a.head(append(b, "data: "...), "chat.completion.chunk"), `,"choices":[{"index":0,"delta":`...)
 }
 
-// endChunk adds what follows the delta. A stream that ends with the usage has null
+// endChunk adds what follows the delta, or the text. A stream that ends with the usage has null
 // before.
 func (a *answer) endChunk(b []byte, reason string) []byte {
 	b = append(b, `,"logprobs":null,"finish_reason":`...)
@@ -144,15 +162,18 @@ func (a *answer) endChunk(b []byte, reason string) []byte {
 
 func (a *answer) used(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `"usage":{"prompt_tokens":`...), int64(a.promptTokens), 10)
-	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(a.tokens), 10)
-	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(a.promptTokens+a.tokens), 10)
+	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(a.allTokens()), 10)
+	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(a.promptTokens+a.allTokens()), 10)
 	return append(b, '}')
 }
 
 // whole adds the answer of a request that wants no stream.
 func (a *answer) whole(b []byte) []byte {
-	if a.endpoint == responses {
-		return a.response(b, "completed", true)
+	switch a.endpoint {
+	case responses:
+		return a.response(b, a.ended(), true)
+	case completions:
+		return a.completion(b)
 	}
 	b = append(a.head(b, "chat.completion"), `,"choices":[{"index":0,"message":{"role":"assistant","refusal":null,"content":`...)
 	if a.tool == "" {
@@ -178,6 +199,14 @@ func quote(text string) []byte {
 }
 
 // What follows is of /v1/responses: each event has a type, twice, and a number.
+
+// ended is the status of the answer, and of what it holds, at its end.
+func (a *answer) ended() string {
+	if a.cut {
+		return "incomplete"
+	}
+	return "completed"
+}
 
 func (a *answer) event(b []byte, kind string) []byte {
 	b = append(append(append(b, "event: "...), kind...), "\ndata: {\"type\":\""...)
@@ -218,10 +247,15 @@ func (a *answer) part(b []byte, full bool) []byte {
 func (a *answer) response(b []byte, status string, full bool) []byte {
 	b = appendID(append(b, `{"id":"`...), "resp_", a.hash)
 	b = strconv.AppendInt(append(b, `","object":"response","created_at":`...), a.created, 10)
-	b = append(append(append(b, `,"status":"`...), status...), `","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":`...)
-	b = append(append(b, a.name...), `,"parallel_tool_calls":true,"temperature":1,"tool_choice":"auto","tools":[],"top_p":1,"output":[`...)
+	b = append(append(append(b, `,"status":"`...), status...), `","error":null,"incomplete_details":`...)
+	if full && a.cut {
+		b = append(b, `{"reason":"max_output_tokens"}`...)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(append(append(b, `,"instructions":null,"metadata":{},"model":`...), a.name...), `,"parallel_tool_calls":true,"temperature":1,"tool_choice":"auto","tools":[],"top_p":1,"output":[`...)
 	if full {
-		b = a.item(b, "completed", true)
+		b = a.item(b, a.ended(), true)
 	}
 	b = append(b, ']')
 	if full && a.usages {
@@ -269,6 +303,6 @@ func (a *answer) endResponse(b []byte) []byte {
 		b = append(a.text(append(a.place(a.event(b, "response.output_text.done")), `,"text":"`...)), "\",\"logprobs\":[]}\n\n"...)
 		b = append(a.part(append(a.place(a.event(b, "response.content_part.done")), `,"part":`...), true), "}\n\n"...)
 	}
-	b = append(a.item(append(a.event(b, "response.output_item.done"), `,"output_index":0,"item":`...), "completed", true), "}\n\n"...)
-	return append(a.response(append(a.event(b, "response.completed"), `,"response":`...), "completed", true), "}\n\n"...)
+	b = append(a.item(append(a.event(b, "response.output_item.done"), `,"output_index":0,"item":`...), a.ended(), true), "}\n\n"...)
+	return append(a.response(append(a.event(b, "response."+a.ended()), `,"response":`...), a.ended(), true), "}\n\n"...)
 }

@@ -30,9 +30,10 @@ type Config struct {
 
 	// Models are the names that are served. A request for another is answered with 404.
 	Models []string
-	// Tokens is how many tokens an answer has whose request does not bound them.
+	// Tokens is how many tokens an answer has, unless its request wants fewer.
 	Tokens int
-	// MaxTokens bounds what a request may ask for (beyond: 400).
+	// MaxTokens bounds what a request may ask for, of all its choices together (beyond:
+	// 400).
 	MaxTokens int
 	// MaxBodyBytes bounds a request's body (beyond: 413).
 	MaxBodyBytes int64

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/models", s.listModels)
 	mux.HandleFunc("GET /v1/models/{model...}", s.showModel)
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, chat) })
+	mux.HandleFunc("POST /v1/completions", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, completions) })
 	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, responses) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "", "path", "nothing is served at "+r.URL.Path)
@@ -191,8 +193,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, e endpoint, buffer
 		return request{}, &refusal{http.StatusBadRequest, "", "body", err.Error()}
 	}
 	q, err := e.parse(buffer.Bytes())
-	if err == nil && q.limit > s.cfg.MaxTokens {
-		err = bad("max_tokens", "%d: must be %d at most", q.limit, s.cfg.MaxTokens)
+	if err == nil {
+		err = s.bound(q)
 	}
 	var b *badRequest
 	if errors.As(err, &b) {
@@ -202,6 +204,17 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, e endpoint, buffer
 		return request{}, &refusal{http.StatusNotFound, "model_not_found", "model", fmt.Sprintf("%q is not served here", q.model)}
 	}
 	return q, nil
+}
+
+// bound refuses what asks for too many tokens: all choices have them together.
+func (s *Server) bound(q request) error {
+	if q.limit > s.cfg.MaxTokens {
+		return bad("max_tokens", "%d: must be %d at most", q.limit, s.cfg.MaxTokens)
+	}
+	if each := cmp.Or(q.limit, s.cfg.Tokens); q.choices()*each > s.cfg.MaxTokens {
+		return bad("prompt", "%d of %d tokens each: must be %d together at most", q.choices(), each, s.cfg.MaxTokens)
+	}
+	return nil
 }
 
 // fault returns what is to go wrong with a request.
@@ -281,17 +294,15 @@ func (t *teller) whole(ctx context.Context) error {
 		_ = http.NewResponseController(t.w).Flush() // the connection ends either way
 		return errCut
 	}
-	t.server.stats.tokens.Add(uint64(t.answer.tokens))
+	t.server.stats.tokens.Add(uint64(t.answer.allTokens()))
 	return nil
 }
 
 // stream answers token by token.
 func (t *teller) stream(ctx context.Context) error {
 	control := http.NewResponseController(t.w)
+	// say writes the pieces so far, and the head also if there are none: a stream may be cut before its first piece.
 	say := func() error {
-		if t.buffer.Len() == 0 {
-			return nil
-		}
 		// Absolute: it is set anew for each piece. Writers without deadlines, as tests
 		// have them, go without.
 		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -333,7 +344,7 @@ func (t *teller) stream(ctx context.Context) error {
 			}
 		}
 		t.add(func(b []byte) []byte { return t.answer.token(b, i) })
-		t.server.stats.tokens.Add(1)
+		t.server.stats.tokens.Add(uint64(t.answer.choices()))
 	}
 	if t.fault.Kind == FaultCut { // later than the last token
 		_ = say()

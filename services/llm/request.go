@@ -10,17 +10,20 @@ import (
 type endpoint int
 
 const (
-	chat      endpoint = iota // POST /v1/chat/completions
-	responses                 // POST /v1/responses
+	chat        endpoint = iota // POST /v1/chat/completions
+	responses                   // POST /v1/responses
+	completions                 // POST /v1/completions
+	endpoints                   // how many there are
 )
 
-func (e endpoint) String() string { return [...]string{"chat", "responses"}[e] }
+func (e endpoint) String() string { return [...]string{"chat", "responses", "completions"}[e] }
 
 // Bounds of a request beside those of Config.
 const (
 	maxModelName = 256
 	maxMessages  = 4096
 	maxTools     = 256
+	maxPrompts   = 128 // the most choices that OpenAI's answers have
 )
 
 // A request is what matters of a client's.
@@ -29,12 +32,16 @@ type request struct {
 	model        string
 	stream       bool
 	usage        bool // a stream says at its end what was used
-	limit        int  // tokens of the answer at most; 0 is no bound
+	limit        int  // tokens of each choice at most; 0 is no bound
 	promptTokens int
-	hash         uint64 // of all that the answer follows from
-	tool         string // to be called; "" is none
-	arguments    string // of the call, as JSON
+	hash         uint64   // of all that the answer follows from
+	seeds        []uint64 // the same of each choice, of /v1/completions: one for each prompt
+	tool         string   // to be called; "" is none
+	arguments    string   // of the call, as JSON
 }
+
+// choices is how many the answer has.
+func (q *request) choices() int { return max(len(q.seeds), 1) }
 
 // A badRequest is one that is answered with 400. Its text names the field.
 type badRequest struct{ param, text string }
@@ -72,6 +79,7 @@ func (e endpoint) parse(body []byte) (request, error) {
 		Model               string            `json:"model"`
 		Messages            []json.RawMessage `json:"messages"`
 		Input               json.RawMessage   `json:"input"`
+		Prompt              json.RawMessage   `json:"prompt"`
 		Instructions        json.RawMessage   `json:"instructions"`
 		Stream              bool              `json:"stream"`
 		N                   *int              `json:"n"`
@@ -96,18 +104,23 @@ func (e endpoint) parse(body []byte) (request, error) {
 	case len(r.Tools) > maxTools:
 		return request{}, bad("tools", "must be %d at most", maxTools)
 	}
-	messages := r.Messages
+	messages, most := r.Messages, maxMessages
 	limits := []*int{r.MaxCompletionTokens, r.MaxTokens}
-	if e == responses {
+	var err error
+	switch e {
+	case responses:
 		limits = []*int{r.MaxOutputTokens}
 		q.usage = true // in its last event, unasked
-		var err error
-		if messages, err = input(r.Input); err != nil {
-			return request{}, err
-		}
+		messages, err = input(r.Input)
+	case completions:
+		limits, most = []*int{r.MaxTokens}, maxPrompts
+		messages, err = prompts(r.Prompt)
 	}
-	if len(messages) == 0 || len(messages) > maxMessages {
-		return request{}, bad(e.field(), "must be 1 to %d", maxMessages)
+	if err != nil {
+		return request{}, err
+	}
+	if len(messages) == 0 || len(messages) > most {
+		return request{}, bad(e.field(), "must be 1 to %d", most)
 	}
 	for _, limit := range limits {
 		if limit == nil {
@@ -119,12 +132,19 @@ func (e endpoint) parse(body []byte) (request, error) {
 		q.limit = *limit
 		break
 	}
-	q.hash = hash(fnvOffset, []byte(r.Model))
+	named := hash(fnvOffset, []byte(r.Model))
+	q.hash = named
 	for _, m := range slices.Concat(messages, []json.RawMessage{r.Instructions}) {
 		if len(m) > 0 {
 			q.hash = hash(q.hash, m)
 			q.promptTokens += bytesAsTokens(len(m))
 		}
+	}
+	if e == completions { // which knows no tools
+		for _, m := range messages {
+			q.seeds = append(q.seeds, hash(named, m)) // a prompt has the answer that it has alone
+		}
+		return q, nil
 	}
 	var last message
 	_ = json.Unmarshal(messages[len(messages)-1], &last) // a string has neither role nor type
@@ -135,7 +155,7 @@ func (e endpoint) parse(body []byte) (request, error) {
 }
 
 // field is where the endpoint has what was said.
-func (e endpoint) field() string { return [...]string{"messages", "input"}[e] }
+func (e endpoint) field() string { return [...]string{"messages", "input", "prompt"}[e] }
 
 // input returns the messages of a request to /v1/responses: a string, or a list.
 func input(raw json.RawMessage) ([]json.RawMessage, error) {
@@ -148,6 +168,23 @@ func input(raw json.RawMessage) ([]json.RawMessage, error) {
 		return nil, bad("input", "want a string or a list of items")
 	}
 	return []json.RawMessage{raw}, nil
+}
+
+// prompts returns those of a request to /v1/completions: a string, or a list of strings.
+// Lists of tokens are as valid with OpenAI, but there is nothing here that they stand for.
+func prompts(raw json.RawMessage) ([]json.RawMessage, error) {
+	list := []json.RawMessage{raw}
+	if len(raw) > 0 && raw[0] == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, bad("prompt", "%v", err)
+		}
+	}
+	for _, prompt := range list {
+		if len(prompt) == 0 || prompt[0] != '"' {
+			return nil, bad("prompt", "want a string or a list of strings")
+		}
+	}
+	return list, nil
 }
 
 // choose decides on a tool to be called: the one that is named, or the first if the

@@ -150,11 +150,15 @@ func (b *bed) ask(path, body string, fields ...string) (int, string) {
 }
 
 const (
-	pathChat      = "/v1/chat/completions"
-	pathResponses = "/v1/responses"
-	hello         = `{"model":"dyno-1","messages":[{"role":"user","content":"hello"}],"max_tokens":3`
-	weather       = `"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"单位":{"enum":["摄氏","华氏"]}}}}}]`
-	weatherItem   = `"tools":[{"type":"function","name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}]`
+	pathChat        = "/v1/chat/completions"
+	pathResponses   = "/v1/responses"
+	pathCompletions = "/v1/completions"
+	hello           = `{"model":"dyno-1","messages":[{"role":"user","content":"hello"}],"max_tokens":3`
+	helloText       = `{"model":"dyno-1","prompt":"hello","max_tokens":3`
+	helloTexts      = `{"model":"dyno-1","prompt":["hello","bye"],"max_tokens":3`
+	usage           = `,"stream":true,"stream_options":{"include_usage":true}`
+	weather         = `"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"单位":{"enum":["摄氏","华氏"]}}}}}]`
+	weatherItem     = `"tools":[{"type":"function","name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 )
 
 // created is what differs between two runs.
@@ -162,16 +166,22 @@ var created = regexp.MustCompile(`"(created|created_at)":[0-9]+`)
 
 // TestGolden compares whole answers, byte for byte but for the time.
 func TestGolden(t *testing.T) {
-	b := serving(t, nil)
+	b := serving(t, func(c *Config) { c.Tokens = 4 })
 	for name, c := range map[string]struct{ path, body string }{
-		"chat":             {pathChat, hello + `}`},
-		"chat_stream":      {pathChat, hello + `,"stream":true}`},
-		"chat_usage":       {pathChat, hello + `,"stream":true,"stream_options":{"include_usage":true}}`},
-		"chat_tool":        {pathChat, hello + `,` + weather + `}`},
-		"chat_tool_stream": {pathChat, hello + `,"stream":true,` + weather + `}`},
-		"responses":        {pathResponses, `{"model":"dyno-1","input":"hello","max_output_tokens":2}`},
-		"responses_stream": {pathResponses, `{"model":"dyno-1","input":"hello","max_output_tokens":2,"stream":true}`},
-		"responses_tool":   {pathResponses, `{"model":"dyno-1","input":"hello","stream":true,` + weatherItem + `}`},
+		"chat":                        {pathChat, hello + `}`},
+		"chat_stream":                 {pathChat, hello + `,"stream":true}`},
+		"chat_usage":                  {pathChat, hello + usage + `}`},
+		"chat_tool":                   {pathChat, hello + `,` + weather + `}`},
+		"chat_tool_stream":            {pathChat, hello + `,"stream":true,` + weather + `}`},
+		"completions":                 {pathCompletions, helloText + `}`},
+		"completions_stream":          {pathCompletions, helloText + `,"stream":true}`},
+		"completions_list":            {pathCompletions, helloTexts + `}`},
+		"completions_list_usage":      {pathCompletions, helloTexts + usage + `}`},
+		"responses":                   {pathResponses, `{"model":"dyno-1","input":"hello"}`},
+		"responses_stream":            {pathResponses, `{"model":"dyno-1","input":"hello","stream":true}`},
+		"responses_incomplete":        {pathResponses, `{"model":"dyno-1","input":"hello","max_output_tokens":2}`},
+		"responses_incomplete_stream": {pathResponses, `{"model":"dyno-1","input":"hello","max_output_tokens":2,"stream":true}`},
+		"responses_tool":              {pathResponses, `{"model":"dyno-1","input":"hello","max_output_tokens":2,"stream":true,` + weatherItem + `}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, got := b.ask(c.path, c.body)
@@ -245,6 +255,8 @@ func TestHTTP2(t *testing.T) {
 // A completion is what a client reads.
 type completion struct {
 	Choices []struct {
+		Index   int
+		Text    string
 		Message struct {
 			Content   *string
 			ToolCalls []struct {
@@ -272,7 +284,7 @@ func TestStreamIsWhole(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &whole); err != nil {
 			t.Fatal(err)
 		}
-		resp := b.post(t.Context(), pathChat, body+`,"stream":true,"stream_options":{"include_usage":true}}`)
+		resp := b.post(t.Context(), pathChat, body+usage+"}")
 		said, tokens, reason := "", 0, ""
 		var last completion
 		done := false
@@ -304,6 +316,117 @@ func TestStreamIsWhole(t *testing.T) {
 		}
 		if want := map[bool]string{true: "stop", false: "length"}[limit == "" || strings.HasSuffix(limit, "100")]; reason != want {
 			t.Errorf("%s: ended by %q, want %q", limit, reason, want)
+		}
+	}
+}
+
+// TestCompletions: every prompt has a choice, which is that of the prompt alone, streamed
+// and not, and usage counts the tokens of all.
+func TestCompletions(t *testing.T) {
+	b := serving(t, func(c *Config) { c.Tokens = 5 })
+	for name, c := range map[string]struct {
+		more   string
+		tokens int
+		reason string
+	}{
+		"unbounded": {"", 5, "stop"},
+		"bounded":   {`,"max_tokens":3`, 3, "length"},
+		"far":       {`,"max_tokens":100`, 5, "stop"},
+		"of chats":  {`,"max_completion_tokens":2`, 5, "stop"}, // no field of this endpoint
+		"a tool":    {"," + weather, 5, "stop"},
+	} {
+		var whole completion
+		_, text := b.ask(pathCompletions, `{"model":"dyno-1","prompt":["one","two"]`+c.more+"}")
+		if err := json.Unmarshal([]byte(text), &whole); err != nil || len(whole.Choices) != 2 {
+			t.Fatalf("%s: %v: %s", name, err, text)
+		}
+		said, reasons, tokens := [2]string{}, [2]string{}, 0
+		var last completion
+		_, text = b.ask(pathCompletions, `{"model":"dyno-1","prompt":["one","two"]`+c.more+usage+"}")
+		for line := range strings.Lines(text) {
+			data, ok := strings.CutPrefix(line, "data: {")
+			if !ok {
+				continue
+			}
+			last = completion{}
+			if err := json.Unmarshal([]byte("{"+data), &last); err != nil {
+				t.Fatalf("%s: %v: %s", name, err, line)
+			}
+			for _, choice := range last.Choices {
+				said[choice.Index] += choice.Text
+				reasons[choice.Index] += choice.FinishReason
+				if choice.Text != "" {
+					tokens++
+				}
+			}
+		}
+		for i, prompt := range []string{"one", "two"} {
+			var alone completion
+			_, text := b.ask(pathCompletions, `{"model":"dyno-1","prompt":"`+prompt+`"`+c.more+"}")
+			if err := json.Unmarshal([]byte(text), &alone); err != nil {
+				t.Fatalf("%s: %v: %s", name, err, text)
+			}
+			got := whole.Choices[i]
+			if got.Index != i || got.Text == "" || got.Text != alone.Choices[0].Text || got.Text != said[i] {
+				t.Errorf("%s: %d: %+v, alone %q, streamed %q", name, i, got, alone.Choices[0].Text, said[i])
+			}
+			if got.FinishReason != c.reason || reasons[i] != c.reason {
+				t.Errorf("%s: ended by %q and %q, want %q", name, got.FinishReason, reasons[i], c.reason)
+			}
+		}
+		if said[0] == said[1] {
+			t.Errorf("%s: both prompts have %q", name, said[0])
+		}
+		if !strings.HasSuffix(text, "data: [DONE]\n\n") || tokens != 2*c.tokens {
+			t.Errorf("%s: %d tokens, want %d: %s", name, tokens, 2*c.tokens, text)
+		}
+		if last.Usage == nil || *last.Usage != *whole.Usage || last.Usage.CompletionTokens != tokens || last.Usage.TotalTokens != tokens+last.Usage.PromptTokens {
+			t.Errorf("%s: usage %+v and %+v of %d tokens", name, last.Usage, whole.Usage, tokens)
+		}
+	}
+	if s, want := b.Stats().Tokens, uint64(6*(5+3+5+5+5)); s != want { // whole, streamed, and alone
+		t.Errorf("%d tokens are counted, want %d", s, want)
+	}
+}
+
+// TestIncomplete: an answer of /v1/responses that is cut by its bound says so, and one that
+// is not does not.
+func TestIncomplete(t *testing.T) {
+	b := serving(t, func(c *Config) { c.Tokens = 4 })
+	type status struct {
+		Status            string
+		IncompleteDetails *struct{ Reason string } `json:"incomplete_details"`
+		Output            []struct{ Status string }
+	}
+	for more, cut := range map[string]bool{
+		"": false, `,"max_output_tokens":3`: true, `,"max_output_tokens":4`: false, `,"max_output_tokens":1,` + weatherItem: false,
+	} {
+		var whole status
+		_, text := b.ask(pathResponses, `{"model":"dyno-1","input":"hello"`+more+"}")
+		if err := json.Unmarshal([]byte(text), &whole); err != nil {
+			t.Fatalf("%s: %v: %s", more, err, text)
+		}
+		_, text = b.ask(pathResponses, `{"model":"dyno-1","input":"hello","stream":true`+more+"}")
+		events := strings.Split(strings.TrimSpace(text), "\n\n")
+		kind, data, _ := strings.Cut(events[len(events)-1], "\ndata: ")
+		var last struct {
+			Type     string
+			Response status
+		}
+		if err := json.Unmarshal([]byte(data), &last); err != nil {
+			t.Fatalf("%s: %v: %s", more, err, data)
+		}
+		want := map[bool]string{true: "incomplete", false: "completed"}[cut]
+		if kind != "event: response."+want || last.Type != "response."+want {
+			t.Errorf("%s: the last event is %q of type %q, want %s", more, kind, last.Type, want)
+		}
+		for _, s := range []status{whole, last.Response} {
+			if s.Status != want || len(s.Output) != 1 || s.Output[0].Status != want {
+				t.Errorf("%s: %+v, want %s", more, s, want)
+			}
+			if (s.IncompleteDetails != nil) != cut || cut && s.IncompleteDetails.Reason != "max_output_tokens" {
+				t.Errorf("%s: incomplete_details %+v", more, s.IncompleteDetails)
+			}
 		}
 	}
 }
@@ -363,7 +486,15 @@ func TestRefused(t *testing.T) {
 		"other model":  {pathChat, `{"model":"gpt","messages":[{}]}`, 404, "model_not_found"},
 		"no messages":  {pathChat, `{"model":"dyno-1"}`, 400, "messages: must be"},
 		"no input":     {pathResponses, `{"model":"dyno-1"}`, 400, "input: want"},
+		"no prompt":    {pathCompletions, `{"model":"dyno-1"}`, 400, "prompt: want a string or a list of strings"},
+		"null":         {pathCompletions, `{"model":"dyno-1","prompt":null}`, 400, "prompt: want"},
+		"tokens":       {pathCompletions, `{"model":"dyno-1","prompt":[1,2]}`, 400, "prompt: want"},
+		"no prompts":   {pathCompletions, `{"model":"dyno-1","prompt":[]}`, 400, "prompt: must be 1 to 128"},
+		"many prompts": {pathCompletions, `{"model":"dyno-1","prompt":["x"` + strings.Repeat(`,"x"`, 128) + `]}`, 400, "prompt: must be 1 to 128"},
+		"many in all":  {pathCompletions, `{"model":"dyno-1","prompt":["x","y"],"max_tokens":51}`, 400, "prompt: 2 of 51 tokens each: must be 100 together"},
+		"the usual":    {pathCompletions, `{"model":"dyno-1","prompt":["x","y","z","z"]}`, 400, "prompt: 4 of 32 tokens each"},
 		"two choices":  {pathChat, hello + `,"n":2}`, 400, "n: 2: must be 1"},
+		"n":            {pathCompletions, helloText + `,"n":2}`, 400, "n: 2: must be 1"},
 		"no tokens":    {pathChat, `{"model":"dyno-1","messages":[{}],"max_tokens":0}`, 400, "must be 1 or more"},
 		"many tokens":  {pathChat, `{"model":"dyno-1","messages":[{}],"max_tokens":101}`, 400, "must be 100 at most"},
 		"long":         {pathChat, hello + strings.Repeat(" ", 1000) + `}`, 413, "1000 bytes at most"},
@@ -426,31 +557,41 @@ func TestModels(t *testing.T) {
 // TestFaults asks for each kind, streamed and not.
 func TestFaults(t *testing.T) {
 	b := serving(t, nil)
-	plain, streamed := hello+"}", hello+`,"stream":true,"stream_options":{"include_usage":true}}`
-	for _, body := range []string{plain, streamed} {
-		resp := b.post(t.Context(), pathChat, body, FaultField+": 429;retry_after=7s")
+	for _, c := range []struct {
+		path, body string
+		streamed   bool
+		first      int // events before the first token
+	}{
+		{pathChat, hello + "}", false, 0},
+		{pathChat, hello + usage + "}", true, 1},
+		{pathCompletions, helloText + "}", false, 0},
+		{pathCompletions, helloText + usage + "}", true, 0},
+	} {
+		resp := b.post(t.Context(), c.path, c.body, FaultField+": 429;retry_after=7s")
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "7" {
 			t.Errorf("%s, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
 		}
-		if status, text := b.ask(pathChat, body, FaultField+": 503"); status != http.StatusServiceUnavailable || !strings.Contains(text, "server_error") {
+		if status, text := b.ask(c.path, c.body, FaultField+": 503"); status != http.StatusServiceUnavailable || !strings.Contains(text, "server_error") {
 			t.Errorf("503: %d %s", status, text)
 		}
-		if status, text := b.ask(pathChat, body, FaultField+": no_usage"); status != http.StatusOK || strings.Contains(text, "prompt_tokens") {
+		if status, text := b.ask(c.path, c.body, FaultField+": no_usage"); status != http.StatusOK || strings.Contains(text, "prompt_tokens") {
 			t.Errorf("no_usage: %d %s", status, text)
 		}
-		if status, text := b.ask(pathChat, body, FaultField+": burn"); status != http.StatusBadRequest {
+		if status, text := b.ask(c.path, c.body, FaultField+": burn"); status != http.StatusBadRequest {
 			t.Errorf("an unknown one: %d %s", status, text)
 		}
-		resp = b.post(t.Context(), pathChat, body, FaultField+": cut;after=1")
-		text, err := io.ReadAll(resp.Body)
-		if !errors.Is(err, io.ErrUnexpectedEOF) || len(text) == 0 {
-			t.Errorf("cut: %q, %v", text, err)
-		}
-		if body == streamed && (strings.Count(string(text), "data: ") != 2 || bytes.Contains(text, []byte("[DONE]"))) {
-			t.Errorf("cut after one token: %q", text)
+		for after := range 2 {
+			resp = b.post(t.Context(), c.path, c.body, fmt.Sprintf("%s: cut;after=%d", FaultField, after))
+			text, err := io.ReadAll(resp.Body)
+			if resp.StatusCode != http.StatusOK || !errors.Is(err, io.ErrUnexpectedEOF) || !c.streamed && len(text) == 0 {
+				t.Errorf("cut: %s, %q, %v", resp.Status, text, err)
+			}
+			if c.streamed && (strings.Count(string(text), "data: ") != c.first+after || bytes.Contains(text, []byte("[DONE]"))) {
+				t.Errorf("cut after %d tokens: %q", after, text)
+			}
 		}
 		for _, after := range []string{"1", "1000"} { // later than the last token is behind it
-			_, malformed := b.ask(pathChat, body, FaultField+": malformed;after="+after)
+			_, malformed := b.ask(c.path, c.body, FaultField+": malformed;after="+after)
 			invalid := 0
 			for _, line := range strings.Split(malformed, "\n") {
 				data := strings.TrimPrefix(line, "data: ")
@@ -532,29 +673,35 @@ func TestDelays(t *testing.T) {
 		b := piped(t, func(c *Config) {
 			c.FirstToken, c.InterToken = Delay{A: 200 * ms}, Delay{A: 20 * ms}
 		})
-		began := time.Now()
-		resp := b.post(t.Context(), pathChat, hello+`,"stream":true}`)
-		if d := time.Since(began); d != 200*ms {
-			t.Errorf("the first byte after %v", d)
-		}
-		var tokens []time.Duration
-		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-			if strings.Contains(lines.Text(), `"delta":{"content":"`) {
-				tokens = append(tokens, time.Since(began))
+		for _, c := range []struct{ path, body, token string }{
+			{pathChat, hello, `"delta":{"content":"`},
+			{pathCompletions, helloText, `"finish_reason":null`},
+			{pathCompletions, helloTexts, `"index":1,"text":"`}, // at the same time as those of the first choice
+		} {
+			began := time.Now()
+			resp := b.post(t.Context(), c.path, c.body+`,"stream":true}`)
+			if d := time.Since(began); d != 200*ms {
+				t.Errorf("%s: the first byte after %v", c.path, d)
 			}
-		}
-		if diff := cmp.Diff([]time.Duration{200 * ms, 220 * ms, 240 * ms}, tokens); diff != "" {
-			t.Errorf("tokens, -want +got:\n%s", diff)
-		}
-		began = time.Now()
-		b.ask(pathChat, hello+"}")
-		if d := time.Since(began); d != 240*ms {
-			t.Errorf("whole after %v", d)
-		}
-		began = time.Now()
-		b.ask(pathChat, hello+"}", FaultField+": slow;delay=5s")
-		if d := time.Since(began); d != 5240*ms {
-			t.Errorf("slow after %v", d)
+			var tokens []time.Duration
+			for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+				if strings.Contains(lines.Text(), c.token) && !strings.Contains(lines.Text(), `"length"`) {
+					tokens = append(tokens, time.Since(began))
+				}
+			}
+			if diff := cmp.Diff([]time.Duration{200 * ms, 220 * ms, 240 * ms}, tokens); diff != "" {
+				t.Errorf("%s: tokens, -want +got:\n%s", c.path, diff)
+			}
+			began = time.Now()
+			b.ask(c.path, c.body+"}")
+			if d := time.Since(began); d != 240*ms {
+				t.Errorf("%s: whole after %v", c.path, d)
+			}
+			began = time.Now()
+			b.ask(c.path, c.body+"}", FaultField+": slow;delay=5s")
+			if d := time.Since(began); d != 5240*ms {
+				t.Errorf("%s: slow after %v", c.path, d)
+			}
 		}
 		b.end()
 	})
@@ -629,15 +776,14 @@ func TestValidate(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{hello + "}", hello + "," + weather + "}", `{"model":"m","input":[{"role":"user"}],` + weatherItem + "}", "{", "null", `{"model":"m","input":""}`} {
-		f.Add([]byte(s), true)
-		f.Add([]byte(s), false)
-	}
-	f.Fuzz(func(t *testing.T, body []byte, chats bool) {
-		e := responses
-		if chats {
-			e = chat
+	for _, s := range []string{hello + "}", hello + "," + weather + "}", `{"model":"m","input":[{"role":"user"}],` + weatherItem + "}", "{", "null", `{"model":"m","input":""}`,
+		helloText + "}", helloTexts + usage + "}", `{"model":"m","prompt":[null]}`} {
+		for e := range endpoints {
+			f.Add([]byte(s), byte(e))
 		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, which byte) {
+		e := endpoint(which) % endpoints
 		q, err := e.parse(body)
 		if err != nil {
 			return
