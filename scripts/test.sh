@@ -53,8 +53,9 @@ begin vulnerabilities scripts/vuln.sh
 step browser scripts/browser.sh
 step vulnerabilities end vulnerabilities
 end compiling
+begin images nice -n 19 scripts/image.sh
 step tests scripts/gotest.sh
-step images scripts/image.sh
+step images end images
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"
