@@ -389,13 +389,13 @@ func TestBudgetOutlives(t *testing.T) {
 // TestAborted: clients leave streams in the middle. Every one is in the ledger with what
 // was used so far, the upstream is left too, and nothing stays.
 func TestAborted(t *testing.T) {
-	t.Run("HTTP/1.1", func(t *testing.T) { aborted(t, false) })
-	t.Run("HTTP/2", func(t *testing.T) { aborted(t, true) })
+	eachStore(t, func(t *testing.T, set func(*Config)) { aborted(t, set) })
+	t.Run("HTTP/2", func(t *testing.T) { aborted(t, func(c *Config) { c.Upstream.Client.HTTP2 = true }) })
 }
 
-func aborted(t *testing.T, http2 bool) {
+func aborted(t *testing.T, set func(*Config)) {
 	m := newLLM(t, func(c *llm.Config) { c.Tokens, c.InterToken = 10_000, llm.Delay{A: 2 * ms} })
-	b := serving(t, m, func(c *Config) { c.ChatDisconnect, c.Upstream.Client.HTTP2 = Cancel, http2 })
+	b := serving(t, m, func(c *Config) { set(c); c.ChatDisconnect = Cancel })
 	const n = 200
 	var all sync.WaitGroup
 	for i := range n {
@@ -483,50 +483,54 @@ func TestSharedConnections(t *testing.T) {
 func TestDrained(t *testing.T) {
 	for name, stream := range map[string]bool{"stream": true, "whole": false} {
 		t.Run(name, func(t *testing.T) {
-			model := newRecorder(t)
-			asked, proceed := make(chan struct{}), make(chan struct{})
-			var begun atomic.Bool
-			model.text = func(string) string {
-				if begun.CompareAndSwap(false, true) {
-					close(asked)
-					<-proceed
-				}
-				return "fine"
-			}
-			b := serving(t, newLLM(t, nil), model.at)
-			// Without a network, so that it is known when the gateway knows that the client has
-			// gone.
-			ctx, cancel := context.WithCancel(t.Context())
-			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u1","history_id":"h","query":"hi","stream":%v}`, stream)))
-			r.Host = "localhost"
-			left := make(chan struct{})
-			go func() {
-				defer close(left)
-				b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-			}()
-			<-asked
-			cancel()
-			next := make(chan chatReply)
-			go func() {
-				r, _, _ := b.say("", "h", "what did I say?") // waits for the turn before it
-				next <- r
-			}()
-			close(proceed)
-			<-left
-			if r := <-next; r.Turn == nil || r.Turn.Turn != 2 || r.Turn.Told != 1 {
-				t.Errorf("the next turn: %+v", r)
-			}
-			outcomes := map[string]int{}
-			for _, e := range b.ledger("local", 2) {
-				outcomes[e.Outcome]++
-				if e.Completion != 3 || e.Estimated {
-					t.Errorf("%+v", e)
-				}
-			}
-			if outcomes["ok"] != 1 || outcomes["drained"] != 1 {
-				t.Errorf("%v", outcomes)
-			}
+			eachStore(t, func(t *testing.T, set func(*Config)) { drained(t, set, stream) })
 		})
+	}
+}
+
+func drained(t *testing.T, set func(*Config), stream bool) {
+	model, history := newRecorder(t), unique("h")
+	asked, proceed := make(chan struct{}), make(chan struct{})
+	var begun atomic.Bool
+	model.text = func(string) string {
+		if begun.CompareAndSwap(false, true) {
+			close(asked)
+			<-proceed
+		}
+		return "fine"
+	}
+	b := serving(t, newLLM(t, nil), func(c *Config) { set(c); model.at(c) })
+	// Without a network, so that it is known when the gateway knows that the client has
+	// gone.
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u1","history_id":%q,"query":"hi","stream":%v}`, history, stream)))
+	r.Host = "localhost"
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-asked
+	cancel()
+	next := make(chan chatReply)
+	go func() {
+		r, _, _ := b.say("", history, "what did I say?") // waits for the turn before it
+		next <- r
+	}()
+	close(proceed)
+	<-left
+	if r := <-next; r.Turn == nil || r.Turn.Turn != 2 || r.Turn.Told != 1 {
+		t.Errorf("the next turn: %+v", r)
+	}
+	outcomes := map[string]int{}
+	for _, e := range b.ledger("local", 2) {
+		outcomes[e.Outcome]++
+		if e.Completion != 3 || e.Estimated {
+			t.Errorf("%+v", e)
+		}
+	}
+	if outcomes["ok"] != 1 || outcomes["drained"] != 1 {
+		t.Errorf("%v", outcomes)
 	}
 }
 
@@ -670,22 +674,27 @@ type away struct{ store.Archive }
 
 func (away) Write(context.Context, []store.Record) ([]error, error) { return nil, errors.New("away") }
 
+// archiveAway has nothing be kept until back is called.
+func (b *bed) archiveAway() (back func()) {
+	own, c := b.batch, b.cfg.batches()
+	c.Pause = time.Hour // nothing goes meanwhile
+	var err error
+	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
+		b.t.Fatal(err)
+	}
+	return func() {
+		ended, end := context.WithCancel(b.t.Context())
+		end()
+		b.batch.Close(ended)
+		b.batch = own
+	}
+}
+
 // TestWaitingEntries: an entry that waits for the ledger holds on to none of the request.
 func TestWaitingEntries(t *testing.T) {
 	model := newRecorder(t)
 	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c) })
-	own, c := b.batch, b.cfg.batches()
-	c.Pause = time.Hour
-	var err error
-	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		ended, end := context.WithCancel(t.Context())
-		end()
-		b.batch.Close(ended)
-		b.batch = own
-	}()
+	defer b.archiveAway()()
 	inUse := func() uint64 {
 		model.mu.Lock()
 		model.asked = nil
@@ -743,18 +752,7 @@ func TestLedgerBound(t *testing.T) {
 		model.at(c)
 		c.MaxConcurrent, c.Batch.Most, c.Batch.Pending, c.StoreTimeout = 2, 1, 1, 50*ms
 	})
-	own, c := b.batch, b.cfg.batches()
-	c.Pause = time.Hour // nothing goes meanwhile
-	var err error
-	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		ended, end := context.WithCancel(t.Context())
-		end()
-		b.batch.Close(ended)
-		b.batch = own
-	}()
+	defer b.archiveAway()()
 	// Without a network, whose goroutines would know of the other batcher.
 	answers := make(chan *httptest.ResponseRecorder)
 	for i := range 3 {

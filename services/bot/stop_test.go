@@ -19,61 +19,65 @@ func (b *bed) stop(name, who string) int {
 // Nobody else can stop it.
 func TestStop(t *testing.T) {
 	for _, byMessage := range []bool{false, true} {
-		model := newStepper(t)
-		b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.Keys = []Key{keyOf("key"), keyOf("other")} })
-		token := b.login("key", "u1")
-		go func() {
-			model.words <- "one "
-			model.words <- "two"
-		}()
-		resp, err := b.post(t.Context(), "/v1/bot/chat", token, `{"bot_id":"b","history_id":"h","message_id":"m 1","query":"hi","stream":true}`)
-		if err != nil {
-			t.Fatal(err)
+		eachStore(t, func(t *testing.T, set func(*Config)) { stopped(t, set, byMessage) })
+	}
+}
+
+func stopped(t *testing.T, set func(*Config), byMessage bool) {
+	model, history := newStepper(t), unique("h")
+	b := serving(t, newLLM(t, nil), func(c *Config) { set(c); model.at(c); c.Keys = []Key{keyOf("key"), keyOf("other")} })
+	token := b.login("key", "u1")
+	go func() {
+		model.words <- "one "
+		model.words <- "two"
+	}()
+	resp, err := b.post(t.Context(), "/v1/bot/chat", token, `{"bot_id":"b","history_id":"`+history+`","message_id":"m 1","query":"hi","stream":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := openai.NewReader(resp.Body)
+	for range 3 { // start, and two words
+		next(t, in)
+	}
+	name := resp.Header.Get("X-Dyno-Id")
+	if byMessage {
+		name = "m%201"
+	}
+	for who, want := range map[string]int{b.login("key", "u2"): 404, b.login("other", "u1"): 404, secretOf("key"): 404, secretOf("nobody"): 401} {
+		if status := b.stop(name, who); status != want {
+			t.Errorf("by another: %d, want %d", status, want)
 		}
-		in := openai.NewReader(resp.Body)
-		for range 3 { // start, and two words
-			next(t, in)
-		}
-		name := resp.Header.Get("X-Dyno-Id")
-		if byMessage {
-			name = "m%201"
-		}
-		for who, want := range map[string]int{b.login("key", "u2"): 404, b.login("other", "u1"): 404, secretOf("key"): 404, secretOf("nobody"): 401} {
-			if status := b.stop(name, who); status != want {
-				t.Errorf("by another: %d, want %d", status, want)
-			}
-		}
-		who, query := token, ""
-		if byMessage {
-			who, query = secretOf("key"), "?user_id=u1" // the application may, too
-		}
-		if status := b.stop(name+query, who); status != http.StatusNoContent {
-			t.Errorf("stop: %d", status)
-		}
-		if end, _ := next(t, in); end.name != "done" || !strings.Contains(end.data, `"stopped":true`) || !strings.Contains(end.data, `"state":"kept","turn":1`) || !strings.Contains(end.data, `"estimated":true`) {
-			t.Errorf("%+v", end)
-		}
-		if e, more := next(t, in); more {
-			t.Errorf("behind the end: %+v", e)
-		}
-		resp.Body.Close()
-		if status := b.stop(name+query, who); status != http.StatusNotFound {
-			t.Errorf("once more: %d", status)
-		}
-		go func() { model.words <- "three"; close(model.words) }()
-		if status, text, _ := b.ask("/v1/bot/chat", token, `{"bot_id":"b","history_id":"h","query":"and?","stream":true}`); !strings.Contains(text, `"state":"kept","turn":2,"turns_told":1`) || strings.Contains(text, `"stopped"`) {
-			t.Errorf("the next turn: %d %s", status, text)
-		}
-		if status, text := b.get("/v1/bot/history?bot_id=b&history_id=h", token); !strings.Contains(text, `"reply":"one two"`) {
-			t.Errorf("%d %s", status, text)
-		}
-		outcomes := map[string]int64{}
-		for _, e := range b.ledger("key", 2) {
-			outcomes[e.Outcome] = e.Completion
-		}
-		if outcomes[string(outcomeAborted)] != 2 || outcomes[string(outcomeOK)] != 3 {
-			t.Errorf("%v", outcomes)
-		}
+	}
+	who, query := token, ""
+	if byMessage {
+		who, query = secretOf("key"), "?user_id=u1" // the application may, too
+	}
+	if status := b.stop(name+query, who); status != http.StatusNoContent {
+		t.Errorf("stop: %d", status)
+	}
+	if end, _ := next(t, in); end.name != "done" || !strings.Contains(end.data, `"stopped":true`) || !strings.Contains(end.data, `"state":"kept","turn":1`) || !strings.Contains(end.data, `"estimated":true`) {
+		t.Errorf("%+v", end)
+	}
+	if e, more := next(t, in); more {
+		t.Errorf("behind the end: %+v", e)
+	}
+	resp.Body.Close()
+	if status := b.stop(name+query, who); status != http.StatusNotFound {
+		t.Errorf("once more: %d", status)
+	}
+	go func() { model.words <- "three"; close(model.words) }()
+	if status, text, _ := b.ask("/v1/bot/chat", token, `{"bot_id":"b","history_id":"`+history+`","query":"and?","stream":true}`); !strings.Contains(text, `"state":"kept","turn":2,"turns_told":1`) || strings.Contains(text, `"stopped"`) {
+		t.Errorf("the next turn: %d %s", status, text)
+	}
+	if status, text := b.get("/v1/bot/history?bot_id=b&history_id="+history, token); !strings.Contains(text, `"reply":"one two"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	outcomes := map[string]int64{}
+	for _, e := range b.ledger("key", 2) {
+		outcomes[e.Outcome] = e.Completion
+	}
+	if outcomes[string(outcomeAborted)] != 2 || outcomes[string(outcomeOK)] != 3 {
+		t.Errorf("%v", outcomes)
 	}
 }
 

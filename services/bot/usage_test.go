@@ -17,8 +17,10 @@ import (
 )
 
 // TestHistory: a user reads the turns of conversations of their own, and nobody else's.
-func TestHistory(t *testing.T) {
-	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys, c.HistoryTurns = []Key{keyOf("one"), keyOf("two")}, 2 })
+func TestHistory(t *testing.T) { eachStore(t, readHistory) }
+
+func readHistory(t *testing.T, set func(*Config)) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { set(c); c.Keys, c.HistoryTurns = []Key{keyOf("one"), keyOf("two")}, 2 })
 	one := b.login("one", "u1")
 	for i := range 3 {
 		b.say(one, "h 1&", fmt.Sprint("<b>", i))
