@@ -14,13 +14,16 @@ import (
 	"dyno/services/bot/trace"
 )
 
-// A refusal is an answer to a request that is not served.
+// A refusal is an answer without what was asked for.
 type refusal struct {
 	status            int
 	code, param, text string
 	after             time.Duration // Retry-After; 0 says nothing
 	body              []byte        // to be passed on as it is; nil makes one of the text
 }
+
+// noContent is the answer that has none: there is nothing to say.
+var noContent = &refusal{status: http.StatusNoContent}
 
 func (r *refusal) Error() string { return r.text }
 
@@ -31,6 +34,10 @@ func refuse(status int, code, format string, args ...any) *refusal {
 // answer tells a client why it is not served, within timeout as writeBody does.
 func (r *refusal) answer(w http.ResponseWriter, timeout time.Duration) {
 	h := w.Header()
+	if r.status == http.StatusNoContent {
+		w.WriteHeader(r.status)
+		return
+	}
 	if r.after > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((r.after+time.Second-1)/time.Second), 10))
 	}

@@ -149,8 +149,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	g.stats.resumed.WithLabelValues("ok").Inc()
 	w.Header().Set("X-Dyno-Id", id)
 	if in.Finished() { // an EventSource does not come again then
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return noContent
 	}
 	out := newSink(w, g.cfg.WriteTimeout)
 	defer out.end()

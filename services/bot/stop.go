@@ -41,7 +41,7 @@ func (w *work) refusal(r *refusal) *refusal {
 
 // stopTurn serves DELETE /v1/bot/chat/{answer}: it ends an answer that is under way here. Whoever reads its stream is
 // told "done", and what was said until then is kept.
-func (g *Gateway) stopTurn(w http.ResponseWriter, r *http.Request) *refusal {
+func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request) *refusal {
 	who, refused := g.identify(r)
 	if refused != nil {
 		return refused
@@ -54,6 +54,5 @@ func (g *Gateway) stopTurn(w http.ResponseWriter, r *http.Request) *refusal {
 	if !g.underWay.stop(turnName{who.key.id, user, r.PathValue("answer")}) {
 		return refuse(http.StatusNotFound, "not_under_way", "no turn of this name is under way here")
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent
 }

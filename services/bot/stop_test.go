@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"dyno/services/bot/openai"
 )
 
@@ -75,6 +77,10 @@ func stopped(t *testing.T, set func(*Config), byMessage bool) {
 	outcomes := map[string]int64{}
 	for _, e := range b.ledger("key", 2) {
 		outcomes[e.Outcome] = e.Completion
+	}
+	var counted dto.Metric
+	if err := b.stats.requests.WithLabelValues("stop", "204").Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
+		t.Errorf("%v, %v: want one that was answered without content", &counted, err)
 	}
 	if outcomes[string(outcomeAborted)] != 2 || outcomes[string(outcomeOK)] != 3 {
 		t.Errorf("%v", outcomes)

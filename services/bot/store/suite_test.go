@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jackc/pgx/v5"
 	goredis "github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
@@ -309,6 +311,43 @@ func TestReopened(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLaterVersion: what a later program has made is not touched by this one.
+func TestLaterVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	file, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "PRAGMA user_version = 99")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); err == nil || !strings.Contains(err.Error(), "is of version 99") {
+		t.Errorf("%v", err)
+	}
+
+	openPostgres(t)
+	url := use(t, postgresServer).address
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Exec(t.Context(), "INSERT INTO schema_version VALUES (99)")
+	if err := errors.Join(err, c.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.Open(t.Context(), postgres.Config{URL: url}); err == nil || !strings.Contains(err.Error(), "is of version 99") {
+		t.Errorf("%v", err)
 	}
 }
 
