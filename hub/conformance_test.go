@@ -88,42 +88,30 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestHTTP2 subscribes and publishes by HTTP/2 without TLS, where nothing can be
-// hijacked.
-func TestHTTP2(t *testing.T) {
-	b := serving(t, nil)
+// overHTTP2 subscribes by HTTP/2 without TLS, where nothing can be hijacked.
+func (b *bed) overHTTP2() *stream {
+	b.t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	b.client.Transport.(*http.Transport).Protocols = protocols
 	resp, err := b.client.Get("http://hub/events?topic=t")
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	b.t.Cleanup(func() { resp.Body.Close() })
 	if resp.ProtoMajor != 2 {
-		t.Fatalf("answered by %s", resp.Proto)
+		b.t.Fatalf("answered by %s", resp.Proto)
 	}
-	if status, text := b.post("/publish?topic=t", "text/plain", "hello"); status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
-	}
-	s := &stream{t: t, resp: resp, body: newReader(resp.Body)}
-	s.want(event{Data: "hello"})
+	return &stream{t: b.t, resp: resp, body: newReader(resp.Body)}
 }
 
-// TestHTTP2Silence: a subscriber to whom nothing is to be said for longer than a write may take stays.
-func TestHTTP2Silence(t *testing.T) {
+// TestHTTP2: by HTTP/2, too, what is published is told; and a subscriber to whom nothing is to be said for longer than a write
+// may take stays.
+func TestHTTP2(t *testing.T) {
 	b := serving(t, func(c *Config) { c.WriteTimeout, c.Heartbeat = 500*time.Millisecond, 0 })
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	b.client.Transport.(*http.Transport).Protocols = protocols
-	resp, err := b.client.Get("http://hub/events?topic=t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	s := &stream{t: t, resp: resp, body: newReader(resp.Body)}
-	for range 2 {
-		<-time.After(1200 * time.Millisecond)
+	s := b.overHTTP2()
+	for _, silence := range []time.Duration{0, 1200 * time.Millisecond, 1200 * time.Millisecond} {
+		<-time.After(silence)
 		if status, text := b.post("/publish?topic=t", "text/plain", "hello"); status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}

@@ -14,6 +14,7 @@ import (
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/middleware"
+	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/resume"
@@ -250,10 +251,11 @@ type Config struct {
 	SessionWait    time.Duration `yaml:"session_wait"`
 	SessionWaiters int           `yaml:"session_waiters"`
 	SessionLease   time.Duration `yaml:"session_lease"`
-	// ChatDisconnect is of /v1/bot/chat, ModelDisconnect of the endpoints of OpenAI's kind.
-	ChatDisconnect  Disconnect    `yaml:"chat_disconnect"`
-	ModelDisconnect Disconnect    `yaml:"model_disconnect"`
-	DrainTime       time.Duration `yaml:"drain_time"`
+	// ChatDisconnect is of /v1/bot/chat, ModelDisconnect of /v1/chat/completions, ResponsesDisconnect of /v1/responses.
+	ChatDisconnect      Disconnect    `yaml:"chat_disconnect"`
+	ModelDisconnect     Disconnect    `yaml:"model_disconnect"`
+	ResponsesDisconnect Disconnect    `yaml:"responses_disconnect"`
+	DrainTime           time.Duration `yaml:"drain_time"`
 
 	// MaxBodyBytes bounds a request's body (beyond: 413), MaxQueryBytes a query of
 	// /v1/bot/chat.
@@ -326,7 +328,7 @@ func Defaults() Config {
 		Batch:         store.BatchDefaults(),
 		MaxConcurrent: 16 << 10, MaxWaiting: 4 << 10, MaxWait: 10 * time.Second,
 		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
-		ChatDisconnect: Drain, ModelDisconnect: Cancel, DrainTime: 30 * time.Second,
+		ChatDisconnect: Drain, ModelDisconnect: Cancel, ResponsesDisconnect: Cancel, DrainTime: 30 * time.Second,
 		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10, MaxBodiesBytes: 128 << 20, MaxAnswersBytes: 128 << 20,
 		WriteTimeout: 30 * time.Second, HTTP2: true, IdleTimeout: 5 * time.Minute, DrainTimeout: 10 * time.Second,
 	}
@@ -499,7 +501,7 @@ func (c Config) Validate() error {
 	for _, d := range []struct {
 		field string
 		v     Disconnect
-	}{{"chat disconnect", c.ChatDisconnect}, {"model disconnect", c.ModelDisconnect}} {
+	}{{"chat disconnect", c.ChatDisconnect}, {"model disconnect", c.ModelDisconnect}, {"responses disconnect", c.ResponsesDisconnect}} {
 		if d.v != Cancel && d.v != Drain {
 			fault(d.field, fmt.Sprintf("%q", d.v), "must be cancel or drain")
 		}
@@ -649,6 +651,14 @@ func (c Config) plugins() (specs []plugin.Spec) {
 
 // recordsEach is how many records an answer may add: an entry, and a turn.
 const recordsEach = 2
+
+// disconnect is what becomes of an answer of an endpoint of OpenAI's kind whose client has gone.
+func (c Config) disconnect(e openai.Endpoint) Disconnect {
+	if e == openai.Responses {
+		return c.ResponsesDisconnect
+	}
+	return c.ModelDisconnect
+}
 
 // batches is how records are written.
 func (c Config) batches() store.BatchConfig {

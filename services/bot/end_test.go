@@ -46,7 +46,7 @@ func TestCutAtTheEnd(t *testing.T) {
 			config.Listen, config.AllowNetworks = "127.0.0.1:0", []string{"127.0.0.0/8"}
 			config.Upstream.Upstreams = []upstream.Upstream{modelOf(front.Listener.Addr())}
 			config.CacheAge, config.DrainTimeout, config.DrainTime = time.Minute, 50*ms, time.Hour
-			config.ChatDisconnect, config.ModelDisconnect = Drain, Drain
+			config.ChatDisconnect, config.ModelDisconnect, config.ResponsesDisconnect = Drain, Drain, Drain
 			g, err := New(t.Context(), config)
 			if err != nil {
 				t.Fatal(err)

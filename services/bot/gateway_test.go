@@ -534,6 +534,61 @@ func drained(t *testing.T, set func(*Config), stream bool) {
 	}
 }
 
+// TestDisconnect: each route has a policy of its own for clients that leave.
+func TestDisconnect(t *testing.T) {
+	routes := []struct {
+		path, body string
+		set        func(c *Config, d Disconnect)
+	}{
+		{"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi"}`, func(c *Config, d Disconnect) { c.ChatDisconnect = d }},
+		{"/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`, func(c *Config, d Disconnect) { c.ModelDisconnect = d }},
+		{"/v1/responses", `{"model":"dyno-1","input":"hi"}`, func(c *Config, d Disconnect) { c.ResponsesDisconnect = d }},
+	}
+	for i, drains := range routes {
+		asked, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}, len(routes))
+		model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() { ended <- struct{}{} }()
+			_, _ = io.Copy(io.Discard, r.Body)
+			asked <- struct{}{}
+			select {
+			case <-proceed:
+				_, _ = io.WriteString(w, `{"status":"completed","output":[],"choices":[{"message":{"content":"fine"}}]}`)
+			case <-r.Context().Done():
+			}
+		}))
+		t.Cleanup(model.Close)
+		b := serving(t, newLLM(t, nil), func(c *Config) {
+			c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
+			for _, other := range routes {
+				other.set(c, Cancel)
+			}
+			drains.set(c, Drain)
+		})
+		for j, route := range routes {
+			ctx, leave := context.WithCancel(t.Context())
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, route.path, strings.NewReader(route.body))
+			r.Host = "localhost"
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			<-asked
+			leave()
+			want := outcomeAborted // by itself: the model does not go on
+			if i == j {
+				want = outcomeDrained
+				proceed <- struct{}{}
+			}
+			<-left
+			<-ended // or it would be told to proceed in place of the next
+			if e := b.ledger("local", j+1)[0]; e.Outcome != string(want) {
+				t.Errorf("%s drains, %s: %s, want %s", drains.path, route.path, e.Outcome, want)
+			}
+		}
+	}
+}
+
 // TestMasked: secrets reach neither the model nor the client nor the archive, however a
 // stream is cut.
 func TestMasked(t *testing.T) {

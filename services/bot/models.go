@@ -171,7 +171,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if refused := j.start(r.Context(), q); refused != nil {
 		return refused
 	}
-	ctx := newWork(r.Context(), g.answering, g.cfg.ModelDisconnect, g.cfg.DrainTime)
+	ctx := newWork(r.Context(), g.answering, g.cfg.disconnect(e), g.cfg.DrainTime)
 	defer ctx.end()
 	if q.Stream {
 		return g.modelStream(w, ctx, j, text.free)
@@ -305,7 +305,7 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 			out.write(b.B, more)
 		}
 		g.buffers.Put(b)
-		if rel.full || out.gone && g.cfg.ModelDisconnect == Cancel {
+		if rel.full || out.gone && g.cfg.disconnect(j.request.Endpoint) == Cancel {
 			a.Stream.Cancel()
 		}
 	})
