@@ -14,7 +14,6 @@ import (
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/middleware"
-	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/resume"
@@ -627,12 +626,6 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 	return errs
 }
 
-// longest is how long an answer can take, with all tries of its upstreams: what it has
-// reserved of limits is given back after that.
-func (c Config) longest() time.Duration {
-	return time.Duration(c.Upstream.Attempts)*c.Upstream.Total + c.DrainTime + time.Minute
-}
-
 // plugins are what is configured of plugins, without what is asked.
 func (c Config) plugins() (specs []plugin.Spec) {
 	for _, p := range c.Plugins {
@@ -651,14 +644,6 @@ func (c Config) plugins() (specs []plugin.Spec) {
 
 // recordsEach is how many records an answer may add: an entry, and a turn.
 const recordsEach = 2
-
-// disconnect is what becomes of an answer of an endpoint of OpenAI's kind whose client has gone.
-func (c Config) disconnect(e openai.Endpoint) Disconnect {
-	if e == openai.Responses {
-		return c.ResponsesDisconnect
-	}
-	return c.ModelDisconnect
-}
 
 // batches is how records are written.
 func (c Config) batches() store.BatchConfig {

@@ -218,7 +218,7 @@ func TestSettleOutlastsAnOutage(t *testing.T) {
 				g.stats = newStats(g)
 				j := &job{g: g, who: identity{key: &apiKey{id: "test"}}, limits: a, reservation: store.Reservation{At: began}}
 				j.settle(used)
-				longest := g.cfg.longest() + lastSettlePause
+				longest := g.longest() + lastSettlePause
 				if test.close > 0 {
 					<-time.After(test.close)
 					stop()

@@ -118,7 +118,7 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
 	defer cancel()
 	var err error
-	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
+	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.longest())
 	var reached *store.LimitError
 	if err != nil && !errors.As(err, &reached) {
 		g.stats.degraded("limits")
@@ -128,7 +128,7 @@ func (j *job) reserve(ctx context.Context) *refusal {
 			return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be checked now", after: time.Second}
 		}
 		j.limits = g.local
-		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
+		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.longest())
 	}
 	if errors.As(err, &reached) {
 		g.stats.limited(string(reached.Limit.Resource))
@@ -239,12 +239,18 @@ const (
 	settleTries     = 4
 )
 
+// longest is how long an answer can take, with all tries of its upstreams: what it has
+// reserved of limits is given back after that.
+func (g *Gateway) longest() time.Duration {
+	return time.Duration(g.cfg.Upstream.Attempts)*g.cfg.Upstream.Total + g.cfg.DrainTime + time.Minute
+}
+
 // settle puts what was used in place of what was reserved: beside the request if the limits are another
 // server's.
 func (j *job) settle(cost store.Cost) {
 	g := j.g
 	work := func() {
-		ends := j.reservation.At.Add(g.cfg.longest())
+		ends := j.reservation.At.Add(g.longest())
 		tries, closed := settleTries, g.alive.Done()
 		for pause := settlePause; ; pause = min(2*pause, lastSettlePause) {
 			ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)

@@ -171,7 +171,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if refused := j.start(r.Context(), q); refused != nil {
 		return refused
 	}
-	ctx := newWork(r.Context(), g.answering, g.cfg.disconnect(e), g.cfg.DrainTime)
+	ctx := newWork(r.Context(), g.answering, g.disconnect(e), g.cfg.DrainTime)
 	defer ctx.end()
 	if q.Stream {
 		return g.modelStream(w, ctx, j, text.free)
@@ -281,6 +281,14 @@ func (j *job) streamResult(a *upstream.Answer, err error, first time.Duration, g
 	return r
 }
 
+// disconnect is what becomes of an answer of an endpoint of OpenAI's kind whose client has gone.
+func (g *Gateway) disconnect(e openai.Endpoint) Disconnect {
+	if e == openai.Responses {
+		return g.cfg.ResponsesDisconnect
+	}
+	return g.cfg.ModelDisconnect
+}
+
 // modelStream answers piece by piece. Forget frees the text of the request, which nothing refers to once
 // an upstream answers.
 func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget func()) *refusal {
@@ -305,7 +313,7 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 			out.write(b.B, more)
 		}
 		g.buffers.Put(b)
-		if rel.full || out.gone && g.cfg.disconnect(j.request.Endpoint) == Cancel {
+		if rel.full || out.gone && g.disconnect(j.request.Endpoint) == Cancel {
 			a.Stream.Cancel()
 		}
 	})
