@@ -31,6 +31,8 @@ sequential() {
 	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
 	# do less, where it is at work (internal/race).
 	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine ./load/wire/tlslayer || code=$?
+	# Beside the others, its tests have the stores in memory where they choose none.
+	tests ./services/bot -args -servers || code=$?
 	# The other library of the standard, which is compiled with this setting only.
 	GOEXPERIMENT=jsonv2 tests ./services/bot/codec || code=$?
 	return $code

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,9 @@ import (
 	"dyno/services/bot/upstream"
 	"dyno/services/llm"
 )
+
+// servers has tests that choose no stores run with Redis and PostgreSQL in place of memory.
+var servers = flag.Bool("servers", false, "tests use Redis and PostgreSQL where they choose no stores")
 
 // Servers are started once, when the first test needs them.
 type server struct {
@@ -134,6 +138,9 @@ func serving(t testing.TB, m *llm.Server, change func(*Config)) *bed {
 	c.Listen, c.AllowNetworks, c.DrainTimeout = "127.0.0.1:0", []string{"127.0.0.0/8"}, 5*time.Second
 	c.Upstream.Upstreams = []upstream.Upstream{modelOf(m.Addr())}
 	c.StoreTimeout, c.SessionWait = time.Minute, 2*time.Minute // the machine may be busy
+	if *servers {
+		onServers(t)(&c)
+	}
 	if change != nil {
 		change(&c)
 	}
@@ -310,18 +317,31 @@ func (r *recorder) at(c *Config) {
 	c.Upstream.Upstreams = []upstream.Upstream{modelOf(r.Listener.Addr())}
 }
 
-// eachStore runs a test with every kind of stores.
-func eachStore(t *testing.T, test func(t *testing.T, set func(*Config))) {
-	t.Run("memory", func(t *testing.T) { test(t, func(*Config) {}) })
-	t.Run("sqlite", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "db")
-		test(t, func(c *Config) { c.Archive, c.File = ArchiveSQLite, path })
-	})
-	t.Run("servers", func(t *testing.T) {
-		address, url := redisServer().use(t), postgresServer().use(t)
-		if err := storetest.Clear(t.Context(), url); err != nil {
+// onServers returns how a gateway is set to use Redis and PostgreSQL, which are emptied for the first one of a test, or
+// of a subtest with those of its own.
+func onServers(t testing.TB) func(*Config) {
+	address, url := redisServer().use(t), postgresServer().use(t)
+	name := strings.Split(t.Name(), "/")
+	if test := strings.Join(name[:min(len(name), 2)], "/"); emptied != test {
+		emptied = test
+		if err := errors.Join(storetest.Clear(t.Context(), url), storetest.ClearRedis(t.Context(), address)); err != nil {
 			t.Fatal(err)
 		}
-		test(t, func(c *Config) { c.Archive, c.Postgres, c.Redis = ArchivePostgres, url, address })
-	})
+	}
+	return func(c *Config) { c.Archive, c.Postgres, c.Redis = ArchivePostgres, url, address }
+}
+
+// emptied tells for which test servers were emptied. Tests run one by one.
+var emptied string
+
+// embedded returns how a gateway is set to use no servers.
+func embedded(kind Archive, file string) func(*Config) {
+	return func(c *Config) { c.Archive, c.File, c.Postgres, c.Redis = kind, file, "", "" }
+}
+
+// eachStore runs a test with every kind of stores.
+func eachStore(t *testing.T, test func(t *testing.T, set func(*Config))) {
+	t.Run("memory", func(t *testing.T) { test(t, embedded(ArchiveMemory, "")) })
+	t.Run("sqlite", func(t *testing.T) { test(t, embedded(ArchiveSQLite, filepath.Join(t.TempDir(), "db"))) })
+	t.Run("servers", func(t *testing.T) { test(t, onServers(t)) })
 }

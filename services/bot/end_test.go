@@ -111,11 +111,12 @@ type ordered struct {
 }
 
 func (o *ordered) Settle(ctx context.Context, r store.Reservation, used store.Cost) error {
+	flushed := o.g.batch.Flush(ctx)
 	list, err := o.g.archive.Entries(ctx, r.Key, 10)
 	o.mu.Lock()
-	o.seen = append(o.seen, len(list)+o.g.batch.State().Pending)
+	o.seen = append(o.seen, len(list))
 	o.mu.Unlock()
-	if err != nil {
+	if err := errors.Join(flushed, err); err != nil {
 		return err
 	}
 	return o.Limits.Settle(ctx, r, used)
@@ -128,8 +129,9 @@ func TestLedgerBeforeLimits(t *testing.T) {
 	o := &ordered{Limits: b.limits, g: b.Gateway}
 	b.limits = o
 	b.say(secretOf("test"), "", "hello")
+	b.settled()
 	b.ask("/v1/chat/completions", secretOf("test"), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
-	b.places.wait()
+	b.settled()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if fmt.Sprint(o.seen) != "[1 2]" {

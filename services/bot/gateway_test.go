@@ -356,15 +356,14 @@ func TestBudgetOutlives(t *testing.T) {
 	m := newLLM(t, nil)
 	for _, kind := range []Archive{ArchiveSQLite, ArchivePostgres} {
 		t.Run(string(kind), func(t *testing.T) {
-			var file, url string
-			if kind == ArchiveSQLite {
-				file = filepath.Join(t.TempDir(), "db")
-			} else {
-				url = postgresServer().use(t)
+			stores := embedded(ArchiveSQLite, filepath.Join(t.TempDir(), "db"))
+			if kind == ArchivePostgres {
+				url := postgresServer().use(t)
+				stores = func(c *Config) { c.Archive, c.Postgres, c.Redis = kind, url, "" }
 			}
 			key := unique("key")
 			change := func(c *Config) {
-				c.Archive, c.File, c.Postgres = kind, file, url
+				stores(c)
 				c.Keys = []Key{keyOf(key, Limit{store.Requests, 1, 0})}
 			}
 			say := func(b *bed, want int) {
@@ -545,47 +544,49 @@ func TestDisconnect(t *testing.T) {
 		{"/v1/responses", `{"model":"dyno-1","input":"hi"}`, func(c *Config, d Disconnect) { c.ResponsesDisconnect = d }},
 	}
 	for i, drains := range routes {
-		asked, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}, len(routes))
-		model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() { ended <- struct{}{} }()
-			_, _ = io.Copy(io.Discard, r.Body)
-			asked <- struct{}{}
-			select {
-			case <-proceed:
-				_, _ = io.WriteString(w, `{"status":"completed","output":[],"choices":[{"message":{"content":"fine"}}]}`)
-			case <-r.Context().Done():
+		t.Run(strings.TrimPrefix(drains.path, "/v1/"), func(t *testing.T) {
+			asked, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}, len(routes))
+			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer func() { ended <- struct{}{} }()
+				_, _ = io.Copy(io.Discard, r.Body)
+				asked <- struct{}{}
+				select {
+				case <-proceed:
+					_, _ = io.WriteString(w, `{"status":"completed","output":[],"choices":[{"message":{"content":"fine"}}]}`)
+				case <-r.Context().Done():
+				}
+			}))
+			t.Cleanup(model.Close)
+			b := serving(t, newLLM(t, nil), func(c *Config) {
+				c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
+				for _, other := range routes {
+					other.set(c, Cancel)
+				}
+				drains.set(c, Drain)
+			})
+			for j, route := range routes {
+				ctx, leave := context.WithCancel(t.Context())
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, route.path, strings.NewReader(route.body))
+				r.Host = "localhost"
+				left := make(chan struct{})
+				go func() {
+					defer close(left)
+					b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+				}()
+				<-asked
+				leave()
+				want := outcomeAborted // by itself: the model does not go on
+				if i == j {
+					want = outcomeDrained
+					proceed <- struct{}{}
+				}
+				<-left
+				<-ended // or it would be told to proceed in place of the next
+				if e := b.ledger("local", j+1)[0]; e.Outcome != string(want) {
+					t.Errorf("%s drains, %s: %s, want %s", drains.path, route.path, e.Outcome, want)
+				}
 			}
-		}))
-		t.Cleanup(model.Close)
-		b := serving(t, newLLM(t, nil), func(c *Config) {
-			c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
-			for _, other := range routes {
-				other.set(c, Cancel)
-			}
-			drains.set(c, Drain)
 		})
-		for j, route := range routes {
-			ctx, leave := context.WithCancel(t.Context())
-			r := httptest.NewRequestWithContext(ctx, http.MethodPost, route.path, strings.NewReader(route.body))
-			r.Host = "localhost"
-			left := make(chan struct{})
-			go func() {
-				defer close(left)
-				b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-			}()
-			<-asked
-			leave()
-			want := outcomeAborted // by itself: the model does not go on
-			if i == j {
-				want = outcomeDrained
-				proceed <- struct{}{}
-			}
-			<-left
-			<-ended // or it would be told to proceed in place of the next
-			if e := b.ledger("local", j+1)[0]; e.Outcome != string(want) {
-				t.Errorf("%s drains, %s: %s, want %s", drains.path, route.path, e.Outcome, want)
-			}
-		}
 	}
 }
 

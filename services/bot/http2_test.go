@@ -141,22 +141,24 @@ func TestHTTP2Silence(t *testing.T) {
 		"/v1/chat/completions": `{"model":"dyno-1","stream":true,"messages":[{"role":"user","content":"hi"}]}`,
 		"/v1/bot/chat":         `{"bot_id":"b","user_id":"u","query":"hi","stream":true}`,
 	} {
-		model := newStepper(t)
-		b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.WriteTimeout = 500 * ms })
-		b.overHTTP2()
-		go func() {
-			for range 2 {
-				model.words <- "word"
-				<-time.After(1200 * ms)
+		t.Run(strings.TrimPrefix(path, "/v1/"), func(t *testing.T) {
+			model := newStepper(t)
+			b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.WriteTimeout = 500 * ms })
+			b.overHTTP2()
+			go func() {
+				for range 2 {
+					model.words <- "word"
+					<-time.After(1200 * ms)
+				}
+				close(model.words)
+			}()
+			if status, text, _ := b.ask(path, "", body); status != http.StatusOK || strings.Count(text, "word") < 2 {
+				t.Errorf("%s: %d %s", path, status, text)
 			}
-			close(model.words)
-		}()
-		if status, text, _ := b.ask(path, "", body); status != http.StatusOK || strings.Count(text, "word") < 2 {
-			t.Errorf("%s: %d %s", path, status, text)
-		}
-		if e := b.ledger("local", 1)[0]; e.Outcome != string(outcomeOK) {
-			t.Errorf("%s: %+v", path, e)
-		}
+			if e := b.ledger("local", 1)[0]; e.Outcome != string(outcomeOK) {
+				t.Errorf("%s: %+v", path, e)
+			}
+		})
 	}
 }
 

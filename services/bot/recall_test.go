@@ -141,7 +141,8 @@ func TestRecallForgets(t *testing.T) {
 func TestCountIsNotTakenFromTheArchive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	set := func(c *Config) {
-		c.Archive, c.File, c.Keys = ArchiveSQLite, path, []Key{keyOf("key", Limit{store.Requests, 1, 0})}
+		embedded(ArchiveSQLite, path)(c)
+		c.Keys = []Key{keyOf("key", Limit{store.Requests, 1, 0})}
 	}
 	m := newLLM(t, nil)
 	t.Run("a turn is kept", func(t *testing.T) {
@@ -173,7 +174,10 @@ func (r *reads) Turns(ctx context.Context, session string, most int) ([]store.Tu
 func TestArchiveIsReadOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	set := func(bytes int64) func(c *Config) {
-		return func(c *Config) { c.Archive, c.File, c.HistoryBytes = ArchiveSQLite, path, bytes }
+		return func(c *Config) {
+			embedded(ArchiveSQLite, path)(c)
+			c.HistoryBytes = bytes
+		}
 	}
 	talk := func(b *bed, user, history string, turns ...int64) (read int64) {
 		t.Helper()

@@ -91,47 +91,49 @@ func stopped(t *testing.T, set func(*Config), byMessage bool) {
 // kept, and the conversation goes on.
 func TestStopBeforeText(t *testing.T) {
 	for _, body := range []string{`"stream":true`, `"stream":false`} {
-		model := newStepper(t)
-		b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.MaxConcurrent = 1 })
-		answers := make(chan string, 3)
-		ask := func(message, history string) {
-			go func() {
-				status, text, _ := b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u","history_id":"`+history+`","message_id":"`+message+`","query":"hi",`+body+`}`)
-				if status != statusGone || !strings.Contains(text, `"stopped"`) {
-					t.Errorf("%s: %d %s", message, status, text)
+		t.Run(body, func(t *testing.T) {
+			model := newStepper(t)
+			b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.MaxConcurrent = 1 })
+			answers := make(chan string, 3)
+			ask := func(message, history string) {
+				go func() {
+					status, text, _ := b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u","history_id":"`+history+`","message_id":"`+message+`","query":"hi",`+body+`}`)
+					if status != statusGone || !strings.Contains(text, `"stopped"`) {
+						t.Errorf("%s: %d %s", message, status, text)
+					}
+					answers <- message
+				}()
+			}
+			stop := func(message string) {
+				for b.stop(message+"?user_id=u", "") != http.StatusNoContent { // it may not have come yet
 				}
-				answers <- message
-			}()
-		}
-		stop := func(message string) {
-			for b.stop(message+"?user_id=u", "") != http.StatusNoContent { // it may not have come yet
+				if got := <-answers; got != message {
+					t.Errorf("%s has ended, not %s", got, message)
+				}
 			}
-			if got := <-answers; got != message {
-				t.Errorf("%s has ended, not %s", got, message)
+			ask("model", "h")
+			<-model.asked
+			ask("turn", "h")
+			stop("turn")
+			ask("place", "other")
+			stop("place")
+			stop("model")
+			if n := b.places.taken(); n != 0 {
+				t.Errorf("%d places are taken", n)
 			}
-		}
-		ask("model", "h")
-		<-model.asked
-		ask("turn", "h")
-		stop("turn")
-		ask("place", "other")
-		stop("place")
-		stop("model")
-		if n := b.places.taken(); n != 0 {
-			t.Errorf("%d places are taken", n)
-		}
-		close(model.words)
-		if status, text, _ := b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u","history_id":"h","query":"hi","stream":true}`); !strings.Contains(text, `"turns_told":0`) || !strings.Contains(text, "event: done") {
-			t.Errorf("%d %s", status, text)
-		}
-		entries := b.ledger("local", 2)
-		if len(entries) != 2 || entries[0].Outcome != "ok" && entries[1].Outcome != "ok" {
-			t.Errorf("%+v", entries)
-		}
-		left := 0
-		b.underWay.works.Range(func(any, any) bool { left++; return true })
-		if left != 0 {
-			t.Errorf("%d turns are said to be under way", left)
-		}
+			close(model.words)
+			if status, text, _ := b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u","history_id":"h","query":"hi","stream":true}`); !strings.Contains(text, `"turns_told":0`) || !strings.Contains(text, "event: done") {
+				t.Errorf("%d %s", status, text)
+			}
+			entries := b.ledger("local", 2)
+			if len(entries) != 2 || entries[0].Outcome != "ok" && entries[1].Outcome != "ok" {
+				t.Errorf("%+v", entries)
+			}
+			left := 0
+			b.underWay.works.Range(func(any, any) bool { left++; return true })
+			if left != 0 {
+				t.Errorf("%d turns are said to be under way", left)
+			}
+		})
 	}
 }

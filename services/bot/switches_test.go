@@ -115,9 +115,10 @@ func TestSwitches(t *testing.T) {
 			c.Upstream.Upstreams[0].URL = second.URL + "/v1"
 		}},
 		{"reno", func(_ *testing.T, c *Config) { c.Congestion, c.Upstream.Client.Congestion = "reno", "reno" }},
-		{"sqlite", func(t *testing.T, c *Config) { c.Archive, c.File = ArchiveSQLite, filepath.Join(t.TempDir(), "db") }},
+		{"sqlite", func(t *testing.T, c *Config) { embedded(ArchiveSQLite, filepath.Join(t.TempDir(), "db"))(c) }},
 		{"sqlite, single", func(t *testing.T, c *Config) {
-			c.Archive, c.File, c.ArchiveWrites = ArchiveSQLite, filepath.Join(t.TempDir(), "db"), Single
+			embedded(ArchiveSQLite, filepath.Join(t.TempDir(), "db"))(c)
+			c.ArchiveWrites = Single
 		}},
 		{"postgres, copy", func(t *testing.T, c *Config) {
 			c.Archive, c.Postgres, c.ArchiveWrites = ArchivePostgres, postgresServer().use(t), Copy

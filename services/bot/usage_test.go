@@ -64,6 +64,7 @@ func readHistory(t *testing.T, set func(*Config)) {
 func TestKeys(t *testing.T) {
 	redis, address := own(t, storetest.Redis)
 	b := serving(t, newLLM(t, nil), func(c *Config) {
+		embedded(ArchiveMemory, "")(c)
 		c.Admin, c.Redis, c.StoreTimeout = "127.0.0.1:0", address, 3*time.Second
 		for i := range maxListedKeys + 5 {
 			c.Keys = append(c.Keys, keyOf(fmt.Sprintf("key-%03d", i), Limit{store.Tokens, 100_000, 0}))

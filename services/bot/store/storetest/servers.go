@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 )
 
 // ErrMissing says that a server is not installed: the test is to be skipped.
@@ -241,4 +242,10 @@ func Clear(ctx context.Context, url string) error {
 	}
 	_, err = c.Exec(ctx, `DROP SCHEMA public CASCADE; CREATE SCHEMA public`)
 	return errors.Join(err, c.Close(ctx))
+}
+
+// ClearRedis empties a Redis, at an address as Redis returns it.
+func ClearRedis(ctx context.Context, address string) error {
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: strings.TrimPrefix(address, "unix:")})
+	return errors.Join(c.FlushAll(ctx).Err(), c.Close())
 }
