@@ -45,6 +45,14 @@ func TestTokens(t *testing.T) {
 	if text := words(b.String()); !strings.Contains(text, "model 1.20k/s 4.50/s 250 ms – – 20.0 ms – 30.0 ms") || strings.Contains(text, "echo") {
 		t.Errorf("got\n%s", b.String())
 	}
+	f.Run.Variants[1].Tokens.PromptPerSecond = ptr(300.0)
+	p = newPage(f)
+	p.tokens(f.Run.Variants)
+	b.Reset()
+	p.parts[0].writeText(&b)
+	if text := words(b.String()); !strings.Contains(text, "of prompts") || !strings.Contains(text, "model 1.20k/s 300/s 4.50/s") {
+		t.Errorf("got\n%s", b.String())
+	}
 	p = newPage(f)
 	if p.tokens(f.Run.Variants[:1]); len(p.parts) > 0 {
 		t.Errorf("a section of no answers: %q", p.parts[0].title)

@@ -266,7 +266,11 @@ func (p *page) quickScreen(a Answer) []string {
 	}
 	row("throughput", throughput)
 	if t := v.Tokens; t != nil {
-		row("tokens", stated(counts(), p.estimate(*v, "tokens_per_second"), p.state("tokens_per_second", v.Name, ""))+" tokens/s; goodput "+
+		prompts := ""
+		if t.PromptPerSecond != nil {
+			prompts = ", prompts " + stated(counts(), p.estimate(*v, "prompt_tokens_per_second"), p.state("prompt_tokens_per_second", v.Name, "")) + " tokens/s"
+		}
+		row("tokens", stated(counts(), p.estimate(*v, "tokens_per_second"), p.state("tokens_per_second", v.Name, ""))+" tokens/s"+prompts+"; goodput "+
 			stated(counts(), p.estimate(*v, "goodput"), p.state("goodput", v.Name, ""))+" answers/s within the goal")
 	}
 	c := v.Counts

@@ -44,7 +44,7 @@ func summary(v rundir.Variant, metric string) *float64 {
 		return v.Times(c.Tag).Summary(of)
 	}
 	if t := v.Tokens; t != nil {
-		if rate, ok := map[string]*float64{"tokens_per_second": t.PerSecond, "goodput": t.Goodput}[metric]; ok {
+		if rate, ok := map[string]*float64{"tokens_per_second": t.PerSecond, "prompt_tokens_per_second": t.PromptPerSecond, "goodput": t.Goodput}[metric]; ok {
 			return rate
 		}
 	}
@@ -346,10 +346,13 @@ func (p *page) tokens(variants []rundir.Variant) {
 	if len(variants) == 0 {
 		return
 	}
-	p.section("answers of the language model: tokens per second; answers per second within the goal; the first token, from when the request was due; the time per token behind it")
-	p.table(p.columns(variants,
-		[]string{"tokens/s", "goodput", "first p50", "first p99", "first max", "token p50", "token p99", "token max"},
-		[]string{"tokens_per_second", "goodput", "first_token.p50", "first_token.p99", "first_token.max", "token_time.p50", "token_time.p99", "token_time.max"}))
+	p.section("answers of the language model: tokens per second, of answers and of prompts; answers per second within the goal; the first token, from when the request was due; the time per token behind it")
+	head := []string{"tokens/s", "of prompts", "goodput", "first p50", "first p99", "first max", "token p50", "token p99", "token max"}
+	metrics := []string{"tokens_per_second", "prompt_tokens_per_second", "goodput", "first_token.p50", "first_token.p99", "first_token.max", "token_time.p50", "token_time.p99", "token_time.max"}
+	if !slices.ContainsFunc(variants, func(v rundir.Variant) bool { return v.Tokens.PromptPerSecond != nil }) {
+		head, metrics = slices.Delete(head, 1, 2), slices.Delete(metrics, 1, 2)
+	}
+	p.table(p.columns(variants, head, metrics))
 }
 
 // streams writes the times of subscribers, and what became of events.

@@ -45,7 +45,7 @@
 //
 // Thresholds and claims are written in one language, which Compile describes and reads.
 // Metrics are throughput and capacity; of answers of language models tokens_per_second,
-// goodput (answers per second that keep within the goal of the load), first_token and
+// prompt_tokens_per_second, goodput (answers per second that keep within the goal of the load), first_token and
 // token_time; response, service, send_lag, connect, first_byte,
 // read_delay (from arrival to the generator's read) and service_read (the service time
 // until then), handshake (of TLS), of the messages of gRPC's streams first_message,

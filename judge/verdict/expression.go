@@ -164,7 +164,7 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 //
 // Throughput, response, service, errors.ratio and errors.total are known of each step, and
 // of one whose responses are answers of language models first_token, token_time,
-// tokens_per_second and goodput.
+// tokens_per_second, prompt_tokens_per_second and goodput.
 //
 // The operators are < <= > >= == != + - * / and, or, not; the functions beside
 // those above min, max and abs. Comparisons may be chained: 1ms < response.p99 <

@@ -86,6 +86,7 @@ const (
 	throughputMetric = "throughput"
 	capacityMetric   = "capacity"
 	tokenRate        = "tokens_per_second"
+	promptRate       = "prompt_tokens_per_second"
 	goodputMetric    = "goodput"
 	cpuMetric        = "target.cpu_per_request"
 	memoryMetric     = "target.rss"
@@ -139,7 +140,7 @@ func programMetric(measure string) metric {
 // counting tells whether the metric counts what a target did in the window's time.
 func (m metric) counting() bool {
 	kind := m.kind()
-	return kind == throughputMetric || kind == tokenRate || kind == goodputMetric
+	return kind == throughputMetric || kind == tokenRate || kind == promptRate || kind == goodputMetric
 }
 
 // isProgram tells whether a program printed the metric.
@@ -154,6 +155,12 @@ func metrics() []metric {
 				return nil
 			}
 			return f.Tokens.PerSecond
+		}},
+		{name: promptRate, get: func(f *figures) *float64 {
+			if f.Tokens == nil {
+				return nil
+			}
+			return f.Tokens.PromptPerSecond
 		}},
 		{name: goodputMetric, get: func(f *figures) *float64 {
 			if f.Tokens == nil {

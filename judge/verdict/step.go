@@ -80,6 +80,7 @@ func stepMetrics(step string) []metric {
 	}}}
 	all = append(all,
 		rate(tokenRate, func(t *rundir.Tokens) *float64 { return t.PerSecond }),
+		rate(promptRate, func(t *rundir.Tokens) *float64 { return t.PromptPerSecond }),
 		rate(goodputMetric, func(t *rundir.Tokens) *float64 { return t.Goodput }))
 	all = append(all, clock(rundir.TagResponse, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Response })...)
 	all = append(all, clock(rundir.TagService, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Service })...)
@@ -254,5 +255,5 @@ func unknownStep(step string, known []string) string {
 
 // withoutSteps says that a metric is not counted by steps.
 func withoutSteps(name string) string {
-	return quote(name) + " is not known of a step; throughput, response, service, errors.ratio and errors.total are, and of answers of language models first_token, token_time, tokens_per_second and goodput"
+	return quote(name) + " is not known of a step; throughput, response, service, errors.ratio and errors.total are, and of answers of language models first_token, token_time, tokens_per_second, prompt_tokens_per_second and goodput"
 }

@@ -160,6 +160,7 @@ func tokensOf(trials []*rundir.Trial, t times, step string, get func(*rundir.Tri
 			})
 		}
 		sum.PerSecond = rate(func(t *rundir.Tokens) *float64 { return t.PerSecond })
+		sum.PromptPerSecond = rate(func(t *rundir.Tokens) *float64 { return t.PromptPerSecond })
 		sum.Goodput = rate(func(t *rundir.Tokens) *float64 { return t.Goodput })
 	}
 	return sum

@@ -15,7 +15,7 @@ func answersBench(stall time.Duration, disturbed ...int) *bench {
 	b := openBench(1, "v")
 	b.run.Plan.Base, b.run.Plan.Metric = "", goodputMetric
 	trial := b.measure(1, "v", 1000)
-	trial.Tokens = &rundir.Tokens{Count: 80_000, PerSecond: ptr(20_000.), Within: 3600, Goodput: ptr(900.)}
+	trial.Tokens = &rundir.Tokens{Count: 80_000, PerSecond: ptr(20_000.), PromptPerSecond: ptr(3000.), Within: 3600, Goodput: ptr(900.)}
 	b.stallIn(stall, disturbed...)
 	for _, tag := range []string{rundir.TagResponse, rundir.TagService, rundir.TagFirstToken, rundir.TagTokenTime} {
 		b.tenthsOf(tag, ms, 20*ms)
@@ -31,7 +31,7 @@ func TestFiguresOfTokens(t *testing.T) {
 	b.run.Plan.Thresholds = []string{"goodput > 800/s", "tokens_per_second < 100/s", "first_token.p99 < 5ms", "token_time.p50 < 1us"}
 	run := b.judge(t)
 	v := run.Variants[0]
-	for name, want := range map[string]float64{"goodput": 900, "tokens_per_second": 20_000, "first_token.p50": 0.001, "token_time.p99": 0.001} {
+	for name, want := range map[string]float64{"goodput": 900, "tokens_per_second": 20_000, "prompt_tokens_per_second": 3000, "first_token.p50": 0.001, "token_time.p99": 0.001} {
 		if e := v.Intervals[name].Estimate; e == nil || *e < want*0.99 || *e > want*1.01 {
 			t.Errorf("%s: %v, want %v", name, e, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,9 @@ type Ask struct {
 	Prompt    string   `yaml:"prompt,orfile" kind:"word" flag:"prompt" otherwise:"made-up words" doc:"the prompt; the same one each time, which a server may keep ready (prefix cache)"`
 	Prompts   string   `yaml:"prompts" kind:"path" flag:"prompts" doc:"a file of prompts, asked in turn, in place of prompt: one a line, or, if its name ends in .jsonl, objects with prompt (a text) or messages (a list), and max_tokens if it is another"`
 	Words     int      `yaml:"words" range:"1..100000" default:"32" flag:"prompt-words" doc:"words of a made-up prompt; there are 1,000 prompts, no two of which begin with the same word"`
+	WordsTo   int      `yaml:"words_to" range:"1..100000" otherwise:"all have as many" flag:"prompt-words-to" doc:"made-up prompts have from words up to so many words, each number as likely as another"`
 	MaxTokens int      `yaml:"max_tokens" range:"1..10000000" default:"64" flag:"max-tokens" doc:"the most tokens that an answer may have"`
+	MaxTo     int      `yaml:"max_tokens_to" range:"1..10000000" otherwise:"all have the same" flag:"max-tokens-to" doc:"an answer may have from max_tokens up to so many tokens, each number as likely as another; it depends on the prompt"`
 	Options   string   `yaml:"options,orfile" kind:"word" flag:"options" doc:"a JSON object whose members are added to the body of each request, such as {temperature: 0} in JSON"`
 	Usage     bool     `yaml:"usage" default:"true" flag:"usage" doc:"the server is asked for the number of tokens of each answer (stream_options.include_usage); without, pieces are counted"`
 	Headers   []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
@@ -58,6 +61,7 @@ var apiPaths = map[string]string{APIChat: "/chat/completions", APICompletions: "
 // Bounds of the prompts that are prepared before the load.
 const (
 	madeUpPrompts  = 1000
+	leastLengths   = 100 // questions, where answers are to be of different lengths
 	maxPrompts     = 1_000_000
 	maxPromptBytes = 1 << 30
 	maxPromptLine  = 16 << 20
@@ -78,6 +82,17 @@ func (LLMLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.headers(path, a.Headers, started)
 	if a.Prompt != "" && a.Prompts != "" {
 		i.fault(path+".prompts", "prompt and prompts exclude each other", "keep one of them")
+	}
+	for _, to := range []struct {
+		field      string
+		from, upTo int
+	}{{"words_to", a.Words, a.WordsTo}, {"max_tokens_to", a.MaxTokens, a.MaxTo}} {
+		if to.upTo > 0 && to.upTo < to.from {
+			i.fault(path+"."+to.field, fmt.Sprintf("%d is less than %s, %d", to.upTo, strings.TrimSuffix(to.field, "_to"), to.from), "swap them")
+		}
+	}
+	if a.WordsTo > 0 && (a.Prompt != "" || a.Prompts != "") {
+		i.fault(path+".words_to", "is of made-up prompts", "remove it, or what is asked")
 	}
 	if a.Options != "" {
 		var object map[string]json.RawMessage
@@ -167,26 +182,41 @@ type prompt struct {
 }
 
 // all returns the prompts.
-func (a *Ask) all(seed uint64) ([]prompt, error) {
+func (a *Ask) all(seed uint64) (prompts []prompt, err error) {
 	switch {
 	case a.Prompts != "":
-		prompts, err := readPrompts(a.Prompts)
-		if err != nil {
+		if prompts, err = readPrompts(a.Prompts); err != nil {
 			return nil, fmt.Errorf("load.ask.prompts: %w", err)
 		}
-		return prompts, nil
 	case a.Prompt != "":
-		return []prompt{{Prompt: a.Prompt}}, nil
+		prompts = []prompt{{Prompt: a.Prompt}}
+	default:
+		prompts = madeUpWords(seed, a.Words, max(a.Words, a.WordsTo))
 	}
-	return madeUpWords(seed, a.Words), nil
+	if a.MaxTo == 0 {
+		return prompts, nil
+	}
+	if n := len(prompts); n < leastLengths {
+		prompts = slices.Repeat(prompts, (leastLengths+n-1)/n)
+	}
+	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be repeated, not to be secret
+	for i := range prompts {
+		if p := &prompts[i]; p.MaxTokens == 0 {
+			p.MaxTokens = between(random, a.MaxTokens, a.MaxTo)
+		}
+	}
+	return prompts, nil
 }
+
+// between returns a number of a range, each as likely as another.
+func between(random *rand.Rand, least, most int) int { return least + random.IntN(most-least+1) }
 
 // syllables are what made-up words consist of.
 var syllables = [...]string{"ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "va"}
 
-// madeUpWords makes prompts of so many words. The first ones are the prompt's number in
+// madeUpWords makes prompts of least to most words. The first ones are the prompt's number in
 // syllables, so that no two prompts begin with the same word.
-func madeUpWords(seed uint64, words int) []prompt {
+func madeUpWords(seed uint64, least, most int) []prompt {
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated, not to be secret
 	prompts := make([]prompt, madeUpPrompts)
 	for n := range prompts {
@@ -196,6 +226,10 @@ func madeUpWords(seed uint64, words int) []prompt {
 			if digit < len(syllables) {
 				break
 			}
+		}
+		words := least
+		if most > least { // without a range, nothing is drawn for it
+			words = between(random, least, most)
 		}
 		for range words - 1 {
 			b.WriteByte(' ')

@@ -31,6 +31,8 @@ func (i *inspector) asksOfScenario(v *Variant) {
 		{"prompt", a.Prompt != ""},
 		{"prompts", a.Prompts != ""},
 		{"words", a.Words != DefaultVariant(LLM).Load.Ask.Words},
+		{"words_to", a.WordsTo > 0},
+		{"max_tokens_to", a.MaxTo > 0},
 	} {
 		if f.given {
 			i.fault(path+"."+f.field, "is said by the steps of a scenario", "move it into a step, or remove it")

@@ -2,8 +2,10 @@ package experiment
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +92,7 @@ func TestAskTargets(t *testing.T) {
 // Made-up prompts are repeated by their seed, have as many words as they should, and none
 // begins like another.
 func TestMadeUpPrompts(t *testing.T) {
-	prompts, again := madeUpWords(7, 5), madeUpWords(7, 5)
+	prompts, again := madeUpWords(7, 5, 5), madeUpWords(7, 5, 5)
 	seen := map[string]bool{}
 	for n, p := range prompts {
 		words := strings.Fields(p.Prompt)
@@ -99,8 +101,38 @@ func TestMadeUpPrompts(t *testing.T) {
 		}
 		seen[words[0]] = true
 	}
-	if len(prompts) != madeUpPrompts || madeUpWords(8, 5)[0].Prompt == prompts[0].Prompt {
+	if len(prompts) != madeUpPrompts || madeUpWords(8, 5, 5)[0].Prompt == prompts[0].Prompt {
 		t.Errorf("%d prompts, and another seed begins alike", len(prompts))
+	}
+}
+
+// Lengths of prompts and answers are drawn from their ranges, and repeated by the seed.
+func TestLengths(t *testing.T) {
+	for _, a := range []Ask{
+		{Words: 3, WordsTo: 6, MaxTokens: 10, MaxTo: 12},
+		{Prompt: "one two three", MaxTokens: 10, MaxTo: 12},
+	} {
+		prompts, err := a.all(7)
+		again, _ := a.all(7)
+		other, _ := a.all(8)
+		if err != nil || !reflect.DeepEqual(prompts, again) || reflect.DeepEqual(prompts, other) {
+			t.Errorf("%+v: %v, or a seed that does not repeat them", a, err)
+		}
+		words, tokens := map[int]bool{}, map[int]bool{}
+		for _, p := range prompts {
+			words[len(strings.Fields(p.Prompt))] = true
+			tokens[p.MaxTokens] = true
+		}
+		wantWords := []int{3}
+		if a.WordsTo > 0 {
+			wantWords = []int{3, 4, 5, 6}
+		}
+		if got := slices.Sorted(maps.Keys(words)); !slices.Equal(got, wantWords) {
+			t.Errorf("%+v: prompts of %v words", a, got)
+		}
+		if got := slices.Sorted(maps.Keys(tokens)); !slices.Equal(got, []int{10, 11, 12}) {
+			t.Errorf("%+v: answers of up to %v tokens", a, got)
+		}
 	}
 }
 

@@ -10,6 +10,9 @@ type tokenizer interface {
 	// Tokens returns of how many tokens the answer is, once it is complete.
 	Tokens() uint32
 
+	// Prompt returns of how many tokens the question was; 0 where the server does not say.
+	Prompt() uint32
+
 	// Shown returns how many of these have come in messages. Some servers keep the model's
 	// reasoning to themselves.
 	Shown() uint32
@@ -31,6 +34,8 @@ func (g Goal) holds(first, each int64) bool {
 type Tokens struct {
 	Count  uint64 // tokens
 	Within uint64 // answers that keep within the goal
+	Prompt uint64 // tokens of the questions, where the server says of how many they are
+	Untold uint64 // answers where it does not
 }
 
 // addTokens adds what another worker, or another engine, counted; nil is nothing.
@@ -47,6 +52,8 @@ func (r *Result) addTokens(o *Tokens) {
 func (t *Tokens) add(o *Tokens) {
 	t.Count += o.Count
 	t.Within += o.Within
+	t.Prompt += o.Prompt
+	t.Untold += o.Untold
 }
 
 // asked returns what the worker counted; nil if its clients ask no language models.
@@ -84,7 +91,10 @@ func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
 		step = w.users.figuresOf(x.user).answers
 	}
 	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
-		told := Tokens{Count: uint64(n)}
+		told := Tokens{Count: uint64(n), Prompt: uint64(answer.Prompt())}
+		if told.Prompt == 0 {
+			told.Untold = 1
+		}
 		if w.engine.config.Messages.Goal.holds(first, each) {
 			told.Within = 1
 		}

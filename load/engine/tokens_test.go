@@ -23,14 +23,20 @@ const (
 	answerPieces = 5
 	answerTokens = 1009 // by the server's account
 	answerHidden = 1000 // of these: reasoning, none of which is sent
+	promptTokens = 7    // of the question; it is not said of each fourth answer
 )
 
 // serveAnswers streams answers of five pieces, by net/http. Each piece comes a pause after
 // the one before, the first after three.
 func serveAnswers(t *testing.T, pause time.Duration) string {
 	t.Helper()
+	var answers atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
+		prompt := ""
+		if answers.Add(1)%4 != 0 {
+			prompt = fmt.Sprintf(`"prompt_tokens":%d,`, promptTokens)
+		}
 		flush := http.NewResponseController(w).Flush
 		<-time.After(2 * pause)
 		for range answerPieces {
@@ -38,7 +44,7 @@ func serveAnswers(t *testing.T, pause time.Duration) string {
 			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
 			_ = flush()
 		}
-		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d,\"completion_tokens_details\":{\"reasoning_tokens\":%d}}}\n\ndata: [DONE]\n\n", answerTokens, answerHidden)
+		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{%s\"completion_tokens\":%d,\"completion_tokens_details\":{\"reasoning_tokens\":%d}}}\n\ndata: [DONE]\n\n", prompt, answerTokens, answerHidden)
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
@@ -73,6 +79,9 @@ func TestTokens(t *testing.T) {
 	}
 	if r.Tokens == nil || r.Tokens.Count != r.Completed*answerTokens || r.Tokens.Within != r.Completed || r.Completed == 0 {
 		t.Errorf("%+v of %d answers", r.Tokens, r.Completed)
+	}
+	if told := r.Completed - r.Tokens.Untold; r.Tokens.Untold == 0 || told == 0 || r.Tokens.Prompt != told*promptTokens {
+		t.Errorf("%+v of %d answers: tokens of prompts", r.Tokens, r.Completed)
 	}
 	// Timers of the server may be late; single ones can make up for each other. Four gaps are
 	// divided by the eight tokens behind the first that were sent.
@@ -209,6 +218,8 @@ func TestAnswersOfSteps(t *testing.T) {
 		}
 		sum.Count += st.Tokens.Count
 		sum.Within += st.Tokens.Within
+		sum.Prompt += st.Tokens.Prompt
+		sum.Untold += st.Tokens.Untold
 	}
 	if login := step(t, r, "login"); login.Tokens != nil || login.FirstToken != nil || login.Counts.OK != 3 {
 		t.Errorf("%+v", login)

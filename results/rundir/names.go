@@ -97,6 +97,7 @@ func Metrics() []Metric {
 	all := []Metric{
 		{"throughput", PerSecond, true},
 		{"tokens_per_second", PerSecond, true},
+		{"prompt_tokens_per_second", PerSecond, true},
 		{"goodput", PerSecond, true},
 		{"capacity", PerSecond, true},
 	}

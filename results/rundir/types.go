@@ -360,6 +360,9 @@ type Variant struct {
 type Tokens struct {
 	Count     int64    `json:"count"`
 	PerSecond *float64 `json:"per_second,omitempty"`
+	// PromptPerSecond are tokens of the questions to these answers, as the server counts them; it is
+	// missing if it does not say it of each.
+	PromptPerSecond *float64 `json:"prompt_per_second,omitempty"`
 	// Within are the answers that keep within the goal of the load; without a goal, all do.
 	Within  int64    `json:"within_goal"`
 	Goodput *float64 `json:"goodput_per_second,omitempty"` // of those answers

@@ -984,6 +984,9 @@ export interface Streams {
 export interface Tokens {
   count: number;
   per_second?: number;
+  /** PromptPerSecond are tokens of the questions to these answers, as the server counts them; it is
+   * missing if it does not say it of each. */
+  prompt_per_second?: number;
   /** Within are the answers that keep within the goal of the load; without a goal, all do. */
   within_goal: number;
   /** of those answers */

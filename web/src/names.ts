@@ -24,6 +24,7 @@ export const units = {
 export const metrics: Record<string, keyof typeof units> = {
   "throughput": "/s",
   "tokens_per_second": "/s",
+  "prompt_tokens_per_second": "/s",
   "goodput": "/s",
   "capacity": "/s",
   "response.p50": "s",

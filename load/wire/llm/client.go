@@ -119,6 +119,7 @@ type Client struct {
 	pieces    uint32 // that hold something of the answer
 	usage     uint32 // tokens, as the server says; 0 while it has not
 	reasoning uint32 // of these, the model's reasoning
+	prompt    uint32 // tokens of what was asked, as the server says; 0 while it has not
 	reasons   bool   // some piece holds text of that
 	ended     bool
 	failure   *wire.Error // the first
@@ -135,7 +136,7 @@ func (c *Client) Reset() {
 func (c *Client) forget() {
 	c.parser.Reset()
 	c.said, c.size = c.said[:0], 0
-	c.pieces, c.usage, c.reasoning, c.reasons, c.ended, c.failure = 0, 0, 0, false, false, nil
+	c.pieces, c.usage, c.reasoning, c.prompt, c.reasons, c.ended, c.failure = 0, 0, 0, 0, false, false, nil
 }
 
 // Request prepares the next exchange.
@@ -227,7 +228,7 @@ func (c *Client) take(m sse.Message) {
 		}
 		c.keep(says)
 	}
-	c.usage, c.reasoning = max(c.usage, v.tokens), max(c.reasoning, v.reasoning)
+	c.usage, c.reasoning, c.prompt = max(c.usage, v.tokens), max(c.reasoning, v.reasoning), max(c.prompt, v.prompt)
 	c.reasons = c.reasons || v.reasons
 	c.ended = c.ended || v.ended
 }
@@ -306,6 +307,9 @@ func (c *Client) Tokens() uint32 {
 	}
 	return c.pieces
 }
+
+// Prompt returns of how many tokens what was asked is, as the server says; 0 where it does not.
+func (c *Client) Prompt() uint32 { return c.prompt }
 
 // Shown returns of how many tokens the pieces of the last answer are: all, but for the model's
 // reasoning where the server counts that and sends none of it. Some servers count it beside the

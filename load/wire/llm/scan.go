@@ -13,6 +13,7 @@ type piece struct {
 	failed    bool   // it says that something went wrong
 	tokens    uint32 // of the answer so far, by the server's account; 0 where it says nothing
 	reasoning uint32 // of these, the reasoning
+	prompt    uint32 // of what was asked, by the same account
 }
 
 // A place is where in the data a value stands.
@@ -33,6 +34,7 @@ const (
 	usageDetails // what kinds of tokens there are
 	tokenCount
 	reasoningCount
+	promptCount
 	eventType // "type" at the top, of an event of the API "responses"
 	response  // its account of the whole answer
 	failure   // "error"
@@ -85,6 +87,8 @@ func within(p place, key []byte) place {
 		switch string(key) {
 		case "completion_tokens", "output_tokens":
 			return tokenCount
+		case "prompt_tokens", "input_tokens":
+			return promptCount
 		case "completion_tokens_details", "output_tokens_details":
 			return usageDetails
 		}
@@ -281,6 +285,8 @@ func (s *scanner) number(p place) bool {
 		s.found.tokens = uint32(n) //nolint:gosec // bounded above
 	case p == reasoningCount:
 		s.found.reasoning = uint32(n) //nolint:gosec // bounded above
+	case p == promptCount:
+		s.found.prompt = uint32(n) //nolint:gosec // bounded above
 	}
 	return s.at > begin
 }

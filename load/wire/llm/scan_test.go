@@ -25,7 +25,7 @@ func TestScan(t *testing.T) {
 		{`{"choices":[{"delta":{"tool_calls":[]}}]}`, piece{}, true},
 		{`{"choices":[{"delta":{},"finish_reason":"length"}]}`, piece{ended: true}, true},
 		{`{"choices":[{"delta":{},"finish_reason":""}]}`, piece{}, true},
-		{`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"completion_tokens_details":{"reasoning_tokens":2,"x":1},"prompt_tokens_details":{"reasoning_tokens":7}}}`, piece{tokens: 3, reasoning: 2}, true},
+		{`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"completion_tokens_details":{"reasoning_tokens":2,"x":1},"prompt_tokens_details":{"reasoning_tokens":7}}}`, piece{tokens: 3, reasoning: 2, prompt: 9}, true},
 		{`{"choices":[],"usage":{"completion_tokens":3,"completion_tokens_details":null,"reasoning_tokens":7}}`, piece{tokens: 3}, true},
 		{`{"choices":[],"usage":{"completion_tokens":99999999999999999999}}`, piece{tokens: 4294967295}, true},
 		{`{"choices":[],"usage":{"completion_tokens":1.5}}`, piece{}, true},
@@ -39,7 +39,7 @@ func TestScan(t *testing.T) {
 		{`{"type":"response.output_text.delta","delta":""}`, piece{}, true},
 		{`{"delta":"so","type":"response.reasoning_text.delta"}`, piece{holds: true, reasons: true}, true},
 		{`{"type":"response.output_text.done","text":"at"}`, piece{}, true},
-		{`{"type":"response.completed","response":{"status":"completed","error":null,"usage":{"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1}}}}`, piece{ended: true, tokens: 2, reasoning: 1}, true},
+		{`{"type":"response.completed","response":{"status":"completed","error":null,"usage":{"input_tokens":11,"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1}}}}`, piece{ended: true, tokens: 2, reasoning: 1, prompt: 11}, true},
 		{`{"type":"response.incomplete","response":{"usage":{"output_tokens":2}}}`, piece{ended: true, tokens: 2}, true},
 		{`{"type":"response.failed","response":{"error":{"code":"x"}}}`, piece{failed: true}, true},
 		// Elsewhere the same names mean nothing.
