@@ -6,16 +6,16 @@
 # Streams are of 100 tokens, and begin at any time: half as many clients again as streams ask, and wait for their first token for up to
 # as long as a stream goes on. If all began at once, they would end at once too, for ever, and one gap in a hundred
 # would have the work of 500 new requests in it.
-# What is told as errors are streams that are still under way at the end.
+# The result is the median over the rounds of one p99 minus the other.
 #
 #   bench/bot-streams.sh | tee bench/bot-streams.txt
 #
 # Settings, by environment:
-#   STREAMS=500 GAP=50ms SECONDS_EACH=20 SERVER_CPU=0 LOAD_CPU=1 PORT=18350
+#   ROUNDS=5 STREAMS=500 GAP=50ms SECONDS_EACH=20 SERVER_CPU=0 LOAD_CPU=1 PORT=18350
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-streams=${STREAMS:-500} gap=${GAP:-50ms} seconds=${SECONDS_EACH:-20}
+rounds=${ROUNDS:-5} streams=${STREAMS:-500} gap=${GAP:-50ms} seconds=${SECONDS_EACH:-20}
 server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18350}
 dyno=${DYNO:-$PWD/bin/dyno}
 . bench/required.sh
@@ -23,7 +23,7 @@ dyno=${DYNO:-$PWD/bin/dyno}
 required jq curl taskset "$dyno" "${dyno%/*}/dyno-bot"
 dir=$(mktemp -d)
 trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
-echo "made by: STREAMS=$streams GAP=$gap SECONDS_EACH=$seconds bench/bot-streams.sh"
+echo "made by: ROUNDS=$rounds STREAMS=$streams GAP=$gap SECONDS_EACH=$seconds bench/bot-streams.sh"
 
 bot=$((port + 10))
 on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$port" --first-token "uniform(0s,$((${gap%ms} * 100))ms)" --inter-token "$gap"
@@ -38,19 +38,18 @@ ask() {
 		-H "Authorization: Bearer $bot_key" "http://127.0.0.1:$2/v1" >/dev/null || [ $? = 4 ]
 }
 ms() { jq -r ".variants[0].$2 * 1e6 | round / 1000" "$dir/$1"; }
-for turn in 1 2; do
+for ((turn = 1; turn <= rounds; turn++)); do
 	ask "alone.$turn" "$port" $((streams * 3 / 2)) "$seconds" 100
 	ask "through.$turn" "$bot" $((streams * 3 / 2)) "$seconds" 100
 	for name in alone through; do
-		echo "$name: $(jq '.variants[0].counts.ok' "$dir/$name.$turn") answers, $(jq '.variants[0].errors.total' "$dir/$name.$turn") errors; gap between pieces p50 $(ms "$name.$turn" message_gap.p50_seconds) ms, p99 $(ms "$name.$turn" message_gap.p99_seconds) ms, p99.9 $(ms "$name.$turn" message_gap.p999_seconds) ms; per token p99 $(ms "$name.$turn" tokens.token_time.p99_seconds) ms"
+		echo "$name: $(jq '.variants[0].counts.ok' "$dir/$name.$turn") answers, $(jq '.variants[0].errors.by_kind.unfinished // 0' "$dir/$name.$turn") under way at the end, $(jq '.variants[0].errors | .total - (.by_kind.unfinished // 0)' "$dir/$name.$turn") errors; gap between pieces p50 $(ms "$name.$turn" message_gap.p50_seconds) ms, p99 $(ms "$name.$turn" message_gap.p99_seconds) ms, p99.9 $(ms "$name.$turn" message_gap.p999_seconds) ms; per token p99 $(ms "$name.$turn" tokens.token_time.p99_seconds) ms"
 	done
 done
-jq -rs '"result: added.p99 \((.[0].variants[0].message_gap.p99_seconds + .[1].variants[0].message_gap.p99_seconds - .[2].variants[0].message_gap.p99_seconds - .[3].variants[0].message_gap.p99_seconds) / 2 * 1e6 | round / 1000) ms"' \
-	"$dir/through.1" "$dir/through.2" "$dir/alone.1" "$dir/alone.2"
+for ((turn = 1; turn <= rounds; turn++)); do
+	jq -s 'map(.variants[0].message_gap.p99_seconds) | .[1] - .[0]' "$dir/alone.$turn" "$dir/through.$turn"
+done | jq -rs 'map(. * 1e6 | round / 1000) | sort | "result: added.p99 \(.[length / 2 | floor]) ms (\(first) … \(last))"'
 for q in 0.50 0.99; do
 	echo "result: gateway.event.p${q#0.} $(jq -n --argjson s "$(quantile $((bot + 1)) bot_event_seconds "$q")" '$s * 1e6 | round / 1000') ms"
-	# Of its goroutines, from when one could run to when it does: a token that has come waits so long for the CPU.
-	echo "result: gateway.scheduled.p${q#0.} $(jq -n --argjson s "$(quantile $((bot + 1)) go_sched_latencies_seconds "$q")" '$s * 1e6 | round / 1000') ms"
 done
 events=$(metric $((bot + 1)) bot_event_seconds_count)
 echo "result: gateway.cpu $(jq -n "$(cpu_of "$gateway") * 1e6 / $events | round") µs a token, with all that is around it; $events tokens"

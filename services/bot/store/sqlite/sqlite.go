@@ -268,9 +268,15 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 			return nil, err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	each := make([]error, len(records))
+	// The driver has a goroutine for each statement whose context may end. None of these takes long: what does is the
+	// disk, which no context interrupts.
+	inside := context.WithoutCancel(ctx)
 	if len(records) == 1 && records[0].Entry == nil { // one statement is a transaction by itself
-		conflict, err := a.keep(ctx, a.writer, a.insertTurn, records[0].Turn)
+		conflict, err := a.keep(inside, a.writer, a.insertTurn, records[0].Turn)
 		if err != nil {
 			return nil, err
 		}
@@ -283,15 +289,18 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
-	insertTurn, insertEntry := tx.StmtContext(ctx, a.insertTurn), tx.StmtContext(ctx, a.insertEntry)
+	insertTurn, insertEntry := tx.StmtContext(inside, a.insertTurn), tx.StmtContext(inside, a.insertEntry)
 	for i, r := range records {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if r.Turn != nil {
-			if each[i], err = a.keep(ctx, tx, insertTurn, r.Turn); err != nil {
+			if each[i], err = a.keep(inside, tx, insertTurn, r.Turn); err != nil {
 				return nil, err
 			}
 		}
 		if e := r.Entry; e != nil {
-			if _, err := insertEntry.ExecContext(ctx, e.ID, e.At.UnixMicro(), e.Key, e.User, e.Session, e.Endpoint, e.Model, e.Upstream, e.Outcome, e.Stream, e.Cached,
+			if _, err := insertEntry.ExecContext(inside, e.ID, e.At.UnixMicro(), e.Key, e.User, e.Session, e.Endpoint, e.Model, e.Upstream, e.Outcome, e.Stream, e.Cached,
 				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds()); err != nil {
 				return nil, err
 			}
