@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	driver "modernc.org/sqlite" // registers "sqlite"
+	codes "modernc.org/sqlite/lib"
 
 	"dyno/services/bot/store"
 )
@@ -84,7 +85,11 @@ var migrations = []string{
 	DROP INDEX entries_by_key;`,
 }
 
-const busyTimeout = "5000" // milliseconds
+// busyTimeout is how long SQLite waits for another's lock, and openPause how often we look where it does not.
+const (
+	busyTimeout = 5 * time.Second
+	openPause   = 10 * time.Millisecond
+)
 
 // Open opens the file, or makes it, and brings it to the version of this program. A file
 // of a later one is refused.
@@ -94,7 +99,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		synchronous = "FULL"
 	}
 	query := url.Values{
-		"_pragma": {"busy_timeout(" + busyTimeout + ")", "journal_mode(WAL)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(0)"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(0)"},
 		"_txlock": {"immediate"},
 	}
 	source := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: c.Path}).EscapedPath(), RawQuery: query.Encode()}).String()
@@ -113,7 +118,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		return nil, err
 	}
 	a.writer.SetMaxOpenConns(1) // SQLite has one writer at a time
-	if err := a.migrate(ctx); err != nil {
+	if err := a.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if a.readers, err = sql.Open("sqlite", source); err != nil {
@@ -196,6 +201,23 @@ func (a *Archive) wrote(records int) {
 	notify(a.written)
 	if a.fresh.Add(int64(records)) >= checkpointRecords {
 		notify(a.due)
+	}
+}
+
+// prepare brings the file to its form. Where several do so at once, SQLite refuses all but one of those that change its
+// journal without waiting: each would wait for the others' locks.
+func (a *Archive) prepare(ctx context.Context) error {
+	for until := time.Now().Add(busyTimeout); ; {
+		err := a.migrate(ctx)
+		var refused *driver.Error
+		if !errors.As(err, &refused) || refused.Code()&0xff != codes.SQLITE_BUSY || time.Now().After(until) { // above are details
+			return err
+		}
+		select {
+		case <-time.After(openPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +87,28 @@ func TestExclusive(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOpenedAtOnce: gateways that share a file may begin at the same time, each of which would bring a new one to its
+// form. SQLite refuses all but one of those that change its journal at once, without waiting.
+func TestOpenedAtOnce(t *testing.T) {
+	for i := range 30 {
+		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		var opened sync.WaitGroup
+		for range 8 {
+			opened.Go(func() {
+				a, err := Open(t.Context(), Config{Path: path})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		opened.Wait()
 	}
 }
 
