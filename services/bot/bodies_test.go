@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/services/bot/ration"
 	"dyno/services/bot/store"
 )
 
@@ -39,6 +40,16 @@ func (b *bed) answered(from *bufio.Reader) (int, string, http.Header) {
 	return b.whole(resp)
 }
 
+// holds waits until so many bytes are held: a client has its answer before they are given back.
+func holds(t *testing.T, r *ration.Ration, want int64) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); r.Held() != want; runtime.Gosched() {
+		if time.Now().After(until) {
+			t.Fatalf("%d bytes are held, want %d", r.Held(), want)
+		}
+	}
+}
+
 // TestBodiesAreBounded: what is held of requests has a bound, of which one key has half. Who comes beyond it is told to come
 // again, whether the request says how large it is or not, and all is given back.
 func TestBodiesAreBounded(t *testing.T) {
@@ -49,9 +60,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	ask += strings.Repeat(" ", 999-len(ask)) + "}"
 	held := func(want int64) {
 		t.Helper()
-		for b.bodies.Held() != want {
-			runtime.Gosched() // until go test gives up
-		}
+		holds(t, b.bodies, want)
 	}
 	const sized = "Content-Length: 1000"
 	one, answer := b.begin("one", sized, ask[:10])
@@ -71,6 +80,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	if status, text, _ := b.ask("/v1/chat/completions", secretOf("two"), ask); status != http.StatusOK {
 		t.Errorf("of another key: %d %s", status, text)
 	}
+	held(2000) // or the second of these would be refused
 	b.begin("two", sized, "")
 	b.begin("two", sized, "")
 	held(4000)
@@ -182,6 +192,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	}
 	one := b.stuck("one", chat, question)
+	ones := b.answers.Held()
 	crowded("one", 1)
 	if status, text, _ := b.ask(turns, secretOf("one"), streamed); status != http.StatusOK || !strings.Contains(text, `"overloaded"`) || strings.Contains(text, "event: done") {
 		t.Errorf("a stream: %d %s", status, text)
@@ -189,6 +200,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	if status, text, _ := b.ask(turns, secretOf("two"), streamed); status != http.StatusOK || !strings.Contains(text, "event: done") {
 		t.Errorf("a stream of another key: %d %s", status, text)
 	}
+	holds(t, b.answers, ones)
 	two := b.stuck("two", turns, turn)
 	crowded("three", 0) // while it comes
 	if status := one(); status != http.StatusOK {
@@ -209,7 +221,5 @@ func TestAnswersAreBounded(t *testing.T) {
 	if status, text := b.get("/v1/bot/history?bot_id=b&user_id=u&history_id=h", secretOf("one")); status != http.StatusServiceUnavailable || !strings.Contains(text, `"overloaded"`) {
 		t.Errorf("a conversation, in two copies: %d %s", status, text)
 	}
-	for b.answers.Held() != 0 {
-		runtime.Gosched() // until go test gives up: an answer is there before its place is free
-	}
+	holds(t, b.answers, 0)
 }
