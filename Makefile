@@ -11,7 +11,7 @@ GOLANGCI_VERSION := 2.15.0
 GOVULNCHECK_VERSION := 1.8.0
 export GOLANGCI_VERSION GOVULNCHECK_VERSION
 
-.PHONY: help build r1 test lint vuln fuzz bench fresh web browser image fmt-check ci setup clean
+.PHONY: help build r1 test nightly stress lint vuln fuzz bench fresh web browser image fmt-check ci setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,14 @@ build: ## build bin/dyno, and the services that are programs of their own
 r1: ## the main job: re-run report R1 in its short form (RUN_ARGS for more flags)
 	@scripts/r1.sh $(RUN_ARGS)
 
-test: ## all tests, with the race detector, in random order
+test: ## the tests that must pass before a change lands, with the race detector, in random order
 	@scripts/gotest.sh
+
+nightly: ## all tests, also those that take long or measure this machine, and then stress
+	@scripts/nightly.sh
+
+stress: ## tests of sockets, processes and time, ten times, on a busy machine
+	@scripts/stress.sh
 
 lint: ## golangci-lint
 	@scripts/lint.sh

@@ -414,6 +414,9 @@ func TestOtherUsersProcess(t *testing.T) {
 }
 
 func TestReadingAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	c := role(t, "threads")
 	c.line(t)
 	tree := newTestTree(t, c.Process.Pid)

@@ -7,8 +7,10 @@
 # and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
 # go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
 #
-#   scripts/gotest.sh [ARGUMENT...]
-#   scripts/gotest.sh --compile   # only that, at the lowest priority, beside something else
+#   scripts/gotest.sh               what must hold before a change lands: go test -short
+#   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them
+#   scripts/gotest.sh ARGUMENT...   go test with these arguments
+#   scripts/gotest.sh --compile     only compile, at the lowest priority, while something else runs
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,14 +22,20 @@ fi
 # The race detector's run time has each program sleep a second before it ends, so that what
 # still runs may race. Most packages check that nothing does (internal/leak).
 export GORACE="atexit_sleep_ms=50 ${GORACE-}"
+short=(-short)
+if [ "${1-}" = --all ]; then
+	short=()
+	shift
+fi
 tests() {
-	go test -json -vet=off -shuffle=on -p 2 -timeout 20m "$@"
+	go test -json -vet=off -shuffle=on -p 2 -timeout 20m ${short[@]+"${short[@]}"} "$@"
 }
 sequential() {
 	local packages code=0
 	packages=$(go run ./scripts/sequential) || exit
 	# shellcheck disable=SC2086 # a package a word
 	tests $packages || code=$?
+	[ ${#short[@]} -eq 0 ] || return $code
 	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
 	# do less, where it is at work (internal/race).
 	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine ./load/wire/tlslayer || code=$?
@@ -49,6 +57,7 @@ if [ "${1-}" = --compile ]; then
 	exit 0 # whatever does not compile is told when it is tested
 fi
 if [ $# -gt 0 ]; then
+	short=()
 	tests ${race[@]+"${race[@]}"} "$@"
 else
 	aside=$(mktemp)

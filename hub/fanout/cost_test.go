@@ -42,7 +42,7 @@ func crowd(address string) {
 // TestMemory: what an idle subscriber costs in resident memory, at 15,000.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens 15,000 connections")
+		t.Skip("-short: opens 15,000 connections, and measures memory")
 	}
 	const many = 15_000
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -142,6 +142,9 @@ func bench(t fatal, subscribers int) (l *Loop, j *journal.Journal, drain func(),
 // TestNoAllocations: sending to subscribers that are up to date allocates nothing, for
 // one entry and for several.
 func TestNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	l, j, drain, end := bench(t, 10)
 	defer end()
 	first := j.Head()

@@ -351,7 +351,7 @@ func TestFaultMatrix(t *testing.T) {
 	case *matrix != "":
 		cells = allCells(strings.Split(*matrix, ","))
 	case testing.Short():
-		t.Skip("takes a minute")
+		t.Skip("-short: takes a minute")
 	}
 	outcomes := make([]matrixOutcome, len(cells))
 	var running sync.WaitGroup

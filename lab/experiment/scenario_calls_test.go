@@ -200,6 +200,9 @@ func TestScenarioOfMessages(t *testing.T) {
 
 // Once warm, what varies is decoded without allocating.
 func TestMessageEncoderAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, encoding := range []string{EncodingText, EncodingBase64, EncodingHex} {
 		e := &messageEncoder{framings[FramingLength], encoding, [][]byte{[]byte("0a0b"), []byte("0c0d")}}
 		var dst []byte

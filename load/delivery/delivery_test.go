@@ -360,6 +360,9 @@ func TestClose(t *testing.T) {
 // others that are missing, of one source among many; nor does one for which a ledger has no
 // more room.
 func TestSeeDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	const sources = 64
 	s, l := Subscriber{}, NewLedger(nil)
 	s.Accepted(true, false)

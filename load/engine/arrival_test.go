@@ -302,6 +302,9 @@ func TestRefusedStamps(t *testing.T) {
 
 // A read with a stamp allocates nothing.
 func TestTakeDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	p := newPipe(t)
 	x := []byte("x")
 	if n := testing.AllocsPerRun(1000, func() {

@@ -668,6 +668,9 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 // Done tells how many of a run have ended as they should.
 func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint64) float64 {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	if race.Enabled {
 		t.Skip("the race detector allocates, too: scripts/gotest.sh runs this without it")
 	}

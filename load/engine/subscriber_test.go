@@ -85,6 +85,9 @@ func BenchmarkTakeEvents(b *testing.B) {
 
 // The same, as a test.
 func TestTakeEventsDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	w := newSubscriberWorker(t, 1)
 	s := &w.subscribers.all[0]
 	n := uint64(0)

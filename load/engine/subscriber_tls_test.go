@@ -91,6 +91,9 @@ func newSealedSubscriber(t *testing.T, version string) (*worker, func(data []byt
 // An event that arrives over TLS costs what crypto/tls allocates for a record, its reader, and
 // nothing else.
 func TestUnsealEventsAllocates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, version := range []string{"1.2", "1.3"} {
 		w, seal := newSealedSubscriber(t, version)
 		s := &w.subscribers.all[0]

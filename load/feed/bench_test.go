@@ -14,6 +14,9 @@ import (
 )
 
 func TestCursorDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	csvPath := write(t, "a.csv", "id,name\n1,\"a \"\"b\"\"\"\n22,cc\n333,\"é,é\"\n")
 	jsonPath := write(t, "a.jsonl", "{\"id\":1,\"name\":\"a\\u00e9\"}\n{\"name\":{\"x\":1},\"id\":22}\n")
 	for _, path := range []string{csvPath, jsonPath} {

@@ -256,6 +256,9 @@ func TestEachStops(t *testing.T) {
 }
 
 func TestRecordingDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	h, o := New(), of(1, 1e6, Highest)
 	compact := o.Clone()
 	v := int64(1)

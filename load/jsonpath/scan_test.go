@@ -320,6 +320,9 @@ func FuzzFind(f *testing.F) {
 }
 
 func TestDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	doc := []byte(`{"skip":{"x":[1,2,{"y":"z"}]},"k\u0065y":[{"a":1},{"a":"caf\u00e9"}]}`)
 	p := mustCompile(t, "$.key[-1].a")
 	var dst []byte

@@ -333,6 +333,9 @@ func TestSplitPanics(t *testing.T) {
 }
 
 func TestNextDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	stages := []Stage{{time.Second, 0, 5000}, {time.Second, 5000, 1000}, {0, 1000, 1000}}
 	for _, p := range []Process{Constant, Poisson} {
 		c := mustNew(t, stages, p, 1).Split(1, 3)

@@ -100,6 +100,9 @@ func TestManyRequiredFields(t *testing.T) {
 }
 
 func TestCheckAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	m := checking(find(t, shop(t), "shop.v1.Shop/Buy"))
 	b, err := m.Encode(m.Example())
 	if err != nil {

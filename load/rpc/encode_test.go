@@ -302,6 +302,9 @@ func TestExamplesAreBounded(t *testing.T) {
 
 // Encoding many rows at the start must not take long.
 func TestEncodeAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	m := find(t, shop(t), "shop.v1.Shop/Fill")
 	message, buffer := []byte(`{"name": "row", "count": 7}`), make([]byte, 0, 64)
 	allocations := testing.AllocsPerRun(100, func() {

@@ -154,6 +154,9 @@ func TestPrepareFindsFaults(t *testing.T) {
 }
 
 func TestEncoderAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	e, err := find(t, shop(t), "shop.v1.Shop/Buy").Prepare(cut(`{"id": "order-‹›", "items": [{"name": "‹›", "count": ‹›, "color": "‹›", "fragile": ‹›, "rating": ‹›}], "card": {"secret": "‹›"}}`)...)
 	if err != nil || !e.Fast() {
 		t.Fatal(err)

@@ -87,6 +87,9 @@ func TestAppendJSON(t *testing.T) {
 }
 
 func TestAppendJSONAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	m := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
 	b, err := m.Encode([]byte(`{"id": "x\n", "items": [{"name": "a", "codes": ["1", "2"], "weights": [0.5], "rating": 0.1, "color": "COLOR_RED"}],
 		"notes": {"1": "one", "2": "two"}, "card": {"number": "7", "secret": "AQID"}, "discounts": {"a": {"units": "5"}}}`))

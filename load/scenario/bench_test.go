@@ -51,6 +51,9 @@ func (x *exchange) do(tb testing.TB, u *User) {
 }
 
 func TestUsersDoNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	w := mustCompile(t, everything(t)).Worker(whole, 1)
 	users := []*User{w.User(), w.User(), w.User()}
 	x := newExchange()
@@ -71,6 +74,9 @@ func TestUsersDoNotAllocate(t *testing.T) {
 }
 
 func TestFailingDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	u := mustCompile(t, everything(t)).Worker(whole, 1).User()
 	bad := []*Response{answer(500, ""), answer(200, "{"), answer(200, `{"data":{}}`)}
 	n := 0

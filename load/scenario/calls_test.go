@@ -159,6 +159,9 @@ func TestFaultsOfCalls(t *testing.T) {
 
 // Once warm, neither a call nor its answer allocates.
 func TestCallsDoNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	u := called(t).Worker(pace.Whole(), 1).User()
 	var r Request
 	answers := []*Response{

@@ -1,6 +1,7 @@
 // Testcount reads the output of go test -json and prints what a reader wants to know: a
 // line per package, the output of failed tests, the reason of skipped ones, and last "N
-// passed, N failed, N skipped". It exits 1 if anything failed.
+// passed, N failed, N skipped". It exits 1 if anything failed. Tests that -short leaves out are
+// many, and say so at the beginning of their reason: they are counted, not listed.
 //
 // A test with subtests counts as its subtests, unless it failed by itself. A package that
 // fails without a failed test (it does not build, or crashed) counts as one failure.
@@ -52,7 +53,7 @@ func main() {
 // count reports the events read from r, and returns the number of failures.
 func count(r io.Reader, w io.Writer) (failed int, err error) {
 	pkgs := map[string]*pkg{}
-	var total [3]int
+	var total tally
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -77,10 +78,7 @@ func count(r io.Reader, w io.Writer) (failed int, err error) {
 			case "output":
 				p.output = append(p.output, e.Output)
 			case "pass", "fail", "skip":
-				n := p.finish(w, e)
-				for i := range n {
-					total[i] += n[i]
-				}
+				total.add(p.finish(w, e))
 				delete(pkgs, e.Package)
 			}
 			continue
@@ -106,22 +104,32 @@ func count(r io.Reader, w io.Writer) (failed int, err error) {
 		return 0, err
 	}
 	for name, p := range pkgs { // go test ended before they did
-		n := p.finish(w, event{Action: "fail", Package: name})
-		for i := range n {
-			total[i] += n[i]
-		}
+		total.add(p.finish(w, event{Action: "fail", Package: name}))
 	}
-	if total == [3]int{} {
+	if total == (tally{}) {
 		fmt.Fprintln(w, "no tests ran")
-		total[1] = 1
+		total.failed = 1
 	}
-	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", total[0], total[1], total[2])
-	return total[1], nil
+	if total.short > 0 {
+		fmt.Fprintf(w, "%d of the skipped are left out by -short\n", total.short)
+	}
+	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", total.passed, total.failed, total.skipped)
+	return total.failed, nil
+}
+
+// A tally is how many tests had which outcome. Those that -short left out are among the skipped.
+type tally struct{ passed, failed, skipped, short int }
+
+func (t *tally) add(u tally) {
+	t.passed += u.passed
+	t.failed += u.failed
+	t.skipped += u.skipped
+	t.short += u.short
 }
 
 // finish prints a package's outcome and returns how many of its tests passed,
 // failed and were skipped.
-func (p *pkg) finish(w io.Writer, e event) (n [3]int) {
+func (p *pkg) finish(w io.Writer, e event) (n tally) {
 	names := make([]string, 0, len(p.tests))
 	for name := range p.tests {
 		names = append(names, name)
@@ -138,13 +146,17 @@ func (p *pkg) finish(w io.Writer, e event) (n [3]int) {
 		switch {
 		case t.result == "pass" && t.parent:
 		case t.result == "pass":
-			n[0]++
+			n.passed++
 		case t.result == "skip":
-			n[2]++
-			fmt.Fprintf(w, "skip  %s %s: %s\n", e.Package, name, reason(t.output))
+			n.skipped++
+			if why := reason(t.output); strings.Contains(why, ": -short: ") {
+				n.short++
+			} else {
+				fmt.Fprintf(w, "skip  %s %s: %s\n", e.Package, name, why)
+			}
 		default: // failed, or never ended
 			if !t.failed {
-				n[1]++
+				n.failed++
 			}
 			fmt.Fprint(w, strings.Join(t.output, ""))
 			for up := name; strings.Contains(up, "/"); {
@@ -156,14 +168,12 @@ func (p *pkg) finish(w io.Writer, e event) (n [3]int) {
 		}
 	}
 	if e.Action == "fail" {
-		if n[1] == 0 {
-			n[1] = 1
-		}
+		n.failed = max(n.failed, 1)
 		fmt.Fprint(w, strings.Join(p.output, ""))
 	}
 	if len(p.tests) > 0 || e.Action == "fail" {
 		fmt.Fprintf(w, "%-5s %-40s %7.1f s  %d passed, %d failed, %d skipped\n",
-			map[string]string{"pass": "ok", "fail": "FAIL", "skip": "ok"}[e.Action], e.Package, e.Elapsed, n[0], n[1], n[2])
+			map[string]string{"pass": "ok", "fail": "FAIL", "skip": "ok"}[e.Action], e.Package, e.Elapsed, n.passed, n.failed, n.skipped)
 	}
 	return n
 }

@@ -35,6 +35,10 @@ func TestCount(t *testing.T) {
 			`{"Action":"run","Package":"p","Test":"A"}`, `{"Action":"output","Package":"p","Test":"A","Output":"    a_test.go:1: no wrk\n"}`,
 			`{"Action":"skip","Package":"p","Test":"A"}`, `{"Action":"pass","Package":"p"}`,
 		}, "0 passed, 0 failed, 1 skipped", 0},
+		"left out by -short": {[]string{
+			`{"Action":"run","Package":"p","Test":"A"}`, `{"Action":"output","Package":"p","Test":"A","Output":"    a_test.go:1: -short: takes a minute\n"}`,
+			`{"Action":"skip","Package":"p","Test":"A"}`, `{"Action":"pass","Package":"p"}`,
+		}, "0 passed, 0 failed, 1 skipped", 0},
 		"nothing": {nil, "0 passed, 1 failed, 0 skipped", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,6 +50,9 @@ func TestCount(t *testing.T) {
 			}
 			if strings.Contains(name, "reason") && !strings.Contains(out.String(), "skip  p A: a_test.go:1: no wrk") {
 				t.Errorf("no reason in:\n%s", &out)
+			}
+			if strings.Contains(name, "-short") && (strings.Contains(out.String(), "skip ") || lines[len(lines)-2] != "1 of the skipped are left out by -short") {
+				t.Errorf("listed, or not counted:\n%s", &out)
 			}
 		})
 	}

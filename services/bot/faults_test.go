@@ -139,6 +139,9 @@ func (s *talks) suffer() {
 // is told; what was acknowledged is there, once and in order; every answer is in the
 // ledger; the gateways go on by themselves.
 func TestFaultsUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: kills Redis and PostgreSQL again and again")
+	}
 	database, url := own(t, storetest.Postgres)
 	redis, address := own(t, storetest.Redis)
 	m := newLLM(t, nil)

@@ -748,6 +748,9 @@ func (b *bed) archiveAway() (back func()) {
 
 // TestWaitingEntries: an entry that waits for the ledger holds on to none of the request.
 func TestWaitingEntries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: measures memory")
+	}
 	model := newRecorder(t)
 	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c) })
 	defer b.archiveAway()()

@@ -128,6 +128,9 @@ func held(t testing.TB) (*bed, *holder) {
 // TestHeldMemory: a stream that waits for its next token takes little memory, however long the
 // question was. Its goroutine gets by with a stack of 8 KiB.
 func TestHeldMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: measures memory")
+	}
 	if race.Enabled {
 		t.Skip("the race detector has memory of its own: scripts/gotest.sh runs this without it")
 	}
@@ -166,6 +169,9 @@ func TestHeldMemory(t *testing.T) {
 
 // TestTokenAllocations: to pass a token on costs its text, and little else.
 func TestTokenAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	if race.Enabled {
 		t.Skip("with the race detector, pools lose some of what they are given: scripts/gotest.sh runs this without it")
 	}

@@ -115,6 +115,9 @@ func TestRecallIsBounded(t *testing.T) {
 
 // TestRecallForgets what it does not tell: texts that are too long, and turns before the last.
 func TestRecallForgets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: measures memory")
+	}
 	const bytes = 1 << 20
 	r := newRecall(2, 100, bytes)
 	heap := func() int64 {

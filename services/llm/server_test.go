@@ -806,6 +806,9 @@ func FuzzParse(f *testing.F) {
 
 // TestTokenAllocates nothing: a stream's cost is its writes.
 func TestTokenAllocates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	q, err := chat.parse([]byte(hello + "}"))
 	if err != nil {
 		t.Fatal(err)

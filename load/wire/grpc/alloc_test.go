@@ -9,6 +9,9 @@ import (
 // Once warm, nothing of a call allocates: whole and in pieces, with and without a look into
 // messages, compressed, in streams, and if it fails.
 func TestNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	stream := streaming(3, "a", "b")
 	stream.ServerStream, stream.Lockstep = true, true
 	checked := config(unary("question"))

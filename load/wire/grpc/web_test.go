@@ -229,6 +229,9 @@ func TestWebRequest(t *testing.T) {
 
 // TestWebNoAllocations holds that calls over HTTP/1.1 do not allocate once warm.
 func TestWebNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	content := append(AppendMessage(nil, []byte("answer"), false), trailersFrame("grpc-status: 0\r\n")...)
 	for web, body := range map[Web][]byte{Binary: content, Text: text64(content)} {
 		c := config(unary("question"))

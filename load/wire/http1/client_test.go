@@ -376,6 +376,9 @@ func TestClientSize(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, tt := range []struct {
 		name  string
 		input string

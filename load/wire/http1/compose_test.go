@@ -221,6 +221,9 @@ func TestClosesByRequest(t *testing.T) {
 }
 
 func TestComposeDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	template := newTemplate(t, Config{
 		Requests: []Request{{Method: "POST", VariesTarget: true, Host: "h", VariesBody: true, Header: []Field{{Name: "A", Varies: true}}}},
 		Fields:   []string{"etag"}, Limits: DefaultLimits(),

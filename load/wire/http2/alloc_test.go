@@ -10,6 +10,9 @@ import (
 // Once warm, nothing of an exchange allocates: whole and in pieces, with and without
 // memos, with parts, bodies that wait for a window, cancellation, and pings.
 func TestNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	vary := echoConfig("h")
 	for _, tt := range []struct {
 		name   string

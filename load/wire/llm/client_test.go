@@ -211,6 +211,9 @@ func TestConfigFaults(t *testing.T) {
 
 // Once warm, an answer costs no allocation.
 func TestAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	keeping := config("{}")
 	keeping.Expects = []Expect{{Keep: 1 << 20}}
 	template, err := NewTemplate(keeping)

@@ -88,6 +88,9 @@ func TestUnsolicited(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, tt := range clientTests(t) {
 		name := tt.name
 		if n := testing.AllocsPerRun(100, func() { exchangeOnce(t, tt.client, tt.answer) }); n != 0 {

@@ -132,6 +132,9 @@ func TestMessagesValidate(t *testing.T) {
 }
 
 func TestMessagesDoNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, f := range []Framing{Same, Lines, Length} {
 		c := newMessages(t, f, 100, Message{Varies: true})
 		parts := [][]byte{[]byte("hello")}

@@ -520,6 +520,9 @@ func onLockedThread(f func()) {
 
 // Nothing is allocated to seal a record, and 24 bytes, by crypto/tls, to open one.
 func TestAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, version := range []string{"1.2", "1.3"} {
 		l := established(t, newContext(t, clientConfig(version)), serverConfig())
 		request, response := bytes.Repeat([]byte{'q'}, 100), bytes.Repeat([]byte{'r'}, 200)

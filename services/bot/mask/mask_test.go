@@ -164,6 +164,9 @@ func FuzzJSON(f *testing.F) {
 }
 
 func TestAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	m := defaults(t)
 	text := strings.Repeat("a text without anything to hide. ", 20)
 	quoted := []byte(`{"messages":[{"content":"` + text + `"}]}`)

@@ -84,6 +84,9 @@ func TestForms(t *testing.T) {
 
 // TestAllocations: layers that were composed allocate nothing, whether they match or not.
 func TestAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	entered := 0
 	layers := []Layer{
 		{Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) { entered++; return r, Mark{} }},

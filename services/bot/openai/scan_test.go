@@ -147,6 +147,9 @@ func FuzzScan(f *testing.F) {
 
 // What is read in one go costs the text and what was used, and nothing else.
 func TestScanAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	data := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"word"},"logprobs":null,"finish_reason":null}]}`)
 	var v Event
 	n := testing.AllocsPerRun(100, func() {

@@ -192,6 +192,9 @@ func TestCollectorAway(t *testing.T) {
 
 // TestOff: without a tracer, and for requests that are not sampled, spans cost no memory.
 func TestOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	var off *Tracer
 	if err := off.Close(t.Context()); err != nil || off.Stats() != (Stats{}) {
 		t.Error("a tracer that is nil does something")

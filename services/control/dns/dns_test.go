@@ -354,6 +354,9 @@ func TestManyInstances(t *testing.T) {
 // TestEqualAddresses: an answer takes time by how many instances there are, and not by the
 // square of that: all of UDP waits for it.
 func TestEqualAddresses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	allocated := func(n int) float64 {
 		list := make([]Endpoint, n)
 		for i := range list {

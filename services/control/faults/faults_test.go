@@ -47,6 +47,9 @@ func setting(name, otherwise string) string {
 // while clients read and write: whatever was acknowledged is there, one order explains what
 // clients were told, and watchers miss nothing. bench/control-faults.sh has more of it.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: kills processes again and again")
+	}
 	if os.Getenv(alone) == "" && os.Geteuid() == 0 && isolate(t) {
 		return
 	}

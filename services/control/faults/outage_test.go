@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,8 +16,8 @@ import (
 // TestOutage: etcd is away for longer than instances may be silent. None of them is lost,
 // and all are visible again soon, from every replica.
 func TestOutage(t *testing.T) {
-	if os.Getenv(settingFaults) == "" {
-		t.Skip("takes half a minute: bench/control-faults.sh runs it")
+	if testing.Short() {
+		t.Skip("-short: stops etcd for as long as leases last")
 	}
 	const (
 		instances = 1000 // and one more at the end

@@ -205,6 +205,9 @@ func TestNeverBeforeItsTime(t *testing.T) {
 }
 
 func TestBeatAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	l := NewLiveness(DefaultLiveness())
 	l.Beat("a", second, 0)
 	now := second

@@ -106,6 +106,9 @@ func (s *sink) WriteHeader(status int)      { s.status = status }
 
 // TestReadAllocates bounds what a read from memory allocates, beside what net/http does.
 func TestReadAllocates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	b := newBed(t, nil)
 	b.want(http.StatusCreated, "", http.MethodPost, "/v1/policies", `{"name":"a","rules":[]}`)
 	b.want(http.StatusOK, "", http.MethodGet, "/v1/policies/a", "")

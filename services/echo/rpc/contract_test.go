@@ -172,6 +172,9 @@ var quirks = map[string][]contract.Quirk{
 // build.sh takes a program's name, the folder's or one that begins with it, and prints the
 // command that runs it. It exits with 3 when something is missing.
 func TestLanguages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds or runs programs in other languages")
+	}
 	if *address != "" {
 		t.Skip("an address was given")
 	}
@@ -347,6 +350,9 @@ func exitCode(t *testing.T, command []string, options ...string) int {
 // against the Go programs. The client comes with grpc-go's module, with far more
 // dependencies than this one has, so that it is built beside it.
 func TestInterop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds grpc-go's client")
+	}
 	client := interopClient(t)
 	folder := buildGo(t, "-tags", "interop")
 	for _, program := range []string{"plain", "tuned", "loop"} {

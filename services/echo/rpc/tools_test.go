@@ -82,6 +82,9 @@ func (c toolCase) run(t *testing.T, command string, args ...string) {
 // TestGrpcurl has grpcurl find its way in each Go program by reflection, and make calls of each
 // kind.
 func TestGrpcurl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds grpcurl")
+	}
 	command := install(t, grpcurl)
 	folder := buildGo(t)
 	failed := func(code codes.Code) int { return 64 + int(code) } // as grpcurl's exit codes are

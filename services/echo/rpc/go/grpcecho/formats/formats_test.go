@@ -240,6 +240,9 @@ func FuzzTables(f *testing.F) {
 
 // TestTableAllocations holds what an answer in FlatBuffers allocates once pools are warm.
 func TestTableAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	text, payload := []byte("0123456789abcdef"), make([]byte, 5000)
 	n := testing.AllocsPerRun(1000, func() {
 		data, err := tables{}.Marshal(response(text, payload))

@@ -301,6 +301,9 @@ func TestFlowControl(t *testing.T) {
 
 // A warm unary call allocates nothing, whatever its table of header fields does.
 func TestNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	for _, c := range []struct {
 		name   string
 		fields func(i int) []string

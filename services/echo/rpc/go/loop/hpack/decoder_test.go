@@ -138,6 +138,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
 	var d Decoder
 	d.Init(NewDictionary(func(_, _ []byte) Meaning { return 0 }))
 	var block bytes.Buffer
