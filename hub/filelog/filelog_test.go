@@ -340,3 +340,42 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	})
 }
+
+// TestReservedIDs: a file in which publishers chose IDs that they may not choose any more can be read. Their updates get
+// IDs by their places, so that a subscriber with such an ID loses nothing.
+func TestReservedIDs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	l := open(t, path, journal.Defaults())
+	epoch := l.Journal().Epoch()
+	first := add(t, l, journal.Update{})
+	l.Close()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for i, id := range []string{first, journal.Earliest, "dyno:" + epoch + "-99"} {
+			record, err := journal.EncodeRecord(time.Now(), journal.Update{ID: id, Topics: []string{"t"}})
+			if err != nil {
+				return err
+			}
+			if err := tx.Bucket(bucketEntries).Put(key(uint64(i)+2), record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, path, journal.Defaults())
+	entries, _ := l.Journal().Since(0, nil, 10)
+	for i, e := range entries {
+		if want := fmt.Sprint("dyno:", epoch, "-", i+1); e.ID != want {
+			t.Errorf("entry %d has ID %s, want %s", i+1, e.ID, want)
+		}
+	}
+	if seq, found := l.Journal().Seek(first); len(entries) != 4 || !found || seq != 1 {
+		t.Errorf("%d entries, the first at %d, %v", len(entries), seq, found)
+	}
+}

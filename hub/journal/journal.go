@@ -23,9 +23,8 @@ import (
 
 // An Update is what a publisher sends.
 type Update struct {
-	// ID is the event's ID; the journal makes one if it is empty. It has no CR, LF or
-	// NUL, and does not begin with "#", which the Mercure protocol forbids. Two updates
-	// should not have the same ID: see Seek.
+	// ID is the event's ID; the journal makes one if it is empty. CheckID says which IDs a
+	// publisher may choose. Two updates should not have the same ID: see Seek.
 	ID string
 	// Topics are what the update is about. There is at least one: the first is canonical,
 	// the others are alternates.
@@ -150,6 +149,39 @@ const Scheme = "dyno:"
 // Epoch is the part of IDs that distinguishes this journal from others.
 func (j *Journal) Epoch() string { return j.cfg.Epoch }
 
+// Earliest is the ID with which a subscriber asks for the whole history (Mercure protocol).
+const Earliest = "earliest"
+
+// maxID is the length in bytes of the longest ID that a publisher may choose.
+const maxID = 1 << 10
+
+// CheckID returns why a publisher may not choose an ID. A subscriber gives the ID of its last
+// event back as a header field, which decides what it gets next. So an ID must be possible in
+// such a field, come back as it was, and be no hub's: a publisher of one topic could otherwise
+// make the subscribers of another topic lose events, or get the whole history again.
+func CheckID(id string) error {
+	switch {
+	case len(id) > maxID:
+		return fmt.Errorf("id: %d bytes: must be %d at most", len(id), maxID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("id: %q: must be UTF-8", id)
+	case strings.ContainsFunc(id, isControl):
+		return fmt.Errorf("id: %q: must not contain control characters", id)
+	case strings.Trim(id, " ") != id:
+		return fmt.Errorf("id: %q: must not begin or end with a space", id)
+	case strings.HasPrefix(id, "#"):
+		return fmt.Errorf("id: %q: must not begin with #", id) // the Mercure protocol forbids it
+	case id == Earliest:
+		return fmt.Errorf("id: %q: is reserved: with it subscribers ask for the whole history", id)
+	case strings.HasPrefix(id, Scheme):
+		return fmt.Errorf("id: %q: must not begin with %s, as the IDs that the hub makes do", id, Scheme)
+	}
+	return nil
+}
+
+// isControl reports whether net/http refuses header fields with this character, or changes it.
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
 // ErrUpdate is wrapped by every error of Append: the update itself is at fault.
 var ErrUpdate = errors.New("unusable update")
 
@@ -161,18 +193,17 @@ func (u *Update) Check() error {
 	switch {
 	case len(u.Topics) == 0:
 		return fault("topic: must be given")
-	case strings.ContainsAny(u.ID, "\r\n\x00"):
-		return fault("id: %q: must not contain CR, LF or NUL", u.ID)
-	case strings.HasPrefix(u.ID, "#"):
-		return fault("id: %q: must not begin with #", u.ID)
 	case strings.ContainsAny(u.Type, "\r\n"):
 		return fault("type: %q: must not contain CR or LF", u.Type)
 	case u.Retry < 0 || u.Retry%time.Millisecond != 0:
 		return fault("retry: %v: must be 0 or more, in whole milliseconds", u.Retry)
 	case !utf8.Valid(u.Data):
 		return fault("data: must be UTF-8")
-	case !utf8.ValidString(u.ID) || !utf8.ValidString(u.Type):
-		return fault("id and type: must be UTF-8")
+	case !utf8.ValidString(u.Type):
+		return fault("type: must be UTF-8")
+	}
+	if err := CheckID(u.ID); err != nil {
+		return fault("%v", err)
 	}
 	for _, t := range u.Topics {
 		if t == "" || !utf8.ValidString(t) {
@@ -197,11 +228,20 @@ func (j *Journal) Check(u *Update) error {
 // the functions given to Notify. Every error wraps ErrUpdate.
 func (j *Journal) Append(u Update) (*Entry, error) { return j.AppendAt(time.Now(), u) }
 
+// AppendAs is Append with an ID from whoever numbers the updates of several hubs, if the
+// publisher has chosen none.
+func (j *Journal) AppendAs(id string, u Update) (*Entry, error) { return j.append(time.Now(), id, u) }
+
 // AppendAt is Append for an update that was first published at another time, such as one
 // read back from a file. The times of successive calls must not decrease.
-func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
+func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) { return j.append(at, "", u) }
+
+func (j *Journal) append(at time.Time, id string, u Update) (*Entry, error) {
 	if err := j.Check(&u); err != nil {
 		return nil, err
+	}
+	if u.ID == "" {
+		u.ID = id
 	}
 	e := &Entry{Update: u, At: at}
 	j.mu.Lock()

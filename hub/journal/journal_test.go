@@ -65,6 +65,14 @@ func TestCheck(t *testing.T) {
 		{Update{Topics: []string{"a"}, ID: "a\nb"}, `id: "a\nb"`},
 		{Update{Topics: []string{"a"}, ID: "a\x00"}, `id: "a\x00"`},
 		{Update{Topics: []string{"a"}, ID: "#a"}, `id: "#a"`},
+		{Update{Topics: []string{"a"}, ID: "a\x01"}, `id: "a\x01": must not contain control characters`},
+		{Update{Topics: []string{"a"}, ID: "a\t"}, `id: "a\t"`},
+		{Update{Topics: []string{"a"}, ID: " "}, `id: " ": must not begin or end with a space`},
+		{Update{Topics: []string{"a"}, ID: strings.Repeat("a", maxID+1)}, "id: 1025 bytes: must be 1024 at most"},
+		{Update{Topics: []string{"a"}, ID: Earliest}, `id: "earliest": is reserved`},
+		{Update{Topics: []string{"a"}, ID: " earliest"}, `id: " earliest"`},
+		{Update{Topics: []string{"a"}, ID: Scheme}, `id: "dyno:": must not begin with dyno:`},
+		{Update{Topics: []string{"a"}, ID: Scheme + "another-99"}, `id: "dyno:another-99"`},
 		{Update{Topics: []string{"a"}, Type: "a\rb"}, `type: "a\rb"`},
 		{Update{Topics: []string{"a"}, Retry: -1}, "retry: -1ns"},
 		{Update{Topics: []string{"a"}, Retry: time.Microsecond}, "retry: 1µs"},
@@ -407,5 +415,35 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		add(b, j, u)
+	}
+}
+
+// TestAppendAs: an ID from outside takes the place of the journal's own, and not that of a publisher's.
+func TestAppendAs(t *testing.T) {
+	j := open(t, Defaults())
+	for want, chosen := range map[string]string{"dyno:7-0": "", "mine": "mine"} {
+		e, err := j.AppendAs("dyno:7-0", Update{ID: chosen, Topics: []string{"a"}})
+		if err != nil || e.ID != want {
+			t.Fatalf("chosen %q: %+v, %v", chosen, e, err)
+		}
+		if seq, found := j.Seek(want); !found || seq != e.Seq {
+			t.Errorf("%s is at %d, %v; want %d", want, seq, found, e.Seq)
+		}
+	}
+	if _, err := j.AppendAs("dyno:8-0", Update{ID: "dyno:7-0", Topics: []string{"a"}}); !errors.Is(err, ErrUpdate) {
+		t.Errorf("a publisher chose a hub's ID: %v", err)
+	}
+}
+
+// TestRecordWithAReservedID: what earlier versions took from publishers can be read, without its ID.
+func TestRecordWithAReservedID(t *testing.T) {
+	for _, id := range []string{Earliest, Scheme + "x-1", strings.Repeat("a", maxID+1)} {
+		text, err := EncodeRecord(time.Unix(1, 0), Update{ID: id, Topics: []string{"a"}, Data: []byte("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, u, err := DecodeRecord(text); err != nil || u.ID != "" || string(u.Data) != "b" {
+			t.Errorf("%.20s: %+v, %v", id, u, err)
+		}
 	}
 }

@@ -35,7 +35,8 @@ func EncodeRecord(at time.Time, u Update) ([]byte, error) {
 // maxRetryMillis keeps a retry within a time.Duration.
 const maxRetryMillis = int64((1<<63 - 1) / time.Millisecond)
 
-// DecodeRecord reads what EncodeRecord wrote. The update passes Check.
+// DecodeRecord reads what EncodeRecord wrote. The update passes Check. It has no ID if the
+// record's is one that CheckID refuses: earlier versions took any from publishers.
 func DecodeRecord(text []byte) (at time.Time, u Update, err error) {
 	var r record
 	if err := json.Unmarshal(text, &r); err != nil {
@@ -43,6 +44,9 @@ func DecodeRecord(text []byte) (at time.Time, u Update, err error) {
 	}
 	if r.Retry < 0 || r.Retry > maxRetryMillis {
 		return time.Time{}, Update{}, fmt.Errorf("decode update: retry: %d: must be from 0 to %d", r.Retry, maxRetryMillis)
+	}
+	if CheckID(r.ID) != nil {
+		r.ID = ""
 	}
 	u = Update{ID: r.ID, Topics: r.Topics, Private: r.Private, Type: r.Type, Data: []byte(r.Data), Retry: time.Duration(r.Retry) * time.Millisecond}
 	if err := u.Check(); err != nil {

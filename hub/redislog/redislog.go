@@ -266,11 +266,8 @@ func (l *Log) takeOne(m redis.XMessage) error {
 	if err != nil {
 		return err
 	}
-	if u.ID == "" {
-		u.ID = journal.Scheme + m.ID
-	}
 	// The time is this machine's, not that of Redis: times must not go back.
-	_, err = l.journal.Append(u)
+	_, err = l.journal.AppendAs(journal.Scheme+m.ID, u)
 	return err
 }
 

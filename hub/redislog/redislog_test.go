@@ -291,6 +291,34 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestReservedIDs: IDs that publishers may not choose are refused. If somebody else puts one into the stream, the update
+// gets the stream's ID.
+func TestReservedIDs(t *testing.T) {
+	s := run(t)
+	a := s.open(1000)
+	first := add(t, a, "0")
+	until(t, a, first)
+	for _, id := range []string{first, journal.Scheme + "99999999999999-0", journal.Earliest} {
+		if _, err := a.Append(t.Context(), journal.Update{ID: id, Topics: []string{"t"}}); !errors.Is(err, journal.ErrUpdate) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	record, err := journal.EncodeRecord(time.Now(), journal.Update{ID: first, Topics: []string{"t"}, Data: []byte("1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := redis.NewClient(&redis.Options{Addr: s.address})
+	defer admin.Close()
+	added, err := admin.Eval(t.Context(), addScript, []string{"test", "test:sequence"}, 1000, record).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, a, journal.Scheme+added)
+	if ids, _, gap := held(a); gap || strings.Join(ids, " ") != first+" "+journal.Scheme+added {
+		t.Errorf("%q, gap %v", ids, gap)
+	}
+}
+
 func TestOpenFails(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
