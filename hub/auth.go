@@ -133,42 +133,46 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
-// mayPublish reports whether a request may publish such updates. The token's
-// mercure.publish claim must cover every topic, also for public updates.
-func (h *Hub) mayPublish(r *http.Request, topics []string) *refusal {
+// anyTopic is what may be published about without a token, where that is allowed.
+var anyTopic = []*selector{newSelector("*")}
+
+// mayPublish returns the selectors of the topics about which a request may publish: those of
+// its token's mercure.publish claim.
+func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 	text, cookie, err := token(r, r.URL.Query().Get("authorization"))
 	if err != nil {
-		return refuse(http.StatusUnauthorized, "%v", err)
+		return nil, refuse(http.StatusUnauthorized, "%v", err)
 	}
 	if cookie && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
-		return refuse(http.StatusForbidden, "origin: must be given to publish by cookie")
+		return nil, refuse(http.StatusForbidden, "origin: must be given to publish by cookie")
 	}
 	if cookie || text == "" {
 		if err := h.crossOrigin.Check(r); err != nil {
-			return refuse(http.StatusForbidden, "origin: pages of %q may not publish here without a token of their own", r.Header.Get("Origin"))
+			return nil, refuse(http.StatusForbidden, "origin: pages of %q may not publish here without a token of their own", r.Header.Get("Origin"))
 		}
 	}
-	if text == "" {
+	if text == "" || h.publishers == nil {
 		if h.cfg.AnonymousPublish {
-			return nil
+			return anyTopic, nil
 		}
-		return refuse(http.StatusUnauthorized, "publishing needs a token")
-	}
-	if h.publishers == nil {
-		if h.cfg.AnonymousPublish {
-			return nil
+		if text == "" {
+			return nil, refuse(http.StatusUnauthorized, "publishing needs a token")
 		}
-		return refuse(http.StatusUnauthorized, "no publisher's token is accepted here")
+		return nil, refuse(http.StatusUnauthorized, "no publisher's token is accepted here")
 	}
 	c, err := h.publishers.verify(text)
 	if err != nil {
-		return refuse(http.StatusUnauthorized, "%v", err)
+		return nil, refuse(http.StatusUnauthorized, "%v", err)
 	}
 	if c.Mercure.Publish == nil {
-		return refuse(http.StatusForbidden, "token: has no mercure.publish claim")
+		return nil, refuse(http.StatusForbidden, "token: has no mercure.publish claim")
 	}
-	granted := h.selectors.acquire(*c.Mercure.Publish)
-	defer h.selectors.release(granted)
+	return h.selectors.keep(*c.Mercure.Publish), nil
+}
+
+// covers returns why an update may not have these topics. All of them must be granted, also
+// for public updates.
+func covers(granted []*selector, topics []string) *refusal {
 	for _, topic := range topics {
 		if !matchAny(granted, []string{topic}) {
 			return refuse(http.StatusForbidden, "token: its mercure.publish claim does not cover topic %q", topic)

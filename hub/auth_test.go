@@ -1,12 +1,16 @@
 package hub
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -168,6 +172,101 @@ func TestAnonymous(t *testing.T) {
 	if w.status != http.StatusUnauthorized {
 		t.Errorf("a handler without a key lets anybody publish: %d", w.status)
 	}
+}
+
+// TestUnreadBodies: who may not publish learns so before the body has arrived, whatever its type.
+func TestUnreadBodies(t *testing.T) {
+	b := serving(t, func(c *Config) { c.PublisherKey = hs256() })
+	for _, path := range []string{pathMercure, pathEvents, pathPublish + "?topic=t"} {
+		c := b.asking(path, 1<<20, "")
+		if resp := c.answer(); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+}
+
+// A sender sends a request whose body takes its time.
+type sender struct {
+	t testing.TB
+	net.Conn
+}
+
+// asking begins a request to publish with a body of that length.
+func (b *bed) asking(path string, length int, begin string) sender {
+	b.t.Helper()
+	c, err := b.dial()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		b.t.Fatal(err)
+	}
+	s := sender{b.t, c}
+	s.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: hub\r\nContent-Length: %d\r\n\r\n%s", path, length, begin))
+	return s
+}
+
+func (s sender) send(text string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s, text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s sender) answer() *http.Response {
+	s.t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(s), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
+// TestBodies: a body takes memory as it arrives. All of them have a bound, beyond which requests are refused until there
+// is room again.
+func TestBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 64 << 10
+		b := piped(t, func(c *Config) { c.MaxUpdateBytes, c.MaxBodiesBytes = bound, bound })
+		room := func(n int64) bool {
+			synctest.Wait()
+			if !b.bodies.TryAcquire(n) {
+				return false
+			}
+			b.bodies.Release(n)
+			return true
+		}
+		slow := b.asking("/publish?topic=t", bound, "x")
+		if room(bound) || !room(bound-firstBody) {
+			t.Error("a body does not take as much memory as has arrived of it")
+		}
+		slow.send(strings.Repeat("x", firstBody))
+		if room(bound - firstBody) {
+			t.Error("a body that has arrived is not counted")
+		}
+		if status, text := b.post("/publish?topic=t", "text/plain", strings.Repeat("x", bound)); status != http.StatusServiceUnavailable {
+			t.Errorf("beyond the bound: %d %s", status, text)
+		}
+		if resp := b.asking("/publish?topic=t", bound, strings.Repeat("x", bound)).answer(); resp.Header.Get("Retry-After") != "1" {
+			t.Errorf("beyond the bound: %v", resp)
+		}
+		if status, text := b.post("/publish?topic=t", "text/plain", "x"); status != http.StatusOK {
+			t.Errorf("a small one: %d %s", status, text)
+		}
+		slow.send(strings.Repeat("x", bound-1-firstBody))
+		if resp := slow.answer(); resp.StatusCode != http.StatusOK {
+			t.Errorf("the slow one: %s", resp.Status)
+		}
+		if !room(bound) {
+			t.Error("not all is given back")
+		}
+		if resp := b.asking("/publish?topic=t", bound, strings.Repeat("x", bound)).answer(); resp.StatusCode != http.StatusOK {
+			t.Errorf("with room again: %s", resp.Status)
+		}
+		b.end()
+	})
 }
 
 // TestTokenExpires ends a stream when its token does.

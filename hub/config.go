@@ -100,6 +100,9 @@ type Config struct {
 	MaxSubscribers, MaxPerAddress int
 	// MaxUpdateBytes bounds the body of a request that publishes (beyond: 413).
 	MaxUpdateBytes int64
+	// MaxBodiesBytes bounds what the bodies of all these requests take at the same time
+	// (beyond: 503). A body counts from its arrival until its update is kept.
+	MaxBodiesBytes int64
 	// MaxTopics bounds the topics of an update and of a subscription (beyond: 400).
 	MaxTopics int
 
@@ -199,6 +202,7 @@ func Defaults() Config {
 		MaxSubscribers:     50_000,
 		MaxPerAddress:      50_000,
 		MaxUpdateBytes:     1 << 20,
+		MaxBodiesBytes:     64 << 20,
 		MaxTopics:          100,
 		QueueEvents:        1000,
 		QueueBytes:         4 << 20,
@@ -265,6 +269,7 @@ func (c Config) Validate() error {
 	between("max subscribers", int64(c.MaxSubscribers), 1, maxSubscribers)
 	between("max per address", int64(c.MaxPerAddress), 1, maxSubscribers)
 	between("max update bytes", c.MaxUpdateBytes, 1, maxUpdateBytes)
+	check(c.MaxBodiesBytes >= c.MaxUpdateBytes, "max bodies bytes", c.MaxBodiesBytes, fmt.Sprintf("must be %d or more, as one update may have", c.MaxUpdateBytes))
 	between("max topics", int64(c.MaxTopics), 1, maxTopics)
 	between("queue events", int64(c.QueueEvents), 1, int64(max(c.HistoryEvents, 1)))
 	between("queue bytes", c.QueueBytes, 1, max(c.HistoryBytes, 1))

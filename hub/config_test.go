@@ -29,6 +29,7 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.PublishOrigins = []string{"*"} }, []string{`publish origins 1: "*"`}},
 		{func(c *Config) { c.MaxSubscribers, c.MaxPerAddress, c.MaxUpdateBytes, c.MaxTopics = 0, 0, 0, 0 },
 			[]string{"max subscribers: 0", "max per address: 0", "max update bytes: 0", "max topics: 0"}},
+		{func(c *Config) { c.MaxUpdateBytes, c.MaxBodiesBytes = 1000, 999 }, []string{"max bodies bytes: 999: must be 1000 or more"}},
 		{func(c *Config) { c.QueueEvents, c.QueueBytes, c.Outcome = c.HistoryEvents+1, 0, "" }, []string{"queue events: 10001: must be from 1 to 10000", "queue bytes: 0", `outcome: ""`}},
 		{func(c *Config) { c.History, c.Redis.Address, c.Outcome = HistoryRedis, "127.0.0.1:1", Block }, []string{"outcome: block: cannot hold up publishers at other hubs"}},
 		{func(c *Config) { c.BlockTimeout, c.WriteTimeout = 0, 0 }, []string{"block timeout: 0s", "write timeout: 0s"}},
@@ -111,7 +112,7 @@ func BenchmarkCostliestTemplate(b *testing.B) {
 
 // TestSelectorsAreForgotten: selectors are shared, and freed with the last subscriber.
 func TestSelectorsAreForgotten(t *testing.T) {
-	s := selectors{used: map[string]*selector{}}
+	s := newSelectors()
 	one, two := s.acquire([]string{"a", "b"}), s.acquire([]string{"b"})
 	if one[1] != two[0] {
 		t.Error("not shared")
@@ -123,6 +124,37 @@ func TestSelectorsAreForgotten(t *testing.T) {
 	s.release(two)
 	if len(s.used) != 0 {
 		t.Errorf("%d are left", len(s.used))
+	}
+}
+
+// TestSelectorsAreKept: those of publishers stay for the next request, up to a bound. Those that come again stay longest.
+func TestSelectorsAreKept(t *testing.T) {
+	s := newSelectors()
+	first := s.keep([]string{"/{a}", "/{b}"})
+	s.release(s.acquire([]string{"/{a}"})) // of a subscriber that has gone
+	again := s.keep([]string{"/{a}"})
+	if again[0] != first[0] {
+		t.Error("compiled again")
+	}
+	for i := range maxKept - 1 {
+		s.keep([]string{fmt.Sprint(i)})
+	}
+	if len(s.used) != maxKept || s.kept.Len() != maxKept {
+		t.Errorf("%d are used and %d kept, want %d", len(s.used), s.kept.Len(), maxKept)
+	}
+	if s.used["/{a}"] != first[0] || s.used["/{b}"] != nil {
+		t.Error("not the one that was asked for least lately is gone")
+	}
+	used := s.acquire([]string{"/{a}"})
+	for i := range maxKept {
+		s.keep([]string{fmt.Sprint("other ", i)})
+	}
+	if s.used["/{a}"] != first[0] {
+		t.Error("one that a subscriber uses is gone")
+	}
+	s.release(used)
+	if s.used["/{a}"] != nil {
+		t.Error("one that nobody uses is left")
 	}
 }
 

@@ -117,13 +117,12 @@ func retryAfter(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
+// formType is the type of the bodies of HTML forms.
+const formType = "application/x-www-form-urlencoded"
+
 // servePublishForm takes an update in the form of the Mercure protocol: an HTML form.
 func (h *Hub) servePublishForm(w http.ResponseWriter, r *http.Request) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		h.answer(w, refuse(http.StatusUnsupportedMediaType, "content type: want application/x-www-form-urlencoded"))
-		return
-	}
-	h.publish(w, r, func(body []byte) (Update, error) {
+	h.publish(w, r, formType, func(body []byte) (Update, error) {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return Update{}, err
@@ -137,7 +136,7 @@ func (h *Hub) servePublishForm(w http.ResponseWriter, r *http.Request) {
 // servePublishRaw takes an update whose data is the body. Its other fields are in the
 // URL's query.
 func (h *Hub) servePublishRaw(w http.ResponseWriter, r *http.Request) {
-	h.publish(w, r, func(body []byte) (Update, error) {
+	h.publish(w, r, "", func(body []byte) (Update, error) {
 		form, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
 			return Update{}, err
@@ -164,24 +163,33 @@ func parseUpdate(form url.Values) (Update, error) {
 	return u, nil
 }
 
-// publish reads, checks and publishes an update, and answers with its ID.
-func (h *Hub) publish(w http.ResponseWriter, r *http.Request, parse func([]byte) (Update, error)) {
-	body, err := readBody(w, r, h.cfg.MaxUpdateBytes)
-	if err != nil {
-		var long *http.MaxBytesError
-		if errors.As(err, &long) {
-			h.answer(w, refuse(http.StatusRequestEntityTooLarge, "an update has at most %d bytes", long.Limit))
-		} else {
-			h.answer(w, refuse(http.StatusBadRequest, "read body: %v", err))
-		}
+// publish reads, checks and publishes an update, and answers with its ID. The body must be
+// of that type, unless it is "". Nothing is read from those who may not publish.
+func (h *Hub) publish(w http.ResponseWriter, r *http.Request, bodyType string, parse func([]byte) (Update, error)) {
+	granted, refused := h.mayPublish(r)
+	if refused != nil {
+		h.answer(w, refused)
 		return
 	}
-	u, err := parse(body)
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); bodyType != "" && (err != nil || kind != bodyType) {
+		h.answer(w, refuse(http.StatusUnsupportedMediaType, "content type: want %s", bodyType))
+		return
+	}
+	b := body{bound: h.bodies}
+	defer b.release()
+	if refused := b.read(w, r, h.cfg.MaxUpdateBytes); refused != nil {
+		h.answer(w, refused)
+		return
+	}
+	u, err := parse(b.bytes)
+	if err == nil {
+		err = h.checkTopics(u.Topics) // before they are matched, which takes time for each
+	}
 	if err != nil {
 		h.answer(w, refuse(http.StatusBadRequest, "%v", err))
 		return
 	}
-	if refused := h.mayPublish(r, u.Topics); refused != nil {
+	if refused := covers(granted, u.Topics); refused != nil {
 		h.answer(w, refused)
 		return
 	}
@@ -198,20 +206,6 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, parse func([]byte)
 		h.answer(w, &refusal{status: http.StatusServiceUnavailable, text: "the history cannot keep the update now", after: time.Second})
 	}
 }
-
-// readBody reads a body of at most limit bytes, with one read if its length is known.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
-	}
-	var b bytes.Buffer
-	b.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	return b.Bytes(), err
-}
-
-// earliest is the ID that asks for the whole history in the Mercure protocol.
-const earliest = "earliest"
 
 // serveSubscribe gives a subscriber its stream.
 func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
@@ -277,7 +271,7 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	case found:
 		header.Set("Last-Event-ID", last)
 	default:
-		header.Set("Last-Event-ID", earliest)
+		header.Set("Last-Event-ID", journal.Earliest)
 	}
 	if last != "" && !found {
 		h.stats.gaps.Add(1)
@@ -305,7 +299,7 @@ func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool
 	switch last {
 	case "":
 		found = true
-	case earliest:
+	case journal.Earliest:
 		cursor, found = h.journal.Oldest()-1, true
 	default:
 		if cursor, found = h.journal.Seek(last); !found {

@@ -55,6 +55,8 @@ import (
 	"dyno/hub/filelog"
 	"dyno/hub/journal"
 	"dyno/hub/redislog"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // An Update is what a publisher sends.
@@ -110,6 +112,7 @@ type Hub struct {
 	crossOrigin             *http.CrossOriginProtection
 	origins                 origins
 	selectors               selectors
+	bodies                  *semaphore.Weighted // bytes of the bodies of requests
 
 	appended *broadcast // when the journal grows
 	advanced *broadcast // when a subscriber that publishers wait for has been given an entry
@@ -144,7 +147,7 @@ func New(cfg Config) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{
-		cfg: cfg, stats: newStats(), selectors: selectors{used: map[string]*selector{}},
+		cfg: cfg, stats: newStats(), selectors: newSelectors(), bodies: semaphore.NewWeighted(cfg.MaxBodiesBytes),
 		appended: newBroadcast(), advanced: newBroadcast(), departed: newBroadcast(),
 		active: map[uint64]*subscriber{}, addresses: map[string]int{},
 		origins:     newOrigins(cfg.AllowOrigins),
@@ -235,13 +238,11 @@ func (h *Hub) Handler() http.Handler { return h.handler }
 // have been kept. With Outcome Block, Publish waits for subscribers.
 func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 	start := time.Now()
-	if len(u.Topics) > h.cfg.MaxTopics {
-		return "", fmt.Errorf("%w: topic: %d of them: must be %d at most", ErrUpdate, len(u.Topics), h.cfg.MaxTopics)
+	if err := h.checkTopics(u.Topics); err != nil {
+		return "", err
 	}
-	for _, topic := range u.Topics {
-		if len(topic) > maxTopic {
-			return "", fmt.Errorf("%w: topic: %d bytes: must be %d at most", ErrUpdate, len(topic), maxTopic)
-		}
+	if u.Type == journal.GapType {
+		return "", fmt.Errorf("%w: type: %q: is reserved: with it the hub announces missing events", ErrUpdate, u.Type)
 	}
 	if err := u.Check(); err != nil {
 		return "", err
@@ -257,6 +258,19 @@ func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 	h.stats.published.Add(1)
 	h.stats.publish.Observe(time.Since(start).Seconds())
 	return id, nil
+}
+
+// checkTopics returns why an update cannot have these topics.
+func (h *Hub) checkTopics(topics []string) error {
+	if len(topics) > h.cfg.MaxTopics {
+		return fmt.Errorf("%w: topic: %d of them: must be %d at most", ErrUpdate, len(topics), h.cfg.MaxTopics)
+	}
+	for _, topic := range topics {
+		if len(topic) > maxTopic {
+			return fmt.Errorf("%w: topic: %d bytes: must be %d at most", ErrUpdate, len(topic), maxTopic)
+		}
+	}
+	return nil
 }
 
 // Drain refuses new subscribers and ends the existing ones, in random order and spread

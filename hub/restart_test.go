@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"dyno/hub/journal"
 )
 
 // victimFile tells the test's own program, run again, to be a hub with that history,
@@ -84,7 +86,7 @@ func killed(t *testing.T, mode int) {
 	path := filepath.Join(t.TempDir(), "history")
 	var acknowledged []string // IDs
 	var seen []event
-	last := earliest
+	last := journal.Earliest
 	const lives, enoughUpdates = 5, 100
 	for life := range lives {
 		address, kill := victim(t, path, mode)

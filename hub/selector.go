@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"container/list"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,7 +20,10 @@ type selector struct {
 	text     string
 	template *regexp.Regexp // nil if the text is not a template
 	last     atomic.Pointer[verdict]
-	users    int // guarded by the mutex of the selectors that made it
+
+	// Guarded by the mutex of the selectors that made it.
+	users int
+	kept  *list.Element // in the list of that name; nil if it is not there
 }
 
 // verdict is the result for a topic. One is kept: an event is matched for all subscribers
@@ -111,36 +115,78 @@ func (s *selector) match(topic string) bool {
 }
 
 // selectors gives all subscribers with the same selector the same object, so that a
-// template is compiled and matched once for all of them. It holds only selectors that
-// subscribers use.
+// template is compiled and matched once for all of them. It holds selectors that subscribers
+// use, and the latest ones of publishers.
 type selectors struct {
 	mu   sync.Mutex // guards the following fields
 	used map[string]*selector
+	kept *list.List // of publishers' *selector, the latest first
 }
 
+// maxKept bounds the selectors of publishers. They come with tokens that are verified, so
+// nobody else can push them out.
+const maxKept = 256
+
+func newSelectors() selectors { return selectors{used: map[string]*selector{}, kept: list.New()} }
+
+// acquire returns selectors for a subscriber, which releases them.
 func (s *selectors) acquire(texts []string) []*selector {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*selector, len(texts))
+	some := make([]*selector, len(texts))
 	for i, text := range texts {
-		one := s.used[text]
-		if one == nil {
-			one = newSelector(text)
-			s.used[text] = one
-		}
-		one.users++
-		list[i] = one
+		some[i] = s.use(text)
 	}
-	return list
+	return some
 }
 
-func (s *selectors) release(list []*selector) {
+// keep returns selectors for a publisher. They stay for its next requests, which would
+// otherwise compile them each time.
+func (s *selectors) keep(texts []string) []*selector {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range list {
-		if one.users--; one.users == 0 {
-			delete(s.used, one.text)
+	some := make([]*selector, len(texts))
+	for i, text := range texts {
+		one := s.use(text)
+		some[i] = one
+		if one.kept == nil {
+			one.kept = s.kept.PushFront(one)
+			continue
 		}
+		s.drop(one) // the list has used it already
+		s.kept.MoveToFront(one.kept)
+	}
+	for s.kept.Len() > maxKept {
+		one := s.kept.Remove(s.kept.Back()).(*selector)
+		one.kept = nil
+		s.drop(one)
+	}
+	return some
+}
+
+func (s *selectors) release(some []*selector) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range some {
+		s.drop(one)
+	}
+}
+
+// use adds a user to a selector. The caller holds mu.
+func (s *selectors) use(text string) *selector {
+	one := s.used[text]
+	if one == nil {
+		one = newSelector(text)
+		s.used[text] = one
+	}
+	one.users++
+	return one
+}
+
+// drop is the opposite of use. The caller holds mu.
+func (s *selectors) drop(one *selector) {
+	if one.users--; one.users == 0 {
+		delete(s.used, one.text)
 	}
 }
 
