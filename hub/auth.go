@@ -153,7 +153,7 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 	}
 	if text == "" || h.publishers == nil {
 		if h.cfg.AnonymousPublish {
-			return anyTopic, nil
+			return anyTopic, h.foreign(r)
 		}
 		if text == "" {
 			return nil, refuse(http.StatusUnauthorized, "publishing needs a token")
@@ -168,6 +168,17 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 		return nil, refuse(http.StatusForbidden, "token: has no mercure.publish claim")
 	}
 	return h.selectors.keep(*c.Mercure.Publish), nil
+}
+
+// foreign refuses a request without a verified token if it is another site's.
+func (h *Hub) foreign(r *http.Request) *refusal {
+	if h.cfg.Foreign == nil {
+		return nil
+	}
+	if err := h.cfg.Foreign(r); err != nil {
+		return refuse(http.StatusForbidden, "%v", err)
+	}
+	return nil
 }
 
 // covers returns why an update may not have these topics. All of them must be granted, also
@@ -192,7 +203,7 @@ func (h *Hub) maySubscribe(r *http.Request) (rights []string, until time.Time, _
 		if !h.cfg.AnonymousSubscribe {
 			return nil, time.Time{}, refuse(http.StatusUnauthorized, "subscribing needs a token")
 		}
-		return nil, time.Time{}, nil
+		return nil, time.Time{}, h.foreign(r)
 	}
 	c, err := h.subscribers.verify(text)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -267,6 +268,40 @@ func TestBodies(t *testing.T) {
 		}
 		b.end()
 	})
+}
+
+// TestForeignRequests: requests of other sites' pages are refused if they need no token.
+func TestForeignRequests(t *testing.T) {
+	foreign := func(r *http.Request) error {
+		if r.Header.Get("X-Foreign") != "" {
+			return errors.New("foreign")
+		}
+		return nil
+	}
+	open := serving(t, func(c *Config) { c.Foreign = foreign })
+	keyed := serving(t, func(c *Config) { c.Foreign, c.PublisherKey, c.SubscriberKey = foreign, hs256(), hs256() })
+	publish, subscribe := "Authorization: Bearer "+grant(t, "publish", "*"), "Authorization: Bearer "+grant(t, "subscribe", "*")
+	for _, c := range []struct {
+		name      string
+		b         *bed
+		published int
+		fields    []string
+		streams   int
+		header    []string
+	}{
+		{"own", open, 200, nil, 200, nil},
+		{"foreign", open, 403, []string{"X-Foreign: yes"}, 403, []string{"X-Foreign: yes"}},
+		{"foreign, with tokens that nobody verifies", open, 403, []string{"X-Foreign: yes", publish}, 403, []string{"X-Foreign: yes", subscribe}},
+		{"foreign, without tokens", keyed, 401, []string{"X-Foreign: yes"}, 403, []string{"X-Foreign: yes"}},
+		{"foreign, with tokens", keyed, 200, []string{"X-Foreign: yes", publish}, 200, []string{"X-Foreign: yes", subscribe}},
+	} {
+		if status, text := c.b.post("/publish?topic=t", "text/plain", "x", c.fields...); status != c.published {
+			t.Errorf("%s: published with %d %s, want %d", c.name, status, text, c.published)
+		}
+		if s := c.b.subscribe("topic=t", c.header...); s.resp.StatusCode != c.streams {
+			t.Errorf("%s: subscribed with %s, want %d", c.name, s.resp.Status, c.streams)
+		}
+	}
 }
 
 // TestTokenExpires ends a stream when its token does.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -94,6 +95,10 @@ type Config struct {
 	// PublishOrigins are the origins of web pages that may publish without a token of
 	// their own: by cookie, or anonymously.
 	PublishOrigins []string
+	// Foreign returns why a request is not from a user of this machine, but from the page of
+	// another site. Such requests get 403 if the hub verifies no token of theirs. It is for
+	// hubs that only this machine can reach; nil refuses none.
+	Foreign func(*http.Request) error
 
 	// MaxSubscribers bounds all subscribers (beyond: 503), and MaxPerAddress those of one
 	// IP address (beyond: 429).

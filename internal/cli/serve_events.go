@@ -29,6 +29,8 @@ Publish:    curl -d topic=news -d data=hello http://HOST/events
             curl --data-binary @file 'http://HOST/publish?topic=news'
 
 /.well-known/mercure is the same as /events: clients of the Mercure protocol work.
+An update's id cannot be "earliest" or begin with "dyno:", and its type cannot be "gap".
+On loopback, requests of other sites' pages need a token, or --allow-origin or --publish-origin.
 With --admin, /subscribers lists the subscribers that are furthest behind.`,
 		Example: `  dyno serve events --listen 127.0.0.1:7000
   dyno serve events --listen 127.0.0.1:7000 --history file --file events.db
@@ -53,6 +55,9 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 			}
 			if c.SubscriberKey, err = readKey("subscriber-key", subscriberKey); err != nil {
 				return err
+			}
+			if !flags.Changed("max-bodies") {
+				c.MaxBodiesBytes = max(c.MaxBodiesBytes, c.MaxUpdateBytes)
 			}
 			c.Logger = a.logger(verbose)
 			if err := c.Validate(); err != nil {
@@ -92,6 +97,7 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 	f.IntVar(&c.MaxSubscribers, "max-subscribers", c.MaxSubscribers, "subscribers in all; beyond: 503")
 	f.IntVar(&c.MaxPerAddress, "max-per-address", c.MaxPerAddress, "subscribers of one address; beyond: 429")
 	f.Int64Var(&c.MaxUpdateBytes, "max-update", c.MaxUpdateBytes, "bytes of a publisher's request; beyond: 413")
+	f.Int64Var(&c.MaxBodiesBytes, "max-bodies", c.MaxBodiesBytes, "bytes of all publishers' requests that are arriving; beyond: 503")
 	f.IntVar(&c.MaxTopics, "max-topics", c.MaxTopics, "topics of an update or a subscription")
 	f.IntVar(&c.QueueEvents, "queue-events", c.QueueEvents, "events that may wait for one subscriber")
 	f.Int64Var(&c.QueueBytes, "queue-bytes", c.QueueBytes, "bytes of events that may wait for one subscriber")

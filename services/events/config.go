@@ -3,6 +3,8 @@ package events
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	"dyno/hub"
@@ -26,7 +28,8 @@ type Config struct {
 
 	// Config is the hub's. If only this machine can reach Listen, everybody may publish,
 	// even without AnonymousPublish and PublisherKey. The metrics are on the admin
-	// listener: Registerer must be nil.
+	// listener: Registerer must be nil. If only this machine can reach Listen, requests from
+	// other sites' pages are refused: Foreign must be nil.
 	hub.Config
 }
 
@@ -56,7 +59,20 @@ func (c Config) Validate() error {
 	if c.Registerer != nil {
 		errs = append(errs, errors.New("registerer: must be nil: the metrics are on the admin listener"))
 	}
+	if c.Foreign != nil {
+		errs = append(errs, errors.New("foreign: must be nil: it follows from listen"))
+	}
 	return errors.Join(append(errs, c.Config.Validate())...)
+}
+
+// foreign returns why a request is another site's, unless that site's pages are permitted.
+func (c Config) foreign(r *http.Request) error {
+	err := serve.Foreign(r)
+	permitted := func(origin string) bool { return origin == "*" || origin == r.Header.Get("Origin") }
+	if err == nil || err.Header != "host" && slices.ContainsFunc(slices.Concat(c.AllowOrigins, c.PublishOrigins), permitted) {
+		return nil
+	}
+	return err
 }
 
 // local reports whether only this machine can reach the listener.

@@ -63,6 +63,9 @@ func New(cfg Config) (*Server, error) {
 	inner := cfg.Config
 	inner.Logger, inner.Registerer = s.log, s.host.Registry()
 	inner.AnonymousPublish = cfg.AnonymousPublish || cfg.PublisherKey == nil && cfg.local()
+	if serve.Guarded(cfg.Listen) {
+		inner.Foreign = cfg.foreign
+	}
 	if s.hub, err = hub.New(inner); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Listen = "0.0.0.0:80" }, []string{`listen: "0.0.0.0:80" can be reached`, "publisher key: none: nobody could publish"}},
 		{func(c *Config) { c.Listen, c.AllowRemote, c.Admin = ":80", true, "nonsense" }, []string{"publisher key: none", `admin: "nonsense"`}},
 		{func(c *Config) { c.DrainTimeout = -1 }, []string{"drain timeout: -1ns"}},
+		{func(c *Config) { c.Foreign = func(*http.Request) error { return nil } }, []string{"foreign: must be nil"}},
 		{func(c *Config) { c.Registerer = prometheus.NewRegistry() }, []string{"registerer: must be nil"}},
 		{func(c *Config) { c.Admin, c.Outcome, c.MaxTopics = ":80", "", 0 }, []string{`admin: ":80"`, `outcome: ""`, "max topics: 0"}},
 	} {
@@ -179,6 +180,50 @@ func TestWhoMayPublish(t *testing.T) {
 	}
 }
 
+// TestForeign: other sites' pages reach neither publishers' nor subscribers' paths of a hub on loopback that asks for no
+// token, except those whose origins are permitted. A hub that other machines reach has no names to compare with.
+func TestForeign(t *testing.T) {
+	local := serving(t, nil)
+	permitting := serving(t, func(c *Config) {
+		c.AllowOrigins, c.PublishOrigins = []string{"http://page.example"}, []string{"http://page.example"}
+	})
+	remote := serving(t, func(c *Config) { c.Listen, c.AllowRemote, c.AnonymousPublish = "0.0.0.0:0", true, true })
+	for name, c := range map[string]struct {
+		s            *Server
+		host, origin string
+		want         int
+	}{
+		"no page":                       {local, "", "", 200},
+		"a name of this machine":        {local, "localhost:1", "", 200},
+		"rebinding":                     {local, "evil.example:1", "http://evil.example:1", 403},
+		"rebinding, no origin":          {local, "evil.example", "", 403},
+		"another page":                  {local, "localhost", "http://evil.example", 403},
+		"permitted page":                {permitting, "localhost", "http://page.example", 200},
+		"rebinding to a permitted page": {permitting, "page.example", "http://page.example", 403},
+		"a page that is not permitted":  {permitting, "localhost", "http://evil.example", 403},
+		"a name of what machines reach": {remote, "hub.example", "", 200},
+	} {
+		for _, method := range []string{http.MethodPost, http.MethodHead} {
+			path := map[string]string{http.MethodPost: "/publish", http.MethodHead: "/events"}[method]
+			req, err := http.NewRequest(method, "http://"+c.s.Addr().String()+path+"?topic=a", strings.NewReader("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = c.host
+			if c.origin != "" {
+				req.Header.Set("Origin", c.origin)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status, text := read(t, resp); status != c.want {
+				t.Errorf("%s: %s: %d %s, want %d", name, method, status, text, c.want)
+			}
+		}
+	}
+}
+
 // TestUnreadBody: who publishes in a form that is not taken is told so, although the body does not come.
 func TestUnreadBody(t *testing.T) {
 	c, err := net.Dial("tcp", serving(t, nil).Addr().String())
@@ -186,7 +231,7 @@ func TestUnreadBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := io.WriteString(c, "POST /.well-known/mercure HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"); err != nil {
+	if _, err := io.WriteString(c, "POST /.well-known/mercure HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx"); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -301,7 +346,7 @@ func (p *pipes) subscribe(t *testing.T) *bufio.Scanner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if _, err := io.WriteString(conn, "GET /events?topic=t HTTP/1.1\r\nHost: hub\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET /events?topic=t HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -37,11 +37,10 @@ func (h *Host) handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{Registry: h.registry}))
 	open := http.NewServeMux()
 	h.health(open)
-	a, err := ParseAddress(h.cfg.Admin)
 	switch {
 	case h.cfg.AdminToken != nil:
 		open.Handle("/", guard(h.cfg.AdminToken, mux))
-	case err == nil && a.Network == "tcp" && a.Local(): // browsers cannot reach sockets, and other pages could reach what is not local anyway
+	case Guarded(h.cfg.Admin):
 		open.Handle("/", homely(mux))
 	default:
 		open.Handle("/", mux)

@@ -41,6 +41,13 @@ func Foreign(r *http.Request) *ForeignError {
 	return nil
 }
 
+// Guarded reports whether a listener without secrets must refuse foreign requests: if it is on loopback. Browsers cannot
+// reach sockets in the file system, and other sites' pages reach what is not local anyway.
+func Guarded(listen string) bool {
+	a, err := ParseAddress(listen)
+	return err == nil && a.Network == "tcp" && a.Local()
+}
+
 // homely refuses foreign requests.
 func homely(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
