@@ -19,6 +19,11 @@ func (a *app) serveRelayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
 		Short: "Forward TCP connections, by a chosen concurrency model",
+		Long: `Forward TCP connections, by a chosen concurrency model.
+
+A name in --to is looked up at the start, every 30 s, and when none of its addresses accepts a
+connection. The addresses are tried in turn, IPv4 first, each for its share of --connect-timeout.
+Connections begin with the address that accepted last.`,
 		Example: `  dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --model epoll
   dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --network delay=20ms,jitter=5ms`,
 		Args: noArgs,
@@ -46,7 +51,7 @@ func (a *app) serveRelayCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
-	f.StringVar(&c.To, "to", c.To, "the upstream: host:port or unix:PATH")
+	f.StringVar(&c.To, "to", c.To, "the upstream: host:port or unix:PATH; a name is looked up again when connecting fails")
 	f.StringVar((*string)(&c.Model), "model", string(c.Model), "goroutine, pool, epoll or pinned")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines can reach it")
 	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
@@ -58,7 +63,7 @@ func (a *app) serveRelayCommand() *cobra.Command {
 	f.IntVar(&c.ReadBudgetBytes, "read-budget", c.ReadBudgetBytes, "bytes forwarded for one connection before the next one's turn")
 	f.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "clients served at once")
 	f.StringVar((*string)(&c.Full), "when-full", string(c.Full), "beyond that, connections: wait, or reject")
-	f.DurationVar(&c.ConnectTimeout, "connect-timeout", c.ConnectTimeout, "of connecting to the upstream")
+	f.DurationVar(&c.ConnectTimeout, "connect-timeout", c.ConnectTimeout, "of connecting to the upstream, at all of its addresses")
 	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "ends a connection that has been idle for so long; 0 is never")
 	f.DurationVar(&c.HeaderTimeout, "header-timeout", c.HeaderTimeout, "of the client's PROXY protocol header")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long open connections may continue at the end")

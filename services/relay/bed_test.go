@@ -42,6 +42,12 @@ func (b bed) relay(to string, change func(*Config)) *Server {
 // stoppable starts a relay; stop drains it and checks how it ended.
 func (b bed) stoppable(to string, change func(*Config)) (s *Server, stop func()) {
 	b.Helper()
+	return b.start(to, change, func(*Server) {})
+}
+
+// start is stoppable with a change of the relay before it listens.
+func (b bed) start(to string, change func(*Config), prepare func(*Server)) (s *Server, stop func()) {
+	b.Helper()
 	cfg := Defaults()
 	cfg.Listen, cfg.To, cfg.Model = "127.0.0.1:0", to, b.model
 	cfg.Loops = 2
@@ -54,6 +60,7 @@ func (b bed) stoppable(to string, change func(*Config)) (s *Server, stop func())
 	if err != nil {
 		b.Fatal(err)
 	}
+	prepare(s)
 	if err := s.Listen(); err != nil {
 		b.Fatal(err)
 	}

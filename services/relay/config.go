@@ -67,8 +67,9 @@ type Config struct {
 	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0
 	// picks one. It must be a loopback address unless AllowRemote is set.
 	Listen string
-	// To is the upstream, in the same forms. A host name is looked up once, by
-	// Server.Listen.
+	// To is the upstream, in the same forms. A host name is looked up by Server.Listen, every
+	// 30 s after that, and when no address of it accepts a connection. That connection waits
+	// for the lookup, and then goes on with the addresses that are new.
 	To string
 	// Model is how connections are served.
 	Model Model
@@ -103,7 +104,8 @@ type Config struct {
 	// Full is what happens beyond MaxConnections.
 	Full Full
 
-	// ConnectTimeout bounds connecting to the upstream. All timeouts are coarse: a
+	// ConnectTimeout bounds connecting to the upstream. The addresses of a name are tried one
+	// after the other, each for its share of the time. All timeouts are coarse: a
 	// connection ends after at least the timeout and less than two ticks later. A tick is
 	// a quarter of the shortest timeout, but at least 10 ms and at most 1 s.
 	ConnectTimeout time.Duration

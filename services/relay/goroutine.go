@@ -173,7 +173,7 @@ func (m *threaded) accept() error {
 // converse runs one connection from beginning to end.
 func (m *threaded) converse(v *conversation) {
 	if err := m.introduce(v); err != nil {
-		m.server.connectionFailed(v.id, v.why, err)
+		m.server.connectionFailed(v.id, v.ends[0].RemoteAddr, v.why, err)
 	} else {
 		var back sync.WaitGroup
 		back.Go(func() { m.carry(v, toClient) })
@@ -239,13 +239,57 @@ func (m *threaded) introduce(v *conversation) error {
 	return nil
 }
 
-// dial connects to the upstream. A Unix listener whose queue is full refuses with EAGAIN
-// where TCP would wait, so dial waits itself.
+// dial connects to the upstream, at the first of its addresses that accepts.
 func (m *threaded) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.server.cfg.ConnectTimeout)
 	defer cancel()
+	up := m.server.upstream
+	r := up.route()
+	for {
+		view, at := r.view, r.at
+		c, moved, err := m.dialAddress(ctx, &r)
+		if err == nil {
+			view.accepted(int(at))
+			return c, nil
+		}
+		if ctx.Err() != nil || !moved && !up.more(ctx, &r) {
+			return nil, err
+		}
+	}
+}
+
+// dialAddress connects to the address of a route. When its share of the time is over, the
+// route goes on to the next address, if there is one: then moved is true.
+func (m *threaded) dialAddress(ctx context.Context, r *route) (c net.Conn, moved bool, err error) {
+	to, parts := r.remote().Addr, m.server.upstream.parts(r)
+	if parts == 1 {
+		c, err = m.dialUntil(ctx, to)
+		return c, false, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	watched := make(chan struct{})
+	watch := time.AfterFunc(time.Until(deadline)/time.Duration(parts), func() {
+		defer close(watched)
+		if moved = m.server.upstream.more(ctx, r); moved {
+			cancel()
+		}
+	})
+	c, err = m.dialUntil(ctx, to)
+	if !watch.Stop() {
+		if err == nil {
+			cancel() // nobody needs the lookup that may be waited for
+		}
+		<-watched
+	}
+	return c, moved, err
+}
+
+// dialUntil connects to an address. A Unix listener whose queue is full refuses with EAGAIN
+// where TCP would wait, so dialUntil waits itself.
+func (m *threaded) dialUntil(ctx context.Context, to net.Addr) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
-	to := m.server.upstream.Addr
 	for {
 		c, err := d.DialContext(ctx, to.Network(), to.String())
 		if !errors.Is(err, syscall.EAGAIN) {

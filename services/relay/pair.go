@@ -35,6 +35,13 @@ type pair struct {
 	// retry asks for a step on every tick.
 	retry atomic.Bool
 
+	// While the pair connects: its way to the upstream, the tick at which that has lasted too
+	// long, whether it waits for a lookup, and why the last address failed.
+	route    route
+	deadline uint32
+	asking   bool
+	failure  error
+
 	queued bool          // for a reactor: it waits for another turn
 	work   atomic.Uint32 // for the pool: ownership, and signals that no worker has seen yet
 }
@@ -345,28 +352,77 @@ func (c *carrier) dial(p *pair, header *proxyproto.Header) progress {
 		c.release(out)
 	}
 
-	fd, err := c.server.upstream.Socket()
+	p.state = connecting
+	p.route = c.server.upstream.route()
+	p.deadline = c.after(c.server.limits.connect)
+	return c.try(p)
+}
+
+// try begins to connect to the address of the route, in place of an earlier one.
+func (c *carrier) try(p *pair) progress {
+	if p.ends[1].fd >= 0 {
+		loop.Close(p.ends[1].fd)
+		p.ends[1] = end{fd: -1}
+	}
+	to := p.route.remote()
+	fd, err := to.Socket()
 	if err != nil {
 		return c.fail(p, connectFailed, err)
 	}
-	p.ends[1].fd = fd
-	p.ends[1].greedy = !c.server.upstream.TCP()
-	p.state = connecting
-	c.extend(p, c.server.limits.connect)
+	p.ends[1] = end{fd: fd, greedy: !to.TCP()}
+	if parts, left := c.server.upstream.parts(&p.route), p.ticksLeft(c.now.Load()); parts == 1 || left <= minTicks {
+		p.expiry.Store(p.deadline)
+	} else {
+		c.extend(p, max(left/uint32(parts), minTicks))
+	}
 	return c.tryConnect(p)
+}
+
+// minTicks certainly last a tick: the first may come at once.
+const minTicks = 2
+
+// ticksLeft is how many ticks there are until the deadline.
+func (p *pair) ticksLeft(now uint32) uint32 { return uint32(max(int32(p.deadline-now), 0)) }
+
+// notConnected goes on to the next address when one has failed. If there is none, it waits
+// for a lookup.
+func (c *carrier) notConnected(p *pair, errno unix.Errno) progress {
+	p.failure = fmt.Errorf("connect to %v: %w", p.route.remote().Addr, errno)
+	if p.asking { // now there is nothing but to wait
+		loop.Close(p.ends[1].fd)
+		p.ends[1] = end{fd: -1}
+		return waiting
+	}
+	if p.route.next() {
+		return c.try(p)
+	}
+	if !c.server.upstream.ask(&p.route) {
+		return c.connectFailed(p)
+	}
+	loop.Close(p.ends[1].fd)
+	p.ends[1] = end{fd: -1}
+	return c.await(p)
+}
+
+// await waits for a lookup. If the pair has a socket, that still connects.
+func (c *carrier) await(p *pair) progress {
+	p.asking = true
+	p.retry.Store(true)
+	p.expiry.Store(p.deadline)
+	return c.connect(p) // the lookup may have ended just now
 }
 
 // tryConnect calls connect. While a Unix listener's queue is full, it is called again on
 // every tick.
 func (c *carrier) tryConnect(p *pair) progress {
-	errno := c.server.upstream.Connect(p.ends[1].fd)
+	errno := p.route.remote().Connect(p.ends[1].fd)
 	switch errno {
 	case 0, unix.EINPROGRESS:
 	case unix.EAGAIN:
 		p.retry.Store(true)
 		return waiting
 	default:
-		return c.connectFailed(p, errno)
+		return c.notConnected(p, errno)
 	}
 	p.retry.Store(false)
 	// An unconnected socket would report a hang-up, so it is registered only now.
@@ -384,41 +440,71 @@ func (c *carrier) connect(p *pair) progress {
 	if p.ends[0].broken {
 		return c.reset(p, resetByClient)
 	}
-	if p.retry.Load() {
-		return c.tryConnect(p)
+	before := p.route
+	if p.asking && c.server.upstream.renewed(&p.route) {
+		p.asking = false
+		p.retry.Store(false)
+		if p.route.next() {
+			return c.try(p)
+		}
+		if p.ends[1].fd < 0 {
+			return c.connectFailed(p)
+		}
+		p.route = before // its address is the one that the socket still connects to
 	}
-	if !p.ends[1].writable {
+	switch {
+	case p.retry.Load() && !p.asking:
+		return c.tryConnect(p)
+	case !p.ends[1].writable: // nor if there is no socket
 		return waiting
 	}
 	if errno := loop.SocketError(p.ends[1].fd); errno != 0 {
-		return c.connectFailed(p, errno)
+		return c.notConnected(p, errno)
+	}
+	if p.route.again() { // the event may be that of an earlier address's socket
+		if _, err := unix.Getpeername(p.ends[1].fd); err != nil {
+			p.ends[1].writable = false
+			return waiting
+		}
 	}
 	return c.connected(p)
 }
 
 func (c *carrier) connected(p *pair) progress {
+	p.route.view.accepted(int(p.route.at))
+	if p.route.again() { // what an earlier socket's event has left is not so: a read shows what is
+		p.ends[1] = end{fd: p.ends[1].fd, readable: true, greedy: true}
+	}
+	p.route, p.asking = route{}, false
+	p.retry.Store(false)
 	p.state = open
 	p.ends[1].writable = true
 	return c.forward(p)
 }
 
-func (c *carrier) connectFailed(p *pair, errno unix.Errno) progress {
+// connectFailed ends a pair for which no address is left.
+func (c *carrier) connectFailed(p *pair) progress {
 	why := connectFailed
-	switch errno {
-	case unix.ECONNREFUSED, unix.ENOENT: // ENOENT: the Unix socket does not exist
+	switch {
+	case errors.Is(p.failure, unix.ECONNREFUSED), errors.Is(p.failure, unix.ENOENT): // ENOENT: the Unix socket does not exist
 		why = connectRefused
-	case unix.ETIMEDOUT:
+	case errors.Is(p.failure, unix.ETIMEDOUT):
 		why = connectTimeout
 	}
-	return c.fail(p, why, errno)
+	return c.fail(p, why, p.failure)
+}
+
+// after returns the tick that is so many ticks from now; 0 means never.
+func (c *carrier) after(ticks uint32) uint32 {
+	if ticks == 0 {
+		return 0
+	}
+	return max(c.now.Load()+ticks, 1)
 }
 
 // extend lets the pair live for so many ticks from now; 0 means no limit.
 func (c *carrier) extend(p *pair, ticks uint32) {
-	at := uint32(0)
-	if ticks > 0 {
-		at = max(c.now.Load()+ticks, 1)
-	}
+	at := c.after(ticks)
 	// The tick rarely changes between events, and reading is cheaper than an atomic
 	// write.
 	if p.expiry.Load() != at {
@@ -440,7 +526,19 @@ func (c *carrier) expire(p *pair) progress {
 	case readingHeader:
 		return c.fail(p, headerTimeout, errHeaderShort)
 	case connecting:
-		return c.fail(p, connectTimeout, unix.ETIMEDOUT)
+		switch {
+		case p.ticksLeft(c.now.Load()) == 0:
+			if p.ends[1].fd >= 0 { // otherwise the last address has failed already
+				p.failure = fmt.Errorf("connect to %v: %w", p.route.remote().Addr, unix.ETIMEDOUT)
+			}
+			return c.connectFailed(p)
+		case p.route.next():
+			return c.try(p)
+		case c.server.upstream.ask(&p.route):
+			return c.await(p)
+		}
+		p.expiry.Store(p.deadline)
+		return waiting
 	}
 	if p.pipes[toServer].buf != nil || p.pipes[toClient].buf != nil {
 		return c.reset(p, idled) // a reset shows that bytes are lost
@@ -450,7 +548,11 @@ func (c *carrier) expire(p *pair) progress {
 
 // fail ends a pair that never forwarded anything.
 func (c *carrier) fail(p *pair, why outcome, err error) progress {
-	c.server.connectionFailed(p.id, why, err)
+	client := func() net.Addr {
+		_, peer := loop.Addrs(p.ends[0].fd)
+		return peer
+	}
+	c.server.connectionFailed(p.id, client, why, err)
 	return c.reset(p, why)
 }
 
@@ -472,19 +574,44 @@ func (c *carrier) leave(p *pair, why outcome, closeFD func(int)) progress {
 	return over
 }
 
-// lackEvery is how often the log says that the relay lacks descriptors or memory.
-const lackEvery = time.Second
+// A warning is what an operator must know of connections that failed.
+type warning uint8
+
+const (
+	lacking     warning = iota // the relay has no descriptors or memory
+	unreachable                // the upstream accepts no connection
+	warnings
+)
+
+// warnEvery is how often the log has each warning.
+const warnEvery = time.Second
 
 // connectionFailed logs at debug level: a flood of connections must not become a flood of
-// log records. The metrics count every failure. If the relay itself lacks descriptors or
-// memory, the operator must know, so this is logged as a warning from time to time.
-func (s *Server) connectionFailed(id uint64, why outcome, err error) {
+// log records. The metrics count every failure. What an operator must know is logged as a
+// warning from time to time.
+func (s *Server) connectionFailed(id uint64, client func() net.Addr, why outcome, err error) {
 	level := slog.LevelDebug
-	if serve.Scarce(err) {
-		if now, last := time.Now().UnixNano(), s.lackLogged.Load(); now-last > int64(lackEvery) && s.lackLogged.CompareAndSwap(last, now) {
-			level = slog.LevelWarn
-		}
+	switch {
+	case serve.Scarce(err):
+		level = s.warn(lacking)
+	case why == connectRefused, why == connectTimeout, why == connectFailed:
+		level = s.warn(unreachable)
 	}
-	s.log.LogAttrs(context.Background(), level, "connection failed",
-		slog.Uint64("connection", id), slog.String("reason", why.String()), slog.String("error", err.Error()))
+	if !s.log.Enabled(context.Background(), level) {
+		return
+	}
+	from := ""
+	if a := client(); a != nil {
+		from = a.String()
+	}
+	s.log.LogAttrs(context.Background(), level, "connection failed", slog.Uint64("connection", id),
+		slog.String("client", from), slog.String("reason", why.String()), slog.String("error", err.Error()))
+}
+
+// warn returns the level of a warning, which is lower if the log has just had it.
+func (s *Server) warn(w warning) slog.Level {
+	if now, last := time.Now().UnixNano(), s.warned[w].Load(); now-last > int64(warnEvery) && s.warned[w].CompareAndSwap(last, now) {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }

@@ -28,6 +28,7 @@ type pool struct {
 	ticks     atomic.Uint32
 	workers   []*carrier
 	orders    orders
+	seen      *view // the dispatcher's: the last of the upstream that waiting pairs were woken for
 
 	// ready holds connections that wait for a worker. When it is full, the dispatcher
 	// waits, and further readiness stays in the kernel.
@@ -61,6 +62,7 @@ func (m *pool) listen() error {
 		m.workers = append(m.workers, &c)
 	}
 	s.slots.freed = m.wake
+	s.upstream.changed = m.wake
 	if err := poll.Tick(s.cfg.tick()); err != nil {
 		return err
 	}
@@ -214,6 +216,14 @@ func (m *pool) obey() error {
 	}
 	if m.orders.kill.Load() {
 		m.killAll()
+	}
+	if v := m.server.upstream.current.Load(); v != m.seen {
+		m.seen = v
+		for _, p := range m.pairs.All() {
+			if p.retry.Load() {
+				m.signal(p, tick)
+			}
+		}
 	}
 	return m.resume()
 }

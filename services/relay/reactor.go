@@ -45,7 +45,8 @@ type reactor struct {
 	ticks  atomic.Uint32
 	hungry []uint64 // pairs that used up their budget, each only once
 	spare  []uint64
-	next   int // the loop that gets the next accepted connection
+	next   int   // the loop that gets the next accepted connection
+	seen   *view // the last of the upstream that waiting pairs were woken for
 
 	mu    sync.Mutex // guards inbox and lost
 	inbox []accepted // connections accepted for this loop; bounded by the slots
@@ -91,6 +92,7 @@ func (m *reactors) listen() error {
 		}
 	}
 	s.slots.freed = m.wakePaused
+	s.upstream.changed = func() { m.wake(func(*reactor) bool { return true }) }
 	return nil
 }
 
@@ -274,6 +276,14 @@ func (r *reactor) obey() error {
 	}
 	if r.group.orders.kill.Load() {
 		r.killAll()
+	}
+	if v := r.group.server.upstream.current.Load(); v != r.seen {
+		r.seen = v
+		for _, p := range r.pairs.All() {
+			if p.retry.Load() {
+				r.advance(p, tick)
+			}
+		}
 	}
 	return r.resume()
 }

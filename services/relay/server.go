@@ -12,14 +12,16 @@
 //
 // Urgent data is not passed on: the urgent byte is dropped, and the stream goes on.
 //
-// To read the source: config.go and server.go; then pair.go, which is one connection of the
+// To read the source: config.go and server.go; upstream.go for where it connects to; then pair.go, which is one connection of the
 // event-driven models; then the models in reactor.go, pool.go and goroutine.go.
 package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,10 +39,10 @@ type Server struct {
 	slots    slots
 	limits   struct{ connect, header, idle uint32 } // in ticks
 	buffers  *loop.Buffers
-	upstream sockets.Remote
+	upstream *upstream
 	model    model
 
-	lackLogged atomic.Int64 // when the log last reported a shortage; Unix time in ns
+	warned [warnings]atomic.Int64 // when the log last had a warning; Unix time in ns
 }
 
 // A model serves connections until drained.
@@ -77,13 +79,18 @@ func New(cfg Config) (*Server, error) {
 	s.limits.header = cfg.ticks(cfg.HeaderTimeout)
 	s.limits.idle = cfg.ticks(cfg.IdleTimeout)
 	host.Registry().MustRegister(newCollector(&s.stats))
+	to, err := serve.ParseAddress(cfg.To)
+	if err != nil {
+		return nil, fmt.Errorf("to: %w", err)
+	}
+	s.upstream = &upstream{address: to, lookup: sockets.Lookup, timeout: cfg.ConnectTimeout, log: s.log, changed: func() {}, asked: make(chan struct{}, 1)}
 	return s, nil
 }
 
-// Listen looks up the upstream's address and opens the listeners. After it has returned
+// Listen looks up the upstream's addresses and opens the listeners. After it has returned
 // nil, Addr is known and clients may connect; they are served once Serve runs.
 func (s *Server) Listen() (err error) {
-	if s.upstream, err = sockets.Resolve(s.cfg.To); err != nil {
+	if err := s.upstream.open(context.Background()); err != nil {
 		return err
 	}
 	var m model
@@ -136,6 +143,10 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "to", s.cfg.To, "model", s.cfg.Model)
+	lookups, stop := context.WithCancel(context.WithoutCancel(ctx)) // connections that are open at the end may need them
+	var looking sync.WaitGroup
+	looking.Go(func() { s.upstream.run(lookups) })
+	defer func() { stop(); looking.Wait() }()
 	return s.host.Run(ctx, serve.Part{Name: "relay", Serve: s.model.serve, Drain: s.model.drain})
 }
 

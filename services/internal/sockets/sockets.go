@@ -4,11 +4,16 @@
 package sockets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -117,46 +122,127 @@ func (s *Listener) Close() {
 	}
 }
 
-// A Remote is an address to connect to, resolved once.
+// A Remote is an address to connect to.
 type Remote struct {
 	Addr   net.Addr
 	domain int
 	addr   func() unix.Sockaddr // a new one each time, because connecting writes into it
 }
 
-// Resolve looks an address up. Of several addresses of a name it takes one, an IPv4
-// address if there is any.
-func Resolve(text string) (Remote, error) {
-	a, err := serve.ParseAddress(text)
-	if err != nil {
-		return Remote{}, err
+// IsName reports whether Lookup may find other addresses at another time.
+func IsName(a serve.Address) bool {
+	host, _, err := net.SplitHostPort(a.Address)
+	if a.Network == "unix" || err != nil || host == "" {
+		return false
 	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
+
+// hostsPath is the file of names that needs no other machine (hosts(5)).
+const hostsPath = "/etc/hosts"
+
+// Lookup returns all addresses of a, those of IPv4 first. A name is looked up.
+func Lookup(ctx context.Context, a serve.Address) ([]Remote, error) {
 	if a.Network == "unix" {
-		return Remote{
+		return []Remote{{
 			Addr:   &net.UnixAddr{Name: a.Address, Net: "unix"},
 			domain: unix.AF_UNIX,
 			addr:   func() unix.Sockaddr { return &unix.SockaddrUnix{Name: a.Address} },
-		}, nil
-	}
-	t, err := net.ResolveTCPAddr("tcp", a.Address)
-	if err != nil {
-		return Remote{}, fmt.Errorf("resolve %s: %w", text, err)
-	}
-	if ip := t.IP.To4(); ip != nil {
-		return Remote{Addr: t, domain: unix.AF_INET, addr: func() unix.Sockaddr {
-			return &unix.SockaddrInet4{Port: t.Port, Addr: [4]byte(ip)}
 		}}, nil
 	}
-	sa := unix.SockaddrInet6{Port: t.Port}
-	copy(sa.Addr[:], t.IP.To16()) // a nil IP is the unspecified address
-	if t.Zone != "" {
-		iface, err := net.InterfaceByName(t.Zone)
+	list, err := lookup(ctx, a)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", a, err)
+	}
+	return list, nil
+}
+
+func lookup(ctx context.Context, a serve.Address) ([]Remote, error) {
+	host, port, err := net.SplitHostPort(a.Address)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	var found []netip.Addr
+	switch ip, err := netip.ParseAddr(host); {
+	case err == nil:
+		found = []netip.Addr{ip}
+	case host == "": // this machine
+		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	default:
+		if found = inHosts(hostsPath, host); len(found) > 0 {
+			break
+		}
+		if found, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
+			return nil, err
+		}
+	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	slices.SortStableFunc(found, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
+	var list []Remote
+	for i, ip := range found {
+		if slices.Contains(found[:i], ip) {
+			continue
+		}
+		r, err := remote(netip.AddrPortFrom(ip, uint16(number)))
 		if err != nil {
-			return Remote{}, fmt.Errorf("resolve %s: %w", text, err)
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no address")
+	}
+	return list, nil
+}
+
+// inHosts returns the addresses that a file of hosts(5) has for a name. The standard library
+// keeps what it has read of that file for five seconds. Whoever cannot connect should not
+// have to wait for that.
+func inHosts(path, name string) (found []netip.Addr) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil // without the file, names have other sources
+	}
+	name = strings.TrimSuffix(name, ".")
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		ip, err := netip.ParseAddr(fields[0])
+		if err == nil && slices.ContainsFunc(fields[1:], func(f string) bool { return strings.EqualFold(f, name) }) {
+			found = append(found, ip)
+		}
+	}
+	return found
+}
+
+// remote returns the Remote of an address.
+func remote(a netip.AddrPort) (Remote, error) {
+	ip, port := a.Addr(), int(a.Port())
+	addr := net.TCPAddrFromAddrPort(a)
+	if ip.Is4() {
+		return Remote{Addr: addr, domain: unix.AF_INET, addr: func() unix.Sockaddr {
+			return &unix.SockaddrInet4{Port: port, Addr: ip.As4()}
+		}}, nil
+	}
+	sa := unix.SockaddrInet6{Port: port, Addr: ip.As16()}
+	if zone := ip.Zone(); zone != "" {
+		iface, err := net.InterfaceByName(zone)
+		if err != nil {
+			return Remote{}, err
 		}
 		sa.ZoneId = uint32(iface.Index)
 	}
-	return Remote{Addr: t, domain: unix.AF_INET6, addr: func() unix.Sockaddr { c := sa; return &c }}, nil
+	return Remote{Addr: addr, domain: unix.AF_INET6, addr: func() unix.Sockaddr { c := sa; return &c }}, nil
 }
 
 // TCP reports whether the remote is reached by TCP.

@@ -2,9 +2,12 @@ package sockets
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -58,10 +61,15 @@ func TestListenAndConnect(t *testing.T) {
 		if !l.TCP() {
 			target = "unix:" + target
 		}
-		r, err := Resolve(target)
+		a, err := serve.ParseAddress(target)
 		if err != nil {
 			t.Fatal(err)
 		}
+		all, err := Lookup(t.Context(), a)
+		if err != nil || len(all) != 1 || IsName(a) {
+			t.Fatalf("%s: %v, %v, a name: %v", target, all, err, IsName(a))
+		}
+		r := all[0]
 		if r.Addr.String() != l.Addr.String() || r.TCP() != l.TCP() {
 			t.Errorf("%s resolves to %v", target, r.Addr)
 		}
@@ -190,4 +198,56 @@ func TestAcceptForbidden(t *testing.T) {
 		t.Fatalf("the connection is gone: %v", err)
 	}
 	loop.Close(fd)
+}
+
+// TestLookup: a name has all its addresses, those of IPv4 first, and none twice.
+func TestLookup(t *testing.T) {
+	for text, want := range map[string]string{
+		"127.0.0.1:80":          "127.0.0.1:80",
+		"[::ffff:127.0.0.1]:80": "127.0.0.1:80",
+		"[::1]:80":              "[::1]:80",
+		":80":                   "127.0.0.1:80 [::1]:80",
+	} {
+		a, err := serve.ParseAddress(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := Lookup(t.Context(), a)
+		var got []string
+		for _, r := range list {
+			got = append(got, r.Addr.String())
+		}
+		if err != nil || strings.Join(got, " ") != want || IsName(a) {
+			t.Errorf("%s: %v, %v, a name: %v; want %s", text, got, err, IsName(a), want)
+		}
+	}
+	local := serve.Address{Network: "tcp", Address: "localhost:80"}
+	if list, err := Lookup(t.Context(), local); err != nil || len(list) == 0 || list[0].Addr.String() != "127.0.0.1:80" || !IsName(local) {
+		t.Errorf("localhost: %v, %v", list, err)
+	}
+	if _, err := Lookup(t.Context(), serve.Address{Network: "tcp", Address: "no.such.host.invalid:80"}); err == nil || !strings.Contains(err.Error(), "resolve no.such.host.invalid:80") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHosts reads a file of names as hosts(5) describes it, and again after a change.
+func TestHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	for _, c := range []struct{ text, name, want string }{
+		{"# local\n127.0.0.1\tlocalhost  Me # b\n::1 localhost\n192.0.2.1 b\nnonsense a\n192.0.2.2\n", "localhost", "[127.0.0.1 ::1]"},
+		{"127.0.0.1 localhost Me # b\n", "mE.", "[127.0.0.1]"},
+		{"127.0.0.1 localhost # b\n", "b", "[]"},
+		{"192.0.2.1 b", "b", "[192.0.2.1]"},
+		{"192.0.2.2 b", "b", "[192.0.2.2]"},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(inHosts(path, c.name)); got != c.want {
+			t.Errorf("%q in %q: %s, want %s", c.name, c.text, got, c.want)
+		}
+	}
+	if got := inHosts(path+"x", "b"); got != nil {
+		t.Errorf("without a file: %v", got)
+	}
 }
