@@ -46,6 +46,7 @@ func TestConformance(t *testing.T) {
 		{"proxy out alone", proxyOutAlone},
 		{"proxy header bad", proxyHeaderBad},
 		{"proxy header slow", proxyHeaderSlow},
+		{"proxy header long", longHeader},
 		{"reset by client", resetFromClient},
 		{"reset by server", resetFromServer},
 		{"reset of a blocked connection", resetWhileBlocked},

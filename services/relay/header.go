@@ -29,7 +29,7 @@ var (
 	// errHeaderShort says that more bytes are needed.
 	errHeaderShort   = errors.New("proxy protocol header: incomplete")
 	errHeaderMissing = errors.New("proxy protocol header: missing")
-	errHeaderLong    = fmt.Errorf("proxy protocol header: longer than %d bytes", maxHeader)
+	errHeaderLong    = errors.New("proxy protocol header: too long")
 )
 
 // parseHeader reads the PROXY protocol header at the start of b and returns its length.
@@ -58,7 +58,7 @@ func headerLength(b []byte) (int, error) {
 		}
 		n := 16 + int(binary.BigEndian.Uint16(b[14:]))
 		if n > maxHeader {
-			return 0, errHeaderLong
+			return 0, fmt.Errorf("%w: %d bytes: must have %d at most", errHeaderLong, n, maxHeader)
 		}
 		if len(b) < n {
 			return 0, errHeaderShort
@@ -70,7 +70,7 @@ func headerLength(b []byte) (int, error) {
 			return i + 1, nil
 		}
 		if len(line) == maxHeaderV1 {
-			return 0, errHeaderLong
+			return 0, fmt.Errorf("%w: its line does not end within %d bytes", errHeaderLong, maxHeaderV1)
 		}
 		return 0, errHeaderShort
 	case bytes.HasPrefix(v1, b), bytes.HasPrefix(v2, b):

@@ -580,6 +580,7 @@ type warning uint8
 const (
 	lacking     warning = iota // the relay has no descriptors or memory
 	unreachable                // the upstream accepts no connection
+	oversized                  // a header that may be right is longer than its bound
 	warnings
 )
 
@@ -596,6 +597,8 @@ func (s *Server) connectionFailed(id uint64, client func() net.Addr, why outcome
 		level = s.warn(lacking)
 	case why == connectRefused, why == connectTimeout, why == connectFailed:
 		level = s.warn(unreachable)
+	case errors.Is(err, errHeaderLong):
+		level = s.warn(oversized)
 	}
 	if !s.log.Enabled(context.Background(), level) {
 		return

@@ -185,6 +185,22 @@ func nobodyAnywhere(b bed) {
 	b.wantEnd(b.dial(s), "127.0.0.2")
 }
 
+// longHeader: the log says whose PROXY protocol header was longer than its bound, and by how much.
+func longHeader(b bed) {
+	var logged record
+	s := b.relay(b.echo(), func(c *Config) {
+		c.ProxyIn, c.Logger = ProxyInRequire, slog.New(slog.NewTextHandler(&logged, nil))
+	})
+	c := b.dial(s)
+	if _, err := io.WriteString(c, "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x10\x00"); err != nil {
+		b.Fatal(err)
+	}
+	b.wantReset(c)
+	for _, want := range []string{"level=WARN", "client=" + c.LocalAddr().String(), "too long: 4112 bytes: must have 2048 at most"} {
+		b.eventually("the log has "+want, func() bool { return logged.has(want) })
+	}
+}
+
 // A record is a log.
 type record struct {
 	mu   sync.Mutex
