@@ -27,8 +27,9 @@ func Timely(next http.Handler) http.Handler {
 		if r.ProtoMajor < 2 { // HTTP/2 waits for no body, and one whose time was over once is lost
 			b.within(unreadTime)
 		}
-		r.Body = b
-		next.ServeHTTP(w, r)
+		own := r.WithContext(r.Context()) // net/http looks at the body of its own request before it asks for it, or waits
+		own.Body = b
+		next.ServeHTTP(w, own)
 		_ = b.Close() // cannot fail
 	})
 }

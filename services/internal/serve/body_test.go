@@ -2,13 +2,16 @@ package serve
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -107,3 +110,54 @@ func TestTimely(t *testing.T) {
 	c.Close()
 	<-gone
 }
+
+// TestTimelyAtOnce: who refuses a large body, or one that the client sends only when it is asked for it, answers at once.
+func TestTimelyAtOnce(t *testing.T) {
+	for name, head := range map[string]string{
+		"large": "Content-Length: 1000000", "asks": "Content-Length: 100\r\nExpect: 100-continue",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := http.Server{Handler: Timely(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))}
+				client, conn := net.Pipe()
+				l := &oneListener{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+				l.conn <- conn
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(l) }()
+				start := time.Now()
+				if _, err := fmt.Fprintf(client, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", head); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err != nil || answer.StatusCode != http.StatusUnauthorized || time.Since(start) != 0 {
+					t.Errorf("%v, %v after %v", answer, err, time.Since(start))
+				}
+				client.Close()
+				server.Close()
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+				time.Sleep(time.Second) // net/http lets a client that goes on sending have the answer
+			})
+		})
+	}
+}
+
+// A oneListener accepts one connection.
+type oneListener struct {
+	conn   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
