@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 )
@@ -181,6 +182,9 @@ const maxPrincipals = 100_000
 //
 // The error lists every fault.
 func ParseBook(text []byte) (*Book, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("principals: the file must be UTF-8")
+	}
 	var d document
 	if err := yaml.UnmarshalWithOptions(text, &d, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("principals: %w", err)

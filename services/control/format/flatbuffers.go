@@ -212,7 +212,7 @@ func instanceTable(b *flatbuffers.Builder, i *resource.Instance) flatbuffers.UOf
 // may lie over one another, and a list may name one many times, so what they become is counted.
 type reader struct{ left int }
 
-// take counts what is made; it panics with errLarge, which read recovers.
+// take counts what is made; it panics with errLarge, which readDocument recovers.
 func (r *reader) take(bytes int) {
 	if r.left -= bytes; r.left < 0 {
 		panic(errLarge)
@@ -226,8 +226,8 @@ func readDocument(b []byte) (d *Document, err error) {
 	defer func() {
 		switch fault := recover(); {
 		case fault == nil:
-		case fault == any(errLarge):
-			d, err = nil, errLarge
+		case fault == any(errLarge), fault == any(errTwice):
+			d, err = nil, fault.(error)
 		default:
 			d, err = nil, errDamaged
 		}
@@ -258,7 +258,11 @@ func (r *reader) pairs(n int, at func(*controlfb.Pair, int) bool) map[string]str
 	for i := range n {
 		r.take(tableBytes)
 		at(&p, i)
-		m[r.text(p.Key())] = r.text(p.Value())
+		key := r.text(p.Key())
+		if _, twice := m[key]; twice {
+			panic(errTwice)
+		}
+		m[key] = r.text(p.Value())
 	}
 	return m
 }

@@ -166,6 +166,7 @@ const MaxDecoded = 2 * resource.MaxDocument
 var (
 	errFormat  = errors.New("format: there is no encoder for it")
 	errDamaged = errors.New("the message is damaged")
+	errTwice   = errors.New("a map has a key twice")
 	errLarge   = fmt.Errorf("the message becomes more than %d bytes", MaxDecoded)
 )
 

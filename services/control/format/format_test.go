@@ -250,6 +250,30 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
+// TestKeyTwice: a map is a list of pairs, of which two may have one key. Readers would not agree on
+// which is meant.
+func TestKeyTwice(t *testing.T) {
+	b := flatbuffers.NewBuilder(0)
+	var labels []flatbuffers.UOffsetT
+	for range 2 {
+		key := b.CreateString("zone")
+		controlfb.PairStart(b)
+		controlfb.PairAddKey(b, key)
+		labels = append(labels, controlfb.PairEnd(b))
+	}
+	list := b.CreateVectorOfTables(labels)
+	controlfb.ConfigStart(b)
+	controlfb.ConfigAddLabels(b, list)
+	config := controlfb.ConfigEnd(b)
+	controlfb.ResourceStart(b)
+	controlfb.ResourceAddDocumentType(b, controlfb.DocumentConfig)
+	controlfb.ResourceAddDocument(b, config)
+	b.Finish(controlfb.ResourceEnd(b))
+	if _, err := FlatBuffers.Decode(b.FinishedBytes()); err == nil || !strings.Contains(err.Error(), errTwice.Error()) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestDamaged: no message that is cut or has a flipped bit panics, and what is read of it is text.
 func TestDamaged(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

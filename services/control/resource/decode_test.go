@@ -78,13 +78,44 @@ func TestDecodePointer(t *testing.T) {
 	}{
 		`{"version":"x"}`:               {&Policy{}, "#/version"},
 		`{"changed_by":1}`:              {&Instance{}, "#/changed_by"},
-		`{"rules":[{"limit":1}]}`:       {&Policy{}, "#/rules/limit"},
-		`{"acks":[{"namespace":true}]}`: {&listed{}, "#/acks/namespace"},
+		`{"rules":[{"limit":1}]}`:       {&Policy{}, "#/rules/0/limit"},
+		`{"acks":[{"namespace":true}]}`: {&listed{}, "#/acks/0/namespace"},
 		`[]`:                            {&Policy{}, "#"},
 	} {
 		var faults Invalid
 		if err := Decode([]byte(text), c.into); !errors.As(err, &faults) || faults[0].Pointer != c.want {
 			t.Errorf("%s: %v, want %s", text, err, c.want)
+		}
+	}
+}
+
+// TestDecodeRefusesTwoReadings: what two readers of one document would read differently is
+// refused, at its place.
+func TestDecodeRefusesTwoReadings(t *testing.T) {
+	for text, want := range map[string]Fault{
+		`{"rules":[{"action":"deny","Action":"allow"}]}`: {"#/rules/0/Action", "is not a field of this document"},
+		`{"rules":[{"action":"deny"}],"rules":[]}`:       {"#/rules", "is given twice"},
+		`{"labels":{"a":"1","b":"2","\u0061":"3"}}`:      {"#/labels/a", "is given twice"},
+		`{"RULES":[]}`:                   {"#/RULES", "is not a field of this document"},
+		`{"ruleſ":[]}`:                   {"#/ruleſ", "is not a field of this document"},
+		"{\"labels\":{\"a\":\"x\xff\"}}": {"#/labels/a", "must be UTF-8, and is not at byte 18"},
+		"{\"labels\":{\"a\xfe\":\"x\"}}": {"#/labels", "must be UTF-8, and is not at byte 14"},
+		`{"name":"\ud800"}`:              {"#/name", "is not JSON: invalid surrogate pair `\\ud800\"}` in string, at byte 10"},
+		`{"rules":[{"action":"route","route":[{"Weight":1,"weight":2}]}]}`: {"#/rules/0/route/0/Weight", "is not a field of this document"},
+		`{"rules":[]} {"rules":[]}`:                                        {"#", "there is more after the document, at byte 13"},
+		`{"rules":[]}}`:                                                    {"#", "there is more after the document, at byte 12"},
+		`{"rules":[`:                                                       {"#", "is cut off"},
+		` `:                                                                {"#", "is empty, and must be a JSON document"},
+		`{"version":1.5}`:                                                  {"#/version", "is 1.5 and must be a whole number"},
+		`{"version":"1"}`:                                                  {"#/version", "is a string and must be a whole number"},
+		`{"rules":{}}`:                                                     {"#/rules", "is an object and must be a list"},
+		`{"labels":[]}`:                                                    {"#/labels", "is a list and must be an object"},
+		`{"name":true}`:                                                    {"#/name", "is a boolean and must be a string"},
+		`{"changed_at":"today"}`:                                           {"#/changed_at", "must be a time such as 2026-01-02T03:04:05Z"},
+	} {
+		var faults Invalid
+		if err := Decode([]byte(text), &Policy{}); !errors.As(err, &faults) || len(faults) != 1 || faults[0] != want {
+			t.Errorf("%q: %q, want %q", text, faults, want)
 		}
 	}
 }

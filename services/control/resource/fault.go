@@ -2,7 +2,6 @@ package resource
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A Fault is what is wrong with one place of a document.
@@ -55,76 +59,64 @@ var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 // escape makes text a part of a JSON Pointer (RFC 6901, section 3).
 func escape(text string) string { return pointerEscapes.Replace(text) }
 
-// Decode reads one JSON document that has no null, and no field which into does not know.
+// Decode reads one JSON document that has no null, no member twice, and none that into does not
+// know by exactly that name: whoever reads the document in another way must not find something
+// else in it. Text that is not UTF-8 is refused, since it could only be kept as something else.
 // Its error is Invalid.
 func Decode(text []byte, into any) error {
-	d := decoder(text)
-	err := d.Decode(into)
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) && strings.HasPrefix(kind.Value, "number ") {
-		// To JSON Schema 1.0 is a whole number (2020-12, section 4.2.3), to encoding/json it is none.
-		d = decoder(wholeNumbers(text))
-		err = d.Decode(into)
+	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true))
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) && semantic.JSONKind == jsontext.KindNumber {
+		// To JSON Schema 1.0 is a whole number (2020-12, section 4.2.3), to package json it is none.
+		err = json.Unmarshal(wholeNumbers(text), into, json.RejectUnknownMembers(true))
 	}
-	if err == nil {
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Invalid{{"#", fmt.Sprintf("there is more after the document, at byte %d", d.InputOffset())}}
-		}
-		if pointer, ok := findNull(text); ok {
-			return Invalid{{pointer, "is null: leave it out, or give it a value"}}
-		}
-		return nil
+	if err != nil {
+		return Invalid{faultOf(text, err)}
 	}
-	var syntax *json.SyntaxError
+	if pointer, ok := findNull(text); ok {
+		return Invalid{{pointer, "is null: leave it out, or give it a value"}}
+	}
+	return nil
+}
+
+// faultOf is why a text could not be decoded, in the words of JSON.
+func faultOf(text []byte, err error) Fault {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return Fault{"#", "is empty, and must be a JSON document"}
+	}
+	var (
+		semantic  *json.SemanticError
+		syntactic *jsontext.SyntacticError
+	)
 	switch {
-	case errors.As(err, &kind):
-		return Invalid{{fieldPointer(reflect.TypeOf(into), kind.Field), fmt.Sprintf("is a %s and must be a %s", kind.Value, kindName(kind.Type.Kind().String()))}}
-	case errors.As(err, &syntax):
-		return Invalid{{"#", fmt.Sprintf("is not JSON: %v, at byte %d", syntax, syntax.Offset)}}
-	case errors.Is(err, io.EOF):
-		return Invalid{{"#", "is empty, and must be a JSON document"}}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Invalid{{"#", "is cut off"}}
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return Invalid{{"#/" + escape(strings.Trim(name, `"`)), "is not a field of this document"}}
-	}
-	return Invalid{{"#", err.Error()}}
-}
-
-func decoder(text []byte) *json.Decoder {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return d
-}
-
-// fieldPointer is the place of a field as encoding/json names it: with dots between names, and
-// with those of structs that are embedded, which are no part of a document.
-func fieldPointer(t reflect.Type, field string) string {
-	pointer := "#"
-	if field == "" {
-		return pointer
-	}
-	for part := range strings.SplitSeq(field, ".") {
-		for t != nil && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
-			t = t.Elem()
+	case errors.As(err, &semantic):
+		at := "#" + string(semantic.JSONPointer)
+		switch {
+		case errors.Is(err, json.ErrUnknownName):
+			return Fault{at, "is not a field of this document"}
+		case semantic.GoType == nil:
+			return Fault{at, err.Error()}
+		case semantic.GoType == reflect.TypeFor[time.Time]() && semantic.JSONKind == jsontext.KindString:
+			return Fault{at, "must be a time such as 2026-01-02T03:04:05Z"}
+		case semantic.JSONKind == jsontext.KindNumber && len(semantic.JSONValue) > 0:
+			return Fault{at, fmt.Sprintf("is %.40s and must be %s", semantic.JSONValue, goKind(semantic.GoType.Kind()))}
 		}
-		var next reflect.Type
-		embedded := false
-		if t != nil && t.Kind() == reflect.Struct {
-			for f := range t.Fields() {
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				if embedded = f.Anonymous && name == "" && f.Name == part; embedded || name == part {
-					next = f.Type
-					break
-				}
-			}
+		return Fault{at, fmt.Sprintf("is %s and must be %s", jsonKind(semantic.JSONKind), goKind(semantic.GoType.Kind()))}
+	case errors.As(err, &syntactic):
+		at, offset := "#"+string(syntactic.JSONPointer), syntactic.ByteOffset
+		switch {
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return Fault{at, "is given twice"}
+		case !utf8.Valid(text):
+			return Fault{at, fmt.Sprintf("must be UTF-8, and is not at byte %d", offset+1)}
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return Fault{"#", "is cut off"}
+		case syntactic.JSONPointer == "" && offset > 0 && json.Unmarshal(text[:offset], new(any)) == nil:
+			return Fault{"#", fmt.Sprintf("there is more after the document, at byte %d", offset)}
 		}
-		if t = next; !embedded {
-			pointer += "/" + escape(part)
-		}
+		return Fault{at, fmt.Sprintf("is not JSON: %v, at byte %d", syntactic.Err, offset+1)}
 	}
-	return pointer
+	return Fault{"#", err.Error()}
 }
 
 // wholeNumbers returns a JSON text in which numbers that are whole are written without a
@@ -165,68 +157,50 @@ func appendWhole(dst, number []byte) []byte {
 	return strconv.AppendInt(dst, int64(f), 10)
 }
 
-// findNull finds the first null of a JSON document. encoding/json takes one for a field that
-// was left out: who writes null for the content of a configuration would empty it.
+// findNull finds the first null of a JSON document. Package json empties a field by it: who
+// writes null for the content of a configuration would empty that.
 func findNull(text []byte) (pointer string, ok bool) {
 	if !bytes.Contains(text, []byte("null")) {
 		return "", false
 	}
-	type level struct {
-		array bool
-		index int    // of the next value, in an array
-		name  string // of the next value, in an object
-		named bool   // name was read
-	}
-	var levels []level
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := jsontext.NewDecoder(bytes.NewReader(text))
 	for {
-		token, err := d.Token()
+		token, err := d.ReadToken()
 		if err != nil {
 			return "", false // the end: Decode has read the document before
 		}
-		if end, is := token.(json.Delim); is && (end == '}' || end == ']') {
-			levels = levels[:len(levels)-1]
-			continue
-		}
-		if n := len(levels); n > 0 {
-			top := &levels[n-1]
-			if !top.array && !top.named {
-				top.name, _ = token.(string)
-				top.named = true
-				continue
-			}
-			top.named = false
-			top.index++
-		}
-		switch token {
-		case nil:
-			pointer = "#"
-			for _, l := range levels {
-				if l.array {
-					l.name = strconv.Itoa(l.index - 1)
-				}
-				pointer += "/" + escape(l.name)
-			}
-			return pointer, true
-		case json.Delim('{'), json.Delim('['):
-			levels = append(levels, level{array: token == json.Delim('[')})
+		if token.Kind() == jsontext.KindNull {
+			return "#" + string(d.StackPointer()), true
 		}
 	}
 }
 
-// kindName is JSON's name of a kind of Go's.
-func kindName(kind string) string {
-	switch {
-	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
-		return "whole number"
-	case strings.HasPrefix(kind, "float"):
-		return "number"
-	case kind == "slice":
-		return "list"
-	case kind == "map", kind == "struct", kind == "ptr":
-		return "object"
-	case kind == "bool":
-		return "boolean"
+// jsonKind is how documents name a kind of value.
+func jsonKind(k jsontext.Kind) string {
+	switch k {
+	case jsontext.KindBeginObject:
+		return "an object"
+	case jsontext.KindBeginArray:
+		return "a list"
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return "a boolean"
 	}
-	return kind
+	return "a " + k.String()
+}
+
+// goKind is how documents name what a kind of Go's is read from.
+func goKind(k reflect.Kind) string {
+	switch {
+	case k >= reflect.Int && k <= reflect.Uintptr:
+		return "a whole number"
+	case k == reflect.Float32 || k == reflect.Float64:
+		return "a number"
+	case k == reflect.Slice || k == reflect.Array:
+		return "a list"
+	case k == reflect.Map || k == reflect.Struct || k == reflect.Pointer:
+		return "an object"
+	case k == reflect.Bool:
+		return "a boolean"
+	}
+	return "a string"
 }

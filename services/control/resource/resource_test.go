@@ -57,7 +57,7 @@ func TestPolicyFaults(t *testing.T) {
 		"weights":        {`{"name":"a","rules":[{"action":"route","route":[{"service":"a","weight":0}]}]}`, []string{"#/rules/0/route"}},
 		"match":          {`{"name":"a","rules":[{"action":"deny","match":{"services":["/"],"methods":["get"],"path_prefix":"x","sources":{"":"v"}}}]}`, []string{"#/rules/0/match/methods/0", "#/rules/0/match/path_prefix", "#/rules/0/match/services/0", "#/rules/0/match/sources/"}},
 		"unknown field":  {`{"name":"a","rules":[],"rulez":1}`, []string{"#/rulez"}},
-		"kind":           {`{"name":"a","rules":[{"action":5}]}`, []string{"#/rules/action"}},
+		"kind":           {`{"name":"a","rules":[{"action":5}]}`, []string{"#/rules/0/action"}},
 		"not JSON":       {`{"name":`, []string{"#"}},
 		"nothing":        {``, []string{"#"}},
 		"more":           {`{"name":"a","rules":[]} {}`, []string{"#"}},

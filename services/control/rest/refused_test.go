@@ -7,6 +7,34 @@ import (
 	"dyno/services/control/access"
 )
 
+// TestOtherText: text that is not UTF-8 is refused wherever it may come from, before it can be
+// kept as something else.
+func TestOtherText(t *testing.T) {
+	b := newBed(t, nil)
+	for _, c := range []struct {
+		status       int
+		method, path string
+		body         string
+		header       []string
+	}{
+		{422, "PUT", "/v1/configs/a", "{\"content\":\"a\xff\"}", nil},
+		{422, "PUT", "/v1/policies/a", "{\"labels\":{\"\xfe\":\"x\"},\"rules\":[]}", nil},
+		{422, "PUT", "/v1/services/s/instances/1", "{\"address\":\"10.0.0.1\",\"port\":80,\"metadata\":{\"a\":\"\xc3\"}}", nil},
+		{422, "POST", "/v1/acks", "{\"client\":\"ann\xff\",\"acks\":[]}", nil},
+		{400, "PUT", "/v1/configs/a", `{"content":"x"}`, []string{"Idempotency-Key", "\xff"}},
+		{422, "PUT", "/v1/configs/%ff", `{"content":"x"}`, nil},
+		{400, "GET", "/v1/watch?wait=0&client=ann%ff", "", nil},
+		{400, "GET", "/v1/watch?wait=0&client=a&label=zone%3D%ff", "", nil},
+		{400, "GET", "/v1/configs?search=%ff", "", nil},
+		{400, "GET", "/v1/configs?namespace=%zz", "", nil},
+		{400, "GET", "/v1/configs?namespace=a;b", "", nil},
+	} {
+		if got := b.do(c.method, c.path, c.body, c.header...); got.status != c.status {
+			t.Errorf("%s %s %q: %d %s, want %d", c.method, c.path, c.body, got.status, got.body, c.status)
+		}
+	}
+}
+
 // TestStrangers: an address whose tokens nobody has is told so so often; who is known at the same
 // one is answered.
 func TestStrangers(t *testing.T) {

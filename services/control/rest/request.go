@@ -88,6 +88,26 @@ func (q *request) query() url.Values {
 	return q.asked
 }
 
+// readable returns why the parameters behind the path cannot be read. Half of them would be
+// another request, and names that are not UTF-8 would be shown as those of others.
+func (q *request) readable() error {
+	text := q.URL.RawQuery
+	if !strings.ContainsAny(text, "%;") && utf8.ValidString(text) {
+		return nil
+	}
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return badParameter("the query cannot be read: %v", err)
+	}
+	q.asked = values
+	for name, list := range values {
+		if !utf8.ValidString(name) || slices.ContainsFunc(list, func(v string) bool { return !utf8.ValidString(v) }) {
+			return badParameter("%.40q: must be UTF-8", name)
+		}
+	}
+	return nil
+}
+
 // A refusal is why a request is not answered as asked.
 type refusal struct {
 	status int
@@ -258,6 +278,9 @@ func (q *request) options() (o plane.Options, err error) {
 		return o, err
 	}
 	o.Key = q.Header.Get("Idempotency-Key")
+	if !utf8.ValidString(o.Key) {
+		return o, badParameter("idempotency-key: must be UTF-8")
+	}
 	if len(o.Key) > maxKey || len(o.IfMatch) > maxCondition || len(o.IfNoneMatch) > maxCondition {
 		return o, badParameter("idempotency-key: must have %d bytes at most, conditions %d", maxKey, maxCondition)
 	}

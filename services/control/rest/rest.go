@@ -275,7 +275,7 @@ func (a *API) admit(q *request) error {
 	if ok, after := a.Allow(client, q.principal); !ok {
 		return &refusal{http.StatusTooManyRequests, "rate", "more requests than this client may make", after}
 	}
-	return nil
+	return q.readable()
 }
 
 // Allow takes one request of a client's rate, or says after how long there will be one.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -113,6 +114,38 @@ func config(name string) *controlpb.Ref {
 
 func instance(service, id string) *controlpb.Ref {
 	return &controlpb.Ref{Kind: controlpb.Kind_KIND_INSTANCE, Name: service, Id: id}
+}
+
+// A rawCodec sends messages as they are, which a client of another language may have made.
+type rawCodec struct{}
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+func (rawCodec) Unmarshal([]byte, any) error   { return nil }
+func (rawCodec) Name() string                  { return "proto" }
+
+// TestOtherText: text that is not UTF-8 is refused before it can be kept as something else.
+func TestOtherText(t *testing.T) {
+	b := newBed(t, nil)
+	connection, err := grpc.NewClient(b.at, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	for method, m := range map[string]proto.Message{
+		"Put":      &controlpb.PutRequest{Ref: config("a"), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "a~"}}},
+		"Register": &controlpb.RegisterRequest{Ref: instance("s", "1"), Instance: &controlpb.Instance{Address: "10.0.0.1", Port: 80, Metadata: map[string]string{"a": "~"}}},
+		"Remove":   &controlpb.RemoveRequest{Ref: config("a"), Conditions: &controlpb.Conditions{IdempotencyKey: "~"}},
+	} {
+		text, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte("~"), []byte("\xff"), 1)
+		var out []byte
+		if err := connection.Invoke(b.ctx, "/dyno.control.v1.Control/"+method, text, &out, grpc.ForceCodec(rawCodec{})); err == nil || !strings.Contains(err.Error(), "invalid UTF-8") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
 }
 
 // putConfig makes or changes a configuration.

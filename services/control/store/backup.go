@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -143,9 +144,7 @@ func readBackup(r io.Reader, take func(backupRecord) error) error {
 }
 
 func strict(line []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
+	return jsonv2.Unmarshal(line, into, jsonv2.RejectUnknownMembers(true))
 }
 
 // Restore fills an empty store, or an empty prefix of a cluster, from a backup. The
