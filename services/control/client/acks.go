@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"dyno/services/control/resource"
 )
@@ -26,7 +27,8 @@ func (w *Watch) Applied(i Item) { w.acknowledge(ack{Ref: i.Ref, Version: i.Versi
 
 // Refused says that the program does not run a version, and why.
 func (w *Watch) Refused(i Item, reason string) {
-	w.acknowledge(ack{Ref: i.Ref, Version: i.Version, State: "refused", Reason: reason})
+	// A reason is for people to read: what a failed program has quoted must not keep it from them.
+	w.acknowledge(ack{Ref: i.Ref, Version: i.Version, State: "refused", Reason: strings.ToValidUTF8(reason, "\uFFFD")})
 }
 
 func (w *Watch) acknowledge(a ack) {

@@ -34,9 +34,15 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"dyno/services/control/client/pool"
 	"dyno/services/control/resource"
@@ -100,9 +106,10 @@ func (c Config) Validate() error {
 		check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && strings.Trim(u.Path, "/") == "" && u.RawQuery == "",
 			"servers", fmt.Sprintf("%q", s), "must be an address such as http://127.0.0.1:7100")
 	}
-	check(len(c.Name) <= maxClientName && !strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' }), "name", fmt.Sprintf("%q", c.Name), fmt.Sprintf("must have %d printable bytes at most", maxClientName))
-	for name := range c.Labels {
+	check(len(c.Name) <= maxClientName && utf8.ValidString(c.Name) && !strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' }), "name", fmt.Sprintf("%q", c.Name), fmt.Sprintf("must have %d printable bytes at most", maxClientName))
+	for name, value := range c.Labels {
 		check(name != "" && !strings.Contains(name, "="), "labels", fmt.Sprintf("%q", name), "must be a name without =")
+		check(utf8.ValidString(name) && utf8.ValidString(value), "labels", fmt.Sprintf("%q=%q", name, value), "must be UTF-8")
 	}
 	check((resource.Ref{Kind: resource.Policies, Namespace: c.Namespace, Name: "x"}).Check() == nil, "namespace", fmt.Sprintf("%q", c.Namespace), "must have 1 to 63 of a-z, 0-9 and -")
 	for _, d := range []struct {
@@ -239,7 +246,7 @@ func (p *Problem) Error() string {
 func lasting(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {
-		return false
+		return errors.Is(err, ErrText)
 	}
 	switch p.Status {
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusRequestTimeout:
@@ -277,11 +284,16 @@ func (c *Client) call(ctx context.Context, server, method, path string, query ur
 func (c *Client) ask(ctx context.Context, server, method, path string, query url.Values, body any, header http.Header) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
+		text, err := encode(body)
 		if err != nil {
 			return nil, err
 		}
 		content = bytes.NewReader(text)
+	}
+	for name, values := range query {
+		if !utf8.ValidString(name) || slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			return nil, fmt.Errorf("%w: %q", ErrText, name)
+		}
 	}
 	address := strings.TrimSuffix(server, "/") + path
 	if len(query) > 0 {
@@ -322,6 +334,20 @@ func (c *Client) ask(ctx context.Context, server, method, path string, query url
 	}
 	p.Status = answer.StatusCode
 	return nil, p
+}
+
+// ErrText says that a request has text that is not UTF-8. No server takes it.
+var ErrText = errors.New("text must be UTF-8")
+
+// encode writes a document. Unlike encoding/json it refuses text that is not UTF-8, which the
+// control plane would keep as something else.
+func encode(body any) ([]byte, error) {
+	text, err := jsonv2.Marshal(body, jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), jsontext.AllowInvalidUTF8(false))
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		return nil, fmt.Errorf("%w: %s", ErrText, syntactic.JSONPointer)
+	}
+	return text, err
 }
 
 // A route is which server to ask, and how long to pause after failures. It is for one

@@ -115,7 +115,7 @@ func (b *bounded) Close() error {
 func elsewhere(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {
-		return true
+		return !errors.Is(err, ErrText)
 	}
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,25 @@ func TestDo(t *testing.T) {
 			t.Errorf("%s: asked with keys %q", name, keys)
 		}
 		client.Close()
+	}
+}
+
+// TestDoRefusesOtherText: what no server takes is not sent, nor made to something else.
+func TestDoRefusesOtherText(t *testing.T) {
+	f := &fake{answer: func(int, *http.Request) *http.Response { return status(200, "{}") }}
+	client := newClient(t, f, func(c *Config) { c.Servers = []string{"http://a", "http://b"} })
+	defer client.Close()
+	for _, r := range []Request{
+		{Body: map[string]any{"content": "a\xff"}}, {Body: map[string]string{"a\xff": ""}}, {Body: struct{ Labels []string }{[]string{"\xed\xa0\x80"}}},
+		{Query: url.Values{"client": {"ann\xff"}}}, {Query: url.Values{"\xff": {"x"}}},
+	} {
+		r.Method, r.Path = http.MethodPut, "/v1/configs/a"
+		if answer, err := client.Do(t.Context(), r); !errors.Is(err, ErrText) {
+			t.Errorf("%+v: %v, %v", r, answer, err)
+		}
+	}
+	if asked, _, _ := f.record(); len(asked) != 0 {
+		t.Errorf("requests were sent: %q", asked)
 	}
 }
 

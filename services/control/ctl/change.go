@@ -383,14 +383,15 @@ somebody else changes meanwhile is not overwritten, and what is refused is kept 
 		if err := runEditor(cmd, file); err != nil {
 			return err
 		}
+		keep = true
 		after, err := readFile(file, nil, maxFile)
 		if err != nil {
-			return err
+			return &Failure{codeUsage, err, "what you wrote is in " + file}
 		}
 		if bytes.Equal(before, after) {
+			keep = false
 			return said(cmd, r, unchanged, versionOf(e.raw), false)
 		}
-		keep = true
 		docs, err := parse(file, after)
 		var list []*wish
 		if err == nil {

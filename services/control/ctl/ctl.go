@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -238,8 +239,8 @@ func (s *session) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// readFile reads a file, or standard input for "-" where there is one, of at most so many
-// bytes.
+// readFile reads a text file, or standard input for "-" where there is one, of at most so many
+// bytes. It must be UTF-8: the YAML parser and JSON would make something else of it.
 func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 	var from io.Reader
 	if name == "-" && stdin != nil {
@@ -259,6 +260,13 @@ func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 	if int64(len(text)) > limit {
 		return nil, fmt.Errorf("%s: has more than %d bytes", name, limit)
 	}
+	if !utf8.Valid(text) {
+		at := 0
+		for r, n := utf8.DecodeRune(text); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(text[at:]) {
+			at += n
+		}
+		return nil, fmt.Errorf("%s: must be UTF-8, and is not at byte %d", name, at+1)
+	}
 	return text, nil
 }
 
@@ -273,6 +281,8 @@ func explain(err error) error {
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
+	case errors.Is(err, client.ErrText):
+		return &Failure{codeUsage, err, ""}
 	case errors.As(err, &nobody):
 		return &Failure{codeUnreachable, err, "is the control plane running, and is the address right? --server or " + serverVariable + " says another"}
 	case errors.As(err, &refused):
