@@ -16,6 +16,9 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"iter"
+	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -184,8 +187,9 @@ func (s *Subscriber) first(t Topic, r resource.Ref) bool {
 }
 
 // offer puts a change into a subscriber's queue, whom release wakes.
-func (h *Hub) offer(s *Subscriber, c *Change) {
-	switch s.offer(c) {
+func (h *Hub) offer(s *Subscriber, c *Change) outcome {
+	result := s.offer(c)
+	switch result {
 	case offered:
 		h.counts.Offered++
 	case coalesced:
@@ -194,12 +198,13 @@ func (h *Hub) offer(s *Subscriber, c *Change) {
 	case overflowed:
 		h.counts.Overflows++
 	case ignored:
-		return
+		return result
 	}
 	if !s.touched {
 		s.touched = true
 		h.touched = append(h.touched, s)
 	}
+	return result
 }
 
 // Counts says what the hub has done.
@@ -246,15 +251,11 @@ func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 	}
 	h.counts.Resumed++
 	s.floor = since // also where this replica is behind the one that the subscriber comes from
-	h.recent.after(since, func(c Change) {
-		for _, t := range topics {
-			if t.Has(c.Ref) {
-				one := c
-				h.offer(s, &one)
-				break
-			}
+	for c := range h.recent.after(since) {
+		if slices.ContainsFunc(topics, func(t Topic) bool { return t.Has(c.Ref) }) && h.offer(s, &c) == overflowed {
+			break // it reads everything, whatever else there is
 		}
-	})
+	}
 	h.release(h.revision)
 	return s, nil
 }
@@ -466,12 +467,16 @@ func (r *ring) add(c Change) {
 	r.next = (r.next + 1) % r.max
 }
 
-// after calls f for all changes after a revision, oldest first.
-func (r *ring) after(revision int64, f func(Change)) {
+// after yields all changes after a revision, oldest first. It searches for the first one: the hub
+// is locked meanwhile, and many subscribers come back at once.
+func (r *ring) after(revision int64) iter.Seq[Change] {
 	n := len(r.changes)
-	for i := range n {
-		if c := r.changes[(r.next+i)%n]; c.Revision > revision {
-			f(c)
+	at := func(i int) *Change { return &r.changes[(r.next+i)%n] }
+	return func(yield func(Change) bool) {
+		for i := sort.Search(n, func(i int) bool { return at(i).Revision > revision }); i < n; i++ {
+			if !yield(*at(i)) {
+				return
+			}
 		}
 	}
 }
