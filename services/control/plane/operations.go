@@ -396,13 +396,40 @@ func upTo(name string) string {
 	return name[:len(name)-1] + "/"
 }
 
+// An Unpublished says that a client has answered to a version that there never was.
+type Unpublished struct {
+	resource.Ref
+	Version, Newest int64
+}
+
+func (e *Unpublished) Error() string {
+	return fmt.Sprintf("%s: version %d was never published: the newest is %d", e.Ref, e.Version, e.Newest)
+}
+
 // Ack notes what a client has made of what it was sent. It returns how many of the
-// answers were news.
-func (p *Plane) Ack(client string, acks []push.Ack) (news int) {
+// answers were news, and what was wrong with each: nil, an *Unpublished, or why that is not
+// known. Such an answer is not noted: its version would be the newest that the client runs,
+// and a rollout of the real ones would never end.
+func (p *Plane) Ack(ctx context.Context, client string, acks []push.Ack) (news int, errs []error) {
 	now := timeNow()
+	errs = make([]error, len(acks))
+	var caughtUp bool
 	for i := range acks {
 		a := &acks[i]
-		if !p.there(a.Ref) || !p.ledger.Ack(client, a, now) {
+		newest, there := p.published(a.Ref)
+		if there && a.Version > newest && !caughtUp {
+			// Another replica may have sent what this one has yet to hear of.
+			if errs[i] = p.catchUp(ctx); errs[i] != nil {
+				continue
+			}
+			caughtUp = true
+			newest, there = p.published(a.Ref)
+		}
+		if there && a.Version > newest {
+			errs[i] = &Unpublished{a.Ref, a.Version, newest}
+			continue
+		}
+		if !there || !p.ledger.Ack(client, a, now) {
 			continue
 		}
 		news++
@@ -414,16 +441,22 @@ func (p *Plane) Ack(client string, acks []push.Ack) (news int) {
 			}
 		}
 	}
-	return news
+	return news, errs
 }
 
-// there tells whether there is such a resource, or a service of that name. The ledger has what others may ask for, not
+// published returns the newest version of a resource, or of a service, whose versions are revisions of the store. It
+// is not there if there is no such resource, or no service of that name: the ledger has what others may ask for, not
 // what a client makes up.
-func (p *Plane) there(r resource.Ref) bool {
+func (p *Plane) published(r resource.Ref) (newest int64, there bool) {
 	if r.Kind == resource.Instances && r.ID == "" {
-		return p.catalog.CountService(r.Namespace, r.Name) > 0
+		newest, _ = p.catalog.Revision()
+		return newest, p.catalog.CountService(r.Namespace, r.Name) > 0
 	}
-	return p.catalog.Get(r) != nil
+	item := p.catalog.Get(r)
+	if item == nil {
+		return 0, false
+	}
+	return item.Version, true
 }
 
 // ServiceRollout says who has which version of a service's instances over xDS: versions are

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -290,9 +291,62 @@ func TestAckOfNothing(t *testing.T) {
 	p := opened(t, newStore(t), nil)
 	p.Ledger().Enter("one")
 	for _, r := range []resource.Ref{{Kind: resource.Configs, Namespace: "default", Name: "c"}, {Kind: resource.Instances, Namespace: "default", Name: "s"}} {
-		if news := p.Ack("one", []push.Ack{{Ref: r, Version: 1, State: push.Applied}}); news != 0 || p.Ledger().Holdings() != 0 {
+		if news, errs := p.Ack(t.Context(), "one", []push.Ack{{Ref: r, Version: 1, State: push.Applied}}); news != 0 || errs[0] != nil || p.Ledger().Holdings() != 0 {
 			t.Errorf("%v: %d are news, %d are held", r, news, p.Ledger().Holdings())
 		}
+	}
+}
+
+// TestAckOfUnpublished: an answer to a version that there never was is refused, and nobody's rollout
+// waits for it; one to a version that this replica has yet to hear of is taken.
+func TestAckOfUnpublished(t *testing.T) {
+	s := newStore(t)
+	other := opened(t, s, nil)
+	p, hold, release := braked(t, s, func(*Config) {})
+	r := policy("a").Ref()
+	put := func() {
+		t.Helper()
+		if _, err := other.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ack := func(ctx context.Context, version int64) error {
+		t.Helper()
+		_, errs := p.Ack(ctx, "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
+		return errs[0]
+	}
+	put()
+	if _, _, err := p.Get(t.Context(), r, false); err != nil {
+		t.Fatal(err)
+	}
+	p.Ledger().Enter("one")
+	p.Ledger().Sent("one", &push.Change{Ref: r, Version: 1}, timeNow())
+	var never *Unpublished
+	for _, version := range []int64{2, 9_000_000_000_000_000_000} {
+		if err := ack(t.Context(), version); !errors.As(err, &never) || never.Version != version || never.Newest != 1 {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+	if err := ack(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	if got, err := p.Rollout(t.Context(), r, 1); err != nil || got.Applied != 1 || got.Pending != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+
+	hold()
+	put()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ack(ended, 2); err == nil || errors.As(err, &never) {
+		t.Errorf("a version that is not known yet: %v", err)
+	}
+	release()
+	if err := ack(t.Context(), 2); err != nil {
+		t.Error(err)
+	}
+	if got, err := p.Rollout(t.Context(), r, 1); err != nil || got.Applied != 1 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -192,6 +192,7 @@ const replicaPrefix = "replica/"
 // watch, who may read the catalog.
 func (p *Plane) take(b store.Batch) {
 	var signs []string
+	revision, _ := p.catalog.Revision()
 	deltas := p.catalog.Apply(b, func(key string, err error) {
 		switch name, ok := cutReplica(key); {
 		case ok:
@@ -213,7 +214,13 @@ func (p *Plane) take(b store.Batch) {
 	if b.Listed {
 		before, epoch := *p.epoch.Load(), b.Epoch
 		p.epoch.Store(&epoch) // after the catalog, so that no token of it is of what was before
-		p.hub.PublishListing(changes, b.Revision, epoch != before)
+		anew := epoch != before || b.Revision < revision
+		if anew {
+			// After the catalog, by which answers to versions of before are refused, and before
+			// everything is sent again.
+			p.ledger.Forget()
+		}
+		p.hub.PublishListing(changes, b.Revision, anew)
 	} else {
 		p.hub.Publish(changes, b.Revision)
 	}

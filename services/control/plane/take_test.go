@@ -21,7 +21,7 @@ import (
 func fed(log *slog.Logger) *Plane {
 	c := Defaults()
 	p := &Plane{
-		cfg: c, log: log, catalog: catalog.New(), hub: push.NewHub(c.QueueChanges, c.RecentChanges), started: time.Now(), sender: "me",
+		cfg: c, log: log, catalog: catalog.New(), hub: push.NewHub(c.QueueChanges, c.RecentChanges), ledger: push.NewLedger(c.LedgerHoldings, c.LedgerKeep), started: time.Now(), sender: "me",
 		liveness: resource.NewLiveness(c.Liveness), others: map[string]map[string]struct{}{}, replicas: map[string]time.Duration{}, metrics: newMetrics(),
 	}
 	p.epoch.Store(new(string))
@@ -98,6 +98,43 @@ func TestNewEpoch(t *testing.T) {
 	p.take(store.Batch{Events: []store.Event{event("b", 81)}, Revision: 81})
 	if changes, _, resync, err := w.Next(t.Context(), 10); err != nil || resync || len(changes) != 1 || changes[0].Name != "b" {
 		t.Errorf("then %+v, resync %v, %v", changes, resync, err)
+	}
+}
+
+// TestRolloutGoneBack: versions of a store that was restored to an earlier state are lower than those
+// that clients ran before. Their answers count again.
+func TestRolloutGoneBack(t *testing.T) {
+	p := fed(slog.New(slog.DiscardHandler))
+	defer p.hub.Close()
+	sealed := func(version, revision int64) store.Event {
+		e := event("a", revision)
+		_, body, err := resource.Unseal(e.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Value = resource.Seal(version, body)
+		return e
+	}
+	r := policy("a").Ref()
+	p.ledger.Enter("one")
+	run := func(version int64) error {
+		p.ledger.Sent("one", &push.Change{Ref: r, Version: version}, time.Time{})
+		_, errs := p.Ack(t.Context(), "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
+		return errs[0]
+	}
+	p.take(store.Batch{Events: []store.Event{sealed(9, 90)}, Revision: 100, Listed: true, Epoch: "old"})
+	if err := run(9); err != nil {
+		t.Fatal(err)
+	}
+	p.take(store.Batch{Events: []store.Event{sealed(7, 70)}, Revision: 80, Listed: true, Epoch: "new"})
+	if got := p.ledger.Rollout(r, 7, 1); got.Clients != 0 {
+		t.Errorf("what clients ran before is held: %+v", got)
+	}
+	if err := run(7); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.ledger.Rollout(r, 7, 1); got.Applied != 1 || got.Pending != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -208,6 +208,19 @@ func (l *Ledger) Sweep(now time.Time) {
 	}
 }
 
+// Forget forgets all holdings, since versions are not those of before: the store has gone back to an
+// earlier state. Clients stay, and are sent everything again.
+func (l *Ledger) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.book)
+	for _, c := range l.clients {
+		clear(c.refs)
+	}
+	l.holdings = 0
+	l.changes.Add(1)
+}
+
 // Rollout says who runs which version of a resource whose newest version is given, with
 // up to limit holdings.
 func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {

@@ -357,6 +357,20 @@ func TestRollout(t *testing.T) {
 		t.Errorf("%s", out.body)
 	}
 	b.want(422, "invalid", "POST", "/v1/acks", `{"client":"1","acks":[{"kind":"policy","name":"a","version":1,"state":"perhaps"}]}`)
+	for _, version := range []string{"3", "9000000000000000000"} {
+		one := `{"kind":"policy","name":"a","state":"applied","version":` + version + `}`
+		if a := b.want(422, "invalid", "POST", "/v1/acks", `{"client":"3","acks":[`+one+`]}`); a.field(t, "errors", 0, "pointer") != "#/acks/0/version" {
+			t.Errorf("%s", a.body)
+		}
+		// One that is refused does not keep another from the ledger.
+		some := b.want(200, "", "POST", "/v1/acks", `{"client":"3","acks":[`+one+`,{"kind":"policy","name":"a","version":2,"state":"applied"}]}`)
+		if some.field(t, "refused", 0, "name") != "a" || some.field(t, "refused", 0, "detail") == "" {
+			t.Errorf("%s", some.body)
+		}
+	}
+	if out := b.want(200, "", "GET", "/v1/policies/a/rollout", ""); out.field(t, "applied") != 2.0 || out.field(t, "pending") != 0.0 {
+		t.Errorf("%s", out.body)
+	}
 	b.want(404, "missing", "GET", "/v1/policies/x/rollout", "")
 }
 
@@ -371,12 +385,15 @@ func TestServiceRollout(t *testing.T) {
 			t.Fatal("no room")
 		}
 	}
-	ledger.Sent("1", &push.Change{Ref: ref, Version: 7}, time.Now())
-	ledger.Sent("2", &push.Change{Ref: ref, Version: 9}, time.Now())
-	b.plane.Ack("1", []push.Ack{{Ref: ref, Version: 7, State: push.Applied}})
-	b.plane.Ack("2", []push.Ack{{Ref: ref, Version: 9, State: push.Refused, Reason: "eds: no"}})
+	b.want(200, "", "GET", "/v1/services/s/instances/1", "") // the replica has learnt of it
+	second, _ := b.plane.Catalog().Revision()
+	first := second - 1
+	ledger.Sent("1", &push.Change{Ref: ref, Version: first}, time.Now())
+	ledger.Sent("2", &push.Change{Ref: ref, Version: second}, time.Now())
+	b.plane.Ack(t.Context(), "1", []push.Ack{{Ref: ref, Version: first, State: push.Applied}})
+	b.plane.Ack(t.Context(), "2", []push.Ack{{Ref: ref, Version: second, State: push.Refused, Reason: "eds: no"}})
 	out := b.want(200, "", "GET", "/v1/services/s/rollout", "")
-	if out.field(t, "version") != 9.0 || out.field(t, "pending") != 1.0 || out.field(t, "refused") != 1.0 || out.field(t, "holdings", 0, "reason") != "eds: no" {
+	if out.field(t, "version") != float64(second) || out.field(t, "pending") != 1.0 || out.field(t, "refused") != 1.0 || out.field(t, "holdings", 0, "reason") != "eds: no" {
 		t.Errorf("%s", out.body)
 	}
 	b.want(404, "missing", "GET", "/v1/services/x/rollout", "")

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -84,7 +85,7 @@ func (a *API) table() []route {
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: everybody has it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: endRelease(true)},
 
 		{method: "GET", path: "/v1/watch", id: "watch", about: "What changes: server-sent events if they are accepted, else a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
-		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Say what a client has made of what it was sent.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
+		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Say what a client has made of what it was sent. Answers to versions that were never published are refused, and told; where that is every one, the request is.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
 		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: audit},
 		{method: "GET", path: "/v1/status", id: "status", about: "How the control plane is.", answers: map[int]string{200: "Status"}, handle: status},
@@ -600,6 +601,9 @@ func heartbeat(q *request) error {
 	return nil
 }
 
+// maxFaults bounds the faults that are told of one request.
+const maxFaults = 32
+
 // maxTogether is how many heartbeats or answers one request may have.
 const maxTogether = 10_000
 
@@ -841,7 +845,30 @@ func acknowledge(q *request) error {
 			return err
 		}
 	}
-	return q.json(http.StatusOK, map[string]int{"news": q.api.plane.Ack(q.ledgerName(body.Client), body.Acks)})
+	news, errs := q.api.plane.Ack(q.Context(), q.ledgerName(body.Client), body.Acks)
+	// One that is refused is no reason to leave others out: a client answers to many at once.
+	type refused struct {
+		resource.Ref
+		Version int64  `json:"version"`
+		Detail  string `json:"detail"`
+	}
+	list := []refused{}
+	var faults resource.Invalid
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		var never *plane.Unpublished
+		if !errors.As(err, &never) {
+			return err
+		}
+		list = append(list, refused{body.Acks[i].Ref, never.Version, err.Error()})
+		faults = append(faults, resource.Fault{Pointer: fmt.Sprintf("#/acks/%d/version", i), Detail: err.Error()})
+	}
+	if len(list) > 0 && len(list) == len(errs) {
+		return faults[:min(len(faults), maxFaults)]
+	}
+	return q.json(http.StatusOK, map[string]any{"news": news, "refused": list})
 }
 
 func audit(q *request) error {

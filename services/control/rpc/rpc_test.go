@@ -664,19 +664,21 @@ func TestWatchRefusals(t *testing.T) {
 		return &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: q}}
 	}
 	ack := &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Ack{Ack: &controlpb.Ack{Ref: policy("p"), Version: 1}}}
+	b.putConfig("known", "x")
 	noVersion := &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Ack{Ack: &controlpb.Ack{Ref: policy("p")}}}
 	for name, c := range map[string]struct {
 		say  []*controlpb.WatchRequest
 		want string
 	}{
-		"an ack first":     {[]*controlpb.WatchRequest{ack}, "InvalidArgument parameter"},
-		"an unknown kind":  {[]*controlpb.WatchRequest{query(&controlpb.Query{Kinds: []controlpb.Kind{7}})}, "InvalidArgument parameter"},
-		"a bad name":       {[]*controlpb.WatchRequest{query(&controlpb.Query{Names: []string{"a/b"}})}, "InvalidArgument parameter"},
-		"a name in all":    {[]*controlpb.WatchRequest{query(&controlpb.Query{Namespace: "*", Names: []string{"a"}})}, "InvalidArgument parameter"},
-		"a long client":    {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: strings.Repeat("x", 254)})}, "InvalidArgument parameter"},
-		"an ack of nobody": {[]*controlpb.WatchRequest{query(&controlpb.Query{}), ack}, "InvalidArgument parameter"},
-		"a second query":   {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), query(&controlpb.Query{})}, "InvalidArgument parameter"},
-		"no version":       {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), noVersion}, "InvalidArgument parameter"},
+		"an ack first":      {[]*controlpb.WatchRequest{ack}, "InvalidArgument parameter"},
+		"an unknown kind":   {[]*controlpb.WatchRequest{query(&controlpb.Query{Kinds: []controlpb.Kind{7}})}, "InvalidArgument parameter"},
+		"a bad name":        {[]*controlpb.WatchRequest{query(&controlpb.Query{Names: []string{"a/b"}})}, "InvalidArgument parameter"},
+		"a name in all":     {[]*controlpb.WatchRequest{query(&controlpb.Query{Namespace: "*", Names: []string{"a"}})}, "InvalidArgument parameter"},
+		"a long client":     {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: strings.Repeat("x", 254)})}, "InvalidArgument parameter"},
+		"an ack of nobody":  {[]*controlpb.WatchRequest{query(&controlpb.Query{}), ack}, "InvalidArgument parameter"},
+		"a second query":    {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), query(&controlpb.Query{})}, "InvalidArgument parameter"},
+		"a version to come": {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), {Message: &controlpb.WatchRequest_Ack{Ack: &controlpb.Ack{Ref: config("known"), Version: 9_000_000_000_000_000_000}}}}, "OutOfRange invalid"},
+		"no version":        {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), noVersion}, "InvalidArgument parameter"},
 	} {
 		s, err := b.calls.Watch(b.ctx)
 		if err != nil {
@@ -694,7 +696,7 @@ func TestWatchRefusals(t *testing.T) {
 			t.Errorf("%s: %s (%v), want %s", name, got, err, c.want)
 		}
 	}
-	b.watch(&controlpb.Query{}).want("RESYNC", "SYNCED")
+	b.watch(&controlpb.Query{}).want("RESYNC", "PUT known1", "SYNCED")
 	s := b.watch(&controlpb.Query{})
 	if _, err := s.Recv(); reason(t, err) != "ResourceExhausted watchers" {
 		t.Errorf("one too many: %v", err)

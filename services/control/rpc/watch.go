@@ -79,7 +79,7 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 		told <- w.tell(ctx)
 	})
 	heard := make(chan error, 1)
-	a.streams.Go(func() { heard <- w.hear() })
+	a.streams.Go(func() { heard <- w.hear(ctx) })
 	for {
 		select {
 		case err := <-told:
@@ -228,7 +228,7 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 }
 
 // hear notes what the caller has made of what it was told. nil is that it says no more.
-func (w *watcher) hear() error {
+func (w *watcher) hear(ctx context.Context) error {
 	for {
 		q, err := w.stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -255,6 +255,12 @@ func (w *watcher) hear() error {
 		if a.Version < 1 {
 			return invalid("parameter", "ack.version: must be a number from 1")
 		}
-		w.api.plane.Ack(w.ledger, []push.Ack{a})
+		if _, errs := w.api.plane.Ack(ctx, w.ledger, []push.Ack{a}); errs[0] != nil {
+			var never *plane.Unpublished
+			if errors.As(errs[0], &never) {
+				return &refusal{codes.OutOfRange, "invalid", "ack.version: " + never.Error(), 0, nil}
+			}
+			return errs[0]
+		}
 	}
 }

@@ -268,7 +268,7 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 	if !s.goes(func() {
 		defer c.end()
 		failed <- c.tell(ctx, send)
-	}) || !s.goes(func() { failed <- c.hear(who, recv) }) {
+	}) || !s.goes(func() { failed <- c.hear(ctx, who, recv) }) {
 		return context.Cause(s.ctx)
 	}
 	select {
@@ -310,45 +310,50 @@ func (c *client) end() {
 
 // hear takes what the client says, until it says no more or something wrong. A client that
 // listens only cannot acknowledge, so its stream is over, too.
-func (c *client) hear(who *access.Principal, recv func() (*core.Node, *request, *rpcstatus.Status, error)) error {
+func (c *client) hear(ctx context.Context, who *access.Principal, recv func() (*core.Node, *request, *rpcstatus.Status, error)) error {
 	for {
 		node, q, detail, err := recv()
 		if err != nil {
 			return err
 		}
-		if err := c.take(who, node, q, detail); err != nil {
+		acks, err := c.take(who, node, q, detail)
+		if err != nil {
 			return err
 		}
+		// What was sent was published, unless the store has gone back since: then the client is
+		// sent something else. It may take a while to find that out, so nothing is locked.
+		_, _ = c.server.plane.Ack(ctx, c.name, acks)
 		c.signal()
 	}
 }
 
-func (c *client) take(who *access.Principal, node *core.Node, q *request, detail *rpcstatus.Status) error {
+// take learns what the client says, and returns what the ledger is to have of it.
+func (c *client) take(who *access.Principal, node *core.Node, q *request, detail *rpcstatus.Status) ([]push.Ack, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return nil
+		return nil, nil
 	}
 	if !c.greet {
 		c.greet = true
 		if err := c.enter(who, node.GetId()); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if q == nil {
-		return nil
+		return nil, nil
 	}
 	a, err := c.session.take(q)
 	var much *excess
 	if errors.As(err, &much) {
-		return status.Error(codes.InvalidArgument, much.text)
+		return nil, status.Error(codes.InvalidArgument, much.text)
 	}
 	c.server.world.subscribe(c, c.session.turned, c.session.everything())
 	clear(c.session.turned)
-	if a != nil {
-		c.note(a, detail)
+	if a == nil {
+		return nil, nil
 	}
-	return nil
+	return c.acks(a, detail), nil
 }
 
 // maxNode bounds a node's name, in bytes.
@@ -374,9 +379,9 @@ func (c *client) enter(who *access.Principal, id string) error {
 	return nil
 }
 
-// note keeps book of an answer. The ledger has services by the revisions of their
+// acks counts an answer, and returns what the ledger is to have of it. The ledger has services by the revisions of their
 // instances; a refusal of one of its other resources is one of the service.
-func (c *client) note(a *answer, detail *rpcstatus.Status) {
+func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 	state := push.Applied
 	if a.refused {
 		state = push.Refused
@@ -384,9 +389,8 @@ func (c *client) note(a *answer, detail *rpcstatus.Status) {
 	}
 	c.server.count.WithLabelValues(a.kind.String(), string(state)).Inc()
 	if c.name == "" || a.kind != assignments && !a.refused {
-		return
+		return nil
 	}
-	var acks []push.Ack
 	for name, revision := range a.names {
 		one, ok := parse(a.kind, name)
 		if !ok || revision == 0 {
@@ -401,7 +405,7 @@ func (c *client) note(a *answer, detail *rpcstatus.Status) {
 		}
 		acks = append(acks, ack)
 	}
-	c.server.plane.Ack(c.name, acks)
+	return acks
 }
 
 // cut makes a client's words fit for a log.
