@@ -33,7 +33,8 @@ func (q Query) key() string {
 }
 
 // An Item is a resource as the program is to have it: of a configuration, Content is that
-// of the gray release where the program is chosen. Nobody may change what it refers to.
+// of the gray release where the program is chosen; of a secret one it is empty, and the program
+// asks for it by Do (GET /v1/configs/NAME/content). Nobody may change what it refers to.
 type Item struct {
 	resource.Ref
 	Version  int64           `json:"version"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"dyno/services/control/format"
 	"dyno/services/control/resource"
 )
 
@@ -81,5 +82,43 @@ func TestSecretLater(t *testing.T) {
 		if got := told("reader", fmt.Sprintf("/v1/configs/c/history/%d", n)); got != want {
 			t.Errorf("version %d: told %v, want %v", n, got, want)
 		}
+	}
+}
+
+// TestSecretsAreNotWatched: lists and watches tell nobody a secret, whatever they may read and in
+// whatever form, nor what its gray release has.
+func TestSecretsAreNotWatched(t *testing.T) {
+	b := withBook(t, nil)
+	b.token = "editor"
+	const content, released = "hunter2", "hunter3"
+	b.want(201, "", "PUT", "/v1/configs/pin?namespace=shop", `{"content":"`+content+`","secret":true}`)
+	b.want(200, "", "PUT", "/v1/configs/pin/release?namespace=shop", `{"content":"`+released+`","labels":{"zone":["a"]}}`)
+	told := func(body []byte) bool { return bytes.Contains(body, []byte(content)) || bytes.Contains(body, []byte(released)) }
+	for _, who := range []string{"reader", "registrar", "editor", "admin", "root"} {
+		b.token = who
+		for _, client := range []string{"", "&client=one", "&client=one&label=zone%3Da"} {
+			for _, f := range []format.Format{format.JSON, format.Protobuf, format.FlatBuffers, format.Gob} {
+				for _, path := range []string{"/v1/watch?namespace=shop&wait=0" + client, "/v1/configs?namespace=shop", "/v1/configs/pin/history?namespace=shop"} {
+					if got := b.want(200, "", "GET", path, "", "Accept", f.MediaType()); told(got.body) || !bytes.Contains(got.body, []byte("pin")) {
+						t.Errorf("%s, %s, %v: %q", who, path, f, got.body)
+					}
+				}
+			}
+			s := b.stream("namespace=shop&kind=config" + client)
+			s.want("resync")
+			if e := s.next(); e.kind != "put" || told([]byte(e.data)) {
+				t.Errorf("%s, as a stream%s: %+v", who, client, e)
+			}
+			s.want("synced")
+		}
+	}
+	// A program asks for what it needs by itself.
+	b.token = "registrar"
+	if got := b.want(200, "", "GET", "/v1/configs/pin/content?namespace=shop&client=one&label=zone%3Da", ""); string(got.body) != released {
+		t.Errorf("%s", got.body)
+	}
+	b.token = "root"
+	if got := b.want(200, "", "GET", "/v1/audit", ""); told(got.body) {
+		t.Errorf("%s", got.body)
 	}
 }

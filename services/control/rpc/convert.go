@@ -103,8 +103,8 @@ func (m *memo) write(i *catalog.Item) (*controlpb.Resource, error) {
 	return message, nil
 }
 
-// shown is a resource's message as somebody may see it, by itself or in a list: a secret
-// configuration has its content only outside of lists, and where secrets is set. Its tag is of
+// shown is a resource's message as somebody may see it, by itself or in a list or a watch: a secret
+// configuration has its content only by itself, and where secrets is set. Its tag is of
 // its content, so that whoever guesses that would learn from it that the guess is right: where
 // secrets is not set, there is one of the version instead, which no change has to match.
 func shown(m *controlpb.Resource, listed, secrets bool) *controlpb.Resource {

@@ -224,7 +224,7 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 			m.GetConfig().Content, m.GetConfig().Released = content, true
 		}
 	}
-	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: shown(m, false, w.caller.May(access.Secrets, c.Namespace))}, nil
+	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: shown(m, true, w.caller.May(access.Secrets, c.Namespace))}, nil
 }
 
 // hear notes what the caller has made of what it was told. nil is that it says no more.

@@ -73,7 +73,9 @@ type ControlClient interface {
 	// configuration.
 	Rollout(ctx context.Context, in *RolloutRequest, opts ...grpc.CallOption) (*RolloutResponse, error)
 	// Watch tells what changes until the caller ends. The first request is the query; the
-	// others say what the caller has made of what it was told.
+	// others say what the caller has made of what it was told; what they say of a version that
+	// was never published ends the stream (OUT_OF_RANGE). Secret configurations come without
+	// their contents, as in lists: Get has them.
 	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
 }
 
@@ -245,7 +247,9 @@ type ControlServer interface {
 	// configuration.
 	Rollout(context.Context, *RolloutRequest) (*RolloutResponse, error)
 	// Watch tells what changes until the caller ends. The first request is the query; the
-	// others say what the caller has made of what it was told.
+	// others say what the caller has made of what it was told; what they say of a version that
+	// was never published ends the stream (OUT_OF_RANGE). Secret configurations come without
+	// their contents, as in lists: Get has them.
 	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
 	mustEmbedUnimplementedControlServer()
 }
