@@ -106,7 +106,8 @@ func (s *Store) endpoints() []string {
 // upkeepPeriod is how often the journal is shortened where nothing is compacted.
 const upkeepPeriod = 10 * time.Second
 
-// upkeep compacts, shortens the journal, and warns before the quota is reached.
+// upkeep compacts, shortens the journal, and warns before the quota is reached, until the store
+// is closed.
 func (s *Store) upkeep() {
 	period := s.cfg.CompactPeriod
 	if period == 0 {
@@ -114,54 +115,71 @@ func (s *Store) upkeep() {
 	}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	var (
-		old     = compaction{keepRevisions: s.cfg.KeepRevisions, keepChanges: s.cfg.KeepChanges}
-		journal []span // nil before it was read
-		known   revisions
-		warned  string
-	)
+	u := s.newUpkeep()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		_ = s.readEpoch(s.ctx) // Silence tells
-		if journal == nil {
-			var err error
-			if journal, err = s.readSpans(s.ctx); err != nil {
-				continue // the same
-			}
-		}
-		newest, err := s.newest(s.ctx)
-		if err != nil {
-			continue // the same
-		}
-		cutoff := time.Now().Add(-s.cfg.JournalAge)
-		journal = append(journal, span{time.Now(), s.noted.Swap(0)})
-		journal, cutoff = shortenSpans(journal, s.cfg.JournalBytes, cutoff)
-		settled := known.settled(newest, time.Since(s.started), s.pursuit())
-		if err := s.shorten(s.ctx, cutoff, settled, maxSlices); err != nil {
-			s.log.Warn("the journal could not be shortened", "error", err)
-			continue
-		}
-		if s.cfg.CompactPeriod > 0 {
-			s.compactOld(&old)
-		}
-		st, err := s.Status(s.ctx)
-		if err != nil {
-			continue // the same
-		}
-		s.status.Store(&st)
-		if (st.Warning == "") != (warned == "") {
-			warned = st.Warning
-			if warned == "" {
-				s.log.Info("the database is within its quota again")
-			} else {
-				s.log.Warn(warned)
-			}
+		u.turn()
+	}
+}
+
+// An upkeep is what one turn of it has to know of those before.
+type upkeep struct {
+	*Store
+	old     compaction
+	journal []span // nil before it was read
+	known   revisions
+	warned  string
+}
+
+func (s *Store) newUpkeep() *upkeep {
+	return &upkeep{Store: s, old: compaction{keepRevisions: s.cfg.KeepRevisions, keepChanges: s.cfg.KeepChanges}}
+}
+
+// turn does everything once. What fails keeps nothing else from being done: without compaction and
+// alarms, a journal that cannot be shortened would fill the database, and nobody would know.
+func (u *upkeep) turn() {
+	_ = u.readEpoch(u.ctx) // Silence tells
+	newest, err := u.newest(u.ctx)
+	if err != nil {
+		return // the same
+	}
+	if err := u.trim(newest); err != nil && u.ctx.Err() == nil {
+		u.log.Warn("the journal could not be shortened", "error", err)
+	}
+	if u.cfg.CompactPeriod > 0 {
+		u.compactOld(&u.old)
+	}
+	st, err := u.Status(u.ctx)
+	if err != nil {
+		return // the same
+	}
+	u.status.Store(&st)
+	if (st.Warning == "") != (u.warned == "") {
+		u.warned = st.Warning
+		if u.warned == "" {
+			u.log.Info("the database is within its quota again")
+		} else {
+			u.log.Warn(u.warned)
 		}
 	}
+}
+
+// trim removes what is old or too much of the journal.
+func (u *upkeep) trim(newest int64) (err error) {
+	settled := u.known.settled(newest, time.Since(u.started), u.pursuit())
+	if u.journal == nil {
+		if u.journal, err = u.readSpans(u.ctx); err != nil {
+			return err
+		}
+	}
+	cutoff := time.Now().Add(-u.cfg.JournalAge)
+	u.journal = append(u.journal, span{time.Now(), u.noted.Swap(0)})
+	u.journal, cutoff = shortenSpans(u.journal, u.cfg.JournalBytes, cutoff)
+	return u.shorten(u.ctx, cutoff, settled, maxSlices)
 }
 
 // pursuit is for how long the fate of any group is pursued, by whichever store: until then,
@@ -319,10 +337,10 @@ const (
 // made them, which may be days apart, so nothing is removed that is newer than a settled
 // revision: a group that is still pursued would not be recognized, and be carried out twice.
 func (s *Store) shorten(ctx context.Context, cutoff time.Time, settled int64, slices int) error {
-	if err := s.remove(ctx, journalKey, before(journalKey, cutoff), settled, slices); err != nil {
-		return err
-	}
-	return s.remove(ctx, quietKey, before(quietKey, time.Now().Add(-quietAge)), settled, slices)
+	return errors.Join(
+		s.remove(ctx, journalKey, before(journalKey, cutoff), settled, slices),
+		s.remove(ctx, quietKey, before(quietKey, time.Now().Add(-quietAge)), settled, slices),
+	)
 }
 
 // quietAge is for how long a group without notes can be recognized: far longer than its

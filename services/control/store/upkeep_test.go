@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // TestWhatIsOld: revisions are old by their number and by the changes that came after them, and are
@@ -122,6 +125,56 @@ func TestMarksAreBounded(t *testing.T) {
 		}
 		if len(c.marks) > 102 {
 			t.Fatalf("%d marks at revision %d", len(c.marks), revision)
+		}
+	}
+}
+
+// A noTrim is an etcd that does not let the journal be shortened: it removes nothing, or does not
+// say what there is.
+type noTrim struct {
+	clientv3.KV
+	hides            bool
+	asked, compacted int
+}
+
+func (n *noTrim) Delete(context.Context, string, ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
+	n.asked++
+	return nil, errors.New("nothing is removed")
+}
+
+func (n *noTrim) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if n.hides && strings.Contains(key, journalKey) {
+		n.asked++
+		return nil, errors.New("nothing is listed")
+	}
+	return n.KV.Get(ctx, key, opts...)
+}
+
+func (n *noTrim) Compact(ctx context.Context, rev int64, opts ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
+	n.compacted++
+	return n.KV.Compact(ctx, rev, opts...)
+}
+
+// TestTrimFails: a journal that cannot be shortened keeps nothing from being compacted, and nobody
+// from hearing of alarms.
+func TestTrimFails(t *testing.T) {
+	s := opened(t, func(c *Config) { c.CompactPeriod, c.KeepRevisions, c.KeepChanges = time.Hour, 1, 1 })
+	for range 5 {
+		done(t, s, Request{Then: []Op{{Key: "s/k", Value: []byte("v")}}, Note: []byte("note")})
+	}
+	newest, err := s.newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range []*noTrim{{KV: s.client.KV}, {KV: s.client.KV, hides: true}} {
+		one := &Store{cfg: s.cfg, log: s.log, server: s.server, started: s.started, ctx: s.ctx, stats: newStats(), client: clientv3.NewCtxClient(s.ctx)}
+		one.client.KV, one.client.Maintenance = broken, s.client.Maintenance
+		one.cfg.JournalAge, one.cfg.JournalBytes = 0, 1
+		u := one.newUpkeep()
+		u.known = revisions{{-time.Hour, newest}} // everything is settled
+		u.turn()
+		if broken.asked == 0 || broken.compacted != 1 || one.status.Load() == nil {
+			t.Errorf("hides %v: asked %d times, compacted %d times, status %+v", broken.hides, broken.asked, broken.compacted, one.status.Load())
 		}
 	}
 }
