@@ -109,10 +109,10 @@ func size(p *dnsmessage.Parser) (limit int, edns bool, err error) {
 	}
 }
 
-// pack writes an answer of so many bytes at most. Over UDP, what is too long loses its records
-// and says so: then the asker comes by TCP. Over TCP it has as many records as there is room
-// for, and does not say so: nobody could ask in a better way, and resolvers would take none
-// of it. Since records are in random order, everybody gets others.
+// pack writes an answer of so many bytes at most. What is too long has as many records as there
+// is room for; since they are in random order, everybody gets others. Over UDP it says that it is
+// truncated: the asker comes by TCP, and whoever cannot has something. Over TCP it does not say so:
+// nobody could ask in a better way, and resolvers would take none of it.
 func pack(m *dnsmessage.Message, limit int, tcp bool) []byte {
 	out, err := m.Pack()
 	if err == nil && len(out) <= limit {
@@ -128,14 +128,8 @@ func pack(m *dnsmessage.Message, limit int, tcp bool) []byte {
 	if out, err = m.Pack(); err == nil && len(out) <= limit { // what SRV refers to can be asked for
 		return out
 	}
-	if tcp && err == nil {
-		return packMost(m, limit)
-	}
-	m.Truncated, m.Answers = true, nil
-	if out, err = m.Pack(); err != nil {
-		return nil // its question could be read, so it can be written
-	}
-	return out
+	m.Truncated = !tcp
+	return packMost(m, limit)
 }
 
 // packMost writes as many of the answers as there is room for.

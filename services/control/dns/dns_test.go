@@ -1,8 +1,11 @@
 package dns
 
 import (
+	"container/list"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -131,15 +134,15 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestSizes: what does not fit says so, over UDP; TCP has all of it.
+// TestSizes: over UDP an answer has what fits, and says where that is not all; TCP has all of it.
 func TestSizes(t *testing.T) {
 	for _, c := range []struct {
-		udp       uint16
-		tcp       bool
-		truncated bool
-	}{{0, false, true}, {100, false, true}, {1232, false, true}, {65535, false, true}, {0, true, false}, {1232, true, false}} {
+		udp     uint16
+		tcp     bool
+		answers int // of 16 bytes each, behind a head and a question of 12 and 35, and 11 of EDNS(0)
+	}{{0, false, 29}, {100, false, 28}, {1232, false, 73}, {65535, false, 73}, {0, true, 100}, {1232, true, 100}} {
 		m := ask(t, zone(), "many.default."+domain, dnsmessage.TypeA, c.tcp, c.udp)
-		if m.Truncated != c.truncated || (len(m.Answers) == 100) == c.truncated {
+		if m.Truncated != (c.answers < 100) || len(m.Answers) != c.answers {
 			t.Errorf("%+v: truncated %v, %d answers", c, m.Truncated, len(m.Answers))
 		}
 		opt := len(m.Additionals) == 1 && m.Additionals[0].Header.Type == dnsmessage.TypeOPT
@@ -283,6 +286,118 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestIdleConnections: whoever holds as many connections as there may be, and more, keeps nobody from
+// being answered, not even at its own address; who asks is not the idlest.
+func TestIdleConnections(t *testing.T) {
+	packet, stream := listen(t)
+	address := packet.LocalAddr().String()
+	s := NewServer(zone(), packet, stream)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	question := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("many.default." + domain), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
+	query, err := question.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := func(c net.Conn) {
+		t.Helper()
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)); err != nil {
+			t.Fatal(err)
+		}
+		var size [2]byte
+		_, err := io.ReadFull(c, size[:])
+		answer := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if err == nil {
+			_, err = io.ReadFull(c, answer)
+		}
+		var m dnsmessage.Message
+		if err == nil {
+			err = m.Unpack(answer)
+		}
+		if err != nil || len(m.Answers) != 100 {
+			t.Fatalf("%d answers, %v", len(m.Answers), err)
+		}
+	}
+	mine := dial()
+	for i := range maxConnections + maxOfNetwork {
+		if i%(maxOfNetwork/4) == 0 {
+			asks(dial()) // all before it are accepted
+			asks(mine)
+		}
+		if _, err := dial().Write([]byte{0}); err != nil { // half a length
+			t.Fatal(err)
+		}
+	}
+	asks(mine)
+	asks(dial())
+	s.Close(ctx)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A from is a connection from an address, which tells when it is closed.
+type from struct {
+	net.Conn
+	address net.Addr
+	closed  bool
+}
+
+func (f *from) RemoteAddr() net.Addr { return f.address }
+func (f *from) Close() error         { f.closed = true; return nil }
+
+// TestIdlest: where there would be too many connections, the idlest is closed: of the same network,
+// or of all.
+func TestIdlest(t *testing.T) {
+	s := &Server{}
+	add := func(address string) (*from, *list.Element) {
+		t.Helper()
+		tcp, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &from{address: tcp}
+		return f, s.add(f)
+	}
+	other, _ := add("192.0.2.1:1")
+	first, _ := add("[2001:db8::1]:1")
+	second, asking := add("[2001:db8::2]:1")
+	third, _ := add("[2001:db8::3]:1")
+	for range maxOfNetwork - 3 {
+		add("[2001:db8::ffff]:1")
+	}
+	if first.closed || other.closed {
+		t.Error("closed, though there was room")
+	}
+	s.asked(asking)
+	add("[2001:db8::4]:1")
+	add("[2001:db8::5]:1")
+	if !first.closed || second.closed || !third.closed || other.closed {
+		t.Errorf("one network: closed %v, %v, %v, another's %v", first.closed, second.closed, third.closed, other.closed)
+	}
+	for i := 0; s.connections.Len() < maxConnections; i++ {
+		add(fmt.Sprintf("198.51.100.%d:1", i))
+	}
+	if other.closed {
+		t.Error("closed, though there was room")
+	}
+	add("203.0.113.1:1")
+	if !other.closed || s.connections.Len() != maxConnections {
+		t.Errorf("all: closed %v, there are %d", other.closed, s.connections.Len())
+	}
+}
+
 // scarce is a listener that fails as where descriptors have run out, and then accepts.
 type scarce struct {
 	net.Listener
@@ -342,7 +457,7 @@ func TestManyInstances(t *testing.T) {
 	if m := ask(t, z, "shop.default."+domain, dnsmessage.TypeAAAA, true, 0); len(m.Answers) != len(list) {
 		t.Errorf("addresses: %d", len(m.Answers))
 	}
-	if m := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, false, 0); !m.Truncated || len(m.Answers) != 0 {
+	if m := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, false, 0); !m.Truncated || len(m.Answers) == 0 {
 		t.Errorf("over UDP: truncated %v, %d answers", m.Truncated, len(m.Answers))
 	}
 	again := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, true, 0)

@@ -1,12 +1,14 @@
 package dns
 
 import (
+	"container/list"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -14,12 +16,13 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Bounds of queries over TCP (RFC 7766): bytes of a message, connections at a time, beyond
-// which new ones are closed, and how long one may be idle. acceptPause is how long none is
-// accepted when descriptors or memory have run out.
+// Bounds of queries over TCP (RFC 7766): bytes of a message, connections at a time, of all and of
+// one network, and how long one may be idle. acceptPause is how long none is accepted when
+// descriptors or memory have run out.
 const (
 	maxTCP         = 65535
 	maxConnections = 256
+	maxOfNetwork   = 64
 	idle           = 10 * time.Second
 	acceptPause    = 100 * time.Millisecond
 )
@@ -46,14 +49,14 @@ type Server struct {
 	stream net.Listener
 
 	mu          sync.Mutex // guards what follows
-	connections map[net.Conn]struct{}
+	connections list.List  // of *connection, the idlest first
 	closed      bool
 	done        chan struct{} // closed with it
 }
 
 // NewServer returns a server, which then owns both listeners.
 func NewServer(z *Zone, packet net.PacketConn, stream net.Listener) *Server {
-	return &Server{zone: z, packet: packet, stream: serve.Patient(stream), connections: map[net.Conn]struct{}{}, done: make(chan struct{})}
+	return &Server{zone: z, packet: packet, stream: serve.Patient(stream), done: make(chan struct{})}
 }
 
 // Serve answers until Close, and returns nil then.
@@ -82,8 +85,8 @@ func (s *Server) end() error {
 	}
 	s.closed = true
 	close(s.done)
-	for c := range s.connections {
-		_ = c.Close() // it ends, whatever happens
+	for e := s.connections.Front(); e != nil; e = e.Next() {
+		_ = e.Value.(*connection).Close() // it ends, whatever happens
 	}
 	return errors.Join(s.packet.Close(), s.stream.Close())
 }
@@ -127,28 +130,79 @@ func (s *Server) streams(running *sync.WaitGroup) error {
 		if err != nil {
 			return s.over(err)
 		}
-		s.mu.Lock()
-		full := s.closed || len(s.connections) == maxConnections
-		if !full {
-			s.connections[c] = struct{}{}
-		}
-		s.mu.Unlock()
-		if full {
-			_ = c.Close() // the asker tries again
-			continue
-		}
+		e := s.add(c)
 		running.Go(func() {
-			_ = s.answer(c) // the asker has gone, or says nothing
+			_ = s.answer(e) // the asker has gone, or says nothing
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			delete(s.connections, c)
+			s.connections.Remove(e)
 		})
 	}
 }
 
+// A connection is one over TCP, from a network: an address, or the 64 bits of IPv6 that one
+// machine has.
+type connection struct {
+	net.Conn
+	network netip.Prefix
+}
+
+func networkOf(a net.Addr) netip.Prefix {
+	from, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, bits := from.Addr().Unmap(), 32
+	if ip.Is6() {
+		bits = 64
+	}
+	network, _ := ip.WithZone("").Prefix(bits) // as many bits as it has, or less
+	return network
+}
+
+// add notes a connection, and closes the idlest where there would be too many: of its network, or
+// of all (RFC 7766, section 6.2.3). To close the new one would let whoever is idle keep others out.
+func (s *Server) add(c net.Conn) *list.Element {
+	one := &connection{c, networkOf(c.RemoteAddr())}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close() // its answers end with it
+	}
+	var own *list.Element // the idlest of the network
+	n := 0
+	for e := s.connections.Front(); e != nil; e = e.Next() {
+		if e.Value.(*connection).network != one.network {
+			continue
+		}
+		if n++; own == nil {
+			own = e
+		}
+	}
+	idlest := s.connections.Front()
+	switch {
+	case n >= maxOfNetwork:
+		idlest = own
+	case s.connections.Len() < maxConnections:
+		idlest = nil
+	}
+	if idlest != nil {
+		_ = s.connections.Remove(idlest).(*connection).Close() // the asker comes again
+	}
+	return s.connections.PushBack(one)
+}
+
+// asked notes that a connection has asked something: it is the least idle.
+func (s *Server) asked(e *list.Element) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connections.MoveToBack(e) // nothing, if it was closed meanwhile
+}
+
 // answer answers one connection's queries, each behind its length (RFC 1035, section
 // 4.2.2).
-func (s *Server) answer(c net.Conn) error {
+func (s *Server) answer(e *list.Element) error {
+	c := e.Value.(*connection)
 	defer c.Close() //nolint:errcheck // it ends, whatever happens
 	for {
 		if err := c.SetDeadline(time.Now().Add(idle)); err != nil {
@@ -162,6 +216,7 @@ func (s *Server) answer(c net.Conn) error {
 		if _, err := io.ReadFull(c, query); err != nil {
 			return err
 		}
+		s.asked(e)
 		answer := s.zone.Answer(query, true)
 		if answer == nil {
 			return errors.New("it is no query")

@@ -93,7 +93,9 @@ func TestSecretsAreNotWatched(t *testing.T) {
 	const content, released = "hunter2", "hunter3"
 	b.want(201, "", "PUT", "/v1/configs/pin?namespace=shop", `{"content":"`+content+`","secret":true}`)
 	b.want(200, "", "PUT", "/v1/configs/pin/release?namespace=shop", `{"content":"`+released+`","labels":{"zone":["a"]}}`)
-	told := func(body []byte) bool { return bytes.Contains(body, []byte(content)) || bytes.Contains(body, []byte(released)) }
+	told := func(body []byte) bool {
+		return bytes.Contains(body, []byte(content)) || bytes.Contains(body, []byte(released))
+	}
 	for _, who := range []string{"reader", "registrar", "editor", "admin", "root"} {
 		b.token = who
 		for _, client := range []string{"", "&client=one", "&client=one&label=zone%3Da"} {
