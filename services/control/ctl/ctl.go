@@ -310,6 +310,9 @@ func hintFor(p *client.Problem) string {
 	case http.StatusServiceUnavailable:
 		return "try it again in a moment, or ask another replica by --server"
 	case http.StatusInsufficientStorage:
+		if strings.HasSuffix(p.Type, ":disk") {
+			return "make room on the disk of dyno-control's --data"
+		}
 		return "start dyno-control with a larger --quota, or have what is not needed any more removed and then: dyno ctl reclaim"
 	}
 	return ""

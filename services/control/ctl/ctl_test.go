@@ -387,6 +387,8 @@ func TestRefusals(t *testing.T) {
 			status, text = 503, `{"title":"too many requests wait","detail":"x"}`
 		case "/v1/policies/full":
 			status, text = 507, `{"title":"the database is full","detail":"x"}`
+		case "/v1/policies/disk":
+			status, text = 507, `{"type":"urn:dyno:control:disk","title":"the disk is full","detail":"x"}`
 		case "/v1/services/a/instances/1":
 			status, text = 422, `{"title":"the document is not valid","detail":"2 faults","errors":[{"pointer":"#/a","detail":"one"},{"pointer":"#/b","detail":"two"}]}`
 		}
@@ -406,6 +408,7 @@ func TestRefusals(t *testing.T) {
 		"get policy large":         {codeFailed, "too large", "--max-config"},
 		"get policy busy":          {codeFailed, "too many requests wait", "--server"},
 		"get policy full":          {codeFailed, "the database is full", "--quota"},
+		"get policy disk":          {codeFailed, "the disk is full", "--data"},
 		"register a 1 --address 127.0.0.1 --port 80": {codeFailed, "#/a: one; #/b: two", ""},
 	} {
 		_, _, err := run(t, "", append(strings.Fields(line), "--server", address, "--token-file", token)...)

@@ -66,8 +66,10 @@ It listens on loopback only, unless --allow-remote and --principals are given.
       grants: [{namespace: shop, role: editor}]
 
 Roles are reader, registrar (for services), editor and admin; namespace "*" is all. This file and
-the certificate are read again within 10 s when they have changed; watches that somebody has begun
-go on. An --admin that other machines reach asks for the token of --admin-token-file.`,
+the certificate are read again within 10 s when they have changed. What a principal has begun, such
+as a watch, ends if the file has them no more, by another token or certificate, or with other
+grants; they come back by what holds now. All others go on. A file with a fault is not taken: what
+was before holds, the log says why, and it is tried again every 10 s. An --admin that other machines reach asks for the token of --admin-token-file.`,
 		Example: `  dyno-control --listen 127.0.0.1:7100 --data control.d
   dyno-control --listen 127.0.0.1:7100 --etcd 10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --replica a
   dyno-control --listen 127.0.0.1:7100 --data new.d --restore backup.jsonl

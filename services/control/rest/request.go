@@ -160,6 +160,8 @@ func asProblem(err error) problem {
 		p.After = time.Second
 	case errors.Is(err, store.ErrNoSpace):
 		set(http.StatusInsufficientStorage, "space")
+	case errors.Is(err, store.ErrDiskFull):
+		set(http.StatusInsufficientStorage, "disk")
 	case errors.Is(err, store.ErrUncertain):
 		set(http.StatusGatewayTimeout, "uncertain")
 		p.Detail += "; repeat it with the same Idempotency-Key"

@@ -377,7 +377,7 @@ var titles = map[string]string{
 	"invalid": "the document is not valid", "parameter": "a parameter is not valid", "media": "another media type is needed",
 	"large": "the document is too large", "missing": "no such resource", "exists": "the resource exists",
 	"precondition": "a condition does not hold", "key": "the key was used for another change", "contended": "others change the resource",
-	"limit": "there may be no more", "busy": "too many requests wait", "space": "the database is full",
+	"limit": "there may be no more", "busy": "too many requests wait", "space": "the database is full", "disk": "the disk is full",
 	"uncertain": "whether it was done is not known", "unavailable": "the store does not answer", "closed": "the server ends",
 	"watchers": "too many watch", "internal": "something is wrong here",
 }

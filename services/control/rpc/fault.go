@@ -69,6 +69,8 @@ func refuse(err error) *refusal {
 		return as(codes.Unavailable, "busy", time.Second)
 	case errors.Is(err, store.ErrNoSpace):
 		return as(codes.ResourceExhausted, "space", 0)
+	case errors.Is(err, store.ErrDiskFull):
+		return as(codes.ResourceExhausted, "disk", 0)
 	case errors.Is(err, store.ErrUncertain):
 		// Not UNAVAILABLE, which clients repeat by themselves: without a key it may be done
 		// twice.

@@ -369,6 +369,9 @@ func TestRefusals(t *testing.T) {
 	if got := refuse(fmt.Errorf("x: %w", store.ErrUncertain)); got.code != codes.Unknown {
 		t.Errorf("uncertain: %v: a client may repeat it by itself", got.code)
 	}
+	if got := refuse(fmt.Errorf("x: %w", store.ErrDiskFull)); got.code != codes.ResourceExhausted || got.kind != "disk" {
+		t.Errorf("a full disk: %+v", got)
+	}
 	if got := refuse(errors.New("secret")); got.code != codes.Internal || strings.Contains(got.text, "secret") {
 		t.Errorf("internal: %+v", got)
 	}

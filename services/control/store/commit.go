@@ -53,6 +53,9 @@ func (s *Store) enqueue(p *pending) error {
 	if s.closed {
 		return ErrClosed
 	}
+	if d := s.full.Load(); d != nil {
+		return fmt.Errorf("%w: %v", ErrDiskFull, d)
+	}
 	select {
 	case s.queue <- p:
 		return nil

@@ -82,6 +82,8 @@ type Config struct {
 
 	// Logger takes etcd's warnings too; nil discards.
 	Logger *slog.Logger
+
+	diskOf func(folder string) (disk, error) // a test's; nil asks the system
 }
 
 // Limits of the fields.

@@ -17,6 +17,8 @@ var (
 	ErrBusy = errors.New("too many requests wait for the store")
 	// ErrNoSpace: the database has reached its quota; nothing was changed.
 	ErrNoSpace = errors.New("the database has reached its quota")
+	// ErrDiskFull: the disk of the embedded etcd has too little room; nothing was changed.
+	ErrDiskFull = errors.New("the disk is full")
 	// ErrUncertain: whether the request was carried out is not known.
 	ErrUncertain = errors.New("the store does not answer: whether the change was made is not known")
 	// ErrUnavailable: the store does not answer; nothing was asked to be changed.

@@ -18,7 +18,7 @@ var (
 	descBytes = prometheus.NewDesc("control_store_database_bytes", "Of the database's file, which etcd compares with its quota.", []string{"endpoint"}, nil)
 	descUsed  = prometheus.NewDesc("control_store_database_used_bytes", "Of these, in use: the rest is used again, or given back by a reclaim.", []string{"endpoint"}, nil)
 	descQuota = prometheus.NewDesc("control_store_quota_bytes", "Of the file at which etcd refuses all writes.", []string{"endpoint"}, nil)
-	descAlarm = prometheus.NewDesc("control_store_alarms", "Members with an alarm: NOSPACE refuses writes, CORRUPT everything.", []string{"alarm"}, nil)
+	descAlarm = prometheus.NewDesc("control_store_alarms", "Members with an alarm: NOSPACE refuses writes, CORRUPT everything; DISKFULL is that of this replica's own disk, which refuses writes.", []string{"alarm"}, nil)
 )
 
 var _ prometheus.Collector = (*Store)(nil)
@@ -39,9 +39,12 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	if st == nil {
 		return
 	}
-	alarms := map[string]int{pb.AlarmType_NOSPACE.String(): 0, pb.AlarmType_CORRUPT.String(): 0}
+	alarms := map[string]int{pb.AlarmType_NOSPACE.String(): 0, pb.AlarmType_CORRUPT.String(): 0, alarmDisk: 0}
 	for _, a := range st.Alarms {
 		alarms[a]++
+	}
+	if alarms[alarmDisk] = 0; s.full.Load() != nil { // as it is, and not as it was
+		alarms[alarmDisk] = 1
 	}
 	for alarm, n := range alarms {
 		ch <- prometheus.MustNewConstMetric(descAlarm, prometheus.GaugeValue, float64(n), alarm)

@@ -55,6 +55,7 @@ type Store struct {
 	// answered is etcd's revision as of the last linearizable read that was looked at for it.
 	answered atomic.Int64
 	status   atomic.Pointer[Status] // as upkeep last found it; nil before that
+	full     atomic.Pointer[disk]   // of the embedded etcd; nil while there is room
 	started  time.Time
 
 	ctx  context.Context // ends when nothing is to be asked of etcd any more
@@ -263,6 +264,9 @@ func (s *Store) begin(ctx context.Context) error {
 	s.contact()
 	s.background.Go(s.pulse)
 	s.background.Go(s.upkeep)
+	if s.cfg.Embedded() {
+		s.watchDisk()
+	}
 	return nil
 }
 

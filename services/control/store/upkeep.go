@@ -33,7 +33,8 @@ type Status struct {
 	Embedded bool     `json:"embedded"`
 	Silence  float64  `json:"silence_seconds"` // since etcd last answered
 	Members  []Member `json:"members"`
-	// Alarms are etcd's: NOSPACE refuses writes until Reclaim, CORRUPT everything.
+	// Alarms are etcd's, NOSPACE, which refuses writes until Reclaim, and CORRUPT, which refuses
+	// everything, and DISKFULL: the embedded etcd's disk has too little room for writes.
 	Alarms []string `json:"alarms"`
 	// Warning says what will happen, before it does.
 	Warning string `json:"warning,omitempty"`
@@ -68,10 +69,14 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	}
 	st.Silence = s.Silence().Seconds()
 	st.Warning = warning(st)
+	if d := s.full.Load(); d != nil {
+		st.Alarms = append(st.Alarms, alarmDisk)
+		st.Warning = d.String()
+	}
 	return st, nil
 }
 
-// warning says what is about to happen, or has.
+// warning says what is about to happen to the database, or has.
 func warning(st Status) string {
 	for _, a := range st.Alarms {
 		if a == pb.AlarmType_NOSPACE.String() {
@@ -147,19 +152,21 @@ func (u *upkeep) turn() {
 	if err != nil {
 		return // the same
 	}
-	if err := u.trim(newest); err != nil && u.ctx.Err() == nil {
-		u.log.Warn("the journal could not be shortened", "error", err)
-	}
-	if u.cfg.CompactPeriod > 0 {
-		u.compactOld(&u.old)
+	if u.full.Load() == nil { // both write
+		if err := u.trim(newest); err != nil && u.ctx.Err() == nil {
+			u.log.Warn("the journal could not be shortened", "error", err)
+		}
+		if u.cfg.CompactPeriod > 0 {
+			u.compactOld(&u.old)
+		}
 	}
 	st, err := u.Status(u.ctx)
 	if err != nil {
 		return // the same
 	}
 	u.status.Store(&st)
-	if (st.Warning == "") != (u.warned == "") {
-		u.warned = st.Warning
+	if now := warning(st); (now == "") != (u.warned == "") {
+		u.warned = now
 		if u.warned == "" {
 			u.log.Info("the database is within its quota again")
 		} else {
@@ -403,6 +410,9 @@ func runs(kvs []*mvccpb.KeyValue, settled int64) (list []run) {
 // Reclaim goes to each replica then. The error wraps ErrNoSpace while a member keeps its alarm.
 // Alarms of another kind stay: that data is corrupt does not end by making room.
 func (s *Store) Reclaim(ctx context.Context) error {
+	if d := s.full.Load(); d != nil {
+		return fmt.Errorf("%w: %v: defragmenting writes the database a second time", ErrDiskFull, d)
+	}
 	before, err := s.Status(ctx)
 	if err != nil {
 		return err

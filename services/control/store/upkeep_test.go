@@ -110,7 +110,7 @@ func TestDatabaseMetrics(t *testing.T) {
 		t.Errorf("before it is known: %v", got)
 	}
 	s.status.Store(&Status{Alarms: []string{"NOSPACE", "NOSPACE"}, Members: []Member{{Endpoint: "a", Bytes: 3, BytesUsed: 2, Quota: 4}, {Endpoint: "b", Error: "away"}}})
-	want := map[string]float64{"alarms CORRUPT": 0, "alarms NOSPACE": 2, "database_bytes a": 3, "database_used_bytes a": 2, "quota_bytes a": 4}
+	want := map[string]float64{"alarms CORRUPT": 0, "alarms DISKFULL": 0, "alarms NOSPACE": 2, "database_bytes a": 3, "database_used_bytes a": 2, "quota_bytes a": 4}
 	if got := values(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
