@@ -147,6 +147,7 @@ func TestBookFaults(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":       {"", "0 of them"},
 		"unknown field": {"principals:\n  - " + good + "    tokn: x\n", "tokn"},
+		"not UTF-8":     {"principals:\n  - " + strings.Replace(good, "name: a", "name: a\xff", 1), "UTF-8"},
 		"no name":       {"principals:\n  - " + strings.Replace(good, "name: a", "name: ''", 1), "[0]: name"},
 		"same name":     {"principals:\n  - " + good + "  - " + good, "[1]: name"},
 		"same token":    {"principals:\n  - " + good + "  - " + strings.Replace(good, "name: a", "name: b", 1), "[1]: token_sha256: somebody"},

@@ -36,6 +36,22 @@ func TestBackupDamaged(t *testing.T) {
 	}
 }
 
+// TestBackupLines: a line is one record that every reader reads alike.
+func TestBackupLines(t *testing.T) {
+	for _, line := range []string{
+		`{"k":"s/a","k":"s/b","v":"AA=="}`, `{"K":"s/a","v":"AA=="}`, `{"k":"s/a","v":"AA=="} {}`, "{\"k\":\"s/\xff\",\"v\":\"AA==\"}", `{"k":"s/a","x":1}`,
+	} {
+		var r backupRecord
+		if err := strict([]byte(line), &r); err == nil {
+			t.Errorf("%q is %+v", line, r)
+		}
+	}
+	var r backupRecord
+	if err := strict([]byte(`{"k":"s/a","v":"AA=="}`), &r); err != nil || r.Key != "s/a" || string(r.Value) != "\x00" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func FuzzBackup(f *testing.F) {
 	f.Add([]byte(`{"format":"dyno control backup 1","epoch":"e","revision":1,"at":"2026-01-01T00:00:00Z"}` + "\n" + `{"k":"s/a","v":"AA=="}` + "\n" + `{"keys":1,"sha256":""}` + "\n"))
 	f.Add([]byte("{}\n"))
