@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"dyno/services/bot/openai"
+	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
 )
 
@@ -164,15 +163,11 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *refus
 	return identity{key, c.Subject}, nil
 }
 
-// maxNameBytes bounds the names that clients give: of users, bots and histories.
-const maxNameBytes = 128
-
-func validName(s string) bool {
-	return s != "" && len(s) <= maxNameBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
-}
-
 // maxLoginBytes bounds the body of a login: a key and a name.
 const maxLoginBytes = 8 << 10
+
+// loginMembers are those of a login.
+var loginMembers = strict.Names("api_key", "user_id")
 
 // login gives a user a token. The API key is in the body or in the Authorization field.
 func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
@@ -186,13 +181,13 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
 		APIKey string `json:"api_key"`
 		User   string `json:"user_id"`
 	}
-	err := g.codec.Unmarshal(body.B, &q)
+	refused = g.decode(body.B, loginMembers, &q)
 	body.free()
-	if err != nil {
-		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
+	if refused != nil {
+		return refused
 	}
 	if !validName(q.User) {
-		return &refusal{status: http.StatusBadRequest, param: "user_id", text: fmt.Sprintf("user_id: must have 1 to %d bytes", maxNameBytes)}
+		return badName("user_id")
 	}
 	secret := q.APIKey
 	if secret == "" {

@@ -7,6 +7,7 @@ import (
 
 	"dyno/services/bot/buffer"
 	"dyno/services/bot/ration"
+	"dyno/services/bot/strict"
 )
 
 // A body is that of a request. It must be freed when nothing refers to it any more.
@@ -23,6 +24,19 @@ func (b *body) free() {
 	b.g.buffers.Put(b.in)
 	b.share.Keep(0)
 	b.B, b.in = nil, nil
+}
+
+// decode reads a body as one object of these members, which is checked first: what it means must not depend on who reads
+// it.
+func (g *Gateway) decode(body []byte, known strict.Members, v any) *refusal {
+	var fault *strict.Error
+	if err := strict.Check(body, known); errors.As(err, &fault) {
+		return &refusal{status: http.StatusBadRequest, param: fault.Member, text: "body: " + fault.Error()}
+	}
+	if err := g.codec.Unmarshal(body, v); err != nil {
+		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
+	}
+	return nil
 }
 
 // readBody reads a request's body, whose size its layer bounds. It counts as held by key; nil is nobody.

@@ -15,6 +15,7 @@ import (
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/ration"
 	"dyno/services/bot/store"
+	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 )
@@ -28,6 +29,9 @@ type chatRequest struct {
 	Message string `json:"message_id"` // the client's own; it comes back
 	Stream  bool   `json:"stream"`
 }
+
+// chatMembers are those of a chatRequest.
+var chatMembers = strict.Names("bot_id", "user_id", "query", "history_id", "message_id", "stream")
 
 // chatReply is what it answers. A stream has the same in pieces: "start", many of "delta"
 // with text, and "done"; or "error".
@@ -163,10 +167,10 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 
 func (t *turn) parse(body []byte) *refusal {
 	q := &t.q
-	if err := t.g.codec.Unmarshal(body, q); err != nil {
-		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
+	refused := t.g.decode(body, chatMembers, q)
+	if refused != nil {
+		return refused
 	}
-	var refused *refusal
 	if q.User, refused = t.who.asUser(q.User); refused != nil {
 		return refused
 	}
@@ -175,7 +179,7 @@ func (t *turn) parse(body []byte) *refusal {
 			continue // may be left out
 		}
 		if !validName(f.value) {
-			return &refusal{status: http.StatusBadRequest, param: f.name, text: fmt.Sprintf("%s: must have 1 to %d bytes", f.name, maxNameBytes)}
+			return badName(f.name)
 		}
 	}
 	if strings.TrimSpace(q.Query) == "" || len(q.Query) > t.g.cfg.MaxQueryBytes {

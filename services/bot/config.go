@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"dyno/services/bot/cache"
 	"dyno/services/bot/codec"
@@ -543,8 +544,8 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 	ids, sums := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
 		at := fmt.Sprintf("key %d", i+1)
-		if k.ID == "" || len(k.ID) > 64 || ids[k.ID] {
-			fault(at+": id", fmt.Sprintf("%q", k.ID), "must have 1 to 64 bytes, and be there once")
+		if k.ID == "" || len(k.ID) > 64 || !utf8.ValidString(k.ID) || ids[k.ID] {
+			fault(at+": id", fmt.Sprintf("%q", k.ID), "must have 1 to 64 bytes of UTF-8, and be there once")
 		}
 		if b, err := hex.DecodeString(k.SHA256); err != nil || len(b) != 32 || sums[string(b)] {
 			fault(at+": sha256", fmt.Sprintf("%q", k.SHA256), "must have 64 hexadecimal digits, and be there once")

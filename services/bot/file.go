@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 
@@ -72,6 +73,9 @@ func ReadConfig(path string) (Config, error) {
 	text, err := serve.ReadFile(path, maxConfigFile)
 	if err != nil {
 		return Config{}, err
+	}
+	if !utf8.Valid(text) { // the bytes would be replaced, and two names could become one
+		return Config{}, fmt.Errorf("%s: is not UTF-8", path)
 	}
 	f := configFile{Config: Defaults()}
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f); err != nil {

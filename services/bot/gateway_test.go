@@ -1507,7 +1507,7 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Errorf("%+v", c)
 	}
 	for text, want := range map[string]string{
-		"listne: x": "listne", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected",
+		"listne: x": "listne", "keys: [{id: \"ann\xff\"}]": "wrong.yaml: is not UTF-8", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected",
 		"admin_token_file: empty": "admin_token_file: " + dir + "/empty: is empty", "token_secret_file: empty": "token_secret_file: " + dir + "/empty: is empty",
 		"token_previous_file: empty": "token_previous_file: " + dir + "/empty: is empty", "postgres_file: empty": "postgres_file: " + dir + "/empty: is empty",
 		"redis_file: empty": "redis_file: " + dir + "/empty: is empty", "upstreams: [{name: a, key_file: empty}]": `upstream 1, "a": key_file: ` + dir + "/empty: is empty",

@@ -46,7 +46,11 @@ func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	user, refused := who.asUser(r.URL.Query().Get("user_id"))
+	q, refused := queried(r, "user_id")
+	if refused != nil {
+		return refused
+	}
+	user, refused := who.asUser(q.Get("user_id"))
 	if refused != nil {
 		return refused
 	}

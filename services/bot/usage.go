@@ -180,7 +180,10 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	q := r.URL.Query()
+	q, refused := queried(r, "bot_id", "history_id", "user_id")
+	if refused != nil {
+		return refused
+	}
 	bot, history := q.Get("bot_id"), q.Get("history_id")
 	user, refused := who.asUser(q.Get("user_id"))
 	if refused != nil {
@@ -188,7 +191,7 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	for _, f := range []struct{ name, value string }{{"bot_id", bot}, {"user_id", user}, {"history_id", history}} {
 		if !validName(f.value) {
-			return &refusal{status: http.StatusBadRequest, param: f.name, text: f.name + ": must have 1 to " + strconv.Itoa(maxNameBytes) + " bytes"}
+			return badName(f.name)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)

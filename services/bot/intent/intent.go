@@ -86,6 +86,9 @@ func Parse(text []byte) (*Parser, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("rules: %d bytes: must be %d at most", len(text), maxFile)
 	}
+	if !utf8.Valid(text) { // the bytes would be replaced, and the rule would find something else
+		return nil, errors.New("rules: not UTF-8")
+	}
 	var r Rules
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&r); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)

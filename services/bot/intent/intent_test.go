@@ -113,6 +113,7 @@ func TestParseFaults(t *testing.T) {
 		"fallback: x\nthreshold: -1": {"threshold: -1"},
 		"fallback: x\nintents: [{name: a, terms: [{text: " + strings.Repeat("x", 513) + "}]}]": {"513 bytes"},
 		strings.Repeat("#", maxFile+1): {"1048577 bytes"},
+		"fallback: \xff":               {"not UTF-8"},
 	} {
 		_, err := Parse([]byte(text))
 		for _, w := range want {

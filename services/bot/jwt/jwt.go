@@ -6,20 +6,20 @@
 package jwt
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
+
+	"dyno/services/bot/strict"
 )
 
 // Why tokens are refused: every error of Verify is one of these.
@@ -228,9 +228,6 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", reason(err))
 	}
-	if err := distinct(token); err != nil {
-		return nil, fmt.Errorf("token: %w: claims: %w", ErrMalformed, err)
-	}
 	switch {
 	case !slices.Contains(claims.Audience, issuer.Audience):
 		return nil, fmt.Errorf("token: %w", ErrAudience)
@@ -297,7 +294,11 @@ type header struct {
 // (RFC 7515, section 4.1; RFC 7797 for b64; RFC 7516 for the last three).
 var forbidden = []string{"crit", "b64", "jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256", "zip", "enc", "epk"}
 
-// inspect reads a token's header, and refuses what no parser of claims needs to see.
+// headerMembers are the header fields that are looked at.
+var headerMembers = strict.Names(append([]string{"alg", "kid", "typ"}, forbidden...)...)
+
+// inspect reads a token's header, and refuses what no parser of claims needs to see: texts that could be read in two
+// ways, too.
 func inspect(token string) (header, error) {
 	first, rest, ok := strings.Cut(token, ".")
 	// Go's decoder skips line breaks, in strict mode too.
@@ -308,8 +309,11 @@ func inspect(token string) (header, error) {
 	if err != nil {
 		return header{}, ErrMalformed
 	}
-	fields, err := object(text)
-	if err != nil {
+	if err := strict.Check(text, headerMembers); err != nil {
+		return header{}, fmt.Errorf("%w: header: %w", ErrMalformed, err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
 		return header{}, fmt.Errorf("%w: header: %w", ErrMalformed, err)
 	}
 	for _, name := range forbidden {
@@ -335,68 +339,20 @@ func inspect(token string) (header, error) {
 	case kind != "" && !strings.EqualFold(kind, "JWT") && !strings.EqualFold(kind, "at+jwt"): // RFC 9068
 		return header{}, fmt.Errorf("%w: typ", ErrHeader)
 	}
+	payload, _, _ := strings.Cut(rest, ".")
+	claims, err := base64.RawURLEncoding.Strict().DecodeString(payload)
+	if err != nil {
+		return header{}, ErrMalformed
+	}
+	if err := strict.Check(claims, claimMembers); err != nil { // claims that are there twice: RFC 7519, section 4
+		return header{}, fmt.Errorf("%w: claims: %w", ErrMalformed, err)
+	}
 	return h, nil
 }
 
-// object reads a JSON object whose names are all different, in case too: of two "alg",
-// two readers might each see another.
-func object(text []byte) (map[string]json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("want an object")
-	}
-	fields, seen := map[string]json.RawMessage{}, map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, _ := t.(string) // as all names are
-		if seen[strings.ToLower(name)] {
-			return nil, fmt.Errorf("two fields %q", name)
-		}
-		seen[strings.ToLower(name)] = true
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, err
-		}
-		fields[name] = v
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than an object")
-	}
-	return fields, nil
-}
-
-// names are the claims that mean something here.
-var names = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "key"}
-
-// distinct refuses claims that are there twice (RFC 7519, section 4), and those whose
-// names differ from one that is known in case alone. encoding/json ignores case: where an
-// issuer lets users choose further claims, "Sub" would be taken for "sub".
-func distinct(token string) error {
-	_, rest, _ := strings.Cut(token, ".")
-	payload, _, _ := strings.Cut(rest, ".")
-	text, err := base64.RawURLEncoding.Strict().DecodeString(payload)
-	if err != nil {
-		return err
-	}
-	fields, err := object(text)
-	if err != nil {
-		return err
-	}
-	for name := range fields {
-		for _, known := range names {
-			if name != known && strings.EqualFold(name, known) {
-				return fmt.Errorf("%q: want %q", name, known)
-			}
-		}
-	}
-	return nil
-}
+// claimMembers are the claims that mean something here: where an issuer lets users choose further claims, encoding/json
+// would take "Sub" for "sub".
+var claimMembers = strict.Names("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "key")
 
 // A Signer issues tokens by HS256.
 type Signer struct {

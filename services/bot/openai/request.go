@@ -6,12 +6,15 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+
+	"dyno/services/bot/strict"
 )
 
 // An Endpoint is one of the protocol's ways to ask a model.
@@ -91,8 +94,31 @@ type RequestError struct{ Field, Text string }
 
 func (e *RequestError) Error() string { return e.Field + ": " + e.Text }
 
+// part is what is looked at of a part of a message.
+var part = strict.Members{
+	"type": nil, "text": nil, "file_id": nil, "file_url": nil, "file_data": nil,
+	"file": strict.Names("file_id", "file_url", "file_data"), "image_url": strict.Names("url"), "input_audio": strict.Names("data"),
+}
+
+// message is what is looked at of a message, or of an item of input.
+var message = strict.Members{"id": nil, "type": nil, "role": nil, "content": part, "output": part}
+
+// members are what is looked at of a request, at either endpoint: an upstream may look at the same under other names.
+var members = strict.Members{
+	"model": nil, "stream": nil, "stream_options": strict.Names("include_usage"), "n": nil,
+	"max_tokens": nil, "max_completion_tokens": nil, "max_output_tokens": nil, "temperature": nil,
+	"messages": message, "input": message, "tools": strict.Names("type"),
+	"instructions": nil, "functions": nil, "response_format": nil, "text": nil, "prediction": nil, "prompt": nil,
+	"background": nil, "store": nil, "conversation": nil, "previous_response_id": nil, "web_search_options": nil,
+	"user": nil, "metadata": nil, "safety_identifier": nil, "prompt_cache_key": nil,
+}
+
 // Parse reads a request's body. The error is a *RequestError.
 func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
+	var fault *strict.Error
+	if err := strict.Check(body, members); errors.As(err, &fault) {
+		return nil, &RequestError{cmp.Or(fault.Member, "body"), fault.Text}
+	}
 	r := &Request{Endpoint: e, Choices: 1, codec: c}
 	if err := c.JSON.Unmarshal(body, &r.fields); err != nil || r.fields == nil {
 		return nil, &RequestError{"body", "want a JSON object"}

@@ -1,0 +1,42 @@
+package bot
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxNameBytes bounds the names that clients give: of users, bots and histories.
+const maxNameBytes = 128
+
+// validName tells whether a name may be one. It is asked before anything replaces bytes that are not UTF-8: names that
+// differ in these alone would become one.
+func validName(s string) bool {
+	return s != "" && len(s) <= maxNameBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// badName refuses the name in a field.
+func badName(field string) *refusal {
+	return &refusal{status: http.StatusBadRequest, param: field, text: fmt.Sprintf("%s: must have 1 to %d bytes of UTF-8, without control characters", field, maxNameBytes)}
+}
+
+// queried reads the names that a request has in its query; "" is one that is not there. What cannot be decoded, or is
+// there twice, could be another name to somebody else.
+func queried(r *http.Request, fields ...string) (url.Values, *refusal) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "", "query: %v", err)
+	}
+	for _, field := range fields {
+		if len(q[field]) > 1 {
+			return nil, &refusal{status: http.StatusBadRequest, param: field, text: field + ": is there twice"}
+		}
+		if name := q.Get(field); name != "" && !validName(name) {
+			return nil, badName(field)
+		}
+	}
+	return q, nil
+}
