@@ -344,7 +344,7 @@ func usageOf(u openai.Usage) *usageReply {
 // cache: models are asked for another one each time.
 func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	asked := time.Now()
-	a, err := t.g.pool.Ask(ctx, j.request, &j.who.key.answers)
+	a, err := t.g.pool.Ask(ctx, j.request, j.who.key.tenant)
 	t.g.stats.asked(a, asked)
 	took := time.Since(asked)
 	if err == nil {
@@ -372,7 +372,7 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	g := t.g
 	asked := time.Now()
-	a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+	a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
 	g.stats.asked(a, asked)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))

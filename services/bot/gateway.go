@@ -119,6 +119,7 @@ type apiKey struct {
 	spent  atomic.Pointer[spent] // what was found out last; nil is nothing
 	// What is held of its requests, and of answers to them.
 	bodies, answers ration.Holder
+	tenant          *upstream.Tenant
 }
 
 // A spent limit is one of requests that a key has reached, and when that was found out.
@@ -216,9 +217,12 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
 	cfg.Upstream.Codec, cfg.Upstream.ReuseReaders, cfg.Upstream.Ahead = g.messages, cfg.BufferPool, cfg.JSONPrealloc
-	cfg.Upstream.Answers = g.answers
+	cfg.Upstream.Answers, cfg.Upstream.Tenants = g.answers, len(cfg.Keys)
 	if g.pool, err = upstream.New(cfg.Upstream); err != nil {
 		return nil, err
+	}
+	for _, k := range g.payers {
+		k.tenant = g.pool.NewTenant(&k.answers)
 	}
 	if g.cfg.Model == "" {
 		g.cfg.Model = g.pool.Models()[0]

@@ -189,14 +189,14 @@ func (k *kept) Size() int64 { return int64(len(k.Body) + len(k.Reply.Text) + 256
 func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.How, error) {
 	if g.cache == nil || !j.request.Deterministic() {
 		asked := time.Now()
-		a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+		a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
 		g.stats.asked(a, asked)
 		return a, cache.Made, err
 	}
 	sum := sha256.Sum256(j.request.Key())
 	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func(ctx context.Context) (*kept, error) {
 		asked := time.Now()
-		a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+		a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
 		g.stats.asked(a, asked)
 		return &kept{a}, err
 	})
@@ -293,7 +293,7 @@ func (g *Gateway) disconnect(e openai.Endpoint) Disconnect {
 // an upstream answers.
 func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget func()) *refusal {
 	asked := time.Now()
-	a, err := g.pool.Ask(ctx, j.request, &j.who.key.answers)
+	a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
 	g.stats.asked(a, asked)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))

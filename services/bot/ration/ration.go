@@ -1,4 +1,4 @@
-// Package ration bounds the bytes that are held at once, of all, and of each of those who hold them: one alone
+// Package ration bounds what is held at once, bytes or places, of all, and of each of those who hold them: one alone
 // does not keep the others out.
 package ration
 
@@ -11,7 +11,7 @@ import (
 // ErrFull says that there is no room.
 var ErrFull = errors.New("there is no room for as many bytes")
 
-// A Ration is so many bytes. Its methods may be called from any goroutine.
+// A Ration is so many bytes, or places. Its methods may be called from any goroutine.
 type Ration struct {
 	most, each int64
 	held       atomic.Int64
@@ -21,7 +21,7 @@ type Ration struct {
 func New(most int64, holders int) *Ration {
 	each := most
 	if holders > 1 {
-		each /= 2
+		each = (most + 1) / 2 // of one place, each may have that
 	}
 	return &Ration{most: most, each: each}
 }
@@ -41,6 +41,11 @@ type Share struct {
 	ration *Ration
 	of     *Holder
 	held   int64
+}
+
+// Full tells whether there is no room for one more, for anybody or for its holder.
+func (s *Share) Full() (all, own bool) {
+	return s.ration.Held() >= s.ration.most, s.of != nil && s.of.held.Load() >= s.ration.each
 }
 
 // Hold takes as many bytes as are missing from n, if there is room: otherwise it takes none.

@@ -15,7 +15,42 @@ type health struct {
 	row     int        // failures in a row
 	until   time.Time  // not asked before; zero if it is well
 	last    time.Duration
-	probing bool // the request that decides is under way
+	probing bool    // the request that decides is under way
+	by      *health // for which tenant it cooled down, since the last good answer; nil is none
+}
+
+// set sets what a Config says of it.
+func (h *health) set(c Config) {
+	h.failures, h.cooldown, h.most = c.Failures, c.Cooldown, c.MaxCooldown
+}
+
+// well tells whether it does not cool down, nor waits for the request that decides.
+func (h *health) well() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until.IsZero()
+}
+
+// over tells whether it may be asked but for the request that decides, and if not, when.
+func (h *health) over(now time.Time) (bool, time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !now.Before(h.until), h.until
+}
+
+// answers tells whether it may be asked, and whether anybody was answered since it cooled down for one tenant, if it did.
+func (h *health) answers(now time.Time) bool {
+	if ready, _ := h.ready(now); !ready {
+		return false
+	}
+	h.mu.Lock()
+	by := h.by
+	h.mu.Unlock()
+	if by == nil {
+		return true
+	}
+	ready, _ := by.ready(now)
+	return ready
 }
 
 // ready tells whether the upstream may be asked, and if not, when.
@@ -52,7 +87,7 @@ func (h *health) good(probe bool) {
 	} else if !h.until.IsZero() {
 		return // asked before it failed
 	}
-	h.row, h.until, h.last = 0, time.Time{}, 0
+	h.row, h.until, h.last, h.by = 0, time.Time{}, 0, nil
 }
 
 // failed counts a failure; after is when the upstream wants to be asked again, 0 if it
@@ -66,16 +101,39 @@ func (h *health) failed(probe bool, now time.Time, after time.Duration) bool {
 		return false
 	}
 	h.row++
+	if after == 0 && h.row < h.failures {
+		return false
+	}
+	h.cool(now, after)
+	return true
+}
+
+// failedFor counts that it cools down for a tenant. It tells whether it does so for all from now on: if it did for another
+// tenant before, and nobody has got an answer since.
+func (h *health) failedFor(tenant *health, probe bool, now time.Time, after time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if probe {
+		h.probing = false
+	} else if !h.until.IsZero() {
+		return false
+	}
+	if h.by == nil || h.by == tenant {
+		h.by = tenant
+		return false
+	}
+	h.cool(now, after)
+	return true
+}
+
+// cool has it cool down: until it wants to be asked again, or each time for twice as long. The caller holds mu.
+func (h *health) cool(now time.Time, after time.Duration) {
 	if after > 0 {
 		h.until = now.Add(min(after, maxTime))
-		return true
-	}
-	if h.row < h.failures {
-		return false
+		return
 	}
 	h.last = min(max(2*h.last, h.cooldown), h.most)
 	h.until = now.Add(h.last)
-	return true
 }
 
 // nothing takes back a request that says nothing about the upstream.
@@ -93,6 +151,10 @@ type budget struct {
 
 	mu   sync.Mutex // guards left
 	left float64
+}
+
+func (p *Pool) newBudget() *budget {
+	return &budget{ratio: p.cfg.RetryRatio, burst: float64(p.cfg.RetryBurst), left: float64(p.cfg.RetryBurst)}
 }
 
 func (b *budget) request() {

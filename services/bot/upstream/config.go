@@ -71,8 +71,8 @@ func (u Upstream) bound() openai.BoundField {
 
 // A Client is how connections to upstreams are used.
 type Client struct {
-	// Connections bounds those to one upstream, those in use included: further calls wait.
-	// 0 is no bound.
+	// Connections bounds those to one upstream, those in use included: further calls wait, or, if there are several tenants,
+	// find no place. 0 is no bound.
 	Connections int
 	// Idle bounds those that are kept for later, IdleTime for how long.
 	Idle     int
@@ -106,14 +106,16 @@ type Config struct {
 	MaxAnswerBytes int64
 	// Answers bounds what is held of all such answers while they come; nil is not at all.
 	Answers *ration.Ration
+	// Tenants is how many ask: if there are several, none has more than half of an upstream's places.
+	Tenants int
 	// Attempts bounds how often one request is tried, the first time included.
 	Attempts int
-	// RetryRatio is how many retries there may be per request in the long run, and
+	// RetryRatio is how many retries there may be per request of a tenant in the long run, and
 	// RetryBurst how many at once: a server that fails is not asked twice as much.
 	RetryRatio float64
 	RetryBurst int
 	// Failures in a row, streams that were cut among them, have an upstream cool down: it is not asked for Cooldown, then by
-	// one request that decides; each time twice as long, MaxCooldown at most. One that says
+	// one request that decides; the tries of one request count once, and failures of one tenant alone for that tenant; each time twice as long, MaxCooldown at most. One that says
 	// when to come back (Retry-After) is not asked before.
 	Failures              int
 	Cooldown, MaxCooldown time.Duration

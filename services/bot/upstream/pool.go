@@ -42,11 +42,12 @@ type Pool struct {
 
 type target struct {
 	Upstream
+	index  int // in the order of the configuration
 	via    http.RoundTripper
 	health health
 	urls   [2]*url.URL // by endpoint; never changed
+	places *ration.Ration
 
-	active                  atomic.Int64
 	asked, failures, cooled atomic.Uint64
 }
 
@@ -66,7 +67,8 @@ func New(c Config) (*Pool, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{cfg: c, log: c.Logger, budget: &budget{ratio: c.RetryRatio, burst: float64(c.RetryBurst), left: float64(c.RetryBurst)}, random: rand.Int64N}
+	p := &Pool{cfg: c, log: c.Logger, random: rand.Int64N}
+	p.budget = p.newBudget()
 	if c.Seed != 0 {
 		p.random = (&lockedRandom{r: rand.New(rand.NewPCG(c.Seed, 0))}).Int64N //nolint:gosec // to be repeated, not to be secret
 	}
@@ -75,9 +77,14 @@ func New(c Config) (*Pool, error) {
 	}
 	p.readers.Kept = c.ReuseReaders
 	models := map[string]bool{}
-	for _, u := range c.Upstreams {
+	for i, u := range c.Upstreams {
 		u.URL, u.Bound = strings.TrimSuffix(u.URL, "/"), u.bound()
-		t := &target{Upstream: u, via: c.Transport, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}}
+		places := u.MaxConcurrent
+		if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
+			places = min(places, n) // who waits for a connection would wait for whoever has them
+		}
+		t := &target{Upstream: u, index: i, via: c.Transport, places: ration.New(int64(places), c.Tenants)}
+		t.health.set(c)
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
 				Policy: u.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
@@ -133,8 +140,7 @@ func (p *Pool) Price(model string) Price {
 func (p *Pool) States() []State {
 	var list []State
 	for _, t := range p.targets {
-		ready, _ := t.health.ready(time.Now())
-		list = append(list, State{t.Name, t.active.Load(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), ready})
+		list = append(list, State{t.Name, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.health.answers(time.Now())})
 	}
 	return list
 }
@@ -222,33 +228,38 @@ type Answer struct {
 const firstPause = 25 * time.Millisecond
 
 // Ask asks for an answer. Who has answered the first event of a stream has answered it:
-// no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended. Of is who holds
-// what comes of an answer that is no stream, until it is returned; nil is nobody whose part is bounded.
-func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *ration.Holder) (*Answer, error) {
+// no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended. Of is who asks,
+// and who holds what comes of an answer that is no stream, until it is returned.
+func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer, error) {
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
-	p.budget.request()
-	tried := map[*target]bool{}
+	budget := p.budget
+	if of != nil {
+		budget = of.budget
+	}
+	budget.request()
+	tried, failed := map[*target]bool{}, map[*target]bool{} // the second is not cleared
 	var last *Error
 	for attempt := 1; ; attempt++ {
-		t, probe, none := p.pick(r.Model, tried)
-		if t == nil && len(tried) > 0 && attempt <= p.cfg.Attempts {
+		s, none := p.pick(r.Model, tried, of)
+		if none != nil && len(tried) > 0 && attempt <= p.cfg.Attempts {
 			// All that are well have been tried: once more, after a pause.
 			clear(tried)
 			if err := p.pause(ctx, attempt); err != nil {
 				return nil, last.left(last.Attempts, last.Upstream, ctx.Err())
 			}
-			t, probe, none = p.pick(r.Model, tried)
+			s, none = p.pick(r.Model, tried, of)
 		}
-		if t == nil {
+		if none != nil {
 			if last != nil {
 				last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
 				return nil, last
 			}
 			return nil, none
 		}
-		a, err := p.ask(ctx, t, probe, r, of)
+		t := s.target
+		a, err := p.ask(ctx, s, failed[t], r, of)
 		if err == nil {
 			a.Attempts = attempt
 			return a, nil
@@ -264,12 +275,12 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *ration.Holder) (*
 		if err.fatal || attempt == p.cfg.Attempts {
 			return nil, err
 		}
-		if !p.budget.retry() {
+		if !budget.retry() {
 			p.refused.Add(1)
 			return nil, err
 		}
 		p.retries.Add(1)
-		tried[t] = true
+		tried[t], failed[t] = true, true
 	}
 }
 
@@ -288,62 +299,59 @@ func (p *Pool) pause(ctx context.Context, attempt int) error {
 
 // pick takes an upstream for a request, one that has not been tried. If there is none
 // it says why.
-func (p *Pool) pick(model string, tried map[*target]bool) (*target, bool, *Error) {
+func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Error) {
 	now := time.Now()
 	for {
 		var (
 			candidates []*target
-			busy       bool
+			busy       string
 			soonest    time.Time
 		)
 		for _, t := range p.targets {
 			if t.Models[model] == "" || tried[t] {
 				continue
 			}
-			ready, when := t.health.ready(now)
+			s := t.slot(of)
+			ready, when := s.ready(now)
+			all, own := s.place.Full()
 			switch {
 			case !ready:
 				if soonest.IsZero() || when.Before(soonest) {
 					soonest = when
 				}
-			case t.active.Load() >= int64(t.MaxConcurrent):
-				busy = true
+			case all:
+				busy = "all upstreams are busy"
+			case own:
+				busy = "this key has as many requests at the upstreams as one may have: others need the rest"
 			default:
 				candidates = append(candidates, t)
 			}
 		}
 		if len(candidates) == 0 {
 			e := &Error{Status: http.StatusServiceUnavailable, Text: "no upstream is well", RetryAfter: time.Second}
-			if busy {
-				e.Text = "all upstreams are busy"
+			if busy != "" {
+				e.Text = busy
 			} else if !soonest.IsZero() {
 				e.RetryAfter = max(soonest.Sub(now), time.Second)
 			}
-			return nil, false, e
+			return slot{}, e
 		}
-		t := choose(candidates, p.random)
-		if !t.take() {
+		s := choose(candidates, p.random).slot(of)
+		if !s.place.Hold(1) {
 			continue // others have taken the last place
 		}
-		if probe, ok := t.health.begin(now); ok {
-			t.asked.Add(1)
-			return t, probe, nil
+		if s.begin(now) {
+			s.target.asked.Add(1)
+			return s, nil
 		}
-		t.active.Add(-1)
+		s.place.Keep(0)
 	}
 }
 
-// take takes one of the places of an upstream, if there is one.
-func (t *target) take() bool {
-	for {
-		n := t.active.Load()
-		if n >= int64(t.MaxConcurrent) {
-			return false
-		}
-		if t.active.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
+// slot is what a tenant's call would take of an upstream; nothing is taken yet.
+func (t *target) slot(of *Tenant) slot {
+	holder, own := of.at(t.index)
+	return slot{target: t, place: t.places.Share(holder), own: own}
 }
 
 // Why a call was given up, as the cause of its context.
@@ -353,9 +361,10 @@ var (
 	errTotal     = errors.New("it took too long")
 )
 
-// ask asks one upstream.
-func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request, of *ration.Holder) (_ *Answer, failure *Error) {
-	c := &call{pool: p, target: t, probe: probe, request: r}
+// ask asks one upstream. Again says that the request has failed there before.
+func (p *Pool) ask(ctx context.Context, s slot, again bool, r *openai.Request, of *Tenant) (_ *Answer, failure *Error) {
+	t := s.target
+	c := &call{pool: p, slot: s, again: again, request: r}
 	within, span := trace.StartCall(ctx, "upstream")
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
@@ -411,33 +420,37 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		return nil, c.status(resp)
 	}
 	if !r.Stream {
-		return c.whole(t, resp.ContentLength, of)
+		var holder *ration.Holder
+		if of != nil {
+			holder = of.answers
+		}
+		return c.whole(t, resp.ContentLength, holder)
 	}
 	resp.Header = nil // which the body would hold until its end
-	s := &Stream{call: c, reader: p.readers.Get(resp.Body)}
-	if err := s.read(); err != nil {
-		s.giveBack()
+	stream := &Stream{call: c, reader: p.readers.Get(resp.Body)}
+	if err := stream.read(); err != nil {
+		stream.giveBack()
 		return nil, c.fault(err)
 	}
-	if s.event.Failed != "" {
-		s.giveBack()
-		return nil, &Error{Status: http.StatusBadGateway, Text: s.event.Failed}
+	if stream.event.Failed != "" {
+		stream.giveBack()
+		return nil, &Error{Status: http.StatusBadGateway, Text: stream.event.Failed}
 	}
-	s.first = true
+	stream.first = true
 	c.begun.Store(true)
 	c.timer.Stop()
-	if probe { // others need not wait for its end
-		t.health.good(true)
-		c.probe = false
+	if c.probe || c.ownProbe { // others need not wait for its end
+		c.good()
+		c.probe, c.ownProbe = false, false
 	}
-	return &Answer{Upstream: t.Name, Price: t.Price, Stream: s}, nil
+	return &Answer{Upstream: t.Name, Price: t.Price, Stream: stream}, nil
 }
 
 // A call is a request to one upstream.
 type call struct {
+	slot
 	pool    *Pool
-	target  *target
-	probe   bool
+	again   bool // another call of the request has failed at this upstream: they count once
 	request *openai.Request
 	sent    atomic.Bool     // all of the request is on its way
 	begun   atomic.Bool     // the first event of a stream has come
@@ -474,25 +487,25 @@ func (c *call) end(outer context.Context, failure *Error) {
 	c.total.Stop()
 	c.cancel(nil)
 	t := c.target
-	t.active.Add(-1)
+	c.place.Keep(0)
 	if failure != nil {
 		c.span.Fail(failure.reason())
 	}
 	c.span.End()
 	switch {
 	case failure == nil:
-		t.health.good(c.probe)
+		c.good()
 	case outer.Err() != nil || failure.idle:
-		t.health.nothing(c.probe)
+		c.nothing()
 	case failure.fatal:
-		t.health.good(c.probe) // it has answered: the request was at fault
+		c.good() // it has answered: the request was at fault
 	default:
 		t.failures.Add(1)
-		if failure.unclear {
-			t.health.nothing(c.probe)
-		} else if t.health.failed(c.probe, time.Now(), failure.RetryAfter) {
+		if failure.unclear || c.again && failure.RetryAfter == 0 {
+			c.nothing()
+		} else if own, all := c.failed(time.Now(), failure.RetryAfter); own || all {
 			t.cooled.Add(1)
-			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "error", failure.detail())
+			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "for_all_keys", all, "error", failure.detail())
 			return
 		}
 		c.pool.log.Debug("upstream failed", "upstream", t.Name, "error", failure.detail())

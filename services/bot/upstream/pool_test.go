@@ -515,22 +515,24 @@ func TestBusy(t *testing.T) {
 func TestLastPlace(t *testing.T) {
 	inBubble(t, []Upstream{{MaxConcurrent: 1}}, nil, nil, func(t *testing.T, b *bed) {
 		first := true
+		var other slot
 		b.random = func(int64) int64 {
 			if first {
 				first = false
-				if other, _, err := b.pick("m", nil); other == nil { // while this one chooses
+				var err *Error
+				if other, err = b.pick("m", nil, nil); err != nil { // while this one chooses
 					t.Errorf("the other: %v", err)
 				}
 			}
 			return 0
 		}
-		if own, _, err := b.pick("m", nil); own != nil || err == nil || err.Status != http.StatusServiceUnavailable {
+		if own, err := b.pick("m", nil, nil); err == nil || err.Status != http.StatusServiceUnavailable {
 			t.Errorf("%v, %v: both have it", own, err)
 		}
 		if s := b.States()[0]; s.Active != 1 || s.Asked != 1 {
 			t.Errorf("%+v", s)
 		}
-		b.targets[0].active.Add(-1)
+		other.place.Keep(0)
 	})
 }
 
@@ -870,9 +872,9 @@ func TestHolders(t *testing.T) {
 		var all sync.WaitGroup
 		defer all.Wait()
 		for _, c := range []struct {
-			of   *ration.Holder
+			of   *Tenant
 			want error
-		}{{&one, ration.ErrFull}, {nil, nil}} {
+		}{{b.NewTenant(&one), ration.ErrFull}, {nil, nil}} {
 			all.Go(func() {
 				if _, err := b.Ask(t.Context(), ask(t, false), c.of); !errors.Is(err, c.want) && c.want != nil || c.want == nil && errors.Is(err, ration.ErrFull) {
 					t.Errorf("%v, want %v", err, c.want)
