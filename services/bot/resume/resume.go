@@ -32,7 +32,8 @@ var (
 // Config bounds a Keeper.
 type Config struct {
 	// StreamBytes bounds what is kept of one stream, Bytes what is kept in all: the oldest
-	// events of that stream go, or the oldest stream.
+	// events of that stream go, or the oldest stream: of the key whose events come, if it has more
+	// than an equal part.
 	StreamBytes, Bytes int64
 	// Age is for how long a stream is kept after its end.
 	Age time.Duration
@@ -77,10 +78,17 @@ type Keeper struct {
 
 	mu      sync.Mutex // guards what follows
 	streams map[string]*list.Element
-	order   *list.List  // of *Stream, the oldest first
+	order   *list.List // of *Stream, the oldest first
+	keys    map[string]*key
 	ended   *list.List  // of *Stream, by when they are too old
 	timer   *time.Timer // removes what is too old; nil before the first end
 	closed  bool
+}
+
+// A key is what is kept of its streams. The keeper's lock guards order.
+type key struct {
+	bytes atomic.Int64
+	order *list.List // of *Stream, the oldest first
 }
 
 // New returns a Keeper that keeps nothing yet.
@@ -88,7 +96,7 @@ func New(c Config) (*Keeper, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("resume: %w", err)
 	}
-	return &Keeper{cfg: c, streams: map[string]*list.Element{}, order: list.New(), ended: list.New()}, nil
+	return &Keeper{cfg: c, streams: map[string]*list.Element{}, keys: map[string]*key{}, order: list.New(), ended: list.New()}, nil
 }
 
 // Close forgets everything. Readers are told that it has gone.
@@ -133,10 +141,15 @@ func (k *Keeper) Begin(name string, o Owner, p Presence) *Stream {
 		s.gone = true
 		return s
 	}
-	s.place = k.order.PushBack(s)
+	if s.of = k.keys[o.Key]; s.of == nil {
+		s.of = &key{order: list.New()}
+		k.keys[o.Key] = s.of
+	}
+	s.place, s.mine = k.order.PushBack(s), s.of.order.PushBack(s)
 	k.streams[name] = s.place
+	s.of.bytes.Add(overhead)
 	k.bytes.Add(overhead)
-	k.makeRoom()
+	k.makeRoom(s.of)
 	return s
 }
 
@@ -150,10 +163,15 @@ func (k *Keeper) Find(name string) *Stream {
 	return nil
 }
 
-// makeRoom has the oldest streams go. The caller holds mu.
-func (k *Keeper) makeRoom() {
+// makeRoom has the oldest streams go for those of a key: its own, as long as it has more than an equal part. The caller
+// holds mu.
+func (k *Keeper) makeRoom(of *key) {
 	for k.bytes.Load() > k.cfg.Bytes && k.order.Len() > 0 {
-		k.remove(k.order.Front())
+		oldest := k.order.Front()
+		if own := of.order.Front(); own != nil && of.bytes.Load() > k.cfg.Bytes/int64(len(k.keys)) {
+			oldest = own.Value.(*Stream).place
+		}
+		k.remove(oldest)
 	}
 }
 
@@ -164,9 +182,14 @@ func (k *Keeper) remove(e *list.Element) {
 	if s.end != nil {
 		k.ended.Remove(s.end)
 	}
+	if s.of.order.Remove(s.mine); s.of.order.Len() == 0 {
+		delete(k.keys, s.owner.Key)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.bytes.Add(-int64(len(s.text)) - overhead)
+	held := int64(len(s.text)) + overhead
+	s.of.bytes.Add(-held)
+	k.bytes.Add(-held)
 	s.text, s.gone = nil, true
 	s.wakeAll()
 }
@@ -192,10 +215,11 @@ type Stream struct {
 	name     string
 	owner    Owner
 	presence Presence
+	of       *key // nil in a keeper that is closed
 
 	// The keeper's lock guards these.
-	place, end *list.Element
-	until      time.Time
+	place, mine, end *list.Element
+	until            time.Time
 
 	mu      sync.Mutex    // guards what follows
 	text    []byte        // events, one behind the other
@@ -243,10 +267,11 @@ func (s *Stream) Add(event []byte) {
 	s.mu.Unlock()
 	// When the stream was removed meanwhile, that has taken off all of its text: also what
 	// is added here only now.
+	s.of.bytes.Add(grown)
 	if k := s.keeper; k.bytes.Add(grown) > k.cfg.Bytes {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.makeRoom()
+		k.makeRoom(s.of)
 	}
 }
 

@@ -264,3 +264,44 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	s.End()
 }
+
+// TestKeys: streams of one key do not have those of another go, unless that has more than an equal part.
+func TestKeys(t *testing.T) {
+	k := open(t, func(c *Config) { c.StreamBytes, c.Bytes = 4<<10, 64<<10 })
+	defer k.Close()
+	begin := func(key string, n int) (names []string) {
+		for i := range n {
+			name := fmt.Sprint(key, i)
+			s := k.Begin(name, Owner{Key: key}, nil)
+			s.Add([]byte("data: " + strings.Repeat("x", 1000) + "\n\n"))
+			s.End()
+			names = append(names, name)
+		}
+		return names
+	}
+	kept := func(names []string) (n int) {
+		for _, name := range names {
+			if k.Find(name) != nil {
+				n++
+			}
+		}
+		return n
+	}
+	few := begin("few", 5)
+	many := begin("many", 200)
+	if kept(few) != 5 || kept(many) < 30 || k.Find(many[199]) == nil {
+		t.Errorf("%d of the few are kept, %d of the many", kept(few), kept(many))
+	}
+	more := begin("more", 10) // beyond the bound, and below an equal part: the oldest of all go
+	again := begin("many", 300)
+	if kept(more) != 10 || kept(again[200:]) < 20 {
+		t.Errorf("%d of a third key are kept, %d of the many", kept(more), kept(again[200:]))
+	}
+	if s := k.Stats(); s.Bytes > 64<<10 {
+		t.Errorf("%+v", s)
+	}
+	k.Close()
+	if s := k.Stats(); s != (Stats{}) || len(k.keys) != 0 {
+		t.Errorf("%+v, %d keys", s, len(k.keys))
+	}
+}
