@@ -113,7 +113,7 @@ var arrows = []arrow{
 	{"services/bot/tcp", nil, "sockets and settings of the kernel, whoever uses them"},
 	{"services/bot/trace", nil, "it knows how long things take, and nothing of what they are"},
 	{"services/bot/outward", []string{"services/bot/tcp"}, "which addresses may be called depends on no caller"},
-	{"services/bot/plugin", []string{"services/bot/outward", "services/bot/trace"}, "plugins know what they are asked, and nothing of whom the answer is for"},
+	{"services/bot/plugin", []string{"services/bot/outward", "services/bot/ration", "services/bot/trace"}, "plugins know what they are asked, and nothing of whom the answer is for"},
 	{"services/bot/upstream", []string{"services/bot/outward", "services/bot/openai", "services/bot/ration", "services/bot/tcp", "services/bot/trace"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/micro", []string{"services/bot"}, "single pieces of the gateway are measured by its own program: dyno links none of them"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},

@@ -21,8 +21,13 @@ type body struct {
 
 // free gives its memory back; once more does nothing.
 func (b *body) free() {
-	b.g.buffers.Put(b.in)
+	b.forget()
 	b.share.Keep(0)
+}
+
+// forget gives its buffer back. It counts as held until it is freed: what was read of it is.
+func (b *body) forget() {
+	b.g.buffers.Put(b.in)
 	b.B, b.in = nil, nil
 }
 

@@ -115,8 +115,9 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 		body.free()
 		return g.again(w, r, t.who, has)
 	}
+	defer body.free()
 	refused = t.parse(body.B)
-	body.free()
+	body.forget()
 	if refused != nil {
 		return refused
 	}
@@ -139,6 +140,7 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 		return ctx.refusal(refused)
 	}
 	defer j.leave()
+	body.free() // what is under way is bounded by places
 	name := turnName{t.who.key.id, t.q.User, j.entry.ID}
 	g.underWay.add(name, ctx)
 	defer g.underWay.remove(name, ctx)
@@ -240,8 +242,12 @@ func (t *turn) prepare(ctx context.Context, id string) {
 			defer span.End()
 			ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 			defer cancel()
-			var err error
-			if t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns); err != nil {
+			_, err := g.pasts.enter(ctx, t.who.key.pasts)
+			if err == nil {
+				t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns)
+				g.pasts.leave(t.who.key.pasts)
+			}
+			if err != nil {
 				if t.past, t.count = nil, store.Unknown; ended.Err() != nil {
 					return // nobody waits for it
 				}
@@ -257,7 +263,7 @@ func (t *turn) prepare(ctx context.Context, id string) {
 	span.Text("intent", t.found.Intent)
 	span.End()
 	began := time.Now()
-	t.results = g.plugins.Run(ctx, plugin.Call{ID: id, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
+	t.results = g.plugins.Run(ctx, plugin.Call{Key: t.who.key.id, ID: id, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
 	t.asked = time.Since(began)
 	for _, r := range t.results {
 		g.stats.plugins.WithLabelValues(r.Name, string(r.Outcome)).Inc()

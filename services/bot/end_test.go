@@ -253,23 +253,24 @@ func (s *slow) Sum(context.Context, string, time.Time) (store.Cost, error) {
 // TestOneSum: who asks what a key has used does not take more than one of the archive's connections.
 func TestOneSum(t *testing.T) {
 	s := &slow{entered: make(chan struct{}), proceed: make(chan struct{})}
-	g := &Gateway{archive: s, sums: make(chan struct{}, 1)}
+	g := &Gateway{archive: s, sums: newAdmission(1, 2, time.Hour, 2), cfg: Defaults()}
+	one, two := &apiKey{id: "one", sums: g.sums.visitor()}, &apiKey{id: "two", sums: g.sums.visitor()}
 	first := make(chan error)
 	go func() {
-		_, err := g.sum(t.Context(), "one", time.Time{})
+		_, err := g.sum(t.Context(), one, time.Time{})
 		first <- err
 	}()
 	<-s.entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.sum(ctx, "two", time.Time{}); !errors.Is(err, context.Canceled) || s.sums.Load() != 1 {
+	if _, err := g.sum(ctx, two, time.Time{}); !errors.Is(err, context.Canceled) || s.sums.Load() != 1 {
 		t.Errorf("%v, %d sums at once", err, s.sums.Load())
 	}
 	close(s.proceed)
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	if _, err := g.sum(t.Context(), "two", time.Time{}); err != nil || s.sums.Load() != 2 {
+	if _, err := g.sum(t.Context(), two, time.Time{}); err != nil || s.sums.Load() != 2 {
 		t.Errorf("%v, %d sums", err, s.sums.Load())
 	}
 }

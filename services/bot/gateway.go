@@ -95,8 +95,9 @@ type Gateway struct {
 	bodies   *ration.Ration // of requests
 	answers  *ration.Ration // whole ones, and of streams the text that is kept
 	settles  chan struct{}  // places beside requests for what stores are still to be told
-	sums     chan struct{}  // the place of who sums up the ledger
-	reads    chan struct{}  // places of those who read a conversation by itself
+	sums     *admission     // the place of who sums up the ledger
+	reads    *admission     // places of those who read a conversation by itself
+	pasts    *admission     // places of turns that read theirs
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -116,10 +117,12 @@ type apiKey struct {
 	id     string
 	models []string
 	limits []store.Limit
-	spent  atomic.Pointer[spent] // what was found out last; nil is nothing
-	// What is held of its requests, and of answers to them.
-	bodies, answers ration.Holder
-	tenant          *upstream.Tenant
+	spent  atomic.Pointer[spent]  // what was found out last; nil is nothing
+	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
+	// What it has of all that is shared: memory for its requests, and for answers to them, upstreams, and places.
+	bodies, answers            ration.Holder
+	tenant                     *upstream.Tenant
+	places, reads, pasts, sums *visitor
 }
 
 // A spent limit is one of requests that a key has reached, and when that was found out.
@@ -158,6 +161,13 @@ func (k *apiKey) mayUse(model string) bool {
 // not answer.
 const maxSettles = 256
 
+// maxReaders bounds those that wait to read the archive by themselves.
+const maxReaders = 1024
+
+// maxPasts is how many turns read their conversations at once. It is more than an archive has connections: they are
+// waited for in the order in which turns come, whose keys they are of.
+const maxPasts = 16
+
 // New checks cfg, opens its stores and returns a gateway that is not listening yet.
 func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := cfg.Validate(); err != nil {
@@ -177,12 +187,13 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), local: memory.NewLimits(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
-		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
+		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
 		bodies:  ration.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
 		answers: ration.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
 		settles: make(chan struct{}, maxSettles+cfg.MaxConcurrent),
-		sums:    make(chan struct{}, 1),
-		reads:   make(chan struct{}, 2), // the archive has few connections
+		sums:    cfg.newSums(),
+		reads:   newAdmission(2, maxReaders, cfg.StoreTimeout, len(cfg.Keys)),               // the archive has few connections
+		pasts:   newAdmission(maxPasts, cfg.MaxConcurrent, cfg.StoreTimeout, len(cfg.Keys)), // as many as have a place may wait
 	}
 	defer func() {
 		if err != nil {
@@ -223,6 +234,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	for _, k := range g.payers {
 		k.tenant = g.pool.NewTenant(&k.answers)
+		k.places, k.reads, k.pasts, k.sums = g.places.visitor(), g.reads.visitor(), g.pasts.visitor(), g.sums.visitor()
 	}
 	if g.cfg.Model == "" {
 		g.cfg.Model = g.pool.Models()[0]
@@ -356,7 +368,7 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 		}
 	}
 	var err error
-	g.plugins, err = plugin.New(g.cfg.PluginBudget, specs)
+	g.plugins, err = plugin.New(g.cfg.PluginBudget, specs, len(g.cfg.Keys))
 	return err
 }
 

@@ -825,7 +825,7 @@ func TestLedgerBound(t *testing.T) {
 	}
 	<-model.asked
 	<-model.asked
-	for end := time.Now().Add(time.Minute); b.places.waiting.Load() == 0; runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); b.places.waiting() == 0; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("nobody waits")
 		}

@@ -42,11 +42,11 @@ type job struct {
 // admit lets a request in: it has a place from then on, until it leaves.
 func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, began time.Time) (*job, *refusal) {
 	full := &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
-	if g.ledgerFull() {
+	if g.ledgerFull(who.key) {
 		return nil, full
 	}
 	_, span := trace.Start(ctx, "queue")
-	queue, err := g.places.enter(ctx)
+	queue, err := g.places.enter(ctx, who.key.places)
 	span.End()
 	g.stats.queue.Observe(queue.Seconds())
 	switch {
@@ -54,8 +54,8 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 		return nil, &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: err.Error(), after: time.Second}
 	case err != nil:
 		return nil, refuse(statusGone, "", "the client has gone")
-	case g.ledgerFull(): // since it waits for a place
-		g.places.leave()
+	case g.ledgerFull(who.key): // since it waits for a place
+		g.places.leave(who.key.places)
 		return nil, full
 	}
 	return &job{g: g, who: who, limits: g.limits, began: began, within: ctx, answer: g.answers.Share(&who.key.answers), entry: store.Entry{
@@ -63,13 +63,17 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 	}}, nil
 }
 
-// ledgerFull tells whether no more may be answered than is under way.
-func (g *Gateway) ledgerFull() bool { return g.batch.State().Pending >= g.cfg.Batch.Pending }
+// ledgerFull tells whether no more may be answered than is under way, at all or of a key: one of several has half of what
+// may wait for the ledger.
+func (g *Gateway) ledgerFull(key *apiKey) bool {
+	most := g.cfg.Batch.Pending
+	return g.batch.State().Pending >= most || len(g.cfg.Keys) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
+}
 
 // leave gives the place back, once the answer is written: it takes memory until then.
 func (j *job) leave() {
 	j.answer.Keep(0)
-	j.g.places.leave()
+	j.g.places.leave(j.who.key.places)
 }
 
 // hold holds an answer until the job leaves, if there is room.

@@ -120,7 +120,7 @@ func (s *stats) collectors() []prometheus.Collector {
 		gauge("answers", "Answers under way.", func() float64 { return float64(s.g.places.taken()) }),
 		gauge("bodies_bytes", "Bytes of requests' bodies that are held.", func() float64 { return float64(s.g.bodies.Held()) }),
 		gauge("answers_bytes", "Bytes of answers that are held.", func() float64 { return float64(s.g.answers.Held()) }),
-		gauge("queue", "Requests that wait for a place.", func() float64 { return float64(s.g.places.waiting.Load()) }),
+		gauge("queue", "Requests that wait for a place.", func() float64 { return float64(s.g.places.waiting()) }),
 		gauge("archive_pending", "Records that wait to be written.", func() float64 { return float64(s.g.batch.State().Pending) }),
 		gauge("tokens_remembered", "Tokens remembered as verified.", func() float64 { return float64(s.g.verifier.Remembered()) }),
 		&collector{s.g},

@@ -62,8 +62,9 @@ func TestTurnstile(t *testing.T) {
 // TestAdmission: who finds no place waits in line, as long as they may.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(1, 2, 10*time.Second)
-		if d, err := a.enter(t.Context()); d != 0 || err != nil {
+		a := newAdmission(1, 2, 10*time.Second, 1)
+		v := a.visitor()
+		if d, err := a.enter(t.Context(), v); d != 0 || err != nil {
 			t.Errorf("%v, %v", d, err)
 		}
 		type answer struct {
@@ -75,26 +76,26 @@ func TestAdmission(t *testing.T) {
 		defer cancel()
 		for _, ctx := range []context.Context{t.Context(), ctx} {
 			go func() {
-				d, err := a.enter(ctx)
+				d, err := a.enter(ctx, v)
 				answers <- answer{d, err}
 			}()
 		}
 		synctest.Wait()
-		if _, err := a.enter(t.Context()); !errors.Is(err, errCrowded) {
+		if _, err := a.enter(t.Context(), v); !errors.Is(err, errCrowded) {
 			t.Errorf("beyond: %v", err)
 		}
 		if got := <-answers; got.d != time.Second || !errors.Is(got.err, context.DeadlineExceeded) {
 			t.Errorf("who goes: %+v", got)
 		}
 		time.Sleep(2 * time.Second)
-		a.leave()
+		a.leave(v)
 		if got := <-answers; got.d != 3*time.Second || got.err != nil {
 			t.Errorf("who waits: %+v", got)
 		}
-		if d, err := a.enter(t.Context()); d != 10*time.Second || !errors.Is(err, errCrowded) {
+		if d, err := a.enter(t.Context(), v); d != 10*time.Second || !errors.Is(err, errCrowded) {
 			t.Errorf("too long: %v, %v", d, err)
 		}
-		a.leave()
+		a.leave(v)
 		a.wait()
 	})
 }

@@ -41,7 +41,9 @@ var (
 // usageOf reads it. What cannot be read is left out, and is the error.
 func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyUsage, error) {
 	u := keyUsage{Key: key.id, Models: key.models, Limits: []limitUsed{}}
-	used, err := g.limits.Used(ctx, key.id, key.limits, now)
+	within, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+	defer cancel()
+	used, err := g.limits.Used(within, key.id, key.limits, now)
 	for i, l := range key.limits {
 		e := limitUsed{Resource: string(l.Resource), Amount: l.Amount, Window: l.Window.Seconds()}
 		if err == nil {
@@ -52,7 +54,7 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	if err != nil {
 		err = errLimitsAway
 	}
-	sum, ledger := g.sum(ctx, key.id, now.Truncate(24*time.Hour))
+	sum, ledger := g.sum(ctx, key, now.Truncate(24*time.Hour))
 	if ledger != nil {
 		return u, errors.Join(err, errLedgerAway)
 	}
@@ -60,15 +62,52 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	return u, err
 }
 
-// sum sums up the ledger, of one key at a time: the archive's few connections are for what is to be kept.
-func (g *Gateway) sum(ctx context.Context, key string, since time.Time) (store.Cost, error) {
-	select {
-	case g.sums <- struct{}{}:
-		defer func() { <-g.sums }()
-		return g.archive.Sum(ctx, key, since)
-	case <-ctx.Done():
-		return store.Cost{}, ctx.Err()
+// A summed is what the ledger had of a key, and until when it is not summed up again.
+type summed struct {
+	since, until time.Time
+	cost         store.Cost
+	err          error
+}
+
+// sumRest is for how many times as long as a sum takes the key's next one waits: a key whose ledger is long has a small
+// part of the one place, however often it asks.
+const sumRest = 10
+
+// newSums returns the place of who sums up the ledger. Who waits may do so for longer than one sum of another takes.
+func (c Config) newSums() *admission {
+	return newAdmission(1, maxReaders, 2*c.StoreTimeout, len(c.Keys))
+}
+
+// sum sums up the ledger, of one key at a time: the archive's few connections are for what is to be kept. Who asks the
+// same meanwhile, and for a while, gets the same answer.
+func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.Cost, error) {
+	known := func() *summed {
+		if s := key.summed.Load(); s != nil && s.since.Equal(since) && time.Now().Before(s.until) {
+			return s
+		}
+		return nil
 	}
+	if s := known(); s != nil {
+		return s.cost, s.err
+	}
+	if _, err := g.sums.enter(ctx, key.sums); err != nil {
+		return store.Cost{}, err
+	}
+	defer g.sums.leave(key.sums)
+	if s := known(); s != nil { // since it waits
+		return s.cost, s.err
+	}
+	began := time.Now()
+	// Who asks and leaves, again and again, has the sum be made once, too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
+	defer cancel()
+	cost, err := g.archive.Sum(ctx, key.id, since)
+	if err != nil && ctx.Err() == nil {
+		return store.Cost{}, err // the archive has said so at once
+	}
+	now := time.Now()
+	key.summed.Store(&summed{since, now.Add(sumRest * now.Sub(began)), cost, err})
+	return cost, err
 }
 
 // usage tells a client about its own key.
@@ -77,9 +116,7 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
-	defer cancel()
-	u, err := g.usageOf(ctx, who.key, time.Now())
+	u, err := g.usageOf(r.Context(), who.key, time.Now())
 	if err != nil {
 		code := "limits_unavailable"
 		if !errors.Is(err, errLimitsAway) {
@@ -196,13 +233,11 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
 	defer cancel()
-	select {
-	case g.reads <- struct{}{}:
-	case <-ctx.Done():
+	if _, err := g.reads.enter(ctx, who.key.reads); err != nil {
 		return &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: "too many conversations are being read", after: time.Second}
 	}
 	turns, count, err := g.archive.Turns(ctx, sessionOf(who.key.id, bot, user, history), max(g.cfg.HistoryTurns, 1))
-	<-g.reads
+	g.reads.leave(who.key.reads)
 	if err != nil {
 		g.stats.degraded("archive")
 		return &refusal{status: http.StatusServiceUnavailable, code: "archive_unavailable", text: "the conversation cannot be read now", after: time.Second}

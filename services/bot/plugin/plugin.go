@@ -14,11 +14,13 @@ import (
 	"sync"
 	"time"
 
+	"dyno/services/bot/ration"
 	"dyno/services/bot/trace"
 )
 
 // A Call is what a plugin is asked.
 type Call struct {
+	Key    string `json:"-"`  // whose it is: the API key's ID
 	ID     string `json:"id"` // of the turn
 	Bot    string `json:"bot_id"`
 	User   string `json:"user_id"`
@@ -40,10 +42,11 @@ type Spec struct {
 	Intents []string
 	// Timeout bounds one call, beside the budget of all.
 	Timeout time.Duration
-	// MaxConcurrent bounds the calls at once. More are not made.
+	// MaxConcurrent bounds the calls at once. More are not made. One key of several has half of
+	// them at most.
 	MaxConcurrent int
-	// Failures in a row open the circuit: for Cooldown no calls are made, then one that
-	// decides whether it closes.
+	// Failures in a row of one key's calls open its circuit: for Cooldown no calls are made for
+	// it, then one that decides whether it closes.
 	Failures int
 	Cooldown time.Duration
 }
@@ -95,8 +98,22 @@ type Scheduler struct {
 
 type worker struct {
 	spec    Spec
-	places  chan struct{}
-	breaker *breaker
+	places  *ration.Ration
+	callers sync.Map // of *caller by key
+}
+
+// A caller is one key at a plugin: what it asks costs others neither their places nor the plugin.
+type caller struct {
+	places  ration.Holder
+	breaker breaker
+}
+
+func (w *worker) caller(key string) *caller {
+	if c, ok := w.callers.Load(key); ok {
+		return c.(*caller)
+	}
+	c, _ := w.callers.LoadOrStore(key, &caller{breaker: breaker{failures: w.spec.Failures, cooldown: w.spec.Cooldown}})
+	return c.(*caller)
 }
 
 // Validate reports every fault at once, but that there is nothing to ask.
@@ -129,9 +146,9 @@ func Validate(budget time.Duration, specs []Spec) error {
 	return errors.Join(errs...)
 }
 
-// New returns a scheduler. budget bounds the time of all plugins of one turn. The error
+// New returns a scheduler for the calls of so many keys. budget bounds the time of all plugins of one turn. The error
 // lists every fault.
-func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
+func New(budget time.Duration, specs []Spec, keys int) (*Scheduler, error) {
 	errs := []error{Validate(budget, specs)}
 	for i, p := range specs {
 		if p.Plugin == nil {
@@ -143,7 +160,7 @@ func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
 	}
 	s := &Scheduler{budget: budget}
 	for _, p := range specs {
-		s.workers = append(s.workers, &worker{p, make(chan struct{}, p.MaxConcurrent), &breaker{failures: p.Failures, cooldown: p.Cooldown}})
+		s.workers = append(s.workers, &worker{spec: p, places: ration.New(int64(p.MaxConcurrent), keys)})
 	}
 	return s, nil
 }
@@ -174,22 +191,22 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 	waiting := 0
 	for i, w := range wanted {
 		results[i] = Result{Name: w.spec.Name, Outcome: Late}
-		probe, ok := w.breaker.allow(began)
+		of := w.caller(c.Key)
+		probe, ok := of.breaker.allow(began)
 		if !ok {
 			results[i].Outcome = Open
 			continue
 		}
-		select {
-		case w.places <- struct{}{}:
-		default:
+		place := w.places.Share(&of.places)
+		if !place.Hold(1) {
 			results[i].Outcome = Busy
-			w.breaker.unused(probe)
+			of.breaker.unused(probe)
 			continue
 		}
 		waiting++
 		s.running.Go(func() {
-			defer func() { <-w.places }()
-			answers <- numbered{w.run(ctx, c, probe), i}
+			defer place.Keep(0)
+			answers <- numbered{w.run(ctx, c, &of.breaker, probe), i}
 		})
 	}
 	for ; waiting > 0; waiting-- {
@@ -221,7 +238,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 // Wait returns when no plugin is running.
 func (s *Scheduler) Wait() { s.running.Wait() }
 
-func (w *worker) run(ctx context.Context, c Call, probe bool) Result {
+func (w *worker) run(ctx context.Context, c Call, b *breaker, probe bool) Result {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.spec.Timeout)
 	defer cancel()
@@ -233,20 +250,20 @@ func (w *worker) run(ctx context.Context, c Call, probe bool) Result {
 	r := Result{Name: w.spec.Name, Outcome: OK, Text: text, Err: err, Took: time.Since(began)}
 	switch {
 	case err == nil:
-		w.breaker.done(probe, true, time.Now())
+		b.done(probe, true, time.Now())
 	case errors.Is(err, ErrNothing):
 		r.Outcome, r.Text, r.Err = None, "", nil
-		w.breaker.done(probe, true, time.Now())
+		b.done(probe, true, time.Now())
 	case errors.Is(whole.Err(), context.Canceled):
 		// The client went: that says nothing about the plugin.
 		r.Outcome, r.Text = Late, ""
-		w.breaker.unused(probe)
+		b.unused(probe)
 	default:
 		r.Outcome, r.Text = Failed, ""
 		if ctx.Err() != nil {
 			r.Outcome = Late
 		}
-		w.breaker.done(probe, false, time.Now())
+		b.done(probe, false, time.Now())
 	}
 	span.Text("plugin.outcome", string(r.Outcome))
 	if r.Outcome != OK && r.Outcome != None {

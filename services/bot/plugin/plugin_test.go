@@ -52,7 +52,7 @@ func spec(name string, p Plugin, change func(*Spec)) Spec {
 
 func newScheduler(t testing.TB, budget time.Duration, specs ...Spec) *Scheduler {
 	t.Helper()
-	s, err := New(budget, specs)
+	s, err := New(budget, specs, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,13 +233,13 @@ func TestOneDecides(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	_, err := New(0, []Spec{{}, {Name: "x", Plugin: clock{}}, {Name: "x"}})
+	_, err := New(0, []Spec{{}, {Name: "x", Plugin: clock{}}, {Name: "x"}}, 1)
 	for _, want := range []string{"plugin budget: 0s", `plugin 1, "": name`, "there is nothing to ask", `plugin 2, "x": timeout`, `plugin 2, "x": max concurrent: 0`, `failures: 0, cooldown: 0s`, `plugin 3, "x": name`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
 	}
-	if _, err := New(time.Second, make([]Spec, maxPlugins+1)); err == nil || !strings.Contains(err.Error(), "65 plugins") {
+	if _, err := New(time.Second, make([]Spec, maxPlugins+1), 1); err == nil || !strings.Contains(err.Error(), "65 plugins") {
 		t.Errorf("as many as one likes: %v", err)
 	}
 }
@@ -277,7 +277,7 @@ func TestHTTP(t *testing.T) {
 	say := func(text string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 	}
-	call := Call{"1", "b", "u", "weather", "天气?"}
+	call := Call{"", "1", "b", "u", "weather", "天气?"}
 	sunny := say(`{"text":"sunny","more":1}`)
 	answer.Store(&sunny)
 	if text, err := p.Run(t.Context(), call); err != nil || text != "sunny" || *asked.Load() != call {
@@ -383,5 +383,44 @@ func FuzzCalculate(f *testing.F) {
 				t.Errorf("%q: %v, %v", c, v, err)
 			}
 		}
+	})
+}
+
+// TestKeys: what one key asks leaves others half of a plugin's places, and the plugin itself when it fails.
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		p := run(func(_ context.Context, c Call) (string, error) {
+			switch c.Query {
+			case "wait":
+				<-proceed
+			case "fail":
+				return "", errors.New("broken")
+			}
+			return "fine", nil
+		})
+		s, err := New(time.Minute, []Spec{spec("p", p, func(s *Spec) { s.MaxConcurrent, s.Failures, s.Timeout = 4, 3, time.Minute })}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(key, query string, want Outcome) {
+			t.Helper()
+			if r := s.Run(t.Context(), Call{Key: key, Query: query}); r[0].Outcome != want {
+				t.Errorf("%s of %s: %+v, want %s", query, key, r[0], want)
+			}
+		}
+		for range 2 {
+			go s.Run(t.Context(), Call{Key: "one", Query: "wait"})
+		}
+		synctest.Wait()
+		ask("one", "hello", Busy)
+		ask("two", "hello", OK)
+		close(proceed)
+		s.Wait()
+		for range 3 {
+			ask("one", "fail", Failed)
+		}
+		ask("one", "hello", Open)
+		ask("two", "hello", OK)
 	})
 }

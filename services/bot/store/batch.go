@@ -57,14 +57,15 @@ type Batcher struct {
 	stop    context.CancelFunc
 	writer  sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	awaited []*pending // somebody waits for each
-	later   []*pending // nobody does
-	since   time.Time  // when the first of later came; zero is long ago
-	taken   int        // in the writer's hands
-	dropped int        // of awaited, about: nobody waits for it any more
-	odd     int        // 0 and 1 in turn: who has the odd place in a batch
-	hurry   int        // who waits for all of it
+	mu      sync.Mutex     // guards what follows
+	awaited []*pending     // somebody waits for each
+	later   []*pending     // nobody does
+	keys    map[string]int // of entries for which nobody waits, by key, those in the writer's hands too
+	since   time.Time      // when the first of later came; zero is long ago
+	taken   int            // in the writer's hands
+	dropped int            // of awaited, about: nobody waits for it any more
+	odd     int            // 0 and 1 in turn: who has the odd place in a batch
+	hurry   int            // who waits for all of it
 	closed  bool
 	failing bool // the last write failed
 	changed chan struct{}
@@ -87,7 +88,7 @@ func NewBatcher(a Archive, c BatchConfig) (*Batcher, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Batcher{cfg: c, archive: a, log: c.Logger, wake: make(chan struct{}, 1), changed: make(chan struct{})}
+	b := &Batcher{cfg: c, archive: a, log: c.Logger, wake: make(chan struct{}, 1), changed: make(chan struct{}), keys: map[string]int{}}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.writer.Go(b.run)
 	return b, nil
@@ -149,6 +150,9 @@ func (b *Batcher) add(p *pending) error {
 		b.rouse()
 		return nil
 	}
+	if p.Entry != nil {
+		b.keys[p.Entry.Key]++
+	}
 	if b.later = append(b.later, p); len(b.later) == 1 {
 		b.since = time.Now()
 	}
@@ -181,6 +185,13 @@ func (b *Batcher) State() BatchState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BatchState{b.held(), b.written, b.batches, b.failing}
+}
+
+// PendingOf is how many entries of a key are still to be written, for which nobody waits.
+func (b *Batcher) PendingOf(key string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.keys[key]
 }
 
 // Flush waits until nothing is left to write, or ctx ends.
@@ -385,6 +396,10 @@ func (b *Batcher) write(batch []*pending) bool {
 	for i, p := range batch {
 		if p.done != nil {
 			p.done <- each[i]
+		} else if p.Entry != nil {
+			if b.keys[p.Entry.Key]--; b.keys[p.Entry.Key] == 0 {
+				delete(b.keys, p.Entry.Key)
+			}
 		}
 	}
 	b.written += uint64(len(batch)) //nolint:gosec // a length

@@ -401,3 +401,29 @@ func TestClose(t *testing.T) {
 		t.Error("batches without bounds")
 	}
 }
+
+// TestPendingOf: it is known of how many entries a key waits to see written, tried in vain or not yet.
+func TestPendingOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFlaky()
+		a.set(true, false)
+		b := batcher(t, a, nil)
+		for i := range 5 {
+			if err := b.Later(store.Record{Entry: &store.Entry{ID: fmt.Sprint(i), Key: []string{"one", "two"}[i/4]}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if one, two, none := b.PendingOf("one"), b.PendingOf("two"), b.PendingOf("three"); one != 4 || two != 1 || none != 0 {
+			t.Errorf("%d, %d, %d", one, two, none)
+		}
+		a.set(false, false)
+		if err := b.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if one, two := b.PendingOf("one"), b.PendingOf("two"); one != 0 || two != 0 {
+			t.Errorf("afterwards: %d, %d", one, two)
+		}
+		b.Close(t.Context())
+	})
+}
