@@ -121,6 +121,9 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
+	if refused := g.affords(r.Context(), t.who.key, t.least(), t.began); refused != nil {
+		return refused
+	}
 	ctx := newWork(r.Context(), g.answering, g.cfg.ChatDisconnect, g.cfg.DrainTime)
 	defer ctx.end()
 	if t.q.Message != "" {
@@ -192,6 +195,13 @@ func (t *turn) parse(body []byte) *refusal {
 	q.Query, masked = t.g.in.Text(q.Query)
 	t.g.stats.masked("in", masked)
 	return nil
+}
+
+// least is what the turn will reserve at least: for what is said now, without what was said before.
+func (t *turn) least() store.Cost {
+	c := t.g.cfg
+	prompt := openai.EstimateTokens(len(t.q.Query))
+	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.g.pool.Price(c.Model).Of(prompt, c.ReplyTokens)}
 }
 
 // take takes the conversation for this turn. One that begins has a name that nobody else

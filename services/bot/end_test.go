@@ -275,32 +275,46 @@ func TestOneSum(t *testing.T) {
 	}
 }
 
-// TestSpentKey: a key that has no request left until its window ends does not have plugins asked any more.
-func TestSpentKey(t *testing.T) {
+// TestSpentKey: a key that has no request, tokens or money left does not have plugins asked any more, nor conversations
+// read. Where the limits are another server's, it does once more.
+func TestSpentKey(t *testing.T) { eachStore(t, spendAll) }
+
+func spendAll(t *testing.T, set func(*Config)) {
 	var asked atomic.Int64
 	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer p.Close()
+	var late int64 // turns for which it is found out only after that
+	ids := map[string]string{}
 	b := serving(t, newLLM(t, nil), func(c *Config) {
+		set(c)
+		if c.Redis != "" {
+			late = 1
+		}
 		c.Plugins = []Plugin{{Name: "p", URL: p.URL}}
-		c.Keys = []Key{keyOf("requests", Limit{store.Requests, 1, 24 * time.Hour}), keyOf("tokens", Limit{store.Tokens, 1040, 24 * time.Hour})}
+		for name, l := range map[string]Limit{
+			"requests": {store.Requests, 1, 24 * time.Hour}, "all requests": {store.Requests, 1, 0}, "tokens": {store.Tokens, 1034, 24 * time.Hour}, "money": {store.Money, 1_026_000, 0},
+		} {
+			ids[name] = unique(strings.ReplaceAll(name, " ", "-"))
+			c.Keys = append(c.Keys, keyOf(ids[name], l))
+		}
 	})
-	for i, c := range []struct {
-		key    string
-		status int
-		asked  int64
-	}{
-		{"requests", 200, 1}, {"requests", 429, 2}, {"requests", 429, 2}, {"requests", 429, 2},
-		{"tokens", 200, 3}, {"tokens", 429, 4}, {"tokens", 429, 5}, // a shorter query may have enough
-	} {
-		_, status, text := b.say(secretOf(c.key), "", "hello")
-		if status != c.status || asked.Load() != c.asked || status == 429 && !strings.Contains(text, "rate_limit_exceeded") {
-			t.Errorf("%d: %d %s, plugins asked %d times, want %+v", i, status, text, asked.Load(), c)
+	for name, id := range ids {
+		asked.Store(0)
+		for i, want := range []struct {
+			status int
+			asked  int64
+		}{{200, 1}, {429, 1 + late}, {429, 1 + late}} {
+			_, status, text := b.say(secretOf(id), "", "hello")
+			b.settled()
+			if status != want.status || asked.Load() != want.asked || status == 429 && !strings.Contains(text, "rate_limit_exceeded") && !strings.Contains(text, "insufficient_quota") {
+				t.Errorf("%s, %d: %d %s, plugins asked %d times, want %+v", name, i, status, text, asked.Load(), want)
+			}
 		}
 	}
-	k, now := b.payers["requests"], time.Now()
+	k, now := b.payers[ids["requests"]], time.Now()
 	if r := k.refused(now.Add(spentFor)); r != nil {
 		t.Errorf("a minute later: %v", r)
 	}

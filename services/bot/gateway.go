@@ -118,6 +118,7 @@ type apiKey struct {
 	models []string
 	limits []store.Limit
 	spent  atomic.Pointer[spent]  // what was found out last; nil is nothing
+	tight  atomic.Bool            // it was refused for a limit, and has not been found to have something left since
 	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
 	// What it has of all that is shared: memory for its requests, and for answers to them, upstreams, and places.
 	bodies, answers            ration.Holder
@@ -134,6 +135,13 @@ type spent struct {
 // spentFor is for how long a limit is taken to be spent, within its window: what was reserved by a gateway that has died
 // is given back.
 const spentFor = time.Minute
+
+// reached notes that a limit is reached, if it is one that no request can be below until its window ends.
+func (k *apiKey) reached(e *store.LimitError, now time.Time) {
+	if e.Limit.Resource == store.Requests && e.Limit.Window > 0 {
+		k.spent.Store(&spent{e, now})
+	}
+}
 
 // refused says why no request of a key can be served at a moment; nil if one may be.
 func (k *apiKey) refused(now time.Time) *refusal {
@@ -423,6 +431,17 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 // found out here, where a long ledger may take its time, and not by the first request.
 func (g *Gateway) countedLimits(ctx context.Context) (*memory.Limits, error) {
 	limits, now := memory.NewLimits(), time.Now()
+	if g.cfg.Archive == ArchiveMemory {
+		var forgotten []string
+		for _, k := range g.cfg.Keys {
+			if slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Window == 0 || l.Window > time.Hour }) {
+				forgotten = append(forgotten, k.ID)
+			}
+		}
+		if len(forgotten) > 0 {
+			g.log.Warn("what these keys have used is in memory: their limits, those for ever too, begin anew with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
+		}
+	}
 	for _, k := range g.cfg.Keys {
 		if err := limits.Seed(ctx, g.archive, k.ID, g.payers[k.ID].limits, now); err != nil {
 			return nil, fmt.Errorf("sum up what key %q has used, by the ledger (a longer store timeout gives it more time): %w", k.ID, err)

@@ -136,14 +136,42 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	}
 	if errors.As(err, &reached) {
 		g.stats.limited(string(reached.Limit.Resource))
-		if reached.Limit.Resource == store.Requests && reached.Limit.Window > 0 && j.limits == g.limits {
-			j.who.key.spent.Store(&spent{reached, now})
+		j.who.key.tight.Store(true)
+		if j.limits == g.limits {
+			j.who.key.reached(reached, now)
 		}
 		return beyond(reached, reached.RetryAfter)
 	}
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}
+	return nil
+}
+
+// affords refuses a request of a key that has not even the least left that it will reserve, before plugins are asked and
+// conversations are read for it. Where the limits are another server's, that is found out by a request first.
+func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, now time.Time) *refusal {
+	if len(key.limits) == 0 || g.redis != nil && !key.tight.Load() {
+		return nil
+	}
+	if refused := exceeds(least, key.limits); refused != nil {
+		return refused
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+	defer cancel()
+	used, err := g.limits.Used(ctx, key.id, key.limits, now)
+	if err != nil {
+		return nil // whoever reserves will find out, and knows what to do
+	}
+	for i, l := range key.limits {
+		if used[i]+least.Of(l.Resource) > l.Amount {
+			g.stats.limited(string(l.Resource))
+			e := store.Beyond(l, used[i], now)
+			key.reached(e, now)
+			return beyond(e, e.RetryAfter)
+		}
+	}
+	key.tight.Store(false)
 	return nil
 }
 

@@ -1,9 +1,11 @@
 package bot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -306,4 +308,36 @@ func TestReadsByKey(t *testing.T) {
 	}
 	close(s.proceed)
 	all.Wait()
+}
+
+// TestForgottenLimits: a gateway that forgets at its end what keys have used of long limits says so at its start.
+func TestForgottenLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*testing.T, *Config)
+		want bool
+	}{
+		"memory": {func(_ *testing.T, c *Config) { embedded(ArchiveMemory, "")(c) }, true},
+		"sqlite": {func(t *testing.T, c *Config) { embedded(ArchiveSQLite, t.TempDir()+"/db")(c) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var logged bytes.Buffer
+			config := Defaults()
+			u := upstream.DefaultUpstream()
+			u.Name, u.URL, u.Models, u.Price = "up", "https://example.org/v1", map[string]string{"dyno-1": "dyno-1"}, upstream.Price{Prompt: 1}
+			config.Upstream.Upstreams = []upstream.Upstream{u}
+			c.set(t, &config)
+			config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+			config.Keys = []Key{keyOf("ever", Limit{store.Tokens, 1 << 40, 0}), keyOf("day", Limit{store.Requests, 1, 24 * time.Hour}), keyOf("minute", Limit{store.Requests, 1, time.Minute}), keyOf("free")}
+			g, err := New(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := strings.Contains(logged.String(), `keys="[ever day]"`); got != c.want {
+				t.Errorf("%s", &logged)
+			}
+		})
+	}
 }
