@@ -251,6 +251,7 @@ func (c *Client) conclude() error {
 	if !c.answers() {
 		return nil
 	}
+	c.last()
 	if err := c.fault(); err != nil {
 		return err
 	}
@@ -264,6 +265,20 @@ func (c *Client) conclude() error {
 	c.number = append(strconv.AppendUint(c.number[:0], uint64(c.Tokens()), 10), '}')
 	c.keep(c.number)
 	return nil
+}
+
+// emptyLine ends an event.
+var emptyLine = []byte("\n\n")
+
+// last takes an event at the end of the content that lacks its empty line. One of which a part is missing is none.
+func (c *Client) last() {
+	if !c.below.EventStream() {
+		return
+	}
+	before := c.failure
+	if err := c.read(emptyLine); err != nil || c.failure == ErrChunk {
+		c.failure = before
+	}
 }
 
 // fault says what is wrong with an answer.

@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"math"
+	"strconv"
 )
 
 // A piece is what matters of one event's data.
@@ -264,6 +265,15 @@ func (s *scanner) string(p place, text []byte) {
 	}
 }
 
+// wholeNumber reads a number that is whole although it is not written so.
+func wholeNumber(text []byte) (uint64, bool) {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || f != math.Trunc(f) || f < 0 || f > math.MaxUint32 {
+		return 0, false
+	}
+	return uint64(f), true
+}
+
 // number takes a number.
 func (s *scanner) number(p place) bool {
 	begin, n, whole := s.at, uint64(0), true
@@ -278,6 +288,9 @@ func (s *scanner) number(p place) bool {
 			continue
 		}
 		break
+	}
+	if !whole && (p == tokenCount || p == reasoningCount || p == promptCount) {
+		n, whole = wholeNumber(s.b[begin:s.at]) // some servers write 7 as 7.0
 	}
 	switch {
 	case !whole:

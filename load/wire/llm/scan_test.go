@@ -29,6 +29,9 @@ func TestScan(t *testing.T) {
 		{`{"choices":[],"usage":{"completion_tokens":3,"completion_tokens_details":null,"reasoning_tokens":7}}`, piece{tokens: 3}, true},
 		{`{"choices":[],"usage":{"completion_tokens":99999999999999999999}}`, piece{tokens: 4294967295}, true},
 		{`{"choices":[],"usage":{"completion_tokens":1.5}}`, piece{}, true},
+		{`{"choices":[],"usage":{"completion_tokens":3.0,"prompt_tokens":1e1}}`, piece{tokens: 3, prompt: 10}, true},
+		{`{"choices":[],"usage":{"completion_tokens":-3.0,"prompt_tokens":1e99}}`, piece{}, true},
+		{`{"choices":[],"usage":{"completion_tokens":"many","prompt_tokens":null}}`, piece{}, true},
 		{`{"error":{"message":"overloaded"}}`, piece{failed: true}, true},
 		{`{"error":null}`, piece{}, true},
 		// Completions.
