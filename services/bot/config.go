@@ -169,6 +169,9 @@ type Config struct {
 	// they are not public.
 	AllowNetworks []string `yaml:"allow_networks"`
 
+	// AllowOrigins are the origins of pages of other sites that may use the API (CORS). A single "*" is every origin.
+	AllowOrigins []string `yaml:"allow_origins"`
+
 	// Keys are the API keys. Without any, everybody who reaches a loopback Listen may log
 	// in and ask, without limits.
 	Keys    []Key    `yaml:"keys"`
@@ -368,6 +371,14 @@ func (c Config) Validate() error {
 	} else if c.Admin != "" {
 		if a, err := serve.ParseAddress(c.Admin); err == nil && !a.Local() {
 			fault("admin token", "none", "everybody who reaches it could read keys' usage and profiles: give --admin-token-file")
+		}
+	}
+	for i, origin := range c.AllowOrigins {
+		if !isOrigin(origin) && (origin != "*" || len(c.AllowOrigins) > 1) {
+			fault(fmt.Sprintf("allow origins %d", i+1), fmt.Sprintf("%q", origin), `must be like https://example.org or http://localhost:8080, or "*" alone`)
+		}
+		if origin == "*" && len(c.Keys) == 0 {
+			fault(fmt.Sprintf("allow origins %d", i+1), `"*"`, "goes with keys: any page could ask a gateway that asks for none")
 		}
 	}
 	policy, err := c.policy()

@@ -278,7 +278,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g.stats = newStats(g)
 	host.Registry().MustRegister(g.stats.collectors()...)
-	g.handler = serve.Timely(g.guarded(g.routes()))
+	g.handler = serve.Timely(g.guarded(g.withCORS(g.routes())))
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(cfg.HTTP2)

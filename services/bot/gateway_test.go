@@ -1606,6 +1606,10 @@ func TestValidateIsComplete(t *testing.T) {
 		c := Defaults()
 		c.AllowNetworks, c.Rules = []string{"127.0.0.0/8"}, rules
 		c.Upstream.Upstreams = []upstream.Upstream{modelOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})}
+		"an origin with a path":     {func(c *Config) { c.AllowOrigins = []string{"https://a.example/"} }, `allow origins 1: "https://a.example/"`},
+		"an origin in capitals":     {func(c *Config) { c.AllowOrigins = []string{"https://A.example"} }, `allow origins 1: "https://A.example"`},
+		"all origins, and another":  {func(c *Config) { c.AllowOrigins = []string{"app://a.b", "*"} }, `allow origins 2: "*"`},
+		"all origins, without keys": {func(c *Config) { c.AllowOrigins, c.Keys = []string{"*"}, nil }, `allow origins 1: "*": goes with keys`},
 		c.Keys = []Key{keyOf("test")}
 		c.Plugins = []Plugin{{Name: "clock", Builtin: "clock", Intents: []string{"buy", "chat"}}, {Name: "calculator", Builtin: "calculator"}}
 		c.Issuers = []Issuer{{Name: "idp", Audience: "bot", Algorithms: []jwt.Algorithm{jwt.ES256}, Lifetime: time.Hour, KeySet: "https://example.org/keys", Key: "test"}}

@@ -152,6 +152,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringSliceVar(&models, "models", nil, "names of the models of --upstream")
 	f.Int64SliceVar(&price, "price", nil, "`PROMPT,COMPLETION`: what a token of --upstream costs, in billionths; none costs nothing")
 	f.StringSliceVar(&c.AllowNetworks, "allow-network", c.AllowNetworks, "a network that upstreams and plugins may be in although it is not public")
+	f.StringSliceVar(&c.AllowOrigins, "allow-origin", c.AllowOrigins, "pages of these origins may use the API (CORS), or *")
 	f.StringVar(&secretFile, "token-secret-file", "", "`FILE` of the secret that signs tokens; none is one of this process's own")
 	f.StringVar(&c.Model, "model", c.Model, "the model of /v1/bot/chat; none is the first by name")
 	f.StringVar(&c.SystemPrompt, "system-prompt", c.SystemPrompt, "what its conversations begin with")
