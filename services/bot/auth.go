@@ -17,6 +17,7 @@ import (
 type refusal struct {
 	status            int
 	code, param, text string
+	kind              string        // the error's type; "" is that of the status
 	after             time.Duration // Retry-After; 0 says nothing
 	body              []byte        // to be passed on as it is; nil makes one of the text
 }
@@ -45,7 +46,7 @@ func (r *refusal) answer(w http.ResponseWriter, timeout time.Duration) {
 	}
 	body := r.body
 	if body == nil {
-		body = openai.AppendError(nil, r.status, r.param, r.code, r.text)
+		body = openai.AppendFault(nil, r.status, r.param, r.fault())
 	}
 	writeBody(w, timeout, r.status, body)
 }

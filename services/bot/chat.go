@@ -13,7 +13,6 @@ import (
 	"dyno/services/bot/intent"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/plugin"
-	"dyno/services/bot/ration"
 	"dyno/services/bot/store"
 	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
@@ -387,18 +386,26 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 // stream answers piece by piece.
 func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
 	g := t.g
-	asked := time.Now()
-	a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
+	asked, out := time.Now(), newSink(w, g.cfg.WriteTimeout)
+	a, err := g.pool.AskStream(ctx, j.request, j.who.key.tenant, func() { out.alive(j, ctx) })
 	g.stats.asked(a, asked)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))
-		return t.hold.count, ctx.refusal(g.refusalOf(err))
+		refused := ctx.refusal(g.refusalOf(err))
+		if !out.begun {
+			return t.hold.count, refused
+		}
+		n := t.newTeller(out, ctx, j)
+		defer n.close()
+		n.fault(refused.status, refused.fault())
+		out.end()
+		return t.hold.count, nil
 	}
 	first := time.Since(j.began)
 	j.request.Forget() // a stream goes on for long
 	g.stats.streams.Add(1)
 	defer g.stats.streams.Add(-1)
-	out := newSink(w, g.cfg.WriteTimeout)
+	out.head()
 	tell(w.Header(), j, a, cache.Made)
 	n := t.newTeller(out, ctx, j)
 	defer n.close()
@@ -409,11 +416,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 	stopped := errors.Is(err, errStopped)
 	if err != nil && !stopped {
 		j.finish(done)
-		code := "upstream_error"
-		if errors.Is(err, ration.ErrFull) {
-			code = "overloaded"
-		}
-		n.fault(code, g.told(err))
+		n.fault(statusOf(err), g.faultOf(err))
 		out.end()
 		return t.hold.count, nil
 	}

@@ -51,9 +51,9 @@ func (t *teller) say(name string, v any, more bool) {
 }
 
 // fault tells why there is no more.
-func (t *teller) fault(code, text string) {
+func (t *teller) fault(status int, f openai.Fault) {
 	t.tell("error", false, func(b []byte) ([]byte, error) {
-		return openai.AppendError(b, http.StatusBadGateway, "", code, text), nil
+		return openai.AppendFault(b, status, "", f), nil
 	})
 }
 
@@ -152,6 +152,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 		return noContent
 	}
 	out := newSink(w, g.cfg.WriteTimeout)
+	out.head()
 	defer out.end()
 	out.write(nil, false) // the next event may be long in coming
 	buf := g.buffers.Get(expectedEvent)

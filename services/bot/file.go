@@ -57,6 +57,9 @@ type fileUpstream struct {
 	Weight        *int              `yaml:"weight"`
 	MaxConcurrent *int              `yaml:"max_concurrent"`
 	Bound         openai.BoundField `yaml:"bound"`
+	StreamOptions *bool             `yaml:"stream_options"`
+	FirstByte     time.Duration     `yaml:"first_byte_timeout"`
+	Idle          time.Duration     `yaml:"idle_timeout"`
 	// Price is in billionths per token.
 	Price struct {
 		Prompt     int64 `yaml:"prompt"`
@@ -110,6 +113,8 @@ func ReadConfig(path string) (Config, error) {
 		to.Name, to.URL, to.Models, to.Priority, to.Bound = u.Name, u.URL, u.Models, u.Priority, u.Bound
 		to.Key = string(secret(fmt.Sprintf("upstream %d, %q: key_file", i+1, u.Name), u.KeyFile))
 		to.Price = upstream.Price{Prompt: u.Price.Prompt, Completion: u.Price.Completion}
+		to.FirstByte, to.Idle = u.FirstByte, u.Idle
+		to.NoStreamOptions = u.StreamOptions != nil && !*u.StreamOptions
 		set(&to.Weight, u.Weight)
 		set(&to.MaxConcurrent, u.MaxConcurrent)
 		c.Upstream.Upstreams = append(c.Upstream.Upstreams, to)

@@ -237,6 +237,14 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
 	cfg.Upstream.Codec, cfg.Upstream.ReuseReaders, cfg.Upstream.Ahead = g.messages, cfg.BufferPool, cfg.JSONPrealloc
 	cfg.Upstream.Answers, cfg.Upstream.Tenants = g.answers, len(cfg.Keys)
+	masker, err := mask.New(cfg.MaskRules)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Upstream.Mask = func(text string) string {
+		text, _ = masker.Text(text)
+		return text
+	}
 	if g.pool, err = upstream.New(cfg.Upstream); err != nil {
 		return nil, err
 	}
@@ -256,10 +264,6 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		g.tasks.Go(func() { f.Watch(alive, cfg.RulesInterval) })
 	}
 	if err := g.openPlugins(policy); err != nil {
-		return nil, err
-	}
-	masker, err := mask.New(cfg.MaskRules)
-	if err != nil {
 		return nil, err
 	}
 	if cfg.MaskIn {

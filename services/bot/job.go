@@ -354,23 +354,14 @@ func (g *Gateway) refusalOf(err error) *refusal {
 	default: // whoever was to make an answer that others wait for has panicked
 		return refuse(http.StatusInternalServerError, "", "the answer could not be made")
 	}
-	r := &refusal{status: e.Status, code: "upstream_error", text: g.told(e), after: e.RetryAfter}
-	if errors.Is(e, ration.ErrFull) {
-		r.code = "overloaded"
-	}
+	f := g.faultOf(e)
+	r := &refusal{status: e.Status, code: f.Code, kind: f.Type, text: f.Message, after: e.RetryAfter}
 	if len(e.Body) > 0 && e.Body[0] == '{' {
 		var masked int
 		r.body, masked = g.out.JSON(e.Body)
 		g.stats.masked("out", masked)
 	}
 	return r
-}
-
-// told is what a client is told of a failure. It may have an upstream's own words, and these a secret.
-func (g *Gateway) told(err error) string {
-	text, masked := g.out.Text(err.Error())
-	g.stats.masked("out", masked)
-	return text
 }
 
 // outcomeOf says how an answer that did not come is accounted.

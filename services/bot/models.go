@@ -233,12 +233,17 @@ func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone boo
 	return r
 }
 
+// tellID has an answer's head say what is known before an upstream has answered.
+func tellID(h http.Header, j *job) {
+	h.Set("X-Dyno-Id", j.entry.ID)
+	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(j.entry.Queue.Seconds(), 'f', 6, 64))
+}
+
 // tell has the answer's head say how it came about.
 func tell(h http.Header, j *job, a *upstream.Answer, how cache.How) {
-	h.Set("X-Dyno-Id", j.entry.ID)
+	tellID(h, j)
 	h.Set("X-Dyno-Upstream", a.Upstream)
 	h.Set("X-Dyno-Attempts", strconv.Itoa(a.Attempts))
-	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(j.entry.Queue.Seconds(), 'f', 6, 64))
 	if how != cache.Made {
 		h.Set("X-Dyno-Cache", [...]string{"", "joined", "hit"}[how])
 	}
@@ -292,19 +297,25 @@ func (g *Gateway) disconnect(e openai.Endpoint) Disconnect {
 // modelStream answers piece by piece. Forget frees the text of the request, which nothing refers to once
 // an upstream answers.
 func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget func()) *refusal {
-	asked := time.Now()
-	a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
+	asked, out := time.Now(), newSink(w, g.cfg.WriteTimeout)
+	a, err := g.pool.AskStream(ctx, j.request, j.who.key.tenant, func() { out.alive(j, ctx) })
 	g.stats.asked(a, asked)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
-		return g.refusalOf(err)
+		refused := g.refusalOf(err)
+		if !out.begun {
+			return refused
+		}
+		failStream(out, j.request.Endpoint, refused.status, refused.fault())
+		out.end()
+		return nil
 	}
 	j.request.Forget()
 	forget()
 	first := time.Since(j.began)
 	g.stats.streams.Add(1)
 	defer g.stats.streams.Add(-1)
-	out := newSink(w, g.cfg.WriteTimeout)
+	out.head()
 	tell(w.Header(), j, a, cache.Made)
 	rel := relay{codec: g.messages, endpoint: j.request.Endpoint, usage: j.request.IncludeUsage, masker: g.out}
 	err = g.pass(a.Stream, func(f openai.Frame, e *openai.Event, more bool) {
@@ -324,12 +335,7 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 	gone := out.gone || ctx.gone()
 	j.finish(j.streamResult(a, err, first, gone))
 	if err != nil && !gone {
-		name := ""
-		if j.request.Endpoint == openai.Responses {
-			name = "error"
-		}
-		// No [DONE], and no response.completed: the client sees that it is not complete.
-		out.write(openai.AppendFrame(nil, name, openai.AppendError(nil, http.StatusBadGateway, "", "upstream_error", g.told(err))), false)
+		failStream(out, j.request.Endpoint, statusOf(err), g.faultOf(err))
 	}
 	out.end()
 	return nil

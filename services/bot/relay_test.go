@@ -31,7 +31,7 @@ func relayed(t *testing.T, e openai.Endpoint, events ...string) (stream string, 
 			t.Fatal(err)
 		}
 		var v openai.Event
-		if err := r.codec.ParseEvent(e, f.Data, &v); err != nil {
+		if err := r.codec.ParseEvent(e, f, &v); err != nil {
 			t.Fatal(err)
 		}
 		out = r.next(out, f, &v)
@@ -196,7 +196,7 @@ func TestTextsAreBounded(t *testing.T) {
 			next := func(data string) {
 				t.Helper()
 				var e openai.Event
-				if err := r.codec.ParseEvent(c.endpoint, []byte(data), &e); err != nil {
+				if err := r.codec.ParseEvent(c.endpoint, openai.Frame{Data: []byte(data)}, &e); err != nil {
 					t.Fatal(err)
 				}
 				out := r.next(nil, openai.Frame{Raw: []byte("data: " + data + "\n\n"), Data: []byte(data)}, &e)

@@ -157,11 +157,15 @@ type sink struct {
 }
 
 func newSink(w http.ResponseWriter, timeout time.Duration) *sink {
-	h := w.Header()
+	return &sink{w: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+// head says that a stream follows.
+func (s *sink) head() {
+	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // proxies pass on what comes
-	return &sink{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
 // write writes a piece, and sends it on its way unless more follows at once.

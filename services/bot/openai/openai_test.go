@@ -107,14 +107,28 @@ func TestBody(t *testing.T) {
 		{`{"model":"m","messages":[{}],"stream":true,"stream_options":{"other":1,"include_usage":false}}`, "x", `{"messages":[{}],"model":"x","stream":true,"stream_options":{"include_usage":true,"other":1}}`},
 	} {
 		r := parse(t, Chat, c.body)
-		if got := string(r.Body(c.model, MaxTokens)); got != c.want {
+		if got := string(r.Body(c.model, MaxTokens, true)); got != c.want {
 			t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
 		}
-		if again := string(r.Body(c.model, MaxTokens)); again != c.want {
+		if again := string(r.Body(c.model, MaxTokens, true)); again != c.want {
 			t.Errorf("a second time: %s", again)
 		}
 	}
-	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m", MaxTokens)); got != `{"input":"x","model":"m","stream":true}` {
+	for body, want := range map[string]string{
+		`{"model":"m","messages":[{}],"stream":true}`:                                         `{"messages":[{}],"model":"m","stream":true}`,
+		`{"model":"m","messages":[{}],"stream":true,"stream_options":{"include_usage":true}}`: `{"messages":[{}],"model":"m","stream":true}`,
+		`{"model":"m","messages":[{}],"stream":true,"stream_options":null,"max_tokens":1}`:    `{"max_tokens":1,"messages":[{}],"model":"m","stream":true}`,
+		`{"model":"m","messages":[{}],"stream_options":{"include_usage":true}}`:               `{"messages":[{}],"model":"m","stream_options":{"include_usage":true}}`,
+	} {
+		r := parse(t, Chat, body)
+		if got := string(r.Body("m", MaxTokens, false)); got != want {
+			t.Errorf("without options %s became %s", body, got)
+		}
+		if with := string(r.Body("m", MaxTokens, true)); !strings.Contains(with, "include_usage") {
+			t.Errorf("the request has changed: %s", with)
+		}
+	}
+	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m", MaxTokens, true)); got != `{"input":"x","model":"m","stream":true}` {
 		t.Errorf("responses: %s", got)
 	}
 }
@@ -136,14 +150,14 @@ func TestBound(t *testing.T) {
 		{Responses, `{"model":"m","input":"x","max_output_tokens":7}`, MaxTokens, `{"input":"x","max_output_tokens":7,"model":"m"}`},
 	} {
 		r := parse(t, c.endpoint, c.body)
-		unbound := string(r.Body("m", c.field))
+		unbound := string(r.Body("m", c.field, true))
 		r.Bound(9)
 		for range 2 {
-			if got := string(r.Body("m", c.field)); got != c.want {
+			if got := string(r.Body("m", c.field, true)); got != c.want {
 				t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
 			}
 		}
-		if again := string(parse(t, c.endpoint, c.body).Body("m", c.field)); unbound != again || strings.Count(unbound, "tokens") != strings.Count(c.body, "tokens") {
+		if again := string(parse(t, c.endpoint, c.body).Body("m", c.field, true)); unbound != again || strings.Count(unbound, "tokens") != strings.Count(c.body, "tokens") {
 			t.Errorf("without a limit %s became %s", c.body, unbound)
 		}
 	}
@@ -167,10 +181,10 @@ func TestOtherForms(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		var e Event
-		if err := codec.ParseEvent(Chat, []byte(`{"choices":[{"index":0,"delta":{"content":`+content+`}}]}`), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0].Text != "yes" || e.Bytes != least {
+		if err := codec.ParseEvent(Chat, data(`{"choices":[{"index":0,"delta":{"content":`+content+`}}]}`), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0].Text != "yes" || e.Bytes != least {
 			t.Errorf("%+v, %v", e, err)
 		}
-		if err := codec.ParseEvent(Responses, []byte(`{"type":"response.completed","response":{"output":[{"arguments":{}}],"usage":{"input_tokens":1,"output_tokens":2}}}`), &e); err != nil || !e.Done || e.Usage == nil {
+		if err := codec.ParseEvent(Responses, data(`{"type":"response.completed","response":{"output":[{"arguments":{}}],"usage":{"input_tokens":1,"output_tokens":2}}}`), &e); err != nil || !e.Done || e.Usage == nil {
 			t.Errorf("%+v, %v", e, err)
 		}
 		for _, none := range []string{`{"choices":[]}`, `{"error":{"message":"no"}}`} {
@@ -229,7 +243,7 @@ func TestNewChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"max_tokens":9,"messages":[{"role":"system","content":"be \"kind\""},{"role":"user","content":"天气?"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
-	if got := string(r.Body("m", MaxTokens)); got != want {
+	if got := string(r.Body("m", MaxTokens, true)); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	again := parse(t, Chat, want)
@@ -252,6 +266,10 @@ func TestParseReply(t *testing.T) {
 		{Chat, `{"choices":[{"message":{"content":"a"}},{"message":{"content":"bc"}}],"usage":null}`, Reply{Text: "a", Bytes: 3}},
 		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":-3,"completion_tokens":2}}`, Reply{Text: "a", Bytes: 1}},
 		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3}}`, Reply{Text: "a", Bytes: 1}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3.0,"completion_tokens":2.0}}`, Reply{Text: "a", Bytes: 1, Usage: &Usage{Prompt: 3, Completion: 2}}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3.2,"completion_tokens":null}}`, Reply{Text: "a", Bytes: 1}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":[3,2]}`, Reply{Text: "a", Bytes: 1}},
+		{Responses, `{"output":[],"usage":{"input_tokens":"3","output_tokens":2.5}}`, Reply{}},
 		{Responses, `{"output":[{"type":"message","content":[{"text":"a"},{"text":"b"}]},{"arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}`, Reply{Text: "ab", Bytes: 4, Usage: &Usage{Prompt: 3, Completion: 2}}},
 		{Chat, `{"choices":[{"message":{"content":null,"reasoning_content":"why","reasoning":"why","refusal":"no"}}]}`, Reply{Bytes: 5}},
 		{Chat, `{"choices":[{"message":{"content":"a","reasoning":{"text":"why"},"reasoning_content":null}}]}`, Reply{Text: "a", Bytes: 1}},
@@ -274,6 +292,9 @@ func TestParseReply(t *testing.T) {
 	}
 }
 
+// data is an event that has no name.
+func data(text string) Frame { return Frame{Data: []byte(text)} }
+
 func TestParseEvent(t *testing.T) {
 	for _, c := range []struct {
 		e    Endpoint
@@ -290,8 +311,27 @@ func TestParseEvent(t *testing.T) {
 		{Chat, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, UsageOnly: true}},
 		{Chat, `{"choices":[{"index":2,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":null}]}`, Event{Ended: []int{2}}},
 		{Responses, `{"type":"response.output_text.done","text":"hi"}`, Event{}},
-		{Chat, `{"error":{"message":"overloaded"}}`, Event{Failed: "overloaded"}},
-		{Chat, `{"error":{}}`, Event{Failed: "without a reason"}},
+		{Chat, `{"error":{"message":"overloaded"}}`, Event{Failed: Fault{Message: "overloaded"}}},
+		{Chat, `{"error":{"message":"busy","type":"server_error","code":529}}`, Event{Failed: Fault{Message: "busy", Type: "server_error"}}},
+		{Chat, `{"error":"busy (33/32)"}`, Event{Failed: Fault{Message: "busy (33/32)"}}},
+		{Chat, `{"object":"error","message":"busy","code":"full"}`, Event{Failed: Fault{Message: "busy", Code: "full"}}},
+		{Chat, `{"detail":"busy"}`, Event{Failed: Fault{Message: "busy"}}},
+		{Chat, `{"choices":[{"delta":{"content":"a"}}],"error":"","message":"x"}`, Event{Deltas: []Delta{{0, "a"}}, Bytes: 1}},
+		{Responses, `{"type":"error","code":"full","message":"busy","param":null}`, Event{Done: true, Failed: Fault{Message: "busy", Code: "full"}}},
+		{Responses, `{"type":"response.failed","response":{"error":{"code":"full","message":"busy"}}}`, Event{Done: true, Failed: Fault{Message: "busy", Code: "full"}}},
+		{Responses, `{"error":"busy"}`, Event{Done: true, Failed: Fault{Message: "busy"}}},
+		// Odd numbers and reasons are no reason to fail.
+		{Chat, `{"choices":[{"index":1.0,"delta":{"content":"a"},"finish_reason":{"x":1}}]}`, Event{Deltas: []Delta{{1, "a"}}, Bytes: 1}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":7.0,"completion_tokens":1e1}}`, Event{Usage: &Usage{Prompt: 7, Completion: 10}, UsageOnly: true}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":"7","completion_tokens":1}}`, Event{Usage: &Usage{Prompt: 7, Completion: 1}, UsageOnly: true}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":7.5,"completion_tokens":1}}`, Event{}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":"many","completion_tokens":1}}`, Event{}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":[7],"completion_tokens":{}}}`, Event{}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":1e99,"completion_tokens":1}}`, Event{}},
+		{Chat, `{"choices":[],"usage":"none"}`, Event{}},
+		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1.0,"output_tokens":"x"}}}`, Event{Done: true}},
+		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1.0,"output_tokens":2.0}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true}},
+		{Chat, `{"error":{}}`, Event{Failed: Fault{Message: "without a reason"}}},
 		{Responses, `{"type":"response.created","response":{"output":[]}}`, Event{}},
 		{Responses, `{"type":"response.output_text.delta","delta":"hi"}`, Event{Deltas: []Delta{{0, "hi"}}, Bytes: 2}},
 		{Responses, `{"type":"response.function_call_arguments.delta","delta":"{}"}`, Event{Bytes: 2}},
@@ -299,18 +339,19 @@ func TestParseEvent(t *testing.T) {
 		{Responses, `{"type":"response.custom_tool_call_input.delta","delta":"abc"}`, Event{Bytes: 3}},
 		{Responses, `{"type":"response.unheard_of.delta","delta":{"x":1}}`, Event{}},
 		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1,"output_tokens":2}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true}},
-		{Responses, `{"type":"error","message":"overloaded"}`, Event{Done: true, Failed: "overloaded"}},
-		{Responses, `{"type":"response.failed"}`, Event{Done: true, Failed: "the model failed"}},
+		{Responses, `{"type":"error","message":"overloaded"}`, Event{Done: true, Failed: Fault{Message: "overloaded"}}},
+		{Responses, `{"type":"response.failed"}`, Event{Done: true, Failed: Fault{Message: "the model failed"}}},
+		{Chat, " [DONE]\t", Event{Done: true}},
 	} {
 		var got Event
-		err := Standard().ParseEvent(c.e, []byte(c.data), &got)
+		err := Standard().ParseEvent(c.e, data(c.data), &got)
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", c.data, err, diff)
 		}
 	}
-	for e, data := range map[Endpoint]string{Chat: `{"choices":[{"delta":{"content":`, Responses: `{}`} {
-		if err := Standard().ParseEvent(e, []byte(data), new(Event)); err == nil {
-			t.Errorf("%s: %s accepted", e, data)
+	for e, text := range map[Endpoint]string{Chat: `{"choices":[{"delta":{"content":`, Responses: `{}`} {
+		if err := Standard().ParseEvent(e, data(text), new(Event)); !errors.Is(err, ErrForm) {
+			t.Errorf("%s: %s: %v", e, text, err)
 		}
 	}
 }
@@ -408,6 +449,11 @@ func TestReader(t *testing.T) {
 		"data:\n\ndata: a\n\ndata: \ndata:\n\n":       {[]string{"a"}, io.EOF},
 		"data: a\n\ndata: b\n":                        {[]string{"a"}, ErrCut},
 		"data: a\n\ndata: b":                          {[]string{"a"}, ErrCut},
+		"data: a\n\ndata: {\"b\":":                    {[]string{"a"}, ErrCut},
+		"data: a\n\ndata: [DONE]\n":                   {[]string{"a", "[DONE]"}, io.EOF},
+		"data: a\n\ndata: [DONE]":                     {[]string{"a", "[DONE]"}, io.EOF},
+		"event: x\r\ndata: {}\r\n":                    {[]string{"x|{}"}, io.EOF},
+		"data: [DONE]\n: comment\n":                   {[]string{"[DONE]"}, io.EOF},
 		"data: " + strings.Repeat("x", 9000) + "\n\n": {[]string{strings.Repeat("x", 9000)}, io.EOF},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
@@ -430,6 +476,10 @@ func TestReader(t *testing.T) {
 			if diff := cmp.Diff(want.frames, got); diff != "" || !errors.Is(err, want.err) {
 				t.Errorf("%.40q: %v\n%s", text, err, diff)
 			}
+			if n := len(got); n > 0 && !strings.HasSuffix(strings.ReplaceAll(raw, "\r", ""), "\n\n") {
+				t.Errorf("%.40q: raw %q", text, raw)
+			}
+			raw = strings.TrimRight(raw, "\n") // of the last one, which may lack it
 			if !strings.Contains(text, raw) && !strings.HasPrefix(text, ":") && !strings.HasPrefix(text, "data:\n") {
 				t.Errorf("%.40q: raw %q", text, raw)
 			}
@@ -441,6 +491,22 @@ func TestReader(t *testing.T) {
 	broken := errors.New("broken")
 	if _, err := NewReader(io.MultiReader(strings.NewReader("data: a\n"), iotest.ErrReader(broken))).Next(); !errors.Is(err, broken) {
 		t.Errorf("a broken connection: %v", err)
+	}
+}
+
+// TestAlive: who reads is told of all that comes and is no event, before more is waited for.
+func TestAlive(t *testing.T) {
+	r := NewReader(&bursts{pieces: []string{"data: a\n\n", ": ping\n\n", ":\n", ":\n", "data: b\n", "\ndata: c\n\n", "data:\n\n"}})
+	alive := 0
+	r.Alive = func() { alive++ }
+	for _, want := range []struct {
+		data  string
+		alive int
+	}{{"a", 0}, {"b", 4}, {"c", 0}, {"", 1}} {
+		alive = 0
+		if f, err := r.Next(); string(f.Data) != want.data || alive != want.alive || (err != nil) != (want.data == "") {
+			t.Errorf("%q, %v, alive %d times, want %+v", f.Data, err, alive, want)
+		}
 	}
 }
 
@@ -534,7 +600,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := r.Body("other", MaxTokens)
+		out := r.Body("other", MaxTokens, true)
 		again, err := Standard().Parse(e, out)
 		if err != nil {
 			t.Fatalf("%s became %s: %v", body, out, err)
@@ -560,7 +626,7 @@ func FuzzReader(f *testing.F) {
 			}
 			for _, e := range []Endpoint{Chat, Responses} {
 				var v Event
-				if Standard().ParseEvent(e, frame.Data, &v) != nil || len(v.Deltas) == 0 {
+				if Standard().ParseEvent(e, frame, &v) != nil || len(v.Deltas) == 0 {
 					continue
 				}
 				out, err := Standard().Rewrite(e, frame.Data, Rewriter{

@@ -3,8 +3,9 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -18,28 +19,46 @@ type Usage struct {
 // Total is all of it.
 func (u Usage) Total() int { return u.Prompt + u.Completion }
 
-// usage is as either endpoint has it.
-type usage struct {
-	PromptTokens     *int `json:"prompt_tokens"`
-	CompletionTokens *int `json:"completion_tokens"`
-	InputTokens      *int `json:"input_tokens"`
-	OutputTokens     *int `json:"output_tokens"`
+// maxCount bounds a number of tokens, or of a choice, that is believed.
+const maxCount = 1 << 30
+
+// whole reads a number that is whole and not negative, in whatever form: servers write 7 as 7.0, and some as "7".
+func whole(value []byte) (n int, ok bool) {
+	if len(value) > 2 && value[0] == '"' {
+		value = value[1 : len(value)-1]
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || f != math.Trunc(f) || f < 0 || f > maxCount {
+		return 0, false
+	}
+	return int(f), true
 }
 
-// read returns nil for what says nothing, or something that cannot be.
-func (u *usage) read() *Usage {
-	if u == nil {
+// usage reads what was used, as either endpoint has it. It returns nil for what says nothing, or something that cannot be: no
+// answer fails for it.
+func (c Codec) usage(value json.RawMessage) *Usage {
+	if len(value) == 0 || value[0] != '{' {
 		return nil
 	}
-	prompt, completion := u.PromptTokens, u.CompletionTokens
-	if prompt == nil {
-		prompt, completion = u.InputTokens, u.OutputTokens
+	var u struct {
+		Prompt     json.RawMessage `json:"prompt_tokens"`
+		Completion json.RawMessage `json:"completion_tokens"`
+		Input      json.RawMessage `json:"input_tokens"`
+		Output     json.RawMessage `json:"output_tokens"`
 	}
-	const most = 1 << 30
-	if prompt == nil || completion == nil || *prompt < 0 || *completion < 0 || *prompt > most || *completion > most {
+	if c.JSON.Unmarshal(value, &u) != nil {
 		return nil
 	}
-	return &Usage{Prompt: *prompt, Completion: *completion}
+	prompt, asked := whole(u.Prompt)
+	completion, answered := whole(u.Completion)
+	if len(u.Prompt) == 0 || string(u.Prompt) == "null" {
+		prompt, asked = whole(u.Input)
+		completion, answered = whole(u.Output)
+	}
+	if !asked || !answered {
+		return nil
+	}
+	return &Usage{Prompt: prompt, Completion: completion}
 }
 
 // A Reply is an answer that is no stream.
@@ -53,10 +72,8 @@ type Reply struct {
 
 // output is the answer of /v1/responses.
 type output struct {
-	Status string `json:"status"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"error"`
+	Status string          `json:"status"`
+	Error  json.RawMessage `json:"error"`
 	Output []struct {
 		Arguments json.RawMessage `json:"arguments"`
 		Input     json.RawMessage `json:"input"`   // of a custom tool
@@ -64,11 +81,11 @@ type output struct {
 		Summary   json.RawMessage `json:"summary"` // of reasoning
 		Content   json.RawMessage `json:"content"` // a list
 	} `json:"output"`
-	Usage *usage `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 func (o output) reply(c Codec) Reply {
-	r := Reply{Usage: o.Usage.read()}
+	r := Reply{Usage: c.usage(o.Usage)}
 	var text strings.Builder
 	for _, item := range o.Output {
 		said, bytes := c.parts(item.Content)
@@ -156,18 +173,16 @@ func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 	return all.String(), bytes
 }
 
-// ErrNone is of a body that says itself that it is no answer.
-var ErrNone = errors.New("no answer")
-
-// ParseReply reads the body of an answer that is no stream. The error is ErrNone if the body says that there is none.
+// ParseReply reads the body of an answer that is no stream. The error is ErrNone if the body says that there is none, a
+// *NoneError if it says why, or ErrForm.
 func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 	if e == Responses {
 		var o output
 		if err := c.JSON.Unmarshal(body, &o); err != nil {
-			return Reply{}, fmt.Errorf("answer: %w", err)
+			return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
 		}
 		if o.Output == nil {
-			return Reply{}, fmt.Errorf("%w: it has no output", ErrNone)
+			return Reply{}, c.none(body, "it has no output")
 		}
 		r := o.reply(c)
 		switch o.Status {
@@ -175,8 +190,9 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 		case "queued", "in_progress":
 			r.Pending = true
 		default:
-			if o.Error != nil && o.Error.Message != "" {
-				return Reply{}, fmt.Errorf("%w: %s: %s", ErrNone, o.Status, o.Error.Message)
+			if f := c.fault(o.Error, maxFaultNesting); f.Message != "" {
+				f.Message = o.Status + ": " + f.Message
+				return Reply{}, &NoneError{f}
 			}
 			return Reply{}, fmt.Errorf("%w: its status is %q", ErrNone, o.Status)
 		}
@@ -200,15 +216,15 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 				ToolCalls []toolCall      `json:"tool_calls"`
 			} `json:"message"`
 		} `json:"choices"`
-		Usage *usage `json:"usage"`
+		Usage json.RawMessage `json:"usage"`
 	}
 	if err := c.JSON.Unmarshal(body, &answer); err != nil {
-		return Reply{}, fmt.Errorf("answer: %w", err)
+		return Reply{}, fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	if len(answer.Choices) == 0 {
-		return Reply{}, fmt.Errorf("%w: it has no choices", ErrNone)
+		return Reply{}, c.none(body, "it has no choices")
 	}
-	r := Reply{Usage: answer.Usage.read()}
+	r := Reply{Usage: c.usage(answer.Usage)}
 	for i, choice := range answer.Choices {
 		text, bytes := c.parts(choice.Message.Content)
 		if i == 0 {
@@ -220,6 +236,14 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 		}
 	}
 	return r, nil
+}
+
+// none is of a body that has nothing of an answer: the reason is the upstream's, or else lack.
+func (c Codec) none(body []byte, lack string) error {
+	if f := c.ParseFault(body); f.Message != "" {
+		return &NoneError{f}
+	}
+	return fmt.Errorf("%w: %s", ErrNone, lack)
 }
 
 // A Delta is text that a choice goes on with.
@@ -238,18 +262,31 @@ type Event struct {
 	Done bool
 	// UsageOnly says that there is nothing in it but what was used.
 	UsageOnly bool
-	// Failed is why the upstream gave up; "" if it has not.
-	Failed string
+	// Failed is why the upstream gave up; its Message is "" if it has not.
+	Failed Fault
 }
 
 // done ends a stream of /v1/chat/completions, and with some servers one of /v1/responses.
 const done = "[DONE]"
 
-// ParseEvent reads the data of one event into v.
-func (c Codec) ParseEvent(e Endpoint, data []byte, v *Event) error {
+// errorEvent is the name of events by which servers say why they give up.
+const errorEvent = "error"
+
+// unknown is the message of a fault without one.
+const unknown = "without a reason"
+
+// ParseEvent reads one event into v.
+func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	*v = Event{Deltas: v.Deltas[:0], Ended: v.Ended[:0]}
-	if string(data) == done {
+	data := f.Data
+	switch {
+	case f.End():
 		v.Done = true
+		return nil
+	case string(f.Name) == errorEvent:
+		v.Done = e == Responses
+		v.Failed = c.ParseFault(data)
+		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
 		return nil
 	}
 	if e == Responses {
@@ -265,38 +302,39 @@ func (c Codec) ParseEvent(e Endpoint, data []byte, v *Event) error {
 func (c Codec) parseChat(data []byte, v *Event) error {
 	var chunk struct {
 		Choices []struct {
-			Index  int    `json:"index"`
-			Finish string `json:"finish_reason"`
+			Index  json.RawMessage `json:"index"`
+			Finish json.RawMessage `json:"finish_reason"`
 			Delta  struct {
 				aside
 				Content   json.RawMessage `json:"content"`
 				ToolCalls []toolCall      `json:"tool_calls"`
 			} `json:"delta"`
 		} `json:"choices"`
-		Usage *usage `json:"usage"`
-		Error *struct {
-			Message string `json:"message"`
-		} `json:"error"`
+		Usage   json.RawMessage `json:"usage"`
+		Error   json.RawMessage `json:"error"`
+		Message json.RawMessage `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
 	}
 	if err := c.JSON.Unmarshal(data, &chunk); err != nil {
-		return fmt.Errorf("event: %w", err)
+		return fmt.Errorf("%w: %w", ErrForm, err)
 	}
-	v.Usage = chunk.Usage.read()
+	v.Usage = c.usage(chunk.Usage)
 	v.UsageOnly = len(chunk.Choices) == 0 && v.Usage != nil
-	if chunk.Error != nil {
-		v.Failed = chunk.Error.Message
-		if v.Failed == "" {
-			v.Failed = "without a reason"
-		}
+	if says(chunk.Error) {
+		v.Failed = c.ParseFault(data)
+		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
+	} else if len(chunk.Choices) == 0 && (says(chunk.Message) || says(chunk.Detail)) {
+		v.Failed = c.ParseFault(data)
 	}
 	for _, choice := range chunk.Choices {
+		index, _ := whole(choice.Index) // the first one, if it does not say
 		text, bytes := c.parts(choice.Delta.Content)
 		if text != "" {
-			v.Deltas = append(v.Deltas, Delta{choice.Index, text})
+			v.Deltas = append(v.Deltas, Delta{index, text})
 		}
 		v.Bytes += bytes
-		if choice.Finish != "" {
-			v.Ended = append(v.Ended, choice.Index)
+		if c.said(choice.Finish) > 0 {
+			v.Ended = append(v.Ended, index)
 		}
 		v.Bytes += choice.Delta.bytes(c)
 		for _, t := range choice.Delta.ToolCalls {
@@ -310,12 +348,10 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 	var r struct {
 		Type     string          `json:"type"`
 		Delta    json.RawMessage `json:"delta"`
-		Message  string          `json:"message"`
-		Error    struct{ Message string }
-		Response *output `json:"response"`
+		Response *output         `json:"response"`
 	}
 	if err := c.JSON.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("event: %w", err)
+		return fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	if strings.HasSuffix(r.Type, deltaEvent) {
 		var delta string
@@ -326,24 +362,28 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		}
 	}
 	switch r.Type {
-	case "":
-		if r.Error.Message == "" {
-			return errors.New("event: has no type")
+	case "": // as some say that it has failed
+		v.Done, v.Failed = true, c.ParseFault(data)
+		if v.Failed.Message == "" {
+			return fmt.Errorf("%w: an event has no type", ErrForm)
 		}
-		v.Done, v.Failed = true, r.Error.Message // as some say that it has failed
 	case "response.completed", "response.incomplete":
 		v.Done = true
 	case "response.failed", "error":
-		v.Done, v.Failed = true, "the model failed"
-		if r.Response != nil && r.Response.Error != nil {
-			r.Message = r.Response.Error.Message
+		v.Done = true
+		if r.Response != nil {
+			v.Failed = c.fault(r.Response.Error, maxFaultNesting)
 		}
-		if r.Message = cmp.Or(r.Message, r.Error.Message); r.Message != "" {
-			v.Failed = r.Message
+		if v.Failed.Message == "" {
+			v.Failed = c.ParseFault(data)
 		}
+		if v.Failed.Type == r.Type { // it is the name of the event
+			v.Failed.Type = ""
+		}
+		v.Failed.Message = cmp.Or(v.Failed.Message, "the model failed")
 	}
 	if r.Response != nil {
-		v.Usage = r.Response.Usage.read()
+		v.Usage = c.usage(r.Response.Usage)
 	}
 	return nil
 }
@@ -358,20 +398,28 @@ type Error struct {
 
 // AppendError adds an error in the protocol's form.
 func AppendError(b []byte, status int, param, code, text string) []byte {
-	e := Error{Message: text, Type: "invalid_request_error"}
+	return AppendFault(b, status, param, Fault{Message: text, Code: code})
+}
+
+// AppendFault is AppendError with a type. One that is missing follows from the status.
+func AppendFault(b []byte, status int, param string, f Fault) []byte {
+	e := Error{Message: f.Message, Type: f.Type}
 	switch {
+	case e.Type != "":
 	case status == 401 || status == 403:
 		e.Type = "authentication_error"
 	case status == 429:
 		e.Type = "rate_limit_error"
 	case status >= 500:
 		e.Type = "server_error"
+	default:
+		e.Type = "invalid_request_error"
 	}
 	if param != "" {
 		e.Param = param
 	}
-	if code != "" {
-		e.Code = code
+	if f.Code != "" {
+		e.Code = f.Code
 	}
 	encoded, err := json.Marshal(map[string]Error{"error": e})
 	if err != nil {

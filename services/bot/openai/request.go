@@ -129,7 +129,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		to   any
 		want string
 	}{
-		{"model", &r.Model, "a string"}, {"stream", &r.Stream, "a boolean"}, {"n", &r.Choices, "a number"}, {"stream_options", &r.options, "an object"},
+		{"model", &r.Model, "a string"}, {"stream", &r.Stream, "a boolean"}, {"n", &r.Choices, "a number"}, {optionsField, &r.options, "an object"},
 		{"max_tokens", &max1, "a number"}, {"max_completion_tokens", &max2, "a number"}, {"max_output_tokens", &max3, "a number"},
 	} {
 		raw, ok := r.fields[f.name]
@@ -190,16 +190,25 @@ const (
 )
 
 // Body returns what an upstream is asked: by its own name of the model, with a bound in the field that it knows,
-// and with a stream that says at its end what was used.
-func (r *Request) Body(model string, bound BoundField) []byte {
-	fields := r.fields
+// and with a stream that says at its end what was used, if the upstream knows options of streams: otherwise it is sent none.
+func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byte {
+	fields, own := r.fields, false
+	remove := func(name string) {
+		if _, ok := fields[name]; !ok {
+			return
+		}
+		if !own {
+			fields, own = maps.Clone(fields), true
+		}
+		delete(fields, name)
+	}
 	change := func(name string, v any) {
 		text, err := r.codec.JSON.Append(nil, v)
 		if err != nil {
 			return // strings and JSON are JSON
 		}
-		if len(fields) == len(r.fields) {
-			fields = maps.Clone(fields)
+		if !own {
+			fields, own = maps.Clone(fields), true
 		}
 		fields[name] = text
 	}
@@ -210,17 +219,43 @@ func (r *Request) Body(model string, bound BoundField) []byte {
 		change(string(bound), r.MaxTokens)
 		for _, other := range []BoundField{MaxTokens, MaxCompletionTokens} {
 			if other != bound {
-				delete(fields, string(other)) // some refuse both
+				remove(string(other)) // some refuse both
 			}
 		}
 	}
-	if r.Endpoint == Chat && r.Stream && !r.IncludeUsage {
+	switch {
+	case r.Endpoint != Chat || !r.Stream:
+	case !streamOptions:
+		remove(optionsField)
+	case !r.IncludeUsage:
 		options := map[string]json.RawMessage{}
 		maps.Copy(options, r.options)
 		options["include_usage"] = json.RawMessage("true")
-		change("stream_options", options)
+		change(optionsField, options)
 	}
 	return r.codec.encode(fields)
+}
+
+// optionsField has the options of a stream, of which some servers do not know any.
+const optionsField = "stream_options"
+
+// MayDropOptions tells whether the stream is the same to the client without its options: the upstream is asked for nothing by
+// them but what was used.
+func (r *Request) MayDropOptions() bool {
+	if r.Endpoint != Chat || !r.Stream {
+		return false
+	}
+	for name := range r.options {
+		if name != "include_usage" {
+			return false
+		}
+	}
+	return true
+}
+
+// NamesOptions tells whether an upstream's refusal names the options of streams.
+func NamesOptions(refusal []byte) bool {
+	return bytes.Contains(refusal, []byte(optionsField)) || bytes.Contains(refusal, []byte("include_usage"))
 }
 
 // Bound has the upstream told a bound: the request's own, or so many tokens if it has none.

@@ -182,10 +182,17 @@ func (w *walker) piece(p Place) bool {
 func (w *walker) index(otherwise int) int {
 	ahead, n := walker{scanner: w.scanner}, otherwise
 	ahead.fields(func(name string) bool {
-		if strings.EqualFold(name, "index") && ahead.number(&n) {
-			return true
+		ahead.blanks()
+		begin := ahead.at
+		if !ahead.skip() {
+			return false
 		}
-		return ahead.skip()
+		if strings.EqualFold(name, "index") {
+			if index, ok := whole(ahead.b[begin:ahead.at]); ok {
+				n = index
+			}
+		}
+		return true
 	})
 	return n
 }

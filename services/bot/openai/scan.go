@@ -30,7 +30,7 @@ func scanEvent(data []byte, v *Event) bool {
 			usage, ok := s.usage()
 			v.Usage = usage
 			return ok
-		case "error":
+		case "error", "message", "detail":
 			return s.null()
 		}
 		return s.skip()
@@ -184,8 +184,7 @@ func (s *scanner) usage() (*Usage, bool) {
 		}
 		return s.skip()
 	})
-	const most = 1 << 30
-	if !ok || seen != 3 || prompt > most || completion > most {
+	if !ok || seen != 3 || prompt > maxCount || completion > maxCount {
 		return nil, false
 	}
 	return &Usage{Prompt: prompt, Completion: completion}, true

@@ -69,6 +69,8 @@ func TestScan(t *testing.T) {
 		chunk("{\"delta\":{\"content\":\"\xff\"}}"):                                                                 true,
 		`{"error":{"message":"overloaded"}}`:                                                                        false,
 		`{"error":null}`:                                                                                            true,
+		`{"detail":"overloaded"}`:                                                                                   false,
+		`{"message":"overloaded"}`:                                                                                  false,
 		`{"usage":{"prompt_tokens":9}}`:                                                                             false,
 		`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`:                                                      false,
 		`{"usage":{"prompt_tokens":9,"completion_tokens":3,"input_tokens":1}}`:                                      false,
@@ -107,7 +109,7 @@ func TestScanAgrees(t *testing.T) {
 			return string(b)
 		}))
 		number := rapid.OneOf(rapid.Just("0"), rapid.Just("null"), rapid.Map(rapid.IntRange(-3, 1<<31), func(n int) string { return fmt.Sprint(n) }))
-		key := rapid.SampledFrom([]string{"index", "delta", "content", "message", "finish_reason", "tool_calls", "usage", "choices", "prompt_tokens", "completion_tokens", "error", "reasoning_content", "reasoning", "refusal", "Content", "x"})
+		key := rapid.SampledFrom([]string{"index", "delta", "content", "finish_reason", "tool_calls", "usage", "choices", "prompt_tokens", "completion_tokens", "error", "message", "detail", "reasoning_content", "reasoning", "refusal", "Content", "x"})
 		var value func(depth int) string
 		value = func(depth int) string {
 			switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
@@ -153,7 +155,7 @@ func TestScanAllocations(t *testing.T) {
 	data := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"word"},"logprobs":null,"finish_reason":null}]}`)
 	var v Event
 	n := testing.AllocsPerRun(100, func() {
-		if err := (Codec{JSON: standard{}, Scan: true}).ParseEvent(Chat, data, &v); err != nil || len(v.Deltas) != 1 {
+		if err := (Codec{JSON: standard{}, Scan: true}).ParseEvent(Chat, Frame{Data: data}, &v); err != nil || len(v.Deltas) != 1 {
 			t.Fatal(err, v)
 		}
 	})

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,20 +24,32 @@ type Frame struct {
 }
 
 // End tells whether it says nothing but that the stream has ended.
-func (f Frame) End() bool { return string(f.Data) == done }
+func (f Frame) End() bool { return string(bytes.TrimSpace(f.Data)) == done }
+
+// EndFrame returns the event that ends a stream of /v1/chat/completions.
+func EndFrame() Frame {
+	raw := AppendFrame(nil, "", []byte(done))
+	return Frame{Data: []byte(done), Raw: raw}
+}
 
 // A Reader reads a stream event by event. One event has MaxEvent bytes at most. While a stream
 // waits for its next token, its reader holds a small buffer; one that is behind, or has
 // large events, has a large one until it has caught up.
 type Reader struct {
+	// Alive is called when something has come that is no event yet, such as a comment: before more is waited for. nil is
+	// nobody.
+	Alive func()
+
 	from  io.Reader
-	small []byte   // its own
-	b     []byte   // what has been read: in small, or in what is larger
-	at    int      // where the next event begins
-	err   error    // of the last read, told when there is no event before it
-	full  bool     // the last read filled the buffer: there may be more
-	data  []byte   // of an event that has several lines of it
-	lent  *Readers // nil makes large buffers anew
+	small []byte // its own
+	b     []byte // what has been read: in small, or in what is larger
+	at    int    // where the next event begins
+	err   error  // of the last read, told when there is no event before it
+	full  bool   // the last read filled the buffer: there may be more
+	// waited says that the event that is read now was waited for.
+	waited bool
+	data   []byte   // of an event that has several lines of it
+	lent   *Readers // nil makes large buffers anew
 }
 
 // MaxEvent bounds one event of a stream, in bytes.
@@ -84,7 +97,7 @@ func (p *Readers) Put(r *Reader) {
 	if cap(r.data) > mostKept {
 		r.data = nil
 	}
-	r.from, r.err, r.full = nil, nil, false
+	r.Alive, r.from, r.err, r.full = nil, nil, nil, false
 	p.readers.Put(r)
 }
 
@@ -117,10 +130,15 @@ func (r *Reader) enlarge() {
 }
 
 // Next returns the next event that has data. The error is io.EOF where the stream
-// ends between two events.
+// ends between two events, or behind one that is complete but for the empty line.
 func (r *Reader) Next() (Frame, error) {
-	for {
+	for r.waited = false; ; {
 		raw, err := r.event()
+		if errors.Is(err, ErrCut) || errors.Is(err, io.ErrUnexpectedEOF) {
+			if f, ok := r.last(); ok {
+				return f, nil
+			}
+		}
 		if err != nil {
 			return Frame{}, err
 		}
@@ -129,6 +147,22 @@ func (r *Reader) Next() (Frame, error) {
 		}
 	}
 }
+
+// last returns what stands at the end of a stream as an event, if its data is complete. Its Raw has the empty line that is
+// missing.
+func (r *Reader) last() (Frame, bool) {
+	raw := r.b[r.at:]
+	f, ok := r.parse(raw)
+	if !ok || !f.End() && !json.Valid(f.Data) {
+		return Frame{}, false
+	}
+	r.at = len(r.b)
+	f.Raw = append(bytes.Clone(bytes.TrimRight(raw, "\r\n")), "\n\n"...)
+	return f, true
+}
+
+// Rest returns what has come and is no event, where Next has returned an error.
+func (r *Reader) Rest() []byte { return r.b[r.at:] }
 
 // event returns all of the next event.
 func (r *Reader) event() ([]byte, error) {
@@ -175,6 +209,10 @@ func (r *Reader) fill() error {
 	}
 	r.b = append(r.b[:0], r.b[r.at:]...)
 	r.at = 0
+	if r.waited && r.Alive != nil {
+		r.Alive()
+	}
+	r.waited = true
 	for range mostEmpty {
 		var n int
 		n, r.err = r.from.Read(r.b[left:cap(r.b)])

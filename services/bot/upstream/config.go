@@ -47,6 +47,11 @@ type Upstream struct {
 	// Bound is how it is told how many tokens an answer may have, where there are limits: "" is max_tokens, which almost all
 	// servers know, but for OpenAI's own max_completion_tokens, whose reasoning models refuse the other.
 	Bound openai.BoundField
+	// FirstByte and Idle are those of Config for this one; 0 are those of all.
+	FirstByte, Idle time.Duration
+	// NoStreamOptions sends it no options of streams, which it does not know: what its streams use is estimated. One that
+	// refuses them is asked without them in any case.
+	NoStreamOptions bool
 }
 
 // policy is what its addresses are held to: its key is a secret.
@@ -98,9 +103,9 @@ type Config struct {
 	// an answer that is no stream as large as its head says.
 	ReuseReaders, Ahead bool
 
-	// FirstByte bounds the time to the first byte of an answer; of one that is no stream,
-	// Total does. Idle bounds the time between two events of a stream, Total all of it. Each
-	// try has as much.
+	// FirstByte and Idle bound for how long an upstream is silent on a stream: before its first event, and after it. Whatever
+	// comes, such as the head of the answer or a comment, begins the time again. Total bounds all of an answer, stream or not.
+	// Each try has as much.
 	FirstByte, Idle, Total time.Duration
 	// MaxAnswerBytes bounds an answer that is no stream.
 	MaxAnswerBytes int64
@@ -121,6 +126,8 @@ type Config struct {
 	Cooldown, MaxCooldown time.Duration
 	// Seed makes choices repeatable; 0 is another each time.
 	Seed uint64
+	// Mask replaces secrets in what is logged of an upstream's words; nil replaces none.
+	Mask func(text string) string
 	// Logger takes what happens to upstreams; nil discards.
 	Logger *slog.Logger
 }
@@ -177,6 +184,12 @@ func (c Config) Validate() error {
 		}
 		if u.MaxConcurrent < 1 || u.MaxConcurrent > 1<<20 {
 			fault("%s: max concurrent: %d: must be from 1 to %d", at, u.MaxConcurrent, 1<<20)
+		}
+		for _, d := range []time.Duration{u.FirstByte, u.Idle} {
+			if d < 0 || d > maxTime {
+				fault("%s: first byte %v, idle %v: must be from 0 to %v", at, u.FirstByte, u.Idle, maxTime)
+				break
+			}
 		}
 		if u.Bound != "" && u.Bound != openai.MaxTokens && u.Bound != openai.MaxCompletionTokens {
 			fault("%s: bound: %q: must be %s or %s", at, u.Bound, openai.MaxTokens, openai.MaxCompletionTokens)

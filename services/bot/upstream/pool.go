@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/bits"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -48,7 +49,10 @@ type target struct {
 	urls   [2]*url.URL // by endpoint; never changed
 	places *ration.Ration
 
+	noOptions atomic.Bool // it is sent no options of streams, which it does not know
+
 	asked, failures, cooled atomic.Uint64
+	logged                  atomic.Int64 // when a failure was logged last, in Unix seconds
 }
 
 // State is what is known of an upstream, at one moment.
@@ -79,12 +83,14 @@ func New(c Config) (*Pool, error) {
 	models := map[string]bool{}
 	for i, u := range c.Upstreams {
 		u.URL, u.Bound = strings.TrimSuffix(u.URL, "/"), u.bound()
+		u.FirstByte, u.Idle = cmp.Or(u.FirstByte, c.FirstByte), cmp.Or(u.Idle, c.Idle)
 		places := u.MaxConcurrent
 		if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
 			places = min(places, n) // who waits for a connection would wait for whoever has them
 		}
 		t := &target{Upstream: u, index: i, via: c.Transport, places: ration.New(int64(places), c.Tenants)}
 		t.health.set(c)
+		t.noOptions.Store(u.NoStreamOptions)
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
 				Policy: u.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
@@ -170,11 +176,15 @@ type Error struct {
 	Completion int
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
+	// Type and Code are the upstream's own names of the failure; "" if it names none, or if they are about the gateway's account.
+	Type, Code string
 
 	err     error // with all that is known: it may name addresses of this network, which are not the client's business
 	fatal   bool  // another upstream would not do better
 	idle    bool  // says nothing about the upstream
 	unclear bool  // the upstream or who asked may be at fault: no reason to have it cool down
+	once    bool  // the upstream has the request, or has answered it: it is not asked for the same again
+	options bool  // it does not know the options of streams that it was sent
 }
 
 // left is e for who has gone: what has come is paid all the same.
@@ -231,6 +241,12 @@ const firstPause = 25 * time.Millisecond
 // no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended. Of is who asks,
 // and who holds what comes of an answer that is no stream, until it is returned.
 func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer, error) {
+	return p.AskStream(ctx, r, of, nil)
+}
+
+// AskStream is Ask with alive, which is called while an upstream shows that it is at work on a stream, but has no event: from
+// time to time, by the goroutine that asks or that reads the stream. nil is nobody.
+func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, alive func()) (*Answer, error) {
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
@@ -239,13 +255,15 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 		budget = of.budget
 	}
 	budget.request()
-	tried, failed := map[*target]bool{}, map[*target]bool{} // the second is not cleared
+	w := &want{request: r, of: of, alive: alive, told: time.Now()}
+	// True in tried are those that are not asked again. Failed is not cleared.
+	tried, failed := map[*target]bool{}, map[*target]bool{}
 	var last *Error
-	for attempt := 1; ; attempt++ {
+	for attempt, bound := 1, p.cfg.Attempts; ; attempt++ {
 		s, none := p.pick(r.Model, tried, of)
-		if none != nil && len(tried) > 0 && attempt <= p.cfg.Attempts {
+		if none != nil && len(tried) > 0 && attempt <= bound && p.leaves(r.Model, tried) {
 			// All that are well have been tried: once more, after a pause.
-			clear(tried)
+			forget(tried)
 			if err := p.pause(ctx, attempt); err != nil {
 				return nil, last.left(last.Attempts, last.Upstream, ctx.Err())
 			}
@@ -253,13 +271,15 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 		}
 		if none != nil {
 			if last != nil {
-				last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
+				if !last.once {
+					last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
+				}
 				return nil, last
 			}
 			return nil, none
 		}
 		t := s.target
-		a, err := p.ask(ctx, s, failed[t], r, of)
+		a, err := p.ask(ctx, s, failed[t], w)
 		if err == nil {
 			a.Attempts = attempt
 			return a, nil
@@ -272,7 +292,16 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 		}
 		err.Attempts = attempt
 		last = err
-		if err.fatal || attempt == p.cfg.Attempts {
+		if err.options { // no failure: it is asked without them
+			if w.noOptions == nil {
+				w.noOptions = map[*target]bool{}
+			}
+			w.noOptions[t] = true
+			bound++
+			continue
+		}
+		tried[t] = err.once
+		if err.fatal || attempt == bound || !p.leaves(r.Model, tried) {
 			return nil, err
 		}
 		if !budget.retry() {
@@ -280,8 +309,27 @@ func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer,
 			return nil, err
 		}
 		p.retries.Add(1)
-		tried[t], failed[t] = true, true
+		failed[t] = true
 	}
+}
+
+// leaves tells whether some upstream may be asked, or asked again.
+func (p *Pool) leaves(model string, tried map[*target]bool) bool {
+	return slices.ContainsFunc(p.targets, func(t *target) bool { return t.Models[model] != "" && !tried[t] })
+}
+
+// forget removes those that may be asked again.
+func forget(tried map[*target]bool) {
+	maps.DeleteFunc(tried, func(_ *target, once bool) bool { return !once })
+}
+
+// A want is what is asked for, by all attempts.
+type want struct {
+	request   *openai.Request
+	of        *Tenant
+	alive     func()           // nil is nobody
+	told      time.Time        // when alive was called last, an event was returned, or who asks began to wait
+	noOptions map[*target]bool // that are not sent options of streams
 }
 
 // pause waits before the same upstreams are tried again.
@@ -308,7 +356,7 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 			soonest    time.Time
 		)
 		for _, t := range p.targets {
-			if t.Models[model] == "" || tried[t] {
+			if _, before := tried[t]; before || t.Models[model] == "" {
 				continue
 			}
 			s := t.slot(of)
@@ -361,10 +409,15 @@ var (
 	errTotal     = errors.New("it took too long")
 )
 
+// isLate tells whether a call was given up because of its time, rather than by who asked.
+func isLate(cause error) bool {
+	return errors.Is(cause, errFirstByte) || errors.Is(cause, errIdle) || errors.Is(cause, errTotal)
+}
+
 // ask asks one upstream. Again says that the request has failed there before.
-func (p *Pool) ask(ctx context.Context, s slot, again bool, r *openai.Request, of *Tenant) (_ *Answer, failure *Error) {
-	t := s.target
-	c := &call{pool: p, slot: s, again: again, request: r}
+func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer, failure *Error) {
+	t, r := s.target, w.request
+	c := &call{pool: p, slot: s, again: again, request: r, options: !t.noOptions.Load() && !w.noOptions[t]}
 	within, span := trace.StartCall(ctx, "upstream")
 	c.span = span
 	c.span.Text("upstream.name", t.Name)
@@ -377,7 +430,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, r *openai.Request, o
 			c.end(ctx, failure)
 		}
 	}()
-	asked := r.Body(t.Models[r.Model], t.Bound)
+	asked := r.Body(t.Models[r.Model], t.Bound, c.options)
 	// A body that net/http knows to be in memory goes out together with its head, in one write.
 	var question *bytes.Reader
 	body := func() (io.ReadCloser, error) {
@@ -392,7 +445,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, r *openai.Request, o
 	first, _ := body()
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, "", first)
 	if err != nil {
-		return nil, &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
+		return nil, &Error{Status: http.StatusBadGateway, Text: errUnreached.Error(), err: err}
 	}
 	req.ContentLength, req.GetBody = int64(len(asked)), body
 	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
@@ -403,7 +456,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, r *openai.Request, o
 	}
 	if r.Stream {
 		req.Header.Set("Accept", "text/event-stream")
-		c.timer = time.AfterFunc(p.cfg.FirstByte, c.silent)
+		c.timer = time.AfterFunc(t.FirstByte, c.silent)
 	}
 	// Without http.Client, which would follow redirects: they are not followed, and it takes a
 	// third of the stack.
@@ -421,22 +474,19 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, r *openai.Request, o
 	}
 	if !r.Stream {
 		var holder *ration.Holder
-		if of != nil {
-			holder = of.answers
+		if w.of != nil {
+			holder = w.of.answers
 		}
 		return c.whole(t, resp.ContentLength, holder)
 	}
 	resp.Header = nil // which the body would hold until its end
-	stream := &Stream{call: c, reader: p.readers.Get(resp.Body)}
-	if err := stream.read(); err != nil {
+	c.timer.Reset(t.FirstByte)
+	stream := &Stream{call: c, want: w, reader: p.readers.Get(resp.Body)}
+	stream.reader.Alive = stream.alive
+	if failure := stream.begin(); failure != nil {
 		stream.giveBack()
-		return nil, c.fault(err)
+		return nil, failure
 	}
-	if stream.event.Failed != "" {
-		stream.giveBack()
-		return nil, &Error{Status: http.StatusBadGateway, Text: stream.event.Failed}
-	}
-	stream.first = true
 	c.begun.Store(true)
 	c.timer.Stop()
 	if c.probe || c.ownProbe { // others need not wait for its end
@@ -452,6 +502,7 @@ type call struct {
 	pool    *Pool
 	again   bool // another call of the request has failed at this upstream: they count once
 	request *openai.Request
+	options bool            // a stream has options
 	sent    atomic.Bool     // all of the request is on its way
 	begun   atomic.Bool     // the first event of a stream has come
 	ctx     context.Context // of the call
@@ -505,11 +556,25 @@ func (c *call) end(outer context.Context, failure *Error) {
 			c.nothing()
 		} else if own, all := c.failed(time.Now(), failure.RetryAfter); own || all {
 			t.cooled.Add(1)
-			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "for_all_keys", all, "error", failure.detail())
+			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "for_all_keys", all, "error", c.pool.brief(failure.detail()))
 			return
 		}
-		c.pool.log.Debug("upstream failed", "upstream", t.Name, "error", failure.detail())
+		level := slog.LevelDebug
+		if now := time.Now().Unix(); t.logged.Swap(now) != now { // not for each of very many requests
+			level = slog.LevelWarn
+		}
+		if c.pool.log.Enabled(outer, level) {
+			c.pool.log.Log(outer, level, "upstream failed", "upstream", t.Name, "error", c.pool.brief(failure.detail()))
+		}
 	}
+}
+
+// brief is what is logged of what an upstream says.
+func (p *Pool) brief(text string) string {
+	if p.cfg.Mask != nil {
+		text = p.cfg.Mask(text)
+	}
+	return openai.Brief(text)
 }
 
 // Crowded says that there is no room for an answer of so many tokens.
@@ -517,31 +582,52 @@ func Crowded(tokens int) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Text: "the answers that are under way are too large", RetryAfter: time.Second, Completion: tokens, err: ration.ErrFull, fatal: true}
 }
 
-// What clients are told of a call that failed on the way.
+// What clients are told of a call that failed.
 var (
 	errUnreached = errors.New("it cannot be reached")
 	errBroken    = errors.New("its connection broke")
+	errPending   = errors.New("the answer is still to come")
 )
 
 // fault says what went wrong on the way.
 func (c *call) fault(err error) *Error {
-	e := &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
+	e := &Error{Status: http.StatusBadGateway, Text: errBroken.Error(), err: err}
+	var none *openai.NoneError
 	switch cause := context.Cause(c.ctx); {
-	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle), errors.Is(cause, errTotal):
+	case isLate(cause):
 		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
 		e.Late = c.sent.Load()
+		e.once = e.Late // it may be at work on it still, and be paid for it
 	case errors.Is(err, openai.ErrLarge): // as that of another upstream would be
-		e.fatal, e.Completion = true, c.tokens(openai.MaxEvent)
+		e.Text, e.fatal, e.Completion = err.Error(), true, c.tokens(openai.MaxEvent)
+	case errors.As(err, &none):
+		none.Message = openai.ErrNone.Error() + ": " + none.Message
+		return c.reported(none.Fault)
+	case errors.Is(err, openai.ErrNone), errors.Is(err, errPending):
+		e.Text = err.Error()
+	case errors.Is(err, openai.ErrForm): // it would have it once more
+		e.Text, e.once = openai.ErrForm.Error(), true
 	case errors.Is(err, outward.ErrRefused):
 		e.Text = "its address is not allowed"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, openai.ErrCut), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Text, e.err = openai.ErrCut.Error(), openai.ErrCut
 	case errors.Is(err, errUnreached):
 		e.Text = errUnreached.Error()
-	case errors.As(err, new(net.Error)): // it names both ends
-		e.Text = errBroken.Error()
 	}
-	return e
+	return e // others are of the network, and name both ends, or of the library for HTTP
+}
+
+// reported is a failure that the upstream itself reports.
+func (c *call) reported(f openai.Fault) *Error {
+	return &Error{Status: http.StatusBadGateway, Text: string(c.withoutKey([]byte(f.Message))), Type: f.Type, Code: f.Code}
+}
+
+// withoutKey returns what an upstream says without its key, which it may repeat.
+func (c *call) withoutKey(text []byte) []byte {
+	if c.target.Key == "" {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(c.target.Key), []byte("[key]"))
 }
 
 // tokens is about how many tokens so many bytes of an answer are: as many as were asked for at most.
@@ -561,6 +647,13 @@ func (c *call) status(resp *http.Response) *Error {
 	c.sent.Store(false) // it has not worked on it
 	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	body = c.withoutKey(body)
+	f := c.pool.cfg.Codec.ParseFault(body)
+	if f.Message != "" {
+		e.Text += ": " + f.Message
+	}
+	e.Type, e.Code = f.Type, f.Code
+	e.options = resp.StatusCode/100 == 4 && c.options && c.request.MayDropOptions() && openai.NamesOptions(body)
 	if !json.Valid(body) { // or half of it: a string without its end cannot be masked
 		body = []byte{}
 	}
@@ -576,6 +669,7 @@ func (c *call) status(resp *http.Response) *Error {
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0 // what the request names is not there
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
+		e.Type, e.Code = "", "" // a client would take it for its own
 	case 400 <= s && s < 500:
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
@@ -620,7 +714,7 @@ func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Erro
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
 	switch {
 	case err == nil && reply.Pending && !c.request.Background:
-		return nil, failed(errors.New("the answer is still to come"))
+		return nil, failed(errPending)
 	case errors.Is(err, openai.ErrNone): // it says so itself
 		c.sent.Store(false)
 		return nil, c.fault(err)
@@ -656,6 +750,7 @@ func readAll(r io.Reader, length int64, ahead bool) ([]byte, error) {
 // Cancel may be called from any.
 type Stream struct {
 	call   *call
+	want   *want
 	reader *openai.Reader // nil once it is given back
 	frame  openai.Frame
 	event  openai.Event
@@ -663,6 +758,56 @@ type Stream struct {
 	usage  *openai.Usage
 	tokens int // counted
 	done   bool
+	begun  choices // that have text
+	ended  choices // that have a reason to have ended
+}
+
+// choices are some of a stream's, by their numbers. One that is beyond those that a request may have is not told from others like it.
+type choices uint32
+
+func (c *choices) add(n int) {
+	const most = 31
+	*c |= 1 << uint(max(0, min(n, most))) //nolint:gosec // not negative
+}
+
+// complete tells whether all choices have ended: some servers say nothing after that, and some keep the connection open.
+func (s *Stream) complete() bool {
+	return s.ended != 0 && s.begun&^s.ended == 0 && bits.OnesCount32(uint32(s.ended)) >= s.call.request.Choices
+}
+
+// Times of waiting for what follows the end of all choices: what was used, and the event that says that there is no more.
+const (
+	usageTimeout = time.Second
+	doneTimeout  = restTimeout
+)
+
+// patience is how long the next event is waited for.
+func (s *Stream) patience() time.Duration {
+	switch {
+	case !s.call.begun.Load():
+		return s.call.target.FirstByte
+	case !s.complete():
+		return s.call.target.Idle
+	case s.event.UsageOnly:
+		return doneTimeout
+	}
+	return usageTimeout
+}
+
+// alivePause is how often who waits for an event is told that the upstream is at work. The first time is not before that, so
+// that a failure until then has a status of its own.
+const alivePause = time.Second
+
+// alive notes that the upstream is at work on its next event.
+func (s *Stream) alive() {
+	if s.complete() { // nothing that matters is to come
+		return
+	}
+	s.call.timer.Reset(s.patience())
+	if w := s.want; w.alive != nil && time.Since(w.told) >= alivePause {
+		w.alive()
+		w.told = time.Now() // however long that took
+	}
 }
 
 // read reads one event.
@@ -671,8 +816,14 @@ func (s *Stream) read() error {
 	if s.frame, err = s.reader.Next(); err != nil {
 		return err
 	}
-	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame.Data, &s.event); err != nil {
+	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame, &s.event); err != nil {
 		return err
+	}
+	for _, d := range s.event.Deltas {
+		s.begun.add(d.Choice)
+	}
+	for _, choice := range s.event.Ended {
+		s.ended.add(choice)
 	}
 	if s.event.Usage != nil {
 		s.usage = s.event.Usage
@@ -681,6 +832,28 @@ func (s *Stream) read() error {
 		s.tokens += openai.EstimateTokens(s.event.Bytes) // one at least
 	}
 	s.done = s.event.Done
+	return nil
+}
+
+// begin reads the first event.
+func (s *Stream) begin() *Error {
+	c, codec := s.call, s.call.pool.cfg.Codec
+	if err := s.read(); err != nil {
+		if rest := s.reader.Rest(); errors.Is(err, openai.ErrCut) && json.Valid(rest) { // no stream at all
+			if f := codec.ParseFault(rest); f.Message != "" {
+				return c.reported(f)
+			}
+			err = fmt.Errorf("%w: it is no stream", openai.ErrForm)
+		}
+		return c.fault(err)
+	}
+	if s.event.Failed.Message != "" {
+		return c.reported(s.event.Failed)
+	}
+	if t := c.target; s.want.noOptions[t] && t.noOptions.CompareAndSwap(false, true) {
+		c.pool.log.Warn("upstream does not know stream_options: the tokens of its streams are estimated", "upstream", t.Name)
+	}
+	s.first = true
 	return nil
 }
 
@@ -695,24 +868,38 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	if s.done || s.reader == nil {
 		return openai.Frame{}, nil, io.EOF
 	}
-	s.call.timer.Reset(s.call.pool.cfg.Idle)
+	s.call.timer.Reset(s.patience())
 	err := s.read()
 	s.call.timer.Stop() // however long it takes to pass it on
-	if err == nil && s.event.Failed != "" {
-		err = errors.New(s.event.Failed)
+	if err != nil || s.event.Failed.Message != "" {
+		return s.fail(err)
 	}
-	if err == nil {
-		return s.frame, &s.event, nil
+	if s.want.alive != nil {
+		s.want.told = time.Now()
 	}
-	e := s.call.fault(err)
+	return s.frame, &s.event, nil
+}
+
+// fail ends a stream of which no more can be read, or whose upstream has given up: err is nil then. It is Next's.
+func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
+	var e *Error
+	if err != nil {
+		e = s.call.fault(err)
+	} else {
+		e = s.call.reported(s.event.Failed)
+	}
 	e.Upstream = s.call.target.Name
 	s.tokens += e.Completion
 	e.unclear = errors.Is(e.err, errTotal) // who reads it may be slow
-	if cause := context.Cause(s.call.ctx); cause != nil && e.Status != http.StatusGatewayTimeout {
+	if cause := context.Cause(s.call.ctx); cause != nil && !isLate(cause) {
 		// Who asked has gone, or Cancel was called.
 		e.idle = true
 		s.call.end(s.call.ctx, e)
 		return openai.Frame{}, nil, cause
+	}
+	if err != nil && s.complete() { // there is its end only to be said
+		s.done, s.frame, s.event = true, openai.EndFrame(), openai.Event{Done: true}
+		return s.frame, &s.event, nil
 	}
 	s.call.end(context.Background(), e)
 	return openai.Frame{}, nil, e
@@ -734,7 +921,7 @@ func (s *Stream) Usage() openai.Usage {
 		return u
 	}
 	counted := s.tokens
-	if s.call.request.Background && s.event.Failed == "" {
+	if s.call.request.Background && s.event.Failed.Message == "" {
 		counted = max(counted, s.call.request.MaxCompletion())
 	}
 	return soFar(u, s.call.request, counted)
