@@ -122,6 +122,7 @@ type connection struct {
 	tls     *tlslayer.Conn
 	pending []byte // what the socket has not taken
 	kept    []byte // TLS: what pending is a part of
+	lost    error  // writing or reading failed for this; what had arrived by then may still be unread
 
 	began          int64 // when the connecting began
 	handshakeBegan int64 // when the TLS handshake began
@@ -417,7 +418,7 @@ func (w *worker) hangUp(c *connection) {
 	unix.Close(int(c.fd))
 	c.fd = none
 	c.generation++
-	c.pending, c.kept = nil, nil
+	c.pending, c.kept, c.lost = nil, nil, nil
 	c.blocked, c.again = false, false
 	if c.tls != nil {
 		c.tls.Reset()

@@ -115,8 +115,11 @@ func (w *worker) flushMux(i int32, c *connection) {
 	generation := c.generation
 	for range maxWrites {
 		w.stamp(c)
+		if c.lost != nil {
+			return
+		}
 		if err := w.writeMux(c); err != nil {
-			w.muxLost(i, c, w.now(), err)
+			w.writeFailed(i, c, err)
 			return
 		}
 		if c.blocked || c.state != established || !c.mux.Waiting() {

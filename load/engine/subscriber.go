@@ -38,6 +38,7 @@ type subscriber struct {
 	stream   wire.Stream
 	tls      *tlslayer.Conn // nil without TLS
 	pending  []byte         // what the socket has not taken: of the request, or of what TLS says
+	lost     error          // writing failed for this; what had arrived by then may still be unread
 
 	timer   int64 // in the heap
 	began   int64 // when connecting began
@@ -217,7 +218,7 @@ func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
 		w.writeSubscription(i, s)
 	}
 	const hangUp = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-	if s.generation != generation || ev.Events&(unix.EPOLLIN|hangUp) == 0 {
+	if s.generation != generation || ev.Events&(unix.EPOLLIN|hangUp) == 0 && s.lost == nil {
 		return 0
 	}
 	s.hungUp = s.hungUp || ev.Events&hangUp != 0
@@ -268,15 +269,19 @@ func (w *worker) writeSubscription(i int32, s *subscriber) {
 	rest, errno := writeAll(s.fd, s.pending)
 	s.pending = rest
 	if errno != 0 {
-		w.subscriptionEnded(i, s, w.now(), w.errnoError(s.cutKind(), errno))
+		s.writeFailed(w.errnoError(s.cutKind(), errno))
 		return
 	}
 	if s.tls != nil {
 		if err := w.flushSubscriberTLS(s); err != nil {
-			w.subscriptionEnded(i, s, w.now(), err)
+			s.writeFailed(err)
 		}
 	}
 }
+
+// writeFailed notes that a subscriber's connection cannot be written to. Whoever has caused it to be
+// written reads next, until the end: a peer may have answered before it closed.
+func (s *subscriber) writeFailed(err error) { s.lost, s.pending, s.hungUp = err, nil, true }
 
 // cutKind is the kind of the error when the connection is cut.
 func (s *subscriber) cutKind() wire.Kind {
@@ -303,6 +308,9 @@ func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
 		switch {
 		case errno == unix.EINTR:
 			continue
+		case s.lost != nil && (errno != 0 || n == 0):
+			w.subscriptionEnded(i, s, now, s.lost)
+			return now
 		case errno == unix.EAGAIN:
 			s.emptied = now
 			w.setSlowRead(i, s, now)
@@ -434,7 +442,7 @@ func (w *worker) hangUpSubscriber(s *subscriber) {
 	unix.Close(int(s.fd))
 	s.fd = none
 	s.generation++
-	s.pending = nil
+	s.pending, s.lost = nil, nil
 }
 
 // attempted counts a subscriber whose first attempt has ended.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/load/delivery"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -222,5 +224,27 @@ func TestSumStreams(t *testing.T) {
 		if r.Repeated+r.Disordered+r.Unlisted+r.Uncertain > 0 || (len(r.Missing) > 0) == tt.slow {
 			t.Errorf("who %s: %+v", tt.name, r.Account)
 		}
+	}
+}
+
+// A peer that answers and closes before it is written to is heard nevertheless.
+func TestAnswerBeforeTheSubscription(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newSubscriberWorker(t, 1)
+	s := &w.subscribers.all[0]
+	s.fd, s.state = int32(pair[0]), subConnecting
+	w.subscribers.connecting++
+	if _, errno := rawWrite(int32(pair[1]), []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")); errno != 0 {
+		t.Fatal(errno)
+	}
+	if err := unix.Close(pair[1]); err != nil {
+		t.Fatal(err)
+	}
+	w.handleSubscriber(&unix.EpollEvent{Fd: subscriberToken(0), Events: unix.EPOLLOUT, Pad: int32(s.generation)})
+	if n := w.subscribers.failures[wire.StatusError(503)]; n != 1 || s.fd != none {
+		t.Errorf("failures %v; want status 503", w.subscribers.failures)
 	}
 }

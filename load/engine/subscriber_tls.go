@@ -18,11 +18,12 @@ func (w *worker) startSubscriberHandshake(i int32, s *subscriber, now int64) {
 	s.state, s.written = subHandshaking, now
 	out, err := s.tls.Start(w.sealed[:0])
 	w.sealed = out[:0]
-	if err == nil {
-		err = w.writeSubscriberSealed(s, out)
-	}
 	if err != nil {
 		w.subscriptionFailed(i, s, w.now(), err)
+		return
+	}
+	if err := w.writeSubscriberSealed(s, out); err != nil {
+		s.writeFailed(err)
 	}
 }
 
@@ -32,11 +33,12 @@ func (w *worker) sendSubscription(i int32, s *subscriber) {
 	sealed, err := s.tls.Seal(w.sealed[:0], s.stream.Request())
 	w.sealed = sealed[:0]
 	s.written = w.now()
-	if err == nil {
-		err = w.writeSubscriberSealed(s, sealed)
-	}
 	if err != nil {
 		w.subscriptionFailed(i, s, w.now(), err)
+		return
+	}
+	if err := w.writeSubscriberSealed(s, sealed); err != nil {
+		s.writeFailed(err)
 	}
 }
 
@@ -73,12 +75,13 @@ func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r reading) {
 	data, err := s.tls.Open(p)
 	if s.state == subHandshaking {
 		data = slices.Clone(data) // there is some if the server speaks first
-		if failed := w.flushSubscriberTLS(s); err == nil {
-			err = failed
-		}
+		failed := w.flushSubscriberTLS(s)
 		switch {
 		case err != nil:
 			w.subscriptionFailed(i, s, r.read, err)
+			return
+		case failed != nil:
+			s.writeFailed(failed)
 			return
 		case s.tls.State() == tlslayer.Handshaking:
 			return
@@ -95,8 +98,8 @@ func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r reading) {
 	if s.generation != generation {
 		return
 	}
-	if failed := w.flushSubscriberTLS(s); err == nil {
-		err = failed
+	if failed := w.flushSubscriberTLS(s); failed != nil {
+		s.writeFailed(failed)
 	}
 	switch {
 	case wire.KindOf(err) == wire.Reset:

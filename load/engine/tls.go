@@ -79,11 +79,12 @@ func (w *worker) startHandshake(i int32, c *connection, now int64) {
 	c.state, c.handshakeBegan = handshaking, now
 	out, err := c.tls.Start(w.sealed[:0])
 	w.sealed = out[:0]
-	if err == nil {
-		err = w.writeSealed(c, out)
-	}
 	if err != nil {
 		w.openFailed(i, c, w.now(), err)
+		return
+	}
+	if err := w.writeSealed(c, out); err != nil {
+		w.writeFailed(i, c, err)
 	}
 }
 
@@ -121,11 +122,12 @@ func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	if w.messages != nil {
 		w.startMessages(e, x.written)
 	}
-	if err == nil {
-		err = w.writeSealed(c, sealed)
-	}
 	if err != nil {
 		w.failed(i, c, x.written, err)
+		return
+	}
+	if err := w.writeSealed(c, sealed); err != nil {
+		w.writeFailed(i, c, err)
 	}
 }
 
@@ -135,12 +137,13 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	data, err := c.tls.Open(p)
 	if c.state == handshaking {
 		data = slices.Clone(data) // there is some if the server speaks first
-		if failed := w.writePendingTLS(c); err == nil {
-			err = failed
-		}
+		failed := w.writePendingTLS(c)
 		switch {
 		case err != nil:
 			w.openFailed(i, c, r.read, err)
+			return
+		case failed != nil:
+			w.writeFailed(i, c, failed) // the server's reason may follow
 			return
 		case c.tls.State() == tlslayer.Handshaking:
 			return
@@ -154,8 +157,8 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	if c.generation != generation {
 		return
 	}
-	if failed := w.writePendingTLS(c); err == nil {
-		err = failed
+	if failed := w.writePendingTLS(c); failed != nil {
+		w.writeFailed(i, c, failed)
 	}
 	switch {
 	case err != nil:

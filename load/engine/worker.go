@@ -514,7 +514,7 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 		switch {
 		case errno == unix.EINTR:
 			continue
-		case errno == unix.EAGAIN:
+		case errno == unix.EAGAIN && c.lost == nil:
 			return now
 		case errno != 0:
 			w.broken(i, c, now, errno)
@@ -645,15 +645,26 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	switch {
 	case c.state == handshaking:
-		w.cut(i, c, now, c.tls.End())
+		err := c.tls.End()
+		if c.lost != nil {
+			err = c.lost
+		}
+		w.cut(i, c, now, err)
 		return
 	case c.mux != nil || c.busy == 0:
-		w.cut(i, c, now, nil)
+		w.cut(i, c, now, c.lost)
 		return
 	}
 	err := c.client.End()
-	if err == nil && c.tls != nil {
+	whole := err == nil && c.tls != nil
+	if whole {
 		err = c.tls.End() // without its own end, the message may be cut short
+		whole = err == nil
+	}
+	// Where only the end of the connection ends a response, a lost one may have cut it short. That
+	// it is a refusal is known nevertheless.
+	if c.lost != nil && !whole && wire.KindOf(err) != wire.Status && (err != nil || statusOf(c.client) < firstRefusal) {
+		err = c.lost
 	}
 	if err != nil {
 		w.failed(i, c, now, err)
@@ -664,9 +675,26 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	w.done(e, &w.exchanges[e], i, c, readAt(now), nil) // the end of a connection bears no stamp
 }
 
-// broken handles an error of the socket.
+// firstRefusal is the first status by which HTTP refuses a request.
+const firstRefusal = 400
+
+// broken handles an error of the socket, from which nothing can be read any more.
 func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
-	w.cut(i, c, now, w.errnoError(kindOf(errno, c.cutKind()), errno))
+	if c.lost == nil {
+		c.lost = w.errnoError(kindOf(errno, c.cutKind()), errno)
+	}
+	w.peerEnded(i, c, now)
+}
+
+// writeFailed notes that a connection cannot be written to. What had arrived by then is read in the
+// next turn: a peer that answers and closes before it has read all of a request resets the
+// connection after its answer (RFC 9112, section 9.5).
+func (w *worker) writeFailed(i int32, c *connection, err error) {
+	c.lost, c.pending, c.hungUp = err, nil, true
+	if c.idleAt != none {
+		w.occupy(c)
+	}
+	w.later(i, c)
 }
 
 // cut ends a connection for an error of the socket or of TLS, or without one because the peer
@@ -693,15 +721,14 @@ func (w *worker) flush(i int32, c *connection) {
 	c.pending = rest
 	switch {
 	case errno != 0:
-		c.pending = nil
-		w.broken(i, c, w.now(), errno)
+		w.writeFailed(i, c, w.errnoError(kindOf(errno, c.cutKind()), errno))
 		return
 	case len(rest) > 0:
 		return
 	}
 	if c.tls != nil {
 		if err := w.writePendingTLS(c); err != nil {
-			w.cut(i, c, w.now(), err)
+			w.writeFailed(i, c, err)
 			return
 		}
 	}

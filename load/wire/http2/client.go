@@ -430,6 +430,9 @@ func (s *stream) refused() wire.MuxEventKind {
 	return wire.MuxRefused
 }
 
+// whole tells whether all content of the response has come, as far as its header says how much that is.
+func (s *stream) whole() bool { return s.state&hasHead != 0 && (s.left == 0 || s.state&noContent != 0) }
+
 // Owes tells whether there is content of which the peer has not been told that it has
 // been taken. With Updates WhenAsked, Update is then to be called some time later.
 func (c *Client) Owes() bool { return c.receiveWindow < int64(c.t.settings.ConnectionWindow) }

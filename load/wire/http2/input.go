@@ -581,8 +581,12 @@ func (c *Client) reset(number uint32, code ErrorCode, e *wire.MuxEvent) *wire.Er
 		return c.waste(ErrResetFlood)
 	}
 	*e = wire.MuxEvent{Kind: wire.MuxFailed, ID: id, Status: s.status, Bytes: s.got, Err: ResetError(code)}
-	if code == RefusedStream {
+	switch {
+	case code == RefusedStream:
 		e.Kind, e.Err = s.refused(), ErrRefused
+	case code == NoError && s.whole():
+		// The peer needs no more of the request, and has answered (RFC 9113, section 8.1).
+		e.Kind, e.Err = wire.MuxEnded, s.failure()
 	}
 	c.release(id, s)
 	return nil

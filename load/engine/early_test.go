@@ -1,0 +1,152 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/scenario"
+	"dyno/load/wire"
+	"dyno/load/wire/grpc"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/http2"
+	"dyno/load/wire/tlslayer"
+)
+
+// large is a request's content that no socket takes at once.
+var large = bytes.Repeat([]byte("x"), 8<<20)
+
+// postLarge makes clients that send it.
+func postLarge(t testing.TB) func(int) func() wire.Client {
+	t.Helper()
+	request, err := http1.Request{Method: "POST", Target: "/", Host: "h", Body: large}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client {
+		template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+// readHead reads the header of a request of HTTP/1.1, byte by byte, so that nothing behind it is read.
+func readHead(r io.Reader) bool {
+	var b [1]byte
+	for end := []byte(nil); !bytes.HasSuffix(end, []byte("\r\n\r\n")); end = append(end, b[0]) {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// refusing answers the header of each request, and closes with the content unread: what then goes
+// on being written meets a reset, with the answer in front of it.
+func refusing(answer string) func(net.Conn) {
+	return func(c net.Conn) {
+		if readHead(c) {
+			_, _ = io.WriteString(c, answer)
+		}
+	}
+}
+
+// refusing2 is refusing of HTTP/2, whose answer has this header. It goes on reading if it stays; else
+// it takes leave by GOAWAY.
+func refusing2(stays bool, header []byte) func(net.Conn) {
+	return func(c net.Conn) {
+		r := bufio.NewReaderSize(c, 16)
+		if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+			return
+		}
+		if _, err := c.Write(largeWindows()); err != nil {
+			return
+		}
+		var head [9]byte
+		for {
+			if _, err := io.ReadFull(r, head[:]); err != nil {
+				return
+			}
+			if _, err := io.CopyN(io.Discard, r, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
+				return
+			}
+			if head[3] != 1 { // HEADERS
+				continue
+			}
+			stream := uint32(head[7])<<8 | uint32(head[8])
+			var out []byte
+			if !stays {
+				out = muxFrame(out, 7, 0, 0, 0, 0, head[7], head[8], 0, 0, 0, 0)
+			}
+			out = muxFrame(out, 1, 5, stream, header...)
+			out = muxFrame(out, 3, 0, stream, 0, 0, 0, 0) // RST_STREAM with NO_ERROR
+			if _, err := c.Write(out); err != nil || !stays {
+				return
+			}
+		}
+	}
+}
+
+// status413 is a header of HTTP/2.
+var status413 = []byte{0x08, 3, '4', '1', '3'}
+
+// A status that comes while the request's content is still being sent is the outcome, also where the
+// peer closes the connection with the rest unread (RFC 9112, section 9.5; RFC 9113, section 8.1).
+func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
+	const requests = 30
+	secure := func(do func(net.Conn)) func(net.Conn) {
+		config := certified(t)
+		return func(c net.Conn) { do(tls.Server(c, config)) }
+	}
+	const withLength = "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 9\r\n\r\ntoo large"
+	const byClose = "HTTP/1.0 413 Content Too Large\r\n\r\ntoo large"
+	upload := scenario.Spec{Steps: []scenario.Step{{Name: "upload", Method: "POST", Path: "/", Body: string(large[:1<<20])}}}
+	post2 := func(c *http2.Config) { c.Requests[0].Method, c.Requests[0].Body = "POST", large }
+	call := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{large}, ClientStream: true, Count: 1}
+	exhausted := literal(literal([]byte{0x88}, "content-type", "application/grpc"), "grpc-status", "8")
+	for _, tt := range []struct {
+		name   string
+		serve  func(net.Conn)
+		config engine.Config
+		status int
+	}{
+		{"with a length", refusing(withLength), engine.Config{NewClients: postLarge(t)}, 413},
+		{"until the end", refusing(byClose), engine.Config{NewClients: postLarge(t)}, 413},
+		{"open loop", refusing(withLength), engine.Config{NewClients: postLarge(t), Schedule: poisson(t, 100)}, 413},
+		{"by TLS", secure(refusing(withLength)), engine.Config{NewClients: postLarge(t), TLS: &tlslayer.Config{ServerName: "h", Insecure: true}}, 413},
+		{"users", refusing(withLength), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &engine.Users{Scenario: compile(t, upload), Count: 2}}, 413},
+		{"users, until the end", refusing(byClose), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &engine.Users{Scenario: compile(t, upload), Count: 2}}, 413},
+		{"HTTP/2", refusing2(false, status413), engine.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
+		{"HTTP/2, RST_STREAM", refusing2(true, status413), engine.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
+		{"gRPC", refusing2(false, exhausted), engine.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},
+		{"gRPC, RST_STREAM", refusing2(true, exhausted), engine.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := tt.config
+			c.Address, c.Connections, c.Requests = listen(t, tt.serve), 2, requests
+			c.Timeout, c.Drain = hang, hang
+			r := run(t, c)
+			if r.Status[tt.status] != requests || r.Counts.ByKind[wire.Status] != requests || r.Connections.Unanswered != 0 {
+				t.Errorf("status %v, failures %v, %d connections unanswered; want %d × %d", r.Status, r.Failures, r.Connections.Unanswered, requests, tt.status)
+			}
+		})
+	}
+}
+
+// A good status whose content only the end of the connection ends may have been cut short by a reset.
+func TestGoodAnswerThatResetCuts(t *testing.T) {
+	r := run(t, engine.Config{
+		Address: listen(t, refusing("HTTP/1.1 200 OK\r\n\r\nfine")), NewClients: postLarge(t), Connections: 1, Requests: 5, Timeout: hang, Drain: time.Minute,
+	})
+	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Reset] != 5 {
+		t.Errorf("%+v, %v; want 5 resets", r.Counts, r.Failures)
+	}
+}
