@@ -48,15 +48,26 @@ type messageTimes struct {
 	last     int64 // when the last message of the response came, or the last one to be answered was due
 	due      int64 // when the next message of the request is due; 0 without
 	received uint32
+	alarmed  bool // its alarm is in the heap, be it that of an exchange that has ended
 }
 
 // startMessages begins the messages of an exchange, whose request is written now.
 func (w *worker) startMessages(e int32, written int64) {
 	d := &w.messages[e]
-	*d = messageTimes{last: written}
+	*d = messageTimes{last: written, alarmed: d.alarmed}
 	if interval := int64(w.engine.config.Messages.Interval); interval > 0 {
-		d.due = written + interval
-		w.messageAlarms.push(alarm{d.due, e})
+		w.setMessageAlarm(e, d, written+interval)
+	}
+}
+
+// setMessageAlarm says when the next message is due. Each place of an exchange has one alarm at
+// most, so that those whose exchanges end early do not fill the heap: what an earlier exchange
+// left there comes no later than it is needed, and is then set again.
+func (w *worker) setMessageAlarm(e int32, d *messageTimes, due int64) {
+	d.due = due
+	if !d.alarmed {
+		d.alarmed = true
+		w.messageAlarms.push(alarm{due, e})
 	}
 }
 
@@ -106,15 +117,19 @@ func (w *worker) sendDueMessages(now int64) {
 	for len(w.messageAlarms) > 0 && w.messageAlarms[0].at <= now {
 		a := w.messageAlarms.pop()
 		x, d := &w.exchanges[a.whose], &w.messages[a.whose]
-		if x.state != inFlight || d.due != a.at {
+		d.alarmed = false
+		switch {
+		case x.state != inFlight || d.due == 0:
 			continue // of an exchange that has ended
+		case d.due > a.at: // likewise, and another has begun in its place
+			w.setMessageAlarm(a.whose, d, d.due)
+			continue
 		}
 		c := &w.conns[x.conn]
 		d.due = 0
 		w.queueOutput(x.conn, c)
 		if c.mux.(wire.Pacer).Next(uint32(a.whose - x.conn*w.streams)) { //nolint:gosec // not negative
-			d.due = a.at + int64(w.engine.config.Messages.Interval)
-			w.messageAlarms.push(alarm{d.due, a.whose})
+			w.setMessageAlarm(a.whose, d, a.at+int64(w.engine.config.Messages.Interval))
 		}
 	}
 }

@@ -158,3 +158,44 @@ func TestTLSWaitsForRoom(t *testing.T) {
 		t.Errorf("state %v, and the alert still waits: %v", c.state, c.tls.Pending())
 	}
 }
+
+// A countedPacer counts the messages that it is asked to send.
+type countedPacer struct {
+	wire.Mux
+	sent int
+}
+
+func (p *countedPacer) Next(uint32) bool { p.sent++; return true }
+
+// Exchanges that end before their next message is due leave no alarms behind, and the one that
+// follows in their place sends its own in time.
+func TestMessageAlarmsDoNotPileUp(t *testing.T) {
+	const interval = int64(time.Second)
+	w := newSubscriberWorker(t, 1)
+	w.engine.config.Messages = &Messages{Interval: time.Duration(interval)}
+	mux := &countedPacer{}
+	w.streams, w.messages = 1, make([]messageTimes, 1)
+	w.conns = []connection{{mux: mux, state: established}}
+	w.exchanges = []exchange{{state: inFlight}}
+	for written := range int64(1000) {
+		w.startMessages(0, written)
+	}
+	if n := len(w.messageAlarms); n != 1 {
+		t.Fatalf("%d alarms of one exchange", n)
+	}
+	w.sendDueMessages(999 + interval - 1)
+	if mux.sent != 0 {
+		t.Error("a message was sent before it was due")
+	}
+	for n := range 3 {
+		w.sendDueMessages(999 + int64(n+1)*interval)
+		if mux.sent != n+1 {
+			t.Errorf("%d messages were sent by the time of %d", mux.sent, n+1)
+		}
+	}
+	w.exchanges[0].state = parked
+	w.sendDueMessages(never)
+	if len(w.messageAlarms) != 0 || mux.sent != 3 {
+		t.Errorf("%d alarms and %d messages behind the end", len(w.messageAlarms), mux.sent)
+	}
+}
