@@ -577,7 +577,11 @@ func (p *page) controlLine(c rundir.Comparison) texts.Message {
 	return texts.New("sure.control", "share", margin(max(*r.High-1, 1-*r.Low)))
 }
 
-// broke lists the findings about the target, and the thresholds that it breaks.
+// remarks are the kinds of flags that are findings about the target although they break nothing.
+var remarks = []string{verdict.FlagUnopened, verdict.FlagRedirects, verdict.FlagDeviations}
+
+// broke lists the findings about the target, those that break first, and the thresholds that it
+// breaks.
 func (p *page) broke() []texts.Message {
 	type finding struct {
 		first  rundir.Flag
@@ -585,7 +589,7 @@ func (p *page) broke() []texts.Message {
 	}
 	var found []*finding
 	for _, f := range p.run.Flags {
-		if !f.Breaks {
+		if !f.Breaks && !slices.Contains(remarks, f.Kind) {
 			continue
 		}
 		i := slices.IndexFunc(found, func(g *finding) bool { return g.first.Kind == f.Kind && g.first.Variant == f.Variant })
@@ -599,11 +603,23 @@ func (p *page) broke() []texts.Message {
 			found[i].first = f
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *finding) int { return -cmp.Compare(a.trials, b.trials) })
+	slices.SortStableFunc(found, func(a, b *finding) int {
+		switch {
+		case a.first.Breaks && !b.first.Breaks:
+			return -1
+		case b.first.Breaks && !a.first.Breaks:
+			return 1
+		}
+		return -cmp.Compare(a.trials, b.trials)
+	})
 	var lines []texts.Message
 	for _, g := range found {
 		kind := "broke." + g.first.Kind
-		if !texts.Has(kind) {
+		var ways []texts.Message
+		if m := g.first.Because; m != nil {
+			ways = m.Parts["ways"]
+		}
+		if !texts.Has(kind) || g.first.Kind == verdict.FlagDeviations && len(ways) == 0 {
 			kind = "broke.other"
 		}
 		of := 0
@@ -620,7 +636,7 @@ func (p *page) broke() []texts.Message {
 			where = texts.New("where.trial", "trial", strconv.Itoa(g.first.Trial))
 		}
 		l := texts.New(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
-		lines = append(lines, l.With("where", where))
+		lines = append(lines, l.With("ways", ways...).With("where", where))
 	}
 	for _, t := range p.run.Thresholds {
 		if t.Outcome == rundir.Broken {

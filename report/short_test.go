@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -62,7 +63,7 @@ func TestShortOfHostileRuns(t *testing.T) {
 					Holds: "value(x, throughput) > 1", Outcome: []string{rundir.Refuted, rundir.Holds, rundir.NotSettled}[i%3], Measured: ptr(1.5), Low: ptr(1.4), High: ptr(1.6),
 				})
 				variant := fmt.Sprintf("%s-%d", strings.Repeat("variant", 20), i)
-				for _, kind := range []string{"no_answers", "stalled", "connections", "drops", "subscribers", "incomplete", "unheard_of"} {
+				for _, kind := range []string{"no_answers", "stalled", "connections", "drops", "subscribers", "incomplete", "redirects", "deviations", "unheard_of"} {
 					r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Variant: variant, Trial: i + 1, Breaks: true, Measured: ptr(float64(i)), Unit: "s", Detail: wild})
 				}
 				for _, state := range []string{rundir.StateBounded, rundir.StateRelative, rundir.StateNotIdentified} {
@@ -135,5 +136,24 @@ func TestLadderUnidentified(t *testing.T) {
 	row := newPage(f).ladderBrief().Rows[1]
 	if row[2] != "?" || row[3] != rundir.Invalid || row[4] != "?" {
 		t.Errorf("row %q, want no ratios", row)
+	}
+}
+
+// What the target did is told although it breaks nothing, behind what does.
+func TestRemarks(t *testing.T) {
+	for _, f := range examples() {
+		f.Run.Thresholds = nil
+		because := texts.New("found.deviations").With("ways", texts.New("deviation.bare_lf", "n", "20"))
+		f.Run.Flags = []rundir.Flag{
+			{Kind: "deviations", Variant: "x", Trial: 1, Because: &because}, {Kind: "steal", Variant: "x", Trial: 1},
+			{Kind: "redirects", Variant: "x", Trial: 1, Measured: ptr(20.)}, {Kind: "stalled", Variant: "x", Trial: 1, Breaks: true},
+		}
+		var kinds []string
+		for _, m := range Make(f).Broke {
+			kinds = append(kinds, m.Kind)
+		}
+		if want := []string{"broke.stalled", "broke.deviations", "broke.redirects"}; !slices.Equal(kinds, want) {
+			t.Errorf("%s: %v, want %v", f.Run.Name, kinds, want)
+		}
 	}
 }

@@ -2,7 +2,9 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +43,7 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 		return x.checks, x.flags, nil
 	}
 	x.dead()
+	x.peculiar()
 	if !x.streaming() && !x.shared() {
 		x.lag()
 	}
@@ -145,6 +148,43 @@ func (x *examination) complete() bool {
 	}
 	x.add(c)
 	return x.trial.Complete
+}
+
+// peculiar remarks what the target did that makes no figure wrong and that its reader has to
+// know. What it did not do is no check of the trial.
+func (x *examination) peculiar() {
+	remark := func(kind string, n int64, found *rundir.Message) {
+		if n > 0 {
+			x.compare(kind, float64(n), 0, rundir.CheckWarning, found)
+		}
+	}
+	c := x.trial.Connections
+	found, late := message("found.unopened", "n", digits(c.Unopened), "of", digits(c.Requested)), c.Unopened
+	if s := x.trial.Streams; s != nil && late == 0 {
+		found, late = message("found.unopened.subscribers", "n", digits(s.Untried), "of", digits(s.Requested)), s.Untried
+	}
+	if lacking(x.trial) == 0 {
+		remark(FlagUnopened, late, found)
+	}
+	if n := redirected(x.trial); x.trial.Users == nil { // a scenario's steps say what they expect
+		remark(FlagRedirects, n, message("found.redirects", "n", digits(n), "of", digits(x.trial.Counts.Sent)))
+	}
+	var ways []texts.Message
+	most := int64(0)
+	for _, way := range slices.Sorted(maps.Keys(x.trial.Deviations)) {
+		n := x.trial.Deviations[way]
+		ways, most = append(ways, texts.New("deviation."+way, "n", digits(n))), max(most, n)
+	}
+	departs := texts.New("found.deviations").With("ways", ways...)
+	remark(FlagDeviations, most, &departs)
+}
+
+// redirected counts the responses that lead to another address (RFC 9110, section 15.4).
+func redirected(t *rundir.Trial) (n int64) {
+	for _, status := range []string{"301", "302", "303", "307", "308"} {
+		n += t.Counts.ByStatus[status]
+	}
+	return n
 }
 
 // lag judges how late the generator was. The generator's lag is the part of the send lag

@@ -115,6 +115,13 @@ func TestChecks(t *testing.T) {
 			s.slow(rundir.TagGeneratorLag, 20, time.Second)
 		}, "incomplete!", FlagIncomplete, measured{invalid, nan, nan}},
 
+		{"users who were late", closed, func(s *subject) { s.trial.Connections.Requested, s.trial.Connections.Unopened = 16, 3 }, "unopened", FlagUnopened, measured{warning, 3, 0}},
+		{"subscribers who were late", closed, func(s *subject) {
+			s.trial.Streams = &rundir.Streams{Requested: 9, Peak: 9, Served: 9, Delivered: 9, Untried: 2}
+		}, "unopened", FlagUnopened, measured{warning, 2, 0}},
+		{"redirections", open, func(s *subject) { s.trial.Counts.ByStatus = map[string]int64{"200": 5, "301": 20, "304": 1, "308": 4} }, "redirects", FlagRedirects, measured{warning, 24, 0}},
+		{"deviations", open, func(s *subject) { s.trial.Deviations = map[string]int64{"bare_lf": 20, "folded_lines": 7} }, "deviations", FlagDeviations, measured{warning, 20, 0}},
+
 		// The median response is 2 ms, so the limit of the p99 is 100 µs, and that of the p99.9 200 µs.
 		{"lag below", open, func(s *subject) { s.slow(rundir.TagGeneratorLag, 20, 98*µs) }, "", FlagGeneratorLag, measured{ok, 98e-6, 100e-6}},
 		{"lag above", open, func(s *subject) { s.slow(rundir.TagGeneratorLag, 20, 102*µs) }, "generator_lag", FlagGeneratorLag, measured{warning, 102e-6, 100e-6}},

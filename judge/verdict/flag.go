@@ -24,6 +24,9 @@ const (
 	FlagLagNotChecked      = "lag_not_checked"    // open loops
 	FlagConnectionLimit    = "connection_limit"   // open loops: connections were the limit
 	FlagGeneratorLagTail   = "generator_lag_tail" // loops that send
+	FlagUnopened           = "unopened"           // a warning: the load began without some of the connections
+	FlagRedirects          = "redirects"          // a warning: redirections count as good, and are not followed
+	FlagDeviations         = "deviations"         // a warning: responses depart from HTTP/1.1, and were read
 	FlagDrops              = "drops"              // open loops; it breaks
 	FlagAchievedRate       = "achieved_rate"      // open loops
 	FlagUnfinished         = "unfinished"
@@ -74,6 +77,9 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagLagNotChecked:      {rundir.AboutPlan, []string{rundir.TagResponse}},
 	FlagConnectionLimit:    {rundir.AboutTarget, nil},
 	FlagGeneratorLagTail:   {rundir.AboutGenerator, []string{rundir.TagResponse}},
+	FlagUnopened:           {rundir.AboutTarget, nil},
+	FlagRedirects:          {rundir.AboutTarget, nil},
+	FlagDeviations:         {rundir.AboutTarget, nil},
 	FlagDrops:              {rundir.AboutTarget, nil},
 	FlagAchievedRate:       {rundir.AboutGenerator, []string{biasThroughput}},
 	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}},

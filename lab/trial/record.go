@@ -40,6 +40,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
 		Requested:      int64(r.Connections.Requested),
+		Unopened:       int64(r.Connections.Unopened),
 		Opened:         signed(r.Connections.Opened),
 		Failed:         signed(r.Connections.Failed),
 		PeerClosed:     signed(r.Connections.PeerClosed),
@@ -56,7 +57,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	}
 	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
 	t.Connections.Pings, t.Connections.PingsUnanswered = signed(r.Connections.Pings), signed(r.Connections.PingsUnanswered)
-	t.GoAways = byText(r.GoAways)
+	t.GoAways, t.Deviations = byText(r.GoAways), byText(r.Deviations)
 	recordUsers(t, r)
 	t.Silence = silence(&r.Silence)
 	t.Failures = byText(r.Failures)

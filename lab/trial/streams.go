@@ -30,6 +30,7 @@ func recordStreams(t *rundir.Trial, r *engine.Result) {
 	s := &r.Streams
 	t.Streams = &rundir.Streams{
 		Requested:      int64(s.Requested),
+		Untried:        int64(s.Untried),
 		Opened:         signed(s.Opened),
 		Failed:         signed(s.Failed),
 		Reconnects:     signed(s.Reconnects),

@@ -168,6 +168,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		interval:   newIntervalBuffer(n),
 		silences:   newSilences(c.Window),
 		failures:   map[error]uint64{},
+		departs:    map[string]uint64{},
 		goAways:    map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 
@@ -469,7 +470,7 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 func (e *engine) conclude(r *Result, origin int64) {
 	r.Connections.Requested, r.Connections.Streams = e.config.Connections, e.config.Streams
 	r.Status = map[int]uint64{}
-	r.Failures, r.GoAways = map[string]uint64{}, map[string]uint64{}
+	r.Failures, r.GoAways, r.Deviations = map[string]uint64{}, map[string]uint64{}, map[string]uint64{}
 	var end, concluded int64
 	var requests, events []*silences
 	for n, w := range e.workers {
@@ -500,6 +501,9 @@ func (e *engine) conclude(r *Result, origin int64) {
 			if count > 0 {
 				r.Status[code] += count
 			}
+		}
+		for name, n := range w.departs {
+			r.Deviations[name] += n
 		}
 		addTexts(r.Failures, w.failures)
 		addTexts(r.GoAways, w.goAways)

@@ -473,6 +473,21 @@ func statusOf(c wire.Client) int16 {
 	return noStatus
 }
 
+// noteResponse notes the status of a response, and how it departed from its protocol.
+func (w *worker) noteResponse(x *exchange, c wire.Client) {
+	x.status = statusOf(c)
+	if d, ok := c.(wire.Deviant); ok && x.window == inside {
+		w.countDeviations(d.Deviations())
+	}
+}
+
+// countDeviations counts a response by each way in which it departed from its protocol.
+func (w *worker) countDeviations(d wire.Deviations) {
+	if d != 0 {
+		d.Names(func(name string) { w.departs[name]++ })
+	}
+}
+
 // countStatus counts the status of a response to a request of the window.
 func (w *worker) countStatus(x *exchange) {
 	switch n := x.status; {

@@ -30,6 +30,12 @@ func (r *Result) Merge(o *Result) error {
 	for text, n := range o.Failures {
 		r.Failures[text] += n
 	}
+	for name, n := range o.Deviations {
+		if r.Deviations == nil {
+			r.Deviations = map[string]uint64{}
+		}
+		r.Deviations[name] += n
+	}
 	for text, n := range o.GoAways {
 		if r.GoAways == nil {
 			r.GoAways = map[string]uint64{}
@@ -95,6 +101,7 @@ func mergeIntervals(a, b []Interval) []Interval {
 // add adds what became of other subscribers.
 func (s *Streams) add(o *Streams) {
 	s.Requested += o.Requested
+	s.Untried += o.Untried
 	s.Opened += o.Opened
 	s.Failed += o.Failed
 	s.Reconnects += o.Reconnects

@@ -155,6 +155,7 @@ func (c *Counts) Conserved() error {
 // Connections counts connections from the beginning to the end, warm-up included.
 type Connections struct {
 	Requested  int           // as configured
+	Unopened   int           // of a closed loop: those that were not open when the load began
 	Streams    int           // exchanges that each carries at once at most, as configured
 	Opened     uint64        // were established
 	Failed     uint64        // were not
@@ -189,6 +190,7 @@ type Connections struct {
 }
 
 func (c *Connections) add(o *Connections) {
+	c.Unopened += o.Unopened
 	c.Opened += o.Opened
 	c.Failed += o.Failed
 	c.Generator += o.Generator
@@ -252,6 +254,10 @@ type Result struct {
 	Intervals []Interval
 	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
 	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
+
+	// Deviations counts the responses to requests of the window, and all those that opened a
+	// subscription, that departed from their protocol and could be read, by wire.Deviations' names.
+	Deviations map[string]uint64
 
 	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, likewise, warm-up included
 

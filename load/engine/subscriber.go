@@ -435,6 +435,9 @@ func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed 
 
 // hangUpSubscriber closes a subscriber's socket, whose later events no longer count.
 func (w *worker) hangUpSubscriber(s *subscriber) {
+	if d, ok := s.stream.(wire.Deviant); ok && s.state >= subRequested {
+		w.countDeviations(d.Deviations())
+	}
 	if s.tls != nil {
 		w.closeNotify(s.fd, s.tls, s.pending)
 		s.tls.Reset()

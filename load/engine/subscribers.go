@@ -111,6 +111,7 @@ func (s Subscribers) validate() error {
 // subscribers are in Slow and in the counts of connections, and in nothing else.
 type Streams struct {
 	Requested  int    // subscribers, as configured
+	Untried    int    // of those, the ones whose first attempt had not ended when the load began
 	Opened     uint64 // subscriptions that the server accepted, reconnections too
 	Failed     uint64 // attempts that it did not: refused connections, other statuses, time-outs
 	Reconnects uint64 // subscriptions opened by a subscriber that had had one before

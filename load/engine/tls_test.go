@@ -106,6 +106,32 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// The load begins although a connection is not open yet, and that is counted.
+func TestLoadBeginsWithoutSome(t *testing.T) {
+	t.Parallel()
+	var conns atomic.Int32
+	config := certified(t)
+	address := listen(t, func(c net.Conn) {
+		if conns.Add(1) > 1 {
+			_, _ = io.Copy(io.Discard, c) // until the client hangs up
+			return
+		}
+		s := tls.Server(c, config)
+		for readHead(s) {
+			if _, err := io.WriteString(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	r := run(t, engine.Config{
+		Address: address, NewClients: get(t, "h"), TLS: &tlslayer.Config{ServerName: "h", Insecure: true},
+		Connections: 3, Requests: 5, ConnectTimeout: 2 * time.Second,
+	})
+	if r.Counts.OK == 0 || r.Connections.Unopened != 2 {
+		t.Errorf("%+v, %+v", r.Counts, r.Connections)
+	}
+}
+
 // With one request on each connection, handshakes are the load, and with tickets most
 // of them resume a session.
 func TestHandshakeRate(t *testing.T) {

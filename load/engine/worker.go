@@ -101,8 +101,9 @@ type worker struct {
 	tally     Connections
 	open      int
 	status    [statusCodes]uint64
-	failures  map[error]uint64 // by value: codecs return the same one each time
-	goAways   map[error]uint64 // likewise
+	departs   map[string]uint64 // responses, by how they departed from their protocol
+	failures  map[error]uint64  // by value: codecs return the same one each time
+	goAways   map[error]uint64  // likewise
 	errnos    map[errnoKind]*wire.Error
 	refusal   error // the last
 	starved   bool  // the last connection could not be opened for want of descriptors, ports or memory
@@ -175,6 +176,14 @@ func (w *worker) start(origin int64) {
 		w.windowEnd = w.windowStart + int64(c.Window)
 		w.drainEnd = w.windowEnd + int64(c.Drain)
 	}
+	if w.cursor == nil {
+		for i := range w.conns {
+			if w.conns[i].state != established {
+				w.tally.Unopened++
+			}
+		}
+	}
+	w.subscribers.streams.Untried = w.subscribers.untried
 	w.cpuAtStart = threadCPU().Total()
 	w.decision = origin + int64(c.Warmup)*3/4
 	if c.Warmup == 0 {
@@ -584,7 +593,7 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 // done ends an exchange whose response is complete, and uses the connection
 // for what is due next.
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, err error) {
-	x.status = statusOf(c.client)
+	w.noteResponse(x, c.client)
 	user := x.user
 	if w.users != nil && err == nil {
 		w.users.collected(user, c.client)
@@ -632,7 +641,7 @@ func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
 func (w *worker) failed(i int32, c *connection, now int64, err error) {
 	e := c.current
 	x := &w.exchanges[e]
-	x.status = statusOf(c.client)
+	w.noteResponse(x, c.client)
 	w.fail(x, c, now, err)
 	w.release(e, x, c)
 	w.disconnect(i, c)

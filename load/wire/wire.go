@@ -79,6 +79,32 @@ type Collector interface {
 	Collected() (beginning []byte, size int64)
 }
 
+// Deviations are ways in which a response departs from its protocol and can be read nevertheless.
+type Deviations uint8
+
+// The deviations, one bit each (RFC 9112).
+const (
+	FoldedLines   Deviations = 1 << iota // field lines that are folded (section 5.2)
+	BareLF                               // lines ended by LF without CR (section 2.2)
+	SpacesAtSizes                        // whitespace behind the sizes of chunks (section 7.1)
+
+	DeviationKinds = 3
+)
+
+var deviationNames = [DeviationKinds]string{"folded_lines", "bare_lf", "spaces_at_chunk_sizes"}
+
+// Names calls f with the name of each deviation, as it stands in trial.json.
+func (d Deviations) Names(f func(name string)) {
+	for i, name := range deviationNames {
+		if d&(1<<i) != 0 {
+			f(name)
+		}
+	}
+}
+
+// A Deviant is a Client or a Stream that says how its last response departed from the protocol.
+type Deviant interface{ Deviations() Deviations }
+
 // A Kind says in which way a request failed. Every failed request has exactly
 // one.
 type Kind uint8

@@ -824,17 +824,20 @@ type Trial struct {
 	Ends           *Ends            `json:"ends,omitempty"`     // nil of a program, and where nothing came
 	Failures       map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
 	GoAways        map[string]int64 `json:"go_aways,omitempty"` // connections that the target ended by GOAWAY for an error, by its text
-	Connections    Connections      `json:"connections"`
-	Silence        Silence          `json:"silence"`           // of requests
-	TLS            *TLS             `json:"tls,omitempty"`     // nil without
-	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
-	Tokens         *Tokens          `json:"tokens,omitempty"`  // of language models; nil without
-	Steps          []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
-	Users          *Users           `json:"users,omitempty"`   // nil without a scenario
-	Target         Target           `json:"target"`
-	Generator      Generator        `json:"generator"`
-	Machine        Machine          `json:"machine"`
-	ObserverCPU    *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
+	// Deviations counts responses that depart from HTTP/1.1 and were read nevertheless, by what
+	// departs: folded_lines, bare_lf or spaces_at_chunk_sizes.
+	Deviations  map[string]int64 `json:"deviations,omitempty"`
+	Connections Connections      `json:"connections"`
+	Silence     Silence          `json:"silence"`           // of requests
+	TLS         *TLS             `json:"tls,omitempty"`     // nil without
+	Streams     *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Tokens      *Tokens          `json:"tokens,omitempty"`  // of language models; nil without
+	Steps       []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
+	Users       *Users           `json:"users,omitempty"`   // nil without a scenario
+	Target      Target           `json:"target"`
+	Generator   Generator        `json:"generator"`
+	Machine     Machine          `json:"machine"`
+	ObserverCPU *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
 	// Observed are the values of the endpoints and commands that the plan names: by
 	// column, how much a counter grew per second of the window, and the mean of a gauge.
 	Observed    map[string]float64 `json:"observed,omitempty"`
@@ -987,9 +990,10 @@ type Silence struct {
 // to the end of the drain, except those that are said to be of the window. Slow
 // subscribers are only in Slow and in the counts of connections.
 type Streams struct {
-	Requested      int64     `json:"requested"` // subscribers
-	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, including those of subscribers that came back
-	Failed         int64     `json:"failed"`    // attempts that it did not
+	Requested      int64     `json:"requested"`         // subscribers
+	Untried        int64     `json:"untried,omitempty"` // subscribers whose first attempt had not ended when the load began
+	Opened         int64     `json:"opened"`            // subscriptions that the target accepted, including those of subscribers that came back
+	Failed         int64     `json:"failed"`            // attempts that it did not
 	Reconnects     int64     `json:"reconnects"`
 	Ended          int64     `json:"ended"`               // subscriptions that the target ended
 	Broken         int64     `json:"broken"`              // subscriptions in which it broke the protocol's rules
@@ -1042,6 +1046,7 @@ type Conservation struct {
 // Connections describe the connections that were asked for and those that were opened.
 type Connections struct {
 	Requested   int64   `json:"requested"`
+	Unopened    int64   `json:"unopened,omitempty"` // of a closed loop: not open when the load began
 	Opened      int64   `json:"opened"`
 	Failed      int64   `json:"failed"`
 	Generator   int64   `json:"generator,omitempty"`    // of the failed: because dyno itself lacked descriptors, ports or memory

@@ -916,6 +916,8 @@ export interface Generator {
 export interface Streams {
   /** subscribers */
   requested: number;
+  /** subscribers whose first attempt had not ended when the load began */
+  untried?: number;
   /** subscriptions that the target accepted, including those of subscribers that came back */
   opened: number;
   /** attempts that it did not */

@@ -157,6 +157,9 @@ func (c *WebClient) Reusable() bool { return c.below.Reusable() }
 // Status returns the status of the last response.
 func (c *WebClient) Status() int { return int(c.outcome) }
 
+// Deviations returns how the last response departs from the protocol; see wire.Deviant.
+func (c *WebClient) Deviations() wire.Deviations { return c.below.Deviations() }
+
 // Messages returns how many messages of the response are complete.
 func (c *WebClient) Messages() uint32 { return c.k.messages }
 

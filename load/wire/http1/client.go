@@ -11,7 +11,8 @@
 //
 // It is strict. A load generator that guesses what a malformed response might
 // mean can lose its place in the stream and measure nonsense from then on; so
-// every doubt is a protocol error of its own, and the connection is closed.
+// every doubt is a protocol error of its own, and the connection is closed. What
+// leaves no doubt is read, as other clients read it, and told by Deviations.
 package http1
 
 import (
@@ -36,9 +37,10 @@ type Client struct {
 
 	informational int // 1xx responses so far
 	state         state
-	tainted       bool // bytes of no request have arrived, or framing is lost
-	closes        bool // the request says Connection: close
-	headOnly      bool // its response has no body
+	departs       wire.Deviations // of informational responses
+	tainted       bool            // bytes of no request have arrived, or framing is lost
+	closes        bool            // the request says Connection: close
+	headOnly      bool            // its response has no body
 }
 
 var _ wire.Composer = (*Client)(nil)
@@ -99,7 +101,7 @@ func (c *Client) expect() {
 	c.state = awaiting
 	c.head = head{}
 	c.body = 0
-	c.informational = 0
+	c.informational, c.departs = 0, 0
 }
 
 // Compose starts the next exchange with one of Config.Requests; see wire.Composer. The
@@ -121,6 +123,9 @@ func (c *Client) Reusable() bool {
 // Status returns the status of the current response, or of the last one: 0 until
 // its status line has arrived.
 func (c *Client) Status() int { return int(c.head.status) }
+
+// Deviations returns how the current response, or the last one, departs from the protocol.
+func (c *Client) Deviations() wire.Deviations { return c.departs | c.head.departs }
 
 // BodyBytes returns how many bytes of content the current response has brought,
 // or the last one did: without chunk framing, without decoding.
@@ -247,7 +252,7 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 					return c.fail(n, err)
 				}
 			}
-			line, used, err := c.line(p[n:])
+			line, used, err := c.fieldLine(p[n:])
 			n += used
 			if err != nil {
 				return c.fail(n, err)
@@ -310,9 +315,12 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 			if line == nil {
 				return n, false, nil
 			}
-			size, err := chunkSize(line)
+			size, spaces, err := chunkSize(line)
 			if err != nil {
 				return c.fail(n, err)
+			}
+			if spaces {
+				c.head.departs |= wire.SpacesAtSizes
 			}
 			c.forgetPart()
 			switch {
@@ -343,7 +351,12 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 					return n, false, nil
 				}
 				n++
-				if p[n-1] != "\n\r"[c.left-1] {
+				switch p[n-1] {
+				case "\n\r"[c.left-1]:
+				case '\n':
+					c.head.departs |= wire.BareLF
+					c.left = 1 // which is none, behind this loop's step
+				default:
 					return c.fail(n, ErrChunkEnd)
 				}
 			}
@@ -351,7 +364,7 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 			c.state = inChunkSize
 
 		case inTrailer:
-			line, used, err := c.line(p[n:])
+			line, used, err := c.fieldLine(p[n:])
 			n += used
 			if err != nil {
 				return c.fail(n, err)
@@ -379,6 +392,7 @@ func (c *Client) skip() *wire.Error {
 	case c.informational > c.t.limits.Informational:
 		return ErrInformational
 	}
+	c.departs |= c.head.departs
 	c.head = head{}
 	c.forgetFields()
 	c.state = awaiting
@@ -431,7 +445,7 @@ func (c *Client) fail(n int, err *wire.Error) (int, bool, error) {
 	return n, false, err
 }
 
-// line takes the next line off p. It returns the line without its CR LF and how
+// line takes the next line off p. It returns the line without its end and how
 // many bytes of p it took; or nil, having put what there was of the line into
 // c.part. The line is valid until forgetPart. A line found whole is not copied.
 func (c *Client) line(p []byte) (line []byte, used int, err *wire.Error) {
@@ -439,29 +453,97 @@ func (c *Client) line(p []byte) (line []byte, used int, err *wire.Error) {
 	if used = end + 1; end < 0 {
 		used = len(p)
 	}
+	if line, err = c.takeLine(p, used, end >= 0); line != nil {
+		line = c.trimEnd(line)
+	} else if err != nil {
+		used = int(c.room)
+	}
+	return line, used, err
+}
+
+// fieldLine is line, of a field line with those that continue it, which begin with
+// whitespace. So that a line has ended is known only from the byte behind it, unless it is
+// empty. Of a folded line, each fold is replaced by a space (RFC 9112, section 5.2).
+func (c *Client) fieldLine(p []byte) (line []byte, used int, err *wire.Error) {
+	ended := len(c.part) > 0 && c.part[len(c.part)-1] == '\n'
+	folded := len(c.part) > 0 && bytes.IndexByte(c.part[:len(c.part)-1], '\n') >= 0
+	for !ended || used == len(p) || isSpace(p[used]) {
+		folded = folded || ended
+		end := bytes.IndexByte(p[used:], '\n')
+		if end < 0 {
+			if _, err := c.takeLine(p, len(p), false); err != nil {
+				return nil, int(c.room), err
+			}
+			return nil, len(p), nil
+		}
+		used += end + 1
+		ended = true
+		if size := len(c.part) + used; size == 1 || size == 2 && (len(c.part) == 1 && c.part[0] == '\r' || len(c.part) == 0 && p[0] == '\r') {
+			break
+		}
+	}
+	if line, err = c.takeLine(p, used, true); err != nil {
+		return nil, int(c.room), err
+	}
+	if !folded {
+		return c.trimEnd(line), used, nil
+	}
+	if len(c.part) == 0 {
+		c.part = append(c.t.borrow(), line...)
+		line = c.part
+	}
+	return c.unfold(line), used, nil
+}
+
+// takeLine takes the first used bytes of p, with which a line is complete or not. It returns
+// the complete line; or nil, having put them into c.part.
+func (c *Client) takeLine(p []byte, used int, complete bool) (line []byte, err *wire.Error) {
 	if int64(used) > c.room {
-		return nil, int(c.room), c.tooLong()
+		return nil, c.tooLong()
 	}
 	c.room -= int64(used)
-	if end >= 0 && len(c.part) == 0 {
-		line = p[:used]
-	} else {
-		if used == 0 {
-			return nil, 0, nil
-		}
+	if complete && len(c.part) == 0 {
+		return p[:used], nil
+	}
+	if used > 0 {
 		if c.part == nil {
 			c.part = c.t.borrow()
 		}
 		c.part = append(c.part, p[:used]...)
-		if end < 0 {
-			return nil, used, nil
+	}
+	if !complete {
+		return nil, nil
+	}
+	return c.part, nil
+}
+
+// trimEnd returns a line without its end.
+func (c *Client) trimEnd(line []byte) []byte {
+	line = line[:len(line)-1]
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		return line[:n-1]
+	}
+	c.head.departs |= wire.BareLF
+	return line
+}
+
+// unfold makes one line of several, in place.
+func (c *Client) unfold(lines []byte) []byte {
+	c.head.departs |= wire.FoldedLines
+	joined := lines[:0]
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n') + 1
+		line := c.trimEnd(lines[:end])
+		if lines = lines[end:]; len(joined) > 0 {
+			line = trimSpace(line)
+			joined = append(joined, ' ')
 		}
-		line = c.part
+		joined = append(joined, line...)
+		for len(lines) > 0 && len(joined) > 0 && isSpace(joined[len(joined)-1]) {
+			joined = joined[:len(joined)-1]
+		}
 	}
-	if len(line) < 2 || line[len(line)-2] != '\r' {
-		return nil, used, ErrBareLF
-	}
-	return line[:len(line)-2], used, nil
+	return joined
 }
 
 func (c *Client) tooLong() *wire.Error {
@@ -483,8 +565,8 @@ func (c *Client) forgetPart() {
 }
 
 // chunkSize reads a chunk's size and passes over its extensions (RFC 9112,
-// section 7.1).
-func chunkSize(line []byte) (size int64, err *wire.Error) {
+// section 7.1). It tells whether whitespace alone follows the size.
+func chunkSize(line []byte) (size int64, spaces bool, err *wire.Error) {
 	i := 0
 	for ; i < len(line); i++ {
 		digit, ok := hexDigit(line[i])
@@ -492,21 +574,24 @@ func chunkSize(line []byte) (size int64, err *wire.Error) {
 			break
 		}
 		if size > math.MaxInt64>>4 {
-			return 0, ErrChunkOverflow
+			return 0, false, ErrChunkOverflow
 		}
 		size = size<<4 | digit
 	}
 	if i == 0 {
-		return 0, ErrChunkSize
+		return 0, false, ErrChunkSize
 	}
 	rest := line[i:]
 	if len(rest) == 0 {
-		return size, nil
+		return size, false, nil
 	}
-	if rest = trimSpace(rest); len(rest) == 0 || rest[0] != ';' {
-		return 0, ErrChunkSize
+	if rest = trimSpace(rest); len(rest) == 0 {
+		return size, true, nil
 	}
-	return size, checkText(rest)
+	if rest[0] != ';' {
+		return 0, false, ErrChunkSize
+	}
+	return size, false, checkText(rest)
 }
 
 func hexDigit(b byte) (int64, bool) {

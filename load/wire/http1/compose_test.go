@@ -139,6 +139,8 @@ func TestDelivery(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\n" + fields + "\r\nhello", "hello"},
 		{"HTTP/1.1 103 Early Hints\r\nSet-Cookie: no=1\r\n\r\nHTTP/1.1 204 No Content\r\n" + fields + "\r\n", ""},
 		{"HTTP/1.1 404 Not Found\r\n" + fields + "Content-Length: 0\r\n\r\n", ""},
+		{strings.ReplaceAll("HTTP/1.1 200 OK\r\n"+fields+"Transfer-Encoding: chunked\r\n\r\n2 \r\nhe\r\n3\t\r\nllo\r\n0\r\n\r\n", "\r\n", "\n"), "hello"},
+		{"HTTP/1.1 204 No Content\r\nSet-Cookie:\r\n\ta=1\r\nX: y\r\n etag: z\r\netag: \r\n  \"e\"\r\n\t\r\nset-cookie:b=2\r\nETag:\r\n \r\n\r\n", ""},
 	} {
 		want := `0=a=1;1="e";0=b=2;1=;` + c.want
 		template := wanting(t)
@@ -151,6 +153,16 @@ func TestDelivery(t *testing.T) {
 					t.Fatalf("%q cut at %v: %q, want %q", c.response, cuts, got, want)
 				}
 			}
+		}
+	}
+}
+
+// A fold is a space, whatever was around it.
+func TestFoldIsASpace(t *testing.T) {
+	response := []byte("HTTP/1.1 200 OK\r\nETag: a;\t\r\n\t  b\n c \r\nContent-Length: 0\r\n\r\n")
+	for i := range response {
+		if got := delivery(t, wanting(t).Client(), 0, response, i); got != "1=a; b c;" {
+			t.Fatalf("cut at %d: %q", i, got)
 		}
 	}
 }

@@ -37,11 +37,12 @@ type outcome struct {
 	body     int64
 	reusable bool
 	after    error // what bytes after the response met, or what the end met
+	departs  wire.Deviations
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("used %d, done %v, err %v, status %d, body %d, reusable %v, after %v",
-		o.used, o.done, o.err, o.status, o.body, o.reusable, o.after)
+	return fmt.Sprintf("used %d, done %v, err %v, status %d, body %d, reusable %v, after %v, deviations %b",
+		o.used, o.done, o.err, o.status, o.body, o.reusable, o.after, o.departs)
 }
 
 // feed carries input, cut at the given places, as the engine does, and ends the
@@ -77,7 +78,7 @@ func feed(tb fatalTB, c wire.Client, input []byte, cuts ...int) (o outcome) {
 	}
 	o.reusable = c.Reusable()
 	if c, ok := c.(*Client); ok {
-		o.status, o.body = c.Status(), c.BodyBytes()
+		o.status, o.body, o.departs = c.Status(), c.BodyBytes(), c.Deviations()
 		if c.part != nil {
 			tb.Fatal("an exchange that has ended holds a buffer")
 		}

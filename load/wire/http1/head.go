@@ -16,6 +16,7 @@ type head struct {
 	status  int16
 	framing framing
 	seen    seen
+	departs wire.Deviations // with those of what follows the header
 }
 
 // A framing says where the body ends.
@@ -89,8 +90,8 @@ func (h *head) statusLine(line []byte) *wire.Error {
 
 // fields reads the field lines that stand whole and sound at the start of p, and
 // returns how many bytes they are. Whatever else there is, an empty line, half a
-// line, a malformed one, it leaves to be read by field: this is the same in one
-// pass, and it is where most time is spent.
+// line, one that goes on behind its end, a malformed one, it leaves to be read by field:
+// this is the same in one pass, and it is where most time is spent.
 func (h *head) fields(p []byte) (used int, err *wire.Error) {
 	for {
 		colon := used + tokenLen(p[used:])
@@ -98,7 +99,7 @@ func (h *head) fields(p []byte) (used int, err *wire.Error) {
 			return used, nil
 		}
 		end := colon + 1 + textLen(p[colon+1:])
-		if end+1 >= len(p) || p[end] != '\r' || p[end+1] != '\n' {
+		if end+2 >= len(p) || p[end] != '\r' || p[end+1] != '\n' || isSpace(p[end+2]) {
 			return used, nil
 		}
 		name := p[used:colon]

@@ -310,6 +310,9 @@ func (c *Client) Reusable() bool { return c.below.Reusable() }
 // Status returns the status of the last response.
 func (c *Client) Status() int { return c.below.Status() }
 
+// Deviations returns how the last response departs from the protocol; see wire.Deviant.
+func (c *Client) Deviations() wire.Deviations { return c.below.Deviations() }
+
 // Messages returns how many pieces of the current answer, or of the last one, hold something
 // of it.
 func (c *Client) Messages() uint32 { return c.pieces }

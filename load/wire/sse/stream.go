@@ -245,6 +245,9 @@ func (s *Stream) End() error {
 	return s.http.End()
 }
 
+// Deviations returns how the response departs from the protocol; see wire.Deviant.
+func (s *Stream) Deviations() wire.Deviations { return s.http.Deviations() }
+
 // Retry returns the reconnection time that the server asked for, MaxRetry at most; 0
 // when it did not ask.
 func (s *Stream) Retry() time.Duration { return s.parser.Retry() }
