@@ -323,15 +323,23 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	w.recordNamed(t, window)
 	w.lackFallen(t, window)
 	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
-	wait, slices := math.NaN(), math.NaN()
-	for i := range t.Generator.Workers {
-		if d := window.Delta(fmt.Sprintf("generator_worker%d_run_queue_wait_seconds", i)); !(d <= wait) {
-			wait, slices = d, window.Delta(fmt.Sprintf("generator_worker%d_timeslices_total", i))
-		}
-	}
+	wait, slices := worstWait(window, t.Generator.Workers)
 	t.Generator.RunQueueWaitShare = known(wait / length)
 	t.Generator.TimeslicesPerSecond = known(slices / length)
 	w.recordMachine(t, window)
+}
+
+// worstWait returns how long the worker that waited longest for a CPU did so, in seconds, and how
+// often it was given one. Workers whose figures could not be read are left out: NaN without any.
+func worstWait(window observe.Window, workers int) (wait, slices float64) {
+	wait, slices = math.NaN(), math.NaN()
+	for i := range workers {
+		d := window.Delta(fmt.Sprintf("generator_worker%d_run_queue_wait_seconds", i))
+		if d > wait || math.IsNaN(wait) {
+			wait, slices = d, window.Delta(fmt.Sprintf("generator_worker%d_timeslices_total", i))
+		}
+	}
+	return wait, slices
 }
 
 // recordMachine sums up what else happened on the machine in the window.

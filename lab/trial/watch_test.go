@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"dyno/lab/experiment"
+	"dyno/observe"
 	"dyno/results/rundir"
 )
 
@@ -104,6 +106,25 @@ func TestTick(t *testing.T) {
 		if rows > mostRows || w.tick < fine || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
 			t.Errorf("%v and %v: a row every %v, %d of them", c.warmup, c.window, w.tick, rows)
 		}
+	}
+}
+
+// A worker whose figures cannot be read does not erase the worst of the others.
+func TestWorstWait(t *testing.T) {
+	nan := math.NaN()
+	for _, waits := range [][]float64{{0.4, nan, 0.1}, {nan, 0.4, 0.1}, {0.1, 0.4, nan}, {0.4}} {
+		var window observe.Window
+		for i, wait := range waits {
+			window.Columns = append(window.Columns,
+				observe.Summary{Column: observe.Column{Name: fmt.Sprintf("generator_worker%d_run_queue_wait_seconds", i)}, Delta: wait},
+				observe.Summary{Column: observe.Column{Name: fmt.Sprintf("generator_worker%d_timeslices_total", i)}, Delta: 100 * wait})
+		}
+		if wait, slices := worstWait(window, len(waits)); wait != 0.4 || slices != 40 {
+			t.Errorf("%v: %v s, %v times; want 0.4 and 40", waits, wait, slices)
+		}
+	}
+	if wait, _ := worstWait(observe.Window{}, 2); !math.IsNaN(wait) {
+		t.Errorf("%v s of nothing", wait)
 	}
 }
 
