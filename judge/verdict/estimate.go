@@ -163,8 +163,10 @@ func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error
 // A share of a whole is between 0 and 1, and so is its interval: it is made on the scale
 // of logits, by the delta method. If no trial has any, the trials show no spread. The
 // upper end is then the share at which as many independent ones could still all be absent
-// by chance (Clopper and Pearson; some 3/n, the rule of three). The same holds, mirrored,
-// if the parts are the whole.
+// with the chance of one tail: 1 − (α/2)^(1/n), some 3.7/n at 95 % (Clopper and Pearson: The
+// use of confidence or fiducial limits illustrated in the case of the binomial, Biometrika
+// 26, 1934). The rule of three, 3/n, is the end of a one-sided interval. The same holds,
+// mirrored, if the parts are the whole.
 func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	var parts, wholes []float64
 	sum := 0.0
@@ -178,7 +180,7 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 		return nil
 	}
 	share := *e.Estimate
-	if beyond := 1 - math.Pow(1-confidence, 1/sum); m.dim() == plain && (share <= 0 || share >= 1) {
+	if beyond := -math.Expm1(math.Log((1-confidence)/2) / sum); m.dim() == plain && (share <= 0 || share >= 1) {
 		if share <= 0 {
 			bound(e, 0, beyond, confidence, rundir.ByClopperPearson)
 		} else {

@@ -42,8 +42,11 @@ func TestSharesOnLogits(t *testing.T) {
 		low, high float64 // the logit ones by hand, with t(0.975, 2) = 4.302653
 		method    string
 	}{
-		{"none: the rule of three", []int64{0, 1000, 0, 1000, 0, 1000}, 0, 1 - math.Pow(0.05, 1./3000), rundir.ByClopperPearson},
-		{"all", []int64{500, 500, 500, 500}, math.Pow(0.05, 1./1000), 1, rundir.ByClopperPearson},
+		// binom.test of R, and binomtest of SciPy.
+		{"none of 10", []int64{0, 5, 0, 5}, 0, 0.3084971, rundir.ByClopperPearson},
+		{"none of 100", []int64{0, 50, 0, 50}, 0, 0.03621669, rundir.ByClopperPearson},
+		{"none of 3000", []int64{0, 1000, 0, 1000, 0, 1000}, 0, 0.001228871, rundir.ByClopperPearson},
+		{"all of 1000", []int64{500, 500, 500, 500}, 0.9963179, 1, rundir.ByClopperPearson},
 		// p = 0.002, s.e. = 0.001/√3: half = 4.302653 × 5.7735e-4 / (0.002 × 0.998) = 1.244568.
 		{"few, unlike", []int64{1, 1000, 2, 1000, 3, 1000}, 5.7698e-4, 6.9080e-3, rundir.ByStudentLogit},
 	} {
