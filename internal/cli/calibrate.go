@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -194,11 +195,6 @@ func (c *calibration) result(ctx context.Context, k calibrate.Config) (*calibrat
 }
 
 // writeCalibration writes DOCS/calibration.md.
-func writeCalibration(docs string, result *calibrate.Result) (err error) {
-	f, err := os.Create(filepath.Join(docs, "calibration.md"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return calibrate.Markdown(f, result, docs)
+func writeCalibration(docs string, result *calibrate.Result) error {
+	return replace(filepath.Join(docs, "calibration.md"), func(w io.Writer) error { return calibrate.Markdown(w, result, docs) })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,11 +91,10 @@ func (a *app) output(asJSON string, value any, text func(io.Writer) error) error
 	case "-":
 		return encode(a.stdout, value)
 	}
-	file, err := os.Create(asJSON)
-	if err != nil {
-		return &failure{exitUsage, fmt.Errorf("--json: %w", err), ""}
+	if err := a.writable(asJSON); err != nil {
+		return err
 	}
-	return errors.Join(encode(file, value), file.Close(), text(a.stdout))
+	return errors.Join(replace(asJSON, func(w io.Writer) error { return encode(w, value) }), text(a.stdout))
 }
 
 func encode(w io.Writer, value any) error {

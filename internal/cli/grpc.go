@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -246,20 +247,20 @@ func misdescribed(schema *rpc.Schema, name string) bool {
 }
 
 // describe shows services, or what a name means, in JSON where results would be.
-func (a *app) describe(schema *rpc.Schema, name string, out output) (err error) {
-	w := a.stdout
-	if out.json != "" && out.json != "-" {
-		f, failed := os.Create(out.json)
-		if failed != nil {
-			return &failure{exitUsage, fmt.Errorf("--json: %w", failed), ""}
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		w = f
+func (a *app) describe(schema *rpc.Schema, name string, out output) error {
+	if err := a.writable(out.json); err != nil {
+		return err
 	}
 	var b bytes.Buffer
 	if err := describeGRPC(&b, schema, name, out.json != ""); err != nil {
 		return &failure{exitUsage, err, ""}
 	}
-	_, err = w.Write(b.Bytes())
-	return err
+	write := func(w io.Writer) error {
+		_, err := w.Write(b.Bytes())
+		return err
+	}
+	if out.json == "" || out.json == "-" {
+		return write(a.stdout)
+	}
+	return replace(out.json, write)
 }

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A pipe is an output whose reader may go away, as in dyno … | head. cat and similar
@@ -48,4 +51,28 @@ func piped(w io.Writer, gone func()) io.Writer {
 // would inherit that.
 func surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives: the error of the write is enough
+}
+
+// checkOutput tells in time that nothing can be written to an output that is a file.
+func checkOutput(w io.Writer) error {
+	if p, ok := w.(*pipe); ok {
+		w = p.to
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var mode int
+	failed := raw.Control(func(fd uintptr) { mode, err = unix.FcntlInt(fd, unix.F_GETFL, 0) })
+	if err := errors.Join(failed, err); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	if mode&unix.O_ACCMODE == unix.O_RDONLY {
+		return errors.New("standard output is open for reading only")
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
@@ -131,20 +133,22 @@ func judgePairs(folder *rundir.Folder) error {
 
 // replace writes a file atomically: a concurrent reader gets the old file, and so does a
 // reader after a failed write. A link stays, and so does what is no regular file, such as a pipe or
-// /dev/null: it is written to.
+// /dev/null: it is written to. The same holds for a file that cannot be replaced, because its
+// folder is not writable or it is a mount of its own.
 func replace(name string, write func(io.Writer) error) (err error) {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(f), f.Close())
+	info, err := os.Stat(name)
+	exists := err == nil
+	if exists && !info.Mode().IsRegular() {
+		return overwrite(name, 0, write)
 	}
 	if file, err := filepath.EvalSymlinks(name); err == nil {
 		name = file
 	}
 	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
+		if exists && errors.Is(err, fs.ErrPermission) {
+			return overwrite(name, os.O_TRUNC, write)
+		}
 		return err
 	}
 	defer func() {
@@ -155,5 +159,46 @@ func replace(name string, write func(io.Writer) error) (err error) {
 	if err := errors.Join(write(temp), temp.Chmod(0o644), temp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), name)
+	err = os.Rename(temp.Name(), name)
+	if errors.Is(err, unix.EBUSY) {
+		return errors.Join(overwrite(name, os.O_TRUNC, write), os.Remove(temp.Name()))
+	}
+	return err
+}
+
+// overwrite writes to a file that is there.
+func overwrite(name string, flag int, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|flag, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// replaceable tells in time why replace could not write a file. Of what is there it changes nothing.
+func replaceable(name string) error {
+	info, err := os.Stat(name)
+	exists := err == nil
+	switch {
+	case exists && info.IsDir():
+		return &fs.PathError{Op: "open", Path: name, Err: unix.EISDIR}
+	case !exists && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !exists || info.Mode().IsRegular():
+		temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+		if err == nil {
+			return errors.Join(temp.Close(), os.Remove(temp.Name()))
+		}
+		if !exists || !errors.Is(err, fs.ErrPermission) {
+			var failed *fs.PathError
+			if errors.As(err, &failed) {
+				failed.Path = name
+			}
+			return err
+		}
+	}
+	if err := unix.Access(name, unix.W_OK); err != nil {
+		return &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return nil
 }

@@ -211,14 +211,10 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if err != nil {
 		return &failure{exitUsage, err, ""}
 	}
-	// The file is opened now: if it cannot be written, this should not cost the time of a
-	// run. What is in it stays until there is something else.
-	var asJSON *os.File
-	if out.json != "" && out.json != "-" {
-		if asJSON, err = os.OpenFile(out.json, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
-			return &failure{exitUsage, fmt.Errorf("--json: %w", err), ""}
-		}
-		defer func() { err = errors.Join(err, asJSON.Close()) }()
+	// That the results cannot be written should not cost the time of a run. What is in the file
+	// stays until there is something else.
+	if err := a.writable(out.json); err != nil {
+		return err
 	}
 	dir, keep := out.dir, true
 	switch {
@@ -291,7 +287,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
 	}
-	err = a.print(folder, out, keep, asJSON)
+	err = a.print(folder, out, keep)
 	if ran != nil {
 		return errors.Join(ran, err)
 	}
@@ -303,9 +299,10 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 
 // print writes the results: JSON if that was requested, and a summary as text unless the
 // JSON goes to standard output.
-func (a *app) print(folder *rundir.Folder, out output, kept bool, file *os.File) error {
+func (a *app) print(folder *rundir.Folder, out output, kept bool) error {
+	asJSON := func(w io.Writer) error { return report.JSON(w, &folder.Run) }
 	if out.json == "-" {
-		return report.JSON(a.stdout, &folder.Run)
+		return asJSON(a.stdout)
 	}
 	var err error
 	if out.full {
@@ -313,19 +310,27 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool, file *os.File)
 	} else {
 		err = report.Short(a.stdout, folder, kept)
 	}
-	if file != nil {
-		err = errors.Join(err, truncate(file), report.JSON(file, &folder.Run))
+	if out.json != "" {
+		err = errors.Join(err, replace(out.json, asJSON))
 	}
 	return err
 }
 
-// truncate drops what is in a file. A pipe or a device has nothing that could be dropped.
-func truncate(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return err
+// writable returns the error of a --json that could not be written: a file, or - for standard
+// output.
+func (a *app) writable(asJSON string) error {
+	var err error
+	switch asJSON {
+	case "":
+	case "-":
+		err = checkOutput(a.stdout)
+	default:
+		err = replaceable(asJSON)
 	}
-	return file.Truncate(0)
+	if err != nil {
+		return &failure{exitUsage, fmt.Errorf("--json: %w", err), ""}
+	}
+	return nil
 }
 
 // judged turns a verdict into the command's error. Findings about the target come before

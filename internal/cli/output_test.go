@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/selftest/oracle"
+)
+
+// A run that does not begin leaves the file of its results as it was; one that does replaces it.
+func TestResultsReplaceTheFile(t *testing.T) {
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	dir := t.TempDir()
+	file, taken := filepath.Join(dir, "result.json"), filepath.Join(dir, "taken")
+	write(t, taken, "no run folder")
+	load := func(to string, more ...string) (code int, stderr string) {
+		var out, err bytes.Buffer
+		args := append([]string{"http", "-q", "-n", "5", "-c", "1", "--json", to}, more...)
+		return Main(t.Context(), append(args, "http://"+server.Addr().String()), nil, &out, &err), err.String()
+	}
+	for _, content := range []string{"", "old"} {
+		if content != "" {
+			write(t, file, content)
+		}
+		if code, stderr := load(file, "-o", taken); code == exitDone {
+			t.Fatalf("a run in a folder that is a file: %s", stderr)
+		}
+		if got, err := os.ReadFile(file); string(got) != content || errors.Is(err, os.ErrNotExist) != (content == "") {
+			t.Errorf("behind a run that did not begin: %q, %v; want %q", got, err, content)
+		}
+	}
+	if code, stderr := load(file); code != exitDone {
+		t.Fatalf("%d: %s", code, stderr)
+	}
+	if got, err := os.ReadFile(file); !bytes.HasPrefix(got, []byte("{")) || err != nil {
+		t.Errorf("behind a run: %q, %v", got, err)
+	}
+	if left, err := os.ReadDir(dir); len(left) != 2 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	before := server.Traffic().Received
+	for to, want := range map[string]string{
+		dir:                               "is a directory",
+		filepath.Join(dir, "no", "x"):     "no such file or directory",
+		filepath.Join(taken, "x"):         "not a directory",
+		"/proc/self/dyno-results":         "/proc/self/dyno-results",
+		filepath.Join(file, "..", "\x00"): "invalid argument",
+	} {
+		if code, stderr := load(to); code != exitUsage || !strings.Contains(stderr, "--json: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s; want %q", to, code, stderr, want)
+		}
+	}
+	if n := server.Traffic().Received - before; n != 0 {
+		t.Errorf("%d requests were sent although their results cannot be written", n)
+	}
+}
+
+// A standard output that cannot be written to is told before the run.
+func TestResultsNeedAnOutput(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var stderr bytes.Buffer
+	if code := Main(t.Context(), []string{"http", "-n", "1", "--json", "-", "127.0.0.1:1"}, nil, null, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "for reading only") {
+		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+}
+
+// A file that is a mount of its own, as those of containers may be, is written to.
+func TestReplaceAMount(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	write(t, from, "long before")
+	write(t, to, "")
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("a file cannot be mounted here, which takes root: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(to, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	err := replace(to, func(w io.Writer) error {
+		_, err := io.WriteString(w, "new")
+		return err
+	})
+	if got, failed := os.ReadFile(from); err != nil || failed != nil || string(got) != "new" {
+		t.Errorf("%q, %v, %v", got, err, failed)
+	}
+	if left, err := os.ReadDir(dir); len(left) != 2 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
