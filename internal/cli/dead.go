@@ -77,6 +77,54 @@ func worse(run *rundir.Run) []string {
 	return found
 }
 
+// remark says on standard error what a run that is judged, with an error or without, must not leave
+// unsaid.
+func (a *app) remark(run *rundir.Run, regression bool, err error) {
+	if code, _ := classify(err); regression && code != exitRegression {
+		for _, c := range verdict.TooImprecise(run) {
+			a.remarkImprecise(c.Metric, c.Variant, c.Detectable, run.Plan.Margin)
+		}
+	}
+	if err == nil {
+		a.remarkFailures(run)
+	}
+}
+
+// remarkFailures says on standard error that requests failed in a run that ends well: nobody asked how
+// many may. Of several variants it names the one in which most did.
+func (a *app) remarkFailures(run *rundir.Run) {
+	var most *rundir.Variant
+	for i := range run.Variants {
+		v := &run.Variants[i]
+		if v.Errors.Ratio != nil && *v.Errors.Ratio >= remarkable && (most == nil || *v.Errors.Ratio > *most.Errors.Ratio) {
+			most = v
+		}
+	}
+	if most == nil {
+		return
+	}
+	of := ""
+	if len(run.Variants) > 1 {
+		of = " of " + most.Name
+	}
+	fmt.Fprintf(a.stderr, "dyno: %.3g %% of the requests%s failed, %d of %d\n", 100**most.Errors.Ratio, of, most.Errors.Total, most.Errors.Due)
+	fmt.Fprintln(a.stderr, "hint: a threshold, such as errors.ratio < 1%, makes that an error")
+}
+
+// remarkable is the least share of failed requests that is told although nobody asked.
+const remarkable = 0.001
+
+// remarkImprecise says on standard error that a comparison found no regression and was too imprecise to
+// find one of the margin.
+func (a *app) remarkImprecise(metric, variant string, detectable *float64, margin float64) {
+	if detectable == nil {
+		fmt.Fprintf(a.stderr, "dyno: %s of %s: no regression could have been found with so few rounds\n", metric, variant)
+		return
+	}
+	fmt.Fprintf(a.stderr, "dyno: %s of %s: only a regression of ≥ %.2g %% could have been found, and the margin is %.3g %%\n",
+		metric, variant, 100**detectable, 100*margin)
+}
+
 // openThresholds returns the thresholds that are neither shown to hold nor shown to be
 // broken.
 func openThresholds(run *rundir.Run) []string {

@@ -64,6 +64,11 @@ compare measures two versions side by side.`,
 			for _, c := range d.Regressions() {
 				worse = append(worse, fmt.Sprintf("%s of %s is %.3g times the old", c.Metric, c.Variant, *c.Ratio.Estimate))
 			}
+			if len(worse) == 0 {
+				for _, c := range d.TooImprecise() {
+					a.remarkImprecise(c.Metric, c.Variant, c.Detectable, d.Margin)
+				}
+			}
 			return regressed(worse)
 		},
 	}

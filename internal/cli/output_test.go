@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
 
@@ -102,5 +106,49 @@ func TestReplaceAMount(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); len(left) != 2 || err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Failed requests of a run that ends well are told.
+func TestFailuresAreTold(t *testing.T) {
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1)%3 == 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer server.Close()
+	for requests, want := range map[string]string{"30": "dyno: 33.3 % of the requests failed, 10 of 30\n", "2": ""} {
+		n.Store(0)
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), []string{"http", "-q", "-n", requests, "-c", "1", server.URL}, nil, &out, &errs)
+		if code != exitDone || !strings.HasPrefix(errs.String(), want) || want == "" && errs.Len() > 0 {
+			t.Errorf("exit code %d, %s; want %q", code, &errs, want)
+		}
+	}
+}
+
+// A gate that found nothing says so when it could not have found what it is for.
+func TestImpreciseGateIsTold(t *testing.T) {
+	for _, c := range []struct {
+		comparison rundir.Comparison
+		regression bool
+		err        error
+		want       string
+	}{
+		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, nil,
+			"dyno: throughput of b: only a regression of ≥ 23 % could have been found, and the margin is 2 %\n"},
+		{rundir.Comparison{Verdict: rundir.Inconclusive}, true, nil, "dyno: throughput of b: no regression could have been found with so few rounds\n"},
+		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, false, nil, ""},
+		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, regressed([]string{"another"}), ""},
+		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.01)}, true, nil, ""},
+		{rundir.Comparison{Verdict: rundir.Equivalent, Detectable: new(0.2341)}, true, nil, ""},
+	} {
+		c.comparison.Metric, c.comparison.Variant, c.comparison.Base, c.comparison.Primary = "throughput", "b", "a", true
+		run := rundir.Run{Plan: rundir.Plan{Margin: 0.02}, Comparisons: []rundir.Comparison{c.comparison}}
+		var errs bytes.Buffer
+		if (&app{stderr: &errs}).remark(&run, c.regression, c.err); errs.String() != c.want {
+			t.Errorf("%+v: %q, want %q", c, &errs, c.want)
+		}
 	}
 }

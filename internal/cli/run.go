@@ -294,7 +294,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if err := errors.Join(rewritten, err); err != nil {
 		return err
 	}
-	return judged(&folder.Run, j.regression)
+	err = judged(&folder.Run, j.regression)
+	a.remark(&folder.Run, j.regression, err)
+	return err
 }
 
 // print writes the results: JSON if that was requested, and a summary as text unless the

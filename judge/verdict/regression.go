@@ -9,7 +9,7 @@ import "dyno/results/rundir"
 func Regressions(run *rundir.Run) []rundir.Comparison {
 	var found []rundir.Comparison
 	for _, c := range run.Comparisons {
-		if !c.Primary || c.Role == rundir.RoleControl || c.Role == rundir.RolePair || c.Verdict != rundir.Worse || c.Ratio.Estimate == nil {
+		if !gates(c) || c.Verdict != rundir.Worse || c.Ratio.Estimate == nil {
 			continue
 		}
 		change := *c.Ratio.Estimate - 1
@@ -21,4 +21,37 @@ func Regressions(run *rundir.Run) []rundir.Comparison {
 		}
 	}
 	return found
+}
+
+// gates tells whether a comparison may be a reason to reject a change.
+func gates(c rundir.Comparison) bool {
+	return c.Primary && c.Role != rundir.RoleControl && c.Role != rundir.RolePair
+}
+
+// TooImprecise returns the comparisons that could be a reason to reject a change and are
+// inconclusive, and that a regression as large as the plan's margin would most likely have left
+// so, too: the smallest change that they find (Detectable) is larger, or not known.
+func TooImprecise(run *rundir.Run) []rundir.Comparison {
+	var found []rundir.Comparison
+	for _, c := range run.Comparisons {
+		if gates(c) && imprecise(c.Verdict, c.Detectable, run.Plan.Margin) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// TooImprecise returns those in the primary metric; see the function of that name.
+func (d *Difference) TooImprecise() []UnpairedComparison {
+	var found []UnpairedComparison
+	for _, c := range d.Comparisons {
+		if c.Primary && imprecise(c.Verdict, c.Detectable, d.Margin) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func imprecise(verdict string, detectable *float64, margin float64) bool {
+	return (verdict == rundir.Inconclusive || verdict == "") && (detectable == nil || *detectable > margin)
 }

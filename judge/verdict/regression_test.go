@@ -33,3 +33,34 @@ func TestRegressions(t *testing.T) {
 		}
 	}
 }
+
+// What was not found and could not have been is told apart from what was not there.
+func TestTooImprecise(t *testing.T) {
+	for _, c := range []struct {
+		verdict    string
+		role       string
+		detectable *float64
+		want       bool
+	}{
+		{rundir.Inconclusive, "", ptr(0.23), true},
+		{rundir.Inconclusive, rundir.RoleStep, ptr(0.23), true},
+		{rundir.Inconclusive, "", nil, true},
+		{"", "", nil, true}, // of one round
+		{rundir.Inconclusive, "", ptr(0.019), false},
+		{rundir.Equivalent, "", ptr(0.23), false},
+		{rundir.Better, "", ptr(0.23), false},
+		{rundir.Worse, "", ptr(0.23), false},
+		{rundir.Inconclusive, rundir.RoleControl, ptr(0.23), false},
+		{rundir.Inconclusive, rundir.RolePair, ptr(0.23), false},
+	} {
+		paired := rundir.Comparison{Primary: true, Role: c.role, Verdict: c.verdict, Detectable: c.detectable}
+		run := rundir.Run{Plan: rundir.Plan{Margin: 0.02}, Comparisons: []rundir.Comparison{paired, {Verdict: rundir.Inconclusive}}}
+		if got := len(TooImprecise(&run)) == 1; got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		d := Difference{Margin: 0.02, Comparisons: []UnpairedComparison{{Primary: true, Verdict: c.verdict, Detectable: c.detectable}, {Verdict: rundir.Inconclusive}}}
+		if got := len(d.TooImprecise()) == 1; c.role == "" && got != c.want {
+			t.Errorf("unpaired %+v: %v", c, got)
+		}
+	}
+}
