@@ -111,14 +111,14 @@ func (a *app) remarkFailures(run *rundir.Run) {
 	fmt.Fprintln(a.stderr, "hint: a threshold, such as errors.ratio < 1%, makes that an error")
 }
 
-// remarkable is the least share of failed requests that is told although nobody asked.
+// remarkable is the least share of failed requests that is reported although nobody asked.
 const remarkable = 0.001
 
 // remarkImprecise says on standard error that a comparison found no regression and was too imprecise to
 // find one of the margin.
 func (a *app) remarkImprecise(metric, variant string, detectable *float64, margin float64) {
 	if detectable == nil {
-		fmt.Fprintf(a.stderr, "dyno: %s of %s: no regression could have been found with so few rounds\n", metric, variant)
+		fmt.Fprintf(a.stderr, "dyno: %s of %s: the rounds do not tell which regression could have been found; use more of them\n", metric, variant)
 		return
 	}
 	fmt.Fprintf(a.stderr, "dyno: %s of %s: only a regression of ≥ %.2g %% could have been found, and the margin is %.3g %%\n",

@@ -138,7 +138,7 @@ func TestImpreciseGateIsTold(t *testing.T) {
 	}{
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, nil,
 			"dyno: throughput of b: only a regression of ≥ 23 % could have been found, and the margin is 2 %\n"},
-		{rundir.Comparison{Verdict: rundir.Inconclusive}, true, nil, "dyno: throughput of b: no regression could have been found with so few rounds\n"},
+		{rundir.Comparison{Verdict: rundir.Inconclusive}, true, nil, "dyno: throughput of b: the rounds do not tell which regression could have been found; use more of them\n"},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, false, nil, ""},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, regressed([]string{"another"}), ""},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.01)}, true, nil, ""},

@@ -43,7 +43,7 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 		return x.checks, x.flags, nil
 	}
 	x.dead()
-	x.peculiar()
+	x.remarks()
 	if !x.streaming() && !x.shared() {
 		x.lag()
 	}
@@ -150,9 +150,9 @@ func (x *examination) complete() bool {
 	return x.trial.Complete
 }
 
-// peculiar remarks what the target did that makes no figure wrong and that its reader has to
-// know. What it did not do is no check of the trial.
-func (x *examination) peculiar() {
+// remarks records what the target did that makes no figure wrong but that a reader has to know.
+// Without such a finding the trial has no check of its kind.
+func (x *examination) remarks() {
 	remark := func(kind string, n int64, found *rundir.Message) {
 		if n > 0 {
 			x.compare(kind, float64(n), 0, rundir.CheckWarning, found)

@@ -121,7 +121,7 @@ func (w *worker) sendDueMessages(now int64) {
 		switch {
 		case x.state != inFlight || d.due == 0:
 			continue // of an exchange that has ended
-		case d.due > a.at: // likewise, and another has begun in its place
+		case d.due > a.at: // an exchange has begun in the place of the one that set the alarm
 			w.setMessageAlarm(a.whose, d, d.due)
 			continue
 		}

@@ -86,7 +86,7 @@ type Deviations uint8
 const (
 	FoldedLines   Deviations = 1 << iota // field lines that are folded (section 5.2)
 	BareLF                               // lines ended by LF without CR (section 2.2)
-	SpacesAtSizes                        // whitespace behind the sizes of chunks (section 7.1)
+	SpacesAtSizes                        // whitespace after the sizes of chunks (section 7.1)
 
 	DeviationKinds = 3
 )

@@ -11,8 +11,9 @@
 //
 // It is strict. A load generator that guesses what a malformed response might
 // mean can lose its place in the stream and measure nonsense from then on; so
-// every doubt is a protocol error of its own, and the connection is closed. What
-// leaves no doubt is read, as other clients read it, and told by Deviations.
+// every doubt is a protocol error of its own, and the connection is closed. Where
+// there is no doubt, deviations are read as other clients read them, and Deviations
+// reports them.
 package http1
 
 import (
@@ -355,7 +356,7 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 				case "\n\r"[c.left-1]:
 				case '\n':
 					c.head.departs |= wire.BareLF
-					c.left = 1 // which is none, behind this loop's step
+					c.left = 1 // which this loop's step makes 0
 				default:
 					return c.fail(n, ErrChunkEnd)
 				}
@@ -462,8 +463,8 @@ func (c *Client) line(p []byte) (line []byte, used int, err *wire.Error) {
 }
 
 // fieldLine is line, of a field line with those that continue it, which begin with
-// whitespace. So that a line has ended is known only from the byte behind it, unless it is
-// empty. Of a folded line, each fold is replaced by a space (RFC 9112, section 5.2).
+// whitespace. Only the byte after a line shows whether it has ended, unless the line is empty.
+// A space replaces each fold (RFC 9112, section 5.2).
 func (c *Client) fieldLine(p []byte) (line []byte, used int, err *wire.Error) {
 	ended := len(c.part) > 0 && c.part[len(c.part)-1] == '\n'
 	folded := len(c.part) > 0 && bytes.IndexByte(c.part[:len(c.part)-1], '\n') >= 0

@@ -90,7 +90,7 @@ func (h *head) statusLine(line []byte) *wire.Error {
 
 // fields reads the field lines that stand whole and sound at the start of p, and
 // returns how many bytes they are. Whatever else there is, an empty line, half a
-// line, one that goes on behind its end, a malformed one, it leaves to be read by field:
+// line, a folded one, a malformed one, it leaves to be read by field:
 // this is the same in one pass, and it is where most time is spent.
 func (h *head) fields(p []byte) (used int, err *wire.Error) {
 	for {
