@@ -112,6 +112,15 @@ func (p *page) unfinished() []texts.Message {
 	if p.folder.Complete() {
 		return nil
 	}
+	interrupted := p.interrupted()
+	if p.isQuick() && len(interrupted) > 0 {
+		l, why := interrupted[0], p.run.Unfinished()
+		if cause := why.Parts["error"]; len(cause) > 0 { // without the trial's number, of which there is one
+			why = cause[0]
+		}
+		l.Kind = "answer.interrupted.quick"
+		return []texts.Message{l.With("why", why)}
+	}
 	measured := 0
 	for _, t := range p.folder.Trials {
 		if t.Complete && !p.examined(t.Number).Replaced {
@@ -124,8 +133,23 @@ func (p *page) unfinished() []texts.Message {
 	} else {
 		l = counted("answer.incomplete.search", measured, "measured", strconv.Itoa(measured))
 	}
+	lines := append([]texts.Message{l}, interrupted[:min(len(interrupted), 1)]...)
 	reasons := Incomplete(p.folder)
-	return append([]texts.Message{l}, reasons[:min(len(reasons), 2)]...)
+	return append(lines, reasons[:min(len(reasons), 2)]...)
+}
+
+// interrupted says which figures are those of interrupted trials.
+func (p *page) interrupted() (lines []texts.Message) {
+	for _, t := range p.folder.Measured() {
+		if t.Interrupted {
+			time := texts.Verbatim(Seconds(t.WindowSeconds))
+			if planned := p.run.Plan.Variant(t.Variant).WindowSeconds; planned > 0 {
+				time = texts.New("answer.interrupted.of", "time", Seconds(t.WindowSeconds), "planned", Seconds(planned))
+			}
+			lines = append(lines, texts.New("answer.interrupted", "variant", t.Variant).With("time", time))
+		}
+	}
+	return lines
 }
 
 // primary returns the comparisons in the plan's metric, the clearest first.
@@ -650,6 +674,13 @@ func (p *page) broke() []texts.Message {
 	return lines
 }
 
+// remediable tells whether advice is for this run: where no target was started, there is no
+// output of one.
+func (p *page) remediable(remedy string) bool {
+	started := func(v rundir.PlanVariant) bool { return v.Started }
+	return remedy != "remedy.output" || slices.ContainsFunc(p.run.Plan.Variants, started)
+}
+
 func known(v *float64) float64 {
 	if v == nil {
 		return 0
@@ -759,7 +790,7 @@ func (p *page) again() []texts.Message {
 func (p *page) next() *texts.Message {
 	remedied := func(kinds []string) *texts.Message {
 		for _, kind := range kinds {
-			if r := remedyKind(kind); r != "" {
+			if r := remedyKind(kind); r != "" && p.remediable(r) {
 				l := texts.New(r)
 				return &l
 			}

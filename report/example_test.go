@@ -437,6 +437,9 @@ func exampleIncomplete() *rundir.Folder {
 	f := example("relay-models", "Does one goroutine per connection beat a bounded pool?", 8, "pool", "goroutine")
 	r := &f.Run
 	r.Complete, r.Valid, r.Reason, r.Rounds, r.Plan.Base = false, false, "interrupted", 0, "pool"
+	for i := range r.Plan.Variants {
+		r.Plan.Variants[i].Started = true
+	}
 	f.Trials, r.Trials = f.Trials[:2], r.Trials[:2]
 	f.Trials[1].Complete, f.Trials[1].Error = false, "the target ended with exit code 1"
 	f.Incomplete = []rundir.Message{

@@ -248,10 +248,8 @@ func (p *page) quickScreen(a Answer) []string {
 	trial := p.only(v.Name)
 	lines := wrapped("", p.title(), 1)
 	lines = append(lines, wrapped("", p.load(), 1)...)
-	if !p.folder.Complete() {
-		for _, s := range said(p.unfinished()) {
-			lines = append(lines, wrapped("", s, 1)...)
-		}
+	for _, s := range said(p.unfinished()) {
+		lines = append(lines, wrapped("", s, 1)...)
 	}
 	row := func(name, text string) {
 		lines = append(lines, wrapped(fmt.Sprintf("  %-13s", name), text, 1)...)

@@ -93,7 +93,7 @@ func (p *page) incomplete() {
 	} else {
 		p.section(fmt.Sprintf("INCOMPLETE: %s measured", plural(measured, "trial")))
 	}
-	reasons := Incomplete(p.folder)
+	reasons := append(p.interrupted(), Incomplete(p.folder)...)
 	for i, reason := range reasons {
 		if i == mostReasons {
 			p.line("and %d more", len(reasons)-i)
@@ -172,8 +172,8 @@ func (p *page) flags() {
 	for _, g := range groups {
 		severity := severity(g.first)
 		kind := g.first.Kind
-		if r := remedy(kind); r != "" && kind != controlDiffers { // the control's own lines say it
-			kind += " " + p.footnote(r)
+		if r := remedyKind(kind); r != "" && kind != controlDiffers && p.remediable(r) { // the control's own lines say it
+			kind += " " + p.footnote(texts.Say(texts.English, r, nil))
 		}
 		detail := g.first.Detail
 		if len(g.trials) > 1 {

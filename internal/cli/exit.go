@@ -25,9 +25,10 @@ const (
 	exitInvalid     = 4
 	exitRegression  = 5
 	exitThreshold   = 99
-	exitInterrupted = 130
-	exitUnread      = 141 // nobody reads the output any more: 128 and SIGPIPE
-	exitTerminated  = 143
+	exitSignalled   = 128 // and the signal's number
+	exitInterrupted = exitSignalled + int(syscall.SIGINT)
+	exitUnread      = exitSignalled + int(syscall.SIGPIPE) // nobody reads the output any more
+	exitTerminated  = exitSignalled + int(syscall.SIGTERM)
 )
 
 // A failure is an error with its exit code and, if there is something the user can do, a
@@ -55,11 +56,8 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 		return exitDone
 	}
 	code, hint := classify(err)
-	if sig := signalOf(ctx); sig != nil && code != exitUsage {
-		code = exitInterrupted
-		if sig == syscall.SIGTERM {
-			code = exitTerminated
-		}
+	if sig := signalOf(ctx); sig != 0 && code != exitUsage {
+		code = exitSignalled + int(sig)
 	}
 	fmt.Fprintf(stderr, "dyno: %v\n", err)
 	if hint != "" {

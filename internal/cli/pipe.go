@@ -13,8 +13,9 @@ import (
 
 // A pipe is an output whose reader may go away, as in dyno … | head. cat and similar
 // programs then die of SIGPIPE without a message. dyno ends as it does after any other
-// signal: it stops what it has started, keeps what was measured, prints nothing, and
-// exits with the code that a shell uses for a death by SIGPIPE. The same applies to
+// signal: it stops what it has started, keeps what was measured, and exits with the code
+// that a shell uses for a death by SIGPIPE. What nobody reads on standard output, a load
+// prints on standard error. The same applies to
 // standard error: if nobody reads the progress, nobody waits for the run, as in dyno …
 // 2>&1 | head.
 type pipe struct {

@@ -38,8 +38,8 @@ func end(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// If nobody reads the results, as in dyno … | head, dyno prints nothing and leaves
-// nothing behind.
+// If nobody reads the results, as in dyno … | head, dyno leaves nothing behind. What it
+// measured goes to standard error.
 func TestUnreadResults(t *testing.T) {
 	t.Parallel()
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
@@ -47,20 +47,23 @@ func TestUnreadResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	for name, args := range map[string][]string{
-		"a load": {"http", "-q", "-c", "1", "-n", "50", server.Addr().String()},
-		"help":   {"--help"},
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"a load": {[]string{"http", "-q", "-c", "1", "-n", "50", server.Addr().String()}, " 50 sent: 50 ok, "},
+		"help":   {[]string{"--help"}, ""},
 	} {
 		temp := t.TempDir()
-		cmd := exec.Command("dyno", args...)
+		cmd := exec.Command("dyno", c.args...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = broken(t), &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if code := end(t, cmd); code != exitUnread || stderr.Len() > 0 {
-			t.Errorf("%s: exit code %d, want %d and no word: %s", name, code, exitUnread, &stderr)
+		if code := end(t, cmd); code != exitUnread || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d and %q: %s", name, code, exitUnread, c.says, &stderr)
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 			t.Errorf("%s: left behind: %v, %v", name, left, err)
@@ -104,6 +107,9 @@ func TestUnreadProgress(t *testing.T) {
 	}
 	if !strings.Contains(stdout.String(), "INCOMPLETE: 0 of 2 planned trials measured") {
 		t.Errorf("the results do not say that they are incomplete:\n%s", &stdout)
+	}
+	if !printed.MatchString(stdout.String()) {
+		t.Errorf("what was measured is not printed:\n%s", &stdout)
 	}
 	if f := open(t, filepath.Join(dir, "out")); f.Complete() || len(f.Trials) != 1 || f.Trials[0].Counts.OK == 0 {
 		t.Errorf("%v: what was measured is not kept", f.Incomplete)

@@ -142,7 +142,7 @@ func (p *progress) End(t *rundir.Trial, flags []rundir.Flag) {
 	text := p.name() + "  "
 	var r row
 	switch {
-	case t.Error != "":
+	case t.Error != "" && !t.Interrupted:
 		first, _, _ := strings.Cut(t.Error, "\n")
 		r = row{{text, plain}, {"failed: " + report.Printable(first), red}}
 	case t.Throughput != nil:
@@ -154,8 +154,15 @@ func (p *progress) End(t *rundir.Trial, flags []rundir.Flag) {
 			text += "  p99 " + report.Seconds(*t.Response.P99)
 		}
 		r = row{{text, plain}}
-		if failed := t.Counts.Sent - t.Counts.OK; failed > 0 {
+		failed := t.Counts.Sent - t.Counts.OK
+		if t.Interrupted {
+			failed -= t.Counts.Unfinished
+		}
+		if failed > 0 {
 			r = append(r, span{fmt.Sprintf("  failed %d", failed), red})
+		}
+		if t.Interrupted {
+			r = append(r, span{"  interrupted", red})
 		}
 	case len(t.Measures) > 0: // a program
 		r = row{{text + report.Seconds(t.WindowSeconds), plain}}

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -144,16 +145,23 @@ func (s signalled) Said() texts.Message {
 	return texts.New("reason.interrupted", "signal", unix.SignalName(s.signal))
 }
 
-// withSignals ends the context at the first SIGINT or SIGTERM. The second one ends the
-// process, in case stopping takes too long.
+// repeatTime is how long a second signal counts as the first: a program that runs dyno often
+// passes on what the terminal or the system has sent to both, as timeout and npm do.
+const repeatTime = time.Second
+
+// withSignals ends the context at the first SIGINT, SIGTERM or SIGHUP. One that comes later
+// than repeatTime after that ends the process, in case stopping takes too long.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // else dyno is to outlive its terminal, as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		select {
 		case s := <-signals:
-			signal.Stop(signals)
+			time.AfterFunc(repeatTime, func() { signal.Stop(signals) })
 			cancel(signalled{s.(syscall.Signal)})
 		case <-ctx.Done():
 			signal.Stop(signals)
@@ -162,13 +170,13 @@ func withSignals(parent context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// signalOf returns the signal that ended a context, or nil.
-func signalOf(ctx context.Context) os.Signal {
+// signalOf returns the signal that ended a context, or 0.
+func signalOf(ctx context.Context) syscall.Signal {
 	var s signalled
 	if errors.As(context.Cause(ctx), &s) {
 		return s.signal
 	}
-	return nil
+	return 0
 }
 
 // version returns the module's version from the build information.

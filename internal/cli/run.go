@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -288,6 +289,10 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
 	}
 	err = a.print(folder, out, keep)
+	if errors.Is(err, syscall.EPIPE) {
+		// Nobody reads the results where they should go. They are not lost by that.
+		err = errors.Join(err, report.Short(a.stderr, folder, keep))
+	}
 	if ran != nil {
 		return errors.Join(ran, err)
 	}

@@ -175,13 +175,13 @@ load: {closed: {connections: 2, think: 1ms}, warmup: 0, window: 600s}
 design: {rounds: 2}
 `
 
-// The first SIGINT or SIGTERM ends the run in order: what was measured is kept
-// and marked as incomplete, and the target is stopped.
+// The first SIGINT, SIGTERM or SIGHUP ends the run in order, even if it comes twice: what was
+// measured is printed, kept and marked as incomplete, and the target is stopped.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {
 		signal unix.Signal
 		code   int
-	}{{unix.SIGINT, exitInterrupted}, {unix.SIGTERM, exitTerminated}} {
+	}{{unix.SIGINT, exitInterrupted}, {unix.SIGTERM, exitTerminated}, {unix.SIGHUP, 129}} {
 		t.Run(unix.SignalName(c.signal), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -192,8 +192,10 @@ func TestSignals(t *testing.T) {
 			if len(tree) < 3 {
 				t.Fatalf("supervisor, sh and echo must run: %v\n%s", tree, d.stderr.String())
 			}
-			if err := d.cmd.Process.Signal(c.signal); err != nil {
-				t.Fatal(err)
+			for range 2 {
+				if err := d.cmd.Process.Signal(c.signal); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if code := d.wait(t); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
@@ -208,6 +210,9 @@ func TestSignals(t *testing.T) {
 			}
 			if !strings.Contains(d.stdout.String(), "INCOMPLETE: 0 of 2 planned trials measured") {
 				t.Errorf("the results do not say that they are incomplete:\n%s", d.stdout.String())
+			}
+			if !printed.MatchString(d.stdout.String()) {
+				t.Errorf("what was measured is not printed:\n%s", d.stdout.String())
 			}
 			f := open(t, filepath.Join(dir, "out"))
 			if f.Run.Complete || f.Complete() || len(f.Trials) != 1 {
@@ -226,6 +231,9 @@ func TestSignals(t *testing.T) {
 		})
 	}
 }
+
+// printed finds the row of a variant with its throughput.
+var printed = regexp.MustCompile(`(?m)^  default +\S*\d`)
 
 // interrupted interrupts a quick load, and returns the folder that it keeps.
 func interrupted(t *testing.T, d *dyno) *rundir.Folder {
@@ -259,6 +267,11 @@ func TestInterruptedQuickLoad(t *testing.T) {
 	if f := interrupted(t, d); f.Complete() || f.Trials[0].Counts.OK == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Counts)
 	}
+	for _, want := range []string{`(?m)^INCOMPLETE: interrupted by SIGINT; measured \S+ \S+ of 600 s$`, `(?m)^  throughput +\S*\d`, `(?m)^  service +\S*\d`} {
+		if !regexp.MustCompile(want).MatchString(d.stdout.String()) {
+			t.Errorf("no line %s:\n%s", want, d.stdout.String())
+		}
+	}
 }
 
 // Subscribers send no request, and what they received is kept, too.
@@ -279,6 +292,9 @@ func TestInterruptedSubscribers(t *testing.T) {
 	until(t, "it measures", func() bool { return regexp.MustCompile(` events/s  p50 `).MatchString(d.stderr.String()) })
 	if f := interrupted(t, d); f.Complete() || f.Trials[0].Streams == nil || f.Trials[0].Streams.Delivered == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Streams)
+	}
+	if !regexp.MustCompile(`(?m)^  throughput +\S*\d.* events/s`).MatchString(d.stdout.String()) {
+		t.Errorf("what was measured is not printed:\n%s", d.stdout.String())
 	}
 }
 

@@ -229,6 +229,7 @@ type subject struct {
 
 	stalls      []rundir.Stall
 	stallsKnown bool // there were observers for them
+	substitute  bool // the trial was interrupted, and is judged by what it measured until then
 }
 
 // open tells whether the schedule alone decides when requests are due. In a probe it

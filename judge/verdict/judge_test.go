@@ -1318,7 +1318,7 @@ func TestSpoiltProbe(t *testing.T) {
 			"response.p99 of a is not known: not observed, or too few values"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := take(plan, b.sources()[0])
+			s, err := take(plan, b.sources()[0], false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1515,5 +1515,38 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	for b.Loop() {
 		made.judge(b)
+	}
+}
+
+// An interrupted trial is behind the figures of a variant that has no other. It is in no
+// comparison, and beside a trial that stands it is behind nothing.
+func TestInterruptedTrial(t *testing.T) {
+	t.Parallel()
+	b := newBench(2, "a", "b")
+	why := message("incomplete.run")
+	b.run.Complete, b.run.Reason, b.run.Because = false, why.English(), why
+	b.measure(1, "a", 100)
+	cut := b.measure(1, "b", 50)
+	cut.Complete, cut.Interrupted, cut.Error = false, true, "interrupted by SIGINT"
+	b.record(slices.Repeat([]time.Duration{time.Millisecond}, 200)...)
+
+	run := b.judge(t)
+	v := run.Variants[1]
+	if v.Trials != 1 || v.Throughput.Estimate == nil || *v.Throughput.Estimate != 50 || v.Service.P50 == nil {
+		t.Errorf("the figures of b: %d trials, %v, %v", v.Trials, v.Throughput.Estimate, v.Service.P50)
+	}
+	if run.Rounds != 0 {
+		t.Errorf("%d whole rounds", run.Rounds)
+	}
+	for _, c := range run.Comparisons {
+		if c.Ratio.Estimate != nil {
+			t.Errorf("%s is compared with %s: %v", c.Variant, c.Base, *c.Ratio.Estimate)
+		}
+	}
+
+	b.measure(2, "b", 80)
+	v = b.judge(t).Variants[1]
+	if v.Trials != 1 || *v.Throughput.Estimate != 80 {
+		t.Errorf("beside a trial that stands: %d trials, %v", v.Trials, *v.Throughput.Estimate)
 	}
 }

@@ -183,7 +183,7 @@ func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, erro
 	samples := make([]*sample, len(round))
 	for i, t := range round {
 		var err error
-		if samples[i], err = take(plan, recorded(t)); err != nil {
+		if samples[i], err = take(plan, recorded(t), false); err != nil {
 			return false, fmt.Errorf("trial %d: %w", t.Number, err)
 		}
 	}
@@ -241,7 +241,7 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
 		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
 	}
-	s, err := take(plan, recorded(probe))
+	s, err := take(plan, recorded(probe), false)
 	if err != nil {
 		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
 	}
@@ -251,7 +251,7 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 
 // Examine returns the flags that Judge will raise about one trial alone.
 func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
-	s, err := take(plan, recorded(t))
+	s, err := take(plan, recorded(t), false)
 	if err != nil {
 		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
 	}

@@ -32,6 +32,7 @@ type sample struct {
 	figures    *figures     // nil of a trial that is not complete
 	replaced   bool         // a later trial took its place
 	excluded   bool         // its round was spoilt, and another was measured instead
+	substitute bool         // it was interrupted, and its variant has no other figures; it belongs to no round
 
 	probe   *capacity.Trial // of a probe
 	why     string          // it is not good: the threshold, the kind of flag, or a sentence
@@ -66,9 +67,14 @@ func (s *sample) examined() rundir.Examined {
 
 // takeAll examines all trials, by number, and decides which count.
 func takeAll(plan rundir.Plan, sources []source) ([]*sample, error) {
+	var trials []*rundir.Trial
+	for _, from := range sources {
+		trials = append(trials, from.trial)
+	}
+	substitutes := rundir.Substitutes(trials)
 	samples := make([]*sample, 0, len(sources))
 	for _, from := range sources {
-		s, err := take(plan, from)
+		s, err := take(plan, from, substitutes[from.trial.Number])
 		if err != nil {
 			return nil, fmt.Errorf("trial %d: %w", from.trial.Number, err)
 		}
@@ -80,18 +86,19 @@ func takeAll(plan rundir.Plan, sources []source) ([]*sample, error) {
 }
 
 // take reads a trial's recordings, once, and keeps what judging needs.
-func take(plan rundir.Plan, from source) (*sample, error) {
+func take(plan rundir.Plan, from source, substitute bool) (*sample, error) {
 	t := from.trial
 	at := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool { return v.Name == t.Variant })
 	if at < 0 {
 		return nil, fmt.Errorf("variant %q is not in the plan", t.Variant)
 	}
-	x := subject{trial: t, plan: plan.Variants[at]}
-	if t.Stands() {
+	x := subject{trial: t, plan: plan.Variants[at], substitute: substitute}
+	measured := t.Stands() || substitute
+	if measured {
 		var err error
 		if !isProgram(x.plan) {
 			x.log, err = from.log()
-			if err != nil && (t.Complete || !errors.Is(err, fs.ErrNotExist)) { // with nothing reached there is none
+			if err != nil && (t.Complete || substitute || !errors.Is(err, fs.ErrNotExist)) { // with nothing reached there is none
 				return nil, fmt.Errorf("latency log: %w", err)
 			}
 		}
@@ -103,7 +110,7 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 		}
 		x.times = merged(x.log)
 	}
-	s := &sample{Trial: t}
+	s := &sample{Trial: t, substitute: substitute}
 	s.checks, s.flags, s.dependence = examine(x)
 	for _, f := range t.Flags {
 		if !ours(f.Kind) {
@@ -111,7 +118,7 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 			s.flags = append(s.flags, f)
 		}
 	}
-	if t.Stands() {
+	if measured {
 		s.disturbed = disturb(x, s.flags)
 		s.judgeDisturbed(x.plan)
 		x.times.pack()

@@ -19,6 +19,7 @@ type scene struct {
 	all      map[string]map[int]*figures // the same with them
 	seen     map[string]map[int]*figures // those that the rule heard of by which the run ends
 	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
+	cut      map[string][]*figures       // by variant, of interrupted trials where none stands
 	alone    map[string]map[int]*figures // of a duet's base, by the variant without load that was beside it, and round
 	trends   []rundir.Trend
 	excluded bool     // some rounds were left out
@@ -41,6 +42,7 @@ func newScene(plan rundir.Plan, samples []*sample) *scene {
 		rounds: map[string]map[int]*figures{},
 		all:    map[string]map[int]*figures{},
 		seen:   map[string]map[int]*figures{},
+		cut:    map[string][]*figures{},
 		alone:  map[string]map[int]*figures{},
 
 		searches: map[string][]*bracket{},
@@ -55,6 +57,9 @@ func newScene(plan rundir.Plan, samples []*sample) *scene {
 	for _, x := range samples {
 		if x.Purpose == rundir.PurposeIdle && x.Complete && s.alone[x.Beside()] != nil {
 			s.alone[x.Beside()][x.Round] = x.figures // a later one takes the place of those before it
+		}
+		if x.substitute {
+			s.cut[x.Variant] = append(s.cut[x.Variant], x.figures)
 		}
 		key := s.seatKey(x.Variant, x.Beside())
 		if !x.counts() || s.all[key] == nil {
@@ -91,7 +96,8 @@ func (s *scene) wholeRounds() int {
 	return n
 }
 
-// inOrder returns a variant's figures in the order of the rounds.
+// inOrder returns a variant's figures in the order of the rounds, or else those of its
+// interrupted trials.
 func (s *scene) inOrder(variant string) []*figures {
 	byRound := map[int][]*figures{}
 	for _, key := range s.keysOf(variant) {
@@ -103,6 +109,9 @@ func (s *scene) inOrder(variant string) []*figures {
 	for _, round := range slices.Sorted(maps.Keys(byRound)) {
 		f = append(f, byRound[round]...)
 	}
+	if f == nil {
+		return s.cut[variant]
+	}
 	return f
 }
 
@@ -111,8 +120,8 @@ func (s *scene) inOrder(variant string) []*figures {
 func (s *scene) metrics() []metric {
 	all := append(metrics(), s.ofSteps()...)
 	measures, observed := map[string]bool{}, map[string]bool{}
-	for _, rounds := range s.rounds {
-		for _, f := range rounds {
+	for _, v := range s.plan.Variants {
+		for _, f := range s.inOrder(v.Name) {
 			for name := range f.measures {
 				measures[name] = true
 			}
@@ -134,7 +143,7 @@ func (s *scene) metrics() []metric {
 func (s *scene) sumUp(samples []*sample) error {
 	trials, merged := map[string][]*rundir.Trial{}, map[string]times{}
 	for _, x := range samples {
-		if !x.counts() || x.excluded {
+		if !x.substitute && (!x.counts() || x.excluded) {
 			continue
 		}
 		if merged[x.Variant] == nil {

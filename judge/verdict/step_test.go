@@ -270,7 +270,7 @@ func TestStepsAreNoStretches(t *testing.T) {
 	b.stallIn(5*time.Millisecond, 3)
 	b.tenthsOf(rundir.TagResponse, time.Millisecond, time.Millisecond)
 	b.step("login", 1000, nil, many(1000, time.Millisecond))
-	s, err := take(b.run.Plan, b.sources()[0])
+	s, err := take(b.run.Plan, b.sources()[0], false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func targets(err error) bool {
 // lose records a trial that its target ended: the target did nothing in the rest of the
 // window.
 func lose(t *rundir.Trial, l *experiment.Load, program bool) {
-	t.Fault = rundir.FaultTarget
+	t.Fault, t.Interrupted = rundir.FaultTarget, false
 	if program {
 		return
 	}

@@ -96,6 +96,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		err = errors.Join(err, p.save(t, folder))
 	}
 	if result.Interrupted {
+		t.Interrupted = err == nil && result.Window > 0 // with its files, or its figures could not be judged
 		return errors.Join(err, context.Cause(ctx))
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {

@@ -34,7 +34,7 @@ func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
 
 // Measured returns the trials behind a run's figures: ordinary ones that stand, those that the
 // target lost among them, the last of each place in a round, without rounds that were left out
-// for noise.
+// for noise; and their Substitutes.
 func (f *Folder) Measured() []*TrialFolder {
 	type place struct {
 		round           int
@@ -44,6 +44,11 @@ func (f *Folder) Measured() []*TrialFolder {
 	for _, x := range f.Run.Trials {
 		out[x.Number] = x.Excluded || x.Replaced
 	}
+	var all []*Trial
+	for _, t := range f.Trials {
+		all = append(all, &t.Trial)
+	}
+	substitutes := Substitutes(all)
 	behind := func(t *TrialFolder) bool { return t.Stands() && t.Purpose == "" && !out[t.Number] }
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Beside()} }
 	last := map[place]int{}
@@ -54,7 +59,7 @@ func (f *Folder) Measured() []*TrialFolder {
 	}
 	var list []*TrialFolder
 	for _, t := range f.Trials {
-		if behind(t) && last[of(t)] == t.Number {
+		if behind(t) && last[of(t)] == t.Number || substitutes[t.Number] {
 			list = append(list, t)
 		}
 	}

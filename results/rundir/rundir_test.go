@@ -655,7 +655,7 @@ func TestQuantilesOf(t *testing.T) {
 }
 
 // TestMeasured: what is behind no figure is behind no export, what the target lost is behind them,
-// and of a duet each of the two.
+// and of a duet each of the two. What was interrupted is behind them where nothing else is.
 func TestMeasured(t *testing.T) {
 	trial := func(number, round int, purpose string, complete bool, beside string) *TrialFolder {
 		folder := &TrialFolder{Trial: Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
@@ -666,10 +666,17 @@ func TestMeasured(t *testing.T) {
 	}
 	lost := trial(10, 8, "", false, "")
 	lost.Fault = FaultTarget
+	cut := func(number int, variant, beside string) *TrialFolder {
+		folder := trial(number, 9, "", false, beside)
+		folder.Variant, folder.Interrupted = variant, true
+		return folder
+	}
 	f := &Folder{
 		Trials: []*TrialFolder{
 			lost, trial(1, 1, "", true, ""), trial(2, 1, "", true, ""), trial(3, 2, "", false, ""), trial(4, 3, PurposeProfile, true, ""),
 			trial(5, 4, "", true, ""), trial(6, 5, "", true, ""), trial(7, 6, "", true, "a"), trial(8, 6, "", true, "b"), trial(9, 7, "", true, ""),
+			// A variant without another trial has the figures of its last interrupted one.
+			cut(11, "v", ""), cut(12, "w", ""), cut(13, "w", ""), cut(14, "x", "y"), cut(15, "x", "z"),
 		},
 		Run: Run{Trials: []Examined{{Number: 5, Excluded: true}, {Number: 6}, {Number: 9, Replaced: true}}},
 	}
@@ -677,7 +684,7 @@ func TestMeasured(t *testing.T) {
 	for _, m := range f.Measured() {
 		got = append(got, m.Number)
 	}
-	if want := []int{10, 2, 6, 7, 8}; !slices.Equal(got, want) {
+	if want := []int{10, 2, 6, 7, 8, 13, 14, 15}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

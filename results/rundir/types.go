@@ -249,7 +249,8 @@ type PlanVariant struct {
 	Rate          *float64          `json:"rate_per_second,omitempty"` // open loop without stages
 	WarmupSeconds float64           `json:"warmup_seconds"`
 	WindowSeconds float64           `json:"window_seconds"`
-	Steps         []string          `json:"steps,omitempty"` // of its scenario
+	Steps         []string          `json:"steps,omitempty"`   // of its scenario
+	Started       bool              `json:"started,omitempty"` // dyno started the target, whose output is in the trials' folders
 }
 
 // Variant returns the plan of a variant. For one that is not in the plan, it returns only
@@ -804,8 +805,9 @@ type Trial struct {
 	WindowSeconds  float64          `json:"window_seconds"`                   // as measured
 	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial with a Fault: the window that was to be
 	Complete       bool             `json:"complete"`
-	Error          string           `json:"error,omitempty"` // why the trial failed
-	Fault          string           `json:"fault,omitempty"` // whose doing that was, where the trial stands all the same: see FaultTarget
+	Interrupted    bool             `json:"interrupted,omitempty"` // not complete: it was ended within its window, by a signal or because a service ended; its figures are of the window until then
+	Error          string           `json:"error,omitempty"`       // why the trial failed
+	Fault          string           `json:"fault,omitempty"`       // whose doing that was, where the trial stands all the same: see FaultTarget
 	Counts         Counts           `json:"counts"`
 	Conservation   Conservation     `json:"conservation"`
 	Throughput     *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
@@ -860,6 +862,31 @@ const FaultTarget = "target"
 // Stands tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.
 func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
+
+// Substitutes returns the numbers of the interrupted trials that are behind figures. A variant
+// without a trial that stands has the figures of its last interrupted one, or of a duet the last
+// beside each other variant.
+func Substitutes(trials []*Trial) map[int]bool {
+	type place struct{ variant, beside string }
+	stands, last := map[string]bool{}, map[place]int{}
+	for _, t := range trials {
+		switch {
+		case t.Purpose != "":
+		case t.Stands():
+			stands[t.Variant] = true
+		case t.Interrupted:
+			at := place{t.Variant, t.Beside()}
+			last[at] = max(last[at], t.Number)
+		}
+	}
+	numbers := map[int]bool{}
+	for at, number := range last {
+		if !stands[at.variant] {
+			numbers[number] = true
+		}
+	}
+	return numbers
+}
 
 // Lack records something that could not be observed here, and why.
 func (e *Environment) Lack(err error) {

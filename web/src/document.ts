@@ -732,6 +732,8 @@ export interface PlanVariant {
   window_seconds: number;
   /** of its scenario */
   steps?: string[];
+  /** dyno started the target, whose output is in the trials' folders */
+  started?: boolean;
 }
 
 /** A LeftOut is a variant that is not measured. */
