@@ -660,6 +660,9 @@ func (p *page) broke() []texts.Message {
 			where = texts.New("where.trial", "trial", strconv.Itoa(g.first.Trial))
 		}
 		l := texts.New(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
+		if because := g.first.Because; badly(g.first) {
+			l = texts.New("broke.no_good_answers", "variant", l.Values["variant"], "answers", because.Values["answers"])
+		}
 		lines = append(lines, l.With("ways", ways...).With("where", where))
 	}
 	for _, t := range p.run.Thresholds {
@@ -673,6 +676,9 @@ func (p *page) broke() []texts.Message {
 	}
 	return lines
 }
+
+// badly tells whether a flag says that the target answered, but nothing well.
+func badly(f rundir.Flag) bool { return f.Because != nil && f.Because.Kind == "found.no_good_answers" }
 
 // remediable tells whether advice is for this run: where no target was started, there is no
 // output of one.
@@ -808,6 +814,10 @@ func (p *page) next() *texts.Message {
 		}
 	}
 	for _, f := range p.run.Flags {
+		if badly(f) {
+			l := texts.New("remedy.no_good_answers")
+			return &l
+		}
 		if f.Breaks || f.Kind == "no_complete_trial" {
 			if l := remedied([]string{f.Kind}); l != nil {
 				return l

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -24,18 +23,8 @@ func Duration(ns int64) string { return Seconds(float64(ns) / 1e9) }
 // millions (M) where it is that large.
 func Count(n float64) string { return units.Counts().Write(n) }
 
-// whole writes a count with a comma between thousands.
-func whole(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
+// whole writes a count.
+func whole(n int64) string { return units.Whole(n) }
 
 // plural writes a count with its noun.
 func plural(n int, noun string) string {

@@ -249,7 +249,7 @@ func (p *page) quickScreen(a Answer) []string {
 	lines := wrapped("", p.title(), 1)
 	lines = append(lines, wrapped("", p.load(), 1)...)
 	for _, s := range said(p.unfinished()) {
-		lines = append(lines, wrapped("", s, 1)...)
+		lines = append(lines, wrapped("", s, 2)...)
 	}
 	row := func(name, text string) {
 		lines = append(lines, wrapped(fmt.Sprintf("  %-13s", name), text, 1)...)
@@ -425,7 +425,8 @@ func (p *page) answered(v *rundir.Variant, trial *rundir.Trial) string {
 	}
 	for i, code := range descending(v.Counts.ByStatus) {
 		if i < 3 {
-			parts = append(parts, "status "+code+" × "+whole(v.Counts.ByStatus[code])+reason(trial, "status: grpc "+code+": "))
+			why := reason(trial, "status: grpc "+code+": ") + reason(trial, "status: status "+code+": ")
+			parts = append(parts, "status "+code+" × "+whole(v.Counts.ByStatus[code])+why)
 		}
 	}
 	for i, kind := range descending(v.Errors.ByKind) {

@@ -172,7 +172,11 @@ func (p *page) flags() {
 	for _, g := range groups {
 		severity := severity(g.first)
 		kind := g.first.Kind
-		if r := remedyKind(kind); r != "" && kind != controlDiffers && p.remediable(r) { // the control's own lines say it
+		r := remedyKind(kind)
+		if badly(g.first) {
+			r = "remedy.no_good_answers"
+		}
+		if r != "" && kind != controlDiffers && p.remediable(r) { // the control's own lines say it
 			kind += " " + p.footnote(texts.Say(texts.English, r, nil))
 		}
 		detail := g.first.Detail

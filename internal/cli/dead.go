@@ -41,7 +41,11 @@ func unanswered(run *rundir.Run, regression bool) error {
 	if len(broken) > 0 {
 		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), ""}
 	}
-	return &failure{exitTarget, errors.New(seen(findings)), "the log of a target that dyno started is in the trial's folder"}
+	hint := ""
+	if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return run.Plan.Variant(f.Variant).Started }) {
+		hint = "the log of the target is in the trial's folder"
+	}
+	return &failure{exitTarget, errors.New(seen(findings)), hint}
 }
 
 // seen says in one sentence what was found, beginning with the first trial that has a

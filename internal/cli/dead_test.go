@@ -65,3 +65,17 @@ func TestWhoseFaultItIs(t *testing.T) {
 		}
 	}
 }
+
+// The log of a target is named only where dyno has started it.
+func TestLogOfTheTarget(t *testing.T) {
+	run := rundir.Run{
+		Plan:  rundir.Plan{Variants: []rundir.PlanVariant{{Name: "a", Started: true}, {Name: "b"}}},
+		Flags: []rundir.Flag{{Kind: verdict.FlagNoAnswers, Trial: 1, Breaks: true, Detail: "nothing came"}},
+	}
+	for variant, want := range map[string]string{"a": "the log of the target is in the trial's folder", "b": ""} {
+		run.Flags[0].Variant = variant
+		if _, hint := classify(unanswered(&run, false)); hint != want {
+			t.Errorf("%s: hint %q, want %q", variant, hint, want)
+		}
+	}
+}

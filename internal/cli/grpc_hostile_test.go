@@ -267,15 +267,15 @@ func TestBadServers(t *testing.T) {
 		{"a message of 64 MiB", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			framedZeros(w, 64*mebibyte)
 			ends(w, codes.OK)
-		}}, "--check", exitTarget, "grpc RESOURCE_EXHAUSTED: message larger than the limit"},
+		}}, "--check", exitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
 		{"a message of 4 GiB that does not come", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("\x00\xff\xff\xff\xff"))
-		}}, "--check", exitTarget, "grpc RESOURCE_EXHAUSTED: message larger than the limit"},
+		}}, "--check", exitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
 		{"64 MiB compressed", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Grpc-Encoding", "gzip")
 			framed(w, 1, bomb.Bytes())
 			ends(w, codes.OK)
-		}}, "--check", exitTarget, "grpc RESOURCE_EXHAUSTED: message larger than the limit"},
+		}}, "--check", exitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
 		{"many messages for one", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			for range 64 {
 				framedZeros(w, mebibyte)
@@ -286,12 +286,12 @@ func TestBadServers(t *testing.T) {
 			metadata(w, r)
 			framed(w, 0, nil)
 			ends(w, codes.OK)
-		}}, "", exitTarget, "grpc RESOURCE_EXHAUSTED: header block larger than the limit"},
+		}}, "", exitInvalid, "grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"},
 		{"10⁶ bytes of trailers", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			framed(w, 0, nil)
 			w.Header().Set(http.TrailerPrefix+"X-Large", strings.Repeat("x", 1e6))
 			ends(w, codes.OK)
-		}}, "", exitTarget, "grpc RESOURCE_EXHAUSTED: header block larger than the limit"},
+		}}, "", exitInvalid, "grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"},
 		{"50,000 bytes of status", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(http.TrailerPrefix+"Grpc-Message", strings.Repeat("x", 50_000))
 			ends(w, codes.Internal)

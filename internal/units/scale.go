@@ -124,3 +124,16 @@ func (d Dimension) Write(v float64) string {
 	}
 	return fmt.Sprintf("%.4g%s", v/in.From, strings.TrimSpace(in.Name))
 }
+
+// Whole writes a count, its digits in groups of three.
+func Whole(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}

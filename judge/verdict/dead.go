@@ -1,12 +1,16 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/load/wire"
 	"dyno/results/rundir"
 )
@@ -50,6 +54,7 @@ const (
 // dead looks for a target that did not answer.
 func (x *examination) dead() {
 	x.resources()
+	x.limits()
 	if !x.streaming() {
 		x.answers()
 		x.stalled()
@@ -97,7 +102,7 @@ func (x *examination) away() (share float64) {
 // process ended, or it answered most of what was due, and all of that badly.
 func (x *examination) certain(kind string) bool {
 	c := &x.trial.Counts
-	return kind == FlagIncomplete || kind == FlagNoAnswers && 2*(c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()]) > c.Due()
+	return kind == FlagIncomplete || (kind == FlagNoAnswers || kind == FlagStalled) && 2*(c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()]) > c.Due()
 }
 
 // told judges whether the generator and the target can be told apart as the cause of
@@ -139,6 +144,43 @@ func (x *examination) resources() {
 	x.compare(FlagGeneratorResources, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
 }
 
+// limited counts the responses that were larger than the generator takes. The target gave them.
+func limited(t *rundir.Trial) int64 {
+	n := t.Counts.ByKind[wire.Limit.String()]
+	for text, times := range t.Failures {
+		if strings.HasPrefix(text, "subscriber: "+wire.Limit.String()+": ") {
+			n += times
+		}
+	}
+	return n
+}
+
+// limits judges whether the generator took all responses, whatever their size.
+func (x *examination) limits() {
+	found := message("found.own_limit", "n", units.Whole(limited(x.trial)))
+	found.Values["error"] = mostFrequent(x.trial.Failures, wire.Limit)
+	x.compare(FlagOwnLimit, float64(limited(x.trial)), 0, rundir.CheckSpoilt, found)
+}
+
+// mostFrequent returns what the most frequent failures of some kinds say. Of a status it is what
+// the target says about it, if anything.
+func mostFrequent(failures map[string]int64, kinds ...wire.Kind) (said string) {
+	most := int64(0)
+	for text, n := range failures {
+		text = strings.TrimPrefix(text, "subscriber: ")
+		for _, kind := range kinds {
+			what, ok := strings.CutPrefix(text, kind.String()+": ")
+			if ok && kind == wire.Status {
+				_, what, ok = strings.Cut(what, ": ")
+			}
+			if ok && (n > most || n == most && what < said) {
+				said, most = what, n
+			}
+		}
+	}
+	return said
+}
+
 // answers judges whether there was any good response in the window.
 func (x *examination) answers() {
 	c := &x.trial.Counts
@@ -148,10 +190,45 @@ func (x *examination) answers() {
 	}
 	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
 	found := x.nothing("found.no_answers", "time", short(x.trial.WindowSeconds), "due", digits(c.Due()))
+	if bad := x.badAnswers(); c.Answered() == 0 && bad != "" {
+		found = message("found.no_good_answers", "answers", bad)
+	}
 	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
 		found.Kind, found.Values["before"] = "found.no_answers.before", short(x.trial.WarmupSeconds-*last)
 	}
 	x.breaks(FlagNoAnswers, float64(c.CompletedInWindow), 1, none, found)
+}
+
+// mostStatuses is how many statuses a sentence names.
+const mostStatuses = 3
+
+// badAnswers lists the statuses of responses of which none was good, such as 404 × 62,225, with
+// what the most frequent failure says; empty without any response.
+func (x *examination) badAnswers() string {
+	c := &x.trial.Counts
+	if c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()] == 0 {
+		return ""
+	}
+	statuses := slices.SortedFunc(maps.Keys(c.ByStatus), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(c.ByStatus[a], c.ByStatus[b]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for i, status := range statuses {
+		if i == mostStatuses {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, status+" × "+units.Whole(c.ByStatus[status]))
+	}
+	said := mostFrequent(x.trial.Failures, wire.Status, wire.Assertion)
+	switch list := strings.Join(parts, ", "); {
+	case list == "": // of a protocol without statuses
+		return said
+	case said == "":
+		return list
+	default:
+		return list + " (" + said + ")"
+	}
 }
 
 // nothing is a sentence about a target that gave no good response. It says what the

@@ -71,6 +71,18 @@ func TestDeadTargets(t *testing.T) {
 		{"statuses", soundClosed, func(s *subject) {
 			s.trial.Counts = rundir.Counts{Scheduled: 100, Sent: 100, Errors: 100, ByKind: map[string]int64{"status": 100}}
 		}, "no_answers", 1, 0, "the target gave no good response"},
+		{"one status", soundClosed, func(s *subject) {
+			s.trial.Counts = rundir.Counts{Scheduled: 62_225, Sent: 62_225, Errors: 62_225, ByKind: map[string]int64{"status": 62_225}, ByStatus: map[string]int64{"404": 62_225}}
+			s.trial.Failures = map[string]int64{"status: status 404": 62_225}
+		}, "no_answers", 1, 0, "no good answers: 404 × 62,225"},
+		{"statuses with a reason", soundClosed, func(s *subject) {
+			s.trial.Counts = rundir.Counts{Scheduled: 50, Sent: 50, Errors: 50, ByKind: map[string]int64{"status": 50}, ByStatus: map[string]int64{"503": 30, "400": 20}}
+			s.trial.Failures = map[string]int64{"status: status 400: no such model": 20, "status: status 503": 30}
+		}, "no_answers", 1, 0, "no good answers: 503 × 30, 400 × 20 (no such model)"},
+		{"answers without a status", soundClosed, func(s *subject) {
+			s.trial.Counts = rundir.Counts{Scheduled: 50, Sent: 50, Errors: 50, ByKind: map[string]int64{"assertion": 50}}
+			s.trial.Failures = map[string]int64{"assertion: the echo differs from what was sent": 50}
+		}, "no_answers", 1, 0, "no good answers: the echo differs from what was sent"},
 		{"the generator's own want", soundOpen, func(s *subject) {
 			s.trial.Counts = rundir.Counts{Scheduled: 10_000, Sent: 9_900, Dropped: 100, Unsent: 100, OK: 9_700, Generator: 200, CompletedInWindow: 9_700}
 			s.trial.Connections = rundir.Connections{Failed: 5, Generator: 5, Unanswered: 3}
@@ -295,5 +307,37 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 	s.trial.Generator.RunQueueWaitShare = ptr(0.9)
 	if _, flags, _ := examine(s); len(flags) != 1 || !flags[0].Breaks {
 		t.Errorf("a target that ended: %+v", flags)
+	}
+}
+
+// A response that is larger than the generator takes is an answer: the target is found neither
+// silent nor hung, its round is not lost, and the figures are worth nothing.
+func TestOwnLimit(t *testing.T) {
+	t.Parallel()
+	s := soundClosed()
+	s.trial.Counts = rundir.Counts{Scheduled: 20, Sent: 20, Errors: 20, ByKind: map[string]int64{"limit": 20}}
+	s.trial.Failures = map[string]int64{"limit: message of 5000000 bytes": 20}
+	s.trial.Silence = rundir.Silence{Longest: 10, From: 2, Ending: 10, Failing: 20}
+	s.trial.Connections = rundir.Connections{Requested: 2, Opened: 2, Peak: 2, Hung: 2, HungSeconds: 20}
+	_, flags, _ := examine(s)
+	var found []string
+	for _, f := range flags {
+		if f.Breaks || f.Spoils && slices.Contains(f.Biases, biasAll) {
+			found = append(found, f.Kind+": "+f.Detail)
+		}
+	}
+	if want := []string{"own_limit: answers were larger than dyno takes (20): message of 5000000 bytes"}; !slices.Equal(found, want) {
+		t.Errorf("%q, want %q", found, want)
+	}
+	if s.trial.Lost() {
+		t.Error("its round is lost")
+	}
+
+	b := newBench(1, "a")
+	x := b.measure(1, "a", 0)
+	x.Counts, x.Failures = s.trial.Counts, s.trial.Failures
+	b.record(time.Millisecond)
+	if run := b.judge(t); run.Valid || !strings.Contains(run.Reason, "message of 5000000 bytes") || len(Breaking(run)) > 0 {
+		t.Errorf("valid %v, %q, %v", run.Valid, run.Reason, Breaking(run))
 	}
 }

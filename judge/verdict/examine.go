@@ -77,6 +77,9 @@ func (x *examination) add(c rundir.Check) {
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
 	}
+	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && limited(x.trial) > 0 {
+		c.Outcome = rundir.CheckUnknown // the target answered, and the generator did not take it
+	}
 	if c.Outcome == rundir.CheckBroken && !x.certain(c.Kind) && x.away() > AwayGenerator {
 		c.Outcome = rundir.CheckUnknown
 		x.untold = append(x.untold, c.Kind)

@@ -305,7 +305,7 @@ func TestOrderOfChecks(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	const machine = " steal foreign_cpu late_wakeups memory_pressure io_pressure not_steady dependent"
-	const dead = "conservation incomplete generator_resources no_answers stalled connections "
+	const dead = "conservation incomplete generator_resources own_limit no_answers stalled connections "
 	const inOpen = dead + "generator_lag connection_limit generator_lag_tail drops achieved_rate unfinished generator_cpu run_queue_wait" + machine
 	empty := soundOpen()
 	empty.log, empty.trial.Generator, empty.trial.Machine, empty.trial.Target = nil, rundir.Generator{}, rundir.Machine{}, rundir.Target{}

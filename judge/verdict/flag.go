@@ -16,6 +16,7 @@ const (
 	FlagConservation       = "conservation"
 	FlagIncomplete         = "incomplete"
 	FlagGeneratorResources = "generator_resources"
+	FlagOwnLimit           = "own_limit"          // responses were larger than the generator takes
 	FlagGeneratorStarved   = "generator_starved"  // in place of findings about the target
 	FlagNoAnswers          = "no_answers"         // it breaks
 	FlagStalled            = "stalled"            // it breaks
@@ -69,6 +70,7 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagConservation:       {rundir.AboutGenerator, []string{biasAll}},
 	FlagIncomplete:         {rundir.AboutPlan, nil},
 	FlagGeneratorResources: {rundir.AboutGenerator, []string{biasAll}},
+	FlagOwnLimit:           {rundir.AboutGenerator, []string{biasAll}},
 	FlagGeneratorStarved:   {rundir.AboutMachine, []string{biasAll}},
 	FlagNoAnswers:          {rundir.AboutTarget, nil},
 	FlagStalled:            {rundir.AboutTarget, nil},

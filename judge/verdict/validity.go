@@ -46,7 +46,14 @@ func message(kind string, pairs ...string) *rundir.Message {
 }
 
 // spoiltBy says that a check of some trial found something that spoils all its figures.
-func spoiltBy(kind string) *rundir.Message {
+func spoiltBy(trials []*figures, kind string) *rundir.Message {
+	for _, t := range trials {
+		for _, f := range t.flags {
+			if f.Kind == kind && kind == FlagOwnLimit { // which says how to raise it
+				return f.Because
+			}
+		}
+	}
 	if own := "why." + kind; texts.Has(own) {
 		return message(own)
 	}
@@ -170,7 +177,7 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
 	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
-		return bounds{math.Inf(-1), math.Inf(1), spoiltBy(kinds[0]), kinds}
+		return bounds{math.Inf(-1), math.Inf(1), spoiltBy(trials, kinds[0]), kinds}
 	}
 	switch tag := latencyTag(m); {
 	case tag != "":
@@ -584,7 +591,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	}
 	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
 	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
-		return bad(spoiltBy(kinds[0]), kinds...)
+		return bad(spoiltBy(trials, kinds[0]), kinds...)
 	}
 	if m.counting() {
 		kinds := spoiling(trials, biasThroughput)

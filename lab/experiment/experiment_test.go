@@ -160,7 +160,8 @@ func TestStages(t *testing.T) {
 			Arrivals: ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
 			Stages: []Stage{{30 * time.Second, 0, 5}, {time.Minute, 5, 5}, {10 * time.Second, 20, 0}},
 		},
-		Clock: ClockAuto, Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second,
+		MaxHeader: 64 << 10,
+		Clock:     ClockAuto, Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second,
 		Window: 100 * time.Second, Reconnect: Reconnect{MaxBackoff: 2 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {
@@ -560,8 +561,9 @@ func TestSubscribers(t *testing.T) {
 			},
 			Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
 		},
-		Open:  &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
-		Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		MaxHeader: 64 << 10,
+		Open:      &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
+		Clock:     ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
 		Reconnect: Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {

@@ -200,6 +200,7 @@ func (GRPCLoad) codecs(v *Variant, seed uint64, workers int) (c Codecs, err erro
 	if err != nil {
 		return c, err
 	}
+	config.HTTP1, config.HTTP2 = v.Load.http1Limits(), v.Load.http2Limits()
 	config.Web, config.MaxMessage, config.Plain, config.Step = webForms[l.Web], l.MaxMessage, l.Accept != CompressionGzip, workers
 	two := v.Load.HTTP2.config()
 	config.Streams, config.Optimistic, config.Settings = two.Streams, two.Optimistic, two.Settings

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"reflect"
@@ -163,8 +164,9 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	if err != nil {
 		return c, err
 	}
-	one := http1.Config{Limits: http1.DefaultLimits()}
+	one := http1.Config{Limits: v.Load.http1Limits()}
 	two := v.Load.HTTP2.config()
+	two.Limits = v.Load.http2Limits()
 	var all []http1.Request
 	if v.Load.Scenario != nil {
 		if err := v.ready(&c); err != nil {
@@ -289,6 +291,20 @@ func inHTTP2(r http1.Request, end http1.Endpoint) http2.Request {
 		request.Header = append(request.Header, http2.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 	}
 	return request
+}
+
+// http1Limits bounds what is held of a response. Its content is counted and not held.
+func (l *Load) http1Limits() http1.Limits {
+	limits := http1.DefaultLimits()
+	limits.HeaderBytes, limits.BodyBytes = int64(l.MaxHeader), math.MaxInt64
+	return limits
+}
+
+// http2Limits is http1Limits for HTTP/2.
+func (l *Load) http2Limits() http2.Limits {
+	limits := http2.DefaultLimits()
+	limits.HeaderBytes, limits.BodyBytes = int64(l.MaxHeader), math.MaxInt64
+	return limits
 }
 
 // config says how HTTP/2 is spoken.

@@ -115,7 +115,7 @@ func (LLMLoad) codecs(v *Variant, seed uint64, workers int) (c Codecs, err error
 		return c, err
 	}
 	a := v.Load.Ask
-	config := llm.Config{Step: workers, HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits()}
+	config := llm.Config{Step: workers, HTTP: v.Load.http1Limits(), Events: sse.DefaultLimits()}
 	if v.Load.Scenario != nil {
 		err = v.asked(&c, &config, end)
 	} else {

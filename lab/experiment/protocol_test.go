@@ -3,6 +3,8 @@ package experiment
 import (
 	"strings"
 	"testing"
+
+	"dyno/load/wire"
 )
 
 // Each protocol says what its load is spoken with.
@@ -90,6 +92,32 @@ func TestFieldsOfProtocols(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s is of %s, want %s", path, got, want)
+		}
+	}
+}
+
+// Content is counted, however long it is, and a header may be as large as the plan says.
+func TestLimits(t *testing.T) {
+	for _, c := range []struct {
+		name, response string
+		header         int
+		want           wire.Kind
+	}{
+		{"3 GiB of content", "HTTP/1.1 200 OK\r\nContent-Length: 3221225472\r\n\r\n", 64 << 10, wire.None},
+		{"100 kB of header", "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", 100_000) + "\r\nContent-Length: 0\r\n\r\n", 64 << 10, wire.Limit},
+		{"100 kB of header, which it may have", "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", 100_000) + "\r\nContent-Length: 0\r\n\r\n", 128 << 10, wire.None},
+	} {
+		v := DefaultVariant(HTTP)
+		v.Target.URL, v.Target.Address, v.Load.MaxHeader = "http://127.0.0.1:1/", "127.0.0.1:1", c.header
+		codecs, err := v.Codecs(1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := codecs.Clients(0)()
+		client.Reset()
+		client.Request()
+		if _, _, err := client.Response([]byte(c.response)); wire.KindOf(err) != c.want {
+			t.Errorf("%s: %v, want kind %v", c.name, err, c.want)
 		}
 	}
 }

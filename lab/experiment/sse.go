@@ -113,8 +113,8 @@ func (SSELoad) codecs(v *Variant, _ uint64, workers int) (c Codecs, err error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Streams, err = v.Load.Subscribers.streams(end); err == nil && v.Load.Publish != nil {
-		c.Clients, err = v.Load.Publish.publishers(end, v.Load.Subscribers.Topics, workers)
+	if c.Streams, err = v.Load.Subscribers.streams(end, v.Load.http1Limits()); err == nil && v.Load.Publish != nil {
+		c.Clients, err = v.Load.Publish.publishers(end, v.Load.http1Limits(), v.Load.Subscribers.Topics, workers)
 	}
 	if err == nil && end.Secure {
 		c.TLS, err = v.Target.TLS.config(end, []string{"http/1.1"})
@@ -123,13 +123,13 @@ func (SSELoad) codecs(v *Variant, _ uint64, workers int) (c Codecs, err error) {
 }
 
 // streams returns the maker of each worker's streams, which share what is asked of a topic.
-func (s *Subscribers) streams(end http1.Endpoint) (func(worker int) func(subscriber int) wire.Stream, error) {
+func (s *Subscribers) streams(end http1.Endpoint, limits http1.Limits) (func(worker int) func(subscriber int) wire.Stream, error) {
 	target := strings.ReplaceAll(end.Target, "%7Btopic%7D", topicMark) // in a path, braces are escaped by now
 	// of returns what is asked of a topic, by its number.
 	of := func(topic int) sse.StreamConfig {
 		request := http1.Request{Target: sse.ExpandTopic(target, strconv.Itoa(topic)), Host: end.Host}
 		addHeaders(&request, s.Headers)
-		return sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent}
+		return sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent, HTTP: limits}
 	}
 	if _, err := sse.NewStreamTemplate(of(0)); err != nil {
 		return nil, fmt.Errorf("load.subscribers: %w", err)
@@ -152,8 +152,8 @@ func (s *Subscribers) streams(end http1.Endpoint) (func(worker int) func(subscri
 
 // publishers returns the maker of each worker's publishers. All of them publish to all
 // topics, each with sequences of its own.
-func (p *Publish) publishers(end http1.Endpoint, topics, workers int) (func(worker int) func() wire.Client, error) {
-	c := sse.PublisherConfig{Request: http1.Request{Target: p.Path, Host: end.Host}, Size: p.Size, Step: uint32(workers)} //nolint:gosec // bounded by the engine
+func (p *Publish) publishers(end http1.Endpoint, limits http1.Limits, topics, workers int) (func(worker int) func() wire.Client, error) {
+	c := sse.PublisherConfig{Request: http1.Request{Target: p.Path, Host: end.Host}, Size: p.Size, Step: uint32(workers), HTTP: limits} //nolint:gosec // bounded by the engine
 	addHeaders(&c.Request, p.Headers)
 	for topic := range topics {
 		c.Topics = append(c.Topics, strconv.Itoa(topic))

@@ -63,6 +63,7 @@ func (TCPLoad) codecs(v *Variant, seed uint64, _ int) (c Codecs, err error) {
 	switch size := v.Load.Payload; v.Load.Framing {
 	case FramingLine: // whose end is one byte of the payload
 		line := tcp.DefaultLine(strings.Repeat("x", max(0, size-1)))
+		line.Limit = tcp.MaxLineBytes // an answer is counted, and not held
 		c.Clients, err = perWorker(alike(line), tcp.NewLine, func(t *tcp.LineTemplate) wire.Client { return t.Client() })
 	case FramingLength:
 		prefixed := tcp.DefaultPrefixed(make([]byte, size))

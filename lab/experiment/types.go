@@ -277,6 +277,8 @@ type Load struct {
 	SSELoad  `for:"sse"`
 	LLMLoad  `for:"llm"`
 
+	MaxHeader int `yaml:"max_header" for:"url" kind:"size" range:"1KiB..16MiB" default:"64KiB" flag:"max-header" doc:"the largest header of a response, and its largest trailers; larger ones fail the request"`
+
 	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
 

@@ -423,7 +423,7 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 		counts.Generator++
 	default:
 		counts.Errors++
-		if kind == wire.Status || kind == wire.Assertion {
+		if kind == wire.Status || kind == wire.Assertion || kind == wire.Limit {
 			c.answered = c.answered || x.window != outside
 		}
 	}

@@ -119,7 +119,8 @@ const (
 	Timeout         // no complete response in time
 	Keepalive       // the peer did not answer a ping in time, and nothing else came on the connection
 	Reset           // the peer closed or reset the connection mid-exchange
-	Protocol        // the peer's bytes break the protocol's rules, or exceed a limit
+	Protocol        // the peer's bytes break the protocol's rules
+	Limit           // the response is larger than this side takes
 	Status          // a complete response whose status says failure
 	Assertion       // a complete response that is not what was expected
 	Unfinished      // still under way when the measurement ended
@@ -127,7 +128,7 @@ const (
 )
 
 var kindNames = [Kinds]string{
-	"none", "generator", "connect", "tls", "refused", "timeout", "keepalive", "reset", "protocol", "status", "assertion", "unfinished",
+	"none", "generator", "connect", "tls", "refused", "timeout", "keepalive", "reset", "protocol", "limit", "status", "assertion", "unfinished",
 }
 
 // String returns the kind's name as it stands in run.json.

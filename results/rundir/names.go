@@ -385,6 +385,7 @@ func CheckUnits() map[string]Unit {
 	return map[string]Unit{
 		"generator_resources": Count,
 		"generator_starved":   Share,
+		"own_limit":           Count,
 		"no_answers":          Count,
 		"stalled":             Seconds,
 		"connections":         Count,

@@ -917,7 +917,8 @@ func (t *Trial) Failure() Message {
 }
 
 // Lost tells whether the target lost the trial, whatever its figures say: it could not be
-// reached, ended by itself, or answered nothing.
+// reached, ended by itself, or answered nothing. Responses that were larger than the generator
+// takes are answers.
 func (t *Trial) Lost() bool {
 	if t.Fault == FaultTarget {
 		return true
@@ -925,7 +926,7 @@ func (t *Trial) Lost() bool {
 	if t.Streams != nil && t.Streams.Delivered > 0 {
 		return false
 	}
-	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0
+	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0 && t.Counts.ByKind["limit"] == 0
 }
 
 // Work is the number of units of work in the window: events delivered where there are

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,6 +98,11 @@ type Config struct {
 	// as gRPC's libraries have it.
 	MaxMessage int
 
+	// HTTP1 and HTTP2 are the limits of the codecs below. Default those of the codecs, with
+	// content of any length, since each message has a limit.
+	HTTP1 http1.Limits
+	HTTP2 http2.Limits
+
 	// Plain offers no compression to servers. Else gzip is offered.
 	Plain bool
 
@@ -145,6 +151,14 @@ const (
 func (c Config) withDefaults() Config {
 	if c.MaxMessage == 0 {
 		c.MaxMessage = DefaultMaxMessage
+	}
+	if c.HTTP1 == (http1.Limits{}) {
+		c.HTTP1 = http1.DefaultLimits()
+		c.HTTP1.BodyBytes = math.MaxInt64
+	}
+	if c.HTTP2 == (http2.Limits{}) {
+		c.HTTP2 = http2.DefaultLimits()
+		c.HTTP2.BodyBytes = math.MaxInt64
 	}
 	if c.Streams == 0 {
 		c.Streams = 1

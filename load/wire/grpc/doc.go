@@ -29,7 +29,7 @@
 //	RST_STREAM                                              Reset      by its code (HTTP2)
 //	REFUSED_STREAM, above the last stream of GOAWAY         Refused    UNAVAILABLE
 //	GOAWAY with an error, connection closed                 Reset      UNAVAILABLE
-//	message larger than the limit                           Protocol   RESOURCE_EXHAUSTED
+//	message larger than the limit                           Limit      RESOURCE_EXHAUSTED
 //	message cut short, compressed in a way that was not     Protocol   INTERNAL
 //	offered
 //	not one message where there must be one                 Protocol   UNIMPLEMENTED (Codes)

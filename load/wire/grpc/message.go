@@ -184,7 +184,10 @@ func (k *call) open(t *Template) (f failure) {
 		limit = maxTrailers
 	}
 	if int64(size) > int64(limit) {
-		return errTooLarge
+		if flags&flagTrailers != 0 {
+			return errTrailersTooLarge
+		}
+		return t.tooLarge(int64(size))
 	}
 	k.left = size
 	k.state |= inside
@@ -204,7 +207,7 @@ func (k *call) close(t *Template, body []byte) (message []byte, f failure) {
 		if body, ok = t.expand(body); !ok {
 			f = errCompressed
 		} else if len(body) > t.maxMessage {
-			f = errTooLarge
+			f = t.tooLarge(0) // no more of it was expanded
 		}
 	} else if k.part != nil {
 		t.giveBack(t.shown)

@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -125,7 +126,6 @@ var (
 	errNoStatus    = newFailure(wire.Protocol, Unknown, "response without grpc-status")
 	errContentType = newFailure(wire.Protocol, Unknown, "response whose content-type is not gRPC's")
 	errBadStatus   = newFailure(wire.Protocol, Unknown, "grpc-status that is not a number")
-	errTooLarge    = newFailure(wire.Protocol, ResourceExhausted, "message larger than the limit")
 	errFrameFlags  = newFailure(wire.Protocol, Internal, "message with a flag that gRPC does not have")
 	errCutShort    = newFailure(wire.Protocol, Internal, "response that ends inside a message")
 	errNoMessage   = newFailure(wire.Protocol, Unimplemented, "no message in a response that has one")
@@ -134,8 +134,10 @@ var (
 	errUncoded     = newFailure(wire.Protocol, Internal, "compressed message without grpc-encoding")
 	errCompressed  = newFailure(wire.Protocol, Internal, "message whose compression is damaged")
 	errBehindEnd   = newFailure(wire.Protocol, Internal, "content behind the trailers")
-	errTrailers    = newFailure(wire.Protocol, Internal, "malformed trailers in the content")
-	errBase64      = newFailure(wire.Protocol, Internal, "content that is not base64")
+	// errTrailersTooLarge is of those of gRPC-Web, within the content.
+	errTrailersTooLarge = newFailure(wire.Limit, ResourceExhausted, "trailers larger than 64 KiB")
+	errTrailers         = newFailure(wire.Protocol, Internal, "malformed trailers in the content")
+	errBase64           = newFailure(wire.Protocol, Internal, "content that is not base64")
 )
 
 // httpFailures are by HTTP status.
@@ -183,6 +185,35 @@ func (t *Template) below(err *wire.Error) failure {
 		}
 	}
 	return f
+}
+
+// tooLarge returns the failure of a message of a size beyond the limit. Past a number of
+// different sizes it is that of an unknown one, which is 0.
+func (t *Template) tooLarge(size int64) failure {
+	if _, known := t.oversize[size]; !known && len(t.oversize) == maxInterned {
+		size = 0
+	}
+	f, known := t.oversize[size]
+	if !known {
+		text := fmt.Sprintf("message larger than the limit, which is %s: --max-message raises it", bytesText(int64(t.maxMessage)))
+		if size > 0 {
+			text = fmt.Sprintf("message of %s is larger than the limit, which is %s: --max-message raises it", bytesText(size), bytesText(int64(t.maxMessage)))
+		}
+		f = newFailure(wire.Limit, ResourceExhausted, text)
+		if t.oversize == nil {
+			t.oversize = map[int64]failure{}
+		}
+		t.oversize[size] = f
+	}
+	return f
+}
+
+// bytesText writes a number of bytes exactly.
+func bytesText(n int64) string {
+	if n > 0 && n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 // translate names an error of the connection below by its status.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"math"
 	"slices"
 
 	"dyno/load/wire"
@@ -35,6 +34,7 @@ type Template struct {
 
 	failures map[*wire.Error]failure
 	interned map[string]failure
+	oversize map[int64]failure // of messages beyond the limit, by their size
 	key      []byte
 
 	// What one message leaves behind until the next.
@@ -91,7 +91,7 @@ func NewTemplate(c Config) (*Template, error) {
 	c = c.withDefaults()
 	below := http2.Config{
 		Streams: c.Streams, Optimistic: c.Optimistic, Settings: c.Settings, Content: true, Fields: names, Accept: anyStatus,
-		Limits: limits(),
+		Limits: c.HTTP2,
 	}
 	for _, call := range c.Calls {
 		below.Requests = append(below.Requests, call.inHTTP2(&c))
@@ -112,7 +112,8 @@ func NewWebTemplate(c Config) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	below := http1.Config{Fields: names, Accept: anyStatus, Limits: http1.DefaultLimits()}
+	c = c.withDefaults()
+	below := http1.Config{Fields: names, Accept: anyStatus, Limits: c.HTTP1}
 	for _, call := range c.Calls {
 		below.Requests = append(below.Requests, call.inHTTP1(&c))
 	}
@@ -175,13 +176,6 @@ func newTemplate(c Config) (*Template, []string, error) {
 		t.calls = append(t.calls, p)
 	}
 	return t, names, nil
-}
-
-// limits are those of http2, but that a stream of messages may go on: each message has a limit.
-func limits() http2.Limits {
-	l := http2.DefaultLimits()
-	l.BodyBytes = math.MaxInt64
-	return l
 }
 
 // anyStatus accepts whatever HTTP status a response has: grpc-status says more.

@@ -486,7 +486,7 @@ func TestErrors(t *testing.T) {
 		for _, err := range []error{tt.want.err, tt.want.after} {
 			if err != nil {
 				texts[err.Error()] = true
-				if k := wire.KindOf(err); k != wire.Protocol && k != wire.Reset && k != wire.Status {
+				if k := wire.KindOf(err); k != wire.Protocol && k != wire.Limit && k != wire.Reset && k != wire.Status {
 					t.Errorf("%v: kind %v", err, k)
 				}
 			}

@@ -10,7 +10,7 @@ var (
 	ErrStatusLine       = protocol("malformed status line: want HTTP/1.1, a space, three digits, a space, a reason")
 	ErrSwitching        = protocol("status 101 (switching protocols), which was not asked for")
 	ErrInformational    = protocol("more informational (1xx) responses than the limit")
-	ErrHeaderTooLarge   = protocol("header block larger than the limit")
+	ErrHeaderTooLarge   = limit("header larger than the limit, which is 64 KiB unless --max-header raises it")
 	ErrBareCR           = protocol("CR without LF inside a line")
 	ErrControl          = protocol("control byte inside a line")
 	ErrFolding          = protocol("whitespace before the first header field")
@@ -23,12 +23,12 @@ var (
 	ErrTransferEncoding = protocol("transfer-encoding whose last coding is not chunked, or not the only chunked")
 	ErrTransferVersion  = protocol("transfer-encoding in an HTTP/1.0 response")
 	ErrBothLengths      = protocol("both transfer-encoding and content-length (response smuggling)")
-	ErrBodyTooLarge     = protocol("body larger than the limit")
+	ErrBodyTooLarge     = limit("body larger than the limit")
 	ErrChunkSize        = protocol("malformed chunk size")
 	ErrChunkOverflow    = protocol("chunk size of 2^63 bytes or more")
 	ErrChunkLine        = protocol("chunk size and extensions longer than 4096 bytes")
 	ErrChunkEnd         = protocol("chunk data not followed by CR LF")
-	ErrTrailerTooLarge  = protocol("trailer section larger than the header limit")
+	ErrTrailerTooLarge  = limit("trailers larger than the limit, which is 64 KiB unless --max-header raises it")
 	ErrUnsolicited      = protocol("bytes that belong to no request")
 )
 
@@ -43,4 +43,5 @@ var (
 )
 
 func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }
+func limit(text string) *wire.Error    { return &wire.Error{Kind: wire.Limit, Text: text} }
 func closed(text string) *wire.Error   { return &wire.Error{Kind: wire.Reset, Text: text} }

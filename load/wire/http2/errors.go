@@ -28,7 +28,7 @@ var (
 	ErrWindowOverflow   = protocol("flow-control window of 2^31 or more")
 	ErrWindowExceeded   = protocol("DATA beyond the flow-control window")
 
-	ErrBlockTooLarge     = protocol("header block larger than the limit")
+	ErrBlockTooLarge     = limit("header larger than the limit, which is 64 KiB unless --max-header raises it")
 	ErrContinuationFlood = protocol("more CONTINUATION frames in a header block than the limit")
 	ErrSettingsTooMany   = protocol("more settings in one frame than the limit")
 	ErrReplyFlood        = protocol("the peer asks for more replies than the limit without reading them")
@@ -55,8 +55,8 @@ var (
 
 // What may be wrong with one response. The exchange fails and the connection goes on.
 var (
-	ErrHeaderListTooLarge = protocol("header list larger than the limit")
-	ErrBodyTooLarge       = protocol("body larger than the limit")
+	ErrHeaderListTooLarge = limit("header list larger than the limit, which is 64 KiB unless --max-header raises it")
+	ErrBodyTooLarge       = limit("body larger than the limit")
 	ErrInformational      = protocol("more informational (1xx) responses than the limit")
 	ErrSwitching          = protocol("status 101 (switching protocols), which HTTP/2 does not have")
 	ErrInformationalEnd   = protocol("informational (1xx) response that ends the stream")
@@ -111,6 +111,7 @@ var (
 )
 
 func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }
+func limit(text string) *wire.Error    { return &wire.Error{Kind: wire.Limit, Text: text} }
 func closed(text string) *wire.Error   { return &wire.Error{Kind: wire.Reset, Text: text} }
 func refused(text string) *wire.Error  { return &wire.Error{Kind: wire.Refused, Text: text} }
 func ours(text string) *wire.Error     { return &wire.Error{Kind: wire.Generator, Text: text} }

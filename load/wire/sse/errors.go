@@ -6,9 +6,10 @@ import "dyno/load/wire"
 // wrong with the response around it are the errors of package http1.
 var (
 	ErrMediaType = protocol("content type other than text/event-stream")
-	ErrLine      = protocol("line longer than the limit")
-	ErrEvent     = protocol("event's data longer than the limit")
+	ErrLine      = limit("line longer than the limit, which is 1 MiB")
+	ErrEvent     = limit("event's data longer than the limit, which is 1 MiB")
 	ErrID        = protocol("event ID longer than 4096 bytes")
 )
 
 func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }
+func limit(text string) *wire.Error    { return &wire.Error{Kind: wire.Limit, Text: text} }

@@ -48,9 +48,14 @@ type PublisherConfig struct {
 	// step 1, and the sources number·len(Topics) + topic. They must be unique among all
 	// that publish to the same subscribers.
 	First, Step uint32
+
+	HTTP http1.Limits // default those of http1
 }
 
 func (c PublisherConfig) withDefaults() PublisherConfig {
+	if c.HTTP == (http1.Limits{}) {
+		c.HTTP = http1.DefaultLimits()
+	}
 	if c.Request.Method == "" {
 		c.Request.Method = http.MethodPost
 	}
@@ -164,7 +169,7 @@ func NewPublisherTemplate(c PublisherConfig) (*PublisherTemplate, error) {
 	}
 	var err error
 	t.http, err = http1.NewTemplate(http1.Config{
-		Request: t.requests[0].bytes, Limits: http1.DefaultLimits(),
+		Request: t.requests[0].bytes, Limits: c.HTTP,
 		Accept: func(status int) bool { return status/100 == 2 },
 	})
 	if err != nil {

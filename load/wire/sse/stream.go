@@ -31,6 +31,10 @@ type StreamConfig struct {
 	GapType string
 
 	Limits Limits // default DefaultLimits
+
+	// HTTP are the limits of the response around the stream. Default those of http1, with
+	// content without end.
+	HTTP http1.Limits
 }
 
 func (c StreamConfig) withDefaults() StreamConfig {
@@ -48,6 +52,10 @@ func (c StreamConfig) withDefaults() StreamConfig {
 	}
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits()
+	}
+	if c.HTTP == (http1.Limits{}) {
+		c.HTTP = http1.DefaultLimits()
+		c.HTTP.BodyBytes = math.MaxInt64
 	}
 	return c
 }
@@ -103,10 +111,8 @@ func NewStreamTemplate(c StreamConfig) (*StreamTemplate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sse: %w", err)
 	}
-	limits := http1.DefaultLimits()
-	limits.BodyBytes = math.MaxInt64 // without end
 	template, err := http1.NewTemplate(http1.Config{
-		Request: request, Limits: limits,
+		Request: request, Limits: c.HTTP,
 		Accept: func(status int) bool { return status == http.StatusOK },
 	})
 	if err != nil {

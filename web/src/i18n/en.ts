@@ -430,6 +430,7 @@ export const en = {
   "check.subscribers": "subscribers served",
   "check.generator_starved": "the generator had a CPU",
   "check.generator_resources": "dyno’s descriptors and ports",
+  "check.own_limit": "answers not larger than dyno takes",
   "check.disturbed": "disturbed share of the window",
   "check.cpu_speed": "speed of the CPUs",
   "check.clocks": "clocks of the responses",

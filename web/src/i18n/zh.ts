@@ -430,6 +430,7 @@ export const zh: Record<Key, string> = {
   "check.subscribers": "订阅者得到服务",
   "check.generator_starved": "发生器有 CPU 可用",
   "check.generator_resources": "dyno 自身的描述符和端口",
+  "check.own_limit": "应答未超过 dyno 所能接收的大小",
   "check.disturbed": "窗口受干扰的比例",
   "check.cpu_speed": "CPU 的速度",
   "check.clocks": "响应的时钟",
