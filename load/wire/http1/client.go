@@ -6,7 +6,7 @@
 // connections of one worker share; each connection has a Client. A client reads
 // responses to find where they end, whether they are sound, whether their status
 // says success, and whether the connection may be used again. It does not keep
-// or decode bodies; it delivers the fields that were asked for by name, and stops
+// or decode bodies, but for the beginning of those that may say why a status is a failure; it delivers the fields that were asked for by name, and stops
 // before content for those who want that.
 //
 // It is strict. A load generator that guesses what a malformed response might
@@ -84,6 +84,7 @@ func NewClient(c Config) (*Client, error) {
 // Reset forgets everything about an earlier connection.
 func (c *Client) Reset() {
 	c.forgetPart()
+	c.forgetSaid()
 	*c = Client{t: c.t, own: c.own, closes: c.t.closes, headOnly: c.t.headOnly}
 	c.forgetFields()
 }
@@ -138,6 +139,7 @@ func (c *Client) BodyBytes() int64 { return c.body }
 func (c *Client) End() error {
 	state := c.state
 	c.forgetPart()
+	defer c.forgetSaid()
 	c.state = idle
 	c.tainted = true
 	switch state {
@@ -151,8 +153,8 @@ func (c *Client) End() error {
 	case inTrailer:
 		return ErrClosedTrailer
 	case inStream:
-		if c.head.failure != nil {
-			return c.head.failure
+		if failure := c.failure(); failure != nil {
+			return failure
 		}
 		return nil
 	default:
@@ -423,7 +425,39 @@ func (c *Client) take(p []byte) int {
 	used := min(int64(len(p)), c.left)
 	c.left -= used
 	c.body += used
+	if c.head.failure != nil && used > 0 {
+		c.hear(p[:used])
+	}
 	return int(used)
+}
+
+// hear keeps the beginning of the content of a response whose status was not accepted: it may say
+// why. There are few such responses at once, so that clients need no place for it.
+func (c *Client) hear(content []byte) {
+	said := c.t.said[c]
+	if said == nil {
+		said = c.t.borrow()
+	}
+	c.t.said[c] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
+}
+
+// Failed tells whether the response's status was not accepted, once HasHead. Its content is then
+// best left to Response, which looks at what it says.
+func (c *Client) Failed() bool { return c.head.failure != nil }
+
+// failure returns the error of a complete response whose status was not accepted; else nil.
+func (c *Client) failure() *wire.Error {
+	if c.head.failure == nil || len(c.t.said[c]) == 0 {
+		return c.head.failure
+	}
+	return c.t.refusals.Error(c.head.failure, c.t.said[c])
+}
+
+func (c *Client) forgetSaid() {
+	if said := c.t.said[c]; said != nil {
+		c.t.giveBack(said)
+		delete(c.t.said, c)
+	}
 }
 
 // finish ends a complete response after n of size bytes.
@@ -432,8 +466,9 @@ func (c *Client) finish(n, size int) (int, bool, error) {
 	if n < size {
 		c.tainted = true
 	}
-	if c.head.failure != nil {
-		return n, true, c.head.failure
+	if failure := c.failure(); failure != nil {
+		c.forgetSaid()
+		return n, true, failure
 	}
 	return n, true, nil
 }
@@ -441,6 +476,7 @@ func (c *Client) finish(n, size int) (int, bool, error) {
 // fail ends the exchange and, as the place in the stream is lost, the connection.
 func (c *Client) fail(n int, err *wire.Error) (int, bool, error) {
 	c.forgetPart()
+	c.forgetSaid()
 	c.state = idle
 	c.tainted = true
 	return n, false, err

@@ -30,6 +30,6 @@ func Example() {
 	// Output:
 	// "GET /status HTTP/1.1\r\nHost: [::1]:8080\r\nUser-Agent: dyno\r\n\r\n"
 	// 29 false <nil>
-	// 16 true status: status 503
+	// 16 true status: status 503: later
 	// 503 5 true
 }

@@ -79,9 +79,18 @@ func feed(tb fatalTB, c wire.Client, input []byte, cuts ...int) (o outcome) {
 	o.reusable = c.Reusable()
 	if c, ok := c.(*Client); ok {
 		o.status, o.body, o.departs = c.Status(), c.BodyBytes(), c.Deviations()
-		if c.part != nil {
+		o.err, o.after = withoutText(c, o.err), withoutText(c, o.after)
+		if c.part != nil || c.t.said[c] != nil {
 			tb.Fatal("an exchange that has ended holds a buffer")
 		}
 	}
 	return o
+}
+
+// withoutText returns the error of a status without what the content says about it.
+func withoutText(c *Client, err error) error {
+	if wire.KindOf(err) == wire.Status {
+		return wire.StatusError(c.Status())
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"dyno/load/wire"
 )
 
 // Config is what all clients of one template have in common.
@@ -72,8 +74,11 @@ type Template struct {
 
 	memo memo
 
+	refusals wire.Refusals
+	said     map[*Client][]byte // the content, as far as it has come, of responses with statuses that were not accepted
+
 	// spare are the buffers that no client needs at present. Each client has at
-	// most one at a time, so that there are never more than clients.
+	// most two at a time, so that there are never more than twice the clients.
 	spare [][]byte
 }
 
@@ -103,6 +108,7 @@ func NewTemplate(c Config) (*Template, error) {
 		wanted:   c.Fields,
 		limits:   c.Limits,
 		accept:   c.Accept,
+		said:     map[*Client][]byte{},
 	}
 	for _, r := range c.Requests {
 		t.prepared = append(t.prepared, r.prepare())

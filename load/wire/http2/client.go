@@ -341,6 +341,13 @@ func (c *Client) release(id uint32, s *stream) {
 	if s.buffer != nil {
 		c.t.giveBack(s.buffer)
 	}
+	if s.state&rejected != 0 {
+		of := response{c, s.number}
+		if said := c.t.said[of]; said != nil {
+			c.t.giveBack(said)
+			delete(c.t.said, of)
+		}
+	}
 	c.byNumber.remove(s.number, int(id))
 	s.number, s.body, s.buffer = 0, nil, nil
 	c.open--
@@ -448,11 +455,22 @@ func (c *Client) Update() {
 }
 
 // failure returns the error of a complete response: nil if its status was accepted.
-func (s *stream) failure() *wire.Error {
+func (c *Client) failure(s *stream) *wire.Error {
 	if s.state&rejected == 0 {
 		return nil
 	}
-	return wire.StatusError(int(s.status))
+	return c.t.refusals.Error(wire.StatusError(int(s.status)), c.t.said[response{c, s.number}])
+}
+
+// hear keeps the beginning of the content of a response whose status was not accepted: it may say
+// why. There are few such responses at once, so that streams need no place for it.
+func (c *Client) hear(s *stream, content []byte) {
+	of := response{c, s.number}
+	said := c.t.said[of]
+	if said == nil {
+		said = c.t.borrow()
+	}
+	c.t.said[of] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
 }
 
 // A streamTable finds the open streams by their numbers on the wire. As streams are

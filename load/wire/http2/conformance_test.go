@@ -266,7 +266,7 @@ var cases = []testCase{
 	{"8.1.1 HEAD with empty DATA", join(headers(3, 0, ":status", "200"), data(3, endStream, "")), []string{"head 1 200", `end 1 200 ""`}, nil},
 	{"8.1.1 304 with content-length", headers(1, endStream, ":status", "304", "content-length", "5"), []string{"head 0 304", `end 0 304 ""`}, nil},
 	{"8.1.1 204 with a body", join(headers(1, 0, ":status", "204"), data(1, endStream, "x")), []string{"head 0 204", "failed 0 " + ErrBodyUnexpected.Error()}, []string{"RST_STREAM 1 PROTOCOL_ERROR"}},
-	{"status that says failure", join(headers(1, 0, ":status", "503"), data(1, endStream, "no")), []string{"head 0 503", `end 0 503 "no" status: status 503`}, nil},
+	{"status that says failure", join(headers(1, 0, ":status", "503"), data(1, endStream, "no")), []string{"head 0 503", `end 0 503 "no" status: status 503: no`}, nil},
 	{"status beyond the registered ones", headers(1, endStream, ":status", "999"), []string{"head 0 999", `end 0 999 "" status: status 999`}, nil},
 	{"8.1 response before the request is sent whole", headers(5, endStream, ":status", "200"), []string{"head 2 200", `end 2 200 ""`}, []string{"RST_STREAM 5 NO_ERROR"}},
 	{"8.1 and NO_ERROR behind it", join(headers(5, endStream, ":status", "413"), resetStream(5, NoError)),

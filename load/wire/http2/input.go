@@ -448,6 +448,9 @@ func (c *Client) data(f *frame, content int, e *wire.MuxEvent) (uint32, *stream,
 // deliver hands over content, and the end of the exchange if it is the last.
 func (c *Client) deliver(id uint32, s *stream, content []byte, end bool, e *wire.MuxEvent) {
 	s.got += int64(len(content))
+	if s.state&rejected != 0 && len(content) > 0 {
+		c.hear(s, content)
+	}
 	wanted := s.state&delivers != 0
 	switch {
 	case end:
@@ -466,7 +469,7 @@ func (c *Client) finish(id uint32, s *stream, e *wire.MuxEvent) {
 		c.fail(id, s, ProtocolError, ErrBodyLength, e)
 		return
 	}
-	*e = wire.MuxEvent{Kind: wire.MuxEnded, ID: id, Status: s.status, Bytes: s.got, Err: s.failure()}
+	*e = wire.MuxEvent{Kind: wire.MuxEnded, ID: id, Status: s.status, Bytes: s.got, Err: c.failure(s)}
 	if s.state&localEnd == 0 {
 		// The response came before the request was sent whole; the rest is of no use
 		// to the peer (RFC 9113, section 8.1).

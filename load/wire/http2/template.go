@@ -131,9 +131,19 @@ type Template struct {
 	name      []byte // decoded strings
 	value     []byte
 
+	refusals wire.Refusals
+	said     map[response][]byte // the content, as far as it has come, of responses with statuses that were not accepted
+
 	// spare are the buffers that no client needs at present: for output, for content
-	// that waits to be sent, for a frame or block in pieces.
+	// that waits to be sent, for a frame or block in pieces, for what a response says of
+	// its failure.
 	spare [][]byte
+}
+
+// A response is known by its connection and the number of its stream.
+type response struct {
+	client *Client
+	number uint32
 }
 
 // NewTemplate returns a template, or every fault of its configuration.
@@ -153,6 +163,7 @@ func NewTemplate(c Config) (*Template, error) {
 		upgrades:   c.Upgrade,
 		preface:    c.Settings.preface(c.Limits),
 		upgrade:    c.Settings.upgrade(c.Limits),
+		said:       map[response][]byte{},
 	}
 	for i, r := range c.Requests {
 		p := t.dict.prepare(r)

@@ -49,6 +49,7 @@ type Template struct {
 	events     sse.Limits
 	next, step int
 	count      int
+	refusals   wire.Refusals
 }
 
 // NewTemplate returns a template, or every fault of its configuration.
@@ -172,6 +173,10 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 			}
 			return n, done, err
 		}
+		if c.below.Failed() {
+			used, done, err := c.below.Response(p[n:])
+			return n + used, done, err
+		}
 		c.below.Take(size)
 		switch {
 		case !c.answers():
@@ -217,7 +222,7 @@ func (c *Client) take(m sse.Message) {
 	case !ok:
 		c.failure = ErrChunk
 	case v.failed || string(m.Type) == "error":
-		c.failure = ErrServer
+		c.failure = c.t.refusals.Error(ErrServer, m.Data)
 	}
 	if v.holds {
 		c.pieces++
