@@ -40,6 +40,7 @@ type Ask struct {
 	WordsTo   int      `yaml:"words_to" range:"1..100000" otherwise:"all have as many" flag:"prompt-words-to" doc:"made-up prompts have from words up to so many words, each number as likely as another"`
 	MaxTokens int      `yaml:"max_tokens" range:"1..10000000" default:"64" flag:"max-tokens" doc:"the most tokens that an answer may have"`
 	MaxTo     int      `yaml:"max_tokens_to" range:"1..10000000" otherwise:"all have the same" flag:"max-tokens-to" doc:"an answer may have from max_tokens up to so many tokens, each number as likely as another; it depends on the prompt"`
+	MaxField  string   `yaml:"max_tokens_field" oneof:"max_tokens max_completion_tokens" default:"max_tokens" flag:"max-tokens-field" doc:"the member of a request's body that holds the most tokens; the API responses has max_output_tokens, whatever this says"`
 	Options   string   `yaml:"options,orfile" kind:"word" flag:"options" doc:"a JSON object whose members are added to the body of each request, such as {temperature: 0} in JSON"`
 	Usage     bool     `yaml:"usage" default:"true" flag:"usage" doc:"the server is asked for the number of tokens of each answer (stream_options.include_usage); without, pieces are counted"`
 	Headers   []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
@@ -307,11 +308,11 @@ var askedIn = map[string]string{APIChat: "messages", APICompletions: "prompt", A
 // body returns a request's body without what is asked.
 func (a *Ask) body(limit int) (map[string]any, error) {
 	body := map[string]any{"model": a.Model, "stream": true}
+	bound := cmp.Or(a.MaxField, "max_tokens")
 	if a.API == APIResponses {
-		body["max_output_tokens"] = limit
-	} else {
-		body["max_tokens"] = limit
+		bound = "max_output_tokens"
 	}
+	body[bound] = limit
 	if a.Usage && a.API != APIResponses { // which says it without being asked
 		body["stream_options"] = map[string]bool{"include_usage": true}
 	}
@@ -319,6 +320,9 @@ func (a *Ask) body(limit int) (map[string]any, error) {
 		if err := json.Unmarshal([]byte(a.Options), &body); err != nil {
 			return nil, fmt.Errorf("load.ask.options: %w", err)
 		}
+	}
+	if body["max_completion_tokens"] != nil && bound == "max_tokens" && body[bound] == any(limit) {
+		delete(body, bound) // the options have it by its other name, and servers refuse both together
 	}
 	return body, nil
 }

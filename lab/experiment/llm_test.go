@@ -60,6 +60,12 @@ func TestAskRequests(t *testing.T) {
 		{"responses", Ask{Model: "m", API: APIResponses, Prompt: "p", MaxTokens: 5, Usage: true}, `[{"input":"p","max_output_tokens":5,"model":"m","stream":true}]`},
 		{"options", Ask{Model: "m", API: APICompletions, Prompt: "p", MaxTokens: 5, Options: `{"max_tokens":7,"temperature":0}`},
 			`[{"max_tokens":7,"model":"m","prompt":"p","stream":true,"temperature":0}]`},
+		{"the newer name", Ask{Model: "m", API: APICompletions, Prompt: "p", MaxTokens: 5, MaxField: "max_completion_tokens"},
+			`[{"max_completion_tokens":5,"model":"m","prompt":"p","stream":true}]`},
+		{"the newer name as an option", Ask{Model: "m", API: APICompletions, Prompt: "p", MaxTokens: 5, Options: `{"max_completion_tokens":7}`},
+			`[{"max_completion_tokens":7,"model":"m","prompt":"p","stream":true}]`},
+		{"both names as options", Ask{Model: "m", API: APICompletions, Prompt: "p", MaxTokens: 5, Options: `{"max_completion_tokens":7,"max_tokens":9}`},
+			`[{"max_completion_tokens":7,"max_tokens":9,"model":"m","prompt":"p","stream":true}]`},
 		{"a file", Ask{Model: "m", API: APIChat, Prompts: file, MaxTokens: 5},
 			`[{"max_tokens":5,"messages":[{"content":"a","role":"user"}],"model":"m","stream":true},` +
 				`{"max_tokens":9,"messages":[{"content":"b","role":"system"}],"model":"m","stream":true}]`},
