@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/lab/experiment"
+	"dyno/lab/trial"
 	"dyno/load/rpc"
 )
 
@@ -209,6 +210,9 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 			code := exitUsage
 			if asked {
 				code = exitTarget
+				if t := &v.Target; strings.HasPrefix(t.URL, "http://") && trial.SpeaksTLS(ctx, "tcp", t.Address) {
+					return &failure{code, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls"}
+				}
 			}
 			return &failure{code, err, ""}
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/lab/experiment"
+	"dyno/lab/trial"
+	"dyno/load/wire"
 )
 
 // Bounds of asking a server for its models.
@@ -49,6 +51,9 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 		}
 	}
 	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, secure)
+	if address := e.Variants[0].Target.Address; err != nil && secure == nil && trial.SpeaksTLS(cmd.Context(), "tcp", address) {
+		return &failure{exitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://"}
+	}
 	if err != nil {
 		return &failure{exitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model"}
 	}
@@ -81,7 +86,8 @@ func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []str
 	}
 	defer response.Body.Close() //nolint:errcheck // it is only read
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s: status %d", parsed, response.StatusCode)
+		content, _ := io.ReadAll(io.LimitReader(response.Body, wire.MaxRefusal)) // it is worth having only as far as it comes
+		return "", fmt.Errorf("GET %s: %s", parsed, new(wire.Refusals).Error(wire.StatusError(min(response.StatusCode, 999)), content).Text)
 	}
 	var list struct {
 		Data []struct {

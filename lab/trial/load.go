@@ -80,7 +80,11 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		p.settle(ctx, t)
 	}
 	w.stop()
-	if result == nil {
+	plain := inPlainText(ctx, up.variant, &c, result, err)
+	switch {
+	case result == nil && plain != nil:
+		return plain
+	case result == nil:
 		return err
 	}
 	record(t, result, workers)
@@ -98,6 +102,9 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if result.Interrupted {
 		t.Interrupted = err == nil && result.Window > 0 // with its files, or its figures could not be judged
 		return errors.Join(err, context.Cause(ctx))
+	}
+	if plain != nil {
+		return errors.Join(err, plain)
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {
 		r.countCalls(ctx, up, c, t)

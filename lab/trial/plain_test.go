@@ -1,0 +1,92 @@
+package trial
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+// A target that speaks TLS and is spoken to in plain text is told so, whether it says 400, closes
+// the connection or says nothing. One that speaks both, or no TLS, is not.
+func TestPlainText(t *testing.T) {
+	answers := func(status int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	}
+	secure := httptest.NewTLSServer(answers(http.StatusOK))
+	defer secure.Close()
+	plain := httptest.NewServer(answers(http.StatusBadRequest))
+	defer plain.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	hanging, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hanging.Close()
+	go accept(silent, func(c net.Conn) { c.Close() })
+	go accept(hanging, func(c net.Conn) {
+		// One that has timed out is not asked: its first byte is never that of a handshake.
+		go func() {
+			first := make([]byte, 1)
+			if _, err := c.Read(first); err == nil && first[0] == 0x16 {
+				t.Error("a target that hangs was asked whether it speaks TLS")
+			}
+		}()
+	})
+	for _, c := range []struct {
+		name, protocol, address string
+		fault                   string
+	}{
+		{"400 to plain text", experiment.HTTP, secure.Listener.Addr().String(), "begin the URL with https://"},
+		{"an event stream", experiment.SSE, secure.Listener.Addr().String(), "begin the URL with https://"},
+		{"a protocol without TLS", experiment.TCP, secure.Listener.Addr().String(), "speaks TLS, and tcp is spoken in plain text only"},
+		{"400 of plain text", experiment.HTTP, plain.Listener.Addr().String(), ""},
+		{"closed", experiment.HTTP, silent.Addr().String(), ""},
+		{"no answer", experiment.HTTP, hanging.Addr().String(), ""},
+	} {
+		e := experiment.New("x", c.protocol)
+		v := &e.Variants[0]
+		v.Target.Address = c.address
+		v.Target.Complete()
+		v.Load.Warmup = 0
+		if l := &v.Load; c.protocol == experiment.SSE {
+			l.Subscribers.Connections, l.Window = 1, 300*time.Millisecond
+		} else {
+			l.Closed, l.Requests, l.Window = &experiment.Closed{Connections: 1}, 3, 0
+		}
+		if c.address == hanging.Addr().String() {
+			v.Load.Timeout = 100 * time.Millisecond
+		}
+		e.Design.Rounds = 1
+		e.Complete()
+		o := options(t, new(log))
+		err := Run(t.Context(), e, o)
+		trial := open(t, o.Dir).Trials[0]
+		if said := strings.Contains(trial.Error, c.fault); c.fault != "" && (err == nil || !said || trial.Fault != rundir.FaultTarget) {
+			t.Errorf("%s: %v, fault %q", c.name, err, trial.Fault)
+		}
+		if c.fault == "" && strings.Contains(trial.Error, "TLS") {
+			t.Errorf("%s: %s", c.name, trial.Error)
+		}
+	}
+}
+
+// accept hands over what a listener accepts until it is closed.
+func accept(l net.Listener, handle func(net.Conn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		handle(c)
+	}
+}
