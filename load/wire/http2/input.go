@@ -589,7 +589,7 @@ func (c *Client) reset(number uint32, code ErrorCode, e *wire.MuxEvent) *wire.Er
 		e.Kind, e.Err = s.refused(), ErrRefused
 	case code == NoError && s.whole():
 		// The peer needs no more of the request, and has answered (RFC 9113, section 8.1).
-		e.Kind, e.Err = wire.MuxEnded, s.failure()
+		e.Kind, e.Err = wire.MuxEnded, c.failure(s)
 	}
 	c.release(id, s)
 	return nil
