@@ -63,7 +63,7 @@ type Second struct {
 	Seconds    float64            `json:"length_seconds"` // how long it was
 	Throughput float64            `json:"throughput_per_second"`
 	Failed     uint64             `json:"failed"`
-	Latency    map[string]Latency `json:"latency,omitempty"` // by clock: response, service, delivery; none in the warm-up
+	Latency    map[string]Latency `json:"latency,omitzero"` // by clock: response, service, delivery; nil in the warm-up, empty in a second of the window without an answer
 }
 
 // A Latency has the quantiles, in seconds, beyond which there is at least one value.

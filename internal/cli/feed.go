@@ -40,6 +40,7 @@ type feed struct {
 	now    func() time.Time
 	mu     sync.Mutex // guards the following fields
 	number int        // of the trial
+	warmup time.Duration
 	second ui.Second
 	good   uint64
 	times  map[engine.Tag]*hist.Histogram
@@ -98,6 +99,7 @@ func (f *feed) Begin(next trial.Planned) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.warmup = next.Warmup
 	f.reset(next.Number)
 	f.tell(ui.Event{Begin: &b})
 }
@@ -124,6 +126,9 @@ func (f *feed) Interval(i engine.Interval) {
 func (f *feed) flush() {
 	s := f.second
 	s.At, s.Trial, s.Throughput = f.now(), f.number, float64(f.good)/s.Seconds
+	if s.Elapsed-s.Seconds >= f.warmup.Seconds() {
+		s.Latency = map[string]ui.Latency{}
+	}
 	for _, c := range clocks() {
 		if h := f.times[c]; h.Count() > 0 {
 			if s.Latency == nil {

@@ -113,11 +113,12 @@ func (p *progress) Interval(i engine.Interval) {
 	}
 	text := fmt.Sprintf("%s  %5.1fs  %s%s", p.name(), (p.since + p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
 	p99 := int64(0)
-	if p.response.Count() > 0 {
+	switch {
+	case p.response.Count() > 0:
 		p99 = p.response.Quantile(0.99)
 		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(p.response.Quantile(0.5)),
 			report.Duration(p99), report.Duration(p.response.Max()))
-	} else {
+	case p.since < p.planned.Warmup:
 		text += "  warming up"
 	}
 	r := row{{text, plain}}

@@ -26,7 +26,7 @@ func tenth(at time.Duration, n, failed int) engine.Interval {
 
 // play shows a warm-up of a second, 1.5 s of a window, and the end of a trial.
 func play(p *progress) {
-	p.Begin(trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 9})
+	p.Begin(trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 9, Warmup: time.Second})
 	for n := range 10 {
 		p.Interval(engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: 7})
 	}
@@ -46,7 +46,7 @@ func play(p *progress) {
 func TestProgressOfEvents(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&b, false, false)
-	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Width: 7})
+	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Width: 7, Warmup: time.Second})
 	for n := range 20 {
 		i := tenth(time.Duration(n)*100*time.Millisecond, 5, 0)
 		i.Delivered = 100
@@ -82,6 +82,19 @@ func TestProgressRows(t *testing.T) {
 	}
 	if strings.ContainsAny(b.String(), "\r\x1b") {
 		t.Errorf("control characters: %q", b.String())
+	}
+}
+
+// A second of the window without an answer, as in a stage of 0/s, is no warm-up.
+func TestProgressOfPause(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, false, false)
+	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second})
+	for n := range 2 {
+		p.Interval(engine.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
+	}
+	if want := "default    1.0s  0/s  warming up\ndefault    2.0s  0/s\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 

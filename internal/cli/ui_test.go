@@ -263,6 +263,20 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// A second of the window without an answer is told apart from one of the warm-up: it has
+// latencies, though of no clock.
+func TestFeedOfPause(t *testing.T) {
+	events := fed(t, func(f *feed) {
+		f.Begin(trial.Planned{Number: 1, Warmup: time.Second})
+		for n := range 2 {
+			f.Interval(engine.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
+		}
+	})
+	if len(events) != 3 || events[1].Second.Latency != nil || events[2].Second.Latency == nil {
+		t.Errorf("%+v", events)
+	}
+}
+
 // A reader that does not read holds up no interval, and one that is gone ends the run.
 func TestFeedWithoutReader(t *testing.T) {
 	r, w, err := os.Pipe()

@@ -280,19 +280,33 @@ func TestOpenLoopDrops(t *testing.T) {
 	}
 }
 
-// A schedule that ends, ends the measurement.
+// The window has its length, whenever the last request is due: a pause at its end, or a ramp
+// to nothing, is a part of the load. Only without a length does the schedule end it.
 func TestScheduleEnds(t *testing.T) {
 	t.Parallel()
 	s := null(t, oracle.Config{})
-	schedule, err := pace.New(pace.Steady(1000, 100*time.Millisecond), pace.Constant, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, engine.Config{
-		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 10, Workers: 2, Window: time.Hour,
-	})
-	if r.Counts.OK != 100 || r.Window > time.Minute {
-		t.Errorf("counts %+v in %v", r.Counts, r.Window)
+	const window = 400 * time.Millisecond
+	for name, c := range map[string]struct {
+		stages   []pace.Stage
+		window   time.Duration
+		requests uint64
+		ok       uint64
+	}{
+		"a pause at the end": {[]pace.Stage{{Duration: window / 4, From: 1000, To: 1000}, {Duration: 3 * window / 4}}, window, 0, 100},
+		"a ramp to 0":        {[]pace.Stage{{Duration: window, From: 1000, To: 0}}, window, 0, 200},
+		"too short":          {pace.Steady(1000, window/4), window, 0, 100},
+		"without a length":   {pace.Steady(1000, window/4), 0, 1000, 100},
+	} {
+		schedule, err := pace.New(c.stages, pace.Constant, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, engine.Config{
+			Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 10, Workers: 2, Window: c.window, Requests: c.requests,
+		})
+		if r.Counts.OK != c.ok || c.window > 0 && r.Window != c.window || r.Window == 0 {
+			t.Errorf("%s: counts %+v in %v", name, r.Counts, r.Window)
+		}
 	}
 }
 

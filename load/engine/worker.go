@@ -314,13 +314,16 @@ func (w *worker) unanswered() bool {
 }
 
 // closeEarly ends the window before its time: when the measurement is interrupted, nothing
-// is awaited any more; when the requests or the schedule have come to their end, the window
-// is as long as they took.
+// is awaited any more; when the number of requests is reached, or the users have come to
+// their end, the window is as long as they took. A schedule whose last arrival is over goes on
+// until the window's end: that no request comes is a part of the load, as in a stage of 0/s.
 func (w *worker) closeEarly(now int64) {
-	exhausted := w.remaining == 0 || w.cursor != nil && w.due == never
+	// Without a length of the window, nothing else could end it.
+	over := w.cursor != nil && w.engine.config.Window == 0
 	if w.users != nil {
-		exhausted = w.remaining == 0 || w.due == never && w.users.active == 0
+		over = (over || w.cursor == nil || w.users.worker.Dry()) && w.users.active == 0
 	}
+	exhausted := w.remaining == 0 || over && w.due == never
 	switch {
 	case w.engine.stopped():
 		w.windowEnd, w.drainEnd = min(w.windowEnd, now), now
