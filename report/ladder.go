@@ -23,7 +23,7 @@ func (p *page) ladder() {
 	t := table{left: []int{2, 3, 4}, head: []string{"step", metric, marginal, "total"}}
 	leftOut := slices.ContainsFunc(p.run.Ladder, func(s rundir.Step) bool { return s.LeftOut != nil })
 	if leftOut {
-		t.head = append(t.head, "of the whole "+p.footnote("the whole ladder compared with the ladder without this step (design.leave_one_out): what the step still adds when all others are there"))
+		t.head = append(t.head, "of the whole "+p.footnote("the whole ladder compared with the ladder without this step (ladder.leave_one_out): what the step still adds when all others are there"))
 	}
 	for _, s := range p.run.Ladder {
 		row := []string{s.Variant, p.cell(s.Variant, metric), p.effect(s.Variant, rundir.RoleStep, s.Marginal, s.Verdict), p.effect(s.Variant, "", s.Total, s.TotalVerdict)}

@@ -23,9 +23,9 @@ type habit struct {
 
 // What several of ghz's flags come to.
 const (
-	inStages    = "a rate that changes is for an experiment file: load.open.stages, see dyno run --help"
+	inStages    = "a rate that changes is for an experiment file: load.stages, see dyno run --help"
 	inSweep     = "several concurrencies are for an experiment file: a sweep over connections, each measured by itself; see dyno run --help"
-	noTemplates = "templates cost the load nothing: messages are made and encoded before it; a message without {{ }} is no template"
+	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
 )
 
 // habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz, grpcurl and vegeta that have
@@ -74,7 +74,7 @@ func habits() []habit {
 		{flag: "no-tui", tools: "oha", means: "no display", ours: "quiet"},
 		{flag: "output", tools: "oha and vegeta", means: "where results go", ours: "out"},
 		{flag: "script", tools: "wrk", means: "a script", remark: "scripts are not read: an experiment file says what to send, see dyno run --help"},
-		{flag: "stage", tools: "k6", means: "a stage", remark: "stages are for an experiment file: load.open.stages, see dyno run --help"},
+		{flag: "stage", tools: "k6", means: "a stage", remark: "stages are for an experiment file: load.stages, see dyno run --help"},
 		{flag: "latency", tools: "wrk", means: "latencies", remark: "percentiles are always printed"},
 		{flag: "latency-correction", tools: "oha", means: "correction", remark: "with --rate, response times run from the intended start; there is nothing to correct"},
 		{flag: "i", tools: "ghz", means: "folders for imports", ours: "import-paths"},
@@ -106,7 +106,7 @@ func habits() []habit {
 		{flag: "concurrency-max-duration", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
 		{flag: "duration-stop", tools: "ghz", means: "what becomes of calls at the end", remark: "what is under way at the end is awaited for up to 2 s, and then counted as unfinished"},
 		{flag: "stream-call-duration", tools: "ghz", means: "how long a stream's messages are sent", remark: "a stream ends after its --messages; with --stream-interval that takes as long as they take together"},
-		{flag: "stream-dynamic-messages", tools: "ghz", means: "templates for each message", remark: "a message with templates in it is made many times before the load, and a stream sends what was made in turn"},
+		{flag: "stream-dynamic-messages", tools: "ghz", means: "templates for each message", remark: "with --rows, a message is made of each row before the load, and a stream sends what was made in turn"},
 		{flag: "reflect-metadata", tools: "ghz", means: "metadata for reflection", remark: "--metadata (-m) is sent with reflection, too"},
 		{flag: "reflect-header", tools: "grpcurl", means: "metadata for reflection", remark: "--header (-H) is sent with reflection, too"},
 		{flag: "skipFirst", tools: "ghz", means: "calls before the measurement, by the time they take", ours: "warmup"},
