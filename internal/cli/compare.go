@@ -34,7 +34,8 @@ func (a *app) compareCommand() *cobra.Command {
 interval. With a file, they are the variants of its compare section or the steps
 of its ladder. With --a and --b they are two commands that serve the same URL:
 a is the base. Each trial starts its command and stops it again. {{port}} in the
-commands and the URL is a free port. No shell is involved; for its features, give
+commands and the URL is a free port, and {{admin}} another; other braces are text.
+No shell is involved; for its features, give
 the command sh -c '…'. The base is measured twice, as a control.
 
 The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOST:PORT. With
@@ -87,6 +88,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 // experiment makes the plan for two commands.
 func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 	protocol, where := c.spoken(url)
+	c.ports = experiment.RuntimeNames()
 	e, faults := c.unjudged(protocol, where)
 	faults = append(faults, c.misplaced(protocol)...)
 	if protocol == experiment.GRPC && c.calls.method == "" && c.scenario == "" {
@@ -99,6 +101,9 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 		words, err := split(c.commands[i])
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", name, err))
+		}
+		for w := range words {
+			words[w] = experiment.Quote(words[w], c.ports...)
 		}
 		variant.Name, variant.Target.Start = name, words
 		variant.Vars = map[string]string{"command": c.commands[i]}

@@ -39,7 +39,7 @@ func (c *callFlags) flags(f *pflag.FlagSet, connections *int, usage string) {
 	f.VarP(&c.connections, "connections", "c", usage)
 	f.StringArrayVarP(&c.metadata, "metadata", "m", nil, `metadata of each call as an `+"`object`"+` in JSON, such as '{"authorization": "Bearer x"}'; may be repeated`)
 	f.StringArrayVarP(&c.files, "metadata-file", "M", nil, "a `FILE` with such an object; may be repeated")
-	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data, or in --scenario; may be repeated")
+	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data, in which {{ '{{' }} stands for braces, or in --scenario; may be repeated")
 	f.StringVar(&c.method, "call", "", "the `method`, instead of behind the address")
 	f.BoolVar(&c.tls, "tls", false, "speak TLS, as with https:// before the address")
 }
@@ -197,6 +197,9 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		return a.measureCalls(ctx, q, where, out)
 	}
 	v := &e.Variants[0]
+	if err := v.Fill(nil); err != nil {
+		return &failure{exitUsage, err, ""}
+	}
 	if strings.Contains(name, "/") {
 		// What is wrong with the flags is said before the server is asked for anything.
 		if _, err := q.plan(experiment.GRPC, where); err != nil {

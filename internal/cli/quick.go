@@ -28,6 +28,8 @@ type quickLoad struct {
 	data     []string // the files with their rows
 	users    int
 
+	ports []string // the names that are templates in the URL: ports of a target that dyno starts
+
 	given func(flag string) bool // reports whether the user gave it
 }
 
@@ -55,7 +57,7 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	}
 	switch {
 	case http:
-		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body; may be repeated")
+		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body, in which {{ '{{' }} stands for braces; may be repeated")
 	case tcp:
 		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario; may be repeated")
 	}
@@ -205,13 +207,15 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	if protocol == experiment.GRPC {
 		where = q.calls.scheme(where, q.given)
 	}
+	// Nothing else that is typed is a template, unless there are rows or a scenario.
+	v.Plain = true
 	if experiment.HasURL(protocol) {
-		v.Target.URL = withScheme(where)
+		v.Target.URL = experiment.Quote(withScheme(where), q.ports...)
 	} else {
-		v.Target.Address = where
+		v.Target.Address = experiment.Quote(where, q.ports...)
 	}
 	if q.unix != "" {
-		v.Target.Address = "unix:" + q.unix
+		v.Target.Address = experiment.Quote("unix:" + q.unix)
 	}
 	v.Target.Complete()
 	faults = q.fields.fill(e)
@@ -232,6 +236,9 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	case protocol == experiment.TCP:
 		faults = append(faults, q.playMessages(l)...)
 	case l.Request != nil:
+		if q.given("body") && !q.given("method") {
+			l.Request.Method = "POST" // as in curl, though the body may be empty
+		}
 		faults = append(faults, q.play(l, path)...)
 	}
 	loop(l, q.connections, q.given("connections"))

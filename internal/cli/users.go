@@ -34,10 +34,7 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 		}
 	} else {
 		step := experiment.DefaultStep("request")
-		step.Path, step.Headers, step.Body = path, request.Headers, request.Body
-		if q.given("method") {
-			step.Method = request.Method
-		}
+		step.Method, step.Path, step.Headers, step.Body = request.Method, path, request.Headers, request.Body
 		s.Steps = []experiment.Step{step}
 	}
 	q.complete(s, q.data)

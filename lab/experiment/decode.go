@@ -68,7 +68,7 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 		return t, true
 	}
 	var unknown []string
-	t, err := expand(n.text, func(name string) (string, bool) {
+	t, err := expand(n.text, quotedBraces, func(name string) (string, bool) {
 		value, ok := v.vars[name]
 		switch {
 		case ok:
@@ -80,7 +80,8 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 		return "", false
 	})
 	if err != nil {
-		v.report(n, err.Error(), "")
+		problem, hint, _ := strings.Cut(err.Error(), "; ")
+		v.report(n, problem, hint)
 		return "", false
 	}
 	v.work += len(t)

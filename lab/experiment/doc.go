@@ -27,7 +27,8 @@
 //
 // A ladder makes a variant of every step, which has the variables of the steps
 // before it and its own on top. That is the only way in which variants differ.
-// Some names are not variables, but filled in by the trial: see RuntimeNames. The
+// Some names are not variables, but filled in by the trial: see RuntimeNames.
+// {{ "{{" }} stands for the braces themselves. The
 // content of a body_file is sent as it is.
 //
 // # What decides

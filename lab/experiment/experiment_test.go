@@ -447,15 +447,95 @@ func TestExpand(t *testing.T) {
 		{"{{port}}", "80"},
 		{"a{{ port }}b{{echo.addr}}", "a80b127.0.0.1:7"},
 		{"{{loop}}", "{{port}}"},
+		{`{{ "{{" }}none}} {{"{{"}}{{ '{{' }}{{port}}`, "{{none}} {{{{80"},
 	} {
 		if got, err := Expand(c.in, vars); err != nil || got != c.want {
 			t.Errorf("%q: %q, %v; want %q", c.in, got, err, c.want)
 		}
 	}
-	for _, bad := range []string{"{{", "{{}}", "{{port", "{{none}}", "{{echo.x}}", "{{.port}}", "{{1a}}", "{{-}}", "{{a.port.b}}", "{{a b}}", strings.Repeat("{{big}}", 1100)} {
+	for _, bad := range []string{"{{", "{{}}", "{{port", "{{none}}", "{{echo.x}}", "{{.port}}", "{{1a}}", "{{-}}", "{{a.port.b}}", "{{a b}}", `{{ "{{" `, `{{ "{{' }}`, strings.Repeat("{{big}}", 1100)} {
 		big := map[string]string{"big": strings.Repeat("x", 1000)}
 		if got, err := Expand(bad, big); err == nil || got != "" {
 			t.Errorf("%q: %q, want an error", clip(bad), clip(got))
+		}
+	}
+}
+
+// Braces that are no template are written as one that says them, and stay that until a trial
+// fills them in.
+func TestQuote(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""},
+		{`{"a":"}}"}`, `{"a":"}}"}`},
+		{"{{name}} {{ #if x }}{{", "{{name}} {{ #if x }}{{"},
+		{`{{ "{{" }}`, `{{ "{{" }}`},
+		{"{{{port}}}", "{{{port}}}"},
+		{"{{port}} {{ port }} {{port.x}}", "80 80 {{port.x}}"},
+	} {
+		quoted := Quote(c.text, "port")
+		if got, err := Expand(quoted, map[string]string{"port": "80"}); err != nil || got != c.want {
+			t.Errorf("%q became %q, and that %q, %v; want %q", c.text, quoted, got, err, c.want)
+		}
+		if got, err := Expand(Quote(c.text), nil); err != nil || got != c.text {
+			t.Errorf("%q became %q, %v", c.text, got, err)
+		}
+	}
+	e, err := Parse("x.yaml", []byte(`
+name: x
+target: {protocol: http, start: [serve, "{{port}}", '{{ "{{" }}port}}']}
+load: {closed: {connections: 1}, request: {body: '{{size}}{{ "{{" }}size}}', path: '/{{ "{{" }}'}}
+sweep: {size: [1, '{{ "{{" }}']}
+`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"1{{size}}", "{{{{size}}"} {
+		v := e.Variants[n]
+		vars := map[string]string{"port": "80", "admin": "81"}
+		if err := v.Fill(vars); err != nil || v.Load.Request.Body != want || v.Load.Request.Path != "/{{" {
+			t.Errorf("%+v, %v; want the body %q", v.Load.Request, err, want)
+		}
+		if p := v.Target.Process; p.Fill(vars) != nil || p.Start[1] != "80" || p.Start[2] != "{{port}}" {
+			t.Errorf("%q", p.Start)
+		}
+	}
+}
+
+// The load of flags is sent as it was typed. The templates of its scenario stay.
+func TestPlainLoad(t *testing.T) {
+	const text = `{{name}} {{#if x}} {{port}} {{ "{{" }} {{`
+	v := DefaultVariant(HTTP)
+	v.Plain, v.Target.URL, v.Target.Address = true, Quote("http://127.0.0.1:1/{{x}}"), "127.0.0.1:1"
+	v.Load.Request.Body, v.Load.Request.Headers = text, []Header{{Name: "X", Value: text}}
+	v.Load.Closed = &Closed{Connections: 1}
+	e := New("x", HTTP)
+	e.Variants, e.Design.Rounds = []Variant{v}, 1
+	e.Complete()
+	if err := e.Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := v.Fill(map[string]string{"port": "80"}); err != nil || v.Load.Request.Body != text || v.Load.Request.Headers[0].Value != text || v.Target.URL != "http://127.0.0.1:1/{{x}}" {
+		t.Errorf("%v, %+v, %s", err, v.Load.Request, v.Target.URL)
+	}
+	v.Target.URL, v.Load.Scenario = "http://127.0.0.1:1/", &Scenario{Steps: []Step{{Body: "{{port}}{{name}}"}}}
+	if err := v.Fill(map[string]string{"port": "80"}); err != nil || v.Load.Scenario.Steps[0].Body != "80{{name}}" {
+		t.Errorf("%v, %+v", err, v.Load.Scenario)
+	}
+
+	ask := DefaultVariant(LLM)
+	ask.Plain, ask.Target.URL, ask.Target.Address = true, "http://127.0.0.1:1/v1", "127.0.0.1:1"
+	ask.Load.Ask.Model, ask.Load.Ask.Prompt, ask.Load.Ask.Options = "m", text, `{"chat_template":"{{ messages }}"}`
+	ask.Load.Closed = &Closed{Connections: 1}
+	e = New("x", LLM)
+	e.Variants, e.Design.Rounds = []Variant{ask}, 1
+	e.Complete()
+	if err := e.Validate(); err != nil {
+		t.Error(err)
+	}
+	for options, valid := range map[string]bool{`{"n": {{port}}}`: false, `{"n":"{{port}}"}`: true} {
+		e.Variants[0].Load.Ask.Options = options
+		if err := e.Validate(); (err == nil) != valid {
+			t.Errorf("%s: %v", options, err)
 		}
 	}
 }
@@ -590,7 +670,7 @@ func TestFillVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Request{Method: "GET", Path: "/82", Body: "80", Headers: []Header{{Name: "X", Value: "127.0.0.1:82"}}}
+	want := Request{Path: "/82", Body: "80", Headers: []Header{{Name: "X", Value: "127.0.0.1:82"}}}
 	if diff := cmp.Diff(want, *filled.Load.Request); diff != "" {
 		t.Error(diff)
 	}

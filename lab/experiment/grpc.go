@@ -43,7 +43,7 @@ type Call struct {
 	ImportPaths []string `yaml:"import_paths" kind:"path" flag:"import-paths" otherwise:"the working folder and those of the files" doc:"a folder, or several, in which imports of .proto files are looked for"`
 	Protoset    string   `yaml:"protoset" kind:"path" flag:"protoset" doc:"a file with the descriptors of the service, as protoc --descriptor_set_out and buf build write it, in place of proto"`
 
-	Message     string `yaml:"message,orfile,scripted" kind:"word" flag:"data,d" otherwise:"an empty message" doc:"the message of the request in JSON, or several, in an array or one after another: a stream of the client's sends them in turn, and so do calls that send one each; a template if there are rows, or other expressions of a scenario's templates, in it"`
+	Message     string `yaml:"message,orfile,scripted" kind:"word" flag:"data,d" otherwise:"an empty message" doc:"the message of the request in JSON, or several, in an array or one after another: a stream of the client's sends them in turn, and so do calls that send one each; a template as in a scenario, in quick loads only where there are rows; {{ '{{' }} in a template stands for the braces themselves"`
 	MessageFile string `yaml:"message_file" kind:"path" flag:"data-file,D" doc:"the file with the message or messages, relative to this one, in place of message; variables of the experiment are not replaced in it"`
 	Data        []Data `yaml:"data,again" names:"variable" most:"16" doc:"files of rows; the message is a template then, as in a scenario, and is encoded once for each row, before the load"`
 	BinaryFile  string `yaml:"binary_file" kind:"path" flag:"binary-file,B" doc:"a file that holds the message as it is sent, in place of message"`
@@ -107,7 +107,7 @@ func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	} else if c.Method == "" {
 		i.fault(path+".method", "is missing", "such as method: pkg.Service/Method")
 	}
-	if c.Method != "" && !isMethod(c.Method) {
+	if c.Method != "" && !isMethod(i.sent(c.Method)) {
 		i.fault(path+".method", fmt.Sprintf("%q is no method", clip(c.Method)), "write it as pkg.Service/Method")
 	}
 	exclude := func(hint string, fields ...[2]string) {
@@ -174,7 +174,7 @@ func (i *inspector) grpcVersion(v *Variant) {
 
 // isMethod tells whether a name may be that of a method.
 func isMethod(name string) bool {
-	name = strings.TrimPrefix(placeholders(name), "/")
+	name = strings.TrimPrefix(name, "/")
 	service, method, found := strings.Cut(name, "/")
 	return service != "" && !strings.ContainsFunc(name, notInTarget) && (!found && strings.Contains(name, ".") || method != "" && !strings.Contains(method, "/"))
 }
@@ -277,7 +277,7 @@ func (l *Call) prepare(v *Variant, end http1.Endpoint, seed uint64) (p preparedC
 		if l.Check {
 			p.check = func(_ int, message []byte) error { return method.Check(message) }
 		}
-		if p.call.Messages, err = l.encode(method, seed); err != nil {
+		if p.call.Messages, err = l.encode(method, v.Plain, seed); err != nil {
 			return p, err
 		}
 	} else {

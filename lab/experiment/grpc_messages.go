@@ -21,8 +21,9 @@ const (
 	madeUp = 10_000
 )
 
-// encode encodes the messages: those that are written, or one for each row.
-func (l *Call) encode(method rpc.Method, seed uint64) (messages [][]byte, err error) {
+// encode encodes the messages: those that are written, or one for each row. Without rows, plain
+// messages are no templates.
+func (l *Call) encode(method rpc.Method, plain bool, seed uint64) (messages [][]byte, err error) {
 	text, field := l.Message, "message"
 	if l.MessageFile != "" {
 		content, err := os.ReadFile(l.MessageFile)
@@ -31,7 +32,7 @@ func (l *Call) encode(method rpc.Method, seed uint64) (messages [][]byte, err er
 		}
 		text, field = string(content), "message_file"
 	}
-	if len(l.Data) > 0 || strings.Contains(text, "{{") {
+	if len(l.Data) > 0 || !plain && strings.Contains(text, braces) {
 		messages, err = l.encodeRows(method, text, field, seed)
 	} else if messages, err = method.EncodeAll([]byte(text)); err != nil {
 		err = fmt.Errorf("load.call.%s: %w", field, err)

@@ -46,7 +46,7 @@ func (i *inspector) callsOfScenario(v *Variant) {
 		switch {
 		case st.Method == "":
 			i.fault(at+".method", "is missing", "such as method: pkg.Service/Method")
-		case !isMethod(st.Method):
+		case !isMethod(placeholders(st.Method)):
 			i.fault(at+".method", fmt.Sprintf("%q is no method", clip(st.Method)), "write it as pkg.Service/Method, without templates")
 		}
 	})

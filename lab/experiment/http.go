@@ -61,7 +61,7 @@ type TLS struct {
 
 // A Request is the one HTTP request repeated.
 type Request struct {
-	Method   string   `yaml:"method" like:"token" default:"GET" flag:"method,X" doc:"request method"`
+	Method   string   `yaml:"method" like:"token" otherwise:"GET, or POST with a body" flag:"method,X" doc:"request method"`
 	Path     string   `yaml:"path" otherwise:"those of target.url" doc:"path and query"`
 	Headers  []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
 	Body     string   `yaml:"body,orfile" kind:"word" flag:"body" doc:"the request's content"`
@@ -91,7 +91,7 @@ func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 		i.fault(path, "is missing", "")
 		return
 	}
-	if r.Path != "" && (r.Path[0] != '/' && r.Path != "*" || strings.ContainsFunc(placeholders(r.Path), notInTarget)) {
+	if r.Path != "" && (r.Path[0] != '/' && r.Path != "*" || strings.ContainsFunc(i.sent(r.Path), notInTarget)) {
 		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
 	}
 	if r.Body != "" && r.BodyFile != "" {
@@ -260,9 +260,12 @@ func (v *Variant) speak(c *Codecs, end http1.Endpoint, h1 http1.Config, h2 http2
 // request is the request that is repeated.
 func (v *Variant) request(end http1.Endpoint) (http1.Request, error) {
 	r := v.Load.Request
-	request := http1.Request{Method: r.Method, Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
+	request := http1.Request{Method: cmp.Or(r.Method, "GET"), Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
 	if r.Path != "" {
 		request.Target = r.Path
+	}
+	if r.Method == "" && (r.Body != "" || r.BodyFile != "") {
+		request.Method = "POST"
 	}
 	addHeaders(&request, r.Headers)
 	if r.BodyFile != "" {

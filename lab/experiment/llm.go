@@ -97,7 +97,7 @@ func (LLMLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	}
 	if a.Options != "" {
 		var object map[string]json.RawMessage
-		switch err := json.Unmarshal([]byte(placeholders(a.Options)), &object); {
+		switch err := json.Unmarshal([]byte(i.sent(a.Options)), &object); {
 		case err != nil || object == nil:
 			i.fault(path+".options", fmt.Sprintf("%q is no JSON object", clip(a.Options)), `such as '{"temperature": 0}'`)
 		case object["stream"] != nil || object["model"] != nil:

@@ -27,6 +27,8 @@ func TestCodecs(t *testing.T) {
 		request, stream string // what they begin with; empty: there are none
 	}{
 		{"http", of(HTTP, func(v *Variant) { v.Load.Request.Path = "/x?y=1" }), "GET /x?y=1 HTTP/1.1\r\n", ""},
+		{"http with a body", of(HTTP, func(v *Variant) { v.Load.Request.Body = "x" }), "POST /%7Btopic%7D HTTP/1.1\r\n", ""},
+		{"http with a method", of(HTTP, func(v *Variant) { v.Load.Request.Method, v.Load.Request.Body = "GET", "x" }), "GET /%7Btopic%7D HTTP/1.1\r\n", ""},
 		{"tcp", of(TCP, func(v *Variant) { v.Load.Payload, v.Load.Framing = 4, FramingLine }), "xxx\n", ""},
 		{"tcp with lengths", of(TCP, func(v *Variant) { v.Load.Payload, v.Load.Framing = 2, FramingLength }), "\x00\x00\x00\x02", ""},
 		{"sse", of(SSE, nil), "", "GET /0 HTTP/1.1\r\n"},

@@ -26,7 +26,8 @@ Values have these forms, with quotes or without; whole numbers and true or false
 		fmt.Fprintf(&b, "| %s | %s |\n", forms[k].name, k.example())
 	}
 	b.WriteString(`
-In target, services, load and observe, ` + "`{{name}}`" + ` stands for a variable or a free port. ` + "`--set NAME=VALUE`" + `
+In target, services, load and observe, ` + "`{{name}}`" + ` stands for a variable or a free port, and
+` + "`" + quotedBraces + "`" + ` for the braces themselves. ` + "`--set NAME=VALUE`" + `
 changes ` + strings.Join(Settings(), ", ") + `.
 The flags are those of quick loads and of ` + "`dyno compare`" + `.
 

@@ -145,7 +145,7 @@ func TestChoicesAreTheConstants(t *testing.T) {
 // What a default is depends on the protocol.
 func TestDefaultVariant(t *testing.T) {
 	http, tcp, events, program := DefaultVariant(HTTP), DefaultVariant(TCP), DefaultVariant(SSE), DefaultVariant(Program)
-	if http.Load.Request == nil || http.Load.Request.Method != "GET" || http.Load.Payload != 0 || http.Load.Subscribers != nil || http.Target.Timeout != 0 {
+	if http.Load.Request == nil || http.Load.HTTP2.Use != HTTP2Auto || http.Load.Payload != 0 || http.Load.Subscribers != nil || http.Target.Timeout != 0 {
 		t.Errorf("http: %+v", http)
 	}
 	if tcp.Load.Request != nil || tcp.Load.Payload != 64 || tcp.Load.Framing != FramingEcho || tcp.Load.Reconnect.MaxBackoff.Seconds() != 1 {

@@ -89,7 +89,7 @@ func (i *inspector) subscribers(s *Subscribers, started bool) {
 
 func (i *inspector) publish(p *Publish, started bool) {
 	const path = "load.publish"
-	if p.Path != "" && p.Path[0] != '/' || strings.ContainsFunc(placeholders(p.Path), notInTarget) {
+	if p.Path != "" && p.Path[0] != '/' || strings.ContainsFunc(i.sent(p.Path), notInTarget) {
 		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", clip(p.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
 	}
 	if !started {

@@ -40,12 +40,49 @@ func RuntimeNames(services ...string) []string {
 	return names
 }
 
+// braces are what templates begin with, and quotedBraces the template that says braces, as in a
+// scenario.
+const (
+	braces       = "{{"
+	quotedBraces = `{{ "{{" }}`
+	hintBraces   = "write " + quotedBraces + " for the braces themselves"
+)
+
+// Quote returns the template that says a text in which only these names are templates.
+func Quote(s string, names ...string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, braces)
+		if b.WriteString(before); !found {
+			return b.String()
+		}
+		inner, _, closed := strings.Cut(rest, "}}")
+		if s = rest; closed && slices.Contains(names, strings.TrimSpace(inner)) {
+			b.WriteString(braces)
+		} else {
+			b.WriteString(quotedBraces)
+		}
+	}
+}
+
+// cutQuoted cuts what follows braces in quotedBraces, in which blanks and the kind of quotes do
+// not matter.
+func cutQuoted(rest string) (after string, found bool) {
+	rest = strings.TrimLeft(rest, " ")
+	for _, quote := range []string{`"`, `'`} {
+		if after, found = strings.CutPrefix(rest, quote+braces+quote); found {
+			return strings.CutPrefix(strings.TrimLeft(after, " "), "}}")
+		}
+	}
+	return "", false
+}
+
 // Expand replaces every {{name}} in s by its value; blanks inside the braces
 // do not matter. Values are not expanded again. A name without a value, braces
-// that do not close and a result beyond 1 MiB are errors.
+// that do not close and a result beyond 1 MiB are errors. {{ "{{" }} becomes {{.
 func Expand(s string, vars map[string]string) (string, error) {
 	var unknown []string
-	out, err := expand(s, func(name string) (string, bool) {
+	out, err := expand(s, braces, func(name string) (string, bool) {
 		v, ok := vars[name]
 		if !ok && !slices.Contains(unknown, name) {
 			unknown = append(unknown, name)
@@ -53,7 +90,7 @@ func Expand(s string, vars map[string]string) (string, error) {
 		return v, ok
 	})
 	if err == nil && len(unknown) > 0 {
-		err = fmt.Errorf("no value for {{%s}}", strings.Join(unknown, "}}, {{"))
+		err = fmt.Errorf("no value for {{%s}}; %s", strings.Join(unknown, "}}, {{"), hintBraces)
 	}
 	if err != nil {
 		return "", err
@@ -61,11 +98,17 @@ func Expand(s string, vars map[string]string) (string, error) {
 	return out, nil
 }
 
-// Fill replaces the run-time variables in the target's addresses, in the load and in what is
-// observed, of which it makes copies. Processes have ports of their own, and are filled in by
-// who starts them.
+// Fill replaces the run-time variables in the target's addresses, in the load, unless it is
+// Plain, and in what is observed, of which it makes copies. Processes have ports of their own,
+// and are filled in by who starts them.
 func (v *Variant) Fill(vars map[string]string) error {
-	if err := fill(vars, &v.Target.Address, &v.Target.URL, &v.Target.Pprof, &v.Load, &v.Observe); err != nil {
+	parts := []any{&v.Target.Address, &v.Target.URL, &v.Target.Pprof, &v.Observe}
+	if v.Plain {
+		parts = append(parts, &v.Load.Scenario)
+	} else {
+		parts = append(parts, &v.Load)
+	}
+	if err := fill(vars, parts...); err != nil {
 		return fmt.Errorf("variant %s: %w", v.Name, err)
 	}
 	return nil
@@ -139,8 +182,9 @@ func filled(of reflect.Value, replace, inScenario func(string) string) reflect.V
 	return out
 }
 
-// expand replaces the names that lookup knows and drops the others.
-func expand(s string, lookup func(name string) (string, bool)) (string, error) {
+// expand replaces the names that lookup knows and drops the others. It puts quoted in the place
+// of quotedBraces: these themselves if what comes out is expanded once more.
+func expand(s, quoted string, lookup func(name string) (string, bool)) (string, error) {
 	if !hasTemplate(s) {
 		return s, nil
 	}
@@ -151,12 +195,17 @@ func expand(s string, lookup func(name string) (string, bool)) (string, error) {
 		if !found {
 			break
 		}
+		if after, ok := cutQuoted(rest); ok {
+			b.WriteString(quoted)
+			s = after
+			continue
+		}
 		name, after, closed := strings.Cut(rest, "}}")
 		if !closed {
-			return "", fmt.Errorf("{{ without }}")
+			return "", fmt.Errorf("{{ without }}; %s", hintBraces)
 		}
 		if name = strings.TrimSpace(name); !isTemplateName(name) {
-			return "", fmt.Errorf("%q is not a template name", clip(name))
+			return "", fmt.Errorf("%q is not a template name; %s", clip(name), hintBraces)
 		}
 		value, _ := lookup(name)
 		if b.WriteString(value); b.Len() > maxText {
@@ -202,7 +251,7 @@ func uses(s, name string) bool {
 // malformed.
 func templateNames(s string) []string {
 	var names []string
-	_, err := expand(s, func(name string) (string, bool) {
+	_, err := expand(s, braces, func(name string) (string, bool) {
 		names = append(names, name)
 		return "", true
 	})
@@ -223,7 +272,7 @@ func placeholder(name string) (string, bool) {
 // placeholders replaces the run-time names by values of the right form, so
 // that what surrounds them can be checked before they are known.
 func placeholders(s string) string {
-	out, err := expand(s, placeholder)
+	out, err := expand(s, braces, placeholder)
 	if err != nil {
 		return s
 	}

@@ -127,6 +127,7 @@ type Variant struct {
 	Name    string
 	AliasOf string            // the variant that this one is, measured again as a control; empty for all others
 	Vars    map[string]string // its variables, those of the base included
+	Plain   bool              // braces in the load are text, unless in a scenario or beside rows: it was made from flags
 	Target  Target            `yaml:"target,required,template" doc:"the service under load"`
 	// Services are in the order to start them: users after those they use, else by name.
 	Services []Service `yaml:"services,template" names:"service" most:"32" doc:"other processes the target needs"`

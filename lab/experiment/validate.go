@@ -34,6 +34,7 @@ type inspector struct {
 	c        *collector
 	variant  string // that is inspected; empty for the plan as a whole
 	protocol string // of its target
+	plain    bool   // braces in its load are text
 }
 
 func inspect(e *Experiment, c *collector) {
@@ -53,7 +54,7 @@ func inspect(e *Experiment, c *collector) {
 			continue
 		}
 		p := protocolNamed(v.Target.Protocol)
-		i.variant, i.protocol = v.Name, p.name
+		i.variant, i.protocol, i.plain = v.Name, p.name, v.Plain
 		i.fields("", parts[1], reflect.ValueOf(v).Elem())
 		i.profiled(e.Profile, v)
 		i.observed(&v.Observe)
@@ -282,12 +283,23 @@ func (i *inspector) target(t *Target) {
 
 // ownPorts reports the ports of a target that dyno does not start.
 func (i *inspector) ownPorts(path, s string) {
+	if i.plain && strings.HasPrefix(path, "load.") {
+		return
+	}
 	for _, name := range RuntimeNames() {
 		if uses(s, name) {
 			i.fault(path, fmt.Sprintf("{{%s}} is known only for a target that dyno starts", name), "add start, or write the number")
 			return
 		}
 	}
+}
+
+// sent returns a text of the load as it will be sent, with something in the place of the ports.
+func (i *inspector) sent(s string) string {
+	if i.plain {
+		return s
+	}
+	return placeholders(s)
 }
 
 func (i *inspector) address(t *Target, started bool) {

@@ -149,14 +149,15 @@ func (r *reader) variable(name string, value *node) {
 		r.c.add(finding{path: value.path, line: line, column: column,
 			problem: fmt.Sprintf("a trial gives {{%s}} its value itself", name), hint: "use another name"}, "")
 	}
-	_, err := expand(value.text, func(used string) (string, bool) {
+	_, err := expand(value.text, quotedBraces, func(used string) (string, bool) {
 		if !slices.Contains(runtime, used) {
 			r.fault(value, fmt.Sprintf("a variable's value cannot use {{%s}}", used), "only "+strings.Join(runtime, ", "))
 		}
 		return "", true
 	})
 	if err != nil {
-		r.fault(value, err.Error(), "")
+		problem, hint, _ := strings.Cut(err.Error(), "; ")
+		r.fault(value, problem, hint)
 	}
 }
 

@@ -124,6 +124,7 @@
 // An expression is a variable, a string in single or double quotes (a backslash stands
 // before a quote or a backslash), or a function of expressions:
 //
+//	"{{"                        these braces themselves
 //	name                        a variable: given from the start, extracted, or a column of data
 //	users.name                  the column of one of several feeds that have it
 //	column("any name")          a variable whose name is no word

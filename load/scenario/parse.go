@@ -68,7 +68,7 @@ func (p *parser) fail(at int, problem, hint string) {
 	}
 }
 
-const hintExpression = "want a variable or a function, such as {{ name }} or {{ uuid() }}"
+const hintExpression = `want a variable or a function, such as {{ name }} or {{ uuid() }}; write {{ "{{" }} for the braces themselves`
 
 // braces reads {{ expression }}.
 func (p *parser) braces() node {
