@@ -336,7 +336,11 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusInternalServerError, err)
 		return
 	}
-	err = s.stage.start(Live{ID: id, Name: e.Name, Experiment: o.Experiment, Short: o.Short, Set: o.Set},
+	shown := map[string]string{}
+	for name, value := range o.Set {
+		shown[name] = rundir.MaskText(name, value)
+	}
+	err = s.stage.start(Live{ID: id, Name: e.Name, Experiment: o.Experiment, Short: o.Short, Set: shown},
 		Launch{File: inFolder(s.library.dir, o.Experiment), Dir: inFolder(s.cfg.Runs, id), Short: o.Short, Set: o.Set})
 	switch {
 	case errors.Is(err, errBusy):

@@ -60,6 +60,9 @@ func (f *fieldFlag) Set(text string) (err error) {
 
 // content returns the given value, or the value in the file's form that it stands for.
 func (f *fieldFlag) content() ([]string, error) {
+	if f.Flag.Type == experiment.NameAndValue {
+		return headersOf(f.texts)
+	}
 	name, isFile := strings.CutPrefix(f.String(), "@")
 	switch {
 	case !f.OrFile || !isFile:
@@ -72,6 +75,28 @@ func (f *fieldFlag) content() ([]string, error) {
 	}
 	content, err := os.ReadFile(name)
 	return []string{string(content)}, err
+}
+
+// headersOf returns header fields as they were given, or as the lines of a file say that stands
+// for some as @FILE: one that is a credential then is in no list of processes.
+func headersOf(texts []string) (headers []string, err error) {
+	for _, text := range texts {
+		name, isFile := strings.CutPrefix(text, "@")
+		if !isFile {
+			headers = append(headers, text)
+			continue
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(content)) {
+			if line = strings.TrimSpace(line); line != "" {
+				headers = append(headers, line)
+			}
+		}
+	}
+	return headers, nil
 }
 
 // fieldFlags are the flags for fields of the experiment file, which defines them.

@@ -47,7 +47,9 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	var headers []string
 	for _, f := range q.fields {
 		if f.given && f.Name == "header" {
-			headers = f.texts
+			if headers, err = f.content(); err != nil {
+				return nil //nolint:nilerr // as above
+			}
 		}
 	}
 	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, secure)

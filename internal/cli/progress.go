@@ -82,7 +82,7 @@ func (p *progress) Building(command []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.quiet {
-		fmt.Fprintln(p.w, "building: "+strings.Join(command, " "))
+		fmt.Fprintln(p.w, "building: "+rundir.MaskText("", strings.Join(command, " ")))
 	}
 }
 

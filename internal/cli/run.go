@@ -80,7 +80,7 @@ func (a *app) runCommand() *cobra.Command {
 				return usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
 			}
 			if resume != "" {
-				return a.resume(cmd.Context(), resume, out)
+				return a.resume(cmd.Context(), resume, o.Set, out)
 			}
 			// All files are read before the first is run: a fault in the last one should
 			// not cost the time of the others.
@@ -171,8 +171,9 @@ func fileOptions() experiment.Options {
 	}
 }
 
-// resume continues an interrupted run, whose experiment is in its folder.
-func (a *app) resume(ctx context.Context, dir string, out output) error {
+// resume continues an interrupted run, whose experiment is in its folder. The credentials of it
+// are not: the file must be at hand, and a setting that is one is given again.
+func (a *app) resume(ctx context.Context, dir string, set map[string]string, out output) error {
 	if out.dir != "" {
 		return usage("leave out --out", "--resume names the run folder already")
 	}
@@ -186,8 +187,23 @@ func (a *app) resume(ctx context.Context, dir string, out output) error {
 	}
 	o := fileOptions()
 	o.Short, o.Set = plan.Short, plan.Set
-	e, err := experiment.Parse(plan.File, []byte(plan.Source), o)
-	if err != nil {
+	for name, value := range plan.Set {
+		again, given := set[name]
+		switch {
+		case !strings.Contains(value, rundir.Mask):
+		case !given:
+			return usage(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
+		default:
+			o.Set = with(o.Set, name, again)
+		}
+	}
+	var e *experiment.Experiment
+	if plan.Masked {
+		if e, err = experiment.ReadFile(plan.File, o); err != nil {
+			return &failure{exitUsage, fmt.Errorf("%s: the credentials of the experiment are not kept, so that its file is needed: %w", dir, err),
+				"begin in the folder in which the run began, with the file that it had"}
+		}
+	} else if e, err = experiment.Parse(plan.File, []byte(plan.Source), o); err != nil {
 		return &failure{exitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again"}
 	}
 	out.dir = dir

@@ -36,6 +36,8 @@ func Flags(protocols ...string) []Flag {
 		switch {
 		case s.short != nil:
 			f.Usage += "; " + s.short.doc
+		case s.names != nil:
+			f.Usage += ", or @FILE with one on each line; may be repeated"
 		case f.Repeats:
 			f.Usage += "; may be repeated"
 		case f.OrFile:
@@ -63,15 +65,15 @@ func has(protocol, path string) bool {
 	return true
 }
 
-// nameAndValue is the form in which a flag gives an entry of a mapping of names.
-const nameAndValue = "'Name: value'"
+// NameAndValue is the form in which a flag gives an entry of a mapping of names.
+const NameAndValue = "'Name: value'"
 
 // flagType is what help calls a flag's value.
 func (s *spec) flagType() string {
 	switch s.kind {
 	case mapping:
 		if s.names != nil {
-			return nameAndValue
+			return NameAndValue
 		}
 		return s.short.flagType()
 	case cpus:
@@ -104,7 +106,7 @@ func (f Flag) Fill(e *Experiment, texts ...string) error {
 	leaf := newLeaf(f.Field, file.find(f.Field), texts...)
 	for _, t := range texts {
 		if leaf.kind == isMapping && !strings.Contains(t, ":") {
-			return Fault{Problem: fmt.Sprintf("%q has no colon", clip(t)), Hint: "want " + nameAndValue}
+			return Fault{Problem: fmt.Sprintf("%q has no colon", clip(t)), Hint: "want " + NameAndValue}
 		}
 	}
 	if _, err := leaf.spec.read(leaf.text); err != nil {

@@ -43,7 +43,8 @@ func reopen(ctx context.Context, e *experiment.Experiment, o Options) (*runner, 
 	if err != nil {
 		return nil, &FolderError{err}
 	}
-	if err := same(&old.Run, r.run); err != nil {
+	folder.Conceal(r.run)
+	if err := same(&old.Run, folder.Concealed(r.run)); err != nil {
 		return nil, &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}
 	}
 	if r.number, err = folder.LastTrial(); err != nil {

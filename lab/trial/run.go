@@ -510,6 +510,9 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 		if r.options.Referee != nil && unread == nil {
 			flags, unread = r.options.Referee.Examine(r.run.Plan, written)
 		}
+		if unread == nil {
+			t = &written.Trial // without credentials
+		}
 		w.End(t, flags)
 	}
 	if err == nil { // a folder that could not be finished cannot be read either

@@ -95,7 +95,8 @@ func Open(dir string) (*Folder, error) {
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	f := &Folder{Dir: dir}
-	if err := readRun(root, dir, &f.Run); err != nil {
+	secrets, err := readRun(root, dir, &f.Run)
+	if err != nil {
 		return nil, err
 	}
 	if err := f.readTrials(root); err != nil {
@@ -103,6 +104,9 @@ func Open(dir string) (*Folder, error) {
 	}
 	if !f.Run.Complete {
 		f.Incomplete = slices.Insert(f.Incomplete, 0, f.Run.Unfinished())
+	}
+	for _, t := range f.Trials {
+		t.Trial = *secrets.trial(&t.Trial)
 	}
 	counted, old := 0, replaced(f.Trials)
 	for _, t := range f.Trials {

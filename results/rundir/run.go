@@ -16,20 +16,23 @@ func ReadRun(dir string) (*Run, error) {
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	run := &Run{}
-	if err := readRun(root, dir, run); err != nil {
+	if _, err := readRun(root, dir, run); err != nil {
 		return nil, err
 	}
 	return run, nil
 }
 
-// readRun reads and checks run.json in the root, which is the folder dir.
-func readRun(root *os.Root, dir string, into *Run) error {
+// readRun reads and checks run.json in the root, which is the folder dir. The run is without the
+// credentials that an earlier version of dyno kept in it.
+func readRun(root *os.Root, dir string, into *Run) (*secrets, error) {
 	err := readJSON(root, RunFile, into)
 	if err == nil {
 		err = into.check()
 	}
 	if err != nil {
-		return fmt.Errorf("run folder: %s: %w", filepath.Join(dir, RunFile), err)
+		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, RunFile), err)
 	}
-	return nil
+	s := secretsOf(into)
+	*into = *s.run(into)
+	return s, nil
 }

@@ -133,6 +133,7 @@ type Run struct {
 type Plan struct {
 	File         string            `json:"file,omitempty"`   // the experiment file's name
 	Source       string            `json:"source,omitempty"` // its text
+	Masked       bool              `json:"masked,omitempty"` // credentials are masked in what the user wrote
 	Short        bool              `json:"short"`
 	Rounds       int               `json:"rounds"`
 	Seed         uint64            `json:"seed"`

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,12 +52,15 @@ type Writer struct {
 	dir  string
 	root *os.Root // the folder: nothing is written outside it
 	lock *os.File // held until the Writer ends, or its process
+
+	secrets *secrets // nil: not known yet
 }
 
 // Create makes the folder, which must not exist or be empty, and writes
 // run.json as not complete.
 func Create(dir string, run *Run) (*Writer, error) {
 	w := &Writer{dir: dir}
+	w.Conceal(run)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
@@ -137,6 +141,13 @@ func mustBeEmpty(dir string) error {
 	}
 }
 
+// Conceal keeps the credentials that a user wrote out of the folder, wherever else they come up.
+// Create has done so; who reopens a folder, in which they are masked, knows them.
+func (w *Writer) Conceal(run *Run) { w.secrets = secretsOf(run) }
+
+// Concealed returns a run as the folder holds it.
+func (w *Writer) Concealed(run *Run) *Run { return w.secrets.run(run) }
+
 // Update replaces run.json by what is known so far, as not complete.
 func (w *Writer) Update(run *Run) error {
 	r := *run
@@ -154,7 +165,10 @@ func (w *Writer) Finish(run *Run) error {
 func (w *Writer) Close() error { return errors.Join(w.lock.Close(), w.root.Close()) }
 
 func (w *Writer) writeRun(run *Run) error {
-	r := *run
+	if w.secrets == nil {
+		w.Conceal(run)
+	}
+	r := *w.secrets.run(run)
 	r.SchemaVersion = SchemaVersion
 	// Lists are never null, so that readers may iterate without a check.
 	r.Variants, r.Comparisons = some(r.Variants), some(r.Comparisons)
@@ -256,7 +270,7 @@ func (w *Writer) LastTrial() (int, error) {
 // for the probes of a search that is begun again.
 func (w *Writer) Abandon(t *TrialFolder, reason string) error {
 	t.Complete, t.Error = false, reason
-	return w.writeJSON(t.Name, TrialFile, &t.Trial)
+	return w.writeJSON(t.Name, TrialFile, w.secrets.trial(&t.Trial))
 }
 
 // A TrialWriter writes the folder of one trial.
@@ -311,7 +325,11 @@ func (t *TrialWriter) Create(name string) (io.WriteCloser, error) {
 // Log makes a new file for the output of a process. It holds 16 MiB. The rest is dropped,
 // and the file's last line says how much that was.
 func (t *TrialWriter) Log(name string) (io.WriteCloser, error) {
-	return t.create(name, maxLogBytes)
+	f, err := t.create(name, maxLogBytes)
+	if err == nil && t.w.secrets != nil && t.w.secrets.replace != nil {
+		f.secrets = t.w.secrets
+	}
+	return f, err
 }
 
 func (t *TrialWriter) create(name string, limit int64) (*file, error) {
@@ -356,7 +374,7 @@ func (t *TrialWriter) write(trial *Trial) error {
 	if trial.Number != t.number || trial.Variant != t.variant {
 		return fmt.Errorf("run folder: %s: trial %d of %q does not belong here", t.Dir(), trial.Number, trial.Variant)
 	}
-	out := *trial
+	out := *t.w.secrets.trial(trial)
 	out.SchemaVersion, out.Flags = SchemaVersion, some(out.Flags)
 	return t.w.writeJSON(t.name, TrialFile, &out)
 }
@@ -370,13 +388,18 @@ func (t *TrialWriter) Folder() (*TrialFolder, error) {
 	return f, nil
 }
 
+// maxLine is how much of a line is searched for credentials together, in bytes.
+const maxLine = 64 << 10
+
 // A file is a file being written. Its errors have its path, and it may have a limit.
 type file struct {
 	located func(error) error
-	limit   int64 // bytes; 0: none
+	limit   int64    // bytes; 0: none
+	secrets *secrets // that are masked in its lines; nil: none
 
 	mu      sync.Mutex // guards what follows
 	f       *os.File
+	line    []byte // the last one, as far as it has come; only with secrets
 	written int64
 	dropped int64
 	closed  bool
@@ -386,6 +409,21 @@ type file struct {
 func (f *file) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.secrets == nil {
+		return f.write(p)
+	}
+	f.line = append(f.line, p...)
+	end := bytes.LastIndexByte(f.line, '\n') + 1
+	if len(f.line)-end > maxLine {
+		end = len(f.line)
+	}
+	_, err := f.write([]byte(f.secrets.text(string(f.line[:end]))))
+	f.line = append(f.line[:0], f.line[end:]...)
+	return len(p), err
+}
+
+// write is Write. The caller holds mu.
+func (f *file) write(p []byte) (int, error) {
 	keep := p
 	if f.limit > 0 && int64(len(p)) > f.limit-f.written {
 		keep = p[:f.limit-f.written]
@@ -407,6 +445,10 @@ func (f *file) Close() error {
 	}
 	f.closed = true
 	var errs []error
+	if f.secrets != nil {
+		_, err := f.write([]byte(f.secrets.text(string(f.line))))
+		errs = append(errs, err)
+	}
 	if f.dropped > 0 {
 		_, err := fmt.Fprintf(f.f, "\n[%d more bytes were dropped]\n", f.dropped)
 		errs = append(errs, err)

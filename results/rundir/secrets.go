@@ -1,0 +1,398 @@
+package rundir
+
+import (
+	"encoding/json"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A run folder is passed on, so it holds no credentials: neither those of the command line nor
+// those of the experiment file, wherever they stand. Their names stay, and so does what only
+// refers to them: $NAME, @FILE and {{ name }}. Folders that hold some are read without them.
+
+// Mask stands for a credential.
+const Mask = "***"
+
+// leastElsewhere is how long a credential must be to be masked where its name does not stand, in
+// bytes: shorter ones would be found in words that have nothing to do with them.
+const leastElsewhere = 6
+
+// secrets are the credentials that were found in a run.
+type secrets struct {
+	values  []string
+	replace *strings.Replacer // nil: there are none
+}
+
+// secretsOf finds the credentials in what a user wrote.
+func secretsOf(run *Run) *secrets {
+	s := &secrets{}
+	s.inPlace(run)
+	var pairs []string
+	// Where one begins with another, the longer one is replaced.
+	slices.SortFunc(s.values, func(a, b string) int { return len(b) - len(a) })
+	for _, value := range s.values {
+		pairs = append(pairs, value, Mask)
+	}
+	if len(pairs) > 0 {
+		s.replace = strings.NewReplacer(pairs...)
+	}
+	return s
+}
+
+// run returns a run without credentials.
+func (s *secrets) run(run *Run) *Run {
+	out := (&secrets{}).inPlace(run)
+	if s.replace == nil {
+		return out
+	}
+	masked := copied(reflect.ValueOf(*out), s.text).Interface().(Run)
+	masked.Plan.Masked = masked.Plan.Masked || masked.Plan.Source != out.Plan.Source
+	return &masked
+}
+
+// trial returns a trial without credentials.
+func (s *secrets) trial(t *Trial) *Trial {
+	if s == nil || s.replace == nil {
+		return t
+	}
+	masked := copied(reflect.ValueOf(*t), s.text).Interface().(Trial)
+	return &masked
+}
+
+// MaskText returns what a user wrote, be it a setting of a name or a command, without the
+// credentials in it.
+func MaskText(name, text string) string { return (&secrets{}).named(name, text) }
+
+// named masks a text that is the value of a name, or the credentials in it.
+func (s *secrets) named(name, text string) string {
+	if isCredential(name) {
+		return s.value(name, text)
+	}
+	return s.inText(text)
+}
+
+// text returns a text without the credentials.
+func (s *secrets) text(text string) string {
+	if s == nil || s.replace == nil {
+		return text
+	}
+	return s.replace.Replace(text)
+}
+
+// copied returns a deep copy in which every text, keys included, is replaced.
+func copied(of reflect.Value, replace func(string) string) reflect.Value {
+	out := reflect.New(of.Type()).Elem()
+	out.Set(of)
+	switch of.Kind() {
+	case reflect.String:
+		out.SetString(replace(of.String()))
+	case reflect.Pointer:
+		if !of.IsNil() {
+			out.Set(reflect.New(of.Type().Elem()))
+			out.Elem().Set(copied(of.Elem(), replace))
+		}
+	case reflect.Struct:
+		for i := range of.NumField() {
+			if field := out.Field(i); field.CanSet() {
+				field.Set(copied(of.Field(i), replace))
+			}
+		}
+	case reflect.Slice:
+		if !of.IsNil() {
+			out.Set(reflect.MakeSlice(of.Type(), of.Len(), of.Len()))
+		}
+		for i := range of.Len() {
+			out.Index(i).Set(copied(of.Index(i), replace))
+		}
+	case reflect.Array:
+		for i := range of.Len() {
+			out.Index(i).Set(copied(of.Index(i), replace))
+		}
+	case reflect.Map:
+		if !of.IsNil() {
+			out.Set(reflect.MakeMap(of.Type()))
+		}
+		for _, key := range of.MapKeys() {
+			out.SetMapIndex(copied(key, replace), copied(of.MapIndex(key), replace))
+		}
+	}
+	return out
+}
+
+// inPlace returns a run in which the credentials that a user wrote are masked beside their names,
+// and notes them.
+func (s *secrets) inPlace(of *Run) *Run {
+	run := *of
+	run.Command = s.inArguments(run.Command)
+	run.Plan = copied(reflect.ValueOf(run.Plan), strings.Clone).Interface().(Plan)
+	p := &run.Plan
+	mask := func(name, text string) string {
+		masked := s.named(name, text)
+		p.Masked = p.Masked || masked != text
+		return masked
+	}
+	p.Source = mask("", p.Source)
+	// What variants are named after is compared, and no credential.
+	names := func(text string) bool {
+		return text != "" && slices.ContainsFunc(p.Variants, func(v PlanVariant) bool { return strings.Contains(v.Name, text) })
+	}
+	inMap := func(m map[string]string) {
+		for name, text := range m {
+			if !names(text) {
+				m[name] = mask(name, text)
+			}
+		}
+	}
+	inMap(p.Set)
+	for i := range p.Variants {
+		inMap(p.Variants[i].Variables)
+	}
+	return &run
+}
+
+var (
+	headerArgument = regexp.MustCompile("^(?:-H ?|--header=)?([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*)$")
+	flagArgument   = regexp.MustCompile(`^--?[A-Za-z][\w-]*$`)
+)
+
+// inArguments masks the credentials of a command line.
+func (s *secrets) inArguments(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range args {
+		header := headerArgument.FindStringSubmatch(arg)
+		switch {
+		case i > 0 && flagArgument.MatchString(args[i-1]) && isCredential(strings.TrimLeft(args[i-1], "-")):
+			out[i] = s.value("", arg)
+		case header != nil && isCredential(header[1]):
+			out[i] = strings.TrimSuffix(arg, header[2]) + s.value(header[1], header[2])
+		default:
+			out[i] = s.inText(arg)
+		}
+	}
+	return out
+}
+
+var (
+	word     = regexp.MustCompile(`[A-Za-z][\w.-]*`)
+	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@:"'<>\\]*:)([^\s/?#@"'<>\\]+)@`)
+	quote    = regexp.MustCompile(`^\\*["']`)
+	// ofFlag is what stands between a flag and its value, in a command or in a list of YAML.
+	ofFlag = regexp.MustCompile(`^(?:["']?[ \t]*,[ \t]*|[ \t]+|["']?[ \t]*\n[ \t]*-[ \t]+)`)
+	// ofName is what stands between a name and its value. A value of YAML may begin on a line of
+	// its own.
+	ofName = regexp.MustCompile(`^(?:\\*["'])?[ \t]*[:=][ \t]*`)
+	block  = regexp.MustCompile(`^(?:[|>][-+0-9]*[ \t]*)?(?:#.*)?\n`)
+)
+
+// inText masks the credentials in a text: YAML, JSON, a form, a header, a URL or a command.
+func (s *secrets) inText(text string) string {
+	text = userinfo.ReplaceAllStringFunc(text, func(found string) string {
+		parts := userinfo.FindStringSubmatch(found)
+		return parts[1] + s.value("", parts[2]) + "@"
+	})
+	var b strings.Builder
+	done := 0
+	for _, at := range word.FindAllStringIndex(text, -1) {
+		if at[0] < done || !isCredential(text[at[0]:at[1]]) {
+			continue
+		}
+		begin, end := valueAfter(text, at[0], at[1])
+		if begin == end {
+			continue
+		}
+		b.WriteString(text[done:begin])
+		b.WriteString(s.value(text[at[0]:at[1]], text[begin:end]))
+		done = end
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// valueAfter returns where the value of a name stands that is at a place in a text; begin and end
+// are the same if it has none.
+func valueAfter(text string, name, at int) (begin, end int) {
+	rest := text[at:]
+	isFlag := name > 0 && text[name-1] == '-'
+	separator := ofName.FindString(rest)
+	begin = at + len(separator)
+	switch {
+	case separator == "" && isFlag:
+		if separator = ofFlag.FindString(rest); separator == "" {
+			return at, at
+		}
+		begin = at + len(separator)
+	case separator == "", strings.HasPrefix(text[begin:], "//"), strings.HasPrefix(text[begin:], "="):
+		return at, at
+	}
+	value := text[begin:]
+	named := strings.TrimSpace(separator)
+	byColon := strings.HasSuffix(named, ":")
+	if byColon && block.MatchString(value) {
+		return blockAfter(text, name, begin)
+	}
+	if open := quote.FindString(value); open != "" {
+		begin += len(open)
+		return begin, begin + closing(text[begin:], open)
+	}
+	stops := "\"'\\\n"
+	switch {
+	case !byColon:
+		stops += " \t&#;,)}]|<>`"
+	case inFlow(text[:name]):
+		stops += ",}]"
+	}
+	end = strings.IndexAny(value, stops)
+	if strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "${") {
+		end = strings.IndexAny(value, "\n") // a reference, in which they may stand
+	}
+	if end < 0 {
+		end = len(value)
+	}
+	if comment := strings.Index(value[:end], " #"); byColon && comment >= 0 {
+		end = comment
+	}
+	return begin, begin + len(strings.TrimRight(value[:end], " \t\r"))
+}
+
+// closing returns where a quoted value ends.
+func closing(value, quote string) int {
+	for at := 0; at < len(value); at++ {
+		switch {
+		case strings.HasPrefix(value[at:], quote) && quote == "'" && strings.HasPrefix(value[at+1:], "'"):
+			at++ // YAML writes a quote in quotes twice
+		case strings.HasPrefix(value[at:], quote):
+			return at
+		case quote == `"` && value[at] == '\\':
+			at++
+		}
+	}
+	return len(value)
+}
+
+// inFlow tells whether what follows a text is in braces or brackets on the same line.
+func inFlow(before string) bool {
+	line := strings.NewReplacer("{{", "", "}}", "").Replace(before[strings.LastIndexByte(before, '\n')+1:])
+	return strings.Count(line, "{")+strings.Count(line, "[") > strings.Count(line, "}")+strings.Count(line, "]")
+}
+
+// blockAfter returns where a value stands on lines of its own, which are further in than its name. A
+// mapping is no value.
+func blockAfter(text string, name, at int) (begin, end int) {
+	depth := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+	own := depth(text[strings.LastIndexByte(text[:name], '\n')+1:])
+	scalar := strings.ContainsAny(text[at:at+1], "|>")
+	at += strings.IndexByte(text[at:], '\n') + 1
+	begin, end = at, at
+	for at < len(text) {
+		line, _, _ := strings.Cut(text[at:], "\n")
+		switch trimmed := strings.TrimSpace(line); {
+		case trimmed == "":
+		case depth(line) <= own:
+			return begin, end
+		case !scalar && (strings.Contains(trimmed, ":") || strings.HasPrefix(trimmed, "- ")):
+			return begin, begin
+		default:
+			if begin == end {
+				begin = at + depth(line)
+			}
+			end = at + len(strings.TrimRight(line, " \t\r"))
+		}
+		at += len(line) + 1
+	}
+	return begin, end
+}
+
+var (
+	scheme = regexp.MustCompile(`(?i)^(?:basic|bearer|digest|dpop|negotiate|token|apikey|key)[ \t]+`)
+	// A reference says where a credential is, and a mapping is none.
+	reference = regexp.MustCompile(`^(?:\$|@|\{|\[|true$|false$|null$|~$)|\{\{`)
+)
+
+// value masks the value of a name, and notes what it masks.
+func (s *secrets) value(name, value string) string {
+	if folded := fold(name); folded == "cookie" || folded == "set_cookie" {
+		return s.cookies(value)
+	}
+	kept := scheme.FindString(value)
+	value = value[len(kept):]
+	if value == "" || value == Mask || reference.MatchString(value) {
+		return kept + value
+	}
+	s.note(value)
+	return kept + Mask
+}
+
+// cookies masks the values of cookies.
+func (s *secrets) cookies(value string) string {
+	parts := strings.Split(value, ";")
+	for i, part := range parts {
+		name, value, found := strings.Cut(part, "=")
+		if !found {
+			name, value = "", part
+		} else {
+			name += "="
+		}
+		parts[i] = name + s.value("", value)
+	}
+	return strings.Join(parts, ";")
+}
+
+// note has a value masked where it stands without its name, too, however it is written there.
+func (s *secrets) note(value string) {
+	forms := []string{value}
+	if plain, err := url.QueryUnescape(value); err == nil {
+		forms = append(forms, plain)
+	}
+	var plain string
+	if json.Unmarshal([]byte(`"`+value+`"`), &plain) == nil {
+		forms = append(forms, plain)
+	}
+	for _, form := range slices.Clone(forms) {
+		quoted, err := json.Marshal(form)
+		if err == nil {
+			forms = append(forms, string(quoted[1:len(quoted)-1]))
+		}
+		forms = append(forms, url.QueryEscape(form), url.PathEscape(form))
+	}
+	for _, form := range forms {
+		// What is also the name of a credential, or a small number, says nothing.
+		if len(form) >= leastElsewhere && !isCredential(form) && !slices.Contains(s.values, form) {
+			s.values = append(s.values, form)
+		}
+	}
+}
+
+// fold returns a name as it is compared: without what is before a dot, and however it is written.
+func fold(name string) string {
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	return strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+}
+
+// isCredential tells whether something of a name, be it a header, a member, a parameter or a
+// variable, is a credential. Names of files with credentials, and of numbers of tokens, are not.
+func isCredential(name string) bool {
+	name = fold(name)
+	switch name {
+	case "auth", "cookie", "jwt", "pass", "pwd", "session", "sessionid", "sid", "sig":
+		return true
+	case "first_token", "token_time": // metrics of language models, and bounds on them
+		return false
+	}
+	for _, suffix := range []string{"_file", "_path", "_env", "_type", "_name", "_header", "_url", "_uri", "_time", "_ttl", "_count", "_limit", "_size", "_first_token"} {
+		if strings.HasSuffix(name, suffix) {
+			return false
+		}
+	}
+	for _, part := range []string{
+		"authorization", "passw", "passphrase", "secret", "credential", "signature", "session_id", "_cookie",
+		"apikey", "api_key", "access_key", "accesskey", "private_key", "privatekey", "jwt",
+	} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return strings.Contains(name, "token") && !strings.Contains(name, "tokens") && !strings.Contains(name, "tokeni")
+}

@@ -1,0 +1,160 @@
+package rundir
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Credentials are found by their names, in whatever form a user wrote them. What refers to one
+// stays, and so does what only sounds like one.
+func TestSecretsInText(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"password":"hunter22","n":1}`, `{"password":"***","n":1}`},
+		{`{"a":{"client_secret": "x\"y"},"pin":2}`, `{"a":{"client_secret": "***"},"pin":2}`},
+		{`"{\"apiKey\":\"hunter22\",\"n\":1}"`, `"{\"apiKey\":\"***\",\"n\":1}"`},
+		{`{"password":12345678}`, `{"password":***}`},
+		{"user=ann&password=hunter22&n=1", "user=ann&password=***&n=1"},
+		{"http://h/?a=1&access_token=hunter22#x", "http://h/?a=1&access_token=***#x"},
+		{"http://ann:hunter22@h/ and http://h:80/a@b", "http://ann:***@h/ and http://h:80/a@b"},
+		{"headers: {Authorization: Bearer hunter22, X-Api-Key: 'it''s', Accept: a/b}", "headers: {Authorization: Bearer ***, X-Api-Key: '***', Accept: a/b}"},
+		{"  Authorization: Digest a=1, b=2 # why\n  Accept: x", "  Authorization: Digest *** # why\n  Accept: x"},
+		{"headers:\n  Cookie: a=hunter22; b=3\n", "headers:\n  Cookie: a=***; b=***\n"},
+		{"env: {DB_PASSWORD: hunter22}\nstart: [srv, --token, hunter22, --max-tokens, 3]", "env: {DB_PASSWORD: ***}\nstart: [srv, --token, ***, --max-tokens, 3]"},
+		{"start:\n  - srv\n  - --api-key\n  - hunter22\n  - x", "start:\n  - srv\n  - --api-key\n  - ***\n  - x"},
+		{`start: ["srv", "--secret", "hunter22"]`, `start: ["srv", "--secret", "***"]`},
+		{"./srv --token=hunter22 --token hunter22 -v", "./srv --token=*** --token *** -v"},
+		{"password: |\n  hunter22\n  again\nname: x", "password: |\n  ***\nname: x"},
+		{"password:\n  hunter22\nname: x", "password:\n  ***\nname: x"},
+		{"secrets:\n  a: 1\n", "secrets:\n  a: 1\n"},
+
+		{`Authorization: "Bearer {{ token }}"`, `Authorization: "Bearer {{ token }}"`},
+		{"token: ${TOKEN}\npassword: $PASSWORD\nsecret: @file", "token: ${TOKEN}\npassword: $PASSWORD\nsecret: @file"},
+		{"extract: {token: $.data.token}\nextract: {token: {json: $.t}}", "extract: {token: $.data.token}\nextract: {token: {json: $.t}}"},
+		{"max_tokens: 64\nfirst_token: 500ms\ntoken_time: 1s\ncookies: true\ntoken_file: a", "max_tokens: 64\nfirst_token: 500ms\ntoken_time: 1s\ncookies: true\ntoken_file: a"},
+		{"thresholds: ['first_token.p99 < 1s', 'token_time.p50 < 2ms']", "thresholds: ['first_token.p99 < 1s', 'token_time.p50 < 2ms']"},
+		{"tokens per second; a token, a secret", "tokens per second; a token, a secret"},
+		{"password: ", "password: "},
+	} {
+		s := &secrets{}
+		got := s.inText(c.text)
+		if got != c.want {
+			t.Errorf("%s\nbecame %s\n  want %s", c.text, got, c.want)
+		}
+		if again := (&secrets{}).inText(got); again != got {
+			t.Errorf("%s\nthen became %s", got, again)
+		}
+	}
+}
+
+func TestSecretsInArguments(t *testing.T) {
+	got := (&secrets{}).inArguments([]string{
+		"dyno", "-H", "Authorization: Bearer a, b", "-HX-Api-Key: c", "--header=Cookie: d=e", "-H", "Accept: f", "-m", `{"authorization": "g"}`,
+		"--token", "h", "--max-tokens", "5", "--body", "@file", "--set", "password=i", "--push", "http://j:k@l/?api_key=m",
+	})
+	want := []string{
+		"dyno", "-H", "Authorization: Bearer ***", "-HX-Api-Key: ***", "--header=Cookie: d=***", "-H", "Accept: f", "-m", `{"authorization": "***"}`,
+		"--token", "***", "--max-tokens", "5", "--body", "@file", "--set", "password=***", "--push", "http://j:***@l/?api_key=***",
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%q, want %q", got[i], want[i])
+		}
+	}
+}
+
+// No file of a run folder has a credential in it: neither where it was given, nor where an error
+// or a process repeats it. A folder that an earlier version wrote is read without it.
+func TestSecretsInFolder(t *testing.T) {
+	const secret = "s3cr3t+value"
+	run := &Run{
+		Name: "x", Command: []string{"dyno", "run", "-H", "Authorization: Bearer " + secret, "http://h/?q=s3cr3t%2Bvalue"},
+		Plan: Plan{
+			File: "x.yaml", Source: "env: {TOKEN: other-value}\n# " + secret, Set: map[string]string{"password": "x1"},
+			Variants: []PlanVariant{{Name: "a", Variables: map[string]string{"api-key": "y1", "n": "other-value"}}},
+		},
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := Create(dir, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tw, err := w.Trial(1, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := tw.Log("target.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range []string{"began with s3cr", "3t+value\nand other", "-value"} {
+		if _, err := log.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial := &Trial{Number: 1, Round: 1, Variant: "a", Error: "no " + secret, Counts: Counts{ByKind: map[string]int64{"status: " + secret: 1}}}
+	if err := errorsOf(tw.Begin(trial), tw.Finish(trial), w.Finish(run)); err != nil {
+		t.Fatal(err)
+	}
+	if run.Command[3] != "Authorization: Bearer "+secret || run.Plan.Set["password"] != "x1" || trial.Error != "no "+secret {
+		t.Errorf("what was given has changed: %+v, %+v", run, trial)
+	}
+	for _, name := range []string{RunFile, "trials/0001-a/" + TrialFile, "trials/0001-a/target.log"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, leak := range []string{secret, "s3cr3t", "other-value", `"x1"`, `"y1"`} {
+			if bytes.Contains(content, []byte(leak)) {
+				t.Errorf("%s: %s is in it:\n%s", name, leak, content)
+			}
+		}
+		if !bytes.Contains(content, []byte(Mask)) {
+			t.Errorf("%s: nothing is masked:\n%s", name, content)
+		}
+	}
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Run.Plan; !p.Masked || p.Source != "env: {TOKEN: ***}\n# ***" || p.Variants[0].Variables["n"] != Mask {
+		t.Errorf("%+v", p)
+	}
+
+	// As it was written before.
+	path := filepath.Join(dir, RunFile)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Replace(string(content), "Bearer ***", "Bearer "+secret, 1)
+	if err := os.WriteFile(path, []byte(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadRun(dir)
+	if err != nil || read.Command[3] != "Authorization: Bearer ***" {
+		t.Errorf("%v, %q", err, read.Command)
+	}
+}
+
+// A variable by which variants differ is in their names.
+func TestSecretsOfVariants(t *testing.T) {
+	run := &Run{Plan: Plan{Set: map[string]string{"token": "long-one"}, Variants: []PlanVariant{
+		{Name: "token=long-one", Variables: map[string]string{"token": "long-one"}}, {Name: "token=long-two", Variables: map[string]string{"token": "long-two"}},
+	}}}
+	got := secretsOf(run).run(run).Plan
+	if got.Variants[0].Name != "token=long-one" || got.Variants[1].Variables["token"] != "long-two" || got.Set["token"] != "long-one" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func errorsOf(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
