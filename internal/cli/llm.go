@@ -97,7 +97,7 @@ func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []str
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostBytes)).Decode(&list); err != nil {
-		return "", fmt.Errorf("GET %s: %w", parsed, err)
+		return "", fmt.Errorf("GET %s: the answer is no list of models in JSON", parsed)
 	}
 	if len(list.Data) == 0 || list.Data[0].ID == "" {
 		return "", fmt.Errorf("GET %s: it lists no model", parsed)

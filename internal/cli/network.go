@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -57,13 +58,15 @@ func parseLink(text string, to *conditions.Link) error {
 		if !ok {
 			return fmt.Errorf("%q: want name=value", pair)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", strings.TrimSpace(name), strings.TrimSpace(value))
+		text := fmt.Sprintf("%s: %s\n", strings.TrimSpace(name), strings.TrimSpace(value))
+		var unknown *yaml.UnknownFieldError
+		switch err := yaml.UnmarshalWithOptions([]byte(text), &conditions.Link{}, yaml.Strict()); {
+		case errors.As(err, &unknown):
+			return fmt.Errorf("%q: there is no such condition", name)
+		case err != nil:
+			return fmt.Errorf("%q: it cannot have the value %q; want a time such as 20ms, a size such as 64KiB, bytes a second such as 1MiB/s, or a share such as 0.01", name, value)
+		}
+		b.WriteString(text)
 	}
-	if err := yaml.UnmarshalWithOptions([]byte(b.String()), to, yaml.Strict()); err != nil {
-		// The first line says what is wrong; the rest shows YAML that the user did not
-		// write.
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Errorf("%s", first)
-	}
-	return nil
+	return yaml.UnmarshalWithOptions([]byte(b.String()), to, yaml.Strict())
 }

@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"dyno/host/child"
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/lab/trial"
 	"dyno/selftest/disturb"
 )
@@ -83,7 +85,13 @@ the results and how certain they are.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &failure{exitUsage, err, flagHint(cmd, err)}
+		hint := flagHint(cmd, err)
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			flag := invalid.GetFlag()
+			err = fmt.Errorf("%s: %w", spelled(flag), units.Misread(flag.Value.Type(), invalid.GetValue(), errors.Unwrap(invalid)))
+		}
+		return &failure{exitUsage, err, hint}
 	})
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",

@@ -37,7 +37,7 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 		step.Method, step.Path, step.Headers, step.Body = request.Method, path, request.Headers, request.Body
 		s.Steps = []experiment.Step{step}
 	}
-	q.complete(s, q.data)
+	faults = append(faults, q.complete(s, q.data)...)
 	l.Scenario = s
 	return faults
 }
@@ -51,13 +51,17 @@ func (q *quickLoad) withoutScenario() (faults []error) {
 }
 
 // complete gives a scenario its rows and users.
-func (q *quickLoad) complete(s *experiment.Scenario, rows []string) {
+func (q *quickLoad) complete(s *experiment.Scenario, rows []string) (faults []error) {
 	for _, file := range rows {
 		s.Data = append(s.Data, experiment.DefaultData(dataName(file, s.Data), file))
 	}
 	if q.given("users") {
 		s.Users = q.users
+		if q.users == 0 { // which would be as many as there are by default
+			faults = append(faults, errors.New("--users: 0 is too little; from 1 to 1000000"))
+		}
 	}
+	return faults
 }
 
 // playMessages has users carry out a scenario of calls by gRPC, or of messages over TCP, where a
@@ -85,7 +89,7 @@ func (q *quickLoad) playMessages(l *experiment.Load) (faults []error) {
 			faults = append(faults, fmt.Errorf("--%s: the steps of --scenario say what is sent", flag))
 		}
 	}
-	q.complete(s, rows)
+	faults = append(faults, q.complete(s, rows)...)
 	l.Scenario = s
 	return faults
 }

@@ -118,7 +118,7 @@ var arrows = []arrow{
 	{"services/bot/micro", []string{"services/bot"}, "single pieces of the gateway are measured by its own program: dyno links none of them"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
 	{"services/llm", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
+	{"services/internal", []string{"services/internal", "internal/units"}, "what services share knows none of them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
 	{"internal/texts", nil, "words need nothing but themselves"},

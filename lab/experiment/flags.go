@@ -100,7 +100,7 @@ func (s *spec) flagType() string {
 // Fill gives the flag's field the value that text stands for, as a file would; in all
 // variants of a plan, where it is a field of theirs. The texts of a list are its entries,
 // of anything else there is one. What cannot be read is an error; whether it is within its
-// bounds, Validate says.
+// bounds, Validate says, unless it is zero.
 func (f Flag) Fill(e *Experiment, texts ...string) error {
 	file, parts := theFile()
 	leaf := newLeaf(f.Field, file.find(f.Field), texts...)
@@ -109,8 +109,14 @@ func (f Flag) Fill(e *Experiment, texts ...string) error {
 			return Fault{Problem: fmt.Sprintf("%q has no colon", clip(t)), Hint: "want " + NameAndValue}
 		}
 	}
-	if _, err := leaf.spec.read(leaf.text); err != nil {
+	value, err := leaf.spec.read(leaf.text)
+	if err != nil {
 		problem, hint := leaf.spec.formFault(err)
+		return Fault{Problem: problem, Hint: hint}
+	}
+	// In a plan, zero mostly means that nothing was said.
+	if number := reflect.ValueOf(value); leaf.spec.min > 0 && number.IsZero() && leaf.spec.kind >= integer && leaf.spec.kind <= amount {
+		problem, hint := leaf.spec.boundFault(numeric(number))
 		return Fault{Problem: problem, Hint: hint}
 	}
 	root := &node{kind: isMapping}

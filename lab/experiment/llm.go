@@ -263,7 +263,7 @@ func readPrompts(name string) (prompts []prompt, err error) {
 		if objects {
 			p = prompt{}
 			if err := json.Unmarshal(line, &p); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+				return nil, fmt.Errorf("%s:%d: want an object in JSON with prompt (a text) or messages (a list), and perhaps max_tokens (a whole number)", name, number)
 			}
 			if (p.Prompt == "") == (len(p.Messages) == 0) {
 				return nil, fmt.Errorf("%s:%d: want either prompt or messages", name, number)

@@ -67,10 +67,10 @@ type Planned struct {
 	Round   int // from 1; 0 for a pilot
 	Rounds  int // the most there may be
 	Variant string
-	Purpose string  // one of rundir's purposes, or empty
-	Rate    float64 // of a probe, in requests per second
-	Beside  string  // the other variant of a duet, or empty; the intervals are those of the first
-	Width   int     // of the longest variant's name, for alignment
+	Purpose string        // one of rundir's purposes, or empty
+	Rate    float64       // of a probe, in requests per second
+	Beside  string        // the other variant of a duet, or empty; the intervals are those of the first
+	Width   int           // of the longest variant's name, for alignment
 	Warmup  time.Duration // before the window; the intervals begin with it
 }
 

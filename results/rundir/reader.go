@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -258,6 +259,10 @@ func readJSON(root *os.Root, name string, into any) error {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		}
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return fmt.Errorf("byte %d: %s cannot be a %s", kind.Offset, cmp.Or(kind.Field, "it"), kind.Value)
 		}
 		return err
 	}

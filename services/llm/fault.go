@@ -50,7 +50,9 @@ func ParseFault(text string) (Fault, error) {
 		var err error
 		switch name {
 		case "after":
-			f.After, err = strconv.Atoi(value)
+			if f.After, err = strconv.Atoi(value); err != nil {
+				err = fmt.Errorf("%q: want a number of tokens, such as 3", value)
+			}
 		case "delay":
 			f.Delay, err = parseDuration(value)
 		case "retry_after":

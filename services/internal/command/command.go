@@ -13,6 +13,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dyno/internal/units"
 )
 
 // The exit codes, as dyno has them.
@@ -63,6 +66,11 @@ func Main(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr
 	defer context.AfterFunc(ctx, stop)() // the second signal is not caught any more
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			flag := invalid.GetFlag()
+			err = fmt.Errorf("--%s: %w", flag.Name, units.Misread(flag.Value.Type(), invalid.GetValue(), errors.Unwrap(invalid)))
+		}
 		return &Failure{Usage, err, cmd.Name() + " --help lists the flags"}
 	})
 	cmd.SetArgs(args)

@@ -27,10 +27,12 @@ func TestMainSaysWhatFailed(t *testing.T) {
 		}, 7, "program: opening: the disk is full\nhint: make room\n"},
 		{"an argument", []string{"x"}, nil, Usage, "program: unexpected argument \"x\"\nhint: it has flags only: --help lists them\n"},
 		{"a flag", []string{"--x"}, nil, Usage, "program: unknown flag: --x\nhint: program --help lists the flags\n"},
+		{"a value", []string{"--wait", "5"}, nil, Usage, "program: --wait: \"5\" is not a duration; such as 5s or 250ms\nhint: program --help lists the flags\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			cmd := &cobra.Command{Use: "program", Args: NoArgs, RunE: test.run}
+			cmd.Flags().Duration("wait", 0, "")
 			if test.run == nil {
 				cmd.RunE = func(*cobra.Command, []string) error { return errors.New("it ran") }
 			}
