@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +22,10 @@ func (a *app) serveChannelsCommand() *cobra.Command {
 to TCP peers, files and standard output, as configured in a YAML file. Each channel has
 one source, one sink and a bounded buffer between them, and accounts for every
 record: received = delivered + dropped + pending.`,
-		Example: `  dyno serve channels channels.yaml --admin 127.0.0.1:9090`,
-		Args:    exactArgs(1, "a file of channels"),
+		Example: "  dyno serve channels channels.yaml --admin 127.0.0.1:9090\n\nA file of channels:\n\n" +
+			"  " + strings.ReplaceAll(strings.TrimSpace(channels.Example), "\n", "\n  ") + "\n\n" +
+			"docs/channels.md lists all fields.",
+		Args: exactArgs(1, "a file of channels"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := args[0]
 			src, err := os.ReadFile(file)

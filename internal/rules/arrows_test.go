@@ -84,7 +84,7 @@ var arrows = []arrow{
 	{"services/echo/rpc/go/loop/http2", []string{"services/echo/rpc/go/loop/hpack"}, "a connection's bytes are pure: it shares no code with the load's client"},
 	{"services/echo/rpc/go/loop/calls", []string{"services/echo/rpc/go/loop/http2", "services/echo/rpc/go/program"}, "calls know frames, and nothing of sockets"},
 	{"services/relay", []string{"services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle and event loop, nothing else"},
-	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
+	{"services/channels", []string{"services/internal", "internal/nearest"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/control", []string{"services/internal", "services/control"}, "services share their life cycle and event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource", "services/control/client/pool"}, "whoever uses the control plane links nothing of the server"},

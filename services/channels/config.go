@@ -234,7 +234,7 @@ func (c Config) faults() []*Fault {
 	for i, ch := range c.Channels {
 		at := fmt.Sprintf("channels[%d].", i)
 		if !validName.MatchString(ch.Name) {
-			v.fault(at+"name", "%q: want 1 to 64 letters, digits, dots, dashes or underscores", ch.Name)
+			v.fault(at+"name", "%s: want 1 to 64 letters, digits, dots, dashes or underscores", given(ch.Name))
 		} else {
 			v.once(at+"name", "name "+ch.Name)
 		}
@@ -254,6 +254,14 @@ func (v *validation) fault(field, format string, args ...any) {
 	v.faults = append(v.faults, &Fault{field, fmt.Sprintf(format, args...)})
 }
 
+// given is a value in a message.
+func given(value string) string {
+	if value == "" {
+		return "is missing"
+	}
+	return fmt.Sprintf("%q", value)
+}
+
 func (v *validation) once(field, what string) {
 	if first, ok := v.uses[what]; ok {
 		v.fault(field, "%s is used by %s already: want another", what, first)
@@ -266,7 +274,7 @@ func (v *validation) oneOf(field, value string, choices ...string) bool {
 	if slices.Contains(choices, value) {
 		return true
 	}
-	v.fault(field, "%q: want %s", value, strings.Join(choices, ", "))
+	v.fault(field, "%s: want %s", given(value), strings.Join(choices, ", "))
 	return false
 }
 
@@ -285,7 +293,7 @@ func (v *validation) duration(field string, d, low time.Duration) {
 // path checks a path, and that it is used only once.
 func (v *validation) path(field, path string) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		v.fault(field, "%q: want a path", path)
+		v.fault(field, "%s: want a path", given(path))
 		return
 	}
 	v.once(field, "path "+filepath.Clean(path))
@@ -297,7 +305,7 @@ func (v *validation) only(at string, s any, common, fields []string) {
 	for i := range value.NumField() {
 		name := value.Type().Field(i).Tag.Get("yaml")
 		if !value.Field(i).IsZero() && !slices.Contains(common, name) && !slices.Contains(fields, name) {
-			v.fault(at+"."+name, "%v: has no effect here: leave it out", value.Field(i))
+			v.fault(at+"."+name, "%v: has no effect here: leave it out, or use %s", value.Field(i), strings.Join(slices.Concat(common, fields), ", "))
 		}
 	}
 }
@@ -395,7 +403,7 @@ func (v *validation) sink(at string, ch Channel) {
 func (v *validation) address(field, address string) (host, port string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {
-		v.fault(field, "%q: want host:port", address)
+		v.fault(field, "%s: want host:port", given(address))
 		return "", ""
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
@@ -415,6 +423,15 @@ func loopback(host string) bool {
 // ParseConfig reads a configuration in YAML, fills in the defaults and validates it. Each
 // fault has its place, as file:line:column, and its field. Unknown fields are faults.
 func ParseConfig(name string, src []byte) (Config, error) {
+	if file, err := parser.ParseBytes(src, 0); err == nil {
+		s := shape{name: name}
+		for _, document := range file.Docs {
+			s.check("", document.Body, reflect.TypeFor[Config]())
+		}
+		if len(s.faults) > 0 {
+			return Config{}, errors.Join(s.faults...)
+		}
+	}
 	var c Config
 	if err := yaml.UnmarshalWithOptions(src, &c, yaml.Strict()); err != nil {
 		var located yaml.Error

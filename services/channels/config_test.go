@@ -1,6 +1,8 @@
 package channels
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -60,15 +62,45 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
+// What help and the manual show is accepted.
+func TestExample(t *testing.T) {
+	if _, err := ParseConfig("channels.yaml", []byte(Example)); err != nil {
+		t.Error(err)
+	}
+	manual, err := os.ReadFile("../../docs/channels.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(manual), "```yaml\n"+Example+"```\n") {
+		t.Error("docs/channels.md does not show Example")
+	}
+	for _, t1 := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Channel](), reflect.TypeFor[Source](), reflect.TypeFor[Buffer](), reflect.TypeFor[Sink]()} {
+		for i := range t1.NumField() {
+			if name := t1.Field(i).Tag.Get("yaml"); !strings.Contains(string(manual), "`"+name+"`") {
+				t.Errorf("docs/channels.md does not name %s", name)
+			}
+		}
+	}
+}
+
 func TestParseConfigLocatesEveryFault(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   string
 		want []string
 	}{
 		"not yaml":      {"channels: [", []string{"f.yaml:1:"}},
-		"unknown field": {"channels:\n  - title: x\n", []string{`f.yaml:2:5: unknown field "title"`}},
-		"wrong type":    {"seed: soon\n", []string{"f.yaml:1:7: "}},
-		"nothing":       {"", []string{"f.yaml:1:1: channels: none"}},
+		"unknown field": {"channels:\n  - title: x\n", []string{`f.yaml:2:5: channels[0].title: unknown field; known here: name, source, buffer, sink`}},
+		"meant":         {"channels:\n  - name: x\n    source: {kind: tcp, addresses: 1}\n    sinc: {}\n", []string{`channels[0].source.addresses: unknown field; did you mean "address"?`, `channels[0].sinc: unknown field; did you mean "sink"?`}},
+		"wrong type":    {"seed: soon\n", []string{`f.yaml:1:7: seed: "soon": want a whole number`}},
+		"wrong forms": {"seed: []\ndrain_timeout: 5\nallow_remote: perhaps\nchannels: {}\n", []string{
+			"f.yaml:1:7: seed: a list: want a whole number", `f.yaml:2:16: drain_timeout: "5": want a duration, such as 5s or 250ms`,
+			`f.yaml:3:15: allow_remote: "perhaps": want true or false`, "f.yaml:4:11: channels: a mapping: want a list",
+		}},
+		"wrong items": {"channels:\n  - x\n  - name: {a: b}\n    buffer: {bytes: 16MiB}\n    source: tcp\n", []string{
+			`f.yaml:2:5: channels[0]: "x": want a mapping`, "channels[1].name: a mapping: want text", `channels[1].buffer.bytes: "16MiB": want a whole number`, `channels[1].source: "tcp": want a mapping`,
+		}},
+		"missing": {"channels: [{}]\n", []string{"channels[0].name: is missing: want 1 to 64", "channels[0].source.kind: is missing: want tcp, unix, file, stdin", "channels[0].sink.kind: is missing"}},
+		"nothing": {"", []string{"f.yaml:1:1: channels: none"}},
 		"many": {`
 channels:
   - name: a b
@@ -95,7 +127,7 @@ channels:
 			`f.yaml:4:53: channels[0].source.path: /x: has no effect here`,
 			`f.yaml:4:34: channels[0].source.address: "0.0.0.0:1": want a loopback address`,
 			`f.yaml:5:18: channels[0].sink.kind: "pigeon": want tcp, file, stdout`,
-			`f.yaml:8:11: channels[1].source.state: "": want a path`,
+			`f.yaml:8:11: channels[1].source.state: is missing: want a path`,
 			`f.yaml:10:23: channels[1].buffer.records: -1: want 1 to 16777216`,
 			`f.yaml:10:34: channels[1].buffer.bytes: 10: want 65536 to`,
 			`f.yaml:10:49: channels[1].buffer.when_full: disconnect`,
