@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,35 @@ func TestRun(t *testing.T) {
 	b.fresh()
 	if status, text := b.do(b.request("GET", "/api/runs/broken", "")); status != 422 || strings.Contains(text, "/proc/") || !strings.Contains(text, "broken/run.json") {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// A folder that somebody else made cannot make answers as large as it is.
+func TestRunIsBounded(t *testing.T) {
+	b := newBed(t, nil)
+	huge := strings.Repeat("<", 256<<10)
+	b.addRun("huge", func(r *rundir.Run) {
+		r.Name, r.Question, r.Complete, r.Reason = huge, huge, false, huge
+		r.Plan.Variants = []rundir.PlanVariant{{Name: huge}}
+		for n := range 1000 {
+			r.Plan.Variants = append(r.Plan.Variants, rundir.PlanVariant{Name: strconv.Itoa(n)})
+		}
+	})
+	b.addRun("twice", func(r *rundir.Run) { r.Variants = []rundir.Variant{{Name: huge}, {Name: huge}} })
+	for end := time.Now().Add(hangGuard); ; {
+		if l := get[RunList](b, "/api/runs"); l.Total == 2 && l.Pending == 0 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("%d runs, %d to be read", l.Total, l.Pending)
+		}
+	}
+	for path, most := range map[string]int{"/api/runs": 100 << 10, "/api/runs/huge": 4 << 20, "/api/runs/twice": 100 << 10} {
+		if _, text := b.do(b.request("GET", path, "")); len(text) > most || len(text) < 100 {
+			t.Errorf("%s: %d bytes, want at most %d", path, len(text), most)
+		}
+	}
+	if run := get[rundir.Run](b, "/api/runs/huge"); len(run.Notes) != 1 || !strings.Contains(run.Notes[0], "4 texts") || !strings.HasSuffix(run.Name, "… [of 262144 bytes]") {
+		t.Errorf("%q, a name of %d bytes", run.Notes, len(run.Name))
 	}
 }
 

@@ -130,6 +130,9 @@ func unread(w http.ResponseWriter, err error) {
 	if gone(err) {
 		status = http.StatusNotFound
 	}
+	if text := err.Error(); len(text) > mostText {
+		err = errors.New(cut(text, mostText))
+	}
 	answer(w, status, err)
 }
 
@@ -184,6 +187,7 @@ func (s *Server) writeReport(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
+		folder.Bound()
 		folder.Dir = inFolder(s.cfg.Runs, id)
 		return s.cfg.Report(&page, folder)
 	})

@@ -87,6 +87,21 @@ type Figure struct {
 // shown is how many results or figures a list shows for a run.
 const shown = 4
 
+// Bounds of what the index keeps of a run, of which there may be many.
+const (
+	mostNames = 200 // variants
+	mostName  = 200 // bytes of a name
+	mostText  = 2000
+)
+
+// cut shortens a text, which then ends in an ellipsis.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
 // A RunList is a page of the list of runs.
 type RunList struct {
 	Runs        []Run    `json:"runs"`
@@ -411,6 +426,9 @@ func readRun(root *os.Root, id string) (run *rundir.Run, err error) {
 		run, err = rundir.ReadRun(dir)
 		return err
 	})
+	if err == nil {
+		run.Bound() // somebody else may have made the folder
+	}
 	return run, err
 }
 
@@ -419,7 +437,7 @@ func newEntry(root *os.Root, id string) *entry {
 	e := &entry{run: Run{ID: id, State: Broken, Variants: []string{}, Results: []Result{}, Figures: []Figure{}}}
 	run, err := readRun(root, id)
 	if err != nil {
-		e.run.explain(texts.New("reason.unreadable", "error", err.Error()))
+		e.run.explain(texts.New("reason.unreadable", "error", cut(err.Error(), mostText)))
 	} else {
 		e.run.fill(run)
 	}
@@ -432,21 +450,29 @@ func (r *Run) explain(why rundir.Message) { r.Reason, r.Because = why.English(),
 
 // fill fills in what lists show.
 func (r *Run) fill(run *rundir.Run) {
-	r.Name, r.Question, r.StartedAt, r.FinishedAt = run.Name, run.Question, run.StartedAt, run.FinishedAt
+	r.Name, r.Question, r.StartedAt, r.FinishedAt = cut(run.Name, mostName), cut(run.Question, mostText), run.StartedAt, run.FinishedAt
 	r.Short, r.Rounds, r.Flags = run.Plan.Short, run.Rounds, len(run.Flags)
-	r.Metric = cmp.Or(run.Plan.Metric, "throughput")
+	r.Metric = cut(cmp.Or(run.Plan.Metric, "throughput"), mostName)
 	switch {
 	case !run.Complete:
 		r.State = Incomplete
-		r.explain(run.Unfinished())
+		why := run.Unfinished()
+		if len(why.English()) > mostText {
+			why = texts.Verbatim(cut(why.English(), mostText))
+		}
+		r.explain(why)
 	case !run.Valid:
 		r.State = Invalid
 	default:
 		r.State = Valid
 	}
 	for _, v := range run.Plan.Variants {
+		if v.AliasOf == "" && len(r.Variants) == mostNames {
+			r.Variants = append(r.Variants, "…")
+			break
+		}
 		if v.AliasOf == "" {
-			r.Variants = append(r.Variants, v.Name)
+			r.Variants = append(r.Variants, cut(v.Name, mostName))
 		}
 	}
 	for _, t := range run.Thresholds {
@@ -456,18 +482,18 @@ func (r *Run) fill(run *rundir.Run) {
 	}
 	for _, c := range run.Comparisons {
 		if c.Primary && c.Role != rundir.RoleControl && len(r.Results) < shown {
-			r.Results = append(r.Results, Result{c.Base, c.Variant, bare(c.Ratio), c.Verdict})
+			r.Results = append(r.Results, Result{cut(c.Base, mostName), cut(c.Variant, mostName), bare(c.Ratio), cut(c.Verdict, mostName)})
 		}
 	}
 	for _, v := range run.Variants {
-		if e := v.Intervals[r.Metric]; e.Estimate != nil && slices.Contains(r.Variants, v.Name) && len(r.Results) == 0 && len(r.Figures) < shown {
-			r.Figures = append(r.Figures, Figure{v.Name, bare(e)})
+		if e := v.Intervals[r.Metric]; e.Estimate != nil && slices.Contains(r.Variants, cut(v.Name, mostName)) && len(r.Results) == 0 && len(r.Figures) < shown {
+			r.Figures = append(r.Figures, Figure{cut(v.Name, mostName), bare(e)})
 		}
 	}
 }
 
 // bare is an estimate without the trials' values: there may be thousands of runs.
 func bare(e rundir.Estimate) rundir.Estimate {
-	e.Values = nil
+	e.Values, e.Interval = nil, cut(e.Interval, mostName)
 	return e
 }
