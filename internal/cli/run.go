@@ -126,7 +126,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
 	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its "+strings.Join(experiment.Settings(), ", ")+", as `NAME=VALUE`")
 	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
-	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again")
+	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
 	quick.flags(loads, experiment.HTTP)
 	quick.fields.readFrom(a.stdin)
 	f.AddFlagSet(loads)

@@ -324,8 +324,8 @@ func (i *inspector) address(t *Target, started bool) {
 }
 
 func (i *inspector) url(t *Target) {
-	raw := t.URL
-	u, err := url.Parse(placeholders(raw))
+	raw := strings.ReplaceAll(t.URL, quotedBraces, braces) // as it was typed
+	u, err := url.Parse(placeholders(t.URL))
 	const hint = "such as http://127.0.0.1:{{port}}/path"
 	switch {
 	case raw == "":

@@ -196,7 +196,8 @@ func (s *secrets) inText(text string) string {
 	var b strings.Builder
 	done := 0
 	for _, at := range word.FindAllStringIndex(text, -1) {
-		if at[0] < done || !isCredential(text[at[0]:at[1]]) {
+		inQuery := at[0] > 0 && strings.ContainsAny(text[at[0]-1:at[0]], "?&") && text[at[0]:at[1]] == "key"
+		if at[0] < done || !inQuery && !isCredential(text[at[0]:at[1]]) {
 			continue
 		}
 		begin, end := valueAfter(text, at[0], at[1])
@@ -376,7 +377,7 @@ func fold(name string) string {
 func isCredential(name string) bool {
 	name = fold(name)
 	switch name {
-	case "auth", "cookie", "jwt", "pass", "pwd", "session", "sessionid", "sid", "sig":
+	case "auth", "cookie", "jwt", "pass", "pwd", "session", "sessionid", "sid", "sig", "x_auth", "ocp_apim_subscription_key":
 		return true
 	case "first_token", "token_time": // metrics of language models, and bounds on them
 		return false
@@ -393,6 +394,9 @@ func isCredential(name string) bool {
 		if strings.Contains(name, part) {
 			return true
 		}
+	}
+	if strings.HasPrefix(name, "x_") && strings.HasSuffix(name, "_key") {
+		return true
 	}
 	return strings.Contains(name, "token") && !strings.Contains(name, "tokens") && !strings.Contains(name, "tokeni")
 }

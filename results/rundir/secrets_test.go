@@ -18,6 +18,8 @@ func TestSecretsInText(t *testing.T) {
 		{`{"password":12345678}`, `{"password":***}`},
 		{"user=ann&password=hunter22&n=1", "user=ann&password=***&n=1"},
 		{"http://h/?a=1&access_token=hunter22#x", "http://h/?a=1&access_token=***#x"},
+		{"http://h/?key=hunter22&x-goog-api-key=a key: 5", "http://h/?key=***&x-goog-api-key=*** key: 5"},
+		{"X-RapidAPI-Key: hunter22\nkey: a\nkeys=b", "X-RapidAPI-Key: ***\nkey: a\nkeys=b"},
 		{"http://ann:hunter22@h/ and http://h:80/a@b", "http://ann:***@h/ and http://h:80/a@b"},
 		{"headers: {Authorization: Bearer hunter22, X-Api-Key: 'it''s', Accept: a/b}", "headers: {Authorization: Bearer ***, X-Api-Key: '***', Accept: a/b}"},
 		{"  Authorization: Digest a=1, b=2 # why\n  Accept: x", "  Authorization: Digest *** # why\n  Accept: x"},
