@@ -86,7 +86,11 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 	}
 	v.work += len(t)
 	for _, name := range unknown {
-		hint := nearest.Hint(name, slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime))))
+		known := slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime)))
+		hint := nearest.Hint(name, known)
+		if _, found := nearest.Find(name, known); !found {
+			hint += "; " + hintBraces
+		}
 		if slices.Contains(v.variableNames(), name) {
 			hint = "set it in the base, from which the others take it"
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"dyno/internal/nearest"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -241,7 +240,7 @@ func (c *compiler) lookup(name string) (v *variableInfo, problem, hint string) {
 		if f, found := findFunction(name); found {
 			return nil, fmt.Sprintf("%q is a function", name), "want it as in " + f.usage
 		}
-		return nil, fmt.Sprintf("no variable %q", clip(name)), nearest.Hint(name, c.known())
+		return nil, fmt.Sprintf("no variable %q", clip(name)), hintUnknown(name, c.known())
 	case len(v.rivals) > 0:
 		return nil, fmt.Sprintf("%q is a column of several feeds", name), "want one of " + strings.Join(v.rivals, ", ")
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"dyno/internal/nearest"
 )
 
 // maxNesting bounds functions within functions.
@@ -69,6 +71,14 @@ func (p *parser) fail(at int, problem, hint string) {
 }
 
 const hintExpression = `want a variable or a function, such as {{ name }} or {{ uuid() }}; write {{ "{{" }} for the braces themselves`
+
+// hintUnknown says which variable may have been meant; if it is none, perhaps no expression was.
+func hintUnknown(name string, known []string) string {
+	if _, found := nearest.Find(name, known); found {
+		return nearest.Hint(name, known)
+	}
+	return strings.TrimPrefix(nearest.Hint(name, known)+`; write {{ "{{" }} for the braces themselves`, "; ")
+}
 
 // braces reads {{ expression }}.
 func (p *parser) braces() node {

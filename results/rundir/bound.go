@@ -13,7 +13,7 @@ const (
 	maxText    = 64 << 10 // bytes of a text; an experiment's source may have more
 	maxSource  = 1 << 20
 	maxTexts   = 8 << 20 // of all texts together
-	maxEntries = 4 << 20 // of all lists and mappings together
+	maxEntries = 1 << 20 // of all lists and mappings together
 )
 
 // A bound is what may still be shown, and what was cut.

@@ -16,6 +16,13 @@ import (
 // Mask stands for a credential.
 const Mask = "***"
 
+// Bounds of the search, as others may have made the folder: how many credentials are masked where
+// their names do not stand, and how far a line is looked at before a name, in bytes.
+const (
+	maxElsewhere = 1000
+	maxBefore    = 4 << 10
+)
+
 // leastElsewhere is how long a credential must be to be masked where its name does not stand, in
 // bytes: shorter ones would be found in words that have nothing to do with them.
 const leastElsewhere = 6
@@ -275,15 +282,21 @@ func closing(value, quote string) int {
 
 // inFlow tells whether what follows a text is in braces or brackets on the same line.
 func inFlow(before string) bool {
-	line := strings.NewReplacer("{{", "", "}}", "").Replace(before[strings.LastIndexByte(before, '\n')+1:])
+	line := strings.NewReplacer("{{", "", "}}", "").Replace(lineOf(before))
 	return strings.Count(line, "{")+strings.Count(line, "[") > strings.Count(line, "}")+strings.Count(line, "]")
+}
+
+// lineOf returns the last line of a text, or its end if it is long.
+func lineOf(text string) string {
+	text = text[max(0, len(text)-maxBefore):]
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // blockAfter returns where a value stands on lines of its own, which are further in than its name. A
 // mapping is no value.
 func blockAfter(text string, name, at int) (begin, end int) {
 	depth := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
-	own := depth(text[strings.LastIndexByte(text[:name], '\n')+1:])
+	own := depth(lineOf(text[:name]) + text[name:at])
 	scalar := strings.ContainsAny(text[at:at+1], "|>")
 	at += strings.IndexByte(text[at:], '\n') + 1
 	begin, end = at, at
@@ -360,7 +373,7 @@ func (s *secrets) note(value string) {
 	}
 	for _, form := range forms {
 		// What is also the name of a credential, or a small number, says nothing.
-		if len(form) >= leastElsewhere && !isCredential(form) && !slices.Contains(s.values, form) {
+		if len(form) >= leastElsewhere && len(s.values) < maxElsewhere && !isCredential(form) && !slices.Contains(s.values, form) {
 			s.values = append(s.values, form)
 		}
 	}

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,6 +139,22 @@ func TestSecretsInFolder(t *testing.T) {
 	read, err := ReadRun(dir)
 	if err != nil || read.Command[3] != "Authorization: Bearer ***" {
 		t.Errorf("%v, %q", err, read.Command)
+	}
+}
+
+// A text that somebody else wrote is searched once, however many names are in it.
+func TestSecretsOfHugeText(t *testing.T) {
+	s := &secrets{}
+	text := strings.Repeat("token: a", 1<<18)
+	if got := s.inText(text); strings.Contains(got, ": a") || len(s.values) > maxElsewhere {
+		t.Errorf("%d values, %.30q", len(s.values), got)
+	}
+	var b strings.Builder
+	for n := range 10_000 {
+		fmt.Fprintf(&b, "password=value-%d\n", n)
+	}
+	if got := s.inText(b.String()); strings.Contains(got, "value") || len(s.values) > maxElsewhere {
+		t.Errorf("%d values, %.30q", len(s.values), got)
 	}
 }
 
