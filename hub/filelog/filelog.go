@@ -92,13 +92,23 @@ func Open(path string, c journal.Config) (*Log, error) {
 // its own, where nobody can recover from a page that makes no sense.
 func (l *Log) open(path string) (err error) {
 	defer recovered(&err)()
-	l.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+	const private = 0o600
+	l.db, err = bbolt.Open(path, private, &bbolt.Options{
 		Timeout: lockTimeout, NoSync: true, NoGrowSync: true,
 		FreelistType: bbolt.FreelistMapType,
 		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
 			var err error
-			l.file, err = os.OpenFile(path, flag, mode)
-			return l.file, err
+			if l.file, err = os.OpenFile(path, flag, mode); err != nil {
+				return nil, err
+			}
+			info, err := l.file.Stat()
+			if err == nil && info.Mode().Perm()&^private != 0 { // it was made by another program, or copied
+				err = l.file.Chmod(private)
+			}
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("keep it from other users: %w", err), l.file.Close())
+			}
+			return l.file, nil
 		},
 	})
 	return err

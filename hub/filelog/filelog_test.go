@@ -17,6 +17,7 @@ import (
 	"dyno/internal/leak"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -187,6 +188,23 @@ func TestRefused(t *testing.T) {
 	}
 	if id := add(t, l, journal.Update{}); !strings.HasPrefix(id, "dyno:") {
 		t.Errorf("ID %q", id)
+	}
+}
+
+// TestPrivate: only its owner reads the history, whatever a new file may be, and whoever could read one that is there.
+func TestPrivate(t *testing.T) {
+	defer unix.Umask(unix.Umask(0))
+	path := filepath.Join(t.TempDir(), "log")
+	for range 2 {
+		if err := open(t, path, journal.Defaults()).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info, err)
+		}
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -188,6 +188,27 @@ func TestTornTailIsCutOff(t *testing.T) {
 	}
 }
 
+// A sink's file is its owner's only, whatever a new file may be; one that is there stays as it is.
+func TestFileSinkIsPrivate(t *testing.T) {
+	defer unix.Umask(unix.Umask(0))
+	path := filepath.Join(t.TempDir(), "out")
+	for _, want := range []os.FileMode{0o600, 0o640} {
+		s, _, err := openFileSink(Sink{Kind: File, Path: path}, 100, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.file.Close(); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%v, %v, want %v", info, err, want)
+		}
+		if err := os.Chmod(path, 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A new run goes on behind what the framed file holds.
 func TestFramedFileGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")

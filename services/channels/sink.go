@@ -270,7 +270,8 @@ type appendFile interface {
 // the file already holds. For the framed format that is its stream, which is the given
 // one if the file is new, and the last sequence number.
 func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, held *Summary, err error) {
-	f, err := os.OpenFile(config.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	// The source may be for its owner only. Who has made the file says himself who may read it.
+	f, err := os.OpenFile(config.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open sink: %w", err)
 	}

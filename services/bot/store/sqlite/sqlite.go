@@ -6,8 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -114,6 +116,9 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 			return nil, err
 		}
 	}
+	if err := makePrivate(c.Path); err != nil {
+		return nil, err
+	}
 	if a.writer, err = sql.Open("sqlite", source); err != nil {
 		return nil, err
 	}
@@ -145,9 +150,37 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	return a, nil
 }
 
+// private is the mode of the files: conversations and the ledger are in them.
+const private = 0o600
+
+// makePrivate makes the database, if there is none, and takes its files from everybody but their owner. SQLite makes the
+// log and its index with the mode of the database. The database is not opened here: closing it would end all locks that
+// this process has on it (fcntl(2), "Record locking").
+func makePrivate(path string) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // where SQLite makes the other files, too
+	}
+	if err := unix.Mknod(path, unix.S_IFREG|private, 0); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("make the file: %w", err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if name != path && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && info.Mode().Perm()&^private != 0 {
+			err = os.Chmod(name, private)
+		}
+		if err != nil {
+			return fmt.Errorf("keep %s from other users: %w", filepath.Base(name), err)
+		}
+	}
+	return nil
+}
+
 // lockFile takes a lock that ends with the process, or when the file is closed.
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, private)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/internal/leak"
 	"dyno/services/bot/store"
 )
@@ -86,6 +88,54 @@ func TestExclusive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPrivate: only their owner reads conversations and the ledger, whatever a new file may be, and whoever could read
+// one that is there.
+func TestPrivate(t *testing.T) {
+	defer unix.Umask(unix.Umask(0))
+	folder := t.TempDir()
+	parts := []string{"", "-wal", "-shm"}
+	// opened opens a file by a name, and checks the files that there are then.
+	opened := func(file, name string) *Archive {
+		t.Helper()
+		a, err := Open(t.Context(), Config{Path: filepath.Join(folder, name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts {
+			if info, err := os.Stat(filepath.Join(folder, file+part)); err != nil || info.Mode().Perm() != private {
+				t.Errorf("%s: %v, %v", file+part, info, err)
+			}
+		}
+		return a
+	}
+	a := opened("new", "new")
+	if _, err := a.Write(t.Context(), records(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range parts { // as a gateway that was killed has left them
+		content, err := os.ReadFile(filepath.Join(folder, "new"+part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "old"+part), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("old", filepath.Join(folder, "link")); err != nil {
+		t.Fatal(err)
+	}
+	a = opened("old", "link")
+	if cost, err := a.Sum(t.Context(), "key", time.Time{}); err != nil || cost.Requests != 1 {
+		t.Errorf("%+v, %v", cost, err)
+	}
+	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 }
