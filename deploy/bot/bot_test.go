@@ -134,7 +134,7 @@ func TestKubernetes(t *testing.T) {
 		}
 	}
 	config := readable(t, filepath.Join(dir, bot.Args[1]))
-	if len(config.AdminToken) == 0 || len(config.Token.Secret) == 0 || config.Postgres == "" || config.Redis == "" || len(config.Keys) != 1 || strings.Trim(config.Keys[0].SHA256, "0") != "" {
+	if config.AdminTokenFile == "" || len(config.Token.Secret) == 0 || config.Postgres == "" || config.Redis == "" || len(config.Keys) != 1 || strings.Trim(config.Keys[0].SHA256, "0") != "" {
 		t.Errorf("two gateways share their secret, Redis and PostgreSQL, and no key is known: %+v", config)
 	}
 	ports := map[string]int{}
@@ -345,7 +345,7 @@ func TestCompose(t *testing.T) {
 	}
 	config := readable(t, filepath.Join(dir, "bot.yaml"))
 	key := strings.TrimSpace(strings.TrimPrefix(string(said), "API key: "))
-	if len(key) != 48 || config.Keys[0].SHA256 != hashOf(key) || len(config.Token.Secret) != 64 || len(config.AdminToken) != 48 {
+	if len(key) != 48 || config.Keys[0].SHA256 != hashOf(key) || len(config.Token.Secret) != 64 || config.AdminTokenFile == "" {
 		t.Errorf("%q, %+v", said, config.Keys)
 	}
 	entrypoints, exposed := stages(t)

@@ -22,6 +22,9 @@ printf %s "$password" >"$dir/postgres.password"
 printf 'host=172.30.77.12 user=postgres password=%s dbname=postgres sslmode=disable' "$password" >"$dir/postgres.secret"
 hash=$(printf %s "$key" | sha256sum | cut -d ' ' -f 1)
 sed "s/\"0\\{64\\}\".*/\"$hash\"/" "$here/bot.yaml" >"$dir/bot.yaml"
-# The programs run as other users. Nobody else finds the names in the folder.
+# The programs run as other users. Nobody else finds the names in the folder. The gateway reads no secrets that every user
+# may read: its group has them.
 chmod 644 "$dir"/*
+chmod 640 "$dir"/*.secret
+chgrp 65532 "$dir"/*.secret 2>/dev/null || echo "secrets: you are not root: sudo chgrp 65532 $dir/*.secret" >&2
 echo "API key: $key"

@@ -209,6 +209,7 @@ type compose struct {
 		Command         []string          `yaml:"command"`
 		Ports           []string          `yaml:"ports"`
 		Secrets         []string          `yaml:"secrets"`
+		Groups          []string          `yaml:"group_add"`
 		Configs         []map[string]string
 		Volumes         []string `yaml:"volumes"`
 		ReadOnly        bool     `yaml:"read_only"`

@@ -12,7 +12,7 @@ import (
 
 func (a *app) serveChannelsCommand() *cobra.Command {
 	var (
-		admin   string
+		c       channels.ServeConfig
 		verbose bool
 	)
 	cmd := &cobra.Command{
@@ -32,21 +32,22 @@ record: received = delivered + dropped + pending.`,
 			if err != nil {
 				return &failure{exitUsage, err, ""}
 			}
-			config, err := channels.ParseConfig(file, src)
-			if err != nil {
+			if c.Channels, err = channels.ParseConfig(file, src); err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			if err := c.CheckAdmin(c.Channels.AllowRemote); err != nil {
 				return &failure{exitUsage, err, ""}
 			}
 			stdin, ok := a.stdin.(*os.File)
 			if !ok {
 				return errors.New("standard input is not a file")
 			}
-			return channels.Serve(cmd.Context(), channels.ServeConfig{
-				Channels: config, Admin: admin, Logger: a.logger(verbose), Stdin: stdin, Stdout: a.stdout,
-			})
+			c.Logger, c.Stdin, c.Stdout = a.logger(verbose), stdin, a.stdout
+			return channels.Serve(cmd.Context(), c)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&admin, "admin", "", "address of /metrics, /healthz, /readyz and /debug/pprof")
+	c.AdminFlags(f)
 	f.BoolVarP(&verbose, "verbose", "v", false, "log the events of single connections")
 	return cmd
 }

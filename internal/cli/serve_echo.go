@@ -28,7 +28,7 @@ func (a *app) serveEchoCommand() *cobra.Command {
 	f.StringVar(&c.TCP, "tcp", c.TCP, "TCP address: host:port or unix:PATH")
 	f.StringVar(&c.HTTP, "http", c.HTTP, "HTTP address: host:port or unix:PATH")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines can reach")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	c.AdminFlags(f)
 	f.IntVar(&c.BufferBytes, "buffer", c.BufferBytes, "bytes held of a TCP connection whose client does not read")
 	f.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "TCP connections served at once; further ones wait")
 	f.Int64Var(&c.MaxBodyBytes, "max-body", c.MaxBodyBytes, "bytes of an HTTP body")

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +71,7 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines can reach it")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /subscribers, /metrics, /healthz, /readyz and /debug/pprof")
+	c.AdminFlags(f, "/subscribers")
 	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients also use HTTP/2 without TLS")
 
 	f.StringVar((*string)(&c.History), "history", string(c.History), "where updates are kept: memory, file or redis")
@@ -127,8 +125,7 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 	return cmd
 }
 
-// readKey reads METHOD:FILE; an empty text is no key. The end of line in the file is not
-// part of a secret.
+// readKey reads METHOD:FILE; an empty text is no key.
 func readKey(flag, text string) (*hub.Key, error) {
 	if text == "" {
 		return nil, nil
@@ -137,9 +134,9 @@ func readKey(flag, text string) (*hub.Key, error) {
 	if !ok || file == "" {
 		return nil, usage("such as HS256:secret.txt", "--%s: %q: want METHOD:FILE", flag, text)
 	}
-	material, err := os.ReadFile(file)
+	key, err := events.ReadKey(method, file)
 	if err != nil {
 		return nil, &failure{exitUsage, fmt.Errorf("--%s: %w", flag, err), ""}
 	}
-	return &hub.Key{Method: method, Material: bytes.TrimRight(material, "\r\n")}, nil
+	return key, nil
 }

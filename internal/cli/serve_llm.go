@@ -66,7 +66,7 @@ X-Dyno-Fault field; --fault gives it to some by chance.`,
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines reach")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	c.AdminFlags(f)
 	f.StringSliceVar(&c.Models, "models", c.Models, "names of the models")
 	f.IntVar(&c.Tokens, "tokens", c.Tokens, "tokens of an answer, unless its request wants fewer")
 	f.IntVar(&c.MaxTokens, "max-tokens", c.MaxTokens, "tokens that a request may ask for; beyond: 400")

@@ -54,7 +54,7 @@ Connections begin with the address that accepted last.`,
 	f.StringVar(&c.To, "to", c.To, "the upstream: host:port or unix:PATH; a name is looked up again when connecting fails")
 	f.StringVar((*string)(&c.Model), "model", string(c.Model), "goroutine, pool, epoll or pinned")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines can reach it")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	c.AdminFlags(f)
 	f.IntVar(&c.Workers, "workers", c.Workers, "pool: how many goroutines forward")
 	f.IntVar(&c.Queue, "queue", c.Queue, "pool: how many ready connections may wait for a worker")
 	f.IntVar(&c.Loops, "loops", c.Loops, "epoll: how many loops (default one per CPU)")

@@ -157,12 +157,8 @@ type Config struct {
 	// that are used by their Handler only.
 	Listen string `yaml:"listen"`
 	// AllowRemote permits Listen and Admin addresses that other machines reach.
-	AllowRemote bool `yaml:"allow_remote"`
-	// Admin is the address of the admin listener; "" means none.
-	Admin string `yaml:"admin"`
-	// AdminToken is what the admin listener asks for, but for /healthz and /readyz: 16 bytes
-	// at least. nil is nothing, which only a loopback Admin may ask for.
-	AdminToken []byte `yaml:"-"`
+	AllowRemote         bool `yaml:"allow_remote"`
+	serve.AdminListener `yaml:",inline"`
 	// Page serves a page to chat in at /.
 	Page bool `yaml:"page"`
 	// AllowNetworks are networks that upstreams, plugins and key sets may be in although
@@ -337,8 +333,8 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every fault at once: the field, its value, what would be right. It reads the file of the rules, and
-// opens nothing else.
+// Validate reports every fault at once: the field, its value, what would be right. It reads the files of the rules and of
+// the admin listener's token, and opens nothing else.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(field string, value any, want string) {
@@ -354,23 +350,17 @@ func (c Config) Validate() error {
 			fault(field, d, fmt.Sprintf("must be from %v to %v", low, high))
 		}
 	}
-	for _, a := range []struct{ field, address string }{{"listen", c.Listen}, {"admin", c.Admin}} {
-		if a.address != "" {
-			if err := serve.CheckListen(a.field, a.address, c.AllowRemote); err != nil {
-				errs = append(errs, err)
-			}
+	if c.Listen != "" {
+		if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
+			errs = append(errs, err)
 		}
+	}
+	if err := c.CheckAdmin(c.AllowRemote); err != nil {
+		errs = append(errs, err)
 	}
 	if len(c.Keys) == 0 && c.Listen != "" {
 		if a, err := serve.ParseAddress(c.Listen); err == nil && !a.Local() {
 			fault("keys", "none", "everybody could ask a gateway that other machines reach: give API keys")
-		}
-	}
-	if c.AdminToken != nil {
-		errs = append(errs, serve.CheckToken("admin token", c.AdminToken))
-	} else if c.Admin != "" {
-		if a, err := serve.ParseAddress(c.Admin); err == nil && !a.Local() {
-			fault("admin token", "none", "everybody who reaches it could read keys' usage and profiles: give --admin-token-file")
 		}
 	}
 	for i, origin := range c.AllowOrigins {

@@ -20,7 +20,6 @@ import (
 type configFile struct {
 	Config       `yaml:",inline"`
 	Upstreams    []fileUpstream `yaml:"upstreams"`
-	AdminFile    string         `yaml:"admin_token_file"`
 	SecretFile   string         `yaml:"token_secret_file"`
 	PreviousFile string         `yaml:"token_previous_file"`
 	PostgresFile string         `yaml:"postgres_file"` // of a connection string
@@ -86,20 +85,24 @@ func ReadConfig(path string) (Config, error) {
 	}
 	c := f.Config
 	var errs []error
+	// inFolder is the path of a file that is named relative to this one; "" is none.
+	inFolder := func(name string) string {
+		if name == "" || filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(filepath.Dir(path), name)
+	}
 	secret := func(field, name string) []byte {
 		if name == "" {
 			return nil
 		}
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(path), name)
-		}
-		text, err := serve.ReadSecret(name)
+		text, err := serve.ReadSecret(inFolder(name))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s: %w", path, field, err))
 		}
 		return text
 	}
-	c.AdminToken = secret("admin_token_file", f.AdminFile)
+	c.AdminTokenFile, c.Rules = inFolder(c.AdminTokenFile), inFolder(c.Rules)
 	c.Token.Secret, c.Token.Previous = secret("token_secret_file", f.SecretFile), secret("token_previous_file", f.PreviousFile)
 	c.Postgres = string(secret("postgres_file", f.PostgresFile))
 	if f.RedisFile != "" {
@@ -120,9 +123,6 @@ func ReadConfig(path string) (Config, error) {
 		c.Upstream.Upstreams = append(c.Upstream.Upstreams, to)
 	}
 	f.Times.apply(&c.Upstream)
-	if c.Rules != "" && !filepath.IsAbs(c.Rules) {
-		c.Rules = filepath.Join(filepath.Dir(path), c.Rules)
-	}
 	return c, errors.Join(errs...)
 }
 

@@ -1507,14 +1507,14 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Error(err)
 	}
 	u := c.Upstream.Upstreams
-	if len(c.AdminToken) != 20 || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 || u[1].Bound != openai.MaxCompletionTokens ||
+	if c.AdminTokenFile != filepath.Join(dir, "admin") || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 || u[1].Bound != openai.MaxCompletionTokens ||
 		u[0].NoStreamOptions || u[0].FirstByte != 0 || !u[1].NoStreamOptions || u[1].FirstByte != 2*time.Minute || u[1].Idle != 90*time.Second || len(c.AllowOrigins) != 1 ||
 		c.Upstream.Idle != 9*time.Second || c.Upstream.Attempts != 2 || c.Upstream.Total != 5*time.Minute || c.Keys[0].Limits[0] != (Limit{store.Money, 5e9, 24 * time.Hour}) || c.MaskRules[0].Min != 3 || c.Plugins[0].Timeout != 100*ms {
 		t.Errorf("%+v", c)
 	}
 	for text, want := range map[string]string{
 		"listne: x": "listne", "keys: [{id: \"ann\xff\"}]": "wrong.yaml: is not UTF-8", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected",
-		"admin_token_file: empty": "admin_token_file: " + dir + "/empty: is empty", "token_secret_file: empty": "token_secret_file: " + dir + "/empty: is empty",
+		"token_secret_file: empty":   "token_secret_file: " + dir + "/empty: is empty",
 		"token_previous_file: empty": "token_previous_file: " + dir + "/empty: is empty", "postgres_file: empty": "postgres_file: " + dir + "/empty: is empty",
 		"redis_file: empty": "redis_file: " + dir + "/empty: is empty", "upstreams: [{name: a, key_file: empty}]": `upstream 1, "a": key_file: ` + dir + "/empty: is empty",
 		"redis: x:1\nredis_file: secret": "redis, redis_file: there must be one",
@@ -1557,10 +1557,10 @@ func TestValidate(t *testing.T) {
 		t.Error("New accepts what Validate does not")
 	}
 	c = Defaults()
-	c.AdminToken = []byte("short")
+	c.AdminTokenFile = "none"
 	c.Keys = []Key{{ID: "a", SHA256: "xyz", Limits: []Limit{{store.Tokens, 1, time.Hour}, {store.Tokens, 2, time.Hour}, {"cpu", 1, 0}}}, keyOf("b"), keyOf("b")}
 	err = c.Validate()
-	for _, want := range []string{"admin token: 5 bytes", "key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
+	for _, want := range []string{"admin token file: open none", "key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -146,7 +148,11 @@ func TestUsageIsBounded(t *testing.T) {
 // it; a probe needs none.
 func TestAdminToken(t *testing.T) {
 	token := strings.Repeat("t", 20)
-	b := serving(t, newLLM(t, nil), func(c *Config) { c.Admin, c.AdminToken = "127.0.0.1:0", []byte(token) })
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Admin, c.AdminTokenFile = "127.0.0.1:0", file })
 	for path, open := range map[string]bool{keysPath: false, keysPath + "list": false, keysPath + "page.js": false, "/metrics": false, "/debug/pprof/cmdline": false, "/readyz": true} {
 		for shown, right := range map[string]bool{"": false, secretOf("key"): false, token: true} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+b.AdminAddr().String()+path, nil)

@@ -13,21 +13,21 @@ import (
 // ServeConfig configures Serve.
 type ServeConfig struct {
 	Channels Config
-	Admin    string // address of the admin listener; "" means none
-	Logger   *slog.Logger
-	Stdin    *os.File  // for a stdin source
-	Stdout   io.Writer // for a stdout sink
+	serve.AdminListener
+	Logger *slog.Logger
+	Stdin  *os.File  // for a stdin source
+	Stdout io.Writer // for a stdout sink
 }
 
 // Serve runs channels with the life cycle, metrics and health of a service, until their
 // sources or ctx have ended. It returns the errors.
 func Serve(ctx context.Context, c ServeConfig) (err error) {
 	host, err := serve.New(serve.Config{
-		Name:         "channels",
-		Admin:        c.Admin,
-		AllowRemote:  c.Channels.AllowRemote,
-		DrainTimeout: c.Channels.WithDefaults().DrainTimeout,
-		Logger:       c.Logger,
+		Name:          "channels",
+		AdminListener: c.AdminListener,
+		AllowRemote:   c.Channels.AllowRemote,
+		DrainTimeout:  c.Channels.WithDefaults().DrainTimeout,
+		Logger:        c.Logger,
 	})
 	if err != nil {
 		return err

@@ -37,11 +37,7 @@ type Config struct {
 	// PlainHTTP permits tokens over connections that are not encrypted, for a server behind
 	// a proxy that does that.
 	PlainHTTP bool
-	// Admin is the address of the admin listener; "" means none.
-	Admin string
-	// AdminToken is what the admin listener asks for, but for /healthz and /readyz: 16 bytes
-	// at least. nil is nothing, which only a loopback Admin may ask for.
-	AdminToken []byte
+	serve.AdminListener
 
 	// Principals is a file in YAML of who may do what (package access); "" lets everybody
 	// who reaches the loopback listener do everything. It is read again when it has changed.
@@ -123,17 +119,8 @@ func (c Config) Validate() error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Admin != "" {
-		if err := serve.CheckListen("admin", c.Admin, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		} else if a, err := serve.ParseAddress(c.Admin); err == nil && !a.Local() {
-			check(c.AdminToken != nil, "admin token", "none", "everybody who reaches the admin listener could read profiles and metrics: give --admin-token-file")
-		}
-	}
-	if c.AdminToken != nil {
-		if err := serve.CheckToken("admin token", c.AdminToken); err != nil {
-			errs = append(errs, err)
-		}
+	if err := c.CheckAdmin(c.AllowRemote); err != nil {
+		errs = append(errs, err)
 	}
 	check((c.Certificate == "") == (c.Key == ""), "certificate", fmt.Sprintf("%q", c.Certificate), "goes with its key, and neither alone")
 	check(c.ClientCA == "" || c.Certificate != "", "client CA", fmt.Sprintf("%q", c.ClientCA), "needs a certificate: clients show theirs by TLS only")

@@ -56,7 +56,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg}
 	var err error
 	if s.host, err = serve.New(serve.Config{
-		Name: "control", Admin: cfg.Admin, AdminToken: cfg.AdminToken, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+		Name: "control", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 	}); err != nil {
 		return nil, err
 	}

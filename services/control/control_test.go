@@ -105,7 +105,8 @@ func do(t *testing.T, client *http.Client, method, address, body string) (status
 // TestLife: what was made is there after a restart, and watchers end with the server.
 func TestLife(t *testing.T) {
 	c := config(t)
-	c.Admin, c.AdminToken = "127.0.0.1:0", []byte("token-of-the-admin-listener")
+	const token = "token-of-the-admin-listener"
+	c.Admin, c.AdminTokenFile = "127.0.0.1:0", secretFile(t, token)
 	s, end := serving(t, c)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -133,7 +134,7 @@ func TestLife(t *testing.T) {
 	if status, text := do(t, client, "GET", metrics, ""); status != 401 {
 		t.Errorf("metrics without the admin's token: %d %s", status, text)
 	}
-	_, text := do(t, client, "GET", strings.Replace(metrics, "://", "://admin:"+string(c.AdminToken)+"@", 1), "")
+	_, text := do(t, client, "GET", strings.Replace(metrics, "://", "://admin:"+token+"@", 1), "")
 	for _, want := range []string{`control_resources{kind="policy"} 1`, "control_store_commit_seconds_count", `http_request_duration_seconds_count{business_context="policy",category="ok",operation="createPolicy"} 1`, "control_watchers 1", "control_up 1", "control_reconnects_total 0", `control_connections_total{protocol="http"}`, `control_connections{protocol="http"}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metrics have no %s", want)
@@ -208,8 +209,19 @@ func TestUnreadBodies(t *testing.T) {
 	}
 }
 
+// secretFile makes a file that has a secret.
+func secretFile(t *testing.T, secret string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestConfigFaults(t *testing.T) {
 	good := config(t)
+	token := secretFile(t, "token-of-the-admin-listener")
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string
@@ -223,8 +235,8 @@ func TestConfigFaults(t *testing.T) {
 		"DNS, a domain":     {func(c *Config) { c.DNS, c.Domain = "127.0.0.1:0", "x" }, "domain"},
 		"DNS, a socket":     {func(c *Config) { c.DNS = "unix:x" }, "dns"},
 		"admin, no token":   {func(c *Config) { c.Admin, c.AllowRemote = "192.0.2.1:80", true }, "admin token: none: everybody"},
-		"admin, a token":    {func(c *Config) { c.Admin, c.AllowRemote, c.AdminToken = "192.0.2.1:80", true, make([]byte, 16) }, ""},
-		"admin, too short":  {func(c *Config) { c.Admin, c.AdminToken = "127.0.0.1:0", []byte{} }, "admin token: 0 bytes"},
+		"admin, a token":    {func(c *Config) { c.Admin, c.AllowRemote, c.AdminTokenFile = "192.0.2.1:80", true, token }, ""},
+		"admin, no file":    {func(c *Config) { c.Admin, c.AdminTokenFile = "127.0.0.1:0", token+".none" }, "admin token file: open"},
 		"key alone":         {func(c *Config) { c.Key = "k" }, "certificate"},
 		"client CA alone":   {func(c *Config) { c.ClientCA = "k" }, "client CA"},
 		"of the store":      {func(c *Config) { c.Store.Dir = "" }, "data folder"},

@@ -68,7 +68,7 @@ func (f *files) changed(name string) bool {
 }
 
 func (f *files) readPair() error {
-	pair, err := tls.LoadX509KeyPair(f.cfg.Certificate, f.cfg.Key)
+	pair, err := serve.LoadKeyPair(f.cfg.Certificate, f.cfg.Key)
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}

@@ -27,8 +27,7 @@ type Config struct {
 	HTTP string
 	// AllowRemote permits addresses that other machines reach.
 	AllowRemote bool
-	// Admin is the address of the admin listener; "" means none.
-	Admin string
+	serve.AdminListener
 
 	// BufferBytes bounds what is held for a TCP connection whose client does not read its
 	// echo. When the buffer is full, the client's bytes are not read any more.
@@ -63,13 +62,16 @@ func (c Config) Validate() error {
 	if c.TCP == "" && c.HTTP == "" {
 		errs = append(errs, errors.New("tcp, http: both empty: at least one address is needed"))
 	}
-	for _, a := range []struct{ field, address string }{{"tcp", c.TCP}, {"http", c.HTTP}, {"admin", c.Admin}} {
+	for _, a := range []struct{ field, address string }{{"tcp", c.TCP}, {"http", c.HTTP}} {
 		if a.address == "" {
 			continue
 		}
 		if err := serve.CheckListen(a.field, a.address, c.AllowRemote); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if err := c.CheckAdmin(c.AllowRemote); err != nil {
+		errs = append(errs, err)
 	}
 	between := func(field string, value, low, high int64) {
 		if value < low || value > high {
@@ -111,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	host, err := serve.New(serve.Config{
-		Name: "echo", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote,
+		Name: "echo", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote,
 		DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dyno/internal/leak"
+	"dyno/services/internal/serve"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -215,7 +216,7 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestValidateReportsAllFaults(t *testing.T) {
-	_, err := New(Config{DrainTimeout: -1, Admin: "x"})
+	_, err := New(Config{DrainTimeout: -1, AdminListener: serve.AdminListener{Admin: "x"}})
 	for _, want := range []string{"tcp, http: both empty", "admin: ", "buffer bytes: 0", "max connections: 0", "max body bytes: 0", "drain timeout: -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)

@@ -18,8 +18,7 @@ type Config struct {
 	Listen string
 	// AllowRemote permits Listen and Admin addresses that other machines reach.
 	AllowRemote bool
-	// Admin is the address of the admin listener; "" means none.
-	Admin string
+	serve.AdminListener
 	// HTTP2 lets clients speak HTTP/2 without TLS, beside HTTP/1.1.
 	HTTP2 bool
 	// DrainTimeout is how long stopping may take: subscribers are disconnected one by one
@@ -45,10 +44,8 @@ func (c Config) Validate() error {
 	if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Admin != "" {
-		if err := serve.CheckListen("admin", c.Admin, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		}
+	if err := c.CheckAdmin(c.AllowRemote); err != nil {
+		errs = append(errs, err)
 	}
 	if !c.local() && c.PublisherKey == nil && !c.AnonymousPublish {
 		errs = append(errs, errors.New("publisher key: none: nobody could publish to a hub that other machines reach: give a key, or allow anonymous publishers"))
@@ -79,4 +76,22 @@ func (c Config) foreign(r *http.Request) error {
 func (c Config) local() bool {
 	a, err := serve.ParseAddress(c.Listen)
 	return err == nil && a.Local()
+}
+
+// maxPublicKey bounds a public key in PEM, in bytes.
+const maxPublicKey = 64 << 10
+
+// ReadKey reads the file of a key for JSON Web Tokens by a method. The end of line is not part of a secret, and nobody
+// else may read one; public keys are for everybody.
+func ReadKey(method, file string) (*hub.Key, error) {
+	var (
+		material []byte
+		err      error
+	)
+	if method == "HS256" {
+		material, err = serve.ReadSecret(file)
+	} else {
+		material, err = serve.ReadFile(file, maxPublicKey)
+	}
+	return &hub.Key{Method: method, Material: material}, err
 }

@@ -53,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg}
 	var err error
 	if s.host, err = serve.New(serve.Config{
-		Name: "events", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote,
+		Name: "events", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote,
 		DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 		Pages: []serve.Page{{Path: "/subscribers", About: "subscribers that are furthest behind, as JSON; ?slow=N of them", Handler: http.HandlerFunc(s.serveSubscribers)}},
 	}); err != nil {

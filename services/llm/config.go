@@ -25,8 +25,7 @@ type Config struct {
 	Listen string
 	// AllowRemote permits Listen and Admin addresses that other machines reach.
 	AllowRemote bool
-	// Admin is the address of the admin listener; "" means none.
-	Admin string
+	serve.AdminListener
 
 	// Models are the names that are served. A request for another is answered with 404.
 	Models []string
@@ -90,13 +89,13 @@ func (c Config) Validate() error {
 			fault(field, value, fmt.Sprintf("must be from %d to %d", low, high))
 		}
 	}
-	for _, a := range []struct{ field, address string }{{"listen", c.Listen}, {"admin", c.Admin}} {
-		if a.address == "" {
-			continue
-		}
-		if err := serve.CheckListen(a.field, a.address, c.AllowRemote); err != nil {
+	if c.Listen != "" {
+		if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if err := c.CheckAdmin(c.AllowRemote); err != nil {
+		errs = append(errs, err)
 	}
 	between("models", int64(len(c.Models)), 1, maxModels)
 	for i, m := range c.Models {

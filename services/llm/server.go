@@ -60,7 +60,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	host, err := serve.New(serve.Config{
-		Name: "llm", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+		Name: "llm", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

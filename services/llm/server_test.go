@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/internal/leak"
+	"dyno/services/internal/serve"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -758,7 +759,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	c := Config{Listen: ":1", Admin: "x", InterToken: Delay{Shape: "odd"}, DrainTimeout: -1,
+	c := Config{Listen: ":1", AdminListener: serve.AdminListener{Admin: "x"}, InterToken: Delay{Shape: "odd"}, DrainTimeout: -1,
 		Models: []string{""}, Faults: []FaultRate{{Fault{Kind: "429"}, 0.7}, {Fault{Kind: "500"}, 0.7}, {Fault{Kind: "odd"}, 0}}}
 	err := c.Validate()
 	for _, want := range []string{"listen: ", "admin: ", "model 1: ", "max tokens: 0", "tokens: 0", "max body bytes: 0", "max concurrent: 0", "inter token: ",

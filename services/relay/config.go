@@ -75,8 +75,7 @@ type Config struct {
 	Model Model
 	// AllowRemote permits Listen and Admin addresses that other machines reach.
 	AllowRemote bool
-	// Admin is the address of the admin listener; "" means none.
-	Admin string
+	serve.AdminListener
 
 	// Workers is how many goroutines the pool model forwards with.
 	Workers int
@@ -180,10 +179,8 @@ func (c Config) Validate() error {
 	if _, err := serve.ParseAddress(c.To); err != nil {
 		errs = append(errs, fmt.Errorf("to: %w", err))
 	}
-	if c.Admin != "" {
-		if err := serve.CheckListen("admin", c.Admin, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		}
+	if err := c.CheckAdmin(c.AllowRemote); err != nil {
+		errs = append(errs, err)
 	}
 	switch c.Model {
 	case Goroutine, Pool, Epoll, Pinned:

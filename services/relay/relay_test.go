@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/services/internal/serve"
 	"dyno/services/relay/conditions"
 
 	"github.com/pires/go-proxyproto"
@@ -31,7 +32,7 @@ func TestDefaultsAreValid(t *testing.T) {
 
 func TestValidateReportsAllFaults(t *testing.T) {
 	c := Config{
-		Listen: "0.0.0.0:80", To: "nowhere", Admin: ":6060", Model: "threads", Full: "drop",
+		Listen: "0.0.0.0:80", To: "nowhere", AdminListener: serve.AdminListener{Admin: ":6060"}, Model: "threads", Full: "drop",
 		ProxyIn: "maybe", ProxyOut: "v3", Loops: -1, CPUs: []int{-1}, BufferBytes: 1,
 		IdleTimeout: -1, DrainTimeout: -1, Conditions: &conditions.Profile{},
 	}
@@ -41,7 +42,7 @@ func TestValidateReportsAllFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		`listen: "0.0.0.0:80" can be reached`, "to: ", "admin: ", `model: "threads"`, `full: "drop"`,
-		`proxy in: "maybe"`, `proxy out: "v3"`, "workers: 0", "queue: 0", "loops: -1", "cpus: -1",
+		`proxy in: "maybe"`, "admin token: none", `proxy out: "v3"`, "workers: 0", "queue: 0", "loops: -1", "cpus: -1",
 		"buffer bytes: 1: must be from 4096", "read budget bytes: 0", "max connections: 0",
 		"connect timeout: 0s", "idle timeout: -1ns", "header timeout: 0s", "drain timeout: -1ns",
 		"conditions: threads: need the goroutine model",
@@ -50,8 +51,8 @@ func TestValidateReportsAllFaults(t *testing.T) {
 			t.Errorf("not reported: %s", want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 19 {
-		t.Errorf("%d faults, want 19:\n%v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 20 {
+		t.Errorf("%d faults, want 20:\n%v", n, err)
 	}
 }
 

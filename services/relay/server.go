@@ -66,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	host, err := serve.New(serve.Config{
-		Name: "relay", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote,
+		Name: "relay", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote,
 		DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 	})
 	if err != nil {

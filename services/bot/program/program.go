@@ -56,10 +56,10 @@ func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
 func gateway(w io.Writer) *cobra.Command {
 	c := bot.Defaults()
 	var (
-		verbose                                              bool
-		file, adminFile, secretFile, postgresFile, redisFile string
-		upstreams, models                                    []string
-		price                                                []int64
+		verbose                                   bool
+		file, secretFile, postgresFile, redisFile string
+		upstreams, models                         []string
+		price                                     []int64
 	)
 	cmd := &cobra.Command{
 		Use:   Name,
@@ -115,7 +115,6 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				flag, file string
 				set        func([]byte)
 			}{
-				{"admin-token-file", adminFile, func(b []byte) { c.AdminToken = b }},
 				{"token-secret-file", secretFile, func(b []byte) { c.Token.Secret = b }},
 				{"postgres-file", postgresFile, func(b []byte) { c.Postgres = string(b) }},
 				{"redis-file", redisFile, func(b []byte) { c.Redis = string(b) }},
@@ -145,8 +144,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar(&file, "config", "", "the configuration's `FILE`, in YAML")
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines reach")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /keys/, /metrics, /healthz, /readyz and /debug/pprof")
-	f.StringVar(&adminFile, "admin-token-file", "", "`FILE` of what --admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address")
+	c.AdminFlags(f, "/keys/")
 	f.BoolVar(&c.Page, "page", c.Page, "serve a page to chat in at /")
 	f.StringArrayVar(&upstreams, "upstream", nil, "a model server's `URL`, up to /v1; may be repeated")
 	f.StringSliceVar(&models, "models", nil, "names of the models of --upstream")

@@ -31,6 +31,7 @@ import (
 
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
+	"dyno/services/internal/serve"
 )
 
 // The exit codes, as dyno has them.
@@ -187,9 +188,6 @@ func (s *session) space() string {
 	return resource.DefaultNamespace
 }
 
-// maxToken bounds a token's file, in bytes.
-const maxToken = 16 << 10
-
 // token reads the token; without a file there is none.
 func (s *session) token() (string, error) {
 	flag, name := "--token-file", s.tokenFile
@@ -199,7 +197,7 @@ func (s *session) token() (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	text, err := readFile(name, nil, maxToken)
+	text, err := serve.ReadSecret(name)
 	if err != nil {
 		return "", &Failure{codeUsage, fmt.Errorf("%s: %w", flag, err), ""}
 	}
@@ -230,7 +228,7 @@ func (s *session) tls() (*tls.Config, error) {
 		}
 	}
 	if s.cert != "" {
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		pair, err := serve.LoadKeyPair(s.cert, s.key)
 		if err != nil {
 			return nil, &Failure{codeUsage, fmt.Errorf("--cert: %w", err), ""}
 		}

@@ -336,7 +336,7 @@ func TestArguments(t *testing.T) {
 		"backup":                             "want a file",
 		"get policies --server ftp://x":      "servers",
 		"get policies -n A":                  "namespace",
-		"get policies --token-file " + empty: "holds no token",
+		"get policies --token-file " + empty: "is empty",
 		"get policies --token-file none":     "--token-file: open none",
 		"get policies --ca " + empty:         "has no certificate in PEM",
 		"get policies --cert " + empty:       "go together",

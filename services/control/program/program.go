@@ -36,7 +36,6 @@ func (a *app) command() *cobra.Command {
 	var (
 		verbose      bool
 		passwordFile string
-		adminFile    string
 		restore      string
 		replica      string
 		cluster      int
@@ -125,13 +124,6 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 				}
 				c.Store.Password = string(text)
 			}
-			if adminFile != "" {
-				text, err := serve.ReadSecret(adminFile)
-				if err != nil {
-					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--admin-token-file: %w", err)}
-				}
-				c.AdminToken = text
-			}
 			c.Logger = command.Logger(a.stderr, verbose)
 			if err := errors.Join(c.Validate(), gc.check()); err != nil {
 				return &command.Failure{Code: command.Usage, Err: err}
@@ -156,8 +148,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 	f.StringVar(&c.Domain, "domain", c.Domain, "what their names end with: SERVICE.NAMESPACE.DOMAIN")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines reach it; needs --principals")
 	f.BoolVar(&c.PlainHTTP, "plain-http", c.PlainHTTP, "permit that without TLS, behind a proxy that encrypts")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
-	f.StringVar(&adminFile, "admin-token-file", "", "`FILE` of what --admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address")
+	c.AdminFlags(f)
 	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients speak HTTP/2, without TLS as well")
 
 	f.StringVar(&c.Store.Dir, "data", c.Store.Dir, "`FOLDER` of an etcd of its own")

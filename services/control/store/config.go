@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"dyno/services/internal/serve"
 )
 
 // Config says where the store is and how it is used. Start from Defaults.
@@ -239,7 +241,7 @@ func (c Config) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("etcd CA: %s: has no certificate in PEM", c.CA)
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		pair, err := serve.LoadKeyPair(c.Cert, c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("etcd certificate: %w", err)
 		}

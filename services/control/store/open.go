@@ -28,6 +28,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+
+	"dyno/services/internal/serve"
 )
 
 // A Store is a connection to etcd, or has one of its own. Its methods may be called
@@ -134,8 +136,8 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 		c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 		c.InitialCluster = c.InitialClusterFromName(memberName)
 		c.SnapshotCatchUpEntries = loneCatchUp
-	} else {
-		s.joinPeers(c)
+	} else if err := s.joinPeers(c); err != nil {
+		return errors.Join(err, s.lock.Close())
 	}
 	c.QuotaBackendBytes = s.cfg.Quota
 	c.MaxTxnOps = embeddedOps
@@ -171,11 +173,14 @@ type txns interface {
 }
 
 // joinPeers makes the embedded etcd one of several members.
-func (s *Store) joinPeers(c *embed.Config) {
+func (s *Store) joinPeers(c *embed.Config) error {
 	c.Name = s.cfg.Name
 	scheme := "http"
 	if s.cfg.PeerCA != "" {
 		scheme = "https"
+		if err := serve.CheckSecret(s.cfg.PeerKey); err != nil {
+			return fmt.Errorf("peer key: %w", err)
+		}
 		c.PeerTLSInfo.TrustedCAFile, c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile = s.cfg.PeerCA, s.cfg.PeerCert, s.cfg.PeerKey
 		c.PeerTLSInfo.ClientCertAuth = true
 	}
@@ -191,6 +196,7 @@ func (s *Store) joinPeers(c *embed.Config) {
 	c.InitialCluster = strings.Join(members, ",")
 	// A follower that is this far behind is sent the database as a whole.
 	c.SnapshotCatchUpEntries = 10_000
+	return nil
 }
 
 // loneCatchUp is how many groups stay in the memory of a member that has no follower to send them to.

@@ -3,6 +3,7 @@ package serve
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
 )
 
 // pages are the admin's pages, in the order of its home page.
@@ -38,8 +40,8 @@ func (h *Host) handler() http.Handler {
 	open := http.NewServeMux()
 	h.health(open)
 	switch {
-	case h.cfg.AdminToken != nil:
-		open.Handle("/", guard(h.cfg.AdminToken, mux))
+	case h.token != nil:
+		open.Handle("/", guard(h.token, mux))
 	case Guarded(h.cfg.Admin):
 		open.Handle("/", homely(mux))
 	default:
@@ -66,12 +68,50 @@ const (
 	maxToken = 1024
 )
 
-// CheckToken returns nil if a token is one to ask for. The error names the field.
-func CheckToken(field string, token []byte) error {
-	if n := len(token); n < minToken || n > maxToken {
-		return fmt.Errorf("%s: %d bytes: must have %d to %d", field, n, minToken, maxToken)
+// An AdminListener says where a service's admin listener is, and what it asks for. It is part of the services'
+// configurations.
+type AdminListener struct {
+	// Admin is the address of the admin listener; "" means none. It must be a loopback address unless AllowRemote is set,
+	// and then there must be a token.
+	Admin string `yaml:"admin"`
+	// AdminTokenFile is the file of the token that the admin listener asks for, but for /healthz and /readyz: 16 bytes at
+	// least. "" is nothing, which only a loopback Admin may ask for.
+	AdminTokenFile string `yaml:"admin_token_file"`
+}
+
+// AdminFlags adds the flags. The pages are those of the service that the admin listener has.
+func (l *AdminListener) AdminFlags(f *pflag.FlagSet, pages ...string) {
+	pages = append(pages, "/metrics", "/healthz", "/readyz")
+	f.StringVar(&l.Admin, "admin", l.Admin, "address of "+strings.Join(pages, ", ")+" and /debug/pprof")
+	f.StringVar(&l.AdminTokenFile, "admin-token-file", l.AdminTokenFile, "`FILE` of what --admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address")
+}
+
+// CheckAdmin reports every fault. It reads the token's file.
+func (l AdminListener) CheckAdmin(allowRemote bool) error {
+	var errs []error
+	if l.Admin != "" {
+		errs = append(errs, CheckListen("admin", l.Admin, allowRemote))
+		if a, err := ParseAddress(l.Admin); err == nil && !a.Local() && l.AdminTokenFile == "" {
+			errs = append(errs, errors.New("admin token: none: everybody who reaches the admin listener could read profiles and metrics: give --admin-token-file"))
+		}
 	}
-	return nil
+	_, err := l.token()
+	return errors.Join(append(errs, err)...)
+}
+
+// token reads the token; nil is none.
+func (l AdminListener) token() ([]byte, error) {
+	if l.AdminTokenFile == "" {
+		return nil, nil
+	}
+	token, err := ReadSecret(l.AdminTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("admin token file: %w", err)
+	}
+	if n := len(token); n < minToken || n > maxToken {
+		return nil, fmt.Errorf("admin token file: %s: %d bytes: must have %d to %d", l.AdminTokenFile, n, minToken, maxToken)
+	}
+	return token, nil
 }
 
 // guard has pages ask for a token: as a bearer's (RFC 6750), as programs send it, or as the

@@ -29,10 +29,9 @@ import (
 
 // Config configures a Host.
 type Config struct {
-	Name         string        // the service's name, in logs and on the admin's home page
-	Admin        string        // address of the admin listener; "" means none
+	Name string // the service's name, in logs and on the admin's home page
+	AdminListener
 	AllowRemote  bool          // lets other machines reach Admin
-	AdminToken   []byte        // what the admin listener's pages ask for, but for /healthz and /readyz; nil is nothing
 	DrainTimeout time.Duration // how long Run lets open work finish; 0 means that it does not wait
 	Logger       *slog.Logger  // nil discards
 	Pages        []Page        // of the service, for the admin listener
@@ -45,18 +44,13 @@ type Page struct {
 	Handler http.Handler
 }
 
-// Validate reports every fault at once.
+// Validate reports every fault at once. It reads the file of the admin listener's token.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Name == "" {
 		errs = append(errs, errors.New("name: must not be empty"))
 	}
-	if c.Admin != "" {
-		errs = append(errs, CheckListen("admin", c.Admin, c.AllowRemote))
-	}
-	if c.AdminToken != nil {
-		errs = append(errs, CheckToken("admin token", c.AdminToken))
-	}
+	errs = append(errs, c.CheckAdmin(c.AllowRemote))
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain timeout: %v: must not be negative", c.DrainTimeout))
 	}
@@ -99,6 +93,7 @@ type Host struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	state    atomic.Int32
+	token    []byte // what the admin listener asks for; nil is nothing
 	admin    *http.Server
 	listener net.Listener // the admin listener; nil if there is none
 }
@@ -114,13 +109,17 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	token, err := cfg.token()
+	if err != nil {
+		return nil, err
+	}
 	if err := enlargeDescriptorTable(); err != nil {
 		return nil, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{cfg: cfg, log: cfg.Logger.With("service", cfg.Name), registry: prometheus.NewRegistry()}
+	h := &Host{cfg: cfg, log: cfg.Logger.With("service", cfg.Name), registry: prometheus.NewRegistry(), token: token}
 	h.registry.MustRegister(
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

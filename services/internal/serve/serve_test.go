@@ -97,8 +97,8 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	err := Config{Admin: ":1", AdminToken: []byte{}, DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
-	for _, want := range []string{"name: ", "admin: ", "admin token: 0 bytes", "drain timeout: -1ns", `page: "x"`} {
+	err := Config{AdminListener: AdminListener{":1", secretFile(t, "short")}, DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
+	for _, want := range []string{"name: ", "admin: ", ": 5 bytes: must have 16", "drain timeout: -1ns", `page: "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
@@ -109,7 +109,7 @@ func TestValidate(t *testing.T) {
 // everybody.
 func TestToken(t *testing.T) {
 	const token = "a-token-of-the-test"
-	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", AdminToken: []byte(token)})
+	h, err := New(Config{Name: "test", AdminListener: AdminListener{"127.0.0.1:0", secretFile(t, token)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func part(name string, release <-chan struct{}) (Part, <-chan struct{}) {
 // TestLife follows a service's life on its admin pages.
 func TestLife(t *testing.T) {
 	page := Page{"/own", "of the service", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "mine") })}
-	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", DrainTimeout: time.Minute, Pages: []Page{page}})
+	h, err := New(Config{Name: "test", AdminListener: AdminListener{Admin: "127.0.0.1:0"}, DrainTimeout: time.Minute, Pages: []Page{page}})
 	if err != nil {
 		t.Fatal(err)
 	}
