@@ -3,6 +3,7 @@ package hub
 import (
 	"crypto/ecdsa"
 	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,6 +56,29 @@ type claims struct {
 		Subscribe []string  `json:"subscribe"`
 	} `json:"mercure"`
 	jwt.RegisteredClaims
+}
+
+// UnmarshalJSON refuses times that are strings. They are numbers (RFC 7519, section 2, NumericDate); the library reads
+// both, and others would read a token without an end.
+func (c *claims) UnmarshalJSON(text []byte) error {
+	type plain claims
+	if err := json.Unmarshal(text, (*plain)(c)); err != nil {
+		return err
+	}
+	var times struct {
+		Expires json.RawMessage `json:"exp"`
+		Begins  json.RawMessage `json:"nbf"`
+		Issued  json.RawMessage `json:"iat"`
+	}
+	if err := json.Unmarshal(text, &times); err != nil {
+		return err
+	}
+	for _, t := range []json.RawMessage{times.Expires, times.Begins, times.Issued} {
+		if len(t) > 0 && t[0] == '"' {
+			return fmt.Errorf("time %s: is a string: must be a number", t)
+		}
+	}
+	return nil
 }
 
 // A verifier checks tokens against one key.

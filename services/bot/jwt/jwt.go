@@ -347,12 +347,34 @@ func inspect(token string) (header, error) {
 	if err := strict.Check(claims, claimMembers); err != nil { // claims that are there twice: RFC 7519, section 4
 		return header{}, fmt.Errorf("%w: claims: %w", ErrMalformed, err)
 	}
+	if err := checkTimes(claims); err != nil {
+		return header{}, fmt.Errorf("%w: claims: %w", ErrMalformed, err)
+	}
 	return h, nil
 }
 
 // claimMembers are the claims that mean something here: where an issuer lets users choose further claims, encoding/json
 // would take "Sub" for "sub".
 var claimMembers = strict.Names("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "key")
+
+// checkTimes refuses moments that are strings: golang-jwt reads them, and others would read a token without an end.
+// They are numbers (RFC 7519, section 2, NumericDate).
+func checkTimes(claims []byte) error {
+	var times struct {
+		Expires json.RawMessage `json:"exp"`
+		Begins  json.RawMessage `json:"nbf"`
+		Issued  json.RawMessage `json:"iat"`
+	}
+	if err := json.Unmarshal(claims, &times); err != nil {
+		return err
+	}
+	for _, t := range []json.RawMessage{times.Expires, times.Begins, times.Issued} {
+		if len(t) > 0 && t[0] == '"' {
+			return fmt.Errorf("time %s: is a string: must be a number", t)
+		}
+	}
+	return nil
+}
 
 // A Signer issues tokens by HS256.
 type Signer struct {
