@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,13 +39,16 @@ func relayed(t *testing.T, e openai.Endpoint, events ...string) (stream string, 
 	}
 }
 
-// TestMaskedFields: a secret is masked in whatever field of a choice it comes, and however it is
-// cut.
+// TestMaskedFields: a secret is masked in whatever field of a choice it comes, however it is cut, and in the arguments
+// of a tool, which are JSON, however it is escaped.
 func TestMaskedFields(t *testing.T) {
-	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	const plain = "sk-abcdefghijklmnopqrstuvwxyz"
+	const arguments = `{"tool_calls":[{"function":{"arguments":%q},"index":1}]}`
+	escaped := map[string]string{"escaped": `\u0073k-abcdefghijklmnopqrst\u0041`, "in JSON in JSON": `\\u0073k\\u002Dabcdefghijklmnopqrst`}
 	for name, field := range map[string]string{
+		"escaped": arguments, "in JSON in JSON": arguments,
 		"content": `{"content":%q}`, "reasoning": `{"reasoning":%q}`, "reasoning_content": `{"reasoning_content":%q}`, "refusal": `{"refusal":%q}`,
-		"arguments":      `{"tool_calls":[{"function":{"arguments":%q},"index":1}]}`,
+		"arguments":      arguments,
 		"both":           `{"content":"x","tool_calls":[{"index":0,"function":{"arguments":%q}}]}`,
 		"function_call":  `{"function_call":{"arguments":%q}}`,
 		"what may come":  `{"reasoning_details":[{"type":"text","text":%q}]}`,
@@ -54,6 +58,7 @@ func TestMaskedFields(t *testing.T) {
 		if name == "another choice" {
 			index = 2
 		}
+		secret := cmp.Or(escaped[name], plain)
 		for _, size := range []int{1, 2, 7, len(secret)} {
 			var events []string
 			for rest := "say " + secret + ", and sk-"; rest != ""; {

@@ -9,9 +9,9 @@ package mask
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -134,14 +134,17 @@ func (m *Masker) Text(text string) (string, int) {
 	return string(out), s.found
 }
 
-// suspicious tells whether a prefix is in text at all.
+// escaped are how escapes of ASCII begin that may stand in a prefix or a secret.
+var escaped = []string{`\u00`, `\/`}
+
+// suspicious tells whether a prefix is in text at all, or may be, because something in it is escaped.
 func (m *Masker) suspicious(text string) bool {
 	for i := range m.rules {
 		if strings.Contains(text, m.rules[i].prefix) {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(escaped, func(e string) bool { return strings.Contains(text, e) })
 }
 
 // suspiciousBytes is suspicious without a copy.
@@ -151,13 +154,13 @@ func (m *Masker) suspiciousBytes(text []byte) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(escaped, func(e string) bool { return bytes.Contains(text, []byte(e)) })
 }
 
 // JSON returns JSON with the secrets in its strings replaced, and how many there were.
 // All else stays as it is, byte for byte.
 func (m *Masker) JSON(text []byte) ([]byte, int) {
-	if m == nil || bytes.IndexByte(text, '\\') < 0 && !m.suspiciousBytes(text) {
+	if m == nil || !m.suspiciousBytes(text) {
 		return text, 0
 	}
 	var out []byte
@@ -166,10 +169,9 @@ func (m *Masker) JSON(text []byte) ([]byte, int) {
 		if text[i] != '"' {
 			continue
 		}
-		end, escaped := i+1, false
+		end := i + 1
 		for end < len(text) && text[end] != '"' {
 			if text[end] == '\\' {
-				escaped = true
 				end++
 			}
 			end++
@@ -177,17 +179,10 @@ func (m *Masker) JSON(text []byte) ([]byte, int) {
 		if end >= len(text) {
 			break // no JSON: it is somebody else's to say so
 		}
-		said := string(text[i+1 : end])
-		if escaped && json.Unmarshal(text[i:end+1], &said) != nil {
-			i = end
-			continue
-		}
-		if masked, n := m.Text(said); n > 0 {
-			quoted, err := json.Marshal(masked)
-			if err == nil { // as strings always are JSON
-				out = append(append(out, text[copied:i]...), quoted...)
-				copied, found = end+1, found+n
-			}
+		// Escapes are looked through, and stay whole: what is not a secret stays as it was written.
+		if masked, n := m.Text(string(text[i+1 : end])); n > 0 {
+			out = append(append(out, text[copied:i+1]...), masked...)
+			copied, found = end, found+n
 		}
 		i = end
 	}
@@ -199,14 +194,12 @@ func (m *Masker) JSON(text []byte) ([]byte, int) {
 
 // A Stream masks text that comes in pieces. It is used by one goroutine at a time.
 //
-// The text may be JSON itself, as tools' arguments are: where it has the escape of a character that is no letter, such as \n,
-// the next byte stands behind that character.
+// The text may be JSON itself, as tools' arguments are, or have JSON in its strings: what JSON has escaped, once or several
+// times, counts as the character that it stands for.
 type Stream struct {
 	m         *Masker
 	held      []byte
-	before    byte  // the last byte of the text before held; 0 at its beginning, a space for an escape
-	slash     bool  // before was a backslash
-	digits    int   // that are still to come of an escape by number
+	before    byte  // the character before held; 0 at the beginning of the text, a bracket behind a secret
 	swallowed *rule // whose secret is passing; nil if none is
 	found     int
 }
@@ -232,7 +225,7 @@ func (s *Stream) Write(b []byte, text string) []byte {
 // Close adds to b what was held back: nothing follows. What is written afterwards is another text.
 func (s *Stream) Close(b []byte) []byte {
 	b = s.advance(b, true)
-	s.before, s.slash, s.digits, s.swallowed = 0, false, 0, nil
+	s.before, s.swallowed = 0, nil
 	return b
 }
 
@@ -244,11 +237,16 @@ func (s *Stream) advance(b []byte, final bool) []byte {
 	i := 0
 loop:
 	for i < len(s.held) {
-		c := s.held[i]
+		c, n := character(s.held[i:])
+		if n == 0 {
+			if !final {
+				break
+			}
+			c, n = s.held[i], 1 // no escape: nothing follows
+		}
 		if s.swallowed != nil {
 			if s.swallowed.class[c] {
-				s.pass(c)
-				i++
+				i += n
 				continue
 			}
 			s.swallowed = nil
@@ -256,15 +254,12 @@ loop:
 		if s.m.first[c] && !word(s.before) {
 			for r := range s.m.rules {
 				rule := &s.m.rules[r]
-				switch rule.match(s.held[i:]) {
+				switch d, prefix := rule.match(s.held[i:]); d {
 				case matches:
 					b = append(b, rule.replacement...)
 					s.found++
-					for range len(rule.prefix) {
-						s.pass(s.held[i])
-						i++
-					}
-					s.swallowed = rule
+					s.swallowed, s.before = rule, ']'
+					i += prefix
 					continue loop
 				case undecided:
 					if !final {
@@ -273,9 +268,9 @@ loop:
 				}
 			}
 		}
-		b = append(b, c)
-		s.pass(c)
-		i++
+		b = append(b, s.held[i:i+n]...)
+		s.before = c
+		i += n
 	}
 	if left := s.held[i:]; cap(s.held) > maxHeld {
 		s.held = bytes.Clone(left) // a large piece is not held on to
@@ -285,20 +280,48 @@ loop:
 	return b
 }
 
-// pass notes what stands before the next byte.
-func (s *Stream) pass(c byte) {
-	s.before = c
-	switch {
-	case s.digits > 0:
-		if s.digits--; s.digits == 0 {
-			s.before = ' '
-		}
-	case s.slash && c == 'u':
-		s.digits = 4
-	case s.slash && strings.IndexByte("nrtbf", c) >= 0:
-		s.before = ' '
+// maxSlashes is how many backslashes an escape may have: those of JSON within JSON, four deep.
+const maxSlashes = 15
+
+// other stands for all characters that are not ASCII.
+const other = 0x80
+
+// character returns the first character of a text, and how many bytes it takes: a byte, or an escape of JSON. 0 is an
+// escape that is not whole.
+func character(text []byte) (c byte, n int) {
+	if text[0] != '\\' {
+		return text[0], 1
 	}
-	s.slash = c == '\\'
+	for n < len(text) && n < maxSlashes && text[n] == '\\' {
+		n++
+	}
+	if n == len(text) {
+		return 0, 0
+	}
+	switch text[n] {
+	case '/':
+		return '/', n + 1
+	case 'n', 'r', 't', 'b', 'f':
+		return ' ', n + 1
+	case 'u':
+		digits := text[n+1 : min(n+5, len(text))]
+		code := 0
+		for _, d := range digits {
+			v := strings.IndexByte("0123456789abcdefABCDEF", d)
+			if v < 0 {
+				return '\\', 1
+			}
+			if v >= 16 {
+				v -= 6
+			}
+			code = code<<4 | v
+		}
+		if len(digits) < 4 {
+			return 0, 0
+		}
+		return byte(min(code, other)), n + 5 //nolint:gosec // bounded
+	}
+	return '\\', 1
 }
 
 type decision int
@@ -309,25 +332,23 @@ const (
 	matches
 )
 
-// match tells whether text begins with a secret.
-func (r *rule) match(text []byte) decision {
-	if len(text) < len(r.prefix) {
-		if r.prefix[:len(text)] == string(text) {
-			return undecided
+// match tells whether text begins with a secret, and how many bytes its prefix takes.
+func (r *rule) match(text []byte) (d decision, prefix int) {
+	i := 0
+	for at := range len(r.prefix) + r.min {
+		if i == len(text) {
+			return undecided, 0
 		}
-		return differs
-	}
-	if string(text[:len(r.prefix)]) != r.prefix {
-		return differs
-	}
-	rest := text[len(r.prefix):]
-	for i := range r.min {
-		if i == len(rest) {
-			return undecided
+		c, n := character(text[i:])
+		switch {
+		case n == 0:
+			return undecided, 0
+		case at < len(r.prefix) && c != r.prefix[at], at >= len(r.prefix) && !r.class[c]:
+			return differs, 0
 		}
-		if !r.class[rest[i]] {
-			return differs
+		if i += n; at == len(r.prefix)-1 {
+			prefix = i
 		}
 	}
-	return matches
+	return matches, prefix
 }
