@@ -12,6 +12,7 @@ import (
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 
@@ -96,7 +97,7 @@ func ReadConfig(path string) (Config, error) {
 		if name == "" {
 			return nil
 		}
-		text, err := serve.ReadSecret(inFolder(name))
+		text, err := secretfile.Read(inFolder(name))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s: %w", path, field, err))
 		}

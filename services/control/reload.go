@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dyno/services/control/access"
+	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 
@@ -68,7 +69,7 @@ func (f *files) changed(name string) bool {
 }
 
 func (f *files) readPair() error {
-	pair, err := serve.LoadKeyPair(f.cfg.Certificate, f.cfg.Key)
+	pair, err := secretfile.LoadKeyPair(f.cfg.Certificate, f.cfg.Key)
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}

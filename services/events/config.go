@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dyno/hub"
+	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 
@@ -89,7 +90,7 @@ func ReadKey(method, file string) (*hub.Key, error) {
 		err      error
 	)
 	if method == "HS256" {
-		material, err = serve.ReadSecret(file)
+		material, err = secretfile.Read(file)
 	} else {
 		material, err = serve.ReadFile(file, maxPublicKey)
 	}

@@ -14,7 +14,7 @@ import (
 	"dyno/services/bot/micro"
 	"dyno/services/bot/middleware"
 	"dyno/services/internal/command"
-	"dyno/services/internal/serve"
+	"dyno/services/internal/secretfile"
 )
 
 // microCommand returns the programs that measure single pieces.
@@ -63,7 +63,7 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 		if postgresFile == "" {
 			return rows, nil
 		}
-		text, err := serve.ReadSecret(postgresFile)
+		text, err := secretfile.Read(postgresFile)
 		if err != nil {
 			return nil, fmt.Errorf("--postgres-file: %w", err)
 		}

@@ -17,7 +17,7 @@ import (
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/command"
-	"dyno/services/internal/serve"
+	"dyno/services/internal/secretfile"
 )
 
 // Name is the program's.
@@ -122,7 +122,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				if s.file == "" {
 					continue
 				}
-				text, err := serve.ReadSecret(s.file)
+				text, err := secretfile.Read(s.file)
 				if err != nil {
 					return command.Misused("it is the path of a file that has the secret and nothing else", "--%s: %w", s.flag, err)
 				}

@@ -31,7 +31,7 @@ import (
 
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
-	"dyno/services/internal/serve"
+	"dyno/services/internal/secretfile"
 )
 
 // The exit codes, as dyno has them.
@@ -197,7 +197,7 @@ func (s *session) token() (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	text, err := serve.ReadSecret(name)
+	text, err := secretfile.Read(name)
 	if err != nil {
 		return "", &Failure{codeUsage, fmt.Errorf("%s: %w", flag, err), ""}
 	}
@@ -228,7 +228,7 @@ func (s *session) tls() (*tls.Config, error) {
 		}
 	}
 	if s.cert != "" {
-		pair, err := serve.LoadKeyPair(s.cert, s.key)
+		pair, err := secretfile.LoadKeyPair(s.cert, s.key)
 		if err != nil {
 			return nil, &Failure{codeUsage, fmt.Errorf("--cert: %w", err), ""}
 		}

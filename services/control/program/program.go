@@ -15,7 +15,7 @@ import (
 
 	"dyno/services/control"
 	"dyno/services/internal/command"
-	"dyno/services/internal/serve"
+	"dyno/services/internal/secretfile"
 )
 
 // Name is the program's.
@@ -118,7 +118,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 				c.Plane.Replica = replica
 			}
 			if passwordFile != "" {
-				text, err := serve.ReadSecret(passwordFile)
+				text, err := secretfile.Read(passwordFile)
 				if err != nil {
 					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--etcd-password-file: %w", err)}
 				}

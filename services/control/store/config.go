@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/services/internal/serve"
+	"dyno/services/internal/secretfile"
 )
 
 // Config says where the store is and how it is used. Start from Defaults.
@@ -241,7 +241,7 @@ func (c Config) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("etcd CA: %s: has no certificate in PEM", c.CA)
 	}
 	if c.Cert != "" {
-		pair, err := serve.LoadKeyPair(c.Cert, c.Key)
+		pair, err := secretfile.LoadKeyPair(c.Cert, c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("etcd certificate: %w", err)
 		}

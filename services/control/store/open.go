@@ -29,7 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"dyno/services/internal/serve"
+	"dyno/services/internal/secretfile"
 )
 
 // A Store is a connection to etcd, or has one of its own. Its methods may be called
@@ -178,7 +178,7 @@ func (s *Store) joinPeers(c *embed.Config) error {
 	scheme := "http"
 	if s.cfg.PeerCA != "" {
 		scheme = "https"
-		if err := serve.CheckSecret(s.cfg.PeerKey); err != nil {
+		if err := secretfile.Check(s.cfg.PeerKey); err != nil {
 			return fmt.Errorf("peer key: %w", err)
 		}
 		c.PeerTLSInfo.TrustedCAFile, c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile = s.cfg.PeerCA, s.cfg.PeerCert, s.cfg.PeerKey

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
+
+	"dyno/services/internal/secretfile"
 )
 
 // pages are the admin's pages, in the order of its home page.
@@ -104,7 +106,7 @@ func (l AdminListener) token() ([]byte, error) {
 	if l.AdminTokenFile == "" {
 		return nil, nil
 	}
-	token, err := ReadSecret(l.AdminTokenFile)
+	token, err := secretfile.Read(l.AdminTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("admin token file: %w", err)
 	}

@@ -105,6 +105,42 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// secretFile makes a file that has a secret.
+func secretFile(t *testing.T, secret string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestAdminToken: who reaches the admin listener from elsewhere needs a token, and a file that is named has one.
+func TestAdminToken(t *testing.T) {
+	token := secretFile(t, "0123456789abcdef")
+	for _, c := range []struct {
+		admin, file string
+		remote      bool
+		want        string // of the fault; "" is none
+	}{
+		{"", "", false, ""},
+		{"127.0.0.1:0", "", false, ""},
+		{"unix:x", "", false, ""},
+		{"0.0.0.0:0", token, false, "can be reached"},
+		{"0.0.0.0:0", "", true, "admin token: none"},
+		{":0", "", true, "admin token: none"},
+		{"host:0", "", true, "admin token: none"},
+		{"0.0.0.0:0", token, true, ""},
+		{"127.0.0.1:0", token, false, ""},
+		{"127.0.0.1:0", token + ".none", false, "admin token file: open"},
+	} {
+		err := AdminListener{c.admin, c.file}.CheckAdmin(c.remote)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // TestToken: the pages are for those who show the token, in one of two ways; health is for
 // everybody.
 func TestToken(t *testing.T) {

@@ -1,4 +1,4 @@
-package serve
+package secretfile
 
 import (
 	"errors"
@@ -31,12 +31,12 @@ func TestLooseSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range []string{file, link} {
-			_, err := ReadSecret(path)
+			_, err := Read(path)
 			var loose *LooseError
 			if good != (err == nil) || !good && (!errors.As(err, &loose) || !strings.HasSuffix(err.Error(), "chmod 600 "+path)) {
 				t.Errorf("%04o: %v", mode, err)
 			}
-			if err := CheckSecret(path); good != (err == nil) {
+			if err := Check(path); good != (err == nil) {
 				t.Errorf("%04o, without reading: %v", mode, err)
 			}
 			if _, err := LoadKeyPair("none", path); errors.As(err, &loose) == good {
@@ -46,53 +46,27 @@ func TestLooseSecret(t *testing.T) {
 	}
 }
 
-// TestAdminToken: who reaches the admin listener from elsewhere needs a token, and a file that is named has one.
-func TestAdminToken(t *testing.T) {
-	token := secretFile(t, "0123456789abcdef")
-	for _, c := range []struct {
-		admin, file string
-		remote      bool
-		want        string // of the fault; "" is none
-	}{
-		{"", "", false, ""},
-		{"127.0.0.1:0", "", false, ""},
-		{"unix:x", "", false, ""},
-		{"0.0.0.0:0", token, false, "can be reached"},
-		{"0.0.0.0:0", "", true, "admin token: none"},
-		{":0", "", true, "admin token: none"},
-		{"host:0", "", true, "admin token: none"},
-		{"0.0.0.0:0", token, true, ""},
-		{"127.0.0.1:0", token, false, ""},
-		{"127.0.0.1:0", token + ".none", false, "admin token file: open"},
-	} {
-		err := AdminListener{c.admin, c.file}.CheckAdmin(c.remote)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}
-
-func TestReadSecret(t *testing.T) {
+func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for _, c := range []struct{ text, want, fault string }{
 		{"s\r\n\n", "s", ""},
 		{" s ", " s ", ""}, // spaces may be part of it
 		{"", "", path + ": is empty"},
 		{"\n", "", path + ": is empty"},
-		{strings.Repeat("s", maxSecretFile+1), "", "must have 1048576 bytes at most"},
+		{strings.Repeat("s", maxBytes+1), "", "must have 1048576 bytes at most"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadSecret(path)
+		got, err := Read(path)
 		if string(got) != c.want || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%.20q: %.20q, %v", c.text, got, err)
 		}
 	}
-	if _, err := ReadSecret("/dev/zero"); err == nil {
+	if _, err := Read("/dev/zero"); err == nil {
 		t.Error("a device without an end is read")
 	}
-	if _, err := ReadSecret(path + ".none"); err == nil {
+	if _, err := Read(path + ".none"); err == nil {
 		t.Error("no file is read")
 	}
 }
