@@ -3,6 +3,7 @@ package bot
 import (
 	"crypto/sha256"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
+	"dyno/services/internal/rate"
 )
 
 // A refusal is an answer without what was asked for.
@@ -164,6 +166,39 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *refus
 	return identity{key, c.Subject}, nil
 }
 
+// logins bound how often logins with a wrong API key are answered, by the client's address and by the user's name. A right
+// key is always answered: many users come by one proxy, and a user's name is everybody's to give. Keys are too long to be
+// guessed at any rate.
+type logins struct {
+	began            time.Time
+	addresses, users *rate.Limiter
+}
+
+// How often a login with a wrong key is answered, a second and at once, and how many addresses or users are remembered.
+const (
+	addressLogins, addressLoginsAtOnce = 10, 100
+	userLogins, userLoginsAtOnce       = 1, 10
+	loginsRemembered                   = 10_000
+)
+
+func newLogins() *logins {
+	return &logins{time.Now(), rate.NewLimiter(addressLogins, addressLoginsAtOnce, loginsRemembered), rate.NewLimiter(userLogins, userLoginsAtOnce, loginsRemembered)}
+}
+
+// refused is how a login that was refused is answered: as it was, or with 429.
+func (l *logins) refused(address, user string, as *refusal) *refusal {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host // all clients of a Unix socket are one
+	}
+	now := time.Since(l.began)
+	byAddress, wait := l.addresses.Allow(address, 0, 0, now)
+	byUser, waitUser := l.users.Allow(user, 0, 0, now)
+	if byAddress && byUser {
+		return as
+	}
+	return &refusal{status: http.StatusTooManyRequests, code: "too_many_logins", text: "too many logins with a wrong API key: " + as.text, after: max(wait, waitUser)}
+}
+
 // maxLoginBytes bounds the body of a login: a key and a name.
 const maxLoginBytes = 8 << 10
 
@@ -196,7 +231,7 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	who, refused := g.identifyKey(secret) // a token gives no token: it would never end
 	if refused != nil {
-		return refused
+		return g.logins.refused(r.RemoteAddr, q.User, refused)
 	}
 	token, expires, err := g.signer.Sign(q.User, who.key.id)
 	if err != nil {

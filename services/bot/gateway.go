@@ -69,6 +69,7 @@ type Gateway struct {
 	signer   jwt.Signer
 	verifier *jwt.Verifier
 	remotes  []remote
+	logins   *logins
 
 	pool      *upstream.Pool
 	transport *http.Transport // of plugins and spans
@@ -194,6 +195,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	*g = Gateway{
 		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), local: memory.NewLimits(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
+		logins:  newLogins(),
 		turns:   newTurnstile(cfg.SessionWaiters),
 		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
 		bodies:  ration.New(cfg.MaxBodiesBytes, len(cfg.Keys)),

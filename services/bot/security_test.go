@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dyno/services/bot/jwt"
@@ -138,4 +139,50 @@ func TestForeignPages(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLogins: logins with a wrong key are answered so often for a user, and for an address, and others all the same. A right
+// key is always answered.
+func TestLogins(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test")} })
+	log := func(key, user string) (int, string) {
+		status, text, header := b.ask("/v1/login", key, fmt.Sprintf(`{"user_id":%q}`, user))
+		if limited := status == http.StatusTooManyRequests; limited != (header.Get("Retry-After") != "") {
+			t.Errorf("%d %s, Retry-After %q", status, text, header.Get("Retry-After"))
+		}
+		return status, text
+	}
+	seen := map[int]bool{}
+	for !seen[http.StatusTooManyRequests] { // one a second is answered, too
+		status, text := log("wrong", "ann")
+		if seen[status] = true; status != http.StatusUnauthorized && status != http.StatusTooManyRequests {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	if !seen[http.StatusUnauthorized] {
+		t.Error("the first was refused")
+	}
+	if status, text := log("wrong", "bob"); status != http.StatusUnauthorized {
+		t.Errorf("another user: %d %s", status, text)
+	}
+	if status, text := log(secretOf("test"), "ann"); status != http.StatusOK {
+		t.Errorf("with the right key: %d %s", status, text)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLogins()
+		wrong := refuse(http.StatusUnauthorized, "", "wrong")
+		answered := func(address, user string) bool { return l.refused(address, user, wrong) == wrong }
+		for i := range addressLoginsAtOnce {
+			if !answered(fmt.Sprint("192.0.2.1:", i), fmt.Sprint(i)) {
+				t.Fatalf("only %d at once from one address", i)
+			}
+		}
+		if answered("192.0.2.1:1", "other") || !answered("192.0.2.2:1", "next") {
+			t.Error("an address has its own, and no more")
+		}
+		wait := l.refused("192.0.2.1:1", "third", wrong).after
+		if time.Sleep(wait + time.Nanosecond); !answered("192.0.2.1:1", "fourth") {
+			t.Errorf("not answered after %v", wait)
+		}
+	})
 }

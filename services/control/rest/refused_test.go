@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/services/control/access"
 	"dyno/services/control/store"
+	"dyno/services/internal/rate"
 )
 
 // TestOtherText: text that is not UTF-8 is refused wherever it may come from, before it can be
@@ -50,7 +50,7 @@ func TestNoRoom(t *testing.T) {
 // one is answered.
 func TestStrangers(t *testing.T) {
 	b := withBook(t, nil)
-	b.api.strangers = access.NewLimiter(0.001, 2, clients)
+	b.api.strangers = rate.NewLimiter(0.001, 2, clients)
 	const path = "/v1/policies?namespace=shop"
 	b.token = "nobody"
 	b.want(401, "token", "GET", path, "")

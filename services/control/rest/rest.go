@@ -29,6 +29,7 @@ import (
 	"dyno/services/control/access"
 	"dyno/services/control/console"
 	"dyno/services/control/plane"
+	"dyno/services/internal/rate"
 )
 
 // Config says how the API answers. Start from Defaults.
@@ -94,8 +95,8 @@ type API struct {
 	mux         *http.ServeMux // of the operations, and what answers everything else
 	paths       *http.ServeMux // of the operations only
 	routes      []route
-	limiter     *access.Limiter
-	strangers   *access.Limiter // of refusals of those whom nobody knows, by address
+	limiter     *rate.Limiter
+	strangers   *rate.Limiter // of refusals of those whom nobody knows, by address
 	crossOrigin *http.CrossOriginProtection
 	anybody     *access.Principal // who asks where there is no Book
 	document    []byte
@@ -119,7 +120,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), started: time.Now(),
-		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), strangers: access.NewLimiter(strangerRate, strangerBurst, clients), crossOrigin: http.NewCrossOriginProtection(), anybody: access.Anonymous(),
+		limiter: rate.NewLimiter(cfg.Rate, cfg.Burst, clients), strangers: rate.NewLimiter(strangerRate, strangerBurst, clients), crossOrigin: http.NewCrossOriginProtection(), anybody: access.Anonymous(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "http_request_duration_seconds", Help: "Requests but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),

@@ -1,4 +1,5 @@
-package access
+// Package rate limits how often clients may do something.
+package rate
 
 import (
 	"container/list"
