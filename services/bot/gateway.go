@@ -185,7 +185,8 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	g := &Gateway{}
 	host, err := serve.New(serve.Config{
 		Name: "bot", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
-		Pages: []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveKeys(w, r) }))}},
+		Health: func() (bool, string) { return g.health() },
+		Pages:  []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveKeys(w, r) }))}},
 	})
 	if err != nil {
 		return nil, err

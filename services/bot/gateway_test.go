@@ -843,6 +843,9 @@ func TestLedgerBound(t *testing.T) {
 	if answered != 2 || refused != 1 {
 		t.Errorf("%d answered, %d refused", answered, refused)
 	}
+	if accepts, wrong := b.health(); accepts || !strings.Contains(wrong, "records wait to be written") {
+		t.Errorf("a gateway that answers nothing is healthy: %v, %q", accepts, wrong)
+	}
 	families, err := b.host.Registry().Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,18 @@ func (g *Gateway) ledgerFull(key *apiKey) bool {
 	return g.batch.State().Pending >= most || len(g.cfg.Keys) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
 }
 
+// health says whether requests are answered, and what is wrong with the archive.
+func (g *Gateway) health() (accepts bool, wrong string) {
+	b := g.batch.State()
+	switch {
+	case g.ledgerFull():
+		return false, fmt.Sprintf("the archive is full or does not answer: %d records wait to be written, and nothing is answered that cannot be accounted", b.Pending)
+	case b.Failing:
+		return true, fmt.Sprintf("the archive is full or does not answer: %d records wait to be written", b.Pending)
+	}
+	return true, ""
+}
+
 // leave gives the place back, once the answer is written: it takes memory until then.
 func (j *job) leave() {
 	j.answer.Keep(0)

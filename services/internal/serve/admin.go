@@ -21,7 +21,7 @@ var pages = [...]struct{ path, about string }{
 	{"/debug/pprof/", "profiles: cpu, heap, allocs, goroutine, mutex, block, trace"},
 	{"/metrics", "metrics in Prometheus' text format"},
 	{"/healthz", "200 while the process runs"},
-	{"/readyz", "200 while the service accepts work, 503 before and while draining"},
+	{"/readyz", "200 while the service accepts work, otherwise 503, such as before and while draining"},
 }
 
 // handler builds the admin's pages on a mux of their own, because any package can add to
@@ -52,15 +52,24 @@ func (h *Host) handler() http.Handler {
 	return open
 }
 
-// health adds what probes ask for. They have no credentials, some have no name of a host, and they learn one word.
+// health adds what probes ask for. They have no credentials, some have no name of a host, and they learn a word or a sentence.
 func (h *Host) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		s := state(h.state.Load())
-		if s != ready {
+		accepts, wrong := s == ready, ""
+		if accepts && h.cfg.Health != nil {
+			accepts, wrong = h.cfg.Health()
+		}
+		if !accepts {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_, _ = fmt.Fprintln(w, s)
+		if accepts || wrong == "" {
+			_, _ = fmt.Fprintln(w, s)
+		}
+		if wrong != "" {
+			_, _ = fmt.Fprintln(w, wrong)
+		}
 	})
 }
 

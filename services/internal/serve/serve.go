@@ -35,6 +35,9 @@ type Config struct {
 	DrainTimeout time.Duration // how long Run lets open work finish; 0 means that it does not wait
 	Logger       *slog.Logger  // nil discards
 	Pages        []Page        // of the service, for the admin listener
+	// Health says whether the service accepts work while it runs, and what is wrong, in words for everybody: probes
+	// have no credentials. nil is that nothing is.
+	Health func() (accepts bool, wrong string)
 }
 
 // A Page is one of the service's own pages on the admin listener.

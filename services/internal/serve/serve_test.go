@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,7 +213,13 @@ func part(name string, release <-chan struct{}) (Part, <-chan struct{}) {
 // TestLife follows a service's life on its admin pages.
 func TestLife(t *testing.T) {
 	page := Page{"/own", "of the service", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "mine") })}
-	h, err := New(Config{Name: "test", AdminListener: AdminListener{Admin: "127.0.0.1:0"}, DrainTimeout: time.Minute, Pages: []Page{page}})
+	type healthy struct {
+		accepts bool
+		wrong   string
+	}
+	var health atomic.Pointer[healthy]
+	health.Store(&healthy{accepts: true})
+	h, err := New(Config{Name: "test", AdminListener: AdminListener{Admin: "127.0.0.1:0"}, DrainTimeout: time.Minute, Pages: []Page{page}, Health: func() (bool, string) { h := health.Load(); return h.accepts, h.wrong }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,6 +267,16 @@ func TestLife(t *testing.T) {
 	}
 	if code, _ := get("/nothing"); code != http.StatusNotFound {
 		t.Errorf("/nothing: %d", code)
+	}
+	for wrong, accepts := range map[string]bool{"a little": true, "very much": false} {
+		health.Store(&healthy{accepts, wrong})
+		want, text := http.StatusOK, "ready\n"+wrong+"\n"
+		if !accepts {
+			want, text = http.StatusServiceUnavailable, wrong+"\n"
+		}
+		if code, body := get("/readyz"); code != want || body != text {
+			t.Errorf("/readyz, %s wrong: %d %q", wrong, code, body)
+		}
 	}
 	cancel()
 	<-draining
