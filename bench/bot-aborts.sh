@@ -36,10 +36,10 @@ settle() {
 		sleep 0.1
 	done
 }
-# live: bytes of the heap in use after a collection of garbage, without the ballast, and of stacks.
+# live: bytes of the heap in use after a collection of garbage, and of stacks.
 live() {
 	curl -sS "http://127.0.0.1:$((bot + 1))/debug/pprof/heap?gc=1" >/dev/null
-	jq -n "$(metric $((bot + 1)) go_memstats_heap_alloc_bytes) + $(metric $((bot + 1)) go_memstats_stack_inuse_bytes) - 167772160"
+	jq -n "$(metric $((bot + 1)) go_memstats_heap_alloc_bytes) + $(metric $((bot + 1)) go_memstats_stack_inuse_bytes)"
 }
 echo "made by: ABORTS=$aborts ROUNDS=$rounds CONNECTIONS=$connections bench/bot-aborts.sh"
 each=$((aborts / rounds)) left=0 live=() resident=() goroutines=()

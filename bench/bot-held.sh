@@ -61,7 +61,7 @@ hold() {
 	wait "$load" 2>/dev/null || true
 	echo
 	echo "$name: $at of $held streams held, resident $(jq -n "$most / 1e6 | round") MB, before $(jq -n "$before / 1e6 | round") MB; $goroutines goroutines, $descriptors descriptors"
-	echo "  live after a collection: heap $(jq -n "($heap - 167772160) / 1e6 | round") MB without the ballast, stacks $(jq -n "$stacks / 1e6 | round") MB"
+	echo "  live after a collection: heap $(jq -n "$heap / 1e6 | round") MB, stacks $(jq -n "$stacks / 1e6 | round") MB"
 	echo "result: $name.held $at"
 	echo "result: $name.memory $(jq -n "($most - $before) / $at / 1024 * 10 | round / 10") KiB a stream"
 	echo "result: $name.live $(jq -n "($heap + $stacks - $live_before) / $at / 1024 * 10 | round / 10") KiB a stream"

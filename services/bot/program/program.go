@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,22 +26,18 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.Main(ctx, gateway(stderr), args, stdout, stderr)
 }
 
-// ballastBytes and garbagePercent are how much memory garbage may take: a fifth of both that and what
-// is in use.
+// How much memory garbage may take: garbageBytes, and garbagePercent of what is in use. Go's own percentage is of
+// minLive at least.
 const (
-	ballastBytes   = 160 << 20
+	garbageBytes   = 32 << 20
 	garbagePercent = 20
+	minLive        = 4 << 20
 )
 
-// paceGarbage says when garbage is collected, unless GOGC says so. A heap of a few megabytes would be collected
-// dozens of times a second. What it returns, and is to be kept, is counted and never touched: it
-// takes no memory. With many streams it counts little, and garbage stays a fifth of what is in use.
-func paceGarbage() []byte {
-	if os.Getenv("GOGC") != "" {
-		return nil
-	}
-	debug.SetGCPercent(garbagePercent)
-	return make([]byte, ballastBytes)
+// garbage is by how many percent the heap may grow. A heap of a few megabytes would be collected dozens of times a second.
+// With many streams, garbage stays about a fifth of what is in use.
+func garbage(live uint64) int {
+	return garbagePercent + int(garbageBytes*100/max(live, minLive)) //nolint:gosec // at most garbageBytes*100/minLive
 }
 
 // helps is the hint for settings that do not fit.
@@ -132,7 +126,9 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 			if err := c.Validate(); err != nil {
 				return command.Misused(helps, "%w", err)
 			}
-			defer runtime.KeepAlive(paceGarbage())
+			if os.Getenv("GOGC") == "" {
+				command.PaceGarbage(garbage)
+			}
 			g, err := bot.New(cmd.Context(), c)
 			if err != nil {
 				return err

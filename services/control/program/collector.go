@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
+
+	"dyno/services/internal/command"
 )
 
 // A collector is how Go's garbage collector is set. The zero value leaves it as the
@@ -47,7 +47,7 @@ func (c collector) set() {
 	case c.percent != 0:
 		debug.SetGCPercent(c.percent)
 	case os.Getenv("GOGC") == "":
-		giveRoom()
+		command.PaceGarbage(roomy)
 	}
 }
 
@@ -66,23 +66,4 @@ const (
 // Go's own percentage if that is more.
 func roomy(live uint64) int {
 	return max(usualPercent, int(room*100/max(live, minHeap))) //nolint:gosec // at most room*100/minHeap
-}
-
-// A sentinel is garbage as soon as it is made: its cleanup follows the next collection.
-type sentinel struct{ _ *sentinel }
-
-// giveRoom adjusts the percentage after each collection, from now on.
-func giveRoom() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	percent := 0
-	var adjust func(struct{})
-	adjust = func(struct{}) {
-		metrics.Read(live)
-		if p := roomy(live[0].Value.Uint64()); p != percent {
-			percent = p
-			debug.SetGCPercent(p)
-		}
-		runtime.AddCleanup(&sentinel{}, adjust, struct{}{})
-	}
-	adjust(struct{}{})
 }
