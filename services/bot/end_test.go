@@ -417,6 +417,21 @@ func TestPanic(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
+	failed := float64(0)
+	families, err := b.host.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "bot_requests_total" && strings.Contains(m.String(), `value:"500"`) {
+				failed += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if failed != 2 {
+		t.Errorf("%v requests have failed, by the metrics", failed)
+	}
 }
 
 // TestRefusalsAreDiscreet: what an upstream says of a request, or of why it ends, is masked as answers are; what the network

@@ -303,6 +303,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          serve.ErrorLog(g.log),
 	}
 	return g, nil
 }

@@ -15,6 +15,7 @@ import (
 	"dyno/services/bot/page"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/serve"
 )
 
 // layers are around routes, the outermost first.
@@ -71,7 +72,13 @@ func (g *Gateway) routes() http.Handler {
 		}
 		method, path, _ := strings.Cut(pattern, " ")
 		h := middleware.Around(g.cfg.Middleware, g.cfg.UnmatchedMiddleware, append([]middleware.Layer{measured}, layers...), method, path,
-			func(w http.ResponseWriter, r *http.Request) int {
+			func(w http.ResponseWriter, r *http.Request) (status int) {
+				defer func() {
+					if p := recover(); p != nil {
+						g.panicked(p, route)
+						status = middleware.Panicked
+					}
+				}()
 				var refused *refusal
 				if r.ContentLength != 0 && (method == http.MethodGet || method == http.MethodDelete) {
 					// Over HTTP/2, what nobody reads would keep others' bodies from coming over the connection.
@@ -85,7 +92,11 @@ func (g *Gateway) routes() http.Handler {
 				refused.answer(w, g.cfg.WriteTimeout) // also to who seems to have gone: nothing at all would be a 200
 				return refused.status
 			})
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h(w, r) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if h(w, r) == middleware.Panicked {
+				panic(http.ErrAbortHandler) // what was written is no answer
+			}
+		})
 	}
 	handle("POST /v1/login", "login", g.login)
 	handle("GET /v1/usage", "usage", g.usage)
@@ -105,6 +116,9 @@ func (g *Gateway) routes() http.Handler {
 	}
 	return mux
 }
+
+// panicked logs what a handler has panicked with.
+func (g *Gateway) panicked(p any, route string) { serve.LogPanic(g.log, p, "route", route) }
 
 type modelInfo struct {
 	ID      string `json:"id"`

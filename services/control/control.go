@@ -76,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 			MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow,
 			WriteByteTimeout: cfg.WriteTimeout, // a deadline alone does not let a handler go whose connection takes nothing
 		},
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog: serve.ErrorLog(s.log),
 	}
 	if s.server.TLSConfig, err = cfg.tls(s.files.pair.Load); err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ func newHTTP(s *Server) (*httpEcho, error) {
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
+		ErrorLog:          serve.ErrorLog(s.log),
 	}}, nil
 }
 
@@ -58,7 +59,8 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var status int
+	status := http.StatusInternalServerError // of one that panics
+	defer func() { h.metrics.requests.WithLabelValues(strconv.Itoa(status)).Inc() }()
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		status = h.get(w, r)
@@ -69,7 +71,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusMethodNotAllowed
 		http.Error(w, "use GET, or POST a body to get it back", status)
 	}
-	h.metrics.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
 // get answers a small fixed body, or ?size= bytes of a repeated pattern.

@@ -83,7 +83,7 @@ func New(cfg Config) (*Server, error) {
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: min(cfg.MaxPerAddress, maxStreams), WriteByteTimeout: cfg.WriteTimeout},
 		ConnState:   s.hub.ConnState,
 		ConnContext: s.hub.ConnContext,
-		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:    serve.ErrorLog(s.log),
 	}
 	return s, nil
 }

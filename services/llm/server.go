@@ -92,6 +92,7 @@ func New(cfg Config) (*Server, error) {
 		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
+		ErrorLog:          serve.ErrorLog(host.Logger()),
 		HTTP2:             &http.HTTP2Config{WriteByteTimeout: writeTimeout},
 	}
 	return s, nil

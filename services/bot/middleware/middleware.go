@@ -29,7 +29,11 @@ func (f Form) Validate() error {
 	return nil
 }
 
-// A Handler serves a request, and returns the status of its answer.
+// Panicked is what a Handler returns that has recovered from a panic. To layers it is the status 500, and the connection is
+// to be cut once they have been left.
+const Panicked = -1
+
+// A Handler serves a request, and returns the status of its answer, or Panicked.
 type Handler func(w http.ResponseWriter, r *http.Request) int
 
 // A Mark is what a layer remembers of a request until it is left.
@@ -88,10 +92,18 @@ func enclose(l Layer, unmatched bool, h Handler) Handler {
 		}
 		status := h(w, r)
 		if l.Leave != nil {
-			l.Leave(r, m, status)
+			l.Leave(r, m, seen(status))
 		}
 		return status
 	}
+}
+
+// seen is the status that layers see.
+func seen(status int) int {
+	if status == Panicked {
+		return http.StatusInternalServerError
+	}
+	return status
 }
 
 // deferred is enclose for one request: the layer is left by defer.
@@ -106,7 +118,7 @@ func deferred(l *Layer, unmatched bool, h Handler) Handler {
 		}
 		defer func() {
 			if l.Leave != nil {
-				l.Leave(r, m, status)
+				l.Leave(r, m, seen(status))
 			}
 		}()
 		return h(w, r)

@@ -103,3 +103,15 @@ func TestAllocations(t *testing.T) {
 		t.Error("no layer was entered")
 	}
 }
+
+// TestPanicked: to layers, a handler that has panicked has answered with 500; who has called them knows better.
+func TestPanicked(t *testing.T) {
+	forms(t, func(t *testing.T, f Form, unmatched bool) {
+		seen := 0
+		h := Around(f, unmatched, []Layer{{Leave: func(_ *http.Request, _ Mark, status int) { seen = status }}}, http.MethodGet, "/",
+			func(http.ResponseWriter, *http.Request) int { return Panicked })
+		if got := h(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)); got != Panicked || seen != http.StatusInternalServerError {
+			t.Errorf("%d, and layers have seen %d", got, seen)
+		}
+	})
+}

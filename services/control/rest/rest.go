@@ -30,6 +30,7 @@ import (
 	"dyno/services/control/console"
 	"dyno/services/control/plane"
 	"dyno/services/internal/rate"
+	"dyno/services/internal/serve"
 )
 
 // Config says how the API answers. Start from Defaults.
@@ -218,6 +219,7 @@ func (p *refusedProbe) WriteHeader(status int)      { p.status = status }
 
 // answer wraps an operation in what all have in common.
 func (a *API) answer(r route) http.HandlerFunc {
+	handle := a.recovering(r.handle)
 	return func(w http.ResponseWriter, hr *http.Request) {
 		start := time.Now()
 		q := &request{api: a, route: &r, Request: hr, w: w}
@@ -225,9 +227,9 @@ func (a *API) answer(r route) http.HandlerFunc {
 		switch {
 		case err != nil:
 		case a.workers != nil && !r.stream:
-			err = a.workers.do(q, r.handle)
+			err = a.workers.do(q, handle)
 		default:
-			err = r.handle(q)
+			err = handle(q)
 		}
 		took := r.good
 		if err != nil {
@@ -249,6 +251,25 @@ func (a *API) answer(r route) http.HandlerFunc {
 		if !r.stream {
 			took.Observe(time.Since(start).Seconds())
 		}
+		if q.begun && errors.Is(err, errPanicked) {
+			panic(http.ErrAbortHandler) // what was written is no answer
+		}
+	}
+}
+
+// errPanicked says that an operation has panicked.
+var errPanicked = errors.New("the operation has failed: the server's log says why")
+
+// recovering carries out an operation whose panics are errors.
+func (a *API) recovering(handle func(*request) error) func(*request) error {
+	return func(q *request) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				serve.LogPanic(a.log, p, "operation", q.route.id)
+				err = errPanicked
+			}
+		}()
+		return handle(q)
 	}
 }
 

@@ -14,13 +14,12 @@ type workers struct {
 	running sync.WaitGroup
 }
 
-// A task is one request's work.
+// A task is one request's work, which does not panic.
 type task struct {
-	q        *request
-	handle   func(*request) error
-	err      error
-	panicked any // what handle panicked with
-	done     chan struct{}
+	q      *request
+	handle func(*request) error
+	err    error
+	done   chan struct{}
 }
 
 // startWorkers starts n goroutines, which end when ended is closed.
@@ -36,18 +35,12 @@ func (w *workers) work() {
 	for {
 		select {
 		case t := <-w.tasks:
-			t.carryOut()
+			t.err = t.handle(t.q)
 			close(t.done)
 		case <-w.ended:
 			return
 		}
 	}
-}
-
-// carryOut keeps a panic for the request's own goroutine, where net/http expects it.
-func (t *task) carryOut() {
-	defer func() { t.panicked = recover() }()
-	t.err = t.handle(t.q)
 }
 
 // do has a worker carry out a request, and does it itself when there is none any more.
@@ -58,9 +51,6 @@ func (w *workers) do(q *request, handle func(*request) error) error {
 		<-t.done
 	case <-w.ended:
 		return handle(q)
-	}
-	if t.panicked != nil {
-		panic(t.panicked)
 	}
 	return t.err
 }

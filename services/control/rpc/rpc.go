@@ -34,6 +34,7 @@ import (
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
+	"dyno/services/internal/serve"
 )
 
 // Config says how the API answers.
@@ -247,7 +248,10 @@ func (a *API) enter(ctx context.Context, info *tap.Info) (context.Context, error
 // unary counts a call.
 func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	began := time.Now()
-	answer, err = handle(ctx, request)
+	err = a.recovering(info.FullMethod, func() (err error) {
+		answer, err = handle(ctx, request)
+		return err
+	})
 	category := "ok"
 	if err != nil {
 		r := refuse(err)
@@ -259,6 +263,20 @@ func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo
 	}
 	a.requests.WithLabelValues(contextOf(request), path.Base(info.FullMethod), category).Observe(time.Since(began).Seconds())
 	return answer, err
+}
+
+// errPanicked says that a call has panicked.
+var errPanicked = errors.New("the call has failed: the server's log says why")
+
+// recovering handles a call whose panics are errors: grpc-go would let the process end.
+func (a *API) recovering(method string, handle func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			serve.LogPanic(a.log, p, "call", path.Base(method))
+			err = errPanicked
+		}
+	}()
+	return handle()
 }
 
 // contextOf is the business that a request is of: what it is of decides, as the path does over
@@ -293,7 +311,7 @@ type held struct {
 func (h *held) Context() context.Context { return h.ctx }
 
 // stream says what a stream ended with as a call does.
-func (a *API) stream(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	var err error = &refusal{codes.Unauthenticated, "token", "who calls is not known any more by what was shown, or may do other things now", 0, nil}
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
@@ -301,7 +319,7 @@ func (a *API) stream(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, 
 	release, ok := a.cfg.Book.Hold(who(ctx).Principal, func() { cancel(over) })
 	defer release()
 	if ok {
-		err = handle(server, &held{s, ctx})
+		err = a.recovering(info.FullMethod, func() error { return handle(server, &held{s, ctx}) })
 	}
 	if _, said := status.FromError(err); said {
 		return err // nil is none

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -761,3 +763,28 @@ func TestConfigFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestPanic: a call and a stream that panic have failed. The process goes on, and calls are counted.
+func TestPanic(t *testing.T) {
+	b := newBed(t, nil)
+	_, err := b.api.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/control/Fail"}, func(context.Context, any) (any, error) { panic("on purpose") })
+	if status.Code(err) != codes.Internal {
+		t.Errorf("a call: %v", err)
+	}
+	var m dto.Metric
+	if err := b.api.requests.WithLabelValues("administration", "Fail", "internal").(prometheus.Metric).Write(&m); err != nil || m.GetHistogram().GetSampleCount() != 1 {
+		t.Errorf("%v, %v", &m, err)
+	}
+	err = b.api.stream(nil, stillStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: "/control/Fail"}, func(any, grpc.ServerStream) error { panic("on purpose") })
+	if status.Code(err) != codes.Internal {
+		t.Errorf("a stream: %v", err)
+	}
+}
+
+// A stillStream is a stream on which nothing comes.
+type stillStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s stillStream) Context() context.Context { return s.ctx }

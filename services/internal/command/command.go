@@ -49,13 +49,15 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Logger returns a service's logger, which writes JSON lines.
+// Logger returns a service's logger, which writes JSON lines. What libraries write by package log is written by it, too.
 func Logger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelInfo
 	if verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	l := slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	slog.SetDefault(l)
+	return l
 }
 
 // Main runs a command until it ends, by itself or because of SIGINT or SIGTERM. A second

@@ -151,6 +151,7 @@ func (h *Host) Listen() error {
 		Handler:           Timely(h.handler()),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       30 * time.Second,
+		ErrorLog:          ErrorLog(h.log),
 		// There is no write timeout: a CPU profile takes as long as the request says.
 	}
 	return nil
