@@ -120,6 +120,7 @@ var arrows = []arrow{
 	{"services/llm", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal", "internal/units"}, "what services share knows none of them"},
 	{"services/internal/secretfile", nil, "a secret is kept from others, whatever it opens"},
+	{"services/internal/flood", nil, "connections are guarded, whoever serves them"},
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 

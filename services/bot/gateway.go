@@ -47,6 +47,7 @@ import (
 	"dyno/services/bot/tcp"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
 )
 
@@ -305,7 +306,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          serve.ErrorLog(g.log),
 	}
-	return g, nil
+	return g, flood.Guard(g.server, g.log)
 }
 
 // maxStreams bounds those of one connection over HTTP/2.

@@ -28,6 +28,7 @@ import (
 	"dyno/services/control/rpc"
 	"dyno/services/control/store"
 	"dyno/services/control/xds"
+	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
 )
 
@@ -81,7 +82,7 @@ func New(cfg Config) (*Server, error) {
 	if s.server.TLSConfig, err = cfg.tls(s.files.pair.Load); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, flood.Guard(s.server, s.log)
 }
 
 // Listen opens the listeners. When it has returned nil, Addr is known and clients may

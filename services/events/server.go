@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"dyno/hub"
+	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
 )
 
@@ -84,6 +85,9 @@ func New(cfg Config) (*Server, error) {
 		ConnState:   s.hub.ConnState,
 		ConnContext: s.hub.ConnContext,
 		ErrorLog:    serve.ErrorLog(s.log),
+	}
+	if err := flood.Guard(s.server, s.log); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
 )
 
@@ -95,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 		ErrorLog:          serve.ErrorLog(host.Logger()),
 		HTTP2:             &http.HTTP2Config{WriteByteTimeout: writeTimeout},
 	}
-	return s, nil
+	return s, flood.Guard(s.server, host.Logger())
 }
 
 // Handler is the protocol, for servers of others.

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -34,6 +35,7 @@ import (
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
+	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
 )
 
@@ -151,15 +153,37 @@ func New(cfg Config) (*API, error) {
 	if cfg.ConnectionWindow > 0 {
 		options = append(options, grpc.InitialConnWindowSize(int32(cfg.ConnectionWindow))) //nolint:gosec // bounded
 	}
+	secured := insecure.NewCredentials()
 	if cfg.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
+		secured = credentials.NewTLS(cfg.TLS)
 	}
+	options = append(options, grpc.Creds(guarded{secured, a.log}))
 	a.server = grpc.NewServer(options...)
 	controlpb.RegisterControlServer(a.server, a)
 	if cfg.More != nil {
 		cfg.More(a.server)
 	}
 	return a, nil
+}
+
+// guarded are credentials whose connections end when their client floods them.
+type guarded struct {
+	credentials.TransportCredentials
+	log *slog.Logger
+}
+
+// ServerHandshake is credentials.TransportCredentials'.
+func (g guarded) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := g.TransportCredentials.ServerHandshake(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return flood.Conn(c, g.log), info, nil
+}
+
+// Clone is credentials.TransportCredentials'.
+func (g guarded) Clone() credentials.TransportCredentials {
+	return guarded{g.TransportCredentials.Clone(), g.log}
 }
 
 // Serve answers calls on a listener until Close, and returns nil then.

@@ -788,3 +788,22 @@ type stillStream struct {
 }
 
 func (s stillStream) Context() context.Context { return s.ctx }
+
+// TestFlood: a client that sends nothing but settings loses its connection.
+func TestFlood(t *testing.T) {
+	b := newBed(t, nil)
+	c, err := net.Dial("tcp", b.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0} // RFC 9113, section 6.5
+	_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	for n := 0; err == nil; n++ {
+		if n == 5_000_000 {
+			t.Fatal("the connection is open")
+		}
+		_, err = c.Write(settings)
+	}
+}
