@@ -19,12 +19,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// How many frames a connection may send, at once and a second. A proxy that loses its clients resets all of its streams at
-// once, and Go's clients ping with a reset. The others come at a connection's beginning, and seldom behind it.
-const (
-	resetsAtOnce, resets = 5000, 500
-	othersAtOnce, others = 1000, 100
-)
+// limits are how many frames a connection may send, at once and a second.
+type limits struct{ resetsAtOnce, resets, othersAtOnce, others float64 }
+
+// defaults returns the limits of every server. A proxy that loses its clients resets all of its streams at once, and Go's
+// clients ping with a reset. The others come at a connection's beginning, and seldom behind it.
+func defaults() limits {
+	return limits{resetsAtOnce: 5000, resets: 500, othersAtOnce: 1000, others: 100}
+}
 
 // An allowance is how many frames may still come.
 type allowance struct {
@@ -62,14 +64,14 @@ type conn struct {
 	flooded bool
 }
 
-func guard(c net.Conn, log *slog.Logger) *conn {
-	return &conn{Conn: c, log: log, resets: newAllowance(resetsAtOnce, resets), others: newAllowance(othersAtOnce, others), pings: true}
+func (l limits) guard(c net.Conn, log *slog.Logger) *conn {
+	return &conn{Conn: c, log: log, resets: newAllowance(l.resetsAtOnce, l.resets), others: newAllowance(l.othersAtOnce, l.others), pings: true}
 }
 
 // Conn guards a connection whose client has not sent anything yet. Pings are not counted: grpc-go, whose connections these
 // are, does that itself, and knows which ones measure the round trip.
 func Conn(c net.Conn, log *slog.Logger) net.Conn {
-	g := guard(c, log)
+	g := defaults().guard(c, log)
 	g.pings, g.skip = false, len(http2.ClientPreface)
 	return g
 }
@@ -140,7 +142,13 @@ const plainProtocol = "unencrypted_http2"
 
 // Guard has a server's connections over HTTP/2 guarded, by TLS and without. It is called once all else is set, before the
 // server serves. A server whose Protocols have no HTTP/2 stays as it is.
-func Guard(s *http.Server, log *slog.Logger) error {
+func Guard(s *http.Server, log *slog.Logger) error { return defaults().guardServer(s, log) }
+
+// guardServer serves HTTP/2 by the package that net/http has its own from, and calls it deprecated: net/http lets nobody between
+// itself and a connection by TLS.
+//
+//nolint:staticcheck // as said above
+func (l limits) guardServer(s *http.Server, log *slog.Logger) error {
 	if p := s.Protocols; p == nil || !p.HTTP2() && !p.UnencryptedHTTP2() {
 		return nil
 	}
@@ -162,7 +170,7 @@ func Guard(s *http.Server, log *slog.Logger) error {
 		h2.ServeConn(c, options)
 	}
 	s.TLSNextProto[http2.NextProtoTLS] = func(hs *http.Server, c *tls.Conn, h http.Handler) {
-		g := guard(c, log)
+		g := l.guard(c, log)
 		g.skip = len(http2.ClientPreface)
 		serve(hs, tlsConn{g, c}, h, false)
 	}
@@ -173,7 +181,7 @@ func Guard(s *http.Server, log *slog.Logger) error {
 			go func() { _ = c.Close() }()
 			return
 		}
-		serve(hs, guard(plain.UnencryptedNetConn(), log), h, true)
+		serve(hs, l.guard(plain.UnencryptedNetConn(), log), h, true)
 	}
 	return nil
 }
