@@ -211,6 +211,8 @@ export interface Plan {
   file?: string;
   /** its text */
   source?: string;
+  /** credentials are masked in what the user wrote */
+  masked?: boolean;
   short: boolean;
   rounds: number;
   seed: number;
