@@ -6,6 +6,8 @@
 # passed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# What was compiled in another clone of this repository need not be compiled again.
+export GOFLAGS="-trimpath ${GOFLAGS-}"
 
 failed=()
 step() {
