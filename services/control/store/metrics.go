@@ -35,17 +35,20 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descResyncs, prometheus.CounterValue, float64(s.stats.resyncs.Load()))
 	ch <- prometheus.MustNewConstMetric(descQueue, prometheus.GaugeValue, float64(len(s.queue)))
 	ch <- prometheus.MustNewConstMetric(descSilence, prometheus.GaugeValue, s.Silence().Seconds())
+	full := 0.0
+	if s.full.Load() != nil {
+		full = 1
+	}
+	ch <- prometheus.MustNewConstMetric(descAlarm, prometheus.GaugeValue, full, alarmDisk)
 	st := s.status.Load()
 	if st == nil {
 		return
 	}
-	alarms := map[string]int{pb.AlarmType_NOSPACE.String(): 0, pb.AlarmType_CORRUPT.String(): 0, alarmDisk: 0}
+	alarms := map[string]int{pb.AlarmType_NOSPACE.String(): 0, pb.AlarmType_CORRUPT.String(): 0}
 	for _, a := range st.Alarms {
 		alarms[a]++
 	}
-	if alarms[alarmDisk] = 0; s.full.Load() != nil { // as it is, and not as it was
-		alarms[alarmDisk] = 1
-	}
+	delete(alarms, alarmDisk) // told above as it is now
 	for alarm, n := range alarms {
 		ch <- prometheus.MustNewConstMetric(descAlarm, prometheus.GaugeValue, float64(n), alarm)
 	}
