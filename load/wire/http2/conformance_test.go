@@ -272,7 +272,7 @@ var cases = []testCase{
 	{"8.1 and NO_ERROR behind it", join(headers(5, endStream, ":status", "413"), resetStream(5, NoError)),
 		[]string{"head 2 413", `end 2 413 "" status: status 413`}, []string{"RST_STREAM 5 NO_ERROR"}},
 	{"8.1 and NO_ERROR in place of the end", join(headers(5, 0, ":status", "413", "content-length", "2"), data(5, 0, "no"), resetStream(5, NoError)),
-		[]string{"head 2 413", `end 2 413 "no" status: status 413`}, nil},
+		[]string{"head 2 413", `end 2 413 "no" status: status 413: no`}, nil},
 	{"8.1 and NO_ERROR before the content is whole", join(headers(5, 0, ":status", "413", "content-length", "2"), data(5, 0, "n"), resetStream(5, NoError)),
 		[]string{"head 2 413", "failed 2 " + ResetError(NoError).Error()}, nil},
 	{"8.1 and NO_ERROR where nothing says how long the content is", join(headers(5, 0, ":status", "413"), data(5, 0, "no"), resetStream(5, NoError)),
