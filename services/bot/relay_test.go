@@ -193,7 +193,7 @@ func TestTextsAreBounded(t *testing.T) {
 		"texts":             {openai.Chat, maxTexts, begun, ends},
 		"around held text":  {openai.Responses, maxTextBytes / large, func(i int) string { return part(i, large, "s") }, done},
 		"around other text": {openai.Responses, maxTexts, func(i int) string { return part(i, large, "word") }, done},
-		"large text":        {openai.Responses, 200, func(i int) string { return part(i, 0, strings.Repeat("word ", large)+"s") }, done},
+		"large text":        {openai.Responses, 20, func(i int) string { return part(i, 0, strings.Repeat("word ", large)+"s") }, done},
 		"long names":        {openai.Responses, maxTextBytes / (2 * large), func(i int) string { return named(i, large, "word") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
