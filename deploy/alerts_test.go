@@ -447,6 +447,9 @@ func asking(t *testing.T, pace time.Duration, next func(n int64) (*http.Request,
 // TestAlerts has one Prometheus, which takes five seconds until it begins to scrape, for all alerts. Each part but the
 // last leaves the services as they were.
 func TestAlerts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: has promtool simulate days")
+	}
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Skip("prometheus is not installed (the Debian package prometheus): scripts/setup.sh installs it")
 	}

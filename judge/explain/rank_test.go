@@ -61,6 +61,9 @@ func (s sampler) rounds(n int, planted float64) []round {
 // A function that takes 3 % of the CPU time comes first in nearly all comparisons, and
 // where nothing has changed nothing is ranked in nearly all.
 func TestRanking(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	const comparisons = 400
 	s := sampler{random: rand.New(rand.NewPCG(1, 2)), shares: functions(150), samples: 2500, noise: 0.03}
 	first, ranked := 0, 0

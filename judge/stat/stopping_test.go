@@ -134,6 +134,9 @@ func simulate(t *testing.T, s Stopping, mean float64, runs int) (found, covered,
 // Identical variants are found different in no more than one comparison of
 // twenty, whatever rule stops it, but for what Looks says of the t test.
 func TestStoppingKeepsItsLevel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	const runs = 2000
 	for _, c := range []struct {
 		s     Stopping

@@ -118,6 +118,9 @@ func TestMannKendallApproximation(t *testing.T) {
 // Where nothing grows, five in a hundred tests are positive at 5 %, with and
 // without ties and dependence as far as HamedRao's comment says.
 func TestMannKendallSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	for _, c := range []struct {
 		name     string
 		n        int

@@ -203,6 +203,9 @@ func TestWoodruffSharesEnds(t *testing.T) {
 // Eight trials of log-normal times, whose levels differ by so much from trial to
 // trial: all together they are log-normal too, and their quantiles known.
 func TestWoodruffSharesCover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	const trials, runs, within = 8, 300, 1.0
 	z := map[float64]float64{0.5: 0, 0.9: 1.2815515655446004, 0.99: 2.3263478740408408}
 	rng := newRNG(29)

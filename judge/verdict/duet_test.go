@@ -127,6 +127,9 @@ func TestDuetRefused(t *testing.T) {
 // Sound duets are refused about once in a hundred for each of two tests, and their
 // intervals hold the truth.
 func TestDuetCovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	const runs = 400
 	refused, held := 0, 0
 	r := rand.New(rand.NewPCG(7, 8))

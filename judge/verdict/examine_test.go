@@ -482,6 +482,9 @@ func TestDependence(t *testing.T) {
 // An even load seldom looks unsteady or dependent, however much its bins vary,
 // and one that changes by more than chance does.
 func TestSteadyBySimulation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	const trials = 100
 	share := func(n int, memory, step float64) (unsteady, dependent float64) {

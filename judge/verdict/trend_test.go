@@ -92,6 +92,9 @@ func TestLongTrend(t *testing.T) {
 // What does not grow seldom seems to, whether it is random counts, remembers, is
 // collected now and then, or walks; and what does grow is found.
 func TestTrendsBySimulation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	const trials = 150
 	r := rand.New(rand.NewPCG(5, 6))
 	found := func(n int, next func(i int) float64) float64 {

@@ -93,6 +93,9 @@ func TestRatioOfEqualLosses(t *testing.T) {
 // Whatever share of the time either variant lost, and whatever of it the loss cost, the
 // bounds hold the ratio that there would have been.
 func TestBoundsOfRatiosHoldTheTruth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: simulates thousands of experiments")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 0.3)
 		of := map[string]float64{"a": share.Draw(t, "a"), "b": share.Draw(t, "b")}

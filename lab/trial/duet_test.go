@@ -252,6 +252,9 @@ func TestDuetWithADeadVariant(t *testing.T) {
 
 // A resumed duet measures what is missing, and keeps whole rounds.
 func TestResumeDuet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: needs both CPUs undisturbed")
+	}
 	e := duetOf(t, 3)
 	for i := range e.Variants {
 		e.Variants[i].Observe.Kernel = experiment.KernelNone // which takes more CPU time than all the rest

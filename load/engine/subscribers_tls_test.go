@@ -161,6 +161,9 @@ http {
 // A stream that ends is taken up where it ended, and with tickets the handshake before it is
 // short. One that has no length of its own and is cut is known to be.
 func TestReconnectOverTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: waits for 16 seconds")
+	}
 	t.Parallel()
 	const retry = 30 * time.Millisecond
 	pair := certified(t)

@@ -97,6 +97,9 @@ func openCluster(t *testing.T, c Config) *Store {
 // TestClusterRestarts: while the cluster is away, changes are said to be uncertain; when
 // it is back, all goes on, and followers have missed nothing.
 func TestClusterRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes a cluster away, and waits")
+	}
 	t.Parallel() // it waits for elections and for servers that are away
 	c := newCluster(t, nil)
 	config := c.config()
@@ -211,6 +214,9 @@ func TestClusterRestored(t *testing.T) {
 // TestClusterOfLargeValues: more large values than fit into one answer can be listed, backed
 // up, and followed by who has missed them all.
 func TestClusterOfLargeValues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: fills a cluster with large values")
+	}
 	t.Parallel()
 	s := openCluster(t, newCluster(t, nil).config())
 	const size = 320 << 10

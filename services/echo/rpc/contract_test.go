@@ -156,6 +156,9 @@ func TestContract(t *testing.T) {
 	} {
 		c.command[0] = folder + c.command[0]
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && len(c.command) > 1 {
+				t.Skip("-short: starts each program once")
+			}
 			t.Parallel()
 			testProgram(t, c.command)
 		})
