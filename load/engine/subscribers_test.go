@@ -214,7 +214,7 @@ func TestReconnectForgetful(t *testing.T) {
 	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), Window: 300 * time.Millisecond,
+		Address: s.Addr().String(), Window: time.Second,
 		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{Forgets: true})},
 	})
 	got, did := r.Streams, s.Counts()
@@ -224,7 +224,7 @@ func TestReconnectForgetful(t *testing.T) {
 	// One that is asked to go on and begins at 1 has.
 	s = events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond, Forget: true})
 	r = run(t, engine.Config{
-		Address: s.Addr().String(), Window: 300 * time.Millisecond,
+		Address: s.Addr().String(), Window: time.Second,
 		Subscribers: &engine.Subscribers{Count: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
 	})
 	if got := r.Streams; got.Repeated != got.AllDelivered-20 || got.Lost > 0 {
