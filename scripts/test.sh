@@ -46,8 +46,8 @@ begin clients scripts/clients.sh
 # With the same flags as lint and tests have, or all would be compiled once more.
 step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
-step clients end clients
 step lint scripts/lint.sh
+step clients end clients
 step fresh scripts/fresh.sh
 # Browsers wait for much. Compilers, which do not mind waiting, run beside them.
 begin compiling scripts/gotest.sh --compile
