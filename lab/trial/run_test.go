@@ -282,7 +282,7 @@ func TestRunLoudService(t *testing.T) {
 	e := parse(t, `name: loud
 target: {protocol: http, address: "`+server.Addr().String()+`"}
 services:
-  loud: {start: [sh, -c, "yes a line that is long enough for these to be few | head -c 17000000; echo enough; exec sleep 600; : {{port}}"], ready: {line: ^enough$}, ready_timeout: 60s}
+  loud: {start: [sh, -c, "yes a line that is long enough for these to be few | head -c 17000000; echo; echo enough; exec sleep 600; : {{port}}"], ready: {line: ^enough$}, ready_timeout: 60s}
 load: {closed: {connections: 1}, warmup: 0, requests: 1}
 design: {rounds: 1}
 `)
