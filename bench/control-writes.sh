@@ -56,7 +56,8 @@ YAML
 # What etcd is given: the document as the control plane keeps it, base64 in JSON.
 value=$(printf '{"namespace":"default","name":"p100000",%s,"version":1,"changed_at":"2026-01-01T00:00:00.123456789Z","changed_by":"anonymous"}' "$rules" | base64 -w0)
 printf %s "$value" | base64 -d >"$dir/value"
-put='{"key": "{{ base64("dyno/s/policy/default/p", counter()) }}", "value": "'$value'"}'
+printf 'value\n%s\n' "$value" >"$dir/put.csv"
+put='{"key": "{{ base64("dyno/s/policy/default/p", counter()) }}", "value": "{{ value }}"}'
 
 # fresh COMMAND…: a server from an empty folder. The folder is removed before, not after, so
 # that this does not fall into what comes next.
@@ -110,7 +111,7 @@ if [[ " $parts " = *" writes "* ]]; then
 			subjects: [
 				{name: "control", run: ([$load, "http", "-c", $at, "--scenario", "\($dir)/create.yaml"] + load + ["\($url)/"]), under: {run: $control, $cpus, $ready}},
 				{name: "etcd", run: [$etcd[1], "put", $ready, "64", $at, "\($seconds)s", "\($dir)/value"], under: {run: $etcd, $cpus, $ready}},
-				{name: "etcd-16", run: ([$load, "grpc", "-c", "16", "--streams", (($at | tonumber) / 16 | tostring), "--proto", "bench/etcd/kv.proto", "-d", $put] + load + [$ready, "etcdserverpb.KV/Put"]), under: {run: $etcd, $cpus, $ready}}
+				{name: "etcd-16", run: ([$load, "grpc", "-c", "16", "--streams", (($at | tonumber) / 16 | tostring), "--proto", "bench/etcd/kv.proto", "--rows", "\($dir)/put.csv", "-d", $put] + load + [$ready, "etcdserverpb.KV/Put"]), under: {run: $etcd, $cpus, $ready}}
 			] | map(. + {$cpus, count: "tee -a \($dir)/\(.name).json | jq \u0027.puts_per_second // .variants[0].throughput.estimate\u0027"})
 		}' >"$dir/plan.json"
 	"$pair" <"$dir/plan.json"
