@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPrivate: only its owner reads the history, whatever a new file may be, and whoever could read one that is there.
+// TestPrivate: only the owner can read the history, whatever the umask is and whatever mode an existing file has.
 func TestPrivate(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))
 	path := filepath.Join(t.TempDir(), "log")

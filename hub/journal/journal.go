@@ -228,8 +228,8 @@ func (j *Journal) Check(u *Update) error {
 // the functions given to Notify. Every error wraps ErrUpdate.
 func (j *Journal) Append(u Update) (*Entry, error) { return j.AppendAt(time.Now(), u) }
 
-// AppendAs is Append with an ID from whoever numbers the updates of several hubs, if the
-// publisher has chosen none.
+// AppendAs is Append with an ID for updates whose publisher has chosen none. Logs that several hubs
+// share number their updates themselves.
 func (j *Journal) AppendAs(id string, u Update) (*Entry, error) { return j.append(time.Now(), id, u) }
 
 // AppendAt is Append for an update that was first published at another time, such as one
