@@ -24,17 +24,7 @@ var large = bytes.Repeat([]byte("x"), 8<<20)
 // postLarge makes clients that send it.
 func postLarge(t testing.TB) func(int) func() wire.Client {
 	t.Helper()
-	request, err := http1.Request{Method: "POST", Target: "/", Host: "h", Body: large}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(int) func() wire.Client {
-		template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
-		if err != nil {
-			panic(err)
-		}
-		return func() wire.Client { return template.Client() }
-	}
+	return send(t, http1.Request{Method: "POST", Target: "/", Host: "h", Body: large})
 }
 
 // readHead reads the header of a request of HTTP/1.1, byte by byte, so that nothing behind it is read.

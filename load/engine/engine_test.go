@@ -30,12 +30,18 @@ import (
 // get makes clients that GET / of host.
 func get(t testing.TB, host string) func(int) func() wire.Client {
 	t.Helper()
-	request, err := http1.Request{Method: "GET", Target: "/", Host: host}.Encode()
+	return send(t, http1.Request{Method: "GET", Target: "/", Host: host})
+}
+
+// send makes clients that send a request.
+func send(t testing.TB, request http1.Request) func(int) func() wire.Client {
+	t.Helper()
+	encoded, err := request.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func(int) func() wire.Client {
-		template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
+		template, err := http1.NewTemplate(http1.Config{Request: encoded, Limits: http1.DefaultLimits()})
 		if err != nil {
 			panic(err)
 		}

@@ -8,13 +8,15 @@ import (
 	"unicode/utf8"
 )
 
+// MaxText is how many bytes of a server's text an error has, "…" not counted.
+const MaxText = 200
+
 // MaxRefusal is how many bytes of the content of a response are of use to Refusals.
 const MaxRefusal = 4 << 10
 
 const (
 	maxRefusals = 8   // errors with a text that are told apart, see Refusals
 	maxRead     = 256 // contents that are read; the rest have the error without a text
-	maxText     = 200 // bytes of a text
 )
 
 // Refusals makes the errors of responses that say that they failed, with what their content says
@@ -83,19 +85,19 @@ func refusalText(content []byte) string {
 	case len(content) == 0 || !utf8.Valid(content):
 		return ""
 	case content[0] == '{':
-		return readable(messageOf(content))
+		return OneLine(messageOf(content))
 	case content[0] == '<':
 		lower := bytes.ToLower(content)
 		_, title, _ := bytes.Cut(lower, []byte("<title>"))
 		end := bytes.Index(title, []byte("</title>"))
 		if begin := len(lower) - len(title); end > 0 && len(lower) == len(content) {
-			return readable(string(content[begin : begin+end]))
+			return OneLine(string(content[begin : begin+end]))
 		}
 		return ""
-	case len(content) > maxText:
+	case len(content) > MaxText:
 		return ""
 	}
-	return readable(string(content))
+	return OneLine(string(content))
 }
 
 // messageOf returns the message of a JSON object: error.message, or one of the names that stand
@@ -121,8 +123,8 @@ func messageOf(object []byte) string {
 	return ""
 }
 
-// readable makes one line of a text, without control characters, and not too long.
-func readable(text string) string {
+// OneLine makes one line of what a server said: without control characters, and of at most MaxText bytes.
+func OneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return ' '
@@ -130,10 +132,10 @@ func readable(text string) string {
 		return r
 	}, text)
 	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= maxText {
+	if len(text) <= MaxText {
 		return text
 	}
-	cut := maxText
+	cut := MaxText
 	for !utf8.RuneStart(text[cut]) {
 		cut--
 	}

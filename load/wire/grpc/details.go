@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"dyno/load/wire"
 )
 
 // describe says what a status says beside its code: its message, and the kinds of details.
 func describe(number int, s said) string {
-	text := readable(unescape(s.message))
+	text := wire.OneLine(unescape(s.message))
 	if number >= int(Codes) {
 		text = "code " + strconv.Itoa(number) + suffix(": ", text)
 	}
@@ -55,25 +55,6 @@ func unhex(b byte) byte {
 	return 16
 }
 
-// readable makes a server's text fit for a line of a report.
-func readable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= maxText {
-		return s
-	}
-	cut := maxText
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
-
 // maxKinds is how many kinds of details are named.
 const maxKinds = 8
 
@@ -101,7 +82,7 @@ func detailKinds(field []byte) (kinds []string) {
 			}
 			if detail = rest; number == 1 {
 				name := string(url)
-				kinds = append(kinds, readable(name[strings.LastIndexByte(name, '/')+1:]))
+				kinds = append(kinds, wire.OneLine(name[strings.LastIndexByte(name, '/')+1:]))
 				break
 			}
 		}

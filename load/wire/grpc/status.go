@@ -256,7 +256,6 @@ func (t *Template) ending(s said) (f failure, ok bool) {
 const (
 	maxInterned = 8    // failures with a message that a worker tells apart
 	maxSaid     = 8192 // bytes of message and details that are looked into
-	maxText     = 200  // bytes of a message in an error's text
 )
 
 // intern returns the one failure there is for a status with a message. Past a number of

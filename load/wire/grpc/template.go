@@ -318,7 +318,7 @@ func (t *Template) rest(k *call) []byte {
 // refuse returns the failure of a message that the check refuses. As with statuses, past a
 // number of different ones there is one for all.
 func (t *Template) refuse(err error) failure {
-	text := "message refused: " + readable(err.Error())
+	text := "message refused: " + wire.OneLine(err.Error())
 	if f, known := t.interned[text]; known {
 		return f
 	}
