@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run all Go tests in random order, with the race detector where there is a C
 # compiler to link it, except packages that have one goroutine (scripts/sequential).
-# Two packages at a time: more would take the CPU from each other where time is what is tested.
+# Three packages at a time: most wait more than they work.
 # Those without the race detector are not about time: they run beside the others, at a low priority.
 # Prints a line per package, failures in full, skips with their reason,
 # and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
@@ -10,25 +10,30 @@
 #   scripts/gotest.sh               what must hold before a change lands: go test -short
 #   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them
 #   scripts/gotest.sh ARGUMENT...   go test with these arguments
-#   scripts/gotest.sh --compile     only compile, at the lowest priority, while something else runs
+#   scripts/gotest.sh --compile     only compile what has the race detector
 set -uo pipefail
 cd "$(dirname "$0")/.."
+export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0 # see scripts/test.sh
 
-race=(-race)
-if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
-	race=()
+race=(-race) cgo=1 # which the race detector needs
+if ! command -v "$(go env CC)" >/dev/null; then
+	race=() cgo=0
 	echo "gotest: no C compiler, so without the race detector"
 fi
 # The race detector's run time has each program sleep a second before it ends, so that what
 # still runs may race. Most packages check that nothing does (internal/leak).
 export GORACE="atexit_sleep_ms=50 ${GORACE-}"
-short=(-short)
-if [ "${1-}" = --all ]; then
-	short=()
-	shift
-fi
+mode=${1-} short=(-short)
+case $mode in
+"" | --compile) ;;
+*) short=() ;;
+esac
 tests() {
-	go test -json -vet=off -shuffle=on -p 2 -timeout 20m ${short[@]+"${short[@]}"} "$@"
+	go test -json -vet=off -shuffle=on -p 3 -timeout 20m ${short[@]+"${short[@]}"} "$@"
+}
+# racing COMMAND...: with the race detector.
+racing() {
+	CGO_ENABLED=$cgo "$@"
 }
 sequential() {
 	local packages code=0
@@ -45,21 +50,19 @@ sequential() {
 	GOEXPERIMENT=jsonv2 tests ./services/bot/codec || code=$?
 	return $code
 }
-concurrent() {
-	local packages
-	packages=$(go run ./scripts/sequential -not) || exit
-	# shellcheck disable=SC2086
-	"$@" ${race[@]+"${race[@]}"} $packages
-}
-if [ "${1-}" = --compile ]; then
-	chrt --idle --pid 0 $$ 2>/dev/null || renice -n 19 $$ >/dev/null
-	concurrent go list -export -test -f '' >/dev/null 2>&1
+
+case $mode in
+"" | --all | --compile) mapfile -t packages < <(go run ./scripts/sequential -not) ;;
+*) packages=("$@") ;;
+esac
+[ ${#packages[@]} -gt 0 ] || exit 1
+packages=(${race[@]+"${race[@]}"} "${packages[@]}")
+if [ "$mode" = --compile ]; then
+	racing go list -export -test -f '' "${packages[@]}" >/dev/null 2>&1
 	exit 0 # whatever does not compile is told when it is tested
 fi
-if [ $# -gt 0 ]; then
-	short=()
-	tests ${race[@]+"${race[@]}"} "$@"
-else
+case $mode in
+"" | --all)
 	aside=$(mktemp)
 	trap 'rm -f "$aside"' EXIT
 	(
@@ -67,8 +70,10 @@ else
 		sequential
 	) >"$aside" &
 	code=0
-	concurrent tests || code=$?
+	racing tests "${packages[@]}" || code=$?
 	wait $! || code=$?
 	cat "$aside"
 	exit "$code"
-fi | go run ./scripts/testcount
+	;;
+*) racing tests "${packages[@]}" ;;
+esac | go run ./scripts/testcount

@@ -5,9 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${GOLANGCI_VERSION:-2.15.0}
 
+# What it reads of packages is there already if it is that of the tests (scripts/gotest.sh).
+environment=()
+if command -v "$(go env CC)" >/dev/null; then
+	environment=(CGO_ENABLED=1 "GOFLAGS=-race ${GOFLAGS-}")
+fi
 for bin in golangci-lint "$(go env GOPATH)/bin/golangci-lint"; do
 	if "$bin" version 2>/dev/null | grep -qF "version $version "; then
-		exec "$bin" run "${@:-./...}"
+		exec env "${environment[@]}" "$bin" run "${@:-./...}"
 	fi
 done
-exec go run "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version" run "${@:-./...}"
+exec go run -exec "env ${environment[*]@Q}" "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version" run "${@:-./...}"

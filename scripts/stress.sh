@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 packages=("$@")
 [ $# -gt 0 ] || mapfile -t packages < <(go run ./scripts/sequential -not)
 [ ${#packages[@]} -gt 0 ] || exit 1
-nice -n 19 go list -race -export -test -f '' "${packages[@]}" >/dev/null # compile undisturbed
+scripts/gotest.sh --compile
 
 hogs=()
 trap 'kill "${hogs[@]}" 2>/dev/null' EXIT

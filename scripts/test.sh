@@ -6,8 +6,9 @@
 # passed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# What was compiled in another clone of this repository need not be compiled again.
-export GOFLAGS="-trimpath ${GOFLAGS-}"
+# Each package is compiled twice, for programs and for the race detector: with the flags of the
+# images, and with those of any other clone of this repository.
+export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0
 
 failed=()
 step() {
@@ -22,12 +23,17 @@ step() {
 	fi
 }
 
-# begin NAME COMMAND...: begin what is a step later, and waits more than it works.
+# begin NAME COMMAND...: begin a step in the background.
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 declare -A begun
 begin() {
-	"${@:2}" >"$logs/$1" 2>&1 &
+	(
+		start=$SECONDS code=0
+		"${@:2}" || code=$?
+		echo "   in the background: $((SECONDS - start)) s"
+		exit $code
+	) >"$logs/$1" 2>&1 &
 	begun[$1]=$!
 }
 
@@ -43,21 +49,20 @@ begin modules go mod download
 step setup scripts/setup.sh
 end modules >/dev/null 2>&1 # a step that lacks a module says so itself
 begin clients scripts/clients.sh
-# With the same flags as lint and tests have, or all would be compiled once more.
 step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
-step lint scripts/lint.sh
 step clients end clients
-step fresh scripts/fresh.sh
-# Browsers wait for much. Compilers, which do not mind waiting, run beside them.
-begin compiling scripts/gotest.sh --compile
+step fresh scripts/fresh.sh # not while files are made
+# Browsers and tests wait more than they work.
+begin browser scripts/browser.sh
+begin lint nice scripts/lint.sh
 begin vulnerabilities scripts/vuln.sh
-step browser scripts/browser.sh
-step vulnerabilities end vulnerabilities
-end compiling
 begin images nice -n 19 scripts/image.sh
+step compile nice scripts/gotest.sh --compile
 step tests scripts/gotest.sh
-step images end images
+for name in browser lint vulnerabilities images; do
+	step "$name" end "$name"
+done
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"
