@@ -43,20 +43,22 @@ const (
 // accounted by what the upstream told, in whatever form.
 func TestCompleteWithoutEnd(t *testing.T) {
 	for _, library := range codec.Libraries() {
-		b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, aWord, aStop, `data: {"choices":[],"usage":{"prompt_tokens": 7.0,"completion_tokens": "3"}}`)
-		}, func(c *Config) { c.Upstream.Failures, c.JSON = 1, library })
-		if _, text, _ := b.ask("/v1/chat/completions", "", streams["/v1/chat/completions"]); !strings.HasSuffix(text, "\"stop\"}]}\n\ndata: [DONE]\n\n") {
-			t.Errorf("%s: %s", library, text)
-		}
-		if _, text, _ := b.ask("/v1/bot/chat", "", streams["/v1/bot/chat"]); !strings.Contains(text, `"state":"kept"`) || !strings.Contains(text, `"estimated":false`) {
-			t.Errorf("%s: %s", library, text)
-		}
-		for _, e := range b.ledger("local", 2) {
-			if e.Outcome != "ok" || e.Prompt != 7 || e.Completion != 3 || e.Estimated {
-				t.Errorf("%s: %+v", library, e)
+		t.Run(string(library), func(t *testing.T) {
+			b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, aWord, aStop, `data: {"choices":[],"usage":{"prompt_tokens": 7.0,"completion_tokens": "3"}}`)
+			}, func(c *Config) { c.Upstream.Failures, c.JSON = 1, library })
+			if _, text, _ := b.ask("/v1/chat/completions", "", streams["/v1/chat/completions"]); !strings.HasSuffix(text, "\"stop\"}]}\n\ndata: [DONE]\n\n") {
+				t.Error(text)
 			}
-		}
+			if _, text, _ := b.ask("/v1/bot/chat", "", streams["/v1/bot/chat"]); !strings.Contains(text, `"state":"kept"`) || !strings.Contains(text, `"estimated":false`) {
+				t.Error(text)
+			}
+			for _, e := range b.ledger("local", 2) {
+				if e.Outcome != "ok" || e.Prompt != 7 || e.Completion != 3 || e.Estimated {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
 	}
 }
 
@@ -68,68 +70,70 @@ func TestClientsOfSlowUpstreams(t *testing.T) {
 			if path == "/v1/responses" && !fails {
 				continue // which is answered in another form
 			}
-			seen := make(chan struct{})
-			b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
-				tick := time.NewTicker(20 * ms)
-				defer tick.Stop()
-				wait := func() {
-					for {
-						select {
-						case <-tick.C:
-							_, _ = io.WriteString(w, ": ping\n\n")
-							_ = http.NewResponseController(w).Flush()
-						case <-seen:
-							return
-						case <-r.Context().Done():
-							return
+			t.Run(fmt.Sprintf("%s fails %v", strings.ReplaceAll(path[1:], "/", " "), fails), func(t *testing.T) {
+				seen := make(chan struct{})
+				b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
+					tick := time.NewTicker(20 * ms)
+					defer tick.Stop()
+					wait := func() {
+						for {
+							select {
+							case <-tick.C:
+								_, _ = io.WriteString(w, ": ping\n\n")
+								_ = http.NewResponseController(w).Flush()
+							case <-seen:
+								return
+							case <-r.Context().Done():
+								return
+							}
+						}
+					}
+					wait()
+					if fails {
+						fmt.Fprint(w, `data: {"error":{"message":"worn out","type":"busy","code":"full"}}`, "\n\n")
+						return
+					}
+					fmt.Fprint(w, aWord)
+					wait()
+					fmt.Fprint(w, aStop, "data: [DONE]\n\n")
+				}, func(c *Config) { c.Upstream.Attempts = 1 })
+				resp, err := b.post(t.Context(), path, "", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h := resp.Header; resp.StatusCode != http.StatusOK || h.Get("X-Dyno-Id") == "" || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Dyno-Upstream") != "" {
+					t.Errorf("%s %v", resp.Status, h)
+				}
+				in, piece := strings.Builder{}, make([]byte, 4096)
+				comments := 0
+				for err == nil {
+					var n int
+					n, err = resp.Body.Read(piece)
+					in.Write(piece[:n])
+					for ; strings.Count(in.String(), string(alive)) > comments; comments++ {
+						if comments < 2 && (!fails || comments < 1) {
+							seen <- struct{}{}
 						}
 					}
 				}
-				wait()
-				if fails {
-					fmt.Fprint(w, `data: {"error":{"message":"worn out","type":"busy","code":"full"}}`, "\n\n")
-					return
+				resp.Body.Close()
+				text := in.String()
+				if !errors.Is(err, io.EOF) || !strings.HasPrefix(text, string(alive)) {
+					t.Errorf("%v, %s", err, text)
 				}
-				fmt.Fprint(w, aWord)
-				wait()
-				fmt.Fprint(w, aStop, "data: [DONE]\n\n")
-			}, func(c *Config) { c.Upstream.Attempts = 1 })
-			resp, err := b.post(t.Context(), path, "", body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if h := resp.Header; resp.StatusCode != http.StatusOK || h.Get("X-Dyno-Id") == "" || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Dyno-Upstream") != "" {
-				t.Errorf("%s: %s %v", path, resp.Status, h)
-			}
-			in, piece := strings.Builder{}, make([]byte, 4096)
-			comments := 0
-			for err == nil {
-				var n int
-				n, err = resp.Body.Read(piece)
-				in.Write(piece[:n])
-				for ; strings.Count(in.String(), string(alive)) > comments; comments++ {
-					if comments < 2 && (!fails || comments < 1) {
-						seen <- struct{}{}
+				if last := frames(t, strings.NewReader(text)); fails {
+					want := `{"error":{"message":"upstream up: worn out","type":"busy","param":null,"code":"full"}}`
+					if n := len(last); n != 1 || last[0].data != want || (last[0].name == "error") == (path == "/v1/chat/completions") {
+						t.Errorf("%+v", last)
 					}
+				} else if n := len(last); comments < 2 || last[n-1].name != "done" && last[n-1].data != "[DONE]" {
+					t.Errorf("%d comments, %+v", comments, last)
 				}
-			}
-			resp.Body.Close()
-			text := in.String()
-			if !errors.Is(err, io.EOF) || !strings.HasPrefix(text, string(alive)) {
-				t.Errorf("%s: %v, %s", path, err, text)
-			}
-			if last := frames(t, strings.NewReader(text)); fails {
-				want := `{"error":{"message":"upstream up: worn out","type":"busy","param":null,"code":"full"}}`
-				if n := len(last); n != 1 || last[0].data != want || (last[0].name == "error") == (path == "/v1/chat/completions") {
-					t.Errorf("%s: %+v", path, last)
+				outcome := map[bool]string{false: "ok", true: "failed"}[fails]
+				if e := b.ledger("local", 1)[0]; e.Outcome != outcome || e.Attempts != 1 {
+					t.Errorf("%+v", e)
 				}
-			} else if n := len(last); comments < 2 || last[n-1].name != "done" && last[n-1].data != "[DONE]" {
-				t.Errorf("%s: %d comments, %+v", path, comments, last)
-			}
-			outcome := map[bool]string{false: "ok", true: "failed"}[fails]
-			if e := b.ledger("local", 1)[0]; e.Outcome != outcome || e.Attempts != 1 {
-				t.Errorf("%s: %+v", path, e)
-			}
+			})
 		}
 	}
 }

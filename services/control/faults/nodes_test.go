@@ -323,22 +323,14 @@ func newCluster(t *testing.T, apart, isolated bool) *cluster {
 			}
 		})
 	} else {
-		for range count {
-			networks = append(networks, &network{ip: "127.0.0.1", namespace: -1})
+		// No connection of another program takes a port of these addresses while a node is away.
+		var at [2]byte
+		_, _ = rand.Read(at[:])
+		for i := range count {
+			networks = append(networks, &network{ip: fmt.Sprintf("127.%d.%d.%d", 1+at[0]%254, at[1], 1+i), namespace: -1})
 		}
 	}
-	// address is where a node listens: on ports of its own address, or on free ones.
-	address := func(i, port int) string {
-		if isolated {
-			return fmt.Sprintf("%s:%d", networks[i].ip, port)
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
+	address := func(i, port int) string { return fmt.Sprintf("%s:%d", networks[i].ip, port) }
 	c.plan(t, dir, networks, address)
 	for _, n := range c.nodes {
 		if isolated && n.disk != "" {
