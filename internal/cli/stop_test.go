@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -178,6 +179,11 @@ design: {rounds: 2}
 // The first SIGINT, SIGTERM or SIGHUP ends the run in order, even if it comes twice: what was
 // measured is printed, kept and marked as incomplete, and the target is stopped.
 func TestSignals(t *testing.T) {
+	// A signal that is ignored, as under nohup, stays so in programs that are started; one that is
+	// caught does not.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, unix.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangup) })
 	for _, c := range []struct {
 		signal unix.Signal
 		code   int
