@@ -190,7 +190,7 @@ func (t *Template) below(err *wire.Error) failure {
 // tooLarge returns the failure of a message of a size beyond the limit. Past a number of
 // different sizes it is that of an unknown one, which is 0.
 func (t *Template) tooLarge(size int64) failure {
-	if _, known := t.oversize[size]; !known && len(t.oversize) == maxInterned {
+	if _, known := t.oversize[size]; !known && len(t.oversize) >= maxInterned {
 		size = 0
 	}
 	f, known := t.oversize[size]

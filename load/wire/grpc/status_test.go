@@ -92,3 +92,15 @@ func FuzzDescribe(f *testing.F) {
 		}
 	})
 }
+
+// Sizes beyond the limit are told apart up to a number of them.
+func TestManySizes(t *testing.T) {
+	template := &Template{maxMessage: 1 << 20}
+	texts := map[string]bool{}
+	for size := range int64(50) {
+		texts[template.tooLarge(2<<20+size).Text] = true
+	}
+	if len(texts) != maxInterned+1 {
+		t.Errorf("%d texts", len(texts))
+	}
+}

@@ -190,7 +190,7 @@ func (c *Client) Take(n int) {
 // HasHead tells whether the final response's header is complete, so that Status and
 // EventStream speak of it.
 func (c *Client) HasHead() bool {
-	return c.head.status >= 200 && c.state != inStatus && c.state != inHeader
+	return c.head.status >= 200 && c.state != inStatus && c.state != inHeader && c.head.seen&sawFault == 0
 }
 
 // EventStream tells whether the response's media type is text/event-stream.
@@ -477,6 +477,9 @@ func (c *Client) finish(n, size int) (int, bool, error) {
 func (c *Client) fail(n int, err *wire.Error) (int, bool, error) {
 	c.forgetPart()
 	c.forgetSaid()
+	if c.state == inStatus || c.state == inHeader {
+		c.head.seen |= sawFault
+	}
 	c.state = idle
 	c.tainted = true
 	return n, false, err

@@ -40,6 +40,7 @@ const (
 	sawClose                    // Connection: close
 	sawKeep                     // Connection: keep-alive
 	sawEvents                   // Content-Type: text/event-stream
+	sawFault                    // a fault, so that it is not complete
 )
 
 const versionPrefix = "HTTP/1."

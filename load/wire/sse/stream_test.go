@@ -246,3 +246,16 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 }
+
+// A header beyond the limit is what is said, whatever of it came before.
+func TestHeaderBeyondTheLimit(t *testing.T) {
+	limits := http1.DefaultLimits()
+	limits.HeaderBytes = 100
+	for _, begin := range []string{"HTTP/1.1 200 OK\r\n", "HTTP/1.1 503 Busy\r\n", okHead} {
+		s := newStream(t, StreamConfig{HTTP: limits})
+		got, _, err := subscribe(t, s, begin+"A: "+strings.Repeat("x", 100)+"\r\n\r\n")
+		if len(got) > 0 || !errors.Is(err, http1.ErrHeaderTooLarge) {
+			t.Errorf("%q: %+v, %v", begin, got, err)
+		}
+	}
+}
