@@ -17,7 +17,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/dyno, and the services that are programs of their own
-	go build -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
 r1: ## the main job: re-run report R1 in its short form (RUN_ARGS for more flags)
 	@scripts/r1.sh $(RUN_ARGS)

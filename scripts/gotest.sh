@@ -10,7 +10,7 @@
 #   scripts/gotest.sh               what must hold before a change lands: go test -short
 #   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them
 #   scripts/gotest.sh ARGUMENT...   go test with these arguments
-#   scripts/gotest.sh --compile     only compile what has the race detector
+#   scripts/gotest.sh --compile [PACKAGE...]   only compile what has the race detector
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0 # see scripts/test.sh
@@ -31,9 +31,9 @@ esac
 tests() {
 	go test -json -vet=off -shuffle=on -p 3 -timeout 20m ${short[@]+"${short[@]}"} "$@"
 }
-# racing COMMAND...: with the race detector.
+# racing COMMAND...: run it on the packages, with the race detector.
 racing() {
-	CGO_ENABLED=$cgo "$@"
+	CGO_ENABLED=$cgo "$@" ${race[@]+"${race[@]}"} "${packages[@]}"
 }
 sequential() {
 	local packages code=0
@@ -52,13 +52,13 @@ sequential() {
 }
 
 case $mode in
-"" | --all | --compile) mapfile -t packages < <(go run ./scripts/sequential -not) ;;
-*) packages=("$@") ;;
+--all | --compile) shift ;;
 esac
+packages=("$@")
+[ $# -gt 0 ] || mapfile -t packages < <(go run ./scripts/sequential -not)
 [ ${#packages[@]} -gt 0 ] || exit 1
-packages=(${race[@]+"${race[@]}"} "${packages[@]}")
 if [ "$mode" = --compile ]; then
-	racing go list -export -test -f '' "${packages[@]}" >/dev/null 2>&1
+	racing go list -export -test -f '' >/dev/null 2>&1
 	exit 0 # whatever does not compile is told when it is tested
 fi
 case $mode in
@@ -70,10 +70,10 @@ case $mode in
 		sequential
 	) >"$aside" &
 	code=0
-	racing tests "${packages[@]}" || code=$?
+	racing tests || code=$?
 	wait $! || code=$?
 	cat "$aside"
 	exit "$code"
 	;;
-*) racing tests "${packages[@]}" ;;
+*) racing tests ;;
 esac | go run ./scripts/testcount

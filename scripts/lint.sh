@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${GOLANGCI_VERSION:-2.15.0}
 
-# What it reads of packages is there already if it is that of the tests (scripts/gotest.sh).
+# With the flags of the tests (scripts/gotest.sh), it reads what was compiled for them.
 environment=()
 if command -v "$(go env CC)" >/dev/null; then
 	environment=(CGO_ENABLED=1 "GOFLAGS=-race ${GOFLAGS-}")

@@ -6,5 +6,5 @@
 # busy to trust the figures, which are printed all the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go build -o bin/dyno ./cmd/dyno
+CGO_ENABLED=0 go build -trimpath -o bin/dyno ./cmd/dyno
 exec ./bin/dyno run --short "$@" experiments/reports/R1-concurrency-models.yaml

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 packages=("$@")
 [ $# -gt 0 ] || mapfile -t packages < <(go run ./scripts/sequential -not)
 [ ${#packages[@]} -gt 0 ] || exit 1
-scripts/gotest.sh --compile
+scripts/gotest.sh --compile "${packages[@]}"
 
 hogs=()
 trap 'kill "${hogs[@]}" 2>/dev/null' EXIT

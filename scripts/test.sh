@@ -6,8 +6,8 @@
 # passed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# Each package is compiled twice, for programs and for the race detector: with the flags of the
-# images, and with those of any other clone of this repository.
+# Each package is compiled twice: without C, as for the images, and for the race detector.
+# With -trimpath, all clones of this repository share what is compiled.
 export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0
 
 failed=()
@@ -52,7 +52,7 @@ begin clients scripts/clients.sh
 step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
 step clients end clients
-step fresh scripts/fresh.sh # not while files are made
+step fresh scripts/fresh.sh # after the clients: it compares all files
 # Browsers wait for much. Compilers, the linter and the images do not mind waiting for them.
 begin browser scripts/browser.sh
 begin lint nice scripts/lint.sh
