@@ -311,15 +311,15 @@ func TestScenarioFlowsWithoutRows(t *testing.T) {
 		want              []int64 // good responses, by step
 	}{
 		{
-			"open loop", "open: {rate: 1000/s, max_connections: 4}\n  requests: 200",
+			"open loop", "open: {rate: 1000/s, max_connections: 4}\n  requests: 200\n  workers: 2",
 			"{rows: {weight: 2, steps: [{name: a, path: '/{{ user }}'}]}, others: {steps: [{name: b, path: /}]}}", []int64{60, 140},
 		},
 		{
-			"closed loop", "closed: {connections: 4}\n  requests: 200",
+			"closed loop", "closed: {connections: 4}\n  requests: 200\n  workers: 1", // each worker has its rows, and the requests go to whoever is faster
 			"{rows: {weight: 2, steps: [{name: a, path: '/{{ user }}'}]}, others: {steps: [{name: b, path: /}]}}", []int64{60, 140},
 		},
 		{
-			"no flow is left", "open: {rate: 1000/s, max_connections: 4}\n  window: 1m",
+			"no flow is left", "open: {rate: 1000/s, max_connections: 4}\n  window: 1m\n  workers: 2",
 			"{rows: {steps: [{name: a, path: '/{{ user }}'}]}, more: {steps: [{name: b, once: true, path: /}, {name: c, path: '/{{ user }}'}]}}", nil,
 		},
 	} {
@@ -330,7 +330,6 @@ target: {protocol: http, url: %q}
 design: {rounds: 1}
 load:
   %s
-  workers: 2
   warmup: 0
   scenario:
     restart: %v
