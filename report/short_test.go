@@ -157,3 +157,77 @@ func TestRemarks(t *testing.T) {
 		}
 	}
 }
+
+// both are the short answer and the whole report.
+func both(t *testing.T, f *rundir.Folder) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for name, write := range map[string]func(io.Writer, *rundir.Folder) error{
+		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, false) }, "text": Text,
+	} {
+		var b bytes.Buffer
+		if err := write(&b, f); err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = strings.Join(strings.Fields(b.String()), " ")
+	}
+	return texts
+}
+
+// A target that answered, but nothing well, is said to have answered what it did; dyno did not start
+// it, so that there is no output of it.
+func TestNoGoodAnswers(t *testing.T) {
+	f := exampleQuick()
+	because := texts.New("found.no_good_answers", "answers", "404 × 20 (no such path)")
+	f.Run.Flags = []rundir.Flag{{Kind: "no_answers", Trial: 1, Variant: "target", Breaks: true, Detail: because.English(), Because: &because}}
+	f.Run.Variants[0].Counts.ByStatus = map[string]int64{"404": 20}
+	f.Trials[0].Failures = map[string]int64{"status: status 404: no such path": 20}
+	for name, got := range both(t, f) {
+		for _, want := range []string{"404 × 20 (no such path)", "the target answered, though not well"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s, without %q:\n%s", name, want, got)
+			}
+		}
+		if name == "short" && (!strings.Contains(got, "gave no good answer") || !strings.Contains(got, "status 404 × 20 (no such path)")) {
+			t.Errorf("%s:\n%s", name, got)
+		}
+		// As what to do next, and in the notes.
+		if advice := strings.Count(got, "the target answered, though not well"); name == "text" && advice != 2 {
+			t.Errorf("%s: said %d times:\n%s", name, advice, got)
+		}
+		if strings.Contains(got, "output of the target") {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}
+
+// Only of a target that dyno started there is an output.
+func TestOutputOfTheTarget(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		f := exampleIncomplete()
+		f.Dir, f.Run.Plan.Source = "", "" // else the advice is to go on
+		for i := range f.Run.Plan.Variants {
+			f.Run.Plan.Variants[i].Started = started
+		}
+		for name, got := range both(t, f) {
+			if strings.Contains(got, "the output of the target") != started {
+				t.Errorf("%s, started %v:\n%s", name, started, got)
+			}
+		}
+	}
+}
+
+// Figures of an interrupted trial are marked.
+func TestInterruptedVariant(t *testing.T) {
+	f := exampleIncomplete()
+	f.Run.Plan.Variants[1].WindowSeconds = 10
+	x := &f.Trials[1].Trial
+	x.Interrupted, x.WindowSeconds = true, 4
+	want := "goroutine was interrupted: its figures are of 4.00 s of 10.0 s"
+	for name, got := range both(t, f) {
+		times := map[string]int{"short": 1, "text": 2}[name] // in the answer, and where what is missing is listed
+		if strings.Count(got, want) != times {
+			t.Errorf("%s, without %q:\n%s", name, want, got)
+		}
+	}
+}

@@ -123,6 +123,12 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 			}
 		})
 	}
+	// Nobody has to guess that a server speaks TLS.
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), []string{"grpc", "-n", "1", secure, method}, strings.NewReader(""), &stdout, &stderr)
+	if text := stderr.String(); code != exitTarget || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
 }
 
 // A stream's messages are in the results.

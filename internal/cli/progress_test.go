@@ -258,3 +258,15 @@ func TestProgressMarks(t *testing.T) {
 		}
 	}
 }
+
+// What was under way when a trial was interrupted has not failed.
+func TestProgressOfInterrupted(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, false, false)
+	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default"})
+	throughput := 500.
+	p.End(&rundir.Trial{Error: "interrupted by SIGINT", Interrupted: true, Throughput: &throughput, Counts: rundir.Counts{Sent: 12, OK: 10, Unfinished: 2}}, nil)
+	if want := "default  500/s  interrupted\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}

@@ -186,3 +186,28 @@ func TestModelsOverTLSFromTheCommandLine(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, stdout.String(), stderr.String())
 	}
 }
+
+// A server that does not say which models it has is quoted, and one that speaks TLS is said to.
+func TestModelsNotListed(t *testing.T) {
+	answer := func(status int, body string) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	for url, want := range map[string]string{
+		answer(http.StatusUnauthorized, `{"error":{"message":"no key was given"}}`).URL: "status 401: no key was given",
+		answer(http.StatusOK, "<html>").URL:                                             "the answer is no list of models in JSON",
+		"http://" + secure.Listener.Addr().String():                                     "speaks TLS, and was asked for its models in plain text",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := Main(t.Context(), []string{"llm", "-q", "-n", "1", url}, strings.NewReader(""), &stdout, &stderr)
+		if code != exitTarget || !strings.Contains(stderr.String(), want) {
+			t.Errorf("exit code %d without %q:\n%s", code, want, stderr.String())
+		}
+	}
+}

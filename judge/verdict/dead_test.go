@@ -291,13 +291,14 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 		s := soundOpen()
 		s.trial.Counts.Sent, s.trial.Counts.OK, s.trial.Counts.CompletedInWindow = 10_000, 0, 0
 		s.trial.Counts.Errors, s.trial.Counts.ByKind = 10_000, map[string]int64{"status": bad, "read": 10_000 - bad}
+		s.trial.Silence = rundir.Silence{Longest: 10, From: 2, Ending: 10}
 		s.trial.Generator.RunQueueWaitShare = ptr(0.9)
 		_, flags, _ := examine(s)
 		kinds := map[string]bool{}
 		for _, f := range flags {
 			kinds[f.Kind] = true
 		}
-		if kinds[FlagNoAnswers] != certain || kinds[FlagGeneratorStarved] == certain {
+		if kinds[FlagNoAnswers] != certain || kinds[FlagStalled] != certain || kinds[FlagGeneratorStarved] == certain {
 			t.Errorf("%d answered badly: %v", bad, kinds)
 		}
 	}
@@ -331,6 +332,9 @@ func TestOwnLimit(t *testing.T) {
 	}
 	if s.trial.Lost() {
 		t.Error("its round is lost")
+	}
+	if n := limited(&rundir.Trial{Failures: map[string]int64{"subscriber: limit: line longer than the limit": 3}}); n != 3 {
+		t.Errorf("%d responses to subscribers", n)
 	}
 
 	b := newBench(1, "a")

@@ -1544,6 +1544,23 @@ func TestInterruptedTrial(t *testing.T) {
 		}
 	}
 
+	// It is examined as others are, and what it observed is told.
+	cut = &b.trials[1]
+	cut.Counts.Sent, cut.Counts.Scheduled, cut.Counts.Errors = cut.Counts.Sent+1, cut.Counts.Scheduled+1, 1
+	cut.Counts.ByKind, cut.Failures = map[string]int64{"limit": 1}, map[string]int64{"limit: header larger than the limit": 1}
+	cut.Observed = map[string]float64{"depth": 3}
+	run = b.judge(t)
+	found := slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Kind == FlagOwnLimit && f.Variant == "b" })
+	spoilt := slices.ContainsFunc(run.Validity, func(v rundir.Validity) bool {
+		return v.Variant == "b" && v.Figure == "throughput" && slices.Contains(v.Causes, FlagOwnLimit)
+	})
+	if !found || !spoilt {
+		t.Errorf("flags %+v, validity %+v", run.Flags, run.Validity)
+	}
+	if got := run.Variants[1].Intervals[rundir.OfObservers+"depth"].Estimate; got == nil || *got != 3 {
+		t.Errorf("observed %v", got)
+	}
+
 	b.measure(2, "b", 80)
 	v = b.judge(t).Variants[1]
 	if v.Trials != 1 || *v.Throughput.Estimate != 80 {

@@ -459,6 +459,9 @@ func TestExpand(t *testing.T) {
 			t.Errorf("%q: %q, want an error", clip(bad), clip(got))
 		}
 	}
+	if _, err := Expand("{{none}}", vars); err == nil || !strings.Contains(err.Error(), `write {{ "{{" }} for the braces themselves`) {
+		t.Errorf("%v", err)
+	}
 }
 
 // Braces that are no template are written as one that says them, and stay that until a trial
@@ -506,7 +509,7 @@ func TestPlainLoad(t *testing.T) {
 	const text = `{{name}} {{#if x}} {{port}} {{ "{{" }} {{`
 	v := DefaultVariant(HTTP)
 	v.Plain, v.Target.URL, v.Target.Address = true, Quote("http://127.0.0.1:1/{{x}}"), "127.0.0.1:1"
-	v.Load.Request.Body, v.Load.Request.Headers = text, []Header{{Name: "X", Value: text}}
+	v.Load.Request.Body, v.Load.Request.Headers = text, []Header{{Name: "X", Value: text}, {Name: "Port", Value: "{{port}}"}}
 	v.Load.Closed = &Closed{Connections: 1}
 	e := New("x", HTTP)
 	e.Variants, e.Design.Rounds = []Variant{v}, 1
@@ -514,7 +517,7 @@ func TestPlainLoad(t *testing.T) {
 	if err := e.Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := v.Fill(map[string]string{"port": "80"}); err != nil || v.Load.Request.Body != text || v.Load.Request.Headers[0].Value != text || v.Target.URL != "http://127.0.0.1:1/{{x}}" {
+	if err := v.Fill(map[string]string{"port": "80"}); err != nil || v.Load.Request.Body != text || v.Load.Request.Headers[0].Value != text || v.Load.Request.Headers[1].Value != "{{port}}" || v.Target.URL != "http://127.0.0.1:1/{{x}}" {
 		t.Errorf("%v, %+v, %s", err, v.Load.Request, v.Target.URL)
 	}
 	v.Target.URL, v.Load.Scenario = "http://127.0.0.1:1/", &Scenario{Steps: []Step{{Body: "{{port}}{{name}}"}}}

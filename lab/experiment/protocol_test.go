@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -28,6 +29,7 @@ func TestCodecs(t *testing.T) {
 	}{
 		{"http", of(HTTP, func(v *Variant) { v.Load.Request.Path = "/x?y=1" }), "GET /x?y=1 HTTP/1.1\r\n", ""},
 		{"http with a body", of(HTTP, func(v *Variant) { v.Load.Request.Body = "x" }), "POST /%7Btopic%7D HTTP/1.1\r\n", ""},
+		{"http with a body in a file", of(HTTP, func(v *Variant) { v.Load.Request.BodyFile = "protocol_test.go" }), "POST /%7Btopic%7D HTTP/1.1\r\n", ""},
 		{"http with a method", of(HTTP, func(v *Variant) { v.Load.Request.Method, v.Load.Request.Body = "GET", "x" }), "GET /%7Btopic%7D HTTP/1.1\r\n", ""},
 		{"tcp", of(TCP, func(v *Variant) { v.Load.Payload, v.Load.Framing = 4, FramingLine }), "xxx\n", ""},
 		{"tcp with lengths", of(TCP, func(v *Variant) { v.Load.Payload, v.Load.Framing = 2, FramingLength }), "\x00\x00\x00\x02", ""},
@@ -121,5 +123,67 @@ func TestLimits(t *testing.T) {
 		if _, _, err := client.Response([]byte(c.response)); wire.KindOf(err) != c.want {
 			t.Errorf("%s: %v, want kind %v", c.name, err, c.want)
 		}
+	}
+}
+
+// The limit of a header is that of every protocol with a URL, and of both versions of HTTP.
+func TestLimitsOfProtocols(t *testing.T) {
+	const large = 100_000
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nA: " + strings.Repeat("x", large) + "\r\n\r\n")
+	ask, publish := DefaultVariant(LLM), DefaultVariant(SSE)
+	ask.Load.Ask.Model = "m"
+	publish.Load.Publish = &Publish{Path: "/p", Size: 100, Form: FormMercure, Topic: "t"}
+	call := ofGRPC(t, "t.Echo/Expand", func(v *Variant) { v.Load.Call.Web, v.Load.HTTP2.Use = WebText, HTTP2Never })
+	for _, v := range []*Variant{&ask, &publish, call} {
+		v.Target.URL, v.Target.Address = "http://127.0.0.1:1/", "127.0.0.1:1"
+		if v == call {
+			v.Target.URL = "http://127.0.0.1:1"
+		}
+		for _, header := range []int{large / 2, 2 * large} {
+			v.Load.MaxHeader = header
+			codecs, err := v.Codecs(1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := codecs.Clients(0)()
+			client.Reset()
+			client.Request()
+			_, _, err = client.Response(answer)
+			if got := wire.KindOf(err) == wire.Limit; got != (header < large) {
+				t.Errorf("%s, limit %d: %v", v.Target.Protocol, header, err)
+			}
+			if codecs.Streams == nil {
+				continue
+			}
+			stream := codecs.Streams(0)(0)
+			stream.Reset()
+			stream.Request()
+			n, _, err := stream.Next(answer)
+			if err == nil {
+				_, _, err = stream.Next(answer[n:])
+			}
+			if got := wire.KindOf(err) == wire.Limit; got != (header < large) {
+				t.Errorf("a stream, limit %d: %v", header, err)
+			}
+		}
+	}
+	if l := call.Load.http2Limits(); l.HeaderBytes != 2*large || l.BodyBytes != math.MaxInt64 {
+		t.Errorf("HTTP/2: %+v", l)
+	}
+}
+
+// A line is counted, and not held.
+func TestLongLine(t *testing.T) {
+	v := DefaultVariant(TCP)
+	v.Target.Address, v.Load.Payload, v.Load.Framing = "127.0.0.1:1", 4, FramingLine
+	codecs, err := v.Codecs(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := codecs.Clients(0)()
+	client.Reset()
+	client.Request()
+	if _, done, err := client.Response([]byte(strings.Repeat("x", 1<<20) + "\n")); !done || err != nil {
+		t.Errorf("%v, %v", done, err)
 	}
 }

@@ -61,10 +61,13 @@ load: {closed: {connections: 4}, warmup: 0, window: 10s}
 design: {rounds: 2}
 `)
 	l := &e.Variants[0].Load
-	x := &rundir.Trial{WindowSeconds: 4, Counts: rundir.Counts{Scheduled: 400, CompletedInWindow: 400}}
+	x := &rundir.Trial{Interrupted: true, WindowSeconds: 4, Counts: rundir.Counts{Scheduled: 400, CompletedInWindow: 400}}
 	lose(x, l, false)
 	if *x.Throughput != 40 || x.Counts.Missed != 600 || x.PlannedSeconds != 10 {
 		t.Errorf("throughput %v, missed %d of a window of %v s", *x.Throughput, x.Counts.Missed, x.PlannedSeconds)
+	}
+	if x.Interrupted { // it stands
+		t.Error("it is a substitute, too")
 	}
 	x = new(rundir.Trial)
 	lose(x, l, false)

@@ -1,6 +1,10 @@
 package trial
 
 import (
+	"crypto/tls"
+	"errors"
+	"io"
+	quiet "log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -76,6 +80,22 @@ func TestPlainText(t *testing.T) {
 		}
 		if c.fault == "" && strings.Contains(trial.Error, "TLS") {
 			t.Errorf("%s: %s", c.name, trial.Error)
+		}
+	}
+}
+
+// One that refuses the handshake speaks TLS, too.
+func TestSpeaksTLS(t *testing.T) {
+	refusing := httptest.NewUnstartedServer(nil)
+	refusing.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("not for you") }}
+	refusing.Config.ErrorLog = quiet.New(io.Discard, "", 0)
+	refusing.StartTLS()
+	defer refusing.Close()
+	plain := httptest.NewServer(nil)
+	defer plain.Close()
+	for s, want := range map[*httptest.Server]bool{refusing: true, plain: false} {
+		if got := SpeaksTLS(t.Context(), "tcp", s.Listener.Addr().String()); got != want {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
 }

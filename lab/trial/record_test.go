@@ -30,7 +30,7 @@ func result() *engine.Result {
 		Completed:   4,
 		Status:      map[int]uint64{200: 5, 503: 2},
 		Failures:    map[string]uint64{"status 503": 2},
-		Connections: engine.Connections{Requested: 3, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8, WindowReused: 3, WindowExchanges: 4},
+		Connections: engine.Connections{Requested: 3, Unopened: 1, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8, WindowReused: 3, WindowExchanges: 4},
 		Process:     engine.CPUTime{User: 300 * time.Millisecond, System: 100 * time.Millisecond},
 		Workers:     engine.CPUTime{User: 200 * time.Millisecond, System: 100 * time.Millisecond},
 		Spun:        100 * time.Millisecond,
@@ -69,7 +69,7 @@ func TestRecord(t *testing.T) {
 	if diff := cmp.Diff(want, got.Counts); diff != "" {
 		t.Error(diff)
 	}
-	connections := rundir.Connections{Requested: 3, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, ReusedRequests: 6, Peak: 3}
+	connections := rundir.Connections{Requested: 3, Unopened: 1, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, ReusedRequests: 6, Peak: 3}
 	if got.Connections != connections {
 		t.Errorf("%+v", got.Connections)
 	}
@@ -146,5 +146,14 @@ func TestWriteLatency(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestRecordUntried(t *testing.T) {
+	r := result()
+	r.Streams = engine.Streams{Requested: 3, Untried: 2}
+	var got rundir.Trial
+	if record(&got, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
+		t.Errorf("%+v", got.Streams)
 	}
 }

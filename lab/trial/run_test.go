@@ -240,6 +240,9 @@ design: {rounds: 1}
 	if p := f.Run.Plan; p.Loop != "open" || p.Variants[0].Connections != 3 || p.Variants[0].Rate == nil || *p.Variants[0].Rate != 400 {
 		t.Errorf("plan %+v", p)
 	}
+	if p := l.planned[0]; p.Warmup != 100*time.Millisecond || !f.Run.Plan.Variants[0].Started {
+		t.Errorf("announced %+v, started %v", p, f.Run.Plan.Variants[0].Started)
+	}
 	for _, name := range []string{"target.log", "helper.log"} {
 		if text := content(t, trial, name); text != "serving\n" {
 			t.Errorf("%s: %q", name, text)

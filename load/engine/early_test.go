@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,5 +139,20 @@ func TestGoodAnswerThatResetCuts(t *testing.T) {
 	})
 	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Reset] != 5 {
 		t.Errorf("%+v, %v; want 5 resets", r.Counts, r.Failures)
+	}
+}
+
+// A response that is larger than this side takes is an answer.
+func TestTooLargeIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	const requests = 6
+	address := listen(t, func(c net.Conn) {
+		if readHead(c) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 100_000)+"\r\n\r\n") // the client hangs up
+		}
+	})
+	r := run(t, engine.Config{Address: address, NewClients: get(t, "h"), Connections: 2, Requests: requests, Window: hang})
+	if r.Counts.ByKind[wire.Limit] != requests || r.Connections.Unanswered != 0 {
+		t.Errorf("%+v, %d connections unanswered", r.Counts, r.Connections.Unanswered)
 	}
 }

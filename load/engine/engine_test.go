@@ -21,6 +21,7 @@ import (
 	"dyno/internal/race"
 	"dyno/load/engine"
 	"dyno/load/pace"
+	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/tcp"
@@ -313,6 +314,18 @@ func TestScheduleEnds(t *testing.T) {
 		if r.Counts.OK != c.ok || c.window > 0 && r.Window != c.window || r.Window == 0 {
 			t.Errorf("%s: counts %+v in %v", name, r.Counts, r.Window)
 		}
+	}
+	// Users that arrive by a schedule wait for those that have yet to come.
+	schedule, err := pace.New([]pace.Stage{{Duration: window / 4, From: 400, To: 400}, {Duration: 3 * window / 4}}, pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "one", Path: "/"}}})
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: composers(t, one, "h"), Users: &engine.Users{Scenario: one, Count: 100}, Schedule: schedule, Connections: 10, Window: window,
+	})
+	if r.Counts.OK != 40 || r.Window != window {
+		t.Errorf("users: counts %+v in %v", r.Counts, r.Window)
 	}
 }
 

@@ -669,3 +669,16 @@ engine: requests 1: want none, as the window of subscribers is a length of time`
 		t.Errorf("got %v\nwant %v", err, want)
 	}
 }
+
+// A load begins without subscribers whose first attempt has not ended, and counts them.
+func TestLoadBeginsWithoutSubscribers(t *testing.T) {
+	t.Parallel()
+	address := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client hangs up
+	r := run(t, engine.Config{
+		Address: address, Window: hang / 100, ConnectTimeout: 500 * time.Millisecond, Timeout: hang,
+		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	if r.Streams.Untried != 3 || r.Streams.Opened != 0 {
+		t.Errorf("%+v", r.Streams)
+	}
+}

@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 		}, []string{
 			`steps[0].path: at offset 4: no variable "emial"; did you mean "email"?`,
 			`steps[0].header[1].value: at offset 5: "uuid" is a function; want it as in uuid()`,
-			`steps[0].header[1].value: at offset 16: no variable "zzzzzz"; known here: base, email, id, pass word`,
+			`steps[0].header[1].value: at offset 16: no variable "zzzzzz"; known here: base, email, id, pass word; write {{ "{{" }} for the braces themselves`,
 			`steps[0].body: at offset 10: no variable "pass wrd"; did you mean "pass word"?`,
 			`steps[0].body: at offset 27: "base" is a variable; want it without parentheses: {{ base }}`,
 			`steps[0].body: at offset 39: no function "urlencod"; did you mean "urlencode"?`,

@@ -43,6 +43,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What a server says is one line of a report.
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\nb\x00c": "a b c", "\xff\xfe x": "x", strings.Repeat("ä", 101): strings.Repeat("ä", 100) + "…", "x" + strings.Repeat("ä", 100): "x" + strings.Repeat("ä", 99) + "…",
+	} {
+		if got := wire.OneLine(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
 // Texts without end do not take memory without end, and the same text in other contents is the
 // same error.
 func TestManyRefusals(t *testing.T) {

@@ -429,7 +429,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"version", `{"schema_version": 2, "name": "x"}`, "schema_version: 2, this program reads 1"},
 		{"no version", `{"name": "x"}`, "schema_version: 0"},
 		{"no name", `{"schema_version": 1}`, "name: is empty"},
-		{"type", `{"schema_version": 1, "name": 5}`, "name"},
+		{"type", `{"schema_version": 1, "name": 5}`, "byte 31: name cannot be a number"},
 		{"syntax", `{"schema_version": 1,}`, "byte 22"},
 		{"planned", `{"schema_version": 1, "name": "x", "trials_planned": -1}`, "trials_planned: -1"},
 		{"variants", `{"schema_version": 1, "name": "x", "variants": [{"name": "a"}, {"name": "a", "trials": -1}]}`, "variants[1].trials: -1"},

@@ -2,11 +2,13 @@ package bot
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -1680,5 +1682,60 @@ func TestMetrics(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("no %s", missing)
 		}
+	}
+}
+
+// TestReady: a probe hears that the archive takes nothing, and is refused when there is no room for
+// what waits.
+func TestReady(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Admin, c.Batch.Most, c.Batch.Pending = "127.0.0.1:0", 1, 2 })
+	ready := func() (int, string) {
+		t.Helper()
+		resp, err := b.client.Get("http://" + b.AdminAddr().String() + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, text, _ := b.whole(resp)
+		return status, text
+	}
+	for end := time.Now().Add(time.Minute); ; runtime.Gosched() { // it comes just after serving
+		if status, text := ready(); status == http.StatusOK {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(text)
+		}
+	}
+	defer b.archiveAway()()
+	for waiting, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+		if err := b.batch.Later(store.Record{Entry: &store.Entry{}}); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); !b.batch.State().Failing; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatal("the archive is not away")
+			}
+		}
+		if status, text := ready(); status != want || !strings.Contains(text, fmt.Sprintf("%d records wait to be written", waiting+1)) {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+}
+
+// TestLibrariesLog: what net/http says is in the gateway's log.
+func TestLibrariesLog(t *testing.T) {
+	var logged bytes.Buffer
+	c := Defaults()
+	c.Upstream.Upstreams = []upstream.Upstream{modelOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})}
+	c.AllowNetworks, c.Logger = []string{"127.0.0.0/8"}, slog.New(slog.NewJSONHandler(&logged, nil))
+	g, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(t.Context()) //nolint:errcheck // nothing was kept
+	if g.server.ErrorLog == nil {
+		t.Fatal("it goes to standard error as it is")
+	}
+	if g.server.ErrorLog.Print("http: Accept error: on purpose"); !strings.Contains(logged.String(), `"msg":"http: Accept error: on purpose"`) {
+		t.Errorf("%s", &logged)
 	}
 }

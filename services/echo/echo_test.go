@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/internal/leak"
 	"dyno/services/internal/serve"
@@ -253,3 +256,26 @@ func TestListenFailureFreesTheRest(t *testing.T) {
 		t.Error("the TCP side still listens")
 	}
 }
+
+// TestPanicIsCounted: as a failure.
+func TestPanicIsCounted(t *testing.T) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests"}, []string{"status"})
+	h := &handler{metrics: metrics{requests: requests}, limit: 10}
+	func() {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", panics{}))
+	}()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(requests)
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%v, %v", families, err)
+	}
+	if m := families[0].GetMetric(); len(m) != 1 || m[0].GetLabel()[0].GetValue() != "500" || m[0].GetCounter().GetValue() != 1 {
+		t.Errorf("%v", m)
+	}
+}
+
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("on purpose") }

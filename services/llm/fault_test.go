@@ -27,7 +27,7 @@ func TestParseFault(t *testing.T) {
 		"200":                    "must be a status from 400",
 		"600":                    "must be a status from 400",
 		"burn":                   "must be a status from 400",
-		"cut;after=x":            `parameter "after"`,
+		"cut;after=x":            `parameter "after": "x": want a number of tokens`,
 		"cut;before=1":           "must be after, delay or retry_after",
 		"cut;after=-1":           "after -1",
 		"cut;delay=1s":           "with slow only",

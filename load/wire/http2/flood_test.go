@@ -212,3 +212,12 @@ func TestNothingIsHeldOfWhatIsSkipped(t *testing.T) {
 	l.hear(data(1, endStream, ""))
 	expect(t, l.lines, "head 0 200", "goaway", `end 0 200 ""`)
 }
+
+// What is larger than this side takes is no fault of the peer's.
+func TestOwnLimits(t *testing.T) {
+	for _, err := range []*wire.Error{ErrBlockTooLarge, ErrHeaderListTooLarge, ErrBodyTooLarge} {
+		if err.Kind != wire.Limit {
+			t.Errorf("%v is of kind %v", err, err.Kind)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/leak"
+	"dyno/load/wire"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -355,5 +356,14 @@ func BenchmarkParser(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// What is larger than this side takes is no fault of the peer's.
+func TestOwnLimits(t *testing.T) {
+	for _, err := range []*wire.Error{ErrLine, ErrEvent} {
+		if err.Kind != wire.Limit {
+			t.Errorf("%v is of kind %v", err, err.Kind)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dyno/load/wire"
 )
 
 func TestLine(t *testing.T) {
@@ -118,4 +120,13 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is larger than this side takes is no fault of the peer's.
+func TestOwnLimits(t *testing.T) {
+	for _, err := range []*wire.Error{ErrLineTooLong, ErrTooLong} {
+		if err.Kind != wire.Limit {
+			t.Errorf("%v is of kind %v", err, err.Kind)
+		}
+	}
 }

@@ -104,37 +104,39 @@ func TestNewEpoch(t *testing.T) {
 // TestRolloutGoneBack: versions of a store that was restored to an earlier state are lower than those
 // that clients ran before. Their answers count again.
 func TestRolloutGoneBack(t *testing.T) {
-	p := fed(slog.New(slog.DiscardHandler))
-	defer p.hub.Close()
-	sealed := func(version, revision int64) store.Event {
-		e := event("a", revision)
-		_, body, err := resource.Unseal(e.Value)
-		if err != nil {
+	for _, epoch := range []string{"new", "old"} { // a backup that was restored, or an etcd that has lost changes
+		p := fed(slog.New(slog.DiscardHandler))
+		defer p.hub.Close()
+		sealed := func(version, revision int64) store.Event {
+			e := event("a", revision)
+			_, body, err := resource.Unseal(e.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Value = resource.Seal(version, body)
+			return e
+		}
+		r := policy("a").Ref()
+		p.ledger.Enter("one")
+		run := func(version int64) error {
+			p.ledger.Sent("one", &push.Change{Ref: r, Version: version}, time.Time{})
+			_, errs := p.Ack(t.Context(), "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
+			return errs[0]
+		}
+		p.take(store.Batch{Events: []store.Event{sealed(9, 90)}, Revision: 100, Listed: true, Epoch: "old"})
+		if err := run(9); err != nil {
 			t.Fatal(err)
 		}
-		e.Value = resource.Seal(version, body)
-		return e
-	}
-	r := policy("a").Ref()
-	p.ledger.Enter("one")
-	run := func(version int64) error {
-		p.ledger.Sent("one", &push.Change{Ref: r, Version: version}, time.Time{})
-		_, errs := p.Ack(t.Context(), "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
-		return errs[0]
-	}
-	p.take(store.Batch{Events: []store.Event{sealed(9, 90)}, Revision: 100, Listed: true, Epoch: "old"})
-	if err := run(9); err != nil {
-		t.Fatal(err)
-	}
-	p.take(store.Batch{Events: []store.Event{sealed(7, 70)}, Revision: 80, Listed: true, Epoch: "new"})
-	if got := p.ledger.Rollout(r, 7, 1); got.Clients != 0 {
-		t.Errorf("what clients ran before is held: %+v", got)
-	}
-	if err := run(7); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.ledger.Rollout(r, 7, 1); got.Applied != 1 || got.Pending != 0 {
-		t.Errorf("%+v", got)
+		p.take(store.Batch{Events: []store.Event{sealed(7, 70)}, Revision: 80, Listed: true, Epoch: epoch})
+		if got := p.ledger.Rollout(r, 7, 1); got.Clients != 0 {
+			t.Errorf("what clients ran before is held: %+v", got)
+		}
+		if err := run(7); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.ledger.Rollout(r, 7, 1); got.Applied != 1 || got.Pending != 0 {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 

@@ -620,3 +620,20 @@ func TestRingAfter(t *testing.T) {
 		}
 	})
 }
+
+// TestForget: what is forgotten leaves its room to what comes.
+func TestForget(t *testing.T) {
+	l := NewLedger(1, time.Hour)
+	l.Enter("one")
+	for version := range int64(3) {
+		c := Change{Ref: put("a", 1).Ref, Version: version + 1}
+		l.Sent("one", &c, time.Time{})
+		if got := l.Rollout(c.Ref, c.Version, 1); got.Clients != 1 || got.Unrecorded != 0 {
+			t.Errorf("version %d: %+v", c.Version, got)
+		}
+		l.Forget()
+		if got := l.Rollout(c.Ref, c.Version, 1); got.Clients != 0 {
+			t.Errorf("version %d is not forgotten: %+v", c.Version, got)
+		}
+	}
+}

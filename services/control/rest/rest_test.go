@@ -362,6 +362,9 @@ func TestRollout(t *testing.T) {
 		if a := b.want(422, "invalid", "POST", "/v1/acks", `{"client":"3","acks":[`+one+`]}`); a.field(t, "errors", 0, "pointer") != "#/acks/0/version" {
 			t.Errorf("%s", a.body)
 		}
+		if a := b.want(422, "invalid", "POST", "/v1/acks", `{"client":"3","acks":[`+strings.Repeat(one+",", maxFaults)+one+`]}`); len(a.field(t, "errors").([]any)) != maxFaults {
+			t.Errorf("not every fault is told: %s", a.body)
+		}
 		// One that is refused does not keep another from the ledger.
 		some := b.want(200, "", "POST", "/v1/acks", `{"client":"3","acks":[`+one+`,{"kind":"policy","name":"a","version":2,"state":"applied"}]}`)
 		if some.field(t, "refused", 0, "name") != "a" || some.field(t, "refused", 0, "detail") == "" {

@@ -114,6 +114,17 @@ func TestDatabaseMetrics(t *testing.T) {
 	if got := values(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	// The disk is as it is now, and not as it was when etcd was asked.
+	s.status.Load().Alarms = []string{"NOSPACE", "NOSPACE", alarmDisk}
+	for _, full := range []*disk{nil, {least: 1}} {
+		s.full.Store(full)
+		if want["alarms DISKFULL"] = 0; full != nil {
+			want["alarms DISKFULL"] = 1
+		}
+		if got := values(); !maps.Equal(got, want) {
+			t.Errorf("a disk %v: %v, want %v", full, got, want)
+		}
+	}
 }
 
 // TestMarksAreBounded: no more is remembered than is kept, however long it goes on.
@@ -135,6 +146,7 @@ type noTrim struct {
 	clientv3.KV
 	hides            bool
 	asked, compacted int
+	quiet            int // listings of groups without notes
 }
 
 func (n *noTrim) Delete(context.Context, string, ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
@@ -146,6 +158,9 @@ func (n *noTrim) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 	if n.hides && strings.Contains(key, journalKey) {
 		n.asked++
 		return nil, errors.New("nothing is listed")
+	}
+	if strings.Contains(key, quietKey) {
+		n.quiet++
 	}
 	return n.KV.Get(ctx, key, opts...)
 }
@@ -176,5 +191,34 @@ func TestTrimFails(t *testing.T) {
 		if broken.asked == 0 || broken.compacted != 1 || one.status.Load() == nil {
 			t.Errorf("hides %v: asked %d times, compacted %d times, status %+v", broken.hides, broken.asked, broken.compacted, one.status.Load())
 		}
+		if !broken.hides && broken.quiet != 1 { // of a list that is not this one
+			t.Errorf("groups without notes were listed %d times", broken.quiet)
+		}
+	}
+}
+
+// TestUpkeepOfAFullDisk: nothing is written to it, and the alarm is noticed.
+func TestUpkeepOfAFullDisk(t *testing.T) {
+	s := opened(t, func(c *Config) { c.CompactPeriod, c.KeepRevisions, c.KeepChanges = time.Hour, 1, 1 })
+	for range 5 {
+		done(t, s, Request{Then: []Op{{Key: "s/k", Value: []byte("v")}}, Note: []byte("note")})
+	}
+	newest, err := s.newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := &noTrim{KV: s.client.KV}
+	one := &Store{cfg: s.cfg, log: s.log, server: s.server, started: s.started, ctx: s.ctx, stats: newStats(), client: clientv3.NewCtxClient(s.ctx)}
+	one.client.KV, one.client.Maintenance = watched, s.client.Maintenance
+	one.cfg.JournalAge, one.cfg.JournalBytes = 0, 1
+	one.full.Store(&disk{least: 1})
+	u := one.newUpkeep()
+	u.known = revisions{{-time.Hour, newest}} // everything is settled
+	u.turn()
+	if watched.asked != 0 || watched.compacted != 0 {
+		t.Errorf("removed %d times, compacted %d times", watched.asked, watched.compacted)
+	}
+	if st := one.status.Load(); st == nil || !slices.Contains(st.Alarms, alarmDisk) {
+		t.Errorf("status %+v", st)
 	}
 }

@@ -3,8 +3,11 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"syscall"
 	"testing"
 
@@ -61,5 +64,22 @@ func TestSignalsEndTheContext(t *testing.T) {
 		if code := Main(t.Context(), cmd, []string{}, t.Output(), t.Output()); code != Done || !errors.Is(ended, context.Canceled) {
 			t.Errorf("%v: exit code %d, context %v", signal, code, ended)
 		}
+	}
+}
+
+// TestLibrariesLog: what they write by package log is a record of the service's log.
+func TestLibrariesLog(t *testing.T) {
+	before, flags, writer := slog.Default(), log.Flags(), log.Writer()
+	t.Cleanup(func() {
+		slog.SetDefault(before)
+		log.SetFlags(flags)
+		log.SetOutput(writer)
+	})
+	var out bytes.Buffer
+	Logger(&out, false)
+	log.Print("something is odd")
+	var record struct{ Level, Msg string }
+	if err := json.Unmarshal(out.Bytes(), &record); err != nil || record.Level != "INFO" || record.Msg != "something is odd" {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

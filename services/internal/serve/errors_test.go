@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +46,19 @@ func TestErrorLevels(t *testing.T) {
 	}
 	if l.Print("http: Accept error: too many open files; retrying in 5ms"); !bytes.Contains(out.Bytes(), []byte(`"level":"WARN"`)) {
 		t.Errorf("%s", &out)
+	}
+}
+
+// TestLogPanic: with where it was, unless a handler has only cut its connection.
+func TestLogPanic(t *testing.T) {
+	var out bytes.Buffer
+	l := slog.New(slog.NewJSONHandler(&out, nil))
+	if LogPanic(l, http.ErrAbortHandler, "route", "r"); out.Len() > 0 {
+		t.Errorf("%s", &out)
+	}
+	LogPanic(l, "on purpose", "route", "r")
+	var record struct{ Level, Panic, Route, Stack string }
+	if err := json.Unmarshal(out.Bytes(), &record); err != nil || record.Level != "ERROR" || record.Panic != "on purpose" || record.Route != "r" || !strings.Contains(record.Stack, "TestLogPanic") {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

@@ -229,6 +229,9 @@ func TestLife(t *testing.T) {
 	if err := h.Listen(); err != nil {
 		t.Fatal(err)
 	}
+	if h.admin.ErrorLog == nil {
+		t.Error("what net/http says of the admin listener goes to standard error as it is")
+	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 	get := func(path string) (int, string) {
 		t.Helper()
