@@ -184,7 +184,7 @@ func (s *scanner) usage() (*Usage, bool) {
 		}
 		return s.skip()
 	})
-	if !ok || seen != 3 || prompt > maxCount || completion > maxCount {
+	if !ok || seen != 3 {
 		return nil, false
 	}
 	return &Usage{Prompt: prompt, Completion: completion}, true
@@ -350,13 +350,13 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// number takes a whole number of at most 18 digits, which is not negative.
+// number takes a whole number from 0 to maxCount.
 func (s *scanner) number(to *int) bool {
 	s.blanks()
 	begin, n := s.at, 0
 	for s.at < len(s.b) && s.b[s.at]-'0' < 10 {
 		n = 10*n + int(s.b[s.at]-'0')
-		if s.at++; s.at-begin > 18 {
+		if s.at++; n > maxCount {
 			return false
 		}
 	}
