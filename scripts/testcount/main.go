@@ -93,7 +93,12 @@ func count(r io.Reader, w io.Writer) (failed int, err error) {
 				}
 			}
 		}
+		if t.result == "fail" {
+			continue // with -count, one run that fails is a failure
+		}
 		switch e.Action {
+		case "run": // perhaps once more
+			t.result, t.output = "", nil
 		case "output":
 			t.output = append(t.output, e.Output)
 		case "pass", "fail", "skip":

@@ -39,6 +39,13 @@ func TestCount(t *testing.T) {
 			`{"Action":"run","Package":"p","Test":"A"}`, `{"Action":"output","Package":"p","Test":"A","Output":"    a_test.go:1: -short: takes a minute\n"}`,
 			`{"Action":"skip","Package":"p","Test":"A"}`, `{"Action":"pass","Package":"p"}`,
 		}, "0 passed, 0 failed, 1 skipped", 0},
+		"one run of several fails": {[]string{
+			`{"Action":"run","Package":"p","Test":"A"}`, `{"Action":"pass","Package":"p","Test":"A"}`,
+			`{"Action":"run","Package":"p","Test":"A"}`, `{"Action":"fail","Package":"p","Test":"A"}`,
+			`{"Action":"run","Package":"p","Test":"A"}`, `{"Action":"pass","Package":"p","Test":"A"}`,
+			`{"Action":"run","Package":"p","Test":"B"}`, `{"Action":"pass","Package":"p","Test":"B"}`,
+			`{"Action":"fail","Package":"p"}`,
+		}, "1 passed, 1 failed, 0 skipped", 1},
 		"nothing": {nil, "0 passed, 1 failed, 0 skipped", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
