@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,62 +45,33 @@ type bed struct {
 	end     func() // of the server; the store and the plane stay
 }
 
-// shared is the plane of all tests: each has services of its own, and opening one takes
-// longer than most tests.
-var shared struct {
-	once  sync.Once
-	plane *plane.Plane
-	err   error
-	end   func() error
-}
-
-// A run is all tests, and the end of what they shared.
-type run struct{ m *testing.M }
-
-func (r run) Run() int {
-	code := r.m.Run()
-	if shared.end == nil {
-		return code
-	}
-	if err := shared.end(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
-}
-
-// openShared opens the plane of all tests.
-func openShared() {
-	dir, err := os.MkdirTemp("", "xds")
+// openPlane opens a plane with a store of its own.
+func openPlane(t *testing.T) *plane.Plane {
+	t.Helper()
+	c := store.Defaults()
+	c.Dir, c.NoSync = t.TempDir(), true
+	s, err := store.Open(context.Background(), c)
 	if err != nil {
-		shared.err = err
-		return
+		t.Fatal(err)
 	}
-	shared.end = func() error { return os.RemoveAll(dir) }
-	sc := store.Defaults()
-	sc.Dir, sc.NoSync = dir, true
-	s, err := store.Open(context.Background(), sc)
-	if err != nil {
-		shared.err = err
-		return
-	}
-	shared.end = func() error { return errors.Join(s.Close(), os.RemoveAll(dir)) }
-	if shared.plane, shared.err = plane.Open(context.Background(), s, plane.Defaults()); shared.err == nil {
-		shared.end = func() error {
-			shared.plane.Close()
-			return errors.Join(s.Close(), os.RemoveAll(dir))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
+	})
+	p, err := plane.Open(context.Background(), s, plane.Defaults())
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(p.Close)
+	return p
 }
 
 func newBed(t *testing.T, change func(*Config)) *bed {
 	t.Helper()
-	if shared.once.Do(openShared); shared.err != nil {
-		t.Fatal(shared.err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
 	t.Cleanup(cancel)
-	b := &bed{t: t, plane: shared.plane, address: "127.0.0.1:0", ctx: ctx}
+	b := &bed{t: t, plane: openPlane(t), address: "127.0.0.1:0", ctx: ctx}
 	b.serve(change)
 	return b
 }
@@ -390,12 +360,12 @@ func TestRefusedCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range out.Holdings { // others are of other tests: all clusters are theirs
-		if want := map[string]push.State{"good": push.Applied, "bad": push.Refused}[h.Client]; want != "" && (h.State != want || h.Version != out.Version) {
+	for _, h := range out.Holdings {
+		if want := map[string]push.State{"good": push.Applied, "bad": push.Refused}[h.Client]; h.State != want || h.Version != out.Version {
 			t.Errorf("version %d: %+v", out.Version, h)
 		}
 	}
-	if out.Applied != 1 || out.Refused == 0 {
+	if out.Applied != 1 || out.Refused != 1 {
 		t.Errorf("%d applied, %d refused", out.Applied, out.Refused)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"dyno/internal/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(run{m}) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // A fake is a view of services each of which has one instance, at a port.
 type fake map[service]uint16
