@@ -497,16 +497,12 @@ func (p *page) aloneSay() []texts.Message {
 		if e.Estimate == nil {
 			continue
 		}
-		s := p.state(metric, v.Name, "")
-		switch {
-		case s.State == rundir.StateNotIdentified:
-			lines = append(lines, texts.New("answer.unknown", "variant", v.Name, "metric", metric).With("why", because(s)))
-		case s.State == rundir.StateBounded && s.Low != nil && s.High != nil:
-			u := unitOf(metric)
-			lines = append(lines, texts.New("answer.bounded", "variant", v.Name, "metric", metric, "low", u.Write(*s.Low), "high", u.Write(*s.High)))
-		default:
-			lines = append(lines, texts.New("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric)))
+		l := texts.New("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric))
+		if s := p.state(metric, v.Name, ""); s.State == rundir.StateNotIdentified {
+			l.Kind = "answer.unknown"
+			l = l.With("why", because(s))
 		}
+		lines = append(lines, l)
 	}
 	return lines
 }
@@ -525,27 +521,48 @@ func (p *page) brieflyIn(variant, metric string, e rundir.Estimate) string {
 	return stated(unitOf(metric), e, p.state(metric, variant, ""))
 }
 
-// stated writes a figure as its state allows: with its interval, as bounds, as one whose
-// ratios alone are right, or not at all.
+// widestBounds is the ratio of bounds beyond which they are of no use.
+const widestBounds = 3
+
+// stated writes a figure as it was measured. The interval or the bounds come after it.
+// Only one mark stands with it: ≤ or ≥ if disturbances can only have made it larger or
+// smaller than it truly is, and ? if it cannot be relied on.
 func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
-	switch {
-	case e.Estimate == nil:
+	if e.Estimate == nil {
 		return unknown
-	case v.State == rundir.StateNotIdentified:
-		switch {
-		case v.Low != nil && v.High == nil && *v.Low > 0:
-			return "≥ " + u.Write(*v.Low) + " ?"
-		case v.High != nil && v.Low == nil:
-			return "≤ " + u.Write(*v.High) + " ?"
-		}
-		return "?"
-	case v.State == rundir.StateRelative:
-		return "ratio only"
-	case v.State == rundir.StateBounded && v.Low != nil && v.High != nil:
-		return "[" + u.Write(max(0, *v.Low)) + " … " + u.Write(*v.High) + "]"
 	}
-	return u.estimate(e)
+	if v.State == rundir.StateOK {
+		return u.estimate(e)
+	}
+	text := u.Write(*e.Estimate)
+	bounds := ""
+	if v.Low != nil && v.High != nil {
+		bounds = " " + u.ends(rundir.Estimate{Estimate: e.Estimate, Low: v.Low, High: v.High})
+	}
+	// A bound at the end of the interval of trials is that of chance alone.
+	low, high := cmp.Or(e.Low, e.Estimate), cmp.Or(e.High, e.Estimate)
+	mark := ""
+	switch {
+	case v.State == rundir.StateRelative || bounds != "" && *v.High > widestBounds**v.Low:
+		return text + doubt
+	case v.High != nil && *v.High <= *high*(1+rounding):
+		mark = "≤"
+	case v.Low != nil && *v.Low >= *low*(1-rounding):
+		mark = "≥"
+	case bounds == "":
+		return text + doubt
+	}
+	if mark != "" && !bounded(e) { // of a single trial
+		return mark + text
+	}
+	return mark + text + bounds
 }
+
+// rounding is the relative error of calculated bounds.
+const rounding = 1e-9
+
+// doubt marks a figure that cannot be relied on.
+const doubt = "?"
 
 // sure says how sure the answer is.
 func (p *page) sure() []texts.Message {

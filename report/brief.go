@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
@@ -67,9 +66,17 @@ func (p *page) ladderBrief() *Brief {
 // changeUnder writes a ratio as a change, if its verdict does not say that it is not identified.
 func changeUnder(verdict string, ratio rundir.Estimate) string {
 	if verdict == rundir.Invalid {
-		return "?"
+		return doubted(ratio)
 	}
 	return change(ratio)
+}
+
+// doubted writes a ratio that cannot be relied on as a change.
+func doubted(ratio rundir.Estimate) string {
+	if ratio.Estimate == nil {
+		return unknown
+	}
+	return change(rundir.Estimate{Estimate: ratio.Estimate}) + doubt
 }
 
 func (p *page) capacitiesBrief() *Brief {
@@ -105,7 +112,7 @@ func (p *page) comparisonsBrief() *Brief {
 // ratioBriefly writes a comparison's ratio as its state allows.
 func (p *page) ratioBriefly(c rundir.Comparison) string {
 	if c.Verdict == rundir.Invalid || p.state(c.Metric, c.Variant, c.Base).State == rundir.StateNotIdentified {
-		return "?"
+		return doubted(c.Ratio)
 	}
 	if c.Verdict == rundir.Equivalent {
 		return "= ±" + margin(p.run.Plan.Margin)
@@ -150,8 +157,8 @@ func (p *page) variantsBrief() *Brief {
 
 // claimed writes the measured value of a claim.
 func (p *page) claimed(c rundir.Claim) string {
-	if c.NotIdentified != "" {
-		return "?"
+	if c.NotIdentified != "" && c.Measured != nil {
+		return p.measured(c.Holds, verdict.ForClaim, c.Measured, nil, nil) + doubt
 	}
-	return strings.TrimSpace(p.measured(c.Holds, verdict.ForClaim, c.Measured, c.Low, c.High))
+	return p.measured(c.Holds, verdict.ForClaim, c.Measured, c.Low, c.High)
 }

@@ -42,7 +42,7 @@ func (p *page) identified(c rundir.Comparison) bool {
 
 // comparisonUnknown says why nothing can be said of a comparison.
 func comparisonUnknown(v rundir.Validity) string {
-	return "?: not identified: " + because(v).In(texts.English) + remedied(v)
+	return "?: cannot be relied on: " + because(v).In(texts.English) + remedied(v)
 }
 
 // remedied returns the remedy for a figure: that of the first of its causes that has one.

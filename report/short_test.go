@@ -128,14 +128,14 @@ func TestQuickLost(t *testing.T) {
 	}
 }
 
-// An effect that is not identified is not shown beside its verdict.
+// An effect that cannot be relied on is marked.
 func TestLadderUnidentified(t *testing.T) {
 	f := exampleLadder()
 	s := &f.Run.Ladder[1]
 	s.Verdict, s.TotalVerdict = rundir.Invalid, rundir.Invalid
 	row := newPage(f).ladderBrief().Rows[1]
-	if row[2] != "?" || row[3] != rundir.Invalid || row[4] != "?" {
-		t.Errorf("row %q, want no ratios", row)
+	if row[2] != "+4.0%?" || row[3] != rundir.Invalid || row[4] != "+4.0%?" {
+		t.Errorf("row %q, want ratios with a mark", row)
 	}
 }
 

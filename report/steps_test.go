@@ -39,7 +39,7 @@ func TestSteps(t *testing.T) {
 		want []string
 	}{
 		{"closed", []string{"login 50 10.0/s 1.00 ms ±10% – 1.50 ms 0", "throughput [1] p50 p99 max [3]", "list 1,200 – – – – assertion 7, status 2, dropped 3"}},
-		{"open", []string{"login 50 10.0/s [1.00 ms … 2.00 ms] 3.00 ms 4.00 ms 0", "throughput [1] p50 [2] p99 [1] max [3]"}},
+		{"open", []string{"login 50 10.0/s ≤2.00 ms 3.00 ms 4.00 ms 0", "throughput [1] p50 [2] p99 [1] max [3]"}},
 	} {
 		p, variants := scenarioRun(c.loop)
 		p.steps(variants)

@@ -85,11 +85,11 @@ func (p *page) cell(variant, metric string) string {
 		text := stated(unitOf(metric), e, s)
 		switch s.State {
 		case rundir.StateNotIdentified:
-			return text + " " + p.footnote("?: not identified: "+because(s).In(texts.English)+remedied(s))
+			return text + " " + p.footnote("?: cannot be relied on: "+because(s).In(texts.English)+remedied(s))
 		case rundir.StateRelative:
-			return text + " " + p.footnote("ratio only: the value is biased, alike for all variants: "+because(s).In(texts.English)+remedied(s))
+			return text + " " + p.footnote("?: biased, by the same factor for all variants, so that ratios are right: "+because(s).In(texts.English)+remedied(s))
 		case rundir.StateBounded:
-			return text + " " + p.footnote("[bounded]: the true value lies within, whatever happened in the disturbed stretches: "+because(s).In(texts.English))
+			return text + " " + p.footnote("the true value lies within the bounds (≤: at most, ≥: at least), whatever happened in the disturbed stretches: "+because(s).In(texts.English))
 		}
 		if !bounded(e) {
 			text += " " + p.noInterval(v, metric)

@@ -104,6 +104,7 @@ func judge(run *rundir.Run, sources []source) error {
 	judged.Claims = s.claims()
 	var why *rundir.Message
 	judged.Valid, why = s.answered(&judged)
+	s.raiseLows(judged.Validity)
 	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
 		judged.Reason, judged.Because = why.English(), why
 	}

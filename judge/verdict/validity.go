@@ -695,6 +695,27 @@ func settleValidities(list []rundir.Validity) {
 	}
 }
 
+// raiseLows has no lower bound of a latency below the smallest time recorded. That is for
+// readers: expressions are decided by bounds that assume nothing.
+func (s *scene) raiseLows(list []rundir.Validity) {
+	for i := range list {
+		v := &list[i]
+		m, ok := lookup(v.Figure)
+		if !ok || v.Base != "" || v.Low == nil || latencyTag(m) == "" {
+			continue
+		}
+		f := s.whole[v.Variant]
+		tag := latencyTag(m)
+		if m.step != "" {
+			tag = rundir.StepTag(tag, m.step)
+		}
+		if h := f.times[tag]; h != nil && h.Count() > 0 {
+			low := max(*v.Low, min(seconds(float64(h.Min())), *f.Intervals[v.Figure].Estimate))
+			v.Low = &low
+		}
+	}
+}
+
 // trust stores what may be said of figures, for the expressions that use them.
 func (s *scene) trust(list []rundir.Validity) {
 	settleValidities(list)

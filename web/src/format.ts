@@ -103,16 +103,20 @@ export function estimate(u: Unit, e: Estimate | undefined): string {
   return `${write(u, v)} ${ends(u, e)}`;
 }
 
-/** A figure as its state lets it be said: see report/answer.go. */
-export function stated(u: Unit, e: Estimate | undefined, state: { state: string; low?: number; high?: number } | undefined, ratioOnly: string): string {
+/** The ratio of bounds beyond which they are of no use. */
+const widestBounds = 3;
+
+/** A figure as it was measured, with the mark that its state gives it: see report/answer.go. */
+export function stated(u: Unit, e: Estimate | undefined, state: { state: string; low?: number; high?: number } | undefined): string {
   if (e?.estimate === undefined) return unknown;
-  switch (state?.state) {
-    case "not_identified": return "?";
-    case "relative_only": return ratioOnly;
-    case "bounded":
-      if (state.low !== undefined && state.high !== undefined) return `[${write(u, Math.max(0, state.low))} … ${write(u, state.high)}]`;
-  }
-  return estimate(u, e);
+  if (!state || state.state === "ok") return estimate(u, e);
+  const v = e.estimate, text = write(u, v), { low, high } = state;
+  const both = low !== undefined && high !== undefined;
+  if (state.state === "relative_only" || (both && high > widestBounds * low)) return `${text}?`;
+  const rounding = 1e-9;
+  const mark = high !== undefined && high <= (e.high ?? v) * (1 + rounding) ? "≤" : low !== undefined && low >= (e.low ?? v) * (1 - rounding) ? "≥" : "";
+  if (mark === "" && !both) return `${text}?`;
+  return mark + text + (both && (mark === "" || bounded(e)) ? ` ${ends(u, { estimate: v, low, high })}` : "");
 }
 
 /** The ends of an interval, in the unit of its estimate. */

@@ -70,17 +70,19 @@ describe("an answer", () => {
     expect(figured(textsIn("zh"), "+3.0% (+1.0 … +5.0) in 30m")).toBe("30m 内 +3.0% (+1.0 … +5.0)");
     expect(figured(textsIn("en"), "+3.0% (+1.0 … +5.0) in 30m")).toBe("+3.0% (+1.0 … +5.0) in 30m");
     expect(figured(textsIn("zh"), "3.60 ms (range 3.30 … 4.00)")).toBe("3.60 ms (范围 3.30 … 4.00)");
-    expect(figured(textsIn("zh"), "ratio only")).toBe("仅比值");
   });
 });
 
-test("a figure is written as its state lets it be said", () => {
+test("a figure is written as it was measured, with the mark of its state", () => {
   const validity = [
     { figure: "throughput", variant: "a", state: "not_identified" }, { figure: "throughput", variant: "b", state: "relative_only" },
     { figure: "throughput", variant: "c", state: "bounded", low: 900, high: 1100 }, { figure: "throughput", variant: "d", state: "ok" },
+    { figure: "throughput", variant: "e", state: "bounded", low: 900, high: 1000 }, { figure: "throughput", variant: "f", state: "not_identified", low: 1000 },
+    { figure: "throughput", variant: "g", state: "bounded", low: 300, high: 1000 },
   ];
   const c = context({ validity }, "zh");
-  expect(["a", "b", "c", "d"].map((v) => written(c, v, "throughput", { estimate: 1000 }))).toEqual(["?", "仅比值", "[900/s … 1.10k/s]", "1.00k/s"]);
+  expect(["a", "b", "c", "d", "e", "f", "g"].map((v) => written(c, v, "throughput", { estimate: 1000 })))
+    .toEqual(["1.00k/s?", "1.00k/s?", "1.00k/s (0.900 … 1.10)", "1.00k/s", "≤1.00k/s", "≥1.00k/s", "1.00k/s?"]);
 });
 
 test("figures are per event where there are subscribers", () => {
@@ -100,7 +102,7 @@ test("what was measured has the unit of its expression", () => {
   const slope = { measured: 0.002 / 1800, low: 0.001 / 1800, high: 0.003 / 1800 };
   expect(measured(c, "slope(rss) < 5%/30min", slope)).toBe("+0.200% (+0.100 … +0.300) in 30m");
   expect(measured(zh, "slope(rss) < 5%/30min", { measured: 0.002 / 1800 })).toBe("30m 内 +0.200%");
-  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: "steal" })).toBe("?");
+  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: "steal" })).toBe("+0.200% in 30m?");
 });
 
 test("a change is said as its verdict lets it be", () => {
@@ -108,7 +110,7 @@ test("a change is said as its verdict lets it be", () => {
   expect(shown(r, "better", undefined, 0.02)).toBe("+1.0% (−2.0 … +4.0)");
   expect(shown(r, "inconclusive", undefined, 0.02)).toBe("~ +1.0% (−2.0 … +4.0)");
   expect(shown({ estimate: 1.01 }, "inconclusive", undefined, 0.02)).toBe("~");
-  expect(shown(r, "invalid", undefined, 0.02)).toBe("?");
+  expect(shown(r, "invalid", undefined, 0.02)).toBe("+1.0%?");
   expect(shown(r, "equivalent", { estimate: 1.01, low: 0.99, high: 1.015 }, 0.02)).toBe("= ±2% (−1.0 … +1.5)");
 });
 

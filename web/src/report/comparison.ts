@@ -71,7 +71,7 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
       rows.push([
         base ? x.variant : `${x.variant} / ${x.base}`,
         written(c, x.variant, m, figureOf(c, x.variant, m)),
-        ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: x.verdict === "invalid" ? "?" : change(x.ratio) }), x.verdict ?? ""),
+        ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: x.verdict === "invalid" ? doubted(x.ratio) : change(x.ratio) }), x.verdict ?? ""),
         shown(x.ratio, x.verdict ?? "", x.equivalence, within),
         probability(pOf(x)),
         verdict(c, x.verdict || "inconclusive", x.role === "control" && bounded(x.ratio)),
@@ -85,10 +85,15 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
   ], rows);
 }
 
+/** A change that cannot be relied on. */
+export function doubted(e: Estimate): string {
+  return e.estimate === undefined ? "–" : `${change({ estimate: e.estimate })}?`;
+}
+
 /** A change as its verdict lets it be said: ~ where no difference is shown, = where it
  * is shown that there is none that matters, and ? where the ratio is not identified. */
 export function shown(e: Estimate, verdict: string, equivalence: Estimate | undefined, within: number): string {
-  if (verdict === "invalid") return "?";
+  if (verdict === "invalid") return doubted(e);
   if (verdict === "equivalent") return `= ±${margin(within)} ${spread(equivalence ?? e)}`;
   if (verdict === "inconclusive" || verdict === "") {
     return e.low === undefined && e.high === undefined && (e.values?.length ?? 0) < 2 ? "~" : `~ ${change(e)}`;

@@ -76,7 +76,7 @@ export function stateOf(c: Context, figure: string, variant: string, base?: stri
   return (c.doc.run.validity ?? []).find((v) => v.figure === figure && v.variant === variant && (v.base ?? "") === (base ?? ""));
 }
 
-/** A variant's figure in a metric, as its state lets it be said. */
+/** A variant's figure in a metric, as it was measured, with the mark that its state gives it. */
 export function written(c: Context, variant: string, metric: string, e: Estimate | undefined): string {
-  return stated(unitOf(metric), e, stateOf(c, metric, variant), c.t("figure.ratio"));
+  return stated(unitOf(metric), e, stateOf(c, metric, variant));
 }

@@ -10,12 +10,12 @@ interface Decided { measured?: number; low?: number; high?: number; not_identifi
 /** What a threshold or claim measured, in the unit of its expression. */
 export function measured(c: Context, text: string, x: Decided): string {
   if (x.measured === undefined) return "–";
-  if (x.not_identified) return "?";
   const name = c.doc.units?.[text] ?? "";
-  const exact = (x.low === undefined && x.high === undefined) || (x.low === x.measured && x.high === x.measured);
-  if (name === "share/s") return growth(c, exact ? { estimate: x.measured } : { ...x, estimate: x.measured }, mostSpan);
+  const mark = x.not_identified === undefined ? "" : "?";
+  const exact = mark !== "" || (x.low === undefined && x.high === undefined) || (x.low === x.measured && x.high === x.measured);
+  if (name === "share/s") return growth(c, exact ? { estimate: x.measured } : { ...x, estimate: x.measured }, mostSpan) + mark;
   const u = unitNamed(name);
-  return exact ? write(u, x.measured) : `${write(u, x.measured)} (${between(x.low, x.high, (v) => write(u, v))})`;
+  return exact ? write(u, x.measured) + mark : `${write(u, x.measured)} (${between(x.low, x.high, (v) => write(u, v))})`;
 }
 
 function outcome(c: Context, name: string): HTMLElement {

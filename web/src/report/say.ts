@@ -55,7 +55,7 @@ function word(t: Texts, name: string, value: string): string {
 
 /** A figure that was written for any language, but for the few words in it. */
 export function figured(t: Texts, value: string): string {
-  return value.replace("ratio only", t("figure.ratio")).replace("(range ", `(${t("range")} `).replace(/^range /, `${t("range")} `)
+  return value.replace("(range ", `(${t("range")} `).replace(/^range /, `${t("range")} `)
     .replace(/^(.*) in (\d[\d.hms]*)$/, (_, growth: string, time: string) => t("figure.growth", { growth, time }));
 }
 

@@ -3,7 +3,7 @@ import { details, h, table, type Child } from "../dom";
 import type { Flag, Validity } from "../document";
 import { change, plain, times, unitNamed, unitOf, write } from "../format";
 import type { Key, Texts } from "../i18n";
-import { controls } from "./comparison";
+import { controls, doubted } from "./comparison";
 import { states } from "./answer";
 import type { Context } from "./context";
 import { spoken, spokenAll, told } from "./say";
@@ -76,7 +76,7 @@ function control(c: Context): Child {
   const found = (run.comparisons ?? []).filter((x) => x.role === "control" && x.primary);
   if (found.length === 0 && !run.comparisons?.length) return null;
   const differs = (run.flags ?? []).some((f) => f.kind === "control_differs");
-  const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: x.verdict === "invalid" ? "?" : change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
+  const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: x.verdict === "invalid" ? doubted(x.ratio) : change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
   if (c.doc.answer.sure) lines.push(h("p", { class: differs ? "alarm" : "" }, spokenAll(t, c.doc.answer.sure)));
   return [h("h3", {}, t("section.control")), lines.length > 0 ? lines : h("p", {}, t("control.none")), controls(c)];
 }
