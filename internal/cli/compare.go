@@ -22,10 +22,10 @@ type contest struct {
 
 func (a *app) compareCommand() *cobra.Command {
 	var (
-		c          contest
-		out        output
-		o          = fileOptions()
-		regression bool
+		c   contest
+		out output
+		o   = fileOptions()
+		g   gate
 	)
 	cmd := &cobra.Command{
 		Use:   "compare FILE | compare --a 'CMD' --b 'CMD' URL",
@@ -64,14 +64,14 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			if err != nil {
 				return &failure{exitUsage, err, ""}
 			}
-			return a.measure(cmd.Context(), job{experiment: e, output: out, regression: regression})
+			return a.measure(cmd.Context(), job{experiment: e, output: out, gate: g})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.commands[0], "a", "", "the `command` that starts the base")
 	f.StringVar(&c.commands[1], "b", "", "the `command` that starts what is compared with it")
 	f.BoolVar(&c.control, "control", true, "measure the base twice, to check that no difference is found where there is none")
-	f.BoolVar(&regression, "fail-on-regression", false, "exit code 5 if a variant is worse than the base by more than the margin")
+	g.flags(f, "exit code 5 if a variant is worse than the base by more than the margin")
 	// --data-file is for rows here, as in dyno http; a message is in a file as -d @FILE.
 	but := func(field string) bool { return field != "load.call.message_file" }
 	protocols := []string{experiment.HTTP, experiment.TCP, experiment.GRPC}

@@ -17,13 +17,13 @@ const mostSeen = 3
 // could not be reached, ended, or answered only some requests or none. If the user asked
 // about regressions or thresholds and the target failed one, that error comes first. It
 // returns nil for a run without such a finding.
-func unanswered(run *rundir.Run, regression bool) error {
+func unanswered(run *rundir.Run, g gate) error {
 	findings := verdict.Breaking(run)
 	if len(findings) == 0 {
 		return nil
 	}
-	if regression {
-		if err := regressed(slices.Concat(worse(run), verdict.LostRounds(run))); err != nil {
+	if g.isClosed() {
+		if err := g.pass(slices.Concat(worse(run), verdict.LostRounds(run)), nil); err != nil {
 			return err
 		}
 	}
@@ -83,10 +83,10 @@ func worse(run *rundir.Run) []string {
 
 // remark says on standard error what a run that is judged, with an error or without, must not leave
 // unsaid.
-func (a *app) remark(run *rundir.Run, regression bool, err error) {
-	if code, _ := classify(err); regression && code != exitRegression {
-		for _, c := range verdict.TooImprecise(run) {
-			a.remarkImprecise(c.Metric, c.Variant, c.Detectable, run.Plan.Margin)
+func (a *app) remark(run *rundir.Run, g gate, err error) {
+	if code, _ := classify(err); g.isClosed() && code != exitRegression {
+		for _, text := range inconclusive(run) {
+			a.warn(text)
 		}
 	}
 	if err == nil {
@@ -111,23 +111,12 @@ func (a *app) remarkFailures(run *rundir.Run) {
 	if len(run.Variants) > 1 {
 		of = " of " + most.Name
 	}
-	fmt.Fprintf(a.stderr, "dyno: %.3g %% of the requests%s failed, %d of %d\n", 100**most.Errors.Ratio, of, most.Errors.Total, most.Errors.Due)
+	a.warn(fmt.Sprintf("%.3g %% of the requests%s failed, %d of %d", 100**most.Errors.Ratio, of, most.Errors.Total, most.Errors.Due))
 	fmt.Fprintln(a.stderr, "hint: a threshold, such as errors.ratio < 1%, makes that an error")
 }
 
 // remarkable is the least share of failed requests that is reported although nobody asked.
 const remarkable = 0.001
-
-// remarkImprecise says on standard error that a comparison found no regression and was too imprecise to
-// find one of the margin.
-func (a *app) remarkImprecise(metric, variant string, detectable *float64, margin float64) {
-	if detectable == nil {
-		fmt.Fprintf(a.stderr, "dyno: %s of %s: the rounds do not tell which regression could have been found; use more of them\n", metric, variant)
-		return
-	}
-	fmt.Fprintf(a.stderr, "dyno: %s of %s: only a regression of ≥ %.2g %% could have been found, and the margin is %.3g %%\n",
-		metric, variant, 100**detectable, 100*margin)
-}
 
 // openThresholds returns the thresholds that are neither shown to hold nor shown to be
 // broken.

@@ -42,7 +42,7 @@ func TestUnansweredComesFirst(t *testing.T) {
 		}, false, exitThreshold},
 	} {
 		code := exitDone
-		if err := judged(&c.run, c.regression); err != nil {
+		if err := judged(&c.run, gate{regression: c.regression}); err != nil {
 			code, _ = classify(err)
 		}
 		if code != c.code {
@@ -74,7 +74,7 @@ func TestLogOfTheTarget(t *testing.T) {
 	}
 	for variant, want := range map[string]string{"a": "the log of the target is in the trial's folder", "b": ""} {
 		run.Flags[0].Variant = variant
-		if _, hint := classify(unanswered(&run, false)); hint != want {
+		if _, hint := classify(unanswered(&run, gate{})); hint != want {
 			t.Errorf("%s: hint %q, want %q", variant, hint, want)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,7 @@ import (
 func (a *app) diffCommand() *cobra.Command {
 	var (
 		asJSON, margin string
-		fail           bool
+		g              gate
 	)
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
@@ -50,12 +49,12 @@ compare measures two versions side by side.`,
 				return &failure{exitUsage, err, ""}
 			}
 			err = a.output(asJSON, &d, func(w io.Writer) error { return report.Diff(w, &d) })
-			if err != nil || !fail {
+			if err != nil || !g.isClosed() {
 				return err
 			}
 			// A target that did not answer is worse than any that did.
 			if findings := verdict.Breaking(runs[1]); len(findings) > 0 {
-				return regressed([]string{seen(findings)})
+				return g.pass([]string{seen(findings)}, nil)
 			}
 			if !d.Old.Valid || !d.New.Valid {
 				return &failure{exitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why"}
@@ -64,27 +63,24 @@ compare measures two versions side by side.`,
 			for _, c := range d.Regressions() {
 				worse = append(worse, fmt.Sprintf("%s of %s is %.3g times the old", c.Metric, c.Variant, *c.Ratio.Estimate))
 			}
-			if len(worse) == 0 {
-				for _, c := range d.TooImprecise() {
-					a.remarkImprecise(c.Metric, c.Variant, c.Detectable, d.Margin)
+			var open []string
+			for _, c := range d.TooImprecise() {
+				open = append(open, tooImprecise(c.Metric, c.Variant, c.Detectable, d.Margin))
+			}
+			err = g.pass(worse, open)
+			if err == nil {
+				for _, text := range open {
+					a.warn(text)
 				}
 			}
-			return regressed(worse)
+			return err
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&asJSON, "json", "", "write the comparison as JSON to `FILE`, or - for standard output")
-	f.BoolVar(&fail, "fail-on-regression", false, "exit with 5 if the new run is worse in its metric by more than the margin, or its target did not answer, with 4 if one of the runs is invalid")
+	g.flags(f, "exit with 5 if the new run is worse in its metric by more than the margin, or its target did not answer, with 4 if one of the runs is invalid")
 	f.StringVar(&margin, "margin", "", "the difference that matters, a `SHARE` such as 2% (default the new run's)")
 	return cmd
-}
-
-// regressed is the error that names regressions; nil if there are none.
-func regressed(worse []string) error {
-	if len(worse) == 0 {
-		return nil
-	}
-	return &failure{exitRegression, fmt.Errorf("regression: %s", strings.Join(worse, "; ")), ""}
 }
 
 // output writes a value as JSON if that is requested, and as text unless the JSON goes to

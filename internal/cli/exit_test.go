@@ -75,7 +75,7 @@ func TestJudged(t *testing.T) {
 		{rundir.Run{Thresholds: broken}, exitThreshold},
 		{rundir.Run{Thresholds: broken[:1]}, exitInvalid},
 	} {
-		err := judged(&c.run, false)
+		err := judged(&c.run, gate{})
 		if got := exitCode(t.Context(), err, new(strings.Builder)); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.run, got, c.want)
 		}

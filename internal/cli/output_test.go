@@ -137,18 +137,47 @@ func TestImpreciseGateIsTold(t *testing.T) {
 		want       string
 	}{
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, nil,
-			"dyno: throughput of b: only a regression of ≥ 23 % could have been found, and the margin is 2 %\n"},
+			"dyno: throughput of b: could only have found a regression of ≥ 23 %, and the margin is 2 %\n"},
 		{rundir.Comparison{Verdict: rundir.Inconclusive}, true, nil, "dyno: throughput of b: the rounds do not tell which regression could have been found; use more of them\n"},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, false, nil, ""},
-		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, regressed([]string{"another"}), ""},
+		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, gate{}.pass([]string{"another"}, nil), ""},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.01)}, true, nil, ""},
 		{rundir.Comparison{Verdict: rundir.Equivalent, Detectable: new(0.2341)}, true, nil, ""},
 	} {
 		c.comparison.Metric, c.comparison.Variant, c.comparison.Base, c.comparison.Primary = "throughput", "b", "a", true
 		run := rundir.Run{Plan: rundir.Plan{Margin: 0.02}, Comparisons: []rundir.Comparison{c.comparison}}
 		var errs bytes.Buffer
-		if (&app{stderr: &errs}).remark(&run, c.regression, c.err); errs.String() != c.want {
+		if (&app{stderr: &errs}).remark(&run, gate{regression: c.regression}, c.err); errs.String() != c.want {
 			t.Errorf("%+v: %q, want %q", c, &errs, c.want)
 		}
+	}
+}
+
+// With the flag for it, a comparison that could not have found a regression is an error.
+func TestInconclusiveGate(t *testing.T) {
+	for verdict, want := range map[string]int{rundir.Inconclusive: exitRegression, rundir.Equivalent: exitDone, rundir.Better: exitDone} {
+		run := rundir.Run{Valid: true, Plan: rundir.Plan{Margin: 0.02}, Comparisons: []rundir.Comparison{
+			{Metric: "throughput", Variant: "b", Base: "a", Primary: true, Verdict: verdict, Detectable: new(0.2341)},
+		}}
+		code := exitDone
+		err := judged(&run, gate{inconclusive: true})
+		if err != nil {
+			code, _ = classify(err)
+		}
+		if code != want || want == exitRegression && err.Error() != "inconclusive: throughput of b: could only have found a regression of ≥ 23 %, and the margin is 2 %" {
+			t.Errorf("%s: exit code %d, %v", verdict, code, err)
+		}
+	}
+}
+
+func TestWarningsAreAnnotations(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{stderr: &errs}
+	t.Setenv("GITHUB_ACTIONS", "true")
+	a.warn("of one")
+	t.Setenv("GITHUB_ACTIONS", "")
+	a.warn("of another")
+	if want := "::warning title=dyno::of one\ndyno: of another\n"; errs.String() != want {
+		t.Errorf("%q, want %q", errs.String(), want)
 	}
 }

@@ -216,7 +216,7 @@ type job struct {
 	output     output
 	quick      bool // a quick load, which keeps no folder unless one is named
 	resume     bool // the folder exists and holds a part of the run
-	regression bool // a regression is an error
+	gate       gate
 }
 
 // measure runs an experiment, judges it and prints the results. A quick load that names
@@ -315,8 +315,8 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if err := errors.Join(rewritten, err); err != nil {
 		return err
 	}
-	err = judged(&folder.Run, j.regression)
-	a.remark(&folder.Run, j.regression, err)
+	err = judged(&folder.Run, j.gate)
+	a.remark(&folder.Run, j.gate, err)
 	return err
 }
 
@@ -358,13 +358,13 @@ func (a *app) writable(asJSON string) error {
 
 // judged turns a verdict into the command's error. Findings about the target come before
 // figures that are not identified.
-func judged(run *rundir.Run, regression bool) error {
+func judged(run *rundir.Run, g gate) error {
 	// Failures of the target come first: noise neither causes nor excuses them.
-	if err := unanswered(run, regression); err != nil {
+	if err := unanswered(run, g); err != nil {
 		return err
 	}
-	if regression {
-		if err := regressed(worse(run)); err != nil {
+	if g.isClosed() {
+		if err := g.pass(worse(run), inconclusive(run)); err != nil {
 			return err
 		}
 	}
