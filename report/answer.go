@@ -29,6 +29,15 @@ type Answer struct {
 	Rest  *texts.Message  `json:"rest,omitempty"`  // where the whole result is
 }
 
+// message is a sentence of the report. For a quick load, which has no variants, trials or files,
+// it has words of its own where there are some.
+func (p *page) message(kind string, pairs ...string) texts.Message {
+	if quick := kind + ".quick"; p.isQuick() && texts.Has(quick) {
+		kind = quick
+	}
+	return texts.New(kind, pairs...)
+}
+
 // counted is a message about so many, which has a form for one.
 func counted(kind string, n int, pairs ...string) texts.Message {
 	if n == 1 {
@@ -90,6 +99,9 @@ func (p *page) says() []texts.Message {
 		add(compared[:1])
 	case len(compared) > 0:
 		add(compared)
+	}
+	if worse := p.alsoWorse(); len(worse) > 0 {
+		lines = append(lines, texts.New("answer.worse").With("list", worse...))
 	}
 	if testable {
 		add([]texts.Message{p.claimsSay()})
@@ -187,6 +199,30 @@ func (p *page) comparisonsSay() []texts.Message {
 		lines = append(lines, p.comparisonSays(c))
 	}
 	return lines
+}
+
+// mostWorse is how many worse figures a sentence names.
+const mostWorse = 6
+
+// alsoWorse lists the figures in which a variant is worse, but for those that the plan's metric is
+// about: a gain in it may have its price elsewhere.
+func (p *page) alsoWorse() (list []texts.Message) {
+	more := 0
+	for _, c := range p.run.Comparisons {
+		_, step := rundir.SplitStep(c.Metric)
+		switch {
+		case c.Primary || c.Role != "" || step != "" || c.Verdict != rundir.Worse || c.Ratio.Estimate == nil || !p.identified(c):
+		case len(list) == mostWorse:
+			more++
+		default:
+			text, _, _ := strings.Cut(change(c.Ratio), " (")
+			list = append(list, texts.New("answer.worse.figure", "metric", c.Metric, "variant", c.Variant, "change", text))
+		}
+	}
+	if more > 0 {
+		list = append(list, texts.New("more.lines", "n", whole(int64(more))))
+	}
+	return list
 }
 
 // mostPairs is how many pairs a sentence names at most.
@@ -497,10 +533,9 @@ func (p *page) aloneSay() []texts.Message {
 		if e.Estimate == nil {
 			continue
 		}
-		l := texts.New("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric))
+		l := p.message("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric))
 		if s := p.state(metric, v.Name, ""); s.State == rundir.StateNotIdentified {
-			l.Kind = "answer.unknown"
-			l = l.With("why", because(s))
+			l = p.message("answer.unknown", "variant", v.Name, "metric", metric, "figure", l.Values["figure"]).With("why", because(s))
 		}
 		lines = append(lines, l)
 	}
@@ -511,22 +546,57 @@ func (p *page) aloneSay() []texts.Message {
 func (p *page) briefly(variant, metric string) string {
 	for _, v := range p.run.Variants {
 		if v.Name == variant {
-			return p.brieflyIn(variant, metric, p.estimate(v, metric))
+			return p.figure(v, metric, unitOf(metric))
 		}
 	}
 	return unknown
+}
+
+// figure writes a variant's figure in a unit, with the mark that it needs.
+func (p *page) figure(v rundir.Variant, metric string, u unit) string {
+	e := p.estimate(v, metric)
+	if e.Estimate != nil && few(v, metric) {
+		return marked(tooFew, u.Write(*e.Estimate))
+	}
+	return stated(u, e, p.state(metric, v.Name, ""))
+}
+
+// mark is the mark that a variant's figure needs.
+func (p *page) mark(v rundir.Variant, metric string) string {
+	if few(v, metric) {
+		return tooFew
+	}
+	return markOf(p.estimate(v, metric), p.state(metric, v.Name, ""))
+}
+
+// few tells whether a figure is a quantile with fewer than ten values beyond it.
+func few(v rundir.Variant, metric string) bool {
+	if _, estimated := v.Intervals[metric]; estimated {
+		return false
+	}
+	of, step := rundir.SplitStep(metric)
+	if step != "" {
+		v = ofStep(v, step)
+	}
+	tag, name, _ := strings.Cut(of, ".")
+	q, ok := rundir.QuantileOf(name)
+	return ok && rundir.Few(v.Times(tag).Count, q)
 }
 
 func (p *page) brieflyIn(variant, metric string, e rundir.Estimate) string {
 	return stated(unitOf(metric), e, p.state(metric, variant, ""))
 }
 
-// widestBounds is the ratio of bounds beyond which they are of no use.
-const widestBounds = 3
+// The marks of figures. A figure has one at most.
+const (
+	atMost  = "≤" // disturbances can only have made it larger than it truly is
+	atLeast = "≥" // or smaller
+	tooFew  = "~" // fewer than ten samples are behind it
+	doubt   = "?" // it cannot be relied on
+)
 
-// stated writes a figure as it was measured. The interval or the bounds come after it.
-// Only one mark stands with it: ≤ or ≥ if disturbances can only have made it larger or
-// smaller than it truly is, and ? if it cannot be relied on.
+// stated writes a figure as it was measured, with its mark. The interval or the bounds come
+// after it.
 func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
 	if e.Estimate == nil {
 		return unknown
@@ -534,35 +604,55 @@ func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
 	if v.State == rundir.StateOK {
 		return u.estimate(e)
 	}
-	text := u.Write(*e.Estimate)
-	bounds := ""
-	if v.Low != nil && v.High != nil {
-		bounds = " " + u.ends(rundir.Estimate{Estimate: e.Estimate, Low: v.Low, High: v.High})
+	mark := markOf(e, v)
+	text := marked(mark, u.Write(*e.Estimate))
+	if mark != doubt && bounded(e) && v.Low != nil && v.High != nil {
+		text += " " + u.ends(rundir.Estimate{Estimate: e.Estimate, Low: v.Low, High: v.High})
 	}
-	// A bound at the end of the interval of trials is that of chance alone.
-	low, high := cmp.Or(e.Low, e.Estimate), cmp.Or(e.High, e.Estimate)
-	mark := ""
-	switch {
-	case v.State == rundir.StateRelative || bounds != "" && *v.High > widestBounds**v.Low:
-		return text + doubt
-	case v.High != nil && *v.High <= *high*(1+rounding):
-		mark = "≤"
-	case v.Low != nil && *v.Low >= *low*(1-rounding):
-		mark = "≥"
-	case bounds == "":
-		return text + doubt
-	}
-	if mark != "" && !bounded(e) { // of a single trial
-		return mark + text
-	}
-	return mark + text + bounds
+	return text
 }
 
-// rounding is the relative error of calculated bounds.
-const rounding = 1e-9
+// marked puts a mark where it stands: the doubt behind the figure, the others before it.
+func marked(mark, figure string) string {
+	if mark == doubt {
+		return figure + mark
+	}
+	return mark + figure
+}
 
-// doubt marks a figure that cannot be relied on.
-const doubt = "?"
+// markOf is the mark that a figure needs as its state is.
+func markOf(e rundir.Estimate, v rundir.Validity) string {
+	if v.State == rundir.StateOK || e.Estimate == nil {
+		return ""
+	}
+	// A bound at the end of the interval of trials is that of chance alone.
+	below, above := math.Inf(1), math.Inf(1) // how far beyond that the bounds lie, as a share
+	if v.Low != nil {
+		below = -beyond(*cmp.Or(e.Low, e.Estimate), *v.Low)
+	}
+	if v.High != nil {
+		above = beyond(*cmp.Or(e.High, e.Estimate), *v.High)
+	}
+	switch {
+	case v.State == rundir.StateRelative || !(min(below, above) <= slight):
+		return doubt
+	case above <= below:
+		return atMost
+	}
+	return atLeast
+}
+
+// beyond is how far a bound lies above a value, as a share of it.
+func beyond(value, bound float64) float64 {
+	if value == bound {
+		return 0 // even where both are 0
+	}
+	return bound/value - 1
+}
+
+// slight is how far beyond a figure a bound may lie, as a share, for a mark to say that the
+// figure is not moved in that direction.
+const slight = 0.1
 
 // sure says how sure the answer is.
 func (p *page) sure() []texts.Message {
@@ -676,16 +766,16 @@ func (p *page) broke() []texts.Message {
 		case g.trials == 1:
 			where = texts.New("where.trial", "trial", strconv.Itoa(g.first.Trial))
 		}
-		l := texts.New(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
+		l := p.message(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
 		if because := g.first.Because; badly(g.first) {
-			l = texts.New("broke.no_good_answers", "variant", l.Values["variant"], "answers", because.Values["answers"])
+			l = p.message("broke.no_good_answers", "variant", l.Values["variant"], "answers", because.Values["answers"])
 		}
 		lines = append(lines, l.With("ways", ways...).With("where", where))
 	}
 	for _, t := range p.run.Thresholds {
 		if t.Outcome == rundir.Broken {
 			kind := "broke.threshold"
-			if t.Variant == "" {
+			if t.Variant == "" || p.isQuick() {
 				kind = "broke.threshold.all"
 			}
 			lines = append(lines, texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", p.measured(t.Text, verdict.ForThreshold, t.Measured, t.Low, t.High)))
@@ -768,7 +858,7 @@ func (p *page) askedBadly() []rundir.Validity {
 func (p *page) doubtful() []texts.Message {
 	var lines []texts.Message
 	for _, v := range p.askedBadly() {
-		figure := texts.New("trust.of", "metric", v.Figure, "variant", v.Variant)
+		figure := p.message("trust.of", "metric", v.Figure, "variant", v.Variant)
 		if v.Base != "" {
 			figure = texts.New("trust.over", "metric", v.Figure, "variant", v.Variant, "base", v.Base)
 		}
@@ -814,7 +904,7 @@ func (p *page) next() *texts.Message {
 	remedied := func(kinds []string) *texts.Message {
 		for _, kind := range kinds {
 			if r := remedyKind(kind); r != "" && p.remediable(r) {
-				l := texts.New(r)
+				l := p.message(r)
 				return &l
 			}
 		}
@@ -832,7 +922,7 @@ func (p *page) next() *texts.Message {
 	}
 	for _, f := range p.run.Flags {
 		if badly(f) {
-			l := texts.New("remedy.no_good_answers")
+			l := p.message("remedy.no_good_answers")
 			return &l
 		}
 		if f.Breaks || f.Kind == "no_complete_trial" {

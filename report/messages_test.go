@@ -14,7 +14,7 @@ func TestMessages(t *testing.T) {
 	f.Run.Plan.Variants = []rundir.PlanVariant{{Name: "unary", Loop: "closed"}, {Name: "chat", Loop: "closed"}}
 	f.Run.Variants = []rundir.Variant{{Name: "unary"}, {
 		Name:         "chat",
-		FirstMessage: rundir.Quantiles{Count: 10, P50: ptr(0.001)},
+		FirstMessage: rundir.Quantiles{Count: 20, P50: ptr(0.001)},
 		Message:      rundir.Quantiles{Count: 100, P50: ptr(0.002), Max: ptr(0.004)},
 	}}
 	p := newPage(f)
@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 	f.Run.Plan.Variants = []rundir.PlanVariant{{Name: "echo", Loop: "closed"}, {Name: "model", Loop: "open"}}
 	f.Run.Variants = []rundir.Variant{{Name: "echo"}, {Name: "model", Tokens: &rundir.Tokens{
 		Count: 100, PerSecond: ptr(1200.0), Within: 9, Goodput: ptr(4.5),
-		FirstToken: rundir.Quantiles{Count: 10, P50: ptr(0.25)}, TokenTime: rundir.Quantiles{Count: 10, P50: ptr(0.02), Max: ptr(0.03)},
+		FirstToken: rundir.Quantiles{Count: 20, P50: ptr(0.25)}, TokenTime: rundir.Quantiles{Count: 20, P50: ptr(0.02), Max: ptr(0.03)},
 	}}}
 	p := newPage(f)
 	p.tokens(f.Run.Variants)

@@ -161,46 +161,32 @@ func (p *page) sent() string {
 	return "requests"
 }
 
-// distribution writes the three clocks side by side.
+// distribution writes the clocks side by side. In a closed loop the response time is the
+// service time: no request is late.
 func (p *page) distribution(v *rundir.Variant) {
 	if v.Streams != nil {
 		p.section("latency of publications")
 	} else {
 		p.section("latency")
 	}
-	service := "service"
+	t := table{head: []string{""}}
+	clocks := []string{rundir.TagResponse, rundir.TagService, rundir.TagSendLag}
+	t.head = append(t.head, "response", "service", "send lag")
 	if p.run.Plan.Variant(v.Name).Loop != "open" {
-		service += " " + p.footnote(serviceOnly)
+		clocks = clocks[1:]
+		t.head = []string{"", "service " + p.footnote(serviceOnly), "send lag"}
 	}
-	t := table{head: []string{"", "response", service, "send lag"}}
-	all := []*rundir.Quantiles{&v.Response, &v.Service, &v.SendLag}
-	for _, q := range []struct {
-		name string
-		of   func(*rundir.Quantiles) *float64
-	}{
-		{"mean", func(q *rundir.Quantiles) *float64 { return q.Mean }},
-		{"p50", func(q *rundir.Quantiles) *float64 { return q.P50 }},
-		{"p90", func(q *rundir.Quantiles) *float64 { return q.P90 }},
-		{"p99", func(q *rundir.Quantiles) *float64 { return q.P99 }},
-		{"p99.9", func(q *rundir.Quantiles) *float64 { return q.P999 }},
-		{"max", func(q *rundir.Quantiles) *float64 { return q.Max }},
-	} {
-		row := []string{q.name}
-		for _, x := range all {
-			row = append(row, p.known(q.of(x), Seconds))
+	for _, s := range rundir.Summaries() {
+		row := []string{rundir.QuantileName(s.Name)}
+		for _, clock := range clocks {
+			row = append(row, p.figure(*v, clock+"."+s.Name, times()))
 		}
-		t.add(row...)
+		if slices.ContainsFunc(row[1:], func(cell string) bool { return cell != unknown }) {
+			t.add(row...)
+		}
 	}
 	p.table(t)
 	p.ends([]rundir.Variant{*v})
-}
-
-// known writes a figure, and explains a missing one.
-func (p *page) known(v *float64, write func(float64) string) string {
-	if v == nil {
-		p.footnote(fewValues)
-	}
-	return maybe(v, write)
 }
 
 // mostFailures is how many texts of failures are listed.

@@ -101,16 +101,14 @@ func (p *page) shortSteps(v *rundir.Variant) string {
 	return strings.Join(words, "; ")
 }
 
-// stepSummary is a figure of a step that is stored beside the intervals.
-func stepSummary(v rundir.Variant, metric, step string) *float64 {
-	i := slices.IndexFunc(v.Steps, func(s rundir.ScenarioStep) bool { return s.Name == step })
-	if i < 0 {
-		return nil
+// ofStep returns the figures of one step of a variant. They are empty if it has no such step.
+func ofStep(v rundir.Variant, step string) rundir.Variant {
+	for _, s := range v.Steps {
+		if s.Name == step {
+			return rundir.Variant{Throughput: rundir.Estimate{Estimate: s.Throughput}, Response: s.Response, Service: s.Service, Tokens: s.Tokens}
+		}
 	}
-	if s := &v.Steps[i]; metric != "throughput" {
-		return summary(rundir.Variant{Response: s.Response, Service: s.Service, Tokens: s.Tokens}, metric)
-	}
-	return v.Steps[i].Throughput
+	return rundir.Variant{}
 }
 
 // ofMax tells whether a metric is the largest of some times.

@@ -15,8 +15,8 @@ func scenarioRun(loop string) (*page, []rundir.Variant) {
 		Name: "shop",
 		Steps: []rundir.ScenarioStep{
 			{
-				Name: "login", OK: 50, Throughput: ptr(10.), Response: rundir.Quantiles{P50: ptr(0.002), P99: ptr(0.003), Max: ptr(0.004)},
-				Service: rundir.Quantiles{P50: ptr(0.001), Max: ptr(0.0015)},
+				Name: "login", OK: 50, Throughput: ptr(10.), Response: rundir.Quantiles{Count: 10_000, P50: ptr(0.002), P99: ptr(0.003), Max: ptr(0.004)},
+				Service: rundir.Quantiles{Count: 10_000, P50: ptr(0.001), Max: ptr(0.0015)},
 			},
 			{Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3},
 		},
@@ -113,7 +113,7 @@ func TestStepOfAnEarlierRun(t *testing.T) {
 // Steps that a model answers have a table of their tokens.
 func TestStepsOfAnswers(t *testing.T) {
 	p, variants := scenarioRun("open")
-	variants[1].Steps[1].Tokens = &rundir.Tokens{PerSecond: ptr(120.), Goodput: ptr(10.), FirstToken: rundir.Quantiles{P50: ptr(0.02), P99: ptr(0.03)}, TokenTime: rundir.Quantiles{P50: ptr(0.001)}}
+	variants[1].Steps[1].Tokens = &rundir.Tokens{PerSecond: ptr(120.), Goodput: ptr(10.), FirstToken: rundir.Quantiles{Count: 10_000, P50: ptr(0.02), P99: ptr(0.03)}, TokenTime: rundir.Quantiles{Count: 10_000, P50: ptr(0.001)}}
 	p.steps(variants)
 	var b strings.Builder
 	p.parts[0].writeText(&b)

@@ -42,7 +42,7 @@ func (p *page) sweeps() {
 // level writes a value of a sweep's variable in full.
 func level(v float64) string { return fmt.Sprintf("%.10g", v) }
 
-// barWidth is how many characters the largest level's bar has.
+// barWidth is how many characters the longest of several bars has.
 const barWidth = 40
 
 // bar draws a level beside the others.

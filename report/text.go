@@ -88,6 +88,7 @@ type page struct {
 	folder    *rundir.Folder
 	parts     []*part
 	footnotes []string
+	width     int // of the terminal in characters; 0: there is none
 }
 
 func newPage(f *rundir.Folder) *page {
@@ -139,7 +140,8 @@ func (p *page) footnote(text string) string {
 const (
 	serviceOnly = "service time, from the write to the last byte: in a closed loop a slow response holds back the requests that would have met the same delay, " +
 		"so its percentiles leave them out (coordinated omission); for what clients on a schedule would see, load.open with a rate (--rate)"
-	fewValues = unknown + ": not observed, or too few values behind it (ten must lie beyond a quantile: a p99 needs 1,000, a p99.9 10,000); for a quantile, a longer load.window"
+	fewBeyond = "~: fewer than ten values beyond it (a p99 needs 1,000 requests, a p99.9 10,000): a longer load.window (--duration)"
+	fewValues = unknown + ": not observed, or no value beyond it"
 )
 
 // notes writes the footnotes and other notes for the reader.

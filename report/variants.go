@@ -37,7 +37,10 @@ func (p *page) estimate(v rundir.Variant, metric string) rundir.Estimate {
 // summary is a figure of a variant that is stored beside its intervals.
 func summary(v rundir.Variant, metric string) *float64 {
 	if of, step := rundir.SplitStep(metric); step != "" {
-		return stepSummary(v, of, step)
+		return summary(ofStep(v, step), of)
+	}
+	if metric == "throughput" {
+		return v.Throughput.Estimate
 	}
 	if c, ok := rundir.ClockOf(metric); ok {
 		_, of, _ := strings.Cut(metric, ".")
@@ -82,7 +85,7 @@ func (p *page) cell(variant, metric string) string {
 			return unknown
 		}
 		s := p.state(metric, variant, "")
-		text := stated(unitOf(metric), e, s)
+		text := p.figure(v, metric, unitOf(metric))
 		switch s.State {
 		case rundir.StateNotIdentified:
 			return text + " " + p.footnote("?: cannot be relied on: "+because(s).In(texts.English)+remedied(s))
@@ -91,7 +94,10 @@ func (p *page) cell(variant, metric string) string {
 		case rundir.StateBounded:
 			return text + " " + p.footnote("the true value lies within the bounds (≤: at most, ≥: at least), whatever happened in the disturbed stretches: "+because(s).In(texts.English))
 		}
-		if !bounded(e) {
+		switch {
+		case few(v, metric):
+			text += " " + p.footnote(fewBeyond)
+		case !bounded(e):
 			text += " " + p.noInterval(v, metric)
 		}
 		return text

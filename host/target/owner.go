@@ -4,17 +4,30 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"dyno/host/proc"
 )
 
-// owner describes the process that listens on an address ("nginx, pid 4711"). It returns
-// "" if /proc does not show it: other users' descriptors are hidden.
-func owner(network, addr string) string {
+// A Listener is a process that listens on an address.
+type Listener struct {
+	PID  int
+	Name string // as in ps
+}
+
+// String is as in "nginx, pid 4711".
+func (l Listener) String() string { return fmt.Sprintf("%s, pid %d", l.Name, l.PID) }
+
+// ListenerAt returns the process on this machine that listens on an address, host:port or
+// unix:/path. Of several, as of a server with workers, it is their ancestor, or else the
+// first. It returns false if the address is another machine's, or if /proc does not show the
+// process: other users' descriptors are hidden.
+func ListenerAt(address string) (Listener, bool) {
 	inodes := make(map[string]bool)
 	add := func(file string, parse func([]byte) []string) {
 		if text, err := os.ReadFile(file); err == nil {
@@ -23,35 +36,85 @@ func owner(network, addr string) string {
 			}
 		}
 	}
-	if network == "unix" {
-		add("/proc/net/unix", func(b []byte) []string { return unixListeners(b, addr) })
-	} else if port, err := strconv.Atoi(addr[strings.LastIndexByte(addr, ':')+1:]); err == nil {
-		ip, _ := netip.ParseAddr(strings.Trim(addr[:strings.LastIndexByte(addr, ':')], "[]")) // a name means any address
+	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
+		add("/proc/net/unix", func(b []byte) []string { return unixListeners(b, path) })
+	} else if at, ok := localAddress(address); ok {
 		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			add(file, func(b []byte) []string { return tcpListeners(b, ip, port) })
+			add(file, func(b []byte) []string { return tcpListeners(b, at.Addr(), int(at.Port())) })
 		}
 	}
 	if len(inodes) == 0 {
-		return ""
+		return Listener{}, false
 	}
 	all, err := proc.All()
 	if err != nil {
-		return ""
+		return Listener{}, false
 	}
+	holders := make(map[int]bool)
+	var first []proc.Process
 	for _, p := range all {
-		dir := fmt.Sprintf("/proc/%d/fd/", p.PID)
-		fds, err := os.ReadDir(dir)
-		if err != nil {
-			continue
-		}
-		for _, fd := range fds {
-			if link, err := os.Readlink(dir + fd.Name()); err == nil && inodes[link] {
-				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
-				return fmt.Sprintf("%s, pid %d", bytes.TrimSpace(name), p.PID)
-			}
+		if holds(p.PID, inodes) {
+			holders[p.PID] = true
+			first = append(first, p)
 		}
 	}
-	return ""
+	for _, p := range first {
+		if !holders[p.Parent] {
+			l, err := ProcessNamed(p.PID)
+			return l, err == nil
+		}
+	}
+	return Listener{}, false
+}
+
+// ProcessNamed returns a process with its name.
+func ProcessNamed(pid int) (Listener, error) {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return Listener{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return Listener{PID: pid, Name: string(bytes.TrimSpace(name))}, nil
+}
+
+// holds tells whether a process has one of these sockets.
+func holds(pid int, inodes map[string]bool) bool {
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	fds, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
+		link, err := os.Readlink(dir + fd.Name())
+		return err == nil && inodes[link]
+	})
+}
+
+// localAddress reads host:port. It returns false if the host is not this machine. The name
+// localhost means any loopback address, which is the invalid one.
+func localAddress(address string) (netip.AddrPort, bool) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	at, err := netip.ParseAddr(host)
+	switch {
+	case host == "localhost":
+		return netip.AddrPortFrom(netip.Addr{}, uint16(n)), true
+	case err != nil:
+		return netip.AddrPort{}, false
+	case at.IsLoopback():
+		return netip.AddrPortFrom(at, uint16(n)), true
+	}
+	own, err := net.InterfaceAddrs()
+	here := err == nil && slices.ContainsFunc(own, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(at.AsSlice())
+	})
+	return netip.AddrPortFrom(at, uint16(n)), here
 }
 
 // tcpListeners returns the inodes of the sockets that listen on the port, either on ip or

@@ -106,9 +106,12 @@ func checkFree(ctx context.Context, spec Spec) error {
 	if connect(ctx, network, addr) != nil {
 		return nil
 	}
-	detail := addr
-	if who := owner(network, addr); who != "" {
-		detail += " by " + who
+	detail, address := addr, addr
+	if network == "unix" {
+		address = "unix:" + addr
+	}
+	if who, ok := ListenerAt(address); ok {
+		detail += " by " + who.String()
 	}
 	return &Failure{Target: spec.Name, Reason: ErrPortInUse, Detail: detail}
 }

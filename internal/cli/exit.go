@@ -104,7 +104,7 @@ func classify(err error) (code int, hint string) {
 	case errors.As(err, &unreachable) && wire.KindOf(unreachable.Err) == wire.TLS:
 		return exitTarget, "" // it says itself what would help
 	case errors.As(err, &unreachable):
-		return exitTarget, "is the target running, and is the address right?"
+		return exitTarget, "is a server listening there?"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return exitTarget, "another process listens there"
 	case errors.Is(err, os.ErrNotExist):

@@ -234,19 +234,6 @@ func rateInQuiet(cmd *cobra.Command, args []string) string {
 
 // commandHint suggests the command that was meant by an unknown one.
 func commandHint(parent *cobra.Command, typed, fallback string) string {
-	if address, ok := strings.CutPrefix(typed, "tcp://"); ok {
-		return "as in: dyno tcp " + address
-	}
-	if parent.HasParent() {
-		return near(parent, typed, fallback)
-	}
-	if isURL(typed) || isAddress(typed) {
-		return "as in: dyno http " + typed
-	}
-	return near(parent, typed, fallback)
-}
-
-func near(parent *cobra.Command, typed, fallback string) string {
 	parent.SuggestionsMinimumDistance = 2
 	found := parent.SuggestionsFor(typed)
 	if len(found) == 0 {

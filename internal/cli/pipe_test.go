@@ -51,7 +51,7 @@ func TestUnreadResults(t *testing.T) {
 		args []string
 		says string
 	}{
-		"a load": {[]string{"http", "-q", "-c", "1", "-n", "50", server.Addr().String()}, " 50 sent: 50 ok, "},
+		"a load": {[]string{"http", "-q", "-c", "1", "-n", "50", server.Addr().String()}, " 50 ok · 0 failed"},
 		"help":   {[]string{"--help"}, ""},
 	} {
 		temp := t.TempDir()

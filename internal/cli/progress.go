@@ -48,18 +48,29 @@ var _ trial.Watcher = (*progress)(nil)
 // newProgress shows a run on a writer. Colour needs a terminal.
 func newProgress(w io.Writer, quiet, noColour bool) *progress {
 	p := &progress{w: w, quiet: quiet, response: hist.New(), columns: func() int { return 0 }}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
+	if terminalWidth(w) > 0 {
 		p.repaint = true
 		p.colour = coloured(noColour, os.Getenv)
-		p.columns = func() int {
-			columns, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
-			if err != nil {
-				return 0
-			}
-			return columns
-		}
+		p.columns = func() int { return terminalWidth(w) }
 	}
 	return p
+}
+
+// defaultWidth is that of a terminal that does not say how wide it is.
+const defaultWidth = 80
+
+// terminalWidth is how many columns the terminal has that a writer writes to; 0 where it writes to
+// none.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
+	if err != nil || columns == 0 {
+		return defaultWidth
+	}
+	return columns
 }
 
 // coloured reports whether to use colours: the terminal must have them, and they must not
@@ -111,7 +122,7 @@ func (p *progress) Interval(i engine.Interval) {
 	if p.events > 0 {
 		work, unit = p.events, " events/s"
 	}
-	text := fmt.Sprintf("%s  %5.1fs  %s%s", p.name(), (p.since + p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
+	text := p.name() + fmt.Sprintf("%5.1fs  %s%s", (p.since+p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
 	p99 := int64(0)
 	switch {
 	case p.response.Count() > 0:
@@ -140,7 +151,11 @@ func (p *progress) Interval(i engine.Interval) {
 func (p *progress) End(t *rundir.Trial, flags []rundir.Flag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := p.name() + "  "
+	if p.planned.Of == 1 { // the result is printed now
+		p.clear()
+		return
+	}
+	text := p.name()
 	var r row
 	switch {
 	case t.Error != "" && !t.Interrupted:
@@ -194,11 +209,12 @@ func marks(flags []rundir.Flag) (r row) {
 	return r
 }
 
+// name says which trial it is, where there are several, with two blanks behind it.
 func (p *progress) name() string {
 	next, count := p.planned, ""
 	switch {
 	case next.Of == 1:
-		return report.Printable(next.Variant)
+		return ""
 	case next.Of > 0:
 		count = fmt.Sprintf("%*d/%d", len(fmt.Sprint(next.Of)), next.Number, next.Of)
 	case next.Round > 0:
@@ -211,14 +227,14 @@ func (p *progress) name() string {
 	case rundir.PurposePilot:
 		name += "  pilot"
 	case rundir.PurposeIdle:
-		return name + "  beside idle " + report.Printable(next.Beside)
+		return name + "  beside idle " + report.Printable(next.Beside) + "  "
 	case rundir.PurposeProbe:
 		name += "  at " + report.Count(next.Rate) + "/s"
 	}
 	if next.Beside != "" {
 		name += "  beside " + report.Printable(next.Beside)
 	}
-	return name
+	return name + "  "
 }
 
 // show writes a row; a final one stays on the terminal.

@@ -28,6 +28,8 @@ type quickLoad struct {
 	data     []string // the files with their rows
 	users    int
 
+	noServer bool // the server's process is not watched
+
 	ports []string // the names that are templates in the URL: ports of a target that dyno starts
 
 	given func(flag string) bool // reports whether the user gave it
@@ -36,7 +38,7 @@ type quickLoad struct {
 // flags registers the flags of a load for targets with one of these protocols.
 func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
 	ofLoad := func(field string) bool {
-		return strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "awake" || field == "thresholds"
+		return strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
 	}
 	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
 	q.ownFlags(f, protocols...)
@@ -74,6 +76,7 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	} else {
 		f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	}
+	f.BoolVar(&q.noServer, "no-server", false, "do not watch the server's process: no CPU time, no memory")
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
 	q.given = f.Changed
 }
@@ -186,6 +189,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	q.flags(cmd.Flags(), c.protocol)
 	q.fields.readFrom(a.stdin)
 	out.flags(cmd.Flags(), "none is kept")
+	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	return cmd
 }
 
@@ -219,6 +223,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	}
 	v.Target.Complete()
 	faults = q.fields.fill(e)
+	v.Observe.Server = !q.noServer
 	l := &v.Load
 	if l.Requests > 0 && !q.given("duration") {
 		l.Window = 0

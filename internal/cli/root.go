@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -57,6 +59,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		a.feed = newFeed(os.NewFile(feedDescriptor, "feed"), cancel)
 		defer a.feed.close()
 	}
+	args = withCommand(args)
 	a.args = args
 	root := a.root()
 	root.SetArgs(args)
@@ -68,8 +71,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "dyno",
-		Short: "A dynamometer for network services",
+		Use:     "dyno",
+		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/`,
+		Short:   "A dynamometer for network services",
 		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
 the results and how certain they are.`,
 		Version:           version(),
@@ -114,6 +118,25 @@ the results and how certain they are.`,
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand())
 	return root
+}
+
+// withCommand returns the arguments with the command that is meant where they begin with a flag, a
+// URL or an address: a quick load of what answers there.
+func withCommand(args []string) []string {
+	for i, arg := range args {
+		address, isTCP := strings.CutPrefix(arg, "tcp://")
+		switch {
+		case isTCP:
+			args = slices.Clone(args)
+			args[i] = address
+			return append([]string{"tcp"}, args...)
+		case isURL(arg) || isAddress(arg):
+			return append([]string{"http"}, args...)
+		case i == 0 && !strings.HasPrefix(arg, "-"):
+			return args
+		}
+	}
+	return args
 }
 
 // unknownCommand is the error for an unknown command below this one.

@@ -32,7 +32,9 @@ type output struct {
 	quiet   bool
 	noColor bool
 	full    bool
-	push    pushing
+	// histogram is of quick loads.
+	histogram bool
+	push      pushing
 }
 
 func (o *output) flags(f *pflag.FlagSet, dir string) {
@@ -280,6 +282,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	} else {
 		ran = trial.Run(ctx, e, o)
 	}
+	if j.quick {
+		ran = trial.Cause(ran)
+	}
 	var none *trial.NotBegunError
 	if errors.As(ran, &none) {
 		return ran // what stands in the folder, if anything, is another run
@@ -293,11 +298,13 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	}
 	// If the verdict cannot be written to the folder, it is still printed.
 	rewritten := folder.Rewrite()
-	if ran != nil && !keep {
-		keep = slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool {
-			return t.Counts.Sent > 0 || t.Streams != nil && t.Streams.Opened > 0
-		})
+	measured := slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool {
+		return t.Counts.Sent > 0 || t.Streams != nil && t.Streams.Opened > 0
+	})
+	if j.quick && ran != nil && !measured && out.json == "" {
+		return errors.Join(ran, rewritten)
 	}
+	keep = keep || ran != nil && measured
 	if keep {
 		rewritten = errors.Join(rewritten, replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
 	}
@@ -307,7 +314,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	err = a.print(folder, out, keep)
 	if errors.Is(err, syscall.EPIPE) {
 		// Nobody reads the results where they should go. They are not lost by that.
-		err = errors.Join(err, report.Short(a.stderr, folder, keep))
+		err = errors.Join(err, report.Short(a.stderr, folder, keep, terminalWidth(a.stderr)))
 	}
 	if ran != nil {
 		return errors.Join(ran, err)
@@ -331,7 +338,10 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool) error {
 	if out.full {
 		err = report.Text(a.stdout, folder)
 	} else {
-		err = report.Short(a.stdout, folder, kept)
+		err = report.Short(a.stdout, folder, kept, terminalWidth(a.stdout))
+	}
+	if out.histogram {
+		err = errors.Join(err, report.Histogram(a.stdout, folder))
 	}
 	if out.json != "" {
 		err = errors.Join(err, replace(out.json, asJSON))

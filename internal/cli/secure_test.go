@@ -80,15 +80,15 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 		if trial.Counts.OK != 100 || seen[c.proto] != 100 || len(seen) != 1 || !c.check(&trial) {
 			t.Errorf("%s: exit code %d, the server saw %v, %+v, %+v, %+v\n%s", name, code, seen, trial.Counts, trial.Connections, trial.TLS, stdout.String())
 		}
-		if trial.TLS != nil && !strings.Contains(stdout.String(), "handshakes") {
-			t.Errorf("%s: nothing is said of handshakes:\n%s", name, stdout.String())
+		if trial.TLS != nil && !strings.Contains(stdout.String(), " · "+trial.TLS.Agreed[0].Version+" · ") {
+			t.Errorf("%s: the version of TLS is not said:\n%s", name, stdout.String())
 		}
 	}
 
 	// Who is not trusted is said to be that, and not to be away.
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"http", "-n", "1", "-c", "1", secure.URL}, strings.NewReader(""), &stdout, &stderr)
-	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") || strings.Contains(said, "is the target running") {
+	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") || strings.Contains(said, "is a server listening") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }

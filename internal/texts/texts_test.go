@@ -61,8 +61,8 @@ func TestSay(t *testing.T) {
 
 // Every sentence is used somewhere, and every sentence that is used exists. A sentence is
 // used if its kind is in the code. If only the kind's beginning is there, such as
-// "broke.", its end must be a flag's kind. The forms for one, and for events, are used
-// where the sentence is.
+// "broke.", its end must be a flag's kind. The forms for one, for events and for quick loads
+// are used where the sentence is.
 func TestKindsAreThoseOfTheCode(t *testing.T) {
 	inGo, inPages := literals(t)
 	used := func(literal string) bool { return inGo[literal] || inPages[literal] }
@@ -77,7 +77,7 @@ func TestKindsAreThoseOfTheCode(t *testing.T) {
 		helps[kind] = true
 	}
 	for kind := range table {
-		plain := strings.TrimSuffix(strings.TrimSuffix(kind, ".event"), ".one")
+		plain := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(kind, ".event"), ".one"), ".quick")
 		space, end, _ := strings.Cut(plain, ".")
 		if said := used(plain) || helps[plain] || used(space+".") && used(end); !said {
 			t.Errorf("%s is never said", kind)

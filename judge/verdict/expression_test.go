@@ -231,7 +231,7 @@ func TestFaults(t *testing.T) {
 		want   string
 	}{
 		{"", ForThreshold, 1, "empty"},
-		{"response.p98 < 80ms", ForThreshold, 1, "did you mean response.p9"},
+		{"response.p980 < 80ms", ForThreshold, 1, "did you mean response.p9"},
 		{"errors.ratio < 1% and respnse.p99 < 80ms", ForThreshold, 23, "did you mean response.p99?"},
 		{"p99 < 80ms", ForThreshold, 1, "response.p99"},
 		{"response < 80ms", ForThreshold, 1, "response.p50"},

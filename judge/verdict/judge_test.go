@@ -433,7 +433,7 @@ func TestAlike(t *testing.T) {
 					if c.metric == throughputMetric {
 						f.Throughput.Estimate = &x
 					} else {
-						f.Service.P99 = &x
+						f.Service.P99, f.Service.Count = &x, 1000
 					}
 					s.rounds[v][round], s.all[v][round] = f, f
 				}
@@ -856,10 +856,26 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: higher is better: %v", name, higher)
 		}
 	}
+	h := hist.New()
+	for v := range int64(500) { // ten of which are beyond the 98th percentile
+		h.Record(v * 1e6)
+	}
+	for name, tag := range map[string]string{"response.p98": "response", "response.p98{step=a}": "response/a"} {
+		m, ok := lookup(name)
+		if !ok || m.dim() != duration || m.name != name || !m.ranked() {
+			t.Fatalf("%s: %v", name, ok)
+		}
+		if v := m.get(&figures{times: times{tag: h}}); v == nil || math.Abs(*v-0.49) > 0.005 {
+			t.Errorf("%s of %d values: %v", name, h.Count(), v)
+		}
+	}
+	if m, _ := lookup("response.p985"); m.get(&figures{times: times{"response": h}}) != nil {
+		t.Error("fewer than ten values are beyond the p98.5")
+	}
 	if m, ok := lookup("observed.hub_hits"); !ok || m.dim() != plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
 		t.Error("observed.hub_hits is no metric")
 	}
-	for _, name := range []string{"", "program.", "observed.", "response", "response.p95", "p99"} {
+	for _, name := range []string{"", "program.", "observed.", "response", "response.p0", "response.p990", "response.p9a", "nothing.p98", "connect.p98{step=a}", "p99"} {
 		if _, ok := lookup(name); ok {
 			t.Errorf("%q is a metric", name)
 		}

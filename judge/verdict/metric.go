@@ -98,7 +98,10 @@ const (
 // step's.
 func lookup(name string) (metric, bool) {
 	if _, step := rundir.SplitStep(name); step != "" {
-		return find(stepMetrics(step), name)
+		if m, ok := find(stepMetrics(step), name); ok {
+			return m, true
+		}
+		return quantileMetric(name)
 	}
 	if measure, ok := strings.CutPrefix(name, rundir.OfPrograms); ok && measure != "" {
 		return programMetric(measure), true
@@ -106,7 +109,40 @@ func lookup(name string) (metric, bool) {
 	if column, ok := strings.CutPrefix(name, rundir.OfObservers); ok && column != "" {
 		return observedMetric(column), true
 	}
-	return find(metrics(), name)
+	if m, ok := find(metrics(), name); ok {
+		return m, true
+	}
+	return quantileMetric(name)
+}
+
+// quantileMetric is a quantile that no trial.json has, such as response.p98: the histograms
+// have it.
+func quantileMetric(name string) (metric, bool) {
+	of, step := rundir.SplitStep(name)
+	_, quantile, _ := strings.Cut(of, ".")
+	q, ok := rundir.QuantileOf(quantile)
+	if !ok {
+		return metric{}, false
+	}
+	all := metrics()
+	if step != "" {
+		all = stepMetrics(step)
+	}
+	m, ok := find(all, strings.Replace(name, "."+quantile, ".p50", 1))
+	if !ok {
+		return metric{}, false
+	}
+	m.name, m.quantile = name, &quantileOf{m.quantile.tag, q}
+	tag := m.quantile.tag
+	m.get = func(f *figures) *float64 {
+		h := f.times[tag]
+		if h == nil || rundir.Few(h.Count(), q) {
+			return nil
+		}
+		v := seconds(float64(h.Quantile(q)))
+		return &v
+	}
+	return m, true
 }
 
 func find(all []metric, name string) (metric, bool) {
@@ -146,7 +182,8 @@ func (m metric) counting() bool {
 // isProgram tells whether a program printed the metric.
 func (m metric) isProgram() bool { return strings.HasPrefix(m.name, rundir.OfPrograms) }
 
-// metrics lists every metric but those of programs, observers and steps, in the order of a report.
+// metrics lists every metric but those of programs, observers, steps and further quantiles, in the
+// order of a report.
 func metrics() []metric {
 	all := []metric{
 		{name: throughputMetric, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
@@ -237,7 +274,12 @@ func metrics() []metric {
 // timesOf lists the metrics of a clock, whose times stand in the log under a tag.
 func timesOf(clock, tag string, times func(*figures) *rundir.Quantiles) (all []metric) {
 	for _, of := range rundir.Summaries() {
-		m := metric{name: clock + "." + of.Name, get: func(f *figures) *float64 { return of.Of(times(f)) }}
+		m := metric{name: clock + "." + of.Name, get: func(f *figures) *float64 {
+			if q := times(f); !rundir.Few(q.Count, of.Quantile) {
+				return of.Of(q)
+			}
+			return nil
+		}}
 		switch {
 		case of.Quantile > 0:
 			m.quantile = &quantileOf{tag, of.Quantile}

@@ -119,6 +119,17 @@ func (s *scene) inOrder(variant string) []*figures {
 // programs printed among them.
 func (s *scene) metrics() []metric {
 	all := append(metrics(), s.ofSteps()...)
+	asked := []string{primaryMetric(s.plan)}
+	for _, u := range s.uses() {
+		asked = append(asked, u.metric)
+	}
+	for _, name := range asked {
+		if _, listed := find(all, name); !listed {
+			if m, ok := quantileMetric(name); ok {
+				all = append(all, m)
+			}
+		}
+	}
 	measures, observed := map[string]bool{}, map[string]bool{}
 	for _, v := range s.plan.Variants {
 		for _, f := range s.inOrder(v.Name) {

@@ -276,6 +276,7 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 		sum.Carried.Generator += c.Carried.Generator
 		sum.Carried.Unsent += c.Carried.Unsent
 		sum.CompletedInWindow += c.CompletedInWindow
+		sum.ReceivedBytes += c.ReceivedBytes
 		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
 		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
 	}

@@ -68,7 +68,7 @@ func TestCompare(t *testing.T) {
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
 			},
-			Observe: Observe{Kernel: KernelAfter},
+			Observe: Observe{Kernel: KernelAfter, Server: true},
 		}
 	}
 	control := variant("pool", map[string]string{"model": "pool", "workers": "16"})

@@ -257,15 +257,23 @@ func (v *Variant) speak(c *Codecs, end http1.Endpoint, h1 http1.Config, h2 http2
 	return err
 }
 
+// method is the request's method: POST with a body where none is given, and else GET.
+func (r *Request) method() string {
+	switch {
+	case r.Method != "":
+		return r.Method
+	case r.Body != "" || r.BodyFile != "":
+		return "POST"
+	}
+	return "GET"
+}
+
 // request is the request that is repeated.
 func (v *Variant) request(end http1.Endpoint) (http1.Request, error) {
 	r := v.Load.Request
-	request := http1.Request{Method: cmp.Or(r.Method, "GET"), Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
+	request := http1.Request{Method: r.method(), Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
 	if r.Path != "" {
 		request.Target = r.Path
-	}
-	if r.Method == "" && (r.Body != "" || r.BodyFile != "") {
-		request.Method = "POST"
 	}
 	addHeaders(&request, r.Headers)
 	if r.BodyFile != "" {

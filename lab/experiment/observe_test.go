@@ -10,7 +10,7 @@ import (
 func TestObserveAndProfile(t *testing.T) {
 	e := mustParse(t, "testdata/good/observe.yaml", Options{})
 	want := Observe{
-		Kernel: KernelWindow,
+		Kernel: KernelWindow, Server: true,
 
 		Runtime: "http://127.0.0.1:{{admin}}/metrics",
 		Endpoints: []Endpoint{

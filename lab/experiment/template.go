@@ -65,6 +65,9 @@ func Quote(s string, names ...string) string {
 	}
 }
 
+// Unquote returns the text that Quote has made a template of.
+func Unquote(s string) string { return strings.ReplaceAll(s, quotedBraces, braces) }
+
 // cutQuoted cuts what follows braces in quotedBraces, in which blanks and the kind of quotes do
 // not matter.
 func cutQuoted(rest string) (after string, found bool) {

@@ -103,6 +103,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 		WarmupSeconds: v.Load.Warmup.Seconds(),
 		WindowSeconds: v.Load.Window.Seconds(),
 		Steps:         v.Steps(),
+		Request:       experiment.Unquote(v.Describe()),
 		Started:       len(v.Target.Start) > 0,
 	}
 	if s := v.Load.Subscribers; s != nil {

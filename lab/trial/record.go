@@ -42,6 +42,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 		Requested:      int64(r.Connections.Requested),
 		Unopened:       int64(r.Connections.Unopened),
 		Opened:         signed(r.Connections.Opened),
+		Multiplexed:    signed(r.Connections.Multiplexed),
 		Failed:         signed(r.Connections.Failed),
 		PeerClosed:     signed(r.Connections.PeerClosed),
 		Unsolicited:    signed(r.Connections.Unsolicited),
@@ -93,6 +94,7 @@ func counts(r *engine.Result) rundir.Counts {
 			Unsent:     signed(r.Carried.Unsent),
 		},
 		CompletedInWindow: signed(r.Completed),
+		ReceivedBytes:     signed(r.Received),
 		ByKind:            map[string]int64{},
 		ByStatus:          map[string]int64{},
 	}

@@ -243,6 +243,15 @@ func (e *trialError) Said() rundir.Message {
 	return m
 }
 
+// Cause is the error that ended a run of one trial, without the trial's number and variant.
+func Cause(err error) error {
+	var of *trialError
+	if errors.As(err, &of) {
+		return of.err
+	}
+	return err
+}
+
 // because returns the error that ended the run, as a message.
 func because(err error) *rundir.Message {
 	m, ok := texts.Of(err)

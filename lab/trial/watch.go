@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"dyno/host/proc"
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/load/engine"
@@ -32,6 +34,7 @@ const (
 // does not fail.
 type watch struct {
 	target        *target.Process // nil if dyno did not start it
+	server        target.Listener // then the process that listens at its address; 0 if that is not known
 	services      []running
 	neighbours    func() []*target.Process // other processes of dyno, once the load begins; nil: none
 	targetCPUs    float64                  // how many it may use; a limit may allow a fraction of one
@@ -82,9 +85,40 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 	if purpose == rundir.PurposePilot {
 		w.tick = fine
 	}
+	if o := &up.variant.Observe; up.target == nil && o.Server {
+		w.server = w.serverOf(o.PID, up.variant.Target.Address)
+	}
 	w.profiled = purpose == rundir.PurposeProfile
 	w.unhurried = w.profiled || r.experiment != nil && r.experiment.Soak
 	return w
+}
+
+// serverOf returns the process of a target that dyno did not start: pid, or the one that listens at
+// the address. It is not this process or one of those that have started it: dyno would be a part
+// of what it measures.
+func (w *watch) serverOf(pid int, address string) target.Listener {
+	server, ok := target.ListenerAt(address)
+	if pid != 0 {
+		var err error
+		if server, err = target.ProcessNamed(pid); !w.available(err) {
+			return target.Listener{}
+		}
+		ok = true
+	}
+	if !ok {
+		return target.Listener{}
+	}
+	for of := os.Getpid(); of > 1; {
+		if of == server.PID {
+			return target.Listener{}
+		}
+		p, err := proc.Read(of)
+		if err != nil {
+			break
+		}
+		of = p.Parent
+	}
+	return server
 }
 
 // start begins to record during a load, on the engine's time line. A sleeper on the
@@ -108,8 +142,13 @@ func (w *watch) begin(origin time.Time, threads []int) {
 		observers = slices.Clone(w.observers)
 		users     []observe.CPUUser
 	)
-	if w.target != nil {
+	switch {
+	case w.target != nil:
 		if tree, err := observe.NewTreeBelow("target", w.target.Supervisor()); w.available(err) {
+			observers, users = append(observers, tree), append(users, tree)
+		}
+	case w.server.PID != 0:
+		if tree, err := observe.NewTree("target", w.server.PID); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
@@ -292,7 +331,10 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	// requests of their own stretch of time.
 	requests := float64(t.Work()) * length / r.Window.Seconds()
 
-	if w.target != nil {
+	if w.server.PID != 0 {
+		t.Server = &rundir.Server{PID: w.server.PID, Name: w.server.Name}
+	}
+	if w.target != nil || w.server.PID != 0 {
 		cpu := window.Delta("target_cpu_seconds")
 		t.Target.CPUSeconds = known(cpu)
 		t.Target.CPUSecondsPerRequest = known(cpu / requests)

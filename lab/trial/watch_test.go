@@ -1,13 +1,19 @@
 package trial
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,5 +139,54 @@ func TestServiceColumns(t *testing.T) {
 	got := serviceColumns([]running{{name: "a-b"}, {name: "DB"}, {name: "a_b"}})
 	if want := []string{"service_a_b", "service_db", "service_a_b_2"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestServerThatRuns: the process that listens at the target's address is watched though dyno did not
+// start it, unless it is dyno itself or one that has started it, or nobody wants to know.
+func TestServerThatRuns(t *testing.T) {
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := probe.Addr().String()
+	if err := probe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), os.Args[0], "null", address)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(command.Process.Signal(syscall.SIGTERM), command.Wait()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for observe, watched := range map[string]bool{"{}": true, fmt.Sprintf("{pid: %d}", command.Process.Pid): true, "{server: false}": false, fmt.Sprintf("{pid: %d}", os.Getpid()): false} {
+		e := parse(t, `name: running
+target: {protocol: http, address: "`+address+`"}
+load: {closed: {connections: 2}, warmup: 0, window: 600ms}
+observe: `+observe+`
+design: {rounds: 1}
+`)
+		o := options(t, &log{})
+		if err := Run(t.Context(), e, o); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, o.Dir)
+		x := f.Trials[0]
+		if s := x.Server; (s != nil) != watched || (x.Target.CPUSeconds != nil) != watched || watched && (s.PID != command.Process.Pid || s.Name == "" || *x.Target.CPUSeconds <= 0) {
+			t.Errorf("%s: server %+v, target %+v, unavailable %q", observe, s, x.Target, x.Unavailable)
+		}
+		if want := "GET http://" + address + "/"; f.Run.Plan.Variants[0].Request != want || x.Counts.ReceivedBytes <= 0 {
+			t.Errorf("%s: request %q, want %q; %d bytes", observe, f.Run.Plan.Variants[0].Request, want, x.Counts.ReceivedBytes)
+		}
 	}
 }

@@ -155,13 +155,17 @@ const held = int64(50 * time.Microsecond)
 
 // take reads what has arrived on a socket. The socket was known to be empty at the time
 // given, which is 0 if that is not known.
-func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (int, reading, unix.Errno) {
-	if !stamps {
-		n, errno := rawRead(fd, p)
-		return n, readAt(w.now()), errno
+func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (n int, r reading, errno unix.Errno) {
+	var real int64
+	if stamps {
+		n, real, errno = w.receiver.read(fd, p)
+	} else {
+		n, errno = rawRead(fd, p)
 	}
-	n, real, errno := w.receiver.read(fd, p)
-	r := readAt(w.now())
+	r = readAt(w.now())
+	if errno == 0 && r.read >= w.windowStart && r.read < w.windowEnd {
+		w.readBytes += uint64(n) //nolint:gosec // not negative
+	}
 	if real == 0 {
 		return n, r, errno
 	}

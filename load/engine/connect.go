@@ -308,6 +308,9 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 	w.opening--
 	w.connecting.remove(i)
 	w.tally.Opened++
+	if c.mux != nil {
+		w.tally.Multiplexed++
+	}
 	w.starved = false
 	w.open++
 	w.tally.Peak = max(w.tally.Peak, w.open)

@@ -39,6 +39,9 @@ type Unreachable struct {
 }
 
 func (e *Unreachable) Error() string {
+	if errors.Is(e.Err, unix.ECONNREFUSED) {
+		return e.Address + " refused the connection"
+	}
 	return fmt.Sprintf("no connection to %s could be opened: %v", e.Address, e.Err)
 }
 
@@ -487,6 +490,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
+		r.Received += w.readBytes
 		r.addTokens(w.asked())
 		r.Connections.add(&w.tally)
 		if w.users != nil {

@@ -122,6 +122,9 @@ func TestRequests(t *testing.T) {
 		if got := s.Traffic().Received; got != 1001 {
 			t.Errorf("%d workers: the server received %d", workers, got)
 		}
+		if size := r.Received / 1001; r.Received%1001 != 0 || size < uint64(len("HTTP/1.1 200 OK\r\n\r\n")) || size > 1000 || r.Connections.Multiplexed != 0 {
+			t.Errorf("%d workers: %d bytes received in 1001 equal responses, %d connections of HTTP/2", workers, r.Received, r.Connections.Multiplexed)
+		}
 		for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.GeneratorLag, engine.FirstByte} {
 			if got := r.Latency[tag].Count(); got != 1001 {
 				t.Errorf("%d workers: %v holds %d values", workers, tag, got)

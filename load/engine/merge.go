@@ -19,6 +19,7 @@ func (r *Result) Merge(o *Result) error {
 	r.Carried.add(&o.Carried)
 	r.AllCounts.add(&o.AllCounts)
 	r.Completed += o.Completed
+	r.Received += o.Received
 	r.addTokens(o.Tokens)
 	r.Connections.add(&o.Connections)
 	r.Handshakes.add(&o.Handshakes)

@@ -304,7 +304,7 @@ func TestMuxRequests(t *testing.T) {
 		if r.Counts.OK != 3001 || r.Completed != 3001 || r.Status[200] != 3001 || served.Load() != 3001 {
 			t.Errorf("%d workers: counts %+v, completed %d, status %v, served %d", workers, r.Counts, r.Completed, r.Status, served.Load())
 		}
-		if r.Connections.Opened != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 2994 {
+		if r.Connections.Opened != 7 || r.Connections.Multiplexed != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 2994 {
 			t.Errorf("%d workers: connections %+v", workers, r.Connections)
 		}
 		for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.GeneratorLag, engine.FirstByte} {

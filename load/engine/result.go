@@ -170,6 +170,7 @@ type Connections struct {
 	Omitted     time.Duration
 	PeerClosed  uint64 // were closed by the peer while no exchange was under way
 	Unsolicited uint64 // were closed here because bytes came that nobody asked for
+	Multiplexed uint64 // of Opened: speak a protocol that carries many exchanges at once
 	Peak        int    // the most that were open at once, summed over the workers
 	Reused      uint64 // exchanges on a connection that had carried one before
 	Exchanges   uint64 // all exchanges that were begun
@@ -192,6 +193,7 @@ type Connections struct {
 func (c *Connections) add(o *Connections) {
 	c.Unopened += o.Unopened
 	c.Opened += o.Opened
+	c.Multiplexed += o.Multiplexed
 	c.Failed += o.Failed
 	c.Generator += o.Generator
 	c.Served += o.Served
@@ -248,6 +250,7 @@ type Result struct {
 	Carried   Counts  // of those due before it that were unanswered when it began
 	AllCounts Counts  // of all requests, the warm-up's too
 	Completed uint64  // good responses that ended inside the window
+	Received  uint64  // bytes that arrived inside the window, TLS and framing included
 	Tokens    *Tokens // of those, where they are answers of language models; nil elsewhere
 
 	Latency   [Tags]*hist.Histogram // of the window

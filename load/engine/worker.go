@@ -98,6 +98,7 @@ type worker struct {
 	counts    [parts]Counts // of the requests outside and inside the window, and carried into it
 	silences  silences
 	completed uint64
+	readBytes uint64 // in the window
 	tally     Connections
 	open      int
 	status    [statusCodes]uint64

@@ -166,6 +166,11 @@ func MetricOf(name string) Metric {
 		m.Name = name
 		return m
 	}
+	if c, ok := ClockOf(of); ok {
+		if _, ok := QuantileOf(strings.TrimPrefix(of, c.Tag+".")); ok {
+			return Metric{Name: name, Unit: Seconds}
+		}
+	}
 	if printed, ok := strings.CutPrefix(of, OfPrograms); ok {
 		_, unit := ProgramUnit(printed)
 		return Metric{name, unit, unit == PerSecond || unit == Count}

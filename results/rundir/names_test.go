@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"encoding/json"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -34,7 +35,8 @@ func TestMetricOf(t *testing.T) {
 		"observed.app_cpu_seconds_total":   {Unit: CPUs},
 		"observed.app_depth":               {Unit: Count},
 		"target.what_nobody_knows_seconds": {Unit: Count},
-		"response.p95":                     {Unit: Count},
+		"response.p985":                    {Unit: Seconds},
+		"response.p980":                    {Unit: Count},
 		"":                                 {Unit: Count},
 	} {
 		want.Name = name
@@ -154,7 +156,25 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, got)
 		}
 	}
-	if all.Summary("p95") != nil {
-		t.Error("there is a p95")
+	if all.Summary("p96") != nil {
+		t.Error("there is a p96")
+	}
+}
+
+func TestQuantileNames(t *testing.T) {
+	for name, want := range map[string]float64{"p5": 0.05, "p05": 0.05, "p50": 0.5, "p99": 0.99, "p999": 0.999, "p9999": 0.9999, "p985": 0.985} {
+		if got, ok := QuantileOf(name); !ok || math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, %v", name, got, ok)
+		}
+	}
+	for _, name := range []string{"", "p", "p0", "p00", "p990", "p99.9", "p99999999", "p-1", "max", "99"} {
+		if got, ok := QuantileOf(name); ok {
+			t.Errorf("%q is the quantile %v", name, got)
+		}
+	}
+	for name, want := range map[string]string{"p50": "p50", "p999": "p99.9", "p9999": "p99.99", "max": "max", "mean": "mean"} {
+		if got := QuantileName(name); got != want {
+			t.Errorf("%s is written %s, want %s", name, got, want)
+		}
 	}
 }

@@ -1,10 +1,15 @@
 package rundir
 
-import "dyno/load/hist"
+import (
+	"strconv"
+	"strings"
 
-// Beyond is how many values must lie beyond a quantile for it to be known. With fewer,
-// the next value could move it anywhere. So a p99 needs 1,000 values and a p99.9 needs
-// 10,000.
+	"dyno/load/hist"
+)
+
+// Beyond is how many values must lie beyond a quantile for anything to be decided by it. With
+// fewer, the next value could move it anywhere. So a p99 needs 1,000 values and a p99.9 needs
+// 10,000. Reports mark one that has fewer with a ~.
 const Beyond = 10
 
 // QuantilesOf summarises a histogram of nanoseconds; nil counts as an empty one.
@@ -12,21 +17,25 @@ func QuantilesOf(h *hist.Histogram) Quantiles {
 	if h == nil || h.Count() == 0 {
 		return Quantiles{}
 	}
-	quantile := func(oneIn int64) *float64 {
-		if h.Count() < oneIn*Beyond {
-			return nil
+	q := Quantiles{Count: h.Count(), Mean: seconds(h.Mean()), Max: seconds(float64(h.Max()))}
+	for _, s := range Summaries() {
+		// A quantile without a value beyond it would be the maximum. There is always a median.
+		if s.Quantile > 0 && (beyond(q.Count, s.Quantile) >= 1 || s.Quantile == 0.5) {
+			*s.of(&q) = seconds(float64(h.Quantile(s.Quantile)))
 		}
-		return seconds(float64(h.Quantile(1 - 1/float64(oneIn))))
 	}
-	return Quantiles{
-		Count: h.Count(),
-		Mean:  seconds(h.Mean()),
-		P50:   quantile(2),
-		P90:   quantile(10),
-		P99:   quantile(100),
-		P999:  quantile(1000),
-		Max:   seconds(float64(h.Max())),
-	}
+	return q
+}
+
+// beyond is how many of so many values lie beyond a quantile.
+func beyond(count int64, quantile float64) float64 {
+	return float64(count)*(1-quantile) + 1e-6 // 1000 values have 10 beyond 0.99
+}
+
+// Few tells whether count is too small a number of values for anything to be decided by a
+// quantile of theirs.
+func Few(count int64, quantile float64) bool {
+	return quantile > 0 && beyond(count, quantile) < Beyond
 }
 
 func seconds(ns float64) *float64 {
@@ -38,19 +47,47 @@ func seconds(ns float64) *float64 {
 type Summary struct {
 	Name     string  // as in response.p99
 	Quantile float64 // of the times; 0 for the maximum and the mean
-	Of       func(*Quantiles) *float64
+	of       func(*Quantiles) **float64
 }
+
+// Of returns the figure, or nil if it is not known.
+func (s Summary) Of(q *Quantiles) *float64 { return *s.of(q) }
 
 // Summaries lists what Quantiles has.
 func Summaries() []Summary {
 	return []Summary{
-		{"p50", 0.5, func(q *Quantiles) *float64 { return q.P50 }},
-		{"p90", 0.9, func(q *Quantiles) *float64 { return q.P90 }},
-		{"p99", 0.99, func(q *Quantiles) *float64 { return q.P99 }},
-		{"p999", 0.999, func(q *Quantiles) *float64 { return q.P999 }},
-		{"max", 0, func(q *Quantiles) *float64 { return q.Max }},
-		{"mean", 0, func(q *Quantiles) *float64 { return q.Mean }},
+		{"p50", 0.5, func(q *Quantiles) **float64 { return &q.P50 }},
+		{"p75", 0.75, func(q *Quantiles) **float64 { return &q.P75 }},
+		{"p90", 0.9, func(q *Quantiles) **float64 { return &q.P90 }},
+		{"p95", 0.95, func(q *Quantiles) **float64 { return &q.P95 }},
+		{"p99", 0.99, func(q *Quantiles) **float64 { return &q.P99 }},
+		{"p999", 0.999, func(q *Quantiles) **float64 { return &q.P999 }},
+		{"p9999", 0.9999, func(q *Quantiles) **float64 { return &q.P9999 }},
+		{"max", 0, func(q *Quantiles) **float64 { return &q.Max }},
+		{"mean", 0, func(q *Quantiles) **float64 { return &q.Mean }},
 	}
+}
+
+// QuantileOf reads the name of any quantile: the percent in two digits, and then its
+// decimals, so that p5 is the 5th percentile, p99 the 99th and p999 the 99.9th.
+func QuantileOf(name string) (quantile float64, ok bool) {
+	digits, ok := strings.CutPrefix(name, "p")
+	if !ok || len(digits) > 7 || len(digits) > 2 && strings.HasSuffix(digits, "0") || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	if len(digits) > 2 {
+		digits = digits[:2] + "." + digits[2:]
+	}
+	percent, err := strconv.ParseFloat(digits, 64)
+	return percent / 100, err == nil && percent > 0
+}
+
+// QuantileName is the name of a quantile as people write it: p99.9 for p999.
+func QuantileName(name string) string {
+	if _, ok := QuantileOf(name); ok && len(name) > 3 {
+		return name[:3] + "." + name[3:]
+	}
+	return name
 }
 
 // Summary returns the figure of a name, such as p99. It is nil if it is not known.

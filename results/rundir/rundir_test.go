@@ -649,8 +649,21 @@ func TestQuantilesOf(t *testing.T) {
 	near("p99", q.P99, 0.99)
 	near("mean", q.Mean, 0.5005)
 	near("max", q.Max, 1)
-	if q.Count != 1000 || q.P999 != nil {
-		t.Errorf("of %d values, a p99.9 was given: %v", q.Count, q.P999)
+	near("p99.9", q.P999, 0.999)
+	if q.Count != 1000 || q.P9999 != nil {
+		t.Errorf("of %d values, a p99.99 was given: %v", q.Count, q.P9999)
+	}
+	for quantile, want := range map[float64]bool{0: false, 0.5: false, 0.99: false, 0.991: true, 0.999: true} {
+		if got := Few(1000, quantile); got != want {
+			t.Errorf("1000 values are too few for the %v-quantile: %v", quantile, got)
+		}
+	}
+	h.Reset()
+	h.Record(1e9)
+	one := QuantilesOf(h)
+	near("p50 of one value", one.P50, 1)
+	if one.P75 != nil {
+		t.Errorf("of one value, a p75 was given: %v", *one.P75)
 	}
 }
 

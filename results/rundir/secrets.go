@@ -156,6 +156,7 @@ func (s *secrets) inPlace(of *Run) *Run {
 	inMap(p.Set)
 	for i := range p.Variants {
 		inMap(p.Variants[i].Variables)
+		p.Variants[i].Request = mask("", p.Variants[i].Request)
 	}
 	return &run
 }

@@ -251,6 +251,7 @@ type PlanVariant struct {
 	WarmupSeconds float64           `json:"warmup_seconds"`
 	WindowSeconds float64           `json:"window_seconds"`
 	Steps         []string          `json:"steps,omitempty"`   // of its scenario
+	Request       string            `json:"request,omitempty"` // what is sent, and to whom, such as GET http://127.0.0.1:8080/
 	Started       bool              `json:"started,omitempty"` // dyno started the target, whose output is in the trials' folders
 }
 
@@ -386,15 +387,18 @@ type Estimate struct {
 	Interval   string    `json:"interval,omitempty"` // what Low and High are, or NoInterval
 }
 
-// Quantiles summarise a latency histogram. Count is how many values are behind them.
-// Quantiles with too few values behind them are nil.
+// Quantiles summarise a latency histogram of Count values. A quantile is nil if no value lies
+// beyond it. If fewer than Beyond do, nothing is decided by it (see Few).
 type Quantiles struct {
 	Count int64    `json:"count"`
 	Mean  *float64 `json:"mean_seconds,omitempty"`
 	P50   *float64 `json:"p50_seconds,omitempty"`
+	P75   *float64 `json:"p75_seconds,omitempty"`
 	P90   *float64 `json:"p90_seconds,omitempty"`
+	P95   *float64 `json:"p95_seconds,omitempty"`
 	P99   *float64 `json:"p99_seconds,omitempty"`
 	P999  *float64 `json:"p999_seconds,omitempty"`
+	P9999 *float64 `json:"p9999_seconds,omitempty"`
 	Max   *float64 `json:"max_seconds,omitempty"`
 }
 
@@ -838,6 +842,7 @@ type Trial struct {
 	Steps       []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
 	Users       *Users           `json:"users,omitempty"`   // nil without a scenario
 	Target      Target           `json:"target"`
+	Server      *Server          `json:"server,omitempty"` // the target's process, where dyno did not start it and it is known
 	Generator   Generator        `json:"generator"`
 	Machine     Machine          `json:"machine"`
 	ObserverCPU *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
@@ -853,6 +858,12 @@ type Trial struct {
 	// the name (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
+}
+
+// A Server is a process that dyno did not start.
+type Server struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
 }
 
 // FaultTarget stands in Trial.Fault of a trial that is not complete because the target
@@ -962,9 +973,10 @@ type Counts struct {
 	Errors            int64   `json:"errors"` // timeouts not included
 	Timeouts          int64   `json:"timeouts"`
 	Unfinished        int64   `json:"unfinished"`
-	Generator         int64   `json:"generator,omitempty"` // failed because dyno itself lacked descriptors, ports or memory; not among the errors
-	Unsent            int64   `json:"unsent,omitempty"`    // of the dropped: for the same want, no connection was opened for them
-	CompletedInWindow int64   `json:"completed_in_window"` // good responses
+	Generator         int64   `json:"generator,omitempty"`      // failed because dyno itself lacked descriptors, ports or memory; not among the errors
+	Unsent            int64   `json:"unsent,omitempty"`         // of the dropped: for the same want, no connection was opened for them
+	CompletedInWindow int64   `json:"completed_in_window"`      // good responses
+	ReceivedBytes     int64   `json:"received_bytes,omitempty"` // in the window, TLS and framing included
 	Carried           Carried `json:"carried,omitzero"`
 	// Missed are requests that would have been due, at the pace until then, in the rest
 	// of the window after the target's process ended.
@@ -1077,6 +1089,7 @@ type Connections struct {
 	Requested   int64   `json:"requested"`
 	Unopened    int64   `json:"unopened,omitempty"` // of a closed loop: not open when the load began
 	Opened      int64   `json:"opened"`
+	Multiplexed int64   `json:"multiplexed,omitempty"` // of the opened: speak HTTP/2
 	Failed      int64   `json:"failed"`
 	Generator   int64   `json:"generator,omitempty"`    // of the failed: because dyno itself lacked descriptors, ports or memory
 	Served      int64   `json:"served"`                 // places for a connection on which a request of the window, or carried into it, was answered well

@@ -734,6 +734,8 @@ export interface PlanVariant {
   window_seconds: number;
   /** of its scenario */
   steps?: string[];
+  /** what is sent, and to whom, such as GET http://127.0.0.1:8080/ */
+  request?: string;
   /** dyno started the target, whose output is in the trials' folders */
   started?: boolean;
 }
@@ -771,15 +773,18 @@ export interface Estimate {
   interval?: string;
 }
 
-/** Quantiles summarise a latency histogram. Count is how many values are behind them.
- * Quantiles with too few values behind them are nil. */
+/** Quantiles summarise a latency histogram of Count values. A quantile is nil if no value lies
+ * beyond it. If fewer than Beyond do, nothing is decided by it (see Few). */
 export interface Quantiles {
   count: number;
   mean_seconds?: number;
   p50_seconds?: number;
+  p75_seconds?: number;
   p90_seconds?: number;
+  p95_seconds?: number;
   p99_seconds?: number;
   p999_seconds?: number;
+  p9999_seconds?: number;
   max_seconds?: number;
 }
 
@@ -839,6 +844,8 @@ export interface Counts {
   unsent?: number;
   /** good responses */
   completed_in_window: number;
+  /** in the window, TLS and framing included */
+  received_bytes?: number;
   carried?: Carried;
   /** Missed are requests that would have been due, at the pace until then, in the rest
    * of the window after the target's process ended. */

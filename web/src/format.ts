@@ -28,6 +28,7 @@ export function unitNamed(name: string): Unit {
 export function unitOf(whole: string): Unit {
   const [metric] = splitStep(whole);
   if (Object.hasOwn(metrics, metric)) return units[metrics[metric]!];
+  if (Object.hasOwn(metrics, metric.replace(/\.p\d+$/, ".p50"))) return times; // a quantile that others do not have
   const told = endings.find(([beginning, end]) => metric.startsWith(beginning) && metric.endsWith(end));
   return told ? units[told[2]] : counts;
 }
@@ -39,6 +40,9 @@ export function splitStep(name: string): [metric: string, step: string] {
 }
 
 export const stepMetric = (metric: string, step: string) => `${metric}{step=${step}}`;
+
+/** The name of a quantile as people write it: p99.9 for p999. */
+export const quantileName = (name: string) => name.replace(/^p(\d\d)(\d+)$/, "p$1.$2");
 
 /** Three significant digits, without an exponent from 0.001 to 10 million. */
 export function figure(v: number): string {
@@ -103,20 +107,20 @@ export function estimate(u: Unit, e: Estimate | undefined): string {
   return `${write(u, v)} ${ends(u, e)}`;
 }
 
-/** The ratio of bounds beyond which they are of no use. */
-const widestBounds = 3;
+/** How far beyond a figure a bound may lie, as a share: see report/answer.go. */
+const slight = 0.1;
 
 /** A figure as it was measured, with the mark that its state gives it: see report/answer.go. */
 export function stated(u: Unit, e: Estimate | undefined, state: { state: string; low?: number; high?: number } | undefined): string {
   if (e?.estimate === undefined) return unknown;
   if (!state || state.state === "ok") return estimate(u, e);
   const v = e.estimate, text = write(u, v), { low, high } = state;
-  const both = low !== undefined && high !== undefined;
-  if (state.state === "relative_only" || (both && high > widestBounds * low)) return `${text}?`;
-  const rounding = 1e-9;
-  const mark = high !== undefined && high <= (e.high ?? v) * (1 + rounding) ? "≤" : low !== undefined && low >= (e.low ?? v) * (1 - rounding) ? "≥" : "";
-  if (mark === "" && !both) return `${text}?`;
-  return mark + text + (both && (mark === "" || bounded(e)) ? ` ${ends(u, { estimate: v, low, high })}` : "");
+  const beyond = (value: number, bound: number) => (value === bound ? 0 : bound / value - 1);
+  const below = low === undefined ? Infinity : -beyond(e.low ?? v, low);
+  const above = high === undefined ? Infinity : beyond(e.high ?? v, high);
+  if (state.state === "relative_only" || !(Math.min(below, above) <= slight)) return `${text}?`;
+  const both = bounded(e) && low !== undefined && high !== undefined;
+  return (above <= below ? "≤" : "≥") + text + (both ? ` ${ends(u, { estimate: v, low, high })}` : "");
 }
 
 /** The ends of an interval, in the unit of its estimate. */

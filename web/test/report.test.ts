@@ -4,7 +4,7 @@ import { textsIn } from "../src/i18n";
 import { shown } from "../src/report/comparison";
 import { figured, joined, say, spoken, told } from "../src/report/say";
 import { measured } from "../src/report/outcomes";
-import { mainClock, workOf, written, type Context } from "../src/report/context";
+import { estimateOf, mainClock, workOf, written, type Context } from "../src/report/context";
 import { kinds, severity } from "../src/report/validity";
 import { shortened } from "../src/report/why";
 
@@ -76,13 +76,13 @@ describe("an answer", () => {
 test("a figure is written as it was measured, with the mark of its state", () => {
   const validity = [
     { figure: "throughput", variant: "a", state: "not_identified" }, { figure: "throughput", variant: "b", state: "relative_only" },
-    { figure: "throughput", variant: "c", state: "bounded", low: 900, high: 1100 }, { figure: "throughput", variant: "d", state: "ok" },
+    { figure: "throughput", variant: "c", state: "bounded", low: 960, high: 1030 }, { figure: "throughput", variant: "d", state: "ok" },
     { figure: "throughput", variant: "e", state: "bounded", low: 900, high: 1000 }, { figure: "throughput", variant: "f", state: "not_identified", low: 1000 },
-    { figure: "throughput", variant: "g", state: "bounded", low: 300, high: 1000 },
+    { figure: "throughput", variant: "g", state: "bounded", low: 300, high: 1000 }, { figure: "throughput", variant: "h", state: "bounded", low: 300, high: 2000 },
   ];
   const c = context({ validity }, "zh");
-  expect(["a", "b", "c", "d", "e", "f", "g"].map((v) => written(c, v, "throughput", { estimate: 1000 })))
-    .toEqual(["1.00k/s?", "1.00k/s?", "1.00k/s (0.900 … 1.10)", "1.00k/s", "≤1.00k/s", "≥1.00k/s", "1.00k/s?"]);
+  expect(["a", "b", "c", "d", "e", "f", "g", "h"].map((v) => written(c, v, "throughput", { estimate: 1000 })))
+    .toEqual(["1.00k/s?", "1.00k/s?", "≤1.00k/s", "1.00k/s", "≤1.00k/s", "≥1.00k/s", "≤1.00k/s", "1.00k/s?"]);
 });
 
 test("figures are per event where there are subscribers", () => {
@@ -130,4 +130,12 @@ test("long names lose their middle and their type arguments", () => {
   expect(shortened("main.(*Map[go.shape.string,int]).Get")).toBe("main.(*Map[…]).Get");
   expect(shortened(`${"a".repeat(40)}${"b".repeat(40)}`)).toBe(`${"a".repeat(23)}…${"b".repeat(24)}`);
   expect(shortened("[kernel]")).toBe("[kernel]");
+});
+
+test("a quantile with few values beyond it is marked", () => {
+  const times = { count: 500, p50_seconds: 0.001, p99_seconds: 0.002, max_seconds: 0.003 };
+  const variants = [{ name: "a", service: times, intervals: { "service.p50": { estimate: 0.001 } }, steps: [{ name: "login", response: times }] }];
+  const c = context({ variants });
+  expect(["service.p50", "service.p99", "service.p999", "service.max", "response.p99{step=login}"].map((m) => written(c, "a", m, estimateOf(c, variants[0] as never, m))))
+    .toEqual(["1.00 ms", "~2.00 ms", "–", "–", "~2.00 ms"]);
 });

@@ -1,4 +1,4 @@
-import { splitStep } from "../format";
+import { quantileName, splitStep } from "../format";
 import { en, type Key } from "./en";
 import { zh } from "./zh";
 
@@ -66,7 +66,7 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
     if (has(key)) return text(key);
     const dot = name.indexOf(".");
     const clock = `clock.${name.slice(0, dot)}`;
-    return has(clock) ? fill(own["metric.clock"], { clock: text(clock), quantile: name.slice(dot + 1).replace("p999", "p99.9") }) : name.replace(/^program\.(?=.)/, "");
+    return has(clock) ? fill(own["metric.clock"], { clock: text(clock), quantile: quantileName(name.slice(dot + 1)) }) : name.replace(/^program\.(?=.)/, "");
   };
   return t;
 }

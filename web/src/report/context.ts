@@ -1,5 +1,5 @@
 import type { Comparison, Estimate, PlanVariant, Report, Run, Validity, Variant } from "../document";
-import { stated, unitOf } from "../format";
+import { splitStep, stated, unitOf, unknown, write } from "../format";
 import type { Language, Texts, Work } from "../i18n";
 import type { View } from "../charts/flametree";
 
@@ -76,7 +76,22 @@ export function stateOf(c: Context, figure: string, variant: string, base?: stri
   return (c.doc.run.validity ?? []).find((v) => v.figure === figure && v.variant === variant && (v.base ?? "") === (base ?? ""));
 }
 
-/** A variant's figure in a metric, as it was measured, with the mark that its state gives it. */
+/** A quantile with too few values beyond it for an estimate. */
+function recorded(v: Variant, metric: string): number | undefined {
+  const [of, step] = splitStep(metric);
+  const [clock = "", quantile = ""] = of.split(".");
+  const from = step ? v.steps?.find((s) => s.name === step) : v;
+  const all = { ...from?.tokens, ...(step ? {} : v.streams), ...from } as Record<string, unknown>;
+  const value = (all[clock] as Record<string, unknown> | undefined)?.[`${quantile}_seconds`];
+  return typeof value === "number" && /^p\d+$/.test(quantile) ? value : undefined;
+}
+
+/** A variant's figure in a metric, as it was measured, with the mark that it needs. */
 export function written(c: Context, variant: string, metric: string, e: Estimate | undefined): string {
+  if (e?.estimate === undefined) {
+    const v = (c.doc.run.variants ?? []).find((x) => x.name === variant);
+    const few = v && recorded(v, metric);
+    return few === undefined ? unknown : `~${write(unitOf(metric), few)}`;
+  }
   return stated(unitOf(metric), e, stateOf(c, metric, variant));
 }

@@ -1,10 +1,10 @@
 import { choice, details, fitted, h, table, type Child } from "../dom";
 import { key, percentiles } from "../charts/percentiles";
-import { estimate, times } from "../format";
+import { quantileName } from "../format";
 import type { Key } from "../i18n";
-import { estimateOf, mainClock, orderOf, planned, type Context } from "./context";
+import { estimateOf, mainClock, orderOf, planned, written, type Context } from "./context";
 
-const quantiles = ["p50", "p90", "p99", "p999", "max"];
+const quantiles = ["p50", "p75", "p90", "p95", "p99", "p999", "p9999", "max"];
 
 /** Latency by percentile, one clock at a time, of the variants a reader leaves on. */
 export function latency(c: Context): Child[] {
@@ -23,8 +23,8 @@ export function latency(c: Context): Child[] {
         read: (percentile) => t("latency.read", { percentile }), keys: t("latency.keys"),
       }, width)),
       h("p", { class: "hint" }, t(`latency.${clock}` as Key), " ", t("latency.hint")),
-      details(t("latency.table"), table(t("latency.table"), [{ head: t("col.variant") }, ...quantiles.map((q) => ({ head: q.replace("p999", "p99.9") }))],
-        (c.doc.run.variants ?? []).map((v) => [v.name, ...quantiles.map((q) => estimate(times, estimateOf(c, v, `${clock}.${q}`)))]))));
+      details(t("latency.table"), table(t("latency.table"), [{ head: t("col.variant") }, ...quantiles.map((q) => ({ head: quantileName(q) }))],
+        (c.doc.run.variants ?? []).map((v) => [v.name, ...quantiles.map((q) => written(c, v.name, `${clock}.${q}`, estimateOf(c, v, `${clock}.${q}`)))]))));
   };
   redraw();
   const start = clocks.includes(c.chosen.clock ?? "") ? c.chosen.clock! : clocks.includes(mainClock(c)) ? mainClock(c) : clocks[0]!;

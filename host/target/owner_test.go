@@ -1,0 +1,77 @@
+package target
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestListenerAt(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	path := filepath.Join(t.TempDir(), "s")
+	local, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	port := strconv.Itoa(tcp.Addr().(*net.TCPAddr).Port)
+	for address, found := range map[string]bool{
+		"127.0.0.1:" + port: true, "localhost:" + port: true, "unix:" + path: true,
+		"127.0.0.2:" + port: false, "192.0.2.1:" + port: false, "example.com:" + port: false, "unix:" + path + "x": false, "127.0.0.1": false, "": false, "127.0.0.1:70000": false,
+	} {
+		got, ok := ListenerAt(address)
+		if ok != found || found && (got.PID != os.Getpid() || got.Name == "") {
+			t.Errorf("%s: %v, %v", address, got, ok)
+		}
+	}
+}
+
+// Of a server whose workers have its socket, too, the listener is the process that started them.
+func TestListenerWithWorkers(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	file, err := tcp.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	worker := exec.CommandContext(t.Context(), "cat")
+	worker.ExtraFiles = []*os.File{file}
+	in, err := worker.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := ListenerAt(tcp.Addr().String())
+	if !ok || got.PID != os.Getpid() {
+		t.Errorf("found %v, want this process, %d", got, os.Getpid())
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProcessNamed(t *testing.T) {
+	if p, err := ProcessNamed(os.Getpid()); err != nil || !strings.HasPrefix("target.test", p.Name) {
+		t.Errorf("%v, %v", p, err)
+	}
+	if _, err := ProcessNamed(1 << 30); err == nil {
+		t.Error("there is a process of a number that none can have")
+	}
+}

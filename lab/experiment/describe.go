@@ -1,0 +1,29 @@
+package experiment
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+)
+
+// Describe says what the variant's load sends, and to whom, such as GET http://127.0.0.1:8080/.
+// Run-time variables stand in it as they do in the file.
+func (v *Variant) Describe() string {
+	where, l := cmp.Or(v.Target.URL, v.Target.Address), &v.Load
+	switch {
+	case l.Scenario != nil:
+		return "scenario at " + where
+	case l.Call != nil:
+		return l.Call.Method + " at " + where
+	case l.Request != nil:
+		if u, err := url.Parse(where); err == nil && l.Request.Path != "" {
+			where = u.Scheme + "://" + u.Host + l.Request.Path
+		}
+		return l.Request.method() + " " + where
+	case l.Subscribers != nil:
+		return "events of " + where
+	case v.Target.Protocol == LLM:
+		return "answers of " + where
+	}
+	return strings.TrimSpace(v.Target.Protocol + " " + where)
+}

@@ -1,0 +1,69 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// Histogram draws the latencies of the run's only variant: a bar for each step of 1, 2, 5, 10, …
+// between the shortest and the longest, with how many responses took at most that long, but longer than
+// the step before.
+func Histogram(w io.Writer, f *rundir.Folder) error {
+	p := newPage(f)
+	all := hist.New()
+	for _, t := range f.Measured() {
+		h, err := t.Latency(p.latency(t.Variant))
+		if err != nil && !t.Unrecorded(err) {
+			return fmt.Errorf("histogram: %w", err)
+		}
+		if h != nil {
+			all.Merge(h)
+		}
+	}
+	if all.Count() == 0 {
+		return nil
+	}
+	type step struct {
+		label string
+		count int64
+	}
+	var steps []step
+	most, below := int64(0), int64(0)
+	for _, upTo := range stepsBetween(all.Min(), all.Max()) {
+		upToHere := all.CountAtOrBelow(upTo)
+		steps = append(steps, step{"≤ " + Duration(upTo), upToHere - below})
+		most, below = max(most, upToHere-below), upToHere
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	for _, s := range steps {
+		bar := strings.Repeat("■", int(math.Ceil(barWidth*float64(s.count)/float64(most))))
+		label := strings.Repeat(" ", max(0, 10-utf8.RuneCountInString(s.label))) + s.label
+		fmt.Fprintf(&b, "  %s  %-*s  %s\n", label, barWidth, bar, whole(s.count))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("histogram: %w", err)
+	}
+	return nil
+}
+
+// stepsBetween returns the times 1, 2, 5, 10, … in nanoseconds, from the first that is not below low to
+// the first that is not below high.
+func stepsBetween(low, high int64) (steps []int64) {
+	for decade := int64(1); ; decade *= 10 {
+		for _, n := range []int64{1, 2, 5} {
+			if n*decade >= low {
+				steps = append(steps, n*decade)
+			}
+			if n*decade >= high {
+				return steps
+			}
+		}
+	}
+}

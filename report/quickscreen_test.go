@@ -1,0 +1,106 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// quickText is the screen of a quick load, without its terminal's width.
+func quickText(t *testing.T, change func(*rundir.Run, *rundir.Trial)) string {
+	t.Helper()
+	f := exampleQuick()
+	change(&f.Run, &f.Trials[0].Trial)
+	var b bytes.Buffer
+	if err := Short(&b, f, false, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestQuickSaysWhatWasDone(t *testing.T) {
+	got := quickText(t, func(run *rundir.Run, x *rundir.Trial) {
+		run.Plan.Variants[0].Request = "GET http://127.0.0.1:8080/a"
+		run.Variants[0].Counts.ReceivedBytes = 10 << 20
+		x.Connections.Streams, x.Connections.Multiplexed = 4, x.Connections.Opened
+		x.Server = &rundir.Server{PID: 7, Name: "nginx"}
+		cpu := 4.9
+		run.Variants[0].Target.CPUSeconds = &cpu
+	})
+	for _, want := range []string{
+		"GET http://127.0.0.1:8080/a   HTTP/2 · 100 connections × 4 streams · closed loop · 5s",
+		" 2.00 MiB/s received\n", "\n  server        nginx (pid 7): 0.980 CPUs · 21.0 µs per request · 9.00 MiB\n",
+		"try --rate 3000.",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("without %q:\n%s", want, got)
+		}
+	}
+}
+
+// Each figure has one mark at most, and a sentence says of each mark why.
+func TestQuickMarks(t *testing.T) {
+	because := texts.New("why.disturbed", "share", "2 %")
+	got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
+		v := &run.Variants[0]
+		v.Intervals = nil
+		v.Service.Count = 5000 // which is too few for a p99.9
+		state := func(figure, state string, low, high float64) rundir.Validity {
+			of := rundir.Validity{Figure: figure, Variant: v.Name, State: state, Because: &because}
+			if high > 0 {
+				of.Low, of.High = &low, &high
+			}
+			return of
+		}
+		run.Validity = []rundir.Validity{
+			state("throughput", rundir.StateBounded, *v.Throughput.Estimate, 2**v.Throughput.Estimate),
+			state("service.p90", rundir.StateBounded, *v.Service.P90/2, *v.Service.P90*1.01),
+			state("service.p99", rundir.StateBounded, *v.Service.P99/2, *v.Service.P99),
+			state("service.max", rundir.StateNotIdentified, 0, 0),
+		}
+	})
+	for _, want := range []string{
+		"≥4,230", "p50 1.20 ms  p90 ≤2.04  p99 ≤3.60  p99.9 ~6.00  max 10.8 ms?",
+		"Do not rely on the longest latency (?): something else may have disturbed 2 % of the requests.",
+		"Latency from p90 on may be too high (≤): something else",
+		"Requests/s may be too low (≥): something else",
+		"Fewer than ten requests were slower than what is marked ~: measure longer.",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("without %q:\n%s", want, got)
+		}
+	}
+	if words := strings.ToLower(got); strings.Contains(words, "variant") || strings.Contains(words, "trial") || strings.Contains(words, "round") {
+		t.Errorf("words of experiments:\n%s", got)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for want, c := range map[string]struct {
+		protocol            string
+		opened, multiplexed int64
+	}{
+		"": {"tcp", 3, 0}, "HTTP/1.1": {"http", 3, 0}, "HTTP/2": {"http", 3, 3}, "HTTP/1.1 and HTTP/2": {"http", 3, 1}, "gRPC over HTTP/2": {"grpc", 3, 3},
+	} {
+		if got := version(c.protocol, &rundir.Connections{Opened: c.opened, Multiplexed: c.multiplexed}); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+	if got := version("http", &rundir.Connections{}); got != "" {
+		t.Errorf("without a connection: %q", got)
+	}
+}
+
+func TestTryRate(t *testing.T) {
+	for throughput, want := range map[float64]int{0: 1, 1: 1, 2: 1, 10: 7, 41230: 30000, 160000: 100000, 133: 90} {
+		if got := tryRate(&throughput); got != want {
+			t.Errorf("three quarters of %v: %d, want %d", throughput, got, want)
+		}
+	}
+	if got := tryRate(nil); got != 1 {
+		t.Errorf("of nothing: %d", got)
+	}
+}
