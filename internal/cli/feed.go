@@ -8,10 +8,13 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/internal/board"
 	"dyno/internal/texts"
+	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
+	"dyno/report"
 	"dyno/results/rundir"
 	"dyno/ui"
 )
@@ -181,11 +184,21 @@ func (f *feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	f.tell(ui.Event{End: &e})
 }
 
-// watcher returns the watcher of a run: a feed for the process that started it, or the
-// terminal.
-func (a *app) watcher(out output) trial.Watcher {
-	if a.feed != nil {
-		return a.feed
+// watcher returns the watcher of a run, and a function that ends it: a feed for the process that
+// started the run, a board on a terminal, or rows.
+func (a *app) watcher(j job) (w trial.Watcher, end func()) {
+	switch {
+	case a.feed != nil:
+		return a.feed, func() {}
+	case j.output.quiet:
+		return watchers{}, func() {}
+	case !j.output.noTUI && hasBoard(a.stderr, os.Getenv):
+		title := j.experiment.Name
+		if j.quick {
+			title = rundir.MaskText("", experiment.Unquote(j.experiment.Variants[0].Describe()))
+		}
+		b := board.Start(a.stderr, report.Printable(title), coloured(j.output.noColor, os.Getenv))
+		return b, b.Close
 	}
-	return newProgress(a.stderr, out.quiet, out.noColor)
+	return newProgress(a.stderr), func() {}
 }

@@ -71,7 +71,6 @@ func habits() []habit {
 		{flag: "request", tools: "curl", means: "the method", ours: "method"},
 		{flag: "host", tools: "hey and oha", means: "the host's name, as 'Host: …'", ours: "header"},
 		{flag: "unix-socket", tools: "oha", means: "a Unix socket", ours: "unix"},
-		{flag: "no-tui", tools: "oha", means: "no display", ours: "quiet"},
 		{flag: "output", tools: "oha and vegeta", means: "where results go", ours: "out"},
 		{flag: "script", tools: "wrk", means: "a script", remark: "scripts are not read: an experiment file says what to send, see dyno run --help"},
 		{flag: "stage", tools: "k6", means: "a stage", remark: "stages are for an experiment file: load.stages, see dyno run --help"},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"dyno/internal/board"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
@@ -19,16 +20,11 @@ import (
 )
 
 // A progress shows a run while it goes on, with one row a second, from the intervals that
-// the engine records anyway. On a terminal a row replaces the one before it, ends in a
-// sparkline of the latest p99s, and is cut to the terminal's width. It implements
-// trial.Watcher; any goroutine may call its methods.
+// the engine records anyway: where there is no terminal for a board, or it is not wanted. It
+// implements trial.Watcher; any goroutine may call its methods.
 type progress struct {
 	mu       sync.Mutex // guards the fields below
 	w        io.Writer
-	repaint  bool
-	colour   bool       // only if it repaints
-	columns  func() int // of the terminal at the moment; 0 is not known
-	quiet    bool
 	planned  trial.Planned
 	since    time.Duration
 	good     uint64
@@ -36,24 +32,16 @@ type progress struct {
 	events   uint64 // that subscribers received
 	length   time.Duration
 	response *hist.Histogram // or, of events, from the stamp to the arrival, or from one to the next
-	p99s     []int64         // of the trial's latest seconds in ns, sparkSeconds at most; 0: no value
-	width    int             // of the current row
 }
 
-// sparkSeconds is how many seconds a sparkline shows.
-const sparkSeconds = 30
+var _ trial.BuildWatcher = (*progress)(nil)
 
-var _ trial.Watcher = (*progress)(nil)
+// newProgress shows a run on a writer.
+func newProgress(w io.Writer) *progress { return &progress{w: w, response: hist.New()} }
 
-// newProgress shows a run on a writer. Colour needs a terminal.
-func newProgress(w io.Writer, quiet, noColour bool) *progress {
-	p := &progress{w: w, quiet: quiet, response: hist.New(), columns: func() int { return 0 }}
-	if terminalWidth(w) > 0 {
-		p.repaint = true
-		p.colour = coloured(noColour, os.Getenv)
-		p.columns = func() int { return terminalWidth(w) }
-	}
-	return p
+// hasBoard reports whether a board can be drawn on a writer: a terminal that is not dumb.
+func hasBoard(w io.Writer, getenv func(string) string) bool {
+	return terminalWidth(w) > 0 && getenv("TERM") != "dumb" && getenv("TERM") != ""
 }
 
 // defaultWidth is that of a terminal that does not say how wide it is.
@@ -84,17 +72,14 @@ func (p *progress) Begin(next trial.Planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.planned = next
-	p.p99s = p.p99s[:0]
-	p.clear()
+	p.reset()
 }
 
 // Building says what is built before the first trial: that may take minutes.
 func (p *progress) Building(command []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.quiet {
-		fmt.Fprintln(p.w, "building: "+rundir.MaskText("", strings.Join(command, " ")))
-	}
+	fmt.Fprintln(p.w, "building: "+rundir.MaskText("", strings.Join(command, " ")))
 }
 
 // Interval adds one interval and shows a row when a second is complete.
@@ -122,148 +107,27 @@ func (p *progress) Interval(i engine.Interval) {
 	if p.events > 0 {
 		work, unit = p.events, " events/s"
 	}
-	text := p.name() + fmt.Sprintf("%5.1fs  %s%s", (p.since+p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
-	p99 := int64(0)
+	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (p.since+p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
 	switch {
 	case p.response.Count() > 0:
-		p99 = p.response.Quantile(0.99)
 		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(p.response.Quantile(0.5)),
-			report.Duration(p99), report.Duration(p.response.Max()))
+			report.Duration(p.response.Quantile(0.99)), report.Duration(p.response.Max()))
 	case p.since < p.planned.Warmup:
 		text += "  warming up"
 	}
-	r := row{{text, plain}}
 	if p.bad > 0 {
-		r = append(r, span{fmt.Sprintf("  failed %d", p.bad), red})
+		text += fmt.Sprintf("  failed %d", p.bad)
 	}
-	if len(p.p99s) == sparkSeconds {
-		p.p99s = append(p.p99s[:0], p.p99s[1:]...)
-	}
-	p.p99s = append(p.p99s, p99)
-	if p.repaint {
-		r = r.with(span{"  " + sparkline(p.p99s), plain}, p.columns())
-	}
-	p.show(r, false)
+	fmt.Fprintln(p.w, text)
 	p.reset()
 }
 
-// End shows the result of a trial, and on a terminal what is wrong with it.
-func (p *progress) End(t *rundir.Trial, flags []rundir.Flag) {
+// End shows the result of a trial, except that of a quick load, which follows.
+func (p *progress) End(t *rundir.Trial, _ []rundir.Flag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.planned.Of == 1 { // the result is printed now
-		p.clear()
-		return
-	}
-	text := p.name()
-	var r row
-	switch {
-	case t.Error != "" && !t.Interrupted:
-		first, _, _ := strings.Cut(t.Error, "\n")
-		r = row{{text, plain}, {"failed: " + report.Printable(first), red}}
-	case t.Throughput != nil:
-		text += report.Count(*t.Throughput) + "/s"
-		if t.Response.P50 != nil {
-			text += "  p50 " + report.Seconds(*t.Response.P50)
-		}
-		if t.Response.P99 != nil {
-			text += "  p99 " + report.Seconds(*t.Response.P99)
-		}
-		r = row{{text, plain}}
-		failed := t.Counts.Sent - t.Counts.OK
-		if t.Interrupted {
-			failed -= t.Counts.Unfinished
-		}
-		if failed > 0 {
-			r = append(r, span{fmt.Sprintf("  failed %d", failed), red})
-		}
-		if t.Interrupted {
-			r = append(r, span{"  interrupted", red})
-		}
-	case len(t.Measures) > 0: // a program
-		r = row{{text + report.Seconds(t.WindowSeconds), plain}}
-	default:
-		r = row{{text, plain}}
-	}
-	if p.repaint && t.Error == "" {
-		r = append(r, marks(flags)...)
-	}
-	p.show(r, true)
-	p.reset()
-}
-
-// marks names each kind of flag once.
-func marks(flags []rundir.Flag) (r row) {
-	seen := map[string]bool{}
-	for _, f := range flags {
-		if seen[f.Kind] {
-			continue
-		}
-		seen[f.Kind] = true
-		s := span{"  " + report.Printable(f.Kind), yellow}
-		if f.Spoils || f.Breaks {
-			s.style = red
-		}
-		r = append(r, s)
-	}
-	return r
-}
-
-// name says which trial it is, where there are several, with two blanks behind it.
-func (p *progress) name() string {
-	next, count := p.planned, ""
-	switch {
-	case next.Of == 1:
-		return ""
-	case next.Of > 0:
-		count = fmt.Sprintf("%*d/%d", len(fmt.Sprint(next.Of)), next.Number, next.Of)
-	case next.Round > 0:
-		count = fmt.Sprintf("%4d  round %d", next.Number, next.Round)
-	default:
-		count = fmt.Sprintf("%4d", next.Number)
-	}
-	name := fmt.Sprintf("%s  %-*s", count, next.Width, report.Printable(next.Variant))
-	switch next.Purpose {
-	case rundir.PurposePilot:
-		name += "  pilot"
-	case rundir.PurposeIdle:
-		return name + "  beside idle " + report.Printable(next.Beside) + "  "
-	case rundir.PurposeProbe:
-		name += "  at " + report.Count(next.Rate) + "/s"
-	}
-	if next.Beside != "" {
-		name += "  beside " + report.Printable(next.Beside)
-	}
-	return name + "  "
-}
-
-// show writes a row; a final one stays on the terminal.
-func (p *progress) show(r row, final bool) {
-	if p.quiet {
-		return
-	}
-	if !p.repaint {
-		fmt.Fprintln(p.w, r.text())
-		return
-	}
-	// The last column stays free: a terminal may otherwise move to the next line.
-	columns := p.columns()
-	if columns > 0 && !final {
-		r = r.cut(columns - 1)
-	}
-	width := r.width()
-	fmt.Fprintf(p.w, "\r%s%s", r.paint(p.colour), strings.Repeat(" ", max(0, p.width-width)))
-	p.width = width
-	if final {
-		fmt.Fprintln(p.w)
-		p.width = 0
-	}
-}
-
-func (p *progress) clear() {
-	if p.repaint && p.width > 0 {
-		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.width))
-		p.width = 0
+	if p.planned.Of != 1 {
+		fmt.Fprintln(p.w, board.Row(p.planned, t, nil))
 	}
 	p.reset()
 }

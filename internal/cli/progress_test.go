@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ func play(p *progress) {
 // Subscribers' events are shown as they come, beside what is published.
 func TestProgressOfEvents(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, false, false)
+	p := newProgress(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Width: 7, Warmup: time.Second})
 	for n := range 20 {
 		i := tenth(time.Duration(n)*100*time.Millisecond, 5, 0)
@@ -64,7 +63,7 @@ func TestProgressOfEvents(t *testing.T) {
 
 func TestProgressRows(t *testing.T) {
 	var b bytes.Buffer
-	play(newProgress(&b, false, false))
+	play(newProgress(&b))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	want := []string{
 		" 2/12  pool         1.0s  70.0/s  warming up",
@@ -88,7 +87,7 @@ func TestProgressRows(t *testing.T) {
 // A second of the window without an answer, as in a stage of 0/s, is no warm-up.
 func TestProgressOfPause(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, false, false)
+	p := newProgress(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second})
 	for n := range 2 {
 		p.Interval(engine.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
@@ -112,59 +111,11 @@ func TestProgressNames(t *testing.T) {
 		{trial.Planned{Number: 17, Round: 2, Rounds: 5, Variant: "pool", Width: 4, Purpose: rundir.PurposeProbe, Rate: 1500}, "  17  round 2  pool  at 1.50k/s  1.50 s"},
 	} {
 		var b bytes.Buffer
-		p := newProgress(&b, false, false)
+		p := newProgress(&b)
 		p.Begin(c.next)
 		p.End(&rundir.Trial{WindowSeconds: 1.5, Measures: map[string]float64{"x": 1}}, nil)
 		if got := strings.TrimSuffix(b.String(), "\n"); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
-		}
-	}
-}
-
-func TestProgressRepaints(t *testing.T) {
-	var b bytes.Buffer
-	p := newProgress(&b, false, false)
-	p.repaint, p.columns = true, func() int { return 120 }
-	play(p)
-	text := b.String()
-	if strings.Count(text, "\n") != 2 {
-		t.Errorf("want a line for each trial that has ended: %q", text)
-	}
-	if strings.Contains(text, "\x1b") {
-		t.Errorf("colour that nobody asked for: %q", text)
-	}
-	// A shorter row covers the longer one before it.
-	rows := strings.Split(strings.Split(text, "\n")[0], "\r")
-	for n := 2; n < len(rows); n++ {
-		if len([]rune(rows[n])) < len([]rune(strings.TrimRight(rows[n-1], " "))) {
-			t.Errorf("row %q does not cover %q", rows[n], rows[n-1])
-		}
-	}
-	// The warm-up has no latency, the second after it has one.
-	if !strings.Contains(rows[2], "failed 10   ▁") {
-		t.Errorf("no sparkline of two seconds in %q", rows[2])
-	}
-	for _, want := range []string{"failed 15  steal  drops", "failed: it<U+001B>[31m died"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("want %q in %q", want, text)
-		}
-	}
-	if strings.Contains(text, "incomplete") {
-		t.Errorf("a trial that failed has said so: %q", text)
-	}
-}
-
-func TestProgressColours(t *testing.T) {
-	var b bytes.Buffer
-	p := newProgress(&b, false, false)
-	p.repaint, p.colour = true, true
-	play(p)
-	for _, want := range []string{
-		"\x1b[31m  failed 10\x1b[0m", "\x1b[31m  failed 15\x1b[0m\x1b[33m  steal\x1b[0m\x1b[31m  drops\x1b[0m",
-		"\x1b[31mfailed: it<U+001B>[31m died\x1b[0m\n",
-	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("want %q in %q", want, b.String())
 		}
 	}
 }
@@ -187,82 +138,10 @@ func TestColoured(t *testing.T) {
 	}
 }
 
-// On a narrow terminal a row is cut, so that the next one can replace it. The result of a
-// trial is never cut.
-func TestProgressNarrow(t *testing.T) {
-	for _, columns := range []int{1, 20, 60, 80} {
-		var b bytes.Buffer
-		p := newProgress(&b, false, false)
-		p.repaint, p.columns = true, func() int { return columns }
-		play(p)
-		for _, line := range strings.SplitAfter(b.String(), "\n") {
-			rows := strings.Split(line, "\r")
-			last := rows[len(rows)-1]
-			for _, r := range rows[:len(rows)-1] {
-				if n := (row{{strings.TrimRight(r, " "), plain}}).width(); n > columns-1 {
-					t.Errorf("%d columns in %d: %q", n, columns, r)
-				}
-			}
-			if strings.HasSuffix(line, "\n") && !strings.Contains(last, "failed") {
-				t.Errorf("%d columns: the end is cut: %q", columns, last)
-			}
-		}
-	}
-}
-
-// The sparkline is of one trial, and no longer than half a minute.
-func TestProgressSparkline(t *testing.T) {
-	var b bytes.Buffer
-	p := newProgress(&b, false, false)
-	p.repaint = true
-	p.Begin(trial.Planned{Number: 1, Of: 2, Variant: "pool"})
-	for n := range 40 {
-		for range 10 {
-			p.Interval(tenth(time.Duration(n)*time.Second, 5, 0))
-		}
-	}
-	rows := strings.Split(b.String(), "\r")
-	if got := strings.Count(rows[len(rows)-1], "▁"); got != sparkSeconds {
-		t.Errorf("%d seconds in %q, want %d", got, rows[len(rows)-1], sparkSeconds)
-	}
-	p.Begin(trial.Planned{Number: 2, Of: 2, Variant: "pool"})
-	for range 10 {
-		p.Interval(tenth(0, 5, 0))
-	}
-	rows = strings.Split(b.String(), "\r")
-	if got := strings.Count(rows[len(rows)-1], "▁"); got != 1 {
-		t.Errorf("%d seconds in %q, want those of the trial", got, rows[len(rows)-1])
-	}
-}
-
-func TestProgressQuiet(t *testing.T) {
-	var b bytes.Buffer
-	play(newProgress(&b, true, false))
-	if b.Len() > 0 {
-		t.Errorf("%q", b.String())
-	}
-}
-
-// What the target did wrong stands out as much as what spoils a trial.
-func TestProgressMarks(t *testing.T) {
-	for _, c := range []struct {
-		flag rundir.Flag
-		want row
-	}{
-		{rundir.Flag{Kind: "late_wakeups"}, row{{"  late_wakeups", yellow}}},
-		{rundir.Flag{Kind: "steal", Spoils: true}, row{{"  steal", red}}},
-		{rundir.Flag{Kind: "no_answers", Breaks: true}, row{{"  no_answers", red}}},
-	} {
-		if got := marks([]rundir.Flag{c.flag}); !slices.Equal(got, c.want) {
-			t.Errorf("%v, want %v", got, c.want)
-		}
-	}
-}
-
 // What was under way when a trial was interrupted has not failed.
 func TestProgressOfInterrupted(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, false, false)
+	p := newProgress(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 2, Variant: "default"})
 	throughput := 500.
 	p.End(&rundir.Trial{Error: "interrupted by SIGINT", Interrupted: true, Throughput: &throughput, Counts: rundir.Counts{Sent: 12, OK: 10, Unfinished: 2}}, nil)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ type output struct {
 	json    string
 	quiet   bool
 	noColor bool
+	noTUI   bool
 	full    bool
 	// histogram is of quick loads.
 	histogram bool
@@ -42,6 +44,7 @@ func (o *output) flags(f *pflag.FlagSet, dir string) {
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
 	f.BoolVar(&o.full, "full", false, "print the whole report, not only its summary")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
+	f.BoolVar(&o.noTUI, "no-tui", false, "a row a second instead of a board on the terminal")
 	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
 	o.push.flags(f)
 }
@@ -251,7 +254,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	case dir == "":
 		dir = filepath.Join("runs", e.Name+"-"+time.Now().Format("20060102-150405"))
 	}
-	watcher := a.watcher(out)
+	watcher, end := a.watcher(j)
+	ended := sync.OnceFunc(end)
+	defer ended()
 	if len(receivers) > 0 {
 		name := filepath.Base(dir)
 		if !keep {
@@ -282,6 +287,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	} else {
 		ran = trial.Run(ctx, e, o)
 	}
+	ended() // results are printed where it was
 	if j.quick {
 		ran = trial.Cause(ran)
 	}

@@ -21,7 +21,7 @@ var arrows = []arrow{
 	{"cmd/dyno-control", []string{"services/control/program"}, "it is a program of its own, so that dyno links neither etcd nor grpc-go"},
 	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
 	{"internal/cli", []string{
-		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
+		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
 	}, "the command line joins all stages"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
@@ -124,6 +124,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
+	{"internal/board", []string{"lab/trial", "load/engine", "load/hist", "report", "results/rundir", "internal/units"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},

@@ -72,6 +72,7 @@ type Planned struct {
 	Beside  string        // the other variant of a duet, or empty; the intervals are those of the first
 	Width   int           // of the longest variant's name, for alignment
 	Warmup  time.Duration // before the window; the intervals begin with it
+	Window  time.Duration // 0: a number of requests ends it
 }
 
 // A Watcher is told how the run goes. Between Begin and End, another goroutine calls
@@ -487,7 +488,7 @@ func (r *runner) announce(s task, b *begun) {
 		return
 	}
 	next := Planned{Number: b.trial.Number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
-		Variant: s.variant.Name, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup}
+		Variant: s.variant.Name, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
 	for i := range r.experiment.Variants {
 		next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
 	}

@@ -1,0 +1,272 @@
+package board
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dyno/internal/units"
+	"dyno/lab/trial"
+	"dyno/report"
+	"dyno/results/rundir"
+)
+
+// A model is the board as bubbletea draws it.
+type model struct {
+	board  *Board
+	shown  state
+	width  int
+	colour bool
+}
+
+// The messages to a model: to draw what there is, and to leave an empty terminal.
+type (
+	tick    struct{}
+	closing struct{}
+)
+
+func next() tea.Cmd { return tea.Tick(redraw, func(time.Time) tea.Msg { return tick{} }) }
+
+// Init implements tea.Model.
+func (m model) Init() tea.Cmd { return next() }
+
+// Update implements tea.Model.
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width = msg.Width
+	case closing:
+		_, ended := m.board.take()
+		m.shown = state{}
+		if len(ended) > 0 {
+			return m, tea.Sequence(tea.Println(strings.Join(ended, "\n")), tea.Quit)
+		}
+		return m, tea.Quit
+	case tick:
+		shown, ended := m.board.take()
+		m.shown = shown
+		if len(ended) > 0 {
+			return m, tea.Batch(tea.Println(strings.Join(ended, "\n")), next())
+		}
+		return m, next()
+	}
+	return m, nil
+}
+
+// leastWidth is how wide a terminal counts as that is narrower, or does not say how wide it is.
+const leastWidth = 60
+
+// View implements tea.Model.
+func (m model) View() string {
+	if m.shown.latency == nil {
+		return ""
+	}
+	return strings.Join(m.shown.lines(max(m.width, leastWidth), m.colour), "\n") + "\n"
+}
+
+// lines draws a state on a terminal of so many columns.
+func (s state) lines(width int, colour bool) []string {
+	lines := []string{s.heading()}
+	if s.building != "" && s.elapsed == 0 {
+		return clipped(append(lines, "building: "+s.building), width)
+	}
+	lines = append(lines, s.progress(width), "")
+	last := second{}
+	if len(s.history) > 0 {
+		last = s.history[len(s.history)-1]
+	}
+	unit := "requests/s"
+	if last.isEvents {
+		unit = "events/s"
+	}
+	var rates, p99s []float64
+	for _, x := range s.history {
+		rates, p99s = append(rates, x.rate), append(p99s, x.p99)
+	}
+	const name, value = 13, 44 // columns
+	row := func(label, text string, history []float64) {
+		line := fmt.Sprintf("  %-*s%-*s", name, label, value, text)
+		lines = append(lines, strings.TrimRight(line+spark(history, width-name-value-4), " "))
+	}
+	row(unit, whole(last.rate), rates)
+	latency := "warming up"
+	if h := s.latency; h.Count() > 0 {
+		latency = fmt.Sprintf("p50 %s  p90 %s  p99 %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.9)), report.Duration(h.Quantile(0.99)))
+	}
+	row("latency", latency, p99s)
+	failed := units.Whole(int64(s.failed)) + " failed" //nolint:gosec // a count
+	if s.failed > 0 && colour {
+		failed = "\x1b[31m" + failed + "\x1b[0m"
+	}
+	lines = append(lines, fmt.Sprintf("  %-*s%s ok · %s", name, "responses", units.Whole(int64(s.ok)), failed)) //nolint:gosec // a count
+	if server := s.server(); server != "" {
+		lines = append(lines, fmt.Sprintf("  %-*s%s", name, "server", server))
+	}
+	if colour && s.failed > 0 {
+		return lines // its codes take no column, and it is short
+	}
+	return clipped(lines, width)
+}
+
+// heading names the run, and which of its trials goes on.
+func (s state) heading() string {
+	p := s.planned
+	if p.Of == 1 || p.Number == 0 {
+		return s.title
+	}
+	parts := []string{s.title, "trial " + fmt.Sprint(p.Number)}
+	if p.Of > 0 {
+		parts[1] += fmt.Sprintf(" of %d", p.Of)
+	}
+	if p.Round > 0 {
+		parts = append(parts, "round "+fmt.Sprint(p.Round))
+		if p.Rounds > 0 {
+			parts[2] += fmt.Sprintf(" of %d", p.Rounds)
+		}
+	}
+	return strings.Join(append(parts, strings.TrimRight(strings.Join(measured(p), " "), " ")), " · ")
+}
+
+// progress draws how far the trial is.
+func (s state) progress(width int) string {
+	all := s.planned.Warmup + s.planned.Window
+	text := units.FormatSeconds(math.Round(s.elapsed.Seconds()))
+	if s.planned.Window == 0 {
+		return "  " + text
+	}
+	text += " of " + units.FormatSeconds(math.Round(all.Seconds()))
+	if left := all - s.elapsed; left > 0 {
+		text += ", " + units.FormatSeconds(math.Ceil(left.Seconds())) + " left"
+	}
+	bar := min(50, width-utf8.RuneCountInString(text)-6)
+	done := int(math.Round(float64(bar) * min(1, s.elapsed.Seconds()/all.Seconds())))
+	return "  " + strings.Repeat("█", done) + strings.Repeat("░", bar-done) + "  " + text
+}
+
+// server says what the server uses now.
+func (s state) server() string {
+	var parts []string
+	if !math.IsNaN(s.cpus) {
+		parts = append(parts, units.Figure(max(0, s.cpus))+" CPUs")
+	}
+	if !math.IsNaN(s.memory) {
+		parts = append(parts, units.Sizes().Write(s.memory))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// whole writes a rate in whole numbers from 100 on.
+func whole(x float64) string {
+	if x >= 100 {
+		return units.Whole(int64(math.Round(x)))
+	}
+	return units.Figure(x)
+}
+
+// spark draws the latest of some values above zero, as many as fit, from zero to the largest. Zero is a
+// gap.
+func spark(values []float64, columns int) string {
+	if columns <= 0 {
+		return ""
+	}
+	values = values[max(0, len(values)-columns):]
+	levels := []rune("▁▂▃▄▅▆▇█")
+	if len(values) == 0 || slices.Max(values) <= 0 {
+		return ""
+	}
+	top := slices.Max(values)
+	var b strings.Builder
+	for _, v := range values {
+		if v <= 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune(levels[min(len(levels)-1, int(v/top*float64(len(levels))))])
+	}
+	return b.String()
+}
+
+// clipped cuts lines to the terminal's width.
+func clipped(lines []string, width int) []string {
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > width {
+			lines[i] = string(runes[:width-1]) + "…"
+		}
+	}
+	return lines
+}
+
+// Name says which trial it is, where there are several, with two blanks behind it.
+func Name(next trial.Planned) string {
+	count := ""
+	switch {
+	case next.Of == 1:
+		return ""
+	case next.Of > 0:
+		count = fmt.Sprintf("%*d/%d", len(fmt.Sprint(next.Of)), next.Number, next.Of)
+	case next.Round > 0:
+		count = fmt.Sprintf("%4d  round %d", next.Number, next.Round)
+	default:
+		count = fmt.Sprintf("%4d", next.Number)
+	}
+	return count + "  " + strings.Join(measured(next), "  ") + "  "
+}
+
+// measured names the variant, as wide as the longest, and says what for it is measured.
+func measured(next trial.Planned) []string {
+	parts := []string{fmt.Sprintf("%-*s", next.Width, report.Printable(next.Variant))}
+	switch next.Purpose {
+	case rundir.PurposePilot:
+		parts = append(parts, "pilot")
+	case rundir.PurposeIdle:
+		return append(parts, "beside idle "+report.Printable(next.Beside))
+	case rundir.PurposeProbe:
+		parts = append(parts, "at "+report.Count(next.Rate)+"/s")
+	}
+	if next.Beside != "" {
+		parts = append(parts, "beside "+report.Printable(next.Beside))
+	}
+	return parts
+}
+
+// Row says what a finished trial measured, and names each kind of flag once.
+func Row(next trial.Planned, t *rundir.Trial, flags []rundir.Flag) string {
+	line := Name(next)
+	switch {
+	case t.Error != "" && !t.Interrupted:
+		first, _, _ := strings.Cut(t.Error, "\n")
+		return line + "failed: " + report.Printable(first)
+	case t.Throughput != nil:
+		line += report.Count(*t.Throughput) + "/s"
+		if t.Response.P50 != nil {
+			line += "  p50 " + report.Seconds(*t.Response.P50)
+		}
+		if t.Response.P99 != nil {
+			line += "  p99 " + report.Seconds(*t.Response.P99)
+		}
+		failed := t.Counts.Sent - t.Counts.OK
+		if t.Interrupted {
+			failed -= t.Counts.Unfinished
+		}
+		if failed > 0 {
+			line += fmt.Sprintf("  failed %d", failed)
+		}
+		if t.Interrupted {
+			line += "  interrupted"
+		}
+	case len(t.Measures) > 0: // a program
+		line += report.Seconds(t.WindowSeconds)
+	}
+	var kinds []string
+	for _, f := range flags {
+		if kind := report.Printable(f.Kind); t.Error == "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return strings.TrimRight(line+"  "+strings.Join(kinds, "  "), " ")
+}
