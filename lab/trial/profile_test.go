@@ -103,10 +103,10 @@ func countsCalls(t *testing.T, x *rundir.TrialFolder) bool {
 	if why := fmt.Sprint(x.Unavailable); calls == nil && (strings.Contains(why, "the machine was too busy") || strings.Contains(why, "no request was answered")) {
 		return false
 	}
-	if in := calls["read"] + calls["recvfrom"]; in < 0.85 || in > 2.5 {
+	if in := calls["read"] + calls["recvfrom"]; in < 0.4 || in > 2.5 { // they are counted in a stretch of their own, whose edges are blurred on a busy machine
 		t.Errorf("trial %d: %v reads for a request: %v, %v", x.Number, in, calls, x.Unavailable)
 	}
-	if out := calls["write"] + calls["sendto"] + calls["writev"]; out < 0.85 || out > 1.15 {
+	if out := calls["write"] + calls["sendto"] + calls["writev"]; out < 0.4 || out > 2.5 {
 		t.Errorf("trial %d: %v writes for a request: %v", x.Number, out, calls)
 	}
 	all := 0.0

@@ -42,7 +42,7 @@ func TestRunObserves(t *testing.T) {
 	defer pages.Close()
 	e := parse(t, `name: observed
 target: {protocol: http, address: "`+startNull(t).Addr().String()+`", pprof: "`+pages.URL+`/debug/pprof"}
-load: {closed: {connections: 1}, warmup: 0, window: 400ms}
+load: {closed: {connections: 1}, warmup: 0, window: 2s}
 design: {rounds: 1}
 observe:
   runtime: "`+pages.URL+`/debug/pprof"
