@@ -779,6 +779,9 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 		v.Asked = slices.Contains(asked, place{v.Figure, v.Variant, v.Base})
 	}
 	for _, at := range s.primaries(run) {
+		if s.atLeast(at) {
+			continue
+		}
 		if why := s.unidentified([]place{at}); why != nil {
 			missing = append(missing, *why)
 		}
@@ -806,6 +809,13 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 	}
 	why := texts.Because("reason.unidentified", missing...)
 	return false, &why
+}
+
+// atLeast tells whether a figure of one variant, of which more is better, is known from below: the
+// target can do at least this, which is an answer.
+func (s *scene) atLeast(at place) bool {
+	m, known := lookup(at.figure)
+	return known && at.base == "" && m.good() == stat.HigherIsBetter && s.trusted[at].Low != nil
 }
 
 // unidentifiedAll returns the first figure if there are some and none is identified: such a run

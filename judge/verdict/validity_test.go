@@ -282,7 +282,7 @@ func TestStatesOfThroughput(t *testing.T) {
 		if got.State != c.state || c.high > 0 && math.Abs(*got.High/1000-c.high) > 1e-6 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
-		if c.state == rundir.StateNotIdentified && (got.Low == nil || *got.Low != 1000 || run.Valid) {
+		if c.state == rundir.StateNotIdentified && (got.Low == nil || *got.Low != 1000 || !run.Valid) {
 			t.Errorf("%s: %+v, valid %v; want at least what was measured", c.name, got, run.Valid)
 		}
 	}
