@@ -625,6 +625,11 @@ func markOf(e rundir.Estimate, v rundir.Validity) string {
 	if v.State == rundir.StateOK || e.Estimate == nil {
 		return ""
 	}
+	// Of an exchange that was disturbed the time is longer, not shorter. That a late generator gives the
+	// target less to do is in the upper bound, but no fault of what was measured.
+	if _, isTime := rundir.ClockOf(v.Figure); isTime && v.Base == "" && v.State == rundir.StateBounded {
+		return atMost
+	}
 	// A bound at the end of the interval of trials is that of chance alone.
 	below, above := math.Inf(1), math.Inf(1) // how far beyond that the bounds lie, as a share
 	if v.Low != nil {

@@ -107,20 +107,24 @@ export function estimate(u: Unit, e: Estimate | undefined): string {
   return `${write(u, v)} ${ends(u, e)}`;
 }
 
+/** Whether a figure is a time of a clock, such as response.p99. */
+const isClock = (figure: string) => /\.(p\d+|max|mean)(\{|$)/.test(figure) && Object.hasOwn(metrics, figure.replace(/\..*/, ".p50"));
+
 /** How far beyond a figure a bound may lie, as a share: see report/answer.go. */
 const slight = 0.1;
 
 /** A figure as it was measured, with the mark that its state gives it: see report/answer.go. */
-export function stated(u: Unit, e: Estimate | undefined, state: { state: string; low?: number; high?: number } | undefined): string {
+export function stated(u: Unit, e: Estimate | undefined, state: { figure?: string; base?: string; state: string; low?: number; high?: number } | undefined): string {
   if (e?.estimate === undefined) return unknown;
   if (!state || state.state === "ok") return estimate(u, e);
   const v = e.estimate, text = write(u, v), { low, high } = state;
   const beyond = (value: number, bound: number) => (value === bound ? 0 : bound / value - 1);
   const below = low === undefined ? Infinity : -beyond(e.low ?? v, low);
   const above = high === undefined ? Infinity : beyond(e.high ?? v, high);
-  if (state.state === "relative_only" || !(Math.min(below, above) <= slight)) return `${text}?`;
+  const isTime = isClock(state.figure ?? "") && !state.base && state.state === "bounded";
+  if (!isTime && (state.state === "relative_only" || !(Math.min(below, above) <= slight))) return `${text}?`;
   const both = bounded(e) && low !== undefined && high !== undefined;
-  return (above <= below ? "≤" : "≥") + text + (both ? ` ${ends(u, { estimate: v, low, high })}` : "");
+  return (isTime || above <= below ? "≤" : "≥") + text + (both ? ` ${ends(u, { estimate: v, low, high })}` : "");
 }
 
 /** The ends of an interval, in the unit of its estimate. */

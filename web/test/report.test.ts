@@ -132,6 +132,12 @@ test("long names lose their middle and their type arguments", () => {
   expect(shortened("[kernel]")).toBe("[kernel]");
 });
 
+test("a disturbed latency is at most what was measured", () => {
+  const validity = [{ figure: "service.p99", variant: "a", state: "bounded", low: 0.001, high: 0.009 }, { figure: "service.p99", variant: "b", state: "not_identified", low: 0.001 }];
+  const c = context({ validity });
+  expect(["a", "b"].map((v) => written(c, v, "service.p99", { estimate: 0.004 }))).toEqual(["≤4.00 ms", "4.00 ms?"]);
+});
+
 test("a quantile with few values beyond it is marked", () => {
   const times = { count: 500, p50_seconds: 0.001, p99_seconds: 0.002, max_seconds: 0.003 };
   const variants = [{ name: "a", service: times, intervals: { "service.p50": { estimate: 0.001 } }, steps: [{ name: "login", response: times }] }];
