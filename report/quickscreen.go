@@ -194,7 +194,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	c := &v.Counts
 	rate := "–"
 	if x := v.Throughput.Estimate; x != nil {
-		rate = marked(p.mark(*v, "throughput"), perSecond(*x))
+		rate = marked(p.mark(*v, "throughput"), PerSecond(*x))
 	}
 	what := "requests/s"
 	if v.Streams != nil {
@@ -260,8 +260,8 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	return rows
 }
 
-// perSecond writes a rate in whole numbers from 100 on.
-func perSecond(x float64) string {
+// PerSecond writes a rate in whole numbers from 100 on.
+func PerSecond(x float64) string {
 	if x >= 100 {
 		return whole(int64(math.Round(x)))
 	}

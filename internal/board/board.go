@@ -10,6 +10,7 @@ package board
 import (
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,10 +26,11 @@ import (
 const (
 	// redraw is how often the board is drawn: a fast terminal costs the generator nothing then.
 	redraw = 200 * time.Millisecond
-	// most is how many seconds of history are kept, a column each on a wide terminal.
-	most = 200
-	// rows is how many finished trials wait to be printed above the board; further ones are left out.
-	rows = 256
+	// maxHistory is how many seconds of history are kept, a column each on a wide terminal.
+	maxHistory = 200
+	// maxEnded is how many rows of finished trials wait to be printed above the board; further ones are
+	// left out.
+	maxEnded = 256
 )
 
 // A Board implements trial.ReadingWatcher. Its methods may be called by any goroutine, and never
@@ -54,9 +56,11 @@ type state struct {
 	planned  trial.Planned
 	elapsed  time.Duration // of the trial, with its warm-up
 
-	ok, failed uint64 // of the trial
-	second     second // not complete yet
-	history    []second
+	ok, failed uint64  // of the trial
+	second     *Second // not complete yet
+	events     bool    // rather than responses
+	rates      []float64
+	p99s       []float64       // nanoseconds; 0 in a second without a response
 	latency    *hist.Histogram // of the window
 
 	cpus, memory float64 // of the server; NaN: not known
@@ -64,15 +68,12 @@ type state struct {
 	readAt       time.Duration
 }
 
-// A second is what happened in one.
-type second struct {
-	length   time.Duration
-	ok       uint64
-	events   uint64
-	latency  *hist.Histogram
-	rate     float64
-	p99      float64 // seconds; 0: none
-	isEvents bool
+func newState(title string, next trial.Planned) state {
+	unknown := math.NaN()
+	return state{
+		title: title, planned: next, second: NewSecond(), latency: hist.New(),
+		cpus: unknown, memory: unknown, reading: trial.Reading{CPUSeconds: unknown, RSSBytes: unknown},
+	}
 }
 
 // Start begins to draw on a terminal. Title says what is run.
@@ -88,10 +89,8 @@ func Start(w io.Writer, title string, colour bool) *Board {
 }
 
 func newBoard(title string) *Board {
-	return &Board{done: make(chan struct{}), state: state{title: title, latency: hist.New(), second: newSecond(), cpus: math.NaN(), memory: math.NaN()}}
+	return &Board{done: make(chan struct{}), state: newState(title, trial.Planned{})}
 }
-
-func newSecond() second { return second{latency: hist.New()} }
 
 // Close takes the board off the terminal. Rows of finished trials stay.
 func (b *Board) Close() {
@@ -103,9 +102,7 @@ func (b *Board) Close() {
 func (b *Board) Begin(next trial.Planned) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &b.state
-	*s = state{title: s.title, planned: next, latency: hist.New(), second: newSecond(), history: s.history[:0], cpus: math.NaN(), memory: math.NaN()}
-	s.reading = trial.Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()}
+	b.state = newState(b.state.title, next)
 }
 
 // Building implements trial.BuildWatcher: building may take minutes.
@@ -137,44 +134,24 @@ func (b *Board) Interval(i engine.Interval) {
 	s.elapsed = i.Start + i.Length
 	s.ok += i.Completed
 	s.failed += i.Failed
-	now := &s.second
-	now.length += i.Length
-	now.ok += i.Completed
-	now.events += i.Delivered
-	now.isEvents = now.isEvents || i.Delivered > 0
-	if times := times(i); times != nil {
-		now.latency.Merge(times)
-		s.latency.Merge(times)
+	if h := times(i); h != nil {
+		s.latency.Merge(h)
 	}
-	if now.length < time.Second {
+	if !s.second.Add(i) {
 		return
 	}
-	done := now.ok
-	if now.isEvents {
-		done = now.events
-	}
-	now.rate = float64(done) / now.length.Seconds()
-	if now.latency.Count() > 0 {
-		now.p99 = float64(now.latency.Quantile(0.99)) / 1e9
-	}
-	now.latency = nil
-	if len(s.history) == most {
-		s.history = append(s.history[:0], s.history[1:]...)
-	}
-	s.history = append(s.history, *now)
-	s.second = newSecond()
+	s.events = s.second.Events > 0
+	s.rates = appended(s.rates, s.second.Rate())
+	s.p99s = appended(s.p99s, float64(s.second.Latency.Quantile(0.99))) // 0 without any
+	s.second = NewSecond()
 }
 
-// times are those that the interval is judged by: of events where there are some, since responses are
-// those of the publisher then.
-func times(i engine.Interval) *hist.Histogram {
-	if i.Delivered > 0 {
-		if h := i.Latency[engine.Delivery]; h != nil {
-			return h
-		}
-		return i.Latency[engine.EventGap]
+// appended adds a value to a history, which loses its oldest when it is full.
+func appended(history []float64, x float64) []float64 {
+	if len(history) == maxHistory {
+		history = append(history[:0], history[1:]...)
 	}
-	return i.Latency[engine.Response]
+	return append(history, x)
 }
 
 // End implements trial.Watcher. The row of a finished trial stays above the board, except that of a
@@ -182,7 +159,7 @@ func times(i engine.Interval) *hist.Histogram {
 func (b *Board) End(t *rundir.Trial, flags []rundir.Flag) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state.planned.Of != 1 && len(b.ended) < rows {
+	if b.state.planned.Of != 1 && len(b.ended) < maxEnded {
 		b.ended = append(b.ended, Row(b.state.planned, t, flags))
 	}
 }
@@ -192,7 +169,7 @@ func (b *Board) take() (state, []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.state
-	s.history = append([]second(nil), s.history...)
+	s.rates, s.p99s = slices.Clone(s.rates), slices.Clone(s.p99s)
 	s.latency = s.latency.Clone()
 	ended := b.ended
 	b.ended = nil

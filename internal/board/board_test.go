@@ -98,12 +98,12 @@ func TestBoardOfLittle(t *testing.T) {
 func TestEndedTrials(t *testing.T) {
 	b := newBoard("x")
 	p50, rate := 0.002, 1500.
-	for n := range rows + 5 {
+	for n := range maxEnded + 5 {
 		b.Begin(trial.Planned{Number: n + 1, Of: 300, Variant: "pool", Width: 6})
 		b.End(&rundir.Trial{Throughput: &rate, Response: rundir.Quantiles{P50: &p50}, Counts: rundir.Counts{Sent: 12, OK: 10}}, []rundir.Flag{{Kind: "steal"}, {Kind: "steal"}})
 	}
 	_, ended := b.take()
-	if len(ended) != rows || ended[0] != "  1/300  pool    1.50k/s  p50 2.00 ms  failed 2  steal" {
+	if len(ended) != maxEnded || ended[0] != "  1/300  pool    1.50k/s  p50 2.00 ms  failed 2  steal" {
 		t.Errorf("%d rows, the first %q", len(ended), ended[0])
 	}
 	if _, again := b.take(); again != nil {

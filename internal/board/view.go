@@ -69,36 +69,31 @@ func (m model) View() string {
 	return strings.Join(m.shown.lines(max(m.width, leastWidth), m.colour), "\n") + "\n"
 }
 
-// lines draws a state on a terminal of so many columns.
+// lines draws a state on a terminal of so many columns. What is longer is cut by bubbletea.
 func (s state) lines(width int, colour bool) []string {
 	lines := []string{s.heading()}
 	if s.building != "" && s.elapsed == 0 {
-		return clipped(append(lines, "building: "+s.building), width)
+		return append(lines, "building: "+s.building)
 	}
 	lines = append(lines, s.progress(width), "")
-	last := second{}
-	if len(s.history) > 0 {
-		last = s.history[len(s.history)-1]
-	}
-	unit := "requests/s"
-	if last.isEvents {
+	unit, rate := "requests/s", 0.
+	if s.events {
 		unit = "events/s"
 	}
-	var rates, p99s []float64
-	for _, x := range s.history {
-		rates, p99s = append(rates, x.rate), append(p99s, x.p99)
+	if n := len(s.rates); n > 0 {
+		rate = s.rates[n-1]
 	}
 	const name, value = 13, 44 // columns
 	row := func(label, text string, history []float64) {
 		line := fmt.Sprintf("  %-*s%-*s", name, label, value, text)
 		lines = append(lines, strings.TrimRight(line+spark(history, width-name-value-4), " "))
 	}
-	row(unit, whole(last.rate), rates)
+	row(unit, report.PerSecond(rate), s.rates)
 	latency := "warming up"
 	if h := s.latency; h.Count() > 0 {
 		latency = fmt.Sprintf("p50 %s  p90 %s  p99 %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.9)), report.Duration(h.Quantile(0.99)))
 	}
-	row("latency", latency, p99s)
+	row("latency", latency, s.p99s)
 	failed := units.Whole(int64(s.failed)) + " failed" //nolint:gosec // a count
 	if s.failed > 0 && colour {
 		failed = "\x1b[31m" + failed + "\x1b[0m"
@@ -107,10 +102,7 @@ func (s state) lines(width int, colour bool) []string {
 	if server := s.server(); server != "" {
 		lines = append(lines, fmt.Sprintf("  %-*s%s", name, "server", server))
 	}
-	if colour && s.failed > 0 {
-		return lines // its codes take no column, and it is short
-	}
-	return clipped(lines, width)
+	return lines
 }
 
 // heading names the run, and which of its trials goes on.
@@ -160,14 +152,6 @@ func (s state) server() string {
 	return strings.Join(parts, " · ")
 }
 
-// whole writes a rate in whole numbers from 100 on.
-func whole(x float64) string {
-	if x >= 100 {
-		return units.Whole(int64(math.Round(x)))
-	}
-	return units.Figure(x)
-}
-
 // spark draws the latest of some values above zero, as many as fit, from zero to the largest. Zero is a
 // gap.
 func spark(values []float64, columns int) string {
@@ -189,16 +173,6 @@ func spark(values []float64, columns int) string {
 		b.WriteRune(levels[min(len(levels)-1, int(v/top*float64(len(levels))))])
 	}
 	return b.String()
-}
-
-// clipped cuts lines to the terminal's width.
-func clipped(lines []string, width int) []string {
-	for i, line := range lines {
-		if runes := []rune(line); len(runes) > width {
-			lines[i] = string(runes[:width-1]) + "…"
-		}
-	}
-	return lines
 }
 
 // Name says which trial it is, where there are several, with two blanks behind it.
@@ -224,12 +198,12 @@ func measured(next trial.Planned) []string {
 	case rundir.PurposePilot:
 		parts = append(parts, "pilot")
 	case rundir.PurposeIdle:
-		return append(parts, "beside idle "+report.Printable(next.Beside))
+		return append(parts, "next to idle "+report.Printable(next.Beside))
 	case rundir.PurposeProbe:
 		parts = append(parts, "at "+report.Count(next.Rate)+"/s")
 	}
 	if next.Beside != "" {
-		parts = append(parts, "beside "+report.Printable(next.Beside))
+		parts = append(parts, "next to "+report.Printable(next.Beside))
 	}
 	return parts
 }

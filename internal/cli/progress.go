@@ -1,20 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/term"
 
 	"dyno/internal/board"
 	"dyno/lab/trial"
 	"dyno/load/engine"
-	"dyno/load/hist"
 	"dyno/report"
 	"dyno/results/rundir"
 )
@@ -23,21 +20,16 @@ import (
 // the engine records anyway: where there is no terminal for a board, or it is not wanted. It
 // implements trial.Watcher; any goroutine may call its methods.
 type progress struct {
-	mu       sync.Mutex // guards the fields below
-	w        io.Writer
-	planned  trial.Planned
-	since    time.Duration
-	good     uint64
-	bad      uint64
-	events   uint64 // that subscribers received
-	length   time.Duration
-	response *hist.Histogram // or, of events, from the stamp to the arrival, or from one to the next
+	mu      sync.Mutex // guards the fields below
+	w       io.Writer
+	planned trial.Planned
+	second  *board.Second
 }
 
 var _ trial.BuildWatcher = (*progress)(nil)
 
 // newProgress shows a run on a writer.
-func newProgress(w io.Writer) *progress { return &progress{w: w, response: hist.New()} }
+func newProgress(w io.Writer) *progress { return &progress{w: w, second: board.NewSecond()} }
 
 // hasBoard reports whether a board can be drawn on a writer: a terminal that is not dumb.
 func hasBoard(w io.Writer, getenv func(string) string) bool {
@@ -72,7 +64,7 @@ func (p *progress) Begin(next trial.Planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.planned = next
-	p.reset()
+	p.second = board.NewSecond()
 }
 
 // Building says what is built before the first trial: that may take minutes.
@@ -86,40 +78,25 @@ func (p *progress) Building(command []string) {
 func (p *progress) Interval(i engine.Interval) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.length == 0 {
-		p.since = i.Start
-	}
-	p.good += i.Completed
-	p.bad += i.Failed
-	p.events += i.Delivered
-	p.length += i.Length
-	times := i.Latency[engine.Response]
-	if i.Delivered > 0 { // then responses are those of the publisher
-		times = cmp.Or(i.Latency[engine.Delivery], i.Latency[engine.EventGap])
-	}
-	if times != nil {
-		p.response.Merge(times)
-	}
-	if p.length < time.Second {
+	if !p.second.Add(i) {
 		return
 	}
-	work, unit := p.good, "/s"
-	if p.events > 0 {
-		work, unit = p.events, " events/s"
+	done, unit := p.second, "/s"
+	if done.Events > 0 {
+		unit = " events/s"
 	}
-	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (p.since+p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
-	switch {
-	case p.response.Count() > 0:
-		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(p.response.Quantile(0.5)),
-			report.Duration(p.response.Quantile(0.99)), report.Duration(p.response.Max()))
-	case p.since < p.planned.Warmup:
+	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (done.Start+done.Length).Seconds(), report.Count(done.Rate()), unit)
+	switch h := done.Latency; {
+	case h.Count() > 0:
+		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.99)), report.Duration(h.Max()))
+	case done.Start < p.planned.Warmup:
 		text += "  warming up"
 	}
-	if p.bad > 0 {
-		text += fmt.Sprintf("  failed %d", p.bad)
+	if done.Failed > 0 {
+		text += fmt.Sprintf("  failed %d", done.Failed)
 	}
 	fmt.Fprintln(p.w, text)
-	p.reset()
+	p.second = board.NewSecond()
 }
 
 // End shows the result of a trial, except that of a quick load, which follows.
@@ -129,10 +106,5 @@ func (p *progress) End(t *rundir.Trial, _ []rundir.Flag) {
 	if p.planned.Of != 1 {
 		fmt.Fprintln(p.w, board.Row(p.planned, t, nil))
 	}
-	p.reset()
-}
-
-func (p *progress) reset() {
-	p.good, p.bad, p.events, p.length = 0, 0, 0, 0
-	p.response.Reset()
+	p.second = board.NewSecond()
 }

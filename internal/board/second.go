@@ -1,0 +1,55 @@
+package board
+
+import (
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/hist"
+)
+
+// A Second gathers intervals until they are a second long.
+type Second struct {
+	Start, Length time.Duration
+	OK, Failed    uint64
+	Events        uint64          // that subscribers received
+	Latency       *hist.Histogram // of responses, or of events where there are some
+}
+
+// NewSecond returns a second without an interval.
+func NewSecond() *Second { return &Second{Latency: hist.New()} }
+
+// Add adds an interval. It reports whether the second is complete.
+func (s *Second) Add(i engine.Interval) bool {
+	if s.Length == 0 {
+		s.Start = i.Start
+	}
+	s.Length += i.Length
+	s.OK += i.Completed
+	s.Failed += i.Failed
+	s.Events += i.Delivered
+	if h := times(i); h != nil {
+		s.Latency.Merge(h)
+	}
+	return s.Length >= time.Second
+}
+
+// Rate is of good responses per second, or of events where there are some.
+func (s *Second) Rate() float64 {
+	done := s.OK
+	if s.Events > 0 {
+		done = s.Events
+	}
+	return float64(done) / s.Length.Seconds()
+}
+
+// times are those that an interval is judged by: of events where there are some, since responses are
+// those of the publisher then.
+func times(i engine.Interval) *hist.Histogram {
+	if i.Delivered == 0 {
+		return i.Latency[engine.Response]
+	}
+	if h := i.Latency[engine.Delivery]; h != nil {
+		return h
+	}
+	return i.Latency[engine.EventGap]
+}
