@@ -50,21 +50,22 @@ func ListenerAt(address string) (Listener, bool) {
 	if err != nil {
 		return Listener{}, false
 	}
-	holders := make(map[int]bool)
-	var first []proc.Process
-	for _, p := range all {
-		if holds(p.PID, inodes) {
-			holders[p.PID] = true
-			first = append(first, p)
+	holders := slices.DeleteFunc(all, func(p proc.Process) bool { return !holds(p.PID, inodes) })
+	if len(holders) == 0 {
+		return Listener{}, false
+	}
+	l, err := ProcessNamed(ancestor(holders))
+	return l, err == nil
+}
+
+// ancestor returns the first process whose parent is not in the list, which is not empty.
+func ancestor(list []proc.Process) int {
+	for _, p := range list {
+		if !slices.ContainsFunc(list, func(q proc.Process) bool { return q.PID == p.Parent }) {
+			return p.PID
 		}
 	}
-	for _, p := range first {
-		if !holders[p.Parent] {
-			l, err := ProcessNamed(p.PID)
-			return l, err == nil
-		}
-	}
-	return Listener{}, false
+	return list[0].PID
 }
 
 // ProcessNamed returns a process with its name.

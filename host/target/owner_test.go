@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"dyno/host/proc"
 )
 
 func TestListenerAt(t *testing.T) {
@@ -64,6 +66,23 @@ func TestListenerWithWorkers(t *testing.T) {
 	}
 	if err := worker.Wait(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The numbers of processes begin anew some day: a worker's may be below its parent's.
+func TestAncestor(t *testing.T) {
+	for _, c := range []struct {
+		list []proc.Process
+		want int
+	}{
+		{[]proc.Process{{PID: 7, Parent: 1}}, 7},
+		{[]proc.Process{{PID: 7, Parent: 1}, {PID: 8, Parent: 7}}, 7},
+		{[]proc.Process{{PID: 7, Parent: 8}, {PID: 8, Parent: 1}, {PID: 9, Parent: 8}}, 8},
+		{[]proc.Process{{PID: 7, Parent: 1}, {PID: 8, Parent: 1}}, 7},
+	} {
+		if got := ancestor(c.list); got != c.want {
+			t.Errorf("%v: %d, want %d", c.list, got, c.want)
+		}
 	}
 }
 
