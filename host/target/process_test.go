@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/host/proc"
 )
 
@@ -206,6 +208,7 @@ func TestNeverReadyAndNeverGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(p.Supervisor(), syscall.SIGCONT) }()
+	awaitStopped(t, p.Supervisor())
 	_ = p.send(order{Kill: true})
 	ended := make(chan error, 1)
 	go func() { ended <- p.ended(p.failure(ErrNotReady, "10s"), 50*time.Millisecond) }()
@@ -216,6 +219,14 @@ func TestNeverReadyAndNeverGone(t *testing.T) {
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("it still waits")
+	}
+}
+
+// awaitStopped waits until a child has obeyed SIGSTOP: kill(2) returns before that.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		t.Fatalf("process %d: %v", pid, err)
 	}
 }
 
