@@ -745,3 +745,24 @@ func TestBoundsAreNumbers(t *testing.T) {
 		t.Errorf("an end that is not a number: %+v", v)
 	}
 }
+
+// A figure of which more is better, and which is known from below, is an answer: no other one-sided
+// figure is.
+func TestAtLeast(t *testing.T) {
+	for _, c := range []struct {
+		at   place
+		low  *float64
+		want bool
+	}{
+		{place{figure: "throughput", variant: "v"}, ptr(1.), true},
+		{place{figure: "throughput", variant: "v"}, nil, false},
+		{place{figure: "throughput", variant: "v", base: "b"}, ptr(1.), false}, // a ratio
+		{place{figure: "response.p99", variant: "v"}, ptr(1.), false},
+		{place{figure: "unknown", variant: "v"}, ptr(1.), false},
+	} {
+		s := &scene{trusted: map[place]rundir.Validity{c.at: {Low: c.low}}}
+		if got := s.atLeast(c.at); got != c.want {
+			t.Errorf("%+v, known from below %v: %v", c.at, c.low != nil, got)
+		}
+	}
+}

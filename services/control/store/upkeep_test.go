@@ -170,6 +170,19 @@ func (n *noTrim) Compact(ctx context.Context, rev int64, opts ...clientv3.Compac
 	return n.KV.Compact(ctx, rev, opts...)
 }
 
+// upkeepTurn has a store with another's database do one turn of upkeep, when everything up to a
+// revision is settled.
+func upkeepTurn(s *Store, kv clientv3.KV, newest int64, full *disk) *Store {
+	one := &Store{cfg: s.cfg, log: s.log, server: s.server, started: s.started, ctx: s.ctx, stats: newStats(), client: clientv3.NewCtxClient(s.ctx)}
+	one.client.KV, one.client.Maintenance = kv, s.client.Maintenance
+	one.cfg.JournalAge, one.cfg.JournalBytes = 0, 1
+	one.full.Store(full)
+	u := one.newUpkeep()
+	u.known = revisions{{-time.Hour, newest}}
+	u.turn()
+	return one
+}
+
 // TestTrimFails: a journal that cannot be shortened keeps nothing from being compacted, and nobody
 // from hearing of alarms.
 func TestTrimFails(t *testing.T) {
@@ -182,12 +195,7 @@ func TestTrimFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, broken := range []*noTrim{{KV: s.client.KV}, {KV: s.client.KV, hides: true}} {
-		one := &Store{cfg: s.cfg, log: s.log, server: s.server, started: s.started, ctx: s.ctx, stats: newStats(), client: clientv3.NewCtxClient(s.ctx)}
-		one.client.KV, one.client.Maintenance = broken, s.client.Maintenance
-		one.cfg.JournalAge, one.cfg.JournalBytes = 0, 1
-		u := one.newUpkeep()
-		u.known = revisions{{-time.Hour, newest}} // everything is settled
-		u.turn()
+		one := upkeepTurn(s, broken, newest, nil)
 		if broken.asked == 0 || broken.compacted != 1 || one.status.Load() == nil {
 			t.Errorf("hides %v: asked %d times, compacted %d times, status %+v", broken.hides, broken.asked, broken.compacted, one.status.Load())
 		}
@@ -208,13 +216,7 @@ func TestUpkeepOfAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched := &noTrim{KV: s.client.KV}
-	one := &Store{cfg: s.cfg, log: s.log, server: s.server, started: s.started, ctx: s.ctx, stats: newStats(), client: clientv3.NewCtxClient(s.ctx)}
-	one.client.KV, one.client.Maintenance = watched, s.client.Maintenance
-	one.cfg.JournalAge, one.cfg.JournalBytes = 0, 1
-	one.full.Store(&disk{least: 1})
-	u := one.newUpkeep()
-	u.known = revisions{{-time.Hour, newest}} // everything is settled
-	u.turn()
+	one := upkeepTurn(s, watched, newest, &disk{least: 1})
 	if watched.asked != 0 || watched.compacted != 0 {
 		t.Errorf("removed %d times, compacted %d times", watched.asked, watched.compacted)
 	}
