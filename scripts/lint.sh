@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Run golangci-lint in its pinned version: the one at hand if it is that, else
-# built from source, which takes some minutes the first time.
+# built from source, which takes some minutes the first time. Another run on the machine, of
+# another folder, is nothing to wait for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${GOLANGCI_VERSION:-2.15.0}
@@ -12,7 +13,7 @@ if command -v "$(go env CC)" >/dev/null; then
 fi
 for bin in golangci-lint "$(go env GOPATH)/bin/golangci-lint"; do
 	if "$bin" version 2>/dev/null | grep -qF "version $version "; then
-		exec env "${environment[@]}" "$bin" run "${@:-./...}"
+		exec env "${environment[@]}" "$bin" run --allow-parallel-runners "${@:-./...}"
 	fi
 done
-exec go run -exec "env ${environment[*]@Q}" "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version" run "${@:-./...}"
+exec go run -exec "env ${environment[*]@Q}" "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version" run --allow-parallel-runners "${@:-./...}"

@@ -56,12 +56,11 @@ type state struct {
 	planned  trial.Planned
 	elapsed  time.Duration // of the trial, with its warm-up
 
-	ok, failed uint64  // of the trial
-	second     *Second // not complete yet
-	events     bool    // rather than responses
-	rates      []float64
-	p99s       []float64       // nanoseconds; 0 in a second without a response
-	latency    *hist.Histogram // of the window
+	counts  engine.Interval // of the trial
+	latency *hist.Histogram // of the window
+	second  *Second         // not complete yet
+	rates   []float64       // of the complete ones
+	p99s    []float64       // of these, in nanoseconds; 0 without a response
 
 	cpus, memory float64 // of the server; NaN: not known
 	reading      trial.Reading
@@ -132,17 +131,15 @@ func (b *Board) Interval(i engine.Interval) {
 	defer b.mu.Unlock()
 	s := &b.state
 	s.elapsed = i.Start + i.Length
-	s.ok += i.Completed
-	s.failed += i.Failed
+	s.counts.AddCounts(&i)
 	if h := times(i); h != nil {
 		s.latency.Merge(h)
 	}
 	if !s.second.Add(i) {
 		return
 	}
-	s.events = s.second.Events > 0
 	s.rates = appended(s.rates, s.second.Rate())
-	s.p99s = appended(s.p99s, float64(s.second.Latency.Quantile(0.99))) // 0 without any
+	s.p99s = appended(s.p99s, float64(s.second.Times.Quantile(0.99))) // 0 without any
 	s.second = NewSecond()
 }
 

@@ -16,6 +16,7 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
+	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
@@ -27,13 +28,18 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func play(b *Board, next trial.Planned, seconds int, failed uint64) {
 	b.Begin(next)
 	for n := range 10 * seconds {
-		i := engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: uint64(1000 + 10*n), Failed: failed}
+		i := engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: uint64(1000 + 10*n)}
+		i.ByKind[wire.Status], i.ByKind[wire.Timeout] = failed, failed
 		if i.Start >= next.Warmup {
 			h := hist.New()
 			for k := range int64(100) {
 				h.Record((1 + k/10) * int64(time.Millisecond))
 			}
 			i.Latency[engine.Response] = h
+			i.Status = map[int]uint64{200: i.Completed}
+			if failed > 0 {
+				i.Status[503] = failed
+			}
 		}
 		b.Reading(trial.Reading{CPUSeconds: 0.05 * float64(n), RSSBytes: 11 << 20})
 		b.Interval(i)
@@ -86,7 +92,7 @@ func TestBoardOfLittle(t *testing.T) {
 		t.Error(got)
 	}
 	b.Begin(trial.Planned{Number: 1, Of: 1})
-	b.Interval(engine.Interval{Length: time.Second, Failed: 3})
+	b.Interval(engine.Interval{Length: time.Second, ByKind: [wire.Kinds]uint64{wire.Connect: 3}})
 	b.Reading(trial.Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()})
 	shown, _ = b.take()
 	if got := strings.Join(shown.lines(80, true), "\n"); !strings.Contains(got, "0 ok · \x1b[31m3 failed\x1b[0m") || strings.Contains(got, "NaN") {

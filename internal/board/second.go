@@ -9,14 +9,12 @@ import (
 
 // A Second gathers intervals until they are a second long.
 type Second struct {
-	Start, Length time.Duration
-	OK, Failed    uint64
-	Events        uint64          // that subscribers received
-	Latency       *hist.Histogram // of responses, or of events where there are some
+	engine.Interval                 // without times
+	Times           *hist.Histogram // of responses, or of events where there are some
 }
 
 // NewSecond returns a second without an interval.
-func NewSecond() *Second { return &Second{Latency: hist.New()} }
+func NewSecond() *Second { return &Second{Times: hist.New()} }
 
 // Add adds an interval. It reports whether the second is complete.
 func (s *Second) Add(i engine.Interval) bool {
@@ -24,20 +22,18 @@ func (s *Second) Add(i engine.Interval) bool {
 		s.Start = i.Start
 	}
 	s.Length += i.Length
-	s.OK += i.Completed
-	s.Failed += i.Failed
-	s.Events += i.Delivered
+	s.AddCounts(&i)
 	if h := times(i); h != nil {
-		s.Latency.Merge(h)
+		s.Times.Merge(h)
 	}
 	return s.Length >= time.Second
 }
 
 // Rate is of good responses per second, or of events where there are some.
 func (s *Second) Rate() float64 {
-	done := s.OK
-	if s.Events > 0 {
-		done = s.Events
+	done := s.Completed
+	if s.Delivered > 0 {
+		done = s.Delivered
 	}
 	return float64(done) / s.Length.Seconds()
 }

@@ -1,7 +1,9 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -11,7 +13,9 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dyno/internal/units"
+	"dyno/lab/experiment"
 	"dyno/lab/trial"
+	"dyno/load/wire"
 	"dyno/report"
 	"dyno/results/rundir"
 )
@@ -77,7 +81,7 @@ func (s state) lines(width int, colour bool) []string {
 	}
 	lines = append(lines, s.progress(width), "")
 	unit, rate := "requests/s", 0.
-	if s.events {
+	if s.counts.Delivered > 0 {
 		unit = "events/s"
 	}
 	if n := len(s.rates); n > 0 {
@@ -94,15 +98,46 @@ func (s state) lines(width int, colour bool) []string {
 		latency = fmt.Sprintf("p50 %s  p90 %s  p99 %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.9)), report.Duration(h.Quantile(0.99)))
 	}
 	row("latency", latency, s.p99s)
-	failed := units.Whole(int64(s.failed)) + " failed" //nolint:gosec // a count
-	if s.failed > 0 && colour {
+	add := func(label, text string) {
+		if text != "" {
+			lines = append(lines, fmt.Sprintf("  %-*s%s", name, label, text))
+		}
+	}
+	failed := plain(s.counts.Failed()) + " failed"
+	if s.counts.Failed() > 0 && colour {
 		failed = "\x1b[31m" + failed + "\x1b[0m"
 	}
-	lines = append(lines, fmt.Sprintf("  %-*s%s ok · %s", name, "responses", units.Whole(int64(s.ok)), failed)) //nolint:gosec // a count
-	if server := s.server(); server != "" {
-		lines = append(lines, fmt.Sprintf("  %-*s%s", name, "server", server))
+	add("responses", plain(s.counts.Completed)+" ok · "+failed)
+	codes := map[string]uint64{}
+	for code, n := range s.counts.Status {
+		codes[experiment.StatusName(s.planned.Protocol, code)] += n
 	}
+	add("status", frequent(codes))
+	kinds := map[string]uint64{}
+	for k, n := range s.counts.ByKind {
+		if kind := wire.Kind(k); kind != wire.Status && n > 0 { //nolint:gosec // there are few kinds
+			kinds[kind.String()] = n
+		}
+	}
+	add("errors", frequent(kinds))
+	add("server", s.server())
 	return lines
+}
+
+func plain(n uint64) string { return units.Whole(int64(n)) } //nolint:gosec // a count
+
+// maxKinds is how many status codes, or kinds of errors, are shown.
+const maxKinds = 4
+
+// frequent writes counts, the largest first.
+func frequent(counts map[string]uint64) string {
+	keys := slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	var parts []string
+	for _, k := range keys[:min(len(keys), maxKinds)] {
+		parts = append(parts, k+" × "+plain(counts[k]))
+	}
+	return strings.Join(parts, " · ")
 }
 
 // heading names the run, and which of its trials goes on.

@@ -112,7 +112,7 @@ func (f *feed) Interval(i engine.Interval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.good += i.Completed + i.Delivered
-	f.second.Failed += i.Failed
+	f.second.Failed += i.Failed()
 	f.second.Seconds += i.Length.Seconds()
 	f.second.Elapsed = (i.Start + i.Length).Seconds()
 	for c, h := range f.times {

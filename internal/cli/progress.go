@@ -82,18 +82,18 @@ func (p *progress) Interval(i engine.Interval) {
 		return
 	}
 	done, unit := p.second, "/s"
-	if done.Events > 0 {
+	if done.Delivered > 0 {
 		unit = " events/s"
 	}
 	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (done.Start+done.Length).Seconds(), report.Count(done.Rate()), unit)
-	switch h := done.Latency; {
+	switch h := done.Times; {
 	case h.Count() > 0:
 		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.99)), report.Duration(h.Max()))
 	case done.Start < p.planned.Warmup:
 		text += "  warming up"
 	}
-	if done.Failed > 0 {
-		text += fmt.Sprintf("  failed %d", done.Failed)
+	if n := done.Failed(); n > 0 {
+		text += fmt.Sprintf("  failed %d", n)
 	}
 	fmt.Fprintln(p.w, text)
 	p.second = board.NewSecond()

@@ -9,12 +9,13 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
+	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
 // tenth is an interval of 100 ms with n good responses of 2 ms.
 func tenth(at time.Duration, n, failed int) engine.Interval {
-	i := engine.Interval{Start: at, Length: 100 * time.Millisecond, Completed: uint64(n), Failed: uint64(failed)}
+	i := engine.Interval{Start: at, Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Timeout: uint64(failed)}}
 	h := hist.New()
 	for range n {
 		h.Record(int64(2 * time.Millisecond))

@@ -20,6 +20,7 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
+	"dyno/load/wire"
 	"dyno/results/rundir"
 	"dyno/ui"
 )
@@ -298,7 +299,7 @@ func TestFeedWithoutReader(t *testing.T) {
 }
 
 func intervalOf(start, length time.Duration, completed, failed uint64, values int) engine.Interval {
-	i := engine.Interval{Start: start, Length: length, Completed: completed, Failed: failed}
+	i := engine.Interval{Start: start, Length: length, Completed: completed, ByKind: [wire.Kinds]uint64{wire.Status: failed}}
 	i.Latency[engine.Response] = hist.New()
 	i.Latency[engine.Response].RecordN(int64(time.Millisecond), int64(values))
 	return i

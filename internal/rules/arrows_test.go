@@ -52,7 +52,7 @@ var arrows = []arrow{
 
 	{"results/rundir", []string{"load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged anew"},
-	{"results/push", []string{"load/engine", "load/hist"}, "live figures are what the engine records anyway, sent without holding it up"},
+	{"results/push", []string{"load/engine", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
 	{"judge/stat", []string{"internal/texts"}, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
@@ -124,7 +124,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/trial", "load/engine", "load/hist", "report", "results/rundir", "internal/units"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine", "load/hist", "load/wire", "report", "results/rundir", "internal/units"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},

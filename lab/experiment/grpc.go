@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -204,9 +205,16 @@ func (GRPCLoad) codecs(v *Variant, seed uint64, workers int) (c Codecs, err erro
 	config.Web, config.MaxMessage, config.Plain, config.Step = webForms[l.Web], l.MaxMessage, l.Accept != CompressionGzip, workers
 	two := v.Load.HTTP2.config()
 	config.Streams, config.Optimistic, config.Settings = two.Streams, two.Optimistic, two.Settings
-	c.StatusName = func(status int) string { return grpc.Code(min(max(status, 0), int(grpc.Codes))).String() } //nolint:gosec // bounded
 	c.TimedOut = &wire.Error{Kind: wire.Timeout, Text: grpc.Prefix + grpc.DeadlineExceeded.String() + ": no complete response in time"}
 	return c, v.speakGRPC(&c, end, config)
+}
+
+// StatusName writes the status of a protocol's responses: gRPC's codes have names.
+func StatusName(protocol string, status int) string {
+	if protocol == GRPC {
+		return grpc.Code(min(max(status, 0), int(grpc.Codes))).String() //nolint:gosec // bounded
+	}
+	return strconv.Itoa(status)
 }
 
 // repeatCall says what repeats the one call.

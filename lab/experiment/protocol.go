@@ -88,11 +88,9 @@ type Codecs struct {
 	// nil where they do not.
 	Messages *Messages
 
-	// StatusName names the statuses of responses where they are not those of HTTP; TimedOut is
-	// what a request is failed with that has no response within Timeout, if that is not 0.
-	StatusName func(status int) string
-	TimedOut   *wire.Error
-	Timeout    time.Duration
+	// TimedOut is what a request is failed with that has no response within Timeout, if that is not 0.
+	TimedOut *wire.Error
+	Timeout  time.Duration
 
 	// TLS is what secures all connections; nil where nothing does.
 	TLS *tlslayer.Config

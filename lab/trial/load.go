@@ -87,8 +87,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	case result == nil:
 		return err
 	}
-	record(t, result, workers)
-	nameStatuses(t, codecs.StatusName)
+	record(t, up.variant.Target.Protocol, result, workers)
 	w.record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
 		t.Lack(texts.NewError("unavailable.stamps", "error", fault))

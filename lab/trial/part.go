@@ -384,9 +384,7 @@ func (p *part) next() (partReport, error) {
 		}
 		p.counted.mu.Lock()
 		sum := &p.counted.of
-		sum.Completed += r.Interval.Completed
-		sum.Failed += r.Interval.Failed
-		sum.Delivered += r.Interval.Delivered
+		sum.AddCounts(r.Interval)
 		sum.Connections = r.Interval.Connections
 		p.counted.mu.Unlock()
 	}
@@ -398,11 +396,9 @@ func (p *part) addTo(i *engine.Interval) {
 	p.counted.mu.Lock()
 	defer p.counted.mu.Unlock()
 	sum := &p.counted.of
-	i.Completed += sum.Completed
-	i.Failed += sum.Failed
-	i.Delivered += sum.Delivered
+	i.AddCounts(sum)
 	i.Connections += sum.Connections
-	sum.Completed, sum.Failed, sum.Delivered = 0, 0, 0
+	*sum = engine.Interval{Connections: sum.Connections}
 }
 
 // hear waits for the next message.

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/wire"
 	"dyno/selftest/oracle"
 )
 
@@ -88,8 +91,8 @@ func TestParts(t *testing.T) {
 // Live rows include all processes: the intervals of a part are added to dyno's own.
 func TestPartsAreSeenLive(t *testing.T) {
 	p := &part{said: make(chan partReport, maxSaid), reports: bufio.NewReader(strings.NewReader(`{"party":{}}
-{"interval":{"Completed":1,"Failed":2,"Delivered":3,"Connections":4}}
-{"interval":{"Completed":10,"Delivered":30,"Connections":5}}
+{"interval":{"Completed":1,"ByKind":[0,0,0,0,0,2],"Status":{"200":1},"Delivered":3,"Connections":4}}
+{"interval":{"Completed":10,"Status":{"200":10},"Delivered":30,"Connections":5}}
 {"published":{}}
 `))}
 	p.listen()
@@ -103,11 +106,11 @@ func TestPartsAreSeenLive(t *testing.T) {
 		t.Errorf("%v behind the last report", err)
 	}
 	for _, want := range []engine.Interval{
-		{Completed: 111, Failed: 2, Delivered: 33, Connections: 7},
+		{Completed: 111, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7},
 		{Completed: 100, Connections: 7}, // added once
 	} {
 		got := engine.Interval{Completed: 100, Connections: 2}
-		if p.addTo(&got); got.Completed != want.Completed || got.Failed != want.Failed || got.Delivered != want.Delivered || got.Connections != want.Connections {
+		if p.addTo(&got); !cmp.Equal(got, want, cmpopts.IgnoreFields(got, "Latency")) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -3,9 +3,9 @@ package trial
 import (
 	"errors"
 	"io"
-	"strconv"
 	"time"
 
+	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/hist"
 	"dyno/load/wire"
@@ -13,11 +13,11 @@ import (
 )
 
 // record translates the engine's result for the run folder.
-func record(t *rundir.Trial, r *engine.Result, workers int) {
+func record(t *rundir.Trial, protocol string, r *engine.Result, workers int) {
 	t.StartedAt = r.Start
 	t.WarmupSeconds = r.WindowStart.Seconds()
 	t.WindowSeconds = r.Window.Seconds()
-	t.Counts = counts(r)
+	t.Counts = counts(protocol, r)
 	t.Conservation = conservation(r)
 	if r.Window > 0 {
 		throughput := r.Throughput()
@@ -72,7 +72,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	}
 }
 
-func counts(r *engine.Result) rundir.Counts {
+func counts(protocol string, r *engine.Result) rundir.Counts {
 	c := rundir.Counts{
 		Scheduled:  signed(r.Counts.Scheduled),
 		Sent:       signed(r.Counts.Sent),
@@ -104,7 +104,7 @@ func counts(r *engine.Result) rundir.Counts {
 		}
 	}
 	for status, n := range r.Status {
-		c.ByStatus[strconv.Itoa(status)] = signed(n)
+		c.ByStatus[experiment.StatusName(protocol, status)] += signed(n)
 	}
 	return c
 }
@@ -127,19 +127,6 @@ func tokens(counted *engine.Tokens, first, each *hist.Histogram, window time.Dur
 		}
 	}
 	return t
-}
-
-// nameStatuses counts responses by the names of their statuses, where these are not HTTP's.
-func nameStatuses(t *rundir.Trial, name func(status int) string) {
-	if name == nil {
-		return
-	}
-	named := map[string]int64{}
-	for status, n := range t.Counts.ByStatus {
-		code, _ := strconv.Atoi(status) // as counts wrote it
-		named[name(code)] += n
-	}
-	t.Counts.ByStatus = named
 }
 
 // ends says what ended responses and events; nil if there were none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/hist"
 	"dyno/load/wire"
@@ -61,7 +62,7 @@ func near(t *testing.T, what string, got *float64, want float64) {
 
 func TestRecord(t *testing.T) {
 	var got rundir.Trial
-	record(&got, result(), 2)
+	record(&got, experiment.HTTP, result(), 2)
 	want := rundir.Counts{
 		Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1, CompletedInWindow: 4,
 		ByKind: map[string]int64{"status": 2, "timeout": 1, "unfinished": 1}, ByStatus: map[string]int64{"200": 5, "503": 2},
@@ -100,7 +101,7 @@ func TestRecordConservation(t *testing.T) {
 		var got rundir.Trial
 		r := result()
 		spoil(r)
-		record(&got, r, 1)
+		record(&got, experiment.HTTP, r, 1)
 		if got.Conservation.OK || got.Conservation.Detail == "" {
 			t.Errorf("%s: %+v", name, got.Conservation)
 		}
@@ -110,7 +111,7 @@ func TestRecordConservation(t *testing.T) {
 // For a window that never began, figures are unknown rather than 0.
 func TestRecordNothing(t *testing.T) {
 	var got rundir.Trial
-	record(&got, &engine.Result{}, 1)
+	record(&got, experiment.HTTP, &engine.Result{}, 1)
 	g := got.Generator
 	if got.Throughput != nil || got.Response.Max != nil || got.Target.ConnectionReuseRatio != nil ||
 		g.CPUSecondsPerRequest != nil || g.CPUShare != nil || g.UserShare != nil {
@@ -153,7 +154,7 @@ func TestRecordUntried(t *testing.T) {
 	r := result()
 	r.Streams = engine.Streams{Requested: 3, Untried: 2}
 	var got rundir.Trial
-	if record(&got, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
+	if record(&got, experiment.HTTP, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
 		t.Errorf("%+v", got.Streams)
 	}
 }

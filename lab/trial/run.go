@@ -62,17 +62,18 @@ type Referee interface {
 
 // Planned is a trial that is about to begin.
 type Planned struct {
-	Number  int // from 1
-	Of      int // the last one's number; 0: not known
-	Round   int // from 1; 0 for a pilot
-	Rounds  int // the most there may be
-	Variant string
-	Purpose string        // one of rundir's purposes, or empty
-	Rate    float64       // of a probe, in requests per second
-	Beside  string        // the other variant of a duet, or empty; the intervals are those of the first
-	Width   int           // of the longest variant's name, for alignment
-	Warmup  time.Duration // before the window; the intervals begin with it
-	Window  time.Duration // 0: a number of requests ends it
+	Number   int // from 1
+	Of       int // the last one's number; 0: not known
+	Round    int // from 1; 0 for a pilot
+	Rounds   int // the most there may be
+	Variant  string
+	Protocol string        // one of experiment's
+	Purpose  string        // one of rundir's purposes, or empty
+	Rate     float64       // of a probe, in requests per second
+	Beside   string        // the other variant of a duet, or empty; the intervals are those of the first
+	Width    int           // of the longest variant's name, for alignment
+	Warmup   time.Duration // before the window; the intervals begin with it
+	Window   time.Duration // 0: a number of requests ends it
 }
 
 // A Watcher is told how the run goes. Between Begin and End, another goroutine calls
@@ -488,7 +489,7 @@ func (r *runner) announce(s task, b *begun) {
 		return
 	}
 	next := Planned{Number: b.trial.Number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
-		Variant: s.variant.Name, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
+		Variant: s.variant.Name, Protocol: s.variant.Target.Protocol, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
 	for i := range r.experiment.Variants {
 		next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
 	}

@@ -189,7 +189,7 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	if l.completed != uint64(sent) || len(l.planned) != 6 || len(l.ended) != 6 {
 		t.Errorf("the watcher saw %d responses, %d beginnings, %d ends", l.completed, len(l.planned), len(l.ended))
 	}
-	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Width: len("several")}); l.planned[5] != want {
+	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Protocol: experiment.HTTP, Width: len("several")}); l.planned[5] != want {
 		t.Errorf("last planned %+v, want %+v", l.planned[5], want)
 	}
 

@@ -501,11 +501,6 @@ func (e *engine) conclude(r *Result, origin int64) {
 			r.Handshakes.add(&w.handshakes)
 		}
 		r.Ends.add(w.endings())
-		for code, count := range w.status {
-			if count > 0 {
-				r.Status[code] += count
-			}
-		}
 		for name, n := range w.departs {
 			r.Deviations[name] += n
 		}
@@ -534,6 +529,11 @@ func (e *engine) conclude(r *Result, origin int64) {
 		r.Streams.Silence = silenceOf(events, origin, min(concluded, end))
 	}
 	r.Intervals = e.collector.intervals
+	for i := range r.Intervals {
+		for code, n := range r.Intervals[i].Status {
+			r.Status[code] += n
+		}
+	}
 	r.Latency = e.collector.latency
 	for t, h := range r.Latency {
 		if h == nil {

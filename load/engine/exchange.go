@@ -407,7 +407,7 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 // fail records a request that failed.
 func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	kind := wire.KindOf(err)
-	w.interval.failed++
+	w.interval.byKind[kind]++
 	w.silences.failing++
 	counts := &w.counts[x.window]
 	counts.ByKind[kind]++
@@ -493,9 +493,9 @@ func (w *worker) countStatus(x *exchange) {
 	switch n := x.status; {
 	case n == noStatus:
 	case n < 0 || n >= statusCodes:
-		w.status[0]++
+		w.interval.status[0]++
 	default:
-		w.status[n]++
+		w.interval.status[n]++
 	}
 }
 

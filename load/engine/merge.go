@@ -78,9 +78,7 @@ func mergeIntervals(a, b []Interval) []Interval {
 			continue
 		}
 		x := &a[at]
-		x.Completed += i.Completed
-		x.Failed += i.Failed
-		x.Delivered += i.Delivered
+		x.AddCounts(&i)
 		x.Connections += i.Connections - open[at]
 		open[at] = i.Connections
 		for tag, h := range i.Latency {

@@ -279,7 +279,7 @@ func TestMuxLostWhileFull(t *testing.T) {
 		Window: 3 * time.Second, Drain: time.Millisecond, Timeout: 100 * time.Millisecond, Deadline: true, ConnectTimeout: time.Second,
 		Interval: 20 * time.Millisecond,
 		OnInterval: func(i engine.Interval) {
-			if i.Failed > 0 {
+			if i.Failed() > 0 {
 				once.Do(func() { close(givenUp) })
 			}
 		},

@@ -5,17 +5,20 @@ import (
 	"time"
 
 	"dyno/load/hist"
+	"dyno/load/wire"
 )
 
 // An intervalBuffer is what one worker records during one interval. Two or more go round
 // between the worker and the collector: the worker never waits for one.
 type intervalBuffer struct {
-	worker            int
-	start, end        int64 // engine time
-	completed, failed uint64
-	delivered         uint64
-	open              int // connections, at the end
-	latency           [Tags]*hist.Histogram
+	worker     int
+	start, end int64 // engine time
+	completed  uint64
+	byKind     [wire.Kinds]uint64
+	status     [statusCodes]uint64
+	delivered  uint64
+	open       int // connections, at the end
+	latency    [Tags]*hist.Histogram
 }
 
 // intervalBuffers is how many buffers a worker owns: one to write, the others on their way
@@ -32,10 +35,26 @@ func newIntervalBuffer(worker int) *intervalBuffer {
 }
 
 func (b *intervalBuffer) reset() {
-	b.completed, b.failed, b.delivered = 0, 0, 0
+	b.completed, b.delivered = 0, 0
+	clear(b.byKind[:])
+	clear(b.status[:])
 	for _, h := range b.latency {
 		h.Reset()
 	}
+}
+
+// statuses are the codes that came.
+func (b *intervalBuffer) statuses() map[int]uint64 {
+	var some map[int]uint64
+	for code, n := range b.status {
+		if n > 0 {
+			if some == nil {
+				some = map[int]uint64{}
+			}
+			some[code] = n
+		}
+	}
+	return some
 }
 
 // A collector merges the workers' buffers into intervals. It runs in a goroutine
@@ -108,9 +127,7 @@ func (c *collector) take(b *intervalBuffer) {
 	end = max(end, p.Start+p.Length)
 	p.Start = min(p.Start, start)
 	p.Length = end - p.Start
-	p.Completed += b.completed
-	p.Failed += b.failed
-	p.Delivered += b.delivered
+	p.AddCounts(&Interval{Completed: b.completed, ByKind: b.byKind, Delivered: b.delivered, Status: b.statuses()})
 	p.open[b.worker] = b.open
 	for t, h := range b.latency {
 		if h.Count() == 0 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"dyno/load/hist"
@@ -233,10 +234,38 @@ func (t CPUTime) plus(o CPUTime) CPUTime {
 type Interval struct {
 	Start, Length time.Duration         // from the beginning of the warm-up
 	Completed     uint64                // good responses that ended in it, of the warm-up too
-	Failed        uint64                // requests that failed in it, of the warm-up too
+	ByKind        [wire.Kinds]uint64    // requests that failed in it, of the warm-up too
 	Delivered     uint64                // events that arrived in it, of the warm-up too; slow subscribers' not
 	Connections   int                   // open at its end, subscriptions included, as each worker last counted its own
+	Status        map[int]uint64        // complete responses to the window's requests by status code; nil without any
 	Latency       [Tags]*hist.Histogram // of the window's requests; nil where empty
+}
+
+// Failed is the number of requests that failed in the interval.
+func (i *Interval) Failed() uint64 {
+	var n uint64
+	for _, k := range i.ByKind {
+		n += k
+	}
+	return n
+}
+
+// AddCounts adds what another interval counted, except connections, which are a state.
+func (i *Interval) AddCounts(o *Interval) {
+	i.Completed += o.Completed
+	i.Delivered += o.Delivered
+	for k, n := range o.ByKind {
+		i.ByKind[k] += n
+	}
+	if len(o.Status) == 0 {
+		return
+	}
+	sum := map[int]uint64{} // copies of an interval share their map
+	maps.Copy(sum, i.Status)
+	for code, n := range o.Status {
+		sum[code] += n
+	}
+	i.Status = sum
 }
 
 // A Result is what one Run saw.

@@ -101,7 +101,6 @@ type worker struct {
 	readBytes uint64 // in the window
 	tally     Connections
 	open      int
-	status    [statusCodes]uint64
 	departs   map[string]uint64 // responses, by how they departed from their protocol
 	failures  map[error]uint64  // by value: codecs return the same one each time
 	goAways   map[error]uint64  // likewise

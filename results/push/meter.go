@@ -109,7 +109,7 @@ func (m *Meter) Interval(i engine.Interval) {
 	m.length += i.Length
 	m.good += i.Completed
 	m.total.good += i.Completed
-	m.total.failed += i.Failed
+	m.total.failed += i.Failed()
 	m.total.delivered += i.Delivered
 	m.streams = m.streams || i.Delivered > 0
 	for _, c := range clocks() {

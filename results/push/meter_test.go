@@ -8,11 +8,12 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/hist"
+	"dyno/load/wire"
 )
 
 // tenth is an interval of 100 ms with n good responses of 2 ms.
 func tenth(n int) engine.Interval {
-	i := engine.Interval{Length: 100 * time.Millisecond, Completed: uint64(n), Failed: 1, Connections: 5}
+	i := engine.Interval{Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Status: 1}, Connections: 5}
 	if n == 0 {
 		return i
 	}
