@@ -15,7 +15,7 @@ func quickText(t *testing.T, change func(*rundir.Run, *rundir.Trial)) string {
 	f := exampleQuick()
 	change(&f.Run, &f.Trials[0].Trial)
 	var b bytes.Buffer
-	if err := Short(&b, f, false, 0); err != nil {
+	if err := Short(&b, f, Screen{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

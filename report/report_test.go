@@ -372,7 +372,7 @@ func TestSoakIsToldOfWhatWasMeasured(t *testing.T) {
 	f := exampleSoak()
 	f.Run.Plan.Variants[0].WindowSeconds = 300
 	var short, whole strings.Builder
-	if err := errors.Join(Short(&short, f, true, 0), Text(&whole, f)); err != nil {
+	if err := errors.Join(Short(&short, f, Screen{Kept: true}), Text(&whole, f)); err != nil {
 		t.Fatal(err)
 	}
 	if text := short.String(); !strings.Contains(text, "rss of goroutine grows by 0.26% in 5m (") || !strings.Contains(text, "in 5m\n") || strings.Contains(text, "30m") {

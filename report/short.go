@@ -20,14 +20,19 @@ const (
 	nameWidth   = 28  // characters of a name in a table
 )
 
-// Short writes the answer of a run on one screen: at most 24 lines, and 14 for a quick load. Width
-// is that of the terminal in characters; 0 stands for none, where no line is cut. Kept tells that the
-// folder stays, and may be named.
-func Short(w io.Writer, f *rundir.Folder, kept bool, width int) error {
+// A Screen is where an answer is shown.
+type Screen struct {
+	Width  int  // of the terminal in characters; 0 stands for none, where no line is cut
+	Colour bool // the terminal has colours
+	Kept   bool // the run folder stays, and may be named
+}
+
+// Short writes the answer of a run on one screen: at most 24 lines, and 14 for a quick load.
+func Short(w io.Writer, f *rundir.Folder, s Screen) error {
 	p := newPage(f)
-	p.width = width
+	p.width = s.Width
 	of := *f
-	if !kept {
+	if !s.Kept {
 		of.Dir = ""
 	}
 	a := Make(&of)
@@ -36,6 +41,9 @@ func Short(w io.Writer, f *rundir.Folder, kept bool, width int) error {
 		lines = p.quickScreen(a)
 	} else {
 		lines = p.screen(a)
+	}
+	if s.Colour {
+		paint(lines)
 	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return fmt.Errorf("answer as text: %w", err)

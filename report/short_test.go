@@ -38,7 +38,7 @@ func TestShort(t *testing.T) {
 	for name, f := range examples() {
 		t.Run(name, func(t *testing.T) {
 			var piped bytes.Buffer
-			if err := Short(&piped, f, true, 0); err != nil {
+			if err := Short(&piped, f, Screen{Kept: true}); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".short.txt", piped.String())
@@ -47,7 +47,7 @@ func TestShort(t *testing.T) {
 			}
 			for _, columns := range []int{60, 80, 200} {
 				var b bytes.Buffer
-				if err := Short(&b, f, false, columns); err != nil {
+				if err := Short(&b, f, Screen{Width: columns}); err != nil {
 					t.Fatal(err)
 				}
 				fits(t, f, b.String(), columns)
@@ -85,7 +85,7 @@ func TestShortOfHostileRuns(t *testing.T) {
 			rewild(reflect.ValueOf(f), []string{"Kind", "State", "Outcome", "Role", "Verdict", "Interval", "Metric", "Figure", "Loop", "Dir"})
 			r.Question = strings.Repeat(r.Question+wild, 9)
 			var b bytes.Buffer
-			if err := Short(&b, f, true, 100); err != nil {
+			if err := Short(&b, f, Screen{Width: 100, Kept: true}); err != nil {
 				t.Fatal(err)
 			}
 			text := strings.NewReplacer("{", "", "∞", "").Replace(b.String())
@@ -124,7 +124,7 @@ func TestQuickLost(t *testing.T) {
 	x := &f.Trials[0].Trial
 	x.Complete, x.Fault, x.WindowSeconds, x.WarmupSeconds = false, rundir.FaultTarget, 0, 0
 	for name, write := range map[string]func(io.Writer, *rundir.Folder) error{
-		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, false, 0) }, "text": Text,
+		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, Screen{}) }, "text": Text,
 	} {
 		var b bytes.Buffer
 		if err := write(&b, f); err != nil {
@@ -171,7 +171,7 @@ func both(t *testing.T, f *rundir.Folder) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for name, write := range map[string]func(io.Writer, *rundir.Folder) error{
-		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, false, 0) }, "text": Text,
+		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, Screen{}) }, "text": Text,
 	} {
 		var b bytes.Buffer
 		if err := write(&b, f); err != nil {

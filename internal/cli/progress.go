@@ -53,6 +53,12 @@ func terminalWidth(w io.Writer) int {
 	return columns
 }
 
+// screen is what a writer shows.
+func screen(w io.Writer, noColor, kept bool) report.Screen {
+	width := terminalWidth(w)
+	return report.Screen{Width: width, Colour: width > 0 && coloured(noColor, os.Getenv), Kept: kept}
+}
+
 // coloured reports whether to use colours: the terminal must have them, and they must not
 // be disabled by a flag or by NO_COLOR (https://no-color.org).
 func coloured(no bool, getenv func(string) string) bool {

@@ -31,7 +31,7 @@ func (a *app) reportCommand() *cobra.Command {
 			if full {
 				return report.Text(w, f)
 			}
-			return report.Short(w, f, true, terminalWidth(w))
+			return report.Short(w, f, screen(w, false, true))
 		},
 		"html":       html.Write,
 		"json":       func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },

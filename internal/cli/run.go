@@ -320,7 +320,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	err = a.print(folder, out, keep)
 	if errors.Is(err, syscall.EPIPE) {
 		// Nobody reads the results where they should go. They are not lost by that.
-		err = errors.Join(err, report.Short(a.stderr, folder, keep, terminalWidth(a.stderr)))
+		err = errors.Join(err, report.Short(a.stderr, folder, screen(a.stderr, out.noColor, keep)))
 	}
 	if ran != nil {
 		return errors.Join(ran, err)
@@ -344,7 +344,7 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool) error {
 	if out.full {
 		err = report.Text(a.stdout, folder)
 	} else {
-		err = report.Short(a.stdout, folder, kept, terminalWidth(a.stdout))
+		err = report.Short(a.stdout, folder, screen(a.stdout, out.noColor, kept))
 	}
 	if out.histogram {
 		err = errors.Join(err, report.Histogram(a.stdout, folder))
