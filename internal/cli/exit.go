@@ -16,7 +16,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The exit codes, as documented in the README.
+// The exit codes, as docs/manual.md has them.
 const (
 	exitDone        = 0
 	exitFailed      = 1 // errors without a code of their own, such as a full disk

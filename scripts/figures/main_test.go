@@ -10,9 +10,6 @@ import (
 // root is the repository's.
 const root = "../.."
 
-// documents are those whose figures have sources; scripts/fresh.sh brings them up to date.
-var documents = []string{"README.md", "README.zh-CN.md"}
-
 // What the documents say is what the files have.
 func TestDocumentsAreFresh(t *testing.T) {
 	for _, name := range documents {
