@@ -307,12 +307,12 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	measured := slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool {
 		return t.Counts.Sent > 0 || t.Streams != nil && t.Streams.Opened > 0
 	})
-	if j.quick && ran != nil && !measured && out.json == "" {
-		return errors.Join(ran, rewritten)
-	}
 	keep = keep || ran != nil && measured
 	if keep {
 		rewritten = errors.Join(rewritten, replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
+	}
+	if j.quick && ran != nil && !measured && out.json == "" {
+		return errors.Join(ran, rewritten)
 	}
 	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
