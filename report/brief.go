@@ -14,23 +14,31 @@ func (p *page) brief() *Brief {
 	var b *Brief
 	switch {
 	case p.nothing():
+		return nil
 	case len(p.run.Claims) > 0:
 		b = p.claimsBrief()
-	case len(p.run.Ladder) > 0:
-		b = p.ladderBrief()
-	case len(p.run.Capacities) > 0:
-		b = p.capacitiesBrief()
-	case slices.ContainsFunc(p.run.Comparisons, func(c rundir.Comparison) bool { return c.Role != rundir.RoleControl }):
-		b = p.comparisonsBrief()
-	case len(p.run.Trends) > 0:
-		b = p.trendsBrief()
 	default:
-		b = p.variantsBrief()
+		b = p.figuresBrief()
 	}
-	if b == nil || len(b.Rows) == 0 {
+	if len(b.Rows) == 0 {
 		return nil
 	}
 	return b
+}
+
+// figuresBrief lists what was compared or measured.
+func (p *page) figuresBrief() *Brief {
+	switch {
+	case len(p.run.Ladder) > 0:
+		return p.ladderBrief()
+	case len(p.run.Capacities) > 0:
+		return p.capacitiesBrief()
+	case slices.ContainsFunc(p.run.Comparisons, func(c rundir.Comparison) bool { return c.Role != rundir.RoleControl }):
+		return p.comparisonsBrief()
+	case len(p.run.Trends) > 0:
+		return p.trendsBrief()
+	}
+	return p.variantsBrief()
 }
 
 // claimsBrief lists the claims. Claims that do not hold come first.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"dyno/internal/texts"
 	"dyno/results/rundir"
 )
 
@@ -45,6 +46,83 @@ func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 		return fmt.Errorf("report as markdown: %w", err)
 	}
 	return nil
+}
+
+// The sizes of a run's short form in Markdown, which fits a comment on a pull request: 25 lines at most.
+const (
+	briefRows      = 8 // of its table
+	briefSentences = 2 // of a kind
+)
+
+// ShortMarkdown writes the answers of judged runs: of each the headline, a table of what was
+// compared, and how far to trust it. A quick load has its first screen.
+func ShortMarkdown(w io.Writer, folders ...*rundir.Folder) error {
+	if len(folders) == 0 {
+		return fmt.Errorf("report as markdown: no run folder")
+	}
+	var b strings.Builder
+	for _, f := range folders {
+		newPage(f).brieflyInMarkdown(&b)
+	}
+	if _, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n")); err != nil {
+		return fmt.Errorf("report as markdown: %w", err)
+	}
+	return nil
+}
+
+func (p *page) brieflyInMarkdown(b *strings.Builder) {
+	a := Make(p.folder)
+	fmt.Fprintf(b, "\n## %s\n\n", markdown(p.headline()))
+	if p.isQuick() && !p.nothing() {
+		for _, line := range p.quickScreen(a) {
+			b.WriteString(strings.TrimRight("    "+line, " ") + "\n")
+		}
+		return
+	}
+	for i, s := range said(a.Says) {
+		if i == 0 {
+			fmt.Fprintf(b, "**%s**\n\n", markdown(s))
+		} else {
+			fmt.Fprintf(b, "- %s\n", markdown(s))
+		}
+	}
+	brief := a.Table
+	if len(p.run.Comparisons) > 0 && !p.nothing() { // before the claims
+		brief = p.figuresBrief()
+	}
+	if brief != nil {
+		t := table{head: brief.Head}
+		for i := range brief.Head {
+			t.left = append(t.left, i)
+		}
+		t.rows = brief.Rows[:min(len(brief.Rows), briefRows)]
+		b.WriteByte('\n')
+		t.writeMarkdown(b)
+		if more := len(brief.Rows) - len(t.rows); more > 0 {
+			fmt.Fprintf(b, "\n%s\n", markdown(texts.Say(texts.English, "more.rows", map[string]string{"n": whole(int64(more))})))
+		}
+	}
+	b.WriteByte('\n')
+	line := func(head string, sentences ...string) {
+		if more := len(sentences) - briefSentences; more > 0 {
+			sentences = append(sentences[:briefSentences], texts.Say(texts.English, "more.lines", map[string]string{"n": whole(int64(more))}))
+		}
+		if text := strings.Join(sentences, "; "); text != "" {
+			fmt.Fprintf(b, "- %s: %s\n", texts.Say(texts.English, head, nil), markdown(text))
+		}
+	}
+	line("pairs", said(a.Pairs)...)
+	line("sure", texts.Joined(texts.English, a.Sure))
+	line("broke", said(a.Broke)...)
+	line("trust", texts.Joined(texts.English, a.Trust))
+	line("trust", said(a.Asked)...)
+	line("again", said(a.Again)...)
+	if a.Next != nil {
+		line("next", a.Next.In(texts.English))
+	}
+	if a.Rest != nil {
+		line("rest", a.Rest.In(texts.English))
+	}
 }
 
 // document makes the parts of a run in the order of a document.

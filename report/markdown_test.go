@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,31 @@ func TestMarkdown(t *testing.T) {
 		golden(t, name+".md", b.String())
 	}
 	if err := Markdown(&bytes.Buffer{}); err == nil {
+		t.Error("a document of no run: no error")
+	}
+}
+
+// The short form of every kind of run fits a comment: whatever the texts, and however many.
+func TestShortMarkdown(t *testing.T) {
+	for name, f := range examples() {
+		var b bytes.Buffer
+		if err := ShortMarkdown(&b, f); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".short.md", b.String())
+		if n := strings.Count(b.String(), "\n"); n > 25 {
+			t.Errorf("%s: %d lines:\n%s", name, n, b.String())
+		}
+		rewild(reflect.ValueOf(f), []string{"Kind", "State", "Outcome", "Role", "Verdict", "Interval", "Metric", "Figure", "Loop", "Dir"})
+		b.Reset()
+		if err := ShortMarkdown(&b, f, f); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(b.String(), "\x1b\u009b\u202e\r\x00") || strings.Count(b.String(), "\n") > 51 {
+			t.Errorf("%s, of wild texts: %q", name, b.String())
+		}
+	}
+	if err := ShortMarkdown(&bytes.Buffer{}); err == nil {
 		t.Error("a document of no run: no error")
 	}
 }

@@ -68,7 +68,7 @@ report() {
 	mkdir -p "$documents"
 	{
 		[ ! -e "$summary" ] || cat "$summary"
-		./bin/dyno report --format markdown "${folders[@]}"
+		./bin/dyno report --format markdown --full "${folders[@]}"
 	} >"$documents/$name.md"
 	echo "$documents/$name.md"
 }

@@ -54,7 +54,7 @@ func (a *app) reportCommand() *cobra.Command {
   dyno report --full runs/relay-models-20260101-120000
   dyno report --pairs runs/languages-20260101-120000
   dyno report --format html -o relay.html runs/relay-models-20260101-120000
-  dyno report --format markdown runs/r1-models runs/r1-mechanisms
+  dyno report --format markdown --full runs/r1-models runs/r1-mechanisms
   dyno report --format bench runs/relay-models-20260101-120000 | benchstat /dev/stdin
   dyno report --format hgrm --variant epoll-100 --tag service runs/relay-models-20260101-120000`,
 		Args: cobra.ArbitraryArgs,
@@ -88,10 +88,13 @@ func (a *app) reportCommand() *cobra.Command {
 				folders = append(folders, folder)
 			}
 			all := func(w io.Writer) error {
-				if write == nil {
+				switch {
+				case write != nil:
+					return write(w, folders[0])
+				case full:
 					return report.Markdown(w, folders...)
 				}
-				return write(w, folders[0])
+				return report.ShortMarkdown(w, folders...)
 			}
 			if out == "" || out == "-" {
 				return all(a.stdout)
@@ -104,7 +107,7 @@ func (a *app) reportCommand() *cobra.Command {
 	f.StringVarP(&out, "out", "o", "", "write to this `FILE`, not to standard output")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", rundir.TagResponse, "hgrm: one of "+strings.Join(rundir.Tags(), ", "))
-	f.BoolVar(&full, "full", false, "text: the whole report, not only its summary")
+	f.BoolVar(&full, "full", false, "text, markdown: the whole report, not only its summary")
 	f.BoolVar(&pairs, "pairs", false, "compare all variants with each other, as design.pairs does; the folder stays as it is, but with --judge")
 	f.BoolVar(&rejudge, "judge", false, "judge the run again by this version's rules, and keep that verdict in the folder")
 	return cmd
