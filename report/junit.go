@@ -139,13 +139,8 @@ func (p *page) junitCase(group, name string) junitCase {
 func (p *page) junitValidity() junitCase {
 	c := p.junitCase("run", "complete and valid")
 	var flags []string
-	for _, f := range p.run.Flags {
-		severity := severity(f)
-		of := "run"
-		if f.Trial != 0 {
-			of = where(f, []string{fmt.Sprint(f.Trial)})
-		}
-		flags = append(flags, Printable(fmt.Sprintf("%s: %s: %s: %s", severity, f.Kind, of, f.Detail)))
+	for _, g := range p.flagGroups() {
+		flags = append(flags, Printable(fmt.Sprintf("%s: %s: %s: %s", severity(g.first), g.first.Kind, where(g.first, g.trials), g.detail())))
 	}
 	text := strings.Join(flags, "\n")
 	switch {
@@ -164,8 +159,10 @@ func (p *page) junitValidity() junitCase {
 func (p *page) junitTargets() junitCase {
 	c := p.junitCase("run", "targets answered")
 	var found []string
-	for _, f := range verdict.Breaking(p.run) {
-		found = append(found, Printable(strings.Join(slices.DeleteFunc([]string{f.Variant, f.Kind, f.Detail}, func(s string) bool { return s == "" }), ": ")))
+	for _, g := range p.flagGroups() {
+		if g.first.Breaks {
+			found = append(found, Printable(strings.Join(slices.DeleteFunc([]string{g.first.Variant, g.first.Kind, where(g.first, g.trials), g.detail()}, func(s string) bool { return s == "" }), ": ")))
+		}
 	}
 	if len(found) > 0 {
 		c.Failure = &junitProblem{Message: found[0], Type: "target", Text: strings.Join(found, "\n")}

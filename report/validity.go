@@ -148,29 +148,44 @@ func firstLines(m texts.Message) texts.Message {
 	return m
 }
 
-// flags writes one line for each kind, however many trials have it.
-func (p *page) flags() {
-	type group struct {
-		first  rundir.Flag
-		trials []string
+// A flagGroup is the flags of a kind, of one trial or of several.
+type flagGroup struct {
+	first  rundir.Flag
+	trials []string
+}
+
+// detail describes the first of the group, and names its trial if there are others.
+func (g *flagGroup) detail() string {
+	if len(g.trials) > 1 {
+		return "trial " + g.trials[0] + ": " + g.first.Detail
 	}
-	var groups []*group
+	return g.first.Detail
+}
+
+// flagGroups brings flags of a kind together, the most serious first. Those of the whole run stay
+// apart, and so do those of different targets that did not do what was asked.
+func (p *page) flagGroups() []*flagGroup {
+	var groups []*flagGroup
 	for _, f := range p.run.Flags {
-		i := slices.IndexFunc(groups, func(g *group) bool {
-			return g.first.Kind == f.Kind && g.first.Spoils == f.Spoils && f.Trial != 0 && g.first.Trial != 0
+		i := slices.IndexFunc(groups, func(g *flagGroup) bool {
+			return g.first.Kind == f.Kind && g.first.Spoils == f.Spoils && f.Trial != 0 && g.first.Trial != 0 && (g.first.Variant == f.Variant || !f.Breaks)
 		})
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, &group{first: f})
+			groups = append(groups, &flagGroup{first: f})
 		}
 		if f.Trial != 0 {
 			groups[i].trials = append(groups[i].trials, strconv.Itoa(f.Trial))
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(rank(a.first), rank(b.first)) })
+	slices.SortStableFunc(groups, func(a, b *flagGroup) int { return cmp.Compare(rank(a.first), rank(b.first)) })
+	return groups
+}
+
+// flags writes one line for each kind, however many trials have it.
+func (p *page) flags() {
 	t := table{left: []int{1, 2, 3}, prose: true}
-	for _, g := range groups {
-		severity := severity(g.first)
+	for _, g := range p.flagGroups() {
 		kind := g.first.Kind
 		r := remedyKind(kind)
 		if badly(g.first) {
@@ -179,11 +194,7 @@ func (p *page) flags() {
 		if r != "" && kind != controlDiffers && p.remediable(r) { // the control's own lines say it
 			kind += " " + p.footnote(texts.Say(texts.English, r, nil))
 		}
-		detail := g.first.Detail
-		if len(g.trials) > 1 {
-			detail = "trial " + g.trials[0] + ": " + detail
-		}
-		t.add(severity, kind, where(g.first, g.trials), detail)
+		t.add(severity(g.first), kind, where(g.first, g.trials), g.detail())
 	}
 	p.table(t)
 }
