@@ -116,6 +116,9 @@ func (p *page) says() []texts.Message {
 	case len(compared) == 0 && !testable:
 		add(p.aloneSay())
 	}
+	if m := verdict.MostlyDisturbed(p.run); m != nil && !p.isQuick() {
+		lines = append(lines, *m)
+	}
 	return lines
 }
 

@@ -139,6 +139,9 @@ func (p *page) junitCase(group, name string) junitCase {
 func (p *page) junitValidity() junitCase {
 	c := p.junitCase("run", "complete and valid")
 	var flags []string
+	if m := verdict.MostlyDisturbed(p.run); m != nil {
+		flags = append(flags, Printable(m.In(texts.English)))
+	}
 	for _, g := range p.flagGroups() {
 		flags = append(flags, Printable(fmt.Sprintf("%s: %s: %s: %s", severity(g.first), g.first.Kind, where(g.first, g.trials), g.detail())))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
@@ -51,6 +52,12 @@ func TestJUnitOutcomes(t *testing.T) {
 	run.Flags = append(slices.Clone(run.Flags), rundir.Flag{Kind: verdict.FlagNoAnswers, Variant: "pool", Breaks: true, Detail: "nothing was answered in 4 s"})
 	if got := outcomes(t, &run)["run: targets answered"]; got != "failure target" {
 		t.Errorf("a target that answered nothing: %q", got)
+	}
+	run.Trials = []rundir.Examined{{Number: 1, Spoilt: true}}
+	run.Flags = append(run.Flags, rundir.Flag{Kind: verdict.FlagSteal, Trial: 1, Spoils: true})
+	var disturbed bytes.Buffer
+	if err := JUnit(&disturbed, &run); err != nil || !strings.Contains(disturbed.String(), verdict.MostlyDisturbed(&run).In(texts.English)) {
+		t.Errorf("a disturbed run: %v\n%s", err, disturbed.String())
 	}
 	run.Valid = false
 	if got := outcomes(t, &run)["run: complete and valid"]; got != "failure invalid" {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
 
@@ -94,6 +95,34 @@ func TestShortOfHostileRuns(t *testing.T) {
 				t.Errorf("it drives the terminal: %q", text)
 			}
 		})
+	}
+}
+
+// A run most of whose trials were disturbed says so wherever its answer stands; a quick load has
+// its own words.
+func TestDisturbedRunsSaySo(t *testing.T) {
+	for _, f := range []*rundir.Folder{exampleCompare(), exampleQuick()} {
+		for i := range f.Run.Trials {
+			e := &f.Run.Trials[i]
+			e.Spoilt = i%3 < 2
+			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: verdict.FlagSteal, Trial: e.Number, Spoils: true})
+		}
+		said := verdict.MostlyDisturbed(&f.Run).In(texts.English)
+		want := !newPage(f).isQuick()
+		for name, write := range map[string]func(w io.Writer) error{
+			"first screen":   func(w io.Writer) error { return Short(w, f, true, 0) },
+			"text":           func(w io.Writer) error { return Text(w, f) },
+			"short Markdown": func(w io.Writer) error { return ShortMarkdown(w, f) },
+			"Markdown":       func(w io.Writer) error { return Markdown(w, f) },
+		} {
+			var b bytes.Buffer
+			if err := write(&b); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(b.String(), said) != want {
+				t.Errorf("%s of %s: want %q: %v\n%s", name, f.Run.Name, said, want, b.String())
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
@@ -84,6 +85,9 @@ func worse(run *rundir.Run) []string {
 // remark says on standard error what a run that is judged, with an error or without, must not leave
 // unsaid.
 func (a *app) remark(run *rundir.Run, g gate, err error) {
+	if m := verdict.MostlyDisturbed(run); m != nil && g.isClosed() {
+		a.warn(m.In(texts.English))
+	}
 	if code, _ := classify(err); g.isClosed() && code != exitRegression {
 		for _, text := range inconclusive(run) {
 			a.warn(text)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/judge/verdict"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
@@ -149,6 +150,17 @@ func TestImpreciseGateIsTold(t *testing.T) {
 		var errs bytes.Buffer
 		if (&app{stderr: &errs}).remark(&run, gate{regression: c.regression}, c.err); errs.String() != c.want {
 			t.Errorf("%+v: %q, want %q", c, &errs, c.want)
+		}
+	}
+}
+
+// A gate says that most trials were disturbed, whatever it found.
+func TestDisturbedGateIsTold(t *testing.T) {
+	run := rundir.Run{Trials: []rundir.Examined{{Number: 1, Spoilt: true}}, Flags: []rundir.Flag{{Kind: verdict.FlagSteal, Trial: 1, Spoils: true}}}
+	for regression, want := range map[bool]string{true: "dyno: the trial was disturbed: the host took CPUs\n", false: ""} {
+		var errs bytes.Buffer
+		if (&app{stderr: &errs}).remark(&run, gate{regression: regression}, nil); errs.String() != want {
+			t.Errorf("regression %v: %q, want %q", regression, &errs, want)
 		}
 	}
 }

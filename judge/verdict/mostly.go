@@ -1,0 +1,74 @@
+package verdict
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// mostCauses is how many causes of disturbances are named.
+const mostCauses = 3
+
+// MostlyDisturbed says how many of the trials that figures are made of the machine disturbed, and by
+// what, the most frequent cause first; nil if these are not most of the trials. Such a run may be
+// valid: the bounds of its figures hold. But measured elsewhere, the figures would be others.
+func MostlyDisturbed(run *rundir.Run) *texts.Message {
+	all, disturbed := 0, map[int]bool{}
+	for _, e := range run.Trials {
+		if e.Purpose == "" && !e.Replaced && !e.Excluded {
+			all++
+			if e.Spoilt {
+				disturbed[e.Number] = true
+			}
+		}
+	}
+	if 2*len(disturbed) <= all {
+		return nil
+	}
+	trials := map[string]map[int]bool{} // by cause
+	for _, f := range run.Flags {
+		if !disturbed[f.Trial] || !f.Spoils || !spoilsRound(f.Kind) {
+			continue
+		}
+		for _, cause := range causesOf(f) {
+			if trials[cause] == nil {
+				trials[cause] = map[int]bool{}
+			}
+			trials[cause][f.Trial] = true
+		}
+	}
+	var causes []texts.Message
+	for _, cause := range slices.SortedFunc(maps.Keys(trials), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(trials[b]), len(trials[a])), cmp.Compare(a, b))
+	}) {
+		if len(causes) < mostCauses {
+			causes = append(causes, texts.New("disturbance."+cause))
+		}
+	}
+	kind := "answer.disturbed"
+	if all == 1 {
+		kind += ".one"
+	}
+	m := texts.New(kind, "n", strconv.Itoa(len(disturbed)), "of", strconv.Itoa(all)).With("causes", causes...)
+	return &m
+}
+
+// causesOf are the kinds for which there are words of what disturbed a trial, as one of its flags says.
+func causesOf(f rundir.Flag) []string {
+	var causes []string
+	if f.Because != nil {
+		for _, c := range f.Because.Parts["causes"] {
+			if cause := c.Values["cause"]; texts.Has("disturbance." + cause) {
+				causes = append(causes, cause)
+			}
+		}
+	}
+	if len(causes) == 0 {
+		causes = []string{f.Kind}
+	}
+	return causes
+}
