@@ -10,7 +10,8 @@ gcc              gcc          the race detector in all tests (they run without i
 libc6-dev        -            the race detector in all tests (they run without it)
 ca-certificates  /etc/ssl/certs/ca-certificates.crt Go modules, npm and pip
 curl             curl         tests of the HTTP services with a real client
-jq               jq           bench/*.sh
+jq               jq           bench/*.sh, tests of the templates for pipelines
+shellcheck       shellcheck   tests of the templates for pipelines
 util-linux       taskset      placement on CPUs: bench/*.sh
 wrk              wrk          bench/http1-vs-wrk.sh
 nginx-light      nginx        bench/http1-vs-wrk.sh, bench/http2-vs-h2load.sh, bench/handshakes.sh, tests against a real HTTP server
