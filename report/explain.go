@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"dyno/internal/units"
 	"dyno/judge/explain"
@@ -13,16 +15,15 @@ import (
 
 // Explanations writes the causes of differences between variants: the sum first, then the
 // functions and groups that have changed, then the target's resources. Of each table it
-// writes at most top rows, and all ranked ones.
+// writes at most top rows, and all ranked ones. Controls are a line each at the end, unless nothing
+// else is explained.
 func Explanations(w io.Writer, list []*explain.Explanation, top int) error {
 	var b strings.Builder
-	for i, e := range list {
-		for j, s := range explanation(e, top) {
-			if i+j > 0 {
-				b.WriteByte('\n')
-			}
-			s.writeText(&b)
+	for i, s := range explanations(list, top) {
+		if i > 0 {
+			b.WriteByte('\n')
 		}
+		s.writeText(&b)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("explanation as text: %w", err)
@@ -33,15 +34,52 @@ func Explanations(w io.Writer, list []*explain.Explanation, top int) error {
 // ExplanationsMarkdown is Explanations as a document in Markdown.
 func ExplanationsMarkdown(w io.Writer, list []*explain.Explanation, top int) error {
 	var b strings.Builder
-	for _, e := range list {
-		for j, s := range explanation(e, top) {
-			s.writeMarkdown(&b, min(j+1, 2))
+	for _, s := range explanations(list, top) {
+		level := 2
+		if s.flush {
+			level = 1
 		}
+		s.writeMarkdown(&b, level)
 	}
 	if _, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n")); err != nil {
 		return fmt.Errorf("explanation as markdown: %w", err)
 	}
 	return nil
+}
+
+// explanations makes the parts of all.
+func explanations(list []*explain.Explanation, top int) []*part {
+	var parts []*part
+	controls := &page{run: &rundir.Run{}}
+	for _, e := range list {
+		if e.Control && slices.ContainsFunc(list, func(e *explain.Explanation) bool { return !e.Control }) {
+			if len(controls.parts) == 0 {
+				controls.section("A/A control")
+			}
+			controls.line("%s", controlled(e))
+		} else {
+			parts = append(parts, explanation(e, top)...)
+		}
+	}
+	return append(parts, controls.parts...)
+}
+
+// controlled says in a line whether a control has differences where there are none.
+func controlled(e *explain.Explanation) string {
+	text := fmt.Sprintf("%s is %s again", e.Variant, e.Base)
+	if e.CPU == nil {
+		return text
+	}
+	text += fmt.Sprintf(": %s of CPU time per %s", delta(times(), e.CPU.Measured), e.Per)
+	switch n := ranked(e); {
+	case n == 1:
+		return text + ", 1 function seems to have changed: do not rely on changes this small"
+	case n > 1:
+		return fmt.Sprintf("%s, %d functions seem to have changed: do not rely on changes this small", text, n)
+	case e.CPU.ProfileRounds < 2:
+		return text + "; one round tells nothing of functions"
+	}
+	return text + ", no function has changed"
 }
 
 // explanation makes the parts of one explanation.
@@ -102,7 +140,11 @@ func (p *page) account(e *explain.Explanation) {
 	}
 	switch n := ranked(e); {
 	case n > 0:
-		p.line("%s below have changed by more than chance, %s in sum.", plural(n, "function"), signedIn(times(), a.Ranked))
+		have, sum := "have", " in sum"
+		if n == 1 {
+			have, sum = "has", ""
+		}
+		p.line("%s below %s changed by more than chance, %s%s.", plural(n, "function"), have, signedIn(times(), a.Ranked), sum)
 	case a.ProfileRounds < 2:
 		p.line("One profiled round cannot tell functions that have changed from chance.")
 	default:
@@ -149,7 +191,7 @@ func (p *page) explained(what, per string, t explain.Table, items []explain.Item
 		if !i.Ranked && i.Change.Low != nil {
 			text = "~ " + text
 		}
-		row := []string{shortened(i.Name), u.Write(i.Base), u.Write(i.Variant), text, maybe(i.Adjusted, probability)}
+		row := []string{called(i), u.Write(i.Base), u.Write(i.Variant), text, maybe(i.Adjusted, probability)}
 		if hasGroups {
 			row = append(row, i.Group)
 		}
@@ -161,15 +203,41 @@ func (p *page) explained(what, per string, t explain.Table, items []explain.Item
 		for _, i := range items[shown:] {
 			sum += *i.Change.Estimate
 		}
-		p.line("and %d more, %s in sum", rest, signedIn(u, sum))
+		in := " in sum"
+		if rest == 1 {
+			in = ""
+		}
+		p.line("and %d more, %s%s", rest, signedIn(u, sum), in)
 	}
 }
 
 // longestName is how much of a function's name is shown.
 const longestName = 40
 
-// shortened leaves type arguments out of a name, and the middle of a long one.
-func shortened(name string) string {
+// called names a function, and the target's own one that called it: "extra → sha256.block". With one,
+// both are without the folders of their packages' paths, and without package main.
+func called(i explain.Item) string {
+	if i.Caller == "" {
+		return middle(untyped(i.Name), longestName)
+	}
+	const arrow = " → "
+	leaf, caller := bareName(i.Name), bareName(i.Caller)
+	room := longestName - utf8.RuneCountInString(arrow)
+	short := min(utf8.RuneCountInString(leaf), utf8.RuneCountInString(caller), room/2)
+	return middle(caller, max(short, room-utf8.RuneCountInString(leaf))) + arrow + middle(leaf, max(short, room-utf8.RuneCountInString(caller)))
+}
+
+// bareName is a function's name without the folders of a Go package's path, and without package main.
+func bareName(name string) string {
+	name = untyped(name)
+	if !strings.ContainsAny(name, " :") { // of C++ and the like, a slash is no folder's
+		name = name[strings.LastIndexByte(name, '/')+1:]
+	}
+	return strings.TrimPrefix(name, "main.")
+}
+
+// untyped leaves type arguments out of a name.
+func untyped(name string) string {
 	var b strings.Builder
 	depth := 0
 	for i, r := range name {
@@ -184,11 +252,7 @@ func shortened(name string) string {
 			b.WriteRune(r)
 		}
 	}
-	text := []rune(b.String())
-	if len(text) <= longestName {
-		return string(text)
-	}
-	return string(text[:longestName/2-1]) + "…" + string(text[len(text)-longestName/2:])
+	return b.String()
 }
 
 // kindOf names the figures of a table.

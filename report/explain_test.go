@@ -40,9 +40,11 @@ func explained() []*explain.Explanation {
 					Functions: []explain.Item{
 						{Name: "runtime.findRunnable", Group: "scheduler", Base: 1.4e-6, Variant: 0.1e-6, Change: changed(-1.3e-6, 0.1e-6), P: p(1e-9), Adjusted: p(9e-8), Ranked: true},
 						{Name: "runtime.gopark", Group: "scheduler", Base: 1.4e-6, Change: changed(-1.4e-6, 0.1e-6), P: p(1e-9), Adjusted: p(9e-8), Ranked: true},
-						{Name: "tcp_recvmsg_locked (kernel)", Group: "network", Base: 0.7e-6, Variant: 0.6e-6, Change: changed(-0.1e-6, 0.2e-6), P: p(0.3), Adjusted: p(1)},
+						{Name: "tcp_recvmsg_locked (kernel)", Caller: "main.serve", Group: "network", Base: 0.7e-6, Variant: 0.6e-6, Change: changed(-0.1e-6, 0.2e-6), P: p(0.3), Adjusted: p(1)},
 						{Name: "main.(*Slab[go.shape.struct { a [2]int; b [3]string }]).Get[int]", Group: "target: main", Variant: 1e-8, Change: changed(1e-8, 2e-9), P: p(1e-5), Adjusted: p(0.001), Ranked: true},
 						{Name: strings.Repeat("very", 30) + "Long", Group: "target: main", Variant: 1e-8, Change: changed(1e-8, 2e-9), P: p(1e-5), Adjusted: p(0.001), Ranked: true},
+						{Name: "crypto/internal/fips140/sha256.block", Caller: "main.extra", Group: "tls and crypto", Variant: 1e-7, Change: changed(1e-7, 2e-9), P: p(1e-5), Adjusted: p(0.001), Ranked: true},
+						{Name: "runtime.mallocgc", Caller: "example.org/app/internal/handlers.(*Dispatcher).ServeEveryRequest", Group: "memory allocation", Variant: 1e-7, Change: changed(1e-7, 2e-9), P: p(1e-5), Adjusted: p(0.001), Ranked: true},
 						{Name: "a\x1b[2Jb", Group: "target: a|b", Base: 1e-9, Variant: 2e-9, Change: changed(1e-9, 2e-9), P: p(0.3)},
 						{Name: "rare", Group: "kernel other", Variant: 1e-9, Change: changed(1e-9, 2e-9), P: p(0.3)},
 					},
@@ -83,6 +85,70 @@ func TestExplanations(t *testing.T) {
 	for line := range strings.Lines(text.String()) {
 		if n := utf8.RuneCountInString(line) - 1; n > tableWidth {
 			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+}
+
+// A control that is all there is to explain is explained like any other.
+func TestExplanationsOfAControl(t *testing.T) {
+	var b bytes.Buffer
+	if err := Explanations(&b, explained()[1:], 3); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain-control.txt", b.String())
+}
+
+func TestControlled(t *testing.T) {
+	e := explained()[0]
+	e.Variant, e.Control = "goroutine.control", true
+	for want, functions := range map[string][]explain.Item{
+		"goroutine.control is goroutine again: −4.20 µs (−4.50 … −3.90) of CPU time per request, no function has changed":                                             {{Name: "f"}},
+		"goroutine.control is goroutine again: −4.20 µs (−4.50 … −3.90) of CPU time per request, 1 function seems to have changed: do not rely on changes this small": {{Ranked: true}, {}},
+		"goroutine.control is goroutine again: −4.20 µs (−4.50 … −3.90) of CPU time per request, 2 functions seem to have changed: do not rely on changes this small": {{Ranked: true}, {Ranked: true}},
+	} {
+		e.Tables = []explain.Table{{Kind: "cpu", Functions: functions}}
+		if got := controlled(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	e.CPU = nil
+	if got, want := controlled(e), "goroutine.control is goroutine again"; got != want {
+		t.Errorf("without profiles: %q, want %q", got, want)
+	}
+}
+
+// One of anything is not spoken of as of several.
+func TestExplanationsOfOne(t *testing.T) {
+	e := explained()[0]
+	f := e.Tables[0].Functions
+	e.Tables[0].Functions, e.Tables = []explain.Item{f[0], f[len(f)-1]}, e.Tables[:1]
+	var b bytes.Buffer
+	if err := Explanations(&b, []*explain.Explanation{e}, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n1 function below has changed by more than chance, −2.70 µs.\n", "\n  and 1 more, +1.00 ns\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+}
+
+// Functions are named by what tells them apart, in the width that there is.
+func TestCalled(t *testing.T) {
+	long := strings.Repeat("long", 20)
+	for _, c := range []struct{ name, caller, want string }{
+		{"crypto/sha256.block", "main.extra", "extra → sha256.block"},
+		{"crypto/sha256.block", "", "crypto/sha256.block"},
+		{"main.f", "", "main.f"},
+		{"memcpy (libc.so.6)", "app::serve(std::string const&)", "app::serv…g const&) → memcpy (libc.so.6)"},
+		{"a.(*T[go.shape.int]).F", "b/c.G[a/b.T]", "c.G[…] → a.(*T[…]).F"},
+		{"a." + long, "main.f", "f → a.longlonglonglon…nglonglonglonglong"},
+		{"a.f", "b." + long, "b.longlonglonglo…glonglonglonglong → a.f"},
+		{"a." + long, "b." + long, "b.longlo…glonglong → a.longlo…glonglong"},
+	} {
+		got := called(explain.Item{Name: c.name, Caller: c.caller})
+		if got != c.want || utf8.RuneCountInString(got) > longestName {
+			t.Errorf("%s of %s: %q (%d), want %q", c.name, c.caller, got, utf8.RuneCountInString(got), c.want)
 		}
 	}
 }

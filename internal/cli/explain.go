@@ -25,7 +25,9 @@ func (a *app) explainCommand() *cobra.Command {
 and groups of functions, by the profiles that the run took in trials of their own,
 and what the target used in the ordinary trials. The functions' changes add up. The
 output begins with how much of the measured change they account for, and what is
-left over. It ranks only what has changed by more than chance.
+left over. It ranks only what has changed by more than chance. A function of a library,
+a runtime or the kernel is named with the nearest function of the target's own module
+that called it, if most of the change belongs to that one.
 
 Without --variant, each variant is explained against the base, and each step of a
 ladder against the one before.`,

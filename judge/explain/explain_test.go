@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/internal/texts"
@@ -21,7 +22,7 @@ type measured struct {
 	variant, purpose string
 	round            int
 	cpu              float64          // seconds per request
-	samples          map[string]int64 // by function; nil: no profile
+	samples          map[string]int64 // by stack, the leaf first; nil: no profile
 	left             *int64           // descriptors
 }
 
@@ -74,16 +75,19 @@ func folder(t *testing.T, plan rundir.Plan, trials []measured) *rundir.Folder {
 	return f
 }
 
-// sampled makes a profile of flat samples, a millisecond each.
+// sampled makes a profile of samples, a millisecond each.
 func sampled(samples map[string]int64) *pprof.Profile {
 	p := &pprof.Profile{SampleType: []*pprof.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
 	m := &pprof.Mapping{ID: 1, File: "/bin/server"}
 	p.Mapping = []*pprof.Mapping{m}
-	for name, n := range samples {
-		f := &pprof.Function{ID: uint64(len(p.Function) + 1), Name: name}
-		l := &pprof.Location{ID: f.ID, Mapping: m, Line: []pprof.Line{{Function: f}}}
-		p.Function, p.Location = append(p.Function, f), append(p.Location, l)
-		p.Sample = append(p.Sample, &pprof.Sample{Location: []*pprof.Location{l}, Value: []int64{n, n * 1e6}})
+	for stack, n := range samples {
+		s := &pprof.Sample{Value: []int64{n, n * 1e6}}
+		for name := range strings.FieldsSeq(stack) {
+			f := &pprof.Function{ID: uint64(len(p.Function) + 1), Name: name}
+			l := &pprof.Location{ID: f.ID, Mapping: m, Line: []pprof.Line{{Function: f}}}
+			p.Function, p.Location, s.Location = append(p.Function, f), append(p.Location, l), append(s.Location, l)
+		}
+		p.Sample = append(p.Sample, s)
 	}
 	return p
 }
@@ -141,6 +145,43 @@ func TestExplain(t *testing.T) {
 	}
 	if len(e.Leftover) != 1 || e.Leftover[0] != (Leftover{Variant: "b", Kind: "descriptors", Count: 3}) {
 		t.Errorf("%+v", e.Leftover)
+	}
+}
+
+// A function is named with the caller that most of its change belongs to: the nearest of the target's
+// own module.
+func TestExplainCallers(t *testing.T) {
+	var trials []measured
+	for r := 1; r <= 2; r++ {
+		for variant, more := range map[string]int64{"a": 0, "b": 300} {
+			trials = append(trials, measured{variant: variant, round: r, cpu: 20e-6}, measured{variant: variant, purpose: rundir.PurposeProfile, round: r, cpu: 20e-6, samples: map[string]int64{
+				"main.serve": 1000 - more, "crypto/sha256.block crypto/sha256.Sum256 main.serve": 100,
+				"crypto/sha256.block crypto/sha256.Sum256 example.org/app/sign.Extra main.serve": 1 + more,
+				"runtime.mallocgc main.serve": 100 + more/3, "runtime.mallocgc example.org/app/sign.Extra": 100 + more/3,
+			}})
+		}
+	}
+	plan := rundir.Plan{
+		Protocol: "tcp", Loop: "closed", Base: "a", Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}, Rounds: 2},
+		Variants: []rundir.PlanVariant{{Name: "a", Loop: "closed"}, {Name: "b", Loop: "closed"}},
+	}
+	f := folder(t, plan, trials)
+	for _, x := range f.Trials {
+		for i := range x.Profiles {
+			x.Profiles[i].Module = "example.org/app"
+		}
+	}
+	e, err := Explain(f, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, i := range e.Tables[0].Functions {
+		got[i.Name] = i.Caller
+	}
+	want := map[string]string{"main.serve": "", "crypto/sha256.block": "example.org/app/sign.Extra", "runtime.mallocgc": ""} // the last is two callers' in halves
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -38,8 +38,9 @@ type round struct{ base, variant cost }
 // request, in the unit of the table that it is in.
 type Item struct {
 	Name     string          `json:"name"`
-	Group    string          `json:"group,omitempty"` // of a function
-	Base     float64         `json:"base"`            // mean over rounds
+	Group    string          `json:"group,omitempty"`  // of a function
+	Caller   string          `json:"caller,omitempty"` // of a function: the target's own function nearest above it, to which most of the change belongs
+	Base     float64         `json:"base"`             // mean over rounds
 	Variant  float64         `json:"variant"`
 	Change   rundir.Estimate `json:"change"`               // variant − base, over rounds
 	P        *float64        `json:"p,omitempty"`          // two-sided, for no change

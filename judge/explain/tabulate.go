@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,8 @@ func kinds() []kind {
 // A usage is one trial's costs per request.
 type usage struct {
 	functions, groups cost
-	covered           float64 // of CPU time: the share of the accounted time that the samples saw
+	callers           map[string]cost // of each function, by caller; "" is that of none
+	covered           float64         // of CPU time: the share of the accounted time that the samples saw
 }
 
 // tabulate ranks what one kind of profile shows in all rounds.
@@ -49,6 +51,7 @@ func tabulate(k kind, trials []pair) (*Table, map[string]float64, error) {
 	var functions, groups []round
 	covered := map[string]float64{}
 	label := map[string]string{} // the group of a function
+	changes := map[string]cost{} // of a function in all rounds, by caller
 	for _, p := range trials {
 		base, err := read(k, p.base, label)
 		if err != nil {
@@ -60,6 +63,8 @@ func tabulate(k kind, trials []pair) (*Table, map[string]float64, error) {
 		}
 		functions = append(functions, round{base.functions, variant.functions})
 		groups = append(groups, round{base.groups, variant.groups})
+		add(changes, base.callers, -1)
+		add(changes, variant.callers, 1)
 		covered[p.base.Variant] += base.covered / float64(len(trials))
 		covered[p.variant.Variant] += variant.covered / float64(len(trials))
 	}
@@ -75,9 +80,36 @@ func tabulate(k kind, trials []pair) (*Table, map[string]float64, error) {
 		return nil, nil, lacks("unexplained.empty", "profile", k.name)
 	}
 	for i := range t.Functions {
-		t.Functions[i].Group = label[t.Functions[i].Name]
+		f := &t.Functions[i]
+		f.Group, f.Caller = label[f.Name], mainCaller(changes[f.Name])
 	}
 	return t, covered, nil
+}
+
+// add adds the costs of functions by caller, times a factor.
+func add(to, costs map[string]cost, factor float64) {
+	for name, callers := range costs {
+		if to[name] == nil {
+			to[name] = cost{}
+		}
+		for caller, v := range callers {
+			to[name][caller] += factor * v
+		}
+	}
+}
+
+// mainCaller is the one to whom more than half of a function's changes belong; empty if there is none.
+func mainCaller(changes cost) string {
+	all := 0.0
+	for _, v := range changes {
+		all += math.Abs(v)
+	}
+	for caller, v := range changes {
+		if 2*math.Abs(v) > all {
+			return caller
+		}
+	}
+	return ""
 }
 
 // filed returns a trial's profile of a kind, or nil.
@@ -103,15 +135,19 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 	if err != nil {
 		return usage{}, err
 	}
-	table := profile.Table
+	table, divide := profile.Table, profile.Calls
 	if k.name == waitKind {
-		table = profile.Waits
+		table, divide = profile.Waits, profile.WaitCalls
 	}
 	costs, err := table(content, k.value)
 	if err != nil {
 		return usage{}, fmt.Errorf("%s: %s: %w", t.Name, p.File, err)
 	}
-	u := usage{functions: cost{}, groups: cost{}}
+	calls, err := divide(content, k.value, p.Module)
+	if err != nil {
+		return usage{}, fmt.Errorf("%s: %s: %w", t.Name, p.File, err)
+	}
+	u := usage{functions: cost{}, groups: cost{}, callers: map[string]cost{}}
 	scale := 0.0
 	switch requests := float64(t.Work()); {
 	case k.name == cpuKind:
@@ -134,6 +170,16 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 		if label[name] == "" {
 			label[name] = string(profile.Classify([]profile.Function{f}))
 		}
+	}
+	for c, v := range calls {
+		name, caller := c.Function.String(), ""
+		if c.Caller.Name != "" {
+			caller = c.Caller.String()
+		}
+		if u.callers[name] == nil {
+			u.callers[name] = cost{}
+		}
+		u.callers[name][caller] += v * scale
 	}
 	for g, v := range costs.Groups {
 		u.groups[string(g)] += v * scale

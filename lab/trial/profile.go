@@ -2,9 +2,12 @@ package trial
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -229,6 +232,9 @@ func (p *profiler) lack(err error) {
 func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 	var errs []error
 	for _, x := range p.taken {
+		if p.root != 0 {
+			x.Module = module(x.content)
+		}
 		t.Profiles = append(t.Profiles, x.Profile)
 		errs = append(errs, save(folder, x.File, func(w io.Writer) error { return x.content.Write(w) }))
 	}
@@ -236,6 +242,29 @@ func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 		t.Lack(err)
 	}
 	return errors.Join(errs...)
+}
+
+// module returns the path of the main module of a Go program, that of the file in which most stacks
+// of a profile begin; empty if that is no Go program, or cannot be read here.
+func module(p *pprof.Profile) string {
+	stacks, file := map[string]int64{}, ""
+	for _, s := range p.Sample {
+		if len(s.Location) == 0 || len(s.Value) == 0 || s.Location[len(s.Location)-1].Mapping == nil {
+			continue
+		}
+		f := s.Location[len(s.Location)-1].Mapping.File
+		if stacks[f] += s.Value[0]; filepath.IsAbs(f) && stacks[f] > stacks[file] {
+			file = f
+		}
+	}
+	if about, err := os.Stat(file); err != nil || !about.Mode().IsRegular() {
+		return ""
+	}
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return info.Main.Path
 }
 
 // descriptors counts the open ones of a process and its descendants; NaN if that cannot

@@ -959,6 +959,7 @@ type Profile struct {
 	Samples int64   `json:"samples"`
 	Lost    int64   `json:"lost,omitempty"` // samples that did not reach the file
 	Detail  string  `json:"detail,omitempty"`
+	Module  string  `json:"module,omitempty"` // of a Go program: the path of its main module
 }
 
 // Counts are of the requests that were due in the window, however late they ended. The

@@ -1123,6 +1123,8 @@ export interface Item {
   name: string;
   /** of a function */
   group?: string;
+  /** of a function: the target's own function nearest above it, to which most of the change belongs */
+  caller?: string;
   /** mean over rounds */
   base: number;
   variant: number;

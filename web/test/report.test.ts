@@ -6,7 +6,7 @@ import { figured, joined, say, spoken, told } from "../src/report/say";
 import { measured } from "../src/report/outcomes";
 import { estimateOf, mainClock, workOf, written, type Context } from "../src/report/context";
 import { kinds, severity } from "../src/report/validity";
-import { shortened } from "../src/report/why";
+import { called, shortened } from "../src/report/why";
 
 function context(run: object = {}, language: "en" | "zh" = "en"): Context {
   const doc = { version: 1, answer: { says: [] }, run: { name: "x", rounds: 8, valid: true, plan: { margin: 0.02, metric: "throughput", protocol: "tcp", loop: "closed", variants: [], seed: 1, rounds: 8, short: false }, variants: [], comparisons: [], thresholds: [], claims: [], flags: [], ...run } } as unknown as Report;
@@ -130,6 +130,9 @@ test("long names lose their middle and their type arguments", () => {
   expect(shortened("main.(*Map[go.shape.string,int]).Get")).toBe("main.(*Map[…]).Get");
   expect(shortened(`${"a".repeat(40)}${"b".repeat(40)}`)).toBe(`${"a".repeat(23)}…${"b".repeat(24)}`);
   expect(shortened("[kernel]")).toBe("[kernel]");
+  expect(called({ name: "crypto/sha256.block" })).toBe("crypto/sha256.block");
+  expect(called({ name: "crypto/sha256.block", caller: "main.extra" })).toBe("extra → sha256.block");
+  expect(called({ name: "memcpy (libc.so.6)", caller: "a/b.(*T[c/d.E]).F" })).toBe("b.(*T[…]).F → memcpy (libc.so.6)");
 });
 
 test("a disturbed latency is at most what was measured", () => {

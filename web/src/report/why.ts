@@ -53,14 +53,29 @@ function items(c: Context, list: Item[], unitName: string, label: string, groupe
     { head: t("why.name") }, { head: t("why.before") }, { head: t("why.after") }, { head: t("col.drawn"), left: true }, { head: t("col.change"), left: true, whole: true }, { head: t("col.p") },
     ...(grouped ? [{ head: t("why.group"), left: true }] : []),
   ], shown.map((x) => [
-    h("code", { title: x.name }, shortened(x.name)), write(unit, x.base), write(unit, x.variant), differenceInterval(x.change, far, 150, unit, x.ranked),
+    h("code", { title: x.caller ? `${x.caller} → ${x.name}` : x.name }, called(x)), write(unit, x.base), write(unit, x.variant), differenceInterval(x.change, far, 150, unit, x.ranked),
     (x.ranked || x.change.low === undefined ? "" : "~ ") + delta(unit, x.change), probability(x.adjusted_p),
     ...(grouped ? [x.group ?? ""] : []),
   ]));
 }
 
+/** A function, and the target's own one that called it: extra → sha256.block. */
+export function called(x: { name: string; caller?: string }): string {
+  return x.caller ? `${middle(bareName(x.caller))} → ${middle(bareName(x.name))}` : shortened(x.name);
+}
+
+/** A name without the folders of a Go package's path, and without package main. */
+function bareName(name: string): string {
+  const text = untyped(name);
+  return (/[ :]/.test(text) ? text : text.slice(text.lastIndexOf("/") + 1)).replace(/^main\./, "");
+}
+
 /** A name without type arguments, and without the middle where it is long. */
 export function shortened(name: string): string {
+  return middle(untyped(name));
+}
+
+function untyped(name: string): string {
   let text = "", depth = 0;
   for (const [i, r] of [...name].entries()) {
     if (r === "[" && (depth > 0 || i > 0)) {
@@ -68,6 +83,10 @@ export function shortened(name: string): string {
     } else if (r === "]" && depth > 0) depth--;
     else if (depth === 0) text += r;
   }
+  return text;
+}
+
+function middle(text: string): string {
   const letters = [...text];
   return letters.length <= 48 ? text : `${letters.slice(0, 23).join("")}…${letters.slice(-24).join("")}`;
 }
