@@ -110,7 +110,7 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 		said := verdict.MostlyDisturbed(&f.Run).In(texts.English)
 		want := !newPage(f).isQuick()
 		for name, write := range map[string]func(w io.Writer) error{
-			"first screen":   func(w io.Writer) error { return Short(w, f, true, 0) },
+			"first screen":   func(w io.Writer) error { return Short(w, f, Screen{Kept: true}) },
 			"text":           func(w io.Writer) error { return Text(w, f) },
 			"short Markdown": func(w io.Writer) error { return ShortMarkdown(w, f) },
 			"Markdown":       func(w io.Writer) error { return Markdown(w, f) },
