@@ -238,7 +238,7 @@ func (c *compiler) lookup(name string) (v *variableInfo, problem, hint string) {
 	switch {
 	case v == nil:
 		if f, found := findFunction(name); found {
-			return nil, fmt.Sprintf("%q is a function", name), "want it as in " + f.usage
+			return nil, fmt.Sprintf("%q is a function", name), "want it as in " + f.Example
 		}
 		return nil, fmt.Sprintf("no variable %q", clip(name)), hintUnknown(name, c.known())
 	case len(v.rivals) > 0:

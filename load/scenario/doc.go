@@ -127,19 +127,7 @@
 //	"{{"                        these braces themselves
 //	name                        a variable: given from the start, extracted, or a column of data
 //	users.name                  the column of one of several feeds that have it
-//	column("any name")          a variable whose name is no word
-//	counter()                   0, 1, 2 …, each number once among all users of all shards
-//	counter("orders")           another such sequence
-//	uuid(), uuid7()             a random and a time-ordered UUID (RFC 9562, versions 4 and 7)
-//	random_int(1, 100)          a whole number from the first to the second, both included
-//	random_string(8)            letters and digits
-//	random_string(8, "abc")     characters of the second
-//	random_choice(a, "b", …)    one of them
-//	path_entropy(4)             so many random bytes in hexadecimal digits, to get past caches
-//	timestamp("ms")             Unix time in s (default), ms, us or ns, or rfc3339 (UTC, milliseconds)
-//	base64(a, …), base64url(a, …)  what the arguments say together, encoded (RFC 4648, with padding; without)
-//	urlencode(a, …)             percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)
-//	json_escape(a, …)           as it stands between the quotes of a JSON string
+//	random_int(1, 100)          a function: Functions returns all
 //
 // Nothing is encoded unless a function says so. A request whose path or header value would
 // break the message is not sent: it fails with kind generator.

@@ -86,45 +86,48 @@ var timeUnits = []string{"s", "ms", "us", "ns", "rfc3339"}
 // nanosecondsPer is how many nanoseconds the other units have.
 var nanosecondsPer = [...]int64{int64(time.Second), int64(time.Millisecond), int64(time.Microsecond), 1}
 
-// A function is what a template can call.
-type function struct {
-	name        string
+// A Function is what the expressions of templates can call.
+type Function struct {
+	Name      string
+	Arguments string // between the parentheses; optional ones in brackets
+	Meaning   string
+	Example   string // one call, or two where an argument is optional
+
 	least, most int // arguments
-	usage       string
 	make        func(b *binder, call *node) part
 }
 
-// functions returns the functions by name. It is no variable, since they refer to it.
-func functions() []function {
-	return []function{
-		{"base64", 1, MaxList, `base64(user, ":", password)`, encoder(base64Std)},
-		{"base64url", 1, MaxList, "base64url(name)", encoder(base64URL)},
-		{"column", 1, 1, `column("any name")`, (*binder).column},
-		{"counter", 0, 1, `counter() or counter("orders")`, (*binder).counter},
-		{"json_escape", 1, MaxList, "json_escape(name)", encoder(jsonEscape)},
-		{"path_entropy", 1, 1, "path_entropy(4)", (*binder).pathEntropy},
-		{"random_choice", 1, MaxList, `random_choice("a", "b")`, (*binder).randomChoice},
-		{"random_int", 2, 2, "random_int(1, 100)", (*binder).randomInt},
-		{"random_string", 1, 2, `random_string(8) or random_string(8, "abc")`, (*binder).randomString},
-		{"timestamp", 0, 1, `timestamp("ms")`, (*binder).timestamp},
-		{"urlencode", 1, MaxList, "urlencode(name)", encoder(urlEncode)},
-		{"uuid", 0, 0, "uuid()", fresh(uuid4)},
-		{"uuid7", 0, 0, "uuid7()", fresh(uuid7)},
+// Functions returns the functions of templates, by name. It is no variable, since they refer to it.
+func Functions() []Function {
+	return []Function{
+		{"base64", "text, …", "the texts together in base64 with padding (RFC 4648)", `base64(user, ":", password)`, 1, MaxList, encoder(base64Std)},
+		{"base64url", "text, …", "the texts together in base64 for URLs, without padding (RFC 4648)", "base64url(name)", 1, MaxList, encoder(base64URL)},
+		{"column", `"name"`, "a variable whose name is no word", `column("any name")`, 1, 1, (*binder).column},
+		{"counter", `["name"]`, "0, 1, 2 …, each number once among all users; a name begins another sequence", `counter() or counter("orders")`, 0, 1, (*binder).counter},
+		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxList, encoder(jsonEscape)},
+		{"path_entropy", "n", "n random bytes in hexadecimal digits, such as to get past caches", "path_entropy(4)", 1, 1, (*binder).pathEntropy},
+		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxList, (*binder).randomChoice},
+		{"random_int", "low, high", "a whole number from low to high, both included", "random_int(1, 100)", 2, 2, (*binder).randomInt},
+		{"random_string", `n, ["characters"]`, "n random letters and digits, or n of the characters", `random_string(8) or random_string(8, "abc")`, 1, 2, (*binder).randomString},
+		{"timestamp", `["unit"]`, "the Unix time in s (default), ms, us or ns, or the date and time in rfc3339 (UTC, milliseconds)", `timestamp("ms")`, 0, 1, (*binder).timestamp},
+		{"urlencode", "text, …", "the texts together, percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)", "urlencode(name)", 1, MaxList, encoder(urlEncode)},
+		{"uuid", "", "a random UUID (RFC 9562, version 4)", "uuid()", 0, 0, fresh(uuid4)},
+		{"uuid7", "", "a UUID that begins with the time (RFC 9562, version 7)", "uuid7()", 0, 0, fresh(uuid7)},
 	}
 }
 
-func findFunction(name string) (function, bool) {
-	all := functions()
-	i := slices.IndexFunc(all, func(f function) bool { return f.name == name })
+func findFunction(name string) (Function, bool) {
+	all := Functions()
+	i := slices.IndexFunc(all, func(f Function) bool { return f.Name == name })
 	if i < 0 {
-		return function{}, false
+		return Function{}, false
 	}
 	return all[i], true
 }
 
 func functionNames() (names []string) {
-	for _, f := range functions() {
-		names = append(names, f.name)
+	for _, f := range Functions() {
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -202,7 +205,7 @@ func (b *binder) call(n *node) part {
 	case !found:
 		b.fault(n.offset, fmt.Sprintf("no function %q", clip(n.text)), nearest.Hint(n.text, functionNames()))
 	case len(n.args) < f.least || len(n.args) > f.most:
-		b.fault(n.offset, fmt.Sprintf("%s with %d arguments", f.name, len(n.args)), "want it as in "+f.usage)
+		b.fault(n.offset, fmt.Sprintf("%s with %d arguments", f.Name, len(n.args)), "want it as in "+f.Example)
 	default:
 		return f.make(b, n)
 	}
@@ -213,7 +216,7 @@ func (b *binder) call(n *node) part {
 func (b *binder) text(call *node, i int) (string, bool) {
 	if n := call.args[i]; n.kind != literalNode {
 		f, _ := findFunction(call.text)
-		b.fault(n.offset, fmt.Sprintf("argument %d of %s: want a string in quotes", i+1, call.text), "as in "+f.usage)
+		b.fault(n.offset, fmt.Sprintf("argument %d of %s: want a string in quotes", i+1, call.text), "as in "+f.Example)
 		return "", false
 	}
 	return call.args[i].text, true
@@ -225,7 +228,7 @@ func (b *binder) whole(call *node, i int, low, high int64) (int64, bool) {
 	f, _ := findFunction(call.text)
 	switch {
 	case n.kind != numberNode:
-		b.fault(n.offset, fmt.Sprintf("argument %d of %s: want a number", i+1, call.text), "as in "+f.usage)
+		b.fault(n.offset, fmt.Sprintf("argument %d of %s: want a number", i+1, call.text), "as in "+f.Example)
 	case n.number < low || n.number > high:
 		b.fault(n.offset, fmt.Sprintf("argument %d of %s: %d", i+1, call.text, n.number), fmt.Sprintf("want %d to %d", low, high))
 	default:

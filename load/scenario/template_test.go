@@ -230,3 +230,24 @@ func FuzzJSONEscape(f *testing.F) {
 		}
 	})
 }
+
+// What is said of functions is what they do: their examples can be used as they stand.
+func TestFunctionsAreDescribed(t *testing.T) {
+	vars := []Variable{{"name", "n"}, {"user", "u"}, {"password", "p"}}
+	for i, f := range Functions() {
+		if f.Meaning == "" || i > 0 && Functions()[i-1].Name >= f.Name {
+			t.Errorf("%s: want a meaning, and names in order", f.Name)
+		}
+		for _, call := range strings.Split(f.Example, " or ") {
+			if !strings.HasPrefix(call, f.Name+"(") || f.Arguments == "" && call != f.Name+"()" {
+				t.Errorf("%s(%s): the example is %s", f.Name, f.Arguments, call)
+			}
+			if f.Name == "column" {
+				call = strings.Replace(call, "any name", "name", 1) // which only a column can have
+			}
+			if got := say(t, "{{ "+call+" }}", vars, 1, 1)[0]; got == "" {
+				t.Errorf("%s says nothing", call)
+			}
+		}
+	}
+}
