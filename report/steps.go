@@ -141,6 +141,12 @@ func usersOf(u *rundir.Users) string {
 	if u.Ended > 0 {
 		text += ", " + whole(u.Ended) + " came to their end"
 	}
+	if u.FailedLogins > 0 {
+		text += ", " + whole(u.FailedLogins) + " logins failed"
+	}
+	if u.LoggedOut > 0 {
+		text += ", " + whole(u.LoggedOut) + " waited to log in again at the end"
+	}
 	if u.TurnedAway > 0 {
 		text += ", " + whole(u.TurnedAway) + " arrivals found none free and were dropped"
 	}

@@ -20,7 +20,7 @@ func scenarioRun(loop string) (*page, []rundir.Variant) {
 			},
 			{Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3},
 		},
-		Users: &rundir.Users{Started: 51, Iterations: 1100, Ended: 1, TurnedAway: 4, Misses: []rundir.Miss{{Step: "list", Variable: "id", Count: 8}}},
+		Users: &rundir.Users{Started: 51, Iterations: 1100, Ended: 1, FailedLogins: 7, LoggedOut: 2, TurnedAway: 4, Misses: []rundir.Miss{{Step: "list", Variable: "id", Count: 8}}},
 		Intervals: map[string]rundir.Estimate{
 			"service.p50{step=login}":  {Estimate: ptr(0.001), Low: ptr(0.0009), High: ptr(0.0011), Interval: rundir.ByWoodruff},
 			"response.p99{step=login}": {Estimate: ptr(0.003), Interval: rundir.NoInterval},
@@ -47,7 +47,7 @@ func TestSteps(t *testing.T) {
 		p.parts[0].writeText(&b)
 		text := words(b.String())
 		for _, want := range append(c.want,
-			"steps of the scenario", "users of shop: 51 in all, 1,100 iterations in the window, 1 came to their end, 4 arrivals found none free and were dropped",
+			"steps of the scenario", "users of shop: 51 in all, 1,100 iterations in the window, 1 came to their end, 7 logins failed, 2 waited to log in again at the end, 4 arrivals found none free and were dropped",
 			"extractions of shop that found nothing: id of step list, 8 times") {
 			if !strings.Contains(text, words(want)) {
 				t.Errorf("%s loop: %q is not in\n%s", c.loop, want, b.String())

@@ -216,6 +216,8 @@ func users(trials []*rundir.Trial) (sum *rundir.Users) {
 		sum.Iterations += u.Iterations
 		sum.Arrivals += u.Arrivals
 		sum.TurnedAway += u.TurnedAway
+		sum.FailedLogins += u.FailedLogins
+		sum.LoggedOut += u.LoggedOut
 		for _, m := range u.Misses {
 			key := rundir.Miss{Step: m.Step, Variable: m.Variable}
 			at, known := misses[key]

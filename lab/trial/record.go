@@ -175,6 +175,7 @@ func recordUsers(t *rundir.Trial, r *engine.Result) {
 	t.Users = &rundir.Users{
 		Count: int64(u.Count), Started: signed(u.Started), Ended: signed(u.Ended), Iterations: signed(u.Iterations),
 		Arrivals: signed(u.Arrivals), TurnedAway: signed(u.TurnedAway),
+		FailedLogins: signed(u.FailedLogins), LoggedOut: signed(u.LoggedOut),
 	}
 	for _, m := range u.Misses {
 		if m.Count > 0 {

@@ -330,7 +330,7 @@ func (w *worker) continueUser(n int32, now int64, answered bool) {
 			return
 		}
 	}
-	switch pause := int64(u.request.Think); {
+	switch pause := int64(u.script.Pause(&u.request)); {
 	case answered && pause == 0:
 		w.sendNext(n, now, false)
 	case answered:
@@ -479,13 +479,15 @@ type StepResult struct {
 
 // UsersResult is what became of users.
 type UsersResult struct {
-	Count      int             // as many as there are, or may be in an open loop
-	Started    uint64          // there have been
-	Ended      uint64          // have come to their end: no step was left, or no row of data
-	Iterations uint64          // that ended in the window, well or not
-	Arrivals   uint64          // of the window, of an open loop
-	TurnedAway uint64          // those of them that found no user, and were dropped
-	Misses     []scenario.Miss // of the whole load, the warm-up included
+	Count        int             // as many as there are, or may be in an open loop
+	Started      uint64          // there have been
+	Ended        uint64          // have come to their end: no step was left, or no row of data
+	FailedLogins uint64          // in the whole load
+	LoggedOut    uint64          // users of a closed loop who waited to log in again when the load ended
+	Iterations   uint64          // that ended in the window, well or not
+	Arrivals     uint64          // of the window, of an open loop
+	TurnedAway   uint64          // those of them that found no user, and were dropped
+	Misses       []scenario.Miss // of the whole load, the warm-up included
 }
 
 // concludeUsers adds up what a worker's users did.
@@ -520,10 +522,16 @@ func (r *Result) concludeUsers(c *userPool) {
 			to.TokenTime.Merge(a.each)
 		}
 	}
-	r.Users.add(&UsersResult{
+	u := &UsersResult{
 		Count: c.limit, Started: c.worker.Users(), Ended: c.ended, Iterations: c.iterations, Arrivals: c.arrivals, TurnedAway: c.turnedAway,
-		Misses: c.worker.Misses(nil),
-	})
+		FailedLogins: c.worker.FailedLogins(), Misses: c.worker.Misses(nil),
+	}
+	for i := range c.all {
+		if isOpen := c.free.limit > 0; !isOpen && c.all[i].script.LoggedOut() {
+			u.LoggedOut++
+		}
+	}
+	r.Users.add(u)
 }
 
 func (u *UsersResult) add(o *UsersResult) {
@@ -533,6 +541,8 @@ func (u *UsersResult) add(o *UsersResult) {
 	u.Iterations += o.Iterations
 	u.Arrivals += o.Arrivals
 	u.TurnedAway += o.TurnedAway
+	u.FailedLogins += o.FailedLogins
+	u.LoggedOut += o.LoggedOut
 	for i, m := range o.Misses {
 		if i == len(u.Misses) {
 			u.Misses = append(u.Misses, m)

@@ -572,6 +572,31 @@ func TestUsersThink(t *testing.T) {
 	}
 }
 
+// Users of a closed loop who cannot log in wait longer each time. The window has room for the
+// two attempts that the pauses allow at most: 50 ms and then 100 ms are the shortest.
+func TestUsersWhoCannotLogIn(t *testing.T) {
+	t.Parallel()
+	address := plain(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "login", Once: true, Path: "/login"}, {Name: "loop", Path: "/"}}})
+	c := engine.Config{
+		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 140 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 4},
+	}
+	r := carryOut(t, c)
+	if u := r.Users; r.Counts.Sent < 4 || r.Counts.Sent > 8 || u.FailedLogins != r.Counts.Errors || u.LoggedOut != 4 {
+		t.Errorf("%+v, %+v", r.Counts, u)
+	}
+	// In an open loop the arrivals say when users log in, and nobody waits.
+	c.Schedule, c.Users = steady(t, 500), &engine.Users{Scenario: s}
+	r = carryOut(t, c)
+	if u := r.Users; u.FailedLogins != r.Counts.Errors || u.FailedLogins == 0 || u.LoggedOut != 0 {
+		t.Errorf("open loop: %+v, %+v", r.Counts, u)
+	}
+}
+
 // Whatever a server does, each request of each step is accounted for, in both loops.
 func TestUsersConservation(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{

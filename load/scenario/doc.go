@@ -45,7 +45,7 @@
 //		}
 //		// … the response is complete:        err := u.Response(now, &exchange.response)
 //		// … or there is none that counts:    u.Failed()
-//		// count the exchange for step request.Step; then wait for request.Think
+//		// count the exchange for step request.Step; then wait for u.Pause(&exchange.request)
 //	}
 //
 // Times are Unix times in nanoseconds. They go into timestamps, UUIDs and the age of cookies
@@ -78,8 +78,9 @@
 // Their Text names the step. With Response, the codec's own opinion of the status does not
 // count: a step may accept a 404.
 //
-// A pause follows a failed exchange like any other. Without one a user who cannot log in
-// tries again at once, as one of a closed loop does whose requests fail.
+// A pause follows a failed exchange like any other. After a log-in that failed it is longer, from
+// 100 ms on and up to 5 s after failures in a row, drawn with the seed. In an open loop the
+// arrivals say when the next log-in is.
 //
 // Where requests are calls (Calls), a Response's Status is the call's, and its Body what the
 // engine has made of the messages, such as JSON. What a step's Encode has made is what is sent.
@@ -94,12 +95,12 @@
 // In an open loop an arrival is an iteration: it takes a user who is Between two of them, or
 // a new one, up to the bound on users, and is over when the user is Between again. The
 // intended start of the iteration's first request is the arrival's. That of each further one
-// is the end of the exchange before it, and its Think.
+// is the end of the exchange before it, and its Pause.
 //
 // When the load has ended, add up Worker.Misses of all workers by their place: how often an
 // extraction found nothing, also where that is no failure.
 //
-// A User takes 160 bytes, and
+// A User takes 168 bytes, and
 //
 //	24 bytes and its text, of up to 16 KiB (MaxValue), for each variable that changes and is used
 //	72 bytes and its text, of up to 4 KiB, for each cookie, of which it keeps up to 50

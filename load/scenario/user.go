@@ -26,6 +26,7 @@ type Worker struct {
 	dry      []bool // by flow: a user of it has found no row
 	left     choice // of the flows that are not dry; no weights: there is none
 	misses   []uint64
+	failed   uint64 // log-ins
 	err      error
 
 	scratch  []byte // what is to be encoded, or has been decoded
@@ -102,6 +103,9 @@ func (w *Worker) Misses(dst []Miss) []Miss {
 	return dst
 }
 
+// FailedLogins returns how often a user had to begin again with the steps that are carried out once.
+func (w *Worker) FailedLogins() uint64 { return w.failed }
+
 // A User is one user's way through the scenario.
 type User struct {
 	w      *Worker
@@ -113,6 +117,9 @@ type User struct {
 	at    int   // in the list of the flow
 	loops bool  // that of the loop
 	over  bool
+
+	failures uint8         // of the log-in, in a row
+	retry    time.Duration // the pause before the log-in is tried again; 0: the last one has not failed
 
 	now    int64
 	values [][]byte // of the variables that change
@@ -147,6 +154,7 @@ func (u *User) Restart() {
 	u.chosen = int32(flows.pick(spread(pace.Mix(w.seed+seedFlows), u.number))) //nolint:gosec // a few
 	u.flow = &w.s.flows[u.chosen]
 	u.step, u.at, u.loops, u.over, u.rows = nil, 0, false, false, 0
+	u.failures, u.retry = 0, 0
 	for i, text := range w.s.initial {
 		u.values[i] = append(u.values[i][:0], text...)
 	}
@@ -160,7 +168,7 @@ type Request struct {
 	Step    int           // its number, as in Scenario.Steps
 	Outline int           // its number, as in Scenario.Outlines
 	Parts   [][]byte      // what varies, in the order that Outline says
-	Think   time.Duration // the pause between the end of this exchange and the next request
+	Think   time.Duration // the step's pause, of which Pause makes the user's
 
 	text []byte // the parts, one after the other
 }
@@ -185,7 +193,7 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	if u.step != nil {
 		u.Failed()
 	}
-	u.now = now
+	u.now, u.retry = now, 0
 	number := u.choose()
 	if number < 0 || u.over {
 		return false, nil
@@ -367,11 +375,36 @@ func (u *User) leave(failed bool) {
 	case !u.loops && failed:
 		u.at = 0
 		u.jar.clear()
+		u.backOff()
+	case !u.loops && u.at == len(u.flow.once):
+		u.failures = 0
 	case u.loops && (u.flow.mix != nil || u.at == len(u.flow.loop) || failed && st.ends):
 		u.at = 0
 		u.rows &= u.w.s.kept
 	}
 }
+
+// The pauses after log-ins that fail.
+const (
+	firstRetry = 100 * time.Millisecond // doubled by each further failure in a row
+	lastRetry  = 5 * time.Second
+)
+
+// backOff draws the pause before the log-in is tried again. It varies by half, so that users whose
+// log-ins failed together do not return together.
+func (u *User) backOff() {
+	u.w.failed++
+	d := min(firstRetry<<u.failures, lastRetry)
+	u.failures = min(u.failures+1, 6) // by then it is the longest
+	u.retry = d/2 + time.Duration(u.below(uint64(d/2)+1))
+}
+
+// Pause returns how long the user pauses between the end of an exchange, which is that of r, and
+// its next request: as the step says, and longer after a log-in that failed.
+func (u *User) Pause(r *Request) time.Duration { return max(r.Think, u.retry) }
+
+// LoggedOut tells whether the user's last log-in has failed, and the next one has not begun.
+func (u *User) LoggedOut() bool { return u.retry > 0 }
 
 // judge holds a response against what the step expects, and extracts from it.
 func (u *User) judge(st *step, r *Response) *wire.Error {

@@ -197,6 +197,67 @@ func TestOnceIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A user whose log-in fails waits longer each time, up to a bound, and begins again with the
+// shortest pause when it was in. Pauses are drawn with the seed.
+func TestFailedLoginsBackOff(t *testing.T) {
+	s := mustCompile(t, Spec{Steps: []Step{
+		{Name: "login", Once: true, Path: "/"}, {Name: "role", Once: true, Path: "/", Think: pace.Think{Mean: 300 * time.Millisecond}}, get("loop", "/"),
+	}})
+	pauses := func(u *User, answers ...*Response) (all []time.Duration) {
+		for _, a := range answers {
+			var r Request
+			if ok, err := u.Next(0, &r); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			if u.LoggedOut() {
+				t.Error("a user with a request waits to log in")
+			}
+			if a == nil {
+				u.Failed()
+			} else {
+				_ = u.Response(0, a)
+			}
+			all = append(all, u.Pause(&r))
+		}
+		return all
+	}
+	const ms = time.Millisecond
+	ok, no := answer(200, ""), answer(500, "")
+	answers := []*Response{no, nil, no, ok, no, no, no, no, no, ok, ok, no, ok}
+	longest := []time.Duration{100 * ms, 200 * ms, 400 * ms, 0, 800 * ms, 1600 * ms, 3200 * ms, 5000 * ms, 5000 * ms, 0, 0, 0, 0}
+	w := s.Worker(whole, 1)
+	user, other := w.User(), w.User()
+	got := pauses(user, answers...)
+	for i, d := range got {
+		least := longest[i] / 2
+		switch i {
+		case 4: // of the second step, which has a pause of its own
+			least = 400 * ms
+		case 10:
+			least = 300 * ms
+			longest[i] = 300 * ms
+		}
+		if d < least || d > longest[i] {
+			t.Errorf("pause %d: %v, want %v to %v", i, d, least, longest[i])
+		}
+	}
+	if w.FailedLogins() != 8 || user.LoggedOut() {
+		t.Errorf("%d failed log-ins, waits: %v", w.FailedLogins(), user.LoggedOut())
+	}
+	if again := pauses(s.Worker(whole, 1).User(), answers...); !slices.Equal(again, got) {
+		t.Errorf("with the same seed %v, before %v", again, got)
+	}
+	if first := pauses(other, no)[0]; first == got[0] || !other.LoggedOut() {
+		t.Errorf("two users pause %v, waits: %v", first, other.LoggedOut())
+	}
+	user.Restart()
+	pauses(user, no, no)
+	user.Restart()
+	if first := pauses(user, no)[0]; first > 100*ms {
+		t.Errorf("a new user begins with a pause of %v", first)
+	}
+}
+
 // After a step that fails the user goes on, unless a later step needs what it should have
 // set.
 func TestFailedSteps(t *testing.T) {
@@ -462,7 +523,7 @@ func TestBetween(t *testing.T) {
 
 // The package comment says how large a user is.
 func TestUserSize(t *testing.T) {
-	if size := unsafe.Sizeof(User{}); size != 160 {
+	if size := unsafe.Sizeof(User{}); size != 168 {
 		t.Errorf("a User has %d bytes", size)
 	}
 	if size := unsafe.Sizeof(cookie{}); size != 72 {

@@ -1172,6 +1172,11 @@ type Users struct {
 	Iterations int64 `json:"iterations_in_window"`
 	Arrivals   int64 `json:"arrivals,omitempty"`    // of the window of an open loop, whose rate is theirs
 	TurnedAway int64 `json:"turned_away,omitempty"` // those of them that found no user, and were dropped
+	// FailedLogins are those of the whole load: how often a user had to begin again with the steps
+	// that are carried out once. LoggedOut are the users of a closed loop who waited to try again
+	// when the load ended.
+	FailedLogins int64 `json:"failed_logins,omitempty"`
+	LoggedOut    int64 `json:"logged_out,omitempty"`
 	// Misses are the extractions that found nothing, in the whole load, also where that is
 	// no failure.
 	Misses []Miss `json:"misses,omitempty"`

@@ -1041,6 +1041,11 @@ export interface Users {
   arrivals?: number;
   /** those of them that found no user, and were dropped */
   turned_away?: number;
+  /** FailedLogins are those of the whole load: how often a user had to begin again with the steps
+   * that are carried out once. LoggedOut are the users of a closed loop who waited to try again
+   * when the load ended. */
+  failed_logins?: number;
+  logged_out?: number;
   /** Misses are the extractions that found nothing, in the whole load, also where that is
    * no failure. */
   misses?: Miss[];
