@@ -41,6 +41,11 @@ func (p *page) steps(variants []rundir.Variant) {
 			of = " of " + v.Name
 		}
 		p.line("users%s: %s", of, usersOf(v.Users))
+		for _, s := range v.Steps {
+			if s.Skipped > 0 {
+				p.line("skipped%s: step %s, %s times", of, s.Name, whole(s.Skipped))
+			}
+		}
 		for _, m := range v.Users.Misses {
 			p.line("extractions%s that found nothing: %s of step %s, %s times", of, m.Variable, m.Step, whole(m.Count))
 		}
@@ -92,6 +97,9 @@ func (p *page) shortSteps(v *rundir.Variant) string {
 		text := s.Name + " " + whole(s.OK) + " ok"
 		if n := s.Failed(); n > 0 {
 			text += " and " + whole(n) + " not"
+		}
+		if s.Skipped > 0 {
+			text += ", skipped " + whole(s.Skipped)
 		}
 		if q := p.clockOf(*v, s); q.P99 != nil {
 			text += ", p99 " + Seconds(*q.P99)

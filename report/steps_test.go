@@ -18,7 +18,7 @@ func scenarioRun(loop string) (*page, []rundir.Variant) {
 				Name: "login", OK: 50, Throughput: ptr(10.), Response: rundir.Quantiles{Count: 10_000, P50: ptr(0.002), P99: ptr(0.003), Max: ptr(0.004)},
 				Service: rundir.Quantiles{Count: 10_000, P50: ptr(0.001), Max: ptr(0.0015)},
 			},
-			{Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3},
+			{Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3, Skipped: 5},
 		},
 		Users: &rundir.Users{Started: 51, Iterations: 1100, Ended: 1, FailedLogins: 7, LoggedOut: 2, TurnedAway: 4, Misses: []rundir.Miss{{Step: "list", Variable: "id", Count: 8}}},
 		Intervals: map[string]rundir.Estimate{
@@ -48,6 +48,7 @@ func TestSteps(t *testing.T) {
 		text := words(b.String())
 		for _, want := range append(c.want,
 			"steps of the scenario", "users of shop: 51 in all, 1,100 iterations in the window, 1 came to their end, 7 logins failed, 2 waited to log in again at the end, 4 arrivals found none free and were dropped",
+			"skipped of shop: step list, 5 times",
 			"extractions of shop that found nothing: id of step list, 8 times") {
 			if !strings.Contains(text, words(want)) {
 				t.Errorf("%s loop: %q is not in\n%s", c.loop, want, b.String())
@@ -63,7 +64,7 @@ func words(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func TestShortSteps(t *testing.T) {
 	p, variants := scenarioRun("open")
-	if got, want := words(p.shortSteps(&variants[1])), "login 50 ok, p99 3.00 ms; list 1,200 ok and 9 not"; got != want {
+	if got, want := words(p.shortSteps(&variants[1])), "login 50 ok, p99 3.00 ms; list 1,200 ok and 9 not, skipped 5"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for range mostSteps {

@@ -180,6 +180,7 @@ func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) 
 			to := &sum[i]
 			to.OK += s.OK
 			to.Dropped += s.Dropped
+			to.Skipped += s.Skipped
 			to.CompletedInWindow += s.CompletedInWindow
 			to.ByKind = addCounts(to.ByKind, s.ByKind)
 		}

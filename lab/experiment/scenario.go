@@ -58,6 +58,7 @@ type Flow struct {
 type Step struct {
 	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
 	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
+	If       string   `yaml:"if" kind:"word" otherwise:"the step is never skipped" doc:"the step is skipped where this condition of variables does not hold, such as status == 'vip', count > 3 or defined(token); and, or, not and parentheses join conditions"`
 	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
 	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
 	Path     string   `yaml:"path" for:"http llm" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
@@ -488,7 +489,7 @@ func (s *Scenario) specOf(path string, steps []Step, by script, bodies map[strin
 	var faults []error
 	for k := range steps {
 		st := &steps[k]
-		to := scenario.Step{Name: st.Name, Once: st.Once, Weight: st.Weight, Think: st.Think.Pace(), MaxBody: st.MaxBody}
+		to := scenario.Step{Name: st.Name, Once: st.Once, If: st.If, Weight: st.Weight, Think: st.Think.Pace(), MaxBody: st.MaxBody}
 		body := cmp.Or(st.Body, st.Message)
 		if file, _ := st.file(); file != "" {
 			body = bodies[file]

@@ -127,6 +127,7 @@ func TestScenarioFaults(t *testing.T) {
 		{"    headers: {X: y}\n    steps: [{name: a, path: '/', headers: {Z: '{{ y }}'}}]", `load.scenario.steps[0].headers.Z: at offset 3: no variable "y"`},
 		{"    variables: {y: a}\n    steps: [{name: a, path: '/', headers: {Host: '{{ uuid() }}'}}]", "step a: Host: it varies"},
 		{"    steps: [{name: a, path: '/'}, {name: a, path: '/'}]", `load.scenario.steps[1].name: "a" is taken`},
+		{"    steps:\n    - {name: a, path: '/', extract: {n: $.n}}\n    - {name: b, path: '/', if: n > '3'}", `x.yaml:8:32: load.scenario.steps[1].if: at offset 4: a text in quotes, which is compared as a number; leave out the quotes`},
 		{"    cookies: true", "load.scenario.steps: none given"},
 		{"    steps: [{name: a, path: '/', body_file: none.json}]", "x.yaml:6:45: load.scenario.steps[0].body_file: cannot be read: "},
 		{"    steps: [{name: a, path: '/', body_file: .}]", "x.yaml:6:45: load.scenario.steps[0].body_file: not a regular file"},

@@ -153,7 +153,7 @@ func recordUsers(t *rundir.Trial, r *engine.Result) {
 	for i := range r.Steps {
 		from := &r.Steps[i]
 		s := rundir.ScenarioStep{
-			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), CompletedInWindow: signed(from.Completed),
+			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), Skipped: signed(from.Skipped), CompletedInWindow: signed(from.Completed),
 			Response: rundir.QuantilesOf(from.Response), Service: rundir.QuantilesOf(from.Service),
 			Tokens: tokens(from.Tokens, from.FirstToken, from.TokenTime, r.Window),
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"dyno/load/hist"
 	"dyno/load/scenario"
@@ -118,6 +119,7 @@ type user struct {
 // stepFigures is what became of a step's requests.
 type stepFigures struct {
 	ok, completed, dropped uint64
+	skipped                uint64
 	byKind                 [wire.Kinds]uint64
 	response, service      *hist.Histogram
 	answers                *answerFigures // nil where responses are no answers of language models
@@ -204,16 +206,9 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		return
 	}
 	u := &r.all[n]
-	ok, err := u.script.Next(w.engine.epoch+intended, &u.request)
-	for !ok {
-		w.endUser(u, intended)
-		if r.worker.Dry() || !arrival && (!r.restart || w.cursor != nil) {
-			w.releaseUser(n)
-			return
-		}
-		u.script.Restart()
-		u.over = false
-		ok, err = u.script.Next(w.engine.epoch+intended, &u.request)
+	send, err := w.nextRequest(n, u, intended, arrival)
+	if !send {
+		return
 	}
 	request := waiter{intended: intended, user: n, window: w.countScheduled(intended)}
 	i := none
@@ -233,6 +228,51 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		w.dropRequest(request)
 		w.failUser(n, w.now())
 	}
+}
+
+// Users whose steps are all skipped pause after so many iterations in a row.
+const (
+	mostIdle  = 100
+	idlePause = 10 * time.Millisecond
+)
+
+// nextRequest has a user make the next request. It returns false if there is none for now: the user
+// has come to its end, the iteration of an arrival is over because its last steps were skipped, or
+// the user pauses after many such iterations.
+func (w *worker) nextRequest(n int32, u *user, intended int64, arrival bool) (send bool, failed *wire.Error) {
+	r := w.users
+	for range mostIdle {
+		ok, err := u.script.Next(w.engine.epoch+intended, &u.request)
+		if len(u.request.Skipped) > 0 && w.windowOf(intended) == inside {
+			for _, step := range u.request.Skipped {
+				r.figures[step].skipped++
+			}
+		}
+		switch {
+		case !ok:
+			w.endUser(u, intended)
+			if r.worker.Dry() || !arrival && (!r.restart || w.cursor != nil) {
+				w.releaseUser(n)
+				return false, nil
+			}
+			u.script.Restart()
+			u.over = false
+		case !u.request.Idle:
+			return true, err
+		default:
+			w.countIteration(intended)
+			if w.cursor != nil {
+				w.releaseUser(n)
+				return false, nil
+			}
+		}
+	}
+	if w.cursor != nil {
+		w.releaseUser(n)
+	} else {
+		w.alarms.push(alarm{w.now() + int64(idlePause), n})
+	}
+	return false, nil
 }
 
 // idle returns a connection that can carry one more request, or none. One of those that said
@@ -468,6 +508,7 @@ type StepResult struct {
 	Name      string
 	Counts    Counts          // of the requests of the window, but for arrivals that found no user
 	Completed uint64          // good responses that ended inside the window
+	Skipped   uint64          // times that the step was skipped in the window, as its condition did not hold
 	Response  *hist.Histogram // as Latency has it of all steps
 	Service   *hist.Histogram
 
@@ -514,6 +555,7 @@ func (r *Result) concludeUsers(c *userPool) {
 		n.Scheduled = n.Sent + n.Dropped
 		to.Counts.add(&n)
 		to.Completed += f.completed
+		to.Skipped += f.skipped
 		to.Response.Merge(f.response)
 		to.Service.Merge(f.service)
 		if a := f.answers; a != nil {
@@ -564,6 +606,7 @@ func (r *Result) mergeSteps(o *Result) error {
 			from, to := &o.Steps[i], &r.Steps[i]
 			to.Counts.add(&from.Counts)
 			to.Completed += from.Completed
+			to.Skipped += from.Skipped
 			to.Response.Merge(from.Response)
 			to.Service.Merge(from.Service)
 			if to.Tokens != nil && from.Tokens != nil {

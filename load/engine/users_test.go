@@ -572,6 +572,42 @@ func TestUsersThink(t *testing.T) {
 	}
 }
 
+// Steps that are skipped are counted and send nothing. Users with nothing to send do not hold up the
+// others, and an arrival of an open loop may be an iteration without a request.
+func TestUsersSkipSteps(t *testing.T) {
+	t.Parallel()
+	address := plain(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"n":1}`) })
+	s := compile(t, scenario.Spec{Flows: []scenario.Flow{
+		{Name: "some", Steps: []scenario.Step{
+			{Name: "never", Path: "/", If: "1 > 2"},
+			{Name: "first", Path: "/", If: "not defined(n)", Extract: []scenario.Extraction{{Name: "n", From: scenario.JSON, Of: "$.n"}}},
+			{Name: "then", Path: "/", If: "n == 1 and defined(n)"},
+			{Name: "last", Path: "/", If: "1 > 2"},
+		}},
+		{Name: "none", Steps: []scenario.Step{{Name: "no", Path: "/", If: "1 > 2"}}},
+		{Name: "end", Steps: []scenario.Step{{Name: "once", Once: true, Path: "/", If: "1 > 2"}}},
+	}})
+	c := engine.Config{
+		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 30, Users: &engine.Users{Scenario: s, Count: 3, Restart: true},
+	}
+	r := carryOut(t, c)
+	skipped := func(name string) uint64 { return step(t, r, name).Skipped }
+	first, then := step(t, r, "first").Counts.OK, step(t, r, "then").Counts.OK
+	if first < 1 || first > 3 || first+then != 30 || r.Counts.OK != 30 {
+		t.Errorf("%d first, %d then, %+v", first, then, r.Counts)
+	}
+	if n := skipped("last"); n < then-3 || skipped("first") < then-3 || skipped("never") < then || skipped("then") != 0 || skipped("no") == 0 || skipped("once") == 0 {
+		t.Errorf("skipped: %d last, %d first, %d never, %d then, %d no, %d once", n, skipped("first"), skipped("never"), skipped("then"), skipped("no"), skipped("once"))
+	}
+	s = compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "maybe", Path: "/", If: "random_int(1, 2) == 1"}, {Name: "no", Path: "/", If: "1 > 2"}}})
+	c.NewClients, c.Users = composers(t, s, "h"), &engine.Users{Scenario: s}
+	c.Requests, c.Window, c.Schedule = 0, 300*time.Millisecond, steady(t, 200)
+	r = carryOut(t, c)
+	if u := r.Users; r.Counts.OK == 0 || r.Counts.Scheduled+skipped("maybe") != u.Arrivals || skipped("maybe") == 0 || u.Iterations == 0 || u.Iterations > u.Arrivals {
+		t.Errorf("open loop: %+v, %+v, %d skipped", u, r.Counts, skipped("maybe"))
+	}
+}
+
 // Users of a closed loop who cannot log in wait longer each time. The window has room for the
 // two attempts that the pauses allow at most: 50 ms and then 100 ms are the shortest.
 func TestUsersWhoCannotLogIn(t *testing.T) {

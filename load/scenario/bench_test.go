@@ -54,7 +54,9 @@ func TestUsersDoNotAllocate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: counts allocations")
 	}
-	w := mustCompile(t, everything(t)).Worker(whole, 1)
+	spec := everything(t)
+	spec.Steps[2].If = `defined(token) and (title == "b" or email != 1.5 and not email > 2) and random_int(1, 9) < 10`
+	w := mustCompile(t, spec).Worker(whole, 1)
 	users := []*User{w.User(), w.User(), w.User()}
 	x := newExchange()
 	round := func() {

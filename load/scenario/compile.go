@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/nearest"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -43,7 +44,9 @@ type step struct {
 	encoder Encoder // of a body that varies; nil: it is sent as it is
 	think   pace.Think
 
-	feeds uint32 // bit i: it needs a row of feed i
+	condition *condition // nil: the step is never skipped
+	asks      uint32     // bit i: the condition needs a row of feed i
+	feeds     uint32     // bit i: it needs a row of feed i
 
 	badPath *wire.Error // the path that its template says cannot be sent
 	badBody *wire.Error // the body cannot be encoded
@@ -207,6 +210,7 @@ type setter struct {
 	flow, step int // step within the flow
 	name       string
 	otherwise  Otherwise
+	skippable  bool // the step has a condition
 }
 
 // changes tells whether the variable's value is not that from the start, always.
@@ -232,15 +236,18 @@ func (c *compiler) variable(name string) *variableInfo {
 	return v
 }
 
-// lookup finds a variable, or says why it cannot be had.
-func (c *compiler) lookup(name string) (v *variableInfo, problem, hint string) {
+// lookup finds a variable, or says why it cannot be had. Bare names have no braces around them.
+func (c *compiler) lookup(name string, bare bool) (v *variableInfo, problem, hint string) {
 	v = c.names[name]
 	switch {
 	case v == nil:
 		if f, found := findFunction(name); found {
 			return nil, fmt.Sprintf("%q is a function", name), "want it as in " + f.Example
 		}
-		return nil, fmt.Sprintf("no variable %q", clip(name)), hintUnknown(name, c.known())
+		if hint = hintUnknown(name, c.known()); bare {
+			hint = nearest.Hint(name, c.known())
+		}
+		return nil, fmt.Sprintf("no variable %q", clip(name)), hint
 	case len(v.rivals) > 0:
 		return nil, fmt.Sprintf("%q is a column of several feeds", name), "want one of " + strings.Join(v.rivals, ", ")
 	}
@@ -470,7 +477,7 @@ func (c *compiler) extracted(flows []numbered) {
 				case v == nil:
 					v = c.variable(e.Name)
 				}
-				v.setters = append(v.setters, setter{flow: i, step: k, name: st.Name, otherwise: e.Otherwise})
+				v.setters = append(v.setters, setter{flow: i, step: k, name: st.Name, otherwise: e.Otherwise, skippable: st.If != ""})
 			}
 		}
 	}
@@ -531,6 +538,9 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 		has[i] = v.given || v.feed >= 0
 	}
 	sets := func(k int) {
+		if f.Steps[k].If != "" { // it may be skipped
+			return
+		}
 		for _, e := range f.Steps[k].Extract {
 			if v := c.names[e.Name]; v != nil && e.Otherwise != Keep {
 				has[v.index] = true
@@ -543,6 +553,9 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 			v := c.list[u.variable]
 			if v.feed >= 0 {
 				st.feeds |= 1 << v.feed
+				if u.asked {
+					st.asks |= 1 << v.feed
+				}
 				if st.info.Once {
 					c.onceFeeds |= 1 << v.feed
 					if per := c.spec.Feeds[v.feed].Per; per == PerIteration {
@@ -550,8 +563,8 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 					}
 				}
 			}
-			if !has[u.variable] {
-				c.add(u.path, u.offset, c.missing(f, k, v, mixed), fmt.Sprintf("set it in an earlier step, or give it a first value: variables: {%s: ...}", v.name))
+			if !has[u.variable] && !u.optional {
+				c.add(u.path, u.offset, c.missing(f, k, v, mixed), fmt.Sprintf("set it in an earlier step, or give it a first value: variables: {%s: ...}; or ask for it: if: defined(%s)", v.name, v.name))
 			}
 		}
 	}
@@ -586,6 +599,8 @@ func (c *compiler) missing(f *numbered, k int, v *variableInfo, mixed bool) stri
 		switch {
 		case s.step == k:
 			return fmt.Sprintf("variable %q is set only by the response to this very step", v.name)
+		case before && s.skippable:
+			return fmt.Sprintf("variable %q may have no value: step %q, which sets it, may be skipped", v.name, s.name)
 		case before && s.otherwise == Keep:
 			return fmt.Sprintf("variable %q may have no value: step %q keeps the earlier one when it finds nothing, and there is none", v.name, s.name)
 		case before:
@@ -607,7 +622,7 @@ func (c *compiler) needed(f *numbered, k int, uses [][]use, has []bool) bool {
 			continue
 		}
 		for later := k + 1; later < len(f.Steps); later++ {
-			if !f.Steps[later].Once && slices.ContainsFunc(uses[later], func(u use) bool { return u.variable == v.index }) {
+			if !f.Steps[later].Once && slices.ContainsFunc(uses[later], func(u use) bool { return u.variable == v.index && !u.optional }) {
 				return true
 			}
 		}

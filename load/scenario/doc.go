@@ -40,6 +40,7 @@
 //		ok, err := u.Next(now, &exchange.request)
 //		switch {
 //		case !ok:        // the user has come to its end: see below
+//		case exchange.request.Idle: // the iteration is over: call Next for the next one
 //		case err != nil: // not sent: count it as sent and failed with err.Kind, call u.Failed()
 //		default:         // send outline request.Outline with request.Parts in it
 //		}
@@ -93,7 +94,8 @@
 // all flows are: there is nobody left to restart, and no arrival that anybody can carry out.
 //
 // In an open loop an arrival is an iteration: it takes a user who is Between two of them, or
-// a new one, up to the bound on users, and is over when the user is Between again. The
+// a new one, up to the bound on users, and is over when the user is Between again, or a request
+// Idle. The
 // intended start of the iteration's first request is the arrival's. That of each further one
 // is the end of the exchange before it, and its Pause.
 //
@@ -106,15 +108,16 @@
 //	72 bytes and its text, of up to 4 KiB, for each cookie, of which it keeps up to 50
 //	the path of its last request, if it has cookies
 //
-// A Request takes 72 bytes, and 24 bytes and its text for each part.
+// A Request takes 104 bytes, and 24 bytes and its text for each part.
 //
 // # Flows
 //
 // A user goes through one flow of steps. Those that are marked Once come first, in their
 // order; if one of them fails, the user begins again with the first, so that whatever they
 // set has a value behind them. The others are repeated, in their order or, when they have
-// weights, each time one of them drawn by its weight. One turn is an iteration. A step
-// that fails ends its iteration if a later step uses what it should have set; otherwise
+// weights, each time one of them drawn by its weight. One turn is an iteration. A step whose
+// condition (If) does not hold is skipped. Next says that a request is Idle when the last steps
+// of an iteration are. A step that fails ends its iteration if a later step uses what it should have set; otherwise
 // the user goes on with the next one. Which flow a user takes is decided by the weights of
 // the flows and the user's number. A flow that needs a row of a feed that has ended is over:
 // further users take the other ones, by their weights.
@@ -136,6 +139,16 @@
 // What is random depends on the seed, the user's number and what the user has drawn
 // before. Two runs with one seed use the same values, UUIDs included: give each run a
 // seed of its own where that must not be.
+//
+// # Conditions
+//
+// A condition compares what templates have in braces, as texts or as numbers, or asks whether a
+// variable has a text that is not empty. Comparisons are joined by and, or, not and parentheses:
+//
+//	status == "vip" and not (count > 3 or defined(token))
+//
+// == and != compare texts, unless one side is a number; the others compare numbers. What is no
+// number is unequal to each, and neither smaller nor larger.
 //
 // # Responses
 //

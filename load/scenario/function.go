@@ -138,6 +138,7 @@ type binder struct {
 	path string // of the template in the Spec
 	uses *[]use // of variables
 	t    *template
+	bare bool // there are no braces around expressions
 }
 
 // A use is a variable in a template.
@@ -145,6 +146,8 @@ type use struct {
 	variable int
 	path     string
 	offset   int
+	asked    bool // by the step's condition
+	optional bool // the variable need not have a value
 }
 
 // bind makes a template of nodes and reports what is wrong with names and arguments.
@@ -184,7 +187,7 @@ func (b *binder) part(n *node) part {
 
 // variable makes the part that says a variable's value.
 func (b *binder) variable(name string, offset int) part {
-	v, problem, hint := b.c.lookup(name)
+	v, problem, hint := b.c.lookup(name, b.bare)
 	if problem != "" {
 		b.fault(offset, problem, hint)
 		return part{}

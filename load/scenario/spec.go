@@ -107,6 +107,10 @@ type Step struct {
 	Name string // unique in the whole scenario: results are told by it
 	Once bool   // each user carries it out once, before the steps that are not marked so
 
+	// If is a condition, such as status == "vip". Where it does not hold, the step is skipped.
+	// Empty: it always holds.
+	If string
+
 	// Weight has the steps of the flow that are not marked Once drawn by weight. Either
 	// all of them have one or none.
 	Weight int

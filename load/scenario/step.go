@@ -72,6 +72,10 @@ type extraction struct {
 // step compiles a step.
 func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	out.info = Info{Name: st.Name, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody, Timeout: st.Timeout}
+	out.condition = c.condition(path+".if", st.If, uses)
+	for i := range *uses {
+		(*uses)[i].asked = true
+	}
 	if c.spec.BodyOnly {
 		c.bodyOnly(path, st)
 	} else {
@@ -109,6 +113,12 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	}
 	if out.info.WantsBody && c.spec.Calls == nil {
 		c.checkEncoding(path, st)
+	}
+	if out.condition != nil {
+		for i := range *uses {
+			u := &(*uses)[i]
+			u.optional = u.optional || out.condition.ensures(u.variable)
+		}
 	}
 	return out
 }

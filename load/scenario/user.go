@@ -169,6 +169,8 @@ type Request struct {
 	Outline int           // its number, as in Scenario.Outlines
 	Parts   [][]byte      // what varies, in the order that Outline says
 	Think   time.Duration // the step's pause, of which Pause makes the user's
+	Skipped []int         // the numbers of the steps that were skipped before this one
+	Idle    bool          // there is nothing to send: the last steps of the iteration were skipped
 
 	text []byte // the parts, one after the other
 }
@@ -188,20 +190,36 @@ type HeaderField = wire.MuxField
 // Next makes the user's next request, at the Unix time now in nanoseconds. It returns false
 // when the user has come to its end: there is no step left, or no row of data that it
 // needs (see Worker.Err). An error, of kind generator, means that the request cannot be
-// sent: it counts as one that failed, and Failed must be called as after any other.
+// sent: it counts as one that failed, and Failed must be called as after any other. A request
+// that is Idle is none: the iteration is over.
 func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	if u.step != nil {
 		u.Failed()
 	}
 	u.now, u.retry = now, 0
+	r.Skipped, r.Idle = r.Skipped[:0], false
 	number := u.choose()
 	if number < 0 || u.over {
 		return false, nil
 	}
 	st := &u.w.s.steps[number]
-	if !u.fill(st.feeds &^ u.rows) {
-		u.over = true
-		u.w.end(u.chosen)
+	for st.condition != nil {
+		if !u.take(st.asks) {
+			return false, nil
+		}
+		if st.condition.holds(u) {
+			break
+		}
+		r.Skipped = append(r.Skipped, number)
+		if r.Idle = u.advance(false); r.Idle {
+			return true, nil
+		}
+		if number = u.choose(); number < 0 {
+			return false, nil
+		}
+		st = &u.w.s.steps[number]
+	}
+	if !u.take(st.feeds) {
 		return false, nil
 	}
 	u.step = st
@@ -237,6 +255,17 @@ func (u *User) choose() int {
 	default:
 		return f.loop[u.at]
 	}
+}
+
+// take sees to it that there are rows of the feeds whose bits are set. Without one the user has come
+// to its end.
+func (u *User) take(feeds uint32) bool {
+	if u.fill(feeds &^ u.rows) {
+		return true
+	}
+	u.over = true
+	u.w.end(u.chosen)
+	return false
 }
 
 // fill takes rows of the feeds whose bits are set.
@@ -370,18 +399,29 @@ func (u *User) leave(failed bool) {
 		return
 	}
 	u.step = nil
-	u.at++
-	switch {
-	case !u.loops && failed:
+	if !u.loops && failed {
 		u.at = 0
 		u.jar.clear()
 		u.backOff()
-	case !u.loops && u.at == len(u.flow.once):
-		u.failures = 0
-	case u.loops && (u.flow.mix != nil || u.at == len(u.flow.loop) || failed && st.ends):
+		return
+	}
+	u.advance(failed && st.ends)
+}
+
+// advance goes on behind a step, and tells whether the iteration is over.
+func (u *User) advance(ends bool) bool {
+	u.at++
+	switch {
+	case !u.loops:
+		if u.at == len(u.flow.once) {
+			u.failures = 0
+		}
+	case u.flow.mix != nil || u.at == len(u.flow.loop) || ends:
 		u.at = 0
 		u.rows &= u.w.s.kept
+		return true
 	}
+	return false
 }
 
 // The pauses after log-ins that fail.

@@ -529,7 +529,7 @@ func TestUserSize(t *testing.T) {
 	if size := unsafe.Sizeof(cookie{}); size != 72 {
 		t.Errorf("a cookie has %d bytes", size)
 	}
-	if size := unsafe.Sizeof(Request{}); size != 72 {
+	if size := unsafe.Sizeof(Request{}); size != 104 {
 		t.Errorf("a Request has %d bytes", size)
 	}
 }

@@ -1129,6 +1129,7 @@ type ScenarioStep struct {
 	OK                int64            `json:"ok"`
 	ByKind            map[string]int64 `json:"by_kind,omitempty"` // those that failed
 	Dropped           int64            `json:"dropped,omitempty"`
+	Skipped           int64            `json:"skipped,omitempty"`               // times that its condition did not hold: no requests
 	CompletedInWindow int64            `json:"completed_in_window"`             // good responses that ended in the window
 	Throughput        *float64         `json:"throughput_per_second,omitempty"` // of these
 	Response          Quantiles        `json:"response"`
