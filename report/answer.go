@@ -83,13 +83,16 @@ const mostSaid = 3
 // says answers the experiment's question.
 func (p *page) says() []texts.Message {
 	lines := p.unfinished()
+	most := mostSaid
 	add := func(more []texts.Message) {
-		lines = append(lines, more[:min(len(more), max(0, mostSaid-len(lines)))]...)
+		lines = append(lines, more[:min(len(more), max(0, most-len(lines)))]...)
 	}
 	if p.nothing() {
 		add([]texts.Message{texts.New("answer.nothing")})
 		return lines
 	}
+	failed := p.failuresSay()
+	lines, most = append(lines, failed...), most+len(failed)
 	testable := slices.ContainsFunc(p.run.Claims, func(c rundir.Claim) bool { return c.Outcome != rundir.NotTestable })
 	compared := p.comparisonsSay()
 	switch {
@@ -120,6 +123,42 @@ func (p *page) says() []texts.Message {
 		lines = append(lines, *m)
 	}
 	return lines
+}
+
+// failuresSay says which share of the requests succeeded, if many failed, and how many users could not
+// log in. Both are before any other figure, which is of the others.
+func (p *page) failuresSay() (lines []texts.Message) {
+	if v := verdict.MostFailing(p.run); v != nil {
+		pairs := []string{"variant", v.Name, "share", percent(1 - *v.Errors.Ratio), "failed", whole(v.Errors.Total), "of", whole(v.Errors.Due)}
+		if why := p.failure(v.Name); why != "" {
+			lines = append(lines, p.message("answer.succeeded.why", append(pairs, "why", why)...))
+		} else {
+			lines = append(lines, p.message("answer.succeeded", pairs...))
+		}
+	}
+	for _, v := range p.run.Variants {
+		if u := v.Users; u != nil && u.LoggedOut > 0 {
+			lines = append(lines, p.message("answer.logged_out", "variant", v.Name, "n", whole(u.LoggedOut), "failed", whole(u.FailedLogins)))
+		}
+	}
+	return lines
+}
+
+// failure is what the most frequent failure of a variant's requests says; empty if that is not known.
+func (p *page) failure(variant string) string {
+	counts := map[string]int64{}
+	for _, t := range p.folder.Measured() {
+		for text, n := range t.Failures {
+			if t.Variant == variant {
+				counts[text] += n
+			}
+		}
+	}
+	for _, text := range descending(counts) {
+		_, why, _ := strings.Cut(text, ": ")
+		return why
+	}
+	return ""
 }
 
 // unfinished says that trials are missing, and why.

@@ -10,6 +10,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
 
@@ -209,6 +210,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		if c.Dropped > 0 {
 			amounts = append(amounts, whole(c.Dropped)+" dropped")
 		}
+		if verdict.MostFailing(p.run) != nil {
+			amounts = append(amounts, "succeeded "+percent(1-*v.Errors.Ratio))
+		}
 	}
 	if trial != nil && trial.WindowSeconds > 0 && c.ReceivedBytes > 0 {
 		amounts = append(amounts, sizes().Write(float64(c.ReceivedBytes)/trial.WindowSeconds)+"/s received")
@@ -255,6 +259,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	}
 	if len(v.Steps) > 0 {
 		add(2, "steps", strings.Split(p.shortSteps(v), "; ")...)
+	}
+	if u := v.Users; u != nil && u.FailedLogins > 0 {
+		add(1, "logins", whole(u.FailedLogins)+" failed", plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
 	}
 	add(2, "server", p.server(v, trial)...)
 	return rows

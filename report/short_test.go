@@ -238,6 +238,43 @@ func TestNoGoodAnswers(t *testing.T) {
 	}
 }
 
+// Which share of the requests succeeded is said before any other figure, and how many users could
+// not log in. A few failures are no headline.
+func TestFailuresComeFirst(t *testing.T) {
+	quick, compare := exampleQuick(), exampleCompare()
+	for f, prefix := range map[*rundir.Folder]string{quick: "", compare: "goroutine: "} {
+		v := &f.Run.Variants[len(f.Run.Variants)-1]
+		v.Errors = rundir.Errors{Total: 99, Due: 200, Ratio: ptr(0.495), ByKind: map[string]int64{"assertion": 99}}
+		v.Users = &rundir.Users{Count: 8, FailedLogins: 12, LoggedOut: 3}
+		failure := `assertion: step "get": its body does not contain "ok"`
+		for i := range f.Trials {
+			f.Trials[i].Failures = map[string]int64{failure: 90, "timeout: no complete response in time": 9}
+		}
+		want := []string{prefix + `succeeded 50.5%; 99 of 200 failed (step "get": its body does not contain "ok")`, prefix + "3 users could not log in (12 logins failed)"}
+		said := Make(f).Says
+		if len(said) < 3 || said[0].In(texts.English) != want[0] || said[1].In(texts.English) != want[1] {
+			t.Errorf("%s", said)
+		}
+		if got := said[0].In(texts.Chinese); !strings.Contains(got, "成功 50.5%") || !strings.Contains(got, "200 个请求中 99 个失败") {
+			t.Error(got)
+		}
+		var b strings.Builder
+		if err := Markdown(&b, f); err != nil || !strings.Contains(b.String(), prefix+"succeeded 50.5%") {
+			t.Errorf("%v\n%s", err, b.String())
+		}
+		v.Errors.Total, v.Errors.Ratio, v.Users = 1, ptr(0.0009), nil
+		for name, got := range both(t, f) {
+			if strings.Contains(got, "succeeded") || strings.Contains(got, "log in") {
+				t.Errorf("%s:\n%s", name, got)
+			}
+		}
+	}
+	quick.Run.Variants[0].Errors.Ratio, quick.Run.Variants[0].Users = ptr(0.495), &rundir.Users{FailedLogins: 12, LoggedOut: 3}
+	if got := both(t, quick)["short"]; !strings.Contains(got, " · succeeded 50.5%") || !strings.Contains(got, "logins 12 failed · 3 users waited to log in again at the end") {
+		t.Error(got)
+	}
+}
+
 // Only of a target that dyno started there is an output.
 func TestOutputOfTheTarget(t *testing.T) {
 	for _, started := range []bool{false, true} {

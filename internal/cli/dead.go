@@ -101,26 +101,22 @@ func (a *app) remark(run *rundir.Run, g gate, err error) {
 // remarkFailures says on standard error that requests failed in a run that ends well: nobody asked how
 // many may. Of several variants it names the one in which most did.
 func (a *app) remarkFailures(run *rundir.Run) {
-	var most *rundir.Variant
+	of := func(v *rundir.Variant) string {
+		if len(run.Variants) > 1 {
+			return " of " + v.Name
+		}
+		return ""
+	}
 	for i := range run.Variants {
-		v := &run.Variants[i]
-		if v.Errors.Ratio != nil && *v.Errors.Ratio >= remarkable && (most == nil || *v.Errors.Ratio > *most.Errors.Ratio) {
-			most = v
+		if v := &run.Variants[i]; v.Users != nil && v.Users.LoggedOut > 0 {
+			a.warn(fmt.Sprintf("%d users%s could not log in", v.Users.LoggedOut, of(v)))
 		}
 	}
-	if most == nil {
-		return
+	if most := verdict.MostFailing(run); most != nil {
+		a.warn(fmt.Sprintf("%.3g %% of the requests%s failed, %d of %d", 100**most.Errors.Ratio, of(most), most.Errors.Total, most.Errors.Due))
+		fmt.Fprintln(a.stderr, "hint: a threshold, such as errors.ratio < 1%, makes that an error")
 	}
-	of := ""
-	if len(run.Variants) > 1 {
-		of = " of " + most.Name
-	}
-	a.warn(fmt.Sprintf("%.3g %% of the requests%s failed, %d of %d", 100**most.Errors.Ratio, of, most.Errors.Total, most.Errors.Due))
-	fmt.Fprintln(a.stderr, "hint: a threshold, such as errors.ratio < 1%, makes that an error")
 }
-
-// remarkable is the least share of failed requests that is reported although nobody asked.
-const remarkable = 0.001
 
 // openThresholds returns the thresholds that are neither shown to hold nor shown to be
 // broken.

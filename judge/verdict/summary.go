@@ -386,7 +386,8 @@ func failures(c rundir.Counts) rundir.Errors {
 	e := rundir.Errors{Total: c.Unanswered(), Due: c.Due()}
 	if e.Due > 0 {
 		ratio := float64(e.Total) / float64(e.Due)
-		e.Ratio = &ratio
+		succeeded := 1 - ratio
+		e.Ratio, e.Succeeded = &ratio, &succeeded
 	}
 	for kind, n := range c.ByKind {
 		if kind != wire.Generator.String() && n > 0 {

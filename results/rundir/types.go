@@ -454,6 +454,9 @@ type Errors struct {
 	Due    int64            `json:"due"`
 	Ratio  *float64         `json:"ratio,omitempty"`   // of what was due
 	ByKind map[string]int64 `json:"by_kind,omitempty"` // of those that were sent
+
+	// Succeeded is the share of the others: 1 − Ratio.
+	Succeeded *float64 `json:"succeeded_ratio,omitempty"`
 }
 
 // Target holds the cost of the load for the target.

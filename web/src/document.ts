@@ -823,6 +823,8 @@ export interface Errors {
   ratio?: number;
   /** of those that were sent */
   by_kind?: Record<string, number>;
+  /** Succeeded is the share of the others: 1 − Ratio. */
+  succeeded_ratio?: number;
 }
 
 /** Counts are of the requests that were due in the window, however late they ended. The
@@ -1018,6 +1020,8 @@ export interface ScenarioStep {
   /** those that failed */
   by_kind?: Record<string, number>;
   dropped?: number;
+  /** times that its condition did not hold: no requests */
+  skipped?: number;
   /** good responses that ended in the window */
   completed_in_window: number;
   /** of these */
