@@ -125,6 +125,8 @@ export const en = {
   "steps.errors": "errors",
   "steps.dropped": "dropped {n}",
   "steps.users": "{n} users in all, {iterations} iterations in the window.",
+  "steps.logins": "{n} logins failed; {users} users waited to log in again at the end.",
+  "steps.skipped": "Step {step} was skipped {n} times.",
   "steps.miss": "The extraction of {variable} in step {step} found nothing {n} times.",
   "streams.times": "Times, as subscribers saw them",
   "streams.timesHint": "Delivery delay counts from when an event was due, or as its target stamped it, to its last byte; the gap is between two events of one subscriber; the time to the first event counts from the request, and the time to open from the beginning of connecting to the end of the response’s header.",

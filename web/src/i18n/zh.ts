@@ -125,6 +125,8 @@ export const zh: Record<Key, string> = {
   "steps.errors": "错误",
   "steps.dropped": "丢弃 {n}",
   "steps.users": "共 {n} 个用户，窗口内完成 {iterations} 次迭代。",
+  "steps.logins": "登录失败 {n} 次；结束时有 {users} 个用户在等待重新登录。",
+  "steps.skipped": "步骤 {step} 被跳过 {n} 次。",
   "steps.miss": "步骤 {step} 中提取 {variable} 有 {n} 次一无所获。",
   "streams.times": "订阅者观测到的时间",
   "streams.timesHint": "投递延迟：从事件应当发出的时刻（或目标所盖的时间戳）到最后一个字节。事件间隔：同一订阅者相邻两个事件之间的时间。首个事件时间从发出请求算起；订阅建立时间从开始建连算起，到收完响应头为止。",

@@ -33,6 +33,8 @@ export function steps(c: Context): Child[] {
     const u = v.users;
     if (!u) continue;
     parts.push(h("p", { class: "hint" }, `${v.name}: ${t("steps.users", { n: u.started.toLocaleString("en"), iterations: u.iterations_in_window.toLocaleString("en") })}`,
+      u.failed_logins ? ` ${t("steps.logins", { n: u.failed_logins.toLocaleString("en"), users: (u.logged_out ?? 0).toLocaleString("en") })}` : "",
+      ...(v.steps ?? []).map((s) => s.skipped ? ` ${t("steps.skipped", { step: s.name, n: s.skipped.toLocaleString("en") })}` : ""),
       ...(u.misses ?? []).map((m) => ` ${t("steps.miss", { variable: m.variable, step: m.step, n: m.count.toLocaleString("en") })}`)));
   }
   return parts;
