@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -76,7 +75,7 @@ func (a *app) root() *cobra.Command {
 		Short:   "A dynamometer for network services",
 		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
 the results and how certain they are.`,
-		Version:           version(),
+		Version:           builtFrom(buildInfo()),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -88,6 +87,7 @@ the results and how certain they are.`,
 			return cmd.Help()
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := flagHint(cmd, err)
 		var invalid *pflag.InvalidValueError
@@ -116,7 +116,8 @@ the results and how certain they are.`,
 		root.AddCommand(a.quickCommand(c))
 	}
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand())
+		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand(),
+		a.versionCommand())
 	return root
 }
 
@@ -208,13 +209,4 @@ func signalOf(ctx context.Context) syscall.Signal {
 		return s.signal
 	}
 	return 0
-}
-
-// version returns the module's version from the build information.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }
