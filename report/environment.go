@@ -101,6 +101,6 @@ func (p *page) reproduce() {
 		parts = append(parts, "dyno "+r.DynoVersion)
 	}
 	p.section("reproduce")
-	p.item(item{mark: "to reproduce: ", text: command(r.Command), verbatim: true})
+	p.item(item{mark: "to reproduce: ", text: CommandLine(r.Command), verbatim: true})
 	p.line("%s", strings.Join(parts, ", "))
 }

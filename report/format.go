@@ -58,8 +58,8 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// command writes a command as a user would type it in a shell.
-func command(args []string) string {
+// CommandLine writes a command as a user would type it in a shell.
+func CommandLine(args []string) string {
 	var words []string
 	for _, a := range args {
 		if a == "" || strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_") != "" {

@@ -110,7 +110,7 @@ func (p *page) junitProperties() []junitProperty {
 		properties = append(properties, junitProperty{"dyno", Printable(p.run.DynoVersion)})
 	}
 	if len(p.run.Command) > 0 {
-		properties = append(properties, junitProperty{"command", Printable(command(p.run.Command))})
+		properties = append(properties, junitProperty{"command", Printable(CommandLine(p.run.Command))})
 	}
 	return properties
 }

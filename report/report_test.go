@@ -283,7 +283,7 @@ func TestFigures(t *testing.T) {
 		{sizes().Write(1023), "1020 B"}, {sizes().Write(1024), "1.00 KiB"}, {sizes().Write(10 << 20), "10.0 MiB"}, {sizes().Write(3 << 30), "3.00 GiB"}, {sizes().Write(12), "12.0 B"},
 		{percent(0.001234), "0.123%"}, {percent(1), "100%"}, {percent(0), "0%"},
 		{whole(0), "0"}, {whole(999), "999"}, {whole(1000), "1,000"}, {whole(-1234567), "-1,234,567"},
-		{command([]string{"dyno", "run", "it's here.yaml", ""}), `dyno run 'it'\''s here.yaml' ''`},
+		{CommandLine([]string{"dyno", "run", "it's here.yaml", ""}), `dyno run 'it'\''s here.yaml' ''`},
 		{Printable(" a\n\t b "), "a b"},
 		{wrap("[1] ", "a µ", lineWidth), "[1] a µ"}, {wrap("", "", lineWidth), ""},
 		{wrap("[1] ", strings.Repeat("µ", 105)+" b "+strings.Repeat("c", 200)+" d", lineWidth), "[1] " + strings.Repeat("µ", 105) + "\n    b\n    " + strings.Repeat("c", 200) + "\n    d"},

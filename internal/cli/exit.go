@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"dyno/host/target"
@@ -61,7 +62,7 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "dyno: %v\n", err)
 	if hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", hint)
+		fmt.Fprintf(stderr, "hint: %s\n", strings.ReplaceAll(hint, "\n", "\n      "))
 	}
 	return code
 }

@@ -18,22 +18,28 @@ func commandNamed(t *testing.T, name string) *cobra.Command {
 	return cmd
 }
 
-// The flag that a habit points to exists, and the flag it starts from does not: otherwise
-// nobody would ever see the hint.
-func TestHabits(t *testing.T) {
-	for _, h := range habits() {
-		name, flags := "http", commandNamed(t, "http").Flags()
-		if h.ours != "" && flags.Lookup(h.ours) == nil {
-			name, flags = "grpc", commandNamed(t, "grpc").Flags()
+// A flag of another tool's is answered by a flag that dyno has, or by what to do instead.
+func TestForeignFlags(t *testing.T) {
+	for _, f := range foreignFlags() {
+		if f.tools == "" || f.means == "" || f.ours == "" && f.remark == "" {
+			t.Errorf("%+v: want tools, a meaning, and a flag of ours or a remark", f)
 		}
-		if h.tools == "" || h.means == "" || (h.ours == "") == (h.remark == "") {
-			t.Errorf("%+v: want tools, a meaning, and either a flag of ours or a remark", h)
+		has := func(command string) bool { return commandNamed(t, command).Flags().Lookup(f.ours) != nil }
+		if f.ours != "" && f.remark == "" && !has("http") && !has("grpc") {
+			t.Errorf("-%s: neither dyno http nor dyno grpc has --%s", f.names, f.ours)
 		}
-		if h.ours != "" && flags.Lookup(h.ours) == nil {
-			t.Errorf("-%s: neither dyno http nor dyno grpc has --%s", h.flag, h.ours)
+	}
+	for _, from := range tools() {
+		cmd := commandNamed(t, from.command)
+		for name := range strings.FieldsSeq(from.same) {
+			if cmd.Flags().Lookup(name) == nil && (len(name) > 1 || cmd.Flags().ShorthandLookup(name) == nil) {
+				t.Errorf("%s: dyno %s has no flag %s", from.name, from.command, name)
+			}
 		}
-		if flags.Lookup(h.flag) != nil || len(h.flag) == 1 && flags.ShorthandLookup(h.flag) != nil {
-			t.Errorf("dyno %s has a flag %s of its own", name, h.flag)
+		for name := range from.defaults {
+			if cmd.Flags().Lookup(name) == nil {
+				t.Errorf("%s: dyno %s has no flag --%s", from.name, from.command, name)
+			}
 		}
 	}
 }
@@ -71,12 +77,12 @@ func TestFlagHint(t *testing.T) {
 			t.Errorf("%s %s: no error", c.command, c.args)
 			continue
 		}
-		if hint := flagHint(cmd, err); !strings.Contains(hint, c.want) {
+		if hint := flagHint(cmd, err, strings.Fields(c.args)); !strings.Contains(hint, c.want) {
 			t.Errorf("%s %s: hint %q, want %q", c.command, c.args, hint, c.want)
 		}
 	}
 	root := new(app).root()
-	if hint := flagHint(root, errors.New("unknown")); !strings.Contains(hint, "dyno http -c 64") {
+	if hint := flagHint(root, errors.New("unknown"), nil); !strings.Contains(hint, "dyno http -c 64") {
 		t.Errorf("without a command: hint %q", hint)
 	}
 }

@@ -75,7 +75,7 @@ var ghzFlags = []ghzFlag{
 	{"max-send-message-size", "", "as large as they are"},
 	{"disable-template-functions", "", "before it"},
 	{"disable-template-data", "", "before it"},
-	{"version", "v", "dyno --version"},
+	{"version", "v", "dyno version"},
 	{"help", "h", ""},
 }
 
@@ -94,7 +94,7 @@ func TestFlagsOfGhz(t *testing.T) {
 			t.Errorf("%s: there is neither such a flag nor an error", arg)
 			return
 		}
-		if got := flagHint(cmd, err); hint == "" || !strings.Contains(got, hint) {
+		if got := flagHint(cmd, err, []string{arg, "1"}); hint == "" || !strings.Contains(got, hint) {
 			t.Errorf("%s: hint %q, want %q in it", arg, got, hint)
 		}
 	}

@@ -89,7 +89,8 @@ the results and how certain they are.`,
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		hint := flagHint(cmd, err)
+		hint := strings.Join(append([]string{flagHint(cmd, err, a.args)}, a.retyped(cmd)...), "\n")
+		err = withoutCredential(err)
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {
 			flag := invalid.GetFlag()
@@ -114,6 +115,9 @@ the results and how certain they are.`,
 	})
 	for _, c := range quickCommands() {
 		root.AddCommand(a.quickCommand(c))
+	}
+	for _, t := range tools() {
+		root.AddCommand(a.foreignCommand(t))
 	}
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand(),
