@@ -17,7 +17,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The exit codes, as docs/manual.md has them.
+// The exit codes. exitCodes says what they mean.
 const (
 	exitDone        = 0
 	exitFailed      = 1 // errors without a code of their own, such as a full disk
@@ -31,6 +31,29 @@ const (
 	exitUnread      = exitSignalled + int(syscall.SIGPIPE) // nobody reads the output any more
 	exitTerminated  = exitSignalled + int(syscall.SIGTERM)
 )
+
+// An exitMeaning is what an exit code means.
+type exitMeaning struct {
+	code  int
+	means string
+}
+
+// exitCodes lists the exit codes.
+func exitCodes() []exitMeaning {
+	return []exitMeaning{
+		{exitDone, "done, and all thresholds hold"},
+		{exitFailed, "an error without a code of its own, such as a full disk"},
+		{exitUsage, "the command line or an experiment file has a fault; nothing was measured"},
+		{exitTarget, "the target could not be started or reached, died, or did not answer"},
+		{exitInvalid, "the run is invalid: a figure that was asked for is not identified"},
+		{exitRegression, "a regression, with --fail-on-regression; or a comparison that could not have found one, with --fail-on-inconclusive"},
+		{exitThreshold, "a threshold is broken, or not shown to hold"},
+		{exitSignalled + int(syscall.SIGHUP), "interrupted by SIGHUP; as with the other signals, what was measured is printed, kept and marked"},
+		{exitInterrupted, "interrupted by SIGINT (Ctrl-C)"},
+		{exitUnread, "nobody reads the output any more, as in dyno … | head"},
+		{exitTerminated, "interrupted by SIGTERM"},
+	}
+}
 
 // A failure is an error with its exit code and, if there is something the user can do, a
 // hint.

@@ -99,8 +99,8 @@ the results and how certain they are.`,
 		return &failure{exitUsage, err, hint}
 	})
 	root.SetHelpCommand(&cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Describe a command",
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "Describe a command or a topic",
 		RunE: func(_ *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil {
@@ -115,6 +115,9 @@ the results and how certain they are.`,
 	})
 	for _, c := range quickCommands() {
 		root.AddCommand(a.quickCommand(c))
+	}
+	for _, t := range topics() {
+		root.AddCommand(a.topicCommand(t))
 	}
 	for _, t := range tools() {
 		root.AddCommand(a.foreignCommand(t))

@@ -44,22 +44,10 @@
 // # Conditions
 //
 // Thresholds and claims are written in one language, which Compile describes and reads.
-// Metrics are throughput and capacity; of answers of language models tokens_per_second,
-// prompt_tokens_per_second, goodput (answers per second that keep within the goal of the load), first_token and
-// token_time; response, service, send_lag, connect, first_byte,
-// read_delay (from arrival to the generator's read) and service_read (the service time
-// until then), handshake (of TLS), of the messages of gRPC's streams first_message,
-// message_gap and message (the time of an answer), and of events opening, first_event,
-// event_gap and delivery, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of the requests sent) and errors.total;
-// target.cpu_per_request, cpu_share, user_share, rss, threads, descriptors,
-// voluntary_switches_per_request and involuntary_switches_per_request;
-// target.connection_reuse_ratio, which is the share of the window's requests that were sent
-// on a connection that had carried one before (publications, where there are subscribers);
-// generator.cpu_per_request and cpu_share; connections.requested, opened, failed and
-// peak; streams.lost, announced, repeated, disordered, gaps and reconnects; program.NAME,
-// a number that a program printed; and observed.NAME, of an endpoint or a command of the
-// plan: for a counter its growth per second, for a gauge its mean. Throughput, and
-// figures per request, count events where there are subscribers. Throughput, response,
-// service and errors are known of each step of a scenario as well, as in
-// response.p99{step=login}.
+// rundir.Metrics lists the metrics. program.NAME is a number that a program printed; and
+// observed.NAME one of an endpoint or a command of the plan: for a counter its growth per
+// second, for a gauge its mean. Throughput, and figures per request, count events where there
+// are subscribers. target.connection_reuse_ratio is of the requests of the window, or of
+// publications where there are subscribers. Throughput, response, service and errors are known of
+// each step of a scenario as well, as in response.p99{step=login}.
 package verdict

@@ -143,15 +143,7 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 // # Figures
 //
 // A metric alone is that of each variant in turn in a threshold. In a claim the
-// variant is named, unless there is only one:
-//
-//	value(variant, metric)        a metric of one variant
-//	ratio(variant, base, metric)  of one over another, paired by rounds
-//	slope(variant, gauge)         the growth of rss, threads, descriptors or
-//	                              goroutines of the target over the window,
-//	                              relative to its level when the window began
-//	spread(variant, metric)       how much the metric varies from trial to trial: the
-//	                              standard deviation as a share of the mean
+// variant is named, unless there is only one. Functions lists what can be called.
 //
 // In a threshold slope(gauge) and spread(metric) stand for each variant in turn, and so
 // they do in a claim for the only one. A variant's name stands bare when it is an
@@ -166,8 +158,7 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 // of one whose responses are answers of language models first_token, token_time,
 // tokens_per_second, prompt_tokens_per_second and goodput.
 //
-// The operators are < <= > >= == != + - * / and, or, not; the functions beside
-// those above min, max and abs. Comparisons may be chained: 1ms < response.p99 <
+// The operators are < <= > >= == != + - * / and, or, not. Comparisons may be chained: 1ms < response.p99 <
 // 1s.
 //
 // # Units
@@ -584,7 +575,28 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 	}, dim, rundir.Number}
 }
 
-func functions() []string { return []string{"ratio", "value", "slope", "spread", "min", "max", "abs"} }
+// A Function is what an expression can call.
+type Function struct{ Name, Usage, About string }
+
+// Functions lists them.
+func Functions() []Function {
+	return []Function{
+		{"ratio", "ratio(variant, base, metric)", "a metric of one variant over that of another, paired by rounds"},
+		{"value", "value(variant, metric)", "a metric of one variant"},
+		{"slope", "slope(gauge) or slope(variant, gauge)", "how fast a gauge of the target grows over the window, relative to its beginning: " + strings.Join(gauges(), ", ")},
+		{"spread", "spread(metric) or spread(variant, metric)", "how much a metric varies between trials: standard deviation over mean"},
+		{"min", "min(a, b, …)", "the least of several figures"},
+		{"max", "max(a, b, …)", "the largest"},
+		{"abs", "abs(a)", "a figure without its sign"},
+	}
+}
+
+func functions() (names []string) {
+	for _, f := range Functions() {
+		names = append(names, f.Name)
+	}
+	return names
+}
 
 // gauges are the names that slope accepts.
 func gauges() (names []string) {

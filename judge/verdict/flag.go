@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -59,49 +60,69 @@ const (
 	biasLatency    = "latency" // stands for the names of all times
 )
 
-// A kindOfFlag says whom flags of a kind are about and which figures they can bias.
+// A kindOfFlag says whom flags of a kind are about, which figures they can bias, and what they
+// mean.
 type kindOfFlag struct {
 	about  string
 	biases []string
+	means  string
 }
 
 // kindsOfFlags has all kinds that Judge raises.
 var kindsOfFlags = map[string]kindOfFlag{
-	FlagConservation:       {rundir.AboutGenerator, []string{biasAll}},
-	FlagIncomplete:         {rundir.AboutPlan, nil},
-	FlagGeneratorResources: {rundir.AboutGenerator, []string{biasAll}},
-	FlagOwnLimit:           {rundir.AboutGenerator, []string{biasAll}},
-	FlagGeneratorStarved:   {rundir.AboutMachine, []string{biasAll}},
-	FlagNoAnswers:          {rundir.AboutTarget, nil},
-	FlagStalled:            {rundir.AboutTarget, nil},
-	FlagConnections:        {rundir.AboutTarget, nil},
-	FlagGeneratorLag:       {rundir.AboutGenerator, []string{rundir.TagResponse}},
-	FlagLagNotChecked:      {rundir.AboutPlan, []string{rundir.TagResponse}},
-	FlagConnectionLimit:    {rundir.AboutTarget, nil},
-	FlagGeneratorLagTail:   {rundir.AboutGenerator, []string{rundir.TagResponse}},
-	FlagUnopened:           {rundir.AboutTarget, nil},
-	FlagRedirects:          {rundir.AboutTarget, nil},
-	FlagDeviations:         {rundir.AboutTarget, nil},
-	FlagDrops:              {rundir.AboutTarget, nil},
-	FlagAchievedRate:       {rundir.AboutGenerator, []string{biasThroughput}},
-	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}},
-	FlagSubscribers:        {rundir.AboutTarget, nil},
-	FlagGeneratorCPU:       {rundir.AboutGenerator, []string{biasThroughput}},
-	FlagRunQueue:           {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
-	FlagGeneratorLimit:     {rundir.AboutGenerator, []string{biasThroughput, biasLatency}},
-	FlagSteal:              {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
-	FlagForeignCPU:         {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
-	FlagLateWakeups:        {rundir.AboutMachine, []string{biasLatency}},
-	FlagMemoryPressure:     {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
-	FlagIOPressure:         {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
-	FlagDisturbed:          {rundir.AboutMachine, []string{biasLatency}},
-	FlagNotSteady:          {rundir.AboutPlan, nil},
-	FlagDependent:          {rundir.AboutPlan, nil},
-	FlagNoTrials:           {rundir.AboutTarget, []string{biasAll}},
-	FlagBelowRange:         {rundir.AboutTarget, nil},
-	FlagPlateau:            {rundir.AboutGenerator, []string{biasThroughput}},
-	FlagControlDiffers:     {rundir.AboutPlan, nil},
-	FlagPilotNotSteady:     {rundir.AboutPlan, nil},
+	FlagConservation:       {rundir.AboutGenerator, []string{biasAll}, "a request is counted twice or not at all"},
+	FlagIncomplete:         {rundir.AboutPlan, nil, "a trial did not end as planned"},
+	FlagGeneratorResources: {rundir.AboutGenerator, []string{biasAll}, "dyno lacked descriptors, ports or memory"},
+	FlagOwnLimit:           {rundir.AboutGenerator, []string{biasAll}, "responses were larger than dyno takes"},
+	FlagGeneratorStarved:   {rundir.AboutMachine, []string{biasAll}, "dyno had no CPU while the target seemed to fail"},
+	FlagNoAnswers:          {rundir.AboutTarget, nil, "the target gave no good answer, in the window or at its end"},
+	FlagStalled:            {rundir.AboutTarget, nil, "the target answered nothing for a long time"},
+	FlagConnections:        {rundir.AboutTarget, nil, "connections could not be opened, or got no answer"},
+	FlagGeneratorLag:       {rundir.AboutGenerator, []string{rundir.TagResponse}, "dyno sent late, by the p99"},
+	FlagLagNotChecked:      {rundir.AboutPlan, []string{rundir.TagResponse}, "no request shows how late dyno sent"},
+	FlagConnectionLimit:    {rundir.AboutTarget, nil, "requests waited for a free connection: more of them would help"},
+	FlagGeneratorLagTail:   {rundir.AboutGenerator, []string{rundir.TagResponse}, "dyno sent late, by the p99.9"},
+	FlagUnopened:           {rundir.AboutTarget, nil, "some connections were not open when the load began"},
+	FlagRedirects:          {rundir.AboutTarget, nil, "responses were redirections, which count as good and are not followed"},
+	FlagDeviations:         {rundir.AboutTarget, nil, "responses depart from HTTP/1.1, and were read all the same"},
+	FlagDrops:              {rundir.AboutTarget, nil, "too many requests waited, so that dyno dropped some"},
+	FlagAchievedRate:       {rundir.AboutGenerator, []string{biasThroughput}, "dyno did not send at the rate that was asked for"},
+	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}, "requests had no response at the end"},
+	FlagSubscribers:        {rundir.AboutTarget, nil, "subscribers received nothing, or lost their streams"},
+	FlagGeneratorCPU:       {rundir.AboutGenerator, []string{biasThroughput}, "dyno used most of its CPUs"},
+	FlagRunQueue:           {rundir.AboutMachine, []string{biasThroughput, biasLatency}, "dyno was ready to run without a CPU"},
+	FlagGeneratorLimit:     {rundir.AboutGenerator, []string{biasThroughput, biasLatency}, "dyno was busy all the time, and the target was not"},
+	FlagSteal:              {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}, "the machine's host took CPU time away"},
+	FlagForeignCPU:         {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}, "other programs used CPU time"},
+	FlagLateWakeups:        {rundir.AboutMachine, []string{biasLatency}, "sleeping threads woke up late"},
+	FlagMemoryPressure:     {rundir.AboutMachine, []string{biasThroughput, biasLatency}, "tasks waited for memory"},
+	FlagIOPressure:         {rundir.AboutMachine, []string{biasThroughput, biasLatency}, "tasks waited for disks"},
+	FlagDisturbed:          {rundir.AboutMachine, []string{biasLatency}, "something else had a CPU that was wanted"},
+	FlagNotSteady:          {rundir.AboutPlan, nil, "the halves of a window differ"},
+	FlagDependent:          {rundir.AboutPlan, nil, "neighbouring stretches are too alike to count as many"},
+	FlagNoTrials:           {rundir.AboutTarget, []string{biasAll}, "no trial of a variant is complete"},
+	FlagBelowRange:         {rundir.AboutTarget, nil, "the capacity is below the lowest rate of the search"},
+	FlagPlateau:            {rundir.AboutGenerator, []string{biasThroughput}, "more load brings no more throughput, and the target has time to spare"},
+	FlagControlDiffers:     {rundir.AboutPlan, nil, "the base and its control differ, though they are the same"},
+	FlagPilotNotSteady:     {rundir.AboutPlan, nil, "the pilot found no warm-up after which figures are steady"},
+}
+
+// A Check is what can be wrong with a run, by the kind of the flag that says so.
+type Check struct {
+	Kind, About, Means string
+	Biases             []string // the figures that it can bias
+}
+
+// Checks lists them: those about the target first, and of each by name.
+func Checks() (list []Check) {
+	for _, about := range []string{rundir.AboutTarget, rundir.AboutGenerator, rundir.AboutMachine, rundir.AboutPlan} {
+		for _, kind := range slices.Sorted(maps.Keys(kindsOfFlags)) {
+			if k := kindsOfFlags[kind]; k.about == about {
+				list = append(list, Check{kind, about, k.means, k.biases})
+			}
+		}
+	}
+	return list
 }
 
 // ours tells whether a flag is of a kind that Judge raises.

@@ -29,7 +29,8 @@ Values have these forms, with quotes or without; whole numbers and true or false
 In target, services, load and observe, ` + "`{{name}}`" + ` stands for a variable or a free port, and
 ` + "`" + quotedBraces + "`" + ` for the braces themselves. ` + "`--set NAME=VALUE`" + `
 changes ` + strings.Join(Settings(), ", ") + `.
-The flags are those of quick loads and of ` + "`dyno compare`" + `.
+The flags are those of quick loads and of ` + "`dyno compare`" + `. The metrics, the language of thresholds
+and claims, and what templates of a scenario may hold, ` + "`dyno help metrics`, `expressions` and `templates`" + ` list.
 
 ## At the top
 

@@ -40,28 +40,29 @@ type Clock struct {
 	Tag    string
 	Target bool // the target is judged by these times
 	Curve  bool // reports draw their percentiles
+	About  string
 }
 
 // Clocks lists the clocks in the order of a report.
 func Clocks() []Clock {
 	return []Clock{
-		{TagResponse, true, true},
-		{TagService, true, true},
-		{TagSendLag, false, true}, // the generator's own
-		{TagConnect, true, false},
-		{TagFirstByte, true, false},
-		{TagReadDelay, false, false},
-		{TagServiceRead, false, false},
-		{TagHandshake, true, false},
-		{TagFirstMessage, true, true},
-		{TagMessageGap, true, true},
-		{TagMessage, true, true},
-		{TagFirstToken, true, true},
-		{TagTokenTime, true, true},
-		{TagOpening, true, false},
-		{TagFirstEvent, true, false},
-		{TagEventGap, true, true},
-		{TagDelivery, true, true},
+		{TagResponse, true, true, "from when a request was due until the last byte of its response"},
+		{TagService, true, true, "from the write of a request until the last byte of its response"},
+		{TagSendLag, false, true, "from when a request was due until its write"}, // the generator's own
+		{TagConnect, true, false, "opening a connection, without TLS"},
+		{TagFirstByte, true, false, "from the write until the first byte of the response"},
+		{TagReadDelay, false, false, "from the arrival of the last byte until dyno read it"},
+		{TagServiceRead, false, false, "from the write until dyno read the last byte"},
+		{TagHandshake, true, false, "the TLS handshake of a connection"},
+		{TagFirstMessage, true, true, "from the write until the first message of a stream"},
+		{TagMessageGap, true, true, "between two messages or pieces of a response"},
+		{TagMessage, true, true, "from when a message was due until its answer"},
+		{TagFirstToken, true, true, "from when a request was due until the first token of its answer (TTFT)"},
+		{TagTokenTime, true, true, "time for each token after the first (TPOT)"},
+		{TagOpening, true, false, "from the beginning of a subscriber's connecting until its stream is open"},
+		{TagFirstEvent, true, false, "from the write of a subscription until its first event"},
+		{TagEventGap, true, true, "between two events of a subscriber"},
+		{TagDelivery, true, true, "from when the publication of an event was due until its arrival"},
 	}
 }
 
@@ -89,57 +90,58 @@ type Metric struct {
 	Name   string
 	Unit   Unit
 	Higher bool // more of it is better; for all others, less is
+	About  string
 }
 
 // Metrics lists every metric but those of steps, programs and observers, in the order of a
 // report.
 func Metrics() []Metric {
 	all := []Metric{
-		{"throughput", PerSecond, true},
-		{"tokens_per_second", PerSecond, true},
-		{"prompt_tokens_per_second", PerSecond, true},
-		{"goodput", PerSecond, true},
-		{"capacity", PerSecond, true},
+		{"throughput", PerSecond, true, "good responses a second; with subscribers, events"},
+		{"tokens_per_second", PerSecond, true, "tokens of good answers a second"},
+		{"prompt_tokens_per_second", PerSecond, true, "tokens of the prompts of good answers a second"},
+		{"goodput", PerSecond, true, "answers a second that keep within both bounds of an SLO"},
+		{"capacity", PerSecond, true, "the highest rate at which all thresholds hold"},
 	}
 	for _, c := range Clocks() {
 		for _, of := range Summaries() {
-			all = append(all, Metric{Name: c.Tag + "." + of.Name, Unit: Seconds})
+			all = append(all, Metric{Name: c.Tag + "." + of.Name, Unit: Seconds, About: c.About})
 		}
 	}
 	return append(all, []Metric{
-		{"streams.lost", Count, false},
-		{"streams.announced", Count, false},
-		{"streams.repeated", Count, false},
-		{"streams.disordered", Count, false},
-		{"streams.gaps", Count, false},
-		{"streams.reconnects", Count, false},
-		{"errors.ratio", Share, false},
-		{"availability", Share, true},
-		{"errors.total", Count, false},
-		{"target.cpu_per_request", Seconds, false},
-		{"target.cpu_share", Share, false},
-		{"target.user_share", Share, false},
-		{"target.rss", Bytes, false},
-		{"target.threads", Count, false},
-		{"target.descriptors", Count, false},
-		{"target.connection_reuse_ratio", Share, true},
-		{"target.syscalls_per_second", PerSecond, false},
-		{"target.syscalls_per_request", Count, false},
-		{"target.run_queue_wait_per_request", Seconds, false},
-		{"target.gc_pause_per_request", Seconds, false},
-		{"target.allocated_per_request", Bytes, false},
-		{"target.allocations_per_request", Count, false},
-		{"target.goroutines", Count, false},
-		{"target.voluntary_switches_per_request", Count, false},
-		{"target.involuntary_switches_per_request", Count, false},
-		{"generator.cpu_per_request", Seconds, false},
-		{"generator.cpu_share", Share, false},
-		{"connections.requested", Count, false},
-		{"connections.opened", Count, false},
-		{"connections.failed", Count, false},
-		{"connections.peak", Count, false},
-		{"connections.served", Count, false},
-		{"connections.unanswered", Count, false},
+		{"streams.lost", Count, false, "events that never arrived, without a word of the target"},
+		{"streams.announced", Count, false, "events that never arrived, as the target said"},
+		{"streams.repeated", Count, false, "events that arrived more than once"},
+		{"streams.disordered", Count, false, "events that arrived after a later one of their publisher"},
+		{"streams.gaps", Count, false, "events by which the target said that others are missing"},
+		{"streams.reconnects", Count, false, "streams that were opened again"},
+		{"errors.ratio", Share, false, "failed requests, as a share of all"},
+		{"availability", Share, true, "good responses, as a share of all requests"},
+		{"errors.total", Count, false, "failed requests"},
+		{"target.cpu_per_request", Seconds, false, "the target's CPU time for each request"},
+		{"target.cpu_share", Share, false, "how much of its CPUs the target used"},
+		{"target.user_share", Share, false, "the part of the target's CPU time outside of the kernel"},
+		{"target.rss", Bytes, false, "the target's resident memory"},
+		{"target.threads", Count, false, "the target's threads"},
+		{"target.descriptors", Count, false, "the target's open file descriptors"},
+		{"target.connection_reuse_ratio", Share, true, "requests on a connection that had carried one before, as a share"},
+		{"target.syscalls_per_second", PerSecond, false, "the target's system calls a second"},
+		{"target.syscalls_per_request", Count, false, "the target's system calls for each request"},
+		{"target.run_queue_wait_per_request", Seconds, false, "how long the target waited for a CPU, for each request"},
+		{"target.gc_pause_per_request", Seconds, false, "the pauses of the target's garbage collector, for each request"},
+		{"target.allocated_per_request", Bytes, false, "bytes that the target allocated for each request"},
+		{"target.allocations_per_request", Count, false, "allocations of the target for each request"},
+		{"target.goroutines", Count, false, "the target's goroutines"},
+		{"target.voluntary_switches_per_request", Count, false, "how often the target gave up a CPU, for each request"},
+		{"target.involuntary_switches_per_request", Count, false, "how often a CPU was taken from the target, for each request"},
+		{"generator.cpu_per_request", Seconds, false, "dyno's own CPU time for each request"},
+		{"generator.cpu_share", Share, false, "how much of its CPUs dyno used"},
+		{"connections.requested", Count, false, "connections that the load asked for"},
+		{"connections.opened", Count, false, "connections that were opened"},
+		{"connections.failed", Count, false, "connections that could not be opened"},
+		{"connections.peak", Count, false, "the most connections at once"},
+		{"connections.served", Count, false, "connections with a good answer"},
+		{"connections.unanswered", Count, false, "connections on which no answer came"},
 	}...)
 }
 
@@ -173,10 +175,10 @@ func MetricOf(name string) Metric {
 	}
 	if printed, ok := strings.CutPrefix(of, OfPrograms); ok {
 		_, unit := ProgramUnit(printed)
-		return Metric{name, unit, unit == PerSecond || unit == Count}
+		return Metric{Name: name, Unit: unit, Higher: unit == PerSecond || unit == Count}
 	}
 	if column, ok := strings.CutPrefix(of, OfObservers); ok {
-		return Metric{name, named(column, EndingsOfObservers()).Unit, false}
+		return Metric{Name: name, Unit: named(column, EndingsOfObservers()).Unit}
 	}
 	return Metric{Name: name, Unit: Count}
 }

@@ -39,8 +39,8 @@ func TestMetricOf(t *testing.T) {
 		"response.p980":                    {Unit: Count},
 		"":                                 {Unit: Count},
 	} {
-		want.Name = name
-		if got := MetricOf(name); got != want {
+		got := MetricOf(name)
+		if want.Name, got.About = name, ""; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"dyno/judge/verdict"
+	"dyno/load/scenario"
+	"dyno/results/rundir"
+)
+
+// pageOf returns what dyno help prints on a topic.
+func pageOf(t *testing.T, name string) string {
+	t.Helper()
+	var out strings.Builder
+	if code := Main(t.Context(), []string{"help", name}, nil, &out, &out); code != exitDone {
+		t.Fatalf("dyno help %s: exit code %d", name, code)
+	}
+	return out.String()
+}
+
+// Each topic has everything that is declared, with words on it, in lines that fit.
+func TestTopics(t *testing.T) {
+	type entry struct{ name, about string }
+	declared := map[string][]entry{"exit-codes": nil}
+	for _, c := range rundir.Clocks() {
+		declared["metrics"] = append(declared["metrics"], entry{c.Tag, c.About})
+	}
+	for _, m := range rundir.Metrics() {
+		if _, isTime := rundir.ClockOf(m.Name); !isTime {
+			declared["metrics"] = append(declared["metrics"], entry{m.Name, m.About})
+		}
+	}
+	for _, f := range verdict.Functions() {
+		declared["expressions"] = append(declared["expressions"], entry{f.Usage, f.About})
+	}
+	for _, f := range scenario.Functions() {
+		declared["templates"] = append(declared["templates"], entry{f.Name + "(" + f.Arguments + ")", f.Meaning})
+	}
+	for _, c := range verdict.Checks() {
+		declared["trust"] = append(declared["trust"], entry{c.Kind, c.Means})
+	}
+	for _, c := range exitCodes() {
+		declared["exit-codes"] = append(declared["exit-codes"], entry{strconv.Itoa(c.code), c.means})
+	}
+	for _, topic := range topics() {
+		page := pageOf(t, topic.name)
+		for line := range strings.Lines(page) {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > helpWidth {
+				t.Errorf("%s: more than %d columns: %s", topic.name, helpWidth, line)
+			}
+		}
+		if len(declared[topic.name]) == 0 {
+			t.Errorf("%s: nothing is declared", topic.name)
+		}
+		for _, e := range declared[topic.name] {
+			if !strings.Contains(page, "\n  "+e.name+" ") && !strings.HasPrefix(page, "  "+e.name+" ") || e.about == "" {
+				t.Errorf("%s: no line on %s, or no words on it (%q)", topic.name, e.name, e.about)
+			}
+		}
+	}
+}
+
+func TestReadmeHasTheExitCodes(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "## Exit codes")
+	for _, c := range exitCodes() {
+		if !strings.Contains(section, strconv.Itoa(c.code)) && !strings.Contains(string(readme), "dyno help exit-codes") {
+			t.Errorf("README.md does not say what exit code %d is", c.code)
+		}
+	}
+}
