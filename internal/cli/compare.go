@@ -40,9 +40,9 @@ the command sh -c '…'. The base is measured twice, as a control.
 
 The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOST:PORT. With
 --call, which names the method, every URL is one of gRPC; its flags are those of dyno grpc.`,
-		Example: `  dyno compare --a './old --listen 127.0.0.1:{{port}}' --b './new --listen 127.0.0.1:{{port}}' 'http://127.0.0.1:{{port}}/'
+		Example: `  dyno compare --a './old -port {{port}}' --b './new -port {{port}}' 'http://127.0.0.1:{{port}}/'
   dyno compare --a 'nginx -p a' --b 'nginx -p b' --cpus 1 --target-cpus 0 http://127.0.0.1:8080/
-  dyno compare --a './old {{port}}' --b './new {{port}}' --call shop.v1.Shop/Buy -d '{"id": 7}' --streams 16 'grpc://127.0.0.1:{{port}}'
+  dyno compare --a './a {{port}}' --b './b {{port}}' --call p.Shop/Buy 'grpc://127.0.0.1:{{port}}'
   dyno compare --fail-on-regression --margin 2% relay.yaml`,
 		Args: exactArgs(1, "an experiment file, or a URL with --a and --b"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,6 +82,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")
 	f.StringToStringVar(&o.Set, "set", nil, "with a file: set a variable, as `NAME=VALUE`")
 	out.flags(f, "runs/NAME-TIME")
+	a.groupHelp(cmd, "a b connections duration rounds rate margin threshold fail-on-regression set short out json")
 	return cmd
 }
 

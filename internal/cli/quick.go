@@ -100,7 +100,7 @@ func quickCommands() []quickCommand {
   dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
   dyno http --data-file users.csv 'http://127.0.0.1:8080/users/{{id}}?n={{counter()}}'
   dyno http --scenario shop.yaml --users 500 -c 50 http://127.0.0.1:8080/
-  dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
+  dyno http -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
 	}, {
 		protocol: experiment.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method", method: true,
 		short: "Load a gRPC server with calls, or list its services and methods",
@@ -118,7 +118,7 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
 		example: `  dyno grpc 127.0.0.1:50051
   dyno grpc 127.0.0.1:50051 dyno.echo.v1.Echo
   dyno grpc -c 8 --streams 16 -d '{"text": "hello"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
-  dyno grpc --proto echo.proto -R 5000 -d @message.json https://example.com:443 dyno.echo.v1.Echo/Echo
+  dyno grpc --proto echo.proto -d @message.json https://example.com:443 dyno.echo.v1.Echo/Echo
   head -n 100 messages.json | dyno grpc -d @ 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
   dyno grpc --rows users.csv -d '{"text": "{{name}}"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
   dyno grpc --scenario calls.yaml --users 500 -c 8 --streams 16 127.0.0.1:50051
@@ -136,7 +136,7 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
 		example: `  dyno sse -c 1000 http://127.0.0.1:8080/events
   dyno sse -c 1000 --cacert ca.pem https://127.0.0.1:8443/events
   dyno sse -c 1000 --publish '/publish?topic=a' -R 50 'http://127.0.0.1:8080/events?topic=a'
-  dyno sse -c 1000 --topics 10 --publish '/publish?topic=t{topic}' --publishers 4 'http://127.0.0.1:8080/events?topic=t{topic}'`,
+  dyno sse --topics 10 --publish '/pub?topic={topic}' 'http://127.0.0.1:8080/events?topic={topic}'`,
 	}, {
 		protocol: experiment.LLM, use: "llm URL", where: "a URL",
 		short: "Load a server of language models, and time the tokens of its answers",
@@ -148,9 +148,9 @@ first_token is the time from when a request was due until the first piece of its
 message_gap the time between two pieces (ITL). Goodput is the answers per second that keep
 within both of --slo-first-token and --slo-token-time.`,
 		example: `  dyno llm -c 16 http://127.0.0.1:9000/v1
-  dyno llm -R 20 --arrivals poisson --slo-first-token 500ms --slo-token-time 50ms http://127.0.0.1:9000/v1
-  dyno llm --model dyno-1 --prompts prompts.jsonl --max-tokens 256 -H 'Authorization: Bearer KEY' https://example.com/v1
-  dyno llm --options '{"temperature":0,"ignore_eos":true}' --threshold 'first_token.p99 < 500ms' http://127.0.0.1:9000/v1`,
+  dyno llm -R 20 --slo-first-token 500ms --slo-token-time 50ms http://127.0.0.1:9000/v1
+  dyno llm --model dyno-1 --prompts prompts.jsonl -H @credentials https://example.com/v1
+  dyno llm --options '{"temperature":0}' --threshold 'first_token.p99 < 1s' http://127.0.0.1:9000/v1`,
 	}}
 }
 
@@ -190,6 +190,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	q.fields.readFrom(a.stdin)
 	out.flags(cmd.Flags(), "none is kept")
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
+	a.groupHelp(cmd, mostUsed)
 	return cmd
 }
 

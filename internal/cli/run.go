@@ -135,6 +135,7 @@ func (a *app) runCommand() *cobra.Command {
 	quick.flags(loads, experiment.HTTP)
 	quick.fields.readFrom(a.stdin)
 	f.AddFlagSet(loads)
+	a.groupHelp(cmd, "set short resume "+mostUsed)
 	return cmd
 }
 

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A flagGroup is a group of flags in help.
+type flagGroup struct{ name, flags string }
+
+// flagGroups has each flag of the commands that make load once, in the order of help. Whoever adds a
+// flag adds its name here.
+func flagGroups() []flagGroup {
+	return []flagGroup{
+		{"load", `connections streams users publishers duration requests rate arrivals ramp warmup pilot timeout deadline
+			requests-per-connection slow slow-rate receive-buffer seed`},
+		{"request", `method header body form data data-file binary-file rows metadata metadata-file call messages
+			stream-interval answered scenario payload framing size publish topic topics
+			api model prompt prompts prompt-words prompt-words-to max-tokens max-tokens-to max-tokens-field options usage`},
+		{"protocol", `http1 http2 upgrade-h2c web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix
+			authority proto protoset import-paths kind check compression stream-window connection-window max-header
+			max-message keepalive keepalive-timeout keepalive-without-calls gap-event`},
+		{"output", `threshold out json full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
+			fail-on-regression fail-on-inconclusive help help-all`},
+		{"machine", "cpus target-cpus workers processes clock awake pid no-server pprof"},
+		{"experiment", "a b control short set resume rounds stop margin metric pairs remeasure duet profile ready"},
+	}
+}
+
+// mostUsed are the flags that short help of a quick load explains, as far as it has them.
+const mostUsed = `connections streams duration requests rate method header data payload body publish model max-tokens
+	threshold out json`
+
+// lookUp returns those of the named flags that a command has.
+func lookUp(cmd *cobra.Command, names string) (found []*pflag.Flag) {
+	for name := range strings.FieldsSeq(names) {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// groupHelp has help of a command show its most used flags, and all of them by group on demand.
+func (a *app) groupHelp(cmd *cobra.Command, most string) {
+	all := false
+	cmd.Flags().BoolFunc("help-all", "explain all flags", func(string) error {
+		all = true
+		return cmd.Flags().Set("help", "true")
+	})
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		p := &helpPage{w: a.stdout}
+		about := cmd.Long
+		if about == "" {
+			about = cmd.Short
+		}
+		fmt.Fprintf(p.w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n", about, cmd.UseLine(), cmd.Example)
+		if all {
+			for _, g := range flagGroups() {
+				p.flags(g.name, lookUp(cmd, g.flags))
+			}
+			return
+		}
+		first := lookUp(cmd, most)
+		p.flags("most used", first)
+		var rows [][]string
+		for _, g := range flagGroups() {
+			var names []string
+			for _, f := range lookUp(cmd, g.flags) {
+				if !slices.Contains(first, f) {
+					names = append(names, "--"+f.Name)
+				}
+			}
+			if len(names) > 0 {
+				rows = append(rows, []string{g.name, strings.Join(names, " ")})
+			}
+		}
+		p.text("More flags, which --help-all explains:")
+		p.table(rows...)
+	})
+}
+
+// flags writes what a group of flags is, unless it is empty.
+func (p *helpPage) flags(group string, flags []*pflag.Flag) {
+	var rows [][]string
+	for _, f := range flags {
+		value, about := pflag.UnquoteUsage(f)
+		name := "    --" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", --" + f.Name
+		}
+		if !slices.Contains([]string{"", "0", "false", "[]"}, f.DefValue) {
+			about += " (default " + f.DefValue + ")"
+		}
+		rows = append(rows, []string{strings.TrimRight(name+" "+value, " "), about})
+	}
+	if len(rows) > 0 {
+		p.text("Flags, " + group + ":")
+		p.table(rows...)
+	}
+}
