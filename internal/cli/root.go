@@ -124,7 +124,7 @@ the results and how certain they are.`,
 	}
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand(),
-		a.versionCommand())
+		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root
 }
 

@@ -128,8 +128,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
-	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
-	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its "+strings.Join(experiment.Settings(), ", ")+", as `NAME=VALUE`")
+	fileFlags(f, &o)
 	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
 	quick.flags(loads, experiment.HTTP)

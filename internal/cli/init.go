@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dyno/lab/experiment"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "init URL|HOST:PORT",
+		Short: "Write an experiment file to begin with",
+		Long: `Init writes an experiment for a server, with comments on what one would change first,
+to standard output or to a new file. The scheme of the URL names the protocol: http and
+https, grpc, tcp; without one it is http.`,
+		Example: `  dyno init http://127.0.0.1:8080/ > server.yaml
+  dyno init -o server.yaml tcp://127.0.0.1:7000`,
+		Args: exactArgs(1, "a URL or an address"),
+		RunE: func(_ *cobra.Command, args []string) (err error) {
+			text, err := beginning(args[0])
+			if err != nil {
+				return &failure{exitUsage, err, "as in: dyno init http://127.0.0.1:8080/"}
+			}
+			if file == "" {
+				_, err = fmt.Fprint(a.stdout, text)
+				return err
+			}
+			f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+			if err != nil {
+				return &failure{exitUsage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file"}
+			}
+			_, err = f.WriteString(text)
+			return errors.Join(err, f.Close())
+		},
+	}
+	cmd.Flags().StringVarP(&file, "out", "o", "", "the `FILE` to create (default: standard output)")
+	return cmd
+}
+
+// A beginningOf is what an experiment of a protocol begins with.
+type beginningOf struct {
+	field   string // where the server is
+	load    string // what is sent
+	example string // the command that starts a server
+	where   string // the server that it starts
+}
+
+var beginnings = map[string]beginningOf{
+	experiment.HTTP: {"url", `  # What is sent; without it, GET of the URL:
+  # request: {method: POST, body: '{"a": 1}', headers: {Content-Type: application/json}}
+`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}/`},
+	experiment.GRPC: {"url", `  # The method that is called; dyno grpc HOST:PORT lists those of the server:
+  call: {method: pkg.Service/Method, message: '{}'}
+`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}`},
+	experiment.TCP: {"address", `  # What is sent, and comes back:
+  payload: 1KiB
+`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `127.0.0.1:{{port}}`},
+}
+
+// beginning returns an experiment for a server.
+func beginning(where string) (string, error) {
+	protocol, rest := experiment.HTTP, where
+	scheme, address, found := strings.Cut(where, "://")
+	switch {
+	case !found:
+		rest = withScheme(where)
+	case scheme == experiment.TCP:
+		protocol, rest = experiment.TCP, address
+	case scheme == experiment.GRPC:
+		protocol, rest = experiment.GRPC, "http://"+address
+	case !isURL(where):
+		return "", fmt.Errorf("%q: the scheme is none of http, https, grpc and tcp", scheme)
+	}
+	host := address
+	if protocol != experiment.TCP {
+		parsed, err := url.Parse(rest)
+		if err != nil || parsed.Host == "" {
+			return "", fmt.Errorf("%q is no URL", where)
+		}
+		host = parsed.Host
+	}
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' || r == '.' {
+			return r
+		}
+		return '-'
+	}, host), "-.")
+	b := beginnings[protocol]
+	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
+# All fields are in docs/reference.md; an editor completes them by lab/experiment/schema.json.
+name: %[1]s
+question: How fast does it answer, and what does that cost?
+
+target:
+  protocol: %[2]s
+  %[3]s: %[4]s
+  # With start, each trial has a server of its own, and its CPU time, memory and output are recorded:
+  # start: %[5]s
+  # %[3]s: %[6]q
+  # cpus: "0" # those of the server, and load.cpus those of dyno
+
+load:
+%[7]s  # As many requests at once as there are connections; or on a schedule, whatever the server does:
+  # open: {rate: 1000/s, arrivals: poisson}
+  closed: {connections: 50}
+  warmup: 2s
+  window: 10s
+
+design: {rounds: 3} # 8 or more to compare variants
+
+# dyno run exits with 99 if one of these does not hold; dyno help metrics lists what they may name.
+thresholds:
+  - errors.ratio < 1%%
+  - response.p99 < 1s
+
+# Variants that are compared, by variables that stand in braces above, as in "{{connections}}":
+# compare:
+#   base: few
+#   variants:
+#     few: {connections: 10}
+#     many: {connections: 100}
+`, cmp.Or(name, "experiment"), protocol, b.field, strconv.Quote(experiment.Quote(rest)), b.example, b.where, b.load), nil
+}
