@@ -7,49 +7,50 @@ import (
 	"testing"
 )
 
-// What users type, and what comes of it: the exit code, and a piece of what is printed. URL is that
-// of a server, ADDRESS its host and port, and FREE an address where nobody listens.
+// What users type, and what comes of it: the exit code, and a piece of what is printed. SITE is the
+// URL of a server, ADDRESS its host and port, FREE an address where nobody listens, and OUT a folder
+// to create.
 var typedCommands = []struct {
 	line string
 	code int
 	want string
 }{
 	// Command lines of other tools are translated.
-	{"wrk -t2 -c100 -d10s URL", 2, "dyno http --workers 2 -c 100 -z 10s URL"},
-	{"wrk -t 2 -c 100 -d 10 --latency URL", 2, "--latency: percentiles are always printed"},
-	{"wrk -c8 -d1m -R2000 -s post.lua URL", 2, "dyno http -c 8 -z 1m -R 2000 URL"},
-	{"wrk -c8 -s post.lua URL", 2, "-s: scripts are not read"},
-	{"wrk --timeout=2s --threads=4 --connections=64 -H 'X-A: b' URL", 2, "dyno http --timeout 2s --workers 4 -c 64 -H 'X-A: b' URL"},
-	{"wrk -H 'Authorization: Bearer abcdefgh' URL", 2, "-H 'Authorization: Bearer ***' -c 10 URL"},
-	{"wrk -c many URL", 2, "-c: its value does not fit --connections (-c)"},
-	{"wrk URL -c", 2, "-c: its value is missing"},
+	{"wrk -t2 -c100 -d10s SITE", 2, "dyno http --workers 2 -c 100 -z 10s SITE"},
+	{"wrk -t 2 -c 100 -d 10 --latency SITE", 2, "--latency: percentiles are always printed"},
+	{"wrk -c8 -d1m -R2000 -s post.lua SITE", 2, "dyno http -c 8 -z 1m -R 2000 SITE"},
+	{"wrk -c8 -s post.lua SITE", 2, "-s: scripts are not read"},
+	{"wrk --timeout=2s --threads=4 --connections=64 -H 'X-A: b' SITE", 2, "dyno http --timeout 2s --workers 4 -c 64 -H 'X-A: b' SITE"},
+	{"wrk -H 'Authorization: Bearer abcdefgh' SITE", 2, "-H 'Authorization: Bearer ***' -c 10 SITE"},
+	{"wrk -c many SITE", 2, "-c: its value does not fit --connections (-c)"},
+	{"wrk SITE -c", 2, "-c: its value is missing"},
 	{"wrk -t2", 2, "URL: is missing"},
-	{"wrk --frobnicate URL", 2, "--frobnicate: wrk has no such flag"},
-	{"hey -n 200 -c 50 URL", 2, "dyno http -n 200 -c 50 URL"},
-	{"hey URL", 2, "dyno http -n 200 -c 50 URL"},
-	{"hey -z 5s -n 10 -q 10 -c 4 URL", 2, "dyno http -z 5s -c 4 -R 40 URL"},
-	{"hey -z 5s -n 10 URL", 2, "-n: with a duration, hey sends as many as it can"},
-	{`hey -m POST -T application/json -d '{"a":1}' -disable-keepalive URL`, 2, `-X POST -H 'Content-Type: application/json' --body '{"a":1}' --requests-per-connection 1`},
-	{"hey -h2 -host a.b -D body.json URL", 2, "dyno http --http2 -H 'Host: a.b' --body @body.json"},
-	{"hey -a user:pw URL", 2, "URL"},
-	{"oha -z10s -c 20 -q 100 --no-tui URL", 2, "dyno http -z 10s -c 20 -R 100 --no-tui URL"},
-	{"oha -n 10 --latency-correction -r 0 URL", 2, "-r: redirects are not followed"},
+	{"wrk --frobnicate SITE", 2, "--frobnicate: wrk has no such flag"},
+	{"hey -n 200 -c 50 SITE", 2, "dyno http -n 200 -c 50 SITE"},
+	{"hey SITE", 2, "dyno http -n 200 -c 50 SITE"},
+	{"hey -z 5s -n 10 -q 10 -c 4 SITE", 2, "dyno http -z 5s -c 4 -R 40 SITE"},
+	{"hey -z 5s -n 10 SITE", 2, "-n: with a duration, hey sends as many as it can"},
+	{`hey -m POST -T application/json -d '{"a":1}' -disable-keepalive SITE`, 2, `-X POST -H 'Content-Type: application/json' --body '{"a":1}' --requests-per-connection 1`},
+	{"hey -h2 -host a.b -D body.json SITE", 2, "dyno http --http2 -H 'Host: a.b' --body @body.json"},
+	{"hey -a user:pw SITE", 2, "SITE"},
+	{"oha -z10s -c 20 -q 100 --no-tui SITE", 2, "dyno http -z 10s -c 20 -R 100 --no-tui SITE"},
+	{"oha -n 10 --latency-correction -r 0 SITE", 2, "-r: redirects are not followed"},
 	{"oha -n 10 http://user:secret99@127.0.0.1/", 2, "'http://user:***@127.0.0.1/'"},
-	{"ab -kc 100 -n 1000 -r URL", 2, "dyno http -c 100 -n 1000 URL"},
-	{"ab -n 10 -p post.json -T text/plain URL", 2, "--body @post.json -H 'Content-Type: text/plain' -c 1 --requests-per-connection 1 URL"},
-	{"ab -n 10 -u put.json URL", 2, "--body @put.json -X PUT"},
-	{"ab -i -t 5 URL", 2, "dyno http -X HEAD -z 5"},
-	{"ab -A user:pw -C session=abcdefgh URL", 2, "-H 'Cookie: session=***'"},
-	{"ab -u user:pw URL", 2, "-u: its value may be a credential"},
-	{"h2load -n100 -c10 -m 10 --rps 5 URL", 2, "dyno http -n 100 -c 10 --streams 10 --http2 -R 50 URL"},
-	{"h2load --h1 -D 10 URL", 2, "dyno http --http1 -z 10 -c 1 URL"},
-	{"h2load -n1 URL URL/second", 2, "/second: one server is loaded at a time"},
-	{"vegeta attack -rate=50 -duration=10s", 2, "dyno http -R 50 -z 10s URL-OF"},
+	{"ab -kc 100 -n 1000 -r SITE", 2, "dyno http -c 100 -n 1000 SITE"},
+	{"ab -n 10 -p post.json -T text/plain SITE", 2, "--body @post.json -H 'Content-Type: text/plain' -c 1 --requests-per-connection 1 SITE"},
+	{"ab -n 10 -u put.json SITE", 2, "--body @put.json -X PUT"},
+	{"ab -i -t 5 SITE", 2, "dyno http -X HEAD -z 5"},
+	{"ab -A user:pw -C session=abcdefgh SITE", 2, "-H 'Cookie: session=***'"},
+	{"ab -u user:pw SITE", 2, "-u: its value may be a credential"},
+	{"h2load -n100 -c10 -m 10 --rps 5 SITE", 2, "dyno http -n 100 -c 10 --streams 10 --http2 -R 50 SITE"},
+	{"h2load --h1 -D 10 SITE", 2, "dyno http --http1 -z 10 -c 1 SITE"},
+	{"h2load -n1 SITE SITE/second", 2, "/second: one server is loaded at a time"},
+	{"vegeta attack -rate=50 -duration=10s", 2, "dyno http -R 50 -z 10s URL"},
 	{"vegeta attack -duration 10s -header 'X-A: b'", 2, "URL: vegeta reads it from standard input or a file"},
 	{"vegeta attack -rate=300/1m -keepalive=false -targets list.txt", 2, "dyno http -R 5 "},
-	{"vegeta attack -rate 0 -max-workers 8 URL", 2, "dyno http -c 8 URL"},
+	{"vegeta attack -rate 0 -max-workers 8 SITE", 2, "dyno http -c 8 SITE"},
 	{"vegeta report", 2, "as in: dyno vegeta attack"},
-	{"k6 run --vus 10 --duration 30s script.js", 2, "dyno http -c 10 -z 30s URL-OF"},
+	{"k6 run --vus 10 --duration 30s script.js", 2, "dyno http -c 10 -z 30s URL"},
 	{"k6 run -u 10 -i 100 script.js", 2, "script.js: scripts are not read"},
 	{"k6 run --stage 30s:10 script.js", 2, "--stage: stages are for an experiment file"},
 	{`ghz --insecure --call p.S/M -d '{}' -c 50 -n 100 --connections 5 ADDRESS`, 2, "dyno grpc --call p.S/M -d '{}' -n 100 -c 5 --streams 10 ADDRESS"},
@@ -57,22 +58,86 @@ var typedCommands = []struct {
 	{"ghz --call p.S/M --async --load-schedule=step ADDRESS", 2, "--load-schedule: a rate that changes is for an experiment file"},
 
 	// Their flags, typed behind dyno, are answered with the line that was meant.
-	{"http -t2 -c100 -d10s URL", 2, "as in wrk: dyno http --workers 2 -c 100 -z 10s URL"},
-	{"http -t2 -c100 -d10s URL", 2, "as in hey: dyno http --timeout 2 -c 100 --body 10s URL"},
-	{"-t2 -c100 URL", 2, "dyno http --workers 2 -c 100 URL"},
-	{"http --vus 3 --duration 5s URL", 2, "as in k6: dyno http -c 3 -z 5s URL"},
-	{"http -c 3 -rate=50 URL", 2, "did you mean --rate?"},
-	{"http -m POST -z 3s URL", 2, "as in hey: dyno http -X POST -z 3s URL"},
-	{"http -k URL", 2, "connections are always kept alive"},
-	{"http -auser:pw URL", 2, "unknown shorthand flag: 'a' in -a…"},
-	{"http -u user:pw URL", 2, "basic authentication"},
+	{"http -t2 -c100 -d10s SITE", 2, "as in wrk: dyno http --workers 2 -c 100 -z 10s SITE"},
+	{"http -t2 -c100 -d10s SITE", 2, "as in hey: dyno http --timeout 2 -c 100 --body 10s SITE"},
+	{"-t2 -c100 SITE", 2, "dyno http --workers 2 -c 100 SITE"},
+	{"http --vus 3 --duration 5s SITE", 2, "as in k6: dyno http -c 3 -z 5s SITE"},
+	{"http -c 3 -rate=50 SITE", 2, "did you mean --rate?"},
+	{"http -m POST -z 3s SITE", 2, "as in hey: dyno http -X POST -z 3s SITE"},
+	{"http -k SITE", 2, "connections are always kept alive"},
+	{"http -auser:pw SITE", 2, "unknown shorthand flag: 'a' in -a…"},
+	{"http -u user:pw SITE", 2, "basic authentication"},
 	{"grpc -e --call p.S/M ADDRESS", 2, "as in ghz: dyno grpc --compression gzip --call p.S/M ADDRESS"},
+
+	// What is right runs, wherever flags stand.
+	{"http -q -n 3 -c 1 --no-server SITE", 0, "3 ok · 0 failed"},
+	{"-q -n 3 -c 1 --no-server SITE", 0, "3 ok · 0 failed"},
+	{"SITE -q -n3 -c1 --no-server", 0, "3 ok · 0 failed"},
+	{"http -q --requests=3 --connections=1 --no-server ADDRESS", 0, "3 ok · 0 failed"},
+	{"run SITE -q -n 3 -c 1 --no-server -o OUT", 0, "3 ok · 0 failed"},
+	{"http -q -n 3 -c 1 --no-server --threshold 'errors.ratio > 1%' SITE", 99, "threshold broken: errors.ratio > 1%"},
+	{"http -q -n 3 -c 1 --no-server SITEmissing", 3, "no good answers: 404 × 3"},
+	{"http -q -n 3 -c 1 http://FREE/", 3, "is a server listening there?"},
+	{"help http", 0, "-c, --connections int"},
+	{"http --help-all", 0, "Flags, machine:"},
+	{"version", 0, "commit "},
+	{"--version", 0, "commit "},
+	{"init SITE", 0, "  protocol: http"},
+	{"serve", 0, "relay"},
+
+	// Near misses, typos and what is missing.
+	{"htpp SITE", 2, "did you mean dyno http or dyno tcp?"},
+	{"compar a.yaml", 2, "did you mean dyno compare?"},
+	{"load SITE", 2, "dyno --help lists the commands"},
+	{"http", 2, "want a URL, got 0 arguments"},
+	{"http SITE SITE", 2, "want a URL, got 2 arguments"},
+	{"http -c", 2, "flag needs an argument: 'c' in -c"},
+	{"http -c SITE", 2, "is not a whole number; such as 100"},
+	{"http SITE -z", 2, "flag needs an argument: 'z' in -z"},
+	{"http --conections 5 SITE", 2, "did you mean --connections?"},
+	{"http --timeuot 5s SITE", 2, "did you mean --timeout?"},
+	{"http --zzz SITE", 2, "dyno http --help lists the flags"},
+	{"http -c 1e3 SITE", 2, `"1e3" is not a whole number`},
+	{"http -n -5 SITE", 2, `"-5" is not a whole number from 0 on`},
+	{"http -z soon SITE", 2, `--duration: "soon" is not a duration`},
+	{"http -R fast SITE", 2, `--rate: "fast" is not a rate`},
+	{"http -q 100 SITE", 2, "did you mean --rate 100 (-R)?"},
+	{"http -H nothing SITE", 2, `"nothing" has no colon; want 'Name: value'`},
+	{"http --body @none.json SITE", 2, "open none.json: no such file"},
+	{"http --threshold 'latency < 1s' SITE", 2, `unknown metric "latency"`},
+	{"http --threshold 'response.p99 80ms' SITE", 2, "column "},
+	{"http --arrivals poisson SITE", 2, "load.open.rate: is missing"},
+	{"http --http1 --http2 SITE", 2, "exclude each other"},
+	{"http --cpus 1-x SITE", 2, "--cpus: "},
+	{"http 127.0.0.1:1:1", 2, "is not a URL"},
+	{"http -c 64 -z 10s", 2, "want a URL, got 0 arguments"},
+	{"-c 64 -z 10s", 2, "flags follow a command, as in: dyno http -c 64"},
+	{"tcp localhost", 2, `"localhost" is not an address`},
+	{"run", 2, "want at least one file"},
+	{"run none.yaml", 2, "open none.yaml: no such file"},
+	{"run -c 5 -z 3s some.yaml", 2, "--duration is for a URL, and some.yaml is a file: use --set window=3s"},
+	{"run --resume none", 2, "a run folder holds a run.json"},
+	{"check none.yaml", 2, "open none.yaml: no such file"},
+	{"compare SITE", 2, "want two commands to compare, --a and --b"},
+	{"compare --a ./old --b './new | tee x' SITE", 2, "no shell is involved; give sh -c"},
+	{"report none", 2, "none"},
+	{"grpc -c 50 --connections 5 ADDRESS p.S/M", 2, "--connections (-c) is given twice"},
+	{"help metrix", 2, "dyno --help lists the commands"},
 }
 
 func TestTypedCommands(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Chdir(t.TempDir()) // there are no files
+	root := http.NewServeMux()
+	root.HandleFunc("/{$}", func(http.ResponseWriter, *http.Request) {})
+	server := httptest.NewServer(root)
 	defer server.Close()
-	fill := strings.NewReplacer("URL-OF", "URL", "URL:", "URL:", "URL", server.URL+"/", "ADDRESS", strings.TrimPrefix(server.URL, "http://"))
+	gone := httptest.NewServer(root)
+	gone.Close()
+	address := func(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
+	fill := strings.NewReplacer("SITE", server.URL+"/", "ADDRESS", address(server), "FREE", address(gone), "OUT", "out")
+	if len(typedCommands) < 80 {
+		t.Errorf("only %d command lines", len(typedCommands))
+	}
 	for _, c := range typedCommands {
 		args, err := split(fill.Replace(c.line))
 		if err != nil {
