@@ -65,14 +65,14 @@ func TestTopics(t *testing.T) {
 }
 
 func TestReadmeHasTheExitCodes(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	manual, err := os.ReadFile("../../docs/manual.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "## Exit codes")
+	_, section, _ := strings.Cut(string(manual), "## Exit codes")
 	for _, c := range exitCodes() {
-		if !strings.Contains(section, strconv.Itoa(c.code)) && !strings.Contains(string(readme), "dyno help exit-codes") {
-			t.Errorf("README.md does not say what exit code %d is", c.code)
+		if !strings.Contains(section, strconv.Itoa(c.code)) && !strings.Contains(string(manual), "dyno help exit-codes") {
+			t.Errorf("docs/manual.md does not say what exit code %d is", c.code)
 		}
 	}
 }
