@@ -64,7 +64,7 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-func TestReadmeHasTheExitCodes(t *testing.T) {
+func TestManualHasTheExitCodes(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/manual.md")
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"strings"
 )
@@ -11,6 +12,8 @@ import (
 func (v *Variant) Describe() string {
 	where, l := cmp.Or(v.Target.URL, v.Target.Address), &v.Load
 	switch {
+	case l.Scenario != nil && l.Scenario.InTurn && len(l.Scenario.Flows) == 0:
+		return fmt.Sprintf("%d requests in turn at %s", len(l.Scenario.Steps), where)
 	case l.Scenario != nil:
 		return "scenario at " + where
 	case l.Call != nil:

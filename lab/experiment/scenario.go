@@ -25,6 +25,7 @@ import (
 type Scenario struct {
 	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
 	Restart   bool              `yaml:"restart" doc:"users of a closed load who have come to their end are followed by new ones"`
+	InTurn    bool              `yaml:"in_turn" doc:"an iteration carries out one of the repeated steps, and all users together go through them in their order; no step has a weight"`
 	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
 	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
 	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, beside that of load.call; templates may stand in it"`
@@ -418,6 +419,7 @@ func (s *Scenario) compile(to script, tables []*feed.Table, vars map[string]stri
 		return nil, err
 	}
 	spec := to.spec
+	spec.InTurn = s.InTurn
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		spec.Variables = append(spec.Variables, scenario.Variable{Name: name, Value: s.Variables[name]})
 	}

@@ -69,7 +69,8 @@ type field struct {
 // A flow is a compiled Flow: numbers of steps.
 type flow struct {
 	once, loop []int
-	mix        *choice // nil: the loop's steps are carried out in their order
+	mix        *choice // by weight; nil: not drawn
+	inTurn     bool    // an iteration is the step whose turn it is; with neither, all in their order
 }
 
 // A source is a compiled Feed.
@@ -502,20 +503,20 @@ func (c *compiler) mixUsers(flows []numbered) {
 
 // flow compiles a flow's steps and follows which variables have a value in each.
 func (c *compiler) flow(f *numbered) {
-	out := flow{}
+	out := flow{inTurn: c.spec.InTurn}
 	uses := make([][]use, len(f.Steps))
 	var weights []int
-	weighted := slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Weight != 0 })
+	weighted := !c.spec.InTurn && slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Weight != 0 })
 	for k := range f.Steps {
 		st := &f.Steps[k]
 		path := fmt.Sprintf("%ssteps[%d]", f.path, k)
 		c.s.steps = append(c.s.steps, c.step(path, st, &uses[k]))
 		c.weight(path+".weight", st.Weight)
+		if st.Weight != 0 && (st.Once || c.spec.InTurn) {
+			c.add(path+".weight", -1, "given to a step that is carried out once or in turn", "leave it out")
+		}
 		if st.Once {
 			out.once = append(out.once, f.first+k)
-			if st.Weight != 0 {
-				c.add(path+".weight", -1, "given to a step that is carried out once", "leave it out")
-			}
 			continue
 		}
 		out.loop = append(out.loop, f.first+k)
@@ -528,7 +529,7 @@ func (c *compiler) flow(f *numbered) {
 		out.mix = &mix
 	}
 	c.s.flows = append(c.s.flows, out)
-	c.follow(f, uses, weighted)
+	c.follow(f, uses, weighted || c.spec.InTurn)
 }
 
 // follow checks that every variable has a value wherever it is used.
@@ -604,11 +605,11 @@ func (c *compiler) missing(f *numbered, k int, v *variableInfo, mixed bool) stri
 		case before && s.otherwise == Keep:
 			return fmt.Sprintf("variable %q may have no value: step %q keeps the earlier one when it finds nothing, and there is none", v.name, s.name)
 		case before:
-			return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as steps are drawn by weight", v.name, s.name)
+			return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as an iteration is only one of the steps", v.name, s.name)
 		}
 	}
 	if mixed && !f.Steps[here[0].step].Once && !st.Once {
-		return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as steps are drawn by weight", v.name, here[0].name)
+		return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as an iteration is only one of the steps", v.name, here[0].name)
 	}
 	return fmt.Sprintf("variable %q is set only by a later step, %q", v.name, here[0].name)
 }

@@ -138,7 +138,7 @@ func TestFaults(t *testing.T) {
 			{Name: "list", Weight: 1, Path: "/", Extract: extract("id", "$.id")},
 			{Name: "more", Weight: 1, Path: "/{{ id }}"},
 		}}, []string{
-			`steps[0].path: at offset 4: variable "id" is set by step "list", which need not come before this one, as steps are drawn by weight`,
+			`steps[0].path: at offset 4: variable "id" is set by step "list", which need not come before this one, as an iteration is only one of the steps`,
 			`steps[2].path: at offset 4: variable "id" is set by step "list", which need not`,
 		}},
 		{"another flow", Spec{Flows: []Flow{
@@ -151,9 +151,16 @@ func TestFaults(t *testing.T) {
 			{Name: "c", Path: "/"},
 			{Name: "d", Weight: -1, Path: "/"},
 		}}, []string{
-			"steps[0].weight: given to a step that is carried out once; leave it out",
+			"steps[0].weight: given to a step that is carried out once or in turn; leave it out",
 			"steps[2].weight: none, but others have one; want one for each step that is not carried out once",
 			"steps[3].weight: -1; want 1 to 1000000",
+		}},
+		{"in turn", Spec{InTurn: true, Steps: []Step{
+			{Name: "a", Weight: 2, Path: "/{{ id }}"},
+			{Name: "b", Path: "/", Extract: extract("id", "$.id")},
+		}}, []string{
+			"steps[0].weight: given to a step that is carried out once or in turn; leave it out",
+			`steps[0].path: at offset 4: variable "id" is set by step "b", which need not come before this one, as an iteration is only one of the steps`,
 		}},
 		{"feeds", Spec{
 			Variables: []Variable{{"email", "x"}},

@@ -115,7 +115,8 @@
 // A user goes through one flow of steps. Those that are marked Once come first, in their
 // order; if one of them fails, the user begins again with the first, so that whatever they
 // set has a value behind them. The others are repeated, in their order or, when they have
-// weights, each time one of them drawn by its weight. One turn is an iteration. A step whose
+// weights, each time one of them drawn by its weight; or each time the one whose turn it is
+// among all users (InTurn). One turn is an iteration. A step whose
 // condition (If) does not hold is skipped. Next says that a request is Idle when the last steps
 // of an iteration are. A step that fails ends its iteration if a later step uses what it should have set; otherwise
 // the user goes on with the next one. Which flow a user takes is decided by the weights of

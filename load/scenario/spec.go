@@ -38,6 +38,10 @@ type Spec struct {
 	Steps []Step
 	Flows []Flow
 
+	// InTurn says that an iteration carries out one of the steps that are not marked Once: that
+	// whose turn it is among all users of the flow.
+	InTurn bool
+
 	// BodyOnly says that requests and responses consist of bodies alone, as in protocols
 	// that have no methods, paths, headers and statuses.
 	BodyOnly bool

@@ -23,8 +23,9 @@ type Worker struct {
 
 	counters []uint64
 	cursors  []*feed.Cursor
-	dry      []bool // by flow: a user of it has found no row
-	left     choice // of the flows that are not dry; no weights: there is none
+	dry      []bool   // by flow: a user of it has found no row
+	left     choice   // of the flows that are not dry; no weights: there is none
+	turns    []uint64 // by flow: how many steps have been carried out in turn
 	misses   []uint64
 	failed   uint64 // log-ins
 	err      error
@@ -54,7 +55,7 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 	w := &Worker{
 		s: s, shard: shard, seed: pace.Mix(seed),
 		counters: make([]uint64, s.counters), misses: make([]uint64, len(s.misses)),
-		dry: make([]bool, len(s.flows)), left: s.users,
+		dry: make([]bool, len(s.flows)), left: s.users, turns: make([]uint64, len(s.flows)),
 	}
 	for i, f := range s.feeds {
 		w.cursors = append(w.cursors, f.Table.Cursor(shard, f.Order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.End))
@@ -252,6 +253,12 @@ func (u *User) choose() int {
 		return -1
 	case f.mix != nil:
 		return f.loop[f.mix.pick(u.rng.Uint64())]
+	case f.inTurn:
+		// Each worker goes through all steps, from one of its own on, so that a slow worker
+		// leaves none behind.
+		turn := uint64(u.w.shard.Index) + u.w.turns[u.chosen] //nolint:gosec // a few
+		u.w.turns[u.chosen]++
+		return f.loop[turn%uint64(len(f.loop))]
 	default:
 		return f.loop[u.at]
 	}
@@ -416,7 +423,7 @@ func (u *User) advance(ends bool) bool {
 		if u.at == len(u.flow.once) {
 			u.failures = 0
 		}
-	case u.flow.mix != nil || u.at == len(u.flow.loop) || ends:
+	case u.flow.mix != nil || u.flow.inTurn || u.at == len(u.flow.loop) || ends:
 		u.at = 0
 		u.rows &= u.w.s.kept
 		return true

@@ -588,6 +588,23 @@ func TestMixOfSteps(t *testing.T) {
 	}
 }
 
+// Steps in turn are taken by whoever comes next. Each worker goes through all of them, so that a
+// slow one leaves none out.
+func TestStepsInTurn(t *testing.T) {
+	s := mustCompile(t, Spec{InTurn: true, Steps: []Step{
+		{Name: "once", Once: true, Path: "/"}, get("a", "/"), get("b", "/"), get("c", "/"),
+	}})
+	w := s.Worker(whole, 1)
+	one, two := w.User(), w.User()
+	check(t, steps(one, 3), []string{"once", "a", "b"})
+	check(t, steps(two, 3), []string{"once", "c", "a"})
+	check(t, steps(one, 2), []string{"b", "c"})
+	if !one.Between() {
+		t.Error("an iteration is more than a step")
+	}
+	check(t, steps(s.Worker(pace.Shard{Index: 1, Count: 3}, 1).User(), 5), []string{"once", "b", "c", "a", "b"})
+}
+
 // Of any number of users each flow has about its share, whatever the seed and the shards.
 func TestMixOfFlows(t *testing.T) {
 	spec := Spec{Flows: []Flow{
