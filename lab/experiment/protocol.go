@@ -137,6 +137,20 @@ func (v *Variant) Codecs(seed uint64, workers int) (Codecs, error) {
 	return c, nil
 }
 
+// CutUser returns a URL without the user and the password in it, and these as they are written.
+func CutUser(url string) (without, user string, found bool) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 || strings.ContainsAny(scheme, "/?#") {
+		return url, "", false
+	}
+	return scheme + "://" + rest[at+1:], rest[:at], true
+}
+
 // perWorker makes a template of each worker's configuration, and codecs from it. The first
 // template is made now, to see whether the configuration is right.
 func perWorker[Config, Template, Codec any](of func(worker int) Config, newTemplate func(Config) (*Template, error),
@@ -162,10 +176,11 @@ func alike[Config any](c Config) func(int) Config { return func(int) Config { re
 func (t *Target) Complete() {
 	p := protocolNamed(t.Protocol)
 	if t.Address == "" && p.is(withURL) {
-		authority, ok := strings.CutPrefix(t.URL, "http://")
+		url, _, _ := CutUser(t.URL)
+		authority, ok := strings.CutPrefix(url, "http://")
 		port := ":80"
 		if !ok {
-			authority, ok = strings.CutPrefix(t.URL, "https://")
+			authority, ok = strings.CutPrefix(url, "https://")
 			port = ":443"
 		}
 		if ok {

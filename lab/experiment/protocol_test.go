@@ -8,6 +8,30 @@ import (
 	"dyno/load/wire"
 )
 
+// A password in a URL is in no message.
+func TestCutUser(t *testing.T) {
+	for url, want := range map[string][2]string{
+		"http://ann:p%40w@h:80/a@b":  {"http://h:80/a@b", "ann:p%40w"},
+		"https://ann:p@w@h?a@b":      {"https://h?a@b", "ann:p@w"},
+		"http://ann@{{host}}/{{id}}": {"http://{{host}}/{{id}}", "ann"},
+		"http://@h":                  {"http://h", ""},
+		"http://h/a@b":               {"http://h/a@b", ""},
+		"ann:pw@h":                   {"ann:pw@h", ""},
+		"h/?to=http://ann@h":         {"h/?to=http://ann@h", ""},
+	} {
+		without, user, found := CutUser(url)
+		if without != want[0] || user != want[1] || found != (without != url) {
+			t.Errorf("%s: %q, %q, %t", url, without, user, found)
+		}
+	}
+	for _, url := range []string{"http://ann:hunter22@h/", "http://ann:hunter%zz@h/", "ftp://ann:hunter22@h/", "http://ann:hunter22@h:x/"} {
+		_, err := Parse("x.yaml", []byte("name: x\ntarget: {protocol: http, url: '"+url+"'}\nload: {closed: {connections: 1}}\n"), Options{})
+		if err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 // Each protocol says what its load is spoken with.
 func TestCodecs(t *testing.T) {
 	of := func(protocol string, change func(v *Variant)) *Variant {

@@ -324,8 +324,9 @@ func (i *inspector) address(t *Target, started bool) {
 }
 
 func (i *inspector) url(t *Target) {
-	raw := strings.ReplaceAll(t.URL, quotedBraces, braces) // as it was typed
-	u, err := url.Parse(placeholders(t.URL))
+	without, _, user := CutUser(t.URL)                       // a message shows no password
+	raw := strings.ReplaceAll(without, quotedBraces, braces) // as it was typed
+	u, err := url.Parse(placeholders(without))
 	const hint = "such as http://127.0.0.1:{{port}}/path"
 	switch {
 	case raw == "":
@@ -334,7 +335,7 @@ func (i *inspector) url(t *Target) {
 		i.fault("target.url", fmt.Sprintf("%q is not a URL", clip(raw)), hint)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
 		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", clip(raw)), hint)
-	case u.User != nil:
+	case user:
 		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
 		i.fault("target.url", "a fragment is never sent", "remove what follows #")

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/url"
 	"reflect"
@@ -164,18 +165,28 @@ func (s *secrets) inPlace(of *Run) *Run {
 var (
 	headerArgument = regexp.MustCompile("^(?:-H ?|--header=)?([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*)$")
 	flagArgument   = regexp.MustCompile(`^--?[A-Za-z][\w-]*$`)
+	flagAndValue   = regexp.MustCompile(`(?s)^(--([A-Za-z][\w-]*)=)(.*)$`)
+	// bareUserinfo is that of an address without a scheme.
+	bareUserinfo = regexp.MustCompile(`^([^\s/?#@:"'<>\\=]*:)([^\s/?#"'<>\\]+)(@[\w.\[\]:-]+(?:[/?#].*)?)$`)
 )
 
 // inArguments masks the credentials of a command line.
 func (s *secrets) inArguments(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range args {
-		header := headerArgument.FindStringSubmatch(arg)
+		header, flag, address, before := headerArgument.FindStringSubmatch(arg), flagAndValue.FindStringSubmatch(arg), bareUserinfo.FindStringSubmatch(arg), ""
+		if i > 0 && flagArgument.MatchString(args[i-1]) {
+			before = strings.TrimLeft(args[i-1], "-")
+		}
 		switch {
-		case i > 0 && flagArgument.MatchString(args[i-1]) && isCredential(strings.TrimLeft(args[i-1], "-")):
-			out[i] = s.value("", arg)
+		case isCredential(before):
+			out[i] = s.value(before, arg)
+		case flag != nil && isCredential(flag[2]):
+			out[i] = flag[1] + s.value(flag[2], flag[3])
 		case header != nil && isCredential(header[1]):
 			out[i] = strings.TrimSuffix(arg, header[2]) + s.value(header[1], header[2])
+		case address != nil && before != "H" && before != "header":
+			out[i] = address[1] + s.value("", address[2]) + address[3]
 		default:
 			out[i] = s.inText(arg)
 		}
@@ -185,7 +196,7 @@ func (s *secrets) inArguments(args []string) []string {
 
 var (
 	word     = regexp.MustCompile(`[A-Za-z][\w.-]*`)
-	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@:"'<>\\]*:)([^\s/?#@"'<>\\]+)@`)
+	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@:"'<>\\]*:)([^\s/?#"'<>\\]+)@`)
 	quote    = regexp.MustCompile(`^\\*["']`)
 	// ofFlag is what stands between a flag and its value, in a command or in a list of YAML.
 	ofFlag = regexp.MustCompile(`^(?:["']?[ \t]*,[ \t]*|[ \t]+|["']?[ \t]*\n[ \t]*-[ \t]+)`)
@@ -330,6 +341,8 @@ var (
 func (s *secrets) value(name, value string) string {
 	if folded := fold(name); folded == "cookie" || folded == "set_cookie" {
 		return s.cookies(value)
+	} else if folded == "basic_auth" && strings.Contains(value, ":") {
+		return s.basicAuth(value)
 	}
 	kept := scheme.FindString(value)
 	value = value[len(kept):]
@@ -338,6 +351,17 @@ func (s *secrets) value(name, value string) string {
 	}
 	s.note(value)
 	return kept + Mask
+}
+
+// basicAuth masks the password of a user, whatever it begins with, and notes what is sent of it.
+func (s *secrets) basicAuth(value string) string {
+	user, password, _ := strings.Cut(value, ":")
+	if password == "" || password == Mask {
+		return value
+	}
+	s.note(password)
+	s.note(base64.StdEncoding.EncodeToString([]byte(value)))
+	return user + ":" + Mask
 }
 
 // cookies masks the values of cookies.
@@ -391,7 +415,7 @@ func fold(name string) string {
 func isCredential(name string) bool {
 	name = fold(name)
 	switch name {
-	case "auth", "cookie", "jwt", "pass", "pwd", "session", "sessionid", "sid", "sig", "x_auth", "ocp_apim_subscription_key":
+	case "auth", "basic_auth", "cookie", "jwt", "pass", "pwd", "session", "sessionid", "sid", "sig", "x_auth", "ocp_apim_subscription_key":
 		return true
 	case "first_token", "token_time": // metrics of language models, and bounds on them
 		return false

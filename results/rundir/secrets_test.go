@@ -22,6 +22,7 @@ func TestSecretsInText(t *testing.T) {
 		{"http://h/?key=hunter22&x-goog-api-key=a key: 5", "http://h/?key=***&x-goog-api-key=*** key: 5"},
 		{"X-RapidAPI-Key: hunter22\nkey: a\nkeys=b", "X-RapidAPI-Key: ***\nkey: a\nkeys=b"},
 		{"http://ann:hunter22@h/ and http://h:80/a@b", "http://ann:***@h/ and http://h:80/a@b"},
+		{"http://ann:h@nter22@h/ and https://ann@h/", "http://ann:***@h/ and https://ann@h/"},
 		{"headers: {Authorization: Bearer hunter22, X-Api-Key: 'it''s', Accept: a/b}", "headers: {Authorization: Bearer ***, X-Api-Key: '***', Accept: a/b}"},
 		{"  Authorization: Digest a=1, b=2 # why\n  Accept: x", "  Authorization: Digest *** # why\n  Accept: x"},
 		{"headers:\n  Cookie: a=hunter22; b=3\n", "headers:\n  Cookie: a=***; b=***\n"},
@@ -56,10 +57,12 @@ func TestSecretsInArguments(t *testing.T) {
 	got := (&secrets{}).inArguments([]string{
 		"dyno", "-H", "Authorization: Bearer a, b", "-HX-Api-Key: c", "--header=Cookie: d=e", "-H", "Accept: f", "-m", `{"authorization": "g"}`,
 		"--token", "h", "--max-tokens", "5", "--body", "@file", "--set", "password=i", "--push", "http://j:k@l/?api_key=m",
+		"--basic-auth", "n:$o:p q&r", "--basic-auth=s:t;u", "--basic-auth", "@file", "--basic-auth", "$V", "w:x@y@127.0.0.1:80/z", "-H", "From:me@h",
 	})
 	want := []string{
 		"dyno", "-H", "Authorization: Bearer ***", "-HX-Api-Key: ***", "--header=Cookie: d=***", "-H", "Accept: f", "-m", `{"authorization": "***"}`,
 		"--token", "***", "--max-tokens", "5", "--body", "@file", "--set", "password=***", "--push", "http://j:***@l/?api_key=***",
+		"--basic-auth", "n:***", "--basic-auth=s:***", "--basic-auth", "@file", "--basic-auth", "$V", "w:***@127.0.0.1:80/z", "-H", "From:me@h",
 	}
 	for i := range want {
 		if got[i] != want[i] {
