@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,9 +124,6 @@ func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
 	}
 	if c.connections.times > 1 {
 		faults = append(faults, errors.New("--connections (-c) is given twice: in ghz, -c is the number of calls under way; here, say how many there are on each connection with --streams"))
-	}
-	if !strings.HasPrefix(v.Target.URL, "https://") && reflect.DeepEqual(v.Target.TLS, &experiment.TLS{Insecure: true}) {
-		v.Target.TLS = nil // as in ghz, where it means without TLS
 	}
 	return faults
 }

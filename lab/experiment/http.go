@@ -114,7 +114,8 @@ func (i *inspector) tls(t *Target) {
 		return
 	}
 	const path = "target.tls"
-	if !t.overTLS() {
+	// Without TLS no certificate is checked: insecure alone asks for nothing else.
+	if !t.overTLS() && !reflect.DeepEqual(s, &TLS{Insecure: true}) {
 		i.fault(path, "is only for https", "write https:// in target.url, or remove it")
 	}
 	switch {
