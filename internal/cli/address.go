@@ -12,10 +12,14 @@ func isURL(arg string) bool {
 	return strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://")
 }
 
-// isAddress reports whether an argument can only be a host and a port, with or without a
-// path after them: no file here has that name.
+// isAddress reports whether an argument can only be a host and a port, or a host after a user
+// and a password, with or without a path after them: no file here has that name.
 func isAddress(arg string) bool {
 	authority, _, _ := strings.Cut(arg, "/")
+	if at := strings.LastIndexByte(authority, '@'); at > 0 && strings.Contains(authority[:at], ":") {
+		_, err := os.Stat(arg)
+		return err != nil // after a user and a password
+	}
 	host, port, err := net.SplitHostPort(authority)
 	if err != nil || host == "" {
 		return false

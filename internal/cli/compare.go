@@ -76,7 +76,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	but := func(field string) bool { return field != "load.call.message_file" }
 	protocols := []string{experiment.HTTP, experiment.TCP, experiment.GRPC}
 	c.fields.register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
-	c.fields.readFrom(a.stdin)
+	c.stdin = c.fields.readFrom(a.stdin)
 	c.ownFlags(f, protocols...)
 	f.Lookup("call").Usage = "gRPC: the `method`, pkg.Service/Method"
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")
@@ -143,6 +143,10 @@ func (c *contest) misplaced(protocol string) (faults []error) {
 		{"http1", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
 		{"http2", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
 		{"upgrade-h2c", []string{experiment.HTTP}, "leave it out"},
+		{"basic-auth", []string{experiment.HTTP}, "use --header (-H)"},
+		{"form", []string{experiment.HTTP}, "leave it out"},
+		{"resolve", []string{experiment.HTTP}, "write the address into the URL"},
+		{"connect-to", []string{experiment.HTTP}, "write the address into the URL"},
 		{"scenario", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "write an experiment file"},
 		{"data-file", []string{experiment.HTTP, experiment.TCP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
 		{"users", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "say how many there are with --connections (-c)"},

@@ -127,8 +127,8 @@ func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool
 }
 
 // readFrom has the flags that take @ for standard input read it there: once, however often
-// their values are asked for.
-func (all fieldFlags) readFrom(stdin io.Reader) {
+// their values are asked for. It returns what they read it with.
+func (all fieldFlags) readFrom(stdin io.Reader) func() (string, error) {
 	read := sync.OnceValues(func() (string, error) {
 		content, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
 		switch {
@@ -144,6 +144,7 @@ func (all fieldFlags) readFrom(stdin io.Reader) {
 	for _, f := range all {
 		f.stdin = read
 	}
+	return read
 }
 
 // of returns the flag with the field that targets with a protocol have. If they have none, it

@@ -22,7 +22,8 @@ type quickLoad struct {
 
 	http1, http2, upgrade bool // the version of HTTP, in place of the default
 
-	calls callFlags // of gRPC
+	calls   callFlags    // of gRPC
+	request requestFlags // of HTTP
 
 	scenario string   // the file that says what users do
 	data     []string // the files with their rows
@@ -33,6 +34,7 @@ type quickLoad struct {
 	ports []string // the names that are templates in the URL: ports of a target that dyno starts
 
 	given func(flag string) bool // reports whether the user gave it
+	stdin func() (string, error) // what standard input holds; nil: it is not read
 }
 
 // flags registers the flags of a load for targets with one of these protocols.
@@ -56,6 +58,7 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
 		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
+		q.request.flags(f)
 	}
 	switch {
 	case http:
@@ -100,7 +103,9 @@ func quickCommands() []quickCommand {
   dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
   dyno http --data-file users.csv 'http://127.0.0.1:8080/users/{{id}}?n={{counter()}}'
   dyno http --scenario shop.yaml --users 500 -c 50 http://127.0.0.1:8080/
-  dyno http -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
+  dyno http -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders
+  dyno http --basic-auth '$CREDENTIALS' --form photo=@cat.png http://127.0.0.1:8080/photos
+  dyno http --connect-to example.com:443:127.0.0.1:8443 https://example.com/`,
 	}, {
 		protocol: experiment.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method", method: true,
 		short: "Load a gRPC server with calls, or list its services and methods",
@@ -187,7 +192,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		},
 	}
 	q.flags(cmd.Flags(), c.protocol)
-	q.fields.readFrom(a.stdin)
+	q.stdin = q.fields.readFrom(a.stdin)
 	out.flags(cmd.Flags(), "none is kept")
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	a.groupHelp(cmd, mostUsed)
@@ -205,7 +210,14 @@ func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error)
 func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
-	path := "" // with the query, if it is a template
+	var (
+		user    string
+		hasUser bool
+		path    string // with the query, if it is a template
+	)
+	if protocol == experiment.HTTP {
+		where, user, hasUser = experiment.CutUser(withScheme(where))
+	}
 	if protocol == experiment.HTTP && len(q.data) > 0 && q.scenario == "" {
 		where, path = cutPath(where)
 	}
@@ -223,7 +235,10 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 		v.Target.Address = experiment.Quote("unix:" + q.unix)
 	}
 	v.Target.Complete()
-	faults = q.fields.fill(e)
+	if protocol == experiment.HTTP {
+		faults = append(faults, q.connect(&v.Target)...)
+	}
+	faults = append(faults, q.fields.fill(e)...)
 	v.Observe.Server = !q.noServer
 	l := &v.Load
 	if l.Requests > 0 && !q.given("duration") {
@@ -245,6 +260,10 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 		if q.given("body") && !q.given("method") {
 			l.Request.Method = "POST" // as in curl, though the body may be empty
 		}
+		if err := q.authorize(l.Request, user, hasUser); err != nil {
+			faults = append(faults, err)
+		}
+		faults = append(faults, q.fillForm(l.Request, e.Design.Seed)...)
 		faults = append(faults, q.play(l, path)...)
 	}
 	loop(l, q.connections, q.given("connections"))

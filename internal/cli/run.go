@@ -132,7 +132,7 @@ func (a *app) runCommand() *cobra.Command {
 	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
 	quick.flags(loads, experiment.HTTP)
-	quick.fields.readFrom(a.stdin)
+	quick.stdin = quick.fields.readFrom(a.stdin)
 	f.AddFlagSet(loads)
 	a.groupHelp(cmd, "set short resume "+mostUsed)
 	return cmd

@@ -27,7 +27,7 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 		// The flag's fields take the place of the file's.
 		s.Headers = slices.DeleteFunc(s.Headers, func(h experiment.Header) bool { return hasHeader(request.Headers, h.Name) })
 		s.Headers = append(s.Headers, request.Headers...)
-		for _, flag := range []string{"method", "body"} {
+		for _, flag := range []string{"method", "body", "form"} {
 			if q.given(flag) {
 				faults = append(faults, fmt.Errorf("--%s: the steps of --scenario say what is sent", flag))
 			}
