@@ -145,6 +145,7 @@ func (c *contest) misplaced(protocol string) (faults []error) {
 		{"upgrade-h2c", []string{experiment.HTTP}, "leave it out"},
 		{"basic-auth", []string{experiment.HTTP}, "use --header (-H)"},
 		{"form", []string{experiment.HTTP}, "leave it out"},
+		{"targets", []string{experiment.HTTP}, "use --scenario"},
 		{"resolve", []string{experiment.HTTP}, "write the address into the URL"},
 		{"connect-to", []string{experiment.HTTP}, "write the address into the URL"},
 		{"scenario", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "write an experiment file"},

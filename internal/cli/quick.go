@@ -105,7 +105,8 @@ func quickCommands() []quickCommand {
   dyno http --scenario shop.yaml --users 500 -c 50 http://127.0.0.1:8080/
   dyno http -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders
   dyno http --basic-auth '$CREDENTIALS' --form photo=@cat.png http://127.0.0.1:8080/photos
-  dyno http --connect-to example.com:443:127.0.0.1:8443 https://example.com/`,
+  dyno http --connect-to example.com:443:127.0.0.1:8443 https://example.com/
+  dyno http --targets requests.txt -R 1000 -z 30s`,
 	}, {
 		protocol: experiment.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method", method: true,
 		short: "Load a gRPC server with calls, or list its services and methods",
@@ -170,6 +171,9 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 			if c.socket && q.unix != "" && len(args) == 0 {
 				return nil
 			}
+			if q.request.targets != "" && len(args) == 0 {
+				return nil
+			}
 			if c.method {
 				return q.calls.args(cmd, args, c.where, q.unix != "")
 			}
@@ -211,12 +215,19 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
 	var (
-		user    string
-		hasUser bool
-		path    string // with the query, if it is a template
+		requests []listed
+		user     string
+		hasUser  bool
+		path     string // with the query, if it is a template
 	)
 	if protocol == experiment.HTTP {
 		where, user, hasUser = experiment.CutUser(withScheme(where))
+		if q.request.targets != "" {
+			var err error
+			if requests, where, err = q.list(where); err != nil {
+				faults = append(faults, err)
+			}
+		}
 	}
 	if protocol == experiment.HTTP && len(q.data) > 0 && q.scenario == "" {
 		where, path = cutPath(where)
@@ -262,6 +273,10 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 		}
 		if err := q.authorize(l.Request, user, hasUser); err != nil {
 			faults = append(faults, err)
+		}
+		if requests != nil {
+			faults = append(faults, q.playList(l, requests)...)
+			break
 		}
 		faults = append(faults, q.fillForm(l.Request, e.Design.Seed)...)
 		faults = append(faults, q.play(l, path)...)

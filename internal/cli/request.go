@@ -31,6 +31,7 @@ import (
 type requestFlags struct {
 	basicAuth string
 	form      []string
+	targets   string
 	resolve   []string
 	connectTo []string
 }
@@ -38,6 +39,7 @@ type requestFlags struct {
 func (r *requestFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&r.basicAuth, "basic-auth", "", "`user:password` of HTTP's basic authentication, or @FILE or '$VARIABLE' that holds them")
 	f.StringArrayVar(&r.form, "form", nil, "a field of a form, sent as multipart/form-data: `name=value`, name=@FILE to send a file, name=<FILE to send its text; may be repeated")
+	f.StringVar(&r.targets, "targets", "", "a `FILE` of requests that are sent in turn, or - for standard input: lines such as GET URL, each with header lines and @FILE for a body after it, or lines of JSON, both as vegeta has them")
 	f.StringArrayVar(&r.resolve, "resolve", nil, "connect to an address in place of the URL's host and port, as `host:port:address`; may be repeated")
 	f.StringArrayVar(&r.connectTo, "connect-to", nil, "connect to host2 and port2 in place of the URL's, as `host:port:host2:port2`, each of which may be empty; may be repeated")
 }

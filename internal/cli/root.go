@@ -138,7 +138,7 @@ func withCommand(args []string) []string {
 			args = slices.Clone(args)
 			args[i] = address
 			return append([]string{"tcp"}, args...)
-		case isURL(arg) || isAddress(arg):
+		case isURL(arg) || isAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
 			return append([]string{"http"}, args...)
 		case i == 0 && !strings.HasPrefix(arg, "-"):
 			return args

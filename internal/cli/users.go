@@ -116,7 +116,7 @@ func cutPath(url string) (target, path string) {
 func dataName(file string, others []experiment.Data) string {
 	base := filepath.Base(file)
 	name := strings.Map(func(r rune) rune {
-		if r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' {
+		if r == '_' || isAlphanumeric(r) {
 			return r
 		}
 		return '_'

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"dyno/lab/experiment"
+	"dyno/load/scenario"
+	"dyno/load/wire/http1"
+)
+
+// A listed request is one of --targets.
+type listed struct {
+	method, path string
+	headers      []experiment.Header
+	body         string
+}
+
+// A targetReader reads requests as vegeta has them.
+type targetReader struct {
+	base string // the URL whose host all requests go to; empty: that of the first one
+	read func(file string) (string, error)
+
+	requests []listed
+	at       int               // the line
+	bodies   map[string]string // files that were read
+}
+
+// readTargets reads a list of requests, and returns the URL of the host that all go to. Errors
+// name the line.
+func readTargets(name, src, base string, read func(string) (string, error)) (requests []listed, url string, err error) {
+	t := targetReader{base: base, read: read, bodies: map[string]string{}}
+	if err := t.lines(src); err != nil {
+		return nil, base, fmt.Errorf("%s:%d: %w", name, t.at, err)
+	}
+	if len(t.requests) == 0 {
+		return nil, base, fmt.Errorf("%s: there is no request; want lines such as GET http://127.0.0.1:8080/path", name)
+	}
+	return t.requests, t.base, nil
+}
+
+func (t *targetReader) lines(src string) error {
+	open := false // what follows belongs to the last request
+	for line := range strings.Lines(src) {
+		t.at++
+		line = strings.TrimSpace(line)
+		var err error
+		method, rest := line, ""
+		if at := strings.IndexAny(line, " \t"); at >= 0 {
+			method, rest = line[:at], strings.TrimSpace(line[at:])
+		}
+		switch {
+		case line == "":
+			open = false
+		case line[0] == '#':
+		case line[0] == '{':
+			err, open = t.object(line), false
+		case isMethod(method) && rest != "":
+			err, open = t.add(method, rest), true
+		case !open:
+			err = errors.New("no request begins here; want a method and a URL, such as GET http://127.0.0.1:8080/path, or an object in JSON")
+		case line[0] == '@':
+			err, open = t.addFile(strings.TrimSpace(line[1:])), false
+		default:
+			name, value, found := strings.Cut(line, ":")
+			if !found {
+				err = errors.New("the line has no colon; want 'Name: value', @FILE for a body, or a method and a URL")
+			} else {
+				err = t.addHeader(name, strings.TrimSpace(value))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isMethod tells whether a word is a method and no header field's name.
+func isMethod(word string) bool {
+	return word != "" && strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+// add adds a request. It may name only a path where the host is known.
+func (t *targetReader) add(method, url string) error {
+	if len(t.requests) == scenario.MaxSteps {
+		return fmt.Errorf("more than %d requests; any number of paths can be rows of --data-file: 'http://host/{{path}}'", scenario.MaxSteps)
+	}
+	if !isToken(method) {
+		return errors.New("the method is missing, or no word; want such as GET")
+	}
+	host, user, hasUser := experiment.CutUser(url)
+	if strings.HasPrefix(url, "/") {
+		if t.base == "" {
+			return errors.New("a path without a host; write GET http://host/path, or give dyno the URL, too")
+		}
+		host = "http://localhost" + url // for its path
+	}
+	end, err := http1.ParseURL(host)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(url, "/") {
+		switch base, err := http1.ParseURL(t.base); {
+		case t.base == "":
+			scheme, rest, _ := strings.Cut(host, "://")
+			if at := strings.IndexAny(rest, "/?#"); at >= 0 {
+				rest = rest[:at]
+			}
+			t.base = scheme + "://" + rest
+		case err != nil || base.Secure != end.Secure || base.Address != end.Address:
+			return fmt.Errorf("%q is on another host than %s; all requests of a run go to one: load the others by themselves, or name the hosts of one server in Host headers", host, t.base)
+		}
+	}
+	t.requests = append(t.requests, listed{method: method, path: end.Target})
+	if hasUser {
+		return t.addHeader("Authorization", userOf(user).Value)
+	}
+	return nil
+}
+
+// addHeader adds a header field to the last request.
+func (t *targetReader) addHeader(name, value string) error {
+	switch {
+	case !isToken(name):
+		return errors.New("the header field's name is no word; want 'Name: value'")
+	case strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding"):
+		return fmt.Errorf("dyno sets %s itself, from the body; remove it", name)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return fmt.Errorf("the value of %s holds a control character", name)
+	}
+	last := &t.requests[len(t.requests)-1]
+	last.headers = append(last.headers, experiment.Header{Name: name, Value: value})
+	return nil
+}
+
+// addFile gives the last request a file as its body.
+func (t *targetReader) addFile(name string) (err error) {
+	body, known := t.bodies[name]
+	if !known {
+		if body, err = t.read(name); err != nil {
+			return err
+		}
+		t.bodies[name] = body
+	}
+	return t.addBody(body)
+}
+
+func (t *targetReader) addBody(body string) error {
+	if len(body) > scenario.MaxTemplate {
+		return fmt.Errorf("the body has %d bytes; want at most %d", len(body), scenario.MaxTemplate)
+	}
+	t.requests[len(t.requests)-1].body = body
+	return nil
+}
+
+// object adds the request that a line of JSON says.
+func (t *targetReader) object(line string) error {
+	var o struct {
+		Method string              `json:"method"`
+		URL    string              `json:"url"`
+		Body   []byte              `json:"body"`
+		Header map[string][]string `json:"header"`
+	}
+	d := json.NewDecoder(strings.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil || d.More() {
+		return errors.New(`this is no request in JSON; want {"method": "GET", "url": "http://…", "header": {"Name": ["value"]}, "body": "in base64"} on one line`)
+	}
+	if err := t.add(o.Method, o.URL); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
+		for _, value := range o.Header[name] {
+			if err := t.addHeader(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return t.addBody(string(o.Body))
+}
+
+// name is what the request's figures are called: without the query, which may hold credentials.
+func (r *listed) name(number int) string {
+	const longest = 100
+	path, _, _ := strings.Cut(r.path, "?")
+	name := strings.Map(func(c rune) rune {
+		if isAlphanumeric(c) || strings.ContainsRune("._+-", c) {
+			return c
+		}
+		return '-'
+	}, fmt.Sprintf("%d-%s%s", number, r.method, path))
+	return strings.TrimRight(name[:min(longest, len(name))], "-")
+}
+
+func isAlphanumeric(c rune) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// list reads the requests of --targets, and returns the URL of their host.
+func (q *quickLoad) list(url string) ([]listed, string, error) {
+	name := q.request.targets
+	src, err := q.readBounded(name)
+	if name == "-" {
+		name = "standard input"
+	}
+	var requests []listed
+	if err == nil {
+		requests, url, err = readTargets(name, src, url, q.readBounded)
+	}
+	if err != nil {
+		return nil, url, fmt.Errorf("--targets: %w", err)
+	}
+	return requests, url, nil
+}
+
+// playList has users send requests in turn.
+func (q *quickLoad) playList(l *experiment.Load, requests []listed) (faults []error) {
+	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
+		if q.given(flag) {
+			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))
+		}
+	}
+	s := &experiment.Scenario{InTurn: true, Headers: quoted(l.Request.Headers)}
+	for i, r := range requests {
+		step := experiment.DefaultStep(r.name(i + 1))
+		step.Method, step.Path, step.Headers, step.Body = r.method, experiment.Quote(r.path), quoted(r.headers), experiment.Quote(r.body)
+		s.Steps = append(s.Steps, step)
+	}
+	l.Request, l.Scenario = experiment.DefaultVariant(experiment.HTTP).Load.Request, s
+	return append(faults, q.complete(s, nil)...)
+}
+
+// quoted returns header fields in whose values braces are text.
+func quoted(headers []experiment.Header) (out []experiment.Header) {
+	for _, h := range headers {
+		out = append(out, experiment.Header{Name: h.Name, Value: experiment.Quote(h.Value)})
+	}
+	return out
+}
