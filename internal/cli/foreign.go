@@ -369,6 +369,20 @@ func rateInQuiet(cmd *cobra.Command, args []string) string {
 	return ""
 }
 
+// urlInJSON returns a hint if --json has taken the URL for its file, as one without a value in
+// other tools. It returns "" otherwise.
+func urlInJSON(cmd *cobra.Command) string {
+	if f := cmd.Flags().Lookup("json"); f != nil && (isURL(f.Value.String()) || isAddress(f.Value.String())) {
+		return "--json has taken the URL for its file: write --json FILE, or --json - for standard output"
+	}
+	return ""
+}
+
+// isFormat reports whether a value is what other tools call a form of output.
+func isFormat(value string) bool {
+	return slices.Contains([]string{"json", "csv", "text", "pretty", "html", "markdown", "md", "junit", "ndjson", "quiet", "hist", "summary", "influx-summary", "influx-details", "db", "true", "false"}, value)
+}
+
 // commandHint suggests the command that was meant by an unknown one.
 func commandHint(parent *cobra.Command, typed, fallback string) string {
 	parent.SuggestionsMinimumDistance = 2

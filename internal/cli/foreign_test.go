@@ -53,6 +53,16 @@ func TestFlagHint(t *testing.T) {
 		{"http", "-d 5s", "did you mean --duration (-z) for the time, as in wrk and k6; or --body for the body, as in hey, oha and ghz?"},
 		{"tcp", "-d 5s", "did you mean --duration (-z) for the time, as in wrk and k6?"},
 		{"http", "-t 2", "--workers for threads, as in wrk and h2load; or --timeout "},
+		{"http", "-u 10", "did you mean --connections (-c) for virtual users, as in k6?"},
+		{"http", "-u ann:hunter22", "did you mean --basic-auth for a user and a password, as in curl?"},
+		{"http", "-uann:hunter22", "did you mean --basic-auth for a user and a password, as in curl?"},
+		{"http", "-u", "did you mean --connections (-c) for virtual users, as in k6; or --basic-auth for"},
+		{"http", "-A ann:hunter22", "did you mean --basic-auth for a user and a password, as in ab?"},
+		{"http", "-A text/html", "did you mean --header (-H) for what is accepted"},
+		{"http", "-a ann:hunter22", "did you mean --basic-auth for a user and a password, as in hey and oha?"},
+		{"http", "--user ann:hunter22", "did you mean --basic-auth for"},
+		{"http", "-F a=@b", "did you mean --form for"},
+		{"http", "--http3", "dyno has no HTTP/3: "},
 		{"sse", "-u 10", "--connections (-c) for virtual users, as in k6?"},
 		{"http", "-m POST", "--method (-X)"},
 		{"tcp", "-m POST", "dyno tcp --help lists the flags"},
@@ -77,8 +87,12 @@ func TestFlagHint(t *testing.T) {
 			t.Errorf("%s %s: no error", c.command, c.args)
 			continue
 		}
-		if hint := flagHint(cmd, err, strings.Fields(c.args)); !strings.Contains(hint, c.want) {
+		hint := flagHint(cmd, err, strings.Fields(c.args))
+		if !strings.Contains(hint, c.want) {
 			t.Errorf("%s %s: hint %q, want %q", c.command, c.args, hint, c.want)
+		}
+		if said := withoutCredential(err).Error() + hint; strings.Contains(said, "hunter22") {
+			t.Errorf("%s %s: the password is in %q", c.command, c.args, said)
 		}
 	}
 	root := new(app).root()

@@ -229,6 +229,9 @@ type job struct {
 // measured.
 func (a *app) measure(ctx context.Context, j job) (err error) {
 	e, out := j.experiment, j.output
+	if err := out.check(); err != nil {
+		return err
+	}
 	receivers, err := out.push.configs(os.LookupEnv)
 	if err != nil {
 		return &failure{exitUsage, err, ""}
@@ -353,6 +356,18 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool) error {
 		err = errors.Join(err, replace(out.json, asJSON))
 	}
 	return err
+}
+
+// check refuses the name of a format where that of a folder or a file stands.
+func (o *output) check() error {
+	if isFormat(o.dir) {
+		return usage("JSON is written by --json FILE, or by --json - to standard output, and other forms by dyno report --format; a folder of that name is ./"+o.dir,
+			"--out (-o): it names the run folder here, and %s is a form of output", o.dir)
+	}
+	if isFormat(o.json) {
+		return usage("as in: --json result.json, or --json - for standard output", "--json: it names a file, and %s is a form of output", o.json)
+	}
+	return nil
 }
 
 // writable returns the error of a --json that could not be written: a file, or - for standard
