@@ -34,7 +34,6 @@ const (
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
 	noScript    = "scripts are not read: a file for --scenario says what users do, see dyno run --help"
 	noProxy     = "dyno connects to the target itself, never through a proxy"
-	basicAuth   = "basic authentication is -H @FILE, with a line 'Authorization: Basic …' in that file, so that no list of processes shows it"
 	noRedirects = "redirects are not followed: each answer counts as one response"
 	noHTTP3     = "dyno has no HTTP/3: load the server over HTTP/2 or HTTP/1.1, by --http2 or --http1"
 	asJSON      = "--json FILE writes the figures as JSON, and --json - to standard output"
@@ -72,11 +71,11 @@ func foreignFlags() []foreignFlag {
 		{names: "m max-concurrent-streams", tools: "h2load", means: "requests at once on a connection", ours: "streams"},
 		{names: "r rps", tools: "ghz", means: "requests a second", ours: "rate"},
 		{names: "u vus", tools: "k6", means: "virtual users", ours: "connections"},
-		{names: "u user", tools: "curl", means: "a user and a password", ours: "basic-auth", user: true, remark: basicAuth},
+		{names: "u user", tools: "curl", means: "a user and a password", ours: "basic-auth", user: true},
 		{names: "u", tools: "ab", means: "a file with the body of PUT, as @FILE", ours: "body", form: file},
 		{names: "i iterations", tools: "k6", means: "iterations", ours: "requests"},
 		{names: "i", tools: "ab", means: "HEAD", ours: "method", form: constant("HEAD"), bare: true},
-		{names: "i", tools: "h2load", means: "a file of URLs", ours: "targets", remark: "several URLs are steps of --scenario FILE"},
+		{names: "i", tools: "h2load", means: "a file of URLs", ours: "targets"},
 		{names: "s", tools: "ab", means: "the wait for a response", ours: "timeout"},
 		{names: "s script", tools: "wrk", means: "a script", remark: noScript},
 		{names: "s stage", tools: "k6", means: "a stage, with requests a second in place of virtual users", ours: "stages", unlike: true, remark: "stages are for an experiment file: load.stages, see dyno run --help"},
@@ -89,10 +88,10 @@ func foreignFlags() []foreignFlag {
 		{names: "T timeout", tools: "wrk", means: "the wait for a response", ours: "timeout"},
 		{names: "T N connection-active-timeout connection-inactivity-timeout", tools: "h2load", means: "the life of a connection", remark: "a response may take --timeout, and connections have no time of their own"},
 		{names: "A", tools: "hey oha", means: "what is accepted, as 'Accept: …'", ours: "header", form: field("Accept")},
-		{names: "A", tools: "ab", means: "a user and a password", ours: "basic-auth", user: true, remark: basicAuth},
+		{names: "A", tools: "ab", means: "a user and a password", ours: "basic-auth", user: true},
 		{names: "U", tools: "hey", means: "the user agent, as 'User-Agent: …'", ours: "header", form: field("User-Agent")},
 		{names: "C", tools: "ab", means: "a cookie, as 'Cookie: …'", ours: "header", form: field("Cookie")},
-		{names: "a", tools: "hey oha", means: "a user and a password", ours: "basic-auth", user: true, remark: basicAuth},
+		{names: "a", tools: "hey oha", means: "a user and a password", ours: "basic-auth", user: true},
 		{names: "x max-duration", tools: "ghz", means: "the time", ours: "duration"},
 		{names: "x", tools: "hey oha", means: "a proxy", ours: "proxy", remark: noProxy},
 		{names: "X", tools: "ab", means: "a proxy", ours: "proxy", remark: noProxy},
@@ -100,7 +99,7 @@ func foreignFlags() []foreignFlag {
 		{names: "k", tools: "ab", means: "keep-alive", ours: "requests-per-connection", form: constant(""), bare: true, remark: "connections are always kept alive; and curl's -k is --insecure here"},
 		{names: "L latency u_latency U", tools: "wrk", means: "latencies", bare: true, remark: "percentiles are always printed"},
 		{names: "B batch_latency", tools: "wrk", means: "latencies of batches", bare: true, remark: "response times run from the intended start, and service times from the write; both are always recorded"},
-		{names: "F form", tools: "curl oha", means: "a field of a form", ours: "form", remark: "a form is --body, with its -H 'Content-Type: …'"},
+		{names: "F form", tools: "curl oha", means: "a field of a form", ours: "form"},
 		{names: "Z", tools: "oha", means: "a file with a body on each line", remark: "--data-file FILE has rows, and {{name}} in --body stands for a column"},
 		{names: "w", tools: "oha", means: "what becomes of requests at the end", bare: true, remark: "what is under way at the end is awaited for up to 2 s, and then counted as unfinished"},
 		{names: "q", tools: "hey", means: "requests a second of each connection", ours: "rate", each: true},
@@ -119,9 +118,9 @@ func foreignFlags() []foreignFlag {
 		{names: "B base-uri", tools: "h2load", means: "the server", remark: "the URL has the server"},
 		{names: "ciphers groups npn-list alpn-list", tools: "h2load", means: "TLS", remark: "--http1 and --http2 say what is spoken, --tls-min and --tls-max the version of TLS"},
 		{names: "warm-up-time", tools: "h2load", means: "the warm-up", ours: "warmup"},
-		{names: "input-file", tools: "h2load", means: "a file of URLs", ours: "targets", remark: "several URLs are steps of --scenario FILE"},
+		{names: "input-file", tools: "h2load", means: "a file of URLs", ours: "targets"},
 		{names: "log-file qlog-file-base", tools: "h2load", means: "a log", remark: noLog},
-		{names: "connect-to", tools: "oha h2load", means: "another address", ours: "connect-to", remark: "the URL's address is connected to; -H 'Host: …' sends another name"},
+		{names: "connect-to", tools: "oha h2load", means: "another address", ours: "connect-to"},
 
 		{names: "concurrency", tools: "others", means: "requests under way", ours: "connections"},
 		{names: "c concurrency", tools: "ghz", means: "requests under way on each connection", ours: "streams"},
@@ -149,7 +148,7 @@ func foreignFlags() []foreignFlag {
 		{names: "u time-unit", tools: "oha", means: "the unit of times", remark: "each time is printed in a unit that fits it"},
 		{names: "rate", tools: "vegeta", means: "requests a second", ours: "rate", form: vegetaRate},
 		{names: "body", tools: "vegeta", means: "a file with the body, as @FILE", ours: "body", form: file},
-		{names: "targets", tools: "vegeta", means: "a file of targets", ours: "targets", remark: "several URLs are steps of --scenario FILE"},
+		{names: "targets", tools: "vegeta", means: "a file of targets", ours: "targets"},
 		{names: "root-certs", tools: "vegeta", means: "authorities to trust", ours: "cacert"},
 		{names: "h2c", tools: "vegeta", means: "HTTP/2 without TLS", ours: "http2", form: constant("true"), bare: true},
 		{names: "http2", tools: "vegeta", means: "HTTP/2 where the server has it", form: constant(""), bare: true, remark: always},

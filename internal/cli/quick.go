@@ -215,7 +215,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
 	var (
-		requests []listed
+		requests []targetRequest
 		user     string
 		hasUser  bool
 		path     string // with the query, if it is a template

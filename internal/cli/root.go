@@ -160,7 +160,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage(cmp.Or(rateInQuiet(cmd, args), "as in: "+cmd.UseLine()), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+			return usage(cmp.Or(rateInQuiet(cmd, args), urlInJSON(cmd), "as in: "+cmd.UseLine()), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// A listed request is one of --targets.
-type listed struct {
+// A targetRequest is one of --targets.
+type targetRequest struct {
 	method, path string
 	headers      []experiment.Header
 	body         string
@@ -25,14 +25,14 @@ type targetReader struct {
 	base string // the URL whose host all requests go to; empty: that of the first one
 	read func(file string) (string, error)
 
-	requests []listed
+	requests []targetRequest
 	at       int               // the line
 	bodies   map[string]string // files that were read
 }
 
 // readTargets reads a list of requests, and returns the URL of the host that all go to. Errors
 // name the line.
-func readTargets(name, src, base string, read func(string) (string, error)) (requests []listed, url string, err error) {
+func readTargets(name, src, base string, read func(string) (string, error)) (requests []targetRequest, url string, err error) {
 	t := targetReader{base: base, read: read, bodies: map[string]string{}}
 	if err := t.lines(src); err != nil {
 		return nil, base, fmt.Errorf("%s:%d: %w", name, t.at, err)
@@ -116,7 +116,7 @@ func (t *targetReader) add(method, url string) error {
 			return fmt.Errorf("%q is on another host than %s; all requests of a run go to one: load the others by themselves, or name the hosts of one server in Host headers", host, t.base)
 		}
 	}
-	t.requests = append(t.requests, listed{method: method, path: end.Target})
+	t.requests = append(t.requests, targetRequest{method: method, path: end.Target})
 	if hasUser {
 		return t.addHeader("Authorization", userOf(user).Value)
 	}
@@ -185,7 +185,7 @@ func (t *targetReader) object(line string) error {
 }
 
 // name is what the request's figures are called: without the query, which may hold credentials.
-func (r *listed) name(number int) string {
+func (r *targetRequest) name(number int) string {
 	const longest = 100
 	path, _, _ := strings.Cut(r.path, "?")
 	name := strings.Map(func(c rune) rune {
@@ -200,13 +200,13 @@ func (r *listed) name(number int) string {
 func isAlphanumeric(c rune) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // list reads the requests of --targets, and returns the URL of their host.
-func (q *quickLoad) list(url string) ([]listed, string, error) {
+func (q *quickLoad) list(url string) ([]targetRequest, string, error) {
 	name := q.request.targets
 	src, err := q.readBounded(name)
 	if name == "-" {
 		name = "standard input"
 	}
-	var requests []listed
+	var requests []targetRequest
 	if err == nil {
 		requests, url, err = readTargets(name, src, url, q.readBounded)
 	}
@@ -217,7 +217,7 @@ func (q *quickLoad) list(url string) ([]listed, string, error) {
 }
 
 // playList has users send requests in turn.
-func (q *quickLoad) playList(l *experiment.Load, requests []listed) (faults []error) {
+func (q *quickLoad) playList(l *experiment.Load, requests []targetRequest) (faults []error) {
 	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
 		if q.given(flag) {
 			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))

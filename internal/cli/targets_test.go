@@ -30,25 +30,25 @@ func TestReadTargets(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, src, base, url string
-		want                 []listed
+		want                 []targetRequest
 	}{
-		{"vegeta's", "# why\n\nGET http://h:80/a?b=c#d\nX-A: b: c\n# more\nx-b:\n\n  POST\thttp://h/\n@ f \n\n\nPUT http://h/{x}\n@f\nDELETE http://h", "", "http://h:80", []listed{
+		{"vegeta's", "# why\n\nGET http://h:80/a?b=c#d\nX-A: b: c\n# more\nx-b:\n\n  POST\thttp://h/\n@ f \n\n\nPUT http://h/{x}\n@f\nDELETE http://h", "", "http://h:80", []targetRequest{
 			{"GET", "/a?b=c", headers("X-A", "b: c", "x-b", ""), ""}, {"POST", "/", nil, "<f>"}, {"PUT", "/%7Bx%7D", nil, "<f>"}, {"DELETE", "/", nil, ""},
 		}},
-		{"JSON", `{"method":"GET","url":"https://h/a"}` + "\r\n\n" + `{"method":"POST","url":"https://h:443/b","body":"eHkA","header":{"B":["1","2"],"A":["3"]}}`, "", "https://h", []listed{
+		{"JSON", `{"method":"GET","url":"https://h/a"}` + "\r\n\n" + `{"method":"POST","url":"https://h:443/b","body":"eHkA","header":{"B":["1","2"],"A":["3"]}}`, "", "https://h", []targetRequest{
 			{"GET", "/a", nil, ""}, {"POST", "/b", headers("A", "3", "B", "1", "B", "2"), "xy\x00"},
 		}},
-		{"both", "GET http://h/a\n{\"method\":\"GET\",\"url\":\"/b\"}\n", "", "http://h", []listed{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
-		{"paths", "GET /a\nGET http://h:8080/b\n", "http://h:8080/c", "http://h:8080/c", []listed{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
-		{"paths of a port that is not known yet", "GET /a\n", "http://h:{{port}}/", "http://h:{{port}}/", []listed{{"GET", "/a", nil, ""}}},
-		{"a user", "GET http://ann:p%77@h/a\nX: y\n", "", "http://h", []listed{{"GET", "/a", headers("Authorization", "Basic YW5uOnB3", "X", "y"), ""}}},
+		{"both", "GET http://h/a\n{\"method\":\"GET\",\"url\":\"/b\"}\n", "", "http://h", []targetRequest{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
+		{"paths", "GET /a\nGET http://h:8080/b\n", "http://h:8080/c", "http://h:8080/c", []targetRequest{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
+		{"paths of a port that is not known yet", "GET /a\n", "http://h:{{port}}/", "http://h:{{port}}/", []targetRequest{{"GET", "/a", nil, ""}}},
+		{"a user", "GET http://ann:p%77@h/a\nX: y\n", "", "http://h", []targetRequest{{"GET", "/a", headers("Authorization", "Basic YW5uOnB3", "X", "y"), ""}}},
 	} {
 		got, url, err := readTargets("t", c.src, c.base, readNamed)
 		if err != nil || url != c.url {
 			t.Errorf("%s: %s, %v", c.name, url, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(listed{})); diff != "" {
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(targetRequest{})); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
@@ -100,7 +100,7 @@ func TestListedName(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "7-GET", "/users/7?token=x": "7-GET-users-7", "*": "7-GET", "/a%20b/é": "7-GET-a-20b", "/" + strings.Repeat("x", 200): "7-GET-" + strings.Repeat("x", 94),
 	} {
-		if got := (&listed{method: "GET", path: path}).name(7); got != want {
+		if got := (&targetRequest{method: "GET", path: path}).name(7); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
@@ -144,7 +144,7 @@ func FuzzReadTargets(f *testing.F) {
 			}
 			return m
 		})
-		if diff := cmp.Diff(requests, again, cmp.AllowUnexported(listed{}), sorted); diff != "" {
+		if diff := cmp.Diff(requests, again, cmp.AllowUnexported(targetRequest{}), sorted); diff != "" {
 			t.Error(diff)
 		}
 	})
