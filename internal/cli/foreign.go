@@ -29,7 +29,6 @@ type foreignFlag struct {
 
 // What several flags come to.
 const (
-	inStages    = "a rate that changes is for an experiment file: load.stages, see dyno run --help"
 	inSweep     = "several concurrencies are for an experiment file: a sweep over connections, each measured by itself; see dyno run --help"
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
 	noScript    = "scripts are not read: a file for --scenario says what users do, see dyno run --help"
@@ -78,7 +77,7 @@ func foreignFlags() []foreignFlag {
 		{names: "i", tools: "h2load", means: "a file of URLs", ours: "targets"},
 		{names: "s", tools: "ab", means: "the wait for a response", ours: "timeout"},
 		{names: "s script", tools: "wrk", means: "a script", remark: noScript},
-		{names: "s stage", tools: "k6", means: "a stage, with requests a second in place of virtual users", ours: "stages", unlike: true, remark: "stages are for an experiment file: load.stages, see dyno run --help"},
+		{names: "s stage", tools: "k6", means: "a stage, with requests a second in place of virtual users", ours: "stages", unlike: true},
 		{names: "p", tools: "ab", means: "a file with the body, as @FILE", ours: "body", form: file},
 		{names: "p", tools: "oha", means: "requests at once on a connection", ours: "streams"},
 		{names: "p no-tls-proto", tools: "h2load", means: "what is spoken without TLS", remark: "--http1, --http2 and --upgrade-h2c say what is spoken"},
@@ -178,7 +177,7 @@ func foreignFlags() []foreignFlag {
 		{names: "plaintext", tools: "grpcurl", means: "no TLS", remark: "without https:// and --tls there is none"},
 		{names: "config", tools: "ghz", means: "a file with settings", remark: "an experiment file holds settings, and what to compare and to expect: see dyno run --help"},
 		{names: "async", tools: "ghz", means: "calls that begin before others end", bare: true, remark: "with --rate (-R), calls begin when they are due, whatever is under way; --streams and --connections bound how many that are"},
-		{names: "load-schedule load-start load-step load-end load-step-duration load-max-duration", tools: "ghz", means: "a rate that changes, as TIME:RATE,…", ours: "stages", unlike: true, remark: inStages},
+		{names: "load-schedule load-start load-step load-end load-step-duration load-max-duration", tools: "ghz", means: "a rate that changes, as TIME:RATE,…", ours: "stages", unlike: true, ours: "stages", unlike: true},
 		{names: "concurrency-schedule concurrency-start concurrency-end concurrency-step concurrency-step-duration concurrency-max-duration", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
 		{names: "duration-stop", tools: "ghz", means: "what becomes of calls at the end", remark: "what is under way at the end is awaited for up to 2 s, and then counted as unfinished"},
 		{names: "stream-call-duration", tools: "ghz", means: "how long a stream's messages are sent", remark: "a stream ends after its --messages; with --stream-interval that takes as long as they take together"},

@@ -71,6 +71,7 @@ func TestFlagHint(t *testing.T) {
 		{"http", "-k", "connections are always kept alive"},
 		{"http", "-s x", "--timeout for the wait for a response, as in ab? scripts are not read"},
 		{"http", "--qps 5", "--rate (-R)"},
+		{"tcp", "--stage 30s:100", "did you mean --stages for a stage, with requests a second in place of virtual users, as in k6?"},
 		{"http", "-rps=5", "--rate (-R)"},
 		{"http", "-rate=50", "did you mean --rate?"},
 		{"http", "-duration 5s", "did you mean --duration?"},

@@ -18,6 +18,7 @@ type quickLoad struct {
 	fields      fieldFlags
 	connections int
 	publishers  int
+	stages      []string
 	unix        string
 
 	http1, http2, upgrade bool // the version of HTTP, in place of the default
@@ -79,6 +80,7 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	} else {
 		f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	}
+	f.StringSliceVar(&q.stages, "stages", nil, "open loop: the rate over time, as `TIME:RATE,…`: in each stage it goes linearly from where the last one ended, at first from zero, to the stage's rate; all of it is measured")
 	f.BoolVar(&q.noServer, "no-server", false, "do not watch the server's process: no CPU time, no memory")
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
 	q.given = f.Changed
@@ -99,6 +101,7 @@ func quickCommands() []quickCommand {
 		short: "Load an HTTP server",
 		example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
+  dyno http --stages 30s:1000,5m:5000 http://127.0.0.1:8080/
   dyno http --http2 -c 8 --streams 16 https://127.0.0.1:8443/
   dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
   dyno http --data-file users.csv 'http://127.0.0.1:8080/users/{{id}}?n={{counter()}}'
@@ -252,6 +255,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	faults = append(faults, q.fields.fill(e)...)
 	v.Observe.Server = !q.noServer
 	l := &v.Load
+	faults = append(faults, q.shape(l)...)
 	if l.Requests > 0 && !q.given("duration") {
 		l.Window = 0
 	}
@@ -283,6 +287,37 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	}
 	loop(l, q.connections, q.given("connections"))
 	return e, faults
+}
+
+// shape gives an open loop its stages, or its ramp.
+func (q *quickLoad) shape(l *experiment.Load) (faults []error) {
+	if !q.given("stages") {
+		if l.Open != nil && l.Open.Ramp > 0 && !q.given("rate") {
+			faults = append(faults, errors.New("--ramp: there is no rate to reach; give it with --rate (-R)"))
+		}
+		return faults
+	}
+	for _, other := range []struct{ flag, remedy string }{
+		{"rate", "the stages say what the rate is; keep one of them"},
+		{"ramp", "the stages begin with a ramp; make it the first of them"},
+		{"duration", "the stages say how long to measure; keep one of them"},
+	} {
+		if q.given(other.flag) {
+			faults = append(faults, fmt.Errorf("--%s: %s", other.flag, other.remedy))
+		}
+	}
+	if l.Open == nil {
+		l.Open = experiment.DefaultOpen()
+	}
+	stages, wrong := experiment.ReadStages(q.stages)
+	for _, err := range wrong {
+		faults = append(faults, fmt.Errorf("--stages, %w", err))
+	}
+	l.Open.Stages, l.Window = stages, 0
+	for _, s := range stages {
+		l.Window += s.Duration
+	}
+	return faults
 }
 
 // version says which HTTP is spoken.
@@ -331,7 +366,7 @@ func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
 		loop(l, q.publishers, q.given("publishers"))
 		return faults
 	}
-	needless := []string{"publishers"}
+	needless := []string{"publishers", "stages"}
 	for _, f := range q.fields {
 		if strings.HasPrefix(f.Field, "load.publish.") || strings.HasPrefix(f.Field, "load.open.") {
 			needless = append(needless, f.Name)

@@ -112,6 +112,8 @@ x.yaml:4:16: capacity.to: "101/d" is not a rate; such as 5000/s, 300/min or 10/h
 capacity: {from: 1, to: 101}
 thresholds: ["a < b"]
 `, `x.yaml:3:8: load.stages: a search for capacity sets the rate itself; remove them`},
+		{`stages with a ramp`, `load: {open: {ramp: 1s}, stages: [{duration: 1, to: 4}]}
+`, `x.yaml:3:21: load.open.ramp: ramp and stages exclude each other; make the ramp the first stage`},
 		{`search without a load`, `load: {}
 capacity: {from: 1, to: 101}
 thresholds: []

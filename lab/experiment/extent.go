@@ -24,13 +24,13 @@ func (e *Experiment) LoadTime() time.Duration {
 	var sum time.Duration
 	for i := range e.Variants {
 		l := &e.Variants[i].Load
-		sum += time.Duration(e.Design.Rounds) * (l.Warmup + l.Window)
+		sum += time.Duration(e.Design.Rounds) * (l.Unmeasured() + l.Window)
 		if p := e.Profile; p != nil {
 			window := l.Window
 			if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) { // stages keep their own
 				window = p.Window
 			}
-			sum += time.Duration(min(p.Rounds, e.Design.Rounds)) * (l.Warmup + window)
+			sum += time.Duration(min(p.Rounds, e.Design.Rounds)) * (l.Unmeasured() + window)
 		}
 	}
 	return sum
@@ -42,7 +42,7 @@ func (e *Experiment) duetTime() (sum time.Duration) {
 	var base time.Duration
 	for i := range e.Variants {
 		if v := &e.Variants[i]; v.Name == e.Base {
-			base = v.Load.Warmup + v.Load.Window
+			base = v.Load.Unmeasured() + v.Load.Window
 		}
 	}
 	for i := range e.Variants {
@@ -50,7 +50,7 @@ func (e *Experiment) duetTime() (sum time.Duration) {
 		if v.Name == e.Base {
 			continue
 		}
-		sum += time.Duration(e.Design.Rounds) * max(base, v.Load.Warmup+v.Load.Window)
+		sum += time.Duration(e.Design.Rounds) * max(base, v.Load.Unmeasured()+v.Load.Window)
 		if v.AliasOf == "" {
 			sum += time.Duration(min(e.Design.Rounds, IdleRounds)) * base
 		}

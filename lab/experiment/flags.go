@@ -134,6 +134,38 @@ func (f Flag) Fill(e *Experiment, texts ...string) error {
 	return nil
 }
 
+// ReadStages reads the stages that a flag gives, each as its time and the rate at its end, such as
+// 30s:1000. The rate goes there linearly from where the last stage ended, at first from zero.
+func ReadStages(texts []string) (stages []Stage, faults []error) {
+	if len(texts) > maxItems {
+		return nil, []error{fmt.Errorf("%d stages; want at most %d", len(texts), maxItems)}
+	}
+	from := 0.0
+	for i, text := range texts {
+		var s Stage
+		parts := strings.Split(text, ":")
+		fields := []struct {
+			path string
+			into any
+		}{{"load.stages[].duration", &s.Duration}, {"load.stages[].to", &s.To}}
+		if len(parts) != len(fields) {
+			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and a rate; such as 30s:1000", i+1, clip(text)))
+			continue
+		}
+		for n, f := range fields {
+			of := specAt(f.path)
+			if problem, hint := of.scalarFault(parts[n]); problem != "" {
+				faults = append(faults, fmt.Errorf("stage %d: %w", i+1, Fault{Problem: problem, Hint: hint}))
+			} else {
+				of.put(reflect.ValueOf(f.into).Elem(), parts[n])
+			}
+		}
+		s.From, from = from, s.To
+		stages = append(stages, s)
+	}
+	return stages, faults
+}
+
 // New returns a plan of one variant in which everything has its default that has one.
 func New(name, protocol string) *Experiment {
 	e := newPlan()

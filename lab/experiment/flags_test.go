@@ -122,6 +122,27 @@ func TestFill(t *testing.T) {
 	}
 }
 
+func TestReadStages(t *testing.T) {
+	stages, faults := ReadStages([]string{"30s:1000", "60:300/min", "1m30s:0"})
+	want := []Stage{{Duration: 30 * time.Second, To: 1000}, {Duration: time.Minute, From: 1000, To: 5}, {Duration: 90 * time.Second, From: 5}}
+	if diff := cmp.Diff(want, stages); diff != "" || faults != nil {
+		t.Errorf("%v %s", faults, diff)
+	}
+	_, faults = ReadStages([]string{"5m", "1s:2", "0s:1e9", "1s:5:6"})
+	for i, want := range []string{
+		`stage 1: "5m" is not a time and a rate; such as 30s:1000`,
+		"stage 3: 0s is too little; from 1ms to 24h", "stage 3: 1000000000/s is too much; from 0/s to 10000000/s",
+		`stage 4: "1s:5:6" is not a time and a rate; such as 30s:1000`,
+	} {
+		if i >= len(faults) || faults[i].Error() != want {
+			t.Fatalf("%q, want %s", faults, want)
+		}
+	}
+	if _, faults := ReadStages(make([]string, 1001)); len(faults) != 1 {
+		t.Errorf("of too many: %q", faults)
+	}
+}
+
 // A warm-up that a pilot finds has one.
 func TestFillWithPilot(t *testing.T) {
 	e := New("x", HTTP)

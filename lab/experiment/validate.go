@@ -448,6 +448,9 @@ func (i *inspector) open(o *Open, search bool) {
 	if o.Rate != 0 {
 		i.fault("load.open.rate", "rate and stages exclude each other", "keep one of them")
 	}
+	if o.Ramp != 0 {
+		i.fault("load.open.ramp", "ramp and stages exclude each other", "make the ramp the first stage")
+	}
 	idle := true
 	for n, s := range o.Stages {
 		path := fmt.Sprintf("load.stages[%d]", n)

@@ -33,13 +33,13 @@ const (
 
 // countsAfter reports whether a trial's system calls are counted after its window. A load
 // with a fixed number of requests must not send more of them, and a load in stages has no
-// single rate to continue with.
+// single rate to continue with, and a ramp would begin again.
 func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
 	// In a duet the hooks would also cost the other half an unknown amount.
 	return up.target != nil && up.half == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
 		purpose == "" && round <= countedRounds &&
-		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
+		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }
 
 // counting is how long calls are counted, after how long a warm-up, where a window was so long

@@ -100,7 +100,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 		Name:          v.Name,
 		AliasOf:       v.AliasOf,
 		Variables:     v.Vars,
-		WarmupSeconds: v.Load.Warmup.Seconds(),
+		WarmupSeconds: v.Load.Unmeasured().Seconds(),
 		WindowSeconds: v.Load.Window.Seconds(),
 		Steps:         v.Steps(),
 		Request:       experiment.Unquote(v.Describe()),

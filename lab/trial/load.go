@@ -224,16 +224,19 @@ func ownCPUs(v *experiment.Variant) bool {
 }
 
 // schedule makes the schedule of arrivals. The warm-up has the rate with which the window
-// begins.
+// begins, after the ramp if there is one.
 func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
 	process, err := pace.ParseProcess(l.Open.Arrivals)
 	if err != nil {
 		return nil, err
 	}
-	if len(l.Open.Stages) == 0 {
-		return pace.New(pace.Steady(l.Open.Rate, 0), process, seed)
-	}
 	var stages []pace.Stage
+	if len(l.Open.Stages) == 0 {
+		if l.Open.Ramp > 0 {
+			stages = append(stages, pace.Stage{Duration: l.Open.Ramp, To: l.Open.Rate})
+		}
+		return pace.New(append(stages, pace.Steady(l.Open.Rate, 0)...), process, seed)
+	}
 	if l.Warmup > 0 {
 		stages = append(stages, pace.Stage{Duration: l.Warmup, From: l.Open.Stages[0].From, To: l.Open.Stages[0].From})
 	}

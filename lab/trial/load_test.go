@@ -122,6 +122,11 @@ func TestSchedule(t *testing.T) {
 	if len(steady) != 120 || steady[1]-steady[0] != 100*time.Millisecond {
 		t.Errorf("10/s over 12 s are %d arrivals, the first two %v apart", len(steady), steady[1]-steady[0])
 	}
+	// A ramp of 2 s has half as many arrivals, and a rate from its end on.
+	ramped := arrivals(func(l *experiment.Load) { l.Open.Rate, l.Open.Ramp = 10, 2*time.Second })
+	if n := len(ramped); n != 110 || ramped[n-1]-ramped[n-100] != 9900*time.Millisecond || ramped[1] < 300*time.Millisecond {
+		t.Errorf("%d arrivals with a ramp: %v", n, ramped)
+	}
 	// The warm-up goes at the rate with which the first stage begins.
 	staged := arrivals(func(l *experiment.Load) {
 		l.Window = 3 * time.Second

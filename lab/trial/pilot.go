@@ -59,7 +59,7 @@ func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 	return found
 }
 
-// pilotLoad turns a load into that of a pilot. It has no warm-up, and a window at one
+// pilotLoad turns a load into that of a pilot. It has neither ramp nor warm-up, and a window at one
 // rate, the rate with which the window of a trial begins. For a search this is the lowest
 // rate.
 func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
@@ -67,6 +67,7 @@ func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
 	if l.Open == nil {
 		return
 	}
+	l.Open.Ramp = 0
 	if e.Capacity != nil {
 		l.Open.Rate = e.Capacity.From
 	}

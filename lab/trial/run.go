@@ -598,7 +598,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	return r.load(ctx, up, t, folder)
 }
 
-// adapted returns the variant with the load that the task needs.
+// adapted returns the variant with the load that the task needs. Its ramp is a part of the warm-up.
 func (r *runner) adapted(s task) experiment.Variant {
 	v := *s.variant
 	if d := r.run.Plan.Duet; d != nil {
@@ -620,6 +620,7 @@ func (r *runner) adapted(s task) experiment.Variant {
 	case rundir.PurposeProfile:
 		profiledLoad(l, r.experiment.Profile)
 	}
+	l.Warmup = l.Unmeasured()
 	return v
 }
 
