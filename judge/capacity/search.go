@@ -233,18 +233,22 @@ func (g Goal) classify(done []Trial) []found {
 	rates := make([]found, 0, len(counts))
 	for rate, c := range counts {
 		all := max(g.Trials, c.good+c.bad)
-		tolerated := int(g.Tolerate*float64(all) + 1e-9) // 0.29 of 100 is 29
 		f := found{rate: rate}
 		switch {
-		case c.bad > tolerated:
+		case g.TooMany(c.bad, all):
 			f.class = upper
-		case all-c.good <= tolerated:
+		case !g.TooMany(all-c.good, all):
 			f.class = lower
 		}
 		rates = append(rates, f)
 	}
 	slices.SortFunc(rates, func(a, b found) int { return cmp.Compare(a.rate, b.rate) })
 	return rates
+}
+
+// TooMany tells whether a rate is bad if so many of all its trials are.
+func (g Goal) TooMany(bad, all int) bool {
+	return bad > int(g.Tolerate*float64(all)+1e-9) // 0.29 of 100 is 29
 }
 
 func (g Goal) checkTrials(done []Trial) error {

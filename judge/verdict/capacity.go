@@ -27,6 +27,73 @@ func (b *bracket) closed() bool { return b.Low != nil && b.High != nil }
 // same.
 func (b *bracket) middle() float64 { return math.Sqrt(*b.Low) * math.Sqrt(*b.High) }
 
+// at returns the probes at a rate that came out as said.
+func (b *bracket) at(rate *float64, good bool) (found []*sample) {
+	for _, p := range b.probes {
+		if rate != nil && *p.Rate == *rate && p.probe.Good == good {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// certain tells whether nothing but the target made a probe bad.
+func (s *sample) certain() bool { return !s.probe.Spoilt && !s.doubtful }
+
+// complete says what is known of both ends of a bracket.
+func (b *bracket) complete(plan rundir.Plan) (err error) {
+	bad := b.at(b.High, false)
+	// Certain ones first: they show what was broken.
+	slices.SortStableFunc(bad, func(x, y *sample) int {
+		return cmp.Compare(strconv.FormatBool(y.certain()), strconv.FormatBool(x.certain()))
+	})
+	certain := 0
+	for _, p := range bad {
+		if p.certain() {
+			certain++
+		}
+	}
+	all := max(plan.Capacity.Trials, len(bad)+len(b.at(b.High, true)))
+	b.HighDisturbed = len(bad) > 0 && !goal(*plan.Capacity).TooMany(certain, all)
+	if good := b.at(b.Low, true); len(good) > 0 {
+		if b.AtLow, err = decideAlone(plan, good[0]); err != nil {
+			return err
+		}
+	}
+	if len(bad) > 0 {
+		b.AtHigh, err = decideAlone(plan, bad[0])
+	}
+	return err
+}
+
+// decideAlone decides the plan's thresholds by one probe.
+func decideAlone(plan rundir.Plan, p *sample) (decided []rundir.Threshold, err error) {
+	if p.figures == nil {
+		return nil, nil
+	}
+	alone, err := newAlone(plan, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range plan.Thresholds {
+		decided = append(decided, decideThreshold(text, Names{Variants: []string{p.Variant}, Steps: NamesOf(plan).Steps}, alone)...)
+	}
+	return decided, nil
+}
+
+// newAlone returns a scene with nothing but one probe.
+func newAlone(plan rundir.Plan, p *sample) (*scene, error) {
+	alone := newScene(plan, nil)
+	alone.rounds[p.Variant][p.Round] = p.figures
+	one, err := withIntervals(p.figures, []*figures{p.figures}, alone.metrics())
+	if err != nil {
+		return nil, err
+	}
+	alone.whole[p.Variant] = one
+	alone.trust(alone.own(p.Variant))
+	return alone, nil
+}
+
 // goal returns the target of a plan's search.
 func goal(p rundir.PlanCapacity) capacity.Goal {
 	return capacity.Goal{From: p.From, To: p.To, Resolution: p.Resolution, Trials: p.Trials, Tolerate: p.Tolerate}
@@ -82,20 +149,20 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 // is a disturbance of the probe.
 func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, spoilt bool) {
 	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
-	alone := newScene(plan, nil)
-	alone.rounds[s.Variant][s.Round] = s.figures
-	one, err := withIntervals(s.figures, []*figures{s.figures}, alone.metrics())
+	alone, err := newAlone(plan, s)
 	if err != nil {
 		return cannot(together(texts.Reasons(err)))
 	}
-	alone.whole[s.Variant] = one
-	alone.trust(alone.own(s.Variant))
 	_, broken, open := keeps(plan.Thresholds, s.Variant, NamesOf(plan).Steps, alone, func(at place) bool {
 		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
 	})
 	if open == nil {
 		return broken, nil, false
 	}
+	s.doubtful = slices.ContainsFunc(plan.Thresholds, func(text string) bool {
+		e, err := Compile(text, ForThreshold, Names{Variants: []string{s.Variant}, Steps: NamesOf(plan).Steps})
+		return err == nil && alone.doubtful(e.places(&evaluation{variant: s.Variant})) != nil
+	})
 	if causes := s.disturbed.causes(); len(causes) > 0 {
 		return causes[0], nil, true
 	}
@@ -126,6 +193,9 @@ func (s *scene) search(samples []*sample) error {
 		}
 		within := !slices.ContainsFunc(found, func(b *bracket) bool { return b.done && !b.closed() })
 		for _, b := range found {
+			if err := b.complete(s.plan); err != nil {
+				return fmt.Errorf("capacity of %s, round %d: %w", variant, b.Round, err)
+			}
 			f := &figures{Variant: rundir.Variant{Name: variant}, search: b}
 			if b.done && within { // otherwise the rounds that have one would not represent all
 				rate := b.middle()
@@ -201,6 +271,43 @@ func (s *scene) capacities() []rundir.Capacity {
 		list = append(list, c)
 	}
 	return list
+}
+
+// capacityValidities says of the capacities that are not known from above, because something
+// disturbed what the lowest bad rates showed, why that is so. Where not even the lowest rate of the
+// range is known to be bad, nothing is known.
+func (s *scene) capacityValidities(list []rundir.Capacity) (found []rundir.Validity) {
+	for _, c := range list {
+		v := rundir.Validity{Figure: capacityMetric, Variant: c.Variant, State: rundir.StateBounded}
+		for _, b := range s.searches[c.Variant] {
+			if !b.done || !b.HighDisturbed {
+				continue
+			}
+			if b.Low == nil {
+				v.State = rundir.StateNotIdentified
+			}
+			for _, p := range b.at(b.High, false) {
+				if p.probe.Spoilt && !slices.Contains(v.Causes, p.why) {
+					v.Causes = append(v.Causes, p.why)
+				}
+			}
+			why := message("why.search", "rate", fmt.Sprintf("%g", *b.High))
+			if slices.ContainsFunc(v.Causes, limitsGenerator) {
+				why = message("why.generator")
+			}
+			explain(&v, why)
+		}
+		if v.Because == nil {
+			continue
+		}
+		for _, b := range c.Searches {
+			if b.Low != nil && v.State == rundir.StateBounded && (v.Low == nil || *b.Low < *v.Low) {
+				v.Low = b.Low
+			}
+		}
+		found = append(found, v)
+	}
+	return found
 }
 
 // outside fills in what is known of a capacity when some search found no edge within the

@@ -556,7 +556,7 @@ func belowRange(run *rundir.Run) []rundir.Flag {
 	for _, c := range run.Capacities {
 		below := 0
 		for _, b := range c.Searches {
-			if b.Low == nil {
+			if b.Low == nil && !b.HighDisturbed {
 				below++
 			}
 		}

@@ -88,7 +88,7 @@ func judge(run *rundir.Run, sources []source) error {
 	flat, spent := plateaus(&judged)
 	s.spent = spent
 	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), flagsOfTrials(samples), s.missing(), unsteadyPilots(run.Pilot), flat, belowRange(&judged))
-	judged.Validity = s.validities(comparisons)
+	judged.Validity = append(s.validities(comparisons), s.capacityValidities(judged.Capacities)...)
 	s.trust(judged.Validity)
 	for i := range comparisons {
 		c := &comparisons[i]

@@ -1186,6 +1186,11 @@ func TestCapacity(t *testing.T) {
 				t.Errorf("round %d: %v to %v, want %v", s.Round, *s.Low, *s.High, edge)
 			}
 		}
+		s := c.Searches[0]
+		if len(s.AtLow) != 1 || s.AtLow[0].Outcome != rundir.Kept || math.Abs(*s.AtLow[0].Measured-0.001) > 1e-5 || s.HighDisturbed ||
+			len(s.AtHigh) != 1 || s.AtHigh[0].Outcome != rundir.Broken || math.Abs(*s.AtHigh[0].Measured-0.02) > 1e-4 {
+			t.Errorf("at the ends: %+v, %+v", s.AtLow, s.AtHigh)
+		}
 		if diff := cmp.Diff(c.Rate, run.Variants[slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == c.Variant })].Intervals[capacityMetric]); diff != "" {
 			t.Error(diff)
 		}
@@ -1312,8 +1317,13 @@ func TestSpoiltProbe(t *testing.T) {
 	if c.Limit != FlagGeneratorCPU || !strings.Contains(c.Detail, "repeated: "+FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
 		t.Errorf("%+v, flags %s", c, kinds(run.Flags))
 	}
-	if low := c.Searches[0].Low; low == nil || *low > 5000 || *low < 4000 {
+	if low := c.Searches[0].Low; low == nil || *low > 5000 || *low < 4000 || !c.Searches[0].HighDisturbed {
 		t.Errorf("%+v", c.Searches)
+	}
+	// So it is known from below only.
+	v := run.Validity[len(run.Validity)-1]
+	if v.Figure != capacityMetric || v.State != rundir.StateBounded || v.Low != c.Searches[0].Low || v.High != nil || v.Because.Kind != "why.generator" {
+		t.Errorf("%+v", v)
 	}
 	for _, x := range run.Trials {
 		if (x.Good == nil) != (*x.Rate > 5000) {
@@ -1346,6 +1356,19 @@ func TestSpoiltProbe(t *testing.T) {
 				t.Errorf("%+v: %q, want %q", s.probe, s.why, c.want)
 			}
 		})
+	}
+}
+
+// Where even the lowest rate was bad for reasons that are not the target's, nothing is known of the
+// capacity: that is no finding about the target.
+func TestSpoiltSearch(t *testing.T) {
+	b := capacityBench("a")
+	for range 2 {
+		b.probe(1, "a", b.run.Plan.Capacity.From, true).Generator.CPUShare = ptr(0.99)
+	}
+	run := b.judge(t)
+	if v := run.Validity[0]; run.Valid || len(Breaking(run)) != 0 || v.State != rundir.StateNotIdentified || !slices.Equal(v.Causes, []string{FlagGeneratorCPU}) {
+		t.Errorf("valid %v, flags %s, %+v", run.Valid, kinds(run.Flags), v)
 	}
 }
 

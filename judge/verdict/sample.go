@@ -37,6 +37,8 @@ type sample struct {
 	probe   *capacity.Trial // of a probe
 	why     string          // it is not good: the threshold, the kind of flag, or a sentence
 	because *rundir.Message // the sentence as data
+	// doubtful tells that something disturbed a figure of a threshold that could not be decided.
+	doubtful bool
 }
 
 // counts tells whether the sample is one of its variant's figures, unless its

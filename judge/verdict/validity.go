@@ -841,7 +841,7 @@ func (s *scene) primaries(run *rundir.Run) (all []place) {
 			all = append(all, place{c.Metric, c.Variant, c.Base})
 		}
 	}
-	if len(all) > 0 || s.plan.Capacity != nil {
+	if len(all) > 0 {
 		return all
 	}
 	for _, v := range s.plan.Variants {

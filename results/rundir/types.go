@@ -636,6 +636,12 @@ type Bracket struct {
 	Low    *float64 `json:"low_per_second,omitempty"`
 	High   *float64 `json:"high_per_second,omitempty"`
 	Trials int      `json:"trials"`
+	// HighDisturbed tells that the trials at High may be bad only because something disturbed
+	// them: the edge may lie above it.
+	HighDisturbed bool `json:"high_disturbed,omitempty"`
+	// AtLow and AtHigh are the thresholds as a trial at that rate measured them.
+	AtLow  []Threshold `json:"at_low,omitempty"`
+	AtHigh []Threshold `json:"at_high,omitempty"`
 }
 
 // A Trend describes how a gauge of the target grew during a variant's trials.

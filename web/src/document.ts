@@ -1084,6 +1084,12 @@ export interface Bracket {
   low_per_second?: number;
   high_per_second?: number;
   trials: number;
+  /** HighDisturbed tells that the trials at High may be bad only because something disturbed
+   * them: the edge may lie above it. */
+  high_disturbed?: boolean;
+  /** AtLow and AtHigh are the thresholds as a trial at that rate measured them. */
+  at_low?: Threshold[];
+  at_high?: Threshold[];
 }
 
 /** A Check is one condition on a trial with the measured value and the limit, both in the
