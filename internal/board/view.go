@@ -146,6 +146,9 @@ func (s state) heading() string {
 	if p.Of == 1 || p.Number == 0 {
 		return s.title
 	}
+	if isSearch(p) {
+		return s.title + " · " + rateOf(p)
+	}
 	parts := []string{s.title, "trial " + fmt.Sprint(p.Number)}
 	if p.Of > 0 {
 		parts[1] += fmt.Sprintf(" of %d", p.Of)
@@ -216,6 +219,8 @@ func Name(next trial.Planned) string {
 	switch {
 	case next.Of == 1:
 		return ""
+	case isSearch(next):
+		return rateOf(next) + "  "
 	case next.Of > 0:
 		count = fmt.Sprintf("%*d/%d", len(fmt.Sprint(next.Of)), next.Number, next.Of)
 	case next.Round > 0:
@@ -226,6 +231,14 @@ func Name(next trial.Planned) string {
 	return count + "  " + strings.Join(measured(next), "  ") + "  "
 }
 
+// isSearch tells whether the rate is all that tells the loads of a run apart.
+func isSearch(next trial.Planned) bool {
+	return next.Purpose == rundir.PurposeProbe && next.Alone && next.Rounds == 1
+}
+
+// rateOf is the rate that a search tries.
+func rateOf(next trial.Planned) string { return "at " + report.Count(next.Rate) + "/s" }
+
 // measured names the variant, as wide as the longest, and says what for it is measured.
 func measured(next trial.Planned) []string {
 	parts := []string{fmt.Sprintf("%-*s", next.Width, report.Printable(next.Variant))}
@@ -235,7 +248,7 @@ func measured(next trial.Planned) []string {
 	case rundir.PurposeIdle:
 		return append(parts, "next to idle "+report.Printable(next.Beside))
 	case rundir.PurposeProbe:
-		parts = append(parts, "at "+report.Count(next.Rate)+"/s")
+		parts = append(parts, rateOf(next))
 	}
 	if next.Beside != "" {
 		parts = append(parts, "next to "+report.Printable(next.Beside))

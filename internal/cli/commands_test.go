@@ -52,10 +52,10 @@ var typedCommands = []struct {
 	{"vegeta report", 2, "as in: dyno vegeta attack"},
 	{"k6 run --vus 10 --duration 30s script.js", 2, "dyno http -c 10 -z 30s URL"},
 	{"k6 run -u 10 -i 100 script.js", 2, "script.js: scripts are not read"},
-	{"k6 run --stage 30s:10 script.js", 2, "--stage: stages are for an experiment file"},
+	{"k6 run --stage 30s:10 script.js", 2, "--stage: has another form; see --stages for a stage"},
 	{`ghz --insecure --call p.S/M -d '{}' -c 50 -n 100 --connections 5 ADDRESS`, 2, "dyno grpc --call p.S/M -d '{}' -n 100 -c 5 --streams 10 ADDRESS"},
 	{"ghz --call p.S/M ADDRESS", 2, "dyno grpc --call p.S/M -n 200 -c 1 --tls --streams 50 ADDRESS"},
-	{"ghz --call p.S/M --async --load-schedule=step ADDRESS", 2, "--load-schedule: a rate that changes is for an experiment file"},
+	{"ghz --call p.S/M --async --load-schedule=step ADDRESS", 2, "--load-schedule: has another form; see --stages for a rate"},
 
 	// Their flags, typed behind dyno, are answered with the line that was meant.
 	{"http -t2 -c100 -d10s SITE", 2, "as in wrk: dyno http --workers 2 -c 100 -z 10s SITE"},
@@ -66,7 +66,7 @@ var typedCommands = []struct {
 	{"http -m POST -z 3s SITE", 2, "as in hey: dyno http -X POST -z 3s SITE"},
 	{"http -k SITE", 2, "connections are always kept alive"},
 	{"http -auser:pw SITE", 2, "unknown shorthand flag: 'a' in -a…"},
-	{"http -u user:pw SITE", 2, "basic authentication"},
+	{"http -u user:pw SITE", 2, "as in curl: dyno http --basic-auth '$USER_PASSWORD' SITE"},
 	{"grpc -e --call p.S/M ADDRESS", 2, "as in ghz: dyno grpc --compression gzip --call p.S/M ADDRESS"},
 
 	// What is right runs, wherever flags stand.

@@ -177,7 +177,7 @@ func foreignFlags() []foreignFlag {
 		{names: "plaintext", tools: "grpcurl", means: "no TLS", remark: "without https:// and --tls there is none"},
 		{names: "config", tools: "ghz", means: "a file with settings", remark: "an experiment file holds settings, and what to compare and to expect: see dyno run --help"},
 		{names: "async", tools: "ghz", means: "calls that begin before others end", bare: true, remark: "with --rate (-R), calls begin when they are due, whatever is under way; --streams and --connections bound how many that are"},
-		{names: "load-schedule load-start load-step load-end load-step-duration load-max-duration", tools: "ghz", means: "a rate that changes, as TIME:RATE,…", ours: "stages", unlike: true, ours: "stages", unlike: true},
+		{names: "load-schedule load-start load-step load-end load-step-duration load-max-duration", tools: "ghz", means: "a rate that changes, as TIME:RATE,…", ours: "stages", unlike: true},
 		{names: "concurrency-schedule concurrency-start concurrency-end concurrency-step concurrency-step-duration concurrency-max-duration", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
 		{names: "duration-stop", tools: "ghz", means: "what becomes of calls at the end", remark: "what is under way at the end is awaited for up to 2 s, and then counted as unfinished"},
 		{names: "stream-call-duration", tools: "ghz", means: "how long a stream's messages are sent", remark: "a stream ends after its --messages; with --stream-interval that takes as long as they take together"},

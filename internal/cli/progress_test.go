@@ -109,6 +109,7 @@ func TestProgressNames(t *testing.T) {
 		{trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 4, Purpose: rundir.PurposePilot}, " 2/12  pool  pilot  1.50 s"},
 		{trial.Planned{Number: 2, Variant: "pool", Width: 4, Purpose: rundir.PurposePilot}, "   2  pool  pilot  1.50 s"},
 		{trial.Planned{Number: 17, Round: 9, Rounds: 40, Variant: "pool", Width: 4}, "  17  round 9  pool  1.50 s"},
+		{trial.Planned{Number: 17, Round: 1, Rounds: 1, Variant: "default", Alone: true, Purpose: rundir.PurposeProbe, Rate: 5000}, "at 5.00k/s  1.50 s"},
 		{trial.Planned{Number: 17, Round: 2, Rounds: 5, Variant: "pool", Width: 4, Purpose: rundir.PurposeProbe, Rate: 1500}, "  17  round 2  pool  at 1.50k/s  1.50 s"},
 	} {
 		var b bytes.Buffer

@@ -68,6 +68,7 @@ type Planned struct {
 	Rounds   int // the most there may be
 	Variant  string
 	Protocol string        // one of experiment's
+	Alone    bool          // there is no other variant
 	Purpose  string        // one of rundir's purposes, or empty
 	Rate     float64       // of a probe, in requests per second
 	Beside   string        // the other variant of a duet, or empty; the intervals are those of the first
@@ -489,7 +490,7 @@ func (r *runner) announce(s task, b *begun) {
 		return
 	}
 	next := Planned{Number: b.trial.Number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
-		Variant: s.variant.Name, Protocol: s.variant.Target.Protocol, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
+		Variant: s.variant.Name, Protocol: s.variant.Target.Protocol, Alone: len(r.experiment.Variants) == 1, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
 	for i := range r.experiment.Variants {
 		next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
 	}
