@@ -32,7 +32,7 @@ type Answer struct {
 // message is a sentence of the report. For a quick load, which has no variants, trials or files,
 // it has words of its own where there are some.
 func (p *page) message(kind string, pairs ...string) texts.Message {
-	if quick := kind + ".quick"; p.isQuick() && texts.Has(quick) {
+	if quick := kind + ".quick"; (p.isQuick() || p.isSearch()) && texts.Has(quick) {
 		kind = quick
 	}
 	return texts.New(kind, pairs...)
@@ -168,18 +168,18 @@ func (p *page) unfinished() []texts.Message {
 	}
 	interrupted := p.interrupted()
 	if p.isQuick() && len(interrupted) > 0 {
-		l, why := interrupted[0], p.run.Unfinished()
-		if cause := why.Parts["error"]; len(cause) > 0 { // without the trial's number, of which there is one
-			why = cause[0]
-		}
+		l := interrupted[0]
 		l.Kind = "answer.interrupted.quick"
-		return []texts.Message{l.With("why", why)}
+		return []texts.Message{l.With("why", withoutTrial(p.run.Unfinished()))}
 	}
 	measured := 0
 	for _, t := range p.folder.Trials {
 		if t.Complete && !p.examined(t.Number).Replaced {
 			measured++
 		}
+	}
+	if p.isSearch() {
+		return []texts.Message{texts.New("answer.interrupted.search", "measured", strconv.Itoa(measured)).With("why", withoutTrial(p.run.Unfinished()))}
 	}
 	var l texts.Message
 	if n := p.run.TrialsPlanned; n > 0 {
@@ -190,6 +190,14 @@ func (p *page) unfinished() []texts.Message {
 	lines := append([]texts.Message{l}, interrupted[:min(len(interrupted), 1)]...)
 	reasons := Incomplete(p.folder)
 	return append(lines, reasons[:min(len(reasons), 2)]...)
+}
+
+// withoutTrial is why a run ended, without the number of the trial in which it did.
+func withoutTrial(why texts.Message) texts.Message {
+	if cause := why.Parts["error"]; len(cause) > 0 {
+		return cause[0]
+	}
+	return why
 }
 
 // interrupted says which figures are those of interrupted trials.

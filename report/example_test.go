@@ -344,6 +344,45 @@ func exampleCapacity() *rundir.Folder {
 	return f
 }
 
+// exampleSearch is a search from flags, with a load at each of six rates and one that was repeated.
+func exampleSearch() *rundir.Folder {
+	rates := []float64{800, 1600, 3200, 6400, 4530, 3810, 3810}
+	f := example("http", "", len(rates), "default")
+	r := &f.Run
+	r.TrialsPlanned, r.Rounds = 0, 1
+	r.Plan.File, r.Plan.Rounds, r.Plan.Protocol, r.Plan.Loop, r.Plan.Metric = "", 1, "http", "open", "capacity"
+	r.Plan.Capacity = &rundir.PlanCapacity{From: 800, To: 819200, Resolution: 0.05, Trials: 1, Tolerate: 0.5}
+	r.Plan.Thresholds = []string{"response.p99 < 20ms", "errors.ratio < 0.1%"}
+	r.Plan.Variants[0] = rundir.PlanVariant{Name: "default", Loop: "open", Connections: 500, WarmupSeconds: 0.5, WindowSeconds: 2, Request: "GET http://127.0.0.1:8080/"}
+	r.Variants[0] = rundir.Variant{Name: "default"}
+	for i, rate := range rates {
+		x, t := &r.Trials[i], &f.Trials[i].Trial
+		t.Round, x.Round = 1, 1
+		t.Purpose, t.Rate, x.Purpose, x.Rate = rundir.PurposeProbe, &rate, rundir.PurposeProbe, &rate
+		if i < len(rates)-1 { // the last but one was disturbed
+			x.Good = ptr(rate < 4530)
+		}
+		t.Server, t.Target.CPUSeconds = &rundir.Server{PID: 7, Name: "nginx"}, ptr(1.5)
+	}
+	decided := func(p99 float64) []rundir.Threshold {
+		outcome := rundir.Broken
+		if p99 < 0.02 {
+			outcome = rundir.Kept
+		}
+		return []rundir.Threshold{
+			{Text: r.Plan.Thresholds[0], Variant: "default", OK: outcome == rundir.Kept, Outcome: outcome, Measured: ptr(p99), Low: ptr(0.7 * p99), High: ptr(p99)},
+			{Text: r.Plan.Thresholds[1], Variant: "default", OK: true, Outcome: rundir.Kept, Measured: ptr(0.)},
+		}
+	}
+	r.Capacities = []rundir.Capacity{{
+		Variant: "default", Rate: rundir.Estimate{Estimate: ptr(4154.), Values: []float64{4154}, Interval: rundir.NoInterval}, Limit: r.Plan.Thresholds[0],
+		Searches: []rundir.Bracket{{Round: 1, Low: ptr(3810.), High: ptr(4530.), Trials: len(rates), AtLow: decided(0.0182), AtHigh: decided(0.0371)}},
+	}}
+	r.Thresholds = nil
+	r.Command = []string{"dyno", "capacity", "http://127.0.0.1:8080/", "--slo", "p99 < 20ms, errors.ratio < 0.1%"}
+	return f
+}
+
 func exampleSoak() *rundir.Folder {
 	f := example("relay-soak", "Does its memory stay bounded?", 1, "goroutine")
 	r := &f.Run
@@ -515,7 +554,7 @@ func examples() map[string]*rundir.Folder {
 	mixed.Run.Plan.Variants[2].Loop, mixed.Run.Plan.Variants[2].Rate = "open", ptr(4000.)
 	return map[string]*rundir.Folder{
 		"compare": exampleCompare(), "short": exampleShort(), "ladder": exampleLadder(), "sweep": exampleSweep(),
-		"capacity": exampleCapacity(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
+		"capacity": exampleCapacity(), "search": exampleSearch(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
 		"pairs": examplePairs(), "incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
 		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
 	}

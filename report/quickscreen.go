@@ -32,9 +32,14 @@ func (p *page) quickScreen(a Answer) []string {
 	v := &p.run.Variants[0]
 	trial := p.only(v.Name)
 	rows := append(p.quickRows(v, trial), p.quickFindings(a)...)
-	notes := p.quickNotes(a, v)
+	return p.laidOut(p.requested(v), p.setting(v, trial), rows, p.quickNotes(a, v))
+}
+
+// laidOut makes a screen of what was requested, how, rows of figures, and notes below them. It
+// leaves out what there is no line for.
+func (p *page) laidOut(requested string, setting []string, rows, notes []quickRow) []string {
 	for rowLines := 2; ; {
-		lines := p.wrapItems("", []string{p.requested(v), strings.Join(p.setting(v, trial), " · ")}, "   ", rowLines)
+		lines := p.wrapItems("", []string{requested, strings.Join(setting, " · ")}, "   ", rowLines)
 		for _, s := range said(p.unfinished()) {
 			lines = append(lines, p.wrapped("", s, rowLines)...)
 		}

@@ -27,7 +27,8 @@ type Screen struct {
 	Kept   bool // the run folder stays, and may be named
 }
 
-// Short writes the answer of a run on one screen: at most 24 lines, and 14 for a quick load.
+// Short writes the answer of a run on one screen: at most 24 lines, and 14 for a quick
+// load and for a search from flags.
 func Short(w io.Writer, f *rundir.Folder, s Screen) error {
 	p := newPage(f)
 	p.width = s.Width
@@ -39,6 +40,8 @@ func Short(w io.Writer, f *rundir.Folder, s Screen) error {
 	var lines []string
 	if p.isQuick() && !p.nothing() {
 		lines = p.quickScreen(a)
+	} else if p.isSearch() && !p.nothing() {
+		lines = p.searchScreen(a)
 	} else {
 		lines = p.screen(a)
 	}

@@ -19,7 +19,7 @@ import (
 func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 	t.Helper()
 	most := screenLines
-	if p := newPage(f); p.isQuick() && !p.nothing() {
+	if p := newPage(f); (p.isQuick() || p.isSearch()) && !p.nothing() {
 		most = quickLines
 	}
 	if n := strings.Count(text, "\n"); n > most {
@@ -52,7 +52,7 @@ func TestShort(t *testing.T) {
 					t.Fatal(err)
 				}
 				fits(t, f, b.String(), columns)
-				if columns == 80 && newPage(f).isQuick() {
+				if p := newPage(f); columns == 80 && (p.isQuick() || p.isSearch()) {
 					golden(t, name+".80.txt", b.String())
 				}
 			}
