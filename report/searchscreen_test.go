@@ -43,7 +43,7 @@ func TestSearchScreen(t *testing.T) {
 			last.Complete, last.Interrupted, f.Incomplete = false, true, []rundir.Message{texts.Verbatim("interrupted")}
 		}
 		var b bytes.Buffer
-		if err := Short(&b, f, false, 0); err != nil {
+		if err := Short(&b, f, Screen{}); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Join(strings.Fields(b.String()), " ")

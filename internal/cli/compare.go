@@ -73,7 +73,9 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	f.BoolVar(&c.control, "control", true, "measure the base twice, to check that no difference is found where there is none")
 	g.flags(f, "exit code 5 if a variant is worse than the base by more than the margin")
 	// --data-file is for rows here, as in dyno http; a message is in a file as -d @FILE.
-	but := func(field string) bool { return field != "load.call.message_file" }
+	but := func(field string) bool {
+		return field != "load.call.message_file" && !strings.HasPrefix(field, "capacity.")
+	}
 	protocols := []string{experiment.HTTP, experiment.TCP, experiment.GRPC}
 	c.fields.register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
 	c.stdin = c.fields.readFrom(a.stdin)
@@ -115,18 +117,18 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 			faults = append(faults, fmt.Errorf("--control: %w", err))
 		}
 	}
-	return judgedPlan(e, faults)
+	return c.judgedPlan(e, faults)
 }
 
 // spoken tells the protocol of a URL, and what of it is the target's URL or address.
-func (c *contest) spoken(url string) (protocol, where string) {
+func (q *quickLoad) spoken(url string) (protocol, where string) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	switch {
 	case scheme == experiment.TCP:
 		return experiment.TCP, rest
 	case scheme == experiment.GRPC:
 		return experiment.GRPC, rest
-	case c.calls.method != "":
+	case q.calls.method != "":
 		return experiment.GRPC, url
 	}
 	return experiment.HTTP, url
@@ -134,7 +136,7 @@ func (c *contest) spoken(url string) (protocol, where string) {
 
 // misplaced reports the flags that were given and that targets with a protocol do not have.
 // Those that are fields of the file say so themselves.
-func (c *contest) misplaced(protocol string) (faults []error) {
+func (q *quickLoad) misplaced(protocol string) (faults []error) {
 	for _, o := range []struct {
 		flag      string
 		protocols []string // that have it
@@ -157,7 +159,7 @@ func (c *contest) misplaced(protocol string) (faults []error) {
 		{"rows", []string{experiment.GRPC}, "use --data-file"},
 		{"tls", []string{experiment.GRPC}, "write https:// before the address"},
 	} {
-		if c.given(o.flag) && !slices.Contains(o.protocols, protocol) {
+		if q.given(o.flag) && !slices.Contains(o.protocols, protocol) {
 			faults = append(faults, fmt.Errorf("--%s: is not for %s; %s", o.flag, protocol, o.instead))
 		}
 	}

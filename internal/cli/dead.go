@@ -36,6 +36,9 @@ func unanswered(run *rundir.Run, g gate) error {
 			broken = append(broken, c.Limit)
 		}
 	}
+	if c := run.Plan.Capacity; c != nil && run.Plan.Source == "" && len(broken) > 0 {
+		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s, at %g requests a second, the lowest rate of the search", strings.Join(broken, "; "), c.From), "a lower --from"}
+	}
 	if open := openThresholds(run); len(broken) == 0 && len(open) > 0 {
 		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s; %s", strings.Join(open, "; "), seen(findings)), ""}
 	}

@@ -190,7 +190,7 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		return &failure{exitUsage, err, ""}
 	}
 	if q.scenario != "" {
-		return a.measureCalls(ctx, q, where, out)
+		return a.quick(ctx, q, experiment.GRPC, where, out)
 	}
 	v := &e.Variants[0]
 	if err := v.Fill(nil); err != nil {
@@ -227,16 +227,7 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 			return a.describe(schema, name, out)
 		}
 	}
-	return a.measureCalls(ctx, q, where, out)
-}
-
-// measureCalls loads a server with what the flags say.
-func (a *app) measureCalls(ctx context.Context, q *quickLoad, where string, out output) error {
-	e, err := q.plan(experiment.GRPC, where)
-	if err != nil {
-		return &failure{exitUsage, err, ""}
-	}
-	return a.measure(ctx, job{experiment: e, output: out, quick: true})
+	return a.quick(ctx, q, experiment.GRPC, where, out)
 }
 
 // misdescribed tells whether a name is that of a service, or of a method of one, of which the

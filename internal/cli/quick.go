@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,8 @@ type quickLoad struct {
 	calls   callFlags    // of gRPC
 	request requestFlags // of HTTP
 
+	search searchFlags // of the highest rate, instead of one that is given
+
 	scenario string   // the file that says what users do
 	data     []string // the files with their rows
 	users    int
@@ -40,10 +43,19 @@ type quickLoad struct {
 
 // flags registers the flags of a load for targets with one of these protocols.
 func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
+	q.flagsWith(f, "capacity", protocols...)
+}
+
+// flagsWith registers the flags of a load, with the flag for the conditions of a search.
+func (q *quickLoad) flagsWith(f *pflag.FlagSet, conditions string, protocols ...string) {
 	ofLoad := func(field string) bool {
-		return strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
+		if field == "load.call.message_file" && len(protocols) > 1 {
+			return false // --data-file is for rows, as with HTTP; a message is in a file as -d @FILE
+		}
+		return strings.HasPrefix(field, "capacity.") || strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
 	}
 	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
+	q.search.register(f, conditions)
 	q.ownFlags(f, protocols...)
 }
 
@@ -191,11 +203,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 					return err
 				}
 			}
-			e, err := q.plan(c.protocol, append(args, "")[0])
-			if err != nil {
-				return &failure{exitUsage, err, ""}
-			}
-			return a.measure(cmd.Context(), job{experiment: e, output: out, quick: true})
+			return a.quick(cmd.Context(), &q, c.protocol, append(args, "")[0], out)
 		},
 	}
 	q.flags(cmd.Flags(), c.protocol)
@@ -206,11 +214,20 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	return cmd
 }
 
+// quick carries out what the flags say for a target at a URL or an address.
+func (a *app) quick(ctx context.Context, q *quickLoad, protocol, where string, out output) error {
+	e, err := q.plan(protocol, where)
+	if err != nil {
+		return &failure{exitUsage, err, ""}
+	}
+	return a.measure(ctx, job{experiment: e, output: out, quick: true, flags: q})
+}
+
 // plan makes a plan with one round of one variant, for a target at a URL or an address.
 func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error) {
 	e, faults := q.unjudged(protocol, where)
 	e.Design.Rounds = 1
-	return judgedPlan(e, faults)
+	return q.judgedPlan(e, faults)
 }
 
 // unjudged makes a plan of one variant, as far as the flags can be read.
@@ -256,6 +273,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	v.Observe.Server = !q.noServer
 	l := &v.Load
 	faults = append(faults, q.shape(l)...)
+	faults = append(faults, q.seek(e)...)
 	if l.Requests > 0 && !q.given("duration") {
 		l.Window = 0
 	}
@@ -292,7 +310,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 // shape gives an open loop its stages, or its ramp.
 func (q *quickLoad) shape(l *experiment.Load) (faults []error) {
 	if !q.given("stages") {
-		if l.Open != nil && l.Open.Ramp > 0 && !q.given("rate") {
+		if l.Open != nil && l.Open.Ramp > 0 && !q.given("rate") && len(q.search.conditions) == 0 {
 			faults = append(faults, errors.New("--ramp: there is no rate to reach; give it with --rate (-R)"))
 		}
 		return faults
@@ -366,7 +384,7 @@ func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
 		loop(l, q.publishers, q.given("publishers"))
 		return faults
 	}
-	needless := []string{"publishers", "stages"}
+	needless := []string{"publishers", "stages", "capacity"}
 	for _, f := range q.fields {
 		if strings.HasPrefix(f.Field, "load.publish.") || strings.HasPrefix(f.Field, "load.open.") {
 			needless = append(needless, f.Name)
@@ -382,15 +400,19 @@ func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
 
 // judgedPlan checks a plan made from flags. It checks how its parts go together only if
 // every flag could be read.
-func judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experiment, error) {
+func (q *quickLoad) judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experiment, error) {
 	e.Complete()
 	var names []string
 	for _, v := range e.Variants {
 		names = append(names, v.Name)
 	}
+	check, flag := verdict.CheckThreshold, "threshold"
+	if e.Capacity != nil {
+		check, flag = verdict.CheckProbe, q.search.flag
+	}
 	for _, t := range e.Thresholds {
-		if err := verdict.CheckThreshold(t, names, e.Steps()); err != nil {
-			faults = append(faults, fmt.Errorf("--threshold %q: %w", t, err))
+		if err := check(t, names, e.Steps()); err != nil {
+			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, t, err))
 		}
 	}
 	if err := verdict.CheckMetric(e.Design.Metric, e.Steps()); err != nil {

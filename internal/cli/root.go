@@ -122,7 +122,7 @@ the results and how certain they are.`,
 	for _, t := range tools() {
 		root.AddCommand(a.foreignCommand(t))
 	}
-	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
+	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root

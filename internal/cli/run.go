@@ -115,7 +115,11 @@ func (a *app) runCommand() *cobra.Command {
 					failed = append(failed, fmt.Errorf("%s was not begun: %w", e.Name, ended))
 					break
 				}
-				if err := a.measure(cmd.Context(), job{experiment: e, output: out}); err != nil {
+				j := job{experiment: e, output: out}
+				if e.File == "" {
+					j.flags = &quick
+				}
+				if err := a.measure(cmd.Context(), j); err != nil {
 					failed = append(failed, err)
 				}
 			}
@@ -219,8 +223,9 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 type job struct {
 	experiment *experiment.Experiment
 	output     output
-	quick      bool // a quick load, which keeps no folder unless one is named
-	resume     bool // the folder exists and holds a part of the run
+	quick      bool       // a quick load, which keeps no folder unless one is named
+	flags      *quickLoad // from which the experiment was made; nil: from a file, or it is complete
+	resume     bool       // the folder exists and holds a part of the run
 	gate       gate
 }
 
@@ -240,6 +245,11 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	// stays until there is something else.
 	if err := a.writable(out.json); err != nil {
 		return err
+	}
+	if e.Capacity != nil && j.flags != nil {
+		if err := a.findRange(ctx, j.flags, e, out.quiet); err != nil {
+			return err
+		}
 	}
 	dir, keep := out.dir, true
 	switch {
@@ -272,18 +282,11 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		defer p.close(a.stderr)
 		watcher = watchers{watcher, p}
 	}
-	program, err := os.Executable()
+	o, err := a.options(dir)
 	if err != nil {
 		return err
 	}
-	o := trial.Options{
-		Dir:     dir,
-		Program: program,
-		Command: append([]string{"dyno"}, a.args...),
-		Version: version(),
-		Watcher: watcher,
-		Referee: verdict.Referee{},
-	}
+	o.Watcher = watcher
 	var ran error
 	if j.resume {
 		ran = trial.Resume(ctx, e, o)
@@ -334,6 +337,18 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	err = judged(&folder.Run, j.gate)
 	a.remark(&folder.Run, j.gate, err)
 	return err
+}
+
+// options are those of a run into a folder.
+func (a *app) options(dir string) (trial.Options, error) {
+	program, err := os.Executable()
+	return trial.Options{
+		Dir:     dir,
+		Program: program,
+		Command: append([]string{"dyno"}, a.args...),
+		Version: version(),
+		Referee: verdict.Referee{},
+	}, err
 }
 
 // print writes the results: JSON if that was requested, and a summary as text unless the

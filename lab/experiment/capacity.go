@@ -43,6 +43,15 @@ func (i *inspector) searched(l *Load) {
 	}
 }
 
+// Sending is how many arrivals there must be on average for a number of requests.
+func (o *Open) Sending(requests int) float64 {
+	if o.Arrivals == ArrivalsPoisson && requests > 0 {
+		// Four standard deviations more: one trial in 30,000 has fewer than needed.
+		return math.Pow(2+math.Sqrt(4+float64(requests)), 2)
+	}
+	return float64(requests)
+}
+
 // searchable reports a threshold that needs more requests in a trial than a search sends at its
 // lowest rate: it would be broken there whatever the target does.
 func (r *reader) searchable(n *node, e *Experiment, needed int) {
@@ -52,11 +61,7 @@ func (r *reader) searchable(n *node, e *Experiment, needed int) {
 		if l.Open == nil || l.Window <= 0 || l.Requests > 0 || l.Subscribers != nil || l.Scenario != nil {
 			continue // reported as such, or there are more figures than arrivals
 		}
-		enough := float64(needed)
-		if l.Open.Arrivals == ArrivalsPoisson {
-			// Four standard deviations more: one trial in 30,000 has fewer than needed.
-			enough = math.Pow(2+math.Sqrt(4+enough), 2)
-		}
+		enough := l.Open.Sending(needed)
 		if sent := e.Capacity.From * l.Window.Seconds(); needed > 0 && sent < enough {
 			window := time.Duration(math.Ceil(enough/e.Capacity.From*10)) * time.Second / 10
 			r.fault(n, fmt.Sprintf("needs %d requests in each trial: %s for %v are about %.0f", needed, rate.format(e.Capacity.From), l.Window, sent),

@@ -115,8 +115,8 @@ type Dimension struct {
 // (RFC 9971). The load is open; its rate is the search's. Each round searches anew. The
 // defaults are those with which the RFC repeats trials: half of them may be bad.
 type Capacity struct {
-	From       float64 `yaml:"from,required" kind:"rate" range:"0.000001..10000000" doc:"the lowest rate of the search; a trial at it must have the requests that the percentiles of the thresholds need, 1,000 for a p99"`
-	To         float64 `yaml:"to,required" kind:"rate" range:"0.000001..10000000" doc:"the highest"`
+	From       float64 `yaml:"from,required" kind:"rate" range:"0.000001..10000000" flag:"from" doc:"the lowest rate of the search; a trial at it must have the requests that the percentiles of the thresholds need, 1,000 for a p99"`
+	To         float64 `yaml:"to,required" kind:"rate" range:"0.000001..10000000" flag:"to" doc:"the highest"`
 	Resolution float64 `yaml:"resolution" kind:"share" range:"0.1%..50%" default:"2%" doc:"the relative width at which a search ends"`
 	Trials     int     `yaml:"trials" range:"1..100" default:"5" doc:"the most there are at one rate"`
 	Tolerate   float64 `yaml:"tolerate" kind:"share" range:"0..0.99" default:"50%" doc:"the share of bad trials that a rate may have, the RFC's goal exceed ratio"`
