@@ -40,8 +40,9 @@ const (
 // An Expression is a condition on a run's figures.
 type Expression struct {
 	holds      condition
-	left       typed // of the comparison that is the whole expression; or nothing
-	perVariant bool  // a metric or a gauge stands without a variant
+	left       typed    // of the comparison that is the whole expression; or nothing
+	limit      *float64 // the right side, if the whole expression keeps one metric below a constant
+	perVariant bool     // a metric or a gauge stands without a variant
 	uses       []use
 	leftOut    []rundir.LeftOut // variants that it names and that were not measured
 }
@@ -67,6 +68,16 @@ func (e *Expression) Unit() rundir.Unit {
 		return e.left.unit
 	}
 	return rundir.UnitOf(e.left.dim)
+}
+
+// LimitIn returns the metric that a threshold of a plan keeps below a constant, and that
+// constant. Other thresholds have none.
+func LimitIn(text string, plan rundir.Plan) (metric string, limit float64, ok bool) {
+	e, err := Compile(text, ForThreshold, NamesOf(plan))
+	if err != nil || e.limit == nil {
+		return "", 0, false
+	}
+	return e.uses[0].metric, *e.limit, true
 }
 
 // UnitIn returns the unit of an expression of a plan. It is Number for one that does not
@@ -210,6 +221,7 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: behind, steps: steps, placed: map[int]bool{}}
 	e := &Expression{}
 	e.holds, e.left = c.top(tree.Node)
+	e.limit = c.limit(tree.Node)
 	e.perVariant, e.uses, e.leftOut = c.perVariant, c.uses, c.leftOut
 	for at, label := range steps {
 		if !c.placed[at] && len(c.faults) == 0 {
@@ -308,6 +320,32 @@ func (c *compiler) top(n ast.Node) (condition, typed) {
 		return holds, left
 	}
 	return c.condition(n), typed{}
+}
+
+// limit returns the constant below which an expression keeps one metric.
+func (c *compiler) limit(n ast.Node) *float64 {
+	b, ok := n.(*ast.BinaryNode)
+	if !ok || b.Operator != "<" && b.Operator != "<=" || len(c.uses) != 1 {
+		return nil
+	}
+	switch b.Left.(type) {
+	case *ast.IdentifierNode, *ast.MemberNode:
+	default:
+		return nil
+	}
+	var v float64
+	switch right := b.Right.(type) {
+	case *ast.IntegerNode:
+		v = float64(right.Value)
+	case *ast.FloatNode:
+		v = right.Value
+	default:
+		return nil
+	}
+	if u, ok := c.units[b.Right.Location().From]; ok {
+		v = u.Of(v)
+	}
+	return &v
 }
 
 func isComparison(operator string) bool {

@@ -313,9 +313,9 @@ func compared(t testing.TB) *rundir.Folder {
 	hooks := texts.New("unavailable.ebpf", "error", "operation not permitted")
 	run.Environment.Lack(&texts.Error{Message: texts.New("unavailable.observer.help", "observer", "kernel").With("why", hooks).With("help", texts.New("help.bpf"))})
 	for _, n := range names {
-		v := rundir.PlanVariant{Name: n, Loop: "closed", Connections: 10, WarmupSeconds: 2, WindowSeconds: 10}
+		v := rundir.PlanVariant{Name: n, Variables: map[string]string{"command": "./server --model " + n}, Loop: "closed", Connections: 10, WarmupSeconds: 2, WindowSeconds: 10}
 		if n == names[1] {
-			v.AliasOf = names[0]
+			v.AliasOf, v.Variables = names[0], map[string]string{"command": "./server --model " + names[0]}
 		}
 		run.Plan.Variants = append(run.Plan.Variants, v)
 	}
@@ -371,6 +371,27 @@ func swept(t testing.TB) *rundir.Folder {
 		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 10 - 4*i, interval: 250 * time.Millisecond, p50: 1e-3, rate: 20_000 + 50*float64(i), columns: 11, but: sound(func(x *rundir.Trial) {
 			x.Generator.CPUShare, x.Target.CPUShare = ptr(0.93), ptr(0.5)
 		})})
+	}
+	return judged(t, run, recipes)
+}
+
+// searched is a search for the capacity within a p99, which rises beyond 4,000 a second.
+func searched(t testing.TB) *rundir.Folder {
+	t.Helper()
+	run := &rundir.Run{Name: "searched", Plan: rundir.Plan{
+		Rounds: 2, Metric: "capacity", Margin: 0.02, Protocol: "http", Loop: "open", Thresholds: []string{"errors.ratio < 1%", "service.p99 < 10ms"},
+		Capacity: &rundir.PlanCapacity{From: 1000, To: 16000, Resolution: 0.1, Trials: 1},
+		Variants: []rundir.PlanVariant{{Name: "only", Loop: "open", Connections: 10, WarmupSeconds: 2, WindowSeconds: 5}},
+	}}
+	var recipes []recipe
+	for round := 1; round <= 2; round++ {
+		for _, rate := range []float64{1000, 2000, 4000, 8000, 5657, 4757, 4362} {
+			p50 := 1e-3
+			if rate > 4000 {
+				p50 = 20e-3
+			}
+			recipes = append(recipes, recipe{round: round, variant: "only", purpose: rundir.PurposeProbe, seconds: 5, interval: 250 * time.Millisecond, probe: rate, rate: rate, p50: p50, columns: 11, but: sound(nil)})
+		}
 	}
 	return judged(t, run, recipes)
 }

@@ -21,6 +21,7 @@ type Document struct {
 	Answer     report.Answer    `json:"answer"`               // what it comes to, which the page begins with
 	Incomplete []rundir.Message `json:"incomplete,omitempty"` // why the run is
 	Trials     []Trial          `json:"trials,omitempty"`     // by number
+	SLO        *SLO             `json:"slo,omitempty"`        // of a search for capacity
 	Checks     []Check          `json:"checks,omitempty"`     // by kind
 	// Unavailable is what some trial could not observe, and why.
 	Unavailable  []rundir.Message      `json:"unavailable,omitempty"`
@@ -44,9 +45,17 @@ type Trial struct {
 	Spoilt  bool    `json:"spoilt"`
 	Warmup  float64 `json:"warmup_seconds"`
 	Window  float64 `json:"window_seconds"`
-	// Rate and Good are of a probe in a search for capacity.
-	Rate *float64 `json:"rate_per_second,omitempty"`
-	Good *bool    `json:"good,omitempty"`
+	// Rate, Good and Latency are of a probe in a search for capacity. Latency is in the
+	// metric of the SLO.
+	Rate    *float64 `json:"rate_per_second,omitempty"`
+	Good    *bool    `json:"good,omitempty"`
+	Latency *float64 `json:"latency_seconds,omitempty"`
+}
+
+// An SLO is the first threshold of a search for capacity that bounds a latency.
+type SLO struct {
+	Metric string  `json:"metric"`
+	Limit  float64 `json:"limit_seconds"`
 }
 
 // A Check sums up one condition over all trials that it was held against.

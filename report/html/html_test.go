@@ -56,7 +56,7 @@ func unpacked(t testing.TB, page string) (text string, d map[string]any) {
 func folders(t testing.TB) map[string]*rundir.Folder {
 	return map[string]*rundir.Folder{
 		"everything": everything(t), "audience": audience(t), "hour": hour(t), "begun": folder(t, &rundir.Run{Name: "begun"}, nil),
-		"compared": compared(t), "swept": swept(t), "opened": opened(t),
+		"compared": compared(t), "swept": swept(t), "opened": opened(t), "searched": searched(t),
 	}
 }
 
@@ -447,6 +447,27 @@ func unreadableFiles(t *testing.T, f *rundir.Folder) {
 	}
 	if len(d.Curves) == 0 || len(d.Timelines) == 0 || d.Flames == nil {
 		t.Error("what can be read is missing too")
+	}
+}
+
+// Each probe's latency is that of the first threshold which bounds one.
+func TestProbesHaveTheLatencyOfTheSlo(t *testing.T) {
+	d := Make(searched(t))
+	if d.SLO == nil || *d.SLO != (SLO{"service.p99", 0.01}) {
+		t.Fatalf("the SLO is %+v", d.SLO)
+	}
+	for _, x := range d.Trials {
+		if x.Good == nil || x.Latency == nil || *x.Good != (*x.Latency < 0.01) || *x.Good != (*x.Rate <= 4000) {
+			t.Errorf("%+v: latency %v, good %v", x, x.Latency, x.Good)
+		}
+	}
+	for _, thresholds := range [][]string{{"throughput > 5/s"}, {"errors.ratio < 1%"}, {"response.p99 < 2 * response.p50"}, {"response.p99 > 1ms"}, {"nonsense <"}} {
+		if s := slo(&rundir.Plan{Capacity: &rundir.PlanCapacity{}, Thresholds: thresholds}); s != nil {
+			t.Errorf("%q: %+v", thresholds, s)
+		}
+	}
+	if s := slo(&rundir.Plan{Thresholds: []string{"response.p99 < 2ms"}}); s != nil {
+		t.Errorf("without a search: %+v", s)
 	}
 }
 

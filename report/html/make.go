@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
@@ -23,6 +24,7 @@ func Make(f *rundir.Folder) *Document {
 		examined[e.Number] = e
 	}
 	d.Checks = checks(f.Run.Trials)
+	d.SLO = slo(&f.Run.Plan)
 	counted := map[int]bool{}
 	for _, t := range f.Measured() {
 		counted[t.Number] = true
@@ -33,6 +35,7 @@ func Make(f *rundir.Folder) *Document {
 		d.Trials = append(d.Trials, Trial{
 			Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Counted: counted[t.Number],
 			Spoilt: e.Spoilt, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
+			Latency: d.SLO.probe(t),
 		})
 		lacking = append(lacking, messages(t.Unavailable, t.UnavailableBecause)...)
 	}
@@ -44,6 +47,43 @@ func Make(f *rundir.Folder) *Document {
 	d.flames(f)
 	d.Units = verdict.UnitsOf(&f.Run)
 	return d
+}
+
+// slo returns what a search for capacity keeps a latency below, if it does.
+func slo(p *rundir.Plan) *SLO {
+	if p.Capacity == nil {
+		return nil
+	}
+	for _, text := range p.Thresholds {
+		metric, limit, ok := verdict.LimitIn(text, *p)
+		if _, isLatency := rundir.ClockOf(metric); ok && isLatency {
+			return &SLO{metric, limit}
+		}
+	}
+	return nil
+}
+
+// probe returns a probe's latency in the metric of the SLO.
+func (s *SLO) probe(t *rundir.TrialFolder) *float64 {
+	if s == nil || t.Purpose != rundir.PurposeProbe || !t.Complete {
+		return nil
+	}
+	clock, name, _ := strings.Cut(s.Metric, ".")
+	h, err := t.Latency(clock)
+	if err != nil || h == nil || h.Count() == 0 {
+		return nil // a step's metric, or a log that is missing
+	}
+	ns := float64(h.Max())
+	switch q, ok := rundir.QuantileOf(name); {
+	case ok:
+		ns = float64(h.Quantile(q))
+	case name == "mean":
+		ns = h.Mean()
+	case name != "max":
+		return nil
+	}
+	seconds := ns / 1e9
+	return &seconds
 }
 
 // messages returns sentences as data. Sentences without data are returned as they are.

@@ -68,6 +68,28 @@ export async function english(page, root) {
   }, root);
 }
 
+/** What is not where it should be: how far the page scrolls sideways, and which boxes of text,
+ * tables and charts overlap, or are wider than their place without scrolling in it. */
+export async function misplaced(page) {
+  return page.evaluate(() => {
+    const visible = (e) => e.checkVisibility() && e.clientWidth > 0 && e.clientHeight > 0;
+    const name = (e) => `${e.tagName} ${e.className} ${e.textContent.trim().slice(0, 30)}`;
+    const boxes = [...document.querySelectorAll("h1, h2, h3, h4, p, dl, pre, summary, nav ul, .scroll, .controls, .fitted, .plot")].filter(visible);
+    const overlapping = [];
+    for (const [i, a] of boxes.entries()) {
+      for (const b of boxes.slice(0, i)) {
+        if (a.contains(b) || b.contains(a)) continue;
+        const p = a.getBoundingClientRect(), q = b.getBoundingClientRect();
+        if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 1) overlapping.push(`${name(a)} and ${name(b)}`);
+      }
+    }
+    const scrolls = (e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+    const cut = [...document.querySelectorAll("h1, h2, h3, h4, p, dl, dd, summary, fieldset, table, .controls, .fitted, .plot")].filter(visible)
+      .filter((e) => !e.closest(".said, .skip") && e.scrollWidth > e.clientWidth + 1 && !scrolls(e) || e.tagName === "TABLE" && e.offsetWidth > e.parentElement.clientWidth && !scrolls(e.parentElement)).map(name);
+    return { sideways: Math.max(0, document.documentElement.scrollWidth - innerWidth), overlapping, cut };
+  });
+}
+
 /** What is marked as English below a node. */
 export async function marked(page, root) {
   return page.evaluate((id) => [...new Set([...document.querySelectorAll(`#${id} [lang=en]`)].map((e) => e.textContent))].sort(), root);

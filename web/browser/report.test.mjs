@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { english, launch, marked, open } from "./chromium.mjs";
+import { english, launch, marked, misplaced, open } from "./chromium.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const everything = join(process.env.PAGES, "everything.html");
@@ -75,14 +75,14 @@ describe("the report", { concurrency: 2 }, () => {
     await context.close();
   });
 
-  test("the verdict comes first and largest, and what may be trusted before any table", async () => {
+  test("the verdict comes first and largest, then the charts, then what may be trusted", async () => {
     const { page, context } = await open(browser, everything, { locale: "en-US" });
     assert.match(await page.locator("h1").innerText(), /^all steps together: one-write has 2\.43 times the throughput of baseline/);
     const sizes = await page.evaluate(() => [...document.querySelectorAll("h1, h2, h3, p, td")].map((e) => [e.tagName, Number.parseFloat(getComputedStyle(e).fontSize)]));
     const h1 = sizes.find(([tag]) => tag === "H1")[1];
     assert.ok(sizes.every(([tag, size]) => tag === "H1" || size < h1));
     const order = await page.locator("section").evaluateAll((list) => list.map((s) => s.id));
-    assert.deepEqual(order, ["validity", "comparison", "ladder", "figures", "latency", "time", "sweep", "dimensions", "why", "flames", "trends", "thresholds", "claims", "missing", "environment", "reproduce", "notes"]);
+    assert.deepEqual(order, ["ladder", "sweep", "comparison", "latency", "time", "thresholds", "claims", "trends", "validity", "figures", "dimensions", "why", "flames", "missing", "environment", "reproduce", "notes"]);
     await context.close();
   });
 
@@ -96,7 +96,7 @@ describe("the report", { concurrency: 2 }, () => {
 
   test("empty sections are absent", async () => {
     const { page, context } = await open(browser, hour, { locale: "en-US" });
-    assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["validity", "comparison", "figures", "latency", "time", "why", "flames", "environment"]);
+    assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["comparison", "latency", "time", "validity", "figures", "why", "flames", "environment"]);
     await context.close();
   });
 
@@ -105,7 +105,7 @@ describe("the report", { concurrency: 2 }, () => {
 
   test("subscribers: times with their intervals, and what became of events", async () => {
     const { page, context } = await open(browser, audience, { locale: "en-US" });
-    assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["validity", "figures", "streams", "latency", "time", "why", "flames", "environment", "notes"]);
+    assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["latency", "time", "validity", "figures", "streams", "why", "flames", "environment", "notes"]);
     const times = await cells(page, "Times, as subscribers saw them");
     assert.deepEqual(times[0], ["variant", "delivery delay p50", "delivery delay p99", "time to first event p50", "gap between events p50", "gap between events p99", "time to open p50", "time to open p99"]);
     assert.deepEqual(times[1], ["one", "1.00 ms ±10%", "5.00 ms ±10%", "100 ms ±10%", "2.00 ms ±10%", "9.00 ms ±10%", "30.0 ms ±10%", "50.0 ms"]);
@@ -138,6 +138,7 @@ describe("the report", { concurrency: 2 }, () => {
   test("a control that nothing else is compared beside stands with the A/A section", async () => {
     const { page, context } = await open(browser, audience, { locale: "en-US" });
     assert.equal(await page.locator("#comparison").count(), 0);
+    await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
     const validity = await page.locator("#validity").innerText();
     assert.match(validity, /one against itself \(one\.control\), throughput: 1\.58× \(8\.76e−6 … 285000\), 2 rounds/);
     const rows = await cells(page, "A/A control");
@@ -291,9 +292,54 @@ describe("the report", { concurrency: 2 }, () => {
     await context.close();
   });
 
-  test("is usable on a narrow screen", async () => {
-    const { page, context } = await open(browser, everything, { locale: "en-US", viewport: { width: 390, height: 800 } });
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page does not scroll sideways");
+  for (const name of ["everything", "audience", "hour", "compared", "swept", "opened", "searched"]) {
+    test(`${name}: a chart is on the first screen, and nothing overlaps or is cut off`, async () => {
+      for (const [width, locale] of [[1400, "en-US"], [1400, "zh-CN"], [390, "en-US"], [390, "zh-CN"]]) {
+        const { page, context } = await open(browser, join(process.env.PAGES, `${name}.html`), { locale, viewport: { width, height: 900 } });
+        if (width === 1400) {
+          const chart = await page.locator("section .fitted").first().boundingBox();
+          assert.ok(chart.height > 60 && chart.y + chart.height <= 900, `the first chart ends at ${chart.y + chart.height}, ${locale}`);
+        }
+        assert.deepEqual(await page.locator("#validity details[open]").count(), 0, "trust is in one line each");
+        for (const opened of [false, true]) {
+          if (opened) await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+          assert.deepEqual(await misplaced(page), { sideways: 0, overlapping: [], cut: [] }, `${width} ${locale}, details ${opened ? "open" : "closed"}`);
+        }
+        await context.close();
+      }
+    });
+  }
+
+  test("verdicts have a sign and a colour of their own, the same everywhere", async () => {
+    const { page, context } = await open(browser, everything, { locale: "en-US" });
+    const seen = await page.evaluate(() => ["better", "worse"].map((v) => {
+      const of = (selector, property) => new Set([...document.querySelectorAll(selector)].map((e) => getComputedStyle(e)[property]));
+      return { text: [...document.querySelectorAll(`.verdict.${v}, .value.${v}`)].every((e) => e.textContent.startsWith(v === "better" ? "▲" : "▼")), colours: [...of(`.verdict.${v}`, "color"), ...of(`text.value.${v}`, "fill"), ...of(`.dot.${v}`, "fill")] };
+    }));
+    for (const { text, colours } of seen) {
+      assert.ok(text, "each has its sign");
+      assert.equal(new Set(colours).size, 1, String(colours));
+    }
+    const [green, red] = seen.map((x) => x.colours[0].match(/\d+/g).map(Number));
+    assert.ok(green[1] > green[0] && green[1] > green[2], `better is green: ${green}`);
+    assert.ok(red[0] > red[1] && red[0] > red[2], `worse is red: ${red}`);
+    await context.close();
+  });
+
+  test("capacity: latency over the rate, with the line of the SLO", async () => {
+    const { page, context } = await open(browser, join(process.env.PAGES, "searched.html"), { locale: "en-US" });
+    const chart = page.getByRole("img", { name: "service time p99 over the rate, on a log axis." });
+    assert.equal(await chart.locator("circle").count(), 6, "rates that kept the thresholds");
+    assert.equal(await chart.locator("path").count(), 8, "rates that did not");
+    assert.equal(await chart.locator(".slo").textContent(), "SLO: service time p99 10.0 ms");
+    const line = Number(await chart.locator(".slo-line").getAttribute("y1"));
+    for (const y of await chart.locator("circle").evaluateAll((list) => list.map((e) => Number(e.getAttribute("cy"))))) assert.ok(y > line);
+    await context.close();
+  });
+
+  test("variants of a comparison stand with their commands", async () => {
+    const { page, context } = await open(browser, join(process.env.PAGES, "compared.html"), { locale: "en-US" });
+    assert.deepEqual(await page.locator(".commands").locator("dt, dd").allInnerTexts(), ["pool", "./server --model pool", "goroutine", "./server --model goroutine"]);
     await context.close();
   });
 
@@ -361,6 +407,8 @@ describe("the report", { concurrency: 2 }, () => {
 
   test("what a judged run says is on its page, in either language", async () => {
     const { page, context } = await open(browser, join(process.env.PAGES, "compared.html"), { locale: "zh-CN" });
+    const unfold = () => page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+    await unfold();
     const text = await page.locator("main").innerText();
     for (const words of [
       "虚拟机管理程序占去了 30 % 的 CPU 时间", "请求数不守恒：sent 9 is not ok 8", "试验 3（变体 goroutine）失败：target goroutine: ended by itself: exit status 9", "被测程序在 10s 的窗口中没有任何应答",
@@ -369,6 +417,7 @@ describe("the report", { concurrency: 2 }, () => {
     ]) assert.ok(text.includes(words), `${words}\n${text}`);
     await page.getByLabel("语言").selectOption("en");
     await page.waitForSelector('#report[data-state="drawn"]');
+    await unfold();
     const said = await page.locator("main").innerText();
     for (const words of ["the hypervisor took 30 % of the CPUs' time", "3 of 10 connections never answered; 8 were opened", "goroutine over pool, throughput: half-width 0.005 after 3 rounds, want 0.0099"]) {
       assert.ok(said.includes(words), `${words}\n${said}`);

@@ -22,6 +22,8 @@ export interface Report {
   incomplete?: Message[];
   /** by number */
   trials?: Trial[];
+  /** of a search for capacity */
+  slo?: SLO;
   /** by kind */
   checks?: Check[];
   /** Unavailable is what some trial could not observe, and why. */
@@ -134,9 +136,17 @@ export interface Trial {
   spoilt: boolean;
   warmup_seconds: number;
   window_seconds: number;
-  /** Rate and Good are of a probe in a search for capacity. */
+  /** Rate, Good and Latency are of a probe in a search for capacity. Latency is in the
+   * metric of the SLO. */
   rate_per_second?: number;
   good?: boolean;
+  latency_seconds?: number;
+}
+
+/** An SLO is the first threshold of a search for capacity that bounds a latency. */
+export interface SLO {
+  metric: string;
+  limit_seconds: number;
 }
 
 /** A Check sums up one condition over all trials that it was held against. */

@@ -71,6 +71,17 @@ function place(c: Column | undefined): string | undefined {
   return c?.left ? (c.whole ? "left whole" : "left") : undefined;
 }
 
+/** How many letters a text may have that is not given the room of a sentence; a Chinese one
+ * counts as two. */
+const short = 28;
+const letters = (text: string) => text.replace(/[\u2e80-\uffef]/g, "**").length;
+
+function cellOf(c: Column | undefined, content: Child): HTMLElement {
+  const cell = h("td", { class: place(c) }, content);
+  if (c?.left && !c.whole && letters(cell.textContent) > short) cell.classList.add("long");
+  return cell;
+}
+
 /** A row that is the title of those below it, in as many cells as the table has. */
 export interface Title {
   title: Child[];
@@ -83,14 +94,21 @@ export function table(label: string, columns: Column[], rows: (Child[] | Title)[
     if ("title" in row) return h("tr", { class: "group" }, row.title.map((cell, i) => (i === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: place(columns[i]) }, cell))));
     if (row.length === 1) return h("tr", { class: "group" }, h("th", { scope: "colgroup", colspan: columns.length }, row[0]));
     return h("tr", {}, row.map((cell, i) => i === 0
-      ? h("th", { scope: "row", class: typeof cell === "string" && cell.length <= 28 ? "whole" : undefined }, cell)
-      : h("td", { class: place(columns[i]) }, cell)));
+      ? h("th", { scope: "row", class: typeof cell === "string" && cell.length <= short ? "whole" : undefined }, cell)
+      : cellOf(columns[i], cell)));
   }));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {}, head, body));
 }
 
 export function details(summary: string, ...children: Child[]): HTMLElement {
   return h("details", {}, h("summary", {}, summary), ...children);
+}
+
+/** A finding in one line, with what is behind it; without that, the line alone. */
+export function line(name: string, summary: Child, ...children: Child[]): HTMLElement {
+  const text = [h("b", {}, name), " ", summary];
+  const box = h("details", { class: "line" }, h("summary", {}, text), ...children);
+  return box.childNodes.length > 1 ? box : h("p", { class: "line" }, text);
 }
 
 /** One of several, as radio buttons that look like one switch. */

@@ -35,9 +35,14 @@ export function ratioInterval(e: Estimate, scale: Scale, margin: number, width: 
     e.estimate !== undefined && svg("circle", { cx: scale(e.estimate), cy: y, r: 4, class: `dot ${verdict}` }));
 }
 
+/** A place on the axis of ratios: a factor, or a change where all are small. */
+export function ratioLabel(scale: Scale, v: number): string {
+  return v === 1 ? "1" : scale.high > 2.2 ? `${v}×` : `${v > 1 ? "+" : "−"}${Math.abs(Math.round(1000 * (v - 1)) / 10)}%`;
+}
+
 /** The axis that stands above intervals of ratios. */
 export function ratioAxis(scale: Scale, width: number): SVGSVGElement {
-  const label = (v: number) => (v === 1 ? "1" : scale.high > 2.2 ? `${v}×` : `${v > 1 ? "+" : "−"}${Math.abs(Math.round(1000 * (v - 1)) / 10)}%`);
+  const label = (v: number) => ratioLabel(scale, v);
   const within = (v: number) => Math.min(width - labelWidth(label(v)) / 2, Math.max(labelWidth(label(v)) / 2, scale(v)));
   return svg("svg", { viewBox: `0 0 ${width} 16`, width, height: 16, class: "picture axis", "aria-hidden": "true" },
     fitting(ratioSeries(scale.low, scale.high), within, label).map((v) => svg("text", { x: within(v), y: 12, "text-anchor": "middle" }, label(v))));

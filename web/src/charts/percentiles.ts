@@ -24,7 +24,7 @@ interface Curves {
 
 /** Latency by percentile: the merged curves strong, those of trials faint. */
 export function percentiles(c: Curves, width: number): HTMLElement {
-  const height = Math.round(Math.min(420, Math.max(260, width * 0.46)));
+  const height = Math.round(Math.min(330, Math.max(260, width * 0.4)));
   const values = c.curves.flatMap((x) => x.values).filter((v): v is number => v !== null && v > 0);
   const longest = Math.max(2, ...c.curves.map((x) => x.values.length));
   const x = linear(0, longest - 1, left, width - right);

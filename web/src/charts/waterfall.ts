@@ -75,7 +75,7 @@ export function waterfall(steps: Step[], width: number, label: string): SVGSVGEl
         svg("rect", { x: i === 0 ? x(1) - 2 : a, y: y + 7, width: i === 0 ? 4 : Math.max(2, b - a), height: row - 14, class: `step ${i === 0 ? "first" : r.verdict}` }),
         r.low !== undefined && r.high !== undefined && svg("line", { x1: within(r.low), x2: within(r.high), y1: middle, y2: middle, class: "whisker" }),
         next?.from === r.to && svg("line", { x1: x(r.to), x2: x(r.to), y1: y + row - 7, y2: y + row + 7, class: "link" }),
-        texts > 0 && svg("text", { x: width - texts, y: middle + 4, class: `value ${r.verdict}` }, i === 0 ? factor(1) : change(r.effect)),
+        texts > 0 && svg("text", { x: width - texts, y: middle + 4, class: `value ${r.verdict}` }, i === 0 ? factor(1) : ({ better: "▲ ", worse: "▼ " }[r.verdict] ?? "") + change(r.effect)),
       ];
     }));
 }

@@ -2,7 +2,8 @@ import { h, table, type Child } from "../dom";
 import type { Answer, Brief, Message, Validity } from "../document";
 import type { Texts } from "../i18n";
 import type { Context } from "./context";
-import { figured, spoken, spokenAll, told } from "./say";
+import { verdict } from "./comparison";
+import { figured, spoken, told } from "./say";
 
 /** Why a figure is not as it is printed. */
 export function why(t: Texts, v: { because?: Message; why?: string; causes?: string[] }): Child {
@@ -15,16 +16,13 @@ export function sentences(t: Texts, a: Answer): Child[] {
   return a.says.map((m) => spoken(t, m));
 }
 
-/** What the run comes to, below its first sentences. */
+/** What else was found, and what helps most. */
 export function facts(c: Context, a: Answer): Child {
   const { t } = c;
   const each = (list: Message[] | undefined): Child[] => (list ?? []).map((m) => spoken(t, m));
   const rows: [string, Child[]][] = [
     [t("pairs"), each(a.pairs)],
-    [t("sure"), a.sure?.length ? [spokenAll(t, a.sure)] : []],
     [t("broke"), each(a.broke)],
-    [t("trust"), [...(a.trust?.length ? [spokenAll(t, a.trust)] : []), ...each(a.asked)]],
-    [t("again"), each(a.again)],
     [t("next"), a.next ? [spoken(t, a.next)] : []],
   ];
   const shown = rows.filter(([, lines]) => lines.length > 0);
@@ -35,14 +33,35 @@ export function facts(c: Context, a: Answer): Child {
   ]));
 }
 
-const mostLines = 4;
-const mostRows = 14;
+const mostLines = 2;
+const mostRows = 5;
 
-/** The claims, or else what was compared or measured, as a small table. */
-export function brief(c: Context, b: Brief | undefined): Child {
-  if (!b || b.rows.length === 0) return null;
+/** The verdicts: of the primary metric, and all that are worse. */
+export function verdicts(c: Context): Child {
   const { t } = c;
-  const head = b.head.map((name) => ({ head: t.maybe(`head.${name}`, t.metric(name)), left: true }));
+  const list = (c.doc.run.comparisons ?? []).filter((x) => !x.role && (x.primary || x.verdict === "worse"));
+  list.sort((a, b) => Number(b.primary ?? false) - Number(a.primary ?? false));
+  if (list.length === 0 || c.doc.run.ladder?.length) return null; // its picture has them
+  return h("p", { class: "verdicts" }, list.slice(0, mostRows).map((x) => h("span", {}, verdict(c, x.verdict || "inconclusive"), ` ${x.variant} / ${x.base}: ${t.metric(x.metric)}`)),
+    list.length > mostRows && h("span", { class: "hint" }, t("n.more", { n: list.length - mostRows })));
+}
+
+/** What the variants are: the commands that were compared, or their variables. */
+export function commands(c: Context): Child {
+  const { plan } = c.doc.run;
+  const list = (plan.variants ?? []).filter((v) => !v.alias_of && v.variables);
+  if (plan.sweep || list.length === 0 || list.length > mostRows) return null;
+  return h("dl", { class: "commands" }, list.map((v) => [
+    h("dt", {}, v.name), h("dd", {}, h("code", {}, v.variables!["command"] ?? Object.entries(v.variables!).map(([k, x]) => `${k}=${x}`).join(" "))),
+  ]));
+}
+
+/** The claims or the figures, as a small table. The others are drawn below. */
+export function brief(c: Context, b: Brief | undefined): Child {
+  if (!b || b.rows.length === 0 || !["claims", "variants"].includes(b.kind)) return null;
+  const { t } = c;
+  const from = b.kind === "variants" && b.rows.length === 1 ? 1 : 0; // a name alone tells nothing
+  const head = b.head.slice(from).map((name) => ({ head: t.maybe(`head.${name}`, t.metric(name)), left: true }));
   const cell = (name: string, value: string): Child => {
     switch (name) {
       case "outcome": case "verdict": return t.maybe(`outcome.${value}`, t.maybe(value, value));
@@ -54,7 +73,7 @@ export function brief(c: Context, b: Brief | undefined): Child {
     return figured(t, value);
   };
   return [
-    table(t("section.answer"), head, b.rows.slice(0, mostRows).map((row) => row.map((value, i) => cell(b.head[i] ?? "", value)))),
+    table(t("section.answer"), head, b.rows.slice(0, mostRows).map((row) => row.slice(from).map((value, i) => cell(b.head[i + from] ?? "", value)))),
     b.rows.length > mostRows && h("p", { class: "hint" }, t("n.more", { n: b.rows.length - mostRows })),
   ];
 }
@@ -65,14 +84,14 @@ export function limit(c: Context, of: { limit?: string; limit_because?: Message 
   return of.limit ? c.t.maybe(`check.${of.limit}`, of.limit) : "";
 }
 
-/** The figures that are not as printed, with what may be said of them. */
+/** The figures that are not as printed, and what is known of them. */
 export function states(c: Context, list: Validity[], write: (v: Validity) => string): Child {
   const { t } = c;
   const order = ["not_identified", "relative_only", "bounded"];
   const bad = list.filter((v) => order.includes(v.state)).sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
   if (bad.length === 0) return null;
   return [
-    h("h3", {}, t("states")), h("p", { class: "hint" }, t("state.hint")),
+    h("p", { class: "hint" }, t("state.hint")),
     table(t("states"), [{ head: t("states.state") }, { head: t("states.figure"), left: true }, { head: t("col.variant"), left: true }, { head: t("states.bounds") }, { head: t("states.why"), left: true }],
       bad.map((v) => [t.maybe(`state.${v.state}`, v.state), t.metric(v.figure), v.base ? `${v.variant} / ${v.base}` : v.variant, write(v), why(t, v)])),
   ];

@@ -2,6 +2,7 @@ import { fitted, h, table, type Child, type Title } from "../dom";
 import type { Comparison, Estimate } from "../document";
 import { bounded, change, detectable, margin, probability, spread } from "../format";
 import { ratioAxis, ratioInterval, ratioScale } from "../charts/intervals";
+import { forest } from "../charts/forest";
 import { waterfall } from "../charts/waterfall";
 import type { Key } from "../i18n";
 import { figureOf, pOf, written, type Context } from "./context";
@@ -37,7 +38,27 @@ const controlAlone = (f: Family) => f.list.every((x) => x.role === "control");
  * a variant with itself is no comparison, but part of what the control found. */
 export function comparisons(c: Context): Child[] {
   const shown = families(c).filter((f) => !controlAlone(f));
-  return shown.length === 0 ? [] : [...shown.map((f) => [h("h3", {}, f.title), family(c, f, c.t("section.comparison"))]), notes(c, shown.flatMap((f) => f.list))];
+  return shown.length === 0 ? [] : [overview(c, shown.flatMap((f) => f.list)), ...shown.map((f) => [h("h3", {}, f.title), family(c, f, c.t("section.comparison"))]), notes(c, shown.flatMap((f) => f.list))];
+}
+
+const mostEffects = 12;
+
+/** The effects at a glance: of the primary metric first, then what is worse or better. */
+function overview(c: Context, all: Comparison[]): Child {
+  const { t } = c;
+  const within = c.doc.run.plan.margin ?? 0;
+  const rank = (x: Comparison) => (x.primary ? 0 : x.verdict === "worse" ? 1 : x.verdict === "better" ? 2 : 3);
+  const list = all.filter((x) => x.role !== "control" && x.role !== "pair" && x.ratio.estimate !== undefined).sort((a, b) => rank(a) - rank(b)).slice(0, mostEffects);
+  if (list.length === 0) return null;
+  const pairs = new Set(list.map((x) => `${x.variant} / ${x.base}`));
+  const effects = list.map((x) => ({
+    name: (pairs.size > 1 ? `${x.variant} / ${x.base}: ` : "") + t.metric(x.metric), ratio: x.ratio, verdict: x.verdict ?? "",
+    value: `${sign(x.verdict ?? "")}${name(c, x.verdict || "inconclusive")} ${x.verdict === "invalid" ? doubted(x.ratio) : change({ ...(x.ratio.estimate === undefined ? {} : { estimate: x.ratio.estimate }) })}`,
+  }));
+  return [
+    h("p", { class: "hint" }, t("comparison.overview", { pair: [...pairs].join(", ") })),
+    fitted((width) => forest(effects, within, width, t("comparison.overviewLabel"))),
+  ];
 }
 
 /** The tables of controls whose base is compared with nothing else. */
@@ -101,11 +122,18 @@ export function shown(e: Estimate, verdict: string, equivalence: Estimate | unde
   return change(e);
 }
 
-export function verdict(c: Context, name: string, isControl = false): HTMLElement {
-  const found = isControl && name === "inconclusive" ? "none found" : name;
-  const mark: Record<string, string> = { better: "▲ ", worse: "▼ ", equivalent: "= " };
-  const text = found === "invalid" ? c.t("verdict.none") : c.t.maybe(found, found);
-  return h("span", { class: `verdict ${found.replace(" ", "-")}` }, mark[found] ?? "", text);
+export function verdict(c: Context, verdict: string, isControl = false): HTMLElement {
+  const found = isControl && verdict === "inconclusive" ? "none found" : verdict;
+  return h("span", { class: `verdict ${found.replace(" ", "-")}` }, sign(found), name(c, found));
+}
+
+/** What tells verdicts apart without their colours. */
+export function sign(verdict: string): string {
+  return ({ better: "▲ ", worse: "▼ ", equivalent: "= " } as Record<string, string>)[verdict] ?? "";
+}
+
+function name(c: Context, verdict: string): string {
+  return verdict === "invalid" ? c.t("verdict.none") : c.t.maybe(verdict, verdict);
 }
 
 /** The ladder as a waterfall, and as a table. */

@@ -37,8 +37,8 @@ export function latency(c: Context): Child[] {
 }
 
 /** The variants with their colours, each of which can be left out. */
-export function legend(c: Context, change: () => void): HTMLElement {
-  return h("fieldset", { class: "legend" }, h("legend", {}, c.t("col.variant")), planned(c).map((v, i) => h("label", {},
+export function legend(c: Context, change: () => void): Child {
+  return planned(c).length > 1 && h("fieldset", { class: "legend" }, h("legend", {}, c.t("col.variant")), planned(c).map((v, i) => h("label", {},
     h("input", { type: "checkbox", checked: !c.chosen.hidden.has(v.name), change: (e) => {
       if ((e.target as HTMLInputElement).checked) c.chosen.hidden.delete(v.name);
       else c.chosen.hidden.add(v.name);

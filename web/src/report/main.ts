@@ -16,23 +16,24 @@ import { time } from "./time";
 import { validity } from "./validity";
 import { flames, why } from "./why";
 
-// The order is that of trust: whether figures may be believed comes before any.
+// What answers the question is drawn first; then follows how far it may be trusted, and what
+// explains it.
 const sections: [string, Key, (c: Context) => Child[]][] = [
-  ["validity", "section.validity", validity],
-  ["comparison", "section.comparison", comparisons],
   ["ladder", "section.ladder", ladder],
+  ["sweep", "section.sweep", sweeps],
+  ["comparison", "section.comparison", comparisons],
+  ["latency", "section.latency", latency],
+  ["time", "section.time", time],
+  ["thresholds", "section.thresholds", thresholds],
+  ["claims", "section.claims", claims],
+  ["trends", "section.trends", trends],
+  ["validity", "section.validity", validity],
   ["figures", "section.figures", figures],
   ["steps", "section.steps", steps],
   ["streams", "section.streams", streams],
-  ["latency", "section.latency", latency],
-  ["time", "section.time", time],
-  ["sweep", "section.sweep", sweeps],
   ["dimensions", "section.dimensions", dimensions],
   ["why", "section.why", why],
   ["flames", "section.flames", flames],
-  ["trends", "section.trends", trends],
-  ["thresholds", "section.thresholds", thresholds],
-  ["claims", "section.claims", claims],
   ["missing", "section.missing", missing],
   ["environment", "section.environment", environment],
   ["reproduce", "section.reproduce", reproduce],
@@ -81,7 +82,7 @@ function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
       main.append(section);
       links.append(h("li", {}, h("a", { href: `#${id}` }, t(title))));
     }
-    if (id === "validity") scrollTo(0, Math.min(scrolled, document.body.scrollHeight));
+    if (id === "comparison") scrollTo(0, Math.min(scrolled, document.body.scrollHeight));
     setTimeout(step);
   };
   step();

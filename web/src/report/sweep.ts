@@ -1,17 +1,18 @@
 import { fitted, h, picture, svg, table, type Child } from "../dom";
 import type { Capacity, Level, Sweep } from "../document";
 import { key } from "../charts/percentiles";
+import { probes } from "../charts/probes";
 import { scatter, type Plot } from "../charts/scatter";
 import { fitting, linear, linearSeries } from "../charts/scale";
 import type { Texts } from "../i18n";
 import { counts, estimate, margin, plain, rates, tick, times, unitOf, write } from "../format";
-import { limit } from "./answer";
+import { limit as limits } from "./answer";
 import { figureOf, mainClock, orderOf, type Context } from "./context";
 import { told } from "./say";
 
 /** What the metrics of a sweep do along its variable, and the edge of capacity. */
 export function sweeps(c: Context): Child[] {
-  const parts: Child[] = [];
+  const parts: Child[] = c.doc.run.capacities?.length ? [capacity(c, c.doc.run.capacities)] : [];
   const byAxis = new Map<string, Sweep[]>();
   for (const s of c.doc.run.sweeps ?? []) {
     const id = `${s.variable}\n${s.metric}`;
@@ -20,7 +21,6 @@ export function sweeps(c: Context): Child[] {
   for (const list of byAxis.values()) parts.push(curves(c, list));
   const first = [...byAxis.values()].find((l) => l[0]?.metric === "throughput");
   if (first) parts.push(tradeoff(c, first));
-  if (c.doc.run.capacities?.length) parts.push(capacity(c, c.doc.run.capacities));
   return parts;
 }
 
@@ -83,11 +83,19 @@ function tradeoff(c: Context, list: Sweep[]): Child {
 function capacity(c: Context, list: Capacity[]): Child {
   const { t } = c;
   const bracket = (low: number | undefined, high: number | undefined) => `${low === undefined ? t("capacity.below") : write(counts, low)} … ${high === undefined ? t("capacity.beyond") : write(counts, high)}`;
+  const { slo } = c.doc;
+  const trials = (c.doc.trials ?? []).filter((x) => x.latency_seconds !== undefined);
+  const limit = slo && t("capacity.slo", { metric: t.metric(slo.metric), limit: write(times, slo.limit_seconds) });
+  const label = slo && t("capacity.latency", { metric: t.metric(slo.metric) });
   return [
     h("h3", {}, t("capacity.title")),
-    fitted((width) => edge(c, list, width)), h("p", { class: "hint" }, t("capacity.hint")),
+    slo && trials.length > 0 ? [
+      list.length > 1 && h("p", { class: "keys" }, list.map((x) => h("span", {}, key(orderOf(c, x.variant)), " ", x.variant))),
+      fitted((width) => probes({ capacities: list, trials, slo, order: (v) => orderOf(c, v), label: label!, limit: limit!, x: t("capacity.tried") }, width)),
+      h("p", { class: "hint" }, label, " ", t("capacity.hint"), " ", t("capacity.open")),
+    ] : [fitted((width) => edge(c, list, width)), h("p", { class: "hint" }, t("capacity.hint"))],
     table(t("capacity.title"), [{ head: t("col.variant") }, { head: t("capacity.rate") }, { head: t("capacity.searches"), left: true }, { head: t("capacity.limit"), left: true }],
-      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limit(c, x), x.limit && x.detail && t("answer.semicolon"), told(t, x.detail, x.because)]])),
+      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limits(c, x), x.limit && x.detail && t("answer.semicolon"), told(t, x.detail, x.because)]])),
   ];
 }
 

@@ -1,6 +1,6 @@
 import shared from "../../../internal/texts/remedies.json";
-import { details, h, table, type Child } from "../dom";
-import type { Flag, Validity } from "../document";
+import { h, line, table, type Child } from "../dom";
+import type { Flag, Message, Validity } from "../document";
 import { change, plain, times, unitNamed, unitOf, write } from "../format";
 import type { Key, Texts } from "../i18n";
 import { controls, doubted } from "./comparison";
@@ -10,7 +10,8 @@ import { spoken, spokenAll, told } from "./say";
 
 export const remedies = shared as Record<string, Key>;
 
-/** Whether the figures may be trusted: flags, checks, and what the A/A control found. */
+/** Whether the figures may be trusted, each finding in one line: the A/A control, states, flags,
+ * checks. */
 export function validity(c: Context): Child[] {
   const { pilot } = c.doc.run;
   const bounds = (v: Validity) => {
@@ -19,7 +20,16 @@ export function validity(c: Context): Child[] {
     if (v.low !== undefined && v.high !== undefined) return `${end(v.low)} … ${end(v.high)}`;
     return v.low !== undefined ? `≥ ${end(v.low)}` : v.high !== undefined ? `≤ ${end(v.high)}` : "";
   };
-  return [states(c, c.doc.run.validity ?? [], bounds), flags(c), pilot && h("p", {}, c.t("pilot", { time: write(times, pilot.warmup_seconds) })), control(c), checks(c)];
+  const { t } = c;
+  const { sure, trust, asked, again } = c.doc.answer;
+  const each = (list: Message[] | undefined) => (list ?? []).map((m) => h("p", {}, spoken(t, m)));
+  const broken = states(c, c.doc.run.validity ?? [], bounds);
+  return [
+    incomplete(c), control(c, sure),
+    (trust || broken) && line(t("trust"), trust ? spokenAll(t, trust) : t("states"), each(asked), broken),
+    flags(c), again && line(t("again"), spoken(t, again[0]!), each(again.slice(1))),
+    pilot && h("p", { class: "line" }, t("pilot", { time: write(times, pilot.warmup_seconds) })), checks(c),
+  ];
 }
 
 interface Kind {
@@ -49,43 +59,56 @@ export function badge(t: Texts, f: Flag): HTMLElement {
   return h("span", { class: `badge ${kind}` }, t(key));
 }
 
+function incomplete(c: Context): Child {
+  const { t } = c;
+  const reasons = c.doc.incomplete ?? [];
+  return reasons.length > 0 && h("p", { class: "alarm" }, h("b", {}, t("incomplete")), " ", reasons.slice(0, 4).map((m, i) => [i > 0 && t("answer.semicolon"), spoken(t, m)]), reasons.length > 4 && ` ${t("n.more", { n: reasons.length - 4 })}`);
+}
+
 function flags(c: Context): Child {
   const { t } = c;
   const list = kinds(c.doc.run.flags ?? []);
-  const reasons = c.doc.incomplete ?? [];
-  const parts: Child[] = [];
-  if (reasons.length > 0) parts.push(h("p", { class: "alarm" }, h("b", {}, t("incomplete")), " ", reasons.slice(0, 4).map((m, i) => [i > 0 && t("answer.semicolon"), spoken(t, m)]), reasons.length > 4 && ` ${t("n.more", { n: reasons.length - 4 })}`));
-  if (list.length === 0) return parts;
-  parts.push(table(t("flags"), [
+  if (list.length === 0) return null;
+  const name = (f: Flag) => t.maybe(`check.${f.kind}`, f.kind);
+  return line(t("flags"), [
+    list.slice(0, 3).map(({ first }) => name(first)).join(t("answer.comma")), list.length > 3 && ` ${t("n.more", { n: list.length - 3 })}`, badges(t, list.map(({ first }) => severity(first))),
+  ], table(t("flags"), [
     { head: t("flags.severity") }, { head: t("flags.kind"), left: true }, { head: t("flags.where"), left: true }, { head: t("flags.detail"), left: true }, { head: t("flags.remedy"), left: true },
   ], list.map(({ first, trials }) => {
     const where = trials.length > 1 ? t("flags.trials", { n: trials.length, list: trials.slice(0, 6).join(" ") + (trials.length > 6 ? " …" : "") })
       : first.trial ? t("flags.trial", { trial: first.trial, variant: first.variant ?? "" }) : t("flags.run");
     const remedy = remedies[first.kind];
-    return [
-      badge(t, first),
-      t.maybe(`check.${first.kind}`, first.kind), where, told(t, first.detail, first.because), remedy ? t(remedy) : "",
-    ];
+    return [badge(t, first), name(first), where, told(t, first.detail, first.because), remedy ? t(remedy) : ""];
   })));
-  return parts;
 }
 
-function control(c: Context): Child {
+/** How many findings there are of each severity. */
+function badges(t: Texts, list: { kind: string; key: Key }[]): Child {
+  return [...new Set(list.map((x) => x.key))].map((key) => {
+    const same = list.filter((x) => x.key === key);
+    return h("span", { class: `badge ${same[0]!.kind}` }, `${same.length} × ${t(key)}`);
+  });
+}
+
+function control(c: Context, sure: Message[] | undefined): Child {
   const { t } = c;
   const { run } = c.doc;
   const found = (run.comparisons ?? []).filter((x) => x.role === "control" && x.primary);
-  if (found.length === 0 && !run.comparisons?.length) return null;
+  const isCompared = found.length > 0 || (run.comparisons ?? []).length > 0;
+  if (!sure && !isCompared) return null;
   const differs = (run.flags ?? []).some((f) => f.kind === "control_differs");
   const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: x.verdict === "invalid" ? doubted(x.ratio) : change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
-  if (c.doc.answer.sure) lines.push(h("p", { class: differs ? "alarm" : "" }, spokenAll(t, c.doc.answer.sure)));
-  return [h("h3", {}, t("section.control")), lines.length > 0 ? lines : h("p", {}, t("control.none")), controls(c)];
+  return line(t("sure"), [sure ? spokenAll(t, sure) : t("section.control"), differs && h("span", { class: "badge bad" }, t("flags.spoilt"))],
+    isCompared && (lines.length > 0 ? lines : h("p", {}, t("control.none"))), controls(c));
 }
 
 function checks(c: Context): Child {
   const { t } = c;
   const list = c.doc.checks ?? [];
   if (list.length === 0) return null;
-  return details(t("checks"), table(t("checks"), [
+  const ok = list.filter((x) => x.spoilt + x.warning === 0 && x.ok > 0).length;
+  const found = list.filter((x) => x.spoilt + x.warning > 0).map((x) => ({ kind: x.spoilt > 0 ? "bad" : "warn", key: (x.spoilt > 0 ? "flags.spoilt" : "flags.warning") as Key }));
+  return line(t("checks"), [t("checks.sum", { ok, n: list.length }), badges(t, found)], table(t("checks"), [
     { head: t("checks.kind") }, { head: t("checks.worst") }, { head: t("checks.limit") }, { head: t("checks.outcome"), left: true },
   ], list.map((x) => [
     t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit ?? "count"), x.worst), write(unitNamed(x.unit ?? "count"), x.limit),

@@ -5,7 +5,7 @@ import { workOf, type Context } from "../report/context";
 import { figures } from "../report/figures";
 import { claims, environment, notes, reproduce, thresholds } from "../report/outcomes";
 import { validity } from "../report/validity";
-import { brief, facts, sentences } from "../report/answer";
+import { brief, commands, facts, sentences, verdicts } from "../report/answer";
 import { firstLine, told } from "../report/say";
 import { call, pathOf, type Document, type RunList } from "./api";
 import { historyPage, link, type App, type Page } from "./app";
@@ -31,21 +31,23 @@ export async function run(app: App, id: string): Promise<Page> {
   return { title: id, content: [
     doc.question && h("p", { class: "question" }, doc.question),
     h("p", {}, entry && state(app, entry), " ", t.instant(doc.started_at)),
+    verdicts(c),
     sentences(c.t, doc.answer).map((s) => h("p", { class: "sentence" }, s)),
     brief(c, doc.answer.table),
     facts(c, doc.answer),
+    commands(c),
     h("p", { class: "actions" },
       entry?.report && h("a", { href: entry.report, target: "_blank", rel: "noopener", class: "action" }, t("run.report")),
       entry?.state === "running" && link("#/live", t("run.follow")),
       link(historyPage(doc.name), t("run.history"))),
     !doc.complete && doc.reason && h("p", { class: "alarm" }, t("run.incomplete"), " ", told(c.t, firstLine(doc.reason), doc.because)),
-    section("section.validity", validity),
-    section("section.comparison", comparisons),
     section("section.ladder", ladder),
-    section("section.figures", figures),
-    h("p", { class: "hint" }, t("run.interval")),
+    section("section.comparison", comparisons),
     section("section.thresholds", thresholds),
     section("section.claims", claims),
+    section("section.validity", validity),
+    section("section.figures", figures),
+    h("p", { class: "hint" }, t("run.interval")),
     section("section.environment", environment),
     section("section.reproduce", reproduce),
     section("section.notes", notes),
