@@ -241,10 +241,12 @@ func TestHistory(t *testing.T) {
 
 func TestExperiments(t *testing.T) {
 	b := newBed(t, nil)
-	write(t, b.path("experiments", "more", "faulty.yml"), "name: faulty\nlaod: 1\n")
+	write(t, b.path("experiments", "more", "faulty.yml"), "name: faulty\nlaod: 1\ntarget: {protocol: tcp}\n")
 	write(t, b.path("experiments", ".hidden", "x.yaml"), experimentFile)
-	write(t, b.path("experiments", "large.yaml"), strings.Repeat("#", maxFileBytes+1))
+	write(t, b.path("experiments", "large.yaml"), "target: {}\n"+strings.Repeat("#", maxFileBytes))
 	write(t, b.path("experiments", "notes.txt"), "no experiment")
+	write(t, b.path("experiments", "compose.yaml"), "name: shop\nservices:\n  front: {build: {target: x}}\n")
+	write(t, b.path("experiments", "other.yaml"), "rules:\n  target: 1\n{")
 	check(t, os.Mkdir(b.path("experiments", "folder.yaml"), 0o755))
 	l := get[ExperimentList](b, "/api/experiments")
 	if len(l.Experiments) != 3 || !l.Startable {

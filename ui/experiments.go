@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ type ExperimentList struct {
 	Truncated   bool         `json:"truncated,omitempty"` // there are more files than are read
 	Startable   bool         `json:"startable"`           // a folder of experiments is configured
 }
+
+// experimentKey matches what every experiment has.
+var experimentKey = regexp.MustCompile(`(?m)^["']?target["']?[ \t]*:`)
 
 // An Experiment is a file in the folder of experiments.
 type Experiment struct {
@@ -72,7 +76,7 @@ type library struct {
 
 type shelved struct {
 	stamp
-	experiment Experiment
+	experiment *Experiment // nil: the file is something else
 }
 
 // list reads what has changed.
@@ -95,7 +99,9 @@ func (l *library) list() (ExperimentList, error) {
 			known = shelved{s, l.open(id)}
 		}
 		read[id] = known
-		all.Experiments = append(all.Experiments, known.experiment)
+		if known.experiment != nil {
+			all.Experiments = append(all.Experiments, *known.experiment)
+		}
 	}
 	l.read = read
 	slices.SortFunc(all.Experiments, func(a, b Experiment) int { return strings.Compare(a.ID, b.ID) })
@@ -158,13 +164,16 @@ func options(short bool, set map[string]string) experiment.Options {
 	}
 }
 
-// open describes a file.
-func (l *library) open(id string) Experiment {
-	x := Experiment{ID: id, Variants: []string{}, Warnings: []Fault{}, Faults: []Fault{}}
+// open describes a file; nil if it is no experiment, with or without faults.
+func (l *library) open(id string) *Experiment {
+	x := &Experiment{ID: id, Variants: []string{}, Warnings: []Fault{}, Faults: []Fault{}}
 	src, err := l.source(id)
 	if err != nil {
 		x.Faults = faultsOf(err)
 		return x
+	}
+	if !experimentKey.Match(src) {
+		return nil
 	}
 	e, err := experiment.Parse(id, src, options(false, nil))
 	if err != nil {
