@@ -95,6 +95,11 @@ func TestList(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
 	}
+	b.addRun("f", func(r *rundir.Run) { r.StartedAt, r.Flags = day(0), []rundir.Flag{{Kind: "steal", Spoils: true}} })
+	if l := get[RunList](b, "/api/runs?state=disturbed"); len(l.Runs) != 1 || l.Runs[0].ID != "f" {
+		t.Errorf("%+v", l)
+	}
+	check(t, os.RemoveAll(b.path("runs", "f")))
 	all := get[RunList](b, "/api/runs").Runs
 	if c := all[0]; c.Reason != "interrupted by SIGINT" || c.Broken != 1 || len(c.Results) != 1 || c.Results[0].Variant != "Epoll" || c.Results[0].Ratio.Values != nil ||
 		!slices.Equal(c.Variants, []string{"pool", "Epoll"}) || len(c.Figures) != 0 {

@@ -11,6 +11,10 @@
 // from here is the same as one from the command line, and its checks show the cost of the
 // pages as CPU time of another program.
 //
+// A run that another process writes below the folder of runs is shown live, too: while dyno
+// run writes a folder, it keeps a file of events there. Such a run cannot be stopped from here.
+// The folder is looked at once a second, and scanned only when it has changed.
+//
 // # API
 //
 // Answers are JSON, also for errors: {"error", "hint", "faults"}, where the last two may be
@@ -31,11 +35,12 @@
 //	GET  /api/diff?a=ID&b=ID           two runs, the older one first: a verdict.Difference
 //	GET  /api/history?experiment=&metric=&variant=
 //	                                   an experiment over time: a history.History
-//	GET  /api/experiments              the experiments that can be started: an ExperimentList
+//	GET  /api/experiments              the experiments that can be started: an ExperimentList.
+//	                                   YAML files without a target are something else
 //	POST /api/runs                     start a run: an Order. 202 with {"id"}; 409 if a run is in
 //	                                   progress, 422 with faults if the experiment has any
 //	POST /api/runs/ID/stop             end it in order, keeping what was measured: 202. A second time
-//	                                   ends it at once. 409 if it is not in progress
+//	                                   ends it at once. 409 if it was not started here, or has ended
 //	GET  /api/live                     the current run or the last one, as server-sent events
 //
 // The stream begins with an event "state", a Live, unless the request has a Last-Event-ID.

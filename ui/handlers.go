@@ -76,7 +76,7 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 		errs = append(errs, texts.NewError("refused.query", "n", strconv.Itoa(len(f.words)), "most", strconv.Itoa(mostWords)))
 	}
 	switch f.state {
-	case "", Valid, Invalid, Incomplete, Broken, Running:
+	case "", Valid, Disturbed, Invalid, Incomplete, Broken, Running:
 	default:
 		errs = append(errs, texts.NewError("refused.state", "value", strconv.Quote(string(f.state))))
 	}

@@ -41,11 +41,12 @@ type Live struct {
 	StartedAt  time.Time         `json:"started_at"`
 	EndedAt    *time.Time        `json:"ended_at,omitempty"`
 	Stopping   bool              `json:"stopping,omitempty"`
-	Outcome    *Outcome          `json:"outcome,omitempty"` // once it has ended
-	Trial      *Begin            `json:"trial,omitempty"`   // the current one
-	Seconds    []Second          `json:"seconds"`           // the latest
-	Trials     []TrialEnd        `json:"trials"`            // the latest
-	Omitted    int               `json:"omitted,omitempty"` // earlier trials
+	Elsewhere  bool              `json:"elsewhere,omitempty"` // another process runs it, so it cannot be stopped from here
+	Outcome    *Outcome          `json:"outcome,omitempty"`   // once it has ended
+	Trial      *Begin            `json:"trial,omitempty"`     // the current one
+	Seconds    []Second          `json:"seconds"`             // the latest
+	Trials     []TrialEnd        `json:"trials"`              // the latest
+	Omitted    int               `json:"omitted,omitempty"`   // earlier trials
 }
 
 // errBusy means that a run is in progress, and errIdle that it is not.
@@ -120,17 +121,23 @@ func (l *Live) outline() Live {
 
 // start begins a run. It fails with errBusy, or as the Runner does.
 func (s *stage) start(run Live, launch Launch) error {
+	run.StartedAt = s.now()
+	return s.show(run, func() (Execution, error) { return s.runner.Start(launch, s.tell) })
+}
+
+// show makes a run the current one.
+func (s *stage) show(run Live, begin func() (Execution, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.run != nil && s.run.Outcome == nil {
 		return errBusy
 	}
 	gone := make(chan struct{})
-	execution, err := s.runner.Start(launch, s.tell)
+	execution, err := begin()
 	if err != nil {
 		return err
 	}
-	run.StartedAt, run.Seconds, run.Trials = s.now(), []Second{}, []TrialEnd{}
+	run.Seconds, run.Trials = []Second{}, []TrialEnd{}
 	s.run, s.execution, s.gone = &run, execution, gone
 	s.changed()
 	s.publish("run", s.run.outline())
@@ -176,7 +183,7 @@ func (s *stage) tell(e Event) {
 func (s *stage) stop(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil || s.run.ID != id || s.run.Outcome != nil {
+	if s.run == nil || s.run.ID != id || s.run.Outcome != nil || s.run.Elsewhere && !s.closed {
 		return errIdle
 	}
 	if err := s.execution.Stop(); err != nil {

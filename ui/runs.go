@@ -40,10 +40,11 @@ type State string
 // The states.
 const (
 	Valid      State = "valid"
+	Disturbed  State = "disturbed" // valid, but something spoilt trials
 	Invalid    State = "invalid"
-	Incomplete State = "incomplete" // also if another process is running it
+	Incomplete State = "incomplete"
 	Broken     State = "broken"
-	Running    State = "running" // started from here
+	Running    State = "running"
 )
 
 // A Run is a run as an entry of a list.
@@ -463,6 +464,8 @@ func (r *Run) fill(run *rundir.Run) {
 		r.explain(why)
 	case !run.Valid:
 		r.State = Invalid
+	case slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Spoils }):
+		r.State = Disturbed
 	default:
 		r.State = Valid
 	}

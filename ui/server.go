@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"dyno/internal/texts"
@@ -127,12 +128,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Serve(s.listener) }()
 	// The first scan takes a while if there are many runs.
-	go s.runs.refresh(ctx)
+	watching, endWatching := context.WithCancel(ctx)
+	var watched sync.WaitGroup
+	watched.Go(func() { s.watchOthers(watching) })
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 	}
+	endWatching()
+	watched.Wait()
 	// Clients that follow the run see how it ends.
 	s.stage.close(s.cfg.StopTimeout)
 	err = errors.Join(err, s.Close())

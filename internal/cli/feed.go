@@ -1,15 +1,16 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/internal/board"
-	"dyno/internal/texts"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -34,9 +35,8 @@ const feedDescriptor = 3
 // because an interval must not wait for a reader.
 const feedQueue = 1024
 
-// A feed tells its reader what a run does, with a line of JSON for each ui.Event. If
-// nobody reads any more, the run ends: it was started to be followed. It implements
-// trial.Watcher; any goroutine may call its methods.
+// A feed tells its reader what a run does, with a line of JSON for each ui.Event. It
+// implements trial.Watcher; any goroutine may call its methods.
 type feed struct {
 	lines  chan []byte
 	done   chan struct{}
@@ -54,27 +54,64 @@ var _ trial.Watcher = (*feed)(nil)
 // clocks are the latencies that are sent.
 func clocks() []engine.Tag { return []engine.Tag{engine.Response, engine.Service, engine.Delivery} }
 
-func newFeed(to *os.File, cancel context.CancelCauseFunc) *feed {
-	syscall.CloseOnExec(int(to.Fd())) // commands that the run starts would keep it open
+// newFeed writes to what it closes at the end. It calls failed when that cannot be written.
+func newFeed(to io.WriteCloser, failed func(error)) *feed {
 	f := &feed{lines: make(chan []byte, feedQueue), done: make(chan struct{}), now: time.Now, times: map[engine.Tag]*hist.Histogram{}}
 	for _, c := range clocks() {
 		f.times[c] = hist.New()
 	}
 	go func() {
 		defer close(f.done)
-		failed := false
+		var err error
 		for line := range f.lines {
-			if failed {
+			if err != nil {
 				continue
 			}
-			if _, err := to.Write(line); err != nil {
-				failed = true
-				cancel(texts.NewError("reason.deserted"))
+			if _, err = to.Write(line); err != nil {
+				failed(err)
 			}
 		}
 		_ = to.Close() // if the reader is gone, it does not matter
 	}()
 	return f
+}
+
+// maxLive bounds a live file in bytes: an hour and more. It then begins again.
+const maxLive = 2 << 20
+
+// A liveFile is in a run's folder while the run is under way. It is made with the first event:
+// before, there is no folder.
+type liveFile struct {
+	path string
+	file *os.File
+	size int
+}
+
+func (l *liveFile) Write(p []byte) (int, error) {
+	if l.file == nil {
+		var err error
+		if l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o644); err != nil {
+			return 0, err
+		}
+		// It ends with this process, however that ends. A reader that probes it holds it briefly.
+		if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX); err != nil { //nolint:gosec // a descriptor is small
+			return 0, os.NewSyscallError("flock", err)
+		}
+	}
+	if l.size += len(p); l.size > maxLive {
+		l.size = len(p)
+		if err := l.file.Truncate(0); err != nil {
+			return 0, err
+		}
+	}
+	return l.file.Write(p)
+}
+
+func (l *liveFile) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return errors.Join(os.Remove(l.path), l.file.Close())
 }
 
 // close sends the remaining events.

@@ -55,7 +55,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		a.feed = newFeed(os.NewFile(feedDescriptor, "feed"), cancel)
+		pipe := os.NewFile(feedDescriptor, "feed")
+		syscall.CloseOnExec(feedDescriptor) // commands that the run starts would keep it open
+		// If nobody reads any more, the run ends: it was started to be followed.
+		a.feed = newFeed(pipe, func(error) { cancel(texts.NewError("reason.deserted")) })
 		defer a.feed.close()
 	}
 	args = withCommand(args)

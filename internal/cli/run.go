@@ -270,6 +270,13 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	watcher, end := a.watcher(j)
 	ended := sync.OnceFunc(end)
 	defer ended()
+	if keep && a.feed == nil {
+		// dyno ui follows it. A run goes on where that file cannot be written.
+		live := newFeed(&liveFile{path: filepath.Join(dir, rundir.LiveFile)}, func(error) {})
+		endLive := sync.OnceFunc(live.close)
+		defer endLive()
+		watcher = watchers{watcher, live}
+	}
 	if len(receivers) > 0 {
 		name := filepath.Base(dir)
 		if !keep {

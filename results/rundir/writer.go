@@ -22,6 +22,9 @@ const (
 	LatencyFile = "latency.hlog"
 	SeriesFile  = "series.csv"
 	StallsFile  = "stalls.csv"
+	// LiveFile is in a run folder while dyno measures and judges the run, and is locked (flock)
+	// by it: what happens, a line of JSON for each ui.Event.
+	LiveFile = ".live"
 
 	trialsDir = "trials"
 	lockFile  = ".lock"

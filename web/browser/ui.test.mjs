@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { accessible, english, exactly, launch, watched } from "./chromium.mjs";
+import { accessible, english, exactly, launch, misplaced, watched } from "./chromium.mjs";
 
 const hostile = `<img src=x onerror="window.hit=1"></script><script>window.hit=2</script>`;
 const target = `target: {protocol: tcp, start: [dyno, serve, echo, --tcp, "127.0.0.1:{{port}}"]}`;
@@ -29,7 +29,8 @@ design: {rounds: 8, control: false, remeasure: false}
 short: {rounds: 2}
 `);
   file("long.yaml", `name: long\n${target}\nload: {closed: {connections: 2}, warmup: 0s, window: 10m}\ndesign: {rounds: 2}\n`);
-  file("faulty.yaml", `name: '${hostile}'\nlaod: 1\n`);
+  file("faulty.yaml", `name: '${hostile}'\nlaod: 1\n${target}\n`);
+  file("compose.yaml", "name: shop\nservices: {front: {image: shop}}\n");
   server = spawn(process.env.DYNO, ["ui", "--experiments", "experiments", "--listen", "127.0.0.1:0"], { cwd: dir, stdio: ["ignore", "ignore", "pipe"] });
   ended = new Promise((done) => server.on("exit", (code) => done(code)));
   let text = "";
@@ -205,6 +206,33 @@ test("it stops a run", patience, async () => {
   await quiet(opened);
 });
 
+test("it shows a run of the command line live, and does not stop it", patience, async () => {
+  const opened = await open();
+  const { page } = opened;
+  await show(page, "#/live", "Live");
+  const other = spawn(process.env.DYNO, ["run", "-q", "-o", join("runs", "from the command line"), "--set", "length=4s", "--short", join("experiments", "brief.yaml")], { cwd: dir, stdio: "ignore" });
+  const over = new Promise((done) => other.on("exit", done));
+  await page.locator(".what", { hasText: "brief" }).waitFor(patience);
+  await page.locator(".status", { hasText: /Trial \d/ }).waitFor(patience);
+  await page.locator("dd", { hasText: "k/s" }).first().waitFor(patience);
+  assert.match(await page.locator("main").innerText(), /Another process runs it/);
+  assert.equal(await page.getByRole("button", { name: "Stop" }).count(), 0);
+  await accessible(page, "a run of the command line");
+  await page.getByRole("link", { name: "See the results" }).waitFor(patience);
+  await over;
+  await exactly(page.getByRole("region", { name: "Trials" }).locator("tbody tr"), 4);
+  rmSync(join(dir, "runs", "from the command line"), { recursive: true });
+  await quiet(opened);
+});
+
+test("files that are no experiments are not listed", async () => {
+  const opened = await open();
+  await show(opened.page, "#/experiments", "Experiments");
+  assert.deepEqual(await opened.page.locator("tbody tr").evaluateAll((rows) => rows.length), 3);
+  assert.doesNotMatch(await opened.page.locator("main").innerText(), /compose/);
+  await quiet(opened);
+});
+
 test("it finds, compares and traces runs, and hostile texts are inert", patience, async () => {
   const from = join(dir, "runs", first);
   const made = JSON.parse(readFileSync(join(from, "run.json"), "utf8"));
@@ -286,7 +314,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
       await show(opened.page, hash, title);
       await accessible(opened.page, hash);
       if (locale === "zh-CN") assert.deepEqual(await english(opened.page, "ui"), [], hash);
-      assert.ok(await opened.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${hash} scrolls sideways`);
+      assert.deepEqual(await misplaced(opened.page), { sideways: 0, overlapping: [], cut: [] }, hash);
     }
     await quiet(opened);
   });

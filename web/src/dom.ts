@@ -105,10 +105,10 @@ export function details(summary: string, ...children: Child[]): HTMLElement {
 }
 
 /** A finding in one line, with what is behind it; without that, the line alone. */
-export function line(name: string, summary: Child, ...children: Child[]): HTMLElement {
+export function finding(name: string, summary: Child, ...children: Child[]): HTMLElement {
   const text = [h("b", {}, name), " ", summary];
-  const box = h("details", { class: "line" }, h("summary", {}, text), ...children);
-  return box.childNodes.length > 1 ? box : h("p", { class: "line" }, text);
+  const box = h("details", { class: "finding" }, h("summary", {}, text), ...children);
+  return box.childNodes.length > 1 ? box : h("p", { class: "finding" }, text);
 }
 
 /** One of several, as radio buttons that look like one switch. */

@@ -1,5 +1,5 @@
 import shared from "../../../internal/texts/remedies.json";
-import { h, line, table, type Child } from "../dom";
+import { finding, h, table, type Child } from "../dom";
 import type { Flag, Message, Validity } from "../document";
 import { change, plain, times, unitNamed, unitOf, write } from "../format";
 import type { Key, Texts } from "../i18n";
@@ -26,9 +26,9 @@ export function validity(c: Context): Child[] {
   const broken = states(c, c.doc.run.validity ?? [], bounds);
   return [
     incomplete(c), control(c, sure),
-    (trust || broken) && line(t("trust"), trust ? spokenAll(t, trust) : t("states"), each(asked), broken),
-    flags(c), again && line(t("again"), spoken(t, again[0]!), each(again.slice(1))),
-    pilot && h("p", { class: "line" }, t("pilot", { time: write(times, pilot.warmup_seconds) })), checks(c),
+    (trust || broken) && finding(t("trust"), trust ? spokenAll(t, trust) : t("states"), each(asked), broken),
+    flags(c), again && finding(t("again"), spoken(t, again[0]!), each(again.slice(1))),
+    pilot && h("p", { class: "finding" }, t("pilot", { time: write(times, pilot.warmup_seconds) })), checks(c),
   ];
 }
 
@@ -70,7 +70,7 @@ function flags(c: Context): Child {
   const list = kinds(c.doc.run.flags ?? []);
   if (list.length === 0) return null;
   const name = (f: Flag) => t.maybe(`check.${f.kind}`, f.kind);
-  return line(t("flags"), [
+  return finding(t("flags"), [
     list.slice(0, 3).map(({ first }) => name(first)).join(t("answer.comma")), list.length > 3 && ` ${t("n.more", { n: list.length - 3 })}`, badges(t, list.map(({ first }) => severity(first))),
   ], table(t("flags"), [
     { head: t("flags.severity") }, { head: t("flags.kind"), left: true }, { head: t("flags.where"), left: true }, { head: t("flags.detail"), left: true }, { head: t("flags.remedy"), left: true },
@@ -98,7 +98,7 @@ function control(c: Context, sure: Message[] | undefined): Child {
   if (!sure && !isCompared) return null;
   const differs = (run.flags ?? []).some((f) => f.kind === "control_differs");
   const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: x.verdict === "invalid" ? doubted(x.ratio) : change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
-  return line(t("sure"), [sure ? spokenAll(t, sure) : t("section.control"), differs && h("span", { class: "badge bad" }, t("flags.spoilt"))],
+  return finding(t("sure"), [sure ? spokenAll(t, sure) : t("section.control"), differs && h("span", { class: "badge bad" }, t("flags.spoilt"))],
     isCompared && (lines.length > 0 ? lines : h("p", {}, t("control.none"))), controls(c));
 }
 
@@ -108,7 +108,7 @@ function checks(c: Context): Child {
   if (list.length === 0) return null;
   const ok = list.filter((x) => x.spoilt + x.warning === 0 && x.ok > 0).length;
   const found = list.filter((x) => x.spoilt + x.warning > 0).map((x) => ({ kind: x.spoilt > 0 ? "bad" : "warn", key: (x.spoilt > 0 ? "flags.spoilt" : "flags.warning") as Key }));
-  return line(t("checks"), [t("checks.sum", { ok, n: list.length }), badges(t, found)], table(t("checks"), [
+  return finding(t("checks"), [t("checks.sum", { ok, n: list.length }), badges(t, found)], table(t("checks"), [
     { head: t("checks.kind") }, { head: t("checks.worst") }, { head: t("checks.limit") }, { head: t("checks.outcome"), left: true },
   ], list.map((x) => [
     t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit ?? "count"), x.worst), write(unitNamed(x.unit ?? "count"), x.limit),

@@ -10,8 +10,8 @@ export interface Document extends Judged {
   units: Record<string, string>;
 }
 
-export type State = "valid" | "invalid" | "incomplete" | "broken" | "running";
-export const states: State[] = ["valid", "invalid", "incomplete", "broken", "running"];
+export type State = "valid" | "disturbed" | "invalid" | "incomplete" | "broken" | "running";
+export const states: State[] = ["valid", "disturbed", "invalid", "incomplete", "broken", "running"];
 
 export interface Run {
   id: string;
@@ -172,6 +172,7 @@ export interface Live {
   started_at: string;
   ended_at?: string;
   stopping?: boolean;
+  elsewhere?: boolean;
   outcome?: { code: number; message?: string };
   trial?: Begin;
   seconds: Second[];

@@ -1,5 +1,6 @@
 import { h, select, table, type Child } from "../dom";
 import { change, estimate, unitOf } from "../format";
+import { sign } from "../report/comparison";
 import { firstLine, told } from "../report/say";
 import { call, states, type Run, type RunList } from "./api";
 import { comparePage, link, problem, runPage, type App, type Page } from "./app";
@@ -81,7 +82,7 @@ export function runs(app: App, query: URLSearchParams): Page {
 function rows(app: App, list: Run[], picked: Run[], changed: () => void): HTMLElement {
   const { t } = app;
   return table(t("nav.runs"), [
-    { head: t("runs.run") }, { head: t("runs.started"), left: true }, { head: t("experiments.state"), left: true }, { head: t("runs.result"), left: true }, { head: t("runs.flags") }, { head: t("runs.pick") },
+    { head: t("runs.run") }, { head: t("experiments.state"), left: true }, { head: t("runs.result"), left: true }, { head: t("runs.started"), left: true }, { head: t("runs.flags") }, { head: t("runs.pick") },
   ], list.map((r) => {
     const box = h("input", { type: "checkbox", "aria-label": t("runs.pickOf", { id: r.id }), checked: picked.some((p) => p.id === r.id), change: () => {
       const at = picked.findIndex((p) => p.id === r.id);
@@ -91,29 +92,28 @@ function rows(app: App, list: Run[], picked: Run[], changed: () => void): HTMLEl
     } });
     return [
       [r.state === "broken" ? h("span", {}, r.id) : link(r.state === "running" ? "#/live" : runPage(r.id), r.id), r.question && h("span", { class: "below" }, r.question)],
-      h("span", { class: "line" }, t.instant(r.started_at)), state(app, r), result(app, r), r.flags || "", r.state !== "broken" && box,
+      state(app, r), result(app, r), h("span", { class: "line" }, t.instant(r.started_at)), r.flags || "", r.state !== "broken" && box,
     ];
   }));
 }
 
 export function state(app: App, r: Run): Child {
-  const kind = { valid: "good", invalid: "bad", incomplete: "warn", broken: "bad", running: "" }[r.state];
-  return [h("span", { class: `badge ${kind}` }, app.t(`state.${r.state}`)), r.reason && h("span", { class: "below" }, told(app.t.report, firstLine(r.reason), r.because))];
+  const [kind, sign] = { valid: ["good", "✓"], disturbed: ["warn", "⚠"], invalid: ["bad", "✕"], incomplete: ["warn", "…"], broken: ["bad", "✕"], running: ["", "▸"] }[r.state];
+  return [h("span", { class: `badge ${kind}` }, `${sign} `, app.t(`state.${r.state}`)), r.reason && h("span", { class: "below" }, told(app.t.report, firstLine(r.reason), r.because))];
 }
 
 function result(app: App, r: Run): Child {
   const { t } = app;
   const name = t.report.metric(r.metric ?? "throughput");
   const lines: Child[] = r.results.map((x) => h("span", { class: "line" }, `${x.variant} / ${x.base}: `, word(app, x.verdict), x.verdict === "invalid" ? "" : ` ${change(x.ratio)}`));
-  lines.push(...r.figures.map((x) => h("span", { class: "line" }, `${x.variant}: ${estimate(unitOf(r.metric ?? "throughput"), x.figure)}`)));
+  lines.push(...r.figures.map((x) => h("span", { class: "line" }, `${r.figures.length > 1 ? `${x.variant}: ` : ""}${estimate(unitOf(r.metric ?? "throughput"), x.figure)}`)));
   if (r.thresholds_broken > 0) lines.push(h("span", { class: "line badge bad" }, t.plural("runs.thresholds", r.thresholds_broken)));
   return lines.length > 0 ? [(r.results.length > 0 || r.figures.length > 0) && h("span", { class: "hint" }, name), lines] : "";
 }
 
 /** A verdict in words, with its mark. */
 export function word(app: App, verdict: string): HTMLElement {
-  const mark: Record<string, string> = { better: "▲ ", worse: "▼ ", equivalent: "= " };
-  return h("span", { class: `verdict ${verdict}` }, mark[verdict] ?? "", verdict === "invalid" ? app.t("state.invalid") : app.t.report.maybe(verdict, verdict));
+  return h("span", { class: `verdict ${verdict}` }, sign(verdict), verdict === "invalid" ? app.t("state.invalid") : app.t.report.maybe(verdict, verdict));
 }
 
 function pages(app: App, list: RunList, offset: number, go: (offset: string) => void): Child {

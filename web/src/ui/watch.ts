@@ -69,7 +69,7 @@ class View {
       const last = live.trials.at(-1)!;
       this.app.say(this.app.t("live.trialEnded", { number: last.number, variant: last.variant, figure: write(rates, last.throughput_per_second) }));
     }
-    if (kind === "ended") this.app.say(this.app.t("live.ended", { code: live.outcome?.code ?? 0 }));
+    if (kind === "ended") this.app.say(this.end(live.outcome?.code ?? 0));
     this.all();
   }
 
@@ -100,7 +100,7 @@ class View {
     else if (trials.length === 0) this.progress.removeAttribute("value");
     this.progress.hidden = outcome !== undefined;
     if (outcome) {
-      this.status.textContent = outcome.code === 0 ? t("live.done") : t("live.ended", { code: outcome.code });
+      this.status.textContent = this.end(outcome.code);
       return;
     }
     if (this.live.stopping) {
@@ -119,6 +119,11 @@ class View {
     ].filter(Boolean).join(" · ");
   }
 
+  private end(code: number): string {
+    const { t } = this.app;
+    return code === 0 ? t("live.done") : this.live.elsewhere && code < 0 ? t("live.unfinished") : t("live.ended", { code });
+  }
+
   private act(): void {
     const { t } = this.app;
     const { live } = this;
@@ -132,7 +137,8 @@ class View {
       }
       button.disabled = false;
     };
-    if (running(live)) {
+    if (running(live) && live.elsewhere) this.actions.replaceChildren(h("span", { class: "hint" }, t("live.elsewhere")));
+    else if (running(live)) {
       const button: HTMLButtonElement = h("button", { type: "button", class: "danger", click: () => void stop(button) }, t(live.stopping ? "live.stopNow" : "live.stop"));
       const focused = this.actions.contains(document.activeElement);
       this.actions.replaceChildren(button, own);
