@@ -70,6 +70,12 @@ type Config struct {
 	// request is repeated.
 	Users *Users
 
+	// NewFollower is called once per worker and returns what tells where redirects lead. An
+	// exchange that is redirected goes on with the request that follows, on the same connection
+	// or on the one that takes its place. It has ended when a response redirects no more. Default
+	// none: a redirect is a response like any other.
+	NewFollower func(worker int) wire.Follower
+
 	// Connections is how many there are in a closed loop, and the most there may be in an
 	// open loop. Default 1; with Subscribers and without a Schedule, none.
 	Connections int
@@ -90,7 +96,7 @@ type Config struct {
 	Warmup  time.Duration // load before the window that is not measured
 	Window  time.Duration // the measured part; 0 only with Requests
 	Drain   time.Duration // how long to await what is under way at the window's end; default 2 s
-	Timeout time.Duration // from the write to the complete response; default 30 s
+	Timeout time.Duration // from the write to the complete response, of each in a row of redirects; default 30 s
 
 	// TimedOut is the failure of a request without a complete response in time, of kind
 	// Timeout. Default one that says so.
@@ -272,6 +278,9 @@ func (c Config) Validate() error {
 		if c.Think != (pace.Think{}) {
 			fault("think time: want none beside users, whose scenario says how long they think")
 		}
+	}
+	if c.NewFollower != nil && (c.Users != nil || c.Messages != nil) {
+		fault("redirects: want none followed where users carry out a scenario, or messages are timed")
 	}
 	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
 		fault("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)

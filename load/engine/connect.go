@@ -329,11 +329,11 @@ func (w *worker) openFailed(i int32, c *connection, now int64, err error) {
 
 // refill has a connection carry what waits for it, as far as it can.
 func (w *worker) refill(i int32, c *connection, now int64) {
+	for c.firstAwaiting != none && w.free(c) > 0 {
+		e, x := w.takeAwaiting(c)
+		w.dispatch(e, x, i, c, now)
+	}
 	if !w.pooled {
-		for c.firstAwaiting != none && w.free(c) > 0 {
-			e, x := w.takeAwaiting(c)
-			w.dispatch(e, x, i, c, now)
-		}
 		return
 	}
 	for w.waiting.count > 0 && w.free(c) > 0 {
@@ -388,15 +388,21 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	}
 	c.state = closed
 	c.failedAgain()
-	if !w.pooled {
-		for c.firstAwaiting != none {
-			e, x := w.takeAwaiting(c)
-			w.failUnsent(x, c, now, failure)
+	pooled := w.pooled && c.firstAwaiting == none // it was for whichever requests wait
+	for c.firstAwaiting != none {
+		e, x := w.takeAwaiting(c)
+		w.failUnsent(x, c, now, failure)
+		switch {
+		case !w.pooled:
 			w.pause(e, x, now+int64(w.backoff(c.failures)))
+		case c.mux != nil:
+			x.next, c.spare = c.spare, e
 		}
+	}
+	if !w.pooled {
 		return
 	}
-	if w.waiting.count > 0 {
+	if pooled && w.waiting.count > 0 {
 		// The oldest request that waits has used up its attempt.
 		x := &w.exchanges[c.current]
 		r := w.waiting.pop()
@@ -441,11 +447,11 @@ func (w *worker) disconnect(i int32, c *connection) {
 func (w *worker) vacate(i int32, c *connection) {
 	c.state = closed
 	switch {
+	case c.firstAwaiting != none:
+		w.queueConnecting(i)
 	case w.pooled:
 		w.vacant = append(w.vacant, i)
 		w.openOneMore()
-	case c.firstAwaiting != none:
-		w.queueConnecting(i)
 	}
 }
 

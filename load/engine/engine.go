@@ -239,6 +239,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	}
 	for k := range w.exchanges {
 		x := &w.exchanges[k]
+		x.number = int32(k)           //nolint:gosec // bounded by MaxExchanges
 		x.conn = int32(k / c.Streams) //nolint:gosec // bounded by MaxConnections
 		switch {
 		case w.pooled:
@@ -258,10 +259,13 @@ func (w *worker) equip(c *Config) error {
 	if c.NewClients != nil {
 		w.newClient = c.NewClients(w.number)
 	}
-	if c.NewClients != nil && c.Users != nil {
+	if c.NewFollower != nil {
+		w.follower, w.trails = c.NewFollower(w.number), make([]trail, len(w.exchanges))
+	}
+	if c.NewClients != nil && (c.Users != nil || c.NewFollower != nil) {
 		client := w.newClient()
 		if _, ok := client.(wire.Composer); !ok {
-			return errors.New("the clients send one request only, and users send different ones")
+			return errors.New("the clients send one request only, and users and redirects take different ones")
 		}
 		if w.users != nil {
 			_, w.users.collects = client.(wire.Collector)
@@ -492,6 +496,9 @@ func (e *engine) conclude(r *Result, origin int64) {
 		r.Completed += w.completed
 		r.Received += w.readBytes
 		r.addTokens(w.asked())
+		if w.follower != nil {
+			r.addRedirects(&w.redirects)
+		}
 		r.Connections.add(&w.tally)
 		if w.users != nil {
 			r.concludeUsers(w.users)

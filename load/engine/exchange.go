@@ -25,6 +25,7 @@ type exchange struct {
 	first    int64 // when the first byte came back; 0 before
 
 	conn    int32 // the number of its connection
+	number  int32 // its own
 	next    int32 // the next one in a list of the connection's: of those wanted, begun or spare
 	user    int32 // with users, whose request it is
 	status  int16 // of the response; noStatus where there is none
@@ -32,6 +33,8 @@ type exchange struct {
 	window  uint8 // what the request belongs to: outside, inside or carried
 	resends uint8 // how often it was sent once more
 	timed   uint8 // with users, the list of those with the same time for the response, from 1; 0: none
+
+	redirected bool // it follows a redirect, as the trail of its number says
 }
 
 // noStatus is the status of a response of a protocol that has none.
@@ -72,7 +75,7 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 		return
 	}
 	x.intended = intended
-	x.resends = 0
+	x.resends, x.redirected = 0, false
 	x.window = w.countScheduled(intended)
 	i := x.conn
 	c := &w.conns[i]
@@ -154,7 +157,7 @@ func (w *worker) carry() {
 		x.window = carried
 		from.Scheduled--
 		to.Scheduled++
-		if x.state == inFlight || x.resends > 0 {
+		if x.state == inFlight || x.wasSent() {
 			from.Sent--
 			to.Sent++
 			w.conns[x.conn].asked = true
@@ -183,11 +186,15 @@ func (w *worker) othersUnanswered() bool {
 
 // begin counts a request as sent, be it the first time or once more.
 func (w *worker) begin(x *exchange, c *connection) {
-	if x.resends == 0 {
+	if !x.wasSent() {
 		w.counts[x.window].Sent++
 	}
 	c.asked = c.asked || x.window != outside
 }
+
+// wasSent tells whether the request of an exchange was sent before, and is to be sent once more or
+// followed by that to which it was redirected.
+func (x *exchange) wasSent() bool { return x.resends > 0 || x.redirected }
 
 // send writes a request of the open loop or of a user, on a connection that is free. Ready is when that
 // was at hand.
@@ -210,13 +217,19 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 
 // of makes the exchange that of a request that has waited.
 func (x *exchange) of(r waiter) {
-	x.intended, x.window, x.resends, x.user = r.intended, r.window, r.resends, r.user
+	x.intended, x.window, x.resends, x.user, x.redirected = r.intended, r.window, r.resends, r.user, false
 }
 
 // dispatch writes an exchange's request.
 func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready int64) {
 	w.begin(x, c)
-	x.ready, x.first, x.status = ready, 0, noStatus
+	if !x.redirected {
+		x.ready, x.first = ready, 0
+		if w.follower != nil {
+			w.trails[e].begin()
+		}
+	}
+	x.status = noStatus
 	x.state = inFlight
 	w.tally.Exchanges++
 	if x.window == inside {
@@ -258,13 +271,18 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 
 // release ends an exchange that is in flight, once it is accounted for.
 func (w *worker) release(e int32, x *exchange, c *connection) {
-	w.overWith(e, x)
-	x.state = parked
-	c.busy--
+	w.suspend(e, x, c)
 	if w.pooled && c.mux != nil {
 		x.next = c.spare
 		c.spare = e
 	}
+}
+
+// suspend takes an exchange off its connection, on which it may go on.
+func (w *worker) suspend(e int32, x *exchange, c *connection) {
+	w.overWith(e, x)
+	x.state = parked
+	c.busy--
 }
 
 // pause makes a user pause until a time.
@@ -447,18 +465,22 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 // recordTimes records a request that ended, or was given up.
 func (w *worker) recordTimes(x *exchange, r reading) {
 	l := &w.interval.latency
+	written := x.written
+	if x.redirected {
+		written = w.trails[x.number].written
+	}
 	l[Response].Record(r.arrived - x.intended)
-	l[Service].Record(r.arrived - x.written)
-	l[ServiceRead].Record(r.read - x.written)
-	l[SendLag].Record(x.written - x.intended)
-	l[GeneratorLag].Record(x.written - max(x.intended, x.ready))
+	l[Service].Record(r.arrived - written)
+	l[ServiceRead].Record(r.read - written)
+	l[SendLag].Record(written - x.intended)
+	l[GeneratorLag].Record(written - max(x.intended, x.ready))
 	if x.first != 0 {
-		l[FirstByte].Record(x.first - x.written)
+		l[FirstByte].Record(x.first - written)
 	}
 	if w.users != nil {
 		f := w.users.figuresOf(x.user)
 		f.response.Record(r.arrived - x.intended)
-		f.service.Record(r.arrived - x.written)
+		f.service.Record(r.arrived - written)
 	}
 }
 

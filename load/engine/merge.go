@@ -21,6 +21,7 @@ func (r *Result) Merge(o *Result) error {
 	r.Completed += o.Completed
 	r.Received += o.Received
 	r.addTokens(o.Tokens)
+	r.addRedirects(o.Redirects)
 	r.Connections.add(&o.Connections)
 	r.Handshakes.add(&o.Handshakes)
 	r.Ends.add(o.Ends)

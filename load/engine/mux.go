@@ -45,7 +45,10 @@ func (w *worker) exchangeOf(i int32, id uint32) (int32, *exchange) {
 func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) {
 	w.queueOutput(i, c)
 	outline, parts := 0, [][]byte(nil)
-	if w.users != nil {
+	switch {
+	case w.follower != nil:
+		outline, parts = w.followed(e)
+	case w.users != nil:
 		request := &w.users.all[x.user].request
 		outline, parts = request.Outline, request.Parts
 	}
@@ -230,8 +233,11 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 		if event.Kind == wire.MuxMessage && w.messages != nil {
 			w.recordMessage(e, x, r)
 		}
-		if w.users != nil {
+		switch {
+		case w.users != nil:
 			w.users.takeMuxEvent(x.user, c.mux, event)
+		case w.follower != nil && event.Kind == wire.MuxHead:
+			w.trails[e].note(c.mux.Fields())
 		}
 		return
 	}
@@ -249,6 +255,15 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	case w.users != nil:
 		w.users.takeMuxEvent(x.user, c.mux, event)
 		err = w.judge(x.user, x.status, w.users.all[x.user].fields, r.read)
+	case w.follower != nil:
+		if !event.Trailers {
+			w.trails[e].note(c.mux.Fields())
+		}
+		var follows bool
+		if follows, err = w.follow(e, x); follows {
+			w.goTo(e, x, i, c, r.read)
+			return
+		}
 	}
 	if err != nil {
 		w.fail(x, c, r.arrived, err)
@@ -275,25 +290,29 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
 	w.tally.Refused++
 	resend := x.resends < maxResends
-	if resend && w.pooled {
+	own := !w.pooled || x.redirected // it stays with its connection
+	if resend && !own {
 		resend = w.waiting.pushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1, window: x.window})
 	}
 	if !resend {
 		w.fail(x, c, now, err)
 		c.failedAgain()
 	}
-	w.release(e, x, c)
 	if resend {
 		w.tally.Resent++
 	}
+	if resend && own {
+		w.suspend(e, x, c)
+		x.resends++
+		w.awaitConnection(e, x, i, c)
+		return
+	}
+	w.release(e, x, c)
 	switch {
 	case w.pooled:
 		if w.users != nil && !resend {
 			w.failUser(x.user, now)
 		}
-	case resend:
-		x.resends++
-		w.awaitConnection(e, x, i, c)
 	default:
 		w.continueExchange(e, x, c, now)
 	}

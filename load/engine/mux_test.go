@@ -85,6 +85,7 @@ const (
 	closes                  // closes the connection
 	goesAway                // answers, says GOAWAY and takes no more
 	goesAwayBefore          // says GOAWAY, and that it has not processed this one
+	redirects               // status 302, to /; what is random stops before it
 	reactions
 )
 
@@ -198,6 +199,8 @@ func (m *scriptedServer) serveFrom(r *bufio.Reader, c net.Conn) {
 				out = muxFrame(out, 0, 1, stream, 'o', 'k')
 			case fails:
 				out = muxFrame(out, 1, 5, stream, 0x8e) // 500
+			case redirects:
+				out = muxFrame(out, 1, 5, stream, 0x08, 3, '3', '0', '2', 0x0f, 46-15, 1, '/') // :status and location
 			case resets:
 				out = muxFrame(out, 3, 0, stream, 0, 0, 0, 2)
 			case refuses:
@@ -462,7 +465,7 @@ func TestMuxConservation(t *testing.T) {
 				if r.IntN(3) > 0 {
 					return answers
 				}
-				return reaction(r.IntN(int(reactions)))
+				return reaction(r.IntN(int(redirects)))
 			})
 			c := engine.Config{
 				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Workers: 1 + int(min(seed%5, seed%2)),

@@ -281,6 +281,7 @@ type Result struct {
 	Completed uint64  // good responses that ended inside the window
 	Received  uint64  // bytes that arrived inside the window, TLS and framing included
 	Tokens    *Tokens // of those, where they are answers of language models; nil elsewhere
+	Redirects *uint64 // that requests of the window followed; nil where none are
 
 	Latency   [Tags]*hist.Histogram // of the window
 	Intervals []Interval

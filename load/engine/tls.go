@@ -185,7 +185,7 @@ func (w *worker) handshakeCompleted(i int32, c *connection, r reading) {
 	w.interval.latency[HandshakeTime].Record(r.arrived - c.handshakeBegan)
 	info := c.tls.Info()
 	w.handshakes.note(info)
-	if err := w.chooseCodec(c, info.ALPN); err != nil {
+	if err := w.chooseCodec(i, c, info.ALPN); err != nil {
 		w.openFailed(i, c, r.read, err)
 		return
 	}
@@ -193,7 +193,7 @@ func (w *worker) handshakeCompleted(i int32, c *connection, r reading) {
 }
 
 // chooseCodec gives a connection the codec for the protocol that was agreed on.
-func (w *worker) chooseCodec(c *connection, alpn string) error {
+func (w *worker) chooseCodec(i int32, c *connection, alpn string) error {
 	switch {
 	case w.newClient == nil || w.newMux == nil:
 		if c.mux != nil && alpn != muxName {
@@ -206,8 +206,23 @@ func (w *worker) chooseCodec(c *connection, alpn string) error {
 		}
 	case c.mux == nil:
 		c.mux = w.newMux()
+		w.gatherSpare(i, c)
 	}
 	return nil
+}
+
+// gatherSpare makes spare those of a pooled connection's exchanges that nothing uses. A request
+// that was redirected may have ended without a mux, where none are spare.
+func (w *worker) gatherSpare(i int32, c *connection) {
+	if !w.pooled {
+		return
+	}
+	c.spare = none
+	for e := i * w.streams; e < (i+1)*w.streams; e++ {
+		if x := &w.exchanges[e]; x.state == parked {
+			x.next, c.spare = c.spare, e
+		}
+	}
 }
 
 // closeNotify tells the peer in TLS that nothing more will come, unless bytes are pending that

@@ -391,7 +391,11 @@ func (r *userPool) prepareResponse(u *user) {
 
 // request puts together the request of an exchange whose connection carries one at a time.
 func (w *worker) request(x *exchange, c *connection) []byte {
-	if w.users == nil {
+	switch {
+	case w.follower != nil:
+		outline, parts := w.followed(x.number)
+		return c.client.(wire.Composer).Compose(outline, parts)
+	case w.users == nil:
 		return c.client.Request()
 	}
 	r := &w.users.all[x.user].request

@@ -644,7 +644,7 @@ func TestUsersConservation(t *testing.T) {
 		if r.IntN(3) > 0 {
 			return answers
 		}
-		return reaction(r.IntN(int(reactions))) //nolint:gosec // small
+		return reaction(r.IntN(int(redirects))) //nolint:gosec // small
 	})
 	for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
 		r, err := engine.Run(t.Context(), engine.Config{

@@ -35,6 +35,10 @@ type worker struct {
 	rng      *rand.Rand // back-off jitter
 
 	users     *userPool // its share of the users; nil where one request is repeated
+	follower  wire.Follower
+	trails    []trail   // of exchanges that follow redirects, by their numbers; nil without a follower
+	redirects uint64    // that were followed, of requests of the window
+	target    [1][]byte // of the request that follows a redirect, while it is put together
 	pooled    bool      // requests go over whichever connection is free: in an open loop, and those of users
 	exchanges []exchange
 	inFlight  list // of exchanges
@@ -371,7 +375,7 @@ func (w *worker) giveUp() {
 		c := &w.conns[x.conn]
 		switch {
 		case x.state != awaiting:
-		case x.resends > 0:
+		case x.wasSent():
 			w.fail(x, c, now, errUnfinished)
 		default:
 			w.failUnsent(x, c, now, errUnconnected)
@@ -597,6 +601,14 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 // for what is due next.
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, err error) {
 	w.noteResponse(x, c.client)
+	if w.follower != nil && err == nil {
+		var follows bool
+		w.trails[e].note(c.client.(wire.Composer).Fields())
+		if follows, err = w.follow(e, x); follows {
+			w.goTo(e, x, i, c, r.read)
+			return
+		}
+	}
 	user := x.user
 	if w.users != nil && err == nil {
 		w.users.collected(user, c.client)
@@ -612,11 +624,8 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	}
 	w.release(e, x, c)
 	c.failures = 0
-	// A peer that hung up behind its response will not answer another request.
-	if len(c.pending) > 0 || c.hungUp || c.carried >= w.lifetime || !c.client.Reusable() {
-		w.closeNotify(c.fd, c.tls, c.pending)
-		w.disconnect(i, c)
-		w.vacate(i, c)
+	if !w.keeps(c) {
+		w.closeUsed(i, c)
 	}
 	if !w.pooled {
 		w.continueExchange(e, x, c, r.read)
@@ -628,6 +637,19 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	if w.users != nil {
 		w.continueUser(user, r.read, true)
 	}
+}
+
+// keeps tells whether a connection whose exchange has ended can carry another one. A peer that hung
+// up behind its response will not answer another request.
+func (w *worker) keeps(c *connection) bool {
+	return len(c.pending) == 0 && !c.hungUp && c.carried < w.lifetime && c.client.Reusable()
+}
+
+// closeUsed closes a connection that is not kept.
+func (w *worker) closeUsed(i int32, c *connection) {
+	w.closeNotify(c.fd, c.tls, c.pending)
+	w.disconnect(i, c)
+	w.vacate(i, c)
 }
 
 // resume has whoever sent a request go on that got no response.
