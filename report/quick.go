@@ -30,6 +30,9 @@ func (p *page) quick() {
 	if p.run.Plan.Variant(v.Name).Loop != "stream" {
 		t.add(p.sent(), whole(c.Sent)+" sent: "+whole(c.OK)+" ok, "+whole(c.Errors)+" errors, "+whole(c.Timeouts)+" timeouts, "+whole(c.Unfinished)+" unfinished")
 	}
+	if c.Redirects != nil {
+		t.add("redirects", whole(*c.Redirects)+" followed")
+	}
 	if c.Dropped > 0 {
 		t.add("dropped", whole(c.Dropped)+" of "+whole(c.Scheduled)+" scheduled")
 	}

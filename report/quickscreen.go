@@ -240,6 +240,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		rows = append(rows, quickRow{name: clock.name, separator: "  ", items: p.quantiles(v, clock.tag), spare: min(i, 1) * clock.spare})
 	}
 	add(0, "status", p.statuses(v, trial)...)
+	if n := c.Redirects; n != nil {
+		add(1, "redirects", whole(*n)+" followed")
+	}
 	add(0, "errors", p.errorKinds(v, trial)...)
 	if s := v.Streams; s != nil {
 		add(1, "subscribers", whole(s.Opened)+" accepted", whole(s.Peak)+" at once", whole(s.Failed)+" attempts failed", whole(s.Lost)+" events lost")

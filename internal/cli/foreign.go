@@ -33,7 +33,7 @@ const (
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
 	noScript    = "scripts are not read: a file for --scenario says what users do, see dyno run --help"
 	noProxy     = "dyno connects to the target itself, never through a proxy"
-	noRedirects = "redirects are not followed: each answer counts as one response"
+	noRedirects = "redirects are followed by --location (-L) only; without it, each is a response"
 	noHTTP3     = "dyno has no HTTP/3: load the server over HTTP/2 or HTTP/1.1, by --http2 or --http1"
 	asJSON      = "--json FILE writes the figures as JSON, and --json - to standard output"
 	noLog       = "requests are not logged; failures are counted by their kind"

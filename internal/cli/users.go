@@ -16,6 +16,9 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 	if q.scenario == "" && len(q.data) == 0 {
 		return q.withoutScenario()
 	}
+	if l.Request.Follow {
+		faults = append(faults, errors.New("--location: users of a scenario, and requests with rows of --data-file, follow no redirects; a step takes the address from the field Location with extract"))
+	}
 	s, request := &experiment.Scenario{}, l.Request
 	l.Request = experiment.DefaultVariant(experiment.HTTP).Load.Request
 	if q.scenario != "" {

@@ -169,7 +169,8 @@ func (x *examination) remarks() {
 	if lacking(x.trial) == 0 {
 		remark(FlagUnopened, late, found)
 	}
-	if n := redirected(x.trial); x.trial.Users == nil { // a scenario's steps say what they expect
+	// A scenario's steps say what they expect.
+	if n := redirected(x.trial); x.trial.Users == nil && x.trial.Counts.Redirects == nil {
 		remark(FlagRedirects, n, message("found.redirects", "n", digits(n), "of", digits(x.trial.Counts.Sent)))
 	}
 	var ways []texts.Message

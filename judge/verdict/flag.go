@@ -27,7 +27,7 @@ const (
 	FlagConnectionLimit    = "connection_limit"   // open loops: connections were the limit
 	FlagGeneratorLagTail   = "generator_lag_tail" // loops that send
 	FlagUnopened           = "unopened"           // a warning: the load began without some of the connections
-	FlagRedirects          = "redirects"          // a warning: redirections count as good, and are not followed
+	FlagRedirects          = "redirects"          // a warning: redirections count as good, and were not followed
 	FlagDeviations         = "deviations"         // a warning: responses depart from HTTP/1.1, and were read
 	FlagDrops              = "drops"              // open loops; it breaks
 	FlagAchievedRate       = "achieved_rate"      // open loops

@@ -280,6 +280,13 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 		sum.Carried.Unsent += c.Carried.Unsent
 		sum.CompletedInWindow += c.CompletedInWindow
 		sum.ReceivedBytes += c.ReceivedBytes
+		if c.Redirects != nil {
+			n := *c.Redirects
+			if sum.Redirects != nil {
+				n += *sum.Redirects
+			}
+			sum.Redirects = &n
+		}
 		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
 		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
 	}

@@ -66,6 +66,7 @@ type Request struct {
 	Headers  []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
 	Body     string   `yaml:"body,orfile" kind:"word" flag:"body" doc:"the request's content"`
 	BodyFile string   `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; templates in it are not replaced"`
+	Follow   bool     `yaml:"follow_redirects" flag:"location,L" doc:"follow redirects on the same host, at most 10 in a row; the response time runs until the last byte of the final response"`
 }
 
 // A Header is one field line.
@@ -189,6 +190,12 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 			return c, fmt.Errorf("load.request: %w", err)
 		}
 		all = []http1.Request{request}
+		if v.Load.Request.Follow {
+			all = request.Following()
+			one.Request, one.Requests, one.Fields = nil, all, http1.LocationFields()
+			two.Fields = one.Fields
+			c.Follower = func(int) wire.Follower { return http1.NewRedirects(end, request) }
+		}
 	}
 	for _, r := range all {
 		two.Requests = append(two.Requests, inHTTP2(r, end))

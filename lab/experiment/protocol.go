@@ -84,6 +84,9 @@ type Codecs struct {
 	Muxes     func(worker int) func() wire.Mux
 	Exchanges int
 
+	// Follower returns what tells a worker where redirects lead; nil where none are followed.
+	Follower func(worker int) wire.Follower
+
 	// Messages tells that requests and responses consist of messages, each of which is timed;
 	// nil where they do not.
 	Messages *Messages

@@ -163,6 +163,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
+	c.NewFollower = codecs.Follower
 	if m := codecs.Messages; m != nil {
 		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval, Goal: engine.Goal{First: m.FirstToken, Each: m.TokenTime}}
 	}

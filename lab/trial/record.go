@@ -98,6 +98,10 @@ func counts(protocol string, r *engine.Result) rundir.Counts {
 		ByKind:            map[string]int64{},
 		ByStatus:          map[string]int64{},
 	}
+	if r.Redirects != nil {
+		n := signed(*r.Redirects)
+		c.Redirects = &n
+	}
 	for kind, n := range r.Counts.ByKind {
 		if n > 0 {
 			c.ByKind[wire.Kind(kind).String()] = signed(n)

@@ -987,6 +987,7 @@ type Counts struct {
 	Unsent            int64   `json:"unsent,omitempty"`         // of the dropped: for the same want, no connection was opened for them
 	CompletedInWindow int64   `json:"completed_in_window"`      // good responses
 	ReceivedBytes     int64   `json:"received_bytes,omitempty"` // in the window, TLS and framing included
+	Redirects         *int64  `json:"redirects,omitempty"`      // followed, of requests due in the window; nil where none are
 	Carried           Carried `json:"carried,omitzero"`
 	// Missed are requests that would have been due, at the pace until then, in the rest
 	// of the window after the target's process ended.

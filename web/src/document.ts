@@ -858,6 +858,8 @@ export interface Counts {
   completed_in_window: number;
   /** in the window, TLS and framing included */
   received_bytes?: number;
+  /** followed, of requests due in the window; nil where none are */
+  redirects?: number;
   carried?: Carried;
   /** Missed are requests that would have been due, at the pace until then, in the rest
    * of the window after the target's process ended. */
