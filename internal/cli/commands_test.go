@@ -34,7 +34,7 @@ var typedCommands = []struct {
 	{"hey -h2 -host a.b -D body.json SITE", 2, "dyno http --http2 -H 'Host: a.b' --body @body.json"},
 	{"hey -a user:pw SITE", 2, "SITE"},
 	{"oha -z10s -c 20 -q 100 --no-tui SITE", 2, "dyno http -z 10s -c 20 -R 100 --no-tui SITE"},
-	{"oha -n 10 --latency-correction -r 0 SITE", 2, "-r: redirects are not followed"},
+	{"oha -n 10 --latency-correction -r 0 SITE", 2, "-r: has another form; see --location"},
 	{"oha -n 10 http://user:secret99@127.0.0.1/", 2, "'http://user:***@127.0.0.1/'"},
 	{"ab -kc 100 -n 1000 -r SITE", 2, "dyno http -c 100 -n 1000 SITE"},
 	{"ab -n 10 -p post.json -T text/plain SITE", 2, "--body @post.json -H 'Content-Type: text/plain' -c 1 --requests-per-connection 1 SITE"},
@@ -66,7 +66,7 @@ var typedCommands = []struct {
 	{"http -m POST -z 3s SITE", 2, "as in hey: dyno http -X POST -z 3s SITE"},
 	{"http -k SITE", 2, "connections are always kept alive"},
 	{"http -auser:pw SITE", 2, "unknown shorthand flag: 'a' in -a…"},
-	{"http -u user:pw SITE", 2, "as in curl: dyno http --basic-auth '$USER_PASSWORD' SITE"},
+	{"http -u user:pw SITE", 2, "did you mean --basic-auth for a user and a password, as in curl?"},
 	{"grpc -e --call p.S/M ADDRESS", 2, "as in ghz: dyno grpc --compression gzip --call p.S/M ADDRESS"},
 
 	// What is right runs, wherever flags stand.

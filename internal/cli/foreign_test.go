@@ -53,7 +53,7 @@ func TestFlagHint(t *testing.T) {
 		{"http", "-d 5s", "did you mean --duration (-z) for the time, as in wrk and k6; or --body for the body, as in hey, oha and ghz?"},
 		{"tcp", "-d 5s", "did you mean --duration (-z) for the time, as in wrk and k6?"},
 		{"http", "-t 2", "--workers for threads, as in wrk and h2load; or --timeout "},
-		{"http", "-u 10", "did you mean --connections (-c) for virtual users, as in k6?"},
+		{"http", "-u 10", "did you mean --connections (-c) for virtual users, as in k6"},
 		{"http", "-u ann:hunter22", "did you mean --basic-auth for a user and a password, as in curl?"},
 		{"http", "-uann:hunter22", "did you mean --basic-auth for a user and a password, as in curl?"},
 		{"http", "-u", "did you mean --connections (-c) for virtual users, as in k6; or --basic-auth for"},

@@ -11,7 +11,7 @@ import (
 
 // loadCommands are those with the flags of a load.
 func loadCommands() []string {
-	names := []string{"run", "compare"}
+	names := []string{"run", "compare", "capacity"}
 	for _, c := range quickCommands() {
 		names = append(names, c.protocol)
 	}
