@@ -78,7 +78,7 @@ func (s *redirecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch hop {
 	case 0:
-		time.Sleep(s.delay)
+		<-time.After(s.delay)
 		w.Header().Set("Location", "1")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	case 1:
