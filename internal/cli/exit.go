@@ -128,6 +128,9 @@ func classify(err error) (code int, hint string) {
 	case errors.As(err, &unreachable) && wire.KindOf(unreachable.Err) == wire.TLS:
 		return exitTarget, "" // it says itself what would help
 	case errors.As(err, &unreachable):
+		if unreachable.Proxied {
+			return exitTarget, "check --proxy (target.proxy), its user and password, and whether it may reach the target"
+		}
 		return exitTarget, "is a server listening there?"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return exitTarget, "another process listens there"

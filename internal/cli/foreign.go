@@ -32,7 +32,7 @@ const (
 	inSweep     = "several concurrencies are for an experiment file: a sweep over connections, each measured by itself; see dyno run --help"
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
 	noScript    = "scripts are not read: a file for --scenario says what users do, see dyno run --help"
-	noProxy     = "dyno connects to the target itself, never through a proxy"
+	noProxy     = "only loads of HTTP go through a proxy (dyno http --proxy)"
 	noRedirects = "redirects are followed by --location (-L) only; without it, each is a response"
 	noHTTP3     = "dyno has no HTTP/3: load the server over HTTP/2 or HTTP/1.1, by --http2 or --http1"
 	asJSON      = "--json FILE writes the figures as JSON, and --json - to standard output"
@@ -92,8 +92,9 @@ func foreignFlags() []foreignFlag {
 		{names: "C", tools: "ab", means: "a cookie, as 'Cookie: …'", ours: "header", form: field("Cookie")},
 		{names: "a", tools: "hey oha", means: "a user and a password", ours: "basic-auth", user: true},
 		{names: "x max-duration", tools: "ghz", means: "the time", ours: "duration"},
-		{names: "x", tools: "hey oha", means: "a proxy", ours: "proxy", remark: noProxy},
-		{names: "X", tools: "ab", means: "a proxy", ours: "proxy", remark: noProxy},
+		{names: "x", tools: "hey oha curl", means: "a proxy, as http://host:port", ours: "proxy", remark: noProxy},
+		{names: "X", tools: "ab", means: "a proxy, as http://host:port", ours: "proxy", form: func(at string) string { return "http://" + at }, remark: noProxy},
+		{names: "proxy", tools: "others", means: "a proxy", remark: noProxy},
 		{names: "P", tools: "ab", means: "a proxy's password", user: true, remark: noProxy},
 		{names: "k", tools: "ab", means: "keep-alive", ours: "requests-per-connection", form: constant(""), bare: true, remark: "connections are always kept alive; and curl's -k is --insecure here"},
 		{names: "L latency u_latency U", tools: "wrk", means: "latencies", bare: true, remark: "percentiles are always printed"},

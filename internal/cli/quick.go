@@ -52,7 +52,7 @@ func (q *quickLoad) flagsWith(f *pflag.FlagSet, conditions string, protocols ...
 		if field == "load.call.message_file" && len(protocols) > 1 {
 			return false // --data-file is for rows, as with HTTP; a message is in a file as -d @FILE
 		}
-		return strings.HasPrefix(field, "capacity.") || strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
+		return strings.HasPrefix(field, "capacity.") || strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "target.proxy" || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
 	}
 	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
 	q.search.register(f, conditions)

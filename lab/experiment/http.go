@@ -79,6 +79,7 @@ type Header struct {
 func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.http2(&v.Target, v.Load.HTTP2)
 	i.tls(&v.Target)
+	i.proxy(&v.Target, v.Load.HTTP2)
 	const path = "load.request"
 	if v.Load.Scenario != nil {
 		if !reflect.DeepEqual(v.Load.Request, DefaultVariant(HTTP).Load.Request) {
@@ -125,6 +126,31 @@ func (i *inspector) tls(t *Target) {
 	case s.Certificate != "" && s.Key == "":
 		i.fault(path+".key", "is missing", "the certificate needs its key")
 	}
+}
+
+// proxy judges by which proxy the target is reached.
+func (i *inspector) proxy(t *Target, h *HTTP2) {
+	if t.Proxy == "" {
+		return
+	}
+	if _, err := http1.ParseProxy(placeholders(t.Proxy)); err != nil {
+		i.fault("target.proxy", "is not the URL of a proxy", err.Error())
+	}
+	byURL := Target{Protocol: t.Protocol, URL: t.URL}
+	if byURL.Complete(); byURL.Address != t.Address {
+		i.fault("target.proxy", "the proxy looks for the target by its URL, and not at its address", "remove target.address, or --unix, or the proxy")
+	}
+	if h != nil && !t.overTLS() && (h.Use == HTTP2Always || h.Use == HTTP2Upgrade) {
+		i.fault("target.proxy", "HTTP/2 without TLS goes through no proxy", "use https, or HTTP/1.1")
+	}
+}
+
+// Peer is the address that connections are opened to: the proxy's, or the target's own.
+func (t *Target) Peer() string {
+	if proxy, err := http1.ParseProxy(t.Proxy); err == nil {
+		return proxy.Address
+	}
+	return t.Address
 }
 
 // http2 judges when HTTP/2 is spoken, and how.
@@ -200,12 +226,40 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	for _, r := range all {
 		two.Requests = append(two.Requests, inHTTP2(r, end))
 	}
+	if v.Target.Proxy != "" {
+		if err := v.Target.through(&c, end, &one, all); err != nil {
+			return c, err
+		}
+	}
 	if c.Scenario != nil {
 		for i, o := range c.Scenario.Outlines() {
 			two.Requests[i].CountOnly = !c.Scenario.Steps()[o.Step].WantsBody
 		}
 	}
 	return c, v.speak(&c, end, one, two)
+}
+
+// through has requests in HTTP/1.1 to an endpoint without TLS, and connections to one with TLS, go
+// through the proxy.
+func (t *Target) through(c *Codecs, end http1.Endpoint, one *http1.Config, all []http1.Request) error {
+	proxy, err := http1.ParseProxy(t.Proxy)
+	if err != nil {
+		return fmt.Errorf("target.proxy: %w", err)
+	}
+	if end.Secure {
+		tunnel := proxy.Tunnel(t.Address, http1.DefaultLimits())
+		c.Tunnels, err = perWorker(alike(tunnel), http1.NewTemplate, func(t *http1.Template) wire.Client { return t.Client() })
+		return err
+	}
+	if one.Request != nil {
+		one.Request, err = proxy.Through(all[0], end).Encode()
+		return err
+	}
+	one.Requests = nil
+	for _, r := range all {
+		one.Requests = append(one.Requests, proxy.Through(r, end))
+	}
+	return nil
 }
 
 // script says what a scenario's users do over HTTP.

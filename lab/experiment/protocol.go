@@ -84,6 +84,9 @@ type Codecs struct {
 	Muxes     func(worker int) func() wire.Mux
 	Exchanges int
 
+	// Tunnels returns the maker of what asks a proxy for tunnels; nil where none are needed.
+	Tunnels func(worker int) func() wire.Client
+
 	// Follower returns what tells a worker where redirects lead; nil where none are followed.
 	Follower func(worker int) wire.Follower
 

@@ -105,7 +105,7 @@ func Expand(s string, vars map[string]string) (string, error) {
 // Plain, and in what is observed, of which it makes copies. Processes have ports of their own,
 // and are filled in by who starts them.
 func (v *Variant) Fill(vars map[string]string) error {
-	parts := []any{&v.Target.Address, &v.Target.URL, &v.Target.Pprof, &v.Observe}
+	parts := []any{&v.Target.Address, &v.Target.URL, &v.Target.Proxy, &v.Target.Pprof, &v.Observe}
 	if v.Plain {
 		parts = append(parts, &v.Load.Scenario)
 	} else {

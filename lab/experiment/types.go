@@ -210,6 +210,7 @@ type Target struct {
 	// Address is never empty, but of a program.
 	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
 	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`
+	Proxy   string        `yaml:"proxy" for:"http" flag:"proxy" doc:"a forward proxy, http://[user:password@]host:port, for all connections: with https each begins with CONNECT. HTTP_PROXY and the like are not read. The server's process is not watched then, unless observe.pid (--pid) names it"`
 	TLS     *TLS          `yaml:"tls" for:"url" doc:"https only: how connections are secured"`
 	Pprof   string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
 	Timeout time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`

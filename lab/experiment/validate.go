@@ -276,7 +276,7 @@ func (i *inspector) target(t *Target) {
 	if t.Ready.Kind == ReadyLine {
 		i.fault("target.ready", "dyno sees the output only of a target that it starts", "add start, or use tcp")
 	}
-	for path, s := range map[string]string{"target.address": t.Address, "target.url": t.URL, "target.pprof": t.Pprof, "target.ready": t.Ready.URL} {
+	for path, s := range map[string]string{"target.address": t.Address, "target.url": t.URL, "target.proxy": t.Proxy, "target.pprof": t.Pprof, "target.ready": t.Ready.URL} {
 		i.ownPorts(path, s)
 	}
 }

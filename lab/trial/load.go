@@ -135,7 +135,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 
 		ExchangesPerConnection: l.RequestsPerConnection,
 	}
-	c.Network, c.Address = "tcp", v.Target.Address
+	c.Network, c.Address = "tcp", v.Target.Peer()
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
 		c.Network, c.Address = "unix", path
 	}
@@ -163,7 +163,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
-	c.NewFollower = codecs.Follower
+	c.NewFollower, c.NewTunnels = codecs.Follower, codecs.Tunnels
 	if m := codecs.Messages; m != nil {
 		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval, Goal: engine.Goal{First: m.FirstToken, Each: m.TokenTime}}
 	}

@@ -37,7 +37,7 @@ func SpeaksTLS(ctx context.Context, network, address string) bool {
 func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, result *engine.Result, failed error) *Fault {
 	var unreachable *engine.Unreachable
 	closed := result == nil && errors.As(failed, &unreachable) || result != nil && closesOnAll(result)
-	if c.TLS != nil || !closed || context.Cause(ctx) != nil || !SpeaksTLS(ctx, c.Network, c.Address) {
+	if c.TLS != nil || v.Target.Proxy != "" || !closed || context.Cause(ctx) != nil || !SpeaksTLS(ctx, c.Network, c.Address) {
 		return nil //nolint:nilerr // an interrupted run asks nothing any more
 	}
 	kind := "fault.speaks_tls"

@@ -49,7 +49,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 		}
 	}
 	if o.Sockets && !strings.HasPrefix(v.Target.Address, "unix:") {
-		c := sockets.Config{Name: socketColumns, Address: v.Target.Address, PID: pid}
+		c := sockets.Config{Name: socketColumns, Address: v.Target.Peer(), PID: pid}
 		if s, err := sockets.NewConnections(ctx, c); w.available(err) {
 			w.add(s)
 			for _, missing := range s.Missing() {

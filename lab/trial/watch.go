@@ -86,7 +86,11 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 		w.tick = fine
 	}
 	if o := &up.variant.Observe; up.target == nil && o.Server {
-		w.server = w.serverOf(o.PID, up.variant.Target.Address)
+		address := up.variant.Target.Address
+		if up.variant.Target.Proxy != "" {
+			address = "" // who listens there on this machine may be another than whom the proxy reaches
+		}
+		w.server = w.serverOf(o.PID, address)
 	}
 	w.profiled = purpose == rundir.PurposeProfile
 	w.unhurried = w.profiled || r.experiment != nil && r.experiment.Soak

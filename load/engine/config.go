@@ -38,6 +38,11 @@ type Config struct {
 	// (ALPN), and a server that does not know of the choice gets what NewClients makes.
 	NewMuxes func(worker int) func() wire.Mux
 
+	// NewTunnels is called once per worker and returns the maker of what asks a forward proxy for
+	// a tunnel. The Address is the proxy's then. Each new connection begins with one exchange,
+	// after whose good response everything goes to and comes from the target. Default none.
+	NewTunnels func(worker int) func() wire.Client
+
 	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes, which
 	// cannot be beside Subscribers then: these speak HTTP/1.1. Default none.
 	TLS *tlslayer.Config
@@ -281,6 +286,9 @@ func (c Config) Validate() error {
 	}
 	if c.NewFollower != nil && (c.Users != nil || c.Messages != nil) {
 		fault("redirects: want none followed where users carry out a scenario, or messages are timed")
+	}
+	if c.NewTunnels != nil && c.Subscribers != nil {
+		fault("tunnels: want none beside subscribers, who connect to the target itself")
 	}
 	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
 		fault("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)

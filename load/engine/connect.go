@@ -119,6 +119,7 @@ type connection struct {
 
 	client  wire.Client // of a protocol that carries one exchange at a time
 	mux     wire.Mux    // of one that carries many; nil otherwise
+	tunnel  wire.Client // what asks a proxy for a tunnel; nil without one
 	tls     *tlslayer.Conn
 	pending []byte // what the socket has not taken
 	kept    []byte // TLS: what pending is a part of
@@ -140,6 +141,7 @@ const (
 	closed      connectionState = iota // there is none
 	queued                             // waits for its turn to connect
 	connecting                         // in the list of that name
+	tunnelling                         // connected to a proxy, in that list; it was asked for a tunnel
 	handshaking                        // connected, in that list; the TLS handshake is under way
 	startingMux                        // likewise; the mux awaits the peer's word
 	established                        // carries exchanges
@@ -283,9 +285,18 @@ func (w *worker) connected(i int32, c *connection) {
 		w.openFailed(i, c, now, err)
 		return
 	}
-	w.interval.latency[ConnectTime].Record(now - c.began)
 	c.carried, c.hungUp = 0, false
 	c.pending = nil
+	if c.tunnel != nil {
+		w.startTunnel(i, c)
+		return
+	}
+	w.reached(i, c, now)
+}
+
+// reached begins to use a connection that has reached the target, by way of a proxy or not.
+func (w *worker) reached(i int32, c *connection, now int64) {
+	w.interval.latency[ConnectTime].Record(now - c.began)
 	if c.tls != nil {
 		w.startHandshake(i, c, now)
 		return
@@ -368,6 +379,8 @@ func (w *worker) expireConnecting(now int64) {
 		c := &w.conns[i]
 		var err error = unix.ETIMEDOUT
 		switch c.state {
+		case tunnelling:
+			err = w.tunnelError(errTunnelTimeout)
 		case handshaking:
 			err = errHandshakeTimeout
 		case startingMux:

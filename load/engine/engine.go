@@ -36,11 +36,15 @@ import (
 type Unreachable struct {
 	Address string
 	Err     error // the last refusal
+	Proxied bool  // it is that of a proxy at the address, which was reached
 }
 
 func (e *Unreachable) Error() string {
 	if errors.Is(e.Err, unix.ECONNREFUSED) {
 		return e.Address + " refused the connection"
+	}
+	if refusal := (*wire.Error)(nil); e.Proxied && errors.As(e.Err, &refusal) {
+		return refusal.Text
 	}
 	return fmt.Sprintf("no connection to %s could be opened: %v", e.Address, e.Err)
 }
@@ -84,6 +88,9 @@ func (e *engine) unreachable() error {
 	u := &Unreachable{Address: e.config.Address}
 	for _, w := range e.workers {
 		u.Err = cmp.Or(u.Err, w.refusal)
+		for _, e := range w.tunnelErrors {
+			u.Proxied = u.Proxied || errors.Is(u.Err, e)
+		}
 	}
 	if wire.KindOf(u.Err) == wire.Generator {
 		return &Exhausted{Address: u.Address, Err: u.Err}
@@ -215,11 +222,16 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		p.close()
 		return nil, err
 	}
+	newTunnel := func() wire.Client { return nil }
+	if c.NewTunnels != nil {
+		newTunnel, w.tunnelErrors = c.NewTunnels(n), map[error]*wire.Error{}
+	}
 	for i := range w.conns {
 		conn := &w.conns[i]
 		*conn = connection{
 			fd: none, firstAwaiting: none, idleAt: none, begun: none, spare: none,
 			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
+			tunnel:  newTunnel(),
 		}
 		if w.tls != nil {
 			conn.tls = w.tls.Conn()

@@ -33,7 +33,7 @@ const (
 	// Failed is the response time of requests that failed at once: errors of
 	// every kind but timeouts and unfinished ones.
 	Failed
-	// ConnectTime is the time to open a connection, without TLS. Connections belong to no
+	// ConnectTime is the time to open a connection, with a proxy's tunnel and without TLS. Connections belong to no
 	// request, so those of the warm-up are recorded too.
 	ConnectTime
 	// Opening runs from the beginning of a subscriber's connecting to the end of the

@@ -107,7 +107,10 @@ func (w *worker) writeSealed(c *connection, p []byte) error {
 
 // cutKind is the kind of the error when the connection is cut.
 func (c *connection) cutKind() wire.Kind {
-	if c.state == handshaking {
+	switch c.state {
+	case tunnelling:
+		return wire.Connect
+	case handshaking:
 		return wire.TLS
 	}
 	return wire.Reset

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -55,6 +56,7 @@ type worker struct {
 	connectQueue  queue[int32]       // connections in state queued; never more than there are
 	newClient     func() wire.Client // with TLS, if the server chooses by ALPN
 	newMux        func() wire.Mux    // likewise
+	tunnelErrors  map[error]*wire.Error
 	alarms        alarms
 	messages      []messageTimes // by exchange; nil unless messages are timed
 	tokens        Tokens         // of answers of language models
@@ -539,9 +541,12 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 			w.peerEnded(i, c, now)
 			return now
 		}
-		if c.tls != nil {
+		switch {
+		case c.state == tunnelling:
+			w.takeTunnel(i, c, w.buffer[:n], r)
+		case c.tls != nil:
 			w.unseal(i, c, w.buffer[:n], r)
-		} else {
+		default:
 			w.consume(i, c, w.buffer[:n], r)
 		}
 		if c.generation != generation || (n < len(w.buffer) && !c.hungUp) {
@@ -678,6 +683,9 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 // peerEnded handles the peer's end of the stream.
 func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	switch {
+	case c.state == tunnelling:
+		w.openFailed(i, c, now, w.tunnelError(cmp.Or(c.lost, c.tunnel.End())))
+		return
 	case c.state == handshaking:
 		err := c.tls.End()
 		if c.lost != nil {

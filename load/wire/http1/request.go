@@ -25,7 +25,8 @@ type Request struct {
 	Host   string  // the Host field: name or address, with the port unless it is 80
 	Header []Field // sent in this order, names as they are spelt
 	Body   []byte
-	Close  bool // add Connection: close, so that each request takes a connection of its own
+	Origin string // what stands before the target: http://host for forward proxies, else nothing
+	Close  bool   // add Connection: close, so that each request takes a connection of its own
 
 	// What varies is a part that is given with each exchange: the target first, then the
 	// fields that vary in the order of Header, then the body. Nobody checks them.
@@ -145,7 +146,7 @@ func (r Request) prepare() prepared {
 	var b []byte
 	part := func() { p.texts, b = append(p.texts, b), nil }
 	field := func(name, value string) { b = append(b, name+": "+value+"\r\n"...) }
-	b = append(b, r.Method+" "...)
+	b = append(b, r.Method+" "+r.Origin...)
 	if r.VariesTarget {
 		part()
 	}

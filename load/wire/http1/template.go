@@ -66,7 +66,7 @@ const maxWanted = 64
 type Template struct {
 	request  []byte
 	closes   bool // the request says Connection: close
-	headOnly bool // responses have no body, as the method is HEAD
+	headOnly bool // responses have no body, as the method is HEAD or CONNECT
 	prepared []prepared
 	wanted   []string // names of fields to deliver
 	limits   Limits
@@ -104,7 +104,7 @@ func NewTemplate(c Config) (*Template, error) {
 	t := &Template{
 		request:  c.Request,
 		closes:   asksToClose(c.Request),
-		headOnly: bytes.HasPrefix(c.Request, []byte(headMethod+" ")),
+		headOnly: bytes.HasPrefix(c.Request, []byte(headMethod+" ")) || bytes.HasPrefix(c.Request, []byte(tunnelMethod+" ")),
 		wanted:   c.Fields,
 		limits:   c.Limits,
 		accept:   c.Accept,

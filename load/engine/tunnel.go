@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"strings"
+
+	"dyno/load/wire"
+)
+
+var (
+	errTunnelTimeout = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
+	errTunnelExcess  = &wire.Error{Kind: wire.Protocol, Text: "bytes of the target before any were sent to it"}
+)
+
+// startTunnel asks the proxy to which a connection was opened for a tunnel to the target.
+func (w *worker) startTunnel(i int32, c *connection) {
+	c.state = tunnelling
+	c.tunnel.Reset()
+	c.pending = c.tunnel.Request()
+	w.flush(i, c)
+}
+
+// takeTunnel takes in bytes of the proxy's answer.
+func (w *worker) takeTunnel(i int32, c *connection, p []byte, r reading) {
+	n, done, err := c.tunnel.Response(p)
+	if done && n < len(p) && err == nil {
+		err = errTunnelExcess
+	}
+	switch {
+	case err != nil:
+		w.openFailed(i, c, r.read, w.tunnelError(err))
+	case done:
+		w.reached(i, c, r.read)
+	}
+}
+
+// tunnelError returns the failure of a connection for which the proxy gave no tunnel: one for each
+// reason.
+func (w *worker) tunnelError(reason error) error {
+	e := w.tunnelErrors[reason]
+	if e == nil {
+		text := "the proxy " + w.engine.config.Address
+		status, known := strings.CutPrefix(reason.Error(), wire.Status.String()+": status ")
+		if known {
+			text += " answered CONNECT by " + status
+		} else {
+			text += " did not answer CONNECT: " + reason.Error()
+		}
+		e = &wire.Error{Kind: wire.Connect, Text: text}
+		w.tunnelErrors[reason] = e
+	}
+	return e
+}
