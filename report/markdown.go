@@ -73,8 +73,8 @@ func ShortMarkdown(w io.Writer, folders ...*rundir.Folder) error {
 func (p *page) brieflyInMarkdown(b *strings.Builder) {
 	a := Make(p.folder)
 	fmt.Fprintf(b, "\n## %s\n\n", markdown(p.headline()))
-	if p.isQuick() && !p.nothing() {
-		for _, line := range p.quickScreen(a) {
+	if lines := p.ownScreen(a); lines != nil {
+		for _, line := range lines {
 			b.WriteString(strings.TrimRight("    "+line, " ") + "\n")
 		}
 		return

@@ -37,12 +37,8 @@ func Short(w io.Writer, f *rundir.Folder, s Screen) error {
 		of.Dir = ""
 	}
 	a := Make(&of)
-	var lines []string
-	if p.isQuick() && !p.nothing() {
-		lines = p.quickScreen(a)
-	} else if p.isSearch() && !p.nothing() {
-		lines = p.searchScreen(a)
-	} else {
+	lines := p.ownScreen(a)
+	if lines == nil {
 		lines = p.screen(a)
 	}
 	if s.Colour {
@@ -50,6 +46,19 @@ func Short(w io.Writer, f *rundir.Folder, s Screen) error {
 	}
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return fmt.Errorf("answer as text: %w", err)
+	}
+	return nil
+}
+
+// ownScreen is the screen of a quick load, or of a search from flags; nil of anything else.
+func (p *page) ownScreen(a Answer) []string {
+	switch {
+	case p.nothing():
+		return nil
+	case p.isQuick():
+		return p.quickScreen(a)
+	case p.isSearch():
+		return p.searchScreen(a)
 	}
 	return nil
 }

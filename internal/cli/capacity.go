@@ -75,7 +75,7 @@ need), whatever becomes of earlier ones, and at least twice.
 The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOST:PORT with
 --call, which names the method. dyno sse and dyno llm have --capacity instead of this command.`,
 		Example: `  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms'
-  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms, errors.ratio < 0.1%' --from 1000 --to 50000
+  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms, errors.ratio < 1%' --to 50000
   dyno capacity tcp://127.0.0.1:7000 --payload 1KiB --slo 'p99.9 < 5ms' -z 10s`,
 		Args: exactArgs(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
