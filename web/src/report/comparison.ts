@@ -6,6 +6,7 @@ import { forest } from "../charts/forest";
 import { waterfall } from "../charts/waterfall";
 import type { Key } from "../i18n";
 import { figureOf, pOf, written, type Context } from "./context";
+import { paragraph } from "./say";
 
 const drawn = 240;
 
@@ -69,7 +70,7 @@ export function controls(c: Context): Child[] {
 
 function notes(c: Context, list: Comparison[]): Child[] {
   const { t } = c;
-  const lines: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(c.doc.run.plan.margin ?? 0) }), " ", t("comparison.detectable"))];
+  const lines: Child[] = [h("p", { class: "hint" }, paragraph(t, t("comparison.hint", { margin: margin(c.doc.run.plan.margin ?? 0) }), t("comparison.detectable")))];
   const methods = new Set(list.filter((x) => x.adjusted_p !== undefined).map((x) => x.adjustment || "–"));
   if (methods.size > 0) lines.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: [...methods].join("; ") })));
   for (const x of list) {

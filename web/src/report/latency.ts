@@ -3,6 +3,7 @@ import { key, percentiles } from "../charts/percentiles";
 import { quantileName } from "../format";
 import type { Key } from "../i18n";
 import { estimateOf, mainClock, orderOf, planned, written, type Context } from "./context";
+import { paragraph } from "./say";
 
 const quantiles = ["p50", "p75", "p90", "p95", "p99", "p999", "p9999", "max"];
 
@@ -22,7 +23,7 @@ export function latency(c: Context): Child[] {
         curves: shown, order: (v) => orderOf(c, v), label: t("latency.label", { clock: name(clock) }), axis: t("latency.percentile"),
         read: (percentile) => t("latency.read", { percentile }), keys: t("latency.keys"),
       }, width)),
-      h("p", { class: "hint" }, t(`latency.${clock}` as Key), " ", t("latency.hint")),
+      h("p", { class: "hint" }, paragraph(t, t(`latency.${clock}` as Key), t("latency.hint"))),
       details(t("latency.table"), table(t("latency.table"), [{ head: t("col.variant") }, ...quantiles.map((q) => ({ head: quantileName(q) }))],
         (c.doc.run.variants ?? []).map((v) => [v.name, ...quantiles.map((q) => written(c, v.name, `${clock}.${q}`, estimateOf(c, v, `${clock}.${q}`)))]))));
   };

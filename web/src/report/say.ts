@@ -104,6 +104,11 @@ export function spoken(t: Texts, m: Message): Child[] {
   return shown(t, pieces(t, m));
 }
 
+/** Sentences one after another: Chinese ones have no blanks between them. */
+export function paragraph(t: Texts, ...sentences: string[]): string {
+  return sentences.filter(Boolean).join(t.language === "zh" ? "" : " ");
+}
+
 /** Several messages as one sentence, for the page. */
 export function spokenAll(t: Texts, list: Message[]): Child[] {
   return shown(t, listed(t, list, t("answer.comma")));

@@ -8,7 +8,7 @@ import type { Texts } from "../i18n";
 import { counts, estimate, margin, plain, rates, tick, times, unitOf, write } from "../format";
 import { limit as limits } from "./answer";
 import { figureOf, mainClock, orderOf, type Context } from "./context";
-import { told } from "./say";
+import { paragraph, told } from "./say";
 
 /** What the metrics of a sweep do along its variable, and the edge of capacity. */
 export function sweeps(c: Context): Child[] {
@@ -92,7 +92,7 @@ function capacity(c: Context, list: Capacity[]): Child {
     slo && trials.length > 0 ? [
       list.length > 1 && h("p", { class: "keys" }, list.map((x) => h("span", {}, key(orderOf(c, x.variant)), " ", x.variant))),
       fitted((width) => probes({ capacities: list, trials, slo, order: (v) => orderOf(c, v), label: label!, limit: limit!, x: t("capacity.tried") }, width)),
-      h("p", { class: "hint" }, label, " ", t("capacity.hint"), " ", t("capacity.open")),
+      h("p", { class: "hint" }, paragraph(t, label!, t("capacity.hint"), t("capacity.open"))),
     ] : [fitted((width) => edge(c, list, width)), h("p", { class: "hint" }, t("capacity.hint"))],
     table(t("capacity.title"), [{ head: t("col.variant") }, { head: t("capacity.rate") }, { head: t("capacity.searches"), left: true }, { head: t("capacity.limit"), left: true }],
       list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limits(c, x), x.limit && x.detail && t("answer.semicolon"), told(t, x.detail, x.because)]])),

@@ -5,6 +5,7 @@ import { key } from "../charts/percentiles";
 import { figure, times, unitNamed, write } from "../format";
 import { legend } from "./latency";
 import { orderOf, planned, type Context } from "./context";
+import { paragraph } from "./say";
 
 let groups = 0;
 
@@ -57,7 +58,7 @@ export function time(c: Context): Child[] {
         button(t("time.all"), "⤢", () => group?.by(1e6, 0))),
       legend(c, redraw)),
     host,
-    h("p", { class: "hint" }, t("time.zoom"), " ", t("time.warmup"), (c.doc.timelines_left_out ?? 0) > 0 && ` ${t.plural("time.leftOut", c.doc.timelines_left_out!)}`),
+    h("p", { class: "hint" }, paragraph(t, t("time.zoom"), t("time.warmup"), (c.doc.timelines_left_out ?? 0) > 0 ? t.plural("time.leftOut", c.doc.timelines_left_out!) : "")),
   ];
 }
 
