@@ -22,7 +22,7 @@ const left = 70, right = 18, top = 12, foot = 44;
 
 /** Points with their intervals, joined in their order. */
 export function scatter(p: Plot, width: number): SVGSVGElement {
-  const height = Math.round(Math.min(360, Math.max(230, width * 0.42)));
+  const height = Math.round(Math.min(320, Math.max(230, width * 0.42)));
   const points = p.lines.flatMap((l) => l.points);
   const ends = (of: (q: Point) => Estimate) => points.flatMap((q) => [of(q).estimate, of(q).low, of(q).high]).filter((v): v is number => v !== undefined && Number.isFinite(v));
   const xs = ends((q) => q.x), ys = ends((q) => q.y);

@@ -56,24 +56,14 @@ export function commands(c: Context): Child {
   ]));
 }
 
-/** The claims or the figures, as a small table. The others are drawn below. */
+/** The figures as a small table, where nothing was compared. All else is drawn below. */
 export function brief(c: Context, b: Brief | undefined): Child {
-  if (!b || b.rows.length === 0 || !["claims", "variants"].includes(b.kind)) return null;
+  if (!b || b.rows.length === 0 || b.kind !== "variants") return null;
   const { t } = c;
-  const from = b.kind === "variants" && b.rows.length === 1 ? 1 : 0; // a name alone tells nothing
-  const head = b.head.slice(from).map((name) => ({ head: t.maybe(`head.${name}`, t.metric(name)), left: true }));
-  const cell = (name: string, value: string): Child => {
-    switch (name) {
-      case "outcome": case "verdict": return t.maybe(`outcome.${value}`, t.maybe(value, value));
-      case "metric": return t.metric(value);
-      case "gauge": return t.maybe(`gauge.${value}`, value);
-      case "limit": return limit(c, (c.doc.run.capacities ?? []).find((x) => x.limit === value) ?? { limit: value });
-      case "says": return h("span", { "data-own": true }, value);
-    }
-    return figured(t, value);
-  };
+  const from = b.rows.length === 1 ? 1 : 0; // a name alone tells nothing
+  const head = b.head.slice(from).map((name) => ({ head: name === "variant" ? t("col.variant") : t.metric(name), left: true }));
   return [
-    table(t("section.answer"), head, b.rows.slice(0, mostRows).map((row) => row.slice(from).map((value, i) => cell(b.head[i + from] ?? "", value)))),
+    table(t("section.answer"), head, b.rows.slice(0, mostRows).map((row) => row.slice(from).map((value) => figured(t, value)))),
     b.rows.length > mostRows && h("p", { class: "hint" }, t("n.more", { n: b.rows.length - mostRows })),
   ];
 }
