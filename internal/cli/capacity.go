@@ -106,7 +106,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	}
 	q.stdin = q.fields.readFrom(a.stdin)
 	out.flags(f, "none is kept")
-	a.groupHelp(cmd, mostUsed)
+	a.groupHelp(cmd, "slo from to connections streams duration method header body payload call data out json")
 	return cmd
 }
 

@@ -35,10 +35,10 @@ func flagGroups() []flagGroup {
 const mostUsed = `connections streams duration requests rate method header data payload body publish model max-tokens
 	threshold out json`
 
-// lookUp returns those of the named flags that a command has.
+// lookUp returns those of the named flags that a command has and shows.
 func lookUp(cmd *cobra.Command, names string) (found []*pflag.Flag) {
 	for name := range strings.FieldsSeq(names) {
-		if f := cmd.Flags().Lookup(name); f != nil {
+		if f := cmd.Flags().Lookup(name); f != nil && !f.Hidden {
 			found = append(found, f)
 		}
 	}
