@@ -16,7 +16,7 @@ taskset -c 0 nginx -p "$dir" -e stderr -c "$dir/nginx.conf" &
 nginx=$!
 curl -s --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null http://127.0.0.1:8080/
 go build -o "$dir/dyno" ./cmd/dyno
-load="http -c 64 --cpus 1 http://127.0.0.1:8080/"
+load="-c 64 --cpus 1 http://127.0.0.1:8080/"
 {
 	echo "\$ dyno $load"
 	script -qec "stty cols 100; '$dir/dyno' -q $load" /dev/null

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	"dyno/lab/trial"
 	"dyno/load/engine"

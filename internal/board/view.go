@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	"dyno/internal/units"
 	"dyno/lab/experiment"
@@ -66,11 +66,11 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 const leastWidth = 60
 
 // View implements tea.Model.
-func (m model) View() string {
+func (m model) View() tea.View {
 	if m.shown.latency == nil {
-		return ""
+		return tea.NewView("")
 	}
-	return strings.Join(m.shown.lines(max(m.width, leastWidth), m.colour), "\n") + "\n"
+	return tea.NewView(strings.Join(m.shown.lines(max(m.width, leastWidth), m.colour), "\n") + "\n")
 }
 
 // lines draws a state on a terminal of so many columns. What is longer is cut by bubbletea.

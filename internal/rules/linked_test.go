@@ -10,16 +10,17 @@ import (
 // unlinked are modules that tests may use, and whose code must not be in the binary, with
 // the reason.
 var unlinked = map[string]string{
-	"google.golang.org/grpc":      "dyno has a codec for gRPC of its own, and a server that is measured with another program's client shows that client's limits",
-	"go.etcd.io/etcd":             "the control plane is a program of its own: nobody who measures needs its store",
-	"github.com/jackc/pgx":        "the bot gateway is a program of its own, and its clients of databases are no part of dyno",
-	"modernc.org/sqlite":          "the bot gateway is a program of its own: its embedded database is as large as dyno",
-	"github.com/bytedance/sonic":  "only the bot gateway compares JSON libraries",
-	"github.com/json-iterator/go": "only the bot gateway compares JSON libraries",
-	"go.opentelemetry.io/otel":    "only the bot gateway sends traces; dyno pushes results by a sender of its own",
-	"dyno/services/bot":           "the bot gateway is a program of its own",
-	"dyno/services/control":       "the control plane is a program of its own",
-	"github.com/envoyproxy":       "the control plane is a program of its own: the messages of xDS are larger than all else that dyno links",
+	"google.golang.org/grpc":            "dyno has a codec for gRPC of its own, and a server that is measured with another program's client shows that client's limits",
+	"go.etcd.io/etcd":                   "the control plane is a program of its own: nobody who measures needs its store",
+	"github.com/jackc/pgx":              "the bot gateway is a program of its own, and its clients of databases are no part of dyno",
+	"modernc.org/sqlite":                "the bot gateway is a program of its own: its embedded database is as large as dyno",
+	"github.com/bytedance/sonic":        "only the bot gateway compares JSON libraries",
+	"github.com/json-iterator/go":       "only the bot gateway compares JSON libraries",
+	"go.opentelemetry.io/otel":          "only the bot gateway sends traces; dyno pushes results by a sender of its own",
+	"dyno/services/bot":                 "the bot gateway is a program of its own",
+	"dyno/services/control":             "the control plane is a program of its own",
+	"github.com/charmbracelet/lipgloss": "its first users ask the terminal for its background at every start, and wait five seconds for one that does not answer",
+	"github.com/envoyproxy":             "the control plane is a program of its own: the messages of xDS are larger than all else that dyno links",
 }
 
 // linked are parts of these trees that may be in the binary after all, with the reason.
