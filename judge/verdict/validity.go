@@ -746,7 +746,7 @@ func (s *scene) lacking(places []place, states ...string) *rundir.Message {
 			}
 		}
 		if slices.Contains(states, v.State) {
-			m := texts.New("unidentified", "metric", at.figure, "variant", at.variant)
+			m := s.unidentifiedFigure(at.figure, at.variant)
 			if at.base != "" {
 				m = texts.New("unidentified.over", "metric", at.figure, "variant", at.variant, "base", at.base)
 			}
@@ -755,6 +755,14 @@ func (s *scene) lacking(places []place, states ...string) *rundir.Message {
 		}
 	}
 	return nil
+}
+
+// unidentifiedFigure names a figure of a variant, which needs no name if there is no other one.
+func (s *scene) unidentifiedFigure(figure, variant string) rundir.Message {
+	if len(s.plan.Variants) == 1 {
+		return texts.New("unidentified.only", "metric", figure)
+	}
+	return texts.New("unidentified", "metric", figure, "variant", variant)
 }
 
 // reasonOf says why a figure is not as it is printed, as far as that is known.
@@ -802,7 +810,7 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 		}
 	}
 	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
-		missing = append(missing, texts.New("unidentified", "metric", v.Figure, "variant", v.Variant).With("why", reasonOf(v)))
+		missing = append(missing, s.unidentifiedFigure(v.Figure, v.Variant).With("why", reasonOf(v)))
 	}
 	if len(missing) == 0 {
 		return true, nil

@@ -80,10 +80,10 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		p.settle(ctx, t)
 	}
 	w.stop()
-	plain := inPlainText(ctx, up.variant, &c, result, err)
+	other := otherwise(ctx, up.variant, &c, result, err)
 	switch {
-	case result == nil && plain != nil:
-		return plain
+	case result == nil && other != nil:
+		return other
 	case result == nil:
 		return err
 	}
@@ -102,8 +102,8 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		t.Interrupted = err == nil && result.Window > 0 // with its files, or its figures could not be judged
 		return errors.Join(err, context.Cause(ctx))
 	}
-	if plain != nil {
-		return errors.Join(err, plain)
+	if other != nil {
+		return errors.Join(err, other)
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {
 		r.countCalls(ctx, up, c, t)

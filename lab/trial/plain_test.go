@@ -110,3 +110,54 @@ func accept(l net.Listener, handle func(net.Conn)) {
 		handle(c)
 	}
 }
+
+// A target that speaks something else is named by what it speaks.
+func TestOtherwise(t *testing.T) {
+	stream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer stream.Close()
+	defer stream.CloseClientConnections()
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer endless.Close()
+	defer endless.CloseClientConnections()
+	two, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	go accept(two, func(c net.Conn) {
+		_, _ = c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"))
+		_, _ = io.Copy(io.Discard, c)
+		c.Close()
+	})
+	for _, c := range []struct{ address, method, fault string }{
+		{stream.Listener.Addr().String(), "GET", "load it by dyno sse"},
+		{stream.Listener.Addr().String(), "POST", ""},
+		{endless.Listener.Addr().String(), "GET", ""},
+		{two.Addr().String(), "GET", "speaks HTTP/2 only"},
+	} {
+		e := experiment.New("x", experiment.HTTP)
+		v := &e.Variants[0]
+		v.Target.URL = "http://" + c.address + "/"
+		v.Target.Complete()
+		v.Load.Warmup, v.Load.Window, v.Load.Timeout = 0, 0, 100*time.Millisecond
+		v.Load.Request.Method, v.Load.Closed, v.Load.Requests = c.method, &experiment.Closed{Connections: 1}, 2
+		e.Design.Rounds = 1
+		e.Complete()
+		o := options(t, new(log))
+		err := Run(t.Context(), e, o)
+		trial := open(t, o.Dir).Trials[0]
+		if c.fault != "" && (err == nil || !strings.Contains(trial.Error, c.fault) || trial.Fault != rundir.FaultTarget) {
+			t.Errorf("%s %s: %v, %q, fault %q", c.method, c.address, err, trial.Error, trial.Fault)
+		}
+		if c.fault == "" && strings.Contains(trial.Error, "dyno sse") {
+			t.Errorf("%s %s: %s", c.method, c.address, trial.Error)
+		}
+	}
+}
