@@ -379,6 +379,12 @@ func (s *secrets) cookies(value string) string {
 	return strings.Join(parts, ";")
 }
 
+// credentialNames are values that people use as placeholders, and that stand all over a run as names.
+var credentialNames = []string{
+	"access_key", "access_token", "api_key", "apikey", "authorization", "basic_auth", "bearer", "cookie", "credential", "credentials",
+	"passphrase", "passwd", "password", "private_key", "secret", "session", "session_id", "sessionid", "signature", "tokens", "x_api_key",
+}
+
 // note has a value masked where it stands without its name, too, however it is written there.
 func (s *secrets) note(value string) {
 	forms := []string{value}
@@ -397,8 +403,8 @@ func (s *secrets) note(value string) {
 		forms = append(forms, url.QueryEscape(form), url.PathEscape(form))
 	}
 	for _, form := range forms {
-		// What is also the name of a credential, or a small number, says nothing.
-		if len(form) >= leastElsewhere && len(s.values) < maxElsewhere && !isCredential(form) && !slices.Contains(s.values, form) {
+		// What is itself the name of a credential, or a small number, says nothing.
+		if len(form) >= leastElsewhere && len(s.values) < maxElsewhere && !slices.Contains(credentialNames, fold(form)) && !slices.Contains(s.values, form) {
 			s.values = append(s.values, form)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -179,4 +180,19 @@ func errorsOf(all ...error) error {
 		}
 	}
 	return nil
+}
+
+// A value is masked where it stands without its name, whatever it is like; the name of a credential,
+// which people type as a placeholder, is not.
+func TestSecretsElsewhere(t *testing.T) {
+	for value, masked := range map[string]bool{
+		"my-secret-key-abcdef": true, "Passw0rd99": true, "prod_token_8f3a": true, "abcdef": true,
+		"password": false, "Access-Token": false, "abc": false,
+	} {
+		s := new(secrets)
+		s.named("X-Api-Key", value)
+		if got := slices.Contains(s.values, value); got != masked {
+			t.Errorf("%s is masked elsewhere: %v, want %v", value, got, masked)
+		}
+	}
 }
