@@ -169,7 +169,7 @@ func TestRedirectTimes(t *testing.T) {
 // A redirect that leads elsewhere is a failure that says where to, and so is one too many.
 func TestRedirectsRefused(t *testing.T) {
 	for location, want := range map[string]string{
-		"http://example.org/": "status: status 302: redirect to another host: http://example.org/",
+		"http://example.org/": "status: status 302: redirect to another host or port: http://example.org/",
 		"https://h/":          "status: status 302: redirect to another scheme: https://h/",
 		"/":                   "status: status 302: more than 10 redirects in a row, the last one to http://h/",
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strings"
 )
 
 // A Proxy is a forward proxy: what is asked for goes to it, and it asks the target.
@@ -13,8 +14,12 @@ type Proxy struct {
 	authorization string // the value of Proxy-Authorization; empty: there is none
 }
 
-// ParseProxy reads the URL of a proxy. An error does not repeat it, as it may hold a password.
+// ParseProxy reads the URL of a proxy, which may lack its scheme. An error does not repeat it, as it
+// may hold a password.
 func ParseProxy(raw string) (Proxy, error) {
+	if raw != "" && !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
 		return Proxy{}, errors.New("want http://host:port or http://user:password@host:port")

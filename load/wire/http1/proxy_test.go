@@ -10,7 +10,7 @@ func TestParseProxy(t *testing.T) {
 		"http://127.0.0.1:3128":                 "CONNECT t:443 HTTP/1.1\r\nHost: t:443\r\nUser-Agent: dyno\r\n\r\n",
 		"http://user:pass%20word@[::1]:3128/":   "CONNECT t:443 HTTP/1.1\r\nHost: t:443\r\nUser-Agent: dyno\r\nProxy-Authorization: Basic dXNlcjpwYXNzIHdvcmQ=\r\n\r\n",
 		"http://user@proxy.example.com:3128":    "CONNECT t:443 HTTP/1.1\r\nHost: t:443\r\nUser-Agent: dyno\r\nProxy-Authorization: Basic dXNlcjo=\r\n\r\n",
-		"127.0.0.1:3128":                        "",
+		"127.0.0.1:3128":                        "CONNECT t:443 HTTP/1.1\r\nHost: t:443\r\nUser-Agent: dyno\r\n\r\n",
 		"https://127.0.0.1:3128":                "",
 		"socks5://user:secret@127.0.0.1:1080":   "",
 		"http://user:secret@proxy":              "",

@@ -16,7 +16,7 @@ const maxKnown = 1024
 
 // What is said of redirects that are not followed, before their address.
 const (
-	toOtherHost   = "redirect to another host: "
+	toOtherHost   = "redirect to another host or port: "
 	toOtherScheme = "redirect to another scheme: "
 	toNoAddress   = "redirect to what is no address: "
 	tooMany       = "more than 10 redirects in a row, the last one to "
@@ -135,26 +135,36 @@ func (f *Redirects) resolve(t *wire.Trail) resolved {
 }
 
 func (f *Redirects) parse(target, location string) resolved {
+	shown, _, _ := strings.Cut(location, "?")
 	from, err := f.first.Parse(target)
 	if err != nil {
-		return resolved{fault: told(toNoAddress, location)}
+		return resolved{fault: told(toNoAddress, shown)}
 	}
 	u, err := from.Parse(location)
 	if err != nil {
-		return resolved{fault: told(toNoAddress, location)}
+		return resolved{fault: told(toNoAddress, shown)}
 	}
 	u.Fragment, u.RawFragment = "", "" // is never sent
 	if u.Scheme != f.first.Scheme {
-		return resolved{fault: told(toOtherScheme, u.Redacted())}
+		return resolved{fault: told(toOtherScheme, withoutQuery(u))}
 	}
 	e, err := ParseURL(u.String())
 	switch {
 	case err != nil:
-		return resolved{fault: told(toNoAddress, u.Redacted())}
+		return resolved{fault: told(toNoAddress, withoutQuery(u))}
 	case !slices.Contains(f.hosts, strings.ToLower(e.Host)):
-		return resolved{fault: told(toOtherHost, u.Redacted())}
+		return resolved{fault: told(toOtherHost, withoutQuery(u))}
 	}
-	return resolved{target: e.Target, last: told(tooMany, u.Redacted())}
+	return resolved{target: e.Target, last: told(tooMany, withoutQuery(u))}
+}
+
+// withoutQuery is an address as it is shown: a query may hold credentials.
+func withoutQuery(u *url.URL) string {
+	shown := *u
+	if shown.RawQuery != "" {
+		shown.RawQuery = "…"
+	}
+	return shown.Redacted()
 }
 
 // told says what is wrong with an address, as briefly as an error may.

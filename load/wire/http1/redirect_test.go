@@ -39,13 +39,15 @@ func TestFollow(t *testing.T) {
 		{"PUT", 301, "/c", repeated, "/c", ""},
 		{"PUT", 303, "/c", asGet, "/c", ""},
 
-		{"GET", 302, "http://example.org/c", 0, "", "status 302: redirect to another host: http://example.org/c"},
-		{"GET", 301, "http://example.com/c", 0, "", "status 301: redirect to another host: http://example.com/c"},
+		{"GET", 302, "http://example.org/c", 0, "", "status 302: redirect to another host or port: http://example.org/c"},
+		{"GET", 301, "http://example.com/c", 0, "", "status 301: redirect to another host or port: http://example.com/c"},
 		{"GET", 302, "https://example.com:8080/c", 0, "", "status 302: redirect to another scheme: https://example.com:8080/c"},
+		{"GET", 302, "http://example.org/c?access_token=secret", 0, "", "status 302: redirect to another host or port: http://example.org/c?…"},
+		{"GET", 302, "http://example.com:x/?token=secret", 0, "", "status 302: redirect to what is no address: http://example.com:x/"},
 		{"GET", 302, "mailto:somebody", 0, "", "status 302: redirect to another scheme: mailto:somebody"},
 		{"GET", 302, "http://user:secret@example.com:8080/", 0, "", "status 302: redirect to what is no address: http://user:xxxxx@example.com:8080/"},
 		{"GET", 302, "http://example.com:x/", 0, "", "status 302: redirect to what is no address: http://example.com:x/"},
-		{"GET", 302, "http://example.org/" + strings.Repeat("x", 300), 0, "", "status 302: redirect to another host: http://example.org/" + strings.Repeat("x", wire.MaxText-45)},
+		{"GET", 302, "http://example.org/" + strings.Repeat("x", 300), 0, "", "status 302: redirect to another host or port: http://example.org/" + strings.Repeat("x", wire.MaxText-53)},
 	} {
 		end, err := ParseURL(first)
 		if err != nil {
