@@ -114,6 +114,9 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 // condition.
 var shorthand = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max)\b`)
 
+// slowWanted is a condition that slow answers keep.
+var slowWanted = regexp.MustCompile(`^[a-z_]+\.(p[0-9.]+|mean|max)(\{[^}]*\})?\s*>`)
+
 // expand takes conditions apart that have commas between them, and names the figures that they
 // leave out.
 func expand(texts []string, latency string) (conditions []string) {
@@ -170,7 +173,13 @@ func (q *quickLoad) seek(e *experiment.Experiment) (faults []error) {
 	if l.Subscribers != nil {
 		latency = rundir.TagDelivery
 	}
-	e.Thresholds = append(expand(s.conditions, latency), e.Thresholds...)
+	conditions := expand(s.conditions, latency)
+	for _, c := range conditions {
+		if slowWanted.MatchString(c) {
+			faults = append(faults, fmt.Errorf("--%s: %s asks for slow answers, and a higher rate makes them slower; write <", s.flag, c))
+		}
+	}
+	e.Thresholds = append(conditions, e.Thresholds...)
 	c := experiment.Capacity{Resolution: searchResolution, Trials: searchTrials, Tolerate: searchTolerate}
 	if e.Capacity != nil {
 		c.From, c.To = e.Capacity.From, e.Capacity.To

@@ -95,7 +95,7 @@ func foreignFlags() []foreignFlag {
 		{names: "x", tools: "hey oha curl", means: "a proxy, as http://host:port", ours: "proxy", remark: noProxy},
 		{names: "X", tools: "ab", means: "a proxy, as http://host:port", ours: "proxy", form: func(at string) string { return "http://" + at }, remark: noProxy},
 		{names: "proxy", tools: "others", means: "a proxy", remark: noProxy},
-		{names: "P", tools: "ab", means: "a proxy's password", user: true, remark: noProxy},
+		{names: "P", tools: "ab", means: "a proxy's user and password", user: true, remark: "they are a part of --proxy, as in http://user:password@host:port"},
 		{names: "k", tools: "ab", means: "keep-alive", ours: "requests-per-connection", form: constant(""), bare: true, remark: "connections are always kept alive; and curl's -k is --insecure here"},
 		{names: "L latency u_latency U", tools: "wrk", means: "latencies", bare: true, remark: "percentiles are always printed"},
 		{names: "B batch_latency", tools: "wrk", means: "latencies of batches", bare: true, remark: "response times run from the intended start, and service times from the write; both are always recorded"},

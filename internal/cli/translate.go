@@ -191,6 +191,9 @@ func (t *translation) take(f foreignFlag, typed, value string) {
 	case f.bare:
 		value = "true"
 	}
+	if t.tool.name == "wrk" {
+		value = withoutUnit(value)
+	}
 	if !t.fits(ours, value) {
 		t.fault("%s: its value does not fit %s", typed, spelled(ours))
 		return
@@ -200,6 +203,16 @@ func (t *translation) take(f foreignFlag, typed, value string) {
 	if t.tool.name == "ab" && typed == "-u" {
 		t.set("method", "PUT")
 	}
+}
+
+// withoutUnit writes a number with a unit of wrk's as one without; anything else as it is.
+func withoutUnit(value string) string {
+	for unit, times := range map[string]int{"k": 1_000, "M": 1_000_000, "G": 1_000_000_000} {
+		if n, err := strconv.Atoi(strings.TrimSuffix(value, unit)); err == nil && strings.HasSuffix(value, unit) {
+			return strconv.Itoa(n * times)
+		}
+	}
+	return value
 }
 
 // fits tells whether a flag of dyno's may have a value.
@@ -282,7 +295,7 @@ func (t *translation) complete() {
 		for _, script := range scripts {
 			t.remark("%s: %s", script, noScript)
 		}
-		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !isURL(arg) }); len(t.where) == 0 {
+		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !isURL(arg) }); len(t.where) == 0 && !given("targets") {
 			t.remark("URL: %s reads it from %s; write it in this place", t.tool.name, t.tool.noURL)
 		}
 	case len(t.where) == 0:
@@ -291,7 +304,9 @@ func (t *translation) complete() {
 	for _, more := range t.where[min(1, len(t.where)):] {
 		t.remark("%s: one server is loaded at a time; several requests are steps of --scenario FILE", rundir.MaskText("", more))
 	}
-	t.where = append(t.where, "URL")[:1]
+	if len(t.where) > 0 || !given("targets") {
+		t.where = append(t.where, "URL")[:1]
+	}
 }
 
 // line returns the command line for dyno.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -243,6 +244,9 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 	return e, nil
 }
 
+// unexpectedToken is how the parser names what it did not expect.
+var unexpectedToken = regexp.MustCompile(`unexpected token \w+\((".*")\)`)
+
 // located turns the parser's error into one of ours. The parser counts
 // characters from 0 and may point behind the end.
 func located(err error, length int) error {
@@ -254,6 +258,7 @@ func located(err error, length int) error {
 	if strings.HasSuffix(message, "unexpected token EOF") {
 		message = "the expression ends too early"
 	}
+	message = unexpectedToken.ReplaceAllString(message, "unexpected $1")
 	return &Error{min(max(fault.From, 0)+1, max(length, 1)), message}
 }
 

@@ -59,21 +59,27 @@ func otherwise(ctx context.Context, v *experiment.Variant, c *engine.Config, res
 	}
 	if v.Target.Protocol != experiment.HTTP || v.Target.Proxy != "" || c.TLS != nil || c.NewClients == nil ||
 		result == nil || result.AllCounts.Sent == 0 || result.AllCounts.OK > 0 || context.Cause(ctx) != nil {
-		return nil
+		return nil //nolint:nilerr // an interrupted run asks nothing any more
 	}
 	answer := ask(ctx, c)
-	switch response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil); {
+	switch {
 	case isHTTP2(answer):
 		return &Fault{texts.NewError("fault.speaks_http2", "address", c.Address)}
-	case err != nil:
-		return nil
-	default:
-		_ = response.Body.Close() // of bytes in memory
-		if media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || media != "text/event-stream" {
-			return nil //nolint:nilerr // any other content ends
-		}
+	case contentType(answer) == "text/event-stream":
 		return &Fault{texts.NewError("fault.event_stream", "address", c.Address)}
 	}
+	return nil
+}
+
+// contentType is the media type of an answer, as far as it is one of HTTP.
+func contentType(answer []byte) string {
+	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
+	if err != nil {
+		return ""
+	}
+	_ = response.Body.Close() // of bytes in memory
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return media
 }
 
 // ask sends a request of the load once more, on a connection of its own, and returns the beginning of
