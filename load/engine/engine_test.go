@@ -201,10 +201,16 @@ func TestNetworks(t *testing.T) {
 			}
 			defer l.Close()
 			go echoServer(l)
-			r := run(t, engine.Config{
-				Network: network, Address: l.Addr().String(), NewClients: echo(100_000), Connections: 3, Requests: 50,
-				Clock: engine.ClockArrival,
-			})
+			var r *engine.Result
+			for range 20 { // the kernel begins to stamp some time after it is asked to, and this load is over at once
+				r = run(t, engine.Config{
+					Network: network, Address: l.Addr().String(), NewClients: echo(100_000), Connections: 3, Requests: 50,
+					Clock: engine.ClockArrival,
+				})
+				if r.Ends.Fault == "" || network == "unix" {
+					break
+				}
+			}
 			if r.Counts.OK != 50 {
 				t.Errorf("counts %+v, failures %v", r.Counts, r.Failures)
 			}
