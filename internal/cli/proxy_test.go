@@ -103,7 +103,8 @@ func TestProxy(t *testing.T) {
 		{"https, nobody there", []string{"--proxy", url, nobody}, exitTarget, 0, 0, 0, "the proxy " + address + " answered CONNECT by 502"},
 		{"HTTP/2 without TLS", []string{"--http2", "--proxy", url, plain.URL}, exitUsage, 0, 0, 0, "HTTP/2 without TLS goes through no proxy"},
 		{"a Unix socket", []string{"--unix", "/s", "--proxy", url, plain.URL}, exitUsage, 0, 0, 0, "the proxy looks for the target by its URL"},
-		{"no URL", []string{"--proxy", "user:S3CRETVALUE123@proxy:1", plain.URL}, exitUsage, 0, 0, 0, "want http://host:port or http://user:password@host:port"},
+		{"without a scheme", []string{"--proxy", strings.TrimPrefix(url, "http://"), plain.URL}, exitDone, 20, 20, 0, "through " + address},
+		{"another protocol", []string{"--proxy", "socks5://user:S3CRETVALUE123@proxy:1", plain.URL}, exitUsage, 0, 0, 0, "want http://host:port or http://user:password@host:port"},
 	} {
 		asked.Store(0)
 		p.requests.Store(0)
