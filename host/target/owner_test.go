@@ -69,7 +69,7 @@ func TestListenerWithWorkers(t *testing.T) {
 	}
 }
 
-// The numbers of processes begin anew some day: a worker's may be below its parent's.
+// Process IDs wrap around: that of a worker may be lower than that of its parent.
 func TestAncestor(t *testing.T) {
 	for _, c := range []struct {
 		list []proc.Process

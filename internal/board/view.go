@@ -73,7 +73,7 @@ func (m model) View() tea.View {
 	return tea.NewView(strings.Join(m.shown.lines(max(m.width, leastWidth), m.colour), "\n") + "\n")
 }
 
-// lines draws a state on a terminal of so many columns. What is longer is cut by bubbletea.
+// lines renders a state for a terminal of that width. bubbletea truncates longer lines.
 func (s state) lines(width int, colour bool) []string {
 	lines := []string{s.heading()}
 	if s.building != "" && s.elapsed == 0 {
@@ -246,12 +246,12 @@ func measured(next trial.Planned) []string {
 	case rundir.PurposePilot:
 		parts = append(parts, "pilot")
 	case rundir.PurposeIdle:
-		return append(parts, "next to idle "+report.Printable(next.Beside))
+		return append(parts, "with idle "+report.Printable(next.Beside))
 	case rundir.PurposeProbe:
 		parts = append(parts, rateOf(next))
 	}
 	if next.Beside != "" {
-		parts = append(parts, "next to "+report.Printable(next.Beside))
+		parts = append(parts, "with "+report.Printable(next.Beside))
 	}
 	return parts
 }

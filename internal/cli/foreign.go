@@ -27,7 +27,7 @@ type foreignFlag struct {
 	remark string                    // if dyno has none: what to do instead
 }
 
-// What several flags come to.
+// Remarks that several flags share.
 const (
 	inSweep     = "several concurrencies are for an experiment file: a sweep over connections, each measured by itself; see dyno run --help"
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"

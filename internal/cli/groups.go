@@ -12,8 +12,8 @@ import (
 // A flagGroup is a group of flags in help.
 type flagGroup struct{ name, flags string }
 
-// flagGroups has each flag of the commands that make load once, in the order of help. Whoever adds a
-// flag adds its name here.
+// flagGroups returns the groups in the order of help. Every flag of a command that makes load stands in
+// one of them; a test fails for a flag that does not.
 func flagGroups() []flagGroup {
 	return []flagGroup{
 		{"load", `connections streams users publishers duration requests rate arrivals stages ramp capacity slo from to warmup pilot timeout deadline

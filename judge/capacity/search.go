@@ -246,7 +246,7 @@ func (g Goal) classify(done []Trial) []found {
 	return rates
 }
 
-// TooMany tells whether a rate is bad if so many of all its trials are.
+// TooMany reports whether a rate is bad if bad of all its trials are.
 func (g Goal) TooMany(bad, all int) bool {
 	return bad > int(g.Tolerate*float64(all)+1e-9) // 0.29 of 100 is 29
 }

@@ -288,7 +288,7 @@ func (c Config) Validate() error {
 		fault("redirects: want none followed where users carry out a scenario, or messages are timed")
 	}
 	if c.NewTunnels != nil && c.Subscribers != nil {
-		fault("tunnels: want none beside subscribers, who connect to the target itself")
+		fault("tunnels: want none with subscribers, who connect to the target itself")
 	}
 	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
 		fault("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)

@@ -230,7 +230,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	}
 }
 
-// Users whose steps are all skipped pause after so many iterations in a row.
+// A user whose steps are all skipped pauses after mostIdle iterations in a row.
 const (
 	mostIdle  = 100
 	idlePause = 10 * time.Millisecond

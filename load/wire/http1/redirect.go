@@ -138,24 +138,24 @@ func (f *Redirects) parse(target, location string) resolved {
 	shown, _, _ := strings.Cut(location, "?")
 	from, err := f.first.Parse(target)
 	if err != nil {
-		return resolved{fault: told(toNoAddress, shown)}
+		return resolved{fault: refusal(toNoAddress, shown)}
 	}
 	u, err := from.Parse(location)
 	if err != nil {
-		return resolved{fault: told(toNoAddress, shown)}
+		return resolved{fault: refusal(toNoAddress, shown)}
 	}
 	u.Fragment, u.RawFragment = "", "" // is never sent
 	if u.Scheme != f.first.Scheme {
-		return resolved{fault: told(toOtherScheme, withoutQuery(u))}
+		return resolved{fault: refusal(toOtherScheme, withoutQuery(u))}
 	}
 	e, err := ParseURL(u.String())
 	switch {
 	case err != nil:
-		return resolved{fault: told(toNoAddress, withoutQuery(u))}
+		return resolved{fault: refusal(toNoAddress, withoutQuery(u))}
 	case !slices.Contains(f.hosts, strings.ToLower(e.Host)):
-		return resolved{fault: told(toOtherHost, withoutQuery(u))}
+		return resolved{fault: refusal(toOtherHost, withoutQuery(u))}
 	}
-	return resolved{target: e.Target, last: told(tooMany, withoutQuery(u))}
+	return resolved{target: e.Target, last: refusal(tooMany, withoutQuery(u))}
 }
 
 // withoutQuery is an address as it is shown: a query may hold credentials.
@@ -167,8 +167,8 @@ func withoutQuery(u *url.URL) string {
 	return shown.Redacted()
 }
 
-// told says what is wrong with an address, as briefly as an error may.
-func told(why, address string) []byte {
+// refusal is the text of an error about an address, no longer than errors may be.
+func refusal(why, address string) []byte {
 	why += address
 	return []byte(why[:min(len(why), wire.MaxText)])
 }
