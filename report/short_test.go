@@ -43,6 +43,17 @@ func TestShort(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, name+".short.txt", piped.String())
+			var coloured bytes.Buffer
+			if err := Short(&coloured, f, Screen{Kept: true, Colour: true}); err != nil {
+				t.Fatal(err)
+			}
+			codes := strings.NewReplacer(red, "", green, "", yellow, "", noColour, "")
+			if plain := codes.Replace(coloured.String()); plain != piped.String() {
+				t.Errorf("with colours it says something else:\n%s", plain)
+			}
+			if name == "quick" && !strings.Contains(coloured.String(), red+"8 failed"+noColour) {
+				t.Errorf("what failed is not red:\n%s", coloured.String())
+			}
 			if strings.Contains(piped.String(), "…\n") {
 				t.Errorf("a line is cut in a pipe:\n%s", piped.String())
 			}

@@ -124,6 +124,17 @@ func TestEndedTrials(t *testing.T) {
 	}
 }
 
+// The history of a load of hours has a bound, and ends with the latest second.
+func TestHistoryIsBounded(t *testing.T) {
+	var history []float64
+	for n := range maxHistory + 50 {
+		history = appended(history, float64(n))
+	}
+	if len(history) != maxHistory || history[0] != 50 || history[maxHistory-1] != maxHistory+49 {
+		t.Errorf("%d values from %v to %v", len(history), history[0], history[len(history)-1])
+	}
+}
+
 func TestSpark(t *testing.T) {
 	for _, c := range []struct {
 		values  []float64

@@ -89,6 +89,13 @@ func conserved(t testing.TB, r *engine.Result) {
 	if err := r.AllCounts.Conserved(); err != nil {
 		t.Errorf("in all: %v", err)
 	}
+	var withStatus uint64
+	for _, n := range r.Status {
+		withStatus += n
+	}
+	if c := r.Counts; withStatus > 0 && withStatus != c.OK+c.ByKind[wire.Status]+c.ByKind[wire.Assertion] {
+		t.Errorf("statuses %v, counts %+v", r.Status, c)
+	}
 }
 
 func null(t testing.TB, c oracle.Config) *oracle.Server {

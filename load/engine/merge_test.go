@@ -8,6 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// Copies of an interval do not share what is added to one of them.
+func TestAddCountsToACopy(t *testing.T) {
+	one := Interval{Completed: 1, Status: map[int]uint64{200: 1}}
+	sum := one
+	sum.AddCounts(&Interval{Completed: 2, Status: map[int]uint64{200: 2, 404: 3}})
+	if diff := cmp.Diff(map[int]uint64{200: 3, 404: 3}, sum.Status); diff != "" || len(one.Status) != 1 || one.Status[200] != 1 {
+		t.Errorf("sum %v, the first %v", sum.Status, one.Status)
+	}
+}
+
 // Counts of two engines add up. Connections are those of both: an interval into which
 // several of the other's fall has them once.
 func TestMergeIntervals(t *testing.T) {
