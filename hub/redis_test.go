@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"dyno/internal/freeport"
 )
 
 // redisServer runs a redis-server that keeps what it acknowledges, and returns its
@@ -23,12 +25,7 @@ func redisServer(t *testing.T) (address string, restart func()) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("needs redis-server (Debian: redis-server)")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, dir := l.Addr().String(), t.TempDir()
-	l.Close()
+	address, dir := freeport.Address(t), t.TempDir()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)

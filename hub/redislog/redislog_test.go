@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dyno/hub/journal"
+	"dyno/internal/freeport"
 	"dyno/internal/leak"
 
 	"github.com/redis/go-redis/v9"
@@ -32,12 +33,7 @@ func run(t *testing.T, args ...string) *server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("needs redis-server (Debian: redis-server)")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, dir: t.TempDir(), address: l.Addr().String(), args: args}
-	l.Close()
+	s := &server{t: t, dir: t.TempDir(), address: freeport.Address(t), args: args}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/freeport"
 	"dyno/lab/experiment"
 	"dyno/observe"
 	"dyno/results/rundir"
@@ -145,14 +145,7 @@ func TestServiceColumns(t *testing.T) {
 // TestServerThatRuns: the process that listens at the target's address is watched though dyno did not
 // start it, unless it is dyno itself or one that has started it, or nobody wants to know.
 func TestServerThatRuns(t *testing.T) {
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := probe.Addr().String()
-	if err := probe.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeport.Address(t)
 	command := exec.CommandContext(t.Context(), os.Args[0], "null", address)
 	out, err := command.StdoutPipe()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/freeport"
 	"dyno/internal/race"
 	"dyno/load/engine"
 	"dyno/load/pace"
@@ -422,12 +423,7 @@ func TestUnannouncedClose(t *testing.T) {
 
 // Nothing listens: a closed loop says so before it begins, an open one counts.
 func TestRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := freeport.Address(t)
 	for _, open := range []bool{false, true} {
 		c := engine.Config{Address: address, NewClients: get(t, "h"), Connections: 3, Window: 100 * time.Millisecond}
 		if open {

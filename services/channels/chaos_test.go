@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"dyno/internal/freeport"
+	"dyno/services/internal/serve"
 )
 
 const hang = 20 * time.Second // no test waits longer for anything
@@ -178,22 +181,13 @@ type flaky struct {
 	loop     sync.WaitGroup
 }
 
-// listenAgain listens where a test can listen again: at a loopback address of its own. At 127.0.0.1
-// the kernel may give the port, while nobody listens, to any client on this machine.
-func listenAgain(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
 func newFlaky(t *testing.T, seed uint64, handle func(StreamID, Record) error) *flaky {
 	f := &flaky{t: t, handle: handle, rng: rand.New(rand.NewPCG(seed, 1))}
 	f.receiver = newReceiver(64<<10, 0, &f.count)
-	l := listenAgain(t)
-	f.listener, f.address = l, l.Addr().String()
+	f.address = freeport.Address(t)
+	if !f.listen() {
+		t.FailNow()
+	}
 	f.loop.Go(f.accept)
 	t.Cleanup(f.stop)
 	return f
@@ -257,7 +251,7 @@ func (f *flaky) listen() bool {
 	if f.stopped {
 		return false
 	}
-	l, err := net.Listen("tcp", f.address)
+	l, err := serve.Listen(context.Background(), f.address, nil)
 	if err != nil {
 		f.t.Errorf("listen again: %v", err)
 		return false

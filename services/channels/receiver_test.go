@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dyno/internal/freeport"
 )
 
 func framedSource(address string) Source {
@@ -24,11 +26,7 @@ func TestChannelToChannel(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	sink := Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever}
-	l := listenAgain(t)
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeport.Address(t)
 	second := start(t, Config{Channels: []Channel{{Name: "b", Source: framedSource(address), Sink: quick(sink)}}}, nil, nil)
 	first := start(t, Config{Channels: []Channel{{Name: "a", Source: tcpSource(), Buffer: Buffer{Records: 64},
 		Sink: quick(Sink{Kind: TCP, Format: Framed, Address: address})}}}, nil, nil)

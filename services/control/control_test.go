@@ -37,6 +37,7 @@ import (
 
 	"dyno/internal/leak"
 	"dyno/services/control/rpc/controlpb"
+	"dyno/services/internal/serve"
 )
 
 func TestMain(m *testing.M) {
@@ -562,7 +563,7 @@ func TestStoreAway(t *testing.T) {
 	if err := s.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("Serve: %v", err)
 	}
-	l, err := net.Listen("tcp", s.Addr().String())
+	l, err := serve.Listen(t.Context(), s.Addr().String(), nil)
 	if err != nil {
 		t.Errorf("the address is taken: %v", err)
 	} else {

@@ -18,6 +18,7 @@ import (
 
 	"dyno/hub"
 	"dyno/internal/leak"
+	"dyno/services/internal/serve"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -299,7 +300,7 @@ func TestClosedUnserved(t *testing.T) {
 		}
 	}
 	for _, a := range addresses {
-		l, err := net.Listen("tcp", a.String())
+		l, err := serve.Listen(t.Context(), a.String(), nil)
 		if err != nil {
 			t.Errorf("still listening: %v", err)
 			continue

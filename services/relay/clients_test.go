@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dyno/internal/freeport"
 )
 
 // TestRealClients runs other people's clients and servers through every model.
@@ -59,18 +61,6 @@ func (b bed) server(address, name string, args ...string) {
 	})
 }
 
-// freePort finds a port nobody listens on, now.
-func (b bed) freePort() string {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 // client runs a program and returns what it prints.
 func (b bed) client(name string, args ...string) string {
 	b.Helper()
@@ -89,7 +79,7 @@ func port(s *Server) string {
 
 func redis(b bed) {
 	b.need("redis-server", "redis-cli")
-	p := b.freePort()
+	p := freeport.Port(b)
 	b.server("127.0.0.1:"+p, "redis-server", "--port", p, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.TempDir())
 	s := b.relay("127.0.0.1:"+p, nil)
 	value := strings.Repeat("0123456789", 20_000)
@@ -110,7 +100,7 @@ func redis(b bed) {
 
 func nginx(b bed) {
 	b.need("nginx", "curl")
-	p, dir := b.freePort(), b.TempDir()
+	p, dir := freeport.Port(b), b.TempDir()
 	body := strings.Repeat("hello, relay\n", 100_000)
 	conf := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
 events {}
@@ -137,7 +127,7 @@ http {
 
 func iperf(b bed) {
 	b.need("iperf3")
-	p := b.freePort()
+	p := freeport.Port(b)
 	cmd := []string{"-s", "-p", p, "-B", "127.0.0.1"}
 	b.server("127.0.0.1:"+p, "iperf3", cmd...)
 	s := b.relay("127.0.0.1:"+p, nil)

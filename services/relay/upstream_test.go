@@ -81,7 +81,7 @@ func (b bed) named(n *names, port int, change func(*Config)) *Server {
 // greeter is an upstream at a loopback address that says which it is.
 func (b bed) greeter(host string, port int) (_ int, stop func()) {
 	b.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	l, err := serve.Listen(b.Context(), net.JoinHostPort(host, strconv.Itoa(port)), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"dyno/internal/freeport"
 	"dyno/internal/leak"
 	"dyno/services/internal/command"
 	"dyno/services/llm"
@@ -89,10 +90,7 @@ func TestScript(t *testing.T) {
 			},
 			"port": func(ts *testscript.TestScript, _ bool, args []string) {
 				for _, name := range args {
-					l, err := net.Listen("tcp", "127.0.0.1:0")
-					ts.Check(err)
-					ts.Setenv(name, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-					ts.Check(l.Close())
+					ts.Setenv(name, freeport.Port(ts))
 				}
 			},
 			"await": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"dyno/internal/freeport"
 	"dyno/internal/leak"
 	"dyno/services/control/ctl"
 )
@@ -96,10 +97,7 @@ func TestScript(t *testing.T) {
 			},
 			"port": func(ts *testscript.TestScript, _ bool, args []string) {
 				for _, name := range args {
-					l, err := net.Listen("tcp", "127.0.0.1:0")
-					ts.Check(err)
-					ts.Setenv(name, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-					ts.Check(l.Close())
+					ts.Setenv(name, freeport.Port(ts))
 				}
 			},
 			"answers": func(ts *testscript.TestScript, neg bool, args []string) {

@@ -24,6 +24,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"dyno/internal/freeport"
 )
 
 // A cluster is an etcd of one member that listens, as somebody else's would.
@@ -396,24 +398,6 @@ func TestTwoStores(t *testing.T) {
 	}
 }
 
-// freeAddresses are loopback addresses that nobody listens at.
-func freeAddresses(t *testing.T, n int) (list []string) {
-	t.Helper()
-	var listeners []net.Listener
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-		list = append(list, l.Addr().String())
-	}
-	for _, l := range listeners {
-		l.Close()
-	}
-	return list
-}
-
 // TestMembers: three stores that are members of one cluster, over TLS; one that ends
 // stops nobody, and catches up when it is back.
 func TestMembers(t *testing.T) {
@@ -423,11 +407,10 @@ func TestMembers(t *testing.T) {
 	member := sign(t, dir, "member", ca, &x509.Certificate{
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
-	addresses := freeAddresses(t, 3)
 	names := []string{"a", "b", "c"}
 	peers := map[string]string{}
-	for i, name := range names {
-		peers[name] = addresses[i]
+	for _, name := range names {
+		peers[name] = freeport.Address(t)
 	}
 	configs := make([]Config, 3)
 	stores := make([]*Store, 3)

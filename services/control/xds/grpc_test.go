@@ -30,6 +30,7 @@ import (
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
+	"dyno/services/internal/serve"
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
@@ -89,7 +90,7 @@ func (b *bed) serve(change func(*Config)) {
 	if b.server, err = New(c); err != nil {
 		b.t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", b.address)
+	l, err := serve.Listen(b.t.Context(), b.address, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // An Address is where a service listens or connects to: a TCP address
@@ -84,6 +85,10 @@ func CheckListen(field, text string, allowRemote bool) error {
 // Listen opens a listener. It replaces a Unix socket left behind by a process that has
 // died, but not one that still answers. Keep-alive probes are off, because services have
 // idle timeouts of their own.
+//
+// If a TCP address is in use, Listen tries again for a short while. A listener whose Close has
+// returned may still hold its address: a thread that polls it in that moment has a reference to
+// the socket, and the kernel closes the socket when the last reference is given back.
 func Listen(ctx context.Context, text string, control func(network, address string, c syscall.RawConn) error) (net.Listener, error) {
 	a, err := ParseAddress(text)
 	if err != nil {
@@ -91,6 +96,16 @@ func Listen(ctx context.Context, text string, control func(network, address stri
 	}
 	lc := net.ListenConfig{Control: control, KeepAlive: -1}
 	l, err := lc.Listen(ctx, a.Network, a.Address)
+	for range 20 {
+		if a.Network == "unix" || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+		l, err = lc.Listen(ctx, a.Network, a.Address)
+	}
 	if err != nil && a.Network == "unix" && errors.Is(err, syscall.EADDRINUSE) && abandoned(a.Address) {
 		if err := os.Remove(a.Address); err != nil {
 			return nil, fmt.Errorf("listen on %s: remove the socket left behind: %w", a, err)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,29 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	if _, err := Listen(t.Context(), "unix:"+path, nil); err == nil {
 		t.Fatal("replaced a file")
 	}
+}
+
+// A TCP address that is given back during Listen is taken; one that stays in use is refused.
+func TestListenWaitsForTheAddress(t *testing.T) {
+	before, err := Listen(t.Context(), "127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := before.Addr().String()
+	if _, err := Listen(t.Context(), address, nil); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("an address in use: %v", err)
+	}
+	tries := 0
+	after, err := Listen(t.Context(), address, func(string, string, syscall.RawConn) error {
+		if tries++; tries == 3 {
+			return before.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("given back before try 3: %v", err)
+	}
+	_ = after.Close()
 }
 
 func TestValidate(t *testing.T) {
