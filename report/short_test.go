@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"dyno/internal/screen"
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
@@ -32,6 +35,24 @@ func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 	}
 	if strings.Contains(text, "∞") || strings.Contains(text, "{") {
 		t.Errorf("an answer with an infinity, or a value that is missing:\n%s", text)
+	}
+}
+
+// firstScreens are the examples of what the commands print that people begin with.
+var firstScreens = []string{"quick", "quick-open", "quick-stream", "compare", "capacity", "search"}
+
+// A terminal of 80 columns shows each first screen line by line.
+func TestFirstScreensOnATerminal(t *testing.T) {
+	for _, name := range firstScreens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait for terminals
+			file := filepath.Join("testdata", name+".80.txt")
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			screen.Start(t, 80, 24, nil, "tail", "-n", "+1", "-f", file).Until(func(picture string) bool { return picture == string(want) })
+		})
 	}
 }
 
@@ -63,7 +84,7 @@ func TestShort(t *testing.T) {
 					t.Fatal(err)
 				}
 				fits(t, f, b.String(), columns)
-				if p := newPage(f); columns == 80 && (p.isQuick() || p.isSearch()) {
+				if columns == 80 && slices.Contains(firstScreens, name) {
 					golden(t, name+".80.txt", b.String())
 				}
 			}

@@ -28,6 +28,7 @@ openssl          openssl      bench/http2-vs-h2load.sh, bench/handshakes.sh, tes
 default-jdk-headless javac    tests of HTTP/2 with Jetty
 libjetty9-java   /usr/share/java/jetty9-http2-server.jar the same
 linux-perf       perf         tests that hold counts of system calls against perf stat
+tmux             tmux         tests of what a terminal shows
 strace           strace       tests that hold counts of system calls against strace
 iproute2         ip           tests in network namespaces of their own
 bind9-dnsutils   dig          tests of the control plane with a real resolver

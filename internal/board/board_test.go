@@ -2,6 +2,7 @@ package board
 
 import (
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/internal/leak"
+	"dyno/internal/screen"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
@@ -22,23 +24,59 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	if name := os.Getenv("DRAW_BOARD"); name != "" {
+		draw(name)
+	}
+	leak.Main(m)
+}
 
-// play has a board see a warm-up of a second and some seconds of a window.
-func play(b *Board, next trial.Planned, seconds int, failed uint64) {
-	b.Begin(next)
-	for n := range 10 * seconds {
+// draw draws a board on the terminal of this process, until somebody kills it.
+func draw(name string) {
+	b := Start(os.Stdout, title, false)
+	if name == "run" {
+		b.Begin(trial.Planned{Number: 6, Of: 24, Variant: "thread", Width: 9})
+		b.End(&finished, nil)
+	}
+	play(b, boards[name])
+	select {}
+}
+
+const title = "GET http://127.0.0.1:8080/"
+
+var (
+	median, throughput = 0.002, 1500.
+	finished           = rundir.Trial{Throughput: &throughput, Response: rundir.Quantiles{P50: &median}, Counts: rundir.Counts{Sent: 12, OK: 10}}
+
+	quick  = trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second, Window: 10 * time.Second}
+	boards = map[string]played{
+		"quick":   {quick, 8, 0},
+		"warm-up": {quick, 1, 0},
+		"run":     {trial.Planned{Number: 7, Of: 24, Round: 3, Rounds: 8, Variant: "pool", Width: 9, Warmup: time.Second, Window: 5 * time.Second}, 4, 2},
+	}
+)
+
+// A played is what a board sees of a trial.
+type played struct {
+	next    trial.Planned
+	seconds int    // with the warm-up's
+	failed  uint64 // requests of each kind, each tenth of a second
+}
+
+func play(b *Board, p played) {
+	b.Begin(p.next)
+	for n := range 10 * p.seconds {
 		i := engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: uint64(1000 + 10*n)}
-		i.ByKind[wire.Status], i.ByKind[wire.Timeout] = failed, failed
-		if i.Start >= next.Warmup {
+		i.ByKind[wire.Status], i.ByKind[wire.Timeout] = p.failed, p.failed
+		if i.Start >= p.next.Warmup {
 			h := hist.New()
 			for k := range int64(100) {
 				h.Record((1 + k/10) * int64(time.Millisecond))
 			}
 			i.Latency[engine.Response] = h
 			i.Status = map[int]uint64{200: i.Completed}
-			if failed > 0 {
-				i.Status[503] = failed
+			if p.failed > 0 {
+				i.Status[503] = p.failed
 			}
 		}
 		b.Reading(trial.Reading{CPUSeconds: 0.05 * float64(n), RSSBytes: 11 << 20})
@@ -48,18 +86,10 @@ func play(b *Board, next trial.Planned, seconds int, failed uint64) {
 
 // The board at two widths, of a quick load and of a run, in the warm-up and in the window.
 func TestBoard(t *testing.T) {
-	quick := trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second, Window: 10 * time.Second}
-	of := trial.Planned{Number: 7, Of: 24, Round: 3, Rounds: 8, Variant: "pool", Width: 9, Warmup: time.Second, Window: 5 * time.Second}
-	for name, c := range map[string]struct {
-		next    trial.Planned
-		seconds int
-		failed  uint64
-	}{
-		"quick": {quick, 8, 0}, "warm-up": {quick, 1, 0}, "run": {of, 4, 2},
-	} {
-		for columns, size := range map[int]string{80: "80", 200: "200"} {
-			b := newBoard("GET http://127.0.0.1:8080/")
-			play(b, c.next, c.seconds, c.failed)
+	for name, played := range boards {
+		for _, columns := range []int{80, 200} {
+			b := newBoard(title)
+			play(b, played)
 			shown, _ := b.take()
 			got := strings.Join(shown.lines(columns, false), "\n") + "\n"
 			for line := range strings.Lines(got) {
@@ -67,7 +97,7 @@ func TestBoard(t *testing.T) {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}
-			file := filepath.Join("testdata", name+"."+size+".txt")
+			file := golden(name, columns)
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 					t.Fatal(err)
@@ -80,6 +110,30 @@ func TestBoard(t *testing.T) {
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("%s (-want +got; -update rewrites it):\n%s", file, diff)
 			}
+		}
+	}
+}
+
+func golden(name string, columns int) string {
+	return filepath.Join("testdata", fmt.Sprintf("%s.%d.txt", name, columns))
+}
+
+// A terminal shows the same, and the rows of finished trials above it.
+func TestBoardOnATerminal(t *testing.T) {
+	for columns, rows := range map[int]int{80: 24, 200: 50} {
+		for name := range boards {
+			t.Run(fmt.Sprintf("%s %dx%d", name, columns, rows), func(t *testing.T) {
+				t.Parallel() // they wait for terminals
+				text, err := os.ReadFile(golden(name, columns))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := string(text)
+				if name == "run" {
+					want = Row(trial.Planned{Number: 6, Of: 24, Variant: "thread", Width: 9}, &finished, nil) + "\n" + want
+				}
+				screen.Start(t, columns, rows, []string{"DRAW_BOARD=" + name}, os.Args[0]).Until(func(picture string) bool { return picture == want })
+			})
 		}
 	}
 }
@@ -103,10 +157,9 @@ func TestBoardOfLittle(t *testing.T) {
 // Rows of finished trials are kept until they are printed, and not for ever.
 func TestEndedTrials(t *testing.T) {
 	b := newBoard("x")
-	p50, rate := 0.002, 1500.
 	for n := range maxEnded + 5 {
 		b.Begin(trial.Planned{Number: n + 1, Of: 300, Variant: "pool", Width: 6})
-		b.End(&rundir.Trial{Throughput: &rate, Response: rundir.Quantiles{P50: &p50}, Counts: rundir.Counts{Sent: 12, OK: 10}}, []rundir.Flag{{Kind: "steal"}, {Kind: "steal"}})
+		b.End(&finished, []rundir.Flag{{Kind: "steal"}, {Kind: "steal"}})
 	}
 	_, ended := b.take()
 	if len(ended) != maxEnded || ended[0] != "  1/300  pool    1.50k/s  p50 2.00 ms  failed 2  steal" {
