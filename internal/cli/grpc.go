@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
+	"dyno/load/engine"
 	"dyno/load/rpc"
 )
 
@@ -209,6 +211,9 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 			code := exitUsage
 			if asked {
 				code = exitTarget
+				if errors.Is(err, syscall.ECONNREFUSED) {
+					return &engine.Unreachable{Address: v.Target.Address, Err: err}
+				}
 				if t := &v.Target; strings.HasPrefix(t.URL, "http://") && trial.SpeaksTLS(ctx, "tcp", t.Address) {
 					return &failure{code, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls"}
 				}

@@ -4,18 +4,21 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
+	"dyno/load/engine"
 	"dyno/load/wire"
 )
 
@@ -53,7 +56,11 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 		}
 	}
 	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, secure)
-	if address := e.Variants[0].Target.Address; err != nil && secure == nil && trial.SpeaksTLS(cmd.Context(), "tcp", address) {
+	address := e.Variants[0].Target.Address
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return &engine.Unreachable{Address: address, Err: err}
+	}
+	if err != nil && secure == nil && trial.SpeaksTLS(cmd.Context(), "tcp", address) {
 		return &failure{exitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://"}
 	}
 	if err != nil {

@@ -101,6 +101,7 @@ func TestProxy(t *testing.T) {
 		{"https without the password", []string{"--insecure", "--proxy", "http://" + address, secure.URL}, exitTarget, 0, 0, 0,
 			"dyno: the proxy " + address + " answered CONNECT by 407\nhint: check --proxy (target.proxy)"},
 		{"https, nobody there", []string{"--proxy", url, nobody}, exitTarget, 0, 0, 0, "the proxy " + address + " answered CONNECT by 502"},
+		{"no proxy there", []string{"--proxy", "http://127.0.0.1:1", plain.URL}, exitTarget, 0, 0, 0, "dyno: the proxy 127.0.0.1:1 refused the connection\nhint: check --proxy"},
 		{"HTTP/2 without TLS", []string{"--http2", "--proxy", url, plain.URL}, exitUsage, 0, 0, 0, "HTTP/2 without TLS goes through no proxy"},
 		{"a Unix socket", []string{"--unix", "/s", "--proxy", url, plain.URL}, exitUsage, 0, 0, 0, "the proxy looks for the target by its URL"},
 		{"without a scheme", []string{"--proxy", strings.TrimPrefix(url, "http://"), plain.URL}, exitDone, 20, 20, 0, "through " + address},

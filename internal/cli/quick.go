@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -329,7 +331,7 @@ func (q *quickLoad) shape(l *experiment.Load) (faults []error) {
 	}
 	stages, wrong := experiment.ReadStages(q.stages)
 	for _, err := range wrong {
-		faults = append(faults, fmt.Errorf("--stages, %w", err))
+		faults = append(faults, fmt.Errorf("--stages: %w", err))
 	}
 	l.Open.Stages, l.Window = stages, 0
 	for _, s := range stages {
@@ -419,10 +421,47 @@ func (q *quickLoad) judgedPlan(e *experiment.Experiment, faults []error) (*exper
 		faults = append(faults, fmt.Errorf("--metric %q: %w", e.Design.Metric, err))
 	}
 	if len(faults) == 0 {
-		faults = append(faults, e.Validate())
+		faults = append(faults, q.inFlags(e.Validate()))
 	}
 	if errors.Join(faults...) == nil {
-		faults = append(faults, e.CheckScenarios())
+		faults = append(faults, q.inFlags(e.CheckScenarios()))
 	}
 	return e, errors.Join(faults...)
+}
+
+// inFlags returns the faults of a plan for somebody who has typed flags, and has no file.
+func (q *quickLoad) inFlags(err error) error {
+	var found *experiment.Faults
+	if errors.As(err, &found) {
+		for i := range found.Faults {
+			f := &found.Faults[i]
+			f.Field, f.Problem = q.renamed(f.Field), q.renamed(f.Problem)
+			f.Hint = strings.ReplaceAll(q.renamed(f.Hint), "{{port}}", "8080") // only a file has a port that dyno chooses
+		}
+	}
+	return err
+}
+
+var fieldName = regexp.MustCompile(`\b[a-z]+(\.[a-z_0-9]+)+\b`)
+
+// renamed returns a text in which fields have the names of the flags that set them. A group of
+// fields has those of the flags that were typed.
+func (q *quickLoad) renamed(text string) string {
+	names := map[string]string{
+		"target.url": "URL", "target.address": "ADDRESS", "load.stages": "--stages", "load.closed.connections": "--connections", "load.http2.use": "--http2",
+	}
+	for _, f := range q.fields {
+		for _, flag := range append([]experiment.Flag{f.Flag}, f.also...) {
+			names[flag.Field] = "--" + flag.Name
+		}
+	}
+	return fieldName.ReplaceAllStringFunc(text, func(field string) string {
+		var typed []string
+		for _, f := range q.fields {
+			if f.given && strings.HasPrefix(f.Field, field+".") {
+				typed = append(typed, "--"+f.Name)
+			}
+		}
+		return cmp.Or(names[field], strings.Join(typed, ", "), field)
+	})
 }

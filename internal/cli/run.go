@@ -237,6 +237,13 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if err := out.check(); err != nil {
 		return err
 	}
+	if j.flags != nil {
+		defer func() {
+			if wrong := (*trial.PlanError)(nil); errors.As(err, &wrong) {
+				err = &failure{exitUsage, errors.New(j.flags.renamed(err.Error())), ""}
+			}
+		}()
+	}
 	receivers, err := out.push.configs(os.LookupEnv)
 	if err != nil {
 		return &failure{exitUsage, err, ""}

@@ -140,6 +140,9 @@ func ReadStages(texts []string) (stages []Stage, faults []error) {
 	if len(texts) > maxItems {
 		return nil, []error{fmt.Errorf("%d stages; want at most %d", len(texts), maxItems)}
 	}
+	if len(texts) == 0 {
+		return nil, []error{errors.New("there is none; such as 30s:1000")}
+	}
 	from := 0.0
 	for i, text := range texts {
 		var s Stage

@@ -95,7 +95,7 @@ func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	i.grpcVersion(v)
 	if h, c := v.Load.HTTP2, v.Load.Call; v.Load.Keepalive != nil && c != nil && c.Web != WebNone && h != nil && h.Use != HTTP2Always && !v.Target.overTLS() {
-		i.fault("load.keepalive", "HTTP/1.1 has no pings", "say load.http2.use: always, or leave it out")
+		i.fault("load.keepalive", "HTTP/1.1 has no pings", "ask for HTTP/2 (use: always, --http2), or leave it out")
 	}
 	const path = "load.call"
 	c, started := v.Load.Call, len(v.Target.Start) > 0
@@ -169,7 +169,7 @@ func (i *inspector) grpcVersion(v *Variant) {
 	case h.Use == HTTP2Never && !web:
 		i.fault(path+".use", "gRPC takes HTTP/2", "say auto, or speak gRPC-Web")
 	case h.Streams > 1 && web && (h.Use == HTTP2Never || h.Use == HTTP2Auto && !v.Target.overTLS()):
-		i.fault(path+".streams", fmt.Sprintf("%d calls at once take HTTP/2", h.Streams), "say use: always, or leave it out")
+		i.fault(path+".streams", fmt.Sprintf("%d calls at once take HTTP/2", h.Streams), "ask for HTTP/2 (use: always, --http2), or leave it out")
 	}
 }
 

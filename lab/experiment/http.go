@@ -162,7 +162,7 @@ func (i *inspector) http2(t *Target, h *HTTP2) {
 	case h.Use == HTTP2Upgrade && t.overTLS():
 		i.fault(path+".use", "is only for http", "with https the server chooses by itself: say auto or always")
 	case h.Streams > 1 && (h.Use == HTTP2Never || h.Use == HTTP2Auto && !t.overTLS()):
-		i.fault(path+".streams", fmt.Sprintf("%d requests at once take HTTP/2", h.Streams), "say use: always, or leave it out")
+		i.fault(path+".streams", fmt.Sprintf("%d requests at once take HTTP/2", h.Streams), "ask for HTTP/2 (use: always, --http2), or leave it out")
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/experiment"
@@ -80,6 +82,9 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		p.settle(ctx, t)
 	}
 	w.stop()
+	if refused := (*engine.Unreachable)(nil); up.variant.Target.Proxy != "" && errors.As(err, &refused) {
+		refused.Proxied = refused.Proxied || errors.Is(refused, unix.ECONNREFUSED)
+	}
 	other := otherwise(ctx, up.variant, &c, result, err)
 	switch {
 	case result == nil && other != nil:

@@ -36,11 +36,14 @@ import (
 type Unreachable struct {
 	Address string
 	Err     error // the last refusal
-	Proxied bool  // it is that of a proxy at the address, which was reached
+	Proxied bool  // by the proxy at the address, and not by the target behind it
 }
 
 func (e *Unreachable) Error() string {
 	if errors.Is(e.Err, unix.ECONNREFUSED) {
+		if e.Proxied {
+			return "the proxy " + e.Address + " refused the connection"
+		}
 		return e.Address + " refused the connection"
 	}
 	if refusal := (*wire.Error)(nil); e.Proxied && errors.As(e.Err, &refusal) {
