@@ -23,16 +23,16 @@ import (
 // halves are trials. Each has an engine in this process, whose workers are on the half's
 // CPUs.
 
-// A couple is the base and another variant that are measured at the same time.
-type couple struct {
+// A pair is the base and another variant that are measured at the same time.
+type pair struct {
 	base, variant *experiment.Variant
 	seat          int // the base's; the variant has the other one
 }
 
-// couples plans the given number of rounds. Each round holds every variant except the
+// pairs plans the given number of rounds. Each round holds every variant except the
 // base once, with the base beside it, in a random order of its own from the seed. The
 // base's first seat is drawn for each variant, and changes from round to round.
-func couples(e *experiment.Experiment, count int) [][]couple {
+func pairs(e *experiment.Experiment, count int) [][]pair {
 	rng := rand.New(rand.NewPCG(e.Design.Seed, 0x0d0e7)) //nolint:gosec // an order, not a secret
 	var base *experiment.Variant
 	var others []*experiment.Variant
@@ -47,10 +47,10 @@ func couples(e *experiment.Experiment, count int) [][]couple {
 	for i := range first {
 		first[i] = rng.IntN(2)
 	}
-	rounds := make([][]couple, count)
+	rounds := make([][]pair, count)
 	for round := range rounds {
 		for _, i := range rng.Perm(len(others)) {
-			rounds[round] = append(rounds[round], couple{base, others[i], (first[i] + round) % 2})
+			rounds[round] = append(rounds[round], pair{base, others[i], (first[i] + round) % 2})
 		}
 	}
 	return rounds
@@ -149,9 +149,9 @@ func seated(v experiment.Variant, seat rundir.Seat) experiment.Variant {
 	return v
 }
 
-// duetRound measures the couples of one round. In the first rounds it also measures the
+// duetRound measures the pairs of one round. In the first rounds it also measures the
 // base beside each variant that has no load.
-func (r *runner) duetRound(ctx context.Context, round int, couples []couple) error {
+func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error {
 	if r.whole(round) {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []couple) err
 		if c.variant.AliasOf != "" {
 			continue
 		}
-		s := task{round: round, variant: c.base, purpose: rundir.PurposeIdle, seat: c.seat, beside: c.variant}
+		s := task{round: round, variant: c.base, purpose: rundir.PurposeIdle, seat: c.seat, peer: c.variant}
 		if _, err := r.measure(ctx, s); err != nil {
 			return err
 		}
@@ -175,9 +175,9 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []couple) err
 	return nil
 }
 
-// both measures the two variants of a couple at the same time. The watcher gets the
+// both measures the two variants of a pair at the same time. The watcher gets the
 // intervals of the base, and is told about the other variant when both have ended.
-func (r *runner) both(ctx context.Context, round int, c couple) error {
+func (r *runner) both(ctx context.Context, round int, c pair) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -186,8 +186,8 @@ func (r *runner) both(ctx context.Context, round int, c couple) error {
 		return target.SetAffinity(union(s[0].LoadCPUs, s[1].LoadCPUs))
 	})
 	tasks := [2]task{
-		{round: round, variant: c.base, seat: c.seat, beside: c.variant},
-		{round: round, variant: c.variant, seat: 1 - c.seat, beside: c.base},
+		{round: round, variant: c.base, seat: c.seat, peer: c.variant},
+		{round: round, variant: c.variant, seat: 1 - c.seat, peer: c.base},
 	}
 	var begun [2]*begun
 	for i := range tasks {

@@ -23,7 +23,7 @@ func TestCouples(t *testing.T) {
 	orders, firsts := map[string]bool{}, map[int]bool{}
 	for seed := range uint64(20) {
 		e.Design.Seed = seed
-		rounds := couples(e, 6)
+		rounds := pairs(e, 6)
 		last := map[string]int{}
 		for i, round := range rounds {
 			var names []string
@@ -44,7 +44,7 @@ func TestCouples(t *testing.T) {
 				t.Errorf("seed %d, round %d: %v", seed, i+1, names)
 			}
 		}
-		if again := couples(e, 8); !reflect.DeepEqual(again[:6], rounds) {
+		if again := pairs(e, 8); !reflect.DeepEqual(again[:6], rounds) {
 			t.Errorf("seed %d: another order in a longer run", seed)
 		}
 	}

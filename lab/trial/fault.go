@@ -83,15 +83,15 @@ func missed(t *rundir.Trial, l *experiment.Load) int64 {
 	return 0
 }
 
-// blames reports whether a trial failed only by its target's fault, so that it is
+// targetAtFault reports whether a trial failed only by its target's fault, so that it is
 // recorded as lost.
-func blames(ctx context.Context, s task, failed error) bool {
+func targetAtFault(ctx context.Context, s task, failed error) bool {
 	return failed != nil && s.purpose != rundir.PurposePilot && context.Cause(ctx) == nil && targets(failed)
 }
 
-// goesOn reports whether to measure more after a lost trial. A target that is the only
+// canContinue reports whether to measure more after a lost trial. A target that is the only
 // variant and has never answered would not answer again either.
-func (r *runner) goesOn(t *rundir.Trial) bool {
+func (r *runner) canContinue(t *rundir.Trial) bool {
 	answered := t.Counts.OK > 0 || slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Stands() && !t.Lost() })
 	return len(r.experiment.Variants) > 1 || r.experiment.Capacity != nil || r.experiment.Design.Rounds > 1 && answered
 }
@@ -100,8 +100,8 @@ func (r *runner) goesOn(t *rundir.Trial) bool {
 // ends the run.
 const hopelessRounds = 3
 
-// hopeless returns why no more rounds are made: a variant has lost all of them.
-func (r *runner) hopeless(round int) (reason *rundir.Message) {
+// allRoundsLost returns why no more rounds are made: a variant has lost all of them.
+func (r *runner) allRoundsLost(round int) (reason *rundir.Message) {
 	if round < hopelessRounds {
 		return nil
 	}

@@ -301,10 +301,10 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			return err
 		}
 		r.run.Rounds = round
-		if err := r.lookBack(round); err != nil {
+		if err := r.checkDisturbed(round); err != nil {
 			return err
 		}
-		if reason := r.hopeless(round); reason != nil && round < most {
+		if reason := r.allRoundsLost(round); reason != nil && round < most {
 			r.stopped(*reason)
 			break
 		}
@@ -340,9 +340,9 @@ func (r *runner) remeasure() int {
 	return r.experiment.Remeasure()
 }
 
-// lookBack finds out whether a round was spoilt, so that another is measured in its
+// checkDisturbed finds out whether a round was disturbed, so that another is measured in its
 // place. It does not ask if no more rounds may be measured again.
-func (r *runner) lookBack(round int) error {
+func (r *runner) checkDisturbed(round int) error {
 	if len(r.spoilt) >= r.remeasure() {
 		return nil
 	}
@@ -370,7 +370,7 @@ func (r *runner) lookBack(round int) error {
 // rounds plans the given number of rounds: for each, the function that measures it.
 func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int) error) {
 	if r.experiment.Design.Duet {
-		for _, c := range couples(r.experiment, count) {
+		for _, c := range pairs(r.experiment, count) {
 			rounds = append(rounds, func(ctx context.Context, round int) error { return r.duetRound(ctx, round, c) })
 		}
 		return rounds
@@ -432,9 +432,9 @@ type task struct {
 	purpose string
 	rate    float64 // of a probe
 
-	seat   int                 // of a duet
-	beside *experiment.Variant // the other variant of a duet; without half, it is up and has no load
-	half   *half               // nil: no other load runs at the same time
+	seat int                 // of a duet
+	peer *experiment.Variant // the other variant of a duet; without half, it is up and has no load
+	half *half               // nil: no other load runs at the same time
 }
 
 // A begun trial is one that has its number and its folder.
@@ -473,8 +473,8 @@ func (r *runner) begin(s task) (*begun, error) {
 	if s.purpose == rundir.PurposeProbe {
 		t.Rate = &s.rate
 	}
-	if s.beside != nil {
-		t.Duet = &rundir.Duet{With: s.beside.Name, Seat: s.seat, Shared: r.run.Plan.Duet.Seats[s.seat].Shared()}
+	if s.peer != nil {
+		t.Duet = &rundir.Duet{With: s.peer.Name, Seat: s.seat, Shared: r.run.Plan.Duet.Seats[s.seat].Shared()}
 	}
 	folder, err := r.folder.Trial(t.Number, t.Variant)
 	if err != nil {
@@ -506,12 +506,12 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 	}
 	t.Complete = failed == nil
 	switch {
-	case !blames(ctx, s, failed):
+	case !targetAtFault(ctx, s, failed):
 	case s.purpose == rundir.PurposeIdle: // the other variant loses its ordinary trials by that, not this base
 		t.Fault, failed = rundir.FaultTarget, nil
 	default:
 		lose(t, &s.variant.Load, s.variant.Target.Protocol == experiment.Program)
-		if r.goesOn(t) {
+		if r.canContinue(t) {
 			failed = nil
 		}
 	}
@@ -554,8 +554,8 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 		return f, err
 	}
 	var idle *stage
-	if s.beside != nil && s.half == nil {
-		v := *s.beside
+	if s.peer != nil && s.half == nil {
+		v := *s.peer
 		if idle, err = r.set(ctx, seated(v, r.run.Plan.Duet.Seats[1-s.seat]), func(name string) (io.Writer, error) {
 			return output("neighbour-" + name)
 		}); err != nil {

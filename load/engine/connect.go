@@ -100,16 +100,16 @@ type connection struct {
 	firstAwaiting int32  // not pooled: the first exchange that waits for it, or none
 	idleAt        int32  // pooled: its place among the idle ones, or none
 
-	state    connectionState
-	failures uint8 // in a row
-	hungUp   bool  // the peer has said that it will send no more
-	stamping bool  // its socket stamps what arrives
-	blocked  bool  // mux: the socket takes no more for now
-	leaving  bool  // mux: the peer has said that it takes no more exchanges
-	outgoing bool  // in the list of that name
-	expelled bool  // mux: the peer has ended the connection by GOAWAY for an error
-	watched  bool  // mux, keepalive: in the heap of those to look at
-	again    bool  // in the list of that name
+	state       connectionState
+	failures    uint8 // in a row
+	hungUp      bool  // the peer has said that it will send no more
+	stamping    bool  // its socket stamps what arrives
+	blocked     bool  // mux: the socket takes no more for now
+	leaving     bool  // mux: the peer has said that it takes no more exchanges
+	outgoing    bool  // in the list of that name
+	goAwayError bool  // mux: the peer has ended the connection by GOAWAY for an error
+	watched     bool  // mux, keepalive: in the heap of those to look at
+	again       bool  // in the list of that name
 
 	// Of the place, whatever connection it has.
 	asked    bool // had a request of the window, or carried into it
@@ -355,15 +355,15 @@ func (w *worker) refill(i int32, c *connection, now int64) {
 		c.idleAt = int32(len(w.idles)) //nolint:gosec // bounded by the number of connections
 		w.idles = append(w.idles, i)
 	case !free && c.idleAt != none:
-		w.occupy(c)
+		w.removeIdle(c)
 	}
 	if c.mux != nil && w.waiting.count > 0 {
 		w.openOneMore() // it carries fewer than it might have
 	}
 }
 
-// occupy takes a connection from among the idle ones.
-func (w *worker) occupy(c *connection) {
+// removeIdle removes a connection from the list of idle ones.
+func (w *worker) removeIdle(c *connection) {
 	last := len(w.idles) - 1
 	moved := w.idles[last]
 	w.idles[c.idleAt] = moved
@@ -419,13 +419,13 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 		// The oldest request that waits has used up its attempt.
 		x := &w.exchanges[c.current]
 		r := w.waiting.pop()
-		x.of(r)
+		x.assign(r)
 		w.failUnsent(x, c, now, failure)
 		if w.users != nil {
 			w.failUser(r.user, now)
 		}
 	}
-	w.vacate(i, c)
+	w.reuse(i, c)
 }
 
 // failUnsent accounts for a request that failed for want of a connection.
@@ -450,14 +450,14 @@ func (w *worker) hangUp(c *connection) {
 // disconnect closes an established connection.
 func (w *worker) disconnect(i int32, c *connection) {
 	if c.idleAt != none {
-		w.occupy(c)
+		w.removeIdle(c)
 	}
 	w.hangUp(c)
 	w.open--
 }
 
-// vacate gives a closed connection its next task.
-func (w *worker) vacate(i int32, c *connection) {
+// reuse puts a closed connection to its next use: to open again for a waiting exchange, or to be free.
+func (w *worker) reuse(i int32, c *connection) {
 	c.state = closed
 	switch {
 	case c.firstAwaiting != none:

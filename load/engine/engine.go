@@ -409,7 +409,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	if e.config.OnStart != nil {
 		e.config.OnStart(Start{Time: result.Start, Threads: threads})
 	}
-	e.tell(origin, done)
+	e.announcePhases(origin, done)
 	<-done
 	close(e.collector.full)
 	collecting.Wait()
@@ -453,9 +453,9 @@ func (e *engine) noneSubscribed() bool {
 	return true
 }
 
-// tell announces the phases until done. What has begun by then is announced also
-// when the work has ended in the meantime, as that of a closed loop does at once.
-func (e *engine) tell(origin int64, done <-chan struct{}) {
+// announcePhases reports each phase when it begins, until done. A phase that had begun by then is
+// reported even if the work ended in the meantime, as in a closed loop it does at once.
+func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
 	if e.config.OnPhase == nil {
 		return
 	}

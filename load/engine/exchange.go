@@ -205,18 +205,18 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 		c.spare = w.exchanges[e].next
 	}
 	if c.idleAt != none && (c.mux == nil || w.free(c) == 1) {
-		w.occupy(c)
+		w.removeIdle(c)
 	}
 	x := &w.exchanges[e]
-	x.of(r)
+	x.assign(r)
 	if w.users != nil {
 		w.users.prepareResponse(&w.users.all[r.user])
 	}
 	w.dispatch(e, x, i, c, ready)
 }
 
-// of makes the exchange that of a request that has waited.
-func (x *exchange) of(r waiter) {
+// assign gives an exchange a request that has waited.
+func (x *exchange) assign(r waiter) {
 	x.intended, x.window, x.resends, x.user, x.redirected = r.intended, r.window, r.resends, r.user, false
 }
 
@@ -262,7 +262,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	}
 	c.pending = w.request(x, c)
 	x.written = w.now()
-	w.underWay(e, x)
+	w.trackInFlight(e, x)
 	if w.messages != nil {
 		w.startMessages(e, x.written)
 	}
@@ -280,7 +280,7 @@ func (w *worker) release(e int32, x *exchange, c *connection) {
 
 // suspend takes an exchange off its connection, on which it may go on.
 func (w *worker) suspend(e int32, x *exchange, c *connection) {
-	w.overWith(e, x)
+	w.untrack(e, x)
 	x.state = parked
 	c.busy--
 }
@@ -307,7 +307,7 @@ func (w *worker) fireAlarms(now int64) {
 func (w *worker) expire(now int64) {
 	limit := now - int64(w.engine.config.Timeout)
 	for e := w.inFlight.head; e != none && w.exchanges[e].written <= limit; e = w.inFlight.head {
-		w.giveUpOn(e, now, w.engine.config.Deadline)
+		w.timeOut(e, now, w.engine.config.Deadline)
 	}
 	w.expireTimed(now)
 	w.expireConnecting(now)

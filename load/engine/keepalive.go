@@ -120,5 +120,5 @@ func (w *worker) unpinged(i int32, c *connection, now int64) {
 	}
 	w.closeNotify(c.fd, c.tls, c.pending)
 	w.disconnect(i, c)
-	w.vacate(i, c)
+	w.reuse(i, c)
 }

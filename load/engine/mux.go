@@ -26,7 +26,7 @@ var (
 func (w *worker) startMux(i int32, c *connection, now int64) {
 	c.mux.Reset()
 	c.state = startingMux
-	c.blocked, c.leaving, c.expelled, c.lastRead = false, false, false, now
+	c.blocked, c.leaving, c.goAwayError, c.lastRead = false, false, false, now
 	generation := c.generation
 	w.flushMux(i, c)
 	if c.generation == generation && c.mux.Free() > 0 {
@@ -55,7 +55,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
 		now := w.now()
 		x.written = now
-		w.underWay(e, x)
+		w.trackInFlight(e, x)
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
 		switch {
@@ -80,7 +80,7 @@ func (w *worker) stamp(c *connection) {
 	for e := c.begun; e != none; {
 		x := &w.exchanges[e]
 		x.written = now
-		w.underWay(e, x)
+		w.trackInFlight(e, x)
 		w.begun--
 		if w.messages != nil {
 			w.startMessages(e, now)
@@ -133,7 +133,7 @@ func (w *worker) flushMux(i int32, c *connection) {
 			return
 		}
 	}
-	w.later(i, c)
+	w.deferWork(i, c)
 }
 
 // writeMux is flushMux without the consequences.
@@ -208,8 +208,8 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 			c.leaving = true
 			w.tally.GoAways++
 		}
-		if event.Err != nil && !c.expelled {
-			c.expelled = true
+		if event.Err != nil && !c.goAwayError {
+			c.goAwayError = true
 			if n, ok := w.goAways[event.Err]; ok || len(w.goAways) < failureTexts {
 				w.goAways[event.Err] = n + 1
 			}
@@ -339,7 +339,7 @@ func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 	_ = w.writeMux(c) // the connection ends in any case
 	w.closeNotify(c.fd, c.tls, c.pending)
 	w.disconnect(i, c)
-	w.vacate(i, c)
+	w.reuse(i, c)
 }
 
 // sendWaiting has idle connections carry pooled requests that have come back.
@@ -371,7 +371,7 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 			w.tally.PeerClosed++
 		}
 		w.disconnect(i, c)
-		w.vacate(i, c)
+		w.reuse(i, c)
 		return
 	}
 	w.stamp(c)
@@ -384,7 +384,7 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 			continue
 		}
 		cause := err
-		if cause == nil || c.expelled && wire.KindOf(cause) == wire.Reset {
+		if cause == nil || c.goAwayError && wire.KindOf(cause) == wire.Reset {
 			cause = event.Err // a peer that closes with bytes unread resets the connection
 		}
 		x.status = event.Status
@@ -393,7 +393,7 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 		w.resume(e, x, c, now)
 	}
 	w.disconnect(i, c)
-	w.vacate(i, c)
+	w.reuse(i, c)
 	w.sendWaiting(now)
 }
 

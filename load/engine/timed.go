@@ -31,8 +31,8 @@ func (r *userPool) prepareTimes(exchanges int, longest time.Duration) {
 	}
 }
 
-// underWay notes that the request of an exchange is under way.
-func (w *worker) underWay(e int32, x *exchange) {
+// trackInFlight adds an exchange to the lists of those whose requests are in flight.
+func (w *worker) trackInFlight(e int32, x *exchange) {
 	w.inFlight.push(e)
 	if w.users == nil || len(w.users.lists) == 0 {
 		return
@@ -42,8 +42,8 @@ func (w *worker) underWay(e int32, x *exchange) {
 	}
 }
 
-// overWith notes that the request of an exchange is under way no more.
-func (w *worker) overWith(e int32, x *exchange) {
+// untrack removes an exchange from these lists: its request has ended.
+func (w *worker) untrack(e int32, x *exchange) {
 	w.inFlight.remove(e)
 	if x.timed > 0 {
 		w.users.lists[x.timed-1].remove(e)
@@ -73,14 +73,14 @@ func (w *worker) expireTimed(now int64) {
 	for i := range w.users.lists {
 		l := &w.users.lists[i]
 		for e := l.head; e != none && w.exchanges[e].written <= now-l.timeout; e = l.head {
-			w.giveUpOn(e, now, true)
+			w.timeOut(e, now, true)
 		}
 	}
 }
 
-// giveUpOn fails a request that has taken too long. The peer is told of some times. What has
+// timeOut fails a request that has taken too long. The peer is told of some times. What has
 // come and was not read yet may be the response: it was in time if the worker was not.
-func (w *worker) giveUpOn(e int32, now int64, told bool) {
+func (w *worker) timeOut(e int32, now int64, told bool) {
 	x := &w.exchanges[e]
 	c := &w.conns[x.conn]
 	written := x.written

@@ -121,7 +121,7 @@ func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	sealed, err := c.tls.Seal(w.sealed[:0], w.request(x, c))
 	w.sealed = sealed[:0]
 	x.written = w.now()
-	w.underWay(e, x)
+	w.trackInFlight(e, x)
 	if w.messages != nil {
 		w.startMessages(e, x.written)
 	}

@@ -284,7 +284,7 @@ func (w *worker) idle() int32 {
 		if w.free(c) > 0 {
 			return i
 		}
-		w.occupy(c)
+		w.removeIdle(c)
 	}
 	return none
 }

@@ -387,7 +387,7 @@ func (w *worker) giveUp() {
 		switch r := w.waiting.pop(); {
 		case r.resends > 0:
 			x := exchange{ready: r.written, written: r.written, status: noStatus}
-			x.of(r)
+			x.assign(r)
 			w.fail(&x, &w.conns[0], now, errUnfinished)
 		case w.users == nil:
 			w.drop(r.window)
@@ -444,7 +444,7 @@ func (w *worker) nextInterval(now int64) {
 // handle serves events, and between them the arrivals that came due.
 func (w *worker) handle(events []unix.EpollEvent) {
 	if len(w.again) > 0 {
-		w.goOn()
+		w.runDeferred()
 	}
 	for n := range events {
 		ev := &events[n]
@@ -491,18 +491,18 @@ func (w *worker) readNow(i int32, c *connection) {
 	}
 }
 
-// later has a connection go on in the next turn: others have theirs before, and epoll will not
-// say again what it has said.
-func (w *worker) later(i int32, c *connection) {
+// deferWork leaves the rest of a connection's work to the next turn, so that others have theirs
+// first. Epoll does not report it a second time.
+func (w *worker) deferWork(i int32, c *connection) {
 	if !c.again {
 		c.again = true
 		w.again = append(w.again, place{i, c.generation})
 	}
 }
 
-// goOn serves the connections that had more to do than the last turn allowed. Those that still
+// runDeferred serves the connections that had more to do than the last turn allowed. Those that still
 // have more have their turn with the next events.
-func (w *worker) goOn() {
+func (w *worker) runDeferred() {
 	n := len(w.again)
 	for k := range n {
 		p := w.again[k]
@@ -553,7 +553,7 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 			return now
 		}
 	}
-	w.later(i, c)
+	w.deferWork(i, c)
 	return now
 }
 
@@ -566,7 +566,7 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 	if c.busy == 0 {
 		w.tally.Unsolicited++
 		w.disconnect(i, c)
-		w.vacate(i, c)
+		w.reuse(i, c)
 		return
 	}
 	e := c.current
@@ -654,7 +654,7 @@ func (w *worker) keeps(c *connection) bool {
 func (w *worker) closeUsed(i int32, c *connection) {
 	w.closeNotify(c.fd, c.tls, c.pending)
 	w.disconnect(i, c)
-	w.vacate(i, c)
+	w.reuse(i, c)
 }
 
 // resume has whoever sent a request go on that got no response.
@@ -676,7 +676,7 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 	w.release(e, x, c)
 	w.disconnect(i, c)
 	c.failedAgain()
-	w.vacate(i, c)
+	w.reuse(i, c)
 	w.resume(e, x, c, now)
 }
 
@@ -734,9 +734,9 @@ func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
 func (w *worker) writeFailed(i int32, c *connection, err error) {
 	c.lost, c.pending, c.hungUp = err, nil, true
 	if c.idleAt != none {
-		w.occupy(c)
+		w.removeIdle(c)
 	}
-	w.later(i, c)
+	w.deferWork(i, c)
 }
 
 // cut ends a connection for an error of the socket or of TLS, or without one because the peer
@@ -750,7 +750,7 @@ func (w *worker) cut(i int32, c *connection, now int64, err error) {
 	case c.busy == 0:
 		w.tally.PeerClosed++
 		w.disconnect(i, c)
-		w.vacate(i, c)
+		w.reuse(i, c)
 	default:
 		w.failed(i, c, now, err)
 	}
