@@ -70,6 +70,22 @@ func Together(list ...Message) Message {
 	return Because("reasons", list...)
 }
 
+// Joint is Together for a list that may be empty: it is nil then.
+func Joint(list []Message) *Message {
+	if len(list) == 0 {
+		return nil
+	}
+	return new(Together(list...))
+}
+
+// OrVerbatim returns a sentence as data, or its English text if that is all there is.
+func OrVerbatim(m *Message, english string) Message {
+	if m == nil {
+		return Verbatim(english)
+	}
+	return *m
+}
+
 // In writes the message in a language. This package has no words for names: it writes
 // those of checks with blanks, and leaves all others as they are.
 func (m Message) In(language string) string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Step is a unit of a Scale.
@@ -124,6 +125,25 @@ func (d Dimension) Write(v float64) string {
 	}
 	return fmt.Sprintf("%.4g%s", v/in.From, strings.TrimSpace(in.Name))
 }
+
+// Percent writes a share in percent, with three digits.
+func Percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+
+// FourDigits writes a value with four digits.
+func FourDigits(v float64) string { return fmt.Sprintf("%.4g", v) }
+
+// ShortTime writes a time, given in seconds, with three digits at most.
+func ShortTime(seconds float64) string {
+	d := time.Duration(seconds * 1e9)
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// Digits writes a count in plain digits.
+func Digits(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Whole writes a count, its digits in groups of three.
 func Whole(n int64) string {

@@ -24,6 +24,47 @@ func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 // Within tells whether the whole interval lies inside another.
 func (i Interval) Within(o Interval) bool { return o.Contains(i.Low) && o.Contains(i.High) }
 
+// Ends returns an interval of which an end is unbounded where it is nil.
+func Ends(low, high *float64) Interval {
+	i := Interval{Low: math.Inf(-1), High: math.Inf(1)}
+	if low != nil {
+		i.Low = *low
+	}
+	if high != nil {
+		i.High = *high
+	}
+	return i
+}
+
+// AllEqual tells whether there is no more than one value.
+func AllEqual(values []float64) bool {
+	for _, v := range values {
+		if v != values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// AllPositive tells whether all values have a logarithm.
+func AllPositive(values []float64) bool {
+	for _, v := range values {
+		if !(v > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Logs returns the natural logarithms of positive values.
+func Logs(values []float64) []float64 {
+	l := make([]float64, len(values))
+	for i, v := range values {
+		l[i] = math.Log(v)
+	}
+	return l
+}
+
 // Quantile returns the q-quantile of a sample by linear interpolation between
 // its order statistics, as most statistics programs do unasked (definition 7 of
 // Hyndman and Fan: Sample quantiles in statistical packages, 1996).

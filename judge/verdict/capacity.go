@@ -151,7 +151,7 @@ func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, s
 	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
 	alone, err := newAlone(plan, s)
 	if err != nil {
-		return cannot(together(texts.Reasons(err)))
+		return cannot(texts.Joint(texts.Reasons(err)))
 	}
 	_, broken, open := keeps(plan.Thresholds, s.Variant, NamesOf(plan).Steps, alone, func(at place) bool {
 		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
@@ -254,7 +254,7 @@ func (s *scene) capacities() []rundir.Capacity {
 			}
 		}
 		if whole := s.whole[v.Name]; whole != nil && whole.capacity != nil {
-			c.Rate = whole.Intervals[capacityMetric]
+			c.Rate = whole.Intervals[rundir.MetricCapacity]
 		} else {
 			details = append(details, outside(&c.Rate, done))
 		}
@@ -266,7 +266,7 @@ func (s *scene) capacities() []rundir.Capacity {
 		if open := len(s.searches[v.Name]) - len(done); open > 0 {
 			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(s.searches[v.Name]))))
 		}
-		c.Because = together(details)
+		c.Because = texts.Joint(details)
 		c.Detail = c.Because.English()
 		list = append(list, c)
 	}
@@ -278,7 +278,7 @@ func (s *scene) capacities() []rundir.Capacity {
 // range is known to be bad, nothing is known.
 func (s *scene) capacityValidities(list []rundir.Capacity) (found []rundir.Validity) {
 	for _, c := range list {
-		v := rundir.Validity{Figure: capacityMetric, Variant: c.Variant, State: rundir.StateBounded}
+		v := rundir.Validity{Figure: rundir.MetricCapacity, Variant: c.Variant, State: rundir.StateBounded}
 		for _, b := range s.searches[c.Variant] {
 			if !b.done || !b.HighDisturbed {
 				continue
@@ -291,9 +291,9 @@ func (s *scene) capacityValidities(list []rundir.Capacity) (found []rundir.Valid
 					v.Causes = append(v.Causes, p.why)
 				}
 			}
-			why := message("why.search", "rate", fmt.Sprintf("%g", *b.High))
+			why := new(texts.New("why.search", "rate", fmt.Sprintf("%g", *b.High)))
 			if slices.ContainsFunc(v.Causes, limitsGenerator) {
-				why = message("why.generator")
+				why = new(texts.New("why.generator"))
 			}
 			explain(&v, why)
 		}
@@ -333,7 +333,7 @@ func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 			high = max(high, *b.High)
 		}
 	}
-	bound(rate, low, high, 0, "the lowest and the highest rate of any search")
+	rate.SetInterval(low, high, 0, "the lowest and the highest rate of any search")
 	n := strconv.Itoa(len(done))
 	switch {
 	case above == 0:

@@ -16,7 +16,7 @@ import (
 func decideThreshold(text string, names Names, ev evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
-		why := message("undecided.expression", "error", oneLine(err))
+		why := new(texts.New("undecided.expression", "error", oneLine(err)))
 		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: why.English(), Because: why}}
 	}
 	variants := []string{""}
@@ -27,7 +27,7 @@ func decideThreshold(text string, names Names, ev evidence) []rundir.Threshold {
 	for _, variant := range variants {
 		on := &evaluation{evidence: ev, variant: variant, byEstimate: true}
 		r := e.holds(on)
-		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Because: together(r.why)}
+		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Because: texts.Joint(r.why)}
 		t.Detail = t.Because.English()
 		if r.is == undecided {
 			t.NotIdentifiedBecause = ev.doubtful(e.places(on))
@@ -60,7 +60,7 @@ func keeps(thresholds []string, variant string, steps []string, ev evidence, bou
 			open = append(open, r.why...)
 		}
 	}
-	return len(open) == 0, "", together(open)
+	return len(open) == 0, "", texts.Joint(open)
 }
 
 // estimates is evidence whose estimates count as exact, unless they are bounded.
@@ -126,7 +126,7 @@ func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
 		for _, l := range e.leftOut {
 			why = append(why, texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why))
 		}
-		r.Outcome, r.Because = rundir.NotTestable, together(why)
+		r.Outcome, r.Because = rundir.NotTestable, texts.Joint(why)
 		r.Detail = r.Because.English()
 		return r
 	} else {
@@ -163,11 +163,11 @@ func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
 		r.Because = about("undecided.against", holds.why)
 	default:
 		r.Outcome = rundir.NotSettled
-		r.Because = together(append(holds.why, direction.why...))
+		r.Because = texts.Joint(append(holds.why, direction.why...))
 	}
 	if r.Outcome == rundir.NotSettled {
 		if r.NotIdentifiedBecause = ev.unidentified(looked); r.NotIdentifiedBecause == nil {
-			r.Because = together(append(listed(r.Because), listed(ev.doubtful(looked))...))
+			r.Because = texts.Joint(append(listed(r.Because), listed(ev.doubtful(looked))...))
 		}
 		r.NotIdentified = r.NotIdentifiedBecause.English()
 	}
@@ -201,15 +201,6 @@ func listed(m *rundir.Message) []rundir.Message {
 		return nil
 	}
 	return []rundir.Message{*m}
-}
-
-// together joins reasons to one sentence, without repetitions; nil for none.
-func together(reasons []rundir.Message) *rundir.Message {
-	if len(reasons) == 0 {
-		return nil
-	}
-	m := texts.Together(reasons...)
-	return &m
 }
 
 // once joins texts, without repetitions.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -62,23 +63,6 @@ func otherPairs(plan rundir.Plan) (f family) {
 	return f
 }
 
-// primaryMetric is the metric that verdicts depend on.
-func primaryMetric(plan rundir.Plan) string {
-	switch {
-	case plan.Metric != "":
-		return plan.Metric
-	case plan.Capacity != nil:
-		return capacityMetric
-	case plan.Loop == "open":
-		last := rundir.PlanVariant{Loop: plan.Loop}
-		if n := len(plan.Variants); n > 0 {
-			last = plan.Variants[n-1]
-		}
-		return last.Latency() + ".p99"
-	}
-	return throughputMetric
-}
-
 // compared lists the metrics in which a pair is compared, with the primary one among
 // them, and the times of each step of a scenario. A program's plain counts are left out: nobody knows which
 // direction is good. Where all variants are compared with each other, memory is among the metrics.
@@ -91,9 +75,9 @@ func (s *scene) compared(p pair) []metric {
 			latency = v.Latency()
 		}
 	}
-	names := []string{throughputMetric, cpuMetric, capacityMetric, primaryMetric(s.plan)}
+	names := []string{rundir.MetricThroughput, rundir.MetricCPU, rundir.MetricCapacity, s.plan.PrimaryMetric()}
 	if s.plan.Pairs {
-		names = append(names, memoryMetric)
+		names = append(names, rundir.MetricMemory)
 	}
 	if p.role != rundir.RolePair {
 		names = append(names, latency+".p50", latency+".p99")
@@ -156,7 +140,7 @@ func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Compar
 	n := len(e.logs)
 	c := &rundir.Comparison{
 		Base: p.base, Variant: p.variant, Metric: m.name, Role: p.role,
-		Primary: m.name == primaryMetric(s.plan), Good: "lower", Rounds: n, Ratio: e.ratio(),
+		Primary: m.name == s.plan.PrimaryMetric(), Good: "lower", Rounds: n, Ratio: e.ratio(),
 	}
 	if m.good() == stat.HigherIsBetter {
 		c.Good = "higher"
@@ -247,7 +231,7 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 		over, under := *m.get(f), *m.get(b)
 		if over <= 0 || under <= 0 {
 			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.name, "variant", p.variant, "base", p.base,
-				"over", four(over), "under", four(under), "round", strconv.Itoa(round)), true}
+				"over", units.FourDigits(over), "under", units.FourDigits(under), "round", strconv.Itoa(round)), true}
 		}
 		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.seat == 1)
 		widths += m.logWidth(f) + m.logWidth(b)
@@ -308,7 +292,7 @@ func (e effect) ratio() rundir.Estimate {
 		if !math.IsInf(high, 0) {
 			high = math.Exp(high)
 		}
-		bound(&r, low, high, e.confidence, e.method)
+		r.SetInterval(low, high, e.confidence, e.method)
 	}
 	return r
 }
@@ -341,9 +325,9 @@ func stopping(plan rundir.Plan) stat.Stopping {
 // decision asks the stopping rule about a pair. It uses the primary metric in the rounds that
 // the rule heard of when it ended the run.
 func (s *scene) decision(p pair) (stat.Decision, error) {
-	m, ok := lookup(primaryMetric(s.plan))
+	m, ok := lookup(s.plan.PrimaryMetric())
 	if !ok {
-		return stat.Decision{}, fmt.Errorf("metric %q is not known", primaryMetric(s.plan))
+		return stat.Decision{}, fmt.Errorf("metric %q is not known", s.plan.PrimaryMetric())
 	}
 	e, err := s.effect(p, m, s.seen, confidence)
 	if err != nil && !errors.As(err, new(*noRatio)) {
@@ -368,7 +352,7 @@ func settle(family []*rundir.Comparison, margin float64) error {
 	}
 	for _, c := range family {
 		c.Verdict = outcome(c, margin).String()
-		if c.Verdict != rundir.Inconclusive || c.Rounds < 2 || slices.ContainsFunc(c.Ratio.Values, isLost) || !(margin > 0) || c.Metric == capacityMetric {
+		if c.Verdict != rundir.Inconclusive || c.Rounds < 2 || slices.ContainsFunc(c.Ratio.Values, isLost) || !(margin > 0) || c.Metric == rundir.MetricCapacity {
 			continue
 		}
 		further, err := furtherRounds(c, margin, len(family))
@@ -415,18 +399,18 @@ func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
 	if c.Good == "higher" {
 		good = stat.HigherIsBetter
 	}
-	wide := ends(c.Ratio)
+	wide := stat.Ends(c.Ratio.Low, c.Ratio.High)
 	if c.AdjustedP != nil && *c.AdjustedP > 1-c.Ratio.Confidence {
 		wide = stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
 	}
-	return stat.Judge(wide, ends(*c.Equivalence), margin, good)
+	return stat.Judge(wide, stat.Ends(c.Equivalence.Low, c.Equivalence.High), margin, good)
 }
 
 // furtherRounds returns how many more rounds would settle a comparison in a family of
 // this size, if the spread stays the same.
 func furtherRounds(c *rundir.Comparison, margin float64, family int) (int, error) {
 	alpha := (1 - c.Ratio.Confidence) / float64(family)
-	m, err := stat.PairedMean(logs(c.Ratio.Values), 1-alpha)
+	m, err := stat.PairedMean(stat.Logs(c.Ratio.Values), 1-alpha)
 	if err != nil {
 		return 0, err
 	}

@@ -115,7 +115,7 @@ func (x *examination) told() {
 	for _, kind := range x.untold {
 		checks = append(checks, texts.New("cause", "cause", kind))
 	}
-	found := texts.New("found.generator_starved", "share", percent(x.away())).With("checks", texts.Once(checks...)...)
+	found := texts.New("found.generator_starved", "share", units.Percent(x.away())).With("checks", texts.Once(checks...)...)
 	x.compare(FlagGeneratorStarved, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
 }
 
@@ -137,9 +137,9 @@ func (x *examination) resources() {
 			why = append(why, what)
 		}
 	}
-	found := message("found.generator_resources", "n", digits(lacking(x.trial)))
+	found := new(texts.New("found.generator_resources", "n", units.Digits(lacking(x.trial))))
 	if len(why) > 0 {
-		found.Kind, found.Values["error"] = "found.generator_resources.why", once(why...)
+		found.Kind, found.Values["error"] = "found.generator_resources.why", strings.Join(slices.Compact(slices.Sorted(slices.Values(why))), "; ")
 	}
 	x.compare(FlagGeneratorResources, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
 }
@@ -157,7 +157,7 @@ func limited(t *rundir.Trial) int64 {
 
 // limits judges whether the generator took all responses, whatever their size.
 func (x *examination) limits() {
-	found := message("found.own_limit", "n", units.Whole(limited(x.trial)))
+	found := new(texts.New("found.own_limit", "n", units.Whole(limited(x.trial))))
 	found.Values["error"] = mostFrequent(x.trial.Failures, wire.Limit)
 	x.compare(FlagOwnLimit, float64(limited(x.trial)), 0, rundir.CheckSpoilt, found)
 }
@@ -185,16 +185,16 @@ func mostFrequent(failures map[string]int64, kinds ...wire.Kind) (said string) {
 func (x *examination) answers() {
 	c := &x.trial.Counts
 	if c.Due() <= 0 && c.CompletedInWindow == 0 {
-		x.unknown(FlagNoAnswers, message("unchecked.no_due"))
+		x.unknown(FlagNoAnswers, new(texts.New("unchecked.no_due")))
 		return
 	}
 	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
-	found := x.nothing("found.no_answers", "time", short(x.trial.WindowSeconds), "due", digits(c.Due()))
+	found := x.nothing("found.no_answers", "time", units.ShortTime(x.trial.WindowSeconds), "due", units.Digits(c.Due()))
 	if bad := x.badAnswers(); c.Answered() == 0 && bad != "" {
-		found = message("found.no_good_answers", "answers", bad)
+		found = new(texts.New("found.no_good_answers", "answers", bad))
 	}
 	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
-		found.Kind, found.Values["before"] = "found.no_answers.before", short(x.trial.WarmupSeconds-*last)
+		found.Kind, found.Values["before"] = "found.no_answers.before", units.ShortTime(x.trial.WarmupSeconds-*last)
 	}
 	x.breaks(FlagNoAnswers, float64(c.CompletedInWindow), 1, none, found)
 }
@@ -290,7 +290,7 @@ func (x *examination) stalled() {
 	if s.Failing < FailingRow || float64(s.Failing) < FailingShare*float64(x.trial.Counts.Sent) {
 		failing = max(failing, FailingFactor*x.goodQuantile(0.5))
 	}
-	within := x.nothing("found.stalled", "time", short(s.Longest), "from", short(max(0, s.From-x.trial.WarmupSeconds)))
+	within := x.nothing("found.stalled", "time", units.ShortTime(s.Longest), "from", units.ShortTime(max(0, s.From-x.trial.WarmupSeconds)))
 	switch {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
 		// Requests that wait after the window, when no more is sent, are judged by
@@ -298,16 +298,16 @@ func (x *examination) stalled() {
 		x.breaks(FlagStalled, s.Longest, limit, s.Longest > limit, within)
 	case s.Ending > limit && s.Last != nil:
 		begun := max(x.trial.WarmupSeconds, *s.Last)
-		found := x.nothing("found.stalled.last", "time", short(end-begun))
+		found := x.nothing("found.stalled.last", "time", units.ShortTime(end-begun))
 		if behind := s.Ending - (end - begun); behind >= FailingFloor {
-			found.Kind, found.Values["behind"] = "found.stalled.behind", short(behind)
+			found.Kind, found.Values["behind"] = "found.stalled.behind", units.ShortTime(behind)
 		}
 		x.breaks(FlagStalled, s.Ending, limit, true, found)
 	case s.Ending > limit:
-		x.breaks(FlagStalled, s.Ending, limit, true, x.nothing("found.stalled.end", "time", short(s.Ending)))
+		x.breaks(FlagStalled, s.Ending, limit, true, x.nothing("found.stalled.end", "time", units.ShortTime(s.Ending)))
 	case s.Failing >= FailingRow && s.Ending > failing:
 		x.breaks(FlagStalled, s.Ending, failing, true,
-			x.nothing("found.stalled.failing", "time", short(s.Ending), "n", digits(s.Failing)))
+			x.nothing("found.stalled.failing", "time", units.ShortTime(s.Ending), "n", units.Digits(s.Failing)))
 	default:
 		x.breaks(FlagStalled, s.Longest, limit, s.Longest > limit, within)
 	}
@@ -325,12 +325,12 @@ func (x *examination) served() {
 	asked = max(asked, c.Served+c.Unanswered)
 	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
 		x.breaks(FlagConnections, float64(c.Hung), 0, lacking(x.trial) == 0,
-			message("found.connections.hung", "n", digits(c.Hung), "of", digits(asked)))
+			new(texts.New("found.connections.hung", "n", units.Digits(c.Hung), "of", units.Digits(asked))))
 		return
 	}
-	found := message("found.connections", "n", digits(c.Unanswered), "of", digits(asked))
+	found := new(texts.New("found.connections", "n", units.Digits(c.Unanswered), "of", units.Digits(asked)))
 	if few {
-		found.Kind, found.Values["opened"] = "found.connections.opened", digits(opened)
+		found.Kind, found.Values["opened"] = "found.connections.opened", units.Digits(opened)
 	}
 	x.breaks(FlagConnections, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
 }
@@ -368,12 +368,12 @@ func (x *examination) events() {
 	switch {
 	case !x.streaming():
 		x.breaks(FlagNoAnswers, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
-			message("found.no_answers.events", "n", digits(s.Requested), "published", digits(published)))
+			new(texts.New("found.no_answers.events", "n", units.Digits(s.Requested), "published", units.Digits(published))))
 	case s.Served == 0 && s.Silence.Last == nil:
-		x.unknown(FlagNoAnswers, message("unchecked.no_events"))
+		x.unknown(FlagNoAnswers, new(texts.New("unchecked.no_events")))
 	default:
 		x.breaks(FlagNoAnswers, float64(s.Served), 1, s.Served == 0,
-			message("found.no_answers.subscribers", "n", digits(s.Requested), "time", short(x.trial.WindowSeconds)))
+			new(texts.New("found.no_answers.subscribers", "n", units.Digits(s.Requested), "time", units.ShortTime(x.trial.WindowSeconds))))
 	}
 }
 
@@ -391,11 +391,11 @@ func (x *examination) quiet() {
 		limit = max(limit, x.patience()) // there is an event when one is published
 	}
 	if math.IsInf(limit, 1) {
-		x.unknown(FlagStalled, message("unchecked.event_gaps"))
+		x.unknown(FlagStalled, new(texts.New("unchecked.event_gaps")))
 		return
 	}
 	x.breaks(FlagStalled, s.Ending, limit, s.Ending > limit,
-		message("found.stalled.subscribers", "time", short(s.Ending)))
+		new(texts.New("found.stalled.subscribers", "time", units.ShortTime(s.Ending))))
 }
 
 // subscribed judges whether each subscriber was served.
@@ -408,11 +408,11 @@ func (x *examination) subscribed() {
 	// If nobody hears anything any more, the target has stalled.
 	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
 		x.breaks(FlagConnections, float64(s.Quiet), 0, true,
-			message("found.connections.quiet", "n", digits(s.Quiet), "of", digits(s.Requested)))
+			new(texts.New("found.connections.quiet", "n", units.Digits(s.Quiet), "of", units.Digits(s.Requested))))
 		return
 	}
 	x.breaks(FlagConnections, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
-		message("found.connections.subscribers", "of", digits(s.Requested), "silent", digits(silent(x.trial)), "away", digits(s.Away)))
+		new(texts.New("found.connections.subscribers", "of", units.Digits(s.Requested), "silent", units.Digits(silent(x.trial)), "away", units.Digits(s.Away))))
 }
 
 // silent counts the subscribers who should have received something in the window and did

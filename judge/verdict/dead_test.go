@@ -220,7 +220,7 @@ func TestLostRounds(t *testing.T) {
 		if got := len(LostRounds(run)); got != c.reasons {
 			t.Errorf("%s: reasons %q", c.name, LostRounds(run))
 		}
-		at := slices.IndexFunc(run.Comparisons, func(x rundir.Comparison) bool { return x.Metric == throughputMetric })
+		at := slices.IndexFunc(run.Comparisons, func(x rundir.Comparison) bool { return x.Metric == rundir.MetricThroughput })
 		if at < 0 {
 			if c.verdict != "" || len(run.Notes) == 0 {
 				t.Errorf("%s: no comparison, notes %q", c.name, run.Notes)

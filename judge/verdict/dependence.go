@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -83,7 +85,7 @@ func (x *examination) bins() []bin {
 // three trials, and a flag on most trials would be of no use.
 func (x *examination) steady(bins []bin) {
 	if len(bins) < steadyBins {
-		x.unknown(FlagNotSteady, message("unchecked.stretches", "n", strconv.Itoa(steadyBins)))
+		x.unknown(FlagNotSteady, new(texts.New("unchecked.stretches", "n", strconv.Itoa(steadyBins))))
 		return
 	}
 	half := len(bins) / 2
@@ -91,7 +93,7 @@ func (x *examination) steady(bins []bin) {
 	n1, s1 := total(early)
 	n2, s2 := total(late)
 	if n1+n2 == 0 {
-		x.unknown(FlagNotSteady, message("unchecked.no_responses"))
+		x.unknown(FlagNotSteady, new(texts.New("unchecked.no_responses")))
 		return
 	}
 	mean := (n1 + n2) / (s1 + s2)
@@ -104,12 +106,12 @@ func (x *examination) steady(bins []bin) {
 		limit = max(limit, chance*math.Sqrt(2/float64(half))*roughness(bins)/mean)
 	}
 	c := rundir.Check{Kind: FlagNotSteady, Measured: &off, Limit: &limit, Outcome: rundir.CheckOK}
-	said := message("found.not_steady", "share", percent(off), "early", four(n1/s1), "late", four(n2/s2))
+	said := new(texts.New("found.not_steady", "share", units.Percent(off), "early", units.FourDigits(n1/s1), "late", units.FourDigits(n2/s2)))
 	switch {
 	case off > limit:
 		c.Outcome, c.Because = rundir.CheckWarning, said
 	case off > SteadyTolerance:
-		said.Kind, said.Values["most"] = "found.not_steady.chance", percent(limit)
+		said.Kind, said.Values["most"] = "found.not_steady.chance", units.Percent(limit)
 		c.Because = said
 	}
 	x.add(c)
@@ -171,14 +173,14 @@ func (x *examination) dependent(d *rundir.Dependence, bins int) {
 	limit := float64(DependentSize)
 	switch {
 	case bins < judgedBins:
-		x.unknown(FlagDependent, message("unchecked.bins", "n", strconv.Itoa(judgedBins)))
+		x.unknown(FlagDependent, new(texts.New("unchecked.bins", "n", strconv.Itoa(judgedBins))))
 	case d == nil: // all bins are equal
-		x.add(rundir.Check{Kind: FlagDependent, Limit: &limit, Outcome: rundir.CheckOK, Because: message("found.dependent.even")})
+		x.add(rundir.Check{Kind: FlagDependent, Limit: &limit, Outcome: rundir.CheckOK, Because: new(texts.New("found.dependent.even"))})
 	default:
 		c := rundir.Check{Kind: FlagDependent, Measured: &d.EffectiveSize, Limit: &limit, Outcome: rundir.CheckOK}
 		if d.EffectiveSize < limit {
 			c.Outcome = rundir.CheckWarning
-			c.Because = message("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize))
+			c.Because = new(texts.New("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize)))
 		}
 		x.add(c)
 	}

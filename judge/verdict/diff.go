@@ -133,8 +133,8 @@ func Diff(older, newer *rundir.Run) (Difference, error) {
 		return Difference{}, err
 	}
 	d := Difference{
-		CaveatBecause: message("differ.caveat"), Old: summaryOf(older), New: summaryOf(newer),
-		Metric: primaryMetric(newer.Plan), Margin: newer.Plan.Margin,
+		CaveatBecause: new(texts.New("differ.caveat")), Old: summaryOf(older), New: summaryOf(newer),
+		Metric: newer.Plan.PrimaryMetric(), Margin: newer.Plan.Margin,
 		Disparities: disparities(older, newer), Comparisons: []UnpairedComparison{},
 	}
 	d.Caveat = d.CaveatBecause.English()
@@ -207,9 +207,9 @@ func (d *Difference) judge() error {
 		}
 		ratio := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)} // shows no difference
 		if adjusted[k] <= 1-diffConfidence {
-			ratio = ends(c.Ratio)
+			ratio = stat.Ends(c.Ratio.Low, c.Ratio.High)
 		}
-		c.Verdict = stat.Judge(ratio, ends(*c.Equivalence), d.Margin, directionOf(c.Metric)).String()
+		c.Verdict = stat.Judge(ratio, stat.Ends(c.Equivalence.Low, c.Equivalence.High), d.Margin, directionOf(c.Metric)).String()
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (d *Difference) note(older, newer *rundir.Run) {
 			add(texts.New("differ.incomplete").With("which", run.which))
 		}
 		if !run.Valid {
-			add(texts.New("differ.invalid").With("which", run.which).With("why", orVerbatim(run.Because, run.Reason)))
+			add(texts.New("differ.invalid").With("which", run.which).With("why", texts.OrVerbatim(run.Because, run.Reason)))
 		}
 	}
 	on := func(where string) bool {
@@ -273,9 +273,9 @@ func unpaired(older, newer *rundir.Variant, metric string, primary bool) Unpaire
 	narrower, fault := stat.UnpairedRatio(a.Values, b.Values, 0.9)
 	switch err := errors.Join(err, fault); {
 	case errors.Is(err, stat.ErrTooFew):
-		c.Because = message("differ.few", "old", strconv.Itoa(len(a.Values)), "new", strconv.Itoa(len(b.Values)))
+		c.Because = new(texts.New("differ.few", "old", strconv.Itoa(len(a.Values)), "new", strconv.Itoa(len(b.Values))))
 	case err != nil:
-		c.Because = together(texts.Reasons(err))
+		c.Because = texts.Joint(texts.Reasons(err))
 	}
 	if c.Detail = c.Because.English(); c.Because != nil {
 		return c

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -73,7 +75,7 @@ func (s *scene) duetFault(p pair, m metric) *rundir.Message {
 	case s.plan.Duet == nil:
 		return nil
 	case s.apart(p):
-		return message("why.duet.apart", "variant", p.variant, "other", p.base, "base", s.plan.Base)
+		return new(texts.New("why.duet.apart", "variant", p.variant, "other", p.base, "base", s.plan.Base))
 	case p.variant == s.plan.Control || p.base == s.plan.Control:
 		return nil
 	}
@@ -95,7 +97,7 @@ func (s *scene) controlFault(m metric) *rundir.Message {
 		}
 	}
 	if by := s.shown(logs, second); by != 0 {
-		return message("why.duet.control", "base", s.plan.Base, "share", percent(math.Abs(math.Expm1(by))), "metric", m.name)
+		return new(texts.New("why.duet.control", "base", s.plan.Base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.name))
 	}
 	return nil
 }
@@ -117,7 +119,7 @@ func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
 		}
 	}
 	if by := s.shown(logs, swapped); by != 0 {
-		return message("why.duet.neighbour", "variant", p.variant, "base", p.base, "share", percent(math.Abs(math.Expm1(by))), "metric", m.name)
+		return new(texts.New("why.duet.neighbour", "variant", p.variant, "base", p.base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.name))
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
 // shown returns the mean of log ratios that should be zero, if it is shown not to be zero
 // and the ratio is off by more than a figure may be; otherwise 0.
 func (s *scene) shown(logs []float64, second []bool) float64 {
-	if len(logs) < 3 || allEqual(logs) && logs[0] == 0 {
+	if len(logs) < 3 || stat.AllEqual(logs) && logs[0] == 0 {
 		return 0
 	}
 	m, err := stat.Exchanged(logs, second, 1-duetLevel)
@@ -139,7 +141,7 @@ func (s *scene) shown(logs []float64, second []bool) float64 {
 // much that the two have no CPUs of their own. The base alone runs beside the variant
 // that is up and has no load.
 func (s *scene) idleFault(p pair) *rundir.Message {
-	name := throughputMetric
+	name := rundir.MetricThroughput
 	if loop := s.plan.Variant(p.base); loop.Loop != "closed" {
 		name = loop.Latency() + ".p50"
 	}
@@ -158,13 +160,13 @@ func (s *scene) idleFault(p pair) *rundir.Message {
 	}
 	switch {
 	case len(logs) == 0 && both:
-		return message("why.duet.unchecked", "base", p.base, "variant", p.variant)
+		return new(texts.New("why.duet.unchecked", "base", p.base, "variant", p.variant))
 	case len(logs) == 0:
 		return nil
 	}
 	// Each of the measurements must show it: a single one may have met a disturbance.
 	if by := math.Exp(max(slices.Min(logs), -slices.Max(logs))); by >= neighbourLimit {
-		return message("why.duet.idle", "variant", p.variant, "metric", m.name, "base", p.base, "factor", fmt.Sprintf("%.2g", by))
+		return new(texts.New("why.duet.idle", "variant", p.variant, "metric", m.name, "base", p.base, "factor", fmt.Sprintf("%.2g", by)))
 	}
 	return nil
 }

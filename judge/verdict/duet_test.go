@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
 
@@ -72,7 +73,7 @@ func TestDuetFindsWhatNoiseHides(t *testing.T) {
 	if !run.Valid || run.Rounds != 8 || run.Variants[0].Trials != 16 {
 		t.Errorf("valid: %v (%s), %d rounds, %d trials of the base", run.Valid, run.Reason, run.Rounds, run.Variants[0].Trials)
 	}
-	if c := comparison(t, run, "a.control", "a", "throughput"); !ends(c.Ratio).Contains(1) {
+	if c := comparison(t, run, "a.control", "a", "throughput"); !stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1) {
 		t.Errorf("control: %v", *c.Ratio.Estimate)
 	}
 	// Without partners the same trials say nothing.
@@ -141,7 +142,7 @@ func TestDuetCovers(t *testing.T) {
 		if c.Verdict == rundir.Invalid {
 			refused++
 		}
-		if ends(c.Ratio).Contains(0.95) {
+		if stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(0.95) {
 			held++
 		}
 	}

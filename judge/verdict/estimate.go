@@ -24,10 +24,10 @@ func typical(values []float64) *float64 {
 	}
 	var m float64
 	switch {
-	case allEqual(values): // exactly, then
+	case stat.AllEqual(values): // exactly, then
 		m = values[0]
-	case allPositive(values):
-		m = math.Exp(mean(logs(values)))
+	case stat.AllPositive(values):
+		m = math.Exp(mean(stat.Logs(values)))
 	default:
 		m = mean(values)
 	}
@@ -40,32 +40,6 @@ func mean(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(len(values))
-}
-
-func allEqual(values []float64) bool {
-	for _, v := range values {
-		if v != values[0] {
-			return false
-		}
-	}
-	return true
-}
-
-func allPositive(values []float64) bool {
-	for _, v := range values {
-		if !(v > 0) {
-			return false
-		}
-	}
-	return true
-}
-
-func logs(values []float64) []float64 {
-	l := make([]float64, len(values))
-	for i, v := range values {
-		l[i] = math.Log(v)
-	}
-	return l
 }
 
 // estimate returns a metric of several trials, given in the order of the rounds,
@@ -97,8 +71,8 @@ func (m metric) estimate(whole *figures, trials []*figures) (rundir.Estimate, er
 // byStudent gives the mean of the values its interval.
 func byStudent(e *rundir.Estimate) error {
 	values, back := e.Values, func(x float64) float64 { return x }
-	if allPositive(values) && !allEqual(values) {
-		values, back = logs(values), math.Exp
+	if stat.AllPositive(values) && !stat.AllEqual(values) {
+		values, back = stat.Logs(values), math.Exp
 	}
 	m, err := stat.PairedMean(values, confidence)
 	if err != nil {
@@ -109,10 +83,10 @@ func byStudent(e *rundir.Estimate) error {
 		low = max(0, low) // a mean of values that are never negative is not negative
 	}
 	method := rundir.ByStudent
-	if slices.Contains(e.Values, 0) && !allEqual(e.Values) {
+	if slices.Contains(e.Values, 0) && !stat.AllEqual(e.Values) {
 		method = rundir.ByStudentWithZero
 	}
-	bound(e, low, back(m.Interval.High), confidence, method)
+	e.SetInterval(low, back(m.Interval.High), confidence, method)
 	return nil
 }
 
@@ -150,7 +124,7 @@ func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error
 			w.Measures[measure] = e
 		}
 	}
-	if e, ok := w.Intervals[throughputMetric]; ok {
+	if e, ok := w.Intervals[rundir.MetricThroughput]; ok {
 		w.Throughput = e
 	}
 	return &w, nil
@@ -182,9 +156,9 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	share := *e.Estimate
 	if beyond := -math.Expm1(math.Log((1-confidence)/2) / sum); m.dim() == plain && (share <= 0 || share >= 1) {
 		if share <= 0 {
-			bound(e, 0, beyond, confidence, rundir.ByClopperPearson)
+			e.SetInterval(0, beyond, confidence, rundir.ByClopperPearson)
 		} else {
-			bound(e, 1-beyond, 1, confidence, rundir.ByClopperPearson)
+			e.SetInterval(1-beyond, 1, confidence, rundir.ByClopperPearson)
 		}
 		return nil
 	}
@@ -198,13 +172,13 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	}
 	if m.dim() != plain {
 		// No time is below zero.
-		bound(e, max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
+		e.SetInterval(max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
 		return nil
 	}
 	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
 	logit := math.Log(share) - math.Log1p(-share)
 	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	bound(e, min(share, expit(logit-half)), max(share, expit(logit+half)), confidence, rundir.ByStudentLogit)
+	e.SetInterval(min(share, expit(logit-half)), max(share, expit(logit+half)), confidence, rundir.ByStudentLogit)
 	return nil
 }
 
@@ -233,7 +207,7 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures
 	if high <= 1 {
 		to = max(seconds(float64(merged.Quantile(high))), *e.Estimate)
 	}
-	bound(e, from, to, confidence, rundir.ByWoodruff)
+	e.SetInterval(from, to, confidence, rundir.ByWoodruff)
 	return nil
 }
 
@@ -252,28 +226,4 @@ func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64)
 		return true
 	})
 	return lowest, split
-}
-
-// bound gives an estimate its interval. Infinite ends are left out.
-func bound(e *rundir.Estimate, low, high, confidence float64, method string) {
-	e.Confidence, e.Interval = confidence, method
-	e.Low, e.High = nil, nil
-	if !math.IsInf(low, 0) {
-		e.Low = &low
-	}
-	if !math.IsInf(high, 0) {
-		e.High = &high
-	}
-}
-
-// ends returns an estimate's interval, unbounded where an end is nil.
-func ends(e rundir.Estimate) stat.Interval {
-	i := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
-	if e.Low != nil {
-		i.Low = *e.Low
-	}
-	if e.High != nil {
-		i.High = *e.High
-	}
-	return i
 }

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -123,9 +123,9 @@ func (x *examination) compare(kind string, measured, limit float64, bad string, 
 func (x *examination) conserved() {
 	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
 	if !x.trial.Conservation.OK {
-		c.Outcome, c.Because = rundir.CheckSpoilt, message("found.conservation", "error", x.trial.Conservation.Detail)
+		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.conservation", "error", x.trial.Conservation.Detail))
 		if x.trial.Conservation.Detail == "" {
-			c.Because = message("found.conservation.unsaid")
+			c.Because = new(texts.New("found.conservation.unsaid"))
 		}
 	}
 	x.add(c)
@@ -134,7 +134,7 @@ func (x *examination) conserved() {
 func (x *examination) complete() bool {
 	c := rundir.Check{Kind: FlagIncomplete, Outcome: rundir.CheckOK}
 	if !x.trial.Complete {
-		c.Outcome, c.Because = rundir.CheckSpoilt, message("found.incomplete.unended")
+		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.incomplete.unended"))
 		if x.trial.Fault == rundir.FaultTarget {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
@@ -162,22 +162,22 @@ func (x *examination) remarks() {
 		}
 	}
 	c := x.trial.Connections
-	found, late := message("found.unopened", "n", digits(c.Unopened), "of", digits(c.Requested)), c.Unopened
+	found, late := new(texts.New("found.unopened", "n", units.Digits(c.Unopened), "of", units.Digits(c.Requested))), c.Unopened
 	if s := x.trial.Streams; s != nil && late == 0 {
-		found, late = message("found.unopened.subscribers", "n", digits(s.Untried), "of", digits(s.Requested)), s.Untried
+		found, late = new(texts.New("found.unopened.subscribers", "n", units.Digits(s.Untried), "of", units.Digits(s.Requested))), s.Untried
 	}
 	if lacking(x.trial) == 0 {
 		remark(FlagUnopened, late, found)
 	}
 	// A scenario's steps say what they expect.
 	if n := redirected(x.trial); x.trial.Users == nil && x.trial.Counts.Redirects == nil {
-		remark(FlagRedirects, n, message("found.redirects", "n", digits(n), "of", digits(x.trial.Counts.Sent)))
+		remark(FlagRedirects, n, new(texts.New("found.redirects", "n", units.Digits(n), "of", units.Digits(x.trial.Counts.Sent))))
 	}
 	var ways []texts.Message
 	most := int64(0)
 	for _, way := range slices.Sorted(maps.Keys(x.trial.Deviations)) {
 		n := x.trial.Deviations[way]
-		ways, most = append(ways, texts.New("deviation."+way, "n", digits(n))), max(most, n)
+		ways, most = append(ways, texts.New("deviation."+way, "n", units.Digits(n))), max(most, n)
 	}
 	departs := texts.New("found.deviations").With("ways", ways...)
 	remark(FlagDeviations, most, &departs)
@@ -210,11 +210,11 @@ func (x *examination) lag() {
 	}
 	tail, of := x.times.quantile(generator, 1000), x.times.quantile(reported, 100)
 	if tail == nil || of == nil {
-		x.unknown(FlagGeneratorLagTail, message("unchecked.tail"))
+		x.unknown(FlagGeneratorLagTail, new(texts.New("unchecked.tail")))
 		return
 	}
 	x.compare(FlagGeneratorLagTail, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
-		message("found.generator_lag_tail", "lag", short(*tail), "floor", TailLagFloor.String(), "share", percent(TailLagShare), "of", short(*of)))
+		new(texts.New("found.generator_lag_tail", "lag", units.ShortTime(*tail), "floor", TailLagFloor.String(), "share", units.Percent(TailLagShare), "of", units.ShortTime(*of))))
 }
 
 // lagBody judges the p99 of the generator's lag, and also whether requests waited for a
@@ -222,22 +222,22 @@ func (x *examination) lag() {
 func (x *examination) lagBody(generator string) {
 	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(rundir.TagResponse, 2)
 	if p99 == nil || p50 == nil {
-		x.unknown(FlagGeneratorLag, message("unchecked.lag"))
-		x.raise(FlagLagNotChecked, false, message("unchecked.lag"))
-		x.unknown(FlagConnectionLimit, message("unchecked.requests"))
+		x.unknown(FlagGeneratorLag, new(texts.New("unchecked.lag")))
+		x.raise(FlagLagNotChecked, false, new(texts.New("unchecked.lag")))
+		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.requests")))
 		return
 	}
 	limit := max(LagFloor.Seconds(), LagShare**p50)
 	x.compare(FlagGeneratorLag, *p99, limit, rundir.CheckWarning,
-		message("found.generator_lag", "lag", short(*p99), "most", short(limit), "floor", LagFloor.String(), "share", percent(LagShare)))
+		new(texts.New("found.generator_lag", "lag", units.ShortTime(*p99), "most", units.ShortTime(limit), "floor", LagFloor.String(), "share", units.Percent(LagShare))))
 	switch send := x.times.quantile(rundir.TagSendLag, 100); {
 	case send == nil:
-		x.unknown(FlagConnectionLimit, message("unchecked.send_lags"))
+		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.send_lags")))
 	case *p99 > limit:
-		x.unknown(FlagConnectionLimit, message("unchecked.generator_late"))
+		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.generator_late")))
 	default:
 		x.compare(FlagConnectionLimit, *send, limit, rundir.CheckWarning,
-			message("found.connection_limit", "lag", short(*send), "own", short(*p99)))
+			new(texts.New("found.connection_limit", "lag", units.ShortTime(*send), "own", units.ShortTime(*p99))))
 	}
 }
 
@@ -245,7 +245,7 @@ func (x *examination) drops() {
 	c := x.trial.Counts
 	dropped := c.Dropped - c.Unsent // those are the generator's own
 	x.compare(FlagDrops, float64(dropped), 0, rundir.CheckBroken,
-		message("found.drops", "n", digits(dropped), "of", digits(c.Scheduled)))
+		new(texts.New("found.drops", "n", units.Digits(dropped), "of", units.Digits(c.Scheduled))))
 }
 
 // achieved judges whether the load was the load that was asked for: whether all that was
@@ -258,7 +258,7 @@ func (x *examination) achieved() {
 	rate, window := x.rate(), x.trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
 		x.compare(FlagAchievedRate, off, RateTolerance, rundir.CheckSpoilt,
-			message("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", percent(off)))
+			new(texts.New("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", units.Percent(off))))
 		return
 	}
 	if u := x.trial.Users; u != nil { // the rate is that of iterations, whose requests are further ones
@@ -267,7 +267,7 @@ func (x *examination) achieved() {
 	wanted := *rate * window
 	off := differ(sent, wanted)
 	x.compare(FlagAchievedRate, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
-		message("found.achieved_rate.rate", "sent", four(sent/window), "wanted", four(*rate), "share", percent(off)))
+		new(texts.New("found.achieved_rate.rate", "sent", units.FourDigits(sent/window), "wanted", units.FourDigits(*rate), "share", units.Percent(off))))
 }
 
 // differ is how far is is from want, as a share of want.
@@ -283,16 +283,16 @@ func differ(is, want float64) float64 {
 func (x *examination) unfinished() {
 	c := x.trial.Counts
 	if c.Sent <= 0 {
-		x.unknown(FlagUnfinished, message("unchecked.unsent"))
+		x.unknown(FlagUnfinished, new(texts.New("unchecked.unsent")))
 		return
 	}
 	if age, n := x.unanswered(); n > 0 {
 		x.breaks(FlagUnfinished, float64(n)/float64(c.Sent), 0, true,
-			message("found.unfinished.unanswered", "n", digits(n), "of", digits(c.Sent), "time", short(age)))
+			new(texts.New("found.unfinished.unanswered", "n", units.Digits(n), "of", units.Digits(c.Sent), "time", units.ShortTime(age))))
 		return
 	}
 	x.compare(FlagUnfinished, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
-		message("found.unfinished", "n", digits(c.Unfinished), "of", digits(c.Sent)))
+		new(texts.New("found.unfinished", "n", units.Digits(c.Unfinished), "of", units.Digits(c.Sent))))
 }
 
 // subscribers judges whether there were as many as planned: with fewer, each event cost
@@ -306,7 +306,7 @@ func (x *examination) subscribers() {
 		outcome = rundir.CheckWarning // a lack of dyno's own is judged by itself
 	}
 	x.compare(FlagSubscribers, float64(max(0, missing)), 0, outcome,
-		message("found.subscribers", "n", digits(s.Peak), "of", digits(s.Requested)))
+		new(texts.New("found.subscribers", "n", units.Digits(s.Peak), "of", units.Digits(s.Requested))))
 }
 
 // generator judges whether the generator had the CPU that it needed.
@@ -314,10 +314,10 @@ func (x *examination) generator() {
 	g := x.trial.Generator
 	if x.open() {
 		if g.CPUShare == nil {
-			x.unknown(FlagGeneratorCPU, message(notObserved))
+			x.unknown(FlagGeneratorCPU, new(texts.New(notObserved)))
 		} else {
 			x.compare(FlagGeneratorCPU, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
-				message("found.generator_cpu", "share", percent(*g.CPUShare), "most", percent(BusyGenerator)))
+				new(texts.New("found.generator_cpu", "share", units.Percent(*g.CPUShare), "most", units.Percent(BusyGenerator))))
 		}
 	}
 	x.starved()
@@ -337,20 +337,20 @@ func (x *examination) starved() {
 	wait, target := x.trial.Generator.RunQueueWaitShare, x.trial.Target.CPUShare
 	switch {
 	case wait == nil:
-		x.unknown(FlagRunQueue, message(notObserved))
+		x.unknown(FlagRunQueue, new(texts.New(notObserved)))
 	case !x.open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
 		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
-			message("found.run_queue_wait.idle", "share", percent(*wait), "most", percent(StarvedGenerator), "target", percent(*target)))
+			new(texts.New("found.run_queue_wait.idle", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator), "target", units.Percent(*target))))
 	case x.open() && *wait > StarvedGenerator:
 		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
-			message("found.run_queue_wait", "share", percent(*wait), "most", percent(StarvedGenerator)))
+			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator))))
 	default:
 		limit := RunQueueLimit
 		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
 			limit += *n * WakeupCost.Seconds()
 		}
 		x.compare(FlagRunQueue, *wait, limit, rundir.CheckWarning,
-			message("found.run_queue_wait", "share", percent(*wait), "most", percent(limit)))
+			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(limit))))
 	}
 }
 
@@ -360,11 +360,11 @@ func (x *examination) starved() {
 func (x *examination) exhausted() {
 	g, target := x.trial.Generator, x.trial.Target.CPUShare
 	if g.CPUShare == nil {
-		x.unknown(FlagGeneratorLimit, message(notObserved))
+		x.unknown(FlagGeneratorLimit, new(texts.New(notObserved)))
 		return
 	}
 	if window := x.trial.WindowSeconds; window < shortestBusy.Seconds() {
-		x.unknown(FlagGeneratorLimit, message("unchecked.window", "time", short(window)))
+		x.unknown(FlagGeneratorLimit, new(texts.New("unchecked.window", "time", units.ShortTime(window))))
 		return
 	}
 	occupied := *g.CPUShare
@@ -375,13 +375,13 @@ func (x *examination) exhausted() {
 	switch {
 	case target == nil:
 		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckWarning,
-			message("found.generator_limit.unknown", "share", percent(occupied)))
+			new(texts.New("found.generator_limit.unknown", "share", units.Percent(occupied))))
 	case *target < SaturatedTarget:
 		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckSpoilt,
-			message("found.generator_limit", "share", percent(occupied), "target", percent(*target)))
+			new(texts.New("found.generator_limit", "share", units.Percent(occupied), "target", units.Percent(*target))))
 	default:
 		x.add(rundir.Check{Kind: FlagGeneratorLimit, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
-			Because: message("found.generator_limit.saturated", "target", percent(*target))})
+			Because: new(texts.New("found.generator_limit.saturated", "target", units.Percent(*target)))})
 	}
 }
 
@@ -390,17 +390,17 @@ func (x *examination) machine() {
 	m := x.trial.Machine
 	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
 	if x.trial.Target.CPUShare == nil && m.ForeignShare != nil {
-		x.unknown(FlagForeignCPU, message("unchecked.target_cpu"))
+		x.unknown(FlagForeignCPU, new(texts.New("unchecked.target_cpu")))
 	} else {
 		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad)
 	}
 	if x.shared() {
-		x.unknown(FlagLateWakeups, message("unchecked.shared"))
+		x.unknown(FlagLateWakeups, new(texts.New("unchecked.shared")))
 	} else if m.LateWakeupShare == nil {
-		x.unknown(FlagLateWakeups, message(notObserved))
+		x.unknown(FlagLateWakeups, new(texts.New(notObserved)))
 	} else {
 		x.compare(FlagLateWakeups, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
-			message("found.late_wakeups", "share", percent(*m.LateWakeupShare)))
+			new(texts.New("found.late_wakeups", "share", units.Percent(*m.LateWakeupShare))))
 	}
 	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad)
 	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad)
@@ -409,10 +409,10 @@ func (x *examination) machine() {
 // noise records a share that is a warning above warn and spoils the trial above bad.
 func (x *examination) noise(kind string, share *float64, warn, bad float64) {
 	if share == nil {
-		x.unknown(kind, message(notObserved))
+		x.unknown(kind, new(texts.New(notObserved)))
 		return
 	}
-	found := message("found."+kind, "share", percent(*share))
+	found := new(texts.New("found."+kind, "share", units.Percent(*share)))
 	if *share > bad {
 		x.compare(kind, *share, bad, rundir.CheckSpoilt, found)
 	} else {
@@ -427,13 +427,13 @@ func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
 	}
 	x := examination{subject: subject{trial: s.Trial, plan: plan}}
 	if !s.disturbed.known {
-		x.unknown(FlagDisturbed, message(notObserved))
+		x.unknown(FlagDisturbed, new(texts.New(notObserved)))
 	} else {
 		var causes []rundir.Message
 		for _, kind := range s.disturbed.causes() {
 			causes = append(causes, texts.New("cause", "cause", kind))
 		}
-		found := texts.New("found.disturbed", "share", percent(s.disturbed.taken)).With("causes", causes...)
+		found := texts.New("found.disturbed", "share", units.Percent(s.disturbed.taken)).With("causes", causes...)
 		x.compare(FlagDisturbed, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt, &found)
 	}
 	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
@@ -445,21 +445,4 @@ func (s *sample) disturbedShare() *float64 {
 		return nil
 	}
 	return &s.disturbed.moved
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
-
-func digits(n int64) string { return strconv.FormatInt(n, 10) }
-
-// four writes a figure with four digits.
-func four(v float64) string { return fmt.Sprintf("%.4g", v) }
-
-// short writes a time, rounded for reading.
-func short(seconds float64) string {
-	d := time.Duration(seconds * 1e9)
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return d.Round(unit).String()
 }

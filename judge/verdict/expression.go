@@ -488,7 +488,7 @@ func (c *compiler) literal(n ast.Node, v float64) typed {
 
 // bare compiles a metric without a variant.
 func (c *compiler) bare(n ast.Node, m metric) typed {
-	if c.kind == ForProbe && m.name == capacityMetric {
+	if c.kind == ForProbe && m.name == rundir.MetricCapacity {
 		c.fault(n, "%s is what the search is to find", m.name)
 		return typed{}
 	}

@@ -55,8 +55,8 @@ const (
 // The figures that a flag can bias, as beginnings of metrics' names.
 const (
 	biasAll        = "all"
-	biasThroughput = throughputMetric
-	biasCPU        = cpuMetric
+	biasThroughput = rundir.MetricThroughput
+	biasCPU        = rundir.MetricCPU
 	biasLatency    = "latency" // stands for the names of all times
 )
 

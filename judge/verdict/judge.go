@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
+	"dyno/judge/stat"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -142,7 +144,7 @@ func (s *scene) missing() []rundir.Flag {
 			kind = "found.no_complete_trial.search"
 		}
 		if len(s.inOrder(v.Name)) == 0 {
-			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, message(kind, "variant", v.Name)))
+			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, new(texts.New(kind, "variant", v.Name))))
 		}
 	}
 	return flags
@@ -152,11 +154,11 @@ func (s *scene) missing() []rundir.Flag {
 // repeats.
 func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
 	for _, c := range comparisons {
-		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || ends(c.Ratio).Contains(1) {
+		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1) {
 			continue
 		}
-		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, message("found.control_differs",
-			"variant", c.Variant, "base", c.Base, "metric", c.Metric, "ratio", four(*c.Ratio.Estimate)))}
+		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, new(texts.New("found.control_differs",
+			"variant", c.Variant, "base", c.Base, "metric", c.Metric, "ratio", units.FourDigits(*c.Ratio.Estimate))))}
 	}
 	return nil
 }
@@ -172,7 +174,7 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 		if v.Steady {
 			continue
 		}
-		found := message("found.pilot_not_steady", "series", v.Series, "variant", v.Variant, "time", fmt.Sprintf("%.3g", p.WarmupSeconds))
+		found := new(texts.New("found.pilot_not_steady", "series", v.Series, "variant", v.Variant, "time", fmt.Sprintf("%.3g", p.WarmupSeconds)))
 		if v.Series == "" {
 			found.Kind = "found.pilot_not_steady.unknown"
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"dyno/internal/texts"
 	"dyno/judge/capacity"
 	"dyno/judge/stat"
 	"dyno/load/hist"
@@ -261,7 +262,7 @@ func TestJudgedRun(t *testing.T) {
 	run := abc().judge(t)
 	for i := range run.Variants { // a few of the forty metrics are enough to read
 		for name := range run.Variants[i].Intervals {
-			if !slices.Contains([]string{"throughput", "service.p50", "service.p99", "service.mean", "service.max", "errors.ratio", "errors.total", cpuMetric, "connections.opened"}, name) {
+			if !slices.Contains([]string{"throughput", "service.p50", "service.p99", "service.mean", "service.max", "errors.ratio", "errors.total", rundir.MetricCPU, "connections.opened"}, name) {
 				delete(run.Variants[i].Intervals, name)
 			}
 		}
@@ -274,7 +275,7 @@ func TestJudgedRun(t *testing.T) {
 	if b := comparison(t, run, "b", "a", "throughput"); b.Verdict != rundir.Equivalent || !b.Primary {
 		t.Errorf("b: %+v", b)
 	}
-	for _, metric := range []string{"throughput", "service.p50", "service.p99", cpuMetric} {
+	for _, metric := range []string{"throughput", "service.p50", "service.p99", rundir.MetricCPU} {
 		if c := comparison(t, run, "c", "a", metric); c.Verdict != rundir.Worse || c.Primary != (metric == "throughput") || c.Rounds != 8 {
 			t.Errorf("c in %s: %+v", metric, c)
 		}
@@ -313,14 +314,14 @@ func TestIntervals(t *testing.T) {
 		}
 		for name, want := range map[string]*float64{
 			"service.p50": v.Service.P50, "service.p99": v.Service.P99, "service.mean": v.Service.Mean, "service.max": v.Service.Max,
-			"errors.ratio": v.Errors.Ratio, cpuMetric: v.Target.CPUSecondsPerRequest, "throughput": v.Throughput.Estimate,
+			"errors.ratio": v.Errors.Ratio, rundir.MetricCPU: v.Target.CPUSecondsPerRequest, "throughput": v.Throughput.Estimate,
 		} {
 			if diff := cmp.Diff(want, v.Intervals[name].Estimate); diff != "" {
 				t.Errorf("%s of %s: %s", name, v.Name, diff)
 			}
 		}
 		for name, want := range map[string]string{
-			"service.p99": rundir.ByWoodruff, "service.mean": rundir.ByStudent, "service.max": rundir.NoInterval, "errors.total": rundir.NoInterval, cpuMetric: rundir.ByStudent,
+			"service.p99": rundir.ByWoodruff, "service.mean": rundir.ByStudent, "service.max": rundir.NoInterval, "errors.total": rundir.NoInterval, rundir.MetricCPU: rundir.ByStudent,
 		} {
 			if got := v.Intervals[name].Interval; got != want {
 				t.Errorf("%s: interval %q, want %q", name, got, want)
@@ -387,7 +388,7 @@ func TestSwappingAndScaling(t *testing.T) {
 			}
 		}
 		plainly, backwards, larger := plain.judge(t), swapped.judge(t), scaled.judge(t)
-		for _, metric := range []string{"throughput", cpuMetric} {
+		for _, metric := range []string{"throughput", rundir.MetricCPU} {
 			is := comparison(t, plainly, "b", "a", metric)
 			back := comparison(t, backwards, "a", "b", metric)
 			again := comparison(t, larger, "b", "a", metric)
@@ -430,7 +431,7 @@ func TestAlike(t *testing.T) {
 				for _, v := range []string{"a", "b", "c"} {
 					x := math.Exp(0.01 * r.NormFloat64())
 					f := &figures{}
-					if c.metric == throughputMetric {
+					if c.metric == rundir.MetricThroughput {
 						f.Throughput.Estimate = &x
 					} else {
 						f.Service.P99, f.Service.Count = &x, 1000
@@ -444,7 +445,7 @@ func TestAlike(t *testing.T) {
 			}
 			found := false
 			for _, k := range list {
-				if k.Variant == "b" && !ends(k.Ratio).Contains(1) {
+				if k.Variant == "b" && !stat.Ends(k.Ratio.Low, k.Ratio.High).Contains(1) {
 					positive++
 				}
 				found = found || k.Verdict == rundir.Better || k.Verdict == rundir.Worse
@@ -482,7 +483,7 @@ func TestFamily(t *testing.T) {
 	rescued := 0
 	for _, c := range run.Comparisons {
 		ps, adjusted = append(ps, *c.P), append(adjusted, *c.AdjustedP)
-		excludes, found := !ends(c.Ratio).Contains(1), c.Verdict == rundir.Better
+		excludes, found := !stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1), c.Verdict == rundir.Better
 		if found != (excludes && *c.AdjustedP <= 0.05) || c.Adjustment != "Holm, of 4" {
 			t.Errorf("%s: %s, p %.3g, adjusted %.3g by %q", c.Variant, c.Verdict, *c.P, *c.AdjustedP, c.Adjustment)
 		}
@@ -922,7 +923,7 @@ func TestPrimaryMetric(t *testing.T) {
 		"service.p90":  {Loop: "open", Metric: "service.p90"},
 		"delivery.p99": {Loop: "open", Variants: []rundir.PlanVariant{{Loop: "open", Subscribers: 10}}},
 	} {
-		if got := primaryMetric(p); got != want {
+		if got := p.PrimaryMetric(); got != want {
 			t.Errorf("%+v: %s, want %s", p, got, want)
 		}
 	}
@@ -1155,7 +1156,7 @@ func (b *bench) probe(round int, variant string, rate float64, ok bool) *rundir.
 
 func capacityBench(variants ...string) *bench {
 	b := newBench(4, variants...)
-	b.run.Plan.Loop, b.run.Plan.Metric = "open", capacityMetric
+	b.run.Plan.Loop, b.run.Plan.Metric = "open", rundir.MetricCapacity
 	for i := range b.run.Plan.Variants {
 		b.run.Plan.Variants[i].Loop = "open"
 	}
@@ -1191,11 +1192,11 @@ func TestCapacity(t *testing.T) {
 			len(s.AtHigh) != 1 || s.AtHigh[0].Outcome != rundir.Broken || math.Abs(*s.AtHigh[0].Measured-0.02) > 1e-4 {
 			t.Errorf("at the ends: %+v, %+v", s.AtLow, s.AtHigh)
 		}
-		if diff := cmp.Diff(c.Rate, run.Variants[slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == c.Variant })].Intervals[capacityMetric]); diff != "" {
+		if diff := cmp.Diff(c.Rate, run.Variants[slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == c.Variant })].Intervals[rundir.MetricCapacity]); diff != "" {
 			t.Error(diff)
 		}
 	}
-	c := comparison(t, run, "b", "a", capacityMetric)
+	c := comparison(t, run, "b", "a", rundir.MetricCapacity)
 	if c.Verdict != rundir.Better || !c.Primary || c.Good != "higher" || math.Abs(*c.Ratio.Estimate-1.2) > 0.02 {
 		t.Errorf("%+v", c)
 	}
@@ -1219,7 +1220,7 @@ func TestCapacityIsNoNarrowerThanItsBrackets(t *testing.T) {
 	if *c.Rate.Low > *s.Low || *c.Rate.High < *s.High {
 		t.Errorf("%v to %v, brackets %v to %v", *c.Rate.Low, *c.Rate.High, *s.Low, *s.High)
 	}
-	ratio := comparison(t, run, "b", "a", capacityMetric).Ratio
+	ratio := comparison(t, run, "b", "a", rundir.MetricCapacity).Ratio
 	if width := *s.High / *s.Low; *ratio.Low > 1.0001/width || *ratio.High < 0.9999*width {
 		t.Errorf("ratio %v to %v, brackets %v wide", *ratio.Low, *ratio.High, width)
 	}
@@ -1322,7 +1323,7 @@ func TestSpoiltProbe(t *testing.T) {
 	}
 	// So it is known from below only.
 	v := run.Validity[len(run.Validity)-1]
-	if v.Figure != capacityMetric || v.State != rundir.StateBounded || v.Low != c.Searches[0].Low || v.High != nil || v.Because.Kind != "why.generator" {
+	if v.Figure != rundir.MetricCapacity || v.State != rundir.StateBounded || v.Low != c.Searches[0].Low || v.High != nil || v.Because.Kind != "why.generator" {
 		t.Errorf("%+v", v)
 	}
 	for _, x := range run.Trials {
@@ -1424,7 +1425,7 @@ func TestEnough(t *testing.T) {
 			if c.metric != "throughput" {
 				return
 			}
-			want, err := stopping(b.run.Plan).Decide(logs(comparison(t, b.judge(t), "b", "a", "throughput").Ratio.Values))
+			want, err := stopping(b.run.Plan).Decide(stat.Logs(comparison(t, b.judge(t), "b", "a", "throughput").Ratio.Values))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1562,7 +1563,7 @@ func BenchmarkJudge(b *testing.B) {
 func TestInterruptedTrial(t *testing.T) {
 	t.Parallel()
 	b := newBench(2, "a", "b")
-	why := message("incomplete.run")
+	why := new(texts.New("incomplete.run"))
 	b.run.Complete, b.run.Reason, b.run.Because = false, why.English(), why
 	b.measure(1, "a", 100)
 	cut := b.measure(1, "b", 50)

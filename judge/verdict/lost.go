@@ -29,7 +29,7 @@ func (m metric) lostBy(f *figures) bool {
 	switch {
 	case m.counting():
 		return v != nil && *v <= 0 || v == nil && f.lost
-	case m.name == capacityMetric:
+	case m.name == rundir.MetricCapacity:
 		return false
 	case m.quantile != nil:
 		return f.lost
@@ -117,7 +117,7 @@ func (m metric) raise(e *rundir.Estimate, whole *figures) {
 	if e.High != nil {
 		high = max(high, *e.High)
 	}
-	bound(e, low, high, e.Confidence, rundir.ByOmission)
+	e.SetInterval(low, high, e.Confidence, rundir.ByOmission)
 }
 
 // isLost tells whether a round's ratio is that of a lost round.

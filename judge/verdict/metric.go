@@ -81,19 +81,6 @@ func (m metric) good() stat.Direction {
 	return stat.LowerIsBetter
 }
 
-// The names of metrics that this package itself refers to.
-const (
-	throughputMetric = "throughput"
-	capacityMetric   = "capacity"
-	tokenRate        = "tokens_per_second"
-	promptRate       = "prompt_tokens_per_second"
-	goodputMetric    = "goodput"
-	cpuMetric        = "target.cpu_per_request"
-	memoryMetric     = "target.rss"
-	errorRatio       = "errors.ratio"
-	errorTotal       = "errors.total"
-)
-
 // lookup returns the metric of a name. Any program.NAME and observed.NAME is one, and any
 // step's.
 func lookup(name string) (metric, bool) {
@@ -176,7 +163,7 @@ func programMetric(measure string) metric {
 // counting tells whether the metric counts what a target did in the window's time.
 func (m metric) counting() bool {
 	kind := m.kind()
-	return kind == throughputMetric || kind == tokenRate || kind == promptRate || kind == goodputMetric
+	return kind == rundir.MetricThroughput || kind == rundir.MetricTokenRate || kind == rundir.MetricPromptRate || kind == rundir.MetricGoodput
 }
 
 // isProgram tells whether a program printed the metric.
@@ -186,26 +173,26 @@ func (m metric) isProgram() bool { return strings.HasPrefix(m.name, rundir.OfPro
 // order of a report.
 func metrics() []metric {
 	all := []metric{
-		{name: throughputMetric, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
-		{name: tokenRate, get: func(f *figures) *float64 {
+		{name: rundir.MetricThroughput, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
+		{name: rundir.MetricTokenRate, get: func(f *figures) *float64 {
 			if f.Tokens == nil {
 				return nil
 			}
 			return f.Tokens.PerSecond
 		}},
-		{name: promptRate, get: func(f *figures) *float64 {
+		{name: rundir.MetricPromptRate, get: func(f *figures) *float64 {
 			if f.Tokens == nil {
 				return nil
 			}
 			return f.Tokens.PromptPerSecond
 		}},
-		{name: goodputMetric, get: func(f *figures) *float64 {
+		{name: rundir.MetricGoodput, get: func(f *figures) *float64 {
 			if f.Tokens == nil {
 				return nil
 			}
 			return f.Tokens.Goodput
 		}},
-		{name: capacityMetric, get: func(f *figures) *float64 { return f.capacity }, width: searched},
+		{name: rundir.MetricCapacity, get: func(f *figures) *float64 { return f.capacity }, width: searched},
 	}
 	for _, c := range rundir.Clocks() {
 		all = append(all, timesOf(c.Tag, c.Tag, func(f *figures) *rundir.Quantiles { return f.Times(c.Tag) })...)
@@ -234,20 +221,20 @@ func metrics() []metric {
 	}
 	errorsOf := func(f *figures) *float64 { return f.Errors.Ratio }
 	return append(all,
-		metric{name: errorRatio, get: errorsOf,
+		metric{name: rundir.MetricErrorRatio, get: errorsOf,
 			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted(errorsOf)},
 		of("availability", func(f *figures) *float64 { return f.Availability }),
-		metric{name: errorTotal, fact: true, get: func(f *figures) *float64 {
+		metric{name: rundir.MetricErrorTotal, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {
 				return nil
 			}
 			n := float64(f.Errors.Total)
 			return &n
 		}},
-		of(cpuMetric, func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }),
+		of(rundir.MetricCPU, func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }),
 		of("target.cpu_share", func(f *figures) *float64 { return f.Target.CPUShare }),
 		of("target.user_share", func(f *figures) *float64 { return f.Target.UserShare }),
-		of(memoryMetric, func(f *figures) *float64 { return whole(f.Target.RSSBytes) }),
+		of(rundir.MetricMemory, func(f *figures) *float64 { return whole(f.Target.RSSBytes) }),
 		of("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
 		of("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
 		of("target.connection_reuse_ratio", func(f *figures) *float64 { return f.Target.ConnectionReuseRatio }),

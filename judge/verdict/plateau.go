@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -41,8 +43,8 @@ func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 		if !known || most-least > PlateauTolerance*most || idleTarget >= SaturatedTarget || busyGenerator <= PlateauGenerator {
 			continue
 		}
-		found := message("found.plateau", "variable", s.Variable, "from", fmt.Sprintf("%g", levels[0].Value), "to", fmt.Sprintf("%g", levels[len(levels)-1].Value),
-			"share", percent((most-least)/most), "generator", percent(busyGenerator), "target", percent(idleTarget))
+		found := new(texts.New("found.plateau", "variable", s.Variable, "from", fmt.Sprintf("%g", levels[0].Value), "to", fmt.Sprintf("%g", levels[len(levels)-1].Value),
+			"share", units.Percent((most-least)/most), "generator", units.Percent(busyGenerator), "target", units.Percent(idleTarget)))
 		if len(s.Fixed) > 0 {
 			found.Kind, found.Values["fixed"] = "found.plateau.fixed", fixed(s.Fixed)
 		}

@@ -74,7 +74,7 @@ func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
 	names := []string{"throughput", "p50", "cpu_per_request"}
 	series := binned(v, from.trial, log, observed)
 	if len(series) < len(names) {
-		found.Because = message("found.pilot.cpu")
+		found.Because = new(texts.New("found.pilot.cpu"))
 		found.Detail = found.Because.English()
 	}
 	at, err := stat.MSER5(series...)
@@ -223,7 +223,7 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 			// The reason against stopping is the reason to continue.
 			if reason.Kind == "" || enough && !d.Stop {
 				enough = d.Stop
-				reason = texts.New("stopped.pair", "variant", p.variant, "base", p.base, "metric", primaryMetric(plan)).With("why", d.Reason)
+				reason = texts.New("stopped.pair", "variant", p.variant, "base", p.base, "metric", plan.PrimaryMetric()).With("why", d.Reason)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -119,7 +120,7 @@ func (s *scene) inOrder(variant string) []*figures {
 // programs printed among them.
 func (s *scene) metrics() []metric {
 	all := append(metrics(), s.ofSteps()...)
-	asked := []string{primaryMetric(s.plan)}
+	asked := []string{s.plan.PrimaryMetric()}
 	for _, u := range s.uses() {
 		asked = append(asked, u.metric)
 	}
@@ -198,16 +199,11 @@ func (s *scene) value(variant string, m metric) (figure, error) {
 		f := figureOf(e)
 		f.bounded = f.bounded || m.fact // it has no uncertainty
 		if v, ok := s.trusted[place{m.name, variant, ""}]; ok && v.State != rundir.StateOK {
-			f.low, f.high, f.bounded = math.Inf(-1), math.Inf(1), true
-			if v.Low != nil {
-				f.low = *v.Low
-			}
-			if v.High != nil {
-				f.high = *v.High
-			}
+			w := stat.Ends(v.Low, v.High)
+			f.low, f.high, f.bounded = w.Low, w.High, true
 		}
 		return f, nil
-	case m.name == capacityMetric:
+	case m.name == rundir.MetricCapacity:
 		return figure{}, texts.NewError("lacks.capacity", "variant", variant)
 	case f.Trials == 0:
 		return figure{}, texts.NewError("lacks.trial", "variant", variant)
@@ -247,7 +243,7 @@ func (s *scene) spread(variant string, m metric) (figure, error) {
 	}
 	for _, v := range values {
 		if !(v > 0) {
-			return figure{}, texts.NewError("lacks.spread.positive", "metric", m.name, "variant", variant, "value", four(v))
+			return figure{}, texts.NewError("lacks.spread.positive", "metric", m.name, "variant", variant, "value", units.FourDigits(v))
 		}
 	}
 	c, err := stat.CoefficientOfVariation(values, confidence)
@@ -267,12 +263,7 @@ func figureOf(e rundir.Estimate) figure {
 	if !f.bounded {
 		return f
 	}
-	f.low, f.high = math.Inf(-1), math.Inf(1)
-	if e.Low != nil {
-		f.low = *e.Low
-	}
-	if e.High != nil {
-		f.high = *e.High
-	}
+	w := stat.Ends(e.Low, e.High)
+	f.low, f.high = w.Low, w.High
 	return f
 }

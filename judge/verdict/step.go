@@ -72,23 +72,23 @@ func stepMetrics(step string) []metric {
 		share := total / due
 		return &share
 	}
-	all := []metric{{name: throughputMetric, get: func(f *figures) *float64 {
+	all := []metric{{name: rundir.MetricThroughput, get: func(f *figures) *float64 {
 		if s := of(f); s != nil {
 			return s.Throughput
 		}
 		return nil
 	}}}
 	all = append(all,
-		rate(tokenRate, func(t *rundir.Tokens) *float64 { return t.PerSecond }),
-		rate(promptRate, func(t *rundir.Tokens) *float64 { return t.PromptPerSecond }),
-		rate(goodputMetric, func(t *rundir.Tokens) *float64 { return t.Goodput }))
+		rate(rundir.MetricTokenRate, func(t *rundir.Tokens) *float64 { return t.PerSecond }),
+		rate(rundir.MetricPromptRate, func(t *rundir.Tokens) *float64 { return t.PromptPerSecond }),
+		rate(rundir.MetricGoodput, func(t *rundir.Tokens) *float64 { return t.Goodput }))
 	all = append(all, clock(rundir.TagResponse, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Response })...)
 	all = append(all, clock(rundir.TagService, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Service })...)
 	all = append(all, tokenClock(rundir.TagFirstToken, func(t *rundir.Tokens) *rundir.Quantiles { return &t.FirstToken })...)
 	all = append(all, tokenClock(rundir.TagTokenTime, func(t *rundir.Tokens) *rundir.Quantiles { return &t.TokenTime })...)
 	all = append(all,
-		metric{name: errorRatio, share: failed, upTo: upToOmitted(ratio), get: ratio},
-		metric{name: errorTotal, fact: true, get: func(f *figures) *float64 {
+		metric{name: rundir.MetricErrorRatio, share: failed, upTo: upToOmitted(ratio), get: ratio},
+		metric{name: rundir.MetricErrorTotal, fact: true, get: func(f *figures) *float64 {
 			if of(f) == nil {
 				return nil
 			}
@@ -106,8 +106,8 @@ func stepMetrics(step string) []metric {
 // ones are made where the plan asks for them.
 func reported(kind, latency string) bool {
 	return slices.Contains([]string{
-		throughputMetric, latency + ".p50", latency + ".p99", latency + ".max", errorRatio,
-		tokenRate, "first_token.p50", "first_token.p99", "token_time.p50", "token_time.p99",
+		rundir.MetricThroughput, latency + ".p50", latency + ".p99", latency + ".max", rundir.MetricErrorRatio,
+		rundir.MetricTokenRate, "first_token.p50", "first_token.p99", "token_time.p50", "token_time.p99",
 	}, kind)
 }
 
@@ -123,7 +123,7 @@ func (s *scene) ofSteps() (all []metric) {
 	if len(names.Steps) == 0 {
 		return nil
 	}
-	asked := map[string]bool{primaryMetric(s.plan): true}
+	asked := map[string]bool{s.plan.PrimaryMetric(): true}
 	for _, u := range s.uses() {
 		asked[u.metric] = true
 	}

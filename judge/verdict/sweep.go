@@ -22,7 +22,7 @@ const leastForKnee = 5
 // sweeps follows the primary metric along each variable whose values are numbers,
 // for each combination of the other variables' values.
 func (s *scene) sweeps() ([]rundir.Sweep, error) {
-	m, ok := lookup(primaryMetric(s.plan))
+	m, ok := lookup(s.plan.PrimaryMetric())
 	if !ok {
 		return nil, nil
 	}
@@ -127,17 +127,17 @@ func (s *scene) shape(w *rundir.Sweep, m metric) error {
 // unfit says why the scalability law is not fitted; nil if it can be.
 func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 	switch {
-	case m.name != throughputMetric:
-		return message("unfitted.metric", "metric", m.name)
+	case m.name != rundir.MetricThroughput:
+		return new(texts.New("unfitted.metric", "metric", m.name))
 	case s.plan.Loop == "open":
-		return message("unfitted.open")
+		return new(texts.New("unfitted.open"))
 	case len(w.Levels) < stat.MinLevels:
-		return message("unfitted.levels", "n", strconv.Itoa(len(w.Levels)), "least", strconv.Itoa(stat.MinLevels))
+		return new(texts.New("unfitted.levels", "n", strconv.Itoa(len(w.Levels)), "least", strconv.Itoa(stat.MinLevels)))
 	case w.Levels[0].Value < 1:
-		return message("unfitted.first", "level", fmt.Sprintf("%g", w.Levels[0].Value))
+		return new(texts.New("unfitted.first", "level", fmt.Sprintf("%g", w.Levels[0].Value)))
 	}
 	if rounds := len(s.table(w, m)); rounds < stat.MinRounds {
-		return message("unfitted.rounds", "n", strconv.Itoa(rounds), "least", strconv.Itoa(stat.MinRounds))
+		return new(texts.New("unfitted.rounds", "n", strconv.Itoa(rounds), "least", strconv.Itoa(stat.MinRounds)))
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (s *scene) scalability(levels []float64, rounds [][]float64) (*rundir.Scala
 	}
 	resampled := func(v float64, i stat.Interval) rundir.Estimate {
 		r := rundir.Estimate{Estimate: &v}
-		bound(&r, i.Low, i.High, confidence, rundir.ByResampledRounds)
+		r.SetInterval(i.Low, i.High, confidence, rundir.ByResampledRounds)
 		return r
 	}
 	fit := &rundir.Scalability{

@@ -13,7 +13,7 @@ import (
 func answersBench(stall time.Duration, disturbed ...int) *bench {
 	const ms = time.Millisecond
 	b := openBench(1, "v")
-	b.run.Plan.Base, b.run.Plan.Metric = "", goodputMetric
+	b.run.Plan.Base, b.run.Plan.Metric = "", rundir.MetricGoodput
 	trial := b.measure(1, "v", 1000)
 	trial.Tokens = &rundir.Tokens{Count: 80_000, PerSecond: ptr(20_000.), PromptPerSecond: ptr(3000.), Within: 3600, Goodput: ptr(900.)}
 	b.stallIn(stall, disturbed...)
@@ -48,11 +48,11 @@ func TestFiguresOfTokens(t *testing.T) {
 
 // A disturbance may have moved answers beyond the goal, and none within.
 func TestGoodputOfADisturbedTrial(t *testing.T) {
-	got := figureOfRun(t, answersBench(0).judge(t), goodputMetric, "v", "")
+	got := figureOfRun(t, answersBench(0).judge(t), rundir.MetricGoodput, "v", "")
 	if got.State != rundir.StateOK {
 		t.Errorf("undisturbed: %+v", got)
 	}
-	got = figureOfRun(t, answersBench(60*time.Millisecond, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19).judge(t), goodputMetric, "v", "")
+	got = figureOfRun(t, answersBench(60*time.Millisecond, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19).judge(t), rundir.MetricGoodput, "v", "")
 	if got.State != rundir.StateBounded || got.Low == nil || *got.Low > 900 || *got.Low < 899 || got.High == nil || *got.High <= 900 || *got.High > 1000 {
 		t.Errorf("disturbed: %+v, %v to %v", got, got.Low, got.High)
 	}

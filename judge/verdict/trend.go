@@ -64,7 +64,7 @@ func trends(s subject) []rundir.Trend {
 			growth := *grown.slope.Estimate * s.trial.WindowSeconds
 			t.Slope, t.P, t.Growth = grown.slope, &grown.p, &growth
 			if grown.constant {
-				t.Because = message("growth.none")
+				t.Because = new(texts.New("growth.none"))
 				t.Detail = t.Because.English()
 			}
 		}
@@ -186,7 +186,7 @@ func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
 		switch {
 		case t.Variant != variant || t.Metric != gauge:
 		case t.Slope.Estimate == nil:
-			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", orVerbatim(t.Because, t.Detail))
+			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", texts.OrVerbatim(t.Because, t.Detail))
 		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
 			most = t
 		}
@@ -194,12 +194,6 @@ func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
 	if most == nil {
 		return figure{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
 	}
-	f := figure{estimate: *most.Slope.Estimate, low: math.Inf(-1), high: math.Inf(1), bounded: true}
-	if most.Slope.Low != nil {
-		f.low = *most.Slope.Low
-	}
-	if most.Slope.High != nil {
-		f.high = *most.Slope.High
-	}
-	return f, nil
+	w := stat.Ends(most.Slope.Low, most.Slope.High)
+	return figure{estimate: *most.Slope.Estimate, low: w.Low, high: w.High, bounded: true}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -19,7 +21,7 @@ const (
 // uneven tells whether the machine disturbed one variant of a pair more than the other:
 // by how much, and by what. What disturbs both alike is in the interval of their ratio.
 func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) {
-	if !s.judged(m) || m.name == cpuMetric || m.kind() == errorRatio {
+	if !s.judged(m) || m.name == rundir.MetricCPU || m.kind() == rundir.MetricErrorRatio {
 		return nil, nil
 	}
 	measure, least := func(d *disturbance) float64 { return d.moved }, unlikeLeast
@@ -43,7 +45,7 @@ func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) 
 			}
 		}
 	}
-	return message("why.unlike", "variant", more, "share", percent(math.Abs(by)), "base", less), mostFirst(kinds)
+	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), mostFirst(kinds)
 }
 
 // unlike is by how much more a measure of disturbance is of the variant than of its base,
@@ -59,7 +61,7 @@ func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
 	switch {
 	case len(differences) < 3:
 		return 0
-	case allEqual(differences): // there is no spread to test it by
+	case stat.AllEqual(differences): // there is no spread to test it by
 		return differences[0]
 	}
 	slices.SortFunc(differences, cmp.Compare[float64])

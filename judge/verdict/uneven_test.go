@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -51,7 +52,7 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 		b := closedPair(8, map[string]float64{"a": 1000, "b": c.b}, more)
 		b.run.Plan.Claims = []rundir.PlanClaim{
 			{ID: "far", Says: "far", Holds: `ratio("b", "a", throughput) >= 1.8`},
-			{ID: "near", Says: "near", Holds: `ratio("b", "a", throughput) >= ` + four(c.b/1000)},
+			{ID: "near", Says: "near", Holds: `ratio("b", "a", throughput) >= ` + units.FourDigits(c.b/1000)},
 		}
 		run := b.judge(t)
 		v, x := figureOfRun(t, run, "throughput", "b", "a"), comparison(t, run, "b", "a", "throughput")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/load/hist"
 	"dyno/results/rundir"
@@ -39,12 +40,6 @@ type bounds struct {
 	causes    []string
 }
 
-// message is a sentence as data; names and values alternate.
-func message(kind string, pairs ...string) *rundir.Message {
-	m := texts.New(kind, pairs...)
-	return &m
-}
-
 // spoiltBy says that a check of some trial found something that spoils all its figures.
 func spoiltBy(trials []*figures, kind string) *rundir.Message {
 	for _, t := range trials {
@@ -55,9 +50,9 @@ func spoiltBy(trials []*figures, kind string) *rundir.Message {
 		}
 	}
 	if own := "why." + kind; texts.Has(own) {
-		return message(own)
+		return new(texts.New(own))
 	}
-	return message("why.spoilt", "check", kind)
+	return new(texts.New("why.spoilt", "check", kind))
 }
 
 // explain says why a figure is not as it is printed.
@@ -95,7 +90,7 @@ func (s *scene) own(variant string) (list []rundir.Validity) {
 // judged tells whether a disturbance can affect a metric at all: it can affect times, and
 // counts per time.
 func (s *scene) judged(m metric) bool {
-	return m.counting() || m.name == cpuMetric || latencyTag(m) != "" || m.kind() == errorRatio
+	return m.counting() || m.name == rundir.MetricCPU || latencyTag(m) != "" || m.kind() == rundir.MetricErrorRatio
 }
 
 // latencyTag is the tag of a latency by which the target is judged; empty for all other
@@ -115,8 +110,8 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 	if e.Estimate == nil {
 		return v
 	}
-	if s.plan.Duet != nil && m.kind() != errorRatio { // a failure remains one, whatever the neighbour does
-		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), message("why.duet"), nil})
+	if s.plan.Duet != nil && m.kind() != rundir.MetricErrorRatio { // a failure remains one, whatever the neighbour does
+		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), new(texts.New("why.duet")), nil})
 	}
 	b := s.bounds(variant, m)
 	return s.state(v, e, b)
@@ -145,7 +140,7 @@ func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Val
 		margin = 0.02
 	}
 	allowed := withinMargin * margin * math.Abs(estimate)
-	if w := ends(e); e.Interval != rundir.NoInterval && !math.IsInf(w.High-w.Low, 0) {
+	if w := stat.Ends(e.Low, e.High); e.Interval != rundir.NoInterval && !math.IsInf(w.High-w.Low, 0) {
 		allowed = max(allowed, withinInterval*(w.High-w.Low)/2)
 	}
 	if max(b.high-estimate, estimate-b.low) <= allowed {
@@ -161,7 +156,7 @@ func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Val
 // interval, in proportion.
 func widened(e rundir.Estimate, b bounds) (low, high float64) {
 	low, high = b.low, b.high
-	if w := ends(e); e.Interval != rundir.NoInterval && *e.Estimate != 0 {
+	if w := stat.Ends(e.Low, e.High); e.Interval != rundir.NoInterval && *e.Estimate != 0 {
 		if !math.IsInf(low, 0) && !math.IsInf(w.Low, 0) {
 			low = min(low, low*w.Low / *e.Estimate)
 		}
@@ -184,11 +179,11 @@ func (s *scene) bounds(variant string, m metric) bounds {
 		return s.latencyBounds(variant, m, tag)
 	case m.counting():
 		b := s.throughputBounds(variant, m, estimate).slower(s.speed(variant, m), -s.working(variant))
-		if m.kind() == goodputMetric {
+		if m.kind() == rundir.MetricGoodput {
 			return s.goodputBounds(b, variant, m, estimate)
 		}
 		return b
-	case m.name == cpuMetric:
+	case m.name == rundir.MetricCPU:
 		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
 	}
 	return exact(estimate)
@@ -263,7 +258,7 @@ func (b bounds) slower(v speed, power float64) bounds {
 	b.low, b.high = b.low*low, b.high*high
 	b.causes = append(slices.Clone(b.causes), causeSpeed)
 	if b.why == nil || !(b.high-b.low < 2*was) { // it is the most of it
-		b.why = message("why.speed", "fast", percent(1-v.fastest), "slow", percent(v.slowest-1))
+		b.why = new(texts.New("why.speed", "fast", units.Percent(1-v.fastest), "slow", units.Percent(v.slowest-1)))
 	}
 	return b
 }
@@ -340,7 +335,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	// Even of the requests in clean stretches, this many may have been moved.
 	moved := min(contaminated/of*(1-share), 1-share)
 	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is negative
-		why: message("why.disturbed", "share", percent(min(share+moved, counted/of, 1)))}
+		why: new(texts.New("why.disturbed", "share", units.Percent(min(share+moved, counted/of, 1))))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
@@ -413,10 +408,10 @@ func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by flo
 func (s *scene) throughputBounds(variant string, m metric, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
-		return bounds{estimate, math.Inf(1), message("why.generator"), kinds}
+		return bounds{estimate, math.Inf(1), new(texts.New("why.generator")), kinds}
 	}
 	if slices.Contains(s.spent, variant) {
-		return bounds{estimate, math.Inf(1), message("why.generator"), []string{FlagPlateau}}
+		return bounds{estimate, math.Inf(1), new(texts.New("why.generator")), []string{FlagPlateau}}
 	}
 	if s.plan.Variant(variant).Loop != "closed" {
 		return openThroughput(trials, m, estimate)
@@ -442,7 +437,7 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 		return exact(estimate)
 	}
 	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
-	b.why = message("why.lost", "generator", percent(lostOf.generator), "target", percent(lostOf.target))
+	b.why = new(texts.New("why.lost", "generator", units.Percent(lostOf.generator), "target", units.Percent(lostOf.target)))
 	if lostOf.target > 0 {
 		b.causes = append(b.causes, FlagSteal, FlagForeignCPU)
 	}
@@ -496,7 +491,7 @@ func (s *scene) goodputBounds(b bounds, variant string, m metric, estimate float
 	all := *throughput
 	b.high = max(b.high, estimate+min(bad/of*all, max(0, all-estimate)))
 	if b.why == nil {
-		b.why, b.causes = message("why.disturbed", "share", percent(min(bad/of, 1))), mostFirst(causes)
+		b.why, b.causes = new(texts.New("why.disturbed", "share", units.Percent(min(bad/of, 1)))), mostFirst(causes)
 	}
 	return b
 }
@@ -519,7 +514,7 @@ func openThroughput(trials []*figures, m metric, estimate float64) bounds {
 	}
 	other := estimate * math.Exp(off/float64(n))
 	return bounds{min(estimate, other), max(estimate, other),
-		message("why.edge"), []string{FlagDisturbed}}
+		new(texts.New("why.edge")), []string{FlagDisturbed}}
 }
 
 // answered is how many requests of a trial's window had a good response: of one step, or of
@@ -553,7 +548,7 @@ func known0(v *float64) float64 {
 func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
-		return bounds{math.Inf(-1), estimate, message("why.shared"), kinds}
+		return bounds{math.Inf(-1), estimate, new(texts.New("why.shared")), kinds}
 	}
 	stolen, busy, foreign := 0.0, 0.0, 0.0
 	for _, t := range trials {
@@ -567,11 +562,11 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	b := exact(estimate)
 	if foreign > 0 {
 		b.low /= 1 + refill*foreign
-		b.why, b.causes = message("why.shared"), append(b.causes, FlagForeignCPU)
+		b.why, b.causes = new(texts.New("why.shared")), append(b.causes, FlagForeignCPU)
 	}
 	if busy > 0 && stolen > 0 {
 		b.low *= max(0, 1-stolen/busy)
-		b.why, b.causes = message("why.stolen", "share", percent(stolen/busy)), append(b.causes, FlagSteal)
+		b.why, b.causes = new(texts.New("why.stolen", "share", units.Percent(stolen/busy))), append(b.causes, FlagSteal)
 	}
 	return b
 }
@@ -600,17 +595,17 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 			kinds = append(kinds, FlagPlateau)
 		}
 		if len(kinds) > 0 {
-			return bad(message("why.alike"), kinds...)
+			return bad(new(texts.New("why.alike")), kinds...)
 		}
 	}
 	if latencyTag(m) != "" {
 		for _, t := range trials {
 			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
-				return bad(message("why.alike"), t.disturbed.whole...)
+				return bad(new(texts.New("why.alike")), t.disturbed.whole...)
 			}
 		}
 		if _, same := s.sameClock(p, m); !same {
-			return bad(message("why.clocks", "variant", p.variant, "base", p.base), causeClocks)
+			return bad(new(texts.New("why.clocks", "variant", p.variant, "base", p.base)), causeClocks)
 		}
 	}
 	if why, causes := s.uneven(p, m); why != nil {
@@ -766,16 +761,7 @@ func (s *scene) unidentifiedFigure(figure, variant string) rundir.Message {
 }
 
 // reasonOf says why a figure is not as it is printed, as far as that is known.
-func reasonOf(v *rundir.Validity) rundir.Message { return orVerbatim(v.Because, v.Why) }
-
-// orVerbatim returns a sentence as data, or, for a folder of an earlier version, its
-// English text.
-func orVerbatim(because *rundir.Message, english string) rundir.Message {
-	if because == nil {
-		return texts.Verbatim(english)
-	}
-	return *because
-}
+func reasonOf(v *rundir.Validity) rundir.Message { return texts.OrVerbatim(v.Because, v.Why) }
 
 // answered tells whether everything that was asked for is identified, and if not, what is
 // missing; nil otherwise. It marks the figures that were asked for.
@@ -796,17 +782,17 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 	}
 	for _, t := range run.Thresholds {
 		if t.NotIdentified != "" {
-			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", orVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
+			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", texts.OrVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
 		}
 	}
 	for _, c := range run.Claims {
 		if c.NotIdentified != "" {
-			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", orVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
+			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", texts.OrVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
 		}
 	}
 	for _, f := range run.Flags {
 		if f.Spoils && (f.Kind == FlagNoTrials || !ours(f.Kind)) {
-			missing = append(missing, orVerbatim(f.Because, f.Detail))
+			missing = append(missing, texts.OrVerbatim(f.Because, f.Detail))
 		}
 	}
 	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
@@ -853,7 +839,7 @@ func (s *scene) primaries(run *rundir.Run) (all []place) {
 		return all
 	}
 	for _, v := range s.plan.Variants {
-		all = append(all, place{primaryMetric(s.plan), v.Name, ""})
+		all = append(all, place{s.plan.PrimaryMetric(), v.Name, ""})
 	}
 	return all
 }

@@ -706,7 +706,7 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 			b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
 		}
 		run := b.judge(t)
-		for figure, want := range map[string][2]float64{"throughput": c.rate, cpuMetric: c.time} {
+		for figure, want := range map[string][2]float64{"throughput": c.rate, rundir.MetricCPU: c.time} {
 			got, estimate := figureOfRun(t, run, figure, "v", ""), *run.Variants[0].Intervals[figure].Estimate
 			if want[0] == 0 {
 				if got.State != rundir.StateOK {

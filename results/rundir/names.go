@@ -85,6 +85,19 @@ func ClockOf(metric string) (Clock, bool) {
 	return Clock{}, false
 }
 
+// The names of metrics that dyno itself refers to.
+const (
+	MetricThroughput = "throughput"
+	MetricCapacity   = "capacity"
+	MetricTokenRate  = "tokens_per_second"
+	MetricPromptRate = "prompt_tokens_per_second"
+	MetricGoodput    = "goodput"
+	MetricCPU        = "target.cpu_per_request"
+	MetricMemory     = "target.rss"
+	MetricErrorRatio = "errors.ratio"
+	MetricErrorTotal = "errors.total"
+)
+
 // A Metric is what a figure is by its name in expressions.
 type Metric struct {
 	Name   string
@@ -97,11 +110,11 @@ type Metric struct {
 // report.
 func Metrics() []Metric {
 	all := []Metric{
-		{"throughput", PerSecond, true, "good responses a second; with subscribers, events"},
-		{"tokens_per_second", PerSecond, true, "tokens of good answers a second"},
-		{"prompt_tokens_per_second", PerSecond, true, "tokens of the prompts of good answers a second"},
-		{"goodput", PerSecond, true, "answers a second that keep within both bounds of an SLO"},
-		{"capacity", PerSecond, true, "the highest rate at which all thresholds hold"},
+		{MetricThroughput, PerSecond, true, "good responses a second; with subscribers, events"},
+		{MetricTokenRate, PerSecond, true, "tokens of good answers a second"},
+		{MetricPromptRate, PerSecond, true, "tokens of the prompts of good answers a second"},
+		{MetricGoodput, PerSecond, true, "answers a second that keep within both bounds of an SLO"},
+		{MetricCapacity, PerSecond, true, "the highest rate at which all thresholds hold"},
 	}
 	for _, c := range Clocks() {
 		for _, of := range Summaries() {
@@ -115,13 +128,13 @@ func Metrics() []Metric {
 		{"streams.disordered", Count, false, "events that arrived after a later one of their publisher"},
 		{"streams.gaps", Count, false, "events by which the target said that others are missing"},
 		{"streams.reconnects", Count, false, "streams that were opened again"},
-		{"errors.ratio", Share, false, "failed requests, as a share of all"},
+		{MetricErrorRatio, Share, false, "failed requests, as a share of all"},
 		{"availability", Share, true, "good responses, as a share of all requests"},
-		{"errors.total", Count, false, "failed requests"},
-		{"target.cpu_per_request", Seconds, false, "the target's CPU time for each request"},
+		{MetricErrorTotal, Count, false, "failed requests"},
+		{MetricCPU, Seconds, false, "the target's CPU time for each request"},
 		{"target.cpu_share", Share, false, "how much of its CPUs the target used"},
 		{"target.user_share", Share, false, "the part of the target's CPU time outside of the kernel"},
-		{"target.rss", Bytes, false, "the target's resident memory"},
+		{MetricMemory, Bytes, false, "the target's resident memory"},
 		{"target.threads", Count, false, "the target's threads"},
 		{"target.descriptors", Count, false, "the target's open file descriptors"},
 		{"target.connection_reuse_ratio", Share, true, "requests on a connection that had carried one before, as a share"},
@@ -160,27 +173,64 @@ const (
 	OfObservers = "observed."
 )
 
+// FindMetric returns the metric of a name, which may be that of a step, as in
+// response.p99{step=login}. Any program.NAME and observed.NAME is one, and any quantile of a
+// clock. It is not found if nobody knows it, or nobody knows it of a step.
+func FindMetric(name string) (m Metric, found bool) {
+	of, step := SplitStep(name)
+	m, found = metricsByName()[of]
+	c, isClock := ClockOf(of)
+	switch {
+	case found:
+	case isClock:
+		if _, found = QuantileOf(strings.TrimPrefix(of, c.Tag+".")); found {
+			m.Unit = Seconds
+		}
+	default:
+		m, found = othersMetric(of)
+	}
+	if m.Name = name; !found {
+		m.Unit = Count
+	}
+	return m, found && (step == "" || m.OfSteps())
+}
+
+// othersMetric returns the metric of a figure that others have named.
+func othersMetric(name string) (m Metric, found bool) {
+	if printed, ok := strings.CutPrefix(name, OfPrograms); ok {
+		_, unit := ProgramUnit(printed)
+		return Metric{Unit: unit, Higher: unit == PerSecond || unit == Count}, printed != ""
+	}
+	if column, ok := strings.CutPrefix(name, OfObservers); ok {
+		return Metric{Unit: named(column, EndingsOfObservers()).Unit}, column != ""
+	}
+	return Metric{}, false
+}
+
 // MetricOf returns the metric of a name, which may be that of a step. A name that nobody
 // knows is that of a count.
 func MetricOf(name string) Metric {
-	of, _ := SplitStep(name)
-	if m, ok := metricsByName()[of]; ok {
-		m.Name = name
-		return m
+	m, _ := FindMetric(name)
+	return m
+}
+
+// IsFact tells whether the metric is a count or an extreme of what the run saw, which
+// estimates nothing.
+func (m Metric) IsFact() bool {
+	of, _ := SplitStep(m.Name)
+	if _, isClock := ClockOf(of); isClock {
+		return strings.HasSuffix(of, ".max")
 	}
+	return of == MetricErrorTotal || strings.HasPrefix(of, "streams.")
+}
+
+// OfSteps tells whether the metric is known of each step of a scenario.
+func (m Metric) OfSteps() bool {
+	of, _ := SplitStep(m.Name)
 	if c, ok := ClockOf(of); ok {
-		if _, ok := QuantileOf(strings.TrimPrefix(of, c.Tag+".")); ok {
-			return Metric{Name: name, Unit: Seconds}
-		}
+		return slices.Contains([]string{TagResponse, TagService, TagFirstToken, TagTokenTime}, c.Tag)
 	}
-	if printed, ok := strings.CutPrefix(of, OfPrograms); ok {
-		_, unit := ProgramUnit(printed)
-		return Metric{Name: name, Unit: unit, Higher: unit == PerSecond || unit == Count}
-	}
-	if column, ok := strings.CutPrefix(of, OfObservers); ok {
-		return Metric{Name: name, Unit: named(column, EndingsOfObservers()).Unit}
-	}
-	return Metric{Name: name, Unit: Count}
+	return slices.Contains([]string{MetricThroughput, MetricTokenRate, MetricPromptRate, MetricGoodput, MetricErrorRatio, MetricErrorTotal}, of)
 }
 
 // An Ending is the end of a name by which others tell the unit. That of a counter is the

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -266,6 +267,23 @@ func (p *Plan) Variant(name string) PlanVariant {
 	return PlanVariant{Name: name, Loop: p.Loop}
 }
 
+// PrimaryMetric is the metric on which verdicts depend.
+func (p *Plan) PrimaryMetric() string {
+	switch {
+	case p.Metric != "":
+		return p.Metric
+	case p.Capacity != nil:
+		return MetricCapacity
+	case p.Loop == "open":
+		last := PlanVariant{Loop: p.Loop}
+		if n := len(p.Variants); n > 0 {
+			last = p.Variants[n-1]
+		}
+		return last.Latency() + ".p99"
+	}
+	return MetricThroughput
+}
+
 // Per names what a run's figures are per: an event where there are subscribers, else a request.
 func (p *Plan) Per() string {
 	if slices.ContainsFunc(p.Variants, func(v PlanVariant) bool { return v.Subscribers > 0 }) {
@@ -385,6 +403,18 @@ type Estimate struct {
 	Confidence float64   `json:"confidence,omitempty"` // of the interval, such as 0.95
 	Values     []float64 `json:"values,omitempty"`
 	Interval   string    `json:"interval,omitempty"` // what Low and High are, or NoInterval
+}
+
+// SetInterval gives an estimate its interval. An infinite end is one that the data do not bound.
+func (e *Estimate) SetInterval(low, high, confidence float64, method string) {
+	e.Confidence, e.Interval = confidence, method
+	e.Low, e.High = nil, nil
+	if !math.IsInf(low, 0) {
+		e.Low = &low
+	}
+	if !math.IsInf(high, 0) {
+		e.High = &high
+	}
 }
 
 // Quantiles summarise a latency histogram of Count values. A quantile is nil if no value lies
