@@ -10,6 +10,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -833,7 +834,7 @@ func (p *page) broke() []texts.Message {
 			if t.Variant == "" || p.isQuick() {
 				kind = "broke.threshold.all"
 			}
-			lines = append(lines, texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", p.measured(t.Text, verdict.ForThreshold, t.Measured, t.Low, t.High)))
+			lines = append(lines, texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", p.measured(t.Text, expr.ForThreshold, t.Measured, t.Low, t.High)))
 		}
 	}
 	return lines

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -166,7 +166,7 @@ func (p *page) variantsBrief() *Brief {
 // claimed writes the measured value of a claim.
 func (p *page) claimed(c rundir.Claim) string {
 	if c.NotIdentified != "" && c.Measured != nil {
-		return p.measured(c.Holds, verdict.ForClaim, c.Measured, nil, nil) + doubt
+		return p.measured(c.Holds, expr.ForClaim, c.Measured, nil, nil) + doubt
 	}
-	return p.measured(c.Holds, verdict.ForClaim, c.Measured, c.Low, c.High)
+	return p.measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"dyno/internal/units"
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -26,7 +26,7 @@ func (p *page) thresholds() {
 			continue
 		}
 		for _, x := range same {
-			t.add(outcome(x), x.Text, x.Variant, p.measured(x.Text, verdict.ForThreshold, x.Measured, x.Low, x.High), x.Detail)
+			t.add(outcome(x), x.Text, x.Variant, p.measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High), x.Detail)
 		}
 	}
 	p.table(t)
@@ -60,8 +60,8 @@ func alike(list []rundir.Threshold) int {
 func (p *page) span(list []rundir.Threshold) string {
 	byValue := func(a, b rundir.Threshold) int { return cmp.Compare(value(a.Measured), value(b.Measured)) }
 	first, last := slices.MinFunc(list, byValue), slices.MaxFunc(list, byValue)
-	from := p.measured(first.Text, verdict.ForThreshold, first.Measured, first.Low, first.High)
-	to := p.measured(last.Text, verdict.ForThreshold, last.Measured, last.Low, last.High)
+	from := p.measured(first.Text, expr.ForThreshold, first.Measured, first.Low, first.High)
+	to := p.measured(last.Text, expr.ForThreshold, last.Measured, last.Low, last.High)
 	if from == to {
 		return from
 	}
@@ -97,11 +97,11 @@ func says(c rundir.Claim) string {
 
 // measured writes a measured value with its interval, in the unit that the
 // expression knows.
-func (p *page) measured(text string, kind verdict.Kind, v, low, high *float64) string {
+func (p *page) measured(text string, kind expr.Kind, v, low, high *float64) string {
 	if v == nil {
 		return ""
 	}
-	of := verdict.UnitIn(text, kind, p.run.Plan)
+	of := expr.UnitIn(text, kind, p.run.Plan)
 	if of == rundir.SharePerSecond {
 		// The expression's growth is that of its own time.
 		return over(rundir.Estimate{Estimate: v, Low: low, High: high}, mostSpan) + " in " + units.FormatSeconds(mostSpan)

@@ -9,6 +9,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -179,7 +180,7 @@ func (p *page) junitThreshold(x rundir.Threshold) junitCase {
 		name += " of " + x.Variant
 	}
 	c := p.junitCase("threshold", name)
-	found := "measured " + p.measured(x.Text, verdict.ForThreshold, x.Measured, x.Low, x.High)
+	found := "measured " + p.measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High)
 	if x.Measured == nil {
 		found = "nothing measured"
 	}

@@ -8,7 +8,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -142,7 +142,7 @@ func (p *page) measuredAt(decided []rundir.Threshold, broken bool) (measured []s
 		if t.Low != nil && t.High != nil && *t.High <= *t.Measured && *t.Low < *t.Measured {
 			mark = atMost
 		}
-		measured = append(measured, metricOf(t.Text)+" "+marked(mark, p.measured(t.Text, verdict.ForThreshold, t.Measured, nil, nil)))
+		measured = append(measured, metricOf(t.Text)+" "+marked(mark, p.measured(t.Text, expr.ForThreshold, t.Measured, nil, nil)))
 	}
 	return measured
 }

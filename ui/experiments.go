@@ -12,7 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 )
 
@@ -159,8 +159,8 @@ func (l *library) source(id string) ([]byte, error) {
 func options(short bool, set map[string]string) experiment.Options {
 	return experiment.Options{
 		Short: short, Set: set,
-		CheckThreshold: verdict.CheckThreshold, CheckProbe: verdict.CheckProbe, CheckClaim: verdict.CheckClaim, CheckMetric: verdict.CheckMetric,
-		RequestsNeeded: verdict.RequestsNeeded,
+		CheckThreshold: expr.CheckThreshold, CheckProbe: expr.CheckProbe, CheckClaim: expr.CheckClaim, CheckMetric: expr.CheckMetric,
+		RequestsNeeded: expr.RequestsNeeded,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/results/history"
 	"dyno/results/rundir"
@@ -150,7 +151,7 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 		*rundir.Run
 		Answer any                    `json:"answer,omitempty"`
 		Units  map[string]rundir.Unit `json:"units"` // of what thresholds and claims measured, by their text
-	}{run, s.answer(run), verdict.UnitsOf(run)})
+	}{run, s.answer(run), expr.UnitsOf(run)})
 }
 
 // answer returns the summary of a run; nil if there is no function for that.

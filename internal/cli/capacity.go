@@ -17,6 +17,7 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/results/rundir"
@@ -204,7 +205,7 @@ func needed(e *experiment.Experiment) float64 {
 	}
 	most := 0
 	for _, t := range e.Thresholds {
-		most = max(most, verdict.RequestsNeeded(t, []string{v.Name}, e.Steps()))
+		most = max(most, expr.RequestsNeeded(t, []string{v.Name}, e.Steps()))
 	}
 	return v.Load.Open.Sending(most)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 )
 
@@ -408,16 +408,16 @@ func (q *quickLoad) judgedPlan(e *experiment.Experiment, faults []error) (*exper
 	for _, v := range e.Variants {
 		names = append(names, v.Name)
 	}
-	check, flag := verdict.CheckThreshold, "threshold"
+	check, flag := expr.CheckThreshold, "threshold"
 	if e.Capacity != nil {
-		check, flag = verdict.CheckProbe, q.search.flag
+		check, flag = expr.CheckProbe, q.search.flag
 	}
 	for _, t := range e.Thresholds {
 		if err := check(t, names, e.Steps()); err != nil {
 			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, t, err))
 		}
 	}
-	if err := verdict.CheckMetric(e.Design.Metric, e.Steps()); err != nil {
+	if err := expr.CheckMetric(e.Design.Metric, e.Steps()); err != nil {
 		faults = append(faults, fmt.Errorf("--metric %q: %w", e.Design.Metric, err))
 	}
 	if len(faults) == 0 {

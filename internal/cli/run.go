@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/report"
@@ -172,11 +173,11 @@ func with(settings map[string]string, name, value string) map[string]string {
 // fileOptions returns the options with which every experiment file is read.
 func fileOptions() experiment.Options {
 	return experiment.Options{
-		CheckThreshold: verdict.CheckThreshold,
-		CheckProbe:     verdict.CheckProbe,
-		CheckClaim:     verdict.CheckClaim,
-		CheckMetric:    verdict.CheckMetric,
-		RequestsNeeded: verdict.RequestsNeeded,
+		CheckThreshold: expr.CheckThreshold,
+		CheckProbe:     expr.CheckProbe,
+		CheckClaim:     expr.CheckClaim,
+		CheckMetric:    expr.CheckMetric,
+		RequestsNeeded: expr.RequestsNeeded,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/load/scenario"
 	"dyno/results/rundir"
 )
@@ -130,7 +131,7 @@ func expressionsTopic(p *helpPage) {
 	p.text("Units stand right behind their number: " + strings.Join(units.Names(), " ") + ". Times and slopes need theirs.")
 	p.text("Functions:")
 	var rows [][]string
-	for _, f := range verdict.Functions() {
+	for _, f := range expr.Functions() {
 		rows = append(rows, []string{f.Usage, f.About})
 	}
 	p.table(rows...)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/load/scenario"
 	"dyno/results/rundir"
 )
@@ -34,7 +35,7 @@ func TestTopics(t *testing.T) {
 			declared["metrics"] = append(declared["metrics"], entry{m.Name, m.About})
 		}
 	}
-	for _, f := range verdict.Functions() {
+	for _, f := range expr.Functions() {
 		declared["expressions"] = append(declared["expressions"], entry{f.Usage, f.About})
 	}
 	for _, f := range scenario.Functions() {

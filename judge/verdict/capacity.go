@@ -10,6 +10,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -76,7 +77,7 @@ func decideAlone(plan rundir.Plan, p *sample) (decided []rundir.Threshold, err e
 		return nil, err
 	}
 	for _, text := range plan.Thresholds {
-		decided = append(decided, decideThreshold(text, Names{Variants: []string{p.Variant}, Steps: NamesOf(plan).Steps}, alone)...)
+		decided = append(decided, expr.DecideThreshold(text, expr.Names{Variants: []string{p.Variant}, Steps: expr.NamesOf(plan).Steps}, alone)...)
 	}
 	return decided, nil
 }
@@ -153,15 +154,15 @@ func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, s
 	if err != nil {
 		return cannot(texts.Joint(texts.Reasons(err)))
 	}
-	_, broken, open := keeps(plan.Thresholds, s.Variant, NamesOf(plan).Steps, alone, func(at place) bool {
+	_, broken, open := expr.Keeps(plan.Thresholds, s.Variant, expr.NamesOf(plan).Steps, alone, func(at expr.Ref) bool {
 		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
 	})
 	if open == nil {
 		return broken, nil, false
 	}
 	s.doubtful = slices.ContainsFunc(plan.Thresholds, func(text string) bool {
-		e, err := Compile(text, ForThreshold, Names{Variants: []string{s.Variant}, Steps: NamesOf(plan).Steps})
-		return err == nil && alone.doubtful(e.places(&evaluation{variant: s.Variant})) != nil
+		e, err := expr.Compile(text, expr.ForThreshold, expr.Names{Variants: []string{s.Variant}, Steps: expr.NamesOf(plan).Steps})
+		return err == nil && alone.Doubtful(e.Refs(s.Variant)) != nil
 	})
 	if causes := s.disturbed.causes(); len(causes) > 0 {
 		return causes[0], nil, true

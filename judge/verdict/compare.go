@@ -84,7 +84,7 @@ func (s *scene) compared(p pair) []metric {
 	}
 	var list []metric
 	for _, m := range s.metrics() {
-		further := m.isProgram() && m.dim() != plain || m.step != "" && comparesSteps(m.kind(), latency)
+		further := m.isProgram() && m.dim() != units.Plain || m.step != "" && comparesSteps(m.kind(), latency)
 		if slices.Contains(names, m.name) || further && p.role != rundir.RolePair {
 			list = append(list, m)
 		}

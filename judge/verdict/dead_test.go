@@ -20,7 +20,7 @@ func TestDeadTargets(t *testing.T) {
 		s.log = nil
 		s.trial.Counts = rundir.Counts{Carried: rundir.Carried{Scheduled: 16, Unfinished: 16}}
 		s.trial.Connections = rundir.Connections{Requested: 16, Opened: 16, Peak: 16, Unanswered: 16}
-		s.trial.Silence = rundir.Silence{Longest: 10, From: 2, Last: ptr(1.0), Ending: 13}
+		s.trial.Silence = rundir.Silence{Longest: 10, From: 2, Last: new(1.0), Ending: 13}
 	}
 	for _, c := range []struct {
 		name   string
@@ -36,35 +36,35 @@ func TestDeadTargets(t *testing.T) {
 			"the target answered nothing in the window of 10s, in which requests were due: 16; its last good response came 1s before"},
 		{"silent in the end", soundClosed, func(s *subject) {
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Unfinished = 10_016, 10_016, 16
-			s.trial.Silence = rundir.Silence{Longest: 2.1, From: 9.9, Last: ptr(9.9), Ending: 4.1}
+			s.trial.Silence = rundir.Silence{Longest: 2.1, From: 9.9, Last: new(9.9), Ending: 4.1}
 			s.trial.Connections = rundir.Connections{Requested: 40, Opened: 40, Peak: 40, Served: 20, Unanswered: 20}
 		}, "stalled connections", 16. / 10_016, 10_000. / 10_016, "the target answered nothing for the last 2.1s of the window, and for 2s after it"},
 		{"a stall", soundClosed, func(s *subject) {
-			s.trial.Silence = rundir.Silence{Longest: 1.1, From: 5, Last: ptr(12.)}
+			s.trial.Silence = rundir.Silence{Longest: 1.1, From: 5, Last: new(12.)}
 		}, "stalled", 0, 1, "the target answered nothing for 1.1s, from 3s into the window on"},
-		{"a pause", soundClosed, func(s *subject) { s.trial.Silence = rundir.Silence{Longest: 0.9, From: 5, Last: ptr(12.)} }, "", 0, 1, ""},
+		{"a pause", soundClosed, func(s *subject) { s.trial.Silence = rundir.Silence{Longest: 0.9, From: 5, Last: new(12.)} }, "", 0, 1, ""},
 		{"a pause of a slow target", soundClosed, func(s *subject) {
 			s.slow(rundir.TagService, 20, 30e6)
-			s.trial.Silence = rundir.Silence{Longest: 2.9, From: 5, Last: ptr(12.)}
+			s.trial.Silence = rundir.Silence{Longest: 2.9, From: 5, Last: new(12.)}
 		}, "", 0, 1, ""},
 		{"a pause between rare requests", soundOpen, func(s *subject) {
-			s.plan.Rate, s.log = ptr(1.), nil
+			s.plan.Rate, s.log = new(1.), nil
 			s.trial.Counts = rundir.Counts{Scheduled: 10, Sent: 10, OK: 10, CompletedInWindow: 10}
-			s.trial.Silence = rundir.Silence{Longest: 9, From: 2, Last: ptr(11.)}
+			s.trial.Silence = rundir.Silence{Longest: 9, From: 2, Last: new(11.)}
 		}, "", 0, 1, ""},
 		{"refused in the last half second", soundClosed, func(s *subject) {
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Errors = 10_040, 10_040, 40
-			s.trial.Silence = rundir.Silence{Longest: 0.5, From: 11.5, Last: ptr(11.5), Ending: 0.5, Failing: 40}
+			s.trial.Silence = rundir.Silence{Longest: 0.5, From: 11.5, Last: new(11.5), Ending: 0.5, Failing: 40}
 		}, "stalled", 40. / 10_040, 10_000. / 10_040, "40 requests in a row failed"},
 		{"refused by a slow target in the end", soundClosed, func(s *subject) {
 			s.slow(rundir.TagService, 900, 300e6)
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Errors = 12_000, 12_000, 2000
-			s.trial.Silence = rundir.Silence{Longest: 0.9, From: 11.1, Last: ptr(11.1), Ending: 0.9, Failing: 2000}
+			s.trial.Silence = rundir.Silence{Longest: 0.9, From: 11.1, Last: new(11.1), Ending: 0.9, Failing: 2000}
 		}, "stalled", 2000. / 12_000, 10_000. / 12_000, "2000 requests in a row failed"},
 		{"a slow target that refused few in the end", soundClosed, func(s *subject) {
 			s.slow(rundir.TagService, 900, 300e6)
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Errors = 10_040, 10_040, 40
-			s.trial.Silence = rundir.Silence{Longest: 0.9, From: 11.1, Last: ptr(11.1), Ending: 0.9, Failing: 40}
+			s.trial.Silence = rundir.Silence{Longest: 0.9, From: 11.1, Last: new(11.1), Ending: 0.9, Failing: 40}
 		}, "", 40. / 10_040, 10_000. / 10_040, ""},
 		{"some drops", soundOpen, func(s *subject) { s.trial.Counts.Sent, s.trial.Counts.Dropped, s.trial.Counts.OK = 9_000, 1000, 9_000 },
 			"drops", 0.1, 0.9, "1000 of 10000 requests were dropped"},
@@ -130,7 +130,7 @@ func TestDeadStreams(t *testing.T) {
 		s := soundOpen()
 		s.trial.Streams = &rundir.Streams{
 			Requested: 10, Opened: 10, Peak: 10, Delivered: 1000, AllDelivered: 1200, Served: 10, Subscribed: 100,
-			Silence: rundir.Silence{Last: ptr(12.)},
+			Silence: rundir.Silence{Last: new(12.)},
 		}
 		for i := range 10 {
 			s.log = append(s.log, hist.Interval{Tag: rundir.TagEventGap, Start: time.Duration(2+i) * time.Second, Length: time.Second, Hist: many(100, 100*time.Millisecond)})
@@ -255,11 +255,11 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 		change func(s *subject)
 		told   bool
 	}{
-		{"a generator with a CPU", func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.5) }, true},
-		{"one that waits for it", func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.51) }, false},
-		{"one whose CPU the host took", func(s *subject) { s.trial.Generator.StealShare = ptr(0.6) }, false},
+		{"a generator with a CPU", func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.5) }, true},
+		{"one that waits for it", func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.51) }, false},
+		{"one whose CPU the host took", func(s *subject) { s.trial.Generator.StealShare = new(0.6) }, false},
 		{"one that waits, in a handful of requests", func(s *subject) {
-			s.trial.Generator.RunQueueWaitShare, s.trial.WindowSeconds = ptr(0.51), 0.049
+			s.trial.Generator.RunQueueWaitShare, s.trial.WindowSeconds = new(0.51), 0.049
 		}, true},
 		{"one that was stopped", func(s *subject) { s.stalls = late(6*time.Second, false) }, false},
 		{"one that was stopped for a while", func(s *subject) { s.stalls = late(4*time.Second, false) }, true},
@@ -292,7 +292,7 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 		s.trial.Counts.Sent, s.trial.Counts.OK, s.trial.Counts.CompletedInWindow = 10_000, 0, 0
 		s.trial.Counts.Errors, s.trial.Counts.ByKind = 10_000, map[string]int64{"status": bad, "read": 10_000 - bad}
 		s.trial.Silence = rundir.Silence{Longest: 10, From: 2, Ending: 10}
-		s.trial.Generator.RunQueueWaitShare = ptr(0.9)
+		s.trial.Generator.RunQueueWaitShare = new(0.9)
 		_, flags, _ := examine(s)
 		kinds := map[string]bool{}
 		for _, f := range flags {
@@ -305,7 +305,7 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 	// That its process ended, nobody has to read.
 	s := soundOpen()
 	s.trial.Complete, s.trial.Fault, s.trial.Error = false, rundir.FaultTarget, "it ended"
-	s.trial.Generator.RunQueueWaitShare = ptr(0.9)
+	s.trial.Generator.RunQueueWaitShare = new(0.9)
 	if _, flags, _ := examine(s); len(flags) != 1 || !flags[0].Breaks {
 		t.Errorf("a target that ended: %+v", flags)
 	}

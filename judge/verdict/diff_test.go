@@ -186,7 +186,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	newer.Name = "relay-2"
 	newer.Variants[2].Name, newer.Plan.Variants[2].Name = "epoll", "epoll"
 	newer.Environment.Kernel, newer.Environment.Governor = "6.2", "performance"
-	older.Environment.MemoryBytes, newer.Environment.MemoryBytes = ptr(int64(8167300<<10)), ptr(int64(16<<30))
+	older.Environment.MemoryBytes, newer.Environment.MemoryBytes = new(int64(8167300<<10)), new(int64(16<<30))
 	newer.DynoVersion = "v2"
 	newer.Plan.Rounds = 12
 	rate := 100.0

@@ -188,7 +188,7 @@ func TestDuetWithADeadVariant(t *testing.T) {
 	for i := range b.trials {
 		if t := &b.trials[i]; t.Variant == "b" {
 			t.Complete, t.Fault, t.Error, t.PlannedSeconds = false, rundir.FaultTarget, "exit status 3", 4
-			t.Throughput = ptr(0.)
+			t.Throughput = new(0.)
 		}
 	}
 	if c := comparison(t, b.judge(t), "b", "a", "throughput"); c.Verdict != rundir.Worse {
@@ -199,8 +199,8 @@ func TestDuetWithADeadVariant(t *testing.T) {
 // On shared CPUs the generator's own signs say nothing of the machine.
 func TestSharedCPUsAreNoSign(t *testing.T) {
 	s := soundClosed()
-	s.trial.Generator.RunQueueWaitShare, s.trial.Generator.CPUShare = ptr(0.7), ptr(0.3)
-	s.trial.Machine.LateWakeupShare = ptr(0.3)
+	s.trial.Generator.RunQueueWaitShare, s.trial.Generator.CPUShare = new(0.7), new(0.3)
+	s.trial.Machine.LateWakeupShare = new(0.3)
 	_, flags, _ := examine(s)
 	if len(flags) == 0 || lostBy(s).generator < 0.5 {
 		t.Fatal("alone, a starved generator is no finding")

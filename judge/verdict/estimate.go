@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/load/hist"
 	"dyno/results/rundir"
@@ -154,7 +155,7 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 		return nil
 	}
 	share := *e.Estimate
-	if beyond := -math.Expm1(math.Log((1-confidence)/2) / sum); m.dim() == plain && (share <= 0 || share >= 1) {
+	if beyond := -math.Expm1(math.Log((1-confidence)/2) / sum); m.dim() == units.Plain && (share <= 0 || share >= 1) {
 		if share <= 0 {
 			e.SetInterval(0, beyond, confidence, rundir.ByClopperPearson)
 		} else {
@@ -170,7 +171,7 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	if err != nil {
 		return err
 	}
-	if m.dim() != plain {
+	if m.dim() != units.Plain {
 		// No time is below zero.
 		e.SetInterval(max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
 		return nil

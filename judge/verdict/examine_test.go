@@ -27,17 +27,17 @@ func many(n int64, v time.Duration) *hist.Histogram {
 // warm-up of 2 s, with responses in 2 ms.
 func soundOpen() subject {
 	s := subject{
-		plan: rundir.PlanVariant{Name: "v", Loop: "open", Rate: ptr(1000.), WarmupSeconds: 2, WindowSeconds: 10},
+		plan: rundir.PlanVariant{Name: "v", Loop: "open", Rate: new(1000.), WarmupSeconds: 2, WindowSeconds: 10},
 		trial: &rundir.Trial{
 			Number: 1, Round: 1, Variant: "v", Complete: true, WarmupSeconds: 2, WindowSeconds: 10,
-			Throughput:   ptr(1000.),
+			Throughput:   new(1000.),
 			Conservation: rundir.Conservation{OK: true},
 			Counts:       rundir.Counts{Scheduled: 10000, Sent: 10000, OK: 10000, CompletedInWindow: 10000},
-			Target:       rundir.Target{CPUShare: ptr(0.6)},
-			Generator:    rundir.Generator{CPUShare: ptr(0.3), RunQueueWaitShare: ptr(0.002)},
+			Target:       rundir.Target{CPUShare: new(0.6)},
+			Generator:    rundir.Generator{CPUShare: new(0.3), RunQueueWaitShare: new(0.002)},
 			Machine: rundir.Machine{
-				StealShare: ptr(0.001), ForeignShare: ptr(0.01), LateWakeupShare: ptr(0.0004),
-				MemoryStall: ptr(0.), IOStall: ptr(0.002),
+				StealShare: new(0.001), ForeignShare: new(0.01), LateWakeupShare: new(0.0004),
+				MemoryStall: new(0.), IOStall: new(0.002),
 			},
 		},
 	}
@@ -170,7 +170,7 @@ func TestChecks(t *testing.T) {
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Users = 30_000, 30_000, &rundir.Users{Arrivals: 10_000}
 		}, "", FlagAchievedRate, measured{ok, 0, 0.03}},
 		{"too few iterations", open, func(s *subject) { s.trial.Users = &rundir.Users{Arrivals: 9690} }, "achieved_rate!", FlagAchievedRate, measured{invalid, 0.031, 0.03}},
-		{"a probe has its own rate", open, func(s *subject) { s.trial.Rate = ptr(1100.) }, "achieved_rate!", FlagAchievedRate, measured{invalid, 1. / 11, chance / math.Sqrt(11000)}},
+		{"a probe has its own rate", open, func(s *subject) { s.trial.Rate = new(1100.) }, "achieved_rate!", FlagAchievedRate, measured{invalid, 1. / 11, chance / math.Sqrt(11000)}},
 		{"stages have no rate", open, func(s *subject) {
 			s.plan.Rate = nil
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent = 5000, 5000
@@ -180,57 +180,57 @@ func TestChecks(t *testing.T) {
 		{"unfinished", closed, func(s *subject) { s.trial.Counts.Unfinished = 11 }, "unfinished", FlagUnfinished, measured{warning, 0.0011, 0.001}},
 		{"nothing sent", closed, func(s *subject) { s.trial.Counts = rundir.Counts{} }, "", FlagUnfinished, measured{unknown, nan, nan}},
 
-		{"generator at its limit", open, func(s *subject) { s.trial.Generator.CPUShare = ptr(0.75) }, "", FlagGeneratorCPU, measured{ok, 0.75, 0.75}},
-		{"busy generator", open, func(s *subject) { s.trial.Generator.CPUShare = ptr(0.76) }, "generator_cpu!", FlagGeneratorCPU, measured{invalid, 0.76, 0.75}},
-		{"run queue at the limit", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.01) }, "", FlagRunQueue, measured{ok, 0.01, 0.01}},
-		{"run queue", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.011) }, "run_queue_wait", FlagRunQueue, measured{warning, 0.011, 0.01}},
+		{"generator at its limit", open, func(s *subject) { s.trial.Generator.CPUShare = new(0.75) }, "", FlagGeneratorCPU, measured{ok, 0.75, 0.75}},
+		{"busy generator", open, func(s *subject) { s.trial.Generator.CPUShare = new(0.76) }, "generator_cpu!", FlagGeneratorCPU, measured{invalid, 0.76, 0.75}},
+		{"run queue at the limit", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.01) }, "", FlagRunQueue, measured{ok, 0.01, 0.01}},
+		{"run queue", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.011) }, "run_queue_wait", FlagRunQueue, measured{warning, 0.011, 0.01}},
 		{"run queue of many wake-ups", open, func(s *subject) {
-			s.trial.Generator.RunQueueWaitShare, s.trial.Generator.TimeslicesPerSecond = ptr(0.03), ptr(2000.0)
+			s.trial.Generator.RunQueueWaitShare, s.trial.Generator.TimeslicesPerSecond = new(0.03), new(2000.0)
 		}, "", FlagRunQueue, measured{ok, 0.03, 0.03}},
 		{"run queue beyond what wake-ups take", open, func(s *subject) {
-			s.trial.Generator.RunQueueWaitShare, s.trial.Generator.TimeslicesPerSecond = ptr(0.031), ptr(2000.0)
+			s.trial.Generator.RunQueueWaitShare, s.trial.Generator.TimeslicesPerSecond = new(0.031), new(2000.0)
 		}, "run_queue_wait", FlagRunQueue, measured{warning, 0.031, 0.03}},
-		{"starved", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.051) }, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.051, 0.05}},
-		{"run queue in a closed loop", closed, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.05) }, "run_queue_wait", FlagRunQueue, measured{warning, 0.05, 0.01}},
-		{"starved in a closed loop", closed, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.051) }, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.051, 0.05}},
+		{"starved", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.051) }, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.051, 0.05}},
+		{"run queue in a closed loop", closed, func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.05) }, "run_queue_wait", FlagRunQueue, measured{warning, 0.05, 0.01}},
+		{"starved in a closed loop", closed, func(s *subject) { s.trial.Generator.RunQueueWaitShare = new(0.051) }, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.051, 0.05}},
 		{"starved, but the target is saturated", closed, func(s *subject) {
-			s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = ptr(0.4), ptr(0.9)
+			s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = new(0.4), new(0.9)
 		}, "run_queue_wait", FlagRunQueue, measured{warning, 0.4, 0.01}},
 		{"starved before an unknown target", closed, func(s *subject) {
-			s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = ptr(0.4), nil
+			s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = new(0.4), nil
 		}, "run_queue_wait", FlagRunQueue, measured{warning, 0.4, 0.01}},
 		{"exhausted at the limit", closed, func(s *subject) {
-			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare = ptr(0.945), ptr(0.005)
+			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare = new(0.945), new(0.005)
 		}, "", FlagGeneratorLimit, measured{ok, 0.95, 0.95}},
 		{"exhausted", closed, func(s *subject) {
-			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = ptr(0.95), ptr(0.005), ptr(0.89)
+			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = new(0.95), new(0.005), new(0.89)
 		}, "generator_limit!", FlagGeneratorLimit, measured{invalid, 0.955, 0.95}},
 		{"exhausted in a handful of requests", closed, func(s *subject) {
-			s.trial.Generator.CPUShare, s.trial.WindowSeconds = ptr(0.99), 0.049
+			s.trial.Generator.CPUShare, s.trial.WindowSeconds = new(0.99), 0.049
 		}, "", FlagGeneratorLimit, measured{unknown, nan, nan}},
 		{"exhausted, but the target is saturated", closed, func(s *subject) {
-			s.trial.Generator.CPUShare, s.trial.Target.CPUShare = ptr(0.99), ptr(0.9)
+			s.trial.Generator.CPUShare, s.trial.Target.CPUShare = new(0.99), new(0.9)
 		}, "", FlagGeneratorLimit, measured{ok, 0.992, 0.95}},
 		{"exhausted before an unknown target", closed, func(s *subject) {
-			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = ptr(0.96), nil, nil
+			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = new(0.96), nil, nil
 		}, "generator_limit", FlagGeneratorLimit, measured{warning, 0.96, 0.95}},
 
-		{"steal at the first limit", open, func(s *subject) { s.trial.Machine.StealShare = ptr(0.01) }, "", FlagSteal, measured{ok, 0.01, 0.01}},
-		{"steal at the second", open, func(s *subject) { s.trial.Machine.StealShare = ptr(0.10) }, "steal", FlagSteal, measured{warning, 0.10, 0.01}},
-		{"much steal", open, func(s *subject) { s.trial.Machine.StealShare = ptr(0.11) }, "steal!", FlagSteal, measured{invalid, 0.11, 0.10}},
-		{"foreign CPU at the first limit", open, func(s *subject) { s.trial.Machine.ForeignShare = ptr(0.05) }, "", FlagForeignCPU, measured{ok, 0.05, 0.05}},
-		{"foreign CPU at the second", closed, func(s *subject) { s.trial.Machine.ForeignShare = ptr(0.15) }, "foreign_cpu", FlagForeignCPU, measured{warning, 0.15, 0.05}},
-		{"much foreign CPU", closed, func(s *subject) { s.trial.Machine.ForeignShare = ptr(0.16) }, "foreign_cpu!", FlagForeignCPU, measured{invalid, 0.16, 0.15}},
+		{"steal at the first limit", open, func(s *subject) { s.trial.Machine.StealShare = new(0.01) }, "", FlagSteal, measured{ok, 0.01, 0.01}},
+		{"steal at the second", open, func(s *subject) { s.trial.Machine.StealShare = new(0.10) }, "steal", FlagSteal, measured{warning, 0.10, 0.01}},
+		{"much steal", open, func(s *subject) { s.trial.Machine.StealShare = new(0.11) }, "steal!", FlagSteal, measured{invalid, 0.11, 0.10}},
+		{"foreign CPU at the first limit", open, func(s *subject) { s.trial.Machine.ForeignShare = new(0.05) }, "", FlagForeignCPU, measured{ok, 0.05, 0.05}},
+		{"foreign CPU at the second", closed, func(s *subject) { s.trial.Machine.ForeignShare = new(0.15) }, "foreign_cpu", FlagForeignCPU, measured{warning, 0.15, 0.05}},
+		{"much foreign CPU", closed, func(s *subject) { s.trial.Machine.ForeignShare = new(0.16) }, "foreign_cpu!", FlagForeignCPU, measured{invalid, 0.16, 0.15}},
 		{"the target among the foreign", closed, func(s *subject) {
-			s.trial.Machine.ForeignShare, s.trial.Target.CPUShare = ptr(0.5), nil
+			s.trial.Machine.ForeignShare, s.trial.Target.CPUShare = new(0.5), nil
 		}, "", FlagForeignCPU, measured{unknown, nan, nan}},
-		{"late wake-ups at the first limit", open, func(s *subject) { s.trial.Machine.LateWakeupShare = ptr(0.001) }, "", FlagLateWakeups, measured{ok, 0.001, 0.001}},
-		{"late wake-ups", open, func(s *subject) { s.trial.Machine.LateWakeupShare = ptr(0.005) }, "late_wakeups", FlagLateWakeups, measured{warning, 0.005, 0.001}},
-		{"memory pressure at the first limit", open, func(s *subject) { s.trial.Machine.MemoryStall = ptr(0.01) }, "", FlagMemoryPressure, measured{ok, 0.01, 0.01}},
-		{"memory pressure", open, func(s *subject) { s.trial.Machine.MemoryStall = ptr(0.1) }, "memory_pressure", FlagMemoryPressure, measured{warning, 0.1, 0.01}},
-		{"much memory pressure", open, func(s *subject) { s.trial.Machine.MemoryStall = ptr(0.11) }, "memory_pressure!", FlagMemoryPressure, measured{invalid, 0.11, 0.1}},
-		{"disk pressure", open, func(s *subject) { s.trial.Machine.IOStall = ptr(0.1) }, "io_pressure", FlagIOPressure, measured{warning, 0.1, 0.01}},
-		{"much disk pressure", open, func(s *subject) { s.trial.Machine.IOStall = ptr(0.11) }, "io_pressure!", FlagIOPressure, measured{invalid, 0.11, 0.1}},
+		{"late wake-ups at the first limit", open, func(s *subject) { s.trial.Machine.LateWakeupShare = new(0.001) }, "", FlagLateWakeups, measured{ok, 0.001, 0.001}},
+		{"late wake-ups", open, func(s *subject) { s.trial.Machine.LateWakeupShare = new(0.005) }, "late_wakeups", FlagLateWakeups, measured{warning, 0.005, 0.001}},
+		{"memory pressure at the first limit", open, func(s *subject) { s.trial.Machine.MemoryStall = new(0.01) }, "", FlagMemoryPressure, measured{ok, 0.01, 0.01}},
+		{"memory pressure", open, func(s *subject) { s.trial.Machine.MemoryStall = new(0.1) }, "memory_pressure", FlagMemoryPressure, measured{warning, 0.1, 0.01}},
+		{"much memory pressure", open, func(s *subject) { s.trial.Machine.MemoryStall = new(0.11) }, "memory_pressure!", FlagMemoryPressure, measured{invalid, 0.11, 0.1}},
+		{"disk pressure", open, func(s *subject) { s.trial.Machine.IOStall = new(0.1) }, "io_pressure", FlagIOPressure, measured{warning, 0.1, 0.01}},
+		{"much disk pressure", open, func(s *subject) { s.trial.Machine.IOStall = new(0.11) }, "io_pressure!", FlagIOPressure, measured{invalid, 0.11, 0.1}},
 		{"nothing known of the machine", open, func(s *subject) {
 			s.trial.Generator, s.trial.Machine = rundir.Generator{}, rundir.Machine{}
 		}, "", FlagSteal, measured{unknown, nan, nan}},
@@ -310,7 +310,7 @@ func TestOrderOfChecks(t *testing.T) {
 	empty := soundOpen()
 	empty.log, empty.trial.Generator, empty.trial.Machine, empty.trial.Target = nil, rundir.Generator{}, rundir.Machine{}, rundir.Target{}
 	probe := soundOpen()
-	probe.plan.Loop, probe.plan.Rate, probe.trial.Rate = "", nil, ptr(1000.)
+	probe.plan.Loop, probe.plan.Rate, probe.trial.Rate = "", nil, new(1000.)
 	incomplete := soundClosed()
 	incomplete.trial.Complete = false
 	program := soundClosed()

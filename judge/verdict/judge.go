@@ -11,6 +11,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/expr"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -94,10 +95,10 @@ func judge(run *rundir.Run, sources []source) error {
 	s.trust(judged.Validity)
 	for i := range comparisons {
 		c := &comparisons[i]
-		switch at := []place{{c.Metric, c.Variant, c.Base}}; {
-		case s.unidentified(at) != nil:
+		switch at := []expr.Ref{{Metric: c.Metric, Variant: c.Variant, Base: c.Base}}; {
+		case s.Unidentified(at) != nil:
 			c.Verdict = rundir.Invalid
-		case s.doubtful(at) != nil: // no number of rounds makes disturbances even
+		case s.Doubtful(at) != nil: // no number of rounds makes disturbances even
 			c.FurtherRounds = nil
 		}
 	}
@@ -228,7 +229,7 @@ func (s *scene) thresholds() []rundir.Threshold {
 		return list
 	}
 	for _, text := range s.plan.Thresholds {
-		list = append(list, decideThreshold(text, NamesOf(s.plan), s)...)
+		list = append(list, expr.DecideThreshold(text, expr.NamesOf(s.plan), s)...)
 	}
 	return list
 }
@@ -236,7 +237,7 @@ func (s *scene) thresholds() []rundir.Threshold {
 func (s *scene) claims() []rundir.Claim {
 	list := []rundir.Claim{}
 	for _, c := range s.plan.Claims {
-		list = append(list, decideClaim(c, NamesOf(s.plan), s))
+		list = append(list, expr.DecideClaim(c, expr.NamesOf(s.plan), s))
 	}
 	return list
 }

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/capacity"
 	"dyno/judge/stat"
 	"dyno/load/hist"
@@ -221,7 +222,7 @@ func abc() *bench {
 			slow float64
 		}{{"a", 1}, {"a.control", 1}, {"b", 1}, {"c", 1.1}} {
 			t := b.measure(round, v.name, 5000*drift/v.slow*(1+0.004*r.NormFloat64()))
-			t.Target.CPUSecondsPerRequest = ptr(2e-5 * v.slow * (1 + 0.004*r.NormFloat64()))
+			t.Target.CPUSecondsPerRequest = new(2e-5 * v.slow * (1 + 0.004*r.NormFloat64()))
 			b.record(latencies(r, 2000, time.Duration(2e6*v.slow*(1+0.01*r.NormFloat64())))...)
 		}
 	}
@@ -383,7 +384,7 @@ func TestSwappingAndScaling(t *testing.T) {
 			for name, x := range map[string]float64{"a": 1000 * math.Exp(0.02*r.NormFloat64()), "b": 1000 * apart * math.Exp(0.02*r.NormFloat64())} {
 				cpu := 1 / x
 				for b, factor := range map[*bench]float64{plain: 1, swapped: 1, scaled: scale} {
-					b.measure(round, name, x*factor).Target.CPUSecondsPerRequest = ptr(cpu * factor)
+					b.measure(round, name, x*factor).Target.CPUSecondsPerRequest = new(cpu * factor)
 				}
 			}
 		}
@@ -512,7 +513,7 @@ func TestSpoiltRoundsAreLeftOut(t *testing.T) {
 		for i := range b.trials {
 			b.trials[i].Machine.StealShare = nil
 			if slices.Contains(rounds, b.trials[i].Round) && b.trials[i].Variant == "c" {
-				b.trials[i].Machine.StealShare = ptr(0.2)
+				b.trials[i].Machine.StealShare = new(0.2)
 			}
 		}
 	}
@@ -557,7 +558,7 @@ func TestLostRoundsAreNotSpoilt(t *testing.T) {
 	for name, lose := range map[string]func(*rundir.Trial){
 		"ended": func(x *rundir.Trial) { x.Complete, x.Fault, x.Error = false, rundir.FaultTarget, "exit status 3" },
 		"answers nothing": func(x *rundir.Trial) {
-			x.Throughput, x.Counts = ptr(0.), rundir.Counts{Scheduled: 400, Sent: 400, Timeouts: 400, Errors: 400}
+			x.Throughput, x.Counts = new(0.), rundir.Counts{Scheduled: 400, Sent: 400, Timeouts: 400, Errors: 400}
 		},
 	} {
 		b := abc()
@@ -565,7 +566,7 @@ func TestLostRoundsAreNotSpoilt(t *testing.T) {
 		for i := range b.trials {
 			if x := &b.trials[i]; x.Round == 2 {
 				if x.Variant == "c" {
-					x.Machine.StealShare = ptr(0.2)
+					x.Machine.StealShare = new(0.2)
 				}
 				if x.Variant == "b" {
 					lose(x)
@@ -595,7 +596,7 @@ func TestLevelOfALookWithRoundsLeftOut(t *testing.T) {
 		b.measure(round, "a", 1000*math.Exp(0.005*r.NormFloat64()))
 		b.measure(round, "b", 1100*math.Exp(0.005*r.NormFloat64()))
 	}
-	b.trials[5].Machine.StealShare = ptr(0.2)
+	b.trials[5].Machine.StealShare = new(0.2)
 	c := comparison(t, b.judge(t), "b", "a", "throughput")
 	if c.Rounds != 8 || c.Ratio.Confidence != 0.9995 || math.Abs(c.Equivalence.Confidence-0.999) > 1e-12 || c.Verdict != rundir.Better {
 		t.Errorf("%d rounds at %v, equivalence at %v: %s", c.Rounds, c.Ratio.Confidence, c.Equivalence.Confidence, c.Verdict)
@@ -645,7 +646,7 @@ func TestReplacedTrials(t *testing.T) {
 	for n, log := range b.logs {
 		logs[n+3] = log
 	}
-	earlier[0].Throughput, earlier[1].Throughput = ptr(1.), ptr(1.)
+	earlier[0].Throughput, earlier[1].Throughput = new(1.), new(1.)
 	earlier[2].Complete, earlier[2].Error = false, "interrupted"
 	b.trials, b.logs = append(earlier, b.trials...), logs
 	run := b.judge(t)
@@ -678,7 +679,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	b.run.Notes = []string{"no interval is claimed by this version: throughputs are medians", "measured by night"}
 	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: "no counters"}, {Kind: FlagDrops, Spoils: true}}
 	b.measure(0, "a", 1).Purpose = rundir.PurposePilot
-	b.trials[len(b.trials)-1].Machine.StealShare = ptr(0.5)
+	b.trials[len(b.trials)-1].Machine.StealShare = new(0.5)
 	run := b.judge(t)
 	if got, want := kinds(run.Flags), "control_differs placement pilot_not_steady observer"; got != want || !run.Valid {
 		t.Errorf("flags %q, want %q", got, want)
@@ -697,7 +698,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 func TestOrderDoesNotMatterAndJudgingTwiceNeither(t *testing.T) {
 	b := abc()
 	b.trials[9].Complete = false
-	b.trials[4].Machine.StealShare = ptr(0.3)
+	b.trials[4].Machine.StealShare = new(0.3)
 	b.run.Plan.Remeasure = 4
 	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
 	*b.trials[3].Throughput = 0
@@ -826,7 +827,7 @@ func TestTypical(t *testing.T) {
 		values []float64
 		want   *float64
 	}{
-		{nil, nil}, {[]float64{3}, ptr(3.)}, {[]float64{10, 10, 10}, ptr(10.)}, {[]float64{1, 4}, ptr(2.)}, {[]float64{0, 4}, ptr(2.)}, {[]float64{0, 0}, ptr(0.)},
+		{nil, nil}, {[]float64{3}, new(3.)}, {[]float64{10, 10, 10}, new(10.)}, {[]float64{1, 4}, new(2.)}, {[]float64{0, 4}, new(2.)}, {[]float64{0, 0}, new(0.)},
 	} {
 		if diff := cmp.Diff(c.want, typical(c.values), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 			t.Errorf("%v: %s", c.values, diff)
@@ -845,15 +846,15 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s of nothing is known", m.name)
 		}
 	}
-	for name, want := range map[string]dimension{
-		"program.switch_seconds": duration, "program.stack_bytes": size, "program.exchanges_per_second": rate, "program.units": plain,
+	for name, want := range map[string]units.Dimension{
+		"program.switch_seconds": units.Duration, "program.stack_bytes": units.Size, "program.exchanges_per_second": units.Rate, "program.units": units.Plain,
 	} {
 		m, ok := lookup(name)
 		v := m.get(&figures{measures: map[string]float64{strings.TrimPrefix(name, "program."): 3}})
 		if !ok || m.dim() != want || m.name != name || v == nil || *v != 3 {
 			t.Errorf("%s: %v, %v", name, m.dim(), v)
 		}
-		if higher := m.good() == stat.HigherIsBetter; higher != (want == rate || want == plain) {
+		if higher := m.good() == stat.HigherIsBetter; higher != (want == units.Rate || want == units.Plain) {
 			t.Errorf("%s: higher is better: %v", name, higher)
 		}
 	}
@@ -863,7 +864,7 @@ func TestLookup(t *testing.T) {
 	}
 	for name, tag := range map[string]string{"response.p98": "response", "response.p98{step=a}": "response/a"} {
 		m, ok := lookup(name)
-		if !ok || m.dim() != duration || m.name != name || !m.ranked() {
+		if !ok || m.dim() != units.Duration || m.name != name || !m.ranked() {
 			t.Fatalf("%s: %v", name, ok)
 		}
 		if v := m.get(&figures{times: times{tag: h}}); v == nil || math.Abs(*v-0.49) > 0.005 {
@@ -873,7 +874,7 @@ func TestLookup(t *testing.T) {
 	if m, _ := lookup("response.p985"); m.get(&figures{times: times{"response": h}}) != nil {
 		t.Error("fewer than ten values are beyond the p98.5")
 	}
-	if m, ok := lookup("observed.hub_hits"); !ok || m.dim() != plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
+	if m, ok := lookup("observed.hub_hits"); !ok || m.dim() != units.Plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
 		t.Error("observed.hub_hits is no metric")
 	}
 	for _, name := range []string{"", "program.", "observed.", "response", "response.p0", "response.p990", "response.p9a", "nothing.p98", "connect.p98{step=a}", "p99"} {
@@ -1269,7 +1270,7 @@ func TestCapacityResumed(t *testing.T) {
 		b.search(t, 1, "a", 5000, 0)
 	}
 	*resumed.probe(2, "a", 200, false) = rundir.Trial{
-		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: ptr(200.), Error: "begun anew",
+		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun anew",
 		Conservation: rundir.Conservation{OK: true},
 	}
 	for _, b := range []*bench{whole, resumed} {
@@ -1309,7 +1310,7 @@ func TestSpoiltProbe(t *testing.T) {
 		}
 		probe := capacity.Trial{Rate: state.Next, Good: true, Spoilt: state.Next > 5000}
 		if trial := b.probe(1, "a", probe.Rate, true); probe.Spoilt {
-			trial.Generator.CPUShare = ptr(0.99)
+			trial.Generator.CPUShare = new(0.99)
 		}
 		done = append(done, probe)
 	}
@@ -1340,7 +1341,7 @@ func TestSpoiltProbe(t *testing.T) {
 		"good":       {func(*sample) {}, ""},
 		"incomplete": {func(s *sample) { s.Complete = false }, FlagIncomplete},
 		"dropped":    {func(s *sample) { s.Counts.Dropped = 1 }, FlagDrops},
-		"too slow":   {func(s *sample) { s.figures.Response.P99 = ptr(0.011) }, "response.p99 < 10ms"},
+		"too slow":   {func(s *sample) { s.figures.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
 		"unknown": {func(s *sample) { s.figures.Response.P99 = nil },
 			"response.p99 of a is not known: not observed, or too few values"},
 	} {
@@ -1365,7 +1366,7 @@ func TestSpoiltProbe(t *testing.T) {
 func TestSpoiltSearch(t *testing.T) {
 	b := capacityBench("a")
 	for range 2 {
-		b.probe(1, "a", b.run.Plan.Capacity.From, true).Generator.CPUShare = ptr(0.99)
+		b.probe(1, "a", b.run.Plan.Capacity.From, true).Generator.CPUShare = new(0.99)
 	}
 	run := b.judge(t)
 	if v := run.Validity[0]; run.Valid || len(Breaking(run)) != 0 || v.State != rundir.StateNotIdentified || !slices.Equal(v.Causes, []string{FlagGeneratorCPU}) {
@@ -1397,7 +1398,7 @@ func TestEnough(t *testing.T) {
 					x = math.Exp(r.NormFloat64()) // it may be as wild as it likes
 				}
 				trial := b.measure(round, v.Name, 1000*x)
-				trial.Service.P99 = ptr(0.01 * x)
+				trial.Service.P99 = new(0.01 * x)
 			}
 			if stop, reason := ask(b); stop {
 				return round, reason, b

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -33,7 +34,7 @@ func (m metric) lostBy(f *figures) bool {
 		return false
 	case m.quantile != nil:
 		return f.lost
-	case m.isProgram() && m.dim() == rate:
+	case m.isProgram() && m.dim() == units.Rate:
 		return f.lost || v != nil && *v <= 0
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -64,14 +65,8 @@ func (m metric) kind() string {
 	return of
 }
 
-// dim is what the metric measures. A plain number stands for what the plan's endpoints and
-// commands gave.
-func (m metric) dim() dimension {
-	if strings.HasPrefix(m.name, rundir.OfObservers) {
-		return plain
-	}
-	return rundir.MetricOf(m.name).Unit.Dimension()
-}
+// dim is what the metric measures.
+func (m metric) dim() units.Dimension { return rundir.MetricOf(m.name).Dimension() }
 
 // good is the direction in which the metric is better.
 func (m metric) good() stat.Direction {

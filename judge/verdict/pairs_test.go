@@ -24,7 +24,7 @@ func languages(rounds int) *bench {
 		for i, of := range []struct{ throughput, bytes float64 }{{1000, 20e6}, {1000, 20e6}, {1500, 7e6}, {1500, 21e6}, {300, 21e6}} {
 			noise := func() float64 { return math.Exp(0.004 * r.NormFloat64()) }
 			t := b.measure(round, b.run.Plan.Variants[i].Name, of.throughput*drift*noise())
-			t.Target.RSSBytes = ptr(int64(of.bytes * noise()))
+			t.Target.RSSBytes = new(int64(of.bytes * noise()))
 		}
 	}
 	return b
@@ -127,7 +127,7 @@ func TestPairsStop(t *testing.T) {
 	}
 	for i := range b.trials {
 		if x := &b.trials[i]; x.Variant == "cpp" && x.Round%2 == 0 {
-			x.Throughput = ptr(1.3 * *x.Throughput)
+			x.Throughput = new(1.3 * *x.Throughput)
 		}
 	}
 	if enough, why, err = (Referee{}).Enough(b.run.Plan, b.trials); err != nil || enough || why.Values["variant"] != "cpp" {

@@ -17,9 +17,9 @@ func TestPlateaus(t *testing.T) {
 			name := fmt.Sprint("v", i)
 			run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 1 << i})
 			run.Variants = append(run.Variants, rundir.Variant{
-				Name: name, Target: rundir.Target{CPUShare: ptr(0.5)}, Generator: rundir.Generator{CPUShare: ptr(0.91 + 0.01*float64(i))},
+				Name: name, Target: rundir.Target{CPUShare: new(0.5)}, Generator: rundir.Generator{CPUShare: new(0.91 + 0.01*float64(i))},
 			})
-			run.Sweeps[0].Levels = append(run.Sweeps[0].Levels, rundir.Level{Value: float64(int(1) << i), Variant: name, Figure: rundir.Estimate{Estimate: ptr(x)}})
+			run.Sweeps[0].Levels = append(run.Sweeps[0].Levels, rundir.Level{Value: float64(int(1) << i), Variant: name, Figure: rundir.Estimate{Estimate: new(x)}})
 		}
 		change(run)
 		return run
@@ -32,11 +32,11 @@ func TestPlateaus(t *testing.T) {
 	}{
 		{"plateau", func(*rundir.Run) {}, true},
 		{"in any order", func(r *rundir.Run) { l := levels(r); l[0], l[4] = l[4], l[0] }, true},
-		{"at the tolerance", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = ptr(980.) }, true},
-		{"still growing", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = ptr(979.) }, false},
-		{"a saturated target", func(r *rundir.Run) { r.Variants[3].Target.CPUShare = ptr(0.9) }, false},
-		{"a generator with time to spare", func(r *rundir.Run) { r.Variants[2].Generator.CPUShare = ptr(0.9) }, false},
-		{"one without before the plateau", func(r *rundir.Run) { r.Variants[1].Generator.CPUShare = ptr(0.5) }, true},
+		{"at the tolerance", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = new(980.) }, true},
+		{"still growing", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = new(979.) }, false},
+		{"a saturated target", func(r *rundir.Run) { r.Variants[3].Target.CPUShare = new(0.9) }, false},
+		{"a generator with time to spare", func(r *rundir.Run) { r.Variants[2].Generator.CPUShare = new(0.9) }, false},
+		{"one without before the plateau", func(r *rundir.Run) { r.Variants[1].Generator.CPUShare = new(0.5) }, true},
 		{"an unknown target", func(r *rundir.Run) { r.Variants[4].Target.CPUShare = nil }, false},
 		{"an unknown figure", func(r *rundir.Run) { levels(r)[4].Figure.Estimate = nil }, false},
 		{"another metric", func(r *rundir.Run) { r.Sweeps[0].Metric = "response.p99" }, false},
@@ -48,7 +48,7 @@ func TestPlateaus(t *testing.T) {
 		}, false},
 		{"rates", func(r *rundir.Run) {
 			for i := range r.Plan.Variants {
-				r.Plan.Variants[i].Connections, r.Plan.Variants[i].Rate = 16, ptr(float64(100*i+100))
+				r.Plan.Variants[i].Connections, r.Plan.Variants[i].Rate = 16, new(float64(100*i+100))
 			}
 		}, true},
 	} {

@@ -42,16 +42,16 @@ func TestTooImprecise(t *testing.T) {
 		detectable *float64
 		want       bool
 	}{
-		{rundir.Inconclusive, "", ptr(0.23), true},
-		{rundir.Inconclusive, rundir.RoleStep, ptr(0.23), true},
+		{rundir.Inconclusive, "", new(0.23), true},
+		{rundir.Inconclusive, rundir.RoleStep, new(0.23), true},
 		{rundir.Inconclusive, "", nil, true},
 		{"", "", nil, true}, // of one round
-		{rundir.Inconclusive, "", ptr(0.019), false},
-		{rundir.Equivalent, "", ptr(0.23), false},
-		{rundir.Better, "", ptr(0.23), false},
-		{rundir.Worse, "", ptr(0.23), false},
-		{rundir.Inconclusive, rundir.RoleControl, ptr(0.23), false},
-		{rundir.Inconclusive, rundir.RolePair, ptr(0.23), false},
+		{rundir.Inconclusive, "", new(0.019), false},
+		{rundir.Equivalent, "", new(0.23), false},
+		{rundir.Better, "", new(0.23), false},
+		{rundir.Worse, "", new(0.23), false},
+		{rundir.Inconclusive, rundir.RoleControl, new(0.23), false},
+		{rundir.Inconclusive, rundir.RolePair, new(0.23), false},
 	} {
 		paired := rundir.Comparison{Primary: true, Role: c.role, Verdict: c.verdict, Detectable: c.detectable}
 		run := rundir.Run{Plan: rundir.Plan{Margin: 0.02}, Comparisons: []rundir.Comparison{paired, {Verdict: rundir.Inconclusive}}}

@@ -36,11 +36,11 @@ func TestScenarioSteps(t *testing.T) {
 	got := summarize("v", trials, log)
 	want := []rundir.ScenarioStep{
 		{
-			Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80, Throughput: ptr(math.Exp((math.Log(15) + math.Log(25)) / 2)),
+			Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80, Throughput: new(math.Exp((math.Log(15) + math.Log(25)) / 2)),
 			Response: rundir.QuantilesOf(of(2 * time.Millisecond)),
 			Service:  rundir.QuantilesOf(log[rundir.StepTag("service", "a")]),
 		},
-		{Name: "b", OK: 2, Dropped: 6, CompletedInWindow: 2, Throughput: ptr(0.5)},
+		{Name: "b", OK: 2, Dropped: 6, CompletedInWindow: 2, Throughput: new(0.5)},
 	}
 	if diff := cmp.Diff(want, got.Steps); diff != "" {
 		t.Error(diff)
@@ -66,7 +66,7 @@ func TestScenarioSteps(t *testing.T) {
 func TestStepErrorsUpToOmitted(t *testing.T) {
 	f := &figures{}
 	f.Steps = []rundir.ScenarioStep{{Name: "pay", OK: 95, ByKind: map[string]int64{"status": 5}}, {Name: "list", OK: 400}}
-	f.Errors.Ratio, f.Omitted, f.Counts = ptr(0.01), 0.02, rundir.Counts{Sent: 500, OK: 495, Errors: 5}
+	f.Errors.Ratio, f.Omitted, f.Counts = new(0.01), 0.02, rundir.Counts{Sent: 500, OK: 495, Errors: 5}
 	for name, want := range map[string]float64{"errors.ratio{step=pay}": 1 - 0.95*0.98, "errors.ratio{step=list}": 0.02, "errors.ratio": 1 - 0.99*0.98} {
 		m, _ := lookup(name)
 		if high, ok := m.upTo(f); !ok || math.Abs(high-want) > 1e-12 {

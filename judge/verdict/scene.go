@@ -9,6 +9,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -27,13 +28,10 @@ type scene struct {
 	spent    []string // variants whose throughput the generator limited
 	// trusted holds what may be said of figures: of a variant's, or of its ratio to a
 	// base.
-	trusted map[place]rundir.Validity
+	trusted map[expr.Ref]rundir.Validity
 }
 
-// A place identifies a figure. The base is empty for a variant's own.
-type place struct{ figure, variant, base string }
-
-var _ evidence = (*scene)(nil)
+var _ expr.Evidence = (*scene)(nil)
 
 // newScene collects the trials that count.
 func newScene(plan rundir.Plan, samples []*sample) *scene {
@@ -121,8 +119,8 @@ func (s *scene) inOrder(variant string) []*figures {
 func (s *scene) metrics() []metric {
 	all := append(metrics(), s.ofSteps()...)
 	asked := []string{s.plan.PrimaryMetric()}
-	for _, u := range s.uses() {
-		asked = append(asked, u.metric)
+	for _, at := range expr.RefsIn(s.plan) {
+		asked = append(asked, at.Metric)
 	}
 	for _, name := range asked {
 		if _, listed := find(all, name); !listed {
@@ -187,83 +185,87 @@ func valuesOf(trials []*figures, get func(*figures) *float64) (values []float64)
 	return values
 }
 
-// value is a metric of one variant.
-func (s *scene) value(variant string, m metric) (figure, error) {
+// Value is a metric of one variant.
+func (s *scene) Value(variant, metric string) (expr.Quantity, error) {
 	f := s.whole[variant]
 	if f == nil {
-		return figure{}, texts.NewError("lacks.variant", "variant", variant)
+		return expr.Quantity{}, texts.NewError("lacks.variant", "variant", variant)
 	}
-	e, ok := f.Intervals[m.name]
+	e, ok := f.Intervals[metric]
 	switch {
 	case ok && e.Estimate != nil:
 		f := figureOf(e)
-		f.bounded = f.bounded || m.fact // it has no uncertainty
-		if v, ok := s.trusted[place{m.name, variant, ""}]; ok && v.State != rundir.StateOK {
+		f.Bounded = f.Bounded || rundir.MetricOf(metric).IsFact() // it has no uncertainty
+		if v, ok := s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}]; ok && v.State != rundir.StateOK {
 			w := stat.Ends(v.Low, v.High)
-			f.low, f.high, f.bounded = w.Low, w.High, true
+			f.Low, f.High, f.Bounded = w.Low, w.High, true
 		}
 		return f, nil
-	case m.name == rundir.MetricCapacity:
-		return figure{}, texts.NewError("lacks.capacity", "variant", variant)
+	case metric == rundir.MetricCapacity:
+		return expr.Quantity{}, texts.NewError("lacks.capacity", "variant", variant)
 	case f.Trials == 0:
-		return figure{}, texts.NewError("lacks.trial", "variant", variant)
+		return expr.Quantity{}, texts.NewError("lacks.trial", "variant", variant)
 	}
-	return figure{}, texts.NewError("lacks.figure", "metric", m.name, "variant", variant)
+	return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
 }
 
-// ratio is a metric of one variant over that of another, paired by rounds:
+// Ratio is a metric of one variant over that of another, paired by rounds:
 // neighbours in a round ran close together, so that drift cancels.
-func (s *scene) ratio(variant, base string, m metric) (figure, error) {
+func (s *scene) Ratio(variant, base, metric string) (expr.Quantity, error) {
+	m, ok := lookup(metric)
+	if !ok {
+		return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
+	}
 	p := pair{variant: variant, base: base}
 	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
-		return figure{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
+		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
 	}
 	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
 	if err != nil {
-		return figure{}, err
+		return expr.Quantity{}, err
 	}
 	return figureOf(s.widen(p, m, e).ratio()), nil
 }
 
-// slope is the growth of a gauge of the target.
-func (s *scene) slope(variant, gauge string) (figure, error) {
+// Slope is the growth of a gauge of the target.
+func (s *scene) Slope(variant, gauge string) (expr.Quantity, error) {
 	return steepest(s.trends, variant, gauge)
 }
 
-// spread is how much a metric of one variant varied from trial to trial. What disturbed some
+// Spread is how much a metric of one variant varied from trial to trial. What disturbed some
 // trials more than others is part of it. A bias that all trials share is not: it changes the
 // mean as it changes the standard deviation.
-func (s *scene) spread(variant string, m metric) (figure, error) {
-	if _, err := s.value(variant, m); err != nil {
-		return figure{}, err
+func (s *scene) Spread(variant, metric string) (expr.Quantity, error) {
+	if _, err := s.Value(variant, metric); err != nil {
+		return expr.Quantity{}, err
 	}
-	values := s.whole[variant].Intervals[m.name].Values
+	values := s.whole[variant].Intervals[metric].Values
 	if len(values) < 2 {
-		return figure{}, texts.NewError("lacks.spread", "metric", m.name, "variant", variant)
+		return expr.Quantity{}, texts.NewError("lacks.spread", "metric", metric, "variant", variant)
 	}
 	for _, v := range values {
 		if !(v > 0) {
-			return figure{}, texts.NewError("lacks.spread.positive", "metric", m.name, "variant", variant, "value", units.FourDigits(v))
+			return expr.Quantity{}, texts.NewError("lacks.spread.positive", "metric", metric, "variant", variant, "value", units.FourDigits(v))
 		}
 	}
 	c, err := stat.CoefficientOfVariation(values, confidence)
 	if err != nil {
-		return figure{}, err
+		return expr.Quantity{}, err
 	}
-	f := figure{estimate: c.Estimate, low: c.Interval.Low, high: c.Interval.High, bounded: true}
-	if s.trusted[place{m.name, variant, ""}].State == rundir.StateNotIdentified {
-		f.low, f.high = 0, math.Inf(1)
+	f := expr.Quantity{Estimate: c.Estimate, Low: c.Interval.Low, High: c.Interval.High, Bounded: true}
+	if s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}].State == rundir.StateNotIdentified {
+		f.Low, f.High = 0, math.Inf(1)
 	}
 	return f, nil
 }
 
 // figureOf reads an estimate that is known.
-func figureOf(e rundir.Estimate) figure {
-	f := figure{estimate: *e.Estimate, low: *e.Estimate, high: *e.Estimate, bounded: e.Interval != rundir.NoInterval}
-	if !f.bounded {
+func figureOf(e rundir.Estimate) expr.Quantity {
+	f := expr.Quantity{Estimate: *e.Estimate, Low: *e.Estimate, High: *e.Estimate, Bounded: e.Interval != rundir.NoInterval}
+	if !f.Bounded {
 		return f
 	}
 	w := stat.Ends(e.Low, e.High)
-	f.low, f.high = w.Low, w.High
+	f.Low, f.High = w.Low, w.High
 	return f
 }

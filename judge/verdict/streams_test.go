@@ -27,7 +27,7 @@ func streamBench() *bench {
 	b.run.Plan.Loop = "open"
 	for i := range b.run.Plan.Variants {
 		v := &b.run.Plan.Variants[i]
-		v.Loop, v.Subscribers, v.Rate = "open", 100, ptr(10.)
+		v.Loop, v.Subscribers, v.Rate = "open", 100, new(10.)
 	}
 	for round := 1; round <= 8; round++ {
 		for i, v := range []string{"a", "b"} {

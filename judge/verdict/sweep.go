@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -102,7 +103,7 @@ func (s *scene) shape(w *rundir.Sweep, m metric) error {
 			x, y = append(x, l.Value), append(y, *l.Figure.Estimate)
 		}
 	}
-	curve := map[dimension]stat.Curve{rate: stat.Concave, duration: stat.Convex}
+	curve := map[units.Dimension]stat.Curve{units.Rate: stat.Concave, units.Duration: stat.Convex}
 	if shape, ok := curve[m.dim()]; ok && len(x) >= leastForKnee {
 		at, found, err := stat.Knee(x, y, shape, 1)
 		if err != nil {

@@ -15,7 +15,7 @@ func answersBench(stall time.Duration, disturbed ...int) *bench {
 	b := openBench(1, "v")
 	b.run.Plan.Base, b.run.Plan.Metric = "", rundir.MetricGoodput
 	trial := b.measure(1, "v", 1000)
-	trial.Tokens = &rundir.Tokens{Count: 80_000, PerSecond: ptr(20_000.), PromptPerSecond: ptr(3000.), Within: 3600, Goodput: ptr(900.)}
+	trial.Tokens = &rundir.Tokens{Count: 80_000, PerSecond: new(20_000.), PromptPerSecond: new(3000.), Within: 3600, Goodput: new(900.)}
 	b.stallIn(stall, disturbed...)
 	for _, tag := range []string{rundir.TagResponse, rundir.TagService, rundir.TagFirstToken, rundir.TagTokenTime} {
 		b.tenthsOf(tag, ms, 20*ms)
@@ -70,8 +70,8 @@ func TestTokensOfSeveralTrials(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := tokens([]*rundir.Trial{
-		{Tokens: &rundir.Tokens{Count: 10, Within: 1, PerSecond: ptr(5.), Goodput: ptr(1.)}},
-		{Tokens: &rundir.Tokens{Count: 30, Within: 3, PerSecond: ptr(15.), Goodput: ptr(3.)}},
+		{Tokens: &rundir.Tokens{Count: 10, Within: 1, PerSecond: new(5.), Goodput: new(1.)}},
+		{Tokens: &rundir.Tokens{Count: 30, Within: 3, PerSecond: new(15.), Goodput: new(3.)}},
 	}, log)
 	if got == nil || got.Count != 40 || got.Within != 4 || got.FirstToken.Count != 100 || got.TokenTime.Count != 0 ||
 		got.PerSecond == nil || *got.PerSecond < 5 || *got.PerSecond > 15 || *got.Goodput < 1 || *got.Goodput > 3 {

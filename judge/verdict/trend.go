@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -176,7 +177,7 @@ func average(values []float64, size int) []float64 {
 
 // steepest returns the slope of a variant's gauge, per second and relative to its level
 // when the window began. If there are several trials, it is the largest.
-func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
+func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
 	var (
 		most *rundir.Trend
 		why  = texts.New("lacks.gauge")
@@ -192,8 +193,8 @@ func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
 		}
 	}
 	if most == nil {
-		return figure{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
+		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
 	}
 	w := stat.Ends(most.Slope.Low, most.Slope.High)
-	return figure{estimate: *most.Slope.Estimate, low: w.Low, high: w.High, bounded: true}, nil
+	return expr.Quantity{Estimate: *most.Slope.Estimate, Low: w.Low, High: w.High, Bounded: true}, nil
 }

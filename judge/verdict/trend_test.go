@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -162,23 +163,23 @@ func TestSteepest(t *testing.T) {
 		return rundir.Trend{Variant: variant, Trial: trial, Metric: gauge, Slope: slopeEstimate(estimate, low, high)}
 	}
 	ts := []rundir.Trend{
-		slope("a", "rss", 1, ptr(0.1), ptr(0.2), ptr(0.3)),
-		slope("a", "rss", 3, nil, ptr(0.4), nil),
-		slope("a", "rss", 5, ptr(-0.2), ptr(-0.1), ptr(0.9)),
-		slope("b", "rss", 2, ptr(0.5), ptr(0.6), ptr(0.7)),
-		slope("b", "threads", 2, ptr(0.), ptr(0.), ptr(0.)),
+		slope("a", "rss", 1, new(0.1), new(0.2), new(0.3)),
+		slope("a", "rss", 3, nil, new(0.4), nil),
+		slope("a", "rss", 5, new(-0.2), new(-0.1), new(0.9)),
+		slope("b", "rss", 2, new(0.5), new(0.6), new(0.7)),
+		slope("b", "threads", 2, new(0.), new(0.), new(0.)),
 		{Variant: "b", Trial: 4, Metric: "descriptors", Slope: rundir.Estimate{Interval: rundir.NoInterval}, Detail: "7 readings"},
 	}
 	for _, c := range []struct {
 		variant, gauge string
-		want           figure
+		want           expr.Quantity
 		err            string
 	}{
-		{"a", "rss", figure{0.4, math.Inf(-1), math.Inf(1), true}, ""},
-		{"b", "rss", figure{0.6, 0.5, 0.7, true}, ""},
-		{"b", "threads", figure{0, 0, 0, true}, ""},
-		{"b", "descriptors", figure{}, "the slope of descriptors of b is not known: trial 4: 7 readings"},
-		{"a", "threads", figure{}, "the slope of threads of a is not known: it was not recorded"},
+		{"a", "rss", expr.Quantity{Estimate: 0.4, Low: math.Inf(-1), High: math.Inf(1), Bounded: true}, ""},
+		{"b", "rss", expr.Quantity{Estimate: 0.6, Low: 0.5, High: 0.7, Bounded: true}, ""},
+		{"b", "threads", expr.Quantity{Estimate: 0, Low: 0, High: 0, Bounded: true}, ""},
+		{"b", "descriptors", expr.Quantity{}, "the slope of descriptors of b is not known: trial 4: 7 readings"},
+		{"a", "threads", expr.Quantity{}, "the slope of threads of a is not known: it was not recorded"},
 	} {
 		got, err := steepest(ts, c.variant, c.gauge)
 		if said := ""; err != nil {

@@ -23,7 +23,7 @@ func closedPair(rounds int, truth map[string]float64, lost func(variant string, 
 		for _, v := range []string{"a", "b"} {
 			x := lost(v, round)
 			t := b.measure(round, v, truth[v]*(1-x)*math.Exp(0.002*r.NormFloat64()))
-			t.Target.CPUShare, t.Target.StealShare, t.Generator.CPUShare = ptr(0.9*(1-x)), ptr(x), ptr(0.4)
+			t.Target.CPUShare, t.Target.StealShare, t.Generator.CPUShare = new(0.9*(1-x)), new(x), new(0.4)
 			b.record(latencies(r, 40, time.Millisecond)...)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/expr"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -714,36 +715,36 @@ func (s *scene) raiseLows(list []rundir.Validity) {
 // trust stores what may be said of figures, for the expressions that use them.
 func (s *scene) trust(list []rundir.Validity) {
 	settleValidities(list)
-	s.trusted = map[place]rundir.Validity{}
+	s.trusted = map[expr.Ref]rundir.Validity{}
 	for _, v := range list {
-		s.trusted[place{v.Figure, v.Variant, v.Base}] = v
+		s.trusted[expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base}] = v
 	}
 }
 
-// unidentified says why the first figure of several is not identified; nil if all are.
-func (s *scene) unidentified(places []place) *rundir.Message {
+// Unidentified says why the first figure of several is not identified; nil if all are.
+func (s *scene) Unidentified(places []expr.Ref) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
 }
 
-// doubtful says what disturbed the first figure of several that is not as it is printed;
+// Doubtful says what disturbed the first figure of several that is not as it is printed;
 // nil if nothing did.
-func (s *scene) doubtful(places []place) *rundir.Message {
+func (s *scene) Doubtful(places []expr.Ref) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
 }
 
 // lacking says why the first figure of several is in one of the states.
-func (s *scene) lacking(places []place, states ...string) *rundir.Message {
+func (s *scene) lacking(places []expr.Ref, states ...string) *rundir.Message {
 	for _, at := range places {
 		v, ok := s.trusted[at]
-		if !ok && at.base != "" {
-			if m, known := lookup(at.figure); known {
-				v = s.ratioValidity(pair{variant: at.variant, base: at.base}, m)
+		if !ok && at.Base != "" {
+			if m, known := lookup(at.Metric); known {
+				v = s.ratioValidity(pair{variant: at.Variant, base: at.Base}, m)
 			}
 		}
 		if slices.Contains(states, v.State) {
-			m := s.unidentifiedFigure(at.figure, at.variant)
-			if at.base != "" {
-				m = texts.New("unidentified.over", "metric", at.figure, "variant", at.variant, "base", at.base)
+			m := s.unidentifiedFigure(at.Metric, at.Variant)
+			if at.Base != "" {
+				m = texts.New("unidentified.over", "metric", at.Metric, "variant", at.Variant, "base", at.Base)
 			}
 			m = m.With("why", reasonOf(&v))
 			return &m
@@ -770,13 +771,13 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 	asked := s.asked(run)
 	for i := range run.Validity {
 		v := &run.Validity[i]
-		v.Asked = slices.Contains(asked, place{v.Figure, v.Variant, v.Base})
+		v.Asked = slices.Contains(asked, expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base})
 	}
 	for _, at := range s.primaries(run) {
 		if s.atLeast(at) {
 			continue
 		}
-		if why := s.unidentified([]place{at}); why != nil {
+		if why := s.Unidentified([]expr.Ref{at}); why != nil {
 			missing = append(missing, *why)
 		}
 	}
@@ -807,9 +808,9 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 
 // atLeast tells whether a figure of one variant, of which more is better, is known from below: the
 // target can do at least this, which is an answer.
-func (s *scene) atLeast(at place) bool {
-	m, known := lookup(at.figure)
-	return known && at.base == "" && m.good() == stat.HigherIsBetter && s.trusted[at].Low != nil
+func (s *scene) atLeast(at expr.Ref) bool {
+	m, known := lookup(at.Metric)
+	return known && at.Base == "" && m.good() == stat.HigherIsBetter && s.trusted[at].Low != nil
 }
 
 // unidentifiedAll returns the first figure if there are some and none is identified: such a run
@@ -829,38 +830,22 @@ func unidentifiedAll(all []rundir.Validity) *rundir.Validity {
 
 // primaries lists the figures that the plan itself asks for: the primary metric of each
 // comparison, or of each variant if nothing is compared.
-func (s *scene) primaries(run *rundir.Run) (all []place) {
+func (s *scene) primaries(run *rundir.Run) (all []expr.Ref) {
 	for _, c := range run.Comparisons {
 		if c.Primary && c.Role != rundir.RoleControl {
-			all = append(all, place{c.Metric, c.Variant, c.Base})
+			all = append(all, expr.Ref{Metric: c.Metric, Variant: c.Variant, Base: c.Base})
 		}
 	}
 	if len(all) > 0 {
 		return all
 	}
 	for _, v := range s.plan.Variants {
-		all = append(all, place{s.plan.PrimaryMetric(), v.Name, ""})
+		all = append(all, expr.Ref{Metric: s.plan.PrimaryMetric(), Variant: v.Name, Base: ""})
 	}
 	return all
 }
 
 // asked lists the figures that the plan, its thresholds and its claims use.
-func (s *scene) asked(run *rundir.Run) []place {
-	all := s.primaries(run)
-	names := NamesOf(s.plan)
-	for _, text := range s.plan.Thresholds {
-		if e, err := Compile(text, ForThreshold, names); err == nil {
-			for _, name := range names.Variants {
-				all = append(all, e.places(&evaluation{variant: name})...)
-			}
-		}
-	}
-	for _, c := range s.plan.Claims {
-		for _, text := range []string{c.Holds, c.Direction} {
-			if e, err := Compile(text, ForClaim, names); err == nil {
-				all = append(all, e.places(&evaluation{})...)
-			}
-		}
-	}
-	return all
+func (s *scene) asked(run *rundir.Run) []expr.Ref {
+	return append(s.primaries(run), expr.RefsIn(s.plan)...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dyno/judge/verdict/expr"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -67,7 +68,7 @@ func openBench(rounds int, variants ...string) *bench {
 	b := newBench(rounds, variants...)
 	b.run.Plan.Loop, b.run.Plan.Metric = "open", "response.p99"
 	for i := range b.run.Plan.Variants {
-		b.run.Plan.Variants[i].Loop, b.run.Plan.Variants[i].Rate = "open", ptr(1000.)
+		b.run.Plan.Variants[i].Loop, b.run.Plan.Variants[i].Rate = "open", new(1000.)
 	}
 	return b
 }
@@ -86,7 +87,7 @@ func TestStatesOfALatency(t *testing.T) {
 		disturbed []int // intervals with a stall
 		stall     time.Duration
 		late      []int // intervals with late values
-		figure    string
+		Quantity  string
 		state     string
 		low, high float64 // in ms; 0: open
 	}{
@@ -112,7 +113,7 @@ func TestStatesOfALatency(t *testing.T) {
 				}
 			}
 			run := b.judge(t)
-			got := figureOfRun(t, run, c.figure, "v", "")
+			got := figureOfRun(t, run, c.Quantity, "v", "")
 			if got.State != c.state {
 				t.Fatalf("%+v", got)
 			}
@@ -190,7 +191,7 @@ func TestClosedLoopsAreBoundedFromAboveToo(t *testing.T) {
 		b := newBench(1, "v")
 		b.run.Plan.Base, b.run.Plan.Metric = "", "service.p99"
 		b.run.Plan.Variants[0].Connections = c.connections
-		b.measure(1, "v", 1000).Target.CPUShare = ptr(0.5)
+		b.measure(1, "v", 1000).Target.CPUShare = new(0.5)
 		b.stallIn(5*time.Millisecond, 3, 9)
 		r := rand.New(rand.NewPCG(1, 1))
 		b.record(latencies(r, 4000, time.Millisecond)...)
@@ -260,21 +261,21 @@ func TestStatesOfThroughput(t *testing.T) {
 		high   float64 // times the recorded
 	}{
 		{"undisturbed", func(*rundir.Trial) {}, rundir.StateOK, 0},
-		{"little lost", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = ptr(0.004) }, rundir.StateOK, 0},
-		{"time lost by the generator", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = ptr(0.04) }, rundir.StateBounded, 1 / 0.96},
+		{"little lost", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = new(0.004) }, rundir.StateOK, 0},
+		{"time lost by the generator", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = new(0.04) }, rundir.StateBounded, 1 / 0.96},
 		{"what every wake-up takes", func(t *rundir.Trial) {
-			t.Generator.RunQueueWaitShare, t.Generator.TimeslicesPerSecond = ptr(0.04), ptr(4000.)
+			t.Generator.RunQueueWaitShare, t.Generator.TimeslicesPerSecond = new(0.04), new(4000.)
 		}, rundir.StateOK, 0},
-		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.998) }, rundir.StateOK, 0},
-		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.97) }, rundir.StateBounded, 1 / 0.97},
-		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = ptr(0.05), ptr(0.94) }, rundir.StateBounded, 1 / 0.95},
-		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = ptr(0.1) }, rundir.StateBounded, (1 + refill*0.1*0.5/0.9) / 0.9},
-		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = ptr(0.99) }, rundir.StateNotIdentified, 0},
+		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.04), new(0.998) }, rundir.StateOK, 0},
+		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.04), new(0.97) }, rundir.StateBounded, 1 / 0.97},
+		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = new(0.05), new(0.94) }, rundir.StateBounded, 1 / 0.95},
+		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = new(0.1) }, rundir.StateBounded, (1 + refill*0.1*0.5/0.9) / 0.9},
+		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = new(0.99) }, rundir.StateNotIdentified, 0},
 	} {
 		b := newBench(1, "v")
 		b.run.Plan.Base = ""
 		trial := b.measure(1, "v", 1000)
-		trial.Target.CPUShare, trial.Generator.CPUShare = ptr(0.5), ptr(0.5)
+		trial.Target.CPUShare, trial.Generator.CPUShare = new(0.5), new(0.5)
 		c.change(trial)
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
 		run := b.judge(t)
@@ -453,11 +454,11 @@ func TestNothingIdentified(t *testing.T) {
 // not all: of the others the figures stand.
 func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		lag    time.Duration // of 1 in 100 requests
-		state  string
-		low    float64 // the recorded latencies are 10.00 to 10.99 ms, evenly
-		figure string
+		name     string
+		lag      time.Duration // of 1 in 100 requests
+		state    string
+		low      float64 // the recorded latencies are 10.00 to 10.99 ms, evenly
+		Quantity string
 	}{
 		{"shorter than what is noticed", 150 * µs, rundir.StateOK, 0, "response.p99"},
 		{"late", 500 * µs, rundir.StateBounded, 10.97, "response.p99"},
@@ -479,7 +480,7 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 				b.logs[1] = append(b.logs[1], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
 			}
 		}
-		got := figureOfRun(t, b.judge(t), c.figure, "v", "")
+		got := figureOfRun(t, b.judge(t), c.Quantity, "v", "")
 		if got.State != c.state || c.low > 0 && (got.Low == nil || math.Abs(*got.Low*1e3-c.low) > 0.02) {
 			t.Errorf("%s: %+v, low %v, want %v", c.name, got, got.Low, c.low)
 		}
@@ -529,7 +530,7 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 		b := newBench(1, "v")
 		b.run.Plan.Base = ""
 		trial := b.measure(1, "v", 1000)
-		trial.Target.CPUShare, trial.Target.ForeignShare, trial.Generator.CPUShare = ptr(0.5), ptr(0.2), ptr(0.5)
+		trial.Target.CPUShare, trial.Target.ForeignShare, trial.Generator.CPUShare = new(0.5), new(0.2), new(0.5)
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
 		if c.counters != nil {
 			b.series[1] = counters(c.counters)
@@ -636,7 +637,7 @@ func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
 		b := openBench(1, "v")
 		b.run.Plan.Base = ""
 		trial := b.measure(1, "v", 1000)
-		trial.Target.ForeignShare = ptr(0.9)
+		trial.Target.ForeignShare = new(0.9)
 		b.stallIn(0)
 		b.series[1] = counters(map[string]float64{"target_run_queue_wait_seconds": c.waited})
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
@@ -655,9 +656,9 @@ func TestTimeTakenSpoilsARound(t *testing.T) {
 		taken  float64
 	}{
 		{"nothing", func(*bench, *rundir.Trial) {}, 0},
-		{"by others, from the target", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = ptr(0.24) }, 0.24},
-		{"more of it", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = ptr(0.26) }, 0.26},
-		{"by the host, from the generator", func(_ *bench, x *rundir.Trial) { x.Generator.StealShare = ptr(0.3) }, 0.3},
+		{"by others, from the target", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = new(0.24) }, 0.24},
+		{"more of it", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = new(0.26) }, 0.26},
+		{"by the host, from the generator", func(_ *bench, x *rundir.Trial) { x.Generator.StealShare = new(0.3) }, 0.3},
 		{"in long stalls", func(b *bench, _ *rundir.Trial) { b.stallIn(300*time.Millisecond, 1, 11, 21, 31) }, 0.3},
 		{"in short ones", func(b *bench, _ *rundir.Trial) { b.stallIn(50*time.Millisecond, 1, 11, 21, 31) }, 0.05},
 	} {
@@ -687,7 +688,7 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 	}{
 		{"a steady one", []float64{9, 2, 2, 2, 2, 2}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
 		{"one that varies", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 1, [2]float64{1 / 1.1, 1 / 0.9}, [2]float64{0.9, 1.1}},
-		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = ptr(0.5) }, 1, [2]float64{1 / math.Sqrt(1.1), 1 / math.Sqrt(0.9)}, [2]float64{0.9, 1.1}},
+		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = new(0.5) }, 1, [2]float64{1 / math.Sqrt(1.1), 1 / math.Sqrt(0.9)}, [2]float64{0.9, 1.1}},
 		{"read too seldom", []float64{9, 2, 2.2, 2, 1.8}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
 		{"in an interval", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 6, [2]float64{}, [2]float64{}},
 	} {
@@ -696,7 +697,7 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 		b.series = map[int]*rundir.Series{}
 		for round := 1; round <= c.rounds; round++ {
 			trial := b.measure(round, "v", 1000+float64(round))
-			trial.Target.CPUShare, trial.Generator.CPUShare, trial.Target.CPUSecondsPerRequest = ptr(0.99), ptr(0.5), ptr(1e-3*float64(100+round))
+			trial.Target.CPUShare, trial.Generator.CPUShare, trial.Target.CPUSecondsPerRequest = new(0.99), new(0.5), new(1e-3*float64(100+round))
 			c.change(trial)
 			s := &rundir.Series{Columns: []string{rundir.TimeColumn, "target_wakeup_work_seconds"}, Values: make([][]float64, 2)}
 			for i, v := range c.works {
@@ -726,7 +727,7 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 func TestBoundsAreNumbers(t *testing.T) {
 	b := openBench(1, "v")
 	b.run.Plan.Base = ""
-	b.measure(1, "v", 1000).Target.ForeignShare = ptr(0.9)
+	b.measure(1, "v", 1000).Target.ForeignShare = new(0.9)
 	b.stallIn(0)
 	// The target's own time is not known: it ended before it was read twice.
 	b.series[1] = counters(map[string]float64{"target_cpus_cpu_busy_seconds": 3, "target_cpus_cpu_seconds": 4})
@@ -740,7 +741,7 @@ func TestBoundsAreNumbers(t *testing.T) {
 	}
 
 	s := &scene{}
-	e := rundir.Estimate{Estimate: ptr(1.)}
+	e := rundir.Estimate{Estimate: new(1.)}
 	if v := s.state(rundir.Validity{}, e, bounds{low: 0, high: math.NaN()}); v.High != nil || v.State != rundir.StateNotIdentified {
 		t.Errorf("an end that is not a number: %+v", v)
 	}
@@ -750,17 +751,17 @@ func TestBoundsAreNumbers(t *testing.T) {
 // figure is.
 func TestAtLeast(t *testing.T) {
 	for _, c := range []struct {
-		at   place
+		at   expr.Ref
 		low  *float64
 		want bool
 	}{
-		{place{figure: "throughput", variant: "v"}, ptr(1.), true},
-		{place{figure: "throughput", variant: "v"}, nil, false},
-		{place{figure: "throughput", variant: "v", base: "b"}, ptr(1.), false}, // a ratio
-		{place{figure: "response.p99", variant: "v"}, ptr(1.), false},
-		{place{figure: "unknown", variant: "v"}, ptr(1.), false},
+		{expr.Ref{Metric: "throughput", Variant: "v"}, new(1.), true},
+		{expr.Ref{Metric: "throughput", Variant: "v"}, nil, false},
+		{expr.Ref{Metric: "throughput", Variant: "v", Base: "b"}, new(1.), false}, // a ratio
+		{expr.Ref{Metric: "response.p99", Variant: "v"}, new(1.), false},
+		{expr.Ref{Metric: "unknown", Variant: "v"}, new(1.), false},
 	} {
-		s := &scene{trusted: map[place]rundir.Validity{c.at: {Low: c.low}}}
+		s := &scene{trusted: map[expr.Ref]rundir.Validity{c.at: {Low: c.low}}}
 		if got := s.atLeast(c.at); got != c.want {
 			t.Errorf("%+v, known from below %v: %v", c.at, c.low != nil, got)
 		}

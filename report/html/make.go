@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/expr"
 	"dyno/load/hist"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -45,7 +45,7 @@ func Make(f *rundir.Folder) *Document {
 	}
 	d.explain(f)
 	d.flames(f)
-	d.Units = verdict.UnitsOf(&f.Run)
+	d.Units = expr.UnitsOf(&f.Run)
 	return d
 }
 
@@ -55,7 +55,7 @@ func slo(p *rundir.Plan) *SLO {
 		return nil
 	}
 	for _, text := range p.Thresholds {
-		metric, limit, ok := verdict.LimitIn(text, *p)
+		metric, limit, ok := expr.LimitIn(text, *p)
 		if _, isLatency := rundir.ClockOf(metric); ok && isLatency {
 			return &SLO{metric, limit}
 		}

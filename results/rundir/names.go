@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"dyno/internal/units"
 )
 
 // This file is the only place that knows the names of figures and their units. Whoever
@@ -212,6 +214,15 @@ func othersMetric(name string) (m Metric, found bool) {
 func MetricOf(name string) Metric {
 	m, _ := FindMetric(name)
 	return m
+}
+
+// Dimension is what the metric measures. A plain number stands for what the plan's endpoints
+// and commands gave.
+func (m Metric) Dimension() units.Dimension {
+	if strings.HasPrefix(m.Name, OfObservers) {
+		return units.Plain
+	}
+	return m.Unit.Dimension()
 }
 
 // IsFact tells whether the metric is a count or an extreme of what the run saw, which

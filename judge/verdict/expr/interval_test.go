@@ -1,4 +1,4 @@
-package verdict
+package expr
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ var inf = math.Inf(1)
 func TestIntervalArithmetic(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		got  figure
-		want figure
+		got  Quantity
+		want Quantity
 	}{
 		{"sum", between(1, 2, 3).plus(between(10, 20, 40)), between(11, 22, 43)},
 		{"sum without end", between(-inf, 2, 3).plus(between(1, 1, inf)), between(-inf, 3, inf)},
@@ -40,7 +40,7 @@ func TestIntervalArithmetic(t *testing.T) {
 		{"magnitude above zero", between(1, 5, 9).magnitude(), between(1, 5, 9)},
 		{"magnitude below zero", between(-9, -5, -1).magnitude(), between(1, 5, 9)},
 		{"magnitude over zero", between(-9, -5, 1).magnitude(), between(0, 5, 9)},
-		{"one without an interval", single(2).plus(between(1, 2, 3)), figure{4, 3, 5, false}},
+		{"one without an interval", single(2).plus(between(1, 2, 3)), Quantity{4, 3, 5, false}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
@@ -49,11 +49,11 @@ func TestIntervalArithmetic(t *testing.T) {
 }
 
 func TestSound(t *testing.T) {
-	for _, c := range []struct{ in, want figure }{
+	for _, c := range []struct{ in, want Quantity }{
 		{between(1, 2, 3), between(1, 2, 3)},
 		{between(math.NaN(), 2, math.NaN()), between(-inf, 2, inf)},
 		{between(3, 2, 1), between(2, 2, 2)},
-		{figure{estimate: 2}, single(2)},
+		{Quantity{Estimate: 2}, single(2)},
 	} {
 		if got, err := sound(c.in, nil); err != nil || got != c.want {
 			t.Errorf("%v: %v, %v; want %v", c.in, got, err, c.want)
@@ -69,9 +69,9 @@ func TestSound(t *testing.T) {
 func TestCompare(t *testing.T) {
 	below, at, over, above := between(1, 2, 3), between(1, 2, 5), between(3, 5, 8), between(6, 7, 8)
 	for _, c := range []struct {
-		a        figure
+		a        Quantity
 		operator string
-		b        figure
+		b        Quantity
 		want     truth
 	}{
 		{below, "<", exactly(5), yes}, {at, "<", exactly(5), undecided}, {over, "<", exactly(5), undecided}, {above, "<", exactly(5), no},
@@ -196,13 +196,13 @@ func TestTighteningNeverContradicts(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		in := &evaluation{evidence: wide}
+		in := &evaluation{Evidence: wide}
 		r := e.holds(in)
 		if r.is != undecided {
 			decided++
 		}
 		for _, f := range []facts{tight, point} {
-			on := &evaluation{evidence: f}
+			on := &evaluation{Evidence: f}
 			if got := e.holds(on); r.is*got.is == -1 {
 				t.Errorf("%s\n%d on %v\n%d on %v", text, r.is, wide, got.is, f)
 			}
@@ -214,10 +214,10 @@ func TestTighteningNeverContradicts(t *testing.T) {
 				continue
 			}
 			inner, err := e.left.number(on)
-			if err == nil && (inner.low < outer.low || inner.high > outer.high) {
+			if err == nil && (inner.Low < outer.Low || inner.High > outer.High) {
 				t.Errorf("%s: %v is not within %v", text, inner, outer)
 			}
-			if math.IsNaN(outer.low) || math.IsNaN(outer.high) || outer.low > outer.estimate || outer.high < outer.estimate {
+			if math.IsNaN(outer.Low) || math.IsNaN(outer.High) || outer.Low > outer.Estimate || outer.High < outer.Estimate {
 				t.Errorf("%s: %v", text, outer)
 			}
 		}

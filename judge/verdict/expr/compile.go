@@ -1,277 +1,30 @@
-package verdict
+package expr
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
-// MaxExpression is how many bytes an expression may have.
-const MaxExpression = 4096
-
-// A Kind says what an expression is for.
-type Kind int
-
-const (
-	// ForThreshold is an expression about any variant. Its metrics and slopes are those
-	// of the variant under judgement, each variant in turn.
-	ForThreshold Kind = iota
-	// ForClaim is an expression about the run: it names the variants, unless
-	// there is only one.
-	ForClaim
-	// ForProbe is a threshold of a search for capacity. It judges each probe by itself, so that
-	// it is about the figures of one trial.
-	ForProbe
-)
-
-// An Expression is a condition on a run's figures.
-type Expression struct {
-	holds      condition
-	left       typed    // of the comparison that is the whole expression; or nothing
-	limit      *float64 // the right side, if the whole expression keeps one metric below a constant
-	perVariant bool     // a metric or a gauge stands without a variant
-	uses       []use
-	leftOut    []rundir.LeftOut // variants that it names and that were not measured
-}
-
-// A use is a figure that an expression needs: of a variant, or of its ratio to a base.
-type use struct {
-	variant      func(*evaluation) string
-	base, metric string
-}
-
-// places lists the figures that an expression needs.
-func (e *Expression) places(on *evaluation) (all []place) {
-	for _, u := range e.uses {
-		all = append(all, place{u.metric, u.variant(on), u.base})
-	}
-	return all
-}
-
-// Unit returns what the measured value of a threshold or claim is in. A metric's value is in
-// its own unit, and what was calculated is in that of its dimension.
-func (e *Expression) Unit() rundir.Unit {
-	if e.left.unit != rundir.Number {
-		return e.left.unit
-	}
-	return rundir.UnitOf(e.left.dim)
-}
-
-// LimitIn returns the metric that a threshold of a plan keeps below a constant, and that
-// constant. Other thresholds have none.
-func LimitIn(text string, plan rundir.Plan) (metric string, limit float64, ok bool) {
-	e, err := Compile(text, ForThreshold, NamesOf(plan))
-	if err != nil || e.limit == nil {
-		return "", 0, false
-	}
-	return e.uses[0].metric, *e.limit, true
-}
-
-// UnitIn returns the unit of an expression of a plan. It is Number for one that does not
-// compile: it did when its value was measured, so the folder was edited.
-func UnitIn(text string, kind Kind, plan rundir.Plan) rundir.Unit {
-	e, err := Compile(text, kind, NamesOf(plan))
-	if err != nil {
-		return rundir.Number
-	}
-	return e.Unit()
-}
-
-// UnitsOf returns the units of what a run's thresholds and claims measured, by their text.
-func UnitsOf(run *rundir.Run) map[string]rundir.Unit {
-	units := map[string]rundir.Unit{}
-	for _, x := range run.Thresholds {
-		units[x.Text] = UnitIn(x.Text, ForThreshold, run.Plan)
-	}
-	for _, x := range run.Claims {
-		if x.Holds != "" {
-			units[x.Holds] = UnitIn(x.Holds, ForClaim, run.Plan)
-		}
-	}
-	return units
-}
-
-// Names are those of a plan that expressions may use.
-type Names struct {
-	Variants, Steps []string
-	LeftOut         map[string]string // variants that could not be built on this machine, and why
-}
-
-// NamesOf returns the names of a plan: its variants, those left out, and the steps of
-// scenarios.
-func NamesOf(plan rundir.Plan) (n Names) {
-	for _, v := range plan.Variants {
-		n.Variants = append(n.Variants, v.Name)
-		for _, step := range v.Steps {
-			if !slices.Contains(n.Steps, step) {
-				n.Steps = append(n.Steps, step)
-			}
-		}
-	}
-	for _, l := range plan.LeftOut {
-		if n.LeftOut == nil {
-			n.LeftOut = map[string]string{}
-		}
-		n.LeftOut[l.Variant] = l.Why
-	}
-	return n
-}
-
-// An Error is a fault in an expression.
-type Error struct {
-	Column  int // of the fault in the text, in characters from 1
-	Message string
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
-
-// Compile parses and checks an expression, which may use these names.
-// All faults are reported at once, joined, each an *Error.
-//
-// Thresholds and claims are written in one language:
-//
-//	response.p99 < 80ms and errors.ratio < 0.1%
-//	throughput >= 5000/s
-//	slope(rss) < 5%/30min
-//	spread(throughput) < 5%
-//	ratio(goroutine, pool, throughput) >= 1.36
-//	value("pool-500", response.p99) < min(10ms, 2 * value("pool-100", response.p99))
-//	ratio(thread, goroutine, program.switch_seconds) > 4
-//
-// # Figures
-//
-// A metric alone is that of each variant in turn in a threshold. In a claim the
-// variant is named, unless there is only one. Functions lists what can be called.
-//
-// In a threshold slope(gauge) and spread(metric) stand for each variant in turn, and so
-// they do in a claim for the only one. A variant's name stands bare when it is an
-// identifier, and in quotes otherwise.
-//
-// Behind a metric {step=NAME} stands for the requests of one step of a scenario:
-//
-//	response.p99{step=login} < 200ms and errors.ratio{step=list} < 0.1%
-//	ratio(new, old, service.p50{step=list}) < 1.02
-//
-// Throughput, response, service, errors.ratio and errors.total are known of each step, and
-// of one whose responses are answers of language models first_token, token_time,
-// tokens_per_second, prompt_tokens_per_second and goodput.
-//
-// The operators are < <= > >= == != + - * / and, or, not. Comparisons may be chained: 1ms < response.p99 <
-// 1s.
-//
-// # Units
-//
-// A unit stands right behind its number: ns us µs ms s m min h; B KB MB GB KiB
-// MiB GiB; %; /s /min /h. A share over a time is a rate as well, as 2%/h and
-// 5%/30min are. A time over a time is a plain number, a plain number over a time a
-// rate, a rate times a time a plain number again. Figures of different dimensions
-// are neither compared nor added. A plain number may stand for a size or a rate,
-// but a time and a slope need their unit: without, 80 would be 80 seconds and 5%
-// would be 5 % in each second, limits that nothing breaks.
-//
-// # Intervals
-//
-// Every figure is an estimate with its interval, and arithmetic is that of
-// intervals: the result holds all values that the operands can give. A figure
-// named twice counts as two, so the ratio of two variants is narrower by ratio()
-// than by a division. A comparison is true when the whole interval keeps it, false
-// when none of it does, and undecided when the interval straddles the limit. Two
-// figures are equal only where both are exact; they differ where their intervals
-// do not meet. A figure that is missing leaves what needs it undecided. "And" and
-// "or" are Kleene's: a side that settles the matter does, whatever the other is.
-//
-// A figure without an interval, as of a single trial, decides a threshold by its
-// estimate, and leaves a claim undecided.
-func Compile(text string, kind Kind, names Names) (*Expression, error) {
-	if len(text) > MaxExpression {
-		return nil, &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
-	}
-	if !utf8.ValidString(text) {
-		return nil, &Error{1, "not valid UTF-8"}
-	}
-	runes := []rune(text)
-	if strings.TrimSpace(text) == "" {
-		return nil, &Error{1, "empty; want a condition such as response.p99 < 80ms"}
-	}
-	unlabelled, steps, faults := takeSteps(runes)
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
-	}
-	blanked, behind, faults := takeUnits(unlabelled)
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
-	}
-	tree, err := parser.Parse(blanked)
-	if err != nil {
-		return nil, located(err, len(runes))
-	}
-	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: behind, steps: steps, placed: map[int]bool{}}
-	e := &Expression{}
-	e.holds, e.left = c.top(tree.Node)
-	e.limit = c.limit(tree.Node)
-	e.perVariant, e.uses, e.leftOut = c.perVariant, c.uses, c.leftOut
-	for at, label := range steps {
-		if !c.placed[at] && len(c.faults) == 0 {
-			c.faultAt(label.at, "%s does not stand behind a metric", rundir.StepMetric("", label.name))
-		}
-	}
-	if len(c.faults) > 0 {
-		slices.SortFunc(c.faults, func(a, b *Error) int {
-			return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
-		})
-		for i, f := range c.faults {
-			// The middle of a < b < c is compiled twice, and so are its faults.
-			if i == 0 || *f != *c.faults[i-1] {
-				faults = append(faults, f)
-			}
-		}
-		return nil, errors.Join(faults...)
-	}
-	return e, nil
-}
-
-// unexpectedToken is how the parser names what it did not expect.
-var unexpectedToken = regexp.MustCompile(`unexpected token \w+\((".*")\)`)
-
-// located turns the parser's error into one of ours. The parser counts
-// characters from 0 and may point behind the end.
-func located(err error, length int) error {
-	var fault *file.Error
-	if !errors.As(err, &fault) {
-		return &Error{1, err.Error()}
-	}
-	message := fault.Message
-	if strings.HasSuffix(message, "unexpected token EOF") {
-		message = "the expression ends too early"
-	}
-	message = unexpectedToken.ReplaceAllString(message, "unexpected $1")
-	return &Error{min(max(fault.From, 0)+1, max(length, 1)), message}
-}
-
 // A number and a condition are compiled expressions. A number fails when a figure that it
 // needs is missing. A condition is then undecided.
 type (
-	number    func(*evaluation) (figure, error)
+	number    func(*evaluation) (Quantity, error)
 	condition func(*evaluation) ruling
 )
 
 // An evaluation is the context in which an expression is evaluated.
 type evaluation struct {
-	evidence
+	Evidence
 	variant    string // whose metrics bare names are
 	byEstimate bool   // a figure without an interval is decided by its estimate
 }
@@ -400,11 +153,11 @@ func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
 		if err := errors.Join(lerr, rerr); err != nil {
 			return ruling{undecided, []rundir.Message{texts.Together(texts.Reasons(err)...)}}
 		}
-		is, known := l.compare(n.Operator, r), l.bounded && r.bounded
+		is, known := l.compare(n.Operator, r), l.Bounded && r.Bounded
 		switch {
-		case is == undecided && l.low < l.high && r.low < r.high:
+		case is == undecided && l.Low < l.High && r.Low < r.High:
 			return ruling{is, []rundir.Message{texts.New("range.overlaps").With("range", l.spelled(dim)).With("other", r.spelled(dim))}}
-		case is == undecided && l.low < l.high:
+		case is == undecided && l.Low < l.High:
 			return ruling{is, []rundir.Message{straddles(l.spelled(dim), r.spelled(dim))}}
 		case is == undecided:
 			return ruling{is, []rundir.Message{straddles(r.spelled(dim), l.spelled(dim))}}
@@ -482,30 +235,30 @@ func (c *compiler) literal(n ast.Node, v float64) typed {
 	if u, ok := c.units[n.Location().From]; ok {
 		v, t.dim = u.Of(v), u.Dimension
 	}
-	t.number = func(*evaluation) (figure, error) { return sound(exactly(v), nil) }
+	t.number = func(*evaluation) (Quantity, error) { return sound(exactly(v), nil) }
 	return t
 }
 
 // bare compiles a metric without a variant.
-func (c *compiler) bare(n ast.Node, m metric) typed {
-	if c.kind == ForProbe && m.name == rundir.MetricCapacity {
-		c.fault(n, "%s is what the search is to find", m.name)
+func (c *compiler) bare(n ast.Node, m rundir.Metric) typed {
+	if c.kind == ForProbe && m.Name == rundir.MetricCapacity {
+		c.fault(n, "%s is what the search is to find", m.Name)
 		return typed{}
 	}
-	variant, ok := c.ofWhich(n, m.name, "value", m.name)
+	variant, ok := c.ofWhich(n, m.Name, "value", m.Name)
 	if !ok {
 		return typed{}
 	}
-	c.uses = append(c.uses, use{variant: variant, metric: m.name})
-	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim(), rundir.MetricOf(m.name).Unit}
+	c.uses = append(c.uses, use{variant: variant, metric: m.Name})
+	return typed{func(e *evaluation) (Quantity, error) { return sound(e.Value(variant(e.variant), m.Name)) }, m.Dimension(), m.Unit}
 }
 
 // ofWhich returns the variant of a figure that names none: in a threshold the variant
 // under judgement, in a claim the only one.
-func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant func(*evaluation) string, ok bool) {
+func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant func(judged string) string, ok bool) {
 	if c.kind != ForClaim {
 		c.perVariant = true
-		return func(e *evaluation) string { return e.variant }, true
+		return func(judged string) string { return judged }, true
 	}
 	if len(c.variants) != 1 {
 		c.fault(n, "%s of which variant? write %s(%s, %s)", what, function, c.example(), argument)
@@ -514,8 +267,8 @@ func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant
 	return named(c.variants[0]), true
 }
 
-func named(variant string) func(*evaluation) string {
-	return func(*evaluation) string { return variant }
+func named(variant string) func(string) string {
+	return func(string) string { return variant }
 }
 
 func (c *compiler) example() string {
@@ -530,7 +283,7 @@ func (c *compiler) sign(n *ast.UnaryNode) typed {
 	if operand.number == nil || n.Operator == "+" {
 		return operand
 	}
-	return typed{func(e *evaluation) (figure, error) {
+	return typed{func(e *evaluation) (Quantity, error) {
 		v, err := operand.number(e)
 		return v.negated(), err
 	}, operand.dim, operand.unit}
@@ -543,32 +296,32 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 	}
 	var dim dimension
 	var possible bool
-	var combine func(a, b figure) figure
+	var combine func(a, b Quantity) Quantity
 	switch n.Operator {
 	case "+":
-		dim, combine = c.compatible(n, left.dim, right.dim), figure.plus
+		dim, combine = c.compatible(n, left.dim, right.dim), Quantity.plus
 	case "-":
-		dim, combine = c.compatible(n, left.dim, right.dim), figure.minus
+		dim, combine = c.compatible(n, left.dim, right.dim), Quantity.minus
 	case "*":
-		combine = figure.times
+		combine = Quantity.times
 		if dim, possible = left.dim.Times(right.dim); !possible {
 			c.faultAt(n.Location().From, "%s times %s makes no figure", left.dim, right.dim)
 		}
 	case "/":
-		combine = figure.over
+		combine = Quantity.over
 		if dim, possible = left.dim.Over(right.dim); !possible {
 			c.faultAt(n.Location().From, "%s over %s makes no figure", left.dim, right.dim)
 		}
 	}
-	return typed{func(e *evaluation) (figure, error) {
+	return typed{func(e *evaluation) (Quantity, error) {
 		l, lerr := left.number(e)
 		r, rerr := right.number(e)
 		if err := errors.Join(lerr, rerr); err != nil {
-			return figure{}, err
+			return Quantity{}, err
 		}
 		v := combine(l, r)
-		if math.IsNaN(v.estimate) || math.IsInf(v.estimate, 0) {
-			return figure{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.estimate))
+		if math.IsNaN(v.Estimate) || math.IsInf(v.Estimate, 0) {
+			return Quantity{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.Estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.Estimate))
 		}
 		return v, nil
 	}, dim, rundir.Number}
@@ -576,12 +329,12 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 
 // builtin compiles min, max and abs, which the parser knows as its own.
 func (c *compiler) builtin(n *ast.BuiltinNode) typed {
-	var combine func(a, b figure) figure
+	var combine func(a, b Quantity) Quantity
 	switch n.Name {
 	case "min":
-		combine = figure.smaller
+		combine = Quantity.smaller
 	case "max":
-		combine = figure.larger
+		combine = Quantity.larger
 	case "abs":
 	default:
 		c.fault(n, "unknown function %s%s", quote(n.Name), meant(n.Name, functions()))
@@ -605,7 +358,7 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 		}
 		operands = append(operands, operand.number)
 	}
-	return typed{func(e *evaluation) (figure, error) {
+	return typed{func(e *evaluation) (Quantity, error) {
 		result, err := operands[0](e)
 		if combine == nil {
 			return result.magnitude(), err
@@ -671,8 +424,8 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		if !variantOK || !baseOK || !metricOK {
 			return typed{}
 		}
-		c.uses = append(c.uses, use{named(variant), base, m.name})
-		return typed{func(e *evaluation) (figure, error) { return sound(e.ratio(variant, base, m)) }, plain, rundir.Number}
+		c.uses = append(c.uses, use{named(variant), base, m.Name})
+		return typed{func(e *evaluation) (Quantity, error) { return sound(e.Ratio(variant, base, m.Name)) }, plain, rundir.Number}
 	case "value":
 		if len(n.Arguments) != 2 {
 			c.fault(n, "value of %d arguments; want value(variant, metric)", len(n.Arguments))
@@ -683,8 +436,8 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		if !variantOK || !metricOK {
 			return typed{}
 		}
-		c.uses = append(c.uses, use{variant: named(variant), metric: m.name})
-		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim(), rundir.MetricOf(m.name).Unit}
+		c.uses = append(c.uses, use{variant: named(variant), metric: m.Name})
+		return typed{func(e *evaluation) (Quantity, error) { return sound(e.Value(variant, m.Name)) }, m.Dimension(), m.Unit}
 	case "slope":
 		return c.slope(n)
 	case "spread":
@@ -699,7 +452,7 @@ func (c *compiler) slope(n *ast.CallNode) typed {
 		c.fault(n, "slope of %d arguments; want slope(gauge) or slope(variant, gauge)", len(n.Arguments))
 		return typed{}
 	}
-	var variant func(*evaluation) string
+	var variant func(judged string) string
 	variantOK := true
 	if len(n.Arguments) == 2 {
 		var name string
@@ -722,7 +475,7 @@ func (c *compiler) slope(n *ast.CallNode) typed {
 	if !variantOK {
 		return typed{}
 	}
-	return typed{func(e *evaluation) (figure, error) { return sound(e.slope(variant(e), gauge)) }, growthRate, rundir.Number}
+	return typed{func(e *evaluation) (Quantity, error) { return sound(e.Slope(variant(e.variant), gauge)) }, growthRate, rundir.Number}
 }
 
 func (c *compiler) spread(n *ast.CallNode) typed {
@@ -731,7 +484,7 @@ func (c *compiler) spread(n *ast.CallNode) typed {
 		return typed{}
 	}
 	last := n.Arguments[len(n.Arguments)-1]
-	var variant func(*evaluation) string
+	var variant func(judged string) string
 	variantOK := true
 	if len(n.Arguments) == 2 {
 		var name string
@@ -740,17 +493,17 @@ func (c *compiler) spread(n *ast.CallNode) typed {
 	}
 	m, metricOK := c.metric(last)
 	switch {
-	case metricOK && m.fact:
-		c.fault(last, "%s is a count or an extreme of the run, which has no spread", m.name)
+	case metricOK && m.IsFact():
+		c.fault(last, "%s is a count or an extreme of the run, which has no spread", m.Name)
 		return typed{}
 	case metricOK && variant == nil:
-		variant, variantOK = c.ofWhich(n, "the spread of "+m.name, "spread", m.name)
+		variant, variantOK = c.ofWhich(n, "the spread of "+m.Name, "spread", m.Name)
 	}
 	if !variantOK || !metricOK {
 		return typed{}
 	}
-	c.uses = append(c.uses, use{variant: variant, metric: m.name})
-	return typed{func(e *evaluation) (figure, error) { return sound(e.spread(variant(e), m)) }, plain, rundir.Share}
+	c.uses = append(c.uses, use{variant: variant, metric: m.Name})
+	return typed{func(e *evaluation) (Quantity, error) { return sound(e.Spread(variant(e.variant), m.Name)) }, plain, rundir.Share}
 }
 
 // variant reads a variant's name: bare when it is an identifier, or a string.
@@ -781,13 +534,13 @@ func (c *compiler) variant(n ast.Node) (string, bool) {
 }
 
 // metric reads the name of a metric: words joined by dots.
-func (c *compiler) metric(n ast.Node) (metric, bool) {
+func (c *compiler) metric(n ast.Node) (rundir.Metric, bool) {
 	name, ok := dotted(n)
 	if !ok {
 		c.fault(n, "want the name of a metric here, such as throughput or response.p99")
-		return metric{}, false
+		return rundir.Metric{}, false
 	}
-	m, ok := lookup(name)
+	m, ok := rundir.FindMetric(name)
 	label, labelled := c.steps[start(n)]
 	switch {
 	case ok && !labelled:
@@ -799,28 +552,28 @@ func (c *compiler) metric(n ast.Node) (metric, bool) {
 	default:
 		c.fault(n, "%s", unknownMetric(name))
 	}
-	return metric{}, false
+	return rundir.Metric{}, false
 }
 
 // stepMetric is a metric with a step behind it.
-func (c *compiler) stepMetric(n ast.Node, of metric, label stepLabel) (metric, bool) {
+func (c *compiler) stepMetric(n ast.Node, of rundir.Metric, label stepLabel) (rundir.Metric, bool) {
 	c.placed[start(n)] = true
-	m, ok := lookup(rundir.StepMetric(of.name, label.name))
+	m, ok := rundir.FindMetric(rundir.StepMetric(of.Name, label.name))
 	switch {
 	case !ok:
-		c.faultAt(label.at, "%s", withoutSteps(of.name))
+		c.faultAt(label.at, "%s", withoutSteps(of.Name))
 	case !slices.Contains(c.known, label.name):
 		c.faultAt(label.at, "%s", unknownStep(label.name, c.known))
 	default:
 		return m, true
 	}
-	return metric{}, false
+	return rundir.Metric{}, false
 }
 
 func unknownMetric(name string) string {
 	names := []string{"capacity", rundir.OfPrograms + "NAME", rundir.OfObservers + "NAME"}
-	for i, m := range metrics() {
-		names = slices.Insert(names, i, m.name)
+	for i, m := range rundir.Metrics() {
+		names = slices.Insert(names, i, m.Name)
 	}
 	// A group or a quantile without its other half is completed rather than corrected.
 	var partial []string

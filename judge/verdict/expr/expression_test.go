@@ -1,10 +1,9 @@
-package verdict
+package expr
 
 import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,58 +15,56 @@ import (
 	"dyno/results/rundir"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // facts are evidence by what it is of, such as "pool response.p99",
 // "b/a throughput" or "slope pool rss".
-type facts map[string]figure
+type facts map[string]Quantity
 
-func (f facts) get(key string) (figure, error) {
+func (f facts) get(key string) (Quantity, error) {
 	if v, ok := f[key]; ok {
 		return v, nil
 	}
-	return figure{}, errors.New(key + " is missing")
+	return Quantity{}, errors.New(key + " is missing")
 }
 
-func (f facts) value(variant string, m metric) (figure, error) { return f.get(variant + " " + m.name) }
+func (f facts) Value(variant, metric string) (Quantity, error) { return f.get(variant + " " + metric) }
 
-func (f facts) ratio(variant, base string, m metric) (figure, error) {
-	return f.get(variant + "/" + base + " " + m.name)
+func (f facts) Ratio(variant, base, metric string) (Quantity, error) {
+	return f.get(variant + "/" + base + " " + metric)
 }
 
-func (f facts) slope(variant, gauge string) (figure, error) {
+func (f facts) Slope(variant, gauge string) (Quantity, error) {
 	return f.get("slope " + variant + " " + gauge)
 }
 
-func (f facts) spread(variant string, m metric) (figure, error) {
-	return f.get("spread " + variant + " " + m.name)
+func (f facts) Spread(variant, metric string) (Quantity, error) {
+	return f.get("spread " + variant + " " + metric)
 }
 
-func (f facts) doubtful(places []place) *rundir.Message {
-	if why := f.unidentified(places); why != nil {
+func (f facts) Doubtful(places []Ref) *rundir.Message {
+	if why := f.Unidentified(places); why != nil {
 		return why
 	}
 	return f.said(places, "bounded")
 }
 
-func (f facts) unidentified(places []place) *rundir.Message {
+func (f facts) Unidentified(places []Ref) *rundir.Message {
 	return f.said(places, "not identified")
 }
 
-func (f facts) said(places []place, state string) *rundir.Message {
+func (f facts) said(places []Ref, state string) *rundir.Message {
 	for _, at := range places {
-		if _, ok := f[state+" "+at.figure]; ok {
-			m := texts.Verbatim(at.figure + " is " + state)
+		if _, ok := f[state+" "+at.Metric]; ok {
+			m := texts.Verbatim(at.Metric + " is " + state)
 			return &m
 		}
 	}
 	return nil
 }
 
-func between(low, estimate, high float64) figure { return figure{estimate, low, high, true} }
+func between(low, estimate, high float64) Quantity { return Quantity{estimate, low, high, true} }
 
 // single is a figure of one trial.
-func single(v float64) figure { return figure{v, v, v, false} }
+func single(v float64) Quantity { return Quantity{v, v, v, false} }
 
 // twoVariants are exact figures of a slow and a fast variant.
 func twoVariants() facts {
@@ -174,7 +171,7 @@ func TestConditions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			on := &evaluation{evidence: twoVariants(), variant: "pool"}
+			on := &evaluation{Evidence: twoVariants(), variant: "pool"}
 			if got := e.holds(on); got.is != either(c.want, !c.want) || len(got.why) != 0 {
 				t.Errorf("holds: %v; want %v", got, c.want)
 			}
@@ -209,7 +206,7 @@ func TestMissingFigures(t *testing.T) {
 		{"max(response.p99, response.p999, service.p50) < 1s", "pool response.p999 is missing; pool service.p50 is missing"},
 		{"response.p999 < 1s or response.p999 > 2s", "pool response.p999 is missing"},
 	} {
-		got := decideThreshold(c.text, Names{Variants: []string{"pool", "idle"}}, twoVariants())
+		got := DecideThreshold(c.text, Names{Variants: []string{"pool", "idle"}}, twoVariants())
 		if len(got) == 0 {
 			t.Errorf("%s: nothing decided", c.text)
 			continue
@@ -325,14 +322,14 @@ func TestClaimOfTheOnlyVariant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := e.holds(&evaluation{evidence: twoVariants()}); got.is != yes {
+	if got := e.holds(&evaluation{Evidence: twoVariants()}); got.is != yes {
 		t.Errorf("%v; want yes", got)
 	}
 	e, err = Compile("slope(rss) > 1%/h", ForClaim, Names{Variants: []string{"pool"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := e.holds(&evaluation{evidence: twoVariants()}); got.is != yes {
+	if got := e.holds(&evaluation{Evidence: twoVariants()}); got.is != yes {
 		t.Errorf("%v; want yes", got)
 	}
 }
@@ -340,12 +337,12 @@ func TestClaimOfTheOnlyVariant(t *testing.T) {
 // Every metric that a message may propose can be used.
 func TestMetricNames(t *testing.T) {
 	literal := map[dimension]string{plain: "1", duration: "1ms", size: "1KiB", rate: "1/s"}
-	for _, m := range metrics() {
-		if _, err := Compile(m.name+" < "+literal[m.dim()], ForThreshold, Names{Variants: names()}); err != nil {
-			t.Errorf("%s: %v", m.name, err)
+	for _, m := range rundir.Metrics() {
+		if _, err := Compile(m.Name+" < "+literal[m.Dimension()], ForThreshold, Names{Variants: names()}); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
 		}
-		if err := CheckMetric(m.name, nil); err != nil {
-			t.Errorf("%s: %v", m.name, err)
+		if err := CheckMetric(m.Name, nil); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
 	for _, name := range []string{"capacity", "program.switch_seconds"} {
@@ -355,26 +352,6 @@ func TestMetricNames(t *testing.T) {
 	}
 	if err := CheckMetric("respnse.p99", nil); err == nil || err.Error() != `unknown metric "respnse.p99"; did you mean response.p99?` {
 		t.Errorf("got %v", err)
-	}
-}
-
-// The table of names has the metrics that there are, in their order, and no others; those of
-// steps are among them.
-func TestMetricsAreNamed(t *testing.T) {
-	var got, want []string
-	for _, m := range metrics() {
-		got = append(got, m.name)
-	}
-	for _, m := range rundir.Metrics() {
-		want = append(want, m.Name)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("metrics %q, want those of rundir.Metrics: %q", got, want)
-	}
-	for _, m := range stepMetrics("login") {
-		if !slices.Contains(want, m.kind()) {
-			t.Errorf("%s is not in the table", m.name)
-		}
 	}
 }
 
@@ -398,7 +375,7 @@ func TestUnitsAreExact(t *testing.T) {
 				t.Fatal(err)
 			}
 			measured := facts{" response.max": exactly(float64(n*ns) / 1e9)}
-			if got := e.holds(&evaluation{evidence: measured}); got.is != yes {
+			if got := e.holds(&evaluation{Evidence: measured}); got.is != yes {
 				t.Errorf("%d%s is not %d ns: %v", n, unit, n*ns, got)
 			}
 		}
@@ -428,18 +405,18 @@ func FuzzCompile(f *testing.F) {
 		if err == nil {
 			exact, wide, lone := twoVariants(), twoVariants(), twoVariants()
 			for key, v := range exact {
-				wide[key] = between(v.estimate-math.Abs(wider), v.estimate, v.estimate+math.Abs(wider))
-				lone[key] = single(v.estimate)
+				wide[key] = between(v.Estimate-math.Abs(wider), v.Estimate, v.Estimate+math.Abs(wider))
+				lone[key] = single(v.Estimate)
 			}
-			at := e.holds(&evaluation{evidence: exact, variant: "pool"})
-			around := e.holds(&evaluation{evidence: wide, variant: "pool"})
+			at := e.holds(&evaluation{Evidence: exact, variant: "pool"})
+			around := e.holds(&evaluation{Evidence: wide, variant: "pool"})
 			if at.is*around.is == -1 {
 				t.Errorf("%s: %v on an interval, %v within it", text, around, at)
 			}
-			if loose := e.holds(&evaluation{evidence: lone, variant: "pool", byEstimate: true}); loose.is != at.is {
+			if loose := e.holds(&evaluation{Evidence: lone, variant: "pool", byEstimate: true}); loose.is != at.is {
 				t.Errorf("%s: %v by the estimates, %v exactly", text, loose, at)
 			}
-			strict := e.holds(&evaluation{evidence: lone, variant: "pool"})
+			strict := e.holds(&evaluation{Evidence: lone, variant: "pool"})
 			if strict.is != undecided && strict.is != at.is {
 				t.Errorf("%s: %v of single trials, %v exactly", text, strict, at)
 			}
@@ -448,7 +425,7 @@ func FuzzCompile(f *testing.F) {
 					t.Errorf("%s: undecided for no reason", text)
 				}
 			}
-			m, low, high := e.measured(&evaluation{evidence: wide, variant: "pool"})
+			m, low, high := e.measured(&evaluation{Evidence: wide, variant: "pool"})
 			for _, v := range []*float64{m, low, high} {
 				if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
 					t.Errorf("%s: measured %v", text, *v)

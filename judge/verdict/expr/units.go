@@ -1,4 +1,4 @@
-package verdict
+package expr
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ const (
 	growthRate = units.Growth
 )
 
-// takeUnits blanks the units behind numbers, which the parser does not know,
+// takeUnits blanks the units after numbers, which the parser does not know,
 // and returns them by the position of their number. Nothing moves: positions
 // in the blanked text, counted in characters, are those in the text.
 func takeUnits(text []rune) (blanked string, found map[int]units.Unit, faults []error) {
@@ -73,7 +73,7 @@ func takeUnits(text []rune) (blanked string, found map[int]units.Unit, faults []
 	return string(out), found, faults
 }
 
-// skipString returns the position behind the string that begins at i, or the
+// skipString returns the position after the string that begins at i, or the
 // end of the text when it is not closed.
 func skipString(text []rune, i int) int {
 	mark := text[i]
@@ -88,7 +88,7 @@ func skipString(text []rune, i int) int {
 	return len(text)
 }
 
-// skipNumber returns the position behind the decimal number that begins at i.
+// skipNumber returns the position after the decimal number that begins at i.
 func skipNumber(text []rune, i int) int {
 	digits := func() {
 		for i < len(text) && (isDigit(text[i]) || text[i] == '_') {
@@ -113,7 +113,7 @@ func skipNumber(text []rune, i int) int {
 	return i
 }
 
-// skipPer returns the position behind a /s, /min or /h that begins at i, or i
+// skipPer returns the position after a /s, /min or /h that begins at i, or i
 // when there is none. Min may also be the function of that name.
 func skipPer(text []rune, i int) int {
 	if i >= len(text) || text[i] != '/' {

@@ -1,9 +1,10 @@
-package verdict
+package expr
 
 import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"dyno/results/rundir"
 )
@@ -32,9 +33,11 @@ func RequestsNeeded(text string, variants, steps []string) int {
 	}
 	needed := 0
 	for _, u := range e.uses {
-		m, ok := lookup(u.metric)
-		if ok && m.quantile != nil && slices.Contains([]string{rundir.TagResponse, rundir.TagService, rundir.TagSendLag}, m.quantile.tag) {
-			needed = max(needed, int(math.Ceil(rundir.Beyond/(1-m.quantile.q)-1e-6)))
+		of, step := rundir.SplitStep(u.metric)
+		tag, summary, _ := strings.Cut(of, ".")
+		q, ok := rundir.QuantileOf(summary)
+		if ok && step == "" && slices.Contains([]string{rundir.TagResponse, rundir.TagService, rundir.TagSendLag}, tag) {
+			needed = max(needed, int(math.Ceil(rundir.Beyond/(1-q)-1e-6)))
 		}
 	}
 	return needed
@@ -50,7 +53,7 @@ func CheckClaim(text string, variants, steps []string) error {
 // throughput, response.p99, response.p99{step=login}, capacity or program.switch_seconds.
 func CheckMetric(name string, steps []string) error {
 	of, step := rundir.SplitStep(name)
-	switch _, ok := lookup(of); {
+	switch _, ok := rundir.FindMetric(of); {
 	case !ok:
 		return errors.New(unknownMetric(of))
 	case step == "":
@@ -58,7 +61,7 @@ func CheckMetric(name string, steps []string) error {
 	case !slices.Contains(steps, step):
 		return errors.New(unknownStep(step, steps))
 	}
-	if _, ok := lookup(name); !ok {
+	if _, ok := rundir.FindMetric(name); !ok {
 		return errors.New(withoutSteps(of))
 	}
 	return nil

@@ -1,4 +1,4 @@
-package verdict
+package expr
 
 import (
 	"math"
@@ -8,27 +8,27 @@ import (
 )
 
 // exactly is a figure that is known exactly.
-func exactly(v float64) figure { return figure{estimate: v, low: v, high: v, bounded: true} }
+func exactly(v float64) Quantity { return Quantity{Estimate: v, Low: v, High: v, Bounded: true} }
 
 // sound returns a figure that can be computed with: its estimate is a number and lies
 // between its ends. An end that is not a number counts as one that the data do not bound.
-func sound(f figure, err error) (figure, error) {
+func sound(f Quantity, err error) (Quantity, error) {
 	switch {
 	case err != nil:
-		return figure{}, err
-	case math.IsNaN(f.estimate) || math.IsInf(f.estimate, 0):
-		return figure{}, texts.NewError("lacks.value")
-	case !f.bounded:
-		f.low, f.high = f.estimate, f.estimate
+		return Quantity{}, err
+	case math.IsNaN(f.Estimate) || math.IsInf(f.Estimate, 0):
+		return Quantity{}, texts.NewError("lacks.value")
+	case !f.Bounded:
+		f.Low, f.High = f.Estimate, f.Estimate
 		return f, nil
 	}
-	if math.IsNaN(f.low) {
-		f.low = math.Inf(-1)
+	if math.IsNaN(f.Low) {
+		f.Low = math.Inf(-1)
 	}
-	if math.IsNaN(f.high) {
-		f.high = math.Inf(1)
+	if math.IsNaN(f.High) {
+		f.High = math.Inf(1)
 	}
-	f.low, f.high = min(f.low, f.estimate), max(f.high, f.estimate)
+	f.Low, f.High = min(f.Low, f.Estimate), max(f.High, f.Estimate)
 	return f, nil
 }
 
@@ -38,18 +38,18 @@ func sound(f figure, err error) (figure, error) {
 // operand has no interval the result has none, but keeps the width that the
 // other one gives it.
 
-func (a figure) plus(b figure) figure {
-	return figure{a.estimate + b.estimate, a.low + b.low, a.high + b.high, a.bounded && b.bounded}
+func (a Quantity) plus(b Quantity) Quantity {
+	return Quantity{a.Estimate + b.Estimate, a.Low + b.Low, a.High + b.High, a.Bounded && b.Bounded}
 }
 
-func (a figure) negated() figure { return figure{-a.estimate, -a.high, -a.low, a.bounded} }
+func (a Quantity) negated() Quantity { return Quantity{-a.Estimate, -a.High, -a.Low, a.Bounded} }
 
-func (a figure) minus(b figure) figure { return a.plus(b.negated()) }
+func (a Quantity) minus(b Quantity) Quantity { return a.plus(b.negated()) }
 
-func (a figure) times(b figure) figure {
+func (a Quantity) times(b Quantity) Quantity {
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, x := range [...]float64{a.low, a.high} {
-		for _, y := range [...]float64{b.low, b.high} {
+	for _, x := range [...]float64{a.Low, a.High} {
+		for _, y := range [...]float64{b.Low, b.High} {
 			v := x * y
 			if math.IsNaN(v) { // 0 × ∞: no value gets to the infinite end
 				v = 0
@@ -57,25 +57,25 @@ func (a figure) times(b figure) figure {
 			low, high = min(low, v), max(high, v)
 		}
 	}
-	return figure{a.estimate * b.estimate, low, high, a.bounded && b.bounded}
+	return Quantity{a.Estimate * b.Estimate, low, high, a.Bounded && b.Bounded}
 }
 
 // over has no bounds where the divisor's interval reaches over zero, and one
 // where it ends at zero. Its estimate is no number when the divisor's is zero.
-func (a figure) over(b figure) figure {
-	f := figure{a.estimate / b.estimate, math.Inf(-1), math.Inf(1), a.bounded && b.bounded}
-	if b.low < 0 && b.high > 0 {
+func (a Quantity) over(b Quantity) Quantity {
+	f := Quantity{a.Estimate / b.Estimate, math.Inf(-1), math.Inf(1), a.Bounded && b.Bounded}
+	if b.Low < 0 && b.High > 0 {
 		return f
 	}
-	from, to := b.low, b.high
+	from, to := b.Low, b.High
 	if from == 0 {
 		from = 0 // not -0, which is on the other side
 	}
-	if to == 0 && b.low < 0 {
+	if to == 0 && b.Low < 0 {
 		to = math.Copysign(0, -1)
 	}
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, x := range [...]float64{a.low, a.high} {
+	for _, x := range [...]float64{a.Low, a.High} {
 		for _, y := range [...]float64{from, to} {
 			if v := x / y; !math.IsNaN(v) { // ∞/∞ and 0/0 lie between the others
 				low, high = min(low, v), max(high, v)
@@ -83,25 +83,25 @@ func (a figure) over(b figure) figure {
 		}
 	}
 	if low <= high {
-		f.low, f.high = low, high
+		f.Low, f.High = low, high
 	}
 	return f
 }
 
-func (a figure) smaller(b figure) figure {
-	return figure{min(a.estimate, b.estimate), min(a.low, b.low), min(a.high, b.high), a.bounded && b.bounded}
+func (a Quantity) smaller(b Quantity) Quantity {
+	return Quantity{min(a.Estimate, b.Estimate), min(a.Low, b.Low), min(a.High, b.High), a.Bounded && b.Bounded}
 }
 
-func (a figure) larger(b figure) figure { return a.negated().smaller(b.negated()).negated() }
+func (a Quantity) larger(b Quantity) Quantity { return a.negated().smaller(b.negated()).negated() }
 
-func (a figure) magnitude() figure {
+func (a Quantity) magnitude() Quantity {
 	switch {
-	case a.low >= 0:
+	case a.Low >= 0:
 		return a
-	case a.high <= 0:
+	case a.High <= 0:
 		return a.negated()
 	}
-	return figure{math.Abs(a.estimate), 0, max(-a.low, a.high), a.bounded}
+	return Quantity{math.Abs(a.Estimate), 0, max(-a.Low, a.High), a.Bounded}
 }
 
 // A truth is what can be said of a condition on figures with intervals.
@@ -117,18 +117,18 @@ const (
 
 // compare says whether a relation is true of all pairs of values within two
 // intervals, of none, or of some.
-func (a figure) compare(operator string, b figure) truth {
+func (a Quantity) compare(operator string, b Quantity) truth {
 	switch operator {
 	case "<":
-		return either(a.high < b.low, a.low >= b.high)
+		return either(a.High < b.Low, a.Low >= b.High)
 	case "<=":
-		return either(a.high <= b.low, a.low > b.high)
+		return either(a.High <= b.Low, a.Low > b.High)
 	case ">":
 		return b.compare("<", a)
 	case ">=":
 		return b.compare("<=", a)
 	case "==":
-		return either(a.low == b.high && a.high == b.low, a.high < b.low || a.low > b.high)
+		return either(a.Low == b.High && a.High == b.Low, a.High < b.Low || a.Low > b.High)
 	default: // !=
 		return -a.compare("==", b)
 	}
@@ -168,16 +168,16 @@ func both(l, r ruling, decisive truth) ruling {
 }
 
 // spelled writes the range that a figure lies in.
-func (a figure) spelled(d dimension) rundir.Message {
+func (a Quantity) spelled(d dimension) rundir.Message {
 	switch {
-	case a.low == a.high:
-		return texts.New("range.exactly", "value", d.Write(a.estimate))
-	case math.IsInf(a.low, -1) && math.IsInf(a.high, 1):
+	case a.Low == a.High:
+		return texts.New("range.exactly", "value", d.Write(a.Estimate))
+	case math.IsInf(a.Low, -1) && math.IsInf(a.High, 1):
 		return texts.New("range.endless")
-	case math.IsInf(a.low, -1):
-		return texts.New("range.most", "high", d.Write(a.high))
-	case math.IsInf(a.high, 1):
-		return texts.New("range.least", "low", d.Write(a.low))
+	case math.IsInf(a.Low, -1):
+		return texts.New("range.most", "high", d.Write(a.High))
+	case math.IsInf(a.High, 1):
+		return texts.New("range.least", "low", d.Write(a.Low))
 	}
-	return texts.New("range.between", "low", d.Write(a.low), "high", d.Write(a.high))
+	return texts.New("range.between", "low", d.Write(a.Low), "high", d.Write(a.High))
 }

@@ -1,4 +1,4 @@
-package verdict
+package expr
 
 import (
 	"math"
@@ -9,11 +9,11 @@ import (
 	"dyno/results/rundir"
 )
 
-// decideThreshold decides a threshold: for each variant, or once when it names its
+// DecideThreshold decides a threshold: for each variant, or once when it names its
 // variants. It is kept or broken when the whole interval says so, and inconclusive
 // otherwise. It is also inconclusive when a figure is missing or the text does not
 // compile. Without an interval the estimate decides, and the detail says so.
-func decideThreshold(text string, names Names, ev evidence) []rundir.Threshold {
+func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
 		why := new(texts.New("undecided.expression", "error", oneLine(err)))
@@ -25,12 +25,12 @@ func decideThreshold(text string, names Names, ev evidence) []rundir.Threshold {
 	}
 	var decided []rundir.Threshold
 	for _, variant := range variants {
-		on := &evaluation{evidence: ev, variant: variant, byEstimate: true}
+		on := &evaluation{Evidence: ev, variant: variant, byEstimate: true}
 		r := e.holds(on)
 		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Because: texts.Joint(r.why)}
 		t.Detail = t.Because.English()
 		if r.is == undecided {
-			t.NotIdentifiedBecause = ev.doubtful(e.places(on))
+			t.NotIdentifiedBecause = ev.Doubtful(e.Refs(on.variant))
 			t.NotIdentified = t.NotIdentifiedBecause.English()
 		}
 		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
@@ -40,12 +40,12 @@ func decideThreshold(text string, names Names, ev evidence) []rundir.Threshold {
 	return decided
 }
 
-// keeps tells whether one trial alone keeps the thresholds, and if not, the first
+// Keeps tells whether one trial alone keeps the thresholds, and if not, the first
 // threshold that it breaks. A trial has no spread. So estimates decide, except for
 // figures that are bounded because something disturbed the trial. If nothing is broken,
 // why lists the thresholds that could not be decided.
-func keeps(thresholds []string, variant string, steps []string, ev evidence, bounded func(place) bool) (ok bool, broken string, why *rundir.Message) {
-	on := &evaluation{evidence: estimates{ev, bounded}, variant: variant}
+func Keeps(thresholds []string, variant string, steps []string, ev Evidence, bounded func(Ref) bool) (ok bool, broken string, why *rundir.Message) {
+	on := &evaluation{Evidence: estimates{ev, bounded}, variant: variant}
 	var open []rundir.Message
 	for _, text := range thresholds {
 		e, err := Compile(text, ForThreshold, Names{Variants: []string{variant}, Steps: steps})
@@ -65,34 +65,34 @@ func keeps(thresholds []string, variant string, steps []string, ev evidence, bou
 
 // estimates is evidence whose estimates count as exact, unless they are bounded.
 type estimates struct {
-	evidence
-	bounded func(place) bool
+	Evidence
+	bounded func(Ref) bool
 }
 
-func (e estimates) value(variant string, m metric) (figure, error) {
-	f, err := e.evidence.value(variant, m)
-	if err != nil || e.bounded(place{m.name, variant, ""}) {
+func (e estimates) Value(variant string, metric string) (Quantity, error) {
+	f, err := e.Evidence.Value(variant, metric)
+	if err != nil || e.bounded(Ref{metric, variant, ""}) {
 		return f, err
 	}
-	return exactly(f.estimate), nil
+	return exactly(f.Estimate), nil
 }
 
-func (e estimates) ratio(variant, base string, m metric) (figure, error) {
-	f, err := e.evidence.ratio(variant, base, m)
-	return exactly(f.estimate), err
+func (e estimates) Ratio(variant, base string, metric string) (Quantity, error) {
+	f, err := e.Evidence.Ratio(variant, base, metric)
+	return exactly(f.Estimate), err
 }
 
-func (e estimates) slope(variant, gauge string) (figure, error) {
-	f, err := e.evidence.slope(variant, gauge)
-	return exactly(f.estimate), err
+func (e estimates) Slope(variant, gauge string) (Quantity, error) {
+	f, err := e.Evidence.Slope(variant, gauge)
+	return exactly(f.Estimate), err
 }
 
-func (e estimates) spread(variant string, m metric) (figure, error) {
-	f, err := e.evidence.spread(variant, m)
-	return exactly(f.estimate), err
+func (e estimates) Spread(variant string, metric string) (Quantity, error) {
+	f, err := e.Evidence.Spread(variant, metric)
+	return exactly(f.Estimate), err
 }
 
-// decideClaim decides a claim by its two conditions: that it holds, and the
+// DecideClaim decides a claim by its two conditions: that it holds, and the
 // weaker one that it holds at least in direction.
 //
 //	holds      direction        outcome
@@ -110,15 +110,15 @@ func (e estimates) spread(variant string, m metric) (figure, error) {
 // does not compile. A claim that is not settled because a figure is bounded has its answer,
 // and says what disturbed it; of a figure that is not identified there is none. A claim about
 // a variant that was left out is not testable here.
-func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
+func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
 	if c.NotTestable != "" {
 		r.Outcome, r.Detail = rundir.NotTestable, c.NotTestable
 		return r
 	}
-	on := &evaluation{evidence: ev}
+	on := &evaluation{Evidence: ev}
 	holds := ruling{undecided, nil}
-	var looked []place
+	var looked []Ref
 	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
 		holds.why = []rundir.Message{texts.New("undecided.holds", "error", oneLine(err))}
 	} else if len(e.leftOut) > 0 {
@@ -130,7 +130,7 @@ func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
 		r.Detail = r.Because.English()
 		return r
 	} else {
-		holds, looked = e.holds(on), e.places(on)
+		holds, looked = e.holds(on), e.Refs(on.variant)
 		r.Measured, r.Low, r.High = e.measured(on)
 	}
 	direction := ruling{no, nil}
@@ -138,7 +138,7 @@ func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
 		if e, err := Compile(c.Direction, ForClaim, names); err != nil {
 			direction = ruling{undecided, []rundir.Message{texts.New("undecided.direction", "error", oneLine(err))}}
 		} else {
-			direction, looked = e.holds(on), append(looked, e.places(on)...)
+			direction, looked = e.holds(on), append(looked, e.Refs(on.variant)...)
 		}
 	}
 	about := func(kind string, why []rundir.Message) *rundir.Message {
@@ -166,8 +166,8 @@ func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
 		r.Because = texts.Joint(append(holds.why, direction.why...))
 	}
 	if r.Outcome == rundir.NotSettled {
-		if r.NotIdentifiedBecause = ev.unidentified(looked); r.NotIdentifiedBecause == nil {
-			r.Because = texts.Joint(append(listed(r.Because), listed(ev.doubtful(looked))...))
+		if r.NotIdentifiedBecause = ev.Unidentified(looked); r.NotIdentifiedBecause == nil {
+			r.Because = texts.Joint(append(listed(r.Because), listed(ev.Doubtful(looked))...))
 		}
 		r.NotIdentified = r.NotIdentifiedBecause.English()
 	}
@@ -186,13 +186,13 @@ func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
 	if err != nil {
 		return nil, nil, nil
 	}
-	if f.bounded && !math.IsInf(f.low, 0) {
-		low = &f.low
+	if f.Bounded && !math.IsInf(f.Low, 0) {
+		low = &f.Low
 	}
-	if f.bounded && !math.IsInf(f.high, 0) {
-		high = &f.high
+	if f.Bounded && !math.IsInf(f.High, 0) {
+		high = &f.High
 	}
-	return &f.estimate, low, high
+	return &f.Estimate, low, high
 }
 
 // listed returns a message as a list, which is empty if there is none.

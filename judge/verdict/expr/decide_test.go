@@ -1,4 +1,4 @@
-package verdict
+package expr
 
 import (
 	"strings"
@@ -24,20 +24,20 @@ func TestThresholds(t *testing.T) {
 			"d response.p99": single(0.079),
 			"e response.p99": single(0.081),
 		}, []rundir.Threshold{
-			{Text: p99, Variant: "a", OK: true, Outcome: rundir.Kept, Measured: ptr(0.075), Low: ptr(0.070), High: ptr(0.079)},
-			{Text: p99, Variant: "b", Outcome: rundir.Undecided, Measured: ptr(0.079), Low: ptr(0.078), High: ptr(0.085), Detail: "78ms to 85ms straddles 80ms"},
-			{Text: p99, Variant: "c", Outcome: rundir.Broken, Measured: ptr(0.090), Low: ptr(0.080)},
-			{Text: p99, Variant: "d", OK: true, Outcome: rundir.Kept, Measured: ptr(0.079), Detail: "decided by the estimate, which has no interval"},
-			{Text: p99, Variant: "e", Outcome: rundir.Broken, Measured: ptr(0.081), Detail: "decided by the estimate, which has no interval"},
+			{Text: p99, Variant: "a", OK: true, Outcome: rundir.Kept, Measured: new(0.075), Low: new(0.070), High: new(0.079)},
+			{Text: p99, Variant: "b", Outcome: rundir.Undecided, Measured: new(0.079), Low: new(0.078), High: new(0.085), Detail: "78ms to 85ms straddles 80ms"},
+			{Text: p99, Variant: "c", Outcome: rundir.Broken, Measured: new(0.090), Low: new(0.080)},
+			{Text: p99, Variant: "d", OK: true, Outcome: rundir.Kept, Measured: new(0.079), Detail: "decided by the estimate, which has no interval"},
+			{Text: p99, Variant: "e", Outcome: rundir.Broken, Measured: new(0.081), Detail: "decided by the estimate, which has no interval"},
 			{Text: p99, Variant: "f", Outcome: rundir.Undecided, Detail: "f response.p99 is missing"},
 		}},
 		{"named variants", `value(a, response.p99) < value(b, response.p99)`, facts{
 			"a response.p99": between(1, 2, 3), "b response.p99": between(2, 3, 4),
 		}, []rundir.Threshold{
-			{Text: `value(a, response.p99) < value(b, response.p99)`, Outcome: rundir.Undecided, Measured: ptr(2.), Low: ptr(1.), High: ptr(3.), Detail: "1s to 3s overlaps 2s to 4s"},
+			{Text: `value(a, response.p99) < value(b, response.p99)`, Outcome: rundir.Undecided, Measured: new(2.), Low: new(1.), High: new(3.), Detail: "1s to 3s overlaps 2s to 4s"},
 		}},
 		{"the limit on the left", `1.4 <= ratio(a, b, throughput)`, facts{"a/b throughput": between(1.2, 1.3, 1.5)}, []rundir.Threshold{
-			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Undecided, Measured: ptr(1.4), Low: ptr(1.4), High: ptr(1.4), Detail: "1.2 to 1.5 straddles 1.4"},
+			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Undecided, Measured: new(1.4), Low: new(1.4), High: new(1.4), Detail: "1.2 to 1.5 straddles 1.4"},
 		}},
 		{"a settled side", `value(a, throughput) > 10/s or value(b, throughput) > 10/s`, facts{
 			"a throughput": single(11), "b throughput": between(11, 12, 13),
@@ -54,7 +54,7 @@ func TestThresholds(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := decideThreshold(c.text, Names{Variants: []string{"a", "b", "c", "d", "e", "f"}}, c.of)
+			got := DecideThreshold(c.text, Names{Variants: []string{"a", "b", "c", "d", "e", "f"}}, c.of)
 			for i := range got {
 				inEnglish(t, got[i].Detail, &got[i].Because)
 			}
@@ -77,7 +77,7 @@ func inEnglish(t *testing.T, text string, because **rundir.Message) {
 // The table of decideClaim's comment.
 func TestClaims(t *testing.T) {
 	const size, direction = "ratio(b, a, throughput) >= 1.36", "value(b, throughput) > 1/s"
-	figures := map[truth][2]figure{ // of the size and of the direction
+	figures := map[truth][2]Quantity{ // of the size and of the direction
 		yes:       {between(1.36, 1.5, 1.6), between(2, 3, 4)},
 		no:        {between(1.1, 1.2, 1.3), between(0, 0.5, 1)},
 		undecided: {between(1.2, 1.4, 1.6), between(0.5, 1, 2)},
@@ -106,8 +106,8 @@ func TestClaims(t *testing.T) {
 			plan.Direction = ""
 		}
 		f := figures[c.holds][0]
-		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: c.detail, Measured: &f.estimate, Low: &f.low, High: &f.high}
-		got := decideClaim(plan, Names{Variants: []string{"a", "b"}}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
+		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: c.detail, Measured: &f.Estimate, Low: &f.Low, High: &f.High}
+		got := DecideClaim(plan, Names{Variants: []string{"a", "b"}}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
 		inEnglish(t, got.Detail, &got.Because)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("holds %d, direction %d (-want +got):\n%s", c.holds, c.direction, diff)
@@ -140,7 +140,7 @@ func TestClaimsThatCannotBeDecided(t *testing.T) {
 		{"no direction needed", rundir.PlanClaim{Holds: "1 < 2", Direction: "1"}, nil, rundir.Holds, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := decideClaim(c.plan, Names{Variants: []string{"a", "b"}}, c.of)
+			got := DecideClaim(c.plan, Names{Variants: []string{"a", "b"}}, c.of)
 			if got.Outcome != c.outcome || !strings.HasPrefix(got.Detail, c.detail) || (c.detail == "") != (got.Detail == "") {
 				t.Errorf("%s: %q, want %s: %q", got.Outcome, got.Detail, c.outcome, c.detail)
 			}
@@ -166,7 +166,7 @@ func TestKeeps(t *testing.T) {
 		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ok, broken, why := keeps(c.texts, "v", nil, of, func(place) bool { return false })
+			ok, broken, why := Keeps(c.texts, "v", nil, of, func(Ref) bool { return false })
 			if ok != c.ok || broken != c.broken || why.English() != c.why {
 				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, why, c.ok, c.broken, c.why)
 			}
@@ -178,10 +178,10 @@ func TestKeeps(t *testing.T) {
 func TestNoNumber(t *testing.T) {
 	for _, v := range []float64{inf, -inf, inf - inf} {
 		of := facts{"v throughput": exactly(v)}
-		if got := decideThreshold("throughput > 1/s", Names{Variants: []string{"v"}}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
+		if got := DecideThreshold("throughput > 1/s", Names{Variants: []string{"v"}}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
 			t.Errorf("%v: %+v", v, got)
 		}
-		if ok, _, why := keeps([]string{"throughput > 1/s"}, "v", nil, of, func(place) bool { return false }); ok || why == nil {
+		if ok, _, why := Keeps([]string{"throughput > 1/s"}, "v", nil, of, func(Ref) bool { return false }); ok || why == nil {
 			t.Errorf("%v: %v, %v", v, ok, why)
 		}
 	}
@@ -193,15 +193,15 @@ func TestClaimOfLeftOut(t *testing.T) {
 		Variants: []rundir.PlanVariant{{Name: "go"}, {Name: "java"}},
 		LeftOut:  []rundir.LeftOut{{Variant: "rust", Why: "there is no cargo"}},
 	})
-	of := facts{"java/go throughput": {estimate: 2, low: 1.9, high: 2.1, bounded: true}}
-	got := decideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(rust, go, throughput) > 1"}, names, of)
+	of := facts{"java/go throughput": {Estimate: 2, Low: 1.9, High: 2.1, Bounded: true}}
+	got := DecideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(rust, go, throughput) > 1"}, names, of)
 	if want := "variant rust is left out, because it cannot be built here: there is no cargo"; got.Outcome != rundir.NotTestable || got.Detail != want {
 		t.Errorf("%s: %s; want not testable: %s", got.Outcome, got.Detail, want)
 	}
-	if got := decideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(java, go, throughput) > 1"}, names, of); got.Outcome != rundir.Holds {
+	if got := DecideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(java, go, throughput) > 1"}, names, of); got.Outcome != rundir.Holds {
 		t.Errorf("the other claim: %s: %s", got.Outcome, got.Detail)
 	}
-	for _, threshold := range decideThreshold("value(rust, throughput) > 1/s", names, facts{}) {
+	for _, threshold := range DecideThreshold("value(rust, throughput) > 1/s", names, facts{}) {
 		if threshold.OK || threshold.Outcome != rundir.Undecided {
 			t.Errorf("a threshold on it: %+v", threshold)
 		}

@@ -1,0 +1,223 @@
+package expr
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+
+	"dyno/results/rundir"
+)
+
+// MaxExpression is how many bytes an expression may have.
+const MaxExpression = 4096
+
+// A Kind says what an expression is for.
+type Kind int
+
+const (
+	// ForThreshold is an expression about any variant. Its metrics and slopes are those
+	// of the variant under judgement, each variant in turn.
+	ForThreshold Kind = iota
+	// ForClaim is an expression about the run: it names the variants, unless
+	// there is only one.
+	ForClaim
+	// ForProbe is a threshold of a search for capacity. It judges each probe by itself, so that
+	// it is about the figures of one trial.
+	ForProbe
+)
+
+// An Expression is a condition on a run's figures.
+type Expression struct {
+	holds      condition
+	left       typed    // of the comparison that is the whole expression; or nothing
+	limit      *float64 // the right side, if the whole expression keeps one metric below a constant
+	perVariant bool     // a metric or a gauge stands without a variant
+	uses       []use
+	leftOut    []rundir.LeftOut // variants that it names and that were not measured
+}
+
+// A use is a figure that an expression needs: of a variant, or of its ratio to a base.
+type use struct {
+	variant      func(judged string) string
+	base, metric string
+}
+
+// Refs lists the figures that an expression needs when it judges a variant.
+func (e *Expression) Refs(judged string) (all []Ref) {
+	for _, u := range e.uses {
+		all = append(all, Ref{u.metric, u.variant(judged), u.base})
+	}
+	return all
+}
+
+// RefsIn lists the figures that a plan's thresholds and claims use.
+func RefsIn(plan rundir.Plan) (all []Ref) {
+	names := NamesOf(plan)
+	for _, text := range plan.Thresholds {
+		if e, err := Compile(text, ForThreshold, names); err == nil {
+			for _, name := range names.Variants {
+				all = append(all, e.Refs(name)...)
+			}
+		}
+	}
+	for _, c := range plan.Claims {
+		for _, text := range []string{c.Holds, c.Direction} {
+			if e, err := Compile(text, ForClaim, names); err == nil {
+				all = append(all, e.Refs("")...)
+			}
+		}
+	}
+	return all
+}
+
+// Unit returns what the measured value of a threshold or claim is in. A metric's value is in
+// its own unit, and what was calculated is in that of its dimension.
+func (e *Expression) Unit() rundir.Unit {
+	if e.left.unit != rundir.Number {
+		return e.left.unit
+	}
+	return rundir.UnitOf(e.left.dim)
+}
+
+// LimitIn returns the metric that a threshold of a plan keeps below a constant, and that
+// constant. Other thresholds have none.
+func LimitIn(text string, plan rundir.Plan) (metric string, limit float64, ok bool) {
+	e, err := Compile(text, ForThreshold, NamesOf(plan))
+	if err != nil || e.limit == nil {
+		return "", 0, false
+	}
+	return e.uses[0].metric, *e.limit, true
+}
+
+// UnitIn returns the unit of an expression of a plan. It is Number for one that does not
+// compile: it did when its value was measured, so the folder was edited.
+func UnitIn(text string, kind Kind, plan rundir.Plan) rundir.Unit {
+	e, err := Compile(text, kind, NamesOf(plan))
+	if err != nil {
+		return rundir.Number
+	}
+	return e.Unit()
+}
+
+// UnitsOf returns the units of what a run's thresholds and claims measured, by their text.
+func UnitsOf(run *rundir.Run) map[string]rundir.Unit {
+	units := map[string]rundir.Unit{}
+	for _, x := range run.Thresholds {
+		units[x.Text] = UnitIn(x.Text, ForThreshold, run.Plan)
+	}
+	for _, x := range run.Claims {
+		if x.Holds != "" {
+			units[x.Holds] = UnitIn(x.Holds, ForClaim, run.Plan)
+		}
+	}
+	return units
+}
+
+// Names are those of a plan that expressions may use.
+type Names struct {
+	Variants, Steps []string
+	LeftOut         map[string]string // variants that could not be built on this machine, and why
+}
+
+// NamesOf returns the names of a plan: its variants, those left out, and the steps of
+// scenarios.
+func NamesOf(plan rundir.Plan) (n Names) {
+	for _, v := range plan.Variants {
+		n.Variants = append(n.Variants, v.Name)
+		for _, step := range v.Steps {
+			if !slices.Contains(n.Steps, step) {
+				n.Steps = append(n.Steps, step)
+			}
+		}
+	}
+	for _, l := range plan.LeftOut {
+		if n.LeftOut == nil {
+			n.LeftOut = map[string]string{}
+		}
+		n.LeftOut[l.Variant] = l.Why
+	}
+	return n
+}
+
+// An Error is a fault in an expression.
+type Error struct {
+	Column  int // of the fault in the text, in characters from 1
+	Message string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
+
+// Compile parses and checks an expression, which may use these names. It reports all faults
+// at once, joined, each an *Error.
+func Compile(text string, kind Kind, names Names) (*Expression, error) {
+	if len(text) > MaxExpression {
+		return nil, &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
+	}
+	if !utf8.ValidString(text) {
+		return nil, &Error{1, "not valid UTF-8"}
+	}
+	runes := []rune(text)
+	if strings.TrimSpace(text) == "" {
+		return nil, &Error{1, "empty; want a condition such as response.p99 < 80ms"}
+	}
+	unlabelled, steps, faults := takeSteps(runes)
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	blanked, behind, faults := takeUnits(unlabelled)
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	tree, err := parser.Parse(blanked)
+	if err != nil {
+		return nil, located(err, len(runes))
+	}
+	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: behind, steps: steps, placed: map[int]bool{}}
+	e := &Expression{}
+	e.holds, e.left = c.top(tree.Node)
+	e.limit = c.limit(tree.Node)
+	e.perVariant, e.uses, e.leftOut = c.perVariant, c.uses, c.leftOut
+	for at, label := range steps {
+		if !c.placed[at] && len(c.faults) == 0 {
+			c.faultAt(label.at, "%s does not stand behind a metric", rundir.StepMetric("", label.name))
+		}
+	}
+	if len(c.faults) > 0 {
+		slices.SortFunc(c.faults, func(a, b *Error) int {
+			return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+		})
+		for i, f := range c.faults {
+			// The middle of a < b < c is compiled twice, and so are its faults.
+			if i == 0 || *f != *c.faults[i-1] {
+				faults = append(faults, f)
+			}
+		}
+		return nil, errors.Join(faults...)
+	}
+	return e, nil
+}
+
+// unexpectedToken is how the parser names what it did not expect.
+var unexpectedToken = regexp.MustCompile(`unexpected token \w+\((".*")\)`)
+
+// located turns the parser's error into one of ours. The parser counts
+// characters from 0 and may point behind the end.
+func located(err error, length int) error {
+	var fault *file.Error
+	if !errors.As(err, &fault) {
+		return &Error{1, err.Error()}
+	}
+	message := fault.Message
+	if strings.HasSuffix(message, "unexpected token EOF") {
+		message = "the expression ends too early"
+	}
+	message = unexpectedToken.ReplaceAllString(message, "unexpected $1")
+	return &Error{min(max(fault.From, 0)+1, max(length, 1)), message}
+}
