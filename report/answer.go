@@ -10,6 +10,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
@@ -765,7 +766,7 @@ func (p *page) controlLine(c rundir.Comparison) texts.Message {
 }
 
 // remarks are the kinds of flags that are findings about the target although they break nothing.
-var remarks = []string{verdict.FlagUnopened, verdict.FlagRedirects, verdict.FlagDeviations}
+var remarks = []string{checks.FlagUnopened, checks.FlagRedirects, checks.FlagDeviations}
 
 // broke lists the findings about the target, those that break first, and the thresholds that it
 // breaks.
@@ -806,7 +807,7 @@ func (p *page) broke() []texts.Message {
 		if m := g.first.Because; m != nil {
 			ways = m.Parts["ways"]
 		}
-		if !texts.Has(kind) || g.first.Kind == verdict.FlagDeviations && len(ways) == 0 {
+		if !texts.Has(kind) || g.first.Kind == checks.FlagDeviations && len(ways) == 0 {
 			kind = "broke.other"
 		}
 		of := 0

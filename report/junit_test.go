@@ -13,6 +13,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -49,12 +50,12 @@ func TestJUnitOutcomes(t *testing.T) {
 	if got := outcomes(t, &run)["comparison: goroutine with pool in throughput"]; got != "" {
 		t.Errorf("a loss within the margin: %s", got)
 	}
-	run.Flags = append(slices.Clone(run.Flags), rundir.Flag{Kind: verdict.FlagNoAnswers, Variant: "pool", Breaks: true, Detail: "nothing was answered in 4 s"})
+	run.Flags = append(slices.Clone(run.Flags), rundir.Flag{Kind: checks.FlagNoAnswers, Variant: "pool", Breaks: true, Detail: "nothing was answered in 4 s"})
 	if got := outcomes(t, &run)["run: targets answered"]; got != "failure target" {
 		t.Errorf("a target that answered nothing: %q", got)
 	}
 	run.Trials = []rundir.Examined{{Number: 1, Spoilt: true}}
-	run.Flags = append(run.Flags, rundir.Flag{Kind: verdict.FlagSteal, Trial: 1, Spoils: true})
+	run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: 1, Spoils: true})
 	var disturbed bytes.Buffer
 	if err := JUnit(&disturbed, &run); err != nil || !strings.Contains(disturbed.String(), verdict.MostlyDisturbed(&run).In(texts.English)) {
 		t.Errorf("a disturbed run: %v\n%s", err, disturbed.String())
@@ -73,7 +74,7 @@ func TestJUnitOutcomes(t *testing.T) {
 func TestJUnitTargets(t *testing.T) {
 	run := exampleCompare().Run
 	for trial, variant := range []string{"pool", "goroutine", "pool"} {
-		run.Flags = append(run.Flags, rundir.Flag{Kind: verdict.FlagNoAnswers, Trial: trial + 1, Variant: variant, Breaks: true, Detail: "nothing was answered"})
+		run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagNoAnswers, Trial: trial + 1, Variant: variant, Breaks: true, Detail: "nothing was answered"})
 	}
 	var b bytes.Buffer
 	if err := JUnit(&b, &run); err != nil {

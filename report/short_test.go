@@ -15,6 +15,7 @@ import (
 	"dyno/internal/screen"
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -137,7 +138,7 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 		for i := range f.Run.Trials {
 			e := &f.Run.Trials[i]
 			e.Spoilt = i%3 < 2
-			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: verdict.FlagSteal, Trial: e.Number, Spoils: true})
+			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: e.Number, Spoils: true})
 		}
 		said := verdict.MostlyDisturbed(&f.Run).In(texts.English)
 		want := !newPage(f).isQuick()

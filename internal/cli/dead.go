@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -31,7 +32,7 @@ func unanswered(run *rundir.Run, g gate) error {
 	broken := brokenThresholds(run)
 	// In a search, thresholds only classify rates.
 	for _, c := range run.Capacities {
-		if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return f.Kind == verdict.FlagBelowRange && f.Variant == c.Variant }) &&
+		if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return f.Kind == checks.FlagBelowRange && f.Variant == c.Variant }) &&
 			slices.Contains(run.Plan.Thresholds, c.Limit) {
 			broken = append(broken, c.Limit)
 		}
@@ -61,7 +62,7 @@ func seen(findings []rundir.Flag) string {
 	for _, f := range findings {
 		trials[f.Trial] = true
 		// A window without answers needs no further detail.
-		again := f.Kind == verdict.FlagStalled && first.Kind == verdict.FlagNoAnswers
+		again := f.Kind == checks.FlagStalled && first.Kind == checks.FlagNoAnswers
 		if f.Trial == first.Trial && len(said) < mostSeen && !again {
 			said = append(said, f.Detail)
 		}

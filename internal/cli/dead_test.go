@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"dyno/host/target"
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/results/rundir"
@@ -14,8 +14,8 @@ import (
 // Failures of the target are reported first, except for a requested regression and a
 // threshold.
 func TestUnansweredComesFirst(t *testing.T) {
-	dead := rundir.Flag{Kind: verdict.FlagNoAnswers, Trial: 2, Variant: "b", About: rundir.AboutTarget, Breaks: true, Detail: "nothing came"}
-	noise := rundir.Flag{Kind: verdict.FlagSteal, Trial: 1, About: rundir.AboutMachine}
+	dead := rundir.Flag{Kind: checks.FlagNoAnswers, Trial: 2, Variant: "b", About: rundir.AboutTarget, Breaks: true, Detail: "nothing came"}
+	noise := rundir.Flag{Kind: checks.FlagSteal, Trial: 1, About: rundir.AboutMachine}
 	plan := rundir.Plan{Base: "a", Variants: []rundir.PlanVariant{{Name: "a"}, {Name: "b"}}}
 	for _, c := range []struct {
 		name       string
@@ -38,7 +38,7 @@ func TestUnansweredComesFirst(t *testing.T) {
 		}}, true, exitTarget},
 		{"no rate of the range is good, by a threshold", rundir.Run{
 			Plan:  rundir.Plan{Thresholds: []string{"response.p99 < 1s"}, Capacity: &rundir.PlanCapacity{}},
-			Flags: []rundir.Flag{{Kind: verdict.FlagBelowRange, Variant: "a", Breaks: true}}, Capacities: []rundir.Capacity{{Variant: "a", Limit: "response.p99 < 1s"}},
+			Flags: []rundir.Flag{{Kind: checks.FlagBelowRange, Variant: "a", Breaks: true}}, Capacities: []rundir.Capacity{{Variant: "a", Limit: "response.p99 < 1s"}},
 		}, false, exitThreshold},
 	} {
 		code := exitDone
@@ -70,7 +70,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 func TestLogOfTheTarget(t *testing.T) {
 	run := rundir.Run{
 		Plan:  rundir.Plan{Variants: []rundir.PlanVariant{{Name: "a", Started: true}, {Name: "b"}}},
-		Flags: []rundir.Flag{{Kind: verdict.FlagNoAnswers, Trial: 1, Breaks: true, Detail: "nothing came"}},
+		Flags: []rundir.Flag{{Kind: checks.FlagNoAnswers, Trial: 1, Breaks: true, Detail: "nothing came"}},
 	}
 	for variant, want := range map[string]string{"a": "the log of the target is in the trial's folder", "b": ""} {
 		run.Flags[0].Variant = variant

@@ -22,7 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"dyno/host/target"
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts compare with")
@@ -112,8 +112,8 @@ func TestScript(t *testing.T) {
 // spoilt reports whether a run's output has a flag that a busy machine raises.
 func spoilt(output string) bool {
 	return slices.ContainsFunc([]string{
-		verdict.FlagSteal, verdict.FlagForeignCPU, verdict.FlagLateWakeups, verdict.FlagMemoryPressure, verdict.FlagIOPressure,
-		verdict.FlagRunQueue, verdict.FlagGeneratorStarved, verdict.FlagGeneratorLimit, verdict.FlagGeneratorLag, verdict.FlagGeneratorLagTail,
+		checks.FlagSteal, checks.FlagForeignCPU, checks.FlagLateWakeups, checks.FlagMemoryPressure, checks.FlagIOPressure,
+		checks.FlagRunQueue, checks.FlagGeneratorStarved, checks.FlagGeneratorLimit, checks.FlagGeneratorLag, checks.FlagGeneratorLagTail,
 	}, func(kind string) bool { return strings.Contains(output, kind) })
 }
 

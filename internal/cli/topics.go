@@ -11,7 +11,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/load/scenario"
 	"dyno/results/rundir"
@@ -174,7 +174,7 @@ func trustTopic(p *helpPage) {
 	)
 	p.text("In JSON each figure has a state: ok, bounded (the true value is between low and high), relative_only (its ratios are right, its value is not) or not_identified.")
 	var rows [][]string
-	all := verdict.Checks()
+	all := checks.All()
 	for i, c := range all {
 		text := c.Means
 		if len(c.Biases) > 0 {

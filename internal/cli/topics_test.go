@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/load/scenario"
 	"dyno/results/rundir"
@@ -41,7 +41,7 @@ func TestTopics(t *testing.T) {
 	for _, f := range scenario.Functions() {
 		declared["templates"] = append(declared["templates"], entry{f.Name + "(" + f.Arguments + ")", f.Meaning})
 	}
-	for _, c := range verdict.Checks() {
+	for _, c := range checks.All() {
 		declared["trust"] = append(declared["trust"], entry{c.Kind, c.Means})
 	}
 	for _, c := range exitCodes() {

@@ -57,6 +57,8 @@ var arrows = []arrow{
 	{"judge/stat", []string{"internal/texts"}, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
 	{"judge/verdict/expr", []string{"results/rundir", "internal/texts", "internal/nearest", "internal/units"}, "conditions are decided from figures, wherever these come from"},
+	{"judge/verdict/recording", []string{"results/rundir", "load/hist"}, "what a trial left is read, and not judged"},
+	{"judge/verdict/checks", []string{"judge/verdict/recording", "results/rundir", "judge/stat", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a trial is examined by itself, whatever the others show"},
 	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 

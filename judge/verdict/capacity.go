@@ -10,6 +10,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
@@ -122,9 +123,9 @@ func judgeProbe(plan rundir.Plan, s *sample) {
 func spoiler(s *sample) (kind string, spoilt bool) {
 	switch {
 	case !s.Complete:
-		return FlagIncomplete, false
+		return checks.FlagIncomplete, false
 	case s.Counts.Dropped > 0:
-		return FlagDrops, false
+		return checks.FlagDrops, false
 	}
 	// Whatever else happened, a target that answered nothing did not keep up with the
 	// rate.
@@ -293,7 +294,7 @@ func (s *scene) capacityValidities(list []rundir.Capacity) (found []rundir.Valid
 				}
 			}
 			why := new(texts.New("why.search", "rate", fmt.Sprintf("%g", *b.High)))
-			if slices.ContainsFunc(v.Causes, limitsGenerator) {
+			if slices.ContainsFunc(v.Causes, checks.LimitsGenerator) {
 				why = new(texts.New("why.generator"))
 			}
 			explain(&v, why)
@@ -379,4 +380,33 @@ func mostFirst(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
+}
+
+// belowRange flags the variants that kept up with no rate of the range that was searched, be it
+// in one search of many: such a variant has no capacity. Capacities must be filled in.
+func belowRange(run *rundir.Run) []rundir.Flag {
+	var flags []rundir.Flag
+	for _, c := range run.Capacities {
+		below := 0
+		for _, b := range c.Searches {
+			if b.Low == nil && !b.HighDisturbed {
+				below++
+			}
+		}
+		if below == 0 {
+			continue
+		}
+		rate := fmt.Sprintf("%g", run.Plan.Capacity.From)
+		found := texts.New("found.below_range", "variant", c.Variant, "rate", rate, "limit", c.Limit)
+		switch {
+		case below < len(c.Searches): // the limit is that of most searches
+			found = texts.New("found.below_range.some", "variant", c.Variant, "rate", rate, "n", strconv.Itoa(below), "of", strconv.Itoa(len(c.Searches)))
+		case c.LimitBecause != nil:
+			found = found.With("limit", *c.LimitBecause)
+		}
+		f := checks.NewFlag(checks.FlagBelowRange, c.Variant, false, &found)
+		f.Breaks = true
+		flags = append(flags, f)
+	}
+	return flags
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -43,8 +45,8 @@ const (
 // A disturbance describes a trial's disturbed stretches. A stretch is an interval of the
 // trial's log.
 type disturbance struct {
-	known bool  // there was an observer that could notice it
-	clean times // recorded in the other stretches
+	known bool            // there was an observer that could notice it
+	clean recording.Times // recorded in the other stretches
 	// share is of the window, in disturbed stretches.
 	share     float64
 	moved     float64      // share of the requests that may have moved noticeably
@@ -78,24 +80,28 @@ type span struct {
 	sign     string
 }
 
+// A detector looks for what disturbed a trial.
+type detector struct{ recording.Recording }
+
 // disturb finds a trial's disturbed stretches.
-func disturb(s subject, flags []rundir.Flag) *disturbance {
-	d := &disturbance{known: s.stallsKnown, clean: times{}, signs: map[string]float64{}, lost: lostBy(s)}
+func disturb(of recording.Recording, flags []rundir.Flag) *disturbance {
+	s := &detector{of}
+	d := &disturbance{known: s.StallsKnown, clean: recording.Times{}, signs: map[string]float64{}, lost: s.lostBy()}
 	s.count(d)
 	for _, f := range flags {
-		if f.Spoils && disturbsWhole(f.Kind) && !slices.Contains(d.whole, f.Kind) {
+		if f.Spoils && checks.DisturbsWhole(f.Kind) && !slices.Contains(d.whole, f.Kind) {
 			d.whole = append(d.whole, f.Kind)
 		}
 	}
 	spans := s.disturbedSpans()
 	if d.window > 0 {
 		for _, at := range apart(s.readSpans()) {
-			d.counted += max(0, min(at.to, s.trial.WarmupSeconds+d.window)-max(at.from, s.trial.WarmupSeconds)) / d.window
+			d.counted += max(0, min(at.to, s.Trial.WarmupSeconds+d.window)-max(at.from, s.Trial.WarmupSeconds)) / d.window
 		}
 	}
 	d.shortened = s.shorten(d.idle)
 	stretches := map[span]string{} // of the window's intervals: what disturbs them
-	for _, i := range s.log {
+	for _, i := range s.Log {
 		if rundir.IsStepTag(i.Tag) {
 			continue // one interval for the whole window: no stretch
 		}
@@ -104,16 +110,16 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 			stretches[at] = touched(at, spans)
 		}
 		if stretches[at] == "" && len(d.whole) == 0 {
-			d.clean.add(i.Tag, i.Hist)
+			d.clean.Add(i.Tag, i.Hist)
 		}
 	}
-	begin, end := s.trial.WarmupSeconds, s.trial.WarmupSeconds+s.trial.WindowSeconds
+	begin, end := s.Trial.WarmupSeconds, s.Trial.WarmupSeconds+s.Trial.WindowSeconds
 	for at, sign := range stretches {
 		length := min(at.to, end) - max(at.from, begin)
-		if sign == "" || !(length > 0) || !(s.trial.WindowSeconds > 0) {
+		if sign == "" || !(length > 0) || !(s.Trial.WindowSeconds > 0) {
 			continue
 		}
-		part := length / s.trial.WindowSeconds
+		part := length / s.Trial.WindowSeconds
 		d.share += part
 		d.signs[sign] += part
 	}
@@ -132,7 +138,7 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 	if d.taken = min(d.taken, 1); len(d.whole) > 0 {
 		d.taken = 1
 	}
-	d.clean.pack()
+	d.clean.Pack()
 	return d
 }
 
@@ -161,25 +167,25 @@ func apart(spans []span) (joined []span) {
 
 // disturbedSpans returns the disturbed spans in order, without overlaps. Each includes
 // the guard time after it.
-func (s *subject) disturbedSpans() (spans []span) {
+func (s *detector) disturbedSpans() (spans []span) {
 	long := max(s.noticed(), longStall.Seconds())
-	for _, stall := range s.stalls {
-		if s.shared() {
+	for _, stall := range s.Stalls {
+		if s.SharesCPUs() {
 			break // its own target's work keeps a sleeper waiting
 		}
 		late := stall.Late.Seconds()
-		if late <= long || !s.meets(stall) {
+		if late <= long || !s.StallInWindow(stall) {
 			continue
 		}
-		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), FlagLateWakeups})
+		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), checks.FlagLateWakeups})
 	}
-	if s.open() && !s.shared() {
-		for _, i := range s.log {
+	if s.Open() && !s.SharesCPUs() {
+		for _, i := range s.Log {
 			if i.Tag != rundir.TagGeneratorLag || i.Hist.Count() == 0 {
 				continue
 			}
-			if late := seconds(float64(i.Hist.Max())); late > long {
-				spans = append(spans, span{i.Start.Seconds(), (i.Start + i.Length).Seconds() + s.guard(late), FlagGeneratorLag})
+			if late := recording.Seconds(float64(i.Hist.Max())); late > long {
+				spans = append(spans, span{i.Start.Seconds(), (i.Start + i.Length).Seconds() + s.guard(late), checks.FlagGeneratorLag})
 			}
 		}
 	}
@@ -188,43 +194,38 @@ func (s *subject) disturbedSpans() (spans []span) {
 
 // readSpans returns the spans that counters reveal. They are as long as the time between
 // two readings.
-func (s *subject) readSpans() (spans []span) {
-	spans = append(spans, s.readings(FlagSteal, stolenStretch, "generator_cpus_cpu_steal_seconds", "generator_cpus_cpu_seconds")...)
-	spans = append(spans, s.readings(FlagSteal, stolenStretch, "target_cpus_cpu_steal_seconds", "target_cpus_cpu_seconds")...)
-	if s.series != nil && s.series.Column("generator_cpus_cpu_seconds") == nil {
-		spans = append(spans, s.readings(FlagSteal, stolenStretch, "machine_cpu_steal_seconds", "machine_cpu_seconds")...)
+func (s *detector) readSpans() (spans []span) {
+	spans = append(spans, s.readings(checks.FlagSteal, stolenStretch, "generator_cpus_cpu_steal_seconds", "generator_cpus_cpu_seconds")...)
+	spans = append(spans, s.readings(checks.FlagSteal, stolenStretch, "target_cpus_cpu_steal_seconds", "target_cpus_cpu_seconds")...)
+	if s.Series != nil && s.Series.Column("generator_cpus_cpu_seconds") == nil {
+		spans = append(spans, s.readings(checks.FlagSteal, stolenStretch, "machine_cpu_steal_seconds", "machine_cpu_seconds")...)
 	}
-	spans = append(spans, s.readings(FlagMemoryPressure, pressedStretch, "machine_memory_stall_seconds", rundir.TimeColumn)...)
-	spans = append(spans, s.readings(FlagIOPressure, pressedStretch, "machine_io_stall_seconds", rundir.TimeColumn)...)
+	spans = append(spans, s.readings(checks.FlagMemoryPressure, pressedStretch, "machine_memory_stall_seconds", rundir.TimeColumn)...)
+	spans = append(spans, s.readings(checks.FlagIOPressure, pressedStretch, "machine_io_stall_seconds", rundir.TimeColumn)...)
 	return spans
 }
 
-// meets tells whether a stall reaches into the window.
-func (s *subject) meets(stall rundir.Stall) bool {
-	return s.within(stall.Due.Seconds()) || s.within((stall.Due + stall.Late).Seconds())
-}
-
 // count stores the inputs of contaminated.
-func (s *subject) count(d *disturbance) {
-	for _, stall := range s.stalls {
-		if s.meets(stall) && !s.shared() {
+func (s *detector) count(d *disturbance) {
+	for _, stall := range s.Stalls {
+		if s.StallInWindow(stall) && !s.SharesCPUs() {
 			d.stalls = append(d.stalls, stall.Late.Seconds())
 		}
 	}
-	if s.open() && !s.shared() {
-		d.lags = s.times[rundir.TagGeneratorLag]
+	if s.Open() && !s.SharesCPUs() {
+		d.lags = s.Times[rundir.TagGeneratorLag]
 	}
 	d.foreign = s.foreign()
-	if waited := s.grown("target_run_queue_wait_seconds"); s.trial.WindowSeconds > 0 && waited >= 0 {
+	if waited := s.grown("target_run_queue_wait_seconds"); s.Trial.WindowSeconds > 0 && waited >= 0 {
 		// Of the time that others use, a target only feels the part that it had to wait
 		// for.
-		d.foreign = min(d.foreign, waited/s.trial.WindowSeconds)
+		d.foreign = min(d.foreign, waited/s.Trial.WindowSeconds)
 	}
-	if !s.open() {
+	if !s.Open() {
 		d.idle = d.lost.generator
 	}
-	d.window, d.follow, d.works = s.trial.WindowSeconds, s.follow(), s.works()
-	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
+	d.window, d.follow, d.works = s.Trial.WindowSeconds, s.follow(), s.works()
+	if p90 := s.Times.Quantile(s.Plan.Latency(), 10); p90 != nil {
 		d.inside = *p90
 	}
 }
@@ -247,13 +248,13 @@ func (s *subject) count(d *disturbance) {
 func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds []string) {
 	of := map[string]float64{}
 	if epsilon < longestTurn.Seconds() { // their turns are no longer
-		of[FlagForeignCPU] = d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds())
-		of[FlagRunQueue] = d.idle * (1 + d.inside/shortestTurn.Seconds())
+		of[checks.FlagForeignCPU] = d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds())
+		of[checks.FlagRunQueue] = d.idle * (1 + d.inside/shortestTurn.Seconds())
 	}
 	for _, late := range d.stalls {
 		if whole := late + min(late, sampled.Seconds()); whole > epsilon && late <= most && d.window > 0 {
 			stood := max(sampled.Seconds(), whole)
-			of[FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.window
+			of[checks.FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.window
 		}
 	}
 	if d.lags != nil && d.lags.Count() > 0 {
@@ -261,9 +262,9 @@ func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds 
 		if !math.IsInf(most, 1) {
 			late -= d.lags.Count() - d.lags.CountAtOrBelow(int64(most*1e9))
 		}
-		of[FlagGeneratorLag] = float64(max(late, 0)) * (1 + d.follow) / float64(d.lags.Count())
+		of[checks.FlagGeneratorLag] = float64(max(late, 0)) * (1 + d.follow) / float64(d.lags.Count())
 	}
-	for _, kind := range []string{FlagForeignCPU, FlagGeneratorLag, FlagLateWakeups, FlagRunQueue} {
+	for _, kind := range []string{checks.FlagForeignCPU, checks.FlagGeneratorLag, checks.FlagLateWakeups, checks.FlagRunQueue} {
 		if of[kind] > 0 {
 			share, kinds = share+of[kind], append(kinds, kind)
 		}
@@ -275,7 +276,7 @@ func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds 
 // epsilon seconds. It goes by count alone: no stretch is left out. It is all of them
 // where the generator was the limit.
 func (d *disturbance) counts(epsilon float64) float64 {
-	if slices.ContainsFunc(d.whole, limitsGenerator) {
+	if slices.ContainsFunc(d.whole, checks.LimitsGenerator) {
 		return 1
 	}
 	share, _ := d.contaminated(epsilon, math.Inf(1))
@@ -283,9 +284,9 @@ func (d *disturbance) counts(epsilon float64) float64 {
 }
 
 // noticed is the delay, in seconds, that affects the trial's figures.
-func (s *subject) noticed() float64 {
+func (s *detector) noticed() float64 {
 	median := 0.0
-	if p50 := s.times.quantile(s.plan.Latency(), 2); p50 != nil {
+	if p50 := s.Times.Quantile(s.Plan.Latency(), 2); p50 != nil {
 		median = *p50
 	}
 	return max(leastDelay.Seconds(), noticeable*median)
@@ -295,9 +296,9 @@ func (s *subject) noticed() float64 {
 // that piled up are served, beside those that continue to arrive, and are recorded. The
 // busy period that a delay opens in a queue of utilization ρ is as long as the delay
 // times ρ/(1−ρ).
-func (s *subject) guard(late float64) float64 {
+func (s *detector) guard(late float64) float64 {
 	drained := min(late*s.follow(), longestGuard.Seconds())
-	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
+	if p90 := s.Times.Quantile(s.Plan.Latency(), 10); p90 != nil {
 		drained += *p90
 	}
 	return drained
@@ -307,12 +308,12 @@ func (s *subject) guard(late float64) float64 {
 // target whose CPU is not its limit, its CPU time underestimates this. In a closed loop
 // nothing piles up: all users wait already, and once they have been served the delay is
 // over.
-func (s *subject) follow() float64 {
-	if !s.open() {
+func (s *detector) follow() float64 {
+	if !s.Open() {
 		return 0
 	}
 	utilization := 0.5
-	if share := s.trial.Target.CPUShare; share != nil {
+	if share := s.Trial.Target.CPUShare; share != nil {
 		utilization = min(max(*share, utilization), 0.99)
 	}
 	return utilization / (1 - utilization)
@@ -320,16 +321,16 @@ func (s *subject) follow() float64 {
 
 // readings returns the spans between two readings in which a counter grew by more than a
 // share of another.
-func (s *subject) readings(sign string, share float64, part, whole string) (spans []span) {
-	if s.series == nil {
+func (s *detector) readings(sign string, share float64, part, whole string) (spans []span) {
+	if s.Series == nil {
 		return nil
 	}
-	at, parts, wholes := s.series.Column(rundir.TimeColumn), s.series.Column(part), s.series.Column(whole)
+	at, parts, wholes := s.Series.Column(rundir.TimeColumn), s.Series.Column(part), s.Series.Column(whole)
 	if parts == nil || wholes == nil {
 		return nil
 	}
 	for i := 1; i < len(at); i++ {
-		if grown := wholes[i] - wholes[i-1]; grown > 0 && parts[i]-parts[i-1] > share*grown && (s.within(at[i]) || s.within(at[i-1])) {
+		if grown := wholes[i] - wholes[i-1]; grown > 0 && parts[i]-parts[i-1] > share*grown && (s.InWindow(at[i]) || s.InWindow(at[i-1])) {
 			late := parts[i] - parts[i-1]
 			spans = append(spans, span{at[i-1], at[i] + s.guard(late), sign})
 		}
@@ -349,18 +350,18 @@ type shortening struct{ requests, by float64 }
 // than the stall. A sleeper notices a stall shorter than its sleep only now and then, and
 // that one stands for the others. In an open loop a late request only makes others wait,
 // and its own time counts from when it was due.
-func (s *subject) shorten(idle float64) (all []shortening) {
-	if s.open() || s.streaming() {
+func (s *detector) shorten(idle float64) (all []shortening) {
+	if s.Open() || s.OnlySubscribers() {
 		return nil
 	}
 	epsilon, requests := s.noticed(), 0.0
-	if h := s.times[s.plan.Latency()]; h != nil {
+	if h := s.Times[s.Plan.Latency()]; h != nil {
 		requests = float64(h.Count())
 	}
-	for _, stall := range s.stalls {
-		if late := stall.Late.Seconds(); !stall.Target && late > epsilon && s.meets(stall) {
+	for _, stall := range s.Stalls {
+		if late := stall.Late.Seconds(); !stall.Target && late > epsilon && s.StallInWindow(stall) {
 			whole := late + min(late, sampled.Seconds())
-			all = append(all, shortening{float64(max(s.plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
+			all = append(all, shortening{float64(max(s.Plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
 		}
 	}
 	if idle > 0 {
@@ -384,7 +385,7 @@ func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
 			more = by[i].by
 		}
 		if up := (rank + above) / count; up < 1 {
-			high = min(high, seconds(float64(all.Quantile(up)))+more)
+			high = min(high, recording.Seconds(float64(all.Quantile(up)))+more)
 		}
 		if i < len(by) {
 			above += by[i].requests
@@ -396,8 +397,8 @@ func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
 // foreign is the share of the target's CPUs' time that others used. The trial's own
 // figure is of all CPUs. It is used as if all of it had been taken from the target's
 // CPUs.
-func (s *subject) foreign() float64 {
-	all := s.trial.Target.ForeignShare
+func (s *detector) foreign() float64 {
+	all := s.Trial.Target.ForeignShare
 	if all == nil {
 		return 0
 	}
@@ -409,17 +410,17 @@ func (s *subject) foreign() float64 {
 }
 
 // grown returns by how much a counter grew in the window; NaN where that is not known.
-func (s *subject) grown(column string) float64 {
-	if s.series == nil {
+func (s *detector) grown(column string) float64 {
+	if s.Series == nil {
 		return math.NaN()
 	}
-	at, values := s.series.Column(rundir.TimeColumn), s.series.Column(column)
+	at, values := s.Series.Column(rundir.TimeColumn), s.Series.Column(column)
 	if values == nil {
 		return math.NaN()
 	}
 	first, last := math.NaN(), math.NaN()
 	for i, v := range values {
-		if !s.within(at[i]) || math.IsNaN(v) {
+		if !s.InWindow(at[i]) || math.IsNaN(v) {
 			continue
 		}
 		if math.IsNaN(first) {
@@ -432,59 +433,47 @@ func (s *subject) grown(column string) float64 {
 
 // works is how long the same piece of work took on the target's CPUs, in each reading of
 // the window.
-func (s *subject) works() (all []float64) {
-	if s.series == nil {
+func (s *detector) works() (all []float64) {
+	if s.Series == nil {
 		return nil
 	}
-	at := s.series.Column(rundir.TimeColumn)
-	for i, v := range s.series.Column("target_wakeup_work_seconds") {
-		if v > 0 && s.within(at[i]) && at[i] > s.trial.WarmupSeconds { // this reading is of the time before the window
+	at := s.Series.Column(rundir.TimeColumn)
+	for i, v := range s.Series.Column("target_wakeup_work_seconds") {
+		if v > 0 && s.InWindow(at[i]) && at[i] > s.Trial.WarmupSeconds { // this reading is of the time before the window
 			all = append(all, v)
 		}
 	}
 	return all
 }
 
-// felt is the share of the window in which the target's CPUs stood still, as a sleeper
+// stalledShare is the share of the window in which the target's CPUs stood still, as a sleeper
 // there noticed it. On average a stall had begun as long before the sleeper was due as it
 // lasted after, but for no longer than the sleep.
-func (s *subject) felt() (share float64) {
-	for _, stall := range s.stalls {
-		if !s.shared() && stall.Target && stall.Late > longStall && s.meets(stall) && s.trial.WindowSeconds > 0 {
-			share += (stall.Late + min(stall.Late, sampled)).Seconds() / s.trial.WindowSeconds
+func (s *detector) stalledShare() (share float64) {
+	for _, stall := range s.Stalls {
+		if !s.SharesCPUs() && stall.Target && stall.Late > longStall && s.StallInWindow(stall) && s.Trial.WindowSeconds > 0 {
+			share += (stall.Late + min(stall.Late, sampled)).Seconds() / s.Trial.WindowSeconds
 		}
 	}
 	return share
 }
 
 // lostBy is the time in which a process that could have worked had no CPU.
-func lostBy(s subject) (l lostTime) {
-	g, t := s.trial.Generator, s.trial.Target
-	if g.RunQueueWaitShare != nil && !s.shared() {
+func (s *detector) lostBy() (l lostTime) {
+	g, t := s.Trial.Generator, s.Trial.Target
+	if g.RunQueueWaitShare != nil && !s.SharesCPUs() {
 		usual := 0.0
 		if g.TimeslicesPerSecond != nil {
-			usual = *g.TimeslicesPerSecond * WakeupCost.Seconds()
+			usual = *g.TimeslicesPerSecond * checks.WakeupCost.Seconds()
 		}
 		l.generator = max(0, *g.RunQueueWaitShare-usual)
 	}
-	l.generator += stolen(s.trial, g.StealShare)
+	l.generator += recording.StolenShare(s.Trial, g.StealShare)
 	// A program that takes a CPU long enough to be noticed is foreign, too. The time that
 	// the clock's ticks charge to others misses programs that run between two ticks.
-	l.target = stolen(s.trial, t.StealShare) + max(s.foreign(), s.felt())
+	l.target = recording.StolenShare(s.Trial, t.StealShare) + max(s.foreign(), s.stalledShare())
 	const most = 0.99
 	return lostTime{min(l.generator, most), min(l.target, most)}
-}
-
-// stolen is the share of the CPUs' time that the hypervisor took: of a process's own CPUs
-// where known, otherwise of all.
-func stolen(t *rundir.Trial, own *float64) float64 {
-	switch {
-	case own != nil:
-		return *own
-	case t.Machine.StealShare != nil:
-		return *t.Machine.StealShare
-	}
-	return 0
 }
 
 // quantile returns a quantile of the clean stretches, in seconds; nil where too few values
@@ -494,7 +483,7 @@ func (d *disturbance) quantile(tag string, q float64) *float64 {
 	if h == nil || float64(h.Count())*(1-q) < rundir.Beyond-0.5 {
 		return nil
 	}
-	v := seconds(float64(h.Quantile(q)))
+	v := recording.Seconds(float64(h.Quantile(q)))
 	return &v
 }
 

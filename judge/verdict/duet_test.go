@@ -196,24 +196,6 @@ func TestDuetWithADeadVariant(t *testing.T) {
 	}
 }
 
-// On shared CPUs the generator's own signs say nothing of the machine.
-func TestSharedCPUsAreNoSign(t *testing.T) {
-	s := soundClosed()
-	s.trial.Generator.RunQueueWaitShare, s.trial.Generator.CPUShare = new(0.7), new(0.3)
-	s.trial.Machine.LateWakeupShare = new(0.3)
-	_, flags, _ := examine(s)
-	if len(flags) == 0 || lostBy(s).generator < 0.5 {
-		t.Fatal("alone, a starved generator is no finding")
-	}
-	s.trial.Duet = &rundir.Duet{With: "b", Shared: true}
-	if _, flags, _ := examine(s); len(flags) > 0 {
-		t.Errorf("%+v", flags)
-	}
-	if l := lostBy(s); l.generator > 0.01 {
-		t.Errorf("lost %v by waiting for its own target", l.generator)
-	}
-}
-
 // Why the halves are compared by their whole windows. Pairing shorter stretches of a
 // window takes out no more of what disturbs both, and a median over them leaves out what
 // a target does in few of them: its own stalls, which are what is to be found.

@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -203,10 +204,10 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures
 	}
 	from, to := math.Inf(-1), math.Inf(1)
 	if low > 0 {
-		from = min(seconds(float64(merged.Quantile(low))), *e.Estimate)
+		from = min(recording.Seconds(float64(merged.Quantile(low))), *e.Estimate)
 	}
 	if high <= 1 {
-		to = max(seconds(float64(merged.Quantile(high))), *e.Estimate)
+		to = max(recording.Seconds(float64(merged.Quantile(high))), *e.Estimate)
 	}
 	e.SetInterval(from, to, confidence, rundir.ByWoodruff)
 	return nil

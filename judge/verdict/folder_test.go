@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/judge/verdict/checks"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -83,7 +84,7 @@ func TestRefereeExamines(t *testing.T) {
 		}
 		each = append(each, flags...)
 	}
-	if len(each) == 0 || each[0].Kind != FlagConservation || each[0].Trial != 2 || !each[0].Spoils {
+	if len(each) == 0 || each[0].Kind != checks.FlagConservation || each[0].Trial != 2 || !each[0].Spoils {
 		t.Errorf("%+v, want what is wrong with trial 2", each)
 	}
 	for _, f := range b.judge(t).Flags {
@@ -107,11 +108,11 @@ func TestRefereeReadsFolders(t *testing.T) {
 	b.probe(1, "a", 2000, false)
 	b.measure(1, "a", 1000)
 	steady := pilot(20, 4, false)
-	log, err := steady.log()
+	log, err := steady.Log()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.logs[3], b.trials[2].WindowSeconds = log, steady.trial.WindowSeconds
+	b.logs[3], b.trials[2].WindowSeconds = log, steady.Trial.WindowSeconds
 	folder := b.write(t)
 
 	var referee Referee

@@ -2,17 +2,16 @@ package verdict
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
-	"dyno/load/hist"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
@@ -26,35 +25,16 @@ import (
 // belong to the plan. An expression that does not compile is no failure: its threshold is
 // not OK, its claim is inconclusive, and the detail says why.
 func Judge(f *rundir.Folder) error {
-	sources := make([]source, 0, len(f.Trials))
+	sources := make([]recording.Source, 0, len(f.Trials))
 	for _, t := range f.Trials {
-		sources = append(sources, recorded(t))
+		sources = append(sources, recording.FromFolder(t))
 	}
 	return judge(&f.Run, sources)
 }
 
-// recorded is a trial with the files of its folder.
-func recorded(t *rundir.TrialFolder) source {
-	return source{
-		trial: &t.Trial,
-		log: func() ([]hist.Interval, error) {
-			_, intervals, err := t.Intervals()
-			return intervals, err
-		},
-		series: func() (*rundir.Series, error) {
-			s, err := t.Series()
-			if errors.Is(err, fs.ErrNotExist) { // there was nothing to observe
-				return nil, nil
-			}
-			return s, err
-		},
-		stalls: t.Stalls,
-	}
-}
-
 // judge does what Judge does, with the given contents of a folder. It asks for the
 // recordings of each complete trial once. The order of the trials does not matter.
-func judge(run *rundir.Run, sources []source) error {
+func judge(run *rundir.Run, sources []recording.Source) error {
 	plan, judged := run.Plan, *run
 	samples, err := takeAll(plan, sources)
 	if err != nil {
@@ -145,7 +125,7 @@ func (s *scene) missing() []rundir.Flag {
 			kind = "found.no_complete_trial.search"
 		}
 		if len(s.inOrder(v.Name)) == 0 {
-			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, new(texts.New(kind, "variant", v.Name))))
+			flags = append(flags, checks.NewFlag(checks.FlagNoTrials, v.Name, true, new(texts.New(kind, "variant", v.Name))))
 		}
 	}
 	return flags
@@ -158,7 +138,7 @@ func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
 		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1) {
 			continue
 		}
-		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, new(texts.New("found.control_differs",
+		return []rundir.Flag{checks.NewFlag(checks.FlagControlDiffers, c.Variant, false, new(texts.New("found.control_differs",
 			"variant", c.Variant, "base", c.Base, "metric", c.Metric, "ratio", units.FourDigits(*c.Ratio.Estimate))))}
 	}
 	return nil
@@ -179,7 +159,7 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 		if v.Series == "" {
 			found.Kind = "found.pilot_not_steady.unknown"
 		}
-		flags = append(flags, newFlag(FlagPilotNotSteady, v.Variant, false, found))
+		flags = append(flags, checks.NewFlag(checks.FlagPilotNotSteady, v.Variant, false, found))
 	}
 	return flags
 }
@@ -187,7 +167,7 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 // kept returns the run's own flags that Judge does not make.
 func kept(flags []rundir.Flag) []rundir.Flag {
 	return slices.DeleteFunc(slices.Clone(flags), func(f rundir.Flag) bool {
-		return f.Trial != 0 || ours(f.Kind)
+		return f.Trial != 0 || checks.IsKnown(f.Kind)
 	})
 }
 

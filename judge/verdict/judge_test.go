@@ -24,6 +24,8 @@ import (
 	"dyno/internal/units"
 	"dyno/judge/capacity"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -83,15 +85,15 @@ func (b *bench) record(values ...time.Duration) {
 	}
 }
 
-func (b *bench) sources() []source {
-	var all []source
+func (b *bench) sources() []recording.Source {
+	var all []recording.Source
 	for i := range b.trials {
 		n := b.trials[i].Number
-		all = append(all, source{
-			trial:  &b.trials[i],
-			log:    func() ([]hist.Interval, error) { return b.logs[n], nil },
-			series: func() (*rundir.Series, error) { return b.series[n], nil },
-			stalls: func() ([]rundir.Stall, bool, error) { return b.stalls[n], b.stalls != nil, nil },
+		all = append(all, recording.Source{
+			Trial:  &b.trials[i],
+			Log:    func() ([]hist.Interval, error) { return b.logs[n], nil },
+			Series: func() (*rundir.Series, error) { return b.series[n], nil },
+			Stalls: func() ([]rundir.Stall, bool, error) { return b.stalls[n], b.stalls != nil, nil },
 		})
 	}
 	return all
@@ -139,7 +141,7 @@ func unsaid(v reflect.Value) (faults []string) {
 	case reflect.Struct:
 		isClaim := v.Type() == reflect.TypeFor[rundir.Claim]()
 		isFlag := v.Type() == reflect.TypeFor[rundir.Flag]()
-		others := isFlag && !ours(v.FieldByName("Kind").String()) || isClaim && v.FieldByName("Outcome").String() == rundir.NotTestable
+		others := isFlag && !checks.IsKnown(v.FieldByName("Kind").String()) || isClaim && v.FieldByName("Outcome").String() == rundir.NotTestable
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			if !field.IsExported() { // of times
@@ -677,7 +679,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
 	b.run.Pilot = &rundir.Pilot{WarmupSeconds: 7.5, Variants: []rundir.PilotVariant{{Variant: "a", Steady: true}, {Variant: "b", Series: "p50"}}}
 	b.run.Notes = []string{"no interval is claimed by this version: throughputs are medians", "measured by night"}
-	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: "no counters"}, {Kind: FlagDrops, Spoils: true}}
+	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: "no counters"}, {Kind: checks.FlagDrops, Spoils: true}}
 	b.measure(0, "a", 1).Purpose = rundir.PurposePilot
 	b.trials[len(b.trials)-1].Machine.StealShare = new(0.5)
 	run := b.judge(t)
@@ -738,12 +740,12 @@ func TestVariantWithoutTrials(t *testing.T) {
 func TestJudgeFails(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
-		change func(*source)
+		change func(*recording.Source)
 		want   string
 	}{
-		"log":     {func(s *source) { s.log = func() ([]hist.Interval, error) { return nil, broken } }, "trial 2: latency log: broken"},
-		"series":  {func(s *source) { s.series = func() (*rundir.Series, error) { return nil, broken } }, "trial 2: series: broken"},
-		"variant": {func(s *source) { s.trial.Variant = "z" }, `trial 2: variant "z" is not in the plan`},
+		"log":     {func(s *recording.Source) { s.Log = func() ([]hist.Interval, error) { return nil, broken } }, "trial 2: latency log: broken"},
+		"series":  {func(s *recording.Source) { s.Series = func() (*rundir.Series, error) { return nil, broken } }, "trial 2: series: broken"},
+		"variant": {func(s *recording.Source) { s.Trial.Variant = "z" }, `trial 2: variant "z" is not in the plan`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := abc()
@@ -816,7 +818,7 @@ func TestMergedLog(t *testing.T) {
 		return h
 	}
 	first, second := of(1, 5, 6e10), of(5, 7)
-	got := merged([]hist.Interval{{Tag: "x", Hist: first}, {Tag: "y", Hist: second}, {Tag: "x", Hist: second}})
+	got := recording.Merged([]hist.Interval{{Tag: "x", Hist: first}, {Tag: "y", Hist: second}, {Tag: "x", Hist: second}})
 	if !got["x"].Equal(of(1, 5, 5, 7, 6e10)) || !got["y"].Equal(second) || !first.Equal(of(1, 5, 6e10)) {
 		t.Errorf("merged: x %d values, y %d", got["x"].Count(), got["y"].Count())
 	}
@@ -867,11 +869,11 @@ func TestLookup(t *testing.T) {
 		if !ok || m.dim() != units.Duration || m.name != name || !m.ranked() {
 			t.Fatalf("%s: %v", name, ok)
 		}
-		if v := m.get(&figures{times: times{tag: h}}); v == nil || math.Abs(*v-0.49) > 0.005 {
+		if v := m.get(&figures{times: recording.Times{tag: h}}); v == nil || math.Abs(*v-0.49) > 0.005 {
 			t.Errorf("%s of %d values: %v", name, h.Count(), v)
 		}
 	}
-	if m, _ := lookup("response.p985"); m.get(&figures{times: times{"response": h}}) != nil {
+	if m, _ := lookup("response.p985"); m.get(&figures{times: recording.Times{"response": h}}) != nil {
 		t.Error("fewer than ten values are beyond the p98.5")
 	}
 	if m, ok := lookup("observed.hub_hits"); !ok || m.dim() != units.Plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
@@ -899,7 +901,7 @@ func TestPrograms(t *testing.T) {
 	}
 	sources := b.sources()
 	for i := range sources {
-		sources[i].log = func() ([]hist.Interval, error) { return nil, errors.New("a program has none") }
+		sources[i].Log = func() ([]hist.Interval, error) { return nil, errors.New("a program has none") }
 	}
 	if err := judge(&b.run, sources); err != nil {
 		t.Fatal(err)
@@ -1316,7 +1318,7 @@ func TestSpoiltProbe(t *testing.T) {
 	}
 	run := b.judge(t)
 	c := run.Capacities[0]
-	if c.Limit != FlagGeneratorCPU || !strings.Contains(c.Detail, "repeated: "+FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
+	if c.Limit != checks.FlagGeneratorCPU || !strings.Contains(c.Detail, "repeated: "+checks.FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
 		t.Errorf("%+v, flags %s", c, kinds(run.Flags))
 	}
 	if low := c.Searches[0].Low; low == nil || *low > 5000 || *low < 4000 || !c.Searches[0].HighDisturbed {
@@ -1339,8 +1341,8 @@ func TestSpoiltProbe(t *testing.T) {
 		want   string
 	}{
 		"good":       {func(*sample) {}, ""},
-		"incomplete": {func(s *sample) { s.Complete = false }, FlagIncomplete},
-		"dropped":    {func(s *sample) { s.Counts.Dropped = 1 }, FlagDrops},
+		"incomplete": {func(s *sample) { s.Complete = false }, checks.FlagIncomplete},
+		"dropped":    {func(s *sample) { s.Counts.Dropped = 1 }, checks.FlagDrops},
 		"too slow":   {func(s *sample) { s.figures.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
 		"unknown": {func(s *sample) { s.figures.Response.P99 = nil },
 			"response.p99 of a is not known: not observed, or too few values"},
@@ -1369,7 +1371,7 @@ func TestSpoiltSearch(t *testing.T) {
 		b.probe(1, "a", b.run.Plan.Capacity.From, true).Generator.CPUShare = new(0.99)
 	}
 	run := b.judge(t)
-	if v := run.Validity[0]; run.Valid || len(Breaking(run)) != 0 || v.State != rundir.StateNotIdentified || !slices.Equal(v.Causes, []string{FlagGeneratorCPU}) {
+	if v := run.Validity[0]; run.Valid || len(Breaking(run)) != 0 || v.State != rundir.StateNotIdentified || !slices.Equal(v.Causes, []string{checks.FlagGeneratorCPU}) {
 		t.Errorf("valid %v, flags %s, %+v", run.Valid, kinds(run.Flags), v)
 	}
 }
@@ -1463,7 +1465,7 @@ func TestEnoughForAll(t *testing.T) {
 }
 
 // pilot is one whose throughput rises for a while.
-func pilot(seconds, settled float64, observed bool) source {
+func pilot(seconds, settled float64, observed bool) recording.Source {
 	trial := &rundir.Trial{Number: 1, Variant: "v", Purpose: rundir.PurposePilot, Complete: true, WindowSeconds: seconds}
 	r := rand.New(rand.NewPCG(51, 52))
 	var log []hist.Interval
@@ -1487,10 +1489,10 @@ func pilot(seconds, settled float64, observed bool) source {
 	if !observed {
 		series = nil
 	}
-	return source{trial: trial,
-		log:    func() ([]hist.Interval, error) { return log, nil },
-		series: func() (*rundir.Series, error) { return series, nil },
-		stalls: func() ([]rundir.Stall, bool, error) { return nil, false, nil },
+	return recording.Source{Trial: trial,
+		Log:    func() ([]hist.Interval, error) { return log, nil },
+		Series: func() (*rundir.Series, error) { return series, nil },
+		Stalls: func() ([]rundir.Stall, bool, error) { return nil, false, nil },
 	}
 }
 
@@ -1591,9 +1593,9 @@ func TestInterruptedTrial(t *testing.T) {
 	cut.Counts.ByKind, cut.Failures = map[string]int64{"limit": 1}, map[string]int64{"limit: header larger than the limit": 1}
 	cut.Observed = map[string]float64{"depth": 3}
 	run = b.judge(t)
-	found := slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Kind == FlagOwnLimit && f.Variant == "b" })
+	found := slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Kind == checks.FlagOwnLimit && f.Variant == "b" })
 	spoilt := slices.ContainsFunc(run.Validity, func(v rundir.Validity) bool {
-		return v.Variant == "b" && v.Figure == "throughput" && slices.Contains(v.Causes, FlagOwnLimit)
+		return v.Variant == "b" && v.Figure == "throughput" && slices.Contains(v.Causes, checks.FlagOwnLimit)
 	})
 	if !found || !spoilt {
 		t.Errorf("flags %+v, validity %+v", run.Flags, run.Validity)

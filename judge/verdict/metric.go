@@ -6,6 +6,7 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
@@ -17,7 +18,7 @@ type figures struct {
 	observed    map[string]float64 // values of endpoints and commands of the plan, likewise
 	search      *bracket           // of one round's search for capacity
 	capacity    *float64           // requests per second
-	times       times              // nil where only trial.json was read
+	times       recording.Times    // nil where only trial.json was read
 	disturbed   *disturbance       // of one trial; nil where only trial.json was read
 	flags       []rundir.Flag      // of one trial
 	lost        bool               // of one trial: its target ended, or answered nothing
@@ -121,7 +122,7 @@ func quantileMetric(name string) (metric, bool) {
 		if h == nil || rundir.Few(h.Count(), q) {
 			return nil
 		}
-		v := seconds(float64(h.Quantile(q)))
+		v := recording.Seconds(float64(h.Quantile(q)))
 		return &v
 	}
 	return m, true

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -31,7 +32,7 @@ func MostlyDisturbed(run *rundir.Run) *texts.Message {
 	}
 	trials := map[string]map[int]bool{} // by cause
 	for _, f := range run.Flags {
-		if !disturbed[f.Trial] || !f.Spoils || !spoilsRound(f.Kind) {
+		if !disturbed[f.Trial] || !f.Spoils || !checks.DisturbsRound(f.Kind) {
 			continue
 		}
 		for _, cause := range causesOf(f) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -33,15 +34,15 @@ func TestMostlyDisturbed(t *testing.T) {
 	}{
 		{"none", rundir.Run{Trials: trials(false, false)}, "", ""},
 		{"no trials", rundir.Run{}, "", ""},
-		{"half", rundir.Run{Trials: trials(true, false), Flags: []rundir.Flag{spoilt(1, FlagSteal)}}, "", ""},
-		{"most", rundir.Run{Trials: trials(true, true, false), Flags: []rundir.Flag{spoilt(1, FlagSteal), spoilt(1, FlagForeignCPU), spoilt(2, FlagForeignCPU), spoilt(3, FlagIOPressure)}},
+		{"half", rundir.Run{Trials: trials(true, false), Flags: []rundir.Flag{spoilt(1, checks.FlagSteal)}}, "", ""},
+		{"most", rundir.Run{Trials: trials(true, true, false), Flags: []rundir.Flag{spoilt(1, checks.FlagSteal), spoilt(1, checks.FlagForeignCPU), spoilt(2, checks.FlagForeignCPU), spoilt(3, checks.FlagIOPressure)}},
 			"2 of 3 trials were disturbed: other programs used the CPUs, the host took CPUs", "3 次试验中有 2 次受到干扰：其他程序占用了 CPU，宿主机占用了 CPU"},
-		{"stretches", rundir.Run{Trials: trials(true), Flags: []rundir.Flag{spoilt(1, FlagDisturbed, "late_wakeups", "unheard_of")}},
+		{"stretches", rundir.Run{Trials: trials(true), Flags: []rundir.Flag{spoilt(1, checks.FlagDisturbed, "late_wakeups", "unheard_of")}},
 			"the trial was disturbed: threads woke late", "试验受到干扰：线程唤醒延迟"},
-		{"of no known cause", rundir.Run{Trials: trials(true), Flags: []rundir.Flag{spoilt(1, FlagDisturbed), spoilt(1, FlagGeneratorCPU)}},
+		{"of no known cause", rundir.Run{Trials: trials(true), Flags: []rundir.Flag{spoilt(1, checks.FlagDisturbed), spoilt(1, checks.FlagGeneratorCPU)}},
 			"the trial was disturbed: something else needed the CPUs", "试验受到干扰：其他活动占用了 CPU"},
 		{"measured again", rundir.Run{Trials: append(trials(false, false), rundir.Examined{Number: 3, Spoilt: true, Excluded: true}, rundir.Examined{Number: 4, Spoilt: true, Replaced: true},
-			rundir.Examined{Number: 5, Spoilt: true, Purpose: "profile"}), Flags: []rundir.Flag{spoilt(3, FlagSteal)}}, "", ""},
+			rundir.Examined{Number: 5, Spoilt: true, Purpose: "profile"}), Flags: []rundir.Flag{spoilt(3, checks.FlagSteal)}}, "", ""},
 	} {
 		m := MostlyDisturbed(&c.run)
 		if m == nil {
@@ -59,9 +60,9 @@ func TestMostlyDisturbed(t *testing.T) {
 
 // Every kind of disturbance that has a round measured again has words.
 func TestDisturbancesHaveWords(t *testing.T) {
-	for kind, of := range kindsOfFlags {
-		if of.about == rundir.AboutMachine && !texts.Has("disturbance."+kind) {
-			t.Errorf("%s has none", kind)
+	for _, c := range checks.All() {
+		if c.About == rundir.AboutMachine && !texts.Has("disturbance."+c.Kind) {
+			t.Errorf("%s has none", c.Kind)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -19,11 +20,11 @@ import (
 // variants at the flat levels.
 func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 	for _, s := range run.Sweeps {
-		if s.Metric != "throughput" || len(s.Levels) < PlateauLevels {
+		if s.Metric != "throughput" || len(s.Levels) < checks.PlateauLevels {
 			continue
 		}
 		levels := slices.SortedFunc(slices.Values(s.Levels), func(a, b rundir.Level) int { return cmp.Compare(a.Value, b.Value) })
-		levels = levels[len(levels)-PlateauLevels:]
+		levels = levels[len(levels)-checks.PlateauLevels:]
 		if !addsLoad(run.Plan.Variants, levels) {
 			continue
 		}
@@ -40,7 +41,7 @@ func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 			idleTarget = max(idleTarget, *run.Variants[at].Target.CPUShare)
 			busyGenerator = min(busyGenerator, *run.Variants[at].Generator.CPUShare)
 		}
-		if !known || most-least > PlateauTolerance*most || idleTarget >= SaturatedTarget || busyGenerator <= PlateauGenerator {
+		if !known || most-least > checks.PlateauTolerance*most || idleTarget >= checks.SaturatedTarget || busyGenerator <= checks.PlateauGenerator {
 			continue
 		}
 		found := new(texts.New("found.plateau", "variable", s.Variable, "from", fmt.Sprintf("%g", levels[0].Value), "to", fmt.Sprintf("%g", levels[len(levels)-1].Value),
@@ -48,7 +49,7 @@ func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 		if len(s.Fixed) > 0 {
 			found.Kind, found.Values["fixed"] = "found.plateau.fixed", fixed(s.Fixed)
 		}
-		flags = append(flags, newFlag(FlagPlateau, levels[len(levels)-1].Variant, true, found))
+		flags = append(flags, checks.NewFlag(checks.FlagPlateau, levels[len(levels)-1].Variant, true, found))
 		for _, l := range levels {
 			spent = append(spent, l.Variant)
 		}

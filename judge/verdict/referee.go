@@ -10,6 +10,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -50,7 +51,7 @@ func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.P
 		if last == nil {
 			return nil, fmt.Errorf("pilot of %s: none was completed", v.Name)
 		}
-		found, err := settling(v, recorded(last))
+		found, err := settling(v, recording.FromFolder(last))
 		if err != nil {
 			return nil, fmt.Errorf("pilot of %s: %w", v.Name, err)
 		}
@@ -61,18 +62,18 @@ func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.P
 }
 
 // settling returns when a pilot became steady.
-func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
+func settling(v rundir.PlanVariant, from recording.Source) (rundir.PilotVariant, error) {
 	found := rundir.PilotVariant{Variant: v.Name}
-	log, err := from.log()
+	log, err := from.Log()
 	if err != nil {
 		return found, fmt.Errorf("latency log: %w", err)
 	}
-	observed, err := from.series()
+	observed, err := from.Series()
 	if err != nil {
 		return found, fmt.Errorf("series: %w", err)
 	}
 	names := []string{"throughput", "p50", "cpu_per_request"}
-	series := binned(v, from.trial, log, observed)
+	series := binned(v, from.Trial, log, observed)
 	if len(series) < len(names) {
 		found.Because = new(texts.New("found.pilot.cpu"))
 		found.Detail = found.Because.English()
@@ -84,7 +85,7 @@ func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
 	found.Steady = at.Steady
 	found.SteadySeconds = float64(at.Index) * pilotBin
 	if !at.Steady {
-		found.SteadySeconds = from.trial.WindowSeconds / 2
+		found.SteadySeconds = from.Trial.WindowSeconds / 2
 	}
 	if at.Index > 0 {
 		found.Series = names[at.Series]
@@ -104,7 +105,7 @@ func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed
 		if bin < 0 || bin >= n {
 			continue
 		}
-		if i.Tag == countedTag(v) {
+		if i.Tag == recording.CountedTag(v) {
 			responses[bin] += float64(i.Hist.Count())
 			lengths[bin] += i.Length.Seconds() // an interval ends when a worker gets to it
 		}
@@ -125,7 +126,7 @@ func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed
 			median[b], perRequest[b] = median[b-1], perRequest[b-1]
 		}
 		if h := latencies[b]; h != nil && h.Count() > 0 {
-			median[b] = seconds(float64(h.Quantile(0.5)))
+			median[b] = recording.Seconds(float64(h.Quantile(0.5)))
 		}
 		if responses[b] > 0 {
 			perRequest[b] = cpu[b] / (throughput[b] * pilotBin)
@@ -183,7 +184,7 @@ func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, erro
 	samples := make([]*sample, len(round))
 	for i, t := range round {
 		var err error
-		if samples[i], err = take(plan, recorded(t), false); err != nil {
+		if samples[i], err = take(plan, recording.FromFolder(t), false); err != nil {
 			return false, fmt.Errorf("trial %d: %w", t.Number, err)
 		}
 	}
@@ -241,7 +242,7 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
 		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
 	}
-	s, err := take(plan, recorded(probe), false)
+	s, err := take(plan, recording.FromFolder(probe), false)
 	if err != nil {
 		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
 	}
@@ -251,7 +252,7 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 
 // Examine returns the flags that Judge will raise about one trial alone.
 func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
-	s, err := take(plan, recorded(t), false)
+	s, err := take(plan, recording.FromFolder(t), false)
 	if err != nil {
 		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
 	}

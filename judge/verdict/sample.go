@@ -2,24 +2,15 @@ package verdict
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
 	"dyno/judge/capacity"
-	"dyno/load/hist"
+	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
-
-// A source is a trial with its recordings.
-type source struct {
-	trial  *rundir.Trial
-	log    func() ([]hist.Interval, error) // the latency log, all tags; starts are from the beginning of the warm-up
-	series func() (*rundir.Series, error)  // nil without an error: there is no series
-	stalls func() (stalls []rundir.Stall, known bool, err error)
-}
 
 // A sample is a trial prepared for judging.
 type sample struct {
@@ -48,7 +39,7 @@ func (s *sample) counts() bool { return s.Purpose == "" && s.Stands() && !s.repl
 // spoilt tells whether the machine or the generator disturbed the trial beyond a limit
 // fixed beforehand. Nothing that the target decides has an influence on it.
 func (s *sample) spoilt() bool {
-	return slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Spoils && spoilsRound(f.Kind) })
+	return slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Spoils && checks.DisturbsRound(f.Kind) })
 }
 
 // examined is the entry of the trial in run.json.
@@ -67,18 +58,26 @@ func (s *sample) examined() rundir.Examined {
 	}
 }
 
+// disturbedShare is the share that run.json holds; nil if there was no observer for it.
+func (s *sample) disturbedShare() *float64 {
+	if s.disturbed == nil || !s.disturbed.known {
+		return nil
+	}
+	return &s.disturbed.moved
+}
+
 // takeAll examines all trials, by number, and decides which count.
-func takeAll(plan rundir.Plan, sources []source) ([]*sample, error) {
+func takeAll(plan rundir.Plan, sources []recording.Source) ([]*sample, error) {
 	var trials []*rundir.Trial
 	for _, from := range sources {
-		trials = append(trials, from.trial)
+		trials = append(trials, from.Trial)
 	}
 	substitutes := rundir.Substitutes(trials)
 	samples := make([]*sample, 0, len(sources))
 	for _, from := range sources {
-		s, err := take(plan, from, substitutes[from.trial.Number])
+		s, err := take(plan, from, substitutes[from.Trial.Number])
 		if err != nil {
-			return nil, fmt.Errorf("trial %d: %w", from.trial.Number, err)
+			return nil, fmt.Errorf("trial %d: %w", from.Trial.Number, err)
 		}
 		samples = append(samples, s)
 	}
@@ -88,54 +87,35 @@ func takeAll(plan rundir.Plan, sources []source) ([]*sample, error) {
 }
 
 // take reads a trial's recordings, once, and keeps what judging needs.
-func take(plan rundir.Plan, from source, substitute bool) (*sample, error) {
-	t := from.trial
-	at := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool { return v.Name == t.Variant })
-	if at < 0 {
-		return nil, fmt.Errorf("variant %q is not in the plan", t.Variant)
+func take(plan rundir.Plan, from recording.Source, substitute bool) (*sample, error) {
+	x, err := from.Read(plan, substitute)
+	if err != nil {
+		return nil, err
 	}
-	x := subject{trial: t, plan: plan.Variants[at], substitute: substitute}
-	measured := t.Stands() || substitute
-	if measured {
-		var err error
-		if !isProgram(x.plan) {
-			x.log, err = from.log()
-			if err != nil && (t.Complete || substitute || !errors.Is(err, fs.ErrNotExist)) { // with nothing reached there is none
-				return nil, fmt.Errorf("latency log: %w", err)
-			}
-		}
-		if x.series, err = from.series(); err != nil {
-			return nil, fmt.Errorf("series: %w", err)
-		}
-		if x.stalls, x.stallsKnown, err = from.stalls(); err != nil {
-			return nil, fmt.Errorf("stalls: %w", err)
-		}
-		x.times = merged(x.log)
-	}
+	t := x.Trial
 	s := &sample{Trial: t, substitute: substitute}
-	s.checks, s.flags, s.dependence = examine(x)
+	s.checks, s.flags, s.dependence = checks.Examine(x)
 	for _, f := range t.Flags {
-		if !ours(f.Kind) {
+		if !checks.IsKnown(f.Kind) {
 			f.Trial, f.Variant = t.Number, t.Variant
 			s.flags = append(s.flags, f)
 		}
 	}
-	if measured {
+	if x.HasFigures() {
 		s.disturbed = disturb(x, s.flags)
-		s.judgeDisturbed(x.plan)
-		x.times.pack()
-		s.figures = ofTrial(t, x.times)
+		if !recording.WithoutLoad(x.Plan) {
+			checks, flags := checks.Disturbed(x, s.disturbed.known, s.disturbed.taken, s.disturbed.causes())
+			s.checks, s.flags = append(s.checks, checks...), append(s.flags, flags...)
+		}
+		x.Times.Pack()
+		s.figures = ofTrial(t, x.Times)
 		s.figures.disturbed, s.figures.flags = s.disturbed, s.flags
 		if wantsTrends(plan) && t.Purpose == "" {
-			s.trends = trends(x)
+			s.trends = checks.Trends(x)
 		}
 	}
 	return s, nil
 }
-
-// isProgram tells whether a variant is a program that runs to its end: it has no load and
-// no latencies.
-func isProgram(v rundir.PlanVariant) bool { return v.Loop == "" }
 
 // markReplaced marks the trials, given by number, that a later complete one replaced: a
 // run that is resumed measures an interrupted round, or search, again. Every complete

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -29,7 +31,7 @@ func TestScenarioSteps(t *testing.T) {
 		h.RecordN(int64(v), 40)
 		return h
 	}
-	log := merged([]hist.Interval{
+	log := recording.Merged([]hist.Interval{
 		{Tag: rundir.StepTag("service", "a"), Hist: of(time.Millisecond)}, {Tag: rundir.StepTag("service", "a"), Hist: of(time.Millisecond)},
 		{Tag: rundir.StepTag("response", "a"), Hist: of(2 * time.Millisecond)}, {Tag: rundir.TagService, Hist: of(time.Second)},
 	})
@@ -56,7 +58,7 @@ func TestScenarioSteps(t *testing.T) {
 	if trials[0].Steps[0].ByKind["status"] != 1 {
 		t.Error("a trial was changed")
 	}
-	if none := summarize("v", []*rundir.Trial{{}}, times{}); none.Steps != nil || none.Users != nil {
+	if none := summarize("v", []*rundir.Trial{{}}, recording.Times{}); none.Steps != nil || none.Users != nil {
 		t.Errorf("without a scenario: %+v, %+v", none.Steps, none.Users)
 	}
 }
@@ -78,10 +80,10 @@ func TestStepErrorsUpToOmitted(t *testing.T) {
 // What users waited in vain is a share of their time, not of the connections'.
 func TestOmittedByUsers(t *testing.T) {
 	trial := &rundir.Trial{WindowSeconds: 10, Connections: rundir.Connections{Requested: 2, Omitted: 10}}
-	if got := omitted(trial); got != 0.5 {
+	if got := checks.Omitted(trial); got != 0.5 {
 		t.Errorf("of two connections %v, want 0.5", got)
 	}
-	if trial.Users = (&rundir.Users{Count: 20}); omitted(trial) != 0.05 {
-		t.Errorf("of twenty users %v, want 0.05", omitted(trial))
+	if trial.Users = (&rundir.Users{Count: 20}); checks.Omitted(trial) != 0.05 {
+		t.Errorf("of twenty users %v, want 0.05", checks.Omitted(trial))
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
@@ -151,16 +153,16 @@ func (s *scene) metrics() []metric {
 
 // sumUp makes each variant's figures from all trials that count, with their intervals.
 func (s *scene) sumUp(samples []*sample) error {
-	trials, merged := map[string][]*rundir.Trial{}, map[string]times{}
+	trials, merged := map[string][]*rundir.Trial{}, map[string]recording.Times{}
 	for _, x := range samples {
 		if !x.substitute && (!x.counts() || x.excluded) {
 			continue
 		}
 		if merged[x.Variant] == nil {
-			merged[x.Variant] = times{}
+			merged[x.Variant] = recording.Times{}
 		}
 		trials[x.Variant] = append(trials[x.Variant], x.Trial)
-		merged[x.Variant].addAll(x.figures.times)
+		merged[x.Variant].AddAll(x.figures.times)
 	}
 	all := s.metrics()
 	for _, v := range s.plan.Variants {
@@ -268,4 +270,28 @@ func figureOf(e rundir.Estimate) expr.Quantity {
 	w := stat.Ends(e.Low, e.High)
 	f.Low, f.High = w.Low, w.High
 	return f
+}
+
+// steepest returns the slope of a variant's gauge, per second and relative to its level
+// when the window began. If there are several trials, it is the largest.
+func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
+	var (
+		most *rundir.Trend
+		why  = texts.New("lacks.gauge")
+	)
+	for i := range ts {
+		t := &ts[i]
+		switch {
+		case t.Variant != variant || t.Metric != gauge:
+		case t.Slope.Estimate == nil:
+			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", texts.OrVerbatim(t.Because, t.Detail))
+		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
+			most = t
+		}
+	}
+	if most == nil {
+		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
+	}
+	w := stat.Ends(most.Slope.Low, most.Slope.High)
+	return expr.Quantity{Estimate: *most.Slope.Estimate, Low: w.Low, High: w.High, Bounded: true}, nil
 }

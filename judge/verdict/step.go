@@ -138,3 +138,15 @@ func (s *scene) ofSteps() (all []metric) {
 	}
 	return all
 }
+
+// upToOmitted is the most that an errors.ratio, of all requests or of a step's, can be: the ratio
+// if users who waited in vain had sent as much as the others, all in vain.
+func upToOmitted(ratio func(*figures) *float64) func(*figures) (high float64, ok bool) {
+	return func(f *figures) (float64, bool) {
+		r := ratio(f)
+		if r == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
+			return 0, false
+		}
+		return 1 - (1-*r)*(1-f.Omitted), true
+	}
+}

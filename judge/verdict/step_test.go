@@ -137,7 +137,7 @@ func TestStepsAreNoStretches(t *testing.T) {
 	b.measure(1, "v", 1000)
 	b.stallIn(5*time.Millisecond, 3)
 	b.tenthsOf(rundir.TagResponse, time.Millisecond, time.Millisecond)
-	b.step("login", 1000, nil, many(1000, time.Millisecond))
+	b.step("login", 1000, nil, equal(1000, time.Millisecond))
 	s, err := take(b.run.Plan, b.sources()[0], false)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestStepsByTwoClocks(t *testing.T) {
 			b.record(latencies(r, 4000, time.Millisecond)...)
 			share := map[string]float64{"old": 0, "new": 1}[variant]
 			b.trials[len(b.trials)-1].Ends = &rundir.Ends{ByArrival: int64(share * 4000), ByRead: int64((1 - share) * 4000), ArrivalShare: &share}
-			b.step("login", 4000, nil, many(4000, time.Millisecond))
+			b.step("login", 4000, nil, equal(4000, time.Millisecond))
 		}
 	}
 	run := b.judge(t)
@@ -260,8 +260,8 @@ func TestTokensOfSteps(t *testing.T) {
 	b.stallIn(5*time.Millisecond, 3)
 	b.tenthsOf(rundir.TagResponse, time.Millisecond, time.Millisecond)
 	b.tenthsOf(rundir.TagFirstToken, time.Millisecond, time.Millisecond)
-	b.step("login", 1000, nil, many(1000, time.Millisecond))
-	b.step("list", 1000, nil, many(1000, time.Millisecond))
+	b.step("login", 1000, nil, equal(1000, time.Millisecond))
+	b.step("list", 1000, nil, equal(1000, time.Millisecond))
 	answers := &b.trials[0].Steps[1]
 	rate, good, throughput := 2000., 200., 250.
 	answers.Throughput = &throughput
@@ -269,7 +269,7 @@ func TestTokensOfSteps(t *testing.T) {
 	all, allGood := 4000., 400.
 	b.trials[0].Tokens = &rundir.Tokens{Count: 16000, Within: 1600, PerSecond: &all, Goodput: &allGood}
 	for _, clock := range []string{rundir.TagFirstToken, rundir.TagTokenTime} {
-		b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.StepTag(clock, "list"), Length: 4 * time.Second, Hist: many(1000, time.Millisecond)})
+		b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.StepTag(clock, "list"), Length: 4 * time.Second, Hist: equal(1000, time.Millisecond)})
 	}
 	b.run.Plan.Thresholds = []string{"goodput{step=list} > 100/s", "token_time.p50{step=list} < 2ms", "tokens_per_second{step=list} > 1000/s", "first_token.p99{step=login} < 1s"}
 	run := b.judge(t)

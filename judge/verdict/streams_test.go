@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/judge/verdict/checks"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -83,40 +84,12 @@ func TestSubscribersAreChecked(t *testing.T) {
 		run := b.judge(t)
 		found := ""
 		for _, check := range run.Trials[0].Checks {
-			if check.Kind == FlagSubscribers {
+			if check.Kind == checks.FlagSubscribers {
 				found = check.Outcome
 			}
 		}
 		if found != c.outcome {
 			t.Errorf("%d of 100, %d told to stay away: %q, want %q", c.peak, c.closed, found, c.outcome)
-		}
-	}
-}
-
-// A load that sends nothing is not late with it. Its evenness is that of the events.
-func TestEventsOfTheTargetsOwn(t *testing.T) {
-	s := soundClosed()
-	s.plan.Loop, s.plan.Connections, s.plan.Subscribers = "stream", 0, 100
-	s.trial.Counts = rundir.Counts{}
-	s.trial.Streams = &rundir.Streams{Requested: 100, Peak: 100}
-	for i := range s.log {
-		if s.log[i].Tag == rundir.TagResponse {
-			s.log[i].Tag = rundir.TagEventGap
-		}
-	}
-	s.times = merged(s.log)
-	checks, flags, _ := examine(s)
-	if len(flags) > 0 {
-		t.Errorf("flags %s", raised(flags))
-	}
-	for _, c := range checks {
-		switch c.Kind {
-		case FlagGeneratorLagTail, FlagUnfinished:
-			t.Errorf("%s was checked: %+v", c.Kind, c)
-		case FlagNotSteady:
-			if c.Outcome != rundir.CheckOK {
-				t.Errorf("%+v", c)
-			}
 		}
 	}
 }

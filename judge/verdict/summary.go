@@ -1,69 +1,14 @@
 package verdict
 
 import (
-	"dyno/load/hist"
-	"dyno/load/wire"
+	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
-// countedTag is the tag by which a load's responses are counted. A load without requests
-// is counted by the events that came.
-func countedTag(v rundir.PlanVariant) string {
-	if v.Loop == "stream" {
-		return rundir.TagEventGap
-	}
-	return rundir.TagResponse
-}
-
-// times are merged histograms, by tag.
-type times map[string]*hist.Histogram
-
-// merged merges a log's intervals by tag.
-func merged(log []hist.Interval) times {
-	t := times{}
-	for _, i := range log {
-		t.add(i.Tag, i.Hist)
-	}
-	return t
-}
-
-func (t times) add(tag string, h *hist.Histogram) {
-	if t[tag] == nil {
-		t[tag] = hist.New()
-	}
-	t[tag].Merge(h)
-}
-
-func (t times) addAll(o times) {
-	for tag, h := range o {
-		t.add(tag, h)
-	}
-}
-
-// pack brings the histograms into their compact form, a few kB each.
-func (t times) pack() {
-	for tag, h := range t {
-		t[tag] = h.Clone()
-	}
-}
-
-// quantile returns the value, in seconds, that one in oneIn of the recorded values
-// exceeds; nil when there are fewer than oneIn. That is enough for a check.
-// rundir.QuantilesOf asks for more values before it reports one.
-func (t times) quantile(tag string, oneIn int64) *float64 {
-	h := t[tag]
-	if h == nil || h.Count() < oneIn {
-		return nil
-	}
-	v := seconds(float64(h.Quantile(1 - 1/float64(oneIn))))
-	return &v
-}
-
-func seconds(ns float64) float64 { return ns / 1e9 }
-
 // ofTrial makes the figures of one complete trial. Without its times, those in trial.json
 // are used.
-func ofTrial(t *rundir.Trial, log times) *figures {
+func ofTrial(t *rundir.Trial, log recording.Times) *figures {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	if t.Duet != nil {
 		f.seat = t.Duet.Seat
@@ -79,7 +24,7 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 
 // summarize makes one variant's figures of its trials and of their merged times,
 // without intervals.
-func summarize(name string, trials []*rundir.Trial, t times) *figures {
+func summarize(name string, trials []*rundir.Trial, t recording.Times) *figures {
 	f := &figures{times: t, Variant: rundir.Variant{
 		Name:         name,
 		Trials:       len(trials),
@@ -107,9 +52,9 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		Estimate: known(trials, func(t *rundir.Trial) *float64 { return t.Throughput }),
 		Interval: rundir.NoInterval,
 	}
-	f.Errors = failures(f.Counts)
-	f.Availability = known(trials, availability)
-	if share := known(trials, func(t *rundir.Trial) *float64 { v := omitted(t); return &v }); share != nil {
+	f.Errors = checks.Failures(f.Counts)
+	f.Availability = known(trials, checks.Availability)
+	if share := known(trials, func(t *rundir.Trial) *float64 { v := checks.Omitted(t); return &v }); share != nil {
 		f.Omitted = *share
 	}
 	if len(trials) == 1 {
@@ -129,12 +74,12 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 }
 
 // tokens sums up answers of language models; nil without.
-func tokens(trials []*rundir.Trial, t times) *rundir.Tokens {
+func tokens(trials []*rundir.Trial, t recording.Times) *rundir.Tokens {
 	return tokensOf(trials, t, "", func(t *rundir.Trial) *rundir.Tokens { return t.Tokens })
 }
 
 // tokensOf sums up those of one step, or of all with none.
-func tokensOf(trials []*rundir.Trial, t times, step string, get func(*rundir.Trial) *rundir.Tokens) (sum *rundir.Tokens) {
+func tokensOf(trials []*rundir.Trial, t recording.Times, step string, get func(*rundir.Trial) *rundir.Tokens) (sum *rundir.Tokens) {
 	first, each := rundir.TagFirstToken, rundir.TagTokenTime
 	if step != "" {
 		first, each = rundir.StepTag(first, step), rundir.StepTag(each, step)
@@ -167,7 +112,7 @@ func tokensOf(trials []*rundir.Trial, t times, step string, get func(*rundir.Tri
 }
 
 // scenarioSteps sums up what became of a scenario's steps; nil without one.
-func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) {
+func scenarioSteps(trials []*rundir.Trial, t recording.Times) (sum []rundir.ScenarioStep) {
 	var throughputs [][]float64
 	for _, trial := range trials {
 		for i, s := range trial.Steps {
@@ -294,7 +239,7 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 }
 
 // endings sums up what ended responses and events; nil where there were none.
-func endings(trials []*rundir.Trial, t times) *rundir.Ends {
+func endings(trials []*rundir.Trial, t recording.Times) *rundir.Ends {
 	var sum *rundir.Ends
 	for _, trial := range trials {
 		e := trial.Ends
@@ -320,7 +265,7 @@ func endings(trials []*rundir.Trial, t times) *rundir.Ends {
 }
 
 // streams sums up what subscribers saw; nil where there were none.
-func streams(trials []*rundir.Trial, t times) *rundir.Streams {
+func streams(trials []*rundir.Trial, t recording.Times) *rundir.Streams {
 	var sum *rundir.Streams
 	for _, trial := range trials {
 		s := trial.Streams
@@ -385,23 +330,6 @@ func addCounts(to, from map[string]int64) map[string]int64 {
 		to[k] += n
 	}
 	return to
-}
-
-// failures are the requests that were due and not answered well, without those that dyno
-// could not send for lack of its own resources.
-func failures(c rundir.Counts) rundir.Errors {
-	e := rundir.Errors{Total: c.Unanswered(), Due: c.Due()}
-	if e.Due > 0 {
-		ratio := float64(e.Total) / float64(e.Due)
-		succeeded := 1 - ratio
-		e.Ratio, e.Succeeded = &ratio, &succeeded
-	}
-	for kind, n := range c.ByKind {
-		if kind != wire.Generator.String() && n > 0 {
-			e.ByKind = addCounts(e.ByKind, map[string]int64{kind: n})
-		}
-	}
-	return e
 }
 
 func target(trials []*rundir.Trial) rundir.Target {

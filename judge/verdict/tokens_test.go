@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -21,7 +22,7 @@ func answersBench(stall time.Duration, disturbed ...int) *bench {
 		b.tenthsOf(tag, ms, 20*ms)
 	}
 	for _, tag := range []string{rundir.TagSendLag, rundir.TagGeneratorLag} {
-		b.tenthsOf(tag, µs, µs)
+		b.tenthsOf(tag, time.Microsecond, time.Microsecond)
 	}
 	return b
 }
@@ -65,7 +66,7 @@ func TestGoodputOfADisturbedTrial(t *testing.T) {
 func TestTokensOfSeveralTrials(t *testing.T) {
 	h := hist.New()
 	h.RecordN(int64(time.Millisecond), 100)
-	log := times{rundir.TagFirstToken: h}
+	log := recording.Times{rundir.TagFirstToken: h}
 	if got := tokens([]*rundir.Trial{{}}, log); got != nil {
 		t.Errorf("%+v", got)
 	}

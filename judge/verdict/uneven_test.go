@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/units"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -56,7 +57,7 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 		}
 		run := b.judge(t)
 		v, x := figureOfRun(t, run, "throughput", "b", "a"), comparison(t, run, "b", "a", "throughput")
-		if v.State != rundir.StateBounded || !strings.Contains(v.Why, "b was disturbed in") || !slices.Contains(v.Causes, FlagSteal) && len(v.Causes) > 0 {
+		if v.State != rundir.StateBounded || !strings.Contains(v.Why, "b was disturbed in") || !slices.Contains(v.Causes, checks.FlagSteal) && len(v.Causes) > 0 {
 			t.Errorf("%s: %+v", c.name, v)
 			continue
 		}

@@ -8,7 +8,9 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -45,7 +47,7 @@ type bounds struct {
 func spoiltBy(trials []*figures, kind string) *rundir.Message {
 	for _, t := range trials {
 		for _, f := range t.flags {
-			if f.Kind == kind && kind == FlagOwnLimit { // which says how to raise it
+			if f.Kind == kind && kind == checks.FlagOwnLimit { // which says how to raise it
 				return f.Because
 			}
 		}
@@ -172,7 +174,7 @@ func widened(e rundir.Estimate, b bounds) (low, high float64) {
 func (s *scene) bounds(variant string, m metric) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
-	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+	if kinds := spoiling(trials, checks.BiasAll); len(kinds) > 0 {
 		return bounds{math.Inf(-1), math.Inf(1), spoiltBy(trials, kinds[0]), kinds}
 	}
 	switch tag := latencyTag(m); {
@@ -294,7 +296,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	closed := s.plan.Variant(variant).Loop == "closed"
-	clean, bad, of, contaminated, counted := times{}, 0.0, 0.0, 0.0, 0.0
+	clean, bad, of, contaminated, counted := recording.Times{}, 0.0, 0.0, 0.0, 0.0
 	var shortened []shortening
 	epsilon := max(leastDelay.Seconds(), noticeable*estimate)
 	causes := map[string]int{}
@@ -308,11 +310,11 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		part, by := t.disturbed.contaminated(epsilon, longStall.Seconds())
 		contaminated, counted = contaminated+part*n, counted+t.disturbed.counts(epsilon)*n
 		if c := t.disturbed.clean[tag]; c != nil {
-			clean.add(tag, c)
+			clean.Add(tag, c)
 		}
 		if closed {
 			shortened = append(shortened, t.disturbed.shortened...)
-			if slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
+			if slices.ContainsFunc(t.disturbed.whole, checks.LimitsGenerator) {
 				shortened = append(shortened, shortening{n, math.Inf(1)})
 			}
 		}
@@ -330,7 +332,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	if m.step != "" {
-		clean, of = times{}, float64(all.Count())
+		clean, of = recording.Times{}, float64(all.Count())
 	}
 	share := min(bad/of, 1)
 	// Even of the requests in clean stretches, this many may have been moved.
@@ -344,10 +346,10 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		// the worst case those that were moved are the slowest and would have been the
 		// fastest.
 		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
-			b.low = min(seconds(float64(h.Quantile(low))), estimate)
+			b.low = min(recording.Seconds(float64(h.Quantile(low))), estimate)
 		}
 		if level := m.quantile.q - share - moved; m.step != "" && level > 0 {
-			b.low = min(seconds(float64(all.Quantile(level))), estimate)
+			b.low = min(recording.Seconds(float64(all.Quantile(level))), estimate)
 		}
 		b.low = max(b.low, min(lengthenedFrom(all, m.quantile.q, epsilon, func(delay float64) float64 {
 			sum := 0.0
@@ -363,17 +365,17 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		}
 	case m.isMaximum():
 		if h != nil {
-			b.low = seconds(float64(h.Max()))
+			b.low = recording.Seconds(float64(h.Max()))
 		}
 		if counted < of {
-			b.low = max(b.low, min(seconds(float64(all.Quantile(1-counted/of))), estimate))
+			b.low = max(b.low, min(recording.Seconds(float64(all.Quantile(1-counted/of))), estimate))
 		}
 	default: // the mean: the disturbed ones may have taken no time at all
 		if h != nil {
-			b.low = min(max(0, (1-share)*seconds(h.Mean())-moved*seconds(float64(h.Max()))), estimate)
+			b.low = min(max(0, (1-share)*recording.Seconds(h.Mean())-moved*recording.Seconds(float64(h.Max()))), estimate)
 		}
 		if m.step != "" {
-			b.low = max(0, estimate-(share+moved)*seconds(float64(all.Max())))
+			b.low = max(0, estimate-(share+moved)*recording.Seconds(float64(all.Max())))
 		}
 		for _, x := range shortened {
 			if x.requests > 0 { // nothing times an infinite time is nothing
@@ -394,7 +396,7 @@ func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by flo
 	low := math.Inf(-1)
 	for delay, less := noticed, 0.0; delay <= max(noticed, longStall.Seconds()); delay *= 1.5 {
 		if level := q - delayed(delay); level > 0 {
-			if v := seconds(float64(all.Quantile(level))) - less; v > 0 {
+			if v := recording.Seconds(float64(all.Quantile(level))) - less; v > 0 {
 				low = max(low, v)
 			}
 		}
@@ -408,11 +410,11 @@ func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by flo
 // generator's. In an open loop the rate is given.
 func (s *scene) throughputBounds(variant string, m metric, estimate float64) bounds {
 	trials := s.inOrder(variant)
-	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
+	if kinds := spoiling(trials, checks.BiasThroughput); slices.ContainsFunc(kinds, checks.LimitsGenerator) {
 		return bounds{estimate, math.Inf(1), new(texts.New("why.generator")), kinds}
 	}
 	if slices.Contains(s.spent, variant) {
-		return bounds{estimate, math.Inf(1), new(texts.New("why.generator")), []string{FlagPlateau}}
+		return bounds{estimate, math.Inf(1), new(texts.New("why.generator")), []string{checks.FlagPlateau}}
 	}
 	if s.plan.Variant(variant).Loop != "closed" {
 		return openThroughput(trials, m, estimate)
@@ -440,10 +442,10 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
 	b.why = new(texts.New("why.lost", "generator", units.Percent(lostOf.generator), "target", units.Percent(lostOf.target)))
 	if lostOf.target > 0 {
-		b.causes = append(b.causes, FlagSteal, FlagForeignCPU)
+		b.causes = append(b.causes, checks.FlagSteal, checks.FlagForeignCPU)
 	}
 	if lostOf.generator > 0 {
-		b.causes = append(b.causes, FlagRunQueue)
+		b.causes = append(b.causes, checks.FlagRunQueue)
 	}
 	return b
 }
@@ -515,7 +517,7 @@ func openThroughput(trials []*figures, m metric, estimate float64) bounds {
 	}
 	other := estimate * math.Exp(off/float64(n))
 	return bounds{min(estimate, other), max(estimate, other),
-		new(texts.New("why.edge")), []string{FlagDisturbed}}
+		new(texts.New("why.edge")), []string{checks.FlagDisturbed}}
 }
 
 // answered is how many requests of a trial's window had a good response: of one step, or of
@@ -533,7 +535,7 @@ func answered(t *figures, step string) int64 {
 // the hypervisor took.
 func saturated(f *figures) bool {
 	t := f.Target
-	return t.CPUShare != nil && *t.CPUShare+known0(t.StealShare) >= SaturatedTarget
+	return t.CPUShare != nil && *t.CPUShare+known0(t.StealShare) >= checks.SaturatedTarget
 }
 
 func known0(v *float64) float64 {
@@ -548,7 +550,7 @@ func known0(v *float64) float64 {
 // its caches.
 func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
-	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
+	if kinds := spoiling(trials, checks.BiasCPU); len(kinds) > 0 {
 		return bounds{math.Inf(-1), estimate, new(texts.New("why.shared")), kinds}
 	}
 	stolen, busy, foreign := 0.0, 0.0, 0.0
@@ -563,11 +565,11 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	b := exact(estimate)
 	if foreign > 0 {
 		b.low /= 1 + refill*foreign
-		b.why, b.causes = new(texts.New("why.shared")), append(b.causes, FlagForeignCPU)
+		b.why, b.causes = new(texts.New("why.shared")), append(b.causes, checks.FlagForeignCPU)
 	}
 	if busy > 0 && stolen > 0 {
 		b.low *= max(0, 1-stolen/busy)
-		b.why, b.causes = new(texts.New("why.stolen", "share", units.Percent(stolen/busy))), append(b.causes, FlagSteal)
+		b.why, b.causes = new(texts.New("why.stolen", "share", units.Percent(stolen/busy))), append(b.causes, checks.FlagSteal)
 	}
 	return b
 }
@@ -586,14 +588,14 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 		return bad(why)
 	}
 	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
-	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+	if kinds := spoiling(trials, checks.BiasAll); len(kinds) > 0 {
 		return bad(spoiltBy(trials, kinds[0]), kinds...)
 	}
 	if m.counting() {
-		kinds := spoiling(trials, biasThroughput)
-		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !limitsGenerator(k) })
+		kinds := spoiling(trials, checks.BiasThroughput)
+		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !checks.LimitsGenerator(k) })
 		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {
-			kinds = append(kinds, FlagPlateau)
+			kinds = append(kinds, checks.FlagPlateau)
 		}
 		if len(kinds) > 0 {
 			return bad(new(texts.New("why.alike")), kinds...)
@@ -601,7 +603,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	}
 	if latencyTag(m) != "" {
 		for _, t := range trials {
-			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
+			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, checks.LimitsGenerator) {
 				return bad(new(texts.New("why.alike")), t.disturbed.whole...)
 			}
 		}
@@ -706,7 +708,7 @@ func (s *scene) raiseLows(list []rundir.Validity) {
 			tag = rundir.StepTag(tag, m.step)
 		}
 		if h := f.times[tag]; h != nil && h.Count() > 0 {
-			low := max(*v.Low, min(seconds(float64(h.Min())), *f.Intervals[v.Figure].Estimate))
+			low := max(*v.Low, min(recording.Seconds(float64(h.Min())), *f.Intervals[v.Figure].Estimate))
 			v.Low = &low
 		}
 	}
@@ -792,7 +794,7 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 		}
 	}
 	for _, f := range run.Flags {
-		if f.Spoils && (f.Kind == FlagNoTrials || !ours(f.Kind)) {
+		if f.Spoils && (f.Kind == checks.FlagNoTrials || !checks.IsKnown(f.Kind)) {
 			missing = append(missing, texts.OrVerbatim(f.Because, f.Detail))
 		}
 	}

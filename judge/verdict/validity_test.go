@@ -11,7 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -33,9 +35,9 @@ func figureOfRun(t fataler, run *rundir.Run, figure, variant, base string) rundi
 func (b *bench) tenthsOf(tag string, early, late time.Duration, disturbed ...int) {
 	n := len(b.trials)
 	for i := range 40 {
-		h := many(100, early)
+		h := equal(100, early)
 		if slices.Contains(disturbed, i) {
-			h = many(95, early)
+			h = equal(95, early)
 			h.RecordN(int64(late), 5)
 		}
 		b.logs[n] = append(b.logs[n], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
@@ -94,7 +96,7 @@ func TestStatesOfALatency(t *testing.T) {
 		{"nothing disturbed", nil, 0, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
 		{"a stall that moved nothing", []int{5}, 5 * ms, nil, "response.p99", rundir.StateOK, 0, 0},
 		{"stalls that moved the tail", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 1, 20},
-		{"stalls too short to be noticed", stretch(0, 20), 40 * µs, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
+		{"stalls too short to be noticed", stretch(0, 20), 40 * time.Microsecond, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
 		{"the median beside them", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p50", rundir.StateOK, 0, 0},
 		{"the longest", stretch(0, 20), 5 * ms, stretch(0, 20), "response.max", rundir.StateBounded, 1, 20},
 		{"a tail of the target's own in clean stretches", stretch(0, 4), 5 * ms, stretch(20, 40), "response.p99", rundir.StateOK, 0, 0},
@@ -109,7 +111,7 @@ func TestStatesOfALatency(t *testing.T) {
 				if tag == rundir.TagResponse || tag == rundir.TagService {
 					b.tenthsOf(tag, ms, 20*ms, c.late...)
 				} else {
-					b.tenthsOf(tag, µs, µs)
+					b.tenthsOf(tag, time.Microsecond, time.Microsecond)
 				}
 			}
 			run := b.judge(t)
@@ -232,18 +234,18 @@ func TestShortenedTo(t *testing.T) {
 			truth.Record(v)
 		}
 		got := shortenedTo(recorded, q, by)
-		if want := seconds(float64(truth.Quantile(q))); got < want*(1-2e-3) {
+		if want := recording.Seconds(float64(truth.Quantile(q))); got < want*(1-2e-3) {
 			t.Fatalf("%v, want at least %v", got, want)
 		}
 		if math.IsInf(got, 1) {
 			t.Fatal("nothing bounds it")
 		}
 	})
-	h := many(100, time.Millisecond)
+	h := equal(100, time.Millisecond)
 	if got := shortenedTo(h, 0.5, []shortening{{60, math.Inf(1)}}); !math.IsInf(got, 1) {
 		t.Errorf("%v: more than half may have taken any time", got)
 	}
-	few := many(20, time.Millisecond)
+	few := equal(20, time.Millisecond)
 	few.Record(int64(time.Second))
 	if got := shortenedTo(few, 0.01, []shortening{{20, math.Inf(1)}}); got < 1 {
 		t.Errorf("%v: the twenty-first is the lowest, if the others took longer: want 1 s", got)
@@ -304,7 +306,7 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 				}
 				median := time.Millisecond
 				if v == "b" {
-					median = 1100 * µs
+					median = 1100 * time.Microsecond
 				}
 				for i := range 40 {
 					h := hist.New()
@@ -361,7 +363,7 @@ func TestRatiosByTwoClocks(t *testing.T) {
 						median = 2 * time.Millisecond
 					}
 					if v == "b" {
-						median += 500 * µs
+						median += 500 * time.Microsecond
 					}
 					h := hist.New()
 					for _, x := range latencies(r, 1000, median) {
@@ -460,9 +462,9 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 		low      float64 // the recorded latencies are 10.00 to 10.99 ms, evenly
 		Quantity string
 	}{
-		{"shorter than what is noticed", 150 * µs, rundir.StateOK, 0, "response.p99"},
-		{"late", 500 * µs, rundir.StateBounded, 10.97, "response.p99"},
-		{"late, of the median", 500 * µs, rundir.StateBounded, 10.48, "response.p50"},
+		{"shorter than what is noticed", 150 * time.Microsecond, rundir.StateOK, 0, "response.p99"},
+		{"late", 500 * time.Microsecond, rundir.StateBounded, 10.97, "response.p99"},
+		{"late, of the median", 500 * time.Microsecond, rundir.StateBounded, 10.48, "response.p50"},
 		{"so late that the stretch is disturbed", 5 * time.Millisecond, rundir.StateBounded, 10.97, "response.p99"},
 	} {
 		b := openBench(1, "v")
@@ -472,9 +474,9 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 		for i := range 40 {
 			values, lags := hist.New(), hist.New()
 			for v := range 100 {
-				values.Record(int64(10*time.Millisecond) + int64(v)*int64(10*µs))
+				values.Record(int64(10*time.Millisecond) + int64(v)*int64(10*time.Microsecond))
 			}
-			lags.RecordN(int64(µs), 99)
+			lags.RecordN(int64(time.Microsecond), 99)
 			lags.Record(int64(c.lag))
 			for tag, h := range map[string]*hist.Histogram{rundir.TagResponse: values, rundir.TagGeneratorLag: lags} {
 				b.logs[1] = append(b.logs[1], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
@@ -484,7 +486,7 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 		if got.State != c.state || c.low > 0 && (got.Low == nil || math.Abs(*got.Low*1e3-c.low) > 0.02) {
 			t.Errorf("%s: %+v, low %v, want %v", c.name, got, got.Low, c.low)
 		}
-		if c.state == rundir.StateBounded && !slices.Contains(got.Causes, FlagGeneratorLag) {
+		if c.state == rundir.StateBounded && !slices.Contains(got.Causes, checks.FlagGeneratorLag) {
 			t.Errorf("%s: by %v", c.name, got.Causes)
 		}
 	}
@@ -520,8 +522,8 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 				{Due: time.Second, Late: 75 * time.Millisecond, Target: true},
 				{Due: 2 * time.Second, Late: 60 * time.Millisecond, Target: true},
 				{Due: 3 * time.Second, Late: 55 * time.Millisecond, Target: true},
-				{Due: 3 * time.Second, Late: 900 * µs, Target: true}, // as any wake-up may be
-				{Due: 2 * time.Second, Late: 70 * time.Millisecond},  // on the generator's
+				{Due: 3 * time.Second, Late: 900 * time.Microsecond, Target: true}, // as any wake-up may be
+				{Due: 2 * time.Second, Late: 70 * time.Millisecond},                // on the generator's
 				{Due: 9 * time.Second, Late: 70 * time.Millisecond, Target: true},
 			},
 			1 / (1 - (0.075+0.060+0.055+3*0.005)/4),
@@ -564,7 +566,7 @@ func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
 		b.trials[0].WarmupSeconds = 1
 		b.stalls = map[int][]rundir.Stall{1: {{Due: time.Second + c.due, Late: 20 * time.Millisecond, Target: true}}}
 		for i := range 40 {
-			b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.TagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(100, time.Millisecond)})
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.TagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: equal(100, time.Millisecond)})
 		}
 		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
 		if got.State != c.want {
@@ -607,11 +609,11 @@ func TestLengthenedFrom(t *testing.T) {
 			return float64(more) / n
 		})
 		// A rank is rounded to the nearest, and what is not noticed is left in.
-		if want := seconds(float64(truth.Quantile(q))); got > want*(1+4e-3)+noticed {
+		if want := recording.Seconds(float64(truth.Quantile(q))); got > want*(1+4e-3)+noticed {
 			t.Fatalf("%v, want at most %v", got, want)
 		}
 	})
-	h := many(100, time.Millisecond)
+	h := equal(100, time.Millisecond)
 	all := func(float64) float64 { return 1 }
 	if got := lengthenedFrom(h, 0.99, 50e-6, all); !math.IsInf(got, -1) {
 		t.Errorf("%v: all may have been delayed by any time", got)
@@ -623,7 +625,7 @@ func TestLengthenedFrom(t *testing.T) {
 		return 0
 	}
 	if got := lengthenedFrom(h, 0.5, 50e-6, late); !(got > 0.7e-3 && got < 0.8e-3) {
-		t.Errorf("%v: all were delayed by at most 100 µs", got)
+		t.Errorf("%v: all were delayed by at most 100 time.Microsecond", got)
 	}
 }
 
@@ -669,8 +671,8 @@ func TestTimeTakenSpoilsARound(t *testing.T) {
 		c.change(b, trial)
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, 30*time.Millisecond)...)
 		x := b.judge(t).Trials[0]
-		i := slices.IndexFunc(x.Checks, func(k rundir.Check) bool { return k.Kind == FlagDisturbed })
-		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Spoilt != (c.taken > DisturbedBad) {
+		i := slices.IndexFunc(x.Checks, func(k rundir.Check) bool { return k.Kind == checks.FlagDisturbed })
+		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Spoilt != (c.taken > checks.DisturbedBad) {
 			t.Errorf("%s: %v of the window, spoilt %v; want %v", c.name, got, x.Spoilt, c.taken)
 		}
 	}
@@ -680,7 +682,7 @@ func TestTimeTakenSpoilsARound(t *testing.T) {
 func TestSpeedOfTheCPUs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		works  []float64 // of each reading, µs; the first is before the window
+		works  []float64 // of each reading, time.Microsecond; the first is before the window
 		change func(*rundir.Trial)
 		rounds int
 		rate   [2]float64 // bounds of the throughput, times the recorded; 0: as it is

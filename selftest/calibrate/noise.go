@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/lab/experiment"
 	"dyno/results/rundir"
 	"dyno/selftest/disturb"
@@ -276,7 +276,7 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 		}
 		disturbed = t.Disturbed
 		for _, c := range t.Checks {
-			if c.Kind == verdict.FlagForeignCPU {
+			if c.Kind == checks.FlagForeignCPU {
 				foreign = c.Measured
 			}
 		}

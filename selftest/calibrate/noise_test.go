@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/lab/experiment"
 	"dyno/results/rundir"
 )
@@ -151,7 +151,7 @@ func TestNoiseShares(t *testing.T) {
 func TestReadNoisy(t *testing.T) {
 	server := knownServers(0)[0]
 	run := &rundir.Run{
-		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, Disturbed: pointer(1)}, {Disturbed: pointer(0.2), Checks: []rundir.Check{{Kind: "steal", Measured: pointer(7)}, {Kind: verdict.FlagForeignCPU, Measured: pointer(0.03)}}}},
+		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, Disturbed: pointer(1)}, {Disturbed: pointer(0.2), Checks: []rundir.Check{{Kind: "steal", Measured: pointer(7)}, {Kind: checks.FlagForeignCPU, Measured: pointer(0.03)}}}},
 		Variants: []rundir.Variant{{Name: "default", Intervals: map[string]rundir.Estimate{compared: {Estimate: pointer(1000)}, "response.p99": {Estimate: pointer(0.02)}}}},
 		Validity: []rundir.Validity{
 			{Figure: compared, Variant: "default", State: rundir.StateOK},

@@ -1,4 +1,4 @@
-package verdict
+package checks
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/stat"
-	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
@@ -28,7 +28,7 @@ const (
 	trendConfidence = 0.95
 )
 
-// trends returns how the target's gauges changed within the window. Gauges that nobody
+// Trends returns how the target's gauges changed within the window. Gauges that nobody
 // recorded are left out. A gauge that is known too seldom, or that was zero when the
 // window began, has a trend without values that says why.
 //
@@ -39,30 +39,30 @@ const (
 // also covers, and P allows for, a walk without drift. In simulation 1 to 10 % of windows
 // without growth have P below 0.05, whether their values are independent, resemble their
 // neighbours or walk.
-func trends(s subject) []rundir.Trend {
-	if s.series == nil {
+func Trends(s recording.Recording) []rundir.Trend {
+	if s.Series == nil {
 		return nil
 	}
 	var ts []rundir.Trend
-	times := s.series.Column(rundir.TimeColumn)
+	times := s.Series.Column(rundir.TimeColumn)
 	for _, g := range rundir.Gauges() {
-		column := s.series.Column(g.Column)
+		column := s.Series.Column(g.Column)
 		if column == nil {
 			continue
 		}
 		var at, values []float64
 		for i, v := range column {
 			after := len(at) == 0 || times[i] > at[len(at)-1]
-			if after && s.within(times[i]) && !math.IsNaN(v) {
+			if after && s.InWindow(times[i]) && !math.IsNaN(v) {
 				at, values = append(at, times[i]), append(values, v)
 			}
 		}
-		t := rundir.Trend{Variant: s.trial.Variant, Trial: s.trial.Number, Metric: g.Name, Values: len(values)}
-		if grown, err := measureGrowth(at, values, s.trial.WarmupSeconds); err != nil {
+		t := rundir.Trend{Variant: s.Trial.Variant, Trial: s.Trial.Number, Metric: g.Name, Values: len(values)}
+		if grown, err := measureGrowth(at, values, s.Trial.WarmupSeconds); err != nil {
 			why := texts.Together(texts.Reasons(err)...)
 			t.Slope.Interval, t.Detail, t.Because = rundir.NoInterval, why.English(), &why
 		} else {
-			growth := *grown.slope.Estimate * s.trial.WindowSeconds
+			growth := *grown.slope.Estimate * s.Trial.WindowSeconds
 			t.Slope, t.P, t.Growth = grown.slope, &grown.p, &growth
 			if grown.constant {
 				t.Because = new(texts.New("growth.none"))
@@ -173,28 +173,4 @@ func average(values []float64, size int) []float64 {
 		means = append(means, sum/float64(len(part)))
 	}
 	return means
-}
-
-// steepest returns the slope of a variant's gauge, per second and relative to its level
-// when the window began. If there are several trials, it is the largest.
-func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
-	var (
-		most *rundir.Trend
-		why  = texts.New("lacks.gauge")
-	)
-	for i := range ts {
-		t := &ts[i]
-		switch {
-		case t.Variant != variant || t.Metric != gauge:
-		case t.Slope.Estimate == nil:
-			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", texts.OrVerbatim(t.Because, t.Detail))
-		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
-			most = t
-		}
-	}
-	if most == nil {
-		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
-	}
-	w := stat.Ends(most.Slope.Low, most.Slope.High)
-	return expr.Quantity{Estimate: *most.Slope.Estimate, Low: w.Low, High: w.High, Bounded: true}, nil
 }

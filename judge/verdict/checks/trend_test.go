@@ -1,4 +1,4 @@
-package verdict
+package checks
 
 import (
 	"math"
@@ -6,33 +6,33 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
 // soak is a closed trial with a window of 60 s after 2 s, and a reading of each
 // column every quarter of a second, before and after the window too.
-func soak(columns map[string]func(seconds float64) float64) subject {
+func soak(columns map[string]func(seconds float64) float64) recording.Recording {
 	s := soundClosed()
-	s.trial.WindowSeconds = 60
-	s.series = &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{nil}}
+	s.Trial.WindowSeconds = 60
+	s.Series = &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{nil}}
 	for at := 0.; at <= 64; at += 0.25 {
-		s.series.Values[0] = append(s.series.Values[0], at)
+		s.Series.Values[0] = append(s.Series.Values[0], at)
 	}
 	for name, of := range columns {
 		var values []float64
-		for _, at := range s.series.Values[0] {
+		for _, at := range s.Series.Values[0] {
 			values = append(values, of(at))
 		}
-		s.series.Columns = append(s.series.Columns, name)
-		s.series.Values = append(s.series.Values, values)
+		s.Series.Columns = append(s.Series.Columns, name)
+		s.Series.Values = append(s.Series.Values, values)
 	}
 	return s
 }
 
 func TestTrends(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	ts := trends(soak(map[string]func(float64) float64{
+	ts := Trends(soak(map[string]func(float64) float64{
 		// Before and after the window it is otherwise: that does not count.
 		"target_rss_bytes": func(at float64) float64 {
 			if at < 1.9 || at > 62.1 {
@@ -71,7 +71,7 @@ func TestTrends(t *testing.T) {
 			t.Errorf("trend %+v, want none: %s", ts[i], why)
 		}
 	}
-	if ts := trends(soundClosed()); ts != nil {
+	if ts := Trends(soundClosed()); ts != nil {
 		t.Errorf("trends of nothing: %+v", ts)
 	}
 }
@@ -155,39 +155,5 @@ func TestTrendsBySimulation(t *testing.T) {
 	}
 	if share := found(80, collected(12)); share < 0.9 { // by 10 % in the window
 		t.Errorf("a leak under a collected heap: found in %.3f of windows", share)
-	}
-}
-
-func TestSteepest(t *testing.T) {
-	slope := func(variant, gauge string, trial int, low, estimate, high *float64) rundir.Trend {
-		return rundir.Trend{Variant: variant, Trial: trial, Metric: gauge, Slope: slopeEstimate(estimate, low, high)}
-	}
-	ts := []rundir.Trend{
-		slope("a", "rss", 1, new(0.1), new(0.2), new(0.3)),
-		slope("a", "rss", 3, nil, new(0.4), nil),
-		slope("a", "rss", 5, new(-0.2), new(-0.1), new(0.9)),
-		slope("b", "rss", 2, new(0.5), new(0.6), new(0.7)),
-		slope("b", "threads", 2, new(0.), new(0.), new(0.)),
-		{Variant: "b", Trial: 4, Metric: "descriptors", Slope: rundir.Estimate{Interval: rundir.NoInterval}, Detail: "7 readings"},
-	}
-	for _, c := range []struct {
-		variant, gauge string
-		want           expr.Quantity
-		err            string
-	}{
-		{"a", "rss", expr.Quantity{Estimate: 0.4, Low: math.Inf(-1), High: math.Inf(1), Bounded: true}, ""},
-		{"b", "rss", expr.Quantity{Estimate: 0.6, Low: 0.5, High: 0.7, Bounded: true}, ""},
-		{"b", "threads", expr.Quantity{Estimate: 0, Low: 0, High: 0, Bounded: true}, ""},
-		{"b", "descriptors", expr.Quantity{}, "the slope of descriptors of b is not known: trial 4: 7 readings"},
-		{"a", "threads", expr.Quantity{}, "the slope of threads of a is not known: it was not recorded"},
-	} {
-		got, err := steepest(ts, c.variant, c.gauge)
-		if said := ""; err != nil {
-			if said = err.Error(); said != c.err {
-				t.Errorf("%s of %s: %v, want %s", c.gauge, c.variant, err, c.err)
-			}
-		} else if got != c.want || c.err != "" {
-			t.Errorf("%s of %s: %+v, want %+v%s", c.gauge, c.variant, got, c.want, c.err)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package verdict
+package checks
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
@@ -19,22 +20,22 @@ const chance = 3
 
 // examination collects what is found about one trial.
 type examination struct {
-	subject
-	checks []rundir.Check
-	flags  []rundir.Flag
-	untold []string // kinds of findings about the target that the generator may have caused
+	recording.Recording
+	checks       []rundir.Check
+	flags        []rundir.Flag
+	unattributed []string // kinds of findings about the target that the generator may have caused
 }
 
-// examine checks a trial. The checks come in the order of the kinds. Checks that do not
+// Examine checks a trial. The checks come in the order of the kinds. Checks that do not
 // apply to the trial's loop are left out: a program, which is its own load, need only
 // have ended. An incomplete trial gets no further checks, unless it is a substitute. Each check that warns or fails
 // raises a flag of its kind.
 //
 // The dependence is that of a complete trial whose throughput was meant to be even; nil
 // where it is not known.
-func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
-	x := examination{subject: s}
-	if s.program() {
+func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
+	x := examination{Recording: s}
+	if s.IsProgram() {
 		x.complete()
 		return x.checks, x.flags, nil
 	}
@@ -42,29 +43,29 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	if !x.complete() {
 		return x.checks, x.flags, nil
 	}
-	x.dead()
+	x.checkSilence()
 	x.remarks()
-	if !x.streaming() && !x.shared() {
+	if !x.OnlySubscribers() && !x.SharesCPUs() {
 		x.lag()
 	}
-	if x.open() {
+	if x.Open() {
 		x.drops()
 		x.achieved()
 	}
-	if !x.streaming() {
+	if !x.OnlySubscribers() {
 		x.unfinished()
 	}
-	if x.trial.Streams != nil {
+	if x.Trial.Streams != nil {
 		x.subscribers()
 	}
-	x.told()
-	if !x.shared() {
+	x.checkAttributable()
+	if !x.SharesCPUs() {
 		x.generator()
 	}
 	x.machine()
 	bins := x.bins()
 	x.steady(bins)
-	d := measureDependence(bins, s.trial.WarmupSeconds)
+	d := measureDependence(bins, s.Trial.WarmupSeconds)
 	x.dependent(d, len(bins))
 	return x.checks, x.flags, d
 }
@@ -77,12 +78,12 @@ func (x *examination) add(c rundir.Check) {
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
 	}
-	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && limited(x.trial) > 0 {
+	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && limited(x.Trial) > 0 {
 		c.Outcome = rundir.CheckUnknown // the target answered, and the generator did not take it
 	}
-	if c.Outcome == rundir.CheckBroken && !x.certain(c.Kind) && x.away() > AwayGenerator {
+	if c.Outcome == rundir.CheckBroken && !x.attributable(c.Kind) && x.away() > AwayGenerator {
 		c.Outcome = rundir.CheckUnknown
-		x.untold = append(x.untold, c.Kind)
+		x.unattributed = append(x.unattributed, c.Kind)
 	}
 	x.checks = append(x.checks, c)
 	switch c.Outcome {
@@ -95,12 +96,12 @@ func (x *examination) add(c rundir.Check) {
 }
 
 func (x *examination) raise(kind string, spoils bool, found *rundir.Message) {
-	x.flags = append(x.flags, newFlag(kind, x.trial.Variant, spoils, found))
-	x.flags[len(x.flags)-1].Trial = x.trial.Number
+	x.flags = append(x.flags, NewFlag(kind, x.Trial.Variant, spoils, found))
+	x.flags[len(x.flags)-1].Trial = x.Trial.Number
 }
 
-// newFlag makes a flag of one of Judge's kinds.
-func newFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Flag {
+// NewFlag makes a flag of one of Judge's kinds.
+func NewFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Flag {
 	k := kindsOfFlags[kind]
 	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found.English(), Because: found, Biases: k.biases, Spoils: spoils}
 }
@@ -122,9 +123,9 @@ func (x *examination) compare(kind string, measured, limit float64, bad string, 
 
 func (x *examination) conserved() {
 	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
-	if !x.trial.Conservation.OK {
-		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.conservation", "error", x.trial.Conservation.Detail))
-		if x.trial.Conservation.Detail == "" {
+	if !x.Trial.Conservation.OK {
+		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.conservation", "error", x.Trial.Conservation.Detail))
+		if x.Trial.Conservation.Detail == "" {
 			c.Because = new(texts.New("found.conservation.unsaid"))
 		}
 	}
@@ -133,13 +134,13 @@ func (x *examination) conserved() {
 
 func (x *examination) complete() bool {
 	c := rundir.Check{Kind: FlagIncomplete, Outcome: rundir.CheckOK}
-	if !x.trial.Complete {
+	if !x.Trial.Complete {
 		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.incomplete.unended"))
-		if x.trial.Fault == rundir.FaultTarget {
+		if x.Trial.Fault == rundir.FaultTarget {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
-		if x.trial.Error != "" {
-			t := *x.trial
+		if x.Trial.Error != "" {
+			t := *x.Trial
 			t.Error, _, _ = strings.Cut(t.Error, "\n")
 			t.Error = strings.TrimSuffix(t.Error, "; last output:") // which is on the lines below
 			why := t.Failure()
@@ -150,7 +151,7 @@ func (x *examination) complete() bool {
 		}
 	}
 	x.add(c)
-	return x.trial.Complete || x.substitute
+	return x.Trial.Complete || x.Substitute
 }
 
 // remarks records what the target did that makes no figure wrong but that a reader has to know.
@@ -161,22 +162,22 @@ func (x *examination) remarks() {
 			x.compare(kind, float64(n), 0, rundir.CheckWarning, found)
 		}
 	}
-	c := x.trial.Connections
+	c := x.Trial.Connections
 	found, late := new(texts.New("found.unopened", "n", units.Digits(c.Unopened), "of", units.Digits(c.Requested))), c.Unopened
-	if s := x.trial.Streams; s != nil && late == 0 {
+	if s := x.Trial.Streams; s != nil && late == 0 {
 		found, late = new(texts.New("found.unopened.subscribers", "n", units.Digits(s.Untried), "of", units.Digits(s.Requested))), s.Untried
 	}
-	if lacking(x.trial) == 0 {
+	if lacking(x.Trial) == 0 {
 		remark(FlagUnopened, late, found)
 	}
 	// A scenario's steps say what they expect.
-	if n := redirected(x.trial); x.trial.Users == nil && x.trial.Counts.Redirects == nil {
-		remark(FlagRedirects, n, new(texts.New("found.redirects", "n", units.Digits(n), "of", units.Digits(x.trial.Counts.Sent))))
+	if n := redirected(x.Trial); x.Trial.Users == nil && x.Trial.Counts.Redirects == nil {
+		remark(FlagRedirects, n, new(texts.New("found.redirects", "n", units.Digits(n), "of", units.Digits(x.Trial.Counts.Sent))))
 	}
 	var ways []texts.Message
 	most := int64(0)
-	for _, way := range slices.Sorted(maps.Keys(x.trial.Deviations)) {
-		n := x.trial.Deviations[way]
+	for _, way := range slices.Sorted(maps.Keys(x.Trial.Deviations)) {
+		n := x.Trial.Deviations[way]
 		ways, most = append(ways, texts.New("deviation."+way, "n", units.Digits(n))), max(most, n)
 	}
 	departs := texts.New("found.deviations").With("ways", ways...)
@@ -196,19 +197,19 @@ func redirected(t *rundir.Trial) (n int64) {
 // send lag, which is never less.
 func (x *examination) lag() {
 	generator := rundir.TagGeneratorLag
-	if x.times[generator] == nil {
+	if x.Times[generator] == nil {
 		generator = rundir.TagSendLag
 	}
-	if x.open() {
+	if x.Open() {
 		x.lagBody(generator)
 	}
 	// In a closed loop the reported percentiles are service times, which begin at the
 	// write. There lag reduces throughput but does not bias the percentiles.
 	reported := rundir.TagResponse
-	if !x.open() {
+	if !x.Open() {
 		reported = rundir.TagService
 	}
-	tail, of := x.times.quantile(generator, 1000), x.times.quantile(reported, 100)
+	tail, of := x.Times.Quantile(generator, 1000), x.Times.Quantile(reported, 100)
 	if tail == nil || of == nil {
 		x.unknown(FlagGeneratorLagTail, new(texts.New("unchecked.tail")))
 		return
@@ -220,7 +221,7 @@ func (x *examination) lag() {
 // lagBody judges the p99 of the generator's lag, and also whether requests waited for a
 // connection.
 func (x *examination) lagBody(generator string) {
-	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(rundir.TagResponse, 2)
+	p99, p50 := x.Times.Quantile(generator, 100), x.Times.Quantile(rundir.TagResponse, 2)
 	if p99 == nil || p50 == nil {
 		x.unknown(FlagGeneratorLag, new(texts.New("unchecked.lag")))
 		x.raise(FlagLagNotChecked, false, new(texts.New("unchecked.lag")))
@@ -230,7 +231,7 @@ func (x *examination) lagBody(generator string) {
 	limit := max(LagFloor.Seconds(), LagShare**p50)
 	x.compare(FlagGeneratorLag, *p99, limit, rundir.CheckWarning,
 		new(texts.New("found.generator_lag", "lag", units.ShortTime(*p99), "most", units.ShortTime(limit), "floor", LagFloor.String(), "share", units.Percent(LagShare))))
-	switch send := x.times.quantile(rundir.TagSendLag, 100); {
+	switch send := x.Times.Quantile(rundir.TagSendLag, 100); {
 	case send == nil:
 		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.send_lags")))
 	case *p99 > limit:
@@ -242,7 +243,7 @@ func (x *examination) lagBody(generator string) {
 }
 
 func (x *examination) drops() {
-	c := x.trial.Counts
+	c := x.Trial.Counts
 	dropped := c.Dropped - c.Unsent // those are the generator's own
 	x.compare(FlagDrops, float64(dropped), 0, rundir.CheckBroken,
 		new(texts.New("found.drops", "n", units.Digits(dropped), "of", units.Digits(c.Scheduled))))
@@ -253,15 +254,15 @@ func (x *examination) drops() {
 func (x *examination) achieved() {
 	// Requests that were dropped because the target left no connection free were offered
 	// to it.
-	c := x.trial.Counts
+	c := x.Trial.Counts
 	sent, due := float64(c.Sent+c.Dropped-c.Unsent), float64(c.Scheduled)
-	rate, window := x.rate(), x.trial.WindowSeconds
+	rate, window := x.Rate(), x.Trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
 		x.compare(FlagAchievedRate, off, RateTolerance, rundir.CheckSpoilt,
 			new(texts.New("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", units.Percent(off))))
 		return
 	}
-	if u := x.trial.Users; u != nil { // the rate is that of iterations, whose requests are further ones
+	if u := x.Trial.Users; u != nil { // the rate is that of iterations, whose requests are further ones
 		sent = float64(u.Arrivals)
 	}
 	wanted := *rate * window
@@ -281,7 +282,7 @@ func differ(is, want float64) float64 {
 // unfinished judges how much of the tail is censored on the right: such requests took at
 // least as long as dyno waited for them.
 func (x *examination) unfinished() {
-	c := x.trial.Counts
+	c := x.Trial.Counts
 	if c.Sent <= 0 {
 		x.unknown(FlagUnfinished, new(texts.New("unchecked.unsent")))
 		return
@@ -299,7 +300,7 @@ func (x *examination) unfinished() {
 // the target less. Subscribers that the target asked to stay away are missing because it
 // wants that.
 func (x *examination) subscribers() {
-	s := x.trial.Streams
+	s := x.Trial.Streams
 	missing := s.Requested - s.Peak - s.Closed
 	outcome := rundir.CheckBroken
 	if s.Generator > 0 {
@@ -311,8 +312,8 @@ func (x *examination) subscribers() {
 
 // generator judges whether the generator had the CPU that it needed.
 func (x *examination) generator() {
-	g := x.trial.Generator
-	if x.open() {
+	g := x.Trial.Generator
+	if x.Open() {
 		if g.CPUShare == nil {
 			x.unknown(FlagGeneratorCPU, new(texts.New(notObserved)))
 		} else {
@@ -321,7 +322,7 @@ func (x *examination) generator() {
 		}
 	}
 	x.starved()
-	if !x.open() {
+	if !x.Open() {
 		x.exhausted()
 	}
 }
@@ -334,19 +335,19 @@ const shortestBusy = 50 * time.Millisecond
 
 // starved judges for how long the generator was ready to run and had no CPU.
 func (x *examination) starved() {
-	wait, target := x.trial.Generator.RunQueueWaitShare, x.trial.Target.CPUShare
+	wait, target := x.Trial.Generator.RunQueueWaitShare, x.Trial.Target.CPUShare
 	switch {
 	case wait == nil:
 		x.unknown(FlagRunQueue, new(texts.New(notObserved)))
-	case !x.open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
+	case !x.Open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
 		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
 			new(texts.New("found.run_queue_wait.idle", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator), "target", units.Percent(*target))))
-	case x.open() && *wait > StarvedGenerator:
+	case x.Open() && *wait > StarvedGenerator:
 		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
 			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator))))
 	default:
 		limit := RunQueueLimit
-		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
+		if n := x.Trial.Generator.TimeslicesPerSecond; n != nil {
 			limit += *n * WakeupCost.Seconds()
 		}
 		x.compare(FlagRunQueue, *wait, limit, rundir.CheckWarning,
@@ -358,12 +359,12 @@ func (x *examination) starved() {
 // that of the worst worker, the CPU time is the mean over workers, so the sum errs on the
 // side of the limit.
 func (x *examination) exhausted() {
-	g, target := x.trial.Generator, x.trial.Target.CPUShare
+	g, target := x.Trial.Generator, x.Trial.Target.CPUShare
 	if g.CPUShare == nil {
 		x.unknown(FlagGeneratorLimit, new(texts.New(notObserved)))
 		return
 	}
-	if window := x.trial.WindowSeconds; window < shortestBusy.Seconds() {
+	if window := x.Trial.WindowSeconds; window < shortestBusy.Seconds() {
 		x.unknown(FlagGeneratorLimit, new(texts.New("unchecked.window", "time", units.ShortTime(window))))
 		return
 	}
@@ -387,14 +388,14 @@ func (x *examination) exhausted() {
 
 // machine judges the disturbances by the machine.
 func (x *examination) machine() {
-	m := x.trial.Machine
+	m := x.Trial.Machine
 	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
-	if x.trial.Target.CPUShare == nil && m.ForeignShare != nil {
+	if x.Trial.Target.CPUShare == nil && m.ForeignShare != nil {
 		x.unknown(FlagForeignCPU, new(texts.New("unchecked.target_cpu")))
 	} else {
 		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad)
 	}
-	if x.shared() {
+	if x.SharesCPUs() {
 		x.unknown(FlagLateWakeups, new(texts.New("unchecked.shared")))
 	} else if m.LateWakeupShare == nil {
 		x.unknown(FlagLateWakeups, new(texts.New(notObserved)))
@@ -420,29 +421,18 @@ func (x *examination) noise(kind string, share *float64, warn, bad float64) {
 	}
 }
 
-// judgeDisturbed records how much of the window was disturbed, once that is known.
-func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
-	if isProgram(plan) {
-		return
-	}
-	x := examination{subject: subject{trial: s.Trial, plan: plan}}
-	if !s.disturbed.known {
+// Disturbed judges how much of the window was disturbed, and by what, once that is known.
+func Disturbed(s recording.Recording, known bool, taken float64, by []string) ([]rundir.Check, []rundir.Flag) {
+	x := examination{Recording: s}
+	if !known {
 		x.unknown(FlagDisturbed, new(texts.New(notObserved)))
-	} else {
-		var causes []rundir.Message
-		for _, kind := range s.disturbed.causes() {
-			causes = append(causes, texts.New("cause", "cause", kind))
-		}
-		found := texts.New("found.disturbed", "share", units.Percent(s.disturbed.taken)).With("causes", causes...)
-		x.compare(FlagDisturbed, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt, &found)
+		return x.checks, x.flags
 	}
-	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
-}
-
-// disturbedShare is the share that run.json holds; nil if there was no observer for it.
-func (s *sample) disturbedShare() *float64 {
-	if s.disturbed == nil || !s.disturbed.known {
-		return nil
+	var causes []rundir.Message
+	for _, kind := range by {
+		causes = append(causes, texts.New("cause", "cause", kind))
 	}
-	return &s.disturbed.moved
+	x.compare(FlagDisturbed, taken, DisturbedBad, rundir.CheckSpoilt,
+		new(texts.New("found.disturbed", "share", units.Percent(taken)).With("causes", causes...)))
+	return x.checks, x.flags
 }

@@ -1,4 +1,4 @@
-package verdict
+package checks
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
@@ -21,9 +22,6 @@ const (
 	// simulation 0.2 % of series of 40 independent values have an effective sample size
 	// below DependentSize; of 20 values it is 5 %, of 12 it is 30 %.
 	judgedBins = 40
-	// edge is how inexact the marks of the window's edges may be: the thread that makes
-	// them may run late.
-	edge = 0.05
 )
 
 // A bin is a stretch of the window with the number of responses in it. Times are in
@@ -34,25 +32,19 @@ type bin struct {
 
 func (b bin) rate() float64 { return b.count / b.length }
 
-// within tells whether a moment lies in the window.
-func (s *subject) within(at float64) bool {
-	begin := s.trial.WarmupSeconds
-	return at >= begin-edge && at <= begin+s.trial.WindowSeconds+edge
-}
-
 // bins returns the log's intervals of responses that lie within the window. It leaves out
 // the first, and those that begin before a p99 of response times has passed: they lack
 // the responses to requests that were due before the window. Loads with stages have none,
 // because their rate is meant to change.
 func (x *examination) bins() []bin {
-	if x.open() && x.rate() == nil {
+	if x.Open() && x.Rate() == nil {
 		return nil
 	}
-	begin := x.trial.WarmupSeconds
-	end := begin + x.trial.WindowSeconds
-	counted := countedTag(x.plan)
+	begin := x.Trial.WarmupSeconds
+	end := begin + x.Trial.WindowSeconds
+	counted := recording.CountedTag(x.Plan)
 	var within []bin
-	for _, i := range x.log {
+	for _, i := range x.Log {
 		b := bin{start: i.Start.Seconds(), length: i.Length.Seconds(), count: float64(i.Hist.Count())}
 		slack := b.length / 20 // an interval ends when a worker gets to it
 		if i.Tag == counted && b.length > 0 && b.start >= begin-slack && b.start+b.length <= end+slack {
@@ -69,7 +61,7 @@ func (x *examination) bins() []bin {
 		return 0
 	})
 	settled := begin
-	if p99 := x.times.quantile(rundir.TagResponse, 100); p99 != nil {
+	if p99 := x.Times.Quantile(rundir.TagResponse, 100); p99 != nil {
 		settled += *p99
 	}
 	first := min(1, len(within))
@@ -99,7 +91,7 @@ func (x *examination) steady(bins []bin) {
 	mean := (n1 + n2) / (s1 + s2)
 	off := math.Abs(n1/s1-n2/s2) / mean
 	limit := SteadyTolerance
-	if x.open() {
+	if x.Open() {
 		// Arrivals are random: the deviation of n1 − n2 is √(n1+n2).
 		limit = max(limit, 2*chance/math.Sqrt(n1+n2))
 	} else {

@@ -1,16 +1,15 @@
-package verdict
+package checks
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict/recording"
 	"dyno/load/wire"
 	"dyno/results/rundir"
 )
@@ -51,16 +50,16 @@ const (
 	AwayGenerator = 0.5
 )
 
-// dead looks for a target that did not answer.
-func (x *examination) dead() {
+// checkSilence looks for a target that did not answer.
+func (x *examination) checkSilence() {
 	x.resources()
 	x.limits()
-	if !x.streaming() {
+	if !x.OnlySubscribers() {
 		x.answers()
 		x.stalled()
 		x.served()
 	}
-	if x.trial.Streams != nil {
+	if x.Trial.Streams != nil {
 		x.events()
 		x.quiet()
 		x.subscribed()
@@ -82,37 +81,37 @@ func (x *examination) breaks(kind string, measured, limit float64, found bool, w
 // its target's CPUs waits for the target, and the target is the cause. In a window of a
 // handful of requests this share means nothing.
 func (x *examination) away() (share float64) {
-	g := x.trial.Generator
-	if x.shared() || x.trial.WindowSeconds < shortestBusy.Seconds() {
+	g := x.Trial.Generator
+	if x.SharesCPUs() || x.Trial.WindowSeconds < shortestBusy.Seconds() {
 		return 0
 	}
 	if g.RunQueueWaitShare != nil {
 		share = *g.RunQueueWaitShare
 	}
-	felt := 0.0
-	for _, stall := range x.stalls {
-		if !stall.Target && x.meets(stall) {
-			felt += stall.Late.Seconds() / x.trial.WindowSeconds
+	stalledShare := 0.0
+	for _, stall := range x.Stalls {
+		if !stall.Target && x.StallInWindow(stall) {
+			stalledShare += stall.Late.Seconds() / x.Trial.WindowSeconds
 		}
 	}
-	return min(max(share, stolen(x.trial, g.StealShare), felt), 1)
+	return min(max(share, recording.StolenShare(x.Trial, g.StealShare), stalledShare), 1)
 }
 
-// certain tells whether a finding is the target's doing however late the generator was: its
+// attributable tells whether a finding is the target's doing however late the generator was: its
 // process ended, or it answered most of what was due, and all of that badly.
-func (x *examination) certain(kind string) bool {
-	c := &x.trial.Counts
+func (x *examination) attributable(kind string) bool {
+	c := &x.Trial.Counts
 	return kind == FlagIncomplete || (kind == FlagNoAnswers || kind == FlagStalled) && 2*(c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()]) > c.Due()
 }
 
-// told judges whether the generator and the target can be told apart as the cause of
+// checkAttributable judges whether the generator and the target can be told apart as the cause of
 // missing answers.
-func (x *examination) told() {
-	if len(x.untold) == 0 {
+func (x *examination) checkAttributable() {
+	if len(x.unattributed) == 0 {
 		return
 	}
 	var checks []rundir.Message
-	for _, kind := range x.untold {
+	for _, kind := range x.unattributed {
 		checks = append(checks, texts.New("cause", "cause", kind))
 	}
 	found := texts.New("found.generator_starved", "share", units.Percent(x.away())).With("checks", texts.Once(checks...)...)
@@ -132,16 +131,16 @@ func lacking(t *rundir.Trial) int64 {
 // needed. Requests that it could not send for lack of them are no errors of the target.
 func (x *examination) resources() {
 	var why []string
-	for text := range x.trial.Failures {
+	for text := range x.Trial.Failures {
 		if kind, what, ok := strings.Cut(text, ": "); ok && strings.TrimPrefix(kind, "subscriber: ") == "generator" {
 			why = append(why, what)
 		}
 	}
-	found := new(texts.New("found.generator_resources", "n", units.Digits(lacking(x.trial))))
+	found := new(texts.New("found.generator_resources", "n", units.Digits(lacking(x.Trial))))
 	if len(why) > 0 {
 		found.Kind, found.Values["error"] = "found.generator_resources.why", strings.Join(slices.Compact(slices.Sorted(slices.Values(why))), "; ")
 	}
-	x.compare(FlagGeneratorResources, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
+	x.compare(FlagGeneratorResources, float64(lacking(x.Trial)), 0, rundir.CheckSpoilt, found)
 }
 
 // limited counts the responses that were larger than the generator takes. The target gave them.
@@ -157,9 +156,9 @@ func limited(t *rundir.Trial) int64 {
 
 // limits judges whether the generator took all responses, whatever their size.
 func (x *examination) limits() {
-	found := new(texts.New("found.own_limit", "n", units.Whole(limited(x.trial))))
-	found.Values["error"] = mostFrequent(x.trial.Failures, wire.Limit)
-	x.compare(FlagOwnLimit, float64(limited(x.trial)), 0, rundir.CheckSpoilt, found)
+	found := new(texts.New("found.own_limit", "n", units.Whole(limited(x.Trial))))
+	found.Values["error"] = mostFrequent(x.Trial.Failures, wire.Limit)
+	x.compare(FlagOwnLimit, float64(limited(x.Trial)), 0, rundir.CheckSpoilt, found)
 }
 
 // mostFrequent returns what the most frequent failures of some kinds say. Of a status it is what
@@ -183,18 +182,18 @@ func mostFrequent(failures map[string]int64, kinds ...wire.Kind) (said string) {
 
 // answers judges whether there was any good response in the window.
 func (x *examination) answers() {
-	c := &x.trial.Counts
+	c := &x.Trial.Counts
 	if c.Due() <= 0 && c.CompletedInWindow == 0 {
 		x.unknown(FlagNoAnswers, new(texts.New("unchecked.no_due")))
 		return
 	}
-	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
-	found := x.nothing("found.no_answers", "time", units.ShortTime(x.trial.WindowSeconds), "due", units.Digits(c.Due()))
+	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.Trial.Silence.Longest > x.patience())
+	found := x.nothing("found.no_answers", "time", units.ShortTime(x.Trial.WindowSeconds), "due", units.Digits(c.Due()))
 	if bad := x.badAnswers(); c.Answered() == 0 && bad != "" {
 		found = new(texts.New("found.no_good_answers", "answers", bad))
 	}
-	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
-		found.Kind, found.Values["before"] = "found.no_answers.before", units.ShortTime(x.trial.WarmupSeconds-*last)
+	if last := x.Trial.Silence.Last; none && last != nil && *last < x.Trial.WarmupSeconds {
+		found.Kind, found.Values["before"] = "found.no_answers.before", units.ShortTime(x.Trial.WarmupSeconds-*last)
 	}
 	x.breaks(FlagNoAnswers, float64(c.CompletedInWindow), 1, none, found)
 }
@@ -205,7 +204,7 @@ const mostStatuses = 3
 // badAnswers lists the statuses of responses of which none was good, such as 404 × 62,225, with
 // what the most frequent failure says; empty without any response.
 func (x *examination) badAnswers() string {
-	c := &x.trial.Counts
+	c := &x.Trial.Counts
 	if c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()] == 0 {
 		return ""
 	}
@@ -220,7 +219,7 @@ func (x *examination) badAnswers() string {
 		}
 		parts = append(parts, status+" × "+units.Whole(c.ByStatus[status]))
 	}
-	said := mostFrequent(x.trial.Failures, wire.Status, wire.Assertion)
+	said := mostFrequent(x.Trial.Failures, wire.Status, wire.Assertion)
 	switch list := strings.Join(parts, ", "); {
 	case list == "": // of a protocol without statuses
 		return said
@@ -235,7 +234,7 @@ func (x *examination) badAnswers() string {
 // target did instead.
 func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
 	did := texts.New("nothing")
-	if k := x.trial.Counts.ByKind; k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
+	if k := x.Trial.Counts.ByKind; k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
 		did = texts.New("nothing.well")
 	}
 	m := texts.New(kind, pairs...).With("nothing", did)
@@ -247,21 +246,21 @@ func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
 // with the time that they had taken. They are assumed to be the longest.
 func (x *examination) goodQuantile(q float64) float64 {
 	tag := rundir.TagService
-	if x.open() {
+	if x.Open() {
 		tag = rundir.TagResponse
 	}
-	h, good := x.times[tag], x.trial.Counts.OK
+	h, good := x.Times[tag], x.Trial.Counts.OK
 	if h == nil || h.Count() == 0 || good <= 0 {
 		return 0
 	}
-	return seconds(float64(h.Quantile(q * min(1, float64(good)/float64(h.Count())))))
+	return recording.Seconds(float64(h.Quantile(q * min(1, float64(good)/float64(h.Count())))))
 }
 
 // patience is how long, in seconds, a target may answer nothing under live load.
 func (x *examination) patience() float64 {
 	limit := max(StallFloor, StallFactor*x.goodQuantile(0.99))
-	if due := x.trial.Counts.Due(); due > 0 {
-		limit = max(limit, StallArrivals*x.trial.WindowSeconds/float64(due))
+	if due := x.Trial.Counts.Due(); due > 0 {
+		limit = max(limit, StallArrivals*x.Trial.WindowSeconds/float64(due))
 	}
 	return limit
 }
@@ -270,10 +269,10 @@ func (x *examination) patience() float64 {
 // longer than a target may be silent. The age is that of the youngest of them.
 func (x *examination) unanswered() (age float64, n int64) {
 	tag := rundir.TagService
-	if x.open() {
+	if x.Open() {
 		tag = rundir.TagResponse
 	}
-	h, given := x.times[tag], x.trial.Counts.Timeouts+x.trial.Counts.Unfinished
+	h, given := x.Times[tag], x.Trial.Counts.Timeouts+x.Trial.Counts.Unfinished
 	limit := max(StallFloor, UnansweredFactor*x.goodQuantile(0.99))
 	if h == nil || given == 0 {
 		return 0, 0
@@ -284,20 +283,20 @@ func (x *examination) unanswered() (age float64, n int64) {
 // stalled judges the longest time without a good response, and the end of the
 // measurement.
 func (x *examination) stalled() {
-	s, limit := x.trial.Silence, x.patience()
-	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
+	s, limit := x.Trial.Silence, x.patience()
+	end := x.Trial.WarmupSeconds + x.Trial.WindowSeconds
 	failing := FailingFloor
-	if s.Failing < FailingRow || float64(s.Failing) < FailingShare*float64(x.trial.Counts.Sent) {
+	if s.Failing < FailingRow || float64(s.Failing) < FailingShare*float64(x.Trial.Counts.Sent) {
 		failing = max(failing, FailingFactor*x.goodQuantile(0.5))
 	}
-	within := x.nothing("found.stalled", "time", units.ShortTime(s.Longest), "from", units.ShortTime(max(0, s.From-x.trial.WarmupSeconds)))
+	within := x.nothing("found.stalled", "time", units.ShortTime(s.Longest), "from", units.ShortTime(max(0, s.From-x.Trial.WarmupSeconds)))
 	switch {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
 		// Requests that wait after the window, when no more is sent, are judged by
 		// connections.
 		x.breaks(FlagStalled, s.Longest, limit, s.Longest > limit, within)
 	case s.Ending > limit && s.Last != nil:
-		begun := max(x.trial.WarmupSeconds, *s.Last)
+		begun := max(x.Trial.WarmupSeconds, *s.Last)
 		found := x.nothing("found.stalled.last", "time", units.ShortTime(end-begun))
 		if behind := s.Ending - (end - begun); behind >= FailingFloor {
 			found.Kind, found.Values["behind"] = "found.stalled.behind", units.ShortTime(behind)
@@ -315,16 +314,16 @@ func (x *examination) stalled() {
 
 // served judges whether each connection that sent a request got an answer.
 func (x *examination) served() {
-	c := x.trial.Connections
+	c := x.Trial.Connections
 	asked := c.Peak
-	if !x.open() {
+	if !x.Open() {
 		asked = c.Requested
 	}
 	opened := min(c.Opened, asked)
 	few := opened < asked
 	asked = max(asked, c.Served+c.Unanswered)
 	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
-		x.breaks(FlagConnections, float64(c.Hung), 0, lacking(x.trial) == 0,
+		x.breaks(FlagConnections, float64(c.Hung), 0, lacking(x.Trial) == 0,
 			new(texts.New("found.connections.hung", "n", units.Digits(c.Hung), "of", units.Digits(asked))))
 		return
 	}
@@ -332,62 +331,36 @@ func (x *examination) served() {
 	if few {
 		found.Kind, found.Values["opened"] = "found.connections.opened", units.Digits(opened)
 	}
-	x.breaks(FlagConnections, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
-}
-
-// omitted is the share of a closed loop's time in which users waited in vain. The
-// requests that they would have sent are in no count (coordinated omission).
-func omitted(t *rundir.Trial) float64 {
-	number := t.Connections.Users()
-	if t.Users != nil {
-		number = t.Users.Count
-	}
-	users := float64(number) * t.WindowSeconds
-	if users <= 0 {
-		return 0
-	}
-	return min(max(t.Connections.Omitted/users, 0), 1)
-}
-
-// upToOmitted is the most that an errors.ratio, of all requests or of a step's, can be: the ratio
-// if users who waited in vain had sent as much as the others, all in vain.
-func upToOmitted(ratio func(*figures) *float64) func(*figures) (high float64, ok bool) {
-	return func(f *figures) (float64, bool) {
-		r := ratio(f)
-		if r == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
-			return 0, false
-		}
-		return 1 - (1-*r)*(1-f.Omitted), true
-	}
+	x.breaks(FlagConnections, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.Trial) == 0, found)
 }
 
 // events judges whether anything reached the subscribers in the window.
 func (x *examination) events() {
-	s := x.trial.Streams
-	published := x.trial.Counts.OK
+	s := x.Trial.Streams
+	published := x.Trial.Counts.OK
 	switch {
-	case !x.streaming():
+	case !x.OnlySubscribers():
 		x.breaks(FlagNoAnswers, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
 			new(texts.New("found.no_answers.events", "n", units.Digits(s.Requested), "published", units.Digits(published))))
 	case s.Served == 0 && s.Silence.Last == nil:
 		x.unknown(FlagNoAnswers, new(texts.New("unchecked.no_events")))
 	default:
 		x.breaks(FlagNoAnswers, float64(s.Served), 1, s.Served == 0,
-			new(texts.New("found.no_answers.subscribers", "n", units.Digits(s.Requested), "time", units.ShortTime(x.trial.WindowSeconds))))
+			new(texts.New("found.no_answers.subscribers", "n", units.Digits(s.Requested), "time", units.ShortTime(x.Trial.WindowSeconds))))
 	}
 }
 
 // quiet judges whether events continued to the window's end.
 func (x *examination) quiet() {
-	s, longest := &x.trial.Streams.Silence, 0.0
-	if h := x.times[rundir.TagEventGap]; h != nil && h.Count() > 0 {
-		longest = seconds(float64(h.Max()))
+	s, longest := &x.Trial.Streams.Silence, 0.0
+	if h := x.Times[rundir.TagEventGap]; h != nil && h.Count() > 0 {
+		longest = recording.Seconds(float64(h.Max()))
 	}
 	limit := max(QuietFloor, QuietFactor*longest)
 	if longest == 0 {
 		limit = math.Inf(1) // how often there are events is not known
 	}
-	if !x.streaming() {
+	if !x.OnlySubscribers() {
 		limit = max(limit, x.patience()) // there is an event when one is published
 	}
 	if math.IsInf(limit, 1) {
@@ -400,9 +373,9 @@ func (x *examination) quiet() {
 
 // subscribed judges whether each subscriber was served.
 func (x *examination) subscribed() {
-	s := x.trial.Streams
+	s := x.Trial.Streams
 	missing := s.Away
-	if n := silent(x.trial); n > 0 {
+	if n := silent(x.Trial); n > 0 {
 		missing += n
 	}
 	// If nobody hears anything any more, the target has stalled.
@@ -411,169 +384,6 @@ func (x *examination) subscribed() {
 			new(texts.New("found.connections.quiet", "n", units.Digits(s.Quiet), "of", units.Digits(s.Requested))))
 		return
 	}
-	x.breaks(FlagConnections, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
-		new(texts.New("found.connections.subscribers", "of", units.Digits(s.Requested), "silent", units.Digits(silent(x.trial)), "away", units.Digits(s.Away))))
-}
-
-// silent counts the subscribers who should have received something in the window and did
-// not.
-func silent(t *rundir.Trial) int64 {
-	s := t.Streams
-	published := t.Counts.OK > 0
-	switch {
-	case s.Served == 0 && (published || s.Silence.Last != nil), // all of them, who received something before or should have
-		s.Delivered > 0 && (published || s.Delivered >= QuietEvents*s.Served):
-		return s.Silent
-	}
-	return 0
-}
-
-// availability is the share of what was due that was answered well. For requests it is
-// the share of all that were due. In a closed loop, whose users send nothing while they
-// wait, it is multiplied by the share of the time in which they did not wait in vain. For
-// subscribers it is the least of three shares: of their time in which they had a stream
-// that delivered something, of the events due to them that arrived, and of the
-// publications that were accepted.
-func availability(t *rundir.Trial) *float64 {
-	var shares []float64
-	if due := t.Counts.Due(); due > 0 {
-		shares = append(shares, float64(t.Counts.Answered())/float64(due)*(1-omitted(t)))
-	}
-	if s := t.Streams; s != nil {
-		if s.Subscribed > 0 || s.AllDelivered == 0 { // otherwise it was recorded before subscribers' time was
-			shares = append(shares, subscribedShare(t))
-		}
-		if due := s.AllDelivered + s.Lost + s.Announced + s.Pending; due > 0 {
-			shares = append(shares, float64(s.AllDelivered)/float64(due))
-		}
-	}
-	if len(shares) == 0 {
-		if t.Fault != rundir.FaultTarget {
-			return nil
-		}
-		shares = append(shares, 0)
-	}
-	least := shares[0]
-	for _, s := range shares[1:] {
-		least = min(least, s)
-	}
-	least = min(max(least, 0), 1)
-	return &least
-}
-
-// subscribedShare is the share of the subscribers' time in which they had a stream that
-// delivered something.
-func subscribedShare(t *rundir.Trial) float64 {
-	s, window := t.Streams, max(t.WindowSeconds, t.PlannedSeconds)
-	asked := s.Requested - s.Closed
-	if s.Slow != nil {
-		asked -= s.Slow.Requested
-	}
-	if asked <= 0 || window <= 0 {
-		return 0
-	}
-	served := s.Subscribed - float64(silent(t))*t.WindowSeconds
-	limit := QuietFloor
-	if longest := s.EventGap.Max; longest != nil {
-		limit = max(limit, QuietFactor**longest)
-	}
-	if t.WindowSeconds > 0 && s.Silence.Ending > limit {
-		// Nobody was served then, even if the streams were open.
-		served *= 1 - min(1, s.Silence.Ending/t.WindowSeconds)
-	}
-	return served / (float64(asked) * window)
-}
-
-// Breaking returns the flags of a judged run that blame a target: it could not be
-// reached, ended, or answered nothing, or only in part.
-func Breaking(run *rundir.Run) []rundir.Flag {
-	var found []rundir.Flag
-	for _, f := range run.Flags {
-		if f.Breaks {
-			found = append(found, f)
-		}
-	}
-	return found
-}
-
-// noted is the least share of failed requests that is reported although nobody asked how many may
-// fail.
-const noted = 0.001
-
-// MostFailing returns the variant of which the largest share of requests failed; nil if it is too
-// small to report.
-func MostFailing(run *rundir.Run) (most *rundir.Variant) {
-	for i := range run.Variants {
-		e := &run.Variants[i].Errors
-		if e.Ratio != nil && *e.Ratio >= noted && (most == nil || *e.Ratio > *most.Errors.Ratio) {
-			most = &run.Variants[i]
-		}
-	}
-	return most
-}
-
-// LostRounds returns, for each variant that is compared with another, how many rounds its
-// target lost (it ended by itself, or answered nothing) while the other's target did not.
-func LostRounds(run *rundir.Run) []string {
-	byTarget := map[string]map[int]bool{} // the rounds lost, by variant
-	for _, t := range run.Trials {
-		if t.Purpose != "" || t.Replaced || !t.Lost {
-			continue
-		}
-		if byTarget[t.Variant] == nil {
-			byTarget[t.Variant] = map[int]bool{}
-		}
-		byTarget[t.Variant][t.Round] = true
-	}
-	var found []string
-	for _, f := range families(run.Plan) {
-		for _, p := range f {
-			n := 0
-			for round := range byTarget[p.variant] {
-				if !byTarget[p.base][round] {
-					n++
-				}
-			}
-			if n > 0 && p.role != rundir.RoleControl {
-				found = append(found, fmt.Sprintf("%s answered nothing, or ended, in %s in which %s answered", p.variant, roundsOf(n), p.base))
-			}
-		}
-	}
-	return found
-}
-
-func roundsOf(n int) string {
-	if n == 1 {
-		return "one round"
-	}
-	return fmt.Sprintf("%d rounds", n)
-}
-
-// belowRange flags the variants that kept up with no rate of the range that was searched, be it
-// in one search of many: such a variant has no capacity. Capacities must be filled in.
-func belowRange(run *rundir.Run) []rundir.Flag {
-	var flags []rundir.Flag
-	for _, c := range run.Capacities {
-		below := 0
-		for _, b := range c.Searches {
-			if b.Low == nil && !b.HighDisturbed {
-				below++
-			}
-		}
-		if below == 0 {
-			continue
-		}
-		rate := fmt.Sprintf("%g", run.Plan.Capacity.From)
-		found := texts.New("found.below_range", "variant", c.Variant, "rate", rate, "limit", c.Limit)
-		switch {
-		case below < len(c.Searches): // the limit is that of most searches
-			found = texts.New("found.below_range.some", "variant", c.Variant, "rate", rate, "n", strconv.Itoa(below), "of", strconv.Itoa(len(c.Searches)))
-		case c.LimitBecause != nil:
-			found = found.With("limit", *c.LimitBecause)
-		}
-		f := newFlag(FlagBelowRange, c.Variant, false, &found)
-		f.Breaks = true
-		flags = append(flags, f)
-	}
-	return flags
+	x.breaks(FlagConnections, float64(missing), 0, missing > 0 && lacking(x.Trial) == 0,
+		new(texts.New("found.connections.subscribers", "of", units.Digits(s.Requested), "silent", units.Digits(silent(x.Trial)), "away", units.Digits(s.Away))))
 }

@@ -1,0 +1,21 @@
+package verdict
+
+import (
+	"testing"
+
+	"dyno/judge/verdict/recording"
+	"dyno/results/rundir"
+)
+
+// A generator on its target's CPUs waits for the target, which takes no time from it.
+func TestSharedCPUsLoseNothing(t *testing.T) {
+	s := &detector{recording.Recording{Trial: &rundir.Trial{WindowSeconds: 10}, Plan: rundir.PlanVariant{Loop: "closed"}}}
+	s.Trial.Generator.RunQueueWaitShare = new(0.7)
+	if l := s.lostBy(); l.generator < 0.5 {
+		t.Fatalf("alone, it loses %v", l.generator)
+	}
+	s.Trial.Duet = &rundir.Duet{With: "b", Shared: true}
+	if l := s.lostBy(); l.generator > 0.01 {
+		t.Errorf("lost %v by waiting for its own target", l.generator)
+	}
+}

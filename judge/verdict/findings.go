@@ -1,0 +1,72 @@
+package verdict
+
+import (
+	"fmt"
+
+	"dyno/results/rundir"
+)
+
+// Breaking returns the flags of a judged run that blame a target: it could not be
+// reached, ended, or answered nothing, or only in part.
+func Breaking(run *rundir.Run) []rundir.Flag {
+	var found []rundir.Flag
+	for _, f := range run.Flags {
+		if f.Breaks {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// noted is the least share of failed requests that is reported although nobody asked how many may
+// fail.
+const noted = 0.001
+
+// MostFailing returns the variant of which the largest share of requests failed; nil if it is too
+// small to report.
+func MostFailing(run *rundir.Run) (most *rundir.Variant) {
+	for i := range run.Variants {
+		e := &run.Variants[i].Errors
+		if e.Ratio != nil && *e.Ratio >= noted && (most == nil || *e.Ratio > *most.Errors.Ratio) {
+			most = &run.Variants[i]
+		}
+	}
+	return most
+}
+
+// LostRounds returns, for each variant that is compared with another, how many rounds its
+// target lost (it ended by itself, or answered nothing) while the other's target did not.
+func LostRounds(run *rundir.Run) []string {
+	byTarget := map[string]map[int]bool{} // the rounds lost, by variant
+	for _, t := range run.Trials {
+		if t.Purpose != "" || t.Replaced || !t.Lost {
+			continue
+		}
+		if byTarget[t.Variant] == nil {
+			byTarget[t.Variant] = map[int]bool{}
+		}
+		byTarget[t.Variant][t.Round] = true
+	}
+	var found []string
+	for _, f := range families(run.Plan) {
+		for _, p := range f {
+			n := 0
+			for round := range byTarget[p.variant] {
+				if !byTarget[p.base][round] {
+					n++
+				}
+			}
+			if n > 0 && p.role != rundir.RoleControl {
+				found = append(found, fmt.Sprintf("%s answered nothing, or ended, in %s in which %s answered", p.variant, roundsOf(n), p.base))
+			}
+		}
+	}
+	return found
+}
+
+func roundsOf(n int) string {
+	if n == 1 {
+		return "one round"
+	}
+	return fmt.Sprintf("%d rounds", n)
+}
