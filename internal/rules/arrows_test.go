@@ -59,6 +59,7 @@ var arrows = []arrow{
 	{"judge/verdict/expr", []string{"results/rundir", "internal/texts", "internal/nearest", "internal/units"}, "conditions are decided from figures, wherever these come from"},
 	{"judge/verdict/recording", []string{"results/rundir", "load/hist"}, "what a trial left is read, and not judged"},
 	{"judge/verdict/checks", []string{"judge/verdict/recording", "results/rundir", "judge/stat", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a trial is examined by itself, whatever the others show"},
+	{"judge/verdict/disturbance", []string{"judge/verdict/recording", "judge/verdict/checks", "results/rundir", "load/hist"}, "what disturbed a trial is found in its recordings and the checks of its machine"},
 	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 

@@ -165,7 +165,7 @@ func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, s
 		e, err := expr.Compile(text, expr.ForThreshold, expr.Names{Variants: []string{s.Variant}, Steps: expr.NamesOf(plan).Steps})
 		return err == nil && alone.Doubtful(e.Refs(s.Variant)) != nil
 	})
-	if causes := s.disturbed.causes(); len(causes) > 0 {
+	if causes := s.disturbed.Causes(); len(causes) > 0 {
 		return causes[0], nil, true
 	}
 	return cannot(open)

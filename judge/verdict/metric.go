@@ -6,6 +6,7 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
@@ -14,16 +15,16 @@ import (
 type figures struct {
 	rundir.Variant
 	connections connections
-	measures    map[string]float64 // values that a program printed; over trials, their typical value
-	observed    map[string]float64 // values of endpoints and commands of the plan, likewise
-	search      *bracket           // of one round's search for capacity
-	capacity    *float64           // requests per second
-	times       recording.Times    // nil where only trial.json was read
-	disturbed   *disturbance       // of one trial; nil where only trial.json was read
-	flags       []rundir.Flag      // of one trial
-	lost        bool               // of one trial: its target ended, or answered nothing
-	waited      float64            // of one trial: the window, in seconds, as it was planned
-	seat        int                // of one trial of a duet
+	measures    map[string]float64       // values that a program printed; over trials, their typical value
+	observed    map[string]float64       // values of endpoints and commands of the plan, likewise
+	search      *bracket                 // of one round's search for capacity
+	capacity    *float64                 // requests per second
+	times       recording.Times          // nil where only trial.json was read
+	disturbed   *disturbance.Disturbance // of one trial; nil where only trial.json was read
+	flags       []rundir.Flag            // of one trial
+	lost        bool                     // of one trial: its target ended, or answered nothing
+	waited      float64                  // of one trial: the window, in seconds, as it was planned
+	seat        int                      // of one trial of a duet
 }
 
 // connections holds the typical values of a trial.

@@ -8,6 +8,7 @@ import (
 
 	"dyno/judge/capacity"
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
@@ -19,11 +20,11 @@ type sample struct {
 	flags      []rundir.Flag // findings, and what the trial itself raised
 	dependence *rundir.Dependence
 	trends     []rundir.Trend
-	disturbed  *disturbance // nil of a trial that is not complete
-	figures    *figures     // nil of a trial that is not complete
-	replaced   bool         // a later trial took its place
-	excluded   bool         // its round was spoilt, and another was measured instead
-	substitute bool         // it was interrupted, and its variant has no other figures; it belongs to no round
+	disturbed  *disturbance.Disturbance // nil of a trial that is not complete
+	figures    *figures                 // nil of a trial that is not complete
+	replaced   bool                     // a later trial took its place
+	excluded   bool                     // its round was spoilt, and another was measured instead
+	substitute bool                     // it was interrupted, and its variant has no other figures; it belongs to no round
 
 	probe   *capacity.Trial // of a probe
 	why     string          // it is not good: the threshold, the kind of flag, or a sentence
@@ -60,10 +61,10 @@ func (s *sample) examined() rundir.Examined {
 
 // disturbedShare is the share that run.json holds; nil if there was no observer for it.
 func (s *sample) disturbedShare() *float64 {
-	if s.disturbed == nil || !s.disturbed.known {
+	if s.disturbed == nil || !s.disturbed.Known {
 		return nil
 	}
-	return &s.disturbed.moved
+	return &s.disturbed.Moved
 }
 
 // takeAll examines all trials, by number, and decides which count.
@@ -102,9 +103,9 @@ func take(plan rundir.Plan, from recording.Source, substitute bool) (*sample, er
 		}
 	}
 	if x.HasFigures() {
-		s.disturbed = disturb(x, s.flags)
+		s.disturbed = disturbance.Find(x, s.flags)
 		if !recording.WithoutLoad(x.Plan) {
-			checks, flags := checks.Disturbed(x, s.disturbed.known, s.disturbed.taken, s.disturbed.causes())
+			checks, flags := checks.Disturbed(x, s.disturbed.Known, s.disturbed.Taken, s.disturbed.Causes())
 			s.checks, s.flags = append(s.checks, checks...), append(s.flags, flags...)
 		}
 		x.Times.Pack()

@@ -142,8 +142,8 @@ func TestStepsAreNoStretches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := s.disturbed; d.share > 0.06 || d.share < 0.02 || d.clean[rundir.StepTag(rundir.TagResponse, "login")] != nil {
-		t.Errorf("%v of the window is disturbed, %v", d.share, d.clean)
+	if d := s.disturbed; d.Share > 0.06 || d.Share < 0.02 || d.Clean[rundir.StepTag(rundir.TagResponse, "login")] != nil {
+		t.Errorf("%v of the window is disturbed, %v", d.Share, d.Clean)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/disturbance"
 	"dyno/results/rundir"
 )
 
@@ -24,9 +25,9 @@ func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) 
 	if !s.judged(m) || m.name == rundir.MetricCPU || m.kind() == rundir.MetricErrorRatio {
 		return nil, nil
 	}
-	measure, least := func(d *disturbance) float64 { return d.moved }, unlikeLeast
+	measure, least := func(d *disturbance.Disturbance) float64 { return d.Moved }, unlikeLeast
 	if m.counting() {
-		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
+		measure = func(d *disturbance.Disturbance) float64 { return d.Lost.Generator + d.Lost.Target }
 		least = max(withinMargin*s.plan.Margin, 0.005)
 	}
 	by := s.unlike(p, measure)
@@ -40,7 +41,7 @@ func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) 
 	kinds := map[string]int{}
 	for _, t := range s.inOrder(more) {
 		if t.disturbed != nil {
-			for _, kind := range t.disturbed.causes() {
+			for _, kind := range t.disturbed.Causes() {
 				kinds[kind]++
 			}
 		}
@@ -50,7 +51,7 @@ func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) 
 
 // unlike is by how much more a measure of disturbance is of the variant than of its base,
 // where the rounds show that this is no chance; 0 elsewhere.
-func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
+func (s *scene) unlike(p pair, measure func(*disturbance.Disturbance) float64) float64 {
 	var differences []float64
 	for _, round := range s.facingRounds(p, s.rounds) {
 		f, b := s.facing(p, s.rounds, round)

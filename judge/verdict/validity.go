@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
@@ -209,7 +211,7 @@ func (s *scene) speed(variant string, m metric) speed {
 		if t.disturbed == nil {
 			return steady
 		}
-		works = append(works, t.disturbed.works...)
+		works = append(works, t.disturbed.Works...)
 	}
 	if len(works) < fewestReadings {
 		return steady
@@ -244,7 +246,7 @@ func (f *figures) busy() float64 {
 	}
 	left := 1 - known0(f.Target.StealShare)
 	if f.disturbed != nil {
-		left -= f.disturbed.foreign
+		left -= f.disturbed.Foreign
 	}
 	return min(max(*f.Target.CPUShare/max(left, 0.01), 0), 1)
 }
@@ -297,28 +299,28 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	}
 	closed := s.plan.Variant(variant).Loop == "closed"
 	clean, bad, of, contaminated, counted := recording.Times{}, 0.0, 0.0, 0.0, 0.0
-	var shortened []shortening
-	epsilon := max(leastDelay.Seconds(), noticeable*estimate)
+	var shortened []disturbance.Shortening
+	epsilon := disturbance.Noticeable(estimate)
 	causes := map[string]int{}
 	for _, t := range trials {
 		h := t.times[tag]
 		if t.disturbed == nil || h == nil {
 			continue
 		}
-		d, n := t.disturbed.disturbed(tag, h, closed)
+		d, n := t.disturbed.Affected(tag, h, closed)
 		bad, of = bad+d, of+n
-		part, by := t.disturbed.contaminated(epsilon, longStall.Seconds())
-		contaminated, counted = contaminated+part*n, counted+t.disturbed.counts(epsilon)*n
-		if c := t.disturbed.clean[tag]; c != nil {
+		part, by := t.disturbed.Contaminated(epsilon, disturbance.LongStall.Seconds())
+		contaminated, counted = contaminated+part*n, counted+t.disturbed.DelayedShare(epsilon)*n
+		if c := t.disturbed.Clean[tag]; c != nil {
 			clean.Add(tag, c)
 		}
 		if closed {
-			shortened = append(shortened, t.disturbed.shortened...)
-			if slices.ContainsFunc(t.disturbed.whole, checks.LimitsGenerator) {
-				shortened = append(shortened, shortening{n, math.Inf(1)})
+			shortened = append(shortened, t.disturbed.Shortened...)
+			if slices.ContainsFunc(t.disturbed.Whole, checks.LimitsGenerator) {
+				shortened = append(shortened, disturbance.Shortening{Requests: n, By: math.Inf(1)})
 			}
 		}
-		kinds := t.disturbed.causes()
+		kinds := t.disturbed.Causes()
 		for _, kind := range by {
 			if !slices.Contains(kinds, kind) {
 				kinds = append(kinds, kind)
@@ -355,7 +357,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 			sum := 0.0
 			for _, t := range trials {
 				if h := t.times[tag]; t.disturbed != nil && h != nil {
-					sum += t.disturbed.counts(delay) * float64(h.Count())
+					sum += t.disturbed.DelayedShare(delay) * float64(h.Count())
 				}
 			}
 			return sum / of
@@ -378,8 +380,8 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 			b.low = max(0, estimate-(share+moved)*recording.Seconds(float64(all.Max())))
 		}
 		for _, x := range shortened {
-			if x.requests > 0 { // nothing times an infinite time is nothing
-				b.high += min(x.requests, of) / of * x.by
+			if x.Requests > 0 { // nothing times an infinite time is nothing
+				b.high += min(x.Requests, of) / of * x.By
 			}
 		}
 	}
@@ -394,7 +396,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 // infinite bound says that too many were delayed.
 func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by float64) float64) float64 {
 	low := math.Inf(-1)
-	for delay, less := noticed, 0.0; delay <= max(noticed, longStall.Seconds()); delay *= 1.5 {
+	for delay, less := noticed, 0.0; delay <= max(noticed, disturbance.LongStall.Seconds()); delay *= 1.5 {
 		if level := q - delayed(delay); level > 0 {
 			if v := recording.Seconds(float64(all.Quantile(level))) - less; v > 0 {
 				low = max(low, v)
@@ -403,6 +405,30 @@ func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by flo
 		less = 2 * 1.5 * delay
 	}
 	return low
+}
+
+// shortenedTo bounds a quantile of values from above, some of which would have been
+// longer. Those shortened by much may all have been above it; the others by no more than
+// the largest of their shortenings. An infinite bound says that too many would have been
+// longer.
+func shortenedTo(all *hist.Histogram, q float64, by []disturbance.Shortening) float64 {
+	slices.SortFunc(by, func(a, b disturbance.Shortening) int { return cmp.Compare(b.By, a.By) })
+	count := float64(all.Count())
+	rank := max(q*count, 0.5) // the lowest value stands for a rank below it, which is not one rank below the next
+	high, above := math.Inf(1), 0.0
+	for i := 0; i <= len(by); i++ {
+		more := 0.0
+		if i < len(by) {
+			more = by[i].By
+		}
+		if up := (rank + above) / count; up < 1 {
+			high = min(high, recording.Seconds(float64(all.Quantile(up)))+more)
+		}
+		if i < len(by) {
+			above += by[i].Requests
+		}
+	}
+	return high
 }
 
 // throughputBounds bounds a throughput. In a closed loop, time in which the generator or
@@ -420,31 +446,31 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 		return openThroughput(trials, m, estimate)
 	}
 	sum, n := 0.0, 0
-	lostOf := lostTime{}
+	lostOf := disturbance.LostTime{}
 	for _, t := range trials {
 		if t.disturbed == nil {
 			continue
 		}
-		l := t.disturbed.lost
+		l := t.disturbed.Lost
 		if saturated(t) {
 			// The target lost no more of the generator's time than the time in which it
 			// had nothing to do.
-			l.generator = min(l.generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
+			l.Generator = min(l.Generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
 		}
-		sum -= math.Log1p(-min(l.generator+l.target, 0.99))
-		sum += math.Log1p(refill * t.disturbed.foreign * t.busy())
-		lostOf.generator, lostOf.target = max(lostOf.generator, l.generator), max(lostOf.target, l.target)
+		sum -= math.Log1p(-min(l.Generator+l.Target, 0.99))
+		sum += math.Log1p(refill * t.disturbed.Foreign * t.busy())
+		lostOf.Generator, lostOf.Target = max(lostOf.Generator, l.Generator), max(lostOf.Target, l.Target)
 		n++
 	}
 	if n == 0 {
 		return exact(estimate)
 	}
 	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
-	b.why = new(texts.New("why.lost", "generator", units.Percent(lostOf.generator), "target", units.Percent(lostOf.target)))
-	if lostOf.target > 0 {
+	b.why = new(texts.New("why.lost", "generator", units.Percent(lostOf.Generator), "target", units.Percent(lostOf.Target)))
+	if lostOf.Target > 0 {
 		b.causes = append(b.causes, checks.FlagSteal, checks.FlagForeignCPU)
 	}
-	if lostOf.generator > 0 {
+	if lostOf.Generator > 0 {
 		b.causes = append(b.causes, checks.FlagRunQueue)
 	}
 	return b
@@ -469,19 +495,16 @@ func (s *scene) goodputBounds(b bounds, variant string, m metric, estimate float
 	bad, of := 0.0, 0.0
 	causes := map[string]int{}
 	// A small delay moves an answer beyond the goal only if it was close to it.
-	epsilon := leastDelay.Seconds()
-	if typical := answers.FirstToken.P50; typical != nil {
-		epsilon = max(epsilon, noticeable**typical)
-	}
+	epsilon := disturbance.Noticeable(known0(answers.FirstToken.P50))
 	for _, t := range s.inOrder(variant) {
 		h := t.times[rundir.TagFirstToken]
 		if t.disturbed == nil || h == nil {
 			continue
 		}
-		d, n := t.disturbed.disturbed(rundir.TagFirstToken, h, closed)
-		part, by := t.disturbed.contaminated(epsilon, longStall.Seconds())
+		d, n := t.disturbed.Affected(rundir.TagFirstToken, h, closed)
+		part, by := t.disturbed.Contaminated(epsilon, disturbance.LongStall.Seconds())
 		bad, of = bad+min(n, d+part*n), of+n
-		for _, kind := range slices.Concat(t.disturbed.causes(), by) {
+		for _, kind := range slices.Concat(t.disturbed.Causes(), by) {
 			causes[kind]++
 		}
 	}
@@ -505,8 +528,8 @@ func (s *scene) goodputBounds(b bounds, variant string, m metric, estimate float
 func openThroughput(trials []*figures, m metric, estimate float64) bounds {
 	off, n := 0.0, 0
 	for _, t := range trials {
-		if done := m.get(t); t.disturbed != nil && t.disturbed.edge && done != nil && *done > 0 && t.disturbed.window > 0 {
-			if due := float64(answered(t, m.step)) / t.disturbed.window; due > 0 {
+		if done := m.get(t); t.disturbed != nil && t.disturbed.AtEdge && done != nil && *done > 0 && t.disturbed.Window > 0 {
+			if due := float64(answered(t, m.step)) / t.disturbed.Window; due > 0 {
 				off += math.Log(due / *done)
 			}
 		}
@@ -556,7 +579,7 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	stolen, busy, foreign := 0.0, 0.0, 0.0
 	for _, t := range trials {
 		if t.disturbed != nil {
-			foreign += t.disturbed.foreign / float64(len(trials))
+			foreign += t.disturbed.Foreign / float64(len(trials))
 		}
 		if t.Target.CPUShare != nil && t.Target.StealShare != nil {
 			stolen, busy = stolen+*t.Target.StealShare, busy+*t.Target.CPUShare
@@ -603,8 +626,8 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	}
 	if latencyTag(m) != "" {
 		for _, t := range trials {
-			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, checks.LimitsGenerator) {
-				return bad(new(texts.New("why.alike")), t.disturbed.whole...)
+			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.Whole, checks.LimitsGenerator) {
+				return bad(new(texts.New("why.alike")), t.disturbed.Whole...)
 			}
 		}
 		if _, same := s.sameClock(p, m); !same {
@@ -664,16 +687,16 @@ func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) met
 			if f.disturbed == nil || f.times[tag] == nil {
 				return m
 			}
-			if bad, of := f.disturbed.disturbed(tag, f.times[tag], false); bad > (1-cleanEnough)*of {
+			if bad, of := f.disturbed.Affected(tag, f.times[tag], false); bad > (1-cleanEnough)*of {
 				return m
 			}
-			if f.disturbed.quantile(tag, m.quantile.q) == nil && m.get(f) != nil {
+			if f.disturbed.CleanQuantile(tag, m.quantile.q) == nil && m.get(f) != nil {
 				return m
 			}
 		}
 	}
 	q := m.quantile.q
-	m.get = func(f *figures) *float64 { return f.disturbed.quantile(tag, q) }
+	m.get = func(f *figures) *float64 { return f.disturbed.CleanQuantile(tag, q) }
 	return m
 }
 

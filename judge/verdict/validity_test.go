@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
@@ -216,16 +217,16 @@ func TestShortenedTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 7))
 		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
-		var by []shortening
+		var by []disturbance.Shortening
 		for range rapid.IntRange(0, 5).Draw(t, "kinds") {
-			by = append(by, shortening{float64(rng.IntN(100)), 5e-3 * rng.Float64()})
+			by = append(by, disturbance.Shortening{Requests: float64(rng.IntN(100)), By: 5e-3 * rng.Float64()})
 		}
 		recorded, truth := hist.New(), hist.New()
 		for _, x := range by {
-			for range int(x.requests) {
+			for range int(x.Requests) {
 				v := 1e6 * (1 + rng.ExpFloat64())
 				recorded.Record(int64(v))
-				truth.Record(int64(v + 1e9*x.by*rng.Float64()))
+				truth.Record(int64(v + 1e9*x.By*rng.Float64()))
 			}
 		}
 		for range rapid.IntRange(1, 500).Draw(t, "others") {
@@ -242,15 +243,15 @@ func TestShortenedTo(t *testing.T) {
 		}
 	})
 	h := equal(100, time.Millisecond)
-	if got := shortenedTo(h, 0.5, []shortening{{60, math.Inf(1)}}); !math.IsInf(got, 1) {
+	if got := shortenedTo(h, 0.5, []disturbance.Shortening{{Requests: 60, By: math.Inf(1)}}); !math.IsInf(got, 1) {
 		t.Errorf("%v: more than half may have taken any time", got)
 	}
 	few := equal(20, time.Millisecond)
 	few.Record(int64(time.Second))
-	if got := shortenedTo(few, 0.01, []shortening{{20, math.Inf(1)}}); got < 1 {
+	if got := shortenedTo(few, 0.01, []disturbance.Shortening{{Requests: 20, By: math.Inf(1)}}); got < 1 {
 		t.Errorf("%v: the twenty-first is the lowest, if the others took longer: want 1 s", got)
 	}
-	if got := shortenedTo(h, 0.5, []shortening{{40, math.Inf(1)}}); math.Abs(got-1e-3) > 1e-6 {
+	if got := shortenedTo(h, 0.5, []disturbance.Shortening{{Requests: 40, By: math.Inf(1)}}); math.Abs(got-1e-3) > 1e-6 {
 		t.Errorf("%v, want 1 ms", got)
 	}
 }

@@ -1,4 +1,4 @@
-package verdict
+package disturbance
 
 import (
 	"testing"
@@ -11,11 +11,11 @@ import (
 func TestSharedCPUsLoseNothing(t *testing.T) {
 	s := &detector{recording.Recording{Trial: &rundir.Trial{WindowSeconds: 10}, Plan: rundir.PlanVariant{Loop: "closed"}}}
 	s.Trial.Generator.RunQueueWaitShare = new(0.7)
-	if l := s.lostBy(); l.generator < 0.5 {
-		t.Fatalf("alone, it loses %v", l.generator)
+	if l := s.lostBy(); l.Generator < 0.5 {
+		t.Fatalf("alone, it loses %v", l.Generator)
 	}
 	s.Trial.Duet = &rundir.Duet{With: "b", Shared: true}
-	if l := s.lostBy(); l.generator > 0.01 {
-		t.Errorf("lost %v by waiting for its own target", l.generator)
+	if l := s.lostBy(); l.Generator > 0.01 {
+		t.Errorf("lost %v by waiting for its own target", l.Generator)
 	}
 }

@@ -1,4 +1,7 @@
-package verdict
+// Package disturbance finds what disturbed a trial: in which stretches of its window, how much
+// of it, and how many requests may have been delayed. It goes by signs of the machine and of the
+// generator, and by no latency: a stall of the target is what dyno wants to measure.
+package disturbance
 
 import (
 	"cmp"
@@ -13,22 +16,19 @@ import (
 	"dyno/results/rundir"
 )
 
-// These signs mark a stretch, or requests, as disturbed. All of them come from the
-// machine or the generator. None is a latency, because a stall of the target is what dyno
-// wants to measure.
 const (
-	// leastDelay is the delay that is assumed to affect a figure. noticeable is the share
-	// of the trial's median latency that is assumed to affect it, if that is more.
-	leastDelay = 50 * time.Microsecond
-	noticeable = 0.02
+	// leastDelay is the delay that is assumed to affect a figure. noticeableShare is the share
+	// of a latency that is assumed to affect it, if that is more.
+	leastDelay      = 50 * time.Microsecond
+	noticeableShare = 0.02
 	// stolenStretch is the share of some CPUs' time, stolen between two readings, that
 	// marks the stretch between them. pressedStretch is the same for memory or disks.
 	stolenStretch  = 0.10
 	pressedStretch = 0.10
-	// longStall is the delay from which the whole stretch counts as disturbed. For
+	// LongStall is the delay from which the whole stretch counts as disturbed. For
 	// shorter delays requests are counted: a virtual machine has some of them in each
 	// second, and each affects a handful.
-	longStall = time.Millisecond
+	LongStall = time.Millisecond
 	// edgeStretch is how close to an end of the window a disturbance moves responses
 	// across it, in seconds.
 	edgeStretch = 0.01
@@ -42,37 +42,37 @@ const (
 	longestGuard = time.Second
 )
 
-// A disturbance describes a trial's disturbed stretches. A stretch is an interval of the
+// A Disturbance describes a trial's disturbed stretches. A stretch is an interval of the
 // trial's log.
-type disturbance struct {
-	known bool            // there was an observer that could notice it
-	clean recording.Times // recorded in the other stretches
-	// share is of the window, in disturbed stretches.
-	share     float64
-	moved     float64      // share of the requests that may have moved noticeably
-	taken     float64      // share of the window in which another program had a CPU that was wanted
-	shortened []shortening // by a late generator
-	lost      lostTime
-	edge      bool // an end of the window is disturbed
+type Disturbance struct {
+	Known bool            // there was an observer that could notice it
+	Clean recording.Times // recorded in the other stretches
+	// Share is of the window, in disturbed stretches.
+	Share     float64
+	Moved     float64      // share of the requests that may have moved noticeably
+	Taken     float64      // share of the window in which another program had a CPU that was wanted
+	Shortened []Shortening // by a late generator
+	Lost      LostTime
+	AtEdge    bool // an end of the window is disturbed
 	// These are the inputs of contaminated.
 	counted float64         // share of the window between readings of steal or pressure
-	window  float64         // seconds
+	Window  float64         // seconds
 	stalls  []float64       // how late sleepers woke, seconds
 	lags    *hist.Histogram // of the generator in an open loop; nil: none
-	foreign float64         // share of the target's time that others took
+	Foreign float64         // share of the target's time that others took
 	idle    float64         // share of the window, of a closed loop's generator without a CPU
 	follow  float64         // how long a delay's consequences last, as a share of it
 	inside  float64         // seconds that a request is inside the target
-	works   []float64       // how long the same work took the target's CPUs, reading by reading, seconds
+	Works   []float64       // how long the same work took the target's CPUs, reading by reading, seconds
 	// signs holds, for each kind of check, how much of the window it marks.
 	signs map[string]float64
-	// whole holds the kinds of checks that leave no stretch of the trial clean.
-	whole []string
+	// Whole holds the kinds of checks that leave no stretch of the trial clean.
+	Whole []string
 }
 
-// A lostTime is the share of the window in which the generator, or the target, could have
+// A LostTime is the share of the window in which the generator, or the target, could have
 // worked but had no CPU.
-type lostTime struct{ generator, target float64 }
+type LostTime struct{ Generator, Target float64 }
 
 // A span is a stretch of the trial's time line, in seconds.
 type span struct {
@@ -80,26 +80,31 @@ type span struct {
 	sign     string
 }
 
+// Noticeable is the delay, in seconds, that is assumed to affect a latency.
+func Noticeable(latency float64) float64 {
+	return max(leastDelay.Seconds(), noticeableShare*latency)
+}
+
 // A detector looks for what disturbed a trial.
 type detector struct{ recording.Recording }
 
-// disturb finds a trial's disturbed stretches.
-func disturb(of recording.Recording, flags []rundir.Flag) *disturbance {
+// Find finds a trial's disturbed stretches.
+func Find(of recording.Recording, flags []rundir.Flag) *Disturbance {
 	s := &detector{of}
-	d := &disturbance{known: s.StallsKnown, clean: recording.Times{}, signs: map[string]float64{}, lost: s.lostBy()}
+	d := &Disturbance{Known: s.StallsKnown, Clean: recording.Times{}, signs: map[string]float64{}, Lost: s.lostBy()}
 	s.count(d)
 	for _, f := range flags {
-		if f.Spoils && checks.DisturbsWhole(f.Kind) && !slices.Contains(d.whole, f.Kind) {
-			d.whole = append(d.whole, f.Kind)
+		if f.Spoils && checks.DisturbsWhole(f.Kind) && !slices.Contains(d.Whole, f.Kind) {
+			d.Whole = append(d.Whole, f.Kind)
 		}
 	}
 	spans := s.disturbedSpans()
-	if d.window > 0 {
+	if d.Window > 0 {
 		for _, at := range apart(s.readSpans()) {
-			d.counted += max(0, min(at.to, s.Trial.WarmupSeconds+d.window)-max(at.from, s.Trial.WarmupSeconds)) / d.window
+			d.counted += max(0, min(at.to, s.Trial.WarmupSeconds+d.Window)-max(at.from, s.Trial.WarmupSeconds)) / d.Window
 		}
 	}
-	d.shortened = s.shorten(d.idle)
+	d.Shortened = s.shorten(d.idle)
 	stretches := map[span]string{} // of the window's intervals: what disturbs them
 	for _, i := range s.Log {
 		if rundir.IsStepTag(i.Tag) {
@@ -109,8 +114,8 @@ func disturb(of recording.Recording, flags []rundir.Flag) *disturbance {
 		if _, seen := stretches[at]; !seen {
 			stretches[at] = touched(at, spans)
 		}
-		if stretches[at] == "" && len(d.whole) == 0 {
-			d.clean.Add(i.Tag, i.Hist)
+		if stretches[at] == "" && len(d.Whole) == 0 {
+			d.Clean.Add(i.Tag, i.Hist)
 		}
 	}
 	begin, end := s.Trial.WarmupSeconds, s.Trial.WarmupSeconds+s.Trial.WindowSeconds
@@ -120,25 +125,25 @@ func disturb(of recording.Recording, flags []rundir.Flag) *disturbance {
 			continue
 		}
 		part := length / s.Trial.WindowSeconds
-		d.share += part
+		d.Share += part
 		d.signs[sign] += part
 	}
-	d.edge = touched(span{from: begin - edgeStretch, to: begin + edgeStretch}, spans) != "" || touched(span{from: end - edgeStretch, to: end + edgeStretch}, spans) != ""
-	d.share = min(d.share, 1)
-	if len(d.whole) > 0 {
-		d.share = 1
+	d.AtEdge = touched(span{from: begin - edgeStretch, to: begin + edgeStretch}, spans) != "" || touched(span{from: end - edgeStretch, to: end + edgeStretch}, spans) != ""
+	d.Share = min(d.Share, 1)
+	if len(d.Whole) > 0 {
+		d.Share = 1
 	}
-	d.moved = d.counts(s.noticed())
-	d.taken = d.lost.generator + d.lost.target
+	d.Moved = d.DelayedShare(s.noticed())
+	d.Taken = d.Lost.Generator + d.Lost.Target
 	for _, late := range d.stalls {
-		if d.window > 0 {
-			d.taken += late / d.window
+		if d.Window > 0 {
+			d.Taken += late / d.Window
 		}
 	}
-	if d.taken = min(d.taken, 1); len(d.whole) > 0 {
-		d.taken = 1
+	if d.Taken = min(d.Taken, 1); len(d.Whole) > 0 {
+		d.Taken = 1
 	}
-	d.clean.Pack()
+	d.Clean.Pack()
 	return d
 }
 
@@ -168,7 +173,7 @@ func apart(spans []span) (joined []span) {
 // disturbedSpans returns the disturbed spans in order, without overlaps. Each includes
 // the guard time after it.
 func (s *detector) disturbedSpans() (spans []span) {
-	long := max(s.noticed(), longStall.Seconds())
+	long := max(s.noticed(), LongStall.Seconds())
 	for _, stall := range s.Stalls {
 		if s.SharesCPUs() {
 			break // its own target's work keeps a sleeper waiting
@@ -206,7 +211,7 @@ func (s *detector) readSpans() (spans []span) {
 }
 
 // count stores the inputs of contaminated.
-func (s *detector) count(d *disturbance) {
+func (s *detector) count(d *Disturbance) {
 	for _, stall := range s.Stalls {
 		if s.StallInWindow(stall) && !s.SharesCPUs() {
 			d.stalls = append(d.stalls, stall.Late.Seconds())
@@ -215,23 +220,23 @@ func (s *detector) count(d *disturbance) {
 	if s.Open() && !s.SharesCPUs() {
 		d.lags = s.Times[rundir.TagGeneratorLag]
 	}
-	d.foreign = s.foreign()
+	d.Foreign = s.foreign()
 	if waited := s.grown("target_run_queue_wait_seconds"); s.Trial.WindowSeconds > 0 && waited >= 0 {
 		// Of the time that others use, a target only feels the part that it had to wait
 		// for.
-		d.foreign = min(d.foreign, waited/s.Trial.WindowSeconds)
+		d.Foreign = min(d.Foreign, waited/s.Trial.WindowSeconds)
 	}
 	if !s.Open() {
-		d.idle = d.lost.generator
+		d.idle = d.Lost.Generator
 	}
-	d.window, d.follow, d.works = s.Trial.WindowSeconds, s.follow(), s.works()
+	d.Window, d.follow, d.Works = s.Trial.WindowSeconds, s.follow(), s.works()
 	if p90 := s.Times.Quantile(s.Plan.Latency(), 10); p90 != nil {
 		d.inside = *p90
 	}
 }
 
-// contaminated is the share of a trial's requests that may have moved a figure, by delays
-// of more than epsilon seconds and at most so many. It is a count and not a place: it
+// Contaminated is the share of a trial's requests that may have moved a figure, by delays
+// of more than epsilon seconds and at most as many as given. It is a count and not a place: it
 // does not tell which requests they are.
 //
 // First, a sleeper's wake-ups are samples of its CPU. Each late wake-up stands for as
@@ -245,16 +250,16 @@ func (s *detector) count(d *disturbance) {
 // Third, requests find the target's CPUs taken in proportion to what others use of them,
 // and so do the requests inside the target at each of the others' turns. The same is true
 // of the CPUs of a closed loop's generator, which then reads late.
-func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds []string) {
+func (d *Disturbance) Contaminated(epsilon, most float64) (share float64, kinds []string) {
 	of := map[string]float64{}
 	if epsilon < longestTurn.Seconds() { // their turns are no longer
-		of[checks.FlagForeignCPU] = d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds())
+		of[checks.FlagForeignCPU] = d.Foreign * (1 + d.follow + d.inside/shortestTurn.Seconds())
 		of[checks.FlagRunQueue] = d.idle * (1 + d.inside/shortestTurn.Seconds())
 	}
 	for _, late := range d.stalls {
-		if whole := late + min(late, sampled.Seconds()); whole > epsilon && late <= most && d.window > 0 {
+		if whole := late + min(late, sampled.Seconds()); whole > epsilon && late <= most && d.Window > 0 {
 			stood := max(sampled.Seconds(), whole)
-			of[checks.FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.window
+			of[checks.FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.Window
 		}
 	}
 	if d.lags != nil && d.lags.Count() > 0 {
@@ -272,14 +277,14 @@ func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds 
 	return min(share, 1), kinds
 }
 
-// counts is the share of a trial's requests that may have been delayed by more than
+// DelayedShare is the share of a trial's requests that may have been delayed by more than
 // epsilon seconds. It goes by count alone: no stretch is left out. It is all of them
 // where the generator was the limit.
-func (d *disturbance) counts(epsilon float64) float64 {
-	if slices.ContainsFunc(d.whole, checks.LimitsGenerator) {
+func (d *Disturbance) DelayedShare(epsilon float64) float64 {
+	if slices.ContainsFunc(d.Whole, checks.LimitsGenerator) {
 		return 1
 	}
-	share, _ := d.contaminated(epsilon, math.Inf(1))
+	share, _ := d.Contaminated(epsilon, math.Inf(1))
 	return min(share+d.counted, 1)
 }
 
@@ -289,7 +294,7 @@ func (s *detector) noticed() float64 {
 	if p50 := s.Times.Quantile(s.Plan.Latency(), 2); p50 != nil {
 		median = *p50
 	}
-	return max(leastDelay.Seconds(), noticeable*median)
+	return Noticeable(median)
 }
 
 // guard is how long, in seconds, the consequences of a delay last: until the requests
@@ -338,10 +343,10 @@ func (s *detector) readings(sign string, share float64, part, whole string) (spa
 	return spans
 }
 
-// A shortening describes what late sends of a closed loop may have done to the requests
+// A Shortening describes what late sends of a closed loop may have done to the requests
 // that came in time: so many met a queue that was shorter by at most so many seconds of
 // work.
-type shortening struct{ requests, by float64 }
+type Shortening struct{ Requests, By float64 }
 
 // shorten returns how many requests of a closed loop a late generator may have made look
 // faster than they would have been, and by how much. While the generator does not send,
@@ -350,7 +355,7 @@ type shortening struct{ requests, by float64 }
 // than the stall. A sleeper notices a stall shorter than its sleep only now and then, and
 // that one stands for the others. In an open loop a late request only makes others wait,
 // and its own time counts from when it was due.
-func (s *detector) shorten(idle float64) (all []shortening) {
+func (s *detector) shorten(idle float64) (all []Shortening) {
 	if s.Open() || s.OnlySubscribers() {
 		return nil
 	}
@@ -361,37 +366,13 @@ func (s *detector) shorten(idle float64) (all []shortening) {
 	for _, stall := range s.Stalls {
 		if late := stall.Late.Seconds(); !stall.Target && late > epsilon && s.StallInWindow(stall) {
 			whole := late + min(late, sampled.Seconds())
-			all = append(all, shortening{float64(max(s.Plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
+			all = append(all, Shortening{float64(max(s.Plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
 		}
 	}
 	if idle > 0 {
-		all = append(all, shortening{idle * requests, longestTurn.Seconds()})
+		all = append(all, Shortening{idle * requests, longestTurn.Seconds()})
 	}
 	return all
-}
-
-// shortenedTo bounds a quantile of values from above, some of which would have been
-// longer. Those shortened by much may all have been above it; the others by no more than
-// the largest of their shortenings. An infinite bound says that too many would have been
-// longer.
-func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
-	slices.SortFunc(by, func(a, b shortening) int { return cmp.Compare(b.by, a.by) })
-	count := float64(all.Count())
-	rank := max(q*count, 0.5) // the lowest value stands for a rank below it, which is not one rank below the next
-	high, above := math.Inf(1), 0.0
-	for i := 0; i <= len(by); i++ {
-		more := 0.0
-		if i < len(by) {
-			more = by[i].by
-		}
-		if up := (rank + above) / count; up < 1 {
-			high = min(high, recording.Seconds(float64(all.Quantile(up)))+more)
-		}
-		if i < len(by) {
-			above += by[i].requests
-		}
-	}
-	return high
 }
 
 // foreign is the share of the target's CPUs' time that others used. The trial's own
@@ -451,7 +432,7 @@ func (s *detector) works() (all []float64) {
 // lasted after, but for no longer than the sleep.
 func (s *detector) stalledShare() (share float64) {
 	for _, stall := range s.Stalls {
-		if !s.SharesCPUs() && stall.Target && stall.Late > longStall && s.StallInWindow(stall) && s.Trial.WindowSeconds > 0 {
+		if !s.SharesCPUs() && stall.Target && stall.Late > LongStall && s.StallInWindow(stall) && s.Trial.WindowSeconds > 0 {
 			share += (stall.Late + min(stall.Late, sampled)).Seconds() / s.Trial.WindowSeconds
 		}
 	}
@@ -459,27 +440,27 @@ func (s *detector) stalledShare() (share float64) {
 }
 
 // lostBy is the time in which a process that could have worked had no CPU.
-func (s *detector) lostBy() (l lostTime) {
+func (s *detector) lostBy() (l LostTime) {
 	g, t := s.Trial.Generator, s.Trial.Target
 	if g.RunQueueWaitShare != nil && !s.SharesCPUs() {
 		usual := 0.0
 		if g.TimeslicesPerSecond != nil {
 			usual = *g.TimeslicesPerSecond * checks.WakeupCost.Seconds()
 		}
-		l.generator = max(0, *g.RunQueueWaitShare-usual)
+		l.Generator = max(0, *g.RunQueueWaitShare-usual)
 	}
-	l.generator += recording.StolenShare(s.Trial, g.StealShare)
+	l.Generator += recording.StolenShare(s.Trial, g.StealShare)
 	// A program that takes a CPU long enough to be noticed is foreign, too. The time that
 	// the clock's ticks charge to others misses programs that run between two ticks.
-	l.target = recording.StolenShare(s.Trial, t.StealShare) + max(s.foreign(), s.stalledShare())
+	l.Target = recording.StolenShare(s.Trial, t.StealShare) + max(s.foreign(), s.stalledShare())
 	const most = 0.99
-	return lostTime{min(l.generator, most), min(l.target, most)}
+	return LostTime{min(l.Generator, most), min(l.Target, most)}
 }
 
-// quantile returns a quantile of the clean stretches, in seconds; nil where too few values
+// CleanQuantile returns a quantile of the clean stretches, in seconds; nil where too few values
 // support it.
-func (d *disturbance) quantile(tag string, q float64) *float64 {
-	h := d.clean[tag]
+func (d *Disturbance) CleanQuantile(tag string, q float64) *float64 {
+	h := d.Clean[tag]
 	if h == nil || float64(h.Count())*(1-q) < rundir.Beyond-0.5 {
 		return nil
 	}
@@ -487,26 +468,26 @@ func (d *disturbance) quantile(tag string, q float64) *float64 {
 	return &v
 }
 
-// causes lists what disturbed a trial, the largest cause first.
-func (d *disturbance) causes() []string {
+// Causes lists what disturbed a trial, the largest cause first.
+func (d *Disturbance) Causes() []string {
 	kinds := slices.SortedFunc(maps.Keys(d.signs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(d.signs[b], d.signs[a]), cmp.Compare(a, b))
 	})
-	return append(slices.Clone(d.whole), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(d.whole, k) })...)
+	return append(slices.Clone(d.Whole), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(d.Whole, k) })...)
 }
 
-// disturbed is the share of a tag's values that were recorded in disturbed stretches. In
+// Affected is the share of a tag's values that were recorded in disturbed stretches. In
 // a closed loop a stretch in which little was sent counts as much as the others: without
 // the disturbance, as much would have been sent.
-func (d *disturbance) disturbed(tag string, all *hist.Histogram, closed bool) (bad, of float64) {
+func (d *Disturbance) Affected(tag string, all *hist.Histogram, closed bool) (bad, of float64) {
 	of = float64(all.Count())
 	clean := 0.0
-	if h := d.clean[tag]; h != nil {
+	if h := d.Clean[tag]; h != nil {
 		clean = float64(h.Count())
 	}
 	bad = of - clean
-	if closed && d.share < 1 {
-		bad = max(bad, clean*d.share/(1-d.share))
+	if closed && d.Share < 1 {
+		bad = max(bad, clean*d.Share/(1-d.Share))
 	}
 	return bad, clean + bad
 }
