@@ -374,7 +374,8 @@ func TestCPUMax(t *testing.T) {
 			t.Errorf("the supervisor's thread %s is inside", th.Name())
 		}
 	}
-	// This is measured by the group's own account, not by the clock of a shared machine.
+	// This is measured by the group's own account, not by the clock of a shared machine. Nobody waits
+	// for it to be throttled: on a busy machine it may not get what it is allowed.
 	stat := func(word string) int {
 		b, err := os.ReadFile(at.CPU + "/cpu.stat")
 		if err != nil {
@@ -383,7 +384,7 @@ func TestCPUMax(t *testing.T) {
 		return keyed(string(b), word)
 	}
 	periods, used := stat("nr_periods"), number(t, at.CPUAcct+"/cpuacct.usage")
-	until(t, "it is held back", func() bool { return stat("nr_throttled") >= 5 && stat("nr_periods") >= periods+10 })
+	until(t, "ten periods", func() bool { return stat("nr_periods") >= periods+10 })
 	used = number(t, at.CPUAcct+"/cpuacct.usage") - used
 	periods = stat("nr_periods") - periods
 	if most := (periods + 1) * int(30*time.Millisecond); used > most {

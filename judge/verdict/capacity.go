@@ -57,15 +57,32 @@ func (b *bracket) complete(plan rundir.Plan) (err error) {
 	}
 	all := max(plan.Capacity.Trials, len(bad)+len(b.at(b.High, true)))
 	b.HighDisturbed = len(bad) > 0 && !goal(*plan.Capacity).TooMany(certain, all)
-	if good := b.at(b.Low, true); len(good) > 0 {
-		if b.AtLow, err = decideAlone(plan, good[0]); err != nil {
-			return err
-		}
+	if b.AtLow, err = decideMedian(plan, b.at(b.Low, true)); err != nil {
+		return err
 	}
 	if len(bad) > 0 {
 		b.AtHigh, err = decideAlone(plan, bad[0])
 	}
 	return err
+}
+
+// decideMedian decides the plan's thresholds by the probe that is in the middle by the first of them.
+func decideMedian(plan rundir.Plan, probes []*sample) ([]rundir.Threshold, error) {
+	var all [][]rundir.Threshold
+	for _, p := range probes {
+		decided, err := decideAlone(plan, p)
+		if err != nil {
+			return nil, err
+		}
+		if len(decided) > 0 && decided[0].Measured != nil {
+			all = append(all, decided)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	slices.SortStableFunc(all, func(x, y []rundir.Threshold) int { return cmp.Compare(*x[0].Measured, *y[0].Measured) })
+	return all[len(all)/2], nil
 }
 
 // decideAlone decides the plan's thresholds by one probe.
@@ -376,7 +393,7 @@ func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message)
 }
 
 // mostFirst orders names by how often they came.
-func mostFirst(counts map[string]int) []string {
+func mostFirst[N int | float64](counts map[string]N) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})

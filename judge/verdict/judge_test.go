@@ -1139,13 +1139,18 @@ func (b *bench) search(t *testing.T, round int, variant string, edge, hint float
 }
 
 func (b *bench) probe(round int, variant string, rate float64, ok bool) *rundir.Trial {
-	x := b.measure(round, variant, rate)
-	x.Purpose, x.Rate = rundir.PurposeProbe, &rate
-	x.Response = rundir.Quantiles{}
 	v := time.Millisecond
 	if !ok {
 		v = 20 * time.Millisecond
 	}
+	return b.probeOf(round, variant, rate, v)
+}
+
+// probeOf makes a probe whose requests all took the same time.
+func (b *bench) probeOf(round int, variant string, rate float64, v time.Duration) *rundir.Trial {
+	x := b.measure(round, variant, rate)
+	x.Purpose, x.Rate = rundir.PurposeProbe, &rate
+	x.Response = rundir.Quantiles{}
 	b.record(slices.Repeat([]time.Duration{v}, 2000)...)
 	for i := range b.logs[x.Number] {
 		if b.logs[x.Number][i].Tag == rundir.TagService {
@@ -1166,6 +1171,22 @@ func capacityBench(variants ...string) *bench {
 	b.run.Plan.Thresholds = []string{"response.p99 < 10ms"}
 	b.run.Plan.Capacity = &rundir.PlanCapacity{From: 100, To: 100000, Resolution: 0.02, Trials: 1}
 	return b
+}
+
+// Of several trials at the highest rate that kept the limit, the one in the middle is shown.
+func TestMiddleTrialAtTheEdge(t *testing.T) {
+	b := capacityBench("a")
+	b.run.Plan.Capacity = &rundir.PlanCapacity{From: 100, To: 200, Resolution: 1, Trials: 3}
+	for _, ms := range []time.Duration{2, 9, 4} {
+		b.probeOf(1, "a", 100, ms*time.Millisecond)
+	}
+	for range 3 {
+		b.probe(1, "a", 200, false)
+	}
+	at := b.judge(t).Capacities[0].Searches[0].AtLow
+	if len(at) != 1 || math.Abs(*at[0].Measured-0.004) > 1e-4 {
+		t.Errorf("%+v, want 4 ms", at)
+	}
 }
 
 func TestCapacity(t *testing.T) {

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -446,7 +447,7 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 		return openThroughput(trials, m, estimate)
 	}
 	sum, n := 0.0, 0
-	lostOf := disturbance.LostTime{}
+	lostOf, byCause := disturbance.LostTime{}, map[string]float64{}
 	for _, t := range trials {
 		if t.disturbed == nil {
 			continue
@@ -460,6 +461,9 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 		sum -= math.Log1p(-min(l.Generator+l.Target, 0.99))
 		sum += math.Log1p(refill * t.disturbed.Foreign * t.busy())
 		lostOf.Generator, lostOf.Target = max(lostOf.Generator, l.Generator), max(lostOf.Target, l.Target)
+		byCause[checks.FlagSteal] += l.Stolen
+		byCause[checks.FlagForeignCPU] += l.Target - l.Stolen
+		byCause[checks.FlagRunQueue] += l.Generator
 		n++
 	}
 	if n == 0 {
@@ -467,12 +471,8 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 	}
 	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
 	b.why = new(texts.New("why.lost", "generator", units.Percent(lostOf.Generator), "target", units.Percent(lostOf.Target)))
-	if lostOf.Target > 0 {
-		b.causes = append(b.causes, checks.FlagSteal, checks.FlagForeignCPU)
-	}
-	if lostOf.Generator > 0 {
-		b.causes = append(b.causes, checks.FlagRunQueue)
-	}
+	maps.DeleteFunc(byCause, func(_ string, lost float64) bool { return lost <= 0 })
+	b.causes = mostFirst(byCause)
 	return b
 }
 

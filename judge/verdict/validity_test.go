@@ -545,6 +545,9 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 		if (got.State == rundir.StateOK) != (c.high == 0) || c.high > 0 && (got.High == nil || math.Abs(*got.High/1000-c.high) > 1e-6) {
 			t.Errorf("%s: %+v, high %v, want %v", c.name, got, got.High, 1000*c.high)
 		}
+		if c.high > 0 && !slices.Equal(got.Causes, []string{checks.FlagForeignCPU}) {
+			t.Errorf("%s: by %q; the hypervisor took nothing", c.name, got.Causes)
+		}
 	}
 }
 

@@ -669,7 +669,8 @@ type Bracket struct {
 	// HighDisturbed tells that the trials at High may be bad only because something disturbed
 	// them: the edge may lie above it.
 	HighDisturbed bool `json:"high_disturbed,omitempty"`
-	// AtLow and AtHigh are the thresholds as a trial at that rate measured them.
+	// AtLow and AtHigh are the thresholds as a trial at that rate measured them: at the low one the
+	// trial in the middle.
 	AtLow  []Threshold `json:"at_low,omitempty"`
 	AtHigh []Threshold `json:"at_high,omitempty"`
 }

@@ -72,7 +72,10 @@ type Disturbance struct {
 
 // A LostTime is the share of the window in which the generator, or the target, could have
 // worked but had no CPU.
-type LostTime struct{ Generator, Target float64 }
+type LostTime struct {
+	Generator, Target float64
+	Stolen            float64 // of the target's: by the hypervisor, and not by other programs
+}
 
 // A span is a stretch of the trial's time line, in seconds.
 type span struct {
@@ -452,9 +455,10 @@ func (s *detector) lostBy() (l LostTime) {
 	l.Generator += recording.StolenShare(s.Trial, g.StealShare)
 	// A program that takes a CPU long enough to be noticed is foreign, too. The time that
 	// the clock's ticks charge to others misses programs that run between two ticks.
-	l.Target = recording.StolenShare(s.Trial, t.StealShare) + max(s.foreign(), s.stalledShare())
+	l.Stolen = recording.StolenShare(s.Trial, t.StealShare)
+	l.Target = l.Stolen + max(s.foreign(), s.stalledShare())
 	const most = 0.99
-	return LostTime{min(l.Generator, most), min(l.Target, most)}
+	return LostTime{min(l.Generator, most), min(l.Target, most), min(l.Stolen, most)}
 }
 
 // CleanQuantile returns a quantile of the clean stretches, in seconds; nil where too few values
