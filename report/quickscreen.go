@@ -141,7 +141,11 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 		items = append(items, plural(plan.Subscribers, "subscriber"))
 	}
 	if v.Users != nil {
-		items = append(items, plural(int(v.Users.Count), "user"))
+		users := plural(int(v.Users.Count), "user")
+		if plan.Loop == "open" { // whoever is free begins the next iteration
+			users = "at most " + users
+		}
+		items = append(items, users)
 	}
 	connections := plural(plan.Connections, "connection")
 	if trial != nil && trial.Connections.Streams > 1 {
@@ -152,7 +156,11 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	case plan.Loop != "open":
 		items = append(items, connections, "closed loop")
 	case plan.Rate != nil:
-		items = append(items, whole(int64(math.Round(*plan.Rate)))+"/s", "at most "+connections)
+		rate := whole(int64(math.Round(*plan.Rate)))
+		if v.Users != nil {
+			rate += " iterations"
+		}
+		items = append(items, rate+"/s", "at most "+connections)
 	default:
 		items = append(items, "open loop", "at most "+connections)
 	}
@@ -266,7 +274,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		add(6, "handshakes", append([]string{handshakes}, agreed...)...)
 	}
 	if len(v.Steps) > 0 {
-		add(2, "steps", strings.Split(p.shortSteps(v), "; ")...)
+		add(1, "steps", strings.Split(p.shortSteps(v), "; ")...)
 	}
 	if u := v.Users; u != nil && u.FailedLogins > 0 {
 		add(1, "logins", whole(u.FailedLogins)+" failed", plural(int(u.LoggedOut), "user")+" waited to log in again at the end")

@@ -52,6 +52,8 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			)
 			commands := cmd.Flags().Changed("a") || cmd.Flags().Changed("b")
 			switch {
+			case commands && cmd.Flags().Changed("set"):
+				return usage("--rounds, --duration and the like set what --a and --b are measured with", "--set: is for the variables of a file")
 			case commands:
 				e, err = c.experiment(args[0])
 			case strings.Contains(args[0], "://") || isAddress(args[0]):

@@ -276,10 +276,15 @@ func habitual(cmd *cobra.Command, typed, value string) string {
 	if cmd.Flags().Lookup("connections") == nil {
 		return ""
 	}
+	if own := cmd.Flags().Lookup(typed); own != nil { // with one dash
+		return "did you mean " + spelled(own) + "?"
+	}
 	rows := slices.DeleteFunc(foreignFlags(), func(f foreignFlag) bool { return !f.is(typed) || f.remark == always })
 	ofGHZ := func(f foreignFlag) bool { return f.of("ghz") }
 	if cmd.Name() == "grpc" && slices.ContainsFunc(rows, ofGHZ) { // whose users come from ghz
 		rows = slices.DeleteFunc(rows, func(f foreignFlag) bool { return !ofGHZ(f) })
+	} else if cmd.Name() == "http" && slices.ContainsFunc(rows, func(f foreignFlag) bool { return f.tools != "ghz" }) {
+		rows = slices.DeleteFunc(rows, func(f foreignFlag) bool { return f.tools == "ghz" })
 	}
 	fits := func(f foreignFlag) bool { return f.user == isCredential(value) }
 	if value != "" && slices.ContainsFunc(rows, fits) {

@@ -335,7 +335,7 @@ const (
 // An Open load starts requests on a schedule, whatever becomes of earlier
 // ones.
 type Open struct {
-	Rate           float64       `yaml:"rate" kind:"rate" range:"0.000001..10000000" flag:"rate,R" doc:"requests of an open loop in all, such as 5000, 5000/s or 300/min"` // 0 when there are Stages
+	Rate           float64       `yaml:"rate" kind:"rate" range:"0.000001..10000000" flag:"rate,R" doc:"requests of an open loop in all, such as 5000, 5000/s or 300/min; in a scenario, iterations of its steps"` // 0 when there are Stages
 	Ramp           time.Duration `yaml:"ramp" for:"exchanges" range:"1ms..1h" flag:"ramp" doc:"let the rate rise linearly from zero for this long, before the warm-up; unlike stages, that is not measured"`
 	Arrivals       string        `yaml:"arrivals" oneof:"constant poisson" default:"constant" flag:"arrivals" doc:"how the requests of an open loop are spaced"`
 	MaxConnections int           `yaml:"max_connections" range:"1..1000000" default:"500" doc:"the most there may be"`

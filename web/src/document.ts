@@ -1099,7 +1099,8 @@ export interface Bracket {
   /** HighDisturbed tells that the trials at High may be bad only because something disturbed
    * them: the edge may lie above it. */
   high_disturbed?: boolean;
-  /** AtLow and AtHigh are the thresholds as a trial at that rate measured them. */
+  /** AtLow and AtHigh are the thresholds as a trial at that rate measured them: at the low one the
+   * trial in the middle. */
   at_low?: Threshold[];
   at_high?: Threshold[];
 }
