@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"dyno/internal/units"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
@@ -38,7 +39,7 @@ func tooImprecise(metric, variant string, detectable *float64, margin float64) s
 	if detectable == nil {
 		return fmt.Sprintf("%s of %s: the rounds do not tell which regression could have been found; use more of them", metric, variant)
 	}
-	return fmt.Sprintf("%s of %s: could only have found a regression of ≥ %.2g %%, and the margin is %.3g %%", metric, variant, 100**detectable, 100*margin)
+	return fmt.Sprintf("%s of %s: could only have found a regression of ≥ %s, and the margin is %s", metric, variant, units.Percent(*detectable), units.Percent(margin))
 }
 
 // pass is the error of a gate that found these regressions, and these comparisons inconclusive.

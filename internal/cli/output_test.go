@@ -138,7 +138,7 @@ func TestImpreciseGateIsTold(t *testing.T) {
 		want       string
 	}{
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, nil,
-			"dyno: throughput of b: could only have found a regression of ≥ 23 %, and the margin is 2 %\n"},
+			"dyno: throughput of b: could only have found a regression of ≥ 23.4 %, and the margin is 2 %\n"},
 		{rundir.Comparison{Verdict: rundir.Inconclusive}, true, nil, "dyno: throughput of b: the rounds do not tell which regression could have been found; use more of them\n"},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, false, nil, ""},
 		{rundir.Comparison{Verdict: rundir.Inconclusive, Detectable: new(0.2341)}, true, gate{}.pass([]string{"another"}, nil), ""},
@@ -176,7 +176,7 @@ func TestInconclusiveGate(t *testing.T) {
 		if err != nil {
 			code, _ = classify(err)
 		}
-		if code != want || want == exitRegression && err.Error() != "inconclusive: throughput of b: could only have found a regression of ≥ 23 %, and the margin is 2 %" {
+		if code != want || want == exitRegression && err.Error() != "inconclusive: throughput of b: could only have found a regression of ≥ 23.4 %, and the margin is 2 %" {
 			t.Errorf("%s: exit code %d, %v", verdict, code, err)
 		}
 	}
