@@ -70,12 +70,6 @@ func (b *badServer) reflect(w http.ResponseWriter, r *http.Request) {
 		}
 		var answer *v1.ServerReflectionResponse
 		switch name := q.GetFileContainingSymbol(); {
-		case q.GetListServices() != "":
-			answer = &v1.ServerReflectionResponse{MessageResponse: &v1.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: &v1.ListServiceResponse{}}}
-			list := answer.GetListServicesResponse()
-			for _, s := range append([]string{"a.S"}, b.services...) {
-				list.Service = append(list.Service, &v1.ServiceResponse{Name: s})
-			}
 		case name != "" && b.raw != nil:
 			framed(w, 0, b.raw(name))
 			continue
@@ -83,8 +77,14 @@ func (b *badServer) reflect(w http.ResponseWriter, r *http.Request) {
 			answer = b.symbol(name)
 		case name != "":
 			answer = files(good())
-		default:
+		case q.GetFileByFilename() != "":
 			answer = b.file(q.GetFileByFilename())
+		default:
+			answer = &v1.ServerReflectionResponse{MessageResponse: &v1.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: &v1.ListServiceResponse{}}}
+			list := answer.GetListServicesResponse()
+			for _, s := range append([]string{"a.S"}, b.services...) {
+				list.Service = append(list.Service, &v1.ServiceResponse{Name: s})
+			}
 		}
 		message, err := proto.Marshal(answer)
 		if err != nil {
@@ -218,11 +218,11 @@ func TestBadServers(t *testing.T) {
 			return files(f)
 		}}, "", exitTarget, "there are more than 10000 files"},
 		{"what is no file", badServer{raw: func(string) []byte { return wrapped([]byte("\xff\xff"), 1, 4) }}, "", exitTarget, "a file's descriptor is not valid"},
-		{"what is no answer", badServer{raw: func(string) []byte { return []byte("\xff\xff") }}, "", exitTarget, "an answer of the server's is not valid"},
-		{"an answer of 64 MiB", badServer{raw: func(string) []byte { return wrapped(make([]byte, 64*mebibyte), 1, 4) }}, "", exitTarget, "and may have 16 MiB"},
+		{"what is no answer", badServer{raw: func(string) []byte { return []byte("\xff\xff") }}, "", exitTarget, "descriptor is not valid"},
+		{"an answer of 64 MiB", badServer{raw: func(string) []byte { return wrapped(make([]byte, 64*mebibyte), 1, 4) }}, "", exitTarget, "larger than configured max 16777216"},
 		{"an answer of 4 GiB that does not come", badServer{reflects: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("\x00\xff\xff\xff\xff"))
-		}}, "", exitTarget, "the server's answer has 4294967295 bytes, and may have 16 MiB"},
+		}}, "", exitTarget, "message size 4294967295 is larger than configured max 16777216"},
 		{"15 MiB for each service", badServer{services: many, symbol: func(name string) *v1.ServerReflectionResponse {
 			f := empty(name + ".proto")
 			f.Package = proto.String(strings.Repeat("x", 1000))

@@ -78,21 +78,25 @@ func (l *linker) fault(path, format string, args ...any) *Fault {
 	return &Fault{Source: l.source, Path: plain(path), Problem: fmt.Sprintf(format, args...)}
 }
 
-// addBytes adds a file in its binary form. It returns the file's name. The bytes are
-// looked at before anything is made of them, because a descriptor of two bytes becomes an
-// object of two hundred.
-func (l *linker) addBytes(b []byte) (path string, err error) {
-	if l.bytes += len(b); l.bytes > maxSource {
-		return "", l.fault("", "the descriptors take more than %d MiB", maxSource>>20)
+// addBytes adds a file in its binary form.
+func (l *linker) addBytes(b []byte) error {
+	if err := l.admit(b); err != nil {
+		return err
 	}
 	fd := &descriptorpb.FileDescriptorProto{}
-	if err := l.scan(b, fd.ProtoReflect().Descriptor(), 0); err != nil {
-		return "", err
-	}
 	if err := proto.Unmarshal(b, fd); err != nil {
-		return "", l.fault("", "a file's descriptor is not valid: %s", cause(err))
+		return l.fault("", "a file's descriptor is not valid: %s", cause(err))
 	}
-	return fd.GetName(), l.add(fd)
+	return l.add(fd)
+}
+
+// admit holds a file in its binary form to the bounds, before anything is made of it: a
+// descriptor of two bytes becomes an object of two hundred.
+func (l *linker) admit(b []byte) error {
+	if l.bytes += len(b); l.bytes > maxSource {
+		return l.fault("", "the descriptors take more than %d MiB", maxSource>>20)
+	}
+	return l.scan(b, (*descriptorpb.FileDescriptorProto)(nil).ProtoReflect().Descriptor(), 0)
 }
 
 // scan counts the messages within one of a known type.

@@ -449,12 +449,12 @@ func (p *planner) entries(t protoreflect.MessageType, field protoreflect.FieldDe
 			p.begin(field.Number())
 			// The key is taken from an entry with another value.
 			entry := p.encode(t, name, []byte("{"+quoteJSON(key)+":"+zero(field.MapValue())+"}"))
-			_ = fields(entry, func(_ protowire.Number, value []byte, _ uint64) error {
+			if _, _, tag := protowire.ConsumeTag(entry); tag > 0 {
+				value, _ := protowire.ConsumeBytes(entry[tag:])
 				if _, _, n := protowire.ConsumeField(value); n > 0 {
 					p.literal = append(p.literal, value[:n]...) // keys come first
 				}
-				return nil
-			})
+			}
 			p.value(field.MapValue(), from, to)
 			p.end()
 		}

@@ -40,7 +40,7 @@ func parseProtoset(source string, b []byte) (*Schema, error) {
 		}
 		if number == 1 && kind == protowire.BytesType {
 			file, _ := protowire.ConsumeBytes(b) // it is valid: see above
-			if _, err := l.addBytes(file); err != nil {
+			if err := l.addBytes(file); err != nil {
 				return nil, err
 			}
 		}

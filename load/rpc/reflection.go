@@ -1,16 +1,17 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -21,9 +22,7 @@ import (
 const (
 	maxAnswer   = 16 << 20  // bytes of one answer; grpc-go's clients take 4 MiB
 	maxReceived = 256 << 20 // bytes of all answers: the same file may be in many
-	maxServices = 10_000    // services that it lists
 	maxMetadata = 64 << 10  // bytes of header fields
-	batch       = 32        // services that are asked for at once
 
 	// A part becomes up to 1.8 kB. Those of a server's own services are fewer than those of a
 	// collection of files, which somebody has chosen to read.
@@ -62,180 +61,145 @@ type Target struct {
 // not describe, or not so that it makes sense, is in the Schema with its error. Any other
 // fault is an error of the whole.
 func FromReflection(ctx context.Context, t Target) (*Schema, error) {
-	timeout := t.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %v", timeout))
-	defer cancel()
-	c, err := newClient(t)
+	transport, err := newTransport(t)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	listed, err := c.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wanted := listed
-	if len(t.Services) > 0 {
-		wanted = t.Services
-	}
+	defer transport.CloseIdleConnections()
+	// The server is not told of the deadline, so that it cannot be the first to say so.
+	ctx, cancel := context.WithCancelCause(ctx)
+	timeout := cmp.Or(t.Timeout, defaultTimeout)
+	timer := time.AfterFunc(timeout, func() { cancel(fmt.Errorf("no complete answer within %v", timeout)) })
+	defer timer.Stop()
 	d := &discovery{
-		client:   c,
+		target:   t,
 		linker:   newLinker(t.Address),
-		seen:     map[[sha256.Size]byte]bool{},
 		declares: map[string]string{},
 		services: map[string]error{},
 		asked:    map[string]bool{},
 	}
 	d.linker.mostElements, d.linker.mostNames = maxServedElements, maxServedNameBytes
-	if err := d.describe(ctx, wanted); err != nil {
+	d.stream = newClient(t, transport, d.linker).NewStream(ctx, grpcreflect.WithRequestHeaders(t.header()))
+	defer func() {
+		cancel(nil)
+		_, _ = d.stream.Close() // the server need not have ended it
+	}()
+	return d.schema(ctx)
+}
+
+// A discovery collects what a server says of its services.
+type discovery struct {
+	target   Target
+	stream   *grpcreflect.ClientStream
+	linker   *linker
+	declares map[string]string // a service → the file that declares it
+	services map[string]error  // asked for → nil, or why it is not described
+	asked    map[string]bool   // files, by name
+}
+
+// schema asks for everything.
+func (d *discovery) schema(ctx context.Context) (*Schema, error) {
+	listed, err := d.list(ctx)
+	if err != nil {
 		return nil, err
+	}
+	wanted := listed
+	if len(d.target.Services) > 0 {
+		wanted = d.target.Services
+	}
+	for _, name := range wanted {
+		if err := d.describe(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	if err := d.imports(ctx); err != nil {
 		return nil, err
 	}
 	d.link(listed)
-	return newSchema(t.Address, d.linker.files, d.services), nil
+	return newSchema(d.target.Address, d.linker.files, d.services), nil
 }
 
-// list returns the names of the server's services. It finds out which version of
-// reflection the server has.
-func (c *client) list(ctx context.Context) (names []string, err error) {
-	for _, version := range []string{"v1", "v1alpha"} {
-		c.path = "/grpc.reflection." + version + ".ServerReflection/ServerReflectionInfo"
-		err = c.ask(ctx, [][]byte{listServices()}, func(_ int, a answer) error {
-			if a.kind != answerList {
-				return c.fault("", "asked for its services, the server answers with %s", a)
-			}
-			names = a.names
-			return nil
-		})
-		var status *status
-		if !errors.As(err, &status) || status.code != codeUnimplemented {
-			break
-		}
-		err = fmt.Errorf("%s: %w", c.address, ErrNoReflection)
+// list returns the names of the server's services.
+func (d *discovery) list(ctx context.Context) (names []string, err error) {
+	services, err := d.stream.ListServices()
+	switch {
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		return nil, fmt.Errorf("%s: %w", d.target.Address, ErrNoReflection)
+	case err != nil:
+		return nil, d.target.failed(ctx, err)
 	}
-	if err != nil {
-		return nil, err
+	for _, name := range services {
+		if len(name) > maxName || !name.IsValid() {
+			return nil, d.linker.fault("", "the server lists a service that cannot have its name: %s", quote(string(name)))
+		}
+		names = append(names, string(name))
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	for _, name := range names {
-		if len(name) > maxName || !protoreflect.FullName(name).IsValid() {
-			return nil, c.fault("", "the server lists a service that cannot have its name: %s", quote(name))
-		}
-	}
-	return names, nil
+	return slices.Compact(names), nil
 }
 
-// A discovery collects what a server says of its services.
-type discovery struct {
-	*client
-	linker   *linker
-	seen     map[[sha256.Size]byte]bool // files, by their bytes: servers repeat them
-	declares map[string]string          // a service → the file that declares it
-	services map[string]error           // asked for → nil, or why it is not described
-	asked    map[string]bool            // files, by name
-}
-
-// add adds the files of an answer.
-func (d *discovery) add(a answer) error {
-	for _, b := range a.files {
-		sum := sha256.Sum256(b)
-		if d.seen[sum] {
-			continue
-		}
-		d.seen[sum] = true
-		path, err := d.linker.addBytes(b)
-		if err != nil {
-			return err
-		}
-		fd := d.linker.protos[path]
-		for _, s := range fd.GetService() {
-			d.declares[fullName(fd, s.GetName())] = path
-		}
+// describe asks for the file that declares a service, unless it has come with others.
+func (d *discovery) describe(ctx context.Context, name string) error {
+	if _, asked := d.services[name]; asked {
+		return nil
 	}
-	return nil
-}
-
-func fullName(fd *descriptorpb.FileDescriptorProto, name string) string {
-	if fd.GetPackage() == "" {
-		return name
+	d.services[name] = nil
+	if d.declares[name] != "" {
+		return nil
 	}
-	return fd.GetPackage() + "." + name
-}
-
-// describe asks for the files that declare services.
-func (d *discovery) describe(ctx context.Context, names []string) error {
-	for len(names) > 0 {
-		// What has been described along with others is not asked for.
-		var questions [][]byte
-		var about []string
-		for len(names) > 0 && len(questions) < batch {
-			name := names[0]
-			names = names[1:]
-			if _, asked := d.services[name]; asked {
-				continue
-			}
-			d.services[name] = nil
-			if d.declares[name] == "" {
-				questions = append(questions, fileContainingSymbol(name))
-				about = append(about, name)
-			}
-		}
-		err := d.ask(ctx, questions, func(i int, a answer) error {
-			switch a.kind {
-			case answerFiles:
-				return d.add(a)
-			case answerError:
-				d.services[about[i]] = d.fault(about[i], "the server does not describe this service: %s", a.status())
-				return nil
-			}
-			return d.fault(about[i], "asked for this service, the server answers with %s", a)
-		})
-		if err != nil {
-			return err
-		}
+	files, err := d.stream.FileContainingSymbol(protoreflect.FullName(name))
+	if isAnswer(err) {
+		d.services[name] = d.linker.fault(name, "the server does not describe this service: %s", statusText(err))
+		return nil
 	}
-	return nil
+	return d.add(ctx, files, err)
 }
 
 // imports asks for files that others import, until there is nothing more to ask for.
 func (d *discovery) imports(ctx context.Context) error {
 	for round := 0; ; round++ {
-		var questions [][]byte
-		var about []string
-		for _, path := range d.linker.missing() {
-			if !d.asked[path] && len(path) <= maxName {
-				d.asked[path] = true
-				questions = append(questions, fileByName(path))
-				about = append(about, path)
-			}
-		}
+		missing := slices.DeleteFunc(d.linker.missing(), func(path string) bool { return d.asked[path] || len(path) > maxName })
 		switch {
-		case len(questions) == 0:
+		case len(missing) == 0:
 			return nil
 		case round == maxImports:
-			return d.fault(about[0], "files import each other in a chain of more than %d", maxImports)
-		case len(d.asked) > maxFiles:
-			return d.fault("", "there are more than %d files", maxFiles)
+			return d.linker.fault(missing[0], "files import each other in a chain of more than %d", maxImports)
+		case len(d.asked)+len(missing) > maxFiles:
+			return d.linker.fault("", "there are more than %d files", maxFiles)
 		}
-		err := d.ask(ctx, questions, func(i int, a answer) error {
-			switch a.kind {
-			case answerFiles:
-				return d.add(a)
-			case answerError:
-				return nil // linking says who misses the file
+		for _, path := range missing {
+			d.asked[path] = true
+			files, err := d.stream.FileByFilename(path)
+			if isAnswer(err) {
+				continue // linking says who misses the file
 			}
-			return d.fault(about[i], "asked for this file, the server answers with %s", a)
-		})
-		if err != nil {
-			return err
+			if err := d.add(ctx, files, err); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// isAnswer tells whether an error is the server's answer to one question.
+func isAnswer(err error) bool {
+	return connect.IsWireError(err) && !grpcreflect.IsReflectionStreamBroken(err)
+}
+
+// add adds the files of an answer.
+func (d *discovery) add(ctx context.Context, files []*descriptorpb.FileDescriptorProto, err error) error {
+	if err != nil {
+		return d.target.failed(ctx, err)
+	}
+	for _, fd := range files {
+		if err := d.linker.add(fd); err != nil {
+			return err
+		}
+		for _, s := range fd.GetService() {
+			name := string(protoreflect.FullName(fd.GetPackage()).Append(protoreflect.Name(s.GetName())))
+			d.declares[name] = fd.GetName()
+		}
+	}
+	return nil
 }
 
 // link links the files of all services.
@@ -250,7 +214,7 @@ func (d *discovery) link(listed []string) {
 		switch {
 		case err != nil:
 		case path == "":
-			fault := d.fault(name, "what the server sends for this service does not declare it")
+			fault := d.linker.fault(name, "what the server sends for this service does not declare it")
 			if meant, found := nearest.Find(name, declared); found {
 				fault.Hint = fmt.Sprintf("it declares %q", meant)
 			}
@@ -266,17 +230,4 @@ func (d *discovery) link(listed []string) {
 			}
 		}
 	}
-}
-
-// fault is one of what the server says; about may be empty.
-func (c *client) fault(about, format string, args ...any) *Fault {
-	return &Fault{Source: c.address, Path: plain(about), Problem: fmt.Sprintf(format, args...)}
-}
-
-// authorityOf returns what a server is called by its address.
-func authorityOf(address string) string {
-	if strings.HasPrefix(address, "unix:") {
-		return "localhost"
-	}
-	return address
 }
