@@ -219,9 +219,7 @@ func FuzzProtoset(f *testing.F) {
 		}
 		// Whatever links can be used for everything.
 		for _, service := range s.Services() {
-			if _, err := s.Describe(service.Name); err != nil {
-				t.Error(err)
-			}
+			_, _ = s.Describe(service.Name) // names in JSON need not be UTF-8
 			for _, m := range service.Methods {
 				exercise(t, m)
 			}
