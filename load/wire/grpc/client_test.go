@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // TestResponses holds what each response means, however its bytes are cut.
@@ -129,7 +130,7 @@ func TestResponses(t *testing.T) {
 				}
 				client := newClient(t, c)
 				begin(t, client, 0, 0)
-				sent(client)
+				wiretest.Take(client)
 				in := append(new(frames).settings().b, tt.frames.b...)
 				got := feed(t, client, in, piece)
 				if len(got) != 1 || got[0] != tt.want {
@@ -150,11 +151,11 @@ func TestRequests(t *testing.T) {
 	varies := Call{Scheme: "https", Authority: "h", Path: "/p.S/M", Varies: true, Metadata: []Metadata{{Name: "x-row", Varies: true}}}
 
 	client := newClient(t, config(call, zipped, varies))
-	sent(client)
+	wiretest.Take(client)
 	begin(t, client, 0, 0)
 	begin(t, client, 1, 1)
 	begin(t, client, 2, 2, []byte("7"), []byte("row"))
-	all := parse(t, sent(client))
+	all := parse(t, wiretest.Take(client))
 	if len(all) != 6 {
 		t.Fatalf("%d frames, want a header and a message of each of 3 calls", len(all))
 	}
@@ -254,10 +255,10 @@ func messagesIn(b []byte) (all []string, end bool) {
 
 func TestClientStream(t *testing.T) {
 	client := newClient(t, config(streaming(5, "a", "b"), streaming(0), streaming(0, "x", "y", "z")))
-	sent(client)
+	wiretest.Take(client)
 	for i, want := range [][]string{{"a", "b", "a", "b", "a"}, nil, {"x", "y", "z"}} {
 		begin(t, client, uint32(i), i)
-		if got, end := messagesIn(sent(client)); !slices.Equal(got, want) || !end {
+		if got, end := messagesIn(wiretest.Take(client)); !slices.Equal(got, want) || !end {
 			t.Errorf("call %d: got %q, ended %v, want %q", i, got, end, want)
 		}
 	}
@@ -271,11 +272,11 @@ func TestInTurn(t *testing.T) {
 		c := config(call)
 		c.First, c.Step = first, 2
 		client := newClient(t, c)
-		sent(client)
+		wiretest.Take(client)
 		var got []string
 		for id := range uint32(4) {
 			begin(t, client, id, 0)
-			messages, end := messagesIn(sent(client))
+			messages, end := messagesIn(wiretest.Take(client))
 			if got = append(got, messages...); !end {
 				t.Error("the call goes on")
 			}
@@ -312,7 +313,7 @@ func TestClientStreamWaits(t *testing.T) {
 		}
 		return end
 	}
-	end := count(sent(client))
+	end := count(wiretest.Take(client))
 	feed(t, client, new(frames).settings().b, 100)
 	for i := 0; !end; i++ {
 		if i > 100 {
@@ -322,7 +323,7 @@ func TestClientStreamWaits(t *testing.T) {
 		if got := feed(t, client, update.b, 100); len(got) > 0 {
 			t.Fatalf("got %v", got)
 		}
-		end = count(sent(client))
+		end = count(wiretest.Take(client))
 		feed(t, client, nil, 1)
 		if _, e, err := client.Input(nil); e.Kind != wire.MuxNothing || err != nil {
 			t.Fatal(e, err)
@@ -340,13 +341,13 @@ func TestLockstep(t *testing.T) {
 	begin(t, client, 0, 0)
 	expect := func(want string, wantEnd bool) {
 		t.Helper()
-		if got, end := messagesIn(sent(client)); strings.Join(got, ",") != want || end != wantEnd {
+		if got, end := messagesIn(wiretest.Take(client)); strings.Join(got, ",") != want || end != wantEnd {
 			t.Errorf("got %q, ended %v, want %q", got, end, want)
 		}
 	}
 	expect("a", false)
 	feed(t, client, new(frames).settings().header(1, false, goodHead...).b, 5)
-	sent(client)
+	wiretest.Take(client)
 	answer := new(frames).data(1, false, AppendMessage(nil, []byte("x"), false)).b
 	feed(t, client, answer, 5)
 	expect("b", false)
@@ -371,7 +372,7 @@ func TestPaced(t *testing.T) {
 		if i > 0 {
 			more = client.Next(0)
 		}
-		if got, end := messagesIn(sent(client)); len(got) != 1 || got[0] != want.message || more != want.more || end != want.end {
+		if got, end := messagesIn(wiretest.Take(client)); len(got) != 1 || got[0] != want.message || more != want.more || end != want.end {
 			t.Errorf("message %d: got %q, more %v, ended %v", i, got, more, end)
 		}
 	}

@@ -145,15 +145,6 @@ func begin(t testing.TB, c wire.Mux, id uint32, request int, parts ...[]byte) {
 	}
 }
 
-// sent returns what a client has to send, as written.
-func sent(c wire.Mux) (all []byte) {
-	for p := c.Output(); len(p) > 0; p = c.Output() {
-		all = append(all, p...)
-		c.Wrote(len(p))
-	}
-	return all
-}
-
 // A sentFrame is a frame that a client sent, its header block decoded.
 type sentFrame struct {
 	kind, flags byte

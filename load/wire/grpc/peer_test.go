@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // A rawCodec leaves messages as they are.
@@ -96,60 +97,16 @@ func serve(t *testing.T, options ...theirs.ServerOption) string {
 	return l.Addr().String()
 }
 
-// A link carries a client's bytes over a connection, as the engine does.
+// A link is one of a client of this package.
 type link struct {
-	t    *testing.T
-	c    wire.Mux
-	conn net.Conn
-	buf  []byte
+	*wiretest.Link
+	t *testing.T
+	c wire.Mux
 }
 
 func dial(t *testing.T, c wire.Mux, address string) *link {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	c.Reset()
-	return &link{t, c, conn, make([]byte, 3000)}
-}
-
-// turn writes what there is, reads what comes, and hands over the events. It tells whether the
-// connection goes on.
-func (k *link) turn(event func(wire.MuxEvent)) bool {
-	k.t.Helper()
-	for p := k.c.Output(); len(p) > 0; p = k.c.Output() {
-		n, err := k.conn.Write(p)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		k.c.Wrote(n)
-	}
-	n, err := k.conn.Read(k.buf)
-	for p := k.buf[:n]; ; {
-		used, e, err := k.c.Input(p)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		if p = p[used:]; e.Kind == wire.MuxNothing {
-			break
-		}
-		event(e)
-	}
-	if err == nil {
-		return true
-	}
-	if !errors.Is(err, io.EOF) {
-		k.t.Fatal(err)
-	}
-	for e := k.c.End(); e.Kind != wire.MuxNothing; e = k.c.End() {
-		event(e)
-	}
-	return false
+	return &link{wiretest.Dial(t, c, address), t, c}
 }
 
 // call carries out one call, and returns the messages of its response and how it ended.
@@ -160,7 +117,7 @@ func (k *link) call(request int) (messages []string, end wire.MuxEvent) {
 		if !goOn {
 			k.t.Fatal("the connection ended without a word of the call")
 		}
-		goOn = k.turn(func(e wire.MuxEvent) {
+		goOn = k.Turn(func(e wire.MuxEvent) {
 			switch e.Kind {
 			case wire.MuxMessage:
 				messages = append(messages, string(e.Data))
@@ -282,7 +239,7 @@ func TestPeerMany(t *testing.T) {
 			free = free[:len(free)-1]
 			begun++
 		}
-		k.turn(func(e wire.MuxEvent) {
+		k.Turn(func(e wire.MuxEvent) {
 			if e.Kind == wire.MuxEnded {
 				if e.Err != nil {
 					t.Fatal(e.Err)

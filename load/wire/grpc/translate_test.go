@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // quoting makes JSON of messages: texts in quotes.
@@ -55,7 +56,7 @@ func TestTranslate(t *testing.T) {
 			client := newClient(t, c)
 			feed(t, client, new(frames).settings().b, 1000)
 			begin(t, client, 0, 0)
-			sent(client)
+			wiretest.Take(client)
 			got := ""
 			for p := tt.answer.b; len(p) > 0; {
 				part := p[:min(piece, len(p))]
@@ -99,7 +100,7 @@ func TestTrailersOnly(t *testing.T) {
 			client := newClient(t, c)
 			feed(t, client, new(frames).settings().b, 1000)
 			begin(t, client, 0, 0)
-			sent(client)
+			wiretest.Take(client)
 			got, status := "", Unknown
 			for p := answer.b; len(p) > 0; {
 				n, e, err := client.Input(p[:min(piece, len(p))])

@@ -11,27 +11,28 @@ import (
 	"unsafe"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // ok shortens the outcome of a good response.
 func ok(status int, body int64, reusable bool) outcome {
-	return outcome{done: true, status: status, body: body, reusable: reusable}
+	return outcome{Outcome: wiretest.Outcome{Done: true, Reusable: reusable}, status: status, body: body}
 }
 
 // then adds what the bytes after the response, or the end, met.
-func (o outcome) then(err error) outcome { o.after = err; return o }
+func (o outcome) then(err error) outcome { o.After = err; return o }
 
 // but adds how a response departs from the protocol.
 func (o outcome) but(departs wire.Deviations) outcome { o.departs = departs; return o }
 
 // failed shortens the outcome of a bad response.
 func failed(err *wire.Error, status int, body int64) outcome {
-	return outcome{err: err, status: status, body: body}
+	return outcome{Outcome: wiretest.Outcome{Err: err}, status: status, body: body}
 }
 
 // cut shortens the outcome of a response that the end of the connection met.
 func cut(status int, body int64, after error) outcome {
-	return outcome{status: status, body: body, after: after}
+	return outcome{Outcome: wiretest.Outcome{After: after}, status: status, body: body}
 }
 
 // small keeps the tests of limits short.
@@ -143,11 +144,11 @@ var responseTests = []responseTest{
 
 	// Statuses.
 	{name: "399", input: "HTTP/1.1 399 ?\r\nContent-Length: 0\r\n\r\n", want: ok(399, 0, true)},
-	{name: "400", input: "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno", want: outcome{done: true, err: wire.StatusError(400), status: 400, body: 2, reusable: true}},
-	{name: "999", input: "HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: wire.StatusError(999), status: 999, reusable: true}},
-	{name: "503 and close", input: "HTTP/1.1 503 no\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: wire.StatusError(503), status: 503}},
+	{name: "400", input: "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(400), Reusable: true}, status: 400, body: 2}},
+	{name: "999", input: "HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(999), Reusable: true}, status: 999}},
+	{name: "503 and close", input: "HTTP/1.1 503 no\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(503)}, status: 503}},
 	{name: "404 accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 404 no\r\nContent-Length: 0\r\n\r\n", want: ok(404, 0, true)},
-	{name: "200 not accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: wire.StatusError(200), status: 200, reusable: true}},
+	{name: "200 not accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(200), Reusable: true}, status: 200}},
 
 	// Bytes of no request.
 	{name: "two responses", input: "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 204 No\r\n\r\n", used: 19, want: ok(204, 0, false).then(ErrUnsolicited)},
@@ -260,8 +261,8 @@ func TestResponse(t *testing.T) {
 	for _, tt := range responseTests {
 		t.Run(tt.name, func(t *testing.T) {
 			want := tt.want
-			if want.used = tt.used; tt.used == 0 {
-				want.used = len(tt.input)
+			if want.Used = tt.used; tt.used == 0 {
+				want.Used = len(tt.input)
 			}
 			input := []byte(tt.input)
 			c := newTemplate(t, tt.config()).Client()
@@ -300,7 +301,7 @@ func TestSequence(t *testing.T) {
 		{"HTTP/1.1 103 E\r\n\r\n" + nginx, 64}, {nginx, 64},
 	} {
 		got := feed(t, c, []byte(step.input))
-		if !got.done || got.err != nil || got.body != step.body || !got.reusable {
+		if !got.Done || got.Err != nil || got.body != step.body || !got.Reusable {
 			t.Errorf("step %d: %v", i, got)
 		}
 	}
@@ -314,7 +315,7 @@ func TestUnsolicited(t *testing.T) {
 	if n, done, err := c.Response(nil); n != 0 || done || err != nil {
 		t.Errorf("no bytes while idle: %d, %v, %v", n, done, err)
 	}
-	if got := feed(t, c, []byte(nginx)); !got.reusable {
+	if got := feed(t, c, []byte(nginx)); !got.Reusable {
 		t.Fatal(got)
 	}
 	if n, done, err := c.Response([]byte("x")); n != 0 || done || !errors.Is(err, ErrUnsolicited) {
@@ -324,7 +325,7 @@ func TestUnsolicited(t *testing.T) {
 		t.Error("reusable after bytes of no request")
 	}
 	c.Reset()
-	if got := feed(t, c, []byte(nginx)); !got.reusable {
+	if got := feed(t, c, []byte(nginx)); !got.Reusable {
 		t.Errorf("after reset: %v", got)
 	}
 	c.Request()
@@ -338,7 +339,7 @@ func TestInformationalPerRequest(t *testing.T) {
 	c := newTemplate(t, testConfig()).Client()
 	input := []byte(strings.Repeat("HTTP/1.1 103 E\r\n\r\n", DefaultLimits().Informational) + nginx)
 	for range 3 {
-		if got := feed(t, c, input); !got.done || got.err != nil {
+		if got := feed(t, c, input); !got.Done || got.Err != nil {
 			t.Fatal(got)
 		}
 	}
@@ -352,7 +353,7 @@ func TestMemoHoldsWholeBlocks(t *testing.T) {
 		if got := feed(t, tmpl.Client(), []byte(nginx), i); got.body != 64 {
 			t.Fatal(got)
 		}
-		if got := feed(t, tmpl.Client(), []byte(nginx[i:])); !errors.Is(got.err, ErrNotHTTP) {
+		if got := feed(t, tmpl.Client(), []byte(nginx[i:])); !errors.Is(got.Err, ErrNotHTTP) {
 			t.Fatalf("cut at %d, the rest: %v; want %v", i, got, ErrNotHTTP)
 		}
 	}
@@ -369,7 +370,7 @@ func TestResetMidway(t *testing.T) {
 				t.Fatalf("first %d bytes: done %v, %v", i, done, err)
 			}
 			c.Reset()
-			if got := feed(t, c, []byte(nginx)); !got.done || got.err != nil || got.body != 64 || !got.reusable {
+			if got := feed(t, c, []byte(nginx)); !got.Done || got.Err != nil || got.body != 64 || !got.Reusable {
 				t.Fatalf("after reset at %d: %v", i, got)
 			}
 		}
@@ -383,7 +384,7 @@ func TestResetMidway(t *testing.T) {
 func TestSpareBound(t *testing.T) {
 	tmpl := newTemplate(t, testConfig())
 	long := []byte("HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 3*maxSpare) + "\r\n\r\n")
-	if got := feed(t, tmpl.Client(), long, 3*maxSpare); !got.done {
+	if got := feed(t, tmpl.Client(), long, 3*maxSpare); !got.Done {
 		t.Fatal(got)
 	}
 	for _, b := range tmpl.spare {
@@ -483,7 +484,7 @@ func TestErrors(t *testing.T) {
 	}
 	texts := map[string]bool{}
 	for _, tt := range responseTests {
-		for _, err := range []error{tt.want.err, tt.want.after} {
+		for _, err := range []error{tt.want.Err, tt.want.After} {
 			if err != nil {
 				texts[err.Error()] = true
 				if k := wire.KindOf(err); k != wire.Protocol && k != wire.Limit && k != wire.Reset && k != wire.Status {

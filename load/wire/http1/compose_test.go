@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // What is put together from parts is what Encode makes of the request with the same values.
@@ -77,7 +78,7 @@ func TestValidateRequests(t *testing.T) {
 }
 
 // wanting is a template that delivers two fields.
-func wanting(tb fatalTB) *Template {
+func wanting(tb wiretest.TB) *Template {
 	tb.Helper()
 	return newTemplate(tb, Config{
 		Requests: []Request{{Method: "GET", Target: "/", Host: "h"}, {Method: "HEAD", Target: "/", Host: "h"}},
@@ -86,7 +87,7 @@ func wanting(tb fatalTB) *Template {
 }
 
 // A delivery is all that a client delivers of a response.
-func delivery(tb fatalTB, c *Client, request int, input []byte, cuts ...int) string {
+func delivery(tb wiretest.TB, c *Client, request int, input []byte, cuts ...int) string {
 	tb.Helper()
 	c.Compose(request, nil)
 	var content []byte

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // drawCuts draws places at which to cut n bytes.
@@ -166,12 +167,12 @@ func TestAgreesWithNetHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := feed(t, c, input, drawCuts(t, len(input))...)
-		outcome := outcome{used: len(input), done: !toEnd, status: want.StatusCode, body: body, reusable: !want.Close && !toEnd, departs: drawn.departs}
+		outcome := outcome{Outcome: wiretest.Outcome{Used: len(input), Done: !toEnd, Reusable: !want.Close && !toEnd}, status: want.StatusCode, body: body, departs: drawn.departs}
 		if want.StatusCode >= 400 {
 			if failure := wire.StatusError(want.StatusCode); toEnd {
-				outcome.after = failure
+				outcome.After = failure
 			} else {
-				outcome.err = failure
+				outcome.Err = failure
 			}
 		}
 		if got != outcome {

@@ -13,9 +13,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
-func expect(tb fatalTB, got []string, want ...string) {
+func expect(tb wiretest.TB, got []string, want ...string) {
 	tb.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		tb.Fatalf("want -, got +\n%s", diff)
@@ -46,7 +47,7 @@ func TestFirstBytes(t *testing.T) {
 		tt.change(&config)
 		c := newClient(t, config)
 		for range 2 {
-			if got := string(take(c)); got != tt.want {
+			if got := string(wiretest.Take(c)); got != tt.want {
 				t.Errorf("%s:\n got %q\nwant %q", tt.name, got, tt.want)
 			}
 			c.Reset()
@@ -61,14 +62,14 @@ func TestRequestBytes(t *testing.T) {
 	c := newClient(t, config)
 	l := listen(t, c)
 	l.hear(settings())
-	take(c)
+	wiretest.Take(c)
 	begin(t, c, 0, get)
-	if got, want := string(take(c)), "\x00\x00\x0b\x01\x05\x00\x00\x00\x01"+"\x82\x86"+"\x41\x01h"+"\x84"+"\x7a\x83\x93\xd5\x47"; got != want {
+	if got, want := string(wiretest.Take(c)), "\x00\x00\x0b\x01\x05\x00\x00\x00\x01"+"\x82\x86"+"\x41\x01h"+"\x84"+"\x7a\x83\x93\xd5\x47"; got != want {
 		// Encoded, h would be a byte as well: then it stays as it is.
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	begin(t, c, 1, get)
-	if got, want := string(take(c)), "\x00\x00\x05\x01\x05\x00\x00\x00\x03"+"\x82\x86\xbf\x84\xbe"; got != want {
+	if got, want := string(wiretest.Take(c)), "\x00\x00\x05\x01\x05\x00\x00\x00\x03"+"\x82\x86\xbf\x84\xbe"; got != want {
 		t.Errorf("again: got %q\nwant %q", got, want)
 	}
 }
@@ -133,7 +134,7 @@ func TestBeginRefuses(t *testing.T) {
 	c := newClient(t, config)
 	listen(t, c).hear(settings())
 	begin(t, c, 1, get)
-	take(c)
+	wiretest.Take(c)
 	const vary = 4
 	part := func(s ...string) (parts [][]byte) {
 		for _, p := range s {
@@ -173,7 +174,7 @@ func TestBeginRefuses(t *testing.T) {
 		t.Errorf("a refused exchange left %q, %d open", c.Output(), c.open)
 	}
 	begin(t, c, 0, vary, "/", "\xff", "\x00")
-	expect(t, said(t, take(c)), "HEADERS 3", `DATA 3 "\x00" end`)
+	expect(t, said(t, wiretest.Take(c)), "HEADERS 3", `DATA 3 "\x00" end`)
 }
 
 func TestCancel(t *testing.T) {
@@ -183,7 +184,7 @@ func TestCancel(t *testing.T) {
 	c.Cancel(0) // has no effect, nor those that never were
 	c.Cancel(3)
 	c.Cancel(99)
-	expect(t, said(t, take(c)), "RST_STREAM 1 CANCEL")
+	expect(t, said(t, wiretest.Take(c)), "RST_STREAM 1 CANCEL")
 	l.hear(join(open, data(1, 0, strings.Repeat("x", 1000)), headers(1, endStream, "a", "b")))
 	expect(t, l.lines)
 	if missing := int64(c.t.settings.ConnectionWindow) - c.receiveWindow; missing != 1000 {
@@ -218,7 +219,7 @@ func TestCancelMany(t *testing.T) {
 		begin(t, c, 0, get)
 		last += 2
 		c.Cancel(0)
-		take(c)
+		wiretest.Take(c)
 	}
 	begin(t, c, 0, get)
 	ended := last + 2
@@ -272,7 +273,7 @@ func TestEnd(t *testing.T) {
 		"failed 2 "+ErrFrameSize.Error(), "failed 3 "+ErrFrameSize.Error(), "failed 4 "+ErrFrameSize.Error())
 	// Nothing follows GOAWAY.
 	l.c.Cancel(0)
-	lines := said(t, take(l.c))
+	lines := said(t, wiretest.Take(l.c))
 	if lines[len(lines)-1] != "GOAWAY 0 FRAME_SIZE_ERROR" {
 		t.Errorf("%q", lines)
 	}
@@ -302,30 +303,30 @@ func TestSend(t *testing.T) {
 	send("", false, 0, nil)
 	send("one", false, 3, nil)
 	send("two", false, 3, nil)
-	expect(t, said(t, take(c)), `DATA 5 "one"`, `DATA 5 "two"`)
+	expect(t, said(t, wiretest.Take(c)), `DATA 5 "one"`, `DATA 5 "two"`)
 	l.hear(settings(settingInitialWindowSize, 10)) // of which 6 are used up
-	expect(t, said(t, take(c)), "SETTINGS ACK")
+	expect(t, said(t, wiretest.Take(c)), "SETTINGS ACK")
 	send("three", false, 5, nil)
-	expect(t, said(t, take(c)), `DATA 5 "thre"`)
+	expect(t, said(t, wiretest.Take(c)), `DATA 5 "thre"`)
 	send("0123456789", false, 10, nil)
 	send("abcdefghijklm", false, 9, nil) // there is room for 20
 	send("x", true, 0, nil)
-	expect(t, said(t, take(c)))
+	expect(t, said(t, wiretest.Take(c)))
 	l.hear(windowUpdate(5, 5))
 	expect(t, l.lines)
-	expect(t, said(t, take(c)), `DATA 5 "e0123"`)
+	expect(t, said(t, wiretest.Take(c)), `DATA 5 "e0123"`)
 	l.hear(windowUpdate(5, 5))
-	expect(t, said(t, take(c)), `DATA 5 "45678"`)
+	expect(t, said(t, wiretest.Take(c)), `DATA 5 "45678"`)
 	l.hear(nil)
 	expect(t, l.lines, "room 2")
 	send("x", true, 1, nil)
 	send("y", true, 0, ErrSendEnded)
 	l.hear(windowUpdate(5, 100))
-	expect(t, said(t, take(c)), `DATA 5 "9abcdefghix" end`)
+	expect(t, said(t, wiretest.Take(c)), `DATA 5 "9abcdefghix" end`)
 	send("y", false, 0, ErrSendEnded)
 	l.hear(headers(5, endStream, ":status", "200"))
 	expect(t, l.lines, "room 2", "head 2 200", `end 2 200 ""`)
-	expect(t, said(t, take(c)))
+	expect(t, said(t, wiretest.Take(c)))
 	send("y", false, 0, ErrNoExchange)
 	if _, err := c.Send(0, nil, true); !errors.Is(err, ErrSendUnasked) {
 		t.Error(err)
@@ -337,11 +338,11 @@ func TestSend(t *testing.T) {
 	// The end alone is not held up by a window.
 	c = ready(t, config)
 	listen(t, c).hear(settings(settingInitialWindowSize, 0))
-	take(c)
+	wiretest.Take(c)
 	if n, err := c.Send(2, nil, true); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
-	expect(t, said(t, take(c)), `DATA 5 "" end`)
+	expect(t, said(t, wiretest.Take(c)), `DATA 5 "" end`)
 }
 
 // A body waits for its windows, whichever opens last, and takes turns with others.
@@ -353,11 +354,11 @@ func TestBodiesWait(t *testing.T) {
 	c := newClient(t, config)
 	l := listen(t, c)
 	l.hear(settings())
-	take(c)
+	wiretest.Take(c)
 	begin(t, c, 0, post)
 	begin(t, c, 1, 4, strings.Repeat("y", 40_000))
 	sizes := func() (lines []string) {
-		for _, line := range said(t, take(c)) {
+		for _, line := range said(t, wiretest.Take(c)) {
 			if name, rest, ok := strings.Cut(line, ` "`); ok {
 				content, end, _ := strings.Cut(rest, `"`)
 				line = fmt.Sprintf("%s %s*%d%s", name, content[:min(1, len(content))], len(content), end)
@@ -385,7 +386,7 @@ func TestBodiesWait(t *testing.T) {
 		t.Errorf("queue %v", c.queue)
 	}
 	l.hear(join(headers(1, endStream, ":status", "200"), headers(3, endStream, ":status", "200")))
-	expect(t, said(t, take(c)))
+	expect(t, said(t, wiretest.Take(c)))
 }
 
 // What waits goes with its exchange, wherever in the queue it is.
@@ -406,7 +407,7 @@ func TestWaitingBodiesGo(t *testing.T) {
 			}
 			let(c, l)
 			sent := map[string]int{}
-			for _, line := range said(t, take(c)) {
+			for _, line := range said(t, wiretest.Take(c)) {
 				if strings.HasPrefix(line, "DATA") && strings.HasSuffix(line, " end") {
 					sent[line[:6]]++
 				}
@@ -459,11 +460,11 @@ func TestLongHeaders(t *testing.T) {
 			c := newClient(t, config)
 			l := listen(t, c)
 			l.hear(settings(settingMaxFrameSize, uint32(most)))
-			take(c)
+			wiretest.Take(c)
 			d := hpack.NewDecoder(defaultTableSize, nil)
 			for id := range uint32(2) {
 				begin(t, c, id, get)
-				output := take(c)
+				output := wiretest.Take(c)
 				var block []byte
 				for first := true; len(output) > 0; first = false {
 					f := parseFrame(output)
@@ -529,18 +530,18 @@ func TestWindowUpdates(t *testing.T) {
 			for _, n := range tt.frames {
 				l.hear(data(1, 0, strings.Repeat("x", n)))
 			}
-			expect(t, said(t, take(c)), tt.want...)
+			expect(t, said(t, wiretest.Take(c)), tt.want...)
 			if tt.settings.Updates == WhenAsked {
 				if !c.Owes() {
 					t.Error("owes nothing")
 				}
 				c.Update()
-				expect(t, said(t, take(c)), "WINDOW_UPDATE 0 100", "WINDOW_UPDATE 1 100")
+				expect(t, said(t, wiretest.Take(c)), "WINDOW_UPDATE 0 100", "WINDOW_UPDATE 1 100")
 				if c.Owes() {
 					t.Error("owes after Update")
 				}
 				c.Update()
-				expect(t, said(t, take(c)))
+				expect(t, said(t, wiretest.Take(c)))
 			}
 		})
 	}
@@ -575,9 +576,9 @@ func TestWindowsHold(t *testing.T) {
 			}
 			expect(t, l.lines, want...)
 			if strings.HasPrefix(tt.want, "error") {
-				expect(t, said(t, take(c)), "GOAWAY 0 FLOW_CONTROL_ERROR")
+				expect(t, said(t, wiretest.Take(c)), "GOAWAY 0 FLOW_CONTROL_ERROR")
 			} else if tt.want != "" {
-				expect(t, said(t, take(c)), "RST_STREAM 1 FLOW_CONTROL_ERROR")
+				expect(t, said(t, wiretest.Take(c)), "RST_STREAM 1 FLOW_CONTROL_ERROR")
 			}
 		})
 	}
@@ -590,7 +591,7 @@ func TestBodyLimit(t *testing.T) {
 	l := listen(t, c)
 	l.hear(join(open, data(1, 0, "hel"), data(1, 0, "lo!"), headers(3, endStream, ":status", "200", "content-length", "6"), headers(5, 0, ":status", "200", "content-length", "6")))
 	expect(t, l.lines, "head 0 200", "failed 0 "+ErrBodyTooLarge.Error(), "head 1 200", `end 1 200 ""`, "head 2 200", "failed 2 "+ErrBodyTooLarge.Error())
-	expect(t, said(t, take(c)), "RST_STREAM 1 CANCEL", "RST_STREAM 5 CANCEL")
+	expect(t, said(t, wiretest.Take(c)), "RST_STREAM 1 CANCEL", "RST_STREAM 5 CANCEL")
 }
 
 // Without Content, only the events that count come, and one for a response in one piece.
@@ -620,7 +621,7 @@ func TestCountedOnlyByRequest(t *testing.T) {
 	for id, request := range []int{get, post, get} {
 		begin(t, c, uint32(id), request)
 	}
-	take(c)
+	wiretest.Take(c)
 	var heard []string
 	for in := join(headers(1, 0, ":status", "200"), headers(3, 0, ":status", "200"), data(3, 0, "be"), data(1, 0, "abc"), data(1, endStream, "de"), data(3, endStream, "gin"),
 		headers(5, 0, ":status", "200"), data(5, endStream, "x")); ; {
@@ -656,7 +657,7 @@ func TestAcceptAndFields(t *testing.T) {
 	))
 	expect(t, l.lines, "head 0 404 set-cookie=a=b set-cookie=c=d content-length=0", `end 0 404 "" trailers grpc-status=5`,
 		"head 2 200 grpc-status=0", `end 2 200 "" status: status 200`)
-	expect(t, said(t, take(c)), "RST_STREAM 5 NO_ERROR")
+	expect(t, said(t, wiretest.Take(c)), "RST_STREAM 5 NO_ERROR")
 }
 
 func TestUpgrade(t *testing.T) {
@@ -676,20 +677,20 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("%d may begin, says %q", c.Free(), c.Output())
 	}
 	begin(t, c, 2, 0)
-	if got, want := string(take(c)), "GET /x HTTP/1.1\r\nHost: h:81\r\n"+asks+"user-agent: dyno\r\nAccept: */*\r\n\r\n"; got != want || c.Free() != 0 {
+	if got, want := string(wiretest.Take(c)), "GET /x HTTP/1.1\r\nHost: h:81\r\n"+asks+"user-agent: dyno\r\nAccept: */*\r\n\r\n"; got != want || c.Free() != 0 {
 		t.Errorf("got  %q\nwant %q; %d may begin", got, want, c.Free())
 	}
 	input := join([]byte(answer), settings(), headers(1, 0, ":status", "200"), data(1, endStream, "hello"))
 	for cut := range len(input) {
 		c.Reset()
 		begin(t, c, 2, 1, "/y", "b", "body")
-		if got := string(take(c)); got != put {
+		if got := string(wiretest.Take(c)); got != put {
 			t.Fatalf("got  %q\nwant %q", got, put)
 		}
 		l := listen(t, c)
 		l.hear(input, cut)
 		expect(t, l.lines, "head 2 200", `end 2 200 "hello"`)
-		expect(t, said(t, take(c)), "SETTINGS 2=0 4=4194304 6=65536", "WINDOW_UPDATE 0 16711681", "SETTINGS ACK")
+		expect(t, said(t, wiretest.Take(c)), "SETTINGS 2=0 4=4194304 6=65536", "WINDOW_UPDATE 0 16711681", "SETTINGS ACK")
 		begin(t, c, 0, 0)
 		l.lines = nil
 		l.hear(headers(3, endStream, ":status", "204"))
@@ -699,7 +700,7 @@ func TestUpgrade(t *testing.T) {
 	// Given up before there is a stream.
 	c.Reset()
 	begin(t, c, 2, 0)
-	take(c)
+	wiretest.Take(c)
 	c.Cancel(2)
 	if c.Free() != 0 {
 		t.Error("another exchange may begin before the switch")
@@ -707,7 +708,7 @@ func TestUpgrade(t *testing.T) {
 	l := listen(t, c)
 	l.hear(input)
 	expect(t, l.lines)
-	expect(t, said(t, take(c))[2:], "RST_STREAM 1 CANCEL", "SETTINGS ACK")
+	expect(t, said(t, wiretest.Take(c))[2:], "RST_STREAM 1 CANCEL", "SETTINGS ACK")
 
 	for _, tt := range []struct {
 		answer string
@@ -722,7 +723,7 @@ func TestUpgrade(t *testing.T) {
 	} {
 		c.Reset()
 		begin(t, c, 0, 0)
-		take(c)
+		wiretest.Take(c)
 		l := listen(t, c)
 		l.hear([]byte(tt.answer))
 		l.end()
@@ -758,7 +759,7 @@ func TestBuffersComeBack(t *testing.T) {
 			clients[i] = c
 			l := listen(t, c)
 			l.hear(settings())
-			take(c)
+			wiretest.Take(c)
 			for id := range uint32(8) {
 				begin(t, c, id, 4, strings.Repeat("x", 20_000))
 			}
@@ -775,7 +776,7 @@ func TestBuffersComeBack(t *testing.T) {
 			for c.End().Kind != wire.MuxNothing {
 			}
 			c.Reset()
-			take(c)
+			wiretest.Take(c)
 		}
 	}
 	use()
@@ -794,7 +795,7 @@ func TestClientIsSmall(t *testing.T) {
 	l := listen(t, c)
 	l.hear(settings())
 	begin(t, c, 0, 0)
-	take(c)
+	wiretest.Take(c)
 	l.hear(ok200)
 	size := int(unsafe.Sizeof(*c)) + cap(c.streams)*int(unsafe.Sizeof(stream{})) + 2*cap(c.byNumber.places) + cap(c.encoder.places) + cap(c.encoder.same) + cap(c.decoder.data)
 	if size > 1000 {
@@ -828,7 +829,7 @@ func TestManyExchangesEnd(t *testing.T) {
 	for id := range uint32(maxStreams) {
 		begin(t, c, id, get)
 	}
-	take(c)
+	wiretest.Take(c)
 	l.hear(goAway(maxStreams, NoError)) // the half of them
 	if len(l.lines) != 1+maxStreams/2 || c.open != maxStreams/2 {
 		t.Fatalf("%d events, %d open", len(l.lines), c.open)
@@ -844,15 +845,15 @@ func TestManyExchangesEnd(t *testing.T) {
 func TestPing(t *testing.T) {
 	c := newClient(t, testConfig())
 	l := listen(t, c)
-	take(c)
+	wiretest.Take(c)
 	l.hear(settings())
-	take(c)
+	wiretest.Take(c)
 	answer := raw(framePing, flagAck, 0, pingData)
 	for range 2 * maxUseless {
 		if !c.Ping() {
 			t.Fatal("no ping")
 		}
-		if got := string(take(c)); got != "\x00\x00\x08\x06\x00\x00\x00\x00\x00dynoping" {
+		if got := string(wiretest.Take(c)); got != "\x00\x00\x08\x06\x00\x00\x00\x00\x00dynoping" {
 			t.Fatalf("%q", got)
 		}
 		for _, b := range answer { // byte by byte
@@ -872,7 +873,7 @@ func TestPing(t *testing.T) {
 			t.Errorf("ping %d: %v", n, got)
 		}
 	}
-	take(c)
+	wiretest.Take(c)
 	c.pings = 0
 	c.End()
 	if c.Ping() {
@@ -911,7 +912,7 @@ func TestTooManyPings(t *testing.T) {
 		frame := raw(frameGoAway, 0, 0, word(5)+word(uint32(tt.code))+tt.debug)
 		for cut := range len(frame) {
 			c := newClient(t, testConfig())
-			take(c)
+			wiretest.Take(c)
 			var said []string
 			for _, p := range [][]byte{settings(), frame[:cut], frame[cut:]} {
 				for len(p) > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // A case is what a server may send to a client with three exchanges under way: 0, a GET,
@@ -321,14 +322,14 @@ func (c testCase) with(before ...string) testCase {
 }
 
 // ready returns a client as testCase describes it.
-func ready(tb fatalTB, config Config) *Client {
+func ready(tb wiretest.TB, config Config) *Client {
 	tb.Helper()
 	c := newClient(tb, config)
 	listen(tb, c).hear(settings())
 	for id, request := range []int{get, head, bits} {
 		begin(tb, c, uint32(id), request)
 	}
-	take(c)
+	wiretest.Take(c)
 	return c
 }
 
@@ -351,7 +352,7 @@ func TestConformance(t *testing.T) {
 				if diff := cmp.Diff(tt.want, l.lines); diff != "" {
 					t.Errorf("%d cuts: want -, got +\n%s", len(cuts), diff)
 				}
-				if diff := cmp.Diff(tt.says, said(t, take(c))); diff != "" {
+				if diff := cmp.Diff(tt.says, said(t, wiretest.Take(c))); diff != "" {
 					t.Errorf("%d cuts: says: want -, got +\n%s", len(cuts), diff)
 				}
 				l.end()
@@ -384,7 +385,7 @@ func TestPreface(t *testing.T) {
 				config.Optimistic = true
 				c := newClient(t, config)
 				begin(t, c, 0, get)
-				take(c)
+				wiretest.Take(c)
 				l := listen(t, c)
 				l.hear(tt.input, cut)
 				if l.err != tt.want { //nolint:errorlint // the very same error

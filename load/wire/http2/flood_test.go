@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // Each flood ends the connection with the error that names it, after as many frames as
@@ -36,7 +37,7 @@ func TestFloods(t *testing.T) {
 			l := listen(t, c)
 			l.hear(open)
 			c.Cancel(2)
-			take(c)
+			wiretest.Take(c)
 			frames := 0
 			for l.err == nil && frames < 2*maxUseless {
 				l.hear(tt.frame)
@@ -45,7 +46,7 @@ func TestFloods(t *testing.T) {
 					t.Fatalf("an output of %d bytes", len(c.out))
 				}
 				if l.err == nil {
-					take(c)
+					wiretest.Take(c)
 				}
 			}
 			if l.err != tt.want || frames != maxUseless+1 { //nolint:errorlint // the very same error
@@ -55,7 +56,7 @@ func TestFloods(t *testing.T) {
 			if l.ended[0] != 1 || l.ended[1] != 1 {
 				t.Errorf("exchanges have ended %v times", l.ended)
 			}
-			lines := said(t, take(c))
+			lines := said(t, wiretest.Take(c))
 			if lines[len(lines)-1] != "GOAWAY 0 ENHANCE_YOUR_CALM" {
 				t.Errorf("says %q", lines)
 			}
@@ -85,7 +86,7 @@ func TestUsefulFramesAreNoFlood(t *testing.T) {
 		ping := slices.Repeat(raw(framePing, 0, 0, "12345678"), 1000)
 		for range 5 * maxUseless / 1000 {
 			l.hear(ping)
-			take(c)
+			wiretest.Take(c)
 			useful(c, l)
 		}
 		if l.err != nil {

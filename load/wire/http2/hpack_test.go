@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 func TestHuffmanCodes(t *testing.T) {
@@ -71,7 +72,7 @@ func FuzzHuffman(f *testing.F) {
 
 // A collector is a template whose fields are all those of the static table and some
 // more, so that tests see what the decoder sees.
-func collector(tb fatalTB, settings Settings) *Template {
+func collector(tb wiretest.TB, settings Settings) *Template {
 	tb.Helper()
 	config := testConfig()
 	config.Fields = nil

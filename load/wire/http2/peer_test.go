@@ -7,14 +7,8 @@ import (
 	"strings"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
-
-// fatalTB is what a testing.TB and a rapid.T have in common, as far as needed.
-type fatalTB interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
 
 // The requests of testConfig.
 const (
@@ -45,7 +39,7 @@ func testConfig() Config {
 	}
 }
 
-func newClient(tb fatalTB, config Config) *Client {
+func newClient(tb wiretest.TB, config Config) *Client {
 	tb.Helper()
 	c, err := NewClient(config)
 	if err != nil {
@@ -54,7 +48,7 @@ func newClient(tb fatalTB, config Config) *Client {
 	return c
 }
 
-func begin(tb fatalTB, c *Client, id uint32, request int, parts ...string) {
+func begin(tb wiretest.TB, c *Client, id uint32, request int, parts ...string) {
 	tb.Helper()
 	var bytes [][]byte
 	for _, p := range parts {
@@ -63,15 +57,6 @@ func begin(tb fatalTB, c *Client, id uint32, request int, parts ...string) {
 	if err := c.Begin(id, request, bytes); err != nil {
 		tb.Fatalf("begin %d: %v", id, err)
 	}
-}
-
-// take writes all output, and returns it.
-func take(c *Client) (all []byte) {
-	for len(c.Output()) > 0 {
-		all = append(all, c.Output()...)
-		c.Wrote(len(c.Output()))
-	}
-	return all
 }
 
 // What peers send.
@@ -138,7 +123,7 @@ func goAway(last uint32, code ErrorCode) []byte {
 }
 
 // said describes frames that a client has sent, one each, without its preface.
-func said(tb fatalTB, output []byte) (lines []string) {
+func said(tb wiretest.TB, output []byte) (lines []string) {
 	tb.Helper()
 	output = []byte(strings.TrimPrefix(string(output), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	for len(output) > 0 {
@@ -197,7 +182,7 @@ func describe(f frame, payload []byte) string {
 // does not depend on how they are cut: the content of an exchange as a whole, and its
 // header also when it came with the end.
 type listener struct {
-	tb     fatalTB
+	tb     wiretest.TB
 	c      *Client
 	lines  []string
 	data   map[uint32]string
@@ -206,7 +191,7 @@ type listener struct {
 	err    error
 }
 
-func listen(tb fatalTB, c *Client) *listener {
+func listen(tb wiretest.TB, c *Client) *listener {
 	return &listener{tb: tb, c: c, data: map[uint32]string{}, headed: map[uint32]bool{}, ended: map[uint32]int{}}
 }
 

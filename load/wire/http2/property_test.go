@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http2/hpack"
 	"pgregory.net/rapid"
+
+	"dyno/load/wire/wiretest"
 )
 
 func drawCuts(t *rapid.T, n int) []int {
@@ -140,7 +142,7 @@ func TestCutsChangeNothing(t *testing.T) {
 			for id := range uint32(8) {
 				begin(t, c, id, get)
 			}
-			take(c)
+			wiretest.Take(c)
 			return l
 		}
 		s := &server{t: t, windows: map[uint32]int64{}, all: int64(config.Settings.ConnectionWindow)}
@@ -204,7 +206,7 @@ func TestCutsChangeNothing(t *testing.T) {
 			}
 			s.noise()
 			model.hear(s.output[from:])
-			output := take(model.c)
+			output := wiretest.Take(model.c)
 			for len(output) > 0 {
 				f := parseFrame(output)
 				if f.kind == frameWindowUpdate {
@@ -240,7 +242,7 @@ func TestCutsChangeNothing(t *testing.T) {
 				t.Fatalf("cut at %v: want -, got +\n%s", cuts, diff)
 			}
 		}
-		if a, b := take(whole.c), take(cut.c); !bytes.Equal(a, b) {
+		if a, b := wiretest.Take(whole.c), wiretest.Take(cut.c); !bytes.Equal(a, b) {
 			t.Fatalf("says\n%q, cut\n%q", said(t, a), said(t, b))
 		}
 	})
@@ -264,7 +266,7 @@ func TestCutsChangeNoFault(t *testing.T) {
 
 // checkCuts compares what a client makes of bytes in one piece and in several, and that
 // it holds no more than it may.
-func checkCuts(tb fatalTB, input []byte, cuts []int) {
+func checkCuts(tb wiretest.TB, input []byte, cuts []int) {
 	tb.Helper()
 	config := testConfig()
 	config.Limits = Limits{HeaderBytes: 1000, BodyBytes: 10_000, Informational: 2}
@@ -278,7 +280,7 @@ func checkCuts(tb fatalTB, input []byte, cuts []int) {
 		if len(c.out) > 20*len(input)+1000 {
 			tb.Fatalf("%d bytes of output for %d of input", len(c.out), len(input))
 		}
-		output := strings.Join(said(tb, take(c)), "\n")
+		output := strings.Join(said(tb, wiretest.Take(c)), "\n")
 		l.end()
 		l.endedOnce(3)
 		return l, output

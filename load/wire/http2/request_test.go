@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 	"pgregory.net/rapid"
+
+	"dyno/load/wire/wiretest"
 )
 
 func TestRequestFaults(t *testing.T) {
@@ -93,7 +95,7 @@ func TestConfigFaults(t *testing.T) {
 }
 
 // decodeRequest decodes a header block as the peer does.
-func decodeRequest(tb fatalTB, d *hpack.Decoder, block []byte) (lines []string) {
+func decodeRequest(tb wiretest.TB, d *hpack.Decoder, block []byte) (lines []string) {
 	tb.Helper()
 	fields, err := d.DecodeFull(block)
 	if err != nil {

@@ -1,18 +1,16 @@
 package http2
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 // serve starts net/http's server for HTTP/2 without TLS, and returns its address.
@@ -37,71 +35,17 @@ func serve(t *testing.T, config http.HTTP2Config, handler http.HandlerFunc) stri
 	return l.Addr().String()
 }
 
-// A link carries a client's bytes over a connection, as the engine does.
+// A link is one of a client of this package.
 type link struct {
-	t       *testing.T
-	c       *Client
-	address string
-	conn    net.Conn
-	read    []byte
+	*wiretest.Link
+	t *testing.T
+	c *Client
 }
 
 func connect(t *testing.T, config Config, address string) *link {
 	t.Helper()
-	k := &link{t: t, c: newClient(t, config), address: address, read: make([]byte, 5000)}
-	k.reconnect()
-	t.Cleanup(func() { k.conn.Close() })
-	return k
-}
-
-func (k *link) reconnect() {
-	k.t.Helper()
-	if k.conn != nil {
-		k.conn.Close()
-	}
-	var err error
-	if k.conn, err = net.Dial("tcp", k.address); err != nil {
-		k.t.Fatal(err)
-	}
-	if err := k.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		k.t.Fatal(err)
-	}
-	k.c.Reset()
-}
-
-// turn writes what there is, reads what comes, and hands over the events. It returns
-// false when the connection has ended.
-func (k *link) turn(event func(wire.MuxEvent)) bool {
-	k.t.Helper()
-	for len(k.c.Output()) > 0 {
-		n, err := k.conn.Write(k.c.Output())
-		k.c.Wrote(n)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-	}
-	n, err := k.conn.Read(k.read)
-	for p := k.read[:n]; ; {
-		used, e, err := k.c.Input(p)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		p = p[used:]
-		if e.Kind == wire.MuxNothing {
-			break
-		}
-		event(e)
-	}
-	if err == nil {
-		return true
-	}
-	if !errors.Is(err, io.EOF) {
-		k.t.Fatal(err)
-	}
-	for e := k.c.End(); e.Kind != wire.MuxNothing; e = k.c.End() {
-		event(e)
-	}
-	return false
+	c := newClient(t, config)
+	return &link{wiretest.Dial(t, c, address), t, c}
 }
 
 // bodyOf returns the content of an exchange: no two are alike.
@@ -232,9 +176,9 @@ func (r *run) all() {
 	r.under, r.done = map[uint32]*underWay{}, map[int]bool{}
 	for len(r.done) < r.count {
 		r.begin()
-		if !r.turn(r.event) || r.away && len(r.under) == 0 {
+		if !r.Turn(r.event) || r.away && len(r.under) == 0 {
 			r.away = false
-			r.reconnect()
+			r.Redial()
 		}
 	}
 	if len(r.under) > 0 {
@@ -329,14 +273,14 @@ func TestServerEndsOtherwise(t *testing.T) {
 	k := connect(t, config, address)
 	body := strings.Repeat("x", 3<<20) // beyond every window
 	for k.c.Free() == 0 {
-		k.turn(func(e wire.MuxEvent) { t.Fatalf("%+v", e) })
+		k.Turn(func(e wire.MuxEvent) { t.Fatalf("%+v", e) })
 	}
 	begin(t, k.c, 0, 0, "/early", body)
 	begin(t, k.c, 1, 0, "/abort", "")
 	begin(t, k.c, 2, 0, "/hints", "")
 	got := map[uint32]wire.MuxEvent{}
 	for len(got) < 3 {
-		k.turn(func(e wire.MuxEvent) {
+		k.Turn(func(e wire.MuxEvent) {
 			if e.Kind != wire.MuxHead {
 				got[e.ID] = e
 			}
@@ -377,7 +321,7 @@ func TestServerBitByBit(t *testing.T) {
 	config.Fields = []string{"status"}
 	k := connect(t, config, address)
 	for k.c.Free() == 0 {
-		k.turn(func(e wire.MuxEvent) { t.Fatalf("%+v", e) })
+		k.Turn(func(e wire.MuxEvent) { t.Fatalf("%+v", e) })
 	}
 	begin(t, k.c, 7, 0)
 	var content strings.Builder
@@ -393,7 +337,7 @@ func TestServerBitByBit(t *testing.T) {
 		}
 	}
 	for !headed {
-		k.turn(event)
+		k.Turn(event)
 	}
 	for i := range 20 {
 		message := fmt.Sprintf("message %d", i)
@@ -402,7 +346,7 @@ func TestServerBitByBit(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		for content.Len() < len(message) {
-			k.turn(event)
+			k.Turn(event)
 		}
 		if content.String() != message {
 			t.Fatalf("%q came back for %q", content.String(), message)
@@ -412,6 +356,6 @@ func TestServerBitByBit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for !ended {
-		k.turn(event)
+		k.Turn(event)
 	}
 }

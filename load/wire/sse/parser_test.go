@@ -14,6 +14,7 @@ import (
 
 	"dyno/internal/leak"
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -32,13 +33,7 @@ type reading struct {
 	err    error
 }
 
-// fatalTB is what a testing.TB and a rapid.T have in common, as far as needed.
-type fatalTB interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
-func newParser(tb fatalTB, l Limits) *Parser {
+func newParser(tb wiretest.TB, l Limits) *Parser {
 	tb.Helper()
 	p, err := NewParser(l)
 	if err != nil {
@@ -48,7 +43,7 @@ func newParser(tb fatalTB, l Limits) *Parser {
 }
 
 // read has a parser read a stream cut at the given places.
-func read(tb fatalTB, p *Parser, stream []byte, cuts ...int) (r reading) {
+func read(tb wiretest.TB, p *Parser, stream []byte, cuts ...int) (r reading) {
 	tb.Helper()
 	from, at := 0, 0
 	for _, to := range append(cuts, len(stream)) {

@@ -13,9 +13,10 @@ import (
 
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
+	"dyno/load/wire/wiretest"
 )
 
-func newStream(tb fatalTB, c StreamConfig) *Stream {
+func newStream(tb wiretest.TB, c StreamConfig) *Stream {
 	tb.Helper()
 	if c.Request.Target == "" {
 		c.Request.Target, c.Request.Host = "/events", "h"
@@ -35,7 +36,7 @@ const (
 )
 
 // subscribe carries a response, cut at the given places, as the engine does.
-func subscribe(tb fatalTB, s *Stream, response string, cuts ...int) (found []wire.Event, used int, err error) {
+func subscribe(tb wiretest.TB, s *Stream, response string, cuts ...int) (found []wire.Event, used int, err error) {
 	tb.Helper()
 	s.Reset()
 	s.Request()

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"dyno/load/wire/wiretest"
 )
 
 func newEcho(tb testing.TB, size int) *Echo {
@@ -40,13 +42,7 @@ func TestEcho(t *testing.T) {
 		{"nothing", 40, func(b []byte) []byte { return nil }, outcome{0, false, nil, false, ErrClosedEarly}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newEcho(t, tt.size)
-			everyCut(len(tt.answer(make([]byte, tt.size))), func(cuts ...int) {
-				c.Reset()
-				if got := answer(t, c, tt.answer(bytes.Clone(c.Request())), cuts...); got != tt.want {
-					t.Fatalf("cut at %v:\n got %v\nwant %v", cuts, got, tt.want)
-				}
-			})
+			answers(t, newEcho(t, tt.size), func(request []byte) []byte { return tt.answer(bytes.Clone(request)) }, tt.want)
 		})
 	}
 }
@@ -116,11 +112,11 @@ func TestEchoOfAnother(t *testing.T) {
 		c := newEcho(t, size)
 		stale := bytes.Clone(c.Request())
 		c.Request()
-		if got := answer(t, c, stale); !errors.Is(got.err, ErrEcho) {
+		if got := wiretest.Respond(t, c, stale); !errors.Is(got.Err, ErrEcho) {
 			t.Errorf("size %d: %v; want %v", size, got, ErrEcho)
 		}
 		// The connection is still in step: the next echo is good.
-		if got := answer(t, c, c.Request()); got != (outcome{used: size, done: true, reusable: true}) {
+		if got := outcome(wiretest.Respond(t, c, c.Request())); got != (outcome{Used: size, Done: true, Reusable: true}) {
 			t.Errorf("size %d: then %v", size, got)
 		}
 	}
@@ -155,13 +151,13 @@ func anyEcho(template *EchoTemplate) func(*rapid.T) {
 		input = input[:rapid.IntRange(0, len(input)).Draw(t, "size")]
 		cuts := rapid.SliceOfN(rapid.IntRange(0, len(input)), 0, 5).Draw(t, "cuts")
 		slices.Sort(cuts)
-		got := answer(t, c, input, cuts...)
+		got := wiretest.Respond(t, c, input, cuts...)
 		switch {
-		case got.done != (len(input) >= 24):
+		case got.Done != (len(input) >= 24):
 			t.Fatalf("%d bytes: %v", len(input), got)
-		case got.done && (got.err == nil) != bytes.HasPrefix(input, sent):
+		case got.Done && (got.Err == nil) != bytes.HasPrefix(input, sent):
 			t.Fatalf("%x for %x: %v", input, sent, got)
-		case got.reusable != (len(input) == 24):
+		case got.Reusable != (len(input) == 24):
 			t.Fatalf("%d bytes: %v", len(input), got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dyno/load/wire"
+	"dyno/load/wire/wiretest"
 )
 
 func TestLine(t *testing.T) {
@@ -44,16 +45,7 @@ func TestLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := template.Client()
-			everyCut(len(tt.input), func(cuts ...int) {
-				c.Reset()
-				if got := string(c.Request()); got != tt.request {
-					t.Fatalf("request %q; want %q", got, tt.request)
-				}
-				if got := answer(t, c, []byte(tt.input), cuts...); got != tt.want {
-					t.Fatalf("cut at %v:\n got %v\nwant %v", cuts, got, tt.want)
-				}
-			})
+			answers(t, template.Client(), asked(t, tt.request, tt.input), tt.want)
 		})
 	}
 }
@@ -93,21 +85,21 @@ func FuzzLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte, a, b uint8) {
 		line, rest, found := bytes.Cut(input, []byte("\n"))
-		want := outcome{used: len(line) + 1, done: true, reusable: len(rest) == 0}
+		want := outcome{Used: len(line) + 1, Done: true, Reusable: len(rest) == 0}
 		switch {
 		case found && len(line) < 8:
 			if string(line) != "PONG\r" {
-				want.err = ErrLine
+				want.Err = ErrLine
 			}
 			if len(rest) > 0 {
-				want.after = ErrUnsolicited
+				want.After = ErrUnsolicited
 			}
 		case len(input) > 8:
-			want = outcome{used: 8, err: ErrLineTooLong}
+			want = outcome{Used: 8, Err: ErrLineTooLong}
 		case len(input) > 0:
-			want = outcome{used: len(input), after: ErrClosed}
+			want = outcome{Used: len(input), After: ErrClosed}
 		default:
-			want = outcome{after: ErrClosedEarly}
+			want = outcome{After: ErrClosedEarly}
 		}
 		cuts := []int{int(a) % (len(input) + 1), int(b) % (len(input) + 1)}
 		slices.Sort(cuts)
@@ -115,7 +107,7 @@ func FuzzLine(f *testing.F) {
 		for _, cuts := range [][]int{nil, cuts} {
 			c.Reset()
 			c.Request()
-			if got := answer(t, c, input, cuts...); got != want {
+			if got := outcome(wiretest.Respond(t, c, input, cuts...)); got != want {
 				t.Fatalf("%q cut at %v:\n got %v\nwant %v", input, cuts, got, want)
 			}
 		}

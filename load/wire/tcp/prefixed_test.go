@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dyno/load/wire/wiretest"
 )
 
 func TestPrefixed(t *testing.T) {
@@ -33,16 +35,7 @@ func TestPrefixed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := template.Client()
-			everyCut(len(tt.input), func(cuts ...int) {
-				c.Reset()
-				if got := string(c.Request()); got != tt.request {
-					t.Fatalf("request %q; want %q", got, tt.request)
-				}
-				if got := answer(t, c, []byte(tt.input), cuts...); got != tt.want {
-					t.Fatalf("cut at %v:\n got %v\nwant %v", cuts, got, tt.want)
-				}
-			})
+			answers(t, template.Client(), asked(t, tt.request, tt.input), tt.want)
 		})
 	}
 }
@@ -86,15 +79,15 @@ func FuzzPrefixed(f *testing.F) {
 		var want outcome
 		switch {
 		case len(input) == 0:
-			want = outcome{after: ErrClosedEarly}
+			want = outcome{After: ErrClosedEarly}
 		case length > 20:
-			want = outcome{used: 2, err: ErrTooLong}
+			want = outcome{Used: 2, Err: ErrTooLong}
 		case len(input) < 2+length || len(input) < 2:
-			want = outcome{used: len(input), after: ErrClosed}
+			want = outcome{Used: len(input), After: ErrClosed}
 		default:
-			want = outcome{used: 2 + length, done: true, reusable: len(input) == 2+length}
-			if !want.reusable {
-				want.after = ErrUnsolicited
+			want = outcome{Used: 2 + length, Done: true, Reusable: len(input) == 2+length}
+			if !want.Reusable {
+				want.After = ErrUnsolicited
 			}
 		}
 		cuts := []int{int(a) % (len(input) + 1), int(b) % (len(input) + 1)}
@@ -103,7 +96,7 @@ func FuzzPrefixed(f *testing.F) {
 		for _, cuts := range [][]int{nil, cuts} {
 			c.Reset()
 			c.Request()
-			if got := answer(t, c, input, cuts...); got != want {
+			if got := outcome(wiretest.Respond(t, c, input, cuts...)); got != want {
 				t.Fatalf("%q cut at %v:\n got %v\nwant %v", input, cuts, got, want)
 			}
 		}
