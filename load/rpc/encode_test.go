@@ -292,7 +292,7 @@ func TestExamplesAreBounded(t *testing.T) {
 	}
 	b.WriteString("message M10 {}\n")
 	m := find(t, source(t, b.String()), "S/M")
-	if n := bytes.Count(m.Example(), []byte(":")); n != maxExample {
+	if n := bytes.Count(m.Example(), []byte(":")); n > maxExample || n < maxExample/2 {
 		t.Errorf("%d fields", n)
 	}
 	if _, err := m.Encode(m.Example()); err != nil {

@@ -1,8 +1,10 @@
 package rpc
 
 import (
-	"strings"
+	"bytes"
+	"encoding/json"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -10,109 +12,66 @@ import (
 // more than anybody has room for.
 const maxExample = 1000
 
-// Example returns a request in JSON with the zero values of all fields, indented, for
+// Example returns a request in JSON with the default values of all fields, indented, for
 // somebody to fill in: one element in each list and map, and the first field of each
-// oneof. A message within itself is left out, and so is what exceeds a thousand fields.
+// oneof. A message within itself is left out, and so are those with which there would be
+// more than a thousand fields.
 func (m Method) Example() []byte {
-	e := exampler{fields: maxExample, within: map[protoreflect.FullName]bool{}}
-	e.message(m.codec.in.Descriptor(), 0)
-	return []byte(e.String())
-}
-
-// An exampler writes an example.
-type exampler struct {
-	strings.Builder
-	fields int                            // that may still be written
-	within map[protoreflect.FullName]bool // the messages that are being written
-}
-
-func (e *exampler) message(d protoreflect.MessageDescriptor, indent int) {
-	if text := example(d); text != "" {
-		e.WriteString(text)
-		return
+	message := m.codec.in.New()
+	e := exampler{within: map[protoreflect.FullName]bool{}}
+	e.fill(message)
+	text, err := protojson.MarshalOptions{Resolver: m.codec.types, AllowPartial: true, EmitDefaultValues: true}.Marshal(message.Interface())
+	var b bytes.Buffer
+	if err != nil || json.Indent(&b, text, "", "  ") != nil {
+		return []byte("{}") // a default of the schema's is not valid
 	}
+	return b.Bytes()
+}
+
+// An exampler makes an example.
+type exampler struct {
+	fields int                            // so far
+	within map[protoreflect.FullName]bool // the messages that are being filled
+}
+
+// fill sets the fields of a message. It returns false if the message is to be left out.
+func (e *exampler) fill(m protoreflect.Message) bool {
+	d := m.Descriptor()
+	fields := d.Fields()
+	switch {
+	case d.FullName() == "google.protobuf.Any":
+		m.Set(fields.ByName("type_url"), protoreflect.ValueOfString("type.googleapis.com/google.protobuf.Empty"))
+		return true
+	case d.FullName() == "google.protobuf.Value":
+		m.Set(fields.ByName("null_value"), protoreflect.ValueOfEnum(0))
+		return true
+	case wellKnownForm(d) != "":
+		return true
+	case e.within[d.FullName()], e.fields > 0 && e.fields+fields.Len() > maxExample:
+		return false
+	}
+	e.fields += fields.Len()
 	e.within[d.FullName()] = true
 	defer delete(e.within, d.FullName())
-	oneofs := map[protoreflect.FullName]bool{}
-	empty := true
-	for i := range d.Fields().Len() {
-		field := d.Fields().Get(i)
-		if o := field.ContainingOneof(); o != nil && !o.IsSynthetic() {
-			if oneofs[o.FullName()] {
-				continue
-			}
-		}
-		value := field
-		if field.IsMap() {
-			value = field.MapValue()
-		}
-		inner := value.Message()
-		if e.fields == 0 || inner != nil && e.within[inner.FullName()] {
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if o := f.ContainingOneof(); o != nil && m.WhichOneof(o) != nil {
 			continue
 		}
-		e.fields--
-		if o := field.ContainingOneof(); o != nil {
-			oneofs[o.FullName()] = true
-		}
-		if empty {
-			e.WriteByte('{')
-		} else {
-			e.WriteByte(',')
-		}
-		empty = false
-		e.line(indent + 1)
-		e.WriteString(quoteJSON(field.JSONName()) + ": ")
 		switch {
-		case field.IsMap():
-			e.WriteByte('{')
-			e.line(indent + 2)
-			e.WriteString(exampleKey(field.MapKey()) + ": ")
-			e.value(value, indent+2)
-			e.line(indent + 1)
-			e.WriteByte('}')
-		case field.IsList() && value.Message() == nil:
-			e.WriteString("[" + zero(value) + "]")
-		case field.IsList():
-			e.WriteByte('[')
-			e.line(indent + 2)
-			e.value(value, indent+2)
-			e.line(indent + 1)
-			e.WriteByte(']')
+		case f.IsMap():
+			if v := m.NewField(f).Map().NewValue(); f.MapValue().Message() == nil || e.fill(v.Message()) {
+				m.Mutable(f).Map().Set(f.MapKey().Default().MapKey(), v)
+			}
+		case f.IsList():
+			if v := m.NewField(f).List().NewElement(); f.Message() == nil || e.fill(v.Message()) {
+				m.Mutable(f).List().Append(v)
+			}
 		default:
-			e.value(value, indent+1)
+			if v := m.NewField(f); f.Message() == nil || e.fill(v.Message()) {
+				m.Set(f, v)
+			}
 		}
 	}
-	if empty {
-		e.WriteString("{}")
-		return
-	}
-	e.line(indent)
-	e.WriteByte('}')
-}
-
-func (e *exampler) value(field protoreflect.FieldDescriptor, indent int) {
-	if field.Message() != nil {
-		e.message(field.Message(), indent)
-		return
-	}
-	e.WriteString(zero(field))
-}
-
-// line begins a line.
-func (e *exampler) line(indent int) {
-	e.WriteByte('\n')
-	for range indent {
-		e.WriteString("  ")
-	}
-}
-
-// exampleKey is a key of a map in JSON.
-func exampleKey(key protoreflect.FieldDescriptor) string {
-	switch key.Kind() {
-	case protoreflect.StringKind:
-		return `""`
-	case protoreflect.BoolKind:
-		return `"false"`
-	}
-	return `"0"`
+	return true
 }

@@ -447,14 +447,11 @@ func (p *planner) entries(t protoreflect.MessageType, field protoreflect.FieldDe
 			p.literal = append(p.literal, p.encode(t, name, entry)...)
 		default:
 			p.begin(field.Number())
-			// The key is taken from an entry with another value.
-			entry := p.encode(t, name, []byte("{"+quoteJSON(key)+":"+zero(field.MapValue())+"}"))
-			if _, _, tag := protowire.ConsumeTag(entry); tag > 0 {
-				value, _ := protowire.ConsumeBytes(entry[tag:])
-				if _, _, n := protowire.ConsumeField(value); n > 0 {
-					p.literal = append(p.literal, value[:n]...) // keys come first
-				}
+			text := quoteJSON(key)
+			if field.MapKey().Kind() == protoreflect.BoolKind {
+				text = key
 			}
+			p.literal = append(p.literal, p.encode(dynamicpb.NewMessageType(field.Message()), string(field.MapKey().Name()), []byte(text))...)
 			p.value(field.MapValue(), from, to)
 			p.end()
 		}
