@@ -3,7 +3,7 @@
 #
 #   experiments/bot/filter.sh PROBABILITY=FAULT FLAG…
 #
-# The flags are those of dyno micro filter.
+# The flags are those of experiments/subjects/micro, which go build -o bin/ has built.
 set -euo pipefail
 cd "$(dirname "$0")"
 fault=$1
@@ -25,5 +25,5 @@ for port in "$model" "$gateway"; do
 		sleep 0.1
 	done
 done
-dyno micro filter --url "http://127.0.0.1:$gateway/v1/chat/completions" --bearer r2-key-0123456789abcdef \
+../../bin/micro filter --url "http://127.0.0.1:$gateway/v1/chat/completions" --bearer r2-key-0123456789abcdef \
 	--body '{"model":"dyno-1","max_tokens":16,"messages":[{"role":"user","content":"where is my order?"}]}' "$@"

@@ -126,7 +126,7 @@ the results and how certain they are.`,
 		root.AddCommand(a.foreignCommand(t))
 	}
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand(),
+		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.oracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root
 }

@@ -73,9 +73,10 @@ var arrows = []arrow{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts", "internal/units",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/oracle", nil, "a reference that shares code with what it checks would share its faults"},
-	{"selftest/micro", []string{"services/channels", "services/control/client/pool"}, "a program that is measured takes nothing from what measures it"},
 	{"selftest/conformance", []string{"load/wire", "services/echo/rpc/go/loop", "services/echo/rpc/go/program"}, "others' suites call servers of ours, and are called by our codecs; both sides are programs of its own"},
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
+
+	{"experiments/subjects/micro", []string{"services/channels", "services/control/client/pool"}, "a program that is measured takes nothing from what measures it"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
 	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},

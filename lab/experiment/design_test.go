@@ -501,7 +501,7 @@ func TestProgram(t *testing.T) {
 		Target: Target{
 			Protocol: Program,
 			Process: Process{
-				Start: []string{"dyno", "micro", "switch", "--unit", "thread"}, CPUs: []int{0},
+				Start: []string{"bin/micro", "switch", "--unit", "thread"}, CPUs: []int{0},
 				Ready: Ready{Kind: ReadyNone}, ReadyTimeout: 10 * time.Second, StopTimeout: 5 * time.Second,
 			},
 			Timeout: time.Minute,

@@ -1,4 +1,4 @@
-// Package micro holds small programs that show what a load test cannot: the cost of a
+// Command micro has small programs that show what a load test cannot: the cost of a
 // hand-off between threads and between goroutines, the memory of a parked one and how
 // many there can be, the cost of locks under contention, the effect of pinning, how
 // models of input and output rank, what socket options do, and what a filter of samples hides.
@@ -9,7 +9,7 @@
 // so only one may run at a time.
 //
 // Linux only. Threads are goroutines locked to theirs; see thread.go.
-package micro
+package main
 
 import (
 	"context"

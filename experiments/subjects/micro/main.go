@@ -1,68 +1,106 @@
-package cli
+package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/selftest/micro"
 	"dyno/services/channels"
 )
 
-func (a *app) microCommand() *cobra.Command {
-	cmd := &cobra.Command{
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// The exit codes, as dyno has them.
+const (
+	failed       = 1
+	misused      = 2
+	interruption = 130
+)
+
+// A failure is an error of a measurement. All other errors are of the command line.
+type failure struct{ error }
+
+// run runs the program that the arguments name, and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := command()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "micro: %v\n", err)
+	if _, measured := errors.AsType[failure](err); !measured {
+		fmt.Fprintf(stderr, "hint: %s --help lists the flags\n", cmd.CommandPath())
+		return misused
+	}
+	if ctx.Err() != nil {
+		return interruption
+	}
+	return failed
+}
+
+// command returns the command line: a command for each program.
+func command() *cobra.Command {
+	root := &cobra.Command{
 		Use:   "micro",
 		Short: "Measure what a load test cannot: context switches, stacks, locks, pinning, I/O models, socket options, pools, jitter filters",
 		Long: `Each program measures one thing once and prints its figures as one line of JSON.
 An experiment with "protocol: program" repeats and interleaves them.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("dyno micro --help lists the programs", "unknown program %q", args[0])
-			}
-			return cmd.Help()
-		},
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	const second = time.Second
 
-	handOff := micro.Switch{Unit: micro.Goroutine, Duration: second}
-	f := a.program(cmd, "switch", "The cost of a hand-over to another goroutine or thread", func() micro.Program { return handOff })
+	handOff := Switch{Unit: Goroutine, Duration: second}
+	f := add(root, "switch", "The cost of a hand-over to another goroutine or thread", func() Program { return handOff })
 	f.StringVar(&handOff.Unit, "unit", handOff.Unit, "goroutine or thread")
 	f.DurationVar(&handOff.Duration, "duration", handOff.Duration, "how long to measure")
 
-	stack := micro.Stack{Unit: micro.Goroutine, Units: 1000}
-	f = a.program(cmd, "stack", "The memory that a parked goroutine or thread takes", func() micro.Program { return stack })
+	stack := Stack{Unit: Goroutine, Units: 1000}
+	f = add(root, "stack", "The memory that a parked goroutine or thread takes", func() Program { return stack })
 	f.StringVar(&stack.Unit, "unit", stack.Unit, "goroutine or thread")
 	f.IntVar(&stack.Units, "units", stack.Units, "how many to park")
 
-	units := micro.Units{Unit: micro.Goroutine}
-	f = a.program(cmd, "units", "How many goroutines or threads can be parked at once", func() micro.Program { return units })
+	units := Units{Unit: Goroutine}
+	f = add(root, "units", "How many goroutines or threads can be parked at once", func() Program { return units })
 	f.StringVar(&units.Unit, "unit", units.Unit, "goroutine or thread")
 	f.IntVar(&units.Bound, "bound", units.Bound, "the number to stop at; 0 for 100000 goroutines or 20000 threads")
 
-	lock := micro.Lock{Kind: micro.Mutex, Goroutines: 8, Reads: 0.5, Duration: second}
-	f = a.program(cmd, "lock", "Counters under locks of several kinds", func() micro.Program { return lock })
+	lock := Lock{Kind: Mutex, Goroutines: 8, Reads: 0.5, Duration: second}
+	f = add(root, "lock", "Counters under locks of several kinds", func() Program { return lock })
 	f.StringVar(&lock.Kind, "kind", lock.Kind, "mutex, rwmutex, sharded or atomic")
 	f.IntVar(&lock.Goroutines, "goroutines", lock.Goroutines, "how many goroutines share the counters")
 	f.Float64Var(&lock.Reads, "reads", lock.Reads, "the share of operations that only read")
 	f.DurationVar(&lock.Duration, "duration", lock.Duration, "how long to measure")
 
-	pin := micro.Pin{Threads: 4, Duration: second}
-	f = a.program(cmd, "pin", "Threads bound to one CPU each, or left to the scheduler", func() micro.Program { return pin })
+	pin := Pin{Threads: 4, Duration: second}
+	f = add(root, "pin", "Threads bound to one CPU each, or left to the scheduler", func() Program { return pin })
 	f.BoolVar(&pin.Pinned, "pinned", pin.Pinned, "bind each thread to one CPU")
 	f.IntVar(&pin.Threads, "threads", pin.Threads, "how many")
 	f.DurationVar(&pin.Duration, "duration", pin.Duration, "how long to measure")
 
-	io := micro.IO{Model: micro.Blocking, Connections: 100, Duration: second}
-	f = a.program(cmd, "io", "An echo server with a chosen I/O model", func() micro.Program { return io })
+	io := IO{Model: Blocking, Connections: 100, Duration: second}
+	f = add(root, "io", "An echo server with a chosen I/O model", func() Program { return io })
 	f.StringVar(&io.Model, "model", io.Model, "blocking, polling, multiplexing or asynchronous")
 	f.IntVar(&io.Connections, "connections", io.Connections, "how many, with one message outstanding on each")
 	f.DurationVar(&io.Duration, "duration", io.Duration, "how long to measure")
 
-	carried := micro.Channels{Connections: 8, Records: 400_000, Bytes: 100, Buffer: 4096, WhenFull: channels.Block, Sync: channels.SyncInterval}
-	f = a.program(cmd, "channels", "Records carried from TCP connections into a file, and how many are lost", func() micro.Program { return carried })
+	carried := Channels{Connections: 8, Records: 400_000, Bytes: 100, Buffer: 4096, WhenFull: channels.Block, Sync: channels.SyncInterval}
+	f = add(root, "channels", "Records carried from TCP connections into a file, and how many are lost", func() Program { return carried })
 	f.IntVar(&carried.Connections, "connections", carried.Connections, "how many producers")
 	f.IntVar(&carried.Records, "records", carried.Records, "how many, in all")
 	f.IntVar(&carried.Bytes, "bytes", carried.Bytes, "of each record")
@@ -70,19 +108,19 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.StringVar(&carried.WhenFull, "when-full", carried.WhenFull, "what happens if it is full: block, drop-oldest or drop-newest")
 	f.StringVar(&carried.Sync, "sync", carried.Sync, "when the file is forced to disk: always, interval or never")
 
-	buffers := micro.Buffers{Bytes: 64 << 10}
-	f = a.program(cmd, "buffers", "The sizes of socket buffers: requested, and given by the kernel", func() micro.Program { return buffers })
+	buffers := Buffers{Bytes: 64 << 10}
+	f = add(root, "buffers", "The sizes of socket buffers: requested, and given by the kernel", func() Program { return buffers })
 	f.IntVar(&buffers.Bytes, "bytes", buffers.Bytes, "the size to request, for each kind of buffer")
 
-	delay := micro.NoDelay{On: true, Parts: 2, Bytes: 50, Duration: second}
-	f = a.program(cmd, "nodelay", "Round trips of messages written in parts, with or without Nagle's algorithm", func() micro.Program { return delay })
+	delay := NoDelay{On: true, Parts: 2, Bytes: 50, Duration: second}
+	f = add(root, "nodelay", "Round trips of messages written in parts, with or without Nagle's algorithm", func() Program { return delay })
 	f.BoolVar(&delay.On, "on", delay.On, "TCP_NODELAY")
 	f.IntVar(&delay.Parts, "parts", delay.Parts, "writes per message")
 	f.IntVar(&delay.Bytes, "bytes", delay.Bytes, "per part")
 	f.DurationVar(&delay.Duration, "duration", delay.Duration, "how long to measure")
 
-	jitter := micro.Filter{Rate: 500, Last: 30, Sigmas: 2.5, Duration: 5 * second}
-	f = a.program(cmd, "filter", "What a jitter filter leaves of a server's response times, beside what there was", func() micro.Program { return jitter })
+	jitter := Filter{Rate: 500, Last: 30, Sigmas: 2.5, Duration: 5 * second}
+	f = add(root, "filter", "What a jitter filter leaves of a server's response times, beside what there was", func() Program { return jitter })
 	f.StringVar(&jitter.URL, "url", jitter.URL, "what is asked")
 	f.StringVar(&jitter.Body, "body", jitter.Body, "what is sent by POST; without, it is a GET")
 	f.StringVar(&jitter.Bearer, "bearer", jitter.Bearer, "the token or key that is sent in Authorization")
@@ -91,19 +129,19 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.Float64Var(&jitter.Sigmas, "sigmas", jitter.Sigmas, "how many standard deviations from their mean are too many")
 	f.DurationVar(&jitter.Duration, "duration", jitter.Duration, "how long to measure")
 
-	alive := micro.KeepAlive{On: true, Wait: 5 * second}
-	f = a.program(cmd, "keepalive", "How long a connection takes to notice that its peer has fallen silent", func() micro.Program { return alive })
+	alive := KeepAlive{On: true, Wait: 5 * second}
+	f = add(root, "keepalive", "How long a connection takes to notice that its peer has fallen silent", func() Program { return alive })
 	f.BoolVar(&alive.On, "on", alive.On, "SO_KEEPALIVE")
 	f.IntVar(&alive.Idle, "idle", alive.Idle, "TCP_KEEPIDLE, in seconds; 0 leaves it to the kernel's setting")
-	f.IntVar(&alive.Interval, "interval", alive.Interval, "TCP_KEEPINTVL, in seconds; 0 likewise")
+	f.IntVar(&alive.Interval, "interval", alive.Interval, "TCP_KEEPINTVL, in seconds; 0 leaves it to the kernel's setting")
 	f.IntVar(&alive.Count, "count", alive.Count, "TCP_KEEPCNT; 0 likewise")
 	f.IntVar(&alive.KernelIdle, "kernel-idle", alive.KernelIdle, "tcp_keepalive_time, in seconds, in a network namespace of its own; 0 leaves it")
-	f.IntVar(&alive.KernelInterval, "kernel-interval", alive.KernelInterval, "tcp_keepalive_intvl, likewise")
-	f.IntVar(&alive.KernelCount, "kernel-count", alive.KernelCount, "tcp_keepalive_probes, likewise")
+	f.IntVar(&alive.KernelInterval, "kernel-interval", alive.KernelInterval, "tcp_keepalive_intvl, in seconds, in a network namespace of its own; 0 leaves it")
+	f.IntVar(&alive.KernelCount, "kernel-count", alive.KernelCount, "tcp_keepalive_probes, in a network namespace of its own; 0 leaves it")
 	f.DurationVar(&alive.Wait, "wait", alive.Wait, "how long the peer is silent")
 
-	kept := micro.Pool{Kind: micro.FixedPool, Rate: 500, Service: 8 * time.Millisecond, Size: 16, Base: 3 * second, Window: second, Warmup: second, Duration: 5 * second, Seed: 1}
-	f = a.program(cmd, "pool", "An HTTP client's pool of connections: hits, waiting and times at a rate", func() micro.Program { return kept })
+	kept := Pool{Kind: FixedPool, Rate: 500, Service: 8 * time.Millisecond, Size: 16, Base: 3 * second, Window: second, Warmup: second, Duration: 5 * second, Seed: 1}
+	f = add(root, "pool", "An HTTP client's pool of connections: hits, waiting and times at a rate", func() Program { return kept })
 	f.StringVar(&kept.Kind, "kind", kept.Kind, "fixed, adaptive, or as-written, by report R0's formula to the letter")
 	f.Float64Var(&kept.Rate, "rate", kept.Rate, "requests a second, at random moments")
 	f.DurationVar(&kept.Service, "service", kept.Service, "mean time that the server takes for an answer")
@@ -113,27 +151,30 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.DurationVar(&kept.Warmup, "warmup", kept.Warmup, "load that is not measured, before")
 	f.DurationVar(&kept.Duration, "duration", kept.Duration, "how long to measure")
 	f.Uint64Var(&kept.Seed, "seed", kept.Seed, "of everything random")
-	return cmd
+	return root
 }
 
-// program adds a program to a command, and returns its flags.
-func (a *app) program(parent *cobra.Command, name, short string, configured func() micro.Program) *pflag.FlagSet {
+// add adds a program to the command line, and returns its flags.
+func add(root *cobra.Command, name, short string, configured func() Program) *pflag.FlagSet {
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: short,
-		Args:  noArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p := configured()
 			if err := p.Validate(); err != nil {
-				return &failure{exitUsage, err, "dyno micro " + name + " --help lists the flags"}
-			}
-			result, err := p.Run(cmd.Context())
-			if err != nil {
 				return err
 			}
-			return json.NewEncoder(a.stdout).Encode(result)
+			result, err := p.Run(cmd.Context())
+			if err == nil {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+			}
+			if err != nil {
+				return failure{err}
+			}
+			return nil
 		},
 	}
-	parent.AddCommand(cmd)
+	root.AddCommand(cmd)
 	return cmd.Flags()
 }
