@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # How many unary calls a second of the server's CPU time makes: the echo over gRPC in its Go
-# programs (services/echo/rpc/go), from plain grpc-go to an event loop. The generator is
-# h2load with one thread, which shares no code with dyno; it knows nothing of gRPC, and counts
-# what was answered with status 200. A program is checked beforehand: one call must be answered
-# with what it sent.
+# programs (services/echo/rpc/go), and on an event loop (experiments/subjects/grpcloop). The
+# generator is h2load with one thread, which shares no code with dyno; it knows nothing of gRPC,
+# and counts what was answered with status 200. A program is checked beforehand: one call must be
+# answered with what it sent.
 #
 #   bench/grpc-echo.sh | tee bench/grpc-echo.txt
 #
@@ -34,8 +34,10 @@ headers=(-H 'content-type: application/grpc' -H 'te: trailers')
 
 # command_of NAME: prints the command that runs a program; fails if it cannot be built here.
 command_of() {
-	if [ -d "services/echo/rpc/go/$1" ]; then
-		go build -o "$dir/$1" "./services/echo/rpc/go/$1" && echo "$dir/$1"
+	local folder=services/echo/rpc/go/$1
+	[ "$1" != loop ] || folder=experiments/subjects/grpcloop
+	if [ -d "$folder" ]; then
+		go build -o "$dir/$1" "./$folder" && echo "$dir/$1"
 	else
 		"services/echo/rpc/${1%%-*}/build.sh" "$1" | tail -n 1
 	fi

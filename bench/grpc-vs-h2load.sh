@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How many unary gRPC calls a second of generator CPU time makes: dyno, with all its recording
 # on, against h2load and ghz, each with one CPU. The server is the fastest echo there is
-# (services/echo/rpc/go/loop) on another CPU, generators in turns.
+# (experiments/subjects/grpcloop) on another CPU, generators in turns.
 #
 # They do not do the same for a call. h2load sends the bytes of one message and looks at the
 # HTTP status alone. dyno reads the trailers and counts statuses; as dyno-check it also checks
@@ -31,7 +31,7 @@ required h2load jq taskset "$dyno"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go build -o "$dir/pair" ./bench/pair
-go build -o "$dir/echo" ./services/echo/rpc/go/loop
+go build -o "$dir/echo" ./experiments/subjects/grpcloop
 # A message with a text of 16 bytes: five bytes of gRPC, then field 1 of 16 bytes.
 printf '\0\0\0\0\022\012\0200123456789abcdef' >"$dir/message"
 json='{"text": "0123456789abcdef"}'

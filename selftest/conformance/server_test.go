@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"dyno/services/echo/rpc/go/loop/calls"
-	"dyno/services/echo/rpc/go/loop/http2"
-	"dyno/services/echo/rpc/go/loop/reactor"
+	"dyno/experiments/subjects/grpcloop/calls"
+	"dyno/experiments/subjects/grpcloop/http2"
+	"dyno/experiments/subjects/grpcloop/reactor"
 	"dyno/services/echo/rpc/go/program"
 )
 

@@ -126,7 +126,7 @@ func buildGo(t *testing.T, options ...string) string {
 		}
 		folder += string(filepath.Separator)
 		built[key] = folder
-		args := append(append([]string{"build", "-ldflags=-s -w", "-o", folder}, options...), "./go/...")
+		args := append(append([]string{"build", "-ldflags=-s -w", "-o", folder}, options...), "./go/...", "dyno/experiments/subjects/grpcloop")
 		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -149,8 +149,8 @@ func TestContract(t *testing.T) {
 		{"plain by reflection", []string{"plain", "--serialization", "reflection"}},
 		{"connect", []string{"connect"}},
 		{"connect with options", []string{"connect", "--middleware", "5", "--reuse-port", "2", "--keepalive-time", "30s", "--keepalive-timeout", "5s"}},
-		{"loop", []string{"loop"}},
-		{"loop with options", []string{"loop", "--middleware", "5", "--loops", "3", "--reuse-port", "2", "--keepalive-time", "30s"}},
+		{"grpcloop", []string{"grpcloop"}},
+		{"grpcloop with options", []string{"grpcloop", "--middleware", "5", "--loops", "3", "--reuse-port", "2", "--keepalive-time", "30s"}},
 		{"tuned", []string{"tuned"}},
 		{"tuned with options", []string{"tuned", "--middleware", "5", "--serialization", "generated", "--workers", "0", "--stream-window", "0"}},
 	} {
@@ -358,7 +358,7 @@ func TestInterop(t *testing.T) {
 	}
 	client := interopClient(t)
 	folder := buildGo(t, "-tags", "interop")
-	for _, program := range []string{"plain", "tuned", "loop"} {
+	for _, program := range []string{"plain", "tuned", "grpcloop"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
@@ -417,7 +417,7 @@ func TestLinks(t *testing.T) {
 	}{
 		{"dyno/cmd/dyno", []string{"dyno/services/echo/rpc", "connectrpc.com/"}},
 		{"dyno/services/echo/rpc/go/connect", []string{"google.golang.org/grpc", "github.com/prometheus"}},
-		{"dyno/services/echo/rpc/go/loop", []string{"google.golang.org/", "connectrpc.com/", "net/http", "github.com/"}},
+		{"dyno/experiments/subjects/grpcloop", []string{"google.golang.org/", "connectrpc.com/", "net/http", "github.com/"}},
 		{"dyno/services/echo/rpc/go/plain", []string{"connectrpc.com/", "github.com/prometheus"}},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", c.program).Output()

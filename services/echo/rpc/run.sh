@@ -5,7 +5,7 @@
 #                                             error, where this machine lacks what that takes
 #   services/echo/rpc/run.sh NAME OPTION…     run what was built, in the place of this script
 #
-# NAME is go-plain, go-tuned, go-connect, go-formats, go-loop, go-messages, dotnet, dotnet-kestrel,
+# NAME is go-plain, go-tuned, go-connect, go-formats, go-messages, dotnet, dotnet-kestrel,
 # java, rust, cpp or node.
 set -euo pipefail
 rpc=$(cd "$(dirname "$0")" && pwd)

@@ -22,7 +22,7 @@ const (
 )
 
 // goPrograms are the programs in Go, which these tools are held against.
-var goPrograms = []string{"plain", "tuned", "connect", "loop"}
+var goPrograms = []string{"plain", "tuned", "connect", "grpcloop"}
 
 // install builds a tool. The test is skipped where it cannot be built.
 func install(t *testing.T, tool string) (path string) {

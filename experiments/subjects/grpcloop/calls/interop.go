@@ -1,6 +1,6 @@
 package calls
 
-import "dyno/services/echo/rpc/go/loop/http2"
+import "dyno/experiments/subjects/grpcloop/http2"
 
 // grpc.testing.TestService: what interoperability tests of gRPC call. The cost of the
 // other calls is not changed by it.

@@ -7,7 +7,7 @@ import (
 
 	x "golang.org/x/net/http2"
 
-	"dyno/services/echo/rpc/go/loop/http2"
+	"dyno/experiments/subjects/grpcloop/http2"
 )
 
 // Floods end with ENHANCE_YOUR_CALM, long before they cost much.

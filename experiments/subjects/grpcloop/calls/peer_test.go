@@ -12,7 +12,7 @@ import (
 	x "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"dyno/services/echo/rpc/go/loop/http2"
+	"dyno/experiments/subjects/grpcloop/http2"
 	"dyno/services/echo/rpc/go/program"
 )
 

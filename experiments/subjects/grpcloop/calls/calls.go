@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"dyno/services/echo/rpc/go/loop/http2"
+	"dyno/experiments/subjects/grpcloop/http2"
 	"dyno/services/echo/rpc/go/program"
 )
 

@@ -3,7 +3,7 @@ package calls
 import (
 	"time"
 
-	"dyno/services/echo/rpc/go/loop/http2"
+	"dyno/experiments/subjects/grpcloop/http2"
 )
 
 // A Service has methods of its own, whose calls a Loop carries out beside those of the echo. It

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"dyno/services/echo/rpc/go/loop/hpack"
+	"dyno/experiments/subjects/grpcloop/hpack"
 )
 
 // A Handler carries out calls. Its methods are called while the connection takes input,

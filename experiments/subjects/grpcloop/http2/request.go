@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"dyno/services/echo/rpc/go/loop/hpack"
+	"dyno/experiments/subjects/grpcloop/hpack"
 )
 
 // A Request is the header of a call (gRPC over HTTP/2, "Requests").

@@ -7,7 +7,7 @@ import (
 
 	x "golang.org/x/net/http2"
 
-	"dyno/services/echo/rpc/go/loop/http2"
+	"dyno/experiments/subjects/grpcloop/http2"
 )
 
 // letters is a service: One answers with the letters of a message, one each millisecond, and

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"dyno/experiments/subjects/grpcloop/calls"
+	"dyno/experiments/subjects/grpcloop/http2"
 	"dyno/internal/loop"
-	"dyno/services/echo/rpc/go/loop/calls"
-	"dyno/services/echo/rpc/go/loop/http2"
 	"dyno/services/echo/rpc/go/program"
 )
 
