@@ -54,7 +54,7 @@
 // It is not used. crypto/tls gives traffic secrets to a key log only, and tickets and key
 // updates that come later would have to be understood here. What the kernel could save
 // is the copying of large bodies from files; a load generator sends small requests and
-// throws bodies away. KernelTLS tells whether the kernel has it.
+// throws bodies away.
 //
 // # In an event loop
 //
