@@ -103,13 +103,9 @@ func (w *watch) add(o observe.Observer) {
 // one beside the profiles.
 func runtimeAt(v *experiment.Variant) goruntime.Config {
 	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0}
-	switch u := v.Observe.Runtime; {
-	case u == "":
-	case strings.Contains(u, "/debug/pprof"):
+	if u := v.Observe.Runtime; strings.Contains(u, "/debug/pprof") {
 		c.Pprof = u
-	case strings.Contains(u, "/debug/vars"):
-		c.Vars = u
-	default:
+	} else {
 		c.Metrics = u
 	}
 	return c

@@ -15,10 +15,10 @@ type column struct {
 	later bool // it has a value from the second reading on
 }
 
-// A measure is a column of one source, and where its value comes from.
-type measure[From any] struct {
+// A measure is a column, and where its value is on the page.
+type measure struct {
 	column
-	value func(From) float64
+	value func(page) float64
 }
 
 func gauge(name, help string) column {
@@ -29,24 +29,9 @@ func total(name, help string) column {
 	return column{Column: observe.Column{Name: name, Kind: observe.Counter, Help: help}}
 }
 
-// The columns of each source, in their order.
 func goroutineCount() column {
 	return gauge("goroutines", "goroutines of a Go program, by its own answer")
 }
-func heapBytes() column {
-	return gauge("heap_bytes", "heap objects, reachable or not yet swept")
-}
-func heapObjects() column {
-	return gauge("heap_objects", "number of heap objects, reachable or not yet swept")
-}
-func gcCycles() column { return total("gc_cycles_total", "garbage collections that have ended") }
-func gcPause() column {
-	return total("gc_pause_seconds", "time in which the garbage collector stopped all goroutines")
-}
-func allocatedBytes() column {
-	return total("allocated_bytes_total", "bytes allocated on the heap, freed ones included")
-}
-func mallocs() column { return total("mallocs_total", "heap objects allocated, freed ones included") }
 
 // page is an answer in Prometheus' format.
 type page struct {
@@ -69,22 +54,22 @@ func first(names ...string) func(page) float64 {
 // schedulerLatency is runtime/metrics' /sched/latencies:seconds.
 const schedulerLatency = "go_sched_latencies_seconds"
 
-// ofMetrics are the columns of client_golang's Go collector. The names in the second
-// places are those that it gives runtime/metrics.
-func ofMetrics() []measure[page] {
+// measures are those of client_golang's Go collector. The names in the second places are
+// those that it gives runtime/metrics.
+func measures() []measure {
 	latency := func(q float64) func(page) float64 {
 		return func(p page) float64 { return p.latencies.Quantile(q) }
 	}
-	return []measure[page]{
+	return []measure{
 		{goroutineCount(), first("go_goroutines", "go_sched_goroutines_goroutines")},
-		{heapBytes(), first("go_memstats_heap_alloc_bytes", "go_memory_classes_heap_objects_bytes")},
+		{gauge("heap_bytes", "heap objects, reachable or not yet swept"), first("go_memstats_heap_alloc_bytes", "go_memory_classes_heap_objects_bytes")},
 		{gauge("heap_live_bytes", "heap that the latest garbage collection found reachable"), first("go_gc_heap_live_bytes")},
-		{heapObjects(), first("go_memstats_heap_objects", "go_gc_heap_objects_objects")},
-		{gcCycles(), first("go_gc_cycles_total_gc_cycles_total", "go_gc_duration_seconds_count")},
-		{gcPause(), first("go_gc_duration_seconds_sum")},
+		{gauge("heap_objects", "number of heap objects, reachable or not yet swept"), first("go_memstats_heap_objects", "go_gc_heap_objects_objects")},
+		{total("gc_cycles_total", "garbage collections that have ended"), first("go_gc_cycles_total_gc_cycles_total", "go_gc_duration_seconds_count")},
+		{total("gc_pause_seconds", "time in which the garbage collector stopped all goroutines"), first("go_gc_duration_seconds_sum")},
 		{total("gc_cpu_seconds", "CPU time of the garbage collector, as estimated at the end of each collection"), first("go_cpu_classes_gc_total_cpu_seconds_total")},
-		{allocatedBytes(), first("go_memstats_alloc_bytes_total", "go_gc_heap_allocs_bytes_total")},
-		{mallocs(), first("go_memstats_mallocs_total")},
+		{total("allocated_bytes_total", "bytes allocated on the heap, freed ones included"), first("go_memstats_alloc_bytes_total", "go_gc_heap_allocs_bytes_total")},
+		{total("mallocs_total", "heap objects allocated, freed ones included"), first("go_memstats_mallocs_total")},
 		{gauge("runtime_threads", "operating-system threads that the runtime has made and not ended"), first("go_threads", "go_sched_threads_total_threads")},
 		{gauge("scheduler_latency_p50_seconds", "median time that goroutines were runnable before they ran, since the previous reading"), latency(0.5)},
 		{gauge("scheduler_latency_p99_seconds", "99th percentile of the time that goroutines were runnable before they ran, since the previous reading"), latency(0.99)},
@@ -92,12 +77,12 @@ func ofMetrics() []measure[page] {
 }
 
 // fromMetrics begins to read Prometheus' page.
-func fromMetrics(ctx context.Context, cfg Config) (*part, error) {
+func fromMetrics(ctx context.Context, cfg Config) (*Runtime, error) {
 	source, err := scrape.NewSource(cfg.Metrics, cfg.Remote)
 	if err != nil {
 		return nil, err
 	}
-	measures := ofMetrics()
+	measures := measures()
 	var (
 		before    scrape.Histogram
 		latencies bool
@@ -122,7 +107,11 @@ func fromMetrics(ctx context.Context, cfg Config) (*part, error) {
 			p.latencies, _ = h.Since(before) // empty where that is not known
 			before = h
 		}
-		return evaluate(measures, p), nil
+		values := make([]float64, len(measures))
+		for i, m := range measures {
+			values[i] = m.value(p)
+		}
+		return values, nil
 	}
 	// The first reading shows whether there are latencies. Only a second one gives their
 	// values.
@@ -132,80 +121,12 @@ func fromMetrics(ctx context.Context, cfg Config) (*part, error) {
 		source.Close()
 		return nil, err
 	}
-	columns := columnsOf(measures)
-	for i := range columns[len(columns)-2:] {
-		columns[len(columns)-2+i].later = latencies
-	}
-	return begin(ctx, source, cfg.Every, "runtime_", columns, get)
-}
-
-func columnsOf[From any](measures []measure[From]) []column {
 	var columns []column
 	for _, m := range measures {
 		columns = append(columns, m.column)
 	}
-	return columns
-}
-
-func evaluate[From any](measures []measure[From], from From) []float64 {
-	values := make([]float64, len(measures))
-	for i, m := range measures {
-		values[i] = m.value(from)
+	for i := range columns[len(columns)-2:] {
+		columns[len(columns)-2+i].later = latencies
 	}
-	return values
-}
-
-// ofMemStats are the columns of runtime.MemStats.
-func ofMemStats() []measure[memStats] {
-	return []measure[memStats]{
-		{heapBytes(), func(m memStats) float64 { return m.HeapAlloc }},
-		{heapObjects(), func(m memStats) float64 { return m.HeapObjects }},
-		{gcCycles(), func(m memStats) float64 { return m.NumGC }},
-		{gcPause(), func(m memStats) float64 { return m.PauseTotalNs / 1e9 }},
-		{gauge("gc_cpu_ratio", "share of the CPU time available that the garbage collector has used since the program began"), func(m memStats) float64 { return m.GCCPUFraction }},
-		{allocatedBytes(), func(m memStats) float64 { return m.TotalAlloc }},
-		{mallocs(), func(m memStats) float64 { return m.Mallocs }},
-	}
-}
-
-// fromVars begins to read expvar's page.
-func fromVars(ctx context.Context, cfg Config) (*part, error) {
-	source, err := scrape.NewSource(cfg.Vars, cfg.Remote)
-	if err != nil {
-		return nil, err
-	}
-	measures := ofMemStats()
-	return begin(ctx, source, cfg.Every, "memory_", columnsOf(measures), func(ctx context.Context) ([]float64, error) {
-		text, err := source.Get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		m, err := parseVars(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", source.URL(), err)
-		}
-		return evaluate(measures, m), nil
-	})
-}
-
-// fromHeapProfile begins to read the heap profile's end.
-func fromHeapProfile(ctx context.Context, cfg Config) (*part, error) {
-	source, err := profile(cfg, "heap")
-	if err != nil {
-		return nil, err
-	}
-	measures := ofMemStats()
-	var pauses pauseSum
-	return begin(ctx, source, max(cfg.Every, HeapEvery), "memory_", columnsOf(measures), func(ctx context.Context) ([]float64, error) {
-		text, err := source.Get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		m, recent, err := parseHeapProfile(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", source.URL(), err)
-		}
-		m.PauseTotalNs = pauses.add(m.NumGC, recent)
-		return evaluate(measures, m), nil
-	})
+	return begin(ctx, cfg, source, columns, get)
 }

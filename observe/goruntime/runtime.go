@@ -1,23 +1,17 @@
 // Package goruntime observes the run time of a Go program: goroutines, heap, garbage
 // collection and the scheduler, by what the program tells of itself.
 //
-// It takes the first source that answers, cheapest first:
+// It takes the first source that answers:
 //
 //   - Prometheus metrics, as client_golang's Go collector exports them. They come
 //     from runtime/metrics, which stops nothing, so that asking costs the program
 //     only the time to write its metrics, about a millisecond of one CPU. Pauses,
 //     the CPU time of the collector and the scheduler's latency are there if the
 //     program exports them: collectors.WithGoCollectorRuntimeMetrics.
-//   - expvar's memstats. Making them stops all goroutines for some tens of
-//     microseconds (runtime.ReadMemStats).
-//   - The profiles of net/http/pprof. The number of goroutines is on their index,
-//     which only counts; where there is no index, the goroutine profile is asked
-//     for, which stops all goroutines and looks at the stack of each. Heap and
-//     garbage collection are at the end of the heap profile, which stops all for
-//     ReadMemStats and takes milliseconds of a CPU to be written. So that is asked
-//     for every ten seconds only, and when a Refresh demands it.
-//
-// Of expvar's source, the number of goroutines comes from the profiles.
+//   - The profiles of net/http/pprof, which tell the number of goroutines and nothing
+//     else. It is on their index, which only counts; where there is no index, the
+//     goroutine profile is asked for, which stops all goroutines and looks at the
+//     stack of each.
 package goruntime
 
 import (
@@ -39,8 +33,6 @@ import (
 const (
 	DefaultName  = "target"
 	DefaultEvery = time.Second
-	// HeapEvery is the least time between two heap profiles.
-	HeapEvery = 10 * time.Second
 )
 
 const leastEvery = 50 * time.Millisecond
@@ -50,9 +42,8 @@ type Config struct {
 	Name string // prefix of the columns; default "target"
 
 	// Pprof is the URL of the profiles, such as http://127.0.0.1:6060/debug/pprof.
-	// Metrics and Vars are the pages of Prometheus and of expvar. By default they are at
-	// /metrics and /debug/vars beside it.
-	Pprof, Metrics, Vars string
+	// Metrics is Prometheus' page. By default it is /metrics at the same address.
+	Pprof, Metrics string
 
 	Every  time.Duration // between readings; default 1 s, at least 50 ms
 	Remote bool          // the program may be on another machine, because the target is
@@ -61,10 +52,10 @@ type Config struct {
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Pprof == "" && c.Metrics == "" && c.Vars == "" {
-		errs = append(errs, errors.New("pprof, metrics, vars: all empty; want a URL in one of them at least"))
+	if c.Pprof == "" && c.Metrics == "" {
+		errs = append(errs, errors.New("pprof, metrics: both empty; want a URL in one of them at least"))
 	}
-	for _, f := range []struct{ field, url string }{{"pprof", c.Pprof}, {"metrics", c.Metrics}, {"vars", c.Vars}} {
+	for _, f := range []struct{ field, url string }{{"pprof", c.Pprof}, {"metrics", c.Metrics}} {
 		if f.url == "" {
 			continue
 		}
@@ -88,36 +79,22 @@ func (c Config) withDefaults() Config {
 	if c.Every == 0 {
 		c.Every = DefaultEvery
 	}
-	const profiles = "/debug/pprof"
 	u, err := url.Parse(c.Pprof)
-	if err != nil || c.Pprof == "" {
+	if err != nil || c.Metrics != "" {
 		return c
 	}
-	if root, ok := strings.CutSuffix(strings.TrimRight(u.Path, "/"), profiles); ok {
-		beside := func(path string) string {
-			return (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: root + path}).String()
-		}
-		if c.Metrics == "" {
-			c.Metrics = beside("/metrics")
-		}
-		if c.Vars == "" {
-			c.Vars = beside("/debug/vars")
-		}
+	if root, ok := strings.CutSuffix(strings.TrimRight(u.Path, "/"), "/debug/pprof"); ok {
+		c.Metrics = (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: root + "/metrics"}).String()
 	}
 	return c
 }
 
 // A Runtime observes a Go program.
 type Runtime struct {
-	name  string
-	parts []*part
-}
-
-// A part holds the values of one page.
-type part struct {
-	poller  *poll.Poller
-	columns []observe.Column
+	*poll.Poller
+	name    string
 	source  *scrape.Source
+	columns []observe.Column
 }
 
 // New finds out which source answers, for at most a second each, and begins to observe.
@@ -126,38 +103,28 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("go runtime: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	r := &Runtime{name: cfg.Name}
 	var errs []error
-	try := func(begin func(context.Context, Config) (*part, error), url string) bool {
-		if url == "" {
-			return false
+	for _, s := range []struct {
+		url   string
+		begin func(context.Context, Config) (*Runtime, error)
+	}{{cfg.Metrics, fromMetrics}, {cfg.Pprof, fromProfiles}} {
+		if s.url == "" {
+			continue
 		}
-		p, err := begin(ctx, cfg)
-		if err != nil {
-			errs = append(errs, err)
-			return false
+		r, err := s.begin(ctx, cfg)
+		if err == nil {
+			return r, nil
 		}
-		r.parts = append(r.parts, p)
-		return true
+		errs = append(errs, err)
 	}
-	if !try(fromMetrics, cfg.Metrics) {
-		try(goroutines, cfg.Pprof)
-		if !try(fromVars, cfg.Vars) {
-			try(fromHeapProfile, cfg.Pprof)
-		}
-	}
-	if len(r.parts) == 0 {
-		err := errors.Join(errs...)
-		return nil, &observe.Unavailable{Observer: cfg.Name, Reason: texts.New("unavailable.runtime", "error", strings.ReplaceAll(err.Error(), "\n", "; ")),
-			Remedy: texts.New("help.runtime"), Err: err}
-	}
-	return r, nil
+	err := errors.Join(errs...)
+	return nil, &observe.Unavailable{Observer: cfg.Name, Reason: texts.New("unavailable.runtime", "error", strings.ReplaceAll(err.Error(), "\n", "; ")),
+		Remedy: texts.New("help.runtime"), Err: err}
 }
 
-// begin starts a part that makes one row of values from each page. The first page decides
-// which columns there are: those for which it has a value.
-func begin(ctx context.Context, source *scrape.Source, every time.Duration, prefix string,
-	columns []column, get func(context.Context) ([]float64, error)) (*part, error) {
+// begin makes one row of values from each page. The first page decides which columns there
+// are: those for which it has a value.
+func begin(ctx context.Context, cfg Config, source *scrape.Source, columns []column, get func(context.Context) ([]float64, error)) (*Runtime, error) {
 	first, cancel := context.WithTimeout(ctx, scrape.Timeout)
 	defer cancel()
 	values, err := get(first)
@@ -165,20 +132,20 @@ func begin(ctx context.Context, source *scrape.Source, every time.Duration, pref
 		source.Close()
 		return nil, err
 	}
-	p := &part{source: source}
+	r := &Runtime{name: cfg.Name, source: source}
 	var which []int
 	for i, c := range columns {
 		if !math.IsNaN(values[i]) || c.later {
 			which = append(which, i)
-			p.columns = append(p.columns, c.Column)
+			r.columns = append(r.columns, c.Column)
 		}
 	}
 	if len(which) == 0 {
 		source.Close()
 		return nil, fmt.Errorf("%s: nothing of a Go runtime", source.URL())
 	}
-	p.columns = append(p.columns, poll.Column(prefix))
-	p.poller = poll.Start(len(which), every, scrape.Timeout, func(ctx context.Context, row []float64) error {
+	r.columns = append(r.columns, poll.Column("runtime_"))
+	r.Poller = poll.Start(len(which), cfg.Every, scrape.Timeout, func(ctx context.Context, row []float64) error {
 		values, err := get(ctx)
 		if err != nil {
 			return err
@@ -188,66 +155,18 @@ func begin(ctx context.Context, source *scrape.Source, every time.Duration, pref
 		}
 		return nil
 	})
-	return p, nil
+	return r, nil
 }
 
 // Name returns the name given.
 func (r *Runtime) Name() string { return r.name }
 
 // Columns returns the columns that the source has.
-func (r *Runtime) Columns() []observe.Column {
-	var columns []observe.Column
-	for _, p := range r.parts {
-		columns = append(columns, p.columns...)
-	}
-	return columns
-}
-
-// Sources returns the pages that are asked.
-func (r *Runtime) Sources() []string {
-	var urls []string
-	for _, p := range r.parts {
-		urls = append(urls, p.source.URL())
-	}
-	return urls
-}
-
-// Observe returns the newest reading. It does not wait for one.
-func (r *Runtime) Observe(row []float64) error {
-	var errs []error
-	for _, p := range r.parts {
-		n := len(p.columns)
-		errs = append(errs, p.poller.Observe(row[:n]))
-		row = row[n:]
-	}
-	return errors.Join(errs...)
-}
-
-// Refresh asks all pages now, and waits until they have answered or ctx has ended.
-func (r *Runtime) Refresh(ctx context.Context) error {
-	var errs []error
-	for _, p := range r.parts {
-		errs = append(errs, p.poller.Refresh(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// CPUSeconds returns the CPU time that the readings so far have used, without that
-// of net/http's own goroutines.
-func (r *Runtime) CPUSeconds() float64 {
-	s := 0.0
-	for _, p := range r.parts {
-		s += p.poller.CPUSeconds()
-	}
-	return s
-}
+func (r *Runtime) Columns() []observe.Column { return r.columns }
 
 // Close stops the readings and waits until they have ended.
 func (r *Runtime) Close() error {
-	var errs []error
-	for _, p := range r.parts {
-		errs = append(errs, p.poller.Close())
-		p.source.Close()
-	}
-	return errors.Join(errs...)
+	err := r.Poller.Close()
+	r.source.Close()
+	return err
 }

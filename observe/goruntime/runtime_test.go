@@ -3,7 +3,6 @@ package goruntime
 import (
 	"context"
 	"errors"
-	"expvar"
 	"fmt"
 	"math"
 	"net/http"
@@ -48,12 +47,10 @@ func program(t testing.TB, pages ...string) string {
 			}
 			registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(rules...)))
 			mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-		case "vars":
-			mux.Handle("/debug/vars", expvar.Handler())
 		case "index":
 			mux.HandleFunc("/debug/pprof/", pprof.Index)
-		case "goroutine", "heap":
-			mux.Handle("/debug/pprof/"+p, pprof.Handler(p))
+		case "goroutine":
+			mux.Handle("/debug/pprof/goroutine", pprof.Handler(p))
 		}
 	}
 	s := httptest.NewServer(mux)
@@ -100,37 +97,27 @@ type sink struct{ kept []*[1 << 10]byte }
 
 // Of every source, the numbers are this program's own: they grow by what it does.
 func TestSources(t *testing.T) {
-	const memory = "heap_bytes heap_objects gc_cycles_total gc_pause_seconds"
-	const allocations = " allocated_bytes_total mallocs_total"
 	for _, c := range []struct {
 		pages   []string
-		asked   []string // the pages that are asked, in the end
+		asked   string // the page that is asked, in the end
 		columns string
 	}{
-		{[]string{"metrics", "vars", "index"}, []string{"/metrics"},
-			"goroutines " + memory + allocations + " runtime_threads runtime_read_at_seconds"},
-		{[]string{"metrics/advanced"}, []string{"/metrics"},
-			"goroutines heap_bytes heap_live_bytes heap_objects gc_cycles_total gc_pause_seconds gc_cpu_seconds" + allocations +
+		{[]string{"metrics", "index"}, "/metrics",
+			"goroutines heap_bytes heap_objects gc_cycles_total gc_pause_seconds allocated_bytes_total mallocs_total runtime_threads runtime_read_at_seconds"},
+		{[]string{"metrics/advanced"}, "/metrics",
+			"goroutines heap_bytes heap_live_bytes heap_objects gc_cycles_total gc_pause_seconds gc_cpu_seconds allocated_bytes_total mallocs_total" +
 				" runtime_threads scheduler_latency_p50_seconds scheduler_latency_p99_seconds runtime_read_at_seconds"},
-		{[]string{"vars", "index"}, []string{"/debug/pprof/", "/debug/vars"},
-			"goroutines runtime_read_at_seconds " + memory + " gc_cpu_ratio" + allocations + " memory_read_at_seconds"},
-		{[]string{"index"}, []string{"/debug/pprof/", "/debug/pprof/heap?debug=1"},
-			"goroutines runtime_read_at_seconds " + memory + " gc_cpu_ratio" + allocations + " memory_read_at_seconds"},
-		{[]string{"goroutine"}, []string{"/debug/pprof/goroutine?debug=1"}, "goroutines runtime_read_at_seconds"},
-		{[]string{"heap"}, []string{"/debug/pprof/heap?debug=1"}, memory + " gc_cpu_ratio" + allocations + " memory_read_at_seconds"},
-		{[]string{"vars"}, []string{"/debug/vars"}, memory + " gc_cpu_ratio" + allocations + " memory_read_at_seconds"},
+		{[]string{"index", "goroutine"}, "/debug/pprof/", "goroutines runtime_read_at_seconds"},
+		{[]string{"goroutine"}, "/debug/pprof/goroutine?debug=1", "goroutines runtime_read_at_seconds"},
 	} {
 		t.Run(strings.Join(c.pages, " and "), func(t *testing.T) {
 			at := program(t, c.pages...)
 			r := newRuntime(t, Config{Pprof: at + "/debug/pprof"})
-			var asked, columns []string
-			for _, s := range r.Sources() {
-				asked = append(asked, strings.TrimPrefix(s, at))
-			}
+			var columns []string
 			for _, column := range r.Columns() {
 				columns = append(columns, column.Name)
 			}
-			if !slices.Equal(asked, c.asked) || strings.Join(columns, " ") != c.columns || r.Name() != "target" {
+			if asked := strings.TrimPrefix(r.source.URL(), at); asked != c.asked || strings.Join(columns, " ") != c.columns || r.Name() != "target" {
 				t.Errorf("asks %v, has\n%v, want\n%v", asked, columns, c.columns)
 			}
 			before := values(t, r)
@@ -152,7 +139,7 @@ func TestSources(t *testing.T) {
 				"heap_bytes": math.Inf(-1), "heap_live_bytes": math.Inf(-1), "heap_objects": math.Inf(-1),
 				"gc_cycles_total": 1, "gc_pause_seconds": 1e-9, "gc_cpu_seconds": 1e-9,
 				"allocated_bytes_total": objects << 10, "mallocs_total": objects,
-				"runtime_read_at_seconds": 1e-9, "memory_read_at_seconds": 1e-9,
+				"runtime_read_at_seconds": 1e-9,
 			} {
 				if !slices.Contains(columns, column) {
 					continue
@@ -175,22 +162,18 @@ func TestSources(t *testing.T) {
 
 // Pages may be anywhere.
 func TestExplicitPages(t *testing.T) {
-	at := program(t, "metrics", "vars")
-	if got := newRuntime(t, Config{Name: "app", Vars: at + "/debug/vars"}); got.Name() != "app" || len(got.Sources()) != 1 {
-		t.Errorf("%v", got.Sources())
-	}
-	if got := newRuntime(t, Config{Pprof: at + "/profiles", Metrics: at + "/metrics"}).Sources(); !slices.Equal(got, []string{at + "/metrics"}) {
-		t.Errorf("%v", got)
+	at := program(t, "metrics")
+	if got := newRuntime(t, Config{Name: "app", Pprof: at + "/profiles", Metrics: at + "/metrics"}); got.Name() != "app" || got.source.URL() != at+"/metrics" {
+		t.Errorf("%s asks %s", got.Name(), got.source.URL())
 	}
 	for pprof, want := range map[string]string{
-		"http://h:1/debug/pprof":         "http://h:1/metrics http://h:1/debug/vars",
-		"http://h:1/debug/pprof/":        "http://h:1/metrics http://h:1/debug/vars",
-		"http://h:1/x/debug/pprof":       "http://h:1/x/metrics http://h:1/x/debug/vars",
-		"http://h:1/profiles":            " ",
-		"http://u:p@h:1/debug/pprof?a=b": "http://u:p@h:1/metrics http://u:p@h:1/debug/vars",
+		"http://h:1/debug/pprof":         "http://h:1/metrics",
+		"http://h:1/debug/pprof/":        "http://h:1/metrics",
+		"http://h:1/x/debug/pprof":       "http://h:1/x/metrics",
+		"http://h:1/profiles":            "",
+		"http://u:p@h:1/debug/pprof?a=b": "http://u:p@h:1/metrics",
 	} {
-		c := Config{Pprof: pprof}.withDefaults()
-		if got := c.Metrics + " " + c.Vars; got != want {
+		if got := (Config{Pprof: pprof}).withDefaults().Metrics; got != want {
 			t.Errorf("%s: %s, want %s", pprof, got, want)
 		}
 	}
@@ -198,7 +181,7 @@ func TestExplicitPages(t *testing.T) {
 
 // The program of a soak that answers something else on every page.
 func TestUnavailable(t *testing.T) {
-	for _, answer := range []string{"hello", "", "{}", "a 1\n", `{"memstats": null}`} {
+	for _, answer := range []string{"hello", "", "{}", "a 1\n"} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
 		defer s.Close()
 		r, err := New(t.Context(), Config{Pprof: s.URL + "/debug/pprof"})
@@ -224,35 +207,14 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	err := Config{Pprof: "x", Metrics: "ftp://x/", Vars: "http://", Every: 1}.Validate()
-	for _, want := range []string{`pprof: "x"`, `metrics: "ftp://x/"`, `vars: "http://"`, "every: 1ns"} {
+	err := Config{Pprof: "x", Metrics: "ftp://x/", Every: 1}.Validate()
+	for _, want := range []string{`pprof: "x"`, `metrics: "ftp://x/"`, "every: 1ns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
 	}
-	if _, err := New(t.Context(), Config{}); err == nil || !strings.Contains(err.Error(), "all empty") {
+	if _, err := New(t.Context(), Config{}); err == nil || !strings.Contains(err.Error(), "both empty") {
 		t.Errorf("nothing to ask: %v", err)
-	}
-}
-
-func TestPauseSum(t *testing.T) {
-	var recent [pauses]float64
-	for i := range recent {
-		recent[i] = 1
-	}
-	recent[299%pauses] = 100 // of collection 300
-	var p pauseSum
-	for _, c := range []struct{ cycles, want float64 }{
-		{290, 0}, {290, 0}, {299, 9}, {300, 109}, {300 + pauses, 109 + pauses - 1 + 100}, {300 + 2*pauses + 1, math.NaN()}, {300 + 2*pauses + 2, math.NaN()},
-	} {
-		if got := p.add(c.cycles, recent); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
-			t.Errorf("at %v: %v, want %v", c.cycles, got, c.want)
-		}
-	}
-	p = pauseSum{}
-	p.add(5, recent)
-	if got := p.add(4, recent); !math.IsNaN(got) {
-		t.Errorf("a program that started anew: %v", got)
 	}
 }
 
@@ -274,38 +236,13 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q is %d goroutines", bad, n)
 		}
 	}
-	m, recent, err := parseHeapProfile([]byte(heapText))
-	if err != nil || m.HeapAlloc != 20 || m.HeapObjects != 30 || m.TotalAlloc != 40 || m.Mallocs != 50 || m.NumGC != 2 || m.GCCPUFraction != 0.25 || recent[0] != 7 || recent[1] != 8 {
-		t.Errorf("%+v, %v, %v", m, recent[:2], err)
-	}
-	for _, cut := range []string{"# NumGC = 2\n", "# PauseNs", "# HeapAlloc = 20\n", "# runtime.MemStats"} {
-		if _, _, err := parseHeapProfile([]byte(strings.Replace(heapText, cut, "", 1))); err == nil {
-			t.Errorf("without %q: accepted", cut)
-		}
-	}
-	if _, _, err := parseHeapProfile([]byte(strings.Replace(heapText, "[7 8", "[7 x", 1))); err == nil {
-		t.Error("a pause of x: accepted")
-	}
 }
 
-var heapText = "heap profile: 1: 2 [3: 4] @ heap/1048576\n1: 2 [3: 4] @ 0x1\n\n# runtime.MemStats\n# Alloc = 10\n# TotalAlloc = 40\n# Mallocs = 50\n" +
-	"# HeapAlloc = 20\n# HeapObjects = 30\n# Stack = 1 / 2\n# PauseNs = [7 8" + strings.Repeat(" 0", pauses-2) + "]\n# NumGC = 2\n# GCCPUFraction = 0.25\n# DebugGC = false\n"
-
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(heapText))
 	f.Add([]byte("<tr><td>12</td><td><a href='goroutine?debug=1'>"))
 	f.Add([]byte("goroutine profile: total 12\n"))
-	f.Add([]byte(`{"memstats":{"HeapAlloc":1}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = parseIndex(b)
 		_, _ = parseGoroutines(b)
-		_, _ = parseVars(b)
-		if m, recent, err := parseHeapProfile(b); err == nil {
-			var p pauseSum
-			p.add(m.NumGC, recent)
-			if got := p.add(m.NumGC+3, recent); got < 0 {
-				t.Errorf("pauses of %v", got)
-			}
-		}
 	})
 }
