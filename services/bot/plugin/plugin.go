@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"dyno/services/bot/breaker"
 	"dyno/services/bot/ration"
 	"dyno/services/bot/trace"
 )
@@ -105,14 +106,16 @@ type worker struct {
 // A caller is one key at a plugin: what it asks costs others neither their places nor the plugin.
 type caller struct {
 	places  ration.Holder
-	breaker breaker
+	breaker breaker.Breaker
 }
 
 func (w *worker) caller(key string) *caller {
 	if c, ok := w.callers.Load(key); ok {
 		return c.(*caller)
 	}
-	c, _ := w.callers.LoadOrStore(key, &caller{breaker: breaker{failures: w.spec.Failures, cooldown: w.spec.Cooldown}})
+	own := &caller{}
+	own.breaker.Init(w.spec.Failures, w.spec.Cooldown, w.spec.Cooldown)
+	c, _ := w.callers.LoadOrStore(key, own)
 	return c.(*caller)
 }
 
@@ -192,7 +195,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 	for i, w := range wanted {
 		results[i] = Result{Name: w.spec.Name, Outcome: Late}
 		of := w.caller(c.Key)
-		probe, ok := of.breaker.allow(began)
+		probe, ok := of.breaker.Begin(began)
 		if !ok {
 			results[i].Outcome = Open
 			continue
@@ -200,7 +203,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 		place := w.places.Share(&of.places)
 		if !place.Hold(1) {
 			results[i].Outcome = Busy
-			of.breaker.unused(probe)
+			of.breaker.Cancel(probe)
 			continue
 		}
 		waiting++
@@ -238,7 +241,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 // Wait returns when no plugin is running.
 func (s *Scheduler) Wait() { s.running.Wait() }
 
-func (w *worker) run(ctx context.Context, c Call, b *breaker, probe bool) Result {
+func (w *worker) run(ctx context.Context, c Call, b *breaker.Breaker, probe bool) Result {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.spec.Timeout)
 	defer cancel()
@@ -250,20 +253,20 @@ func (w *worker) run(ctx context.Context, c Call, b *breaker, probe bool) Result
 	r := Result{Name: w.spec.Name, Outcome: OK, Text: text, Err: err, Took: time.Since(began)}
 	switch {
 	case err == nil:
-		b.done(probe, true, time.Now())
+		b.Succeed(probe)
 	case errors.Is(err, ErrNothing):
 		r.Outcome, r.Text, r.Err = None, "", nil
-		b.done(probe, true, time.Now())
+		b.Succeed(probe)
 	case errors.Is(whole.Err(), context.Canceled):
 		// The client went: that says nothing about the plugin.
 		r.Outcome, r.Text = Late, ""
-		b.unused(probe)
+		b.Cancel(probe)
 	default:
 		r.Outcome, r.Text = Failed, ""
 		if ctx.Err() != nil {
 			r.Outcome = Late
 		}
-		b.done(probe, false, time.Now())
+		b.Fail(probe, time.Now(), 0)
 	}
 	span.Text("plugin.outcome", string(r.Outcome))
 	if r.Outcome != OK && r.Outcome != None {
@@ -283,56 +286,4 @@ func (w *worker) ask(ctx context.Context, c Call) (text string, err error) {
 		}
 	}()
 	return w.spec.Plugin.Run(ctx, c)
-}
-
-// A breaker opens a circuit after failures in a row.
-type breaker struct {
-	failures int
-	cooldown time.Duration
-
-	mu      sync.Mutex // guards what follows
-	row     int        // failures in a row
-	until   time.Time  // no calls before; zero when closed
-	probing bool       // the call that decides is under way
-}
-
-// allow tells whether a call may be made, and whether it is the one that decides.
-func (b *breaker) allow(now time.Time) (probe, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.until.IsZero() {
-		return false, true
-	}
-	if b.probing || now.Before(b.until) {
-		return false, false
-	}
-	b.probing = true
-	return true, true
-}
-
-// done counts a call. Those that began before the circuit opened do not close it.
-func (b *breaker) done(probe, good bool, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if probe {
-		b.probing = false
-	} else if !b.until.IsZero() {
-		return
-	}
-	if good {
-		b.row, b.until = 0, time.Time{}
-		return
-	}
-	if b.row++; b.row >= b.failures {
-		b.until = now.Add(b.cooldown)
-	}
-}
-
-// unused takes back a call that was not made, or says nothing.
-func (b *breaker) unused(probe bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if probe {
-		b.probing = false
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/services/bot/breaker"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/ration"
@@ -43,11 +44,11 @@ type Pool struct {
 
 type target struct {
 	Upstream
-	index  int // in the order of the configuration
-	via    http.RoundTripper
-	health health
-	urls   [2]*url.URL // by endpoint; never changed
-	places *ration.Ration
+	index   int // in the order of the configuration
+	via     http.RoundTripper
+	breaker breaker.Breaker
+	urls    [2]*url.URL // by endpoint; never changed
+	places  *ration.Ration
 
 	noOptions atomic.Bool // it is sent no options of streams, which it does not know
 
@@ -89,7 +90,7 @@ func New(c Config) (*Pool, error) {
 			places = min(places, n) // who waits for a connection would wait for whoever has them
 		}
 		t := &target{Upstream: u, index: i, via: c.Transport, places: ration.New(int64(places), c.Tenants)}
-		t.health.set(c)
+		t.breaker.Init(c.Failures, c.Cooldown, c.MaxCooldown)
 		t.noOptions.Store(u.NoStreamOptions)
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
@@ -146,7 +147,7 @@ func (p *Pool) Price(model string) Price {
 func (p *Pool) States() []State {
 	var list []State
 	for _, t := range p.targets {
-		list = append(list, State{t.Name, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.health.answers(time.Now())})
+		list = append(list, State{t.Name, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.breaker.Answers(time.Now())})
 	}
 	return list
 }
