@@ -146,7 +146,6 @@ func (q *quickLoad) misplaced(protocol string) (faults []error) {
 	}{
 		{"http1", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
 		{"http2", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
-		{"upgrade-h2c", []string{experiment.HTTP}, "leave it out"},
 		{"basic-auth", []string{experiment.HTTP}, "use --header (-H)"},
 		{"form", []string{experiment.HTTP}, "leave it out"},
 		{"targets", []string{experiment.HTTP}, "use --scenario"},

@@ -80,7 +80,7 @@ func foreignFlags() []foreignFlag {
 		{names: "s stage", tools: "k6", means: "a stage, with requests a second in place of virtual users", ours: "stages", unlike: true},
 		{names: "p", tools: "ab", means: "a file with the body, as @FILE", ours: "body", form: file},
 		{names: "p", tools: "oha", means: "requests at once on a connection", ours: "streams"},
-		{names: "p no-tls-proto", tools: "h2load", means: "what is spoken without TLS", remark: "--http1, --http2 and --upgrade-h2c say what is spoken"},
+		{names: "p no-tls-proto", tools: "h2load", means: "what is spoken without TLS", remark: "--http1 and --http2 say what is spoken"},
 		{names: "D", tools: "hey oha", means: "a file with the body, as @FILE", ours: "body", form: file},
 		{names: "D duration", tools: "h2load", means: "the time", ours: "duration"},
 		{names: "T", tools: "hey oha ab", means: "the content type, as 'Content-Type: …'", ours: "header", form: field("Content-Type")},

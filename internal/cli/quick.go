@@ -24,7 +24,7 @@ type quickLoad struct {
 	stages      []string
 	unix        string
 
-	http1, http2, upgrade bool // the version of HTTP, in place of the default
+	http1, http2 bool // the version of HTTP, in place of the default
 
 	calls   callFlags    // of gRPC
 	request requestFlags // of HTTP
@@ -72,7 +72,6 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	if http {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
-		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
 		q.request.flags(f)
 	}
 	switch {
@@ -342,23 +341,15 @@ func (q *quickLoad) shape(l *experiment.Load) (faults []error) {
 
 // version says which HTTP is spoken.
 func (q *quickLoad) version(h *experiment.HTTP2) (faults []error) {
-	for _, choice := range []struct {
-		given     bool
-		flag, use string
-	}{
-		{q.http1, "http1", experiment.HTTP2Never},
-		{q.http2, "http2", experiment.HTTP2Always},
-		{q.upgrade, "upgrade-h2c", experiment.HTTP2Upgrade},
-	} {
-		switch {
-		case !choice.given:
-		case h.Use != experiment.HTTP2Auto:
-			faults = append(faults, fmt.Errorf("--%s: --http1, --http2 and --upgrade-h2c exclude each other; keep one of them", choice.flag))
-		default:
-			h.Use = choice.use
-		}
+	switch {
+	case q.http1 && q.http2:
+		return []error{errors.New("--http2: --http1 and --http2 exclude each other; keep one of them")}
+	case q.http1:
+		h.Use = experiment.HTTP2Never
+	case q.http2:
+		h.Use = experiment.HTTP2Always
 	}
-	return faults
+	return nil
 }
 
 // loop makes the loop closed if it is not open.

@@ -407,9 +407,6 @@ func TestValidate(t *testing.T) {
 			e.Variants[0].Target.URL, e.Variants[0].Target.TLS = "https://x/", &TLS{MinVersion: "1.1"}
 		}, "target.tls.min_version: "},
 		{"streams", func(e *Experiment) { e.Variants[0].Load.HTTP2.Streams = 2 }, "load.http2.streams: "},
-		{"upgrade", func(e *Experiment) {
-			e.Variants[0].Target.URL, e.Variants[0].Load.HTTP2.Use = "https://x/", HTTP2Upgrade
-		}, "load.http2.use: "},
 		{"window of HTTP/2", func(e *Experiment) { e.Variants[0].Load.HTTP2.ConnectionWindow = 1 }, "load.http2.connection_window: "},
 		{"connections", func(e *Experiment) { e.Variants[0].Load.Closed.Connections = 1_000_001 }, "load.closed.connections: "},
 		{"workers", func(e *Experiment) { e.Variants[0].Load.Workers = 11 }, "load.workers: "},

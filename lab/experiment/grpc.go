@@ -164,8 +164,6 @@ func (i *inspector) grpcVersion(v *Variant) {
 	const path = "load.http2"
 	web := c.Web != WebNone
 	switch {
-	case h.Use == HTTP2Upgrade:
-		i.fault(path+".use", "is not for gRPC", "say auto")
 	case h.Use == HTTP2Never && !web:
 		i.fault(path+".use", "gRPC takes HTTP/2", "say auto, or speak gRPC-Web")
 	case h.Streams > 1 && web && (h.Use == HTTP2Never || h.Use == HTTP2Auto && !v.Target.overTLS()):

@@ -29,16 +29,15 @@ type HTTPLoad struct {
 
 // When HTTP/2 is spoken.
 const (
-	HTTP2Auto    = "auto"    // with https, if the server chooses it
-	HTTP2Always  = "always"  // with http by prior knowledge, with https if the server agrees and else not at all
-	HTTP2Never   = "never"   // HTTP/1.1
-	HTTP2Upgrade = "upgrade" // with http: each connection begins in HTTP/1.1 and asks to go on in HTTP/2
+	HTTP2Auto   = "auto"   // with https, if the server chooses it
+	HTTP2Always = "always" // with http by prior knowledge, with https if the server agrees and else not at all
+	HTTP2Never  = "never"  // HTTP/1.1
 )
 
 // An HTTP2 says when HTTP/2 is spoken, and how. A window of 0 is that without it, much as
 // browsers have.
 type HTTP2 struct {
-	Use              string `yaml:"use" oneof:"auto always never upgrade" default:"auto" doc:"when; auto: with https, if the server chooses it, and always for gRPC, but not for gRPC-Web; always: with http by prior knowledge, with https or not at all; never; upgrade: with http, each connection asks for it, not for gRPC"`
+	Use              string `yaml:"use" oneof:"auto always never" default:"auto" doc:"when; auto: with https, if the server chooses it, and always for gRPC, but not for gRPC-Web; always: with http by prior knowledge, with https or not at all; never"`
 	Streams          int    `yaml:"streams" range:"1..10000" default:"1" flag:"streams" doc:"HTTP/2: requests under way at once on a connection, if the server lets it"`
 	StreamWindow     int    `yaml:"stream_window" kind:"size" range:"1..2147483647" otherwise:"4MiB" flag:"stream-window" doc:"HTTP/2: bytes of one response that may be under way"`
 	ConnectionWindow int    `yaml:"connection_window" kind:"size" range:"65535..2147483647" otherwise:"16MiB" flag:"connection-window" doc:"HTTP/2: bytes of all responses that may be under way on a connection"`
@@ -140,7 +139,7 @@ func (i *inspector) proxy(t *Target, h *HTTP2) {
 	if byURL.Complete(); byURL.Address != t.Address {
 		i.fault("target.proxy", "the proxy looks for the target by its URL, and not at its address", "remove target.address, or --unix, or the proxy")
 	}
-	if h != nil && !t.overTLS() && (h.Use == HTTP2Always || h.Use == HTTP2Upgrade) {
+	if h != nil && !t.overTLS() && h.Use == HTTP2Always {
 		i.fault("target.proxy", "HTTP/2 without TLS goes through no proxy", "use https, or HTTP/1.1")
 	}
 }
@@ -159,8 +158,6 @@ func (i *inspector) http2(t *Target, h *HTTP2) {
 	switch {
 	case h == nil:
 		i.fault(path, "is missing", "")
-	case h.Use == HTTP2Upgrade && t.overTLS():
-		i.fault(path+".use", "is only for http", "with https the server chooses by itself: say auto or always")
 	case h.Streams > 1 && (h.Use == HTTP2Never || h.Use == HTTP2Auto && !t.overTLS()):
 		i.fault(path+".streams", fmt.Sprintf("%d requests at once take HTTP/2", h.Streams), "ask for HTTP/2 (use: always, --http2), or leave it out")
 	}
@@ -292,7 +289,7 @@ func anyStatus(int) bool { return true }
 // speak makes the codecs for the versions of HTTP that may be spoken.
 func (v *Variant) speak(c *Codecs, end http1.Endpoint, h1 http1.Config, h2 http2.Config) (err error) {
 	h := v.Load.HTTP2
-	two := h.Use == HTTP2Always || h.Use == HTTP2Upgrade
+	two := h.Use == HTTP2Always
 	one := !two
 	if h.Use == HTTP2Auto {
 		two = end.Secure // and the server chooses
@@ -383,7 +380,7 @@ func (l *Load) http2Limits() http2.Limits {
 // config says how HTTP/2 is spoken.
 func (h *HTTP2) config() http2.Config {
 	c := http2.Config{
-		Streams: h.Streams, Optimistic: h.Streams <= optimistic, Upgrade: h.Use == HTTP2Upgrade, Settings: http2.DefaultSettings(),
+		Streams: h.Streams, Optimistic: h.Streams <= optimistic, Settings: http2.DefaultSettings(),
 	}
 	c.Settings.StreamWindow = cmp.Or(h.StreamWindow, c.Settings.StreamWindow)
 	c.Settings.ConnectionWindow = cmp.Or(h.ConnectionWindow, c.Settings.ConnectionWindow)

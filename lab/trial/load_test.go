@@ -177,7 +177,6 @@ func TestProtocolChoice(t *testing.T) {
 		{"http://h/", experiment.HTTP2Auto, true, false, ""},
 		{"http://h/", experiment.HTTP2Never, true, false, ""},
 		{"http://h/", experiment.HTTP2Always, false, true, ""},
-		{"http://h/", experiment.HTTP2Upgrade, false, true, ""},
 		{"https://h/", experiment.HTTP2Auto, true, true, "h2 http/1.1"},
 		{"https://h/", experiment.HTTP2Never, true, false, "http/1.1"},
 		{"https://h/", experiment.HTTP2Always, false, true, "h2"},

@@ -160,9 +160,8 @@ func muxFrame(b []byte, kind, flags byte, stream uint32, payload ...byte) []byte
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-func (m *scriptedServer) serve(c net.Conn) { m.serveFrom(bufio.NewReader(c), c) }
-
-func (m *scriptedServer) serveFrom(r *bufio.Reader, c net.Conn) {
+func (m *scriptedServer) serve(c net.Conn) {
+	r := bufio.NewReader(c)
 	random := rand.New(rand.NewPCG(m.conns.Add(1), 0))
 	if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 		return
@@ -550,34 +549,6 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 	var unreachable *engine.Unreachable
 	if !errors.As(err, &unreachable) {
 		t.Errorf("%v, want that no connection could be opened", err)
-	}
-}
-
-// A connection begins in HTTP/1.1 and goes on in HTTP/2.
-func TestUpgrade(t *testing.T) {
-	m := &scriptedServer{what: func(*rand.Rand, uint32) reaction { return answers }}
-	var first atomic.Uint64
-	address := listen(t, func(c net.Conn) {
-		r := bufio.NewReader(c)
-		request, err := http.ReadRequest(r)
-		if err != nil || request.Header.Get("Upgrade") != "h2c" {
-			return
-		}
-		first.Add(1)
-		answer := []byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
-		answer = muxFrame(answer, 4, 0, 0)
-		answer = muxFrame(answer, 1, 5, 1, 0x88)
-		if _, err := c.Write(answer); err != nil {
-			return
-		}
-		m.serveFrom(r, c)
-	})
-	r := run(t, engine.Config{
-		Address: address, Streams: 4, Connections: 3, Requests: 300,
-		NewMuxes: get2(t, "h", 4, func(c *http2.Config) { c.Upgrade = true }),
-	})
-	if r.Counts.OK != 300 || first.Load() != 3 || m.did[answers].Load() != 297 {
-		t.Errorf("%+v, %v; %d by HTTP/1.1, %d by HTTP/2", r.Counts, r.Failures, first.Load(), m.did[answers].Load())
 	}
 }
 

@@ -57,16 +57,14 @@ type Client struct {
 	forgottenNext int
 	trusted       uint32 // streams up to this may have been given up, too
 
-	settled  bool // the peer's SETTINGS came
-	acked    bool // the peer acknowledged ours
-	switched bool // HTTP/2 is spoken: there is no Upgrade, or it has come about
-	asked    bool // Upgrade was asked for
-	waiting  bool // there may be events that need no more bytes, of exchanges from scan on
-	ended    bool // the peer closed its side
-	scan     int
-	useless  int
-	pings    int // of ours that are unanswered
-	err      *wire.Error
+	settled bool // the peer's SETTINGS came
+	acked   bool // the peer acknowledged ours
+	waiting bool // there may be events that need no more bytes, of exchanges from scan on
+	ended   bool // the peer closed its side
+	scan    int
+	useless int
+	pings   int // of ours that are unanswered
+	err     *wire.Error
 }
 
 var _ wire.Pinger = (*Client)(nil)
@@ -142,16 +140,6 @@ func (c *Client) Reset() {
 		next: 1, queue: emptyQueue, sendWindow: initialWindow, receiveWindow: int64(c.t.settings.ConnectionWindow),
 		peerStreams: maxStreams, peerWindow: initialWindow, peerMaxFrame: minMaxFrameSize, last: maxStreamNumber,
 	}
-	if c.t.upgrades {
-		c.allowed = 1
-		return
-	}
-	c.begin()
-}
-
-// begin begins to speak HTTP/2.
-func (c *Client) begin() {
-	c.switched = true
 	c.makeRoom(len(c.t.preface))
 	c.out = append(c.out, c.t.preface...)
 	c.allow()
@@ -167,9 +155,6 @@ func (c *Client) allow() {
 
 // Free returns how many exchanges may begin now.
 func (c *Client) Free() int {
-	if !c.switched && c.asked {
-		return 0
-	}
 	if c.next > maxStreamNumber {
 		return 0
 	}
@@ -212,12 +197,6 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 	c.open++
 	c.byNumber.add(s.number, int(id))
 	c.useless = 0
-	if !c.switched {
-		s.state |= localEnd
-		c.asked = true
-		c.appendUpgrade(p, parts, body)
-		return nil
-	}
 	c.appendHeaders(s, p, parts, len(body) == 0 && !p.request.BitByBit)
 	switch {
 	case p.request.BitByBit:
@@ -299,7 +278,7 @@ func (c *Client) Cancel(id uint32) {
 // abandon ends a stream from this side, before the peer has.
 func (c *Client) abandon(id uint32, s *stream, code ErrorCode) {
 	c.forget(s.number)
-	if c.switched && c.err == nil {
+	if c.err == nil {
 		c.appendReset(s.number, code)
 	}
 	c.release(id, s)
@@ -307,7 +286,7 @@ func (c *Client) abandon(id uint32, s *stream, code ErrorCode) {
 
 // Ping puts a PING into the output (RFC 9113, section 6.7); see wire.Pinger.
 func (c *Client) Ping() bool {
-	if !c.switched || c.err != nil || c.ended || c.pings == maxPings {
+	if c.err != nil || c.ended || c.pings == maxPings {
 		return false
 	}
 	c.pings++

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -658,89 +657,6 @@ func TestAcceptAndFields(t *testing.T) {
 	expect(t, l.lines, "head 0 404 set-cookie=a=b set-cookie=c=d content-length=0", `end 0 404 "" trailers grpc-status=5`,
 		"head 2 200 grpc-status=0", `end 2 200 "" status: status 200`)
 	expect(t, said(t, wiretest.Take(c)), "RST_STREAM 5 NO_ERROR")
-}
-
-func TestUpgrade(t *testing.T) {
-	config := testConfig()
-	config.Upgrade = true
-	config.Requests = []Request{
-		{Method: "GET", Scheme: "http", Authority: "h:81", Path: "/x", Header: []Field{{Name: "Accept", Value: "*/*"}}},
-		{Method: "PUT", Scheme: "http", Authority: "h", VariesPath: true, VariesBody: true, Header: []Field{{Name: "a", Varies: true}, {Name: "user-agent", Value: "u"}}},
-	}
-	const answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
-	encoded := base64.RawURLEncoding.EncodeToString([]byte("\x00\x02\x00\x00\x00\x00\x00\x04\x00\x40\x00\x00\x00\x06\x00\x01\x00\x00"))
-	asks := "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: " + encoded + "\r\n"
-	put := "PUT /y HTTP/1.1\r\nHost: h\r\n" + asks + "a: b\r\nuser-agent: u\r\nContent-Length: 4\r\n\r\nbody"
-
-	c := newClient(t, config)
-	if c.Free() != 1 || len(c.Output()) > 0 {
-		t.Fatalf("%d may begin, says %q", c.Free(), c.Output())
-	}
-	begin(t, c, 2, 0)
-	if got, want := string(wiretest.Take(c)), "GET /x HTTP/1.1\r\nHost: h:81\r\n"+asks+"user-agent: dyno\r\nAccept: */*\r\n\r\n"; got != want || c.Free() != 0 {
-		t.Errorf("got  %q\nwant %q; %d may begin", got, want, c.Free())
-	}
-	input := join([]byte(answer), settings(), headers(1, 0, ":status", "200"), data(1, endStream, "hello"))
-	for cut := range len(input) {
-		c.Reset()
-		begin(t, c, 2, 1, "/y", "b", "body")
-		if got := string(wiretest.Take(c)); got != put {
-			t.Fatalf("got  %q\nwant %q", got, put)
-		}
-		l := listen(t, c)
-		l.hear(input, cut)
-		expect(t, l.lines, "head 2 200", `end 2 200 "hello"`)
-		expect(t, said(t, wiretest.Take(c)), "SETTINGS 2=0 4=4194304 6=65536", "WINDOW_UPDATE 0 16711681", "SETTINGS ACK")
-		begin(t, c, 0, 0)
-		l.lines = nil
-		l.hear(headers(3, endStream, ":status", "204"))
-		expect(t, l.lines, "head 0 204", `end 0 204 ""`)
-	}
-
-	// Given up before there is a stream.
-	c.Reset()
-	begin(t, c, 2, 0)
-	wiretest.Take(c)
-	c.Cancel(2)
-	if c.Free() != 0 {
-		t.Error("another exchange may begin before the switch")
-	}
-	l := listen(t, c)
-	l.hear(input)
-	expect(t, l.lines)
-	expect(t, said(t, wiretest.Take(c))[2:], "RST_STREAM 1 CANCEL", "SETTINGS ACK")
-
-	for _, tt := range []struct {
-		answer string
-		want   *wire.Error
-	}{
-		{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", ErrUpgrade},
-		{"HTTP/1.0 101 Switching\r\nUpgrade: h2c\r\n\r\n", ErrUpgrade},
-		{"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", ErrUpgrade},
-		{"HTTP/1.1 101 Switching\r\n\r\n", ErrUpgrade},
-		{string(settings()), ErrUpgrade},
-		{"HTTP/1.1 101 Switching\r\nx: " + strings.Repeat("x", 70_000), ErrHeaderListTooLarge},
-	} {
-		c.Reset()
-		begin(t, c, 0, 0)
-		wiretest.Take(c)
-		l := listen(t, c)
-		l.hear([]byte(tt.answer))
-		l.end()
-		expect(t, l.lines, "error "+tt.want.Error(), "failed 0 "+tt.want.Error())
-		if len(c.Output()) > 0 {
-			t.Errorf("says %q", c.Output())
-		}
-	}
-	c.Reset()
-	l = listen(t, c)
-	l.hear([]byte("H"))
-	expect(t, l.lines, "error "+ErrUpgrade.Error())
-	c.Reset()
-	begin(t, c, 0, 0)
-	l = listen(t, c)
-	l.end()
-	expect(t, l.lines, "failed 0 "+ErrClosedEarly.Error())
 }
 
 // Buffers come back, whatever became of a connection.

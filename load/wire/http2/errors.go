@@ -8,7 +8,6 @@ import "dyno/load/wire"
 var (
 	ErrHTTP1   = protocol("the peer answers in HTTP/1: it does not speak HTTP/2 here")
 	ErrPreface = protocol("the peer's first frame is not SETTINGS")
-	ErrUpgrade = protocol("the peer does not answer 101 with upgrade: h2c: it does not switch to HTTP/2")
 
 	ErrFrameTooLarge    = protocol("frame larger than SETTINGS_MAX_FRAME_SIZE")
 	ErrFrameSize        = protocol("frame of a size that its type cannot have")

@@ -70,10 +70,7 @@ func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
 		return 0, e, nil
 	}
 	var fault *wire.Error
-	if !c.switched {
-		n, fault = c.awaitSwitch(p)
-	}
-	for fault == nil && c.switched {
+	for fault == nil {
 		if c.phase == betweenFrames && c.headLen == 0 && len(p)-n >= frameHeader {
 			f := parseFrame(p[n:])
 			if end := n + frameHeader + f.length; end <= len(p) {
@@ -719,46 +716,5 @@ func (c *Client) await(e *wire.MuxEvent) bool {
 		}
 	}
 	c.waiting = false
-	return false
-}
-
-// awaitSwitch consumes the answer to Upgrade (RFC 7540, section 3.2): 101, behind which
-// the peer speaks HTTP/2.
-func (c *Client) awaitSwitch(p []byte) (int, *wire.Error) {
-	if c.part == nil {
-		c.part = c.t.borrow()
-	}
-	for n, b := range p {
-		c.part = append(c.part, b)
-		line := "HTTP/1.1 101"
-		switch got := len(c.part); {
-		case !c.asked, got <= len(line) && b != line[got-1]:
-			return n, c.fatal(ProtocolError, ErrUpgrade)
-		case int64(got) > c.t.limits.HeaderBytes:
-			return n, c.fatal(EnhanceYourCalm, ErrHeaderListTooLarge)
-		case !bytes.HasSuffix(c.part, []byte("\r\n\r\n")):
-			continue
-		}
-		if !switches(c.part) {
-			return n + 1, c.fatal(ProtocolError, ErrUpgrade)
-		}
-		c.dropPart()
-		c.begin()
-		if _, s := c.find(1); s == nil {
-			c.appendReset(1, Cancel) // it was given up before it had a stream
-		}
-		return n + 1, nil
-	}
-	return len(p), nil
-}
-
-// switches tells whether an answer's header agrees to go on in HTTP/2.
-func switches(head []byte) bool {
-	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(name, []byte("upgrade")) && string(bytes.TrimSpace(value)) == "h2c" {
-			return true
-		}
-	}
 	return false
 }

@@ -2,7 +2,6 @@ package http2
 
 import (
 	"encoding/binary"
-	"strconv"
 
 	"dyno/load/wire"
 )
@@ -160,48 +159,13 @@ func (c *Client) acknowledge(kind uint8, payload []byte) *wire.Error {
 
 // fatal ends the connection: GOAWAY with the code is the last of its output.
 func (c *Client) fatal(code ErrorCode, err *wire.Error) *wire.Error {
-	if c.switched {
-		c.makeRoom(frameHeader + 8)
-		c.out = appendFrameHeader(c.out, 8, frameGoAway, 0, 0)
-		c.out = binary.BigEndian.AppendUint64(c.out, uint64(code)) // no stream of the peer's was processed
-	}
+	c.makeRoom(frameHeader + 8)
+	c.out = appendFrameHeader(c.out, 8, frameGoAway, 0, 0)
+	c.out = binary.BigEndian.AppendUint64(c.out, uint64(code)) // no stream of the peer's was processed
 	for c.queue.head != nobody {
 		c.dequeue(&c.streams[c.queue.head])
 	}
 	c.err = err
 	c.allow()
 	return err
-}
-
-// appendUpgrade appends a request in HTTP/1.1 that asks to go on in HTTP/2 (RFC 7540,
-// section 3.2). With its body it is whole: the stream is half closed from the start.
-func (c *Client) appendUpgrade(p *prepared, parts [][]byte, body []byte) {
-	r := &p.request
-	c.makeRoom(0)
-	b := append(append(c.out, r.Method...), ' ')
-	if r.VariesPath {
-		b = append(b, parts[0]...)
-		parts = parts[1:]
-	} else {
-		b = append(b, r.Path...)
-	}
-	b = append(append(b, " HTTP/1.1\r\nHost: "...), r.Authority...)
-	b = append(append(b, "\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: "...), c.t.upgrade...)
-	b = append(b, "\r\n"...)
-	for i := range p.fields {
-		f := &p.fields[i]
-		b = append(append(b, f.Name...), ": "...)
-		if f.Varies {
-			b = append(b, parts[0]...)
-			parts = parts[1:]
-		} else {
-			b = append(b, f.Value...)
-		}
-		b = append(b, "\r\n"...)
-	}
-	if r.VariesBody {
-		b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
-		b = append(b, "\r\n"...)
-	}
-	c.out = append(append(b, "\r\n"...), body...)
 }

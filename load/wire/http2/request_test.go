@@ -74,8 +74,6 @@ func TestConfigFaults(t *testing.T) {
 		{func(c *Config) { c.Fields = make([]string, 65) }, "65 fields"},
 		{func(c *Config) { c.Fields = []string{"Etag"} }, `field 1 "Etag"`},
 		{func(c *Config) { c.Fields = []string{":status"} }, `field 1 ":status"`},
-		{func(c *Config) { c.Upgrade = true }, "request 3 is sent bit by bit"},
-		{func(c *Config) { c.Upgrade = true; c.Requests[0].Scheme = "https" }, "request 1: scheme https"},
 		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.StreamWindow = 0 }, "stream window 0: want 1 to 2147483647"},
 		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.ConnectionWindow = 65534 }, "connection window 65534: want 65535"},
 		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.MaxFrameSize = 1 }, "max frame size 1"},

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -101,9 +100,4 @@ func (s Settings) preface(l Limits) []byte {
 		b = binary.BigEndian.AppendUint32(b, uint32(s.ConnectionWindow-initialWindow))
 	}
 	return b
-}
-
-// upgrade returns the value of the field HTTP2-Settings (RFC 7540, section 3.2.1).
-func (s Settings) upgrade(l Limits) string {
-	return base64.RawURLEncoding.EncodeToString(s.payload(l))
 }

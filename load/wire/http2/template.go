@@ -20,11 +20,6 @@ type Config struct {
 	// RFC 9113, section 3.4 allows. Those beyond what the peer then allows are refused.
 	Optimistic bool
 
-	// Upgrade begins connections in HTTP/1.1, and asks to go on in HTTP/2 with the first
-	// request (RFC 7540, section 3.2), whose response is the first in HTTP/2. RFC 9113
-	// has done away with it. There is no Upgrade with https.
-	Upgrade bool
-
 	// Content has the content of responses delivered, but for requests that are CountOnly.
 	// Without, it is only counted.
 	Content bool
@@ -76,12 +71,6 @@ func (c Config) Validate() error {
 		if err := r.Validate(); err != nil {
 			fault("request %d: %w", i+1, err)
 		}
-		if r.Scheme == "https" && c.Upgrade {
-			fault("request %d: scheme https: want http, as TLS agrees on HTTP/2 by itself (ALPN) and not by Upgrade", i+1)
-		}
-		if r.BitByBit && c.Upgrade {
-			fault("request %d is sent bit by bit: want it whole, as Upgrade sends the first request before anything else", i+1)
-		}
 	}
 	if c.Streams < 1 || c.Streams > maxStreams {
 		fault("streams %d: want 1 to %d", c.Streams, maxStreams)
@@ -116,9 +105,7 @@ type Template struct {
 	threshold  [2]int64 // how much of a stream's and a connection's window is used up before it is told of more
 	content    bool
 	optimistic bool
-	upgrades   bool
 	preface    []byte
-	upgrade    string
 
 	// What one header section leaves behind until the next.
 	memos     [memos]memo
@@ -160,9 +147,7 @@ func NewTemplate(c Config) (*Template, error) {
 		sendBuffer: c.SendBuffer,
 		content:    c.Content,
 		optimistic: c.Optimistic,
-		upgrades:   c.Upgrade,
 		preface:    c.Settings.preface(c.Limits),
-		upgrade:    c.Settings.upgrade(c.Limits),
 		said:       map[response][]byte{},
 	}
 	for i, r := range c.Requests {
