@@ -419,20 +419,6 @@ func (s *stream) refused() wire.MuxEventKind {
 // whole tells whether all content of the response has come, as far as its header says how much that is.
 func (s *stream) whole() bool { return s.state&hasHead != 0 && (s.left == 0 || s.state&noContent != 0) }
 
-// Owes tells whether there is content of which the peer has not been told that it has
-// been taken. With Updates WhenAsked, Update is then to be called some time later.
-func (c *Client) Owes() bool { return c.receiveWindow < int64(c.t.settings.ConnectionWindow) }
-
-// Update tells the peer that all content so far has been taken.
-func (c *Client) Update() {
-	c.restore(0, &c.receiveWindow, int64(c.t.settings.ConnectionWindow), 1)
-	for i := range c.streams {
-		if s := &c.streams[i]; s.number != 0 {
-			c.restore(s.number, &s.receiveWindow, int64(c.t.settings.StreamWindow), 1)
-		}
-	}
-}
-
 // failure returns the error of a complete response: nil if its status was accepted.
 func (c *Client) failure(s *stream) *wire.Error {
 	if s.state&rejected == 0 {

@@ -33,10 +33,10 @@ func TestFirstBytes(t *testing.T) {
 		{"defaults", func(*Config) {}, magic +
 			"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + "\x00\x02\x00\x00\x00\x00" + "\x00\x04\x00\x40\x00\x00" + "\x00\x06\x00\x01\x00\x00" +
 			"\x00\x00\x04\x08\x00\x00\x00\x00\x00" + "\x00\xff\x00\x01"},
-		{"the RFC's own", func(c *Config) { c.Settings = Settings{65535, 65535, AtHalf, 16384, 4096} }, magic +
+		{"the RFC's own", func(c *Config) { c.Settings = Settings{65535, 65535, 16384, 4096} }, magic +
 			"\x00\x00\x0c\x04\x00\x00\x00\x00\x00" + "\x00\x02\x00\x00\x00\x00" + "\x00\x06\x00\x01\x00\x00"},
 		{"all", func(c *Config) {
-			c.Settings = Settings{1, 1<<31 - 1, AtOnce, 1<<24 - 1, 0}
+			c.Settings = Settings{1, 1<<31 - 1, 1<<24 - 1, 0}
 			c.Limits = Limits{HeaderBytes: 100, BodyBytes: 1, Informational: 1}
 		}, magic +
 			"\x00\x00\x1e\x04\x00\x00\x00\x00\x00" + "\x00\x01\x00\x00\x00\x00" + "\x00\x02\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x01" + "\x00\x05\x00\xff\xff\xff" + "\x00\x06\x00\x00\x00\x64" +
@@ -505,9 +505,6 @@ func TestWindowUpdates(t *testing.T) {
 			[]string{"WINDOW_UPDATE 1 50", "WINDOW_UPDATE 1 50", "WINDOW_UPDATE 1 99"}},
 		{"at half, of the connection", Settings{StreamWindow: 65535, ConnectionWindow: 65535}, 0, []int{16384, 16383, 1, 5},
 			[]string{"WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"}},
-		{"at once", Settings{StreamWindow: 100, ConnectionWindow: 65535, Updates: AtOnce}, 0, []int{1, 5},
-			[]string{"WINDOW_UPDATE 0 1", "WINDOW_UPDATE 1 1", "WINDOW_UPDATE 0 5", "WINDOW_UPDATE 1 5"}},
-		{"when asked", Settings{StreamWindow: 100, ConnectionWindow: 65535, Updates: WhenAsked}, 0, []int{60, 40}, nil},
 		{"not for what does not come", Settings{StreamWindow: 100, ConnectionWindow: 65535}, 150, []int{40, 40, 70},
 			[]string{"WINDOW_UPDATE 1 80"}},
 		{"not for what fits", Settings{StreamWindow: 100, ConnectionWindow: 65535}, 100, []int{60, 40}, nil},
@@ -523,25 +520,10 @@ func TestWindowUpdates(t *testing.T) {
 				header = append(header, "content-length", fmt.Sprint(tt.length))
 			}
 			l.hear(headers(1, 0, header...))
-			if c.Owes() {
-				t.Error("owes before DATA")
-			}
 			for _, n := range tt.frames {
 				l.hear(data(1, 0, strings.Repeat("x", n)))
 			}
 			expect(t, said(t, wiretest.Take(c)), tt.want...)
-			if tt.settings.Updates == WhenAsked {
-				if !c.Owes() {
-					t.Error("owes nothing")
-				}
-				c.Update()
-				expect(t, said(t, wiretest.Take(c)), "WINDOW_UPDATE 0 100", "WINDOW_UPDATE 1 100")
-				if c.Owes() {
-					t.Error("owes after Update")
-				}
-				c.Update()
-				expect(t, said(t, wiretest.Take(c)))
-			}
 		})
 	}
 }
@@ -563,9 +545,10 @@ func TestWindowsHold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config := testConfig()
-			tt.settings.MaxFrameSize, tt.settings.HeaderTableSize, tt.settings.Updates = minMaxFrameSize, defaultTableSize, WhenAsked
+			tt.settings.MaxFrameSize, tt.settings.HeaderTableSize = minMaxFrameSize, defaultTableSize
 			config.Settings = tt.settings
 			c := ready(t, config)
+			c.t.threshold = [2]int64{maxWindow + 1, maxWindow + 1} // the peer is never told of more
 			l := listen(t, c)
 			l.hear(open)
 			l.hear(join(tt.frames...))

@@ -134,7 +134,6 @@ func TestCutsChangeNothing(t *testing.T) {
 		config.Streams = 8
 		config.Settings = DefaultSettings()
 		config.Settings.StreamWindow = rapid.SampledFrom([]int{50, 1000, 1 << 20}).Draw(t, "window")
-		config.Settings.Updates = Updates(rapid.IntRange(0, 1).Draw(t, "updates"))
 		setUp := func() *listener {
 			c := newClient(t, config)
 			l := listen(t, c)

@@ -78,7 +78,6 @@ func TestConfigFaults(t *testing.T) {
 		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.ConnectionWindow = 65534 }, "connection window 65534: want 65535"},
 		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.MaxFrameSize = 1 }, "max frame size 1"},
 		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.HeaderTableSize = -1 }, "header table size -1"},
-		{func(c *Config) { c.Settings = DefaultSettings(); c.Settings.Updates = 3 }, "updates 3"},
 		{func(c *Config) { c.Limits = DefaultLimits(); c.Limits.HeaderBytes = 1 }, "header limit 1"},
 		{func(c *Config) { c.Limits = DefaultLimits(); c.Limits.BodyBytes = -1 }, "body limit -1"},
 		{func(c *Config) { c.Limits = DefaultLimits(); c.Limits.Informational = 256 }, "informational limit 256"},

@@ -204,9 +204,9 @@ func TestServer(t *testing.T) {
 			c.Settings.HeaderTableSize = 0
 		}},
 		{"no table there", http.HTTP2Config{MaxDecoderHeaderTableSize: 10}, func(*Config) {}},
-		{"updates at once, large frames", http.HTTP2Config{MaxReadFrameSize: 1 << 20}, func(c *Config) {
+		{"large frames", http.HTTP2Config{MaxReadFrameSize: 1 << 20}, func(c *Config) {
 			c.Settings = DefaultSettings()
-			c.Settings.Updates, c.Settings.MaxFrameSize = AtOnce, 1<<20
+			c.Settings.MaxFrameSize = 1 << 20
 		}},
 		{"optimistic beyond what the server allows", http.HTTP2Config{MaxConcurrentStreams: 3}, func(c *Config) { c.Optimistic = true }},
 	} {

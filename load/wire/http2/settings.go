@@ -9,25 +9,13 @@ import (
 // Settings are what this side announces to its peers.
 type Settings struct {
 	// StreamWindow and ConnectionWindow are how many bytes of content a peer may have
-	// under way, for one exchange and for all. A connection's is at least 65,535.
+	// under way, for one exchange and for all. A connection's is at least 65,535. All content
+	// is taken as it arrives. A WINDOW_UPDATE says so when half of a window is used up.
 	StreamWindow, ConnectionWindow int
-
-	Updates Updates
 
 	MaxFrameSize    int // bytes of payload: 16,384 to 16,777,215
 	HeaderTableSize int // of the dynamic table for response headers: 0 to 1 MiB
 }
-
-// Updates says when a peer is told by WINDOW_UPDATE that it may send more. All content
-// is taken as it arrives.
-type Updates uint8
-
-// The ways.
-const (
-	AtHalf    Updates = iota // when half of a window is used up, as most clients do
-	AtOnce                   // after each DATA frame
-	WhenAsked                // when Client.Update is called, which lets the caller delay it
-)
 
 const (
 	initialWindow   = 1<<16 - 1 // RFC 9113, section 6.9.2
@@ -55,7 +43,6 @@ func (s Settings) Validate() error {
 	}
 	within("stream window", s.StreamWindow, 1, maxWindow)
 	within("connection window", s.ConnectionWindow, initialWindow, maxWindow)
-	within("updates", int(s.Updates), int(AtHalf), int(WhenAsked))
 	within("max frame size", s.MaxFrameSize, minMaxFrameSize, maxMaxFrameSize)
 	within("header table size", s.HeaderTableSize, 0, maxTableSize)
 	return errors.Join(faults...)

@@ -164,14 +164,7 @@ func NewTemplate(c Config) (*Template, error) {
 		}
 	}
 	for i, window := range []int{c.Settings.StreamWindow, c.Settings.ConnectionWindow} {
-		switch c.Settings.Updates {
-		case AtHalf:
-			t.threshold[i] = int64(window+1) / 2
-		case AtOnce:
-			t.threshold[i] = 1
-		case WhenAsked:
-			t.threshold[i] = maxWindow + 1
-		}
+		t.threshold[i] = int64(window+1) / 2
 	}
 	return t, nil
 }
