@@ -27,7 +27,6 @@ type Result struct {
 	LoadCPU     int
 
 	Oracles     []Reading
-	Peers       []Reading
 	Noisy       []Noisy
 	Comparisons []Comparison
 	Trials      []Trial // of the flags' table
@@ -39,8 +38,7 @@ type Result struct {
 	Parts []*Result `json:"-"` // those that this one pools; empty: it was measured
 }
 
-// Missed returns how many figures missed their limit. Those of peers do not
-// count.
+// Missed returns how many figures missed their limit.
 func (r *Result) Missed() int {
 	n := 0
 	for i := range r.Oracles {
@@ -118,7 +116,6 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	}{
 		{[]string{Oracles}, k.oracles},
 		{[]string{Stalls}, k.stalls},
-		{[]string{Peers}, k.peers},
 		{[]string{Noise}, k.noise},
 		{[]string{AA, Power}, k.compare},
 		{[]string{Flags}, k.flags},

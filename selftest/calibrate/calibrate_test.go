@@ -425,13 +425,12 @@ func example() *Result {
 			{Oracle: "capacity", Quantity: "throughput", Unit: PerSecond, Expected: pointer(4000), Measured: 3999.5, Limit: pointer(80)},
 			{Oracle: "faults", Quantity: "errors: reset", Unit: Count, Expected: pointer(327), Measured: 327, Limit: pointer(0)},
 		},
-		Peers: Percentiles{P50: pointer(0.00085), P99: pointer(0.091)}.readings("wrk 4.1.0, closed, 64 connections"),
 		Trials: []Trial{
 			{Trouble: Healthy, Loop: "open", States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded}},
 			{Trouble: Starved, Loop: "open", Spoils: []string{"drops", "achieved_rate"}},
 		},
 		Noisy: someNoise(),
-		Notes: []string{"not installed, and so not compared: k6"},
+		Notes: []string{"the machine has one CPU"},
 		Files: []string{"oracles.csv", "comparisons.csv"},
 	}
 	random := rand.New(rand.NewPCG(3, 4))

@@ -26,8 +26,7 @@ const maxOutput = 64 << 20
 // A child is a program that runs to its end.
 type child struct {
 	args   []string
-	cpus   []int // where it may run; empty: anywhere
-	dir    string
+	cpus   []int             // where it may run; empty: anywhere
 	accept []int             // exit codes besides 0 that mean it was done
 	during func(*os.Process) // called once it runs; must return at once
 }
@@ -62,10 +61,9 @@ func (c child) runHere(ctx context.Context) (f finished, err error) {
 	if err := place(c.cpus); err != nil {
 		return f, err
 	}
-	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...) //nolint:gosec // the programs are dyno's own and its peers
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...) //nolint:gosec // the programs are dyno's own
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Dir = c.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &bounded{&stdout, maxOutput}, &bounded{&stderr, 64 << 10}

@@ -21,7 +21,7 @@ const hang = 30 * time.Second
 func TestChild(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
-	f, err := child{args: []string{"sh", "-c", "echo out; echo err >&2; exit 4"}, accept: []int{4}, dir: t.TempDir()}.run(ctx)
+	f, err := child{args: []string{"sh", "-c", "echo out; echo err >&2; exit 4"}, accept: []int{4}}.run(ctx)
 	if err != nil || string(f.stdout) != "out\n" || f.wall <= 0 {
 		t.Errorf("%q, %v", f.stdout, err)
 	}

@@ -16,7 +16,6 @@ import (
 const (
 	Oracles = "oracles"
 	Stalls  = "stalls"
-	Peers   = "peers"
 	AA      = "aa"
 	Power   = "power"
 	Flags   = "flags"
@@ -25,7 +24,7 @@ const (
 )
 
 // Tables lists all tables.
-func Tables() []string { return []string{Oracles, Stalls, Peers, Noise, AA, Power, Flags, Explain} }
+func Tables() []string { return []string{Oracles, Stalls, Noise, AA, Power, Flags, Explain} }
 
 // OracleCommand is the hidden command of dyno's program that starts servers of
 // package oracle.
@@ -41,7 +40,7 @@ type Config struct {
 
 	Window  time.Duration // of an oracle
 	Repeats int           // of the oracle that needs several, M/M/1
-	Periods int           // of the freezing server, a second each, for dyno and for each peer
+	Periods int           // of the freezing server, a second each
 
 	Comparisons int           // how many
 	Slow        []float64     // the planted slowdowns, shares

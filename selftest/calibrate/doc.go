@@ -4,7 +4,6 @@
 //	oracles  servers with a known answer (package oracle), and the kernel's own
 //	         time stamps where they may be read
 //	stalls   the same while the generator's CPU is taken away, 5 ms at a time
-//	peers    what other load generators say of a server that freezes
 //	noise    the same servers while CPUs are taken away, or kept busy: is what is
 //	         then printed as it is, or as bounds, right, and how often is it said
 //	aa       comparisons of a server with itself: how often is a difference

@@ -52,9 +52,6 @@ func (r *Result) measured() map[string][]setting {
 	if len(r.Oracles) > 0 {
 		of["oracles"] = []setting{awake}
 	}
-	if len(r.Peers) > 0 {
-		of["peers"] = []setting{awake, {"periods", func(c *Config) any { return &c.Periods }}}
-	}
 	if len(r.Noisy) > 0 {
 		of["noise"] = []setting{
 			awake,
@@ -86,8 +83,7 @@ func (r *Result) measured() map[string][]setting {
 
 // Pool returns one result with the rows of several, which must come from the same
 // machine. Tables that two of them have must have been made with the same settings, but
-// for seeds and numbers of runs; servers with a known answer, and peers, may be in one of
-// them only.
+// for seeds and numbers of runs; servers with a known answer may be in one of them only.
 func Pool(parts ...*Result) (*Result, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("calibrate: want at least one result")
@@ -108,7 +104,7 @@ func Pool(parts ...*Result) (*Result, error) {
 			switch {
 			case other == nil:
 				from[table] = p
-			case table == "oracles" || table == "peers":
+			case table == "oracles":
 				faults = append(faults, fmt.Errorf("%s and %s: want the table %s in one of them only", other.Config.Raw, p.Config.Raw, table))
 			}
 			for _, s := range settings {
@@ -119,7 +115,7 @@ func Pool(parts ...*Result) (*Result, error) {
 				reflect.ValueOf(s.of(&all.Config)).Elem().Set(own)
 			}
 		}
-		all.Oracles, all.Peers = append(all.Oracles, p.Oracles...), append(all.Peers, p.Peers...)
+		all.Oracles = append(all.Oracles, p.Oracles...)
 		all.Noisy, all.Comparisons = append(all.Noisy, p.Noisy...), append(all.Comparisons, p.Comparisons...)
 		all.Trials, all.Explained = append(all.Trials, p.Trials...), append(all.Explained, p.Explained...)
 		all.Notes = append(all.Notes, p.Notes...)

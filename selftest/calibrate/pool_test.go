@@ -36,7 +36,7 @@ func TestSavedResult(t *testing.T) {
 // What two parts have measured alike counts together.
 func TestPool(t *testing.T) {
 	one, two := example(), example()
-	two.Oracles, two.Peers = nil, nil
+	two.Oracles = nil
 	two.Config.Seed, two.Config.Comparisons, two.Config.Raw = 2, 7, "docs/calibration/two"
 	two.Started, two.Finished = one.Started.Add(-time.Hour), one.Finished.Add(-time.Hour)
 	all, err := Pool(one, two)
@@ -76,9 +76,9 @@ func TestPoolRefuses(t *testing.T) {
 		change func(*Result)
 		want   string
 	}{
-		{"another machine", func(r *Result) { r.Environment.Kernel = "7.0"; r.Oracles, r.Peers = nil, nil }, "the same machine"},
-		{"other rounds", func(r *Result) { r.Config.Rounds++; r.Oracles, r.Peers = nil, nil }, "the same rounds for the table comparisons"},
-		{"another noise", func(r *Result) { r.Config.Beside = []string{BusyBoth}; r.Oracles, r.Peers = nil, nil }, "noises beside comparisons"},
+		{"another machine", func(r *Result) { r.Environment.Kernel = "7.0"; r.Oracles = nil }, "the same machine"},
+		{"other rounds", func(r *Result) { r.Config.Rounds++; r.Oracles = nil }, "the same rounds for the table comparisons"},
+		{"another noise", func(r *Result) { r.Config.Beside = []string{BusyBoth}; r.Oracles = nil }, "noises beside comparisons"},
 		{"the known servers twice", func(*Result) {}, "the table oracles in one of them only"},
 	} {
 		one, two := example(), example()

@@ -157,9 +157,6 @@ func (r *Result) tables() []table {
 			"the way there and back and both wake-ups, and is not judged. Stalls are of the generator's CPU: what it",
 			"then reads late ends when it arrived.",
 		}, r.Oracles),
-		readingTable("Other load generators at a server that freezes", []string{
-			"It stands still for 100 ms in every second. Expected is what happens to 2,000 requests/s that come evenly.",
-		}, r.Peers),
 		r.noiseTable(),
 		r.comparisonTable(),
 		r.flagTable(),
