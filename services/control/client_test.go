@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"dyno/services/control/client"
-	"dyno/services/control/client/pool"
 	"dyno/services/control/resource"
 )
 
@@ -76,7 +75,6 @@ func TestClient(t *testing.T) {
 
 	cfg := quick("consumer", base)
 	cfg.Cache = t.TempDir()
-	cfg.Pool = pool.DefaultAdaptive()
 	consumer := newClient(t, cfg)
 	query := client.Query{Kinds: []resource.Kind{resource.Instances, resource.Configs}}
 	watch, err := consumer.Watch(query)
@@ -111,9 +109,6 @@ func TestClient(t *testing.T) {
 		}
 	}
 	rollout(base, "{1 0 [{consumer }]}")
-	if s := consumer.PoolStats(); s.Requests != 1 || s.Opened != 1 {
-		t.Errorf("one answer was sent, over a connection of the pool: %+v", s)
-	}
 
 	// The control plane ends, and the consumer with it.
 	end()

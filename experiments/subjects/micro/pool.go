@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"dyno/services/control/client/pool"
+	"dyno/experiments/subjects/control/pool"
 )
 
 // The kinds of connection pools.
 const (
 	FixedPool     = "fixed"
-	AdaptivePool  = "adaptive"   // as the control plane's client understands report R0
+	AdaptivePool  = "adaptive"   // by the reading of report R0 that agrees with its example
 	AsWrittenPool = "as-written" // by the report's formula to the letter
 )
 

@@ -44,7 +44,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
-	"dyno/services/control/client/pool"
 	"dyno/services/control/resource"
 )
 
@@ -75,11 +74,7 @@ type Config struct {
 	MinPause, MaxPause time.Duration
 	// SavePeriod is how often a cache is written at most.
 	SavePeriod time.Duration
-	// Pool says how many connections the Client keeps for requests that are answered at
-	// once, a pool.Fixed or a pool.Adaptive; nil leaves that to net/http, which
-	// speaks HTTP/2 to servers at https addresses. Watches have connections of their own.
-	Pool   pool.Policy
-	Logger *slog.Logger // nil discards
+	Logger     *slog.Logger // nil discards
 
 	transport http.RoundTripper // for tests; nil is a transport of the Client's own
 }
@@ -119,11 +114,6 @@ func (c Config) Validate() error {
 		check(d.value > 0, d.field, d.value, "must be more than 0")
 	}
 	check(c.MaxPause >= c.MinPause, "max pause", c.MaxPause, "must be the min pause or more")
-	if c.Pool != nil {
-		if err := c.Pool.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("pool: %w", err))
-		}
-	}
 	return errors.Join(errs...)
 }
 
@@ -133,11 +123,9 @@ const maxClientName = 253
 // A Client has connections to the control plane. Its methods may be called from any
 // goroutine.
 type Client struct {
-	cfg     Config
-	log     *slog.Logger
-	http    *http.Client // for requests that are answered at once
-	streams *http.Client // for watches
-	pool    *pool.Pool   // nil: net/http's own
+	cfg  Config
+	log  *slog.Logger
+	http *http.Client
 
 	ctx        context.Context // ends with the Client
 	stop       context.CancelFunc
@@ -170,18 +158,11 @@ func New(cfg Config) (*Client, error) {
 	if cfg.transport == nil {
 		cfg.transport = &http.Transport{TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
 	}
-	over := func(t http.RoundTripper) *http.Client {
+	c := &Client{cfg: cfg, log: cfg.Logger, http: &http.Client{
+		Transport: cfg.transport,
 		// A token goes to the servers that it was given for.
-		return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	}
-	c := &Client{cfg: cfg, log: cfg.Logger, http: over(cfg.transport), streams: over(cfg.transport)}
-	if cfg.Pool != nil {
-		var err error
-		if c.pool, err = pool.New(cfg.Pool, pool.Config{TLS: cfg.TLS}); err != nil {
-			return nil, fmt.Errorf("pool: %w", err)
-		}
-		c.http = over(c.pool)
-	}
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -195,19 +176,6 @@ func (c *Client) Close() {
 	c.stop()
 	c.background.Wait()
 	c.http.CloseIdleConnections()
-	c.streams.CloseIdleConnections()
-	if c.pool != nil {
-		c.pool.Close()
-	}
-}
-
-// PoolStats returns the figures of the pool of connections; without a Pool in the Config
-// there are none.
-func (c *Client) PoolStats() pool.Stats {
-	if c.pool == nil {
-		return pool.Stats{}
-	}
-	return c.pool.Stats()
 }
 
 // ErrClosed says that the Client, the Watch or the Registration has ended.
@@ -312,11 +280,7 @@ func (c *Client) ask(ctx context.Context, server, method, path string, query url
 	if c.cfg.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
-	over := c.http
-	if header.Get("Accept") == eventStream {
-		over = c.streams
-	}
-	answer, err := over.Do(r)
+	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"dyno/services/control/client/pool"
 )
 
 // TestDo: the next server is asked where one does not answer, or not for the control plane, and
@@ -103,12 +100,4 @@ func TestDoIsBounded(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
-}
-
-// TestPoolFaults: a Client has no pool that cannot be.
-func TestPoolFaults(t *testing.T) {
-	_, err := New(Config{Servers: []string{"http://a"}, Pool: pool.Fixed{}})
-	if err == nil || !strings.Contains(err.Error(), "pool: size: 0") {
-		t.Errorf("%v", err)
-	}
 }
