@@ -12,6 +12,7 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/dns"
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/rest"
 	"dyno/services/control/store"
@@ -72,6 +73,8 @@ type Config struct {
 	// Workers is how many goroutines carry out requests over HTTP; 0 is each connection's
 	// own.
 	Workers int
+	// Formats are those that clients may choose instead of JSON.
+	Formats format.Formats
 	// DrainTimeout is how long the end may take.
 	DrainTimeout time.Duration
 	// OpenTimeout is how long the store may take to answer at the start.
@@ -85,7 +88,7 @@ type Config struct {
 func Defaults() Config {
 	api := rest.Defaults()
 	return Config{
-		Store: store.Defaults(), Plane: plane.Defaults(), Domain: "control.internal.", MaxWatchers: api.MaxWatchers, Heartbeat: api.Heartbeat, SessionTickets: true,
+		Store: store.Defaults(), Plane: plane.Defaults(), Domain: "control.internal.", Formats: api.Formats, MaxWatchers: api.MaxWatchers, Heartbeat: api.Heartbeat, SessionTickets: true,
 		ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second, // longer than the store may take
 		IdleTimeout: time.Minute, HTTP2: true, DrainTimeout: 10 * time.Second, OpenTimeout: time.Minute,
 	}
@@ -157,7 +160,7 @@ const (
 
 // api is the part of the API's configuration that is given.
 func (c Config) api() rest.Config {
-	return rest.Config{Rate: c.Rate, Burst: c.Burst, Workers: c.Workers, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
+	return rest.Config{Rate: c.Rate, Burst: c.Burst, Workers: c.Workers, Formats: c.Formats, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
 }
 
 // book reads the principals; nil is none.

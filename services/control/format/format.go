@@ -1,20 +1,13 @@
-// Package format writes and reads resources in the formats that clients may choose beside JSON:
-// Protocol Buffers, FlatBuffers and gob. Each has the form that is usual for it:
-//
-//   - Protocol Buffers: dyno.control.v1.Resource (rpc/control.proto). Events are WatchResponse, each
-//     behind its length as a varint.
-//   - FlatBuffers: controlfb.Resource (control.fbs). Events are controlfb.Event, each behind its length
-//     in four bytes, little endian.
-//   - gob: Document; events are a stream of Event. Package encoding/gob is not made for input that
-//     means harm: whoever calls Decode decides whom to trust.
-//
-// What is read has a bounded size, and so has what it becomes: no text is taken that is not within
-// the message, and none is taken so often that it would become more than MaxDecoded.
+// Package format writes and reads resources in the formats that clients may choose instead of JSON. The
+// control plane has Protocol Buffers: a resource is dyno.control.v1.Resource (rpc/control.proto), and
+// events are WatchResponse, each after its length as a varint. Programs that measure others give the
+// server further implementations of Format.
 package format
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,57 +15,45 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Format is how resources are written.
-type Format int
-
-// The formats.
-const (
-	JSON Format = iota
-	Protobuf
-	FlatBuffers
-	Gob
-)
-
-// mediaTypes are the formats' names, the one that answers have first.
-var mediaTypes = [...][]string{
-	JSON:        {"application/json"},
-	Protobuf:    {"application/x-protobuf", "application/protobuf"},
-	FlatBuffers: {"application/x-flatbuffers"},
-	Gob:         {"application/x-gob"},
+// A Format is how resources are written, other than in JSON. Its methods may be called from any goroutine.
+type Format interface {
+	// MediaTypes are the format's names, the one that answers have first.
+	MediaTypes() []string
+	// Append writes a document behind dst.
+	Append(dst []byte, d *Document) ([]byte, error)
+	// AppendEvents writes events behind dst, in order.
+	AppendEvents(dst []byte, events []Event) ([]byte, error)
+	// Decode reads a document from anybody. What it makes of the text must have a bounded size.
+	Decode(text []byte) (*Document, error)
 }
 
-// MediaType is the format's name in an answer.
-func (f Format) MediaType() string { return mediaTypes[f][0] }
+// Formats are those that clients may choose instead of JSON.
+type Formats []Format
 
-func (f Format) String() string {
-	return [...]string{"JSON", "Protocol Buffers", "FlatBuffers", "gob"}[f]
-}
-
-// Of returns the format that a media type names.
-func Of(mediaType string) (f Format, ok bool) {
-	for f, names := range mediaTypes {
-		for _, n := range names {
-			if strings.EqualFold(n, mediaType) {
-				return Format(f), true
-			}
+// Of returns the format that a media type names; nil is JSON.
+func (l Formats) Of(mediaType string) (f Format, ok bool) {
+	for _, f := range l {
+		if slices.ContainsFunc(f.MediaTypes(), func(name string) bool { return strings.EqualFold(name, mediaType) }) {
+			return f, true
 		}
 	}
-	return JSON, false
+	return nil, strings.EqualFold(mediaType, "application/json")
 }
 
 // Accepted chooses by an Accept field (RFC 9110, section 12.5.1): of the formats it names, the one of
-// the highest weight, and of equals the first named; a range of all is JSON. Gob is chosen only for those who are trusted. Where no
-// format is left it is JSON, which everybody reads.
-func Accepted(field string, trusted bool) Format {
-	best, weight := JSON, 0.0
+// the highest weight, and of equals the first named; a range of all is JSON. Where no format is left it
+// is JSON, which everybody reads. JSON is nil.
+func (l Formats) Accepted(field string) Format {
+	var best Format
+	weight := 0.0
 	for one := range strings.SplitSeq(field, ",") {
 		name, parameters, _ := strings.Cut(one, ";")
 		name = strings.TrimSpace(name)
-		f, ok := Of(name)
+		f, ok := l.Of(name)
 		if name == "*/*" || strings.EqualFold(name, "application/*") {
-			f, ok = JSON, true
+			f, ok = nil, true
 		}
-		if !ok || f == Gob && !trusted {
+		if !ok {
 			continue
 		}
 		if q := weightOf(parameters); q > weight {
@@ -103,7 +84,7 @@ type Document struct {
 	Tag      string
 
 	Policy   *resource.Policy
-	Config   *resource.Config // without its Release but in gob
+	Config   *resource.Config // Protocol Buffers leave its Release out
 	Instance *resource.Instance
 	Released bool // the content is a gray release's; it is said in watches only
 }
@@ -129,8 +110,8 @@ func New(r resource.Ref, version, revision int64, parsed any, body []byte) (*Doc
 	return d, nil
 }
 
-// change is what the resource itself says of its last change.
-func (d *Document) change() (c resource.Change) {
+// Change is what the resource itself says of its last change.
+func (d *Document) Change() (c resource.Change) {
 	switch {
 	case d.Policy != nil:
 		return d.Policy.Change
@@ -160,60 +141,15 @@ type Event struct {
 	Token    string    // "" keeps the one before
 }
 
-// MaxDecoded bounds the bytes of what one message becomes: as much as JSON may make of a document.
-const MaxDecoded = 2 * resource.MaxDocument
-
-var (
-	errFormat  = errors.New("format: there is no encoder for it")
-	errDamaged = errors.New("the message is damaged")
-	errTwice   = errors.New("a map has a key twice")
-	errLarge   = fmt.Errorf("the message becomes more than %d bytes", MaxDecoded)
-)
-
-// Append writes a document behind dst.
-func (f Format) Append(dst []byte, d *Document) ([]byte, error) {
-	switch f {
-	case Protobuf:
-		return appendMessage(dst, d)
-	case FlatBuffers:
-		return append(dst, buildDocument(d)...), nil
-	case Gob:
-		return appendGob(dst, d)
-	}
-	return dst, errFormat
-}
-
-// AppendEvents writes events behind dst, in order.
-func (f Format) AppendEvents(dst []byte, events []Event) ([]byte, error) {
-	switch f {
-	case Protobuf:
-		return appendMessages(dst, events)
-	case FlatBuffers:
-		return appendTables(dst, events), nil
-	case Gob:
-		return appendGobs(dst, events)
-	}
-	return dst, errFormat
-}
-
 // Decode reads a document that somebody wants to be kept. What a client cannot say, such as
 // when it was changed, is left out. The error is resource.Invalid.
-func (f Format) Decode(text []byte) (*Document, error) {
-	var d *Document
-	err := errFormat
-	switch f {
-	case Protobuf:
-		d, err = readMessage(text)
-	case FlatBuffers:
-		d, err = readDocument(text)
-	case Gob:
-		d, err = readGob(text)
-	}
+func Decode(f Format, text []byte) (*Document, error) {
+	d, err := f.Decode(text)
 	if err == nil {
 		err = d.plain()
 	}
 	if err != nil {
-		return nil, resource.Invalid{{Pointer: "#", Detail: f.String() + ": " + err.Error()}}
+		return nil, resource.Invalid{{Pointer: "#", Detail: f.MediaTypes()[0] + ": " + err.Error()}}
 	}
 	return d, nil
 }

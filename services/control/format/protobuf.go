@@ -36,7 +36,7 @@ func Ref(r resource.Ref) *controlpb.Ref {
 
 // Message makes a message of a document. It shares maps and lists with it.
 func Message(d *Document) *controlpb.Resource {
-	change := d.change()
+	change := d.Change()
 	m := &controlpb.Resource{
 		Ref: Ref(d.Ref), Version: d.Version, Revision: d.Revision, Tag: d.Tag, ChangedBy: change.By,
 	}
@@ -126,9 +126,18 @@ func Instance(m *controlpb.Instance) *resource.Instance {
 	return i
 }
 
+// Protobuf is Protocol Buffers.
+var Protobuf Format = protobuf{}
+
+type protobuf struct{}
+
+func (protobuf) MediaTypes() []string {
+	return []string{"application/x-protobuf", "application/protobuf"}
+}
+
 var messages = proto.MarshalOptions{Deterministic: true} // the same document has the same bytes
 
-func appendMessage(dst []byte, d *Document) ([]byte, error) {
+func (protobuf) Append(dst []byte, d *Document) ([]byte, error) {
 	return messages.MarshalAppend(dst, Message(d))
 }
 
@@ -137,7 +146,7 @@ var types = map[Type]controlpb.WatchResponse_Type{
 	Resync: controlpb.WatchResponse_TYPE_RESYNC, Synced: controlpb.WatchResponse_TYPE_SYNCED, Put: controlpb.WatchResponse_TYPE_PUT, Remove: controlpb.WatchResponse_TYPE_REMOVE,
 }
 
-func appendMessages(dst []byte, events []Event) ([]byte, error) {
+func (protobuf) AppendEvents(dst []byte, events []Event) ([]byte, error) {
 	for _, e := range events {
 		m := &controlpb.WatchResponse{Type: types[e.Type], Token: e.Token}
 		if e.Document != nil {
@@ -152,10 +161,10 @@ func appendMessages(dst []byte, events []Event) ([]byte, error) {
 	return dst, nil
 }
 
-func readMessage(text []byte) (*Document, error) {
+func (protobuf) Decode(text []byte) (*Document, error) {
 	m := new(controlpb.Resource)
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("the message is damaged: %w", err)
 	}
 	r := m.GetRef()
 	kind, ok := Kind(r.GetKind())

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/services/control"
+	"dyno/services/control/format"
 	"dyno/services/internal/command"
 	"dyno/services/internal/secretfile"
 )
@@ -22,17 +23,22 @@ import (
 const Name = "dyno-control"
 
 // Main runs the program until it ends by itself or by SIGINT or SIGTERM, the second of
-// which ends it at once. It prints what failed, and returns the exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+// which ends it at once. It prints what failed, and returns the exit code. Clients may
+// choose more formats if they are given.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...format.Format) int {
+	a := &app{stdout: stdout, stderr: stderr, formats: more}
 	return command.Main(ctx, a.command(), args, stdout, stderr)
 }
 
 // An app is one run of the program.
-type app struct{ stdout, stderr io.Writer }
+type app struct {
+	stdout, stderr io.Writer
+	formats        []format.Format // besides those of every control plane
+}
 
 func (a *app) command() *cobra.Command {
 	c := control.Defaults()
+	c.Formats = append(c.Formats, a.formats...)
 	var (
 		verbose      bool
 		passwordFile string

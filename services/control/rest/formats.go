@@ -5,31 +5,23 @@ import (
 	"net/http"
 	"strings"
 
-	"dyno/services/control/access"
 	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
 
-// accepted is the format that the client has chosen for the answer.
+// accepted is the format that the client has chosen for the answer; nil is JSON.
 func (q *request) accepted() format.Format {
 	field := q.Header.Get("Accept")
 	if field == "" || field == "*/*" || field == jsonBody || strings.Contains(field, "text/html") {
-		return format.JSON // as nearly all
+		return nil // as nearly all
 	}
-	return format.Accepted(field, q.trusted())
+	return q.api.cfg.Formats.Accepted(field)
 }
-
-// trusted tells whether the principal could do any harm by other means, too: gob is for such peers only, as
-// its decoder is not made for input that means harm.
-func (q *request) trusted() bool { return q.principal.May(access.Administer, access.AllNamespaces) }
 
 // formatted reads a resource in another format than JSON.
 func (q *request) formatted(f format.Format, into any) error {
-	if f == format.Gob && !q.trusted() {
-		return &refusal{http.StatusUnsupportedMediaType, "media", "gob is for those who may administer: its decoder is not made for input that means harm", 0}
-	}
 	text, err := q.bytes()
 	if err != nil {
 		return err
@@ -43,9 +35,9 @@ func (q *request) formatted(f format.Format, into any) error {
 	case *resource.Instance:
 		kind = resource.Instances
 	default:
-		return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("%s is for resources only: want application/json", f), 0}
+		return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("%s is for resources only: want application/json", f.MediaTypes()[0]), 0}
 	}
-	d, err := f.Decode(text)
+	d, err := format.Decode(f, text)
 	if err != nil {
 		return err
 	}
@@ -104,5 +96,5 @@ func (w *watcher) answer(f format.Format, changes []push.Change, resync bool, ne
 	if err := w.deadline(); err != nil {
 		return err
 	}
-	return w.write(http.StatusOK, f.MediaType(), body)
+	return w.write(http.StatusOK, f.MediaTypes()[0], body)
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 )
@@ -97,10 +96,10 @@ func ref(name string) map[string]any { return map[string]any{"$ref": "#/componen
 // formatted are the schemas of what is written and read in other formats, too.
 var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput", "WatchAnswer"}
 
-// addFormats adds the other formats to a content.
-func addFormats(content map[string]any) {
-	for _, f := range []format.Format{format.Protobuf, format.FlatBuffers, format.Gob} {
-		content[f.MediaType()] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
+// addFormats adds the formats besides JSON to a content.
+func (a *API) addFormats(content map[string]any) {
+	for _, f := range a.cfg.Formats {
+		content[f.MediaTypes()[0]] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
 	}
 }
 
@@ -163,7 +162,7 @@ func (a *API) describe() ([]byte, error) {
 					}
 					content["application/json"] = map[string]any{"schema": ref(kind)}
 					if slices.Contains(formatted, kind) {
-						addFormats(content)
+						a.addFormats(content)
 					}
 				}
 			}
@@ -179,7 +178,7 @@ func (a *API) describe() ([]byte, error) {
 			}
 			content := map[string]any{"application/json": map[string]any{"schema": ref(r.body)}}
 			if slices.Contains(formatted, r.body) {
-				addFormats(content)
+				a.addFormats(content)
 			}
 			operation["requestBody"] = map[string]any{"required": true, "content": content}
 		}

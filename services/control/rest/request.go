@@ -312,11 +312,11 @@ const jsonBody = "application/json"
 func (q *request) body(into any) error {
 	if field := q.Header.Get("Content-Type"); field != "" && field != jsonBody {
 		kind, _, err := mime.ParseMediaType(field)
-		if f, ok := format.Of(kind); ok && f != format.JSON {
+		if f, ok := q.api.cfg.Formats.Of(kind); ok && f != nil {
 			return q.formatted(f, into)
 		}
 		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json, or for a resource application/x-protobuf or application/x-flatbuffers", field), 0}
+			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json, or for a resource application/x-protobuf", field), 0}
 		}
 	}
 	text, err := q.bytes()
@@ -379,7 +379,7 @@ const (
 // item answers with a resource in the format that the client has chosen, unless it has that already.
 func (q *request) item(status int, i *catalog.Item, body []byte) error {
 	tag, kind := i.Tag(), jsonBody
-	if f := q.accepted(); f != format.JSON {
+	if f := q.accepted(); f != nil {
 		d, err := format.New(i.Ref, i.Version, i.Revision, nil, body)
 		if err != nil {
 			return err
@@ -388,7 +388,7 @@ func (q *request) item(status int, i *catalog.Item, body []byte) error {
 		if body, err = f.Append(nil, d); err != nil {
 			return err
 		}
-		tag, kind = "W/"+tag, f.MediaType() // the same in other bytes (RFC 9110, section 8.8.1)
+		tag, kind = "W/"+tag, f.MediaTypes()[0] // the same in other bytes (RFC 9110, section 8.8.1)
 	}
 	q.set("Vary", "Accept")
 	q.set("Etag", tag)

@@ -28,6 +28,7 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/console"
+	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/internal/rate"
 	"dyno/services/internal/serve"
@@ -47,6 +48,8 @@ type Config struct {
 	// 0 is that each connection's carries out its own, as Go's scheduler is made for. Streams
 	// and long polls always have their connection's.
 	Workers int
+	// Formats are those that clients may choose instead of JSON.
+	Formats format.Formats
 	// MaxWatchers bounds streams and long polls at a time; beyond: 503.
 	MaxWatchers int
 	// Heartbeat is after how long without a change a stream has a comment, WriteTimeout how
@@ -58,7 +61,7 @@ type Config struct {
 
 // Defaults returns the Config that every field starts from; it has no Plane.
 func Defaults() Config {
-	return Config{MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
+	return Config{Formats: format.Formats{format.Protobuf}, MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
 }
 
 // Validate reports every fault at once.

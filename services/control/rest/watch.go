@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"dyno/services/control/access"
-	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -430,7 +429,7 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 	case err == nil:
 		next.Revision = changes[len(changes)-1].Revision
 	}
-	if f := w.accepted(); f != format.JSON {
+	if f := w.accepted(); f != nil {
 		return w.answer(f, changes, resync, next)
 	}
 	out := struct {

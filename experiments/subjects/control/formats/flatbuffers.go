@@ -1,30 +1,43 @@
-package format
+// Package formats has what report R0 compares Protocol Buffers with: FlatBuffers and gob, as formats
+// that a control plane can be given.
+package formats
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
-	"dyno/services/control/format/controlfb"
+	"dyno/experiments/subjects/control/formats/controlfb"
+	"dyno/services/control/format"
 	"dyno/services/control/resource"
 )
 
 // firstRoom is what most documents fit into.
 const firstRoom = 1 << 10
 
-// buildDocument builds a document's table.
-func buildDocument(d *Document) []byte {
+// FlatBuffers has resources as controlfb.Resource (control.fbs). Events are controlfb.Event, each after
+// its length in four bytes, little endian.
+var FlatBuffers format.Format = tables{}
+
+type tables struct{}
+
+func (tables) MediaTypes() []string { return []string{"application/x-flatbuffers"} }
+
+func (tables) Append(dst []byte, d *format.Document) ([]byte, error) {
 	b := flatbuffers.NewBuilder(firstRoom)
 	b.Finish(resourceTable(b, d))
-	return b.FinishedBytes()
+	return append(dst, b.FinishedBytes()...), nil
 }
 
-var eventTypes = map[Type]controlfb.Type{Resync: controlfb.TypeResync, Synced: controlfb.TypeSynced, Put: controlfb.TypePut, Remove: controlfb.TypeRemove}
+var eventTypes = map[format.Type]controlfb.Type{
+	format.Resync: controlfb.TypeResync, format.Synced: controlfb.TypeSynced, format.Put: controlfb.TypePut, format.Remove: controlfb.TypeRemove,
+}
 
-// appendTables writes events, each behind its length.
-func appendTables(dst []byte, events []Event) []byte {
+func (tables) AppendEvents(dst []byte, events []format.Event) ([]byte, error) {
 	b := flatbuffers.NewBuilder(firstRoom)
 	for _, e := range events {
 		b.Reset()
@@ -40,7 +53,7 @@ func appendTables(dst []byte, events []Event) []byte {
 		b.FinishSizePrefixed(controlfb.EventEnd(b))
 		dst = append(dst, b.FinishedBytes()...)
 	}
-	return dst
+	return dst, nil
 }
 
 // text writes a text; an empty one is not there.
@@ -87,9 +100,12 @@ func pairs(b *flatbuffers.Builder, m map[string]string) flatbuffers.UOffsetT {
 	return vector(b, all)
 }
 
+// small is a number that was bounded when it was put.
+func small(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // so it is
+
 var tableKinds = map[resource.Kind]controlfb.Kind{resource.Policies: controlfb.KindPolicy, resource.Configs: controlfb.KindConfig, resource.Instances: controlfb.KindInstance}
 
-func resourceTable(b *flatbuffers.Builder, d *Document) flatbuffers.UOffsetT {
+func resourceTable(b *flatbuffers.Builder, d *format.Document) flatbuffers.UOffsetT {
 	var document flatbuffers.UOffsetT
 	kind := controlfb.DocumentNONE
 	switch {
@@ -107,7 +123,7 @@ func resourceTable(b *flatbuffers.Builder, d *Document) flatbuffers.UOffsetT {
 	offset(b, controlfb.RefAddName, name)
 	offset(b, controlfb.RefAddId, id)
 	ref := controlfb.RefEnd(b)
-	change := d.change()
+	change := d.Change()
 	tag, by := text(b, d.Tag), text(b, change.By)
 	controlfb.ResourceStart(b)
 	controlfb.ResourceAddRef(b, ref)
@@ -207,12 +223,21 @@ func instanceTable(b *flatbuffers.Builder, i *resource.Instance) flatbuffers.UOf
 	return controlfb.InstanceEnd(b)
 }
 
+// maxDecoded bounds the bytes of what one message becomes: as much as JSON may make of a document.
+const maxDecoded = 2 * resource.MaxDocument
+
+var (
+	errDamaged = errors.New("the message is damaged")
+	errTwice   = errors.New("a map has a key twice")
+	errLarge   = fmt.Errorf("the message becomes more than %d bytes", maxDecoded)
+)
+
 // A reader makes a document of a table. FlatBuffers in Go has no verifier, but follows no offset
 // out of the bytes: Go's own checks of bounds panic there, and that is what tells a damaged message. Tables
 // may lie over one another, and a list may name one many times, so what they become is counted.
 type reader struct{ left int }
 
-// take counts what is made; it panics with errLarge, which readDocument recovers.
+// take counts what is made; it panics with errLarge, which Decode recovers.
 func (r *reader) take(bytes int) {
 	if r.left -= bytes; r.left < 0 {
 		panic(errLarge)
@@ -222,7 +247,7 @@ func (r *reader) take(bytes int) {
 // tableBytes is about what a table or an entry of a list becomes.
 const tableBytes = 64
 
-func readDocument(b []byte) (d *Document, err error) {
+func (tables) Decode(b []byte) (d *format.Document, err error) {
 	defer func() {
 		switch fault := recover(); {
 		case fault == nil:
@@ -232,7 +257,7 @@ func readDocument(b []byte) (d *Document, err error) {
 			d, err = nil, errDamaged
 		}
 	}()
-	r := reader{MaxDecoded}
+	r := reader{maxDecoded}
 	return r.document(controlfb.GetRootAsResource(b, 0))
 }
 
@@ -267,8 +292,8 @@ func (r *reader) pairs(n int, at func(*controlfb.Pair, int) bool) map[string]str
 	return m
 }
 
-func (r *reader) document(m *controlfb.Resource) (*Document, error) {
-	d := new(Document)
+func (r *reader) document(m *controlfb.Resource) (*format.Document, error) {
+	d := new(format.Document)
 	if ref := m.Ref(nil); ref != nil {
 		d.Ref = resource.Ref{Namespace: r.text(ref.Namespace()), Name: r.text(ref.Name()), ID: r.text(ref.Id())}
 		for kind, name := range tableKinds {
