@@ -31,6 +31,7 @@ var unlinkedByAll = map[string]string{
 
 // linked are parts of these trees that may be in the binary after all, with the reason.
 var linked = map[string]string{
+	"dyno/services/control/backup":   "dyno ctl checks that the file it writes is whole",
 	"dyno/services/control/client":   "dyno ctl asks the control plane as any program does; it needs nothing but net/http",
 	"dyno/services/control/ctl":      "the control plane's command line for its users, who need not have the server",
 	"dyno/services/control/resource": "what they ask for",

@@ -5,8 +5,9 @@
 //	err = server.Serve(ctx)
 //
 // To read the source: resource says what is kept and what makes it valid, store how it is
-// kept, catalog and push what a replica knows and whom it tells, plane joins them, access
-// says who may, and rest, rpc, xds and dns answer. client is for programs that use it.
+// kept, backup the file of all that is, catalog and push what a replica knows and whom it tells,
+// plane joins them, access says who may, and rest, rpc, xds and dns answer. client is for programs
+// that use it.
 package control
 
 import (
@@ -20,6 +21,7 @@ import (
 	"net"
 	"net/http"
 
+	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
 	"dyno/services/control/dns"
 	"dyno/services/control/plane"
@@ -339,8 +341,14 @@ func watchdog(st *store.Store) serve.Part {
 	}
 }
 
-// Restore fills the store that cfg names from a backup, before it is served for the first
-// time.
-func Restore(ctx context.Context, cfg store.Config, backup io.ReadSeeker) error {
-	return store.Restore(ctx, cfg, backup)
+// Restore fills the store that cfg names from the file of a backup, before it is served for the first
+// time. The file is read twice: nothing is written unless all of it is right.
+func Restore(ctx context.Context, cfg store.Config, file io.ReadSeeker) error {
+	return store.Fill(ctx, cfg, func(put func(key string, value []byte) error) error {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		_, err := backup.Read(file, put)
+		return err
+	})
 }

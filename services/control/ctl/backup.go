@@ -1,13 +1,8 @@
 package ctl
 
 import (
-	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"os"
@@ -15,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/services/control/backup"
 	"dyno/services/control/client"
 )
 
@@ -60,62 +56,7 @@ An empty store has it by: dyno serve control --restore FILE`,
 	return cmd
 }
 
-// whole copies a backup, and says how many keys it has. Its last line has the SHA-256 of
-// all lines before it; without that, it is cut off.
+// whole copies a backup, checks it and returns how many keys it has.
 func whole(from io.Reader, to io.Writer) (keys int64, err error) {
-	var (
-		reader = bufio.NewReaderSize(from, 64<<10)
-		sum    = sha256.New()
-		last   = lastLine{sum: sum}
-	)
-	for {
-		part, err := reader.ReadSlice('\n')
-		if _, err := to.Write(part); err != nil {
-			return 0, err
-		}
-		last.add(part)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return 0, fmt.Errorf("the backup is cut off: %w", err)
-		}
-	}
-	var trailer struct {
-		Keys   int64  `json:"keys"`
-		SHA256 string `json:"sha256"`
-	}
-	if json.Unmarshal(last.line, &trailer) != nil || trailer.SHA256 != hex.EncodeToString(sum.Sum(nil)) {
-		return 0, errors.New("the backup is cut off, or was changed on its way")
-	}
-	return trailer.Keys, nil
-}
-
-// A lastLine adds up all lines but the last, as far as that is short.
-type lastLine struct {
-	sum  hash.Hash
-	line []byte
-	over bool // the line has ended
-}
-
-// maxTrailer bounds a last line, in bytes.
-const maxTrailer = 1 << 10
-
-func (l *lastLine) add(part []byte) {
-	if len(part) == 0 {
-		return
-	}
-	if l.over || len(l.line)+len(part) > maxTrailer {
-		_, _ = l.sum.Write(l.line) // a hash takes everything
-		l.line = l.line[:0]
-	}
-	if len(part) > maxTrailer {
-		_, _ = l.sum.Write(part)
-	} else {
-		l.line = append(l.line, part...)
-	}
-	l.over = part[len(part)-1] == '\n'
+	return backup.Read(io.TeeReader(from, to), func(string, []byte) error { return nil })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/services/control/access"
+	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
@@ -89,7 +90,7 @@ func (a *API) table() []route {
 
 		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: audit},
 		{method: "GET", path: "/v1/status", id: "status", about: "How the control plane is.", answers: map[int]string{200: "Status"}, handle: status},
-		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: backup},
+		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: writeBackup},
 		{method: "POST", path: "/v1/reclaim", id: "reclaim", about: "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.", answers: map[int]string{204: noBody}, handle: reclaim},
 		{method: "GET", path: "/v1/openapi.json", id: "openapi", about: "This description.", answers: map[int]string{200: "object"}, handle: func(q *request) error { return q.write(http.StatusOK, "application/json", a.document) }},
 	}
@@ -924,7 +925,7 @@ func status(q *request) error {
 	})
 }
 
-func backup(q *request) error {
+func writeBackup(q *request) error {
 	if err := q.may(access.Administer, access.AllNamespaces); err != nil {
 		return err
 	}
@@ -933,7 +934,7 @@ func backup(q *request) error {
 	}
 	q.w.Header().Set("Content-Type", backupBody)
 	q.begun = true
-	if err := q.api.plane.Store().Backup(q.Context(), flushing{q}); err != nil {
+	if err := backup.Write(q.Context(), flushing{q}, q.api.plane.Store()); err != nil {
 		// The head is written: the backup has no end, which its reader finds out.
 		q.api.log.Warn("backup is cut off", "error", err)
 		panic(http.ErrAbortHandler)

@@ -18,5 +18,5 @@
 //
 // To read the source: group.go for requests and how they share a transaction,
 // gather.go for when, commit.go for what becomes of it, follow.go for what changed, head.go for reads that must not be
-// stale, upkeep.go and backup.go for operators.
+// stale, upkeep.go and snapshot.go for operators.
 package store

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -309,7 +308,7 @@ func TestPassing(t *testing.T) {
 	done(t, s, Request{Then: []Op{{Key: "l/c", Passing: true}}}) // finds out that the lease is gone
 }
 
-func TestBackupAndRestore(t *testing.T) {
+func TestSnapshotAndFill(t *testing.T) {
 	s := opened(t, nil)
 	want := map[string]string{}
 	for i := range listPage + 7 {
@@ -323,20 +322,30 @@ func TestBackupAndRestore(t *testing.T) {
 	wg.Wait()
 	done(t, s, Request{Then: []Op{{Key: "l/history/a", Value: []byte("h")}, {Key: "l/passing", Passing: true}}, Note: []byte("who")})
 	want["l/history/a"] = "h"
-	var backup bytes.Buffer
-	if err := s.Backup(t.Context(), &backup); err != nil {
+	all, err := snapshot(t, s, func() {})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(t.Context(), config(t.TempDir()), bytes.NewReader(backup.Bytes()[:backup.Len()-1])); err != nil && !errors.Is(err, ErrBackup) {
-		t.Errorf("without its last byte: %v", err)
+	records := func(put func(key string, value []byte) error) error {
+		for _, kv := range all {
+			if err := put(kv.Key, kv.Value); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-
 	dir := t.TempDir()
-	if err := Restore(t.Context(), config(dir), bytes.NewReader(backup.Bytes())); err != nil {
+	for key, want := range map[string]string{"": "key: 0 bytes", strings.Repeat("k", 2*MaxKeyBytes): "key: 2048 bytes"} {
+		err := Fill(t.Context(), config(dir), func(put func(key string, value []byte) error) error { return errors.Join(records(put), put(key, nil)) })
+		if err == nil || err.Error() != want {
+			t.Errorf("filled: %v, want %s", err, want)
+		}
+	}
+	if err := Fill(t.Context(), config(dir), records); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(t.Context(), config(dir), bytes.NewReader(backup.Bytes())); !errors.Is(err, ErrBackup) || !strings.Contains(err.Error(), "not empty") {
-		t.Errorf("restored over something: %v", err)
+	if err := Fill(t.Context(), config(dir), records); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("filled what is not empty: %v", err)
 	}
 	restored, err := Open(t.Context(), config(dir))
 	if err != nil {
