@@ -93,6 +93,7 @@ var arrows = []arrow{
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/control", []string{"services/internal", "services/control"}, "services share their life cycle and event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource"}, "whoever uses the control plane links nothing of the server"},
+	{"services/control/audit", []string{"services/control/resource", "services/control/store"}, "what a journal says depends on no protocol"},
 	{"services/control/backup", nil, "a file is written and read, whatever keeps the keys"},
 	{"services/control/ctl", []string{"services/control/backup", "services/control/client", "services/control/resource", "services/internal/secretfile", "observe/handshakes", "observe/sockets", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server, and looks at this machine's connections as dyno does"},
 	{"services/control/console", nil, "files for a browser, which ask the API beside them like anybody"},

@@ -5,7 +5,7 @@
 //	err = server.Serve(ctx)
 //
 // To read the source: resource says what is kept and what makes it valid, store how it is
-// kept, backup the file of all that is, catalog and push what a replica knows and whom it tells,
+// kept, backup the file of all that is, audit who changed what, catalog and push what a replica knows and whom it tells,
 // plane joins them, access says who may, and rest, rpc, xds and dns answer. client is for programs
 // that use it.
 package control

@@ -84,6 +84,11 @@ func (p *Principal) May(what Permission, namespace string) bool {
 	return false
 }
 
+// MayAnywhere tells whether a principal has a permission in any namespace.
+func (p *Principal) MayAnywhere(what Permission) bool {
+	return slices.ContainsFunc(p.Grants, func(g Grant) bool { return p.May(what, g.Namespace) })
+}
+
 // Anonymous is who asks a control plane that only this machine reaches and that knows
 // no principals.
 func Anonymous() *Principal {

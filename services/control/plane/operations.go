@@ -6,9 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
+	"dyno/services/control/audit"
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -338,62 +337,9 @@ func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resourc
 	}, o)
 }
 
-// auditPage is how many of the journal's entries are read at once: each has the notes of a
-// group of changes.
-const auditPage = 32
-
-// Audit returns up to limit notes of the journal after the place named after, oldest first,
-// with the name of the place to go on after; more tells whether there are others. A place is
-// an entry's name, or NAME:N after the N-th note of one.
-func (p *Plane) Audit(ctx context.Context, after string, limit int) (list []resource.Audit, last string, more bool, err error) {
-	last = after
-	name, text, within := strings.Cut(after, ":")
-	seen := 0 // notes of the entry name that were returned before
-	if within {
-		if seen, err = strconv.Atoi(text); err != nil || seen < 0 {
-			seen = 0 // nobody was told such a place: the whole entry
-		}
-		after = upTo(name)
-	}
-	for {
-		entries, others, err := p.store.Journal(ctx, after, min(limit-len(list), auditPage))
-		if err != nil {
-			return nil, "", false, err
-		}
-		for i, e := range entries {
-			after = e.Name
-			notes := e.Notes
-			if within && e.Name == name {
-				notes = notes[min(seen, len(notes)):]
-			}
-			for n, note := range notes {
-				if len(list) == limit {
-					return list, fmt.Sprintf("%s:%d", e.Name, len(e.Notes)-len(notes)+n), true, nil
-				}
-				var a resource.Audit
-				if err := json.Unmarshal(note, &a); err != nil {
-					return nil, "", false, fmt.Errorf("journal %s: %w", e.Name, err)
-				}
-				list = append(list, a)
-			}
-			last = e.Name
-			if len(list) == limit {
-				return list, last, others || i+1 < len(entries), nil
-			}
-		}
-		if !others || len(entries) == 0 {
-			return list, last, others, nil
-		}
-	}
-}
-
-// upTo is what Journal takes as after to begin with an entry: its name, but for the last
-// digit, and what sorts before all digits.
-func upTo(name string) string {
-	if name == "" {
-		return ""
-	}
-	return name[:len(name)-1] + "/"
+// Audit returns a page of who changed what.
+func (p *Plane) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
+	return audit.Read(ctx, p.store, q)
 }
 
 // An Unpublished says that a client has answered to a version that there never was.

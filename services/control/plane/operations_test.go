@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"dyno/services/control/catalog"
@@ -158,67 +157,6 @@ func TestPlaces(t *testing.T) {
 	for history, want := range map[int]int64{0: 1, 1: 1, 2: 2, 3: 4, 4: 4, 16: 16, 17: 32, maxHistory: 1024} {
 		if got := places(history); got != want {
 			t.Errorf("%d versions: %d places, want %d", history, got, want)
-		}
-	}
-}
-
-// TestAuditCountsChanges: a page has as many changes as it may, however many of them were
-// made together, and each is on one page.
-func TestAuditCountsChanges(t *testing.T) {
-	p := opened(t, newStore(t), nil)
-	const changes = 200
-	together := func() (most int) {
-		t.Helper()
-		entries, _, err := p.store.Journal(t.Context(), "", 10*changes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			most = max(most, len(e.Notes))
-		}
-		return most
-	}
-	made := 0
-	for together() < 5 { // which changes wait at the same time is the scheduler's to say
-		var wg sync.WaitGroup
-		for i := range changes {
-			wg.Go(func() {
-				if _, err := p.Create(t.Context(), me, policy(fmt.Sprint(made+i)), Options{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		made += changes
-	}
-	for _, limit := range []int{1, 3, 50, made, made + 1} {
-		seen := map[string]int{}
-		after := ""
-		for more := true; more; {
-			list, next, others, err := p.Audit(t.Context(), after, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(list) > limit || others && len(list) < limit {
-				t.Fatalf("limit %d: a page of %d, more %v", limit, len(list), others)
-			}
-			for _, a := range list {
-				seen[a.Name]++
-			}
-			after, more = next, others
-		}
-		if len(seen) != made {
-			t.Errorf("limit %d: %d changes of %d", limit, len(seen), made)
-		}
-		for name, n := range seen {
-			if n != 1 {
-				t.Errorf("limit %d: %s is told %d times", limit, name, n)
-			}
-		}
-	}
-	for _, place := range []string{":", ":5", "x:1", "x:y", ":-1"} { // nobody was told such a one
-		if _, _, _, err := p.Audit(t.Context(), place, 1); err != nil {
-			t.Errorf("after %q: %v", place, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"dyno/internal/leak"
+	"dyno/services/control/audit"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
@@ -219,11 +220,11 @@ func TestSilentInstance(t *testing.T) {
 	if err := p.Heartbeat(t.Context(), me, instance("heard", 1).Ref()); err != nil {
 		t.Error(err)
 	}
-	list, _, _, err := p.Audit(t.Context(), "", 1000)
+	page, err := p.Audit(t.Context(), audit.Query{Limit: 1000, May: everywhere})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := list[len(list)-1]; last.Act != resource.Expired || last.ID != "silent" || last.Who != "control" {
+	if last := page.Items[len(page.Items)-1]; last.Act != resource.Expired || last.ID != "silent" || last.Who != "control" {
 		t.Errorf("audit ends with %+v", last)
 	}
 }
@@ -616,6 +617,8 @@ func TestRepeatedElsewhere(t *testing.T) {
 	}
 }
 
+func everywhere(string) bool { return true }
+
 // TestAudit: what was refused is not in it, and everything else once.
 func TestAudit(t *testing.T) {
 	p := opened(t, newStore(t), nil)
@@ -634,14 +637,14 @@ func TestAudit(t *testing.T) {
 	}
 	want = append(want, "remove 3 1 0")
 	var got []string
-	after := ""
+	q := audit.Query{Limit: 2, May: everywhere}
 	for more := true; more; {
-		var list []resource.Audit
-		var err error
-		if list, after, more, err = p.Audit(t.Context(), after, 2); err != nil {
+		page, err := p.Audit(t.Context(), q)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range list {
+		q.After, more = page.Next, page.Next != ""
+		for _, a := range page.Items {
 			got = append(got, fmt.Sprintf("%s %s %d %d", a.Act, a.Name, a.Old, a.New))
 			if a.Who != "me" || a.From != "here" || a.At.IsZero() {
 				t.Errorf("%+v", a)

@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/access"
+	"dyno/services/control/audit"
 	"dyno/services/control/catalog"
 	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
-	"dyno/services/control/store"
 )
 
 // Get answers as control.proto says.
@@ -345,34 +345,26 @@ func (a *API) Audit(ctx context.Context, q *controlpb.AuditRequest) (*controlpb.
 		return nil, err
 	}
 	// Whoever may read none of it is told so, as anywhere else.
-	may := c.May(access.Audit, access.AllNamespaces)
-	for _, g := range c.Grants {
-		may = may || c.May(access.Audit, g.Namespace)
-	}
-	if !may {
+	if !c.MayAnywhere(access.Audit) {
 		return nil, c.may(access.Audit, access.AllNamespaces)
 	}
 	after := q.GetAfter()
 	if len(after) > maxAfter {
 		return nil, invalid("parameter", "after: must be what the page before has as next")
 	}
-	if from := q.GetFromUnixNano(); after == "" && from > 0 {
-		after = store.JournalBefore(time.Unix(0, from))
+	var from time.Time
+	if at := q.GetFromUnixNano(); at > 0 {
+		from = time.Unix(0, at)
 	}
-	list, last, more, err := a.plane.Audit(ctx, after, most)
+	page, err := a.plane.Audit(ctx, audit.Query{After: after, From: from, Limit: most, May: func(namespace string) bool { return c.May(access.Audit, namespace) }})
 	if err != nil {
 		return nil, err
 	}
-	out := &controlpb.AuditResponse{}
-	for _, e := range list {
-		if c.May(access.Audit, e.Namespace) {
-			out.Entries = append(out.Entries, &controlpb.AuditEntry{
-				AtUnixNano: e.At.UnixNano(), Who: e.Who, From: e.From, Act: string(e.Act), Ref: format.Ref(e.Ref), OldVersion: e.Old, NewVersion: e.New,
-			})
-		}
-	}
-	if more {
-		out.Next = last
+	out := &controlpb.AuditResponse{Next: page.Next}
+	for _, e := range page.Items {
+		out.Entries = append(out.Entries, &controlpb.AuditEntry{
+			AtUnixNano: e.At.UnixNano(), Who: e.Who, From: e.From, Act: string(e.Act), Ref: format.Ref(e.Ref), OldVersion: e.Old, NewVersion: e.New,
+		})
 	}
 	return out, nil
 }
