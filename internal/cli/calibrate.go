@@ -22,7 +22,6 @@ type calibration struct {
 	wanted, long, strict, quiet, awake bool
 
 	docs, raw   string
-	from        []string
 	only, slow  []string
 	comparisons int
 	rounds      int
@@ -41,7 +40,7 @@ type calibration struct {
 
 // calibrationFlags lists the flags that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "from", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "duet", "seed"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "duet", "seed"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
@@ -50,9 +49,8 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted CPUs away")
-	f.StringVar(&c.docs, "docs", "docs", "folder for calibration.md, and for the folder calibration with the raw data; with --long or --from")
+	f.StringVar(&c.docs, "docs", "docs", "folder for calibration.md, and for the folder calibration with the raw data; with --long")
 	f.StringVar(&c.raw, "raw", "", "folder for the raw data (default with --long DOCS/calibration, else none)")
-	f.StringSliceVar(&c.from, "from", nil, "measure nothing, and make the tables from the pooled raw data in these folders")
 	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
 	f.StringSliceVar(&c.slow, "slow", nil, "planted slowdowns, such as 1%,2%,5%,10%")
 	f.IntVar(&c.comparisons, "comparisons", 0, "runs for the tables aa and power (default 10, long 200)")
@@ -129,13 +127,8 @@ func (c *calibration) config() (calibrate.Config, error) {
 		}
 		k.Slow = append(k.Slow, share)
 	}
-	if c.given("docs") && !c.long && len(c.from) == 0 {
-		faults = append(faults, errors.New("--docs: want --long or --from with it; --raw keeps the raw data of the short form"))
-	}
-	for _, flag := range calibrationFlags() {
-		if len(c.from) > 0 && c.given(flag) && !slices.Contains([]string{"from", "docs", "strict", "quiet"}, flag) {
-			faults = append(faults, fmt.Errorf("--%s: want it without --from, which measures nothing", flag))
-		}
+	if c.given("docs") && !c.long {
+		faults = append(faults, errors.New("--docs: want --long with it; --raw keeps the raw data of the short form"))
 	}
 	return k, errors.Join(faults...)
 }
@@ -157,12 +150,12 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 	if !c.quiet {
 		k.Progress = a.stderr
 	}
-	result, err := c.result(ctx, k)
+	result, err := calibrate.Run(ctx, k)
 	if result == nil {
 		return err
 	}
 	err = errors.Join(err, calibrate.Text(a.stdout, result))
-	if err == nil && (c.long || c.given("docs")) {
+	if err == nil && c.long {
 		err = writeCalibration(c.docs, result)
 	}
 	if err != nil {
@@ -172,26 +165,6 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 		return &failure{exitInvalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again"}
 	}
 	return nil
-}
-
-// result measures, or pools earlier measurements.
-func (c *calibration) result(ctx context.Context, k calibrate.Config) (*calibrate.Result, error) {
-	if len(c.from) == 0 {
-		return calibrate.Run(ctx, k)
-	}
-	var parts []*calibrate.Result
-	for _, folder := range c.from {
-		p, err := calibrate.Read(folder)
-		if err != nil {
-			return nil, &failure{exitUsage, err, "want folders that --raw named, with a result.json in each"}
-		}
-		parts = append(parts, p)
-	}
-	all, err := calibrate.Pool(parts...)
-	if err != nil {
-		return nil, &failure{exitUsage, err, "pool only results of one machine, measured with the same settings"}
-	}
-	return all, nil
 }
 
 // writeCalibration writes DOCS/calibration.md.

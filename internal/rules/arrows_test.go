@@ -70,7 +70,7 @@ var arrows = []arrow{
 	{"hub", []string{"hub", "internal/loop"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
-		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts", "internal/units",
+		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/oracle", nil, "a reference that shares code with what it checks would share its faults"},
 	{"selftest/conformance", []string{"load/wire", "experiments/subjects/grpcloop", "services/echo/rpc/go/program"}, "others' suites call servers of ours, and are called by our codecs; both sides are programs of its own"},

@@ -34,8 +34,6 @@ type Result struct {
 
 	Notes []string // what was not possible, and why
 	Files []string // raw CSV files written, names within Config.Raw
-
-	Parts []*Result `json:"-"` // those that this one pools; empty: it was measured
 }
 
 // Missed returns how many figures missed their limit.
@@ -129,9 +127,6 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		}
 	}
 	k.result.Finished = time.Now()
-	if c.Raw != "" {
-		err = errors.Join(err, k.result.save())
-	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}

@@ -101,17 +101,9 @@ type Tally struct {
 	ServerCPU float64
 }
 
-// Tallies sums comparisons up, those in rounds before duets, and by slowdown, the smallest
-// first.
+// Tallies sums comparisons up by slowdown, the smallest first.
 func (r *Result) Tallies() []Tally {
-	in := func(duet bool) []Comparison {
-		return slices.DeleteFunc(slices.Clone(r.Comparisons), func(c Comparison) bool { return c.Duet != duet })
-	}
-	return append(tallies(in(false)), tallies(in(true))...)
-}
-
-// tallies sums up comparisons that were all made in the same way.
-func tallies(all []Comparison) []Tally {
+	all := r.Comparisons
 	var slows []float64
 	for _, c := range all {
 		if !slices.Contains(slows, c.Slow) {

@@ -32,11 +32,11 @@ const OracleCommand = "__oracle"
 
 // A Config says what to measure, and how long.
 type Config struct {
-	Program string   `json:"-"` // dyno's own program, which is started for servers and limited generators
+	Program string   // dyno's own program, which is started for servers and limited generators
 	Command []string // how dyno was called, for the record
 	Version string   // dyno's
 	Only    []string // tables to make
-	Raw     string   `json:"-"` // folder for the raw data, which is made; empty: none are written
+	Raw     string   // folder for the raw data, which is made; empty: none are written
 
 	Window  time.Duration // of an oracle
 	Repeats int           // of the oracle that needs several, M/M/1
@@ -69,7 +69,7 @@ type Config struct {
 	Hot           float64       // the planted function's share of the CPU time
 	ProfileWindow time.Duration // of a profiled trial
 
-	Progress io.Writer `json:"-"` // a line for each step; nil: none
+	Progress io.Writer // a line for each step; nil: none
 }
 
 // Quick returns what takes some minutes.

@@ -68,10 +68,8 @@ func Markdown(w io.Writer, r *Result, folder string) error {
 	b.WriteString("What dyno measures of servers whose answer is known. Written by `dyno doctor --calibrate`.\n\n")
 	fmt.Fprintf(&b, "- machine: %s\n", machine(r))
 	fmt.Fprintf(&b, "- CPUs: servers on CPU %d, generator on CPU %d\n", r.ServerCPU, r.LoadCPU)
-	for _, p := range r.measurements() {
-		fmt.Fprintf(&b, "- measured: %s, in %v, by dyno %s, %s: `%s`\n", p.Started.UTC().Format(time.DateOnly),
-			p.Finished.Sub(p.Started).Round(time.Second), p.Config.Version, p.Environment.GoVersion, strings.Join(p.Config.Command, " "))
-	}
+	fmt.Fprintf(&b, "- measured: %s, in %v, by dyno %s, %s: `%s`\n", r.Started.UTC().Format(time.DateOnly),
+		r.Finished.Sub(r.Started).Round(time.Second), r.Config.Version, r.Environment.GoVersion, strings.Join(r.Config.Command, " "))
 	fmt.Fprintf(&b, "\n%s\n", summary(r))
 	for _, t := range r.tables() {
 		fmt.Fprintf(&b, "\n## %s\n\n", t.title)
@@ -107,21 +105,18 @@ func Markdown(w io.Writer, r *Result, folder string) error {
 			fmt.Fprintf(&b, "- %s\n", n)
 		}
 	}
-	var raw []string
-	for _, p := range r.measurements() {
-		at, err := filepath.Rel(folder, p.Config.Raw)
-		if err != nil {
-			at = p.Config.Raw // on another root: as given
-		}
-		for _, f := range p.Files {
-			link := filepath.ToSlash(filepath.Join(at, f))
-			raw = append(raw, fmt.Sprintf("- [%s](%s)\n", link, link))
-		}
+	if len(r.Files) > 0 {
+		b.WriteString("\n## Raw data\n\n")
 	}
-	if len(raw) > 0 {
-		b.WriteString("\n## Raw data\n\n" + strings.Join(raw, ""))
+	at, err := filepath.Rel(folder, r.Config.Raw)
+	if err != nil {
+		at = r.Config.Raw // on another root: as given
 	}
-	_, err := io.WriteString(w, b.String())
+	for _, f := range r.Files {
+		link := filepath.ToSlash(filepath.Join(at, f))
+		fmt.Fprintf(&b, "- [%s](%s)\n", link, link)
+	}
+	_, err = io.WriteString(w, b.String())
 	return err
 }
 
@@ -222,8 +217,7 @@ func (r *Result) comparisonTable() table {
 		t.intro = append(t.intro, fmt.Sprintf("Beside noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
 			strings.Join(c.Beside, ", "), shortestStall, longestStall, rates(c.NoiseRates), percent(busyShare)))
 	}
-	all := r.Tallies()
-	for _, tally := range all {
+	for _, tally := range r.Tallies() {
 		name := tally.name()
 		t.rows = append(t.rows, []string{
 			name, strconv.FormatFloat(oracle.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
@@ -245,11 +239,6 @@ func (r *Result) comparisonTable() table {
 		}
 		if tally.Invalid > 0 {
 			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs were called invalid", name, tally.Invalid))
-		}
-		if i := slices.IndexFunc(all, func(o Tally) bool { return tally.Duet && !o.Duet && o.Slow == tally.Slow }); i >= 0 {
-			if share := tally.Width / all[i].Width * math.Sqrt(tally.Took/all[i].Took); !math.IsNaN(share) {
-				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of the rounds above in the same time, their width going with its root; the two were measured at different hours, and bench/duet.sh measures them in turns", name, share))
-			}
 		}
 	}
 	return t
