@@ -6,12 +6,12 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
+
+	"github.com/MicahParks/jwkset"
 )
 
 // An Algorithm signs tokens (RFC 7518, section 3.1; RFC 8037 for EdDSA).
@@ -150,9 +150,7 @@ func ParseSet(text []byte, accepted []Algorithm) (Keys, error) {
 	if len(text) > maxSetBytes {
 		return nil, fmt.Errorf("key set: %d bytes: must be %d at most", len(text), maxSetBytes)
 	}
-	var set struct {
-		Keys []jwk `json:"keys"`
-	}
+	var set jwkset.JWKSMarshal
 	if err := json.Unmarshal(text, &set); err != nil {
 		return nil, fmt.Errorf("key set: %w", err)
 	}
@@ -161,7 +159,7 @@ func ParseSet(text []byte, accepted []Algorithm) (Keys, error) {
 	}
 	var keys Keys
 	for i, j := range set.Keys {
-		k, err := j.key()
+		k, err := verificationKey(j)
 		if err != nil {
 			return nil, fmt.Errorf("key set: key %d: %w", i+1, err)
 		}
@@ -175,96 +173,37 @@ func ParseSet(text []byte, accepted []Algorithm) (Keys, error) {
 	return keys, nil
 }
 
-// A jwk is a JSON Web Key (RFC 7517, section 4; RFC 7518, section 6).
-type jwk struct {
-	Type       string   `json:"kty"`
-	Use        string   `json:"use"`
-	Operations []string `json:"key_ops"`
-	Algorithm  string   `json:"alg"`
-	ID         string   `json:"kid"`
-	Curve      string   `json:"crv"`
-	N, E, X, Y string
-	// What is secret: of a symmetric key, and of private ones.
-	K string `json:"k"`
-	D string `json:"d"`
-	P string `json:"p"`
-	Q string `json:"q"`
-}
-
-// key returns the key, one without material if it is for nothing that is known here.
-func (j jwk) key() (Key, error) {
-	if j.K != "" || j.D != "" || j.P != "" || j.Q != "" || j.Type == "oct" {
-		return Key{}, fmt.Errorf("%q: a secret, which a published set never has", j.ID)
+// verificationKey returns the key of a set (RFC 7517, section 4; RFC 7518, section 6), one without
+// material if it is for nothing that is known here.
+func verificationKey(j jwkset.JWKMarshal) (Key, error) {
+	if j.K != "" || j.D != "" || j.P != "" || j.Q != "" || j.KTY == jwkset.KtyOct {
+		return Key{}, fmt.Errorf("%q: a secret, which a published set never has", j.KID)
 	}
-	if j.Use != "" && j.Use != "sig" || len(j.Operations) > 0 && !slices.Contains(j.Operations, "verify") {
+	if j.USE != "" && j.USE != jwkset.UseSig || len(j.KEYOPS) > 0 && !slices.Contains(j.KEYOPS, jwkset.KeyOpsVerify) {
 		return Key{}, nil
 	}
-	k := Key{ID: j.ID}
-	var err error
+	k := Key{ID: j.KID}
 	switch {
-	case j.Type == "RSA":
+	case j.KTY == jwkset.KtyRSA:
 		k.Algorithm = RS256
-		k.Material, err = rsaKey(j.N, j.E)
-	case j.Type == "EC" && j.Curve == "P-256":
+	case j.KTY == jwkset.KtyEC && j.CRV == jwkset.CrvP256:
 		k.Algorithm = ES256
-		k.Material, err = ecKey(j.X, j.Y)
-	case j.Type == "OKP" && j.Curve == "Ed25519":
+	case j.KTY == jwkset.KtyOKP && j.CRV == jwkset.CrvEd25519:
 		k.Algorithm = EdDSA
-		var x []byte
-		x, err = decode(j.X, ed25519.PublicKeySize)
-		k.Material = ed25519.PublicKey(x)
 	default:
 		return Key{}, nil
 	}
+	// No certificates, and no URL of them.
+	parsed, err := jwkset.NewJWKFromMarshal(jwkset.JWKMarshal{KTY: j.KTY, CRV: j.CRV, N: j.N, E: j.E, X: j.X, Y: j.Y}, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{StrictPadding: true})
 	if err != nil {
-		return Key{}, fmt.Errorf("%q: %w", j.ID, err)
+		return Key{}, fmt.Errorf("%q: %w", j.KID, err)
 	}
-	if j.Algorithm != "" && Algorithm(j.Algorithm) != k.Algorithm {
-		if Algorithm(j.Algorithm).Known() {
-			return Key{}, fmt.Errorf("%q: a key of type %s for algorithm %s", j.ID, j.Type, j.Algorithm)
+	if j.ALG != "" && Algorithm(j.ALG) != k.Algorithm {
+		if Algorithm(j.ALG).Known() {
+			return Key{}, fmt.Errorf("%q: a key of type %s for algorithm %s", j.KID, j.KTY, j.ALG)
 		}
 		return Key{}, nil // such as PS256
 	}
+	k.Material = parsed.Key()
 	return k, k.Validate()
-}
-
-// decode reads base64url without padding; size is in bytes, 0 for any.
-func decode(text string, size int) ([]byte, error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) == 0 || size > 0 && len(b) != size {
-		return nil, fmt.Errorf("a number of %d bytes: want %d", len(b), size)
-	}
-	return b, nil
-}
-
-func rsaKey(n, e string) (*rsa.PublicKey, error) {
-	modulus, err := decode(n, 0)
-	if err != nil {
-		return nil, fmt.Errorf("n: %w", err)
-	}
-	exponent, err := decode(e, 0)
-	if err != nil {
-		return nil, fmt.Errorf("e: %w", err)
-	}
-	if len(exponent) > 4 {
-		return nil, fmt.Errorf("e: %d bytes: must be 4 at most", len(exponent))
-	}
-	return &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: int(new(big.Int).SetBytes(exponent).Int64())}, nil
-}
-
-// ecKey returns a point of P-256. What is not on the curve is refused.
-func ecKey(x, y string) (*ecdsa.PublicKey, error) {
-	const size = 32
-	point := []byte{4} // uncompressed (SEC 1, section 2.3.3)
-	for _, c := range []struct{ name, text string }{{"x", x}, {"y", y}} {
-		b, err := decode(c.text, size)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
-		point = append(point, b...)
-	}
-	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 }
