@@ -18,7 +18,7 @@ import (
 // A bracket is the result of a search, with its probes.
 type bracket struct {
 	rundir.Bracket
-	probes []*sample
+	probes []*probe
 	done   bool // the search came to its end
 }
 
@@ -30,33 +30,43 @@ func (b *bracket) closed() bool { return b.Low != nil && b.High != nil }
 func (b *bracket) middle() float64 { return math.Sqrt(*b.Low) * math.Sqrt(*b.High) }
 
 // at returns the probes at a rate that came out as said.
-func (b *bracket) at(rate *float64, good bool) (found []*sample) {
+func (b *bracket) at(rate *float64, good bool) (found []*probe) {
 	for _, p := range b.probes {
-		if rate != nil && *p.Rate == *rate && p.probe.Good == good {
+		if rate != nil && *p.Rate == *rate && p.result.Good == good {
 			found = append(found, p)
 		}
 	}
 	return found
 }
 
-// certain tells whether nothing but the target made a probe bad.
-func (s *sample) certain() bool { return !s.probe.Spoilt && !s.doubtful }
+// A probe is a trial of a search, and how it came out.
+type probe struct {
+	*sample
+	result  capacity.Trial
+	why     string          // it is not good: the threshold, the kind of flag, or a sentence
+	because *rundir.Message // the sentence as data
+	// doubtful tells that something disturbed a figure of a threshold that could not be decided.
+	doubtful bool
+}
+
+// attributable tells whether nothing but the target made a probe bad.
+func (p *probe) attributable() bool { return !p.result.Spoilt && !p.doubtful }
 
 // complete says what is known of both ends of a bracket.
 func (b *bracket) complete(plan rundir.Plan) (err error) {
 	bad := b.at(b.High, false)
-	// Certain ones first: they show what was broken.
-	slices.SortStableFunc(bad, func(x, y *sample) int {
-		return cmp.Compare(strconv.FormatBool(y.certain()), strconv.FormatBool(x.certain()))
+	// Those that are the target's doing first: they show what was broken.
+	slices.SortStableFunc(bad, func(x, y *probe) int {
+		return cmp.Compare(strconv.FormatBool(y.attributable()), strconv.FormatBool(x.attributable()))
 	})
-	certain := 0
+	attributable := 0
 	for _, p := range bad {
-		if p.certain() {
-			certain++
+		if p.attributable() {
+			attributable++
 		}
 	}
 	all := max(plan.Capacity.Trials, len(bad)+len(b.at(b.High, true)))
-	b.HighDisturbed = len(bad) > 0 && !goal(*plan.Capacity).TooMany(certain, all)
+	b.HighDisturbed = len(bad) > 0 && !goal(*plan.Capacity).TooMany(attributable, all)
 	if b.AtLow, err = decideMedian(plan, b.at(b.Low, true)); err != nil {
 		return err
 	}
@@ -67,7 +77,7 @@ func (b *bracket) complete(plan rundir.Plan) (err error) {
 }
 
 // decideMedian decides the plan's thresholds by the probe that is in the middle by the first of them.
-func decideMedian(plan rundir.Plan, probes []*sample) ([]rundir.Threshold, error) {
+func decideMedian(plan rundir.Plan, probes []*probe) ([]rundir.Threshold, error) {
 	var all [][]rundir.Threshold
 	for _, p := range probes {
 		decided, err := decideAlone(plan, p)
@@ -86,11 +96,11 @@ func decideMedian(plan rundir.Plan, probes []*sample) ([]rundir.Threshold, error
 }
 
 // decideAlone decides the plan's thresholds by one probe.
-func decideAlone(plan rundir.Plan, p *sample) (decided []rundir.Threshold, err error) {
+func decideAlone(plan rundir.Plan, p *probe) (decided []rundir.Threshold, err error) {
 	if p.figures == nil {
 		return nil, nil
 	}
-	alone, err := newAlone(plan, p)
+	alone, err := newAlone(plan, p.sample)
 	if err != nil {
 		return nil, err
 	}
@@ -100,17 +110,16 @@ func decideAlone(plan rundir.Plan, p *sample) (decided []rundir.Threshold, err e
 	return decided, nil
 }
 
-// newAlone returns a scene with nothing but one probe.
-func newAlone(plan rundir.Plan, p *sample) (*scene, error) {
-	alone := newScene(plan, nil)
+// newAlone returns the evidence of one probe alone.
+func newAlone(plan rundir.Plan, p *sample) (*evidence, error) {
+	alone := comparer{assessor{newScene(plan, nil)}}
 	alone.rounds[p.Variant][p.Round] = p.figures
 	one, err := withIntervals(p.figures, []*figures{p.figures}, alone.metrics())
 	if err != nil {
 		return nil, err
 	}
 	alone.whole[p.Variant] = one
-	alone.trust(alone.own(p.Variant))
-	return alone, nil
+	return newEvidence(alone, alone.own(p.Variant)), nil
 }
 
 // goal returns the target of a plan's search.
@@ -123,16 +132,27 @@ func goal(p rundir.PlanCapacity) capacity.Goal {
 // have made worse is good if it is good despite that. A probe is spoilt when the
 // generator was the limit, and when thresholds are undecided because something disturbed
 // it.
-func judgeProbe(plan rundir.Plan, s *sample) {
-	s.probe = &capacity.Trial{}
+func judgeProbe(plan rundir.Plan, s *sample) *probe {
+	p := &probe{sample: s}
 	if s.Rate != nil {
-		s.probe.Rate = *s.Rate
+		p.result.Rate = *s.Rate
 	}
-	s.why, s.probe.Spoilt = spoiler(s)
-	if s.why == "" {
-		s.why, s.because, s.probe.Spoilt = broken(plan, s)
+	p.why, p.result.Spoilt = spoiler(s)
+	if p.why == "" {
+		p.why, p.because, p.result.Spoilt = p.broken(plan)
 	}
-	s.probe.Good = s.why == ""
+	p.result.Good = p.why == ""
+	return p
+}
+
+// judgeProbes decides which probes are good, and which are spoilt.
+func judgeProbes(plan rundir.Plan, samples []*sample) (probes []*probe) {
+	for _, x := range samples {
+		if x.Purpose == rundir.PurposeProbe {
+			probes = append(probes, judgeProbe(plan, x))
+		}
+	}
+	return probes
 }
 
 // spoiler returns the kind of flag that makes a probe unusable, and whether the reason is
@@ -166,77 +186,79 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 // broken returns why a probe is not good by its own figures: a threshold, or the reason
 // why a threshold cannot be judged, which is also data. It also tells whether that reason
 // is a disturbance of the probe.
-func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, spoilt bool) {
+func (p *probe) broken(plan rundir.Plan) (why string, because *rundir.Message, spoilt bool) {
 	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
-	alone, err := newAlone(plan, s)
+	alone, err := newAlone(plan, p.sample)
 	if err != nil {
 		return cannot(texts.Joint(texts.Reasons(err)))
 	}
-	_, broken, open := expr.Keeps(plan.Thresholds, s.Variant, expr.NamesOf(plan).Steps, alone, func(at expr.Ref) bool {
-		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
-	})
+	_, broken, open := expr.Keeps(plan.Thresholds, p.Variant, expr.NamesOf(plan).Steps, alone, alone.isDisturbed)
 	if open == nil {
 		return broken, nil, false
 	}
-	s.doubtful = slices.ContainsFunc(plan.Thresholds, func(text string) bool {
-		e, err := expr.Compile(text, expr.ForThreshold, expr.Names{Variants: []string{s.Variant}, Steps: expr.NamesOf(plan).Steps})
-		return err == nil && alone.Doubtful(e.Refs(s.Variant)) != nil
+	p.doubtful = slices.ContainsFunc(plan.Thresholds, func(text string) bool {
+		e, err := expr.Compile(text, expr.ForThreshold, expr.Names{Variants: []string{p.Variant}, Steps: expr.NamesOf(plan).Steps})
+		return err == nil && alone.Doubtful(e.Refs(p.Variant)) != nil
 	})
-	if causes := s.disturbed.Causes(); len(causes) > 0 {
+	if causes := p.disturbed.Causes(); len(causes) > 0 {
 		return causes[0], nil, true
 	}
 	return cannot(open)
 }
 
-// search replays every search of a plan and puts its outcome into the scene. Samples come
-// by number. Probes among them are judged good or not.
-func (s *scene) search(samples []*sample) error {
+// searches are those for capacity, by variant in the rounds' order.
+type searches map[string][]*bracket
+
+// replayAll replays every search of a plan and puts its outcome into the scene. Probes come
+// by number.
+func replayAll(s *scene, all []*probe) (searches, error) {
 	if s.plan.Capacity == nil {
-		return nil
+		return nil, nil
 	}
-	probes := map[string]map[int][]*sample{}
-	for _, x := range samples {
+	ended := searches{}
+	probes := map[string]map[int][]*probe{}
+	for _, x := range all {
 		// A search that is not complete was interrupted.
-		if x.Purpose != rundir.PurposeProbe || !x.Stands() || x.Rate == nil {
+		if !x.Stands() || x.Rate == nil {
 			continue
 		}
 		if probes[x.Variant] == nil {
-			probes[x.Variant] = map[int][]*sample{}
+			probes[x.Variant] = map[int][]*probe{}
 		}
 		probes[x.Variant][x.Round] = append(probes[x.Variant][x.Round], x)
 	}
 	for variant, rounds := range probes {
 		found, err := replay(goal(*s.plan.Capacity), rounds)
 		if err != nil {
-			return fmt.Errorf("capacity of %s: %w", variant, err)
+			return nil, fmt.Errorf("capacity of %s: %w", variant, err)
 		}
 		within := !slices.ContainsFunc(found, func(b *bracket) bool { return b.done && !b.closed() })
 		for _, b := range found {
 			if err := b.complete(s.plan); err != nil {
-				return fmt.Errorf("capacity of %s, round %d: %w", variant, b.Round, err)
+				return nil, fmt.Errorf("capacity of %s, round %d: %w", variant, b.Round, err)
 			}
-			f := &figures{Variant: rundir.Variant{Name: variant}, search: b}
+			f := &figures{Variant: rundir.Variant{Name: variant}, search: &b.Bracket}
 			if b.done && within { // otherwise the rounds that have one would not represent all
 				rate := b.middle()
 				f.capacity = &rate
 			}
-			s.searches[variant] = append(s.searches[variant], b)
+			ended[variant] = append(ended[variant], b)
 			if b.done {
 				s.rounds[variant][b.Round], s.all[variant][b.Round] = f, f
 			}
 		}
 	}
-	return nil
+	return ended, nil
 }
 
 // replay makes a variant's searches from its probes, by round.
-func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
+func replay(g capacity.Goal, rounds map[int][]*probe) ([]*bracket, error) {
 	var found []*bracket
 	for _, round := range slices.Sorted(maps.Keys(rounds)) {
 		probes := rounds[round]
 		var done []capacity.Trial
 		for _, p := range probes {
-			done = append(done, *p.probe)
+			done = append(done, p.result)
 		}
 		// The edge of earlier rounds is used as a place to begin, not as a result.
 		state, err := g.Next(done, 0)
@@ -257,7 +279,7 @@ func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
 
 // capacities sums up the searches of each variant. The estimate is the geometric
 // mean over rounds; its interval is never narrower than the brackets.
-func (s *scene) capacities() []rundir.Capacity {
+func (all searches) capacities(s *scene) []rundir.Capacity {
 	if s.plan.Capacity == nil {
 		return nil
 	}
@@ -266,7 +288,7 @@ func (s *scene) capacities() []rundir.Capacity {
 		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}, Rate: rundir.Estimate{Interval: rundir.NoInterval}}
 		var done []*bracket
 		var details []rundir.Message
-		for _, b := range s.searches[v.Name] {
+		for _, b := range all[v.Name] {
 			if b.done {
 				done = append(done, b)
 				c.Searches = append(c.Searches, b.Bracket)
@@ -282,8 +304,8 @@ func (s *scene) capacities() []rundir.Capacity {
 		if spoilt != nil {
 			details = append(details, *spoilt)
 		}
-		if open := len(s.searches[v.Name]) - len(done); open > 0 {
-			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(s.searches[v.Name]))))
+		if open := len(all[v.Name]) - len(done); open > 0 {
+			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(all[v.Name]))))
 		}
 		c.Because = texts.Joint(details)
 		c.Detail = c.Because.English()
@@ -292,13 +314,13 @@ func (s *scene) capacities() []rundir.Capacity {
 	return list
 }
 
-// capacityValidities says of the capacities that are not known from above, because something
+// validities says of the capacities that are not known from above, because something
 // disturbed what the lowest bad rates showed, why that is so. Where not even the lowest rate of the
 // range is known to be bad, nothing is known.
-func (s *scene) capacityValidities(list []rundir.Capacity) (found []rundir.Validity) {
+func (all searches) validities(list []rundir.Capacity) (found []rundir.Validity) {
 	for _, c := range list {
 		v := rundir.Validity{Figure: rundir.MetricCapacity, Variant: c.Variant, State: rundir.StateBounded}
-		for _, b := range s.searches[c.Variant] {
+		for _, b := range all[c.Variant] {
 			if !b.done || !b.HighDisturbed {
 				continue
 			}
@@ -306,7 +328,7 @@ func (s *scene) capacityValidities(list []rundir.Capacity) (found []rundir.Valid
 				v.State = rundir.StateNotIdentified
 			}
 			for _, p := range b.at(b.High, false) {
-				if p.probe.Spoilt && !slices.Contains(v.Causes, p.why) {
+				if p.result.Spoilt && !slices.Contains(v.Causes, p.why) {
 					v.Causes = append(v.Causes, p.why)
 				}
 			}
@@ -369,11 +391,11 @@ func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message)
 	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
 	for _, b := range searches {
 		for _, p := range b.probes {
-			if b.High != nil && *p.Rate == *b.High && !p.probe.Good {
+			if b.High != nil && *p.Rate == *b.High && !p.result.Good {
 				broke[p.why]++
 				sentences[p.why] = p.because
 			}
-			if p.probe.Spoilt {
+			if p.result.Spoilt {
 				kinds[p.why]++
 			}
 		}

@@ -14,6 +14,9 @@ import (
 	"dyno/results/rundir"
 )
 
+// A comparer compares the variants of a dataset with each other.
+type comparer struct{ assessor }
+
 // A pair is two variants that are compared: a variant and its base.
 type pair struct{ variant, base, role string }
 
@@ -68,7 +71,7 @@ func otherPairs(plan rundir.Plan) (f family) {
 // direction is good. Where all variants are compared with each other, memory is among the metrics.
 // Pairs without the base are compared in those metrics alone that the question is about: each
 // further one would make its family as large.
-func (s *scene) compared(p pair) []metric {
+func (s comparer) compared(p pair) []metric {
 	var latency string // if the two have different loops, the one that both know
 	for _, v := range s.plan.Variants {
 		if (v.Name == p.variant || v.Name == p.base) && latency != rundir.TagService {
@@ -94,7 +97,7 @@ func (s *scene) compared(p pair) []metric {
 
 // compare makes all comparisons, the control's first. It leaves out comparisons for which
 // no round has the figures. The notes say where a ratio would have no meaning.
-func (s *scene) compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
+func (s comparer) compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
 	list = []rundir.Comparison{}
 	for _, f := range families(s.plan) {
 		byMetric := map[string][]*rundir.Comparison{}
@@ -130,7 +133,7 @@ func (s *scene) compare() (list []rundir.Comparison, notes []rundir.Message, err
 }
 
 // comparison compares a pair in one metric. The verdict is added later.
-func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Comparison, error) {
+func (s comparer) comparison(p pair, m metric, confidence float64) (*rundir.Comparison, error) {
 	m = s.masked(p, m, s.rounds)
 	e, err := s.effect(p, m, s.rounds, confidence)
 	if err != nil {
@@ -207,7 +210,7 @@ func (e *noRatio) Said() rundir.Message { return e.Message }
 // effect returns the effect in the given rounds. Quantiles are compared by ranks, up to
 // the number of rounds that ranks can handle; all other metrics by Student's t. If there
 // is no effect, the error is a *noRatio.
-func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, confidence float64) (effect, error) {
+func (s comparer) effect(p pair, m metric, rounds byRound, confidence float64) (effect, error) {
 	e := effect{confidence: confidence, method: rundir.NoInterval}
 	var widths float64
 	lostByVariant := 0
@@ -217,10 +220,10 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 		if f == nil || b == nil {
 			continue
 		}
-		if l, lost := m.lostLog(f, b); lost {
+		if l, lost := lostLog(m, f, b); lost {
 			e.lost = true
 			e.logs = append(e.logs, l)
-			if !m.lostBy(b) {
+			if !lostBy(m, b) {
 				lostByVariant++
 			}
 			continue
@@ -234,7 +237,7 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 				"over", units.FourDigits(over), "under", units.FourDigits(under), "round", strconv.Itoa(round)), true}
 		}
 		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.seat == 1)
-		widths += m.logWidth(f) + m.logWidth(b)
+		widths += logWidth(m, f) + logWidth(m, b)
 	}
 	n := len(e.logs)
 	if n == 0 {
@@ -299,7 +302,7 @@ func (e effect) ratio() rundir.Estimate {
 
 // logWidth is the width of the range in which the figure itself is known to lie, as the
 // logarithm of its ends' ratio. It is 0 for a figure that is a single value.
-func (m metric) logWidth(f *figures) float64 {
+func logWidth(m metric, f *figures) float64 {
 	if m.width == nil {
 		return 0
 	}
@@ -324,7 +327,7 @@ func stopping(plan rundir.Plan) stat.Stopping {
 
 // decision asks the stopping rule about a pair. It uses the primary metric in the rounds that
 // the rule heard of when it ended the run.
-func (s *scene) decision(p pair) (stat.Decision, error) {
+func (s comparer) decision(p pair) (stat.Decision, error) {
 	m, ok := lookup(s.plan.PrimaryMetric())
 	if !ok {
 		return stat.Decision{}, fmt.Errorf("metric %q is not known", s.plan.PrimaryMetric())
@@ -337,7 +340,7 @@ func (s *scene) decision(p pair) (stat.Decision, error) {
 }
 
 // confidence is the level at which a pair is compared, in any metric.
-func (s *scene) confidence(p pair) float64 {
+func (s comparer) confidence(p pair) float64 {
 	d, err := s.decision(p)
 	if err != nil { // such as a plan of one round, to which no rule applies
 		return confidence

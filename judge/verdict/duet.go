@@ -27,36 +27,14 @@ const (
 	neighbourLimit = 1.8
 )
 
-// seatKey is the key of a variant's trials that ran beside another one. Only the base has
-// several in a round.
-func (s *scene) seatKey(variant, beside string) string {
-	if s.plan.Duet == nil || variant != s.plan.Base {
-		return variant
-	}
-	return variant + " beside " + beside
-}
-
-// keysOf returns the keys of a variant's trials.
-func (s *scene) keysOf(variant string) (keys []string) {
-	if s.plan.Duet == nil || variant != s.plan.Base {
-		return []string{variant}
-	}
-	for _, other := range s.plan.Variants {
-		if other.Name != variant {
-			keys = append(keys, s.seatKey(variant, other.Name))
-		}
-	}
-	return keys
-}
-
 // apart tells whether two variants of a duet were never measured at once.
-func (s *scene) apart(p pair) bool {
+func (s comparer) apart(p pair) bool {
 	return s.plan.Duet != nil && p.variant != s.plan.Base && p.base != s.plan.Base
 }
 
 // facing returns the trials of a pair in a round, of those that are given; nil where
 // there is none.
-func (s *scene) facing(p pair, rounds map[string]map[int]*figures, round int) (variant, base *figures) {
+func (s comparer) facing(p pair, rounds byRound, round int) (variant, base *figures) {
 	if s.apart(p) {
 		return nil, nil
 	}
@@ -64,13 +42,13 @@ func (s *scene) facing(p pair, rounds map[string]map[int]*figures, round int) (v
 }
 
 // facingRounds are the rounds in which there is a trial of the pair's variant.
-func (s *scene) facingRounds(p pair, rounds map[string]map[int]*figures) []int {
+func (s comparer) facingRounds(p pair, rounds byRound) []int {
 	return slices.Sorted(maps.Keys(rounds[s.seatKey(p.variant, p.base)]))
 }
 
 // duetFault says why a duet cannot compare a pair in a metric; empty if it can. The
 // control's own ratio is always shown.
-func (s *scene) duetFault(p pair, m metric) *rundir.Message {
+func (s comparer) duetFault(p pair, m metric) *rundir.Message {
 	switch {
 	case s.plan.Duet == nil:
 		return nil
@@ -86,7 +64,7 @@ func (s *scene) duetFault(p pair, m metric) *rundir.Message {
 }
 
 // controlFault says by how much the base differs from itself in a duet.
-func (s *scene) controlFault(m metric) *rundir.Message {
+func (s comparer) controlFault(m metric) *rundir.Message {
 	control := pair{variant: s.plan.Control, base: s.plan.Base, role: rundir.RoleControl}
 	var logs []float64
 	var second []bool
@@ -105,7 +83,7 @@ func (s *scene) controlFault(m metric) *rundir.Message {
 // neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
 // than the base's own load does: the ratio is wrong by as much. It compares the base
 // beside the variant with the base beside the control, which is the base, round by round.
-func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
+func (s comparer) neighbourFault(p pair, m metric) *rundir.Message {
 	control := pair{variant: s.plan.Control, base: s.plan.Base}
 	var logs []float64
 	var swapped []bool
@@ -126,7 +104,7 @@ func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
 
 // shown returns the mean of log ratios that should be zero, if it is shown not to be zero
 // and the ratio is off by more than a figure may be; otherwise 0.
-func (s *scene) shown(logs []float64, second []bool) float64 {
+func (s comparer) shown(logs []float64, second []bool) float64 {
 	if len(logs) < 3 || stat.AllEqual(logs) && logs[0] == 0 {
 		return 0
 	}
@@ -140,7 +118,7 @@ func (s *scene) shown(logs []float64, second []bool) float64 {
 // idleFault says by how much a neighbour's load changes what the base does, if that is so
 // much that the two have no CPUs of their own. The base alone runs beside the variant
 // that is up and has no load.
-func (s *scene) idleFault(p pair) *rundir.Message {
+func (s comparer) idleFault(p pair) *rundir.Message {
 	name := rundir.MetricThroughput
 	if loop := s.plan.Variant(p.base); loop.Loop != "closed" {
 		name = loop.Latency() + ".p50"

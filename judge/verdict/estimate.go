@@ -229,3 +229,19 @@ func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64)
 	})
 	return lowest, split
 }
+
+// raise extends an interval to the largest value that a figure can have.
+func (m metric) raise(e *rundir.Estimate, whole *figures) {
+	high, ok := m.upTo(whole)
+	if !ok {
+		return
+	}
+	low := *e.Estimate
+	if e.Low != nil {
+		low = *e.Low
+	}
+	if e.High != nil {
+		high = max(high, *e.High)
+	}
+	e.SetInterval(low, high, e.Confidence, rundir.ByOmission)
+}

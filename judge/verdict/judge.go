@@ -41,10 +41,11 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 		return err
 	}
 	exclude(plan, samples)
-	judgeProbes(plan, samples)
+	probes := judgeProbes(plan, samples)
 
-	s := newScene(plan, samples)
-	if err := s.search(samples); err != nil {
+	s := comparer{assessor{newScene(plan, samples)}}
+	searches, err := replayAll(s.scene, probes)
+	if err != nil {
 		return err
 	}
 	if err := s.sumUp(samples); err != nil {
@@ -55,38 +56,36 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 		return err
 	}
 	judged.Rounds = s.wholeRounds()
-	judged.Variants = s.variants()
+	judged.Variants = variants(s.scene)
 	judged.Comparisons = comparisons
-	judged.Capacities = s.capacities()
+	judged.Capacities = searches.capacities(s.scene)
 	judged.Trends = s.trends
-	if judged.Sweeps, err = s.sweeps(); err != nil {
+	if judged.Sweeps, err = sweeps(s.scene); err != nil {
 		return err
 	}
-	judged.Trials = nil
-	for _, x := range samples {
-		judged.Trials = append(judged.Trials, x.examined())
-	}
+	judged.Trials = examined(samples, probes)
 	judged.Notes, judged.NotesBecause = withNotes(run, notes)
 
 	flat, spent := plateaus(&judged)
 	s.spent = spent
-	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), flagsOfTrials(samples), s.missing(), unsteadyPilots(run.Pilot), flat, belowRange(&judged))
-	judged.Validity = append(s.validities(comparisons), s.capacityValidities(judged.Capacities)...)
-	s.trust(judged.Validity)
+	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), flagsOfTrials(samples), missing(s.scene), unsteadyPilots(run.Pilot), flat, belowRange(&judged))
+	judged.Validity = append(s.validities(comparisons), searches.validities(judged.Capacities)...)
+	markRelative(judged.Validity)
+	ev := newEvidence(s, judged.Validity)
 	for i := range comparisons {
 		c := &comparisons[i]
 		switch at := []expr.Ref{{Metric: c.Metric, Variant: c.Variant, Base: c.Base}}; {
-		case s.Unidentified(at) != nil:
+		case ev.Unidentified(at) != nil:
 			c.Verdict = rundir.Invalid
-		case s.Doubtful(at) != nil: // no number of rounds makes disturbances even
+		case ev.Doubtful(at) != nil: // no number of rounds makes disturbances even
 			c.FurtherRounds = nil
 		}
 	}
 	judged.Ladder = climb(plan.Ladder, comparisons)
-	judged.Thresholds = s.thresholds()
-	judged.Claims = s.claims()
+	judged.Thresholds = thresholds(ev)
+	judged.Claims = claims(ev)
 	var why *rundir.Message
-	judged.Valid, why = s.answered(&judged)
+	judged.Valid, why = answered(ev, &judged)
 	s.raiseLows(judged.Validity)
 	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
 		judged.Reason, judged.Because = why.English(), why
@@ -98,17 +97,22 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 // unidentifiedReason is the beginning of the reason of a run that was found not valid.
 const unidentifiedReason = "not identified: "
 
-// judgeProbes decides which probes are good, and which are spoilt.
-func judgeProbes(plan rundir.Plan, samples []*sample) {
-	for _, x := range samples {
-		if x.Purpose == rundir.PurposeProbe {
-			judgeProbe(plan, x)
+// examined lists the trials, with the outcome of those that are probes.
+func examined(samples []*sample, probes []*probe) (list []rundir.Examined) {
+	good := map[int]*bool{} // by trial
+	for _, p := range probes {
+		if !p.result.Spoilt {
+			good[p.Number] = &p.result.Good
 		}
 	}
+	for _, x := range samples {
+		list = append(list, x.examined(good[x.Number]))
+	}
+	return list
 }
 
 // variants returns all variants' figures, in the plan's order.
-func (s *scene) variants() []rundir.Variant {
+func variants(s *scene) []rundir.Variant {
 	list := []rundir.Variant{}
 	for _, v := range s.plan.Variants {
 		list = append(list, s.whole[v.Name].Variant)
@@ -117,7 +121,7 @@ func (s *scene) variants() []rundir.Variant {
 }
 
 // missing returns the flags of variants without any known figure.
-func (s *scene) missing() []rundir.Flag {
+func missing(s *scene) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, v := range s.plan.Variants {
 		kind := "found.no_complete_trial"
@@ -203,7 +207,7 @@ func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because 
 
 // thresholds decides the plan's thresholds. In a search for capacity they judge each
 // probe, and do not apply to the whole run.
-func (s *scene) thresholds() []rundir.Threshold {
+func thresholds(s *evidence) []rundir.Threshold {
 	list := []rundir.Threshold{}
 	if s.plan.Capacity != nil {
 		return list
@@ -214,18 +218,10 @@ func (s *scene) thresholds() []rundir.Threshold {
 	return list
 }
 
-func (s *scene) claims() []rundir.Claim {
+func claims(s *evidence) []rundir.Claim {
 	list := []rundir.Claim{}
 	for _, c := range s.plan.Claims {
 		list = append(list, expr.DecideClaim(c, expr.NamesOf(s.plan), s))
 	}
 	return list
-}
-
-// wantsTrends tells whether the growth of the target's gauges is needed: in a soak, and
-// where a condition asks for a slope.
-func wantsTrends(plan rundir.Plan) bool {
-	asks := func(text string) bool { return strings.Contains(text, "slope") }
-	return plan.Soak || slices.ContainsFunc(plan.Thresholds, asks) ||
-		slices.ContainsFunc(plan.Claims, func(c rundir.PlanClaim) bool { return asks(c.Holds) || asks(c.Direction) })
 }

@@ -442,7 +442,7 @@ func TestAlike(t *testing.T) {
 					s.rounds[v][round], s.all[v][round] = f, f
 				}
 			}
-			list, _, err := s.compare()
+			list, _, err := comparer{assessor{s}}.compare()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1376,9 +1376,9 @@ func TestSpoiltProbe(t *testing.T) {
 			trial := *s.Trial
 			s.Trial = &trial
 			c.change(s)
-			judgeProbe(plan, s)
-			if s.probe.Good != (c.want == "") || s.why != c.want || s.probe.Spoilt {
-				t.Errorf("%+v: %q, want %q", s.probe, s.why, c.want)
+			p := judgeProbe(plan, s)
+			if p.result.Good != (c.want == "") || p.why != c.want || p.result.Spoilt {
+				t.Errorf("%+v: %q, want %q", p.result, p.why, c.want)
 			}
 		})
 	}

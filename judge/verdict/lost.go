@@ -25,7 +25,7 @@ const lostRound = 2000
 // lostBy tells whether the target lost the trial, as far as the metric goes. A metric
 // that only some trials have, such as CPU time per request, is not known for such a
 // trial.
-func (m metric) lostBy(f *figures) bool {
+func lostBy(m metric, f *figures) bool {
 	v := m.get(f)
 	switch {
 	case m.counting():
@@ -42,15 +42,15 @@ func (m metric) lostBy(f *figures) bool {
 
 // lostLog is the value that replaces the logarithm of a ratio where one of the two lost
 // the round.
-func (m metric) lostLog(f, b *figures) (log float64, lost bool) {
-	over, under := m.lostBy(f), m.lostBy(b)
+func lostLog(m metric, f, b *figures) (log float64, lost bool) {
+	over, under := lostBy(m, f), lostBy(m, b)
 	switch {
 	case !over && !under:
 		return 0, false
 	case over && under:
 		return 0, true
 	case m.quantile != nil:
-		if x, y := m.atLeast(f), m.atLeast(b); x > 0 && y > 0 {
+		if x, y := leastTime(m, f), leastTime(m, b); x > 0 && y > 0 {
 			return math.Log(x / y), true
 		}
 		return 0, false // the other has no figure
@@ -60,13 +60,13 @@ func (m metric) lostLog(f, b *figures) (log float64, lost bool) {
 	return lostRound, true
 }
 
-// atLeast is a time, in seconds; for a lost trial, at least the window's length.
-func (m metric) atLeast(f *figures) float64 {
+// leastTime is a time, in seconds; for a lost trial, at least the window's length.
+func leastTime(m metric, f *figures) float64 {
 	v := m.get(f)
 	switch {
-	case m.lostBy(f) && v != nil:
+	case lostBy(m, f) && v != nil:
 		return max(f.waited, *v)
-	case m.lostBy(f):
+	case lostBy(m, f):
 		return f.waited
 	case v != nil:
 		return *v
@@ -103,22 +103,6 @@ func (e effect) finite(p pair, m metric) error {
 		return nil
 	}
 	return &noRatio{texts.New("lacks.base", "metric", m.name, "variant", p.variant, "base", p.base, "n", strconv.Itoa(len(e.logs))), true}
-}
-
-// raise extends an interval to the largest value that a figure can have.
-func (m metric) raise(e *rundir.Estimate, whole *figures) {
-	high, ok := m.upTo(whole)
-	if !ok {
-		return
-	}
-	low := *e.Estimate
-	if e.Low != nil {
-		low = *e.Low
-	}
-	if e.High != nil {
-		high = max(high, *e.High)
-	}
-	e.SetInterval(low, high, e.Confidence, rundir.ByOmission)
 }
 
 // isLost tells whether a round's ratio is that of a lost round.

@@ -17,7 +17,7 @@ type figures struct {
 	connections connections
 	measures    map[string]float64       // values that a program printed; over trials, their typical value
 	observed    map[string]float64       // values of endpoints and commands of the plan, likewise
-	search      *bracket                 // of one round's search for capacity
+	search      *rundir.Bracket          // of one round's search for capacity
 	capacity    *float64                 // requests per second
 	times       recording.Times          // nil where only trial.json was read
 	disturbed   *disturbance.Disturbance // of one trial; nil where only trial.json was read
@@ -287,7 +287,7 @@ func summed(q *rundir.Quantiles) (sum, count float64) {
 
 // searched returns the two rates between which a round's search found the edge.
 func searched(f *figures) (low, high float64, ok bool) {
-	if f.search == nil || !f.search.closed() {
+	if f.search == nil || f.search.Low == nil || f.search.High == nil {
 		return 0, 0, false
 	}
 	return *f.search.Low, *f.search.High, true

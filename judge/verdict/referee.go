@@ -206,7 +206,7 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 	}
 	slices.SortFunc(samples, func(a, b *sample) int { return a.Number - b.Number })
 	markReplaced(samples)
-	s := newScene(plan, samples)
+	s := comparer{assessor{newScene(plan, samples)}}
 	made := s.wholeRounds()
 	if made >= plan.Rounds {
 		return true, texts.New("stopped.all", "n", strconv.Itoa(plan.Rounds)), nil
@@ -246,8 +246,7 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	if err != nil {
 		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
 	}
-	judgeProbe(plan, s)
-	return *s.probe, nil
+	return judgeProbe(plan, s).result, nil
 }
 
 // Examine returns the flags that Judge will raise about one trial alone.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
-	"dyno/judge/capacity"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/recording"
@@ -25,12 +25,6 @@ type sample struct {
 	replaced   bool                     // a later trial took its place
 	excluded   bool                     // its round was spoilt, and another was measured instead
 	substitute bool                     // it was interrupted, and its variant has no other figures; it belongs to no round
-
-	probe   *capacity.Trial // of a probe
-	why     string          // it is not good: the threshold, the kind of flag, or a sentence
-	because *rundir.Message // the sentence as data
-	// doubtful tells that something disturbed a figure of a threshold that could not be decided.
-	doubtful bool
 }
 
 // counts tells whether the sample is one of its variant's figures, unless its
@@ -43,15 +37,12 @@ func (s *sample) spoilt() bool {
 	return slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Spoils && checks.DisturbsRound(f.Kind) })
 }
 
-// examined is the entry of the trial in run.json.
-func (s *sample) examined() rundir.Examined {
+// examined is the entry of the trial in run.json. Good tells of a probe that was not
+// disturbed whether it was good.
+func (s *sample) examined(good *bool) rundir.Examined {
 	checks := s.checks
 	if checks == nil {
 		checks = []rundir.Check{}
-	}
-	var good *bool
-	if s.probe != nil && !s.probe.Spoilt {
-		good = &s.probe.Good
 	}
 	return rundir.Examined{
 		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: good,
@@ -214,4 +205,12 @@ func flagsOfTrials(samples []*sample) []rundir.Flag {
 		}
 	}
 	return flags
+}
+
+// wantsTrends tells whether the growth of the target's gauges is needed: in a soak, and
+// where a condition asks for a slope.
+func wantsTrends(plan rundir.Plan) bool {
+	asks := func(text string) bool { return strings.Contains(text, "slope") }
+	return plan.Soak || slices.ContainsFunc(plan.Thresholds, asks) ||
+		slices.ContainsFunc(plan.Claims, func(c rundir.PlanClaim) bool { return asks(c.Holds) || asks(c.Direction) })
 }

@@ -3,50 +3,40 @@ package verdict
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 
-	"dyno/internal/texts"
-	"dyno/internal/units"
-	"dyno/judge/stat"
 	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
+// byRound are figures by variant and round.
+type byRound map[string]map[int]*figures
+
 // A scene holds the figures of a run, for comparisons and expressions.
 type scene struct {
 	plan     rundir.Plan
-	whole    map[string]*figures         // by variant, over all trials that count
-	rounds   map[string]map[int]*figures // by variant (of a duet by its key, see seatKey) and round, without those left out
-	all      map[string]map[int]*figures // the same with them
-	seen     map[string]map[int]*figures // those that the rule heard of by which the run ends
-	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
-	cut      map[string][]*figures       // by variant, of interrupted trials where none stands
-	alone    map[string]map[int]*figures // of a duet's base, by the variant without load that was beside it, and round
+	whole    map[string]*figures   // by variant, over all trials that count
+	rounds   byRound               // by variant (of a duet by its key, see seatKey) and round, without those left out
+	all      byRound               // the same with them
+	seen     byRound               // those that the rule heard of by which the run ends
+	cut      map[string][]*figures // by variant, of interrupted trials where none stands
+	alone    byRound               // of a duet's base, by the variant without load that was beside it, and round
 	trends   []rundir.Trend
 	excluded bool     // some rounds were left out
 	spent    []string // variants whose throughput the generator limited
-	// trusted holds what may be said of figures: of a variant's, or of its ratio to a
-	// base.
-	trusted map[expr.Ref]rundir.Validity
 }
-
-var _ expr.Evidence = (*scene)(nil)
 
 // newScene collects the trials that count.
 func newScene(plan rundir.Plan, samples []*sample) *scene {
 	s := &scene{
 		plan:   plan,
 		whole:  map[string]*figures{},
-		rounds: map[string]map[int]*figures{},
-		all:    map[string]map[int]*figures{},
-		seen:   map[string]map[int]*figures{},
+		rounds: byRound{},
+		all:    byRound{},
+		seen:   byRound{},
 		cut:    map[string][]*figures{},
-		alone:  map[string]map[int]*figures{},
-
-		searches: map[string][]*bracket{},
+		alone:  byRound{},
 	}
 	for _, v := range plan.Variants {
 		for _, key := range s.keysOf(v.Name) {
@@ -187,111 +177,24 @@ func valuesOf(trials []*figures, get func(*figures) *float64) (values []float64)
 	return values
 }
 
-// Value is a metric of one variant.
-func (s *scene) Value(variant, metric string) (expr.Quantity, error) {
-	f := s.whole[variant]
-	if f == nil {
-		return expr.Quantity{}, texts.NewError("lacks.variant", "variant", variant)
+// seatKey is the key of a variant's trials that ran beside another one. Only the base has
+// several in a round.
+func (s *scene) seatKey(variant, beside string) string {
+	if s.plan.Duet == nil || variant != s.plan.Base {
+		return variant
 	}
-	e, ok := f.Intervals[metric]
-	switch {
-	case ok && e.Estimate != nil:
-		f := figureOf(e)
-		f.Bounded = f.Bounded || rundir.MetricOf(metric).IsFact() // it has no uncertainty
-		if v, ok := s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}]; ok && v.State != rundir.StateOK {
-			w := stat.Ends(v.Low, v.High)
-			f.Low, f.High, f.Bounded = w.Low, w.High, true
-		}
-		return f, nil
-	case metric == rundir.MetricCapacity:
-		return expr.Quantity{}, texts.NewError("lacks.capacity", "variant", variant)
-	case f.Trials == 0:
-		return expr.Quantity{}, texts.NewError("lacks.trial", "variant", variant)
-	}
-	return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
+	return variant + " beside " + beside
 }
 
-// Ratio is a metric of one variant over that of another, paired by rounds:
-// neighbours in a round ran close together, so that drift cancels.
-func (s *scene) Ratio(variant, base, metric string) (expr.Quantity, error) {
-	m, ok := lookup(metric)
-	if !ok {
-		return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
+// keysOf returns the keys of a variant's trials.
+func (s *scene) keysOf(variant string) (keys []string) {
+	if s.plan.Duet == nil || variant != s.plan.Base {
+		return []string{variant}
 	}
-	p := pair{variant: variant, base: base}
-	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
-		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
-	}
-	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
-	if err != nil {
-		return expr.Quantity{}, err
-	}
-	return figureOf(s.widen(p, m, e).ratio()), nil
-}
-
-// Slope is the growth of a gauge of the target.
-func (s *scene) Slope(variant, gauge string) (expr.Quantity, error) {
-	return steepest(s.trends, variant, gauge)
-}
-
-// Spread is how much a metric of one variant varied from trial to trial. What disturbed some
-// trials more than others is part of it. A bias that all trials share is not: it changes the
-// mean as it changes the standard deviation.
-func (s *scene) Spread(variant, metric string) (expr.Quantity, error) {
-	if _, err := s.Value(variant, metric); err != nil {
-		return expr.Quantity{}, err
-	}
-	values := s.whole[variant].Intervals[metric].Values
-	if len(values) < 2 {
-		return expr.Quantity{}, texts.NewError("lacks.spread", "metric", metric, "variant", variant)
-	}
-	for _, v := range values {
-		if !(v > 0) {
-			return expr.Quantity{}, texts.NewError("lacks.spread.positive", "metric", metric, "variant", variant, "value", units.FourDigits(v))
+	for _, other := range s.plan.Variants {
+		if other.Name != variant {
+			keys = append(keys, s.seatKey(variant, other.Name))
 		}
 	}
-	c, err := stat.CoefficientOfVariation(values, confidence)
-	if err != nil {
-		return expr.Quantity{}, err
-	}
-	f := expr.Quantity{Estimate: c.Estimate, Low: c.Interval.Low, High: c.Interval.High, Bounded: true}
-	if s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}].State == rundir.StateNotIdentified {
-		f.Low, f.High = 0, math.Inf(1)
-	}
-	return f, nil
-}
-
-// figureOf reads an estimate that is known.
-func figureOf(e rundir.Estimate) expr.Quantity {
-	f := expr.Quantity{Estimate: *e.Estimate, Low: *e.Estimate, High: *e.Estimate, Bounded: e.Interval != rundir.NoInterval}
-	if !f.Bounded {
-		return f
-	}
-	w := stat.Ends(e.Low, e.High)
-	f.Low, f.High = w.Low, w.High
-	return f
-}
-
-// steepest returns the slope of a variant's gauge, per second and relative to its level
-// when the window began. If there are several trials, it is the largest.
-func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
-	var (
-		most *rundir.Trend
-		why  = texts.New("lacks.gauge")
-	)
-	for i := range ts {
-		t := &ts[i]
-		switch {
-		case t.Variant != variant || t.Metric != gauge:
-		case t.Slope.Estimate == nil:
-			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", texts.OrVerbatim(t.Because, t.Detail))
-		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
-			most = t
-		}
-	}
-	if most == nil {
-		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
-	}
-	w := stat.Ends(most.Slope.Low, most.Slope.High)
-	return expr.Quantity{Estimate: *most.Slope.Estimate, Low: w.Low, High: w.High, Bounded: true}, nil
+	return keys
 }

@@ -20,9 +20,13 @@ const draws = 2000
 // leastForKnee is the fewest levels of which a knee is looked for.
 const leastForKnee = 5
 
+// curves are the metrics of a dataset along its variables.
+type curves struct{ *scene }
+
 // sweeps follows the primary metric along each variable whose values are numbers,
 // for each combination of the other variables' values.
-func (s *scene) sweeps() ([]rundir.Sweep, error) {
+func sweeps(of *scene) ([]rundir.Sweep, error) {
+	s := curves{of}
 	m, ok := lookup(s.plan.PrimaryMetric())
 	if !ok {
 		return nil, nil
@@ -96,7 +100,7 @@ func lines(plan rundir.Plan, variable string) []*line {
 }
 
 // shape looks for a knee and fits the scalability law, or says why it does not.
-func (s *scene) shape(w *rundir.Sweep, m metric) error {
+func (s curves) shape(w *rundir.Sweep, m metric) error {
 	var x, y []float64
 	for _, l := range w.Levels {
 		if l.Figure.Estimate != nil {
@@ -126,7 +130,7 @@ func (s *scene) shape(w *rundir.Sweep, m metric) error {
 }
 
 // unfit says why the scalability law is not fitted; nil if it can be.
-func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
+func (s curves) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 	switch {
 	case m.name != rundir.MetricThroughput:
 		return new(texts.New("unfitted.metric", "metric", m.name))
@@ -144,7 +148,7 @@ func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 }
 
 // table returns the metric of each level, in the rounds that have it for all levels.
-func (s *scene) table(w *rundir.Sweep, m metric) (rows [][]float64) {
+func (s curves) table(w *rundir.Sweep, m metric) (rows [][]float64) {
 	for _, round := range slices.Sorted(maps.Keys(s.rounds[w.Levels[0].Variant])) {
 		var row []float64
 		for _, l := range w.Levels {
@@ -160,7 +164,7 @@ func (s *scene) table(w *rundir.Sweep, m metric) (rows [][]float64) {
 }
 
 // scalability fits the law to rounds of throughputs at the levels.
-func (s *scene) scalability(levels []float64, rounds [][]float64) (*rundir.Scalability, error) {
+func (s curves) scalability(levels []float64, rounds [][]float64) (*rundir.Scalability, error) {
 	e, err := stat.BootstrapScalability(levels, rounds, nil, stat.Resampling{Draws: draws, Seed: s.plan.Seed, Confidence: confidence})
 	if err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ const (
 
 // uneven tells whether the machine disturbed one variant of a pair more than the other:
 // by how much, and by what. What disturbs both alike is in the interval of their ratio.
-func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) {
-	if !s.judged(m) || m.name == rundir.MetricCPU || m.kind() == rundir.MetricErrorRatio {
+func (s comparer) uneven(p pair, m metric) (why *rundir.Message, causes []string) {
+	if !judged(m) || m.name == rundir.MetricCPU || m.kind() == rundir.MetricErrorRatio {
 		return nil, nil
 	}
 	measure, least := func(d *disturbance.Disturbance) float64 { return d.Moved }, unlikeLeast
@@ -51,7 +51,7 @@ func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) 
 
 // unlike is by how much more a measure of disturbance is of the variant than of its base,
 // where the rounds show that this is no chance; 0 elsewhere.
-func (s *scene) unlike(p pair, measure func(*disturbance.Disturbance) float64) float64 {
+func (s comparer) unlike(p pair, measure func(*disturbance.Disturbance) float64) float64 {
 	var differences []float64
 	for _, round := range s.facingRounds(p, s.rounds) {
 		f, b := s.facing(p, s.rounds, round)
@@ -77,7 +77,7 @@ func (s *scene) unlike(p pair, measure func(*disturbance.Disturbance) float64) f
 // other: whatever the disturbances did, each variant's own figure is within its bounds, so
 // that the ratio is between the quotients of their ends. To either end comes what sampling
 // does. An effect that was disturbed evenly stays as it is.
-func (s *scene) widen(p pair, m metric, e effect) effect {
+func (s comparer) widen(p pair, m metric, e effect) effect {
 	if why, _ := s.uneven(p, m); why == nil || len(e.logs) < 2 || e.lost {
 		return e
 	}
@@ -105,7 +105,7 @@ func logQuotient(low, high float64) float64 {
 
 // unevenValidity says what may be said of the ratio of a pair of which one was disturbed
 // more than the other: it is bounded, unless an end is open.
-func (s *scene) unevenValidity(v rundir.Validity, p pair, m metric, why *rundir.Message, causes []string) rundir.Validity {
+func (s comparer) unevenValidity(v rundir.Validity, p pair, m metric, why *rundir.Message, causes []string) rundir.Validity {
 	as := s.masked(p, m, s.rounds)
 	e, err := s.effect(p, as, s.rounds, s.confidence(p))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/disturbance"
-	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
@@ -37,6 +36,9 @@ const (
 	// in clean stretches. Otherwise all requests of both sides are used.
 	cleanEnough = 0.5
 )
+
+// An assessor says how far the figures of a dataset can be relied on.
+type assessor struct{ *scene }
 
 // A bounds is the range of a figure's true value, whatever happened in the disturbed
 // stretches. An infinite end is open.
@@ -70,7 +72,7 @@ func explain(v *rundir.Validity, why *rundir.Message) {
 func exact(v float64) bounds { return bounds{low: v, high: v} }
 
 // validities returns what may be said of each variant's figures, and of each comparison.
-func (s *scene) validities(comparisons []rundir.Comparison) []rundir.Validity {
+func (s comparer) validities(comparisons []rundir.Comparison) []rundir.Validity {
 	list := []rundir.Validity{}
 	for _, v := range s.plan.Variants {
 		list = append(list, s.own(v.Name)...)
@@ -84,9 +86,9 @@ func (s *scene) validities(comparisons []rundir.Comparison) []rundir.Validity {
 }
 
 // own says what may be said of a variant's figures.
-func (s *scene) own(variant string) (list []rundir.Validity) {
+func (s assessor) own(variant string) (list []rundir.Validity) {
 	for _, m := range s.metrics() {
-		if s.judged(m) && s.whole[variant].Intervals[m.name].Estimate != nil {
+		if judged(m) && s.whole[variant].Intervals[m.name].Estimate != nil {
 			list = append(list, s.validity(variant, m))
 		}
 	}
@@ -95,7 +97,7 @@ func (s *scene) own(variant string) (list []rundir.Validity) {
 
 // judged tells whether a disturbance can affect a metric at all: it can affect times, and
 // counts per time.
-func (s *scene) judged(m metric) bool {
+func judged(m metric) bool {
 	return m.counting() || m.name == rundir.MetricCPU || latencyTag(m) != "" || m.kind() == rundir.MetricErrorRatio
 }
 
@@ -109,7 +111,7 @@ func latencyTag(m metric) string {
 }
 
 // validity says what may be said of a figure of one variant.
-func (s *scene) validity(variant string, m metric) rundir.Validity {
+func (s assessor) validity(variant string, m metric) rundir.Validity {
 	f := s.whole[variant]
 	e := f.Intervals[m.name]
 	v := rundir.Validity{Figure: m.name, Variant: variant, State: rundir.StateOK}
@@ -124,7 +126,7 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 }
 
 // state decides what may be said of an estimate with its bounds.
-func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Validity {
+func (s assessor) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Validity {
 	estimate := *e.Estimate
 	v.Causes = b.causes
 	// An end that cannot be calculated is no end; and JSON knows no NaN.
@@ -174,7 +176,7 @@ func widened(e rundir.Estimate, b bounds) (low, high float64) {
 }
 
 // bounds returns the range of a variant's true figure.
-func (s *scene) bounds(variant string, m metric) bounds {
+func (s assessor) bounds(variant string, m metric) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
 	if kinds := spoiling(trials, checks.BiasAll); len(kinds) > 0 {
@@ -202,7 +204,7 @@ type speed struct{ fastest, slowest float64 }
 // speed returns how the speed of the CPUs varied in the trials behind a variant's figure.
 // An interval over rounds contains this already: the speed varies between rounds as much
 // as within one.
-func (s *scene) speed(variant string, m metric) speed {
+func (s assessor) speed(variant string, m metric) speed {
 	steady := speed{1, 1}
 	if s.whole[variant].Intervals[m.name].Interval != rundir.NoInterval {
 		return steady
@@ -225,20 +227,20 @@ func (s *scene) speed(variant string, m metric) speed {
 // working is how much the throughput of a closed loop depends on the speed of the
 // target's CPUs: the share of the available CPU time that the target used. The throughput
 // of an open loop does not depend on it.
-func (s *scene) working(variant string) float64 {
+func (s assessor) working(variant string) float64 {
 	trials := s.inOrder(variant)
 	if s.plan.Variant(variant).Loop != "closed" {
 		return 0
 	}
 	sum := 0.0
 	for _, t := range trials {
-		sum += t.busy()
+		sum += busy(t)
 	}
 	return sum / float64(max(len(trials), 1))
 }
 
 // busy is the share that the target used of the CPU time that others left it.
-func (f *figures) busy() float64 {
+func busy(f *figures) float64 {
 	switch {
 	case f.Target.CPUShare == nil:
 		return 0
@@ -288,7 +290,7 @@ func spoiling(trials []*figures, bias string) (kinds []string) {
 // assumed about the others. Of a step nobody knows which requests were in clean stretches:
 // those that a disturbance may have moved count as if they had all been this step's, and
 // its slowest.
-func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
+func (s assessor) latencyBounds(variant string, m metric, tag string) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
 	all := f.times[tag]
@@ -435,7 +437,7 @@ func shortenedTo(all *hist.Histogram, q float64, by []disturbance.Shortening) fl
 // throughputBounds bounds a throughput. In a closed loop, time in which the generator or
 // the target had no CPU is lost, and a target at its own limit loses none of the
 // generator's. In an open loop the rate is given.
-func (s *scene) throughputBounds(variant string, m metric, estimate float64) bounds {
+func (s assessor) throughputBounds(variant string, m metric, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, checks.BiasThroughput); slices.ContainsFunc(kinds, checks.LimitsGenerator) {
 		return bounds{estimate, math.Inf(1), new(texts.New("why.generator")), kinds}
@@ -459,7 +461,7 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 			l.Generator = min(l.Generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
 		}
 		sum -= math.Log1p(-min(l.Generator+l.Target, 0.99))
-		sum += math.Log1p(refill * t.disturbed.Foreign * t.busy())
+		sum += math.Log1p(refill * t.disturbed.Foreign * busy(t))
 		lostOf.Generator, lostOf.Target = max(lostOf.Generator, l.Generator), max(lostOf.Target, l.Target)
 		byCause[checks.FlagSteal] += l.Stolen
 		byCause[checks.FlagForeignCPU] += l.Target - l.Stolen
@@ -479,7 +481,7 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 // goodputBounds widens the bounds that hold for a goodput as a throughput. A disturbance
 // only lengthens times: it may have moved good answers beyond the goal, and none within. Of a
 // step, all that it may have moved count as if they had been this step's.
-func (s *scene) goodputBounds(b bounds, variant string, m metric, estimate float64) bounds {
+func (s assessor) goodputBounds(b bounds, variant string, m metric, estimate float64) bounds {
 	f := s.whole[variant]
 	answers, throughput := f.Tokens, f.Throughput.Estimate
 	if m.step != "" {
@@ -529,7 +531,7 @@ func openThroughput(trials []*figures, m metric, estimate float64) bounds {
 	off, n := 0.0, 0
 	for _, t := range trials {
 		if done := m.get(t); t.disturbed != nil && t.disturbed.AtEdge && done != nil && *done > 0 && t.disturbed.Window > 0 {
-			if due := float64(answered(t, m.step)) / t.disturbed.Window; due > 0 {
+			if due := float64(goodResponses(t, m.step)) / t.disturbed.Window; due > 0 {
 				off += math.Log(due / *done)
 			}
 		}
@@ -543,9 +545,9 @@ func openThroughput(trials []*figures, m metric, estimate float64) bounds {
 		new(texts.New("why.edge")), []string{checks.FlagDisturbed}}
 }
 
-// answered is how many requests of a trial's window had a good response: of one step, or of
+// goodResponses is how many requests of a trial's window had a good response: of one step, or of
 // all.
-func answered(t *figures, step string) int64 {
+func goodResponses(t *figures, step string) int64 {
 	for i := range t.Steps {
 		if t.Steps[i].Name == step {
 			return t.Steps[i].OK
@@ -571,7 +573,7 @@ func known0(v *float64) float64 {
 // cpuBounds bounds the CPU time of a request. The kernel leaves stolen time out of a
 // process's account only approximately. Other programs that ran beside the process share
 // its caches.
-func (s *scene) cpuBounds(variant string, estimate float64) bounds {
+func (s assessor) cpuBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, checks.BiasCPU); len(kinds) > 0 {
 		return bounds{math.Inf(-1), estimate, new(texts.New("why.shared")), kinds}
@@ -600,7 +602,7 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 // ratioValidity returns what may be said of a comparison. A disturbance of both variants
 // alike is in its interval already. A disturbance of one variant more than the other bounds
 // it. A generator that was the limit of either makes it meaningless.
-func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
+func (s comparer) ratioValidity(p pair, m metric) rundir.Validity {
 	v := rundir.Validity{Figure: m.name, Variant: p.variant, Base: p.base, State: rundir.StateOK}
 	bad := func(why *rundir.Message, causes ...string) rundir.Validity {
 		v.State, v.Causes = rundir.StateNotIdentified, causes
@@ -643,7 +645,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 // otherClock tells whether most of one variant's responses ended at their arrival, and
 // most of the other's at the read. The generator's read delay is then in one side of the
 // ratio only.
-func (s *scene) otherClock(p pair, m metric) bool {
+func (s comparer) otherClock(p pair, m metric) bool {
 	if tag := latencyTag(m); tag == rundir.TagConnect || tag == rundir.TagHandshake || tag == rundir.TagOpening {
 		return false // a connection that opens bears no stamp
 	}
@@ -659,7 +661,7 @@ func (s *scene) otherClock(p pair, m metric) bool {
 
 // sameClock returns a metric that ends the responses of both variants by the same clock,
 // if there is one. For the service time, the read is always recorded.
-func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
+func (s comparer) sameClock(p pair, m metric) (alike metric, same bool) {
 	if !s.otherClock(p, m) {
 		return m, true
 	}
@@ -673,7 +675,7 @@ func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
 
 // masked returns the metric by which a pair is compared: by the same clock, and by the
 // clean stretches of both if those hold enough requests.
-func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) metric {
+func (s comparer) masked(p pair, m metric, rounds byRound) metric {
 	if latencyTag(m) == "" {
 		return m
 	}
@@ -700,9 +702,9 @@ func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) met
 	return m
 }
 
-// settleValidities turns absolute figures that are not identified into relative ones,
+// markRelative turns absolute figures that are not identified into relative ones,
 // where their ratios stand.
-func settleValidities(list []rundir.Validity) {
+func markRelative(list []rundir.Validity) {
 	stands := map[[2]string]bool{}
 	for _, v := range list {
 		if v.Base != "" && v.State == rundir.StateOK {
@@ -718,7 +720,7 @@ func settleValidities(list []rundir.Validity) {
 
 // raiseLows has no lower bound of a latency below the smallest time recorded. That is for
 // readers: expressions are decided by bounds that assume nothing.
-func (s *scene) raiseLows(list []rundir.Validity) {
+func (s assessor) raiseLows(list []rundir.Validity) {
 	for i := range list {
 		v := &list[i]
 		m, ok := lookup(v.Figure)
@@ -735,142 +737,4 @@ func (s *scene) raiseLows(list []rundir.Validity) {
 			v.Low = &low
 		}
 	}
-}
-
-// trust stores what may be said of figures, for the expressions that use them.
-func (s *scene) trust(list []rundir.Validity) {
-	settleValidities(list)
-	s.trusted = map[expr.Ref]rundir.Validity{}
-	for _, v := range list {
-		s.trusted[expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base}] = v
-	}
-}
-
-// Unidentified says why the first figure of several is not identified; nil if all are.
-func (s *scene) Unidentified(places []expr.Ref) *rundir.Message {
-	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
-}
-
-// Doubtful says what disturbed the first figure of several that is not as it is printed;
-// nil if nothing did.
-func (s *scene) Doubtful(places []expr.Ref) *rundir.Message {
-	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
-}
-
-// lacking says why the first figure of several is in one of the states.
-func (s *scene) lacking(places []expr.Ref, states ...string) *rundir.Message {
-	for _, at := range places {
-		v, ok := s.trusted[at]
-		if !ok && at.Base != "" {
-			if m, known := lookup(at.Metric); known {
-				v = s.ratioValidity(pair{variant: at.Variant, base: at.Base}, m)
-			}
-		}
-		if slices.Contains(states, v.State) {
-			m := s.unidentifiedFigure(at.Metric, at.Variant)
-			if at.Base != "" {
-				m = texts.New("unidentified.over", "metric", at.Metric, "variant", at.Variant, "base", at.Base)
-			}
-			m = m.With("why", reasonOf(&v))
-			return &m
-		}
-	}
-	return nil
-}
-
-// unidentifiedFigure names a figure of a variant, which needs no name if there is no other one.
-func (s *scene) unidentifiedFigure(figure, variant string) rundir.Message {
-	if len(s.plan.Variants) == 1 {
-		return texts.New("unidentified.only", "metric", figure)
-	}
-	return texts.New("unidentified", "metric", figure, "variant", variant)
-}
-
-// reasonOf says why a figure is not as it is printed, as far as that is known.
-func reasonOf(v *rundir.Validity) rundir.Message { return texts.OrVerbatim(v.Because, v.Why) }
-
-// answered tells whether everything that was asked for is identified, and if not, what is
-// missing; nil otherwise. It marks the figures that were asked for.
-func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
-	var missing []rundir.Message
-	asked := s.asked(run)
-	for i := range run.Validity {
-		v := &run.Validity[i]
-		v.Asked = slices.Contains(asked, expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base})
-	}
-	for _, at := range s.primaries(run) {
-		if s.atLeast(at) {
-			continue
-		}
-		if why := s.Unidentified([]expr.Ref{at}); why != nil {
-			missing = append(missing, *why)
-		}
-	}
-	for _, t := range run.Thresholds {
-		if t.NotIdentified != "" {
-			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", texts.OrVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
-		}
-	}
-	for _, c := range run.Claims {
-		if c.NotIdentified != "" {
-			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", texts.OrVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
-		}
-	}
-	for _, f := range run.Flags {
-		if f.Spoils && (f.Kind == checks.FlagNoTrials || !checks.IsKnown(f.Kind)) {
-			missing = append(missing, texts.OrVerbatim(f.Because, f.Detail))
-		}
-	}
-	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
-		missing = append(missing, s.unidentifiedFigure(v.Figure, v.Variant).With("why", reasonOf(v)))
-	}
-	if len(missing) == 0 {
-		return true, nil
-	}
-	why := texts.Because("reason.unidentified", missing...)
-	return false, &why
-}
-
-// atLeast tells whether a figure of one variant, of which more is better, is known from below: the
-// target can do at least this, which is an answer.
-func (s *scene) atLeast(at expr.Ref) bool {
-	m, known := lookup(at.Metric)
-	return known && at.Base == "" && m.good() == stat.HigherIsBetter && s.trusted[at].Low != nil
-}
-
-// unidentifiedAll returns the first figure if there are some and none is identified: such a run
-// answers nothing, even if what it asks for was not observed at all, as a p99 of a dozen
-// responses.
-func unidentifiedAll(all []rundir.Validity) *rundir.Validity {
-	for i := range all {
-		if s := all[i].State; s != rundir.StateNotIdentified && s != rundir.StateRelative {
-			return nil
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &all[0]
-}
-
-// primaries lists the figures that the plan itself asks for: the primary metric of each
-// comparison, or of each variant if nothing is compared.
-func (s *scene) primaries(run *rundir.Run) (all []expr.Ref) {
-	for _, c := range run.Comparisons {
-		if c.Primary && c.Role != rundir.RoleControl {
-			all = append(all, expr.Ref{Metric: c.Metric, Variant: c.Variant, Base: c.Base})
-		}
-	}
-	if len(all) > 0 {
-		return all
-	}
-	for _, v := range s.plan.Variants {
-		all = append(all, expr.Ref{Metric: s.plan.PrimaryMetric(), Variant: v.Name, Base: ""})
-	}
-	return all
-}
-
-// asked lists the figures that the plan, its thresholds and its claims use.
-func (s *scene) asked(run *rundir.Run) []expr.Ref {
-	return append(s.primaries(run), expr.RefsIn(s.plan)...)
 }

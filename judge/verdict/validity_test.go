@@ -13,7 +13,6 @@ import (
 
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/disturbance"
-	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
@@ -395,7 +394,7 @@ func TestRatiosByTwoClocks(t *testing.T) {
 		if got := comparison(t, run, "b", "a", "service.p50"); math.Abs(*got.Ratio.Estimate-c.ratio) > 0.05 || !run.Valid {
 			t.Errorf("%s: %v, %s", c.name, *got.Ratio.Estimate, run.Reason)
 		}
-		s := scene{plan: run.Plan, whole: map[string]*figures{}}
+		s := comparer{assessor{&scene{plan: run.Plan, whole: map[string]*figures{}}}}
 		for _, v := range []string{"a", "b"} {
 			s.whole[v] = &figures{Variant: rundir.Variant{Ends: map[string]*rundir.Ends{"a": c.a, "b": c.b}[v]}}
 		}
@@ -746,30 +745,9 @@ func TestBoundsAreNumbers(t *testing.T) {
 		t.Errorf("others had 90 %% of the CPU: %+v", got)
 	}
 
-	s := &scene{}
+	s := assessor{&scene{}}
 	e := rundir.Estimate{Estimate: new(1.)}
 	if v := s.state(rundir.Validity{}, e, bounds{low: 0, high: math.NaN()}); v.High != nil || v.State != rundir.StateNotIdentified {
 		t.Errorf("an end that is not a number: %+v", v)
-	}
-}
-
-// A figure of which more is better, and which is known from below, is an answer: no other one-sided
-// figure is.
-func TestAtLeast(t *testing.T) {
-	for _, c := range []struct {
-		at   expr.Ref
-		low  *float64
-		want bool
-	}{
-		{expr.Ref{Metric: "throughput", Variant: "v"}, new(1.), true},
-		{expr.Ref{Metric: "throughput", Variant: "v"}, nil, false},
-		{expr.Ref{Metric: "throughput", Variant: "v", Base: "b"}, new(1.), false}, // a ratio
-		{expr.Ref{Metric: "response.p99", Variant: "v"}, new(1.), false},
-		{expr.Ref{Metric: "unknown", Variant: "v"}, new(1.), false},
-	} {
-		s := &scene{trusted: map[expr.Ref]rundir.Validity{c.at: {Low: c.low}}}
-		if got := s.atLeast(c.at); got != c.want {
-			t.Errorf("%+v, known from below %v: %v", c.at, c.low != nil, got)
-		}
 	}
 }

@@ -1,0 +1,97 @@
+package verdict
+
+import (
+	"slices"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/expr"
+	"dyno/results/rundir"
+)
+
+// answered tells whether everything that was asked for is identified, and if not, what is
+// missing; nil otherwise. It marks the figures that were asked for.
+func answered(s *evidence, run *rundir.Run) (valid bool, reason *rundir.Message) {
+	var missing []rundir.Message
+	asked := asked(run)
+	for i := range run.Validity {
+		v := &run.Validity[i]
+		v.Asked = slices.Contains(asked, expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base})
+	}
+	for _, at := range primaries(run) {
+		if atLeast(s, at) {
+			continue
+		}
+		if why := s.Unidentified([]expr.Ref{at}); why != nil {
+			missing = append(missing, *why)
+		}
+	}
+	for _, t := range run.Thresholds {
+		if t.NotIdentified != "" {
+			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", texts.OrVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
+		}
+	}
+	for _, c := range run.Claims {
+		if c.NotIdentified != "" {
+			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", texts.OrVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
+		}
+	}
+	for _, f := range run.Flags {
+		if f.Spoils && (f.Kind == checks.FlagNoTrials || !checks.IsKnown(f.Kind)) {
+			missing = append(missing, texts.OrVerbatim(f.Because, f.Detail))
+		}
+	}
+	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
+		missing = append(missing, s.unidentifiedFigure(v.Figure, v.Variant).With("why", reasonOf(v)))
+	}
+	if len(missing) == 0 {
+		return true, nil
+	}
+	why := texts.Because("reason.unidentified", missing...)
+	return false, &why
+}
+
+// atLeast tells whether a figure of one variant, of which more is better, is known from below: the
+// target can do at least this, which is an answer.
+func atLeast(s *evidence, at expr.Ref) bool {
+	m, known := lookup(at.Metric)
+	return known && at.Base == "" && m.good() == stat.HigherIsBetter && s.validityOf(at).Low != nil
+}
+
+// unidentifiedAll returns the first figure if there are some and none is identified: such a run
+// answers nothing, even if what it asks for was not observed at all, as a p99 of a dozen
+// responses.
+func unidentifiedAll(all []rundir.Validity) *rundir.Validity {
+	for i := range all {
+		if s := all[i].State; s != rundir.StateNotIdentified && s != rundir.StateRelative {
+			return nil
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
+}
+
+// primaries lists the figures that the plan itself asks for: the primary metric of each
+// comparison, or of each variant if nothing is compared.
+func primaries(run *rundir.Run) (all []expr.Ref) {
+	for _, c := range run.Comparisons {
+		if c.Primary && c.Role != rundir.RoleControl {
+			all = append(all, expr.Ref{Metric: c.Metric, Variant: c.Variant, Base: c.Base})
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	for _, v := range run.Plan.Variants {
+		all = append(all, expr.Ref{Metric: run.Plan.PrimaryMetric(), Variant: v.Name, Base: ""})
+	}
+	return all
+}
+
+// asked lists the figures that the plan, its thresholds and its claims use.
+func asked(run *rundir.Run) []expr.Ref {
+	return append(primaries(run), expr.RefsIn(run.Plan)...)
+}

@@ -1,0 +1,192 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/internal/units"
+	"dyno/judge/stat"
+	"dyno/judge/verdict/expr"
+	"dyno/results/rundir"
+)
+
+// evidence has the figures of a dataset with what may be said of each, for expressions.
+type evidence struct {
+	comparer
+	// trusted holds what may be said of figures: of a variant's, or of its ratio to a base.
+	trusted map[expr.Ref]rundir.Validity
+}
+
+var _ expr.Evidence = (*evidence)(nil)
+
+// newEvidence joins the figures of a dataset with what may be said of them.
+func newEvidence(c comparer, validities []rundir.Validity) *evidence {
+	s := &evidence{c, map[expr.Ref]rundir.Validity{}}
+	for _, v := range validities {
+		s.trusted[expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base}] = v
+	}
+	return s
+}
+
+// validityOf returns what may be said of a figure, if anything is.
+func (s *evidence) validityOf(at expr.Ref) rundir.Validity { return s.trusted[at] }
+
+// isDisturbed tells whether a figure is not as it is printed.
+func (s *evidence) isDisturbed(at expr.Ref) bool {
+	state := s.trusted[at].State
+	return state == rundir.StateBounded || state == rundir.StateNotIdentified
+}
+
+// Value is a metric of one variant.
+func (s *evidence) Value(variant, metric string) (expr.Quantity, error) {
+	f := s.whole[variant]
+	if f == nil {
+		return expr.Quantity{}, texts.NewError("lacks.variant", "variant", variant)
+	}
+	e, ok := f.Intervals[metric]
+	switch {
+	case ok && e.Estimate != nil:
+		f := figureOf(e)
+		f.Bounded = f.Bounded || rundir.MetricOf(metric).IsFact() // it has no uncertainty
+		if v, ok := s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}]; ok && v.State != rundir.StateOK {
+			w := stat.Ends(v.Low, v.High)
+			f.Low, f.High, f.Bounded = w.Low, w.High, true
+		}
+		return f, nil
+	case metric == rundir.MetricCapacity:
+		return expr.Quantity{}, texts.NewError("lacks.capacity", "variant", variant)
+	case f.Trials == 0:
+		return expr.Quantity{}, texts.NewError("lacks.trial", "variant", variant)
+	}
+	return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
+}
+
+// Ratio is a metric of one variant over that of another, paired by rounds:
+// neighbours in a round ran close together, so that drift cancels.
+func (s *evidence) Ratio(variant, base, metric string) (expr.Quantity, error) {
+	m, ok := lookup(metric)
+	if !ok {
+		return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
+	}
+	p := pair{variant: variant, base: base}
+	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
+		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
+	}
+	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
+	if err != nil {
+		return expr.Quantity{}, err
+	}
+	return figureOf(s.widen(p, m, e).ratio()), nil
+}
+
+// Slope is the growth of a gauge of the target.
+func (s *evidence) Slope(variant, gauge string) (expr.Quantity, error) {
+	return steepest(s.trends, variant, gauge)
+}
+
+// Spread is how much a metric of one variant varied from trial to trial. What disturbed some
+// trials more than others is part of it. A bias that all trials share is not: it changes the
+// mean as it changes the standard deviation.
+func (s *evidence) Spread(variant, metric string) (expr.Quantity, error) {
+	if _, err := s.Value(variant, metric); err != nil {
+		return expr.Quantity{}, err
+	}
+	values := s.whole[variant].Intervals[metric].Values
+	if len(values) < 2 {
+		return expr.Quantity{}, texts.NewError("lacks.spread", "metric", metric, "variant", variant)
+	}
+	for _, v := range values {
+		if !(v > 0) {
+			return expr.Quantity{}, texts.NewError("lacks.spread.positive", "metric", metric, "variant", variant, "value", units.FourDigits(v))
+		}
+	}
+	c, err := stat.CoefficientOfVariation(values, confidence)
+	if err != nil {
+		return expr.Quantity{}, err
+	}
+	f := expr.Quantity{Estimate: c.Estimate, Low: c.Interval.Low, High: c.Interval.High, Bounded: true}
+	if s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}].State == rundir.StateNotIdentified {
+		f.Low, f.High = 0, math.Inf(1)
+	}
+	return f, nil
+}
+
+// figureOf reads an estimate that is known.
+func figureOf(e rundir.Estimate) expr.Quantity {
+	f := expr.Quantity{Estimate: *e.Estimate, Low: *e.Estimate, High: *e.Estimate, Bounded: e.Interval != rundir.NoInterval}
+	if !f.Bounded {
+		return f
+	}
+	w := stat.Ends(e.Low, e.High)
+	f.Low, f.High = w.Low, w.High
+	return f
+}
+
+// steepest returns the slope of a variant's gauge, per second and relative to its level
+// when the window began. If there are several trials, it is the largest.
+func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
+	var (
+		most *rundir.Trend
+		why  = texts.New("lacks.gauge")
+	)
+	for i := range ts {
+		t := &ts[i]
+		switch {
+		case t.Variant != variant || t.Metric != gauge:
+		case t.Slope.Estimate == nil:
+			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", texts.OrVerbatim(t.Because, t.Detail))
+		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
+			most = t
+		}
+	}
+	if most == nil {
+		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
+	}
+	w := stat.Ends(most.Slope.Low, most.Slope.High)
+	return expr.Quantity{Estimate: *most.Slope.Estimate, Low: w.Low, High: w.High, Bounded: true}, nil
+}
+
+// Unidentified says why the first figure of several is not identified; nil if all are.
+func (s *evidence) Unidentified(places []expr.Ref) *rundir.Message {
+	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
+}
+
+// Doubtful says what disturbed the first figure of several that is not as it is printed;
+// nil if nothing did.
+func (s *evidence) Doubtful(places []expr.Ref) *rundir.Message {
+	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
+}
+
+// lacking says why the first figure of several is in one of the states.
+func (s *evidence) lacking(places []expr.Ref, states ...string) *rundir.Message {
+	for _, at := range places {
+		v, ok := s.trusted[at]
+		if !ok && at.Base != "" {
+			if m, known := lookup(at.Metric); known {
+				v = s.ratioValidity(pair{variant: at.Variant, base: at.Base}, m)
+			}
+		}
+		if slices.Contains(states, v.State) {
+			m := s.unidentifiedFigure(at.Metric, at.Variant)
+			if at.Base != "" {
+				m = texts.New("unidentified.over", "metric", at.Metric, "variant", at.Variant, "base", at.Base)
+			}
+			m = m.With("why", reasonOf(&v))
+			return &m
+		}
+	}
+	return nil
+}
+
+// unidentifiedFigure names a figure of a variant, which needs no name if there is no other one.
+func (s *evidence) unidentifiedFigure(figure, variant string) rundir.Message {
+	if len(s.plan.Variants) == 1 {
+		return texts.New("unidentified.only", "metric", figure)
+	}
+	return texts.New("unidentified", "metric", figure, "variant", variant)
+}
+
+// reasonOf says why a figure is not as it is printed, as far as that is known.
+func reasonOf(v *rundir.Validity) rundir.Message { return texts.OrVerbatim(v.Because, v.Why) }
