@@ -60,6 +60,12 @@ var arrows = []arrow{
 	{"judge/verdict/recording", []string{"results/rundir", "load/hist"}, "what a trial left is read, and not judged"},
 	{"judge/verdict/checks", []string{"judge/verdict/recording", "results/rundir", "judge/stat", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a trial is examined by itself, whatever the others show"},
 	{"judge/verdict/disturbance", []string{"judge/verdict/recording", "judge/verdict/checks", "results/rundir", "load/hist"}, "what disturbed a trial is found in its recordings and the checks of its machine"},
+	{"judge/verdict/dataset", []string{"judge/verdict/recording", "judge/verdict/checks", "judge/verdict/disturbance", "judge/verdict/expr", "results/rundir", "judge/stat", "load/hist", "load/wire", "internal/units"}, "figures are summed up from examined trials, whatever they are used for"},
+	{"judge/verdict/validity", []string{"judge/verdict/dataset", "judge/verdict/disturbance", "judge/verdict/checks", "judge/verdict/recording", "results/rundir", "judge/stat", "load/hist", "internal/texts", "internal/units"}, "a variant's figures are bounded by its own trials"},
+	{"judge/verdict/compare", []string{"judge/verdict/validity", "judge/verdict/dataset", "judge/verdict/disturbance", "judge/verdict/checks", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "ratios rest on the figures of both variants and their bounds"},
+	{"judge/verdict/evidence", []string{"judge/verdict/compare", "judge/verdict/dataset", "judge/verdict/expr", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "expressions ask for figures and ratios by name"},
+	{"judge/verdict/search", []string{"judge/verdict/evidence", "judge/verdict/compare", "judge/verdict/validity", "judge/verdict/dataset", "judge/verdict/checks", "judge/verdict/expr", "results/rundir", "judge/capacity", "internal/texts"}, "a probe is judged by the thresholds, from its own figures"},
+	{"judge/verdict/sweep", []string{"judge/verdict/dataset", "judge/verdict/checks", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "a curve is drawn through figures that others made"},
 	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 

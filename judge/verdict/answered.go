@@ -6,13 +6,15 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/dataset"
+	"dyno/judge/verdict/evidence"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
 // answered tells whether everything that was asked for is identified, and if not, what is
 // missing; nil otherwise. It marks the figures that were asked for.
-func answered(s *evidence, run *rundir.Run) (valid bool, reason *rundir.Message) {
+func answered(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *rundir.Message) {
 	var missing []rundir.Message
 	asked := asked(run)
 	for i := range run.Validity {
@@ -43,7 +45,7 @@ func answered(s *evidence, run *rundir.Run) (valid bool, reason *rundir.Message)
 		}
 	}
 	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
-		missing = append(missing, s.unidentifiedFigure(v.Figure, v.Variant).With("why", reasonOf(v)))
+		missing = append(missing, s.SayUnidentified(expr.Ref{Metric: v.Figure, Variant: v.Variant}, v))
 	}
 	if len(missing) == 0 {
 		return true, nil
@@ -54,9 +56,9 @@ func answered(s *evidence, run *rundir.Run) (valid bool, reason *rundir.Message)
 
 // atLeast tells whether a figure of one variant, of which more is better, is known from below: the
 // target can do at least this, which is an answer.
-func atLeast(s *evidence, at expr.Ref) bool {
-	m, known := lookup(at.Metric)
-	return known && at.Base == "" && m.good() == stat.HigherIsBetter && s.validityOf(at).Low != nil
+func atLeast(s *evidence.Evidence, at expr.Ref) bool {
+	m, known := dataset.Lookup(at.Metric)
+	return known && at.Base == "" && m.Direction() == stat.HigherIsBetter && s.Validity(at).Low != nil
 }
 
 // unidentifiedAll returns the first figure if there are some and none is identified: such a run

@@ -3,6 +3,8 @@ package verdict
 import (
 	"testing"
 
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/evidence"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
@@ -21,7 +23,7 @@ func TestAtLeast(t *testing.T) {
 		{expr.Ref{Metric: "response.p99", Variant: "v"}, new(1.), false},
 		{expr.Ref{Metric: "unknown", Variant: "v"}, new(1.), false},
 	} {
-		ev := newEvidence(comparer{}, []rundir.Validity{{Figure: c.at.Metric, Variant: c.at.Variant, Base: c.at.Base, Low: c.low}})
+		ev := evidence.New(compare.Comparer{}, []rundir.Validity{{Figure: c.at.Metric, Variant: c.at.Variant, Base: c.at.Base, Low: c.low}})
 		if got := atLeast(ev, c.at); got != c.want {
 			t.Errorf("%+v, known from below %v: %v", c.at, c.low != nil, got)
 		}

@@ -387,11 +387,12 @@ func stepsOf(older, newer *rundir.Variant) (names []string) {
 	return names
 }
 
-// directionOf returns which direction of a metric is good. A plan's metric is always
-// known, so an unknown name comes from a folder that was edited.
+// directionOf returns which direction of a metric is good.
 func directionOf(name string) stat.Direction {
-	m, _ := lookup(name)
-	return m.good()
+	if rundir.MetricOf(name).Higher {
+		return stat.HigherIsBetter
+	}
+	return stat.LowerIsBetter
 }
 
 func goodWay(metric string) string {

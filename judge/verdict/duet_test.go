@@ -202,6 +202,13 @@ func TestDuetWithADeadVariant(t *testing.T) {
 func TestWindowsArePairedWhole(t *testing.T) {
 	const trials, stretches = 400, 30
 	r := rand.New(rand.NewPCG(9, 10))
+	mean := func(v []float64) float64 {
+		sum := 0.
+		for _, x := range v {
+			sum += x
+		}
+		return sum / float64(len(v))
+	}
 	spread := func(stalls float64) (whole, stretchMean, median []float64) {
 		for range trials {
 			var a, b float64

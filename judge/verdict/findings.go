@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 
+	"dyno/judge/verdict/compare"
 	"dyno/results/rundir"
 )
 
@@ -48,16 +49,16 @@ func LostRounds(run *rundir.Run) []string {
 		byTarget[t.Variant][t.Round] = true
 	}
 	var found []string
-	for _, f := range families(run.Plan) {
+	for _, f := range compare.Families(run.Plan) {
 		for _, p := range f {
 			n := 0
-			for round := range byTarget[p.variant] {
-				if !byTarget[p.base][round] {
+			for round := range byTarget[p.Variant] {
+				if !byTarget[p.Base][round] {
 					n++
 				}
 			}
-			if n > 0 && p.role != rundir.RoleControl {
-				found = append(found, fmt.Sprintf("%s answered nothing, or ended, in %s in which %s answered", p.variant, roundsOf(n), p.base))
+			if n > 0 && p.Role != rundir.RoleControl {
+				found = append(found, fmt.Sprintf("%s answered nothing, or ended, in %s in which %s answered", p.Variant, roundsOf(n), p.Base))
 			}
 		}
 	}

@@ -10,8 +10,14 @@ import (
 	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/dataset"
+	"dyno/judge/verdict/evidence"
 	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
+	"dyno/judge/verdict/search"
+	"dyno/judge/verdict/sweep"
+	"dyno/judge/verdict/validity"
 	"dyno/results/rundir"
 )
 
@@ -36,42 +42,42 @@ func Judge(f *rundir.Folder) error {
 // recordings of each complete trial once. The order of the trials does not matter.
 func judge(run *rundir.Run, sources []recording.Source) error {
 	plan, judged := run.Plan, *run
-	samples, err := takeAll(plan, sources)
+	samples, err := dataset.TakeAll(plan, sources)
 	if err != nil {
 		return err
 	}
-	exclude(plan, samples)
-	probes := judgeProbes(plan, samples)
+	dataset.Exclude(plan, samples)
+	probes := search.JudgeProbes(plan, samples)
 
-	s := comparer{assessor{newScene(plan, samples)}}
-	searches, err := replayAll(s.scene, probes)
+	s := compare.New(dataset.New(plan, samples))
+	searches, err := search.ReplayAll(s.Dataset, probes)
 	if err != nil {
 		return err
 	}
-	if err := s.sumUp(samples); err != nil {
+	if err := s.Summarize(samples); err != nil {
 		return err
 	}
-	comparisons, notes, err := s.compare()
+	comparisons, notes, err := s.Compare()
 	if err != nil {
 		return err
 	}
-	judged.Rounds = s.wholeRounds()
-	judged.Variants = variants(s.scene)
+	judged.Rounds = s.WholeRounds()
+	judged.Variants = variants(s.Dataset)
 	judged.Comparisons = comparisons
-	judged.Capacities = searches.capacities(s.scene)
-	judged.Trends = s.trends
-	if judged.Sweeps, err = sweeps(s.scene); err != nil {
+	judged.Capacities = searches.Capacities(s.Dataset)
+	judged.Trends = s.Trends
+	if judged.Sweeps, err = sweep.All(s.Dataset); err != nil {
 		return err
 	}
 	judged.Trials = examined(samples, probes)
 	judged.Notes, judged.NotesBecause = withNotes(run, notes)
 
-	flat, spent := plateaus(&judged)
-	s.spent = spent
-	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), flagsOfTrials(samples), missing(s.scene), unsteadyPilots(run.Pilot), flat, belowRange(&judged))
-	judged.Validity = append(s.validities(comparisons), searches.validities(judged.Capacities)...)
-	markRelative(judged.Validity)
-	ev := newEvidence(s, judged.Validity)
+	flat, spent := sweep.Plateaus(&judged)
+	s.GeneratorLimited = spent
+	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), dataset.FlagsOf(samples), missing(s.Dataset), unsteadyPilots(run.Pilot), flat, search.BelowRange(&judged))
+	judged.Validity = append(s.Validities(comparisons), searches.Validities(judged.Capacities)...)
+	validity.MarkRelative(judged.Validity)
+	ev := evidence.New(s, judged.Validity)
 	for i := range comparisons {
 		c := &comparisons[i]
 		switch at := []expr.Ref{{Metric: c.Metric, Variant: c.Variant, Base: c.Base}}; {
@@ -81,12 +87,12 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 			c.FurtherRounds = nil
 		}
 	}
-	judged.Ladder = climb(plan.Ladder, comparisons)
+	judged.Ladder = compare.Ladder(plan.Ladder, comparisons)
 	judged.Thresholds = thresholds(ev)
 	judged.Claims = claims(ev)
 	var why *rundir.Message
 	judged.Valid, why = answered(ev, &judged)
-	s.raiseLows(judged.Validity)
+	s.RaiseLows(judged.Validity)
 	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
 		judged.Reason, judged.Because = why.English(), why
 	}
@@ -98,37 +104,37 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 const unidentifiedReason = "not identified: "
 
 // examined lists the trials, with the outcome of those that are probes.
-func examined(samples []*sample, probes []*probe) (list []rundir.Examined) {
+func examined(samples []*dataset.Sample, probes []*search.Probe) (list []rundir.Examined) {
 	good := map[int]*bool{} // by trial
 	for _, p := range probes {
-		if !p.result.Spoilt {
-			good[p.Number] = &p.result.Good
+		if !p.Result.Spoilt {
+			good[p.Number] = &p.Result.Good
 		}
 	}
 	for _, x := range samples {
-		list = append(list, x.examined(good[x.Number]))
+		list = append(list, x.Examined(good[x.Number]))
 	}
 	return list
 }
 
 // variants returns all variants' figures, in the plan's order.
-func variants(s *scene) []rundir.Variant {
+func variants(s *dataset.Dataset) []rundir.Variant {
 	list := []rundir.Variant{}
-	for _, v := range s.plan.Variants {
-		list = append(list, s.whole[v.Name].Variant)
+	for _, v := range s.Plan.Variants {
+		list = append(list, s.Whole[v.Name].Variant)
 	}
 	return list
 }
 
 // missing returns the flags of variants without any known figure.
-func missing(s *scene) []rundir.Flag {
+func missing(s *dataset.Dataset) []rundir.Flag {
 	var flags []rundir.Flag
-	for _, v := range s.plan.Variants {
+	for _, v := range s.Plan.Variants {
 		kind := "found.no_complete_trial"
-		if s.plan.Capacity != nil {
+		if s.Plan.Capacity != nil {
 			kind = "found.no_complete_trial.search"
 		}
-		if len(s.inOrder(v.Name)) == 0 {
+		if len(s.InOrder(v.Name)) == 0 {
 			flags = append(flags, checks.NewFlag(checks.FlagNoTrials, v.Name, true, new(texts.New(kind, "variant", v.Name))))
 		}
 	}
@@ -207,21 +213,21 @@ func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because 
 
 // thresholds decides the plan's thresholds. In a search for capacity they judge each
 // probe, and do not apply to the whole run.
-func thresholds(s *evidence) []rundir.Threshold {
+func thresholds(s *evidence.Evidence) []rundir.Threshold {
 	list := []rundir.Threshold{}
-	if s.plan.Capacity != nil {
+	if s.Plan.Capacity != nil {
 		return list
 	}
-	for _, text := range s.plan.Thresholds {
-		list = append(list, expr.DecideThreshold(text, expr.NamesOf(s.plan), s)...)
+	for _, text := range s.Plan.Thresholds {
+		list = append(list, expr.DecideThreshold(text, expr.NamesOf(s.Plan), s)...)
 	}
 	return list
 }
 
-func claims(s *evidence) []rundir.Claim {
+func claims(s *evidence.Evidence) []rundir.Claim {
 	list := []rundir.Claim{}
-	for _, c := range s.plan.Claims {
-		list = append(list, expr.DecideClaim(c, expr.NamesOf(s.plan), s))
+	for _, c := range s.Plan.Claims {
+		list = append(list, expr.DecideClaim(c, expr.NamesOf(s.Plan), s))
 	}
 	return list
 }

@@ -21,11 +21,13 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/texts"
-	"dyno/internal/units"
 	"dyno/judge/capacity"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/recording"
+	"dyno/judge/verdict/search"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -429,20 +431,20 @@ func TestAlike(t *testing.T) {
 		b := newBench(c.rounds, "a", "b", "c")
 		b.run.Plan.Metric = c.metric
 		for range runs {
-			s := newScene(b.run.Plan, nil)
+			s := dataset.New(b.run.Plan, nil)
 			for round := range c.rounds {
 				for _, v := range []string{"a", "b", "c"} {
 					x := math.Exp(0.01 * r.NormFloat64())
-					f := &figures{}
+					f := &dataset.Stats{}
 					if c.metric == rundir.MetricThroughput {
 						f.Throughput.Estimate = &x
 					} else {
 						f.Service.P99, f.Service.Count = &x, 1000
 					}
-					s.rounds[v][round], s.all[v][round] = f, f
+					s.Rounds[v][round], s.AllRounds[v][round] = f, f
 				}
 			}
-			list, _, err := comparer{assessor{s}}.compare()
+			list, _, err := compare.New(s).Compare()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -809,83 +811,6 @@ func TestQuantilesAreOfMergedHistograms(t *testing.T) {
 	})
 }
 
-func TestMergedLog(t *testing.T) {
-	of := func(values ...int64) *hist.Histogram {
-		h := hist.New()
-		for _, v := range values {
-			h.Record(v)
-		}
-		return h
-	}
-	first, second := of(1, 5, 6e10), of(5, 7)
-	got := recording.Merged([]hist.Interval{{Tag: "x", Hist: first}, {Tag: "y", Hist: second}, {Tag: "x", Hist: second}})
-	if !got["x"].Equal(of(1, 5, 5, 7, 6e10)) || !got["y"].Equal(second) || !first.Equal(of(1, 5, 6e10)) {
-		t.Errorf("merged: x %d values, y %d", got["x"].Count(), got["y"].Count())
-	}
-}
-
-func TestTypical(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   *float64
-	}{
-		{nil, nil}, {[]float64{3}, new(3.)}, {[]float64{10, 10, 10}, new(10.)}, {[]float64{1, 4}, new(2.)}, {[]float64{0, 4}, new(2.)}, {[]float64{0, 0}, new(0.)},
-	} {
-		if diff := cmp.Diff(c.want, typical(c.values), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
-			t.Errorf("%v: %s", c.values, diff)
-		}
-	}
-}
-
-func TestLookup(t *testing.T) {
-	seen := map[string]bool{}
-	for _, m := range metrics() {
-		if got, ok := lookup(m.name); !ok || got.name != m.name || seen[m.name] {
-			t.Errorf("%s: found %v, twice %v", m.name, ok, seen[m.name])
-		}
-		seen[m.name] = true
-		if m.get(&figures{}) != nil {
-			t.Errorf("%s of nothing is known", m.name)
-		}
-	}
-	for name, want := range map[string]units.Dimension{
-		"program.switch_seconds": units.Duration, "program.stack_bytes": units.Size, "program.exchanges_per_second": units.Rate, "program.units": units.Plain,
-	} {
-		m, ok := lookup(name)
-		v := m.get(&figures{measures: map[string]float64{strings.TrimPrefix(name, "program."): 3}})
-		if !ok || m.dim() != want || m.name != name || v == nil || *v != 3 {
-			t.Errorf("%s: %v, %v", name, m.dim(), v)
-		}
-		if higher := m.good() == stat.HigherIsBetter; higher != (want == units.Rate || want == units.Plain) {
-			t.Errorf("%s: higher is better: %v", name, higher)
-		}
-	}
-	h := hist.New()
-	for v := range int64(500) { // ten of which are beyond the 98th percentile
-		h.Record(v * 1e6)
-	}
-	for name, tag := range map[string]string{"response.p98": "response", "response.p98{step=a}": "response/a"} {
-		m, ok := lookup(name)
-		if !ok || m.dim() != units.Duration || m.name != name || !m.ranked() {
-			t.Fatalf("%s: %v", name, ok)
-		}
-		if v := m.get(&figures{times: recording.Times{tag: h}}); v == nil || math.Abs(*v-0.49) > 0.005 {
-			t.Errorf("%s of %d values: %v", name, h.Count(), v)
-		}
-	}
-	if m, _ := lookup("response.p985"); m.get(&figures{times: recording.Times{"response": h}}) != nil {
-		t.Error("fewer than ten values are beyond the p98.5")
-	}
-	if m, ok := lookup("observed.hub_hits"); !ok || m.dim() != units.Plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
-		t.Error("observed.hub_hits is no metric")
-	}
-	for _, name := range []string{"", "program.", "observed.", "response", "response.p0", "response.p990", "response.p9a", "nothing.p98", "connect.p98{step=a}", "p99"} {
-		if _, ok := lookup(name); ok {
-			t.Errorf("%q is a metric", name)
-		}
-	}
-}
-
 func TestPrograms(t *testing.T) {
 	b := newBench(3, "go", "c")
 	b.run.Plan.Metric = "program.switch_seconds"
@@ -915,20 +840,6 @@ func TestPrograms(t *testing.T) {
 	}
 	if c := comparison(t, &b.run, "c", "go", "program.rounds_per_second"); c.Good != "higher" || c.Verdict != rundir.Equivalent {
 		t.Errorf("%+v", c)
-	}
-}
-
-func TestPrimaryMetric(t *testing.T) {
-	for want, p := range map[string]rundir.Plan{
-		"throughput":   {Loop: "closed"},
-		"response.p99": {Loop: "open"},
-		"capacity":     {Loop: "open", Capacity: &rundir.PlanCapacity{}},
-		"service.p90":  {Loop: "open", Metric: "service.p90"},
-		"delivery.p99": {Loop: "open", Variants: []rundir.PlanVariant{{Loop: "open", Subscribers: 10}}},
-	} {
-		if got := p.PrimaryMetric(); got != want {
-			t.Errorf("%+v: %s, want %s", p, got, want)
-		}
 	}
 }
 
@@ -1122,7 +1033,7 @@ func TestSweepWithoutFit(t *testing.T) {
 // server with an edge.
 func (b *bench) search(t *testing.T, round int, variant string, edge, hint float64) {
 	t.Helper()
-	g := goal(*b.run.Plan.Capacity)
+	g := search.Goal(*b.run.Plan.Capacity)
 	var done []capacity.Trial
 	for {
 		state, err := g.Next(done, hint)
@@ -1202,7 +1113,10 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("valid %v, %d rounds, flags %s, thresholds %+v", run.Valid, run.Rounds, kinds(run.Flags), run.Thresholds)
 	}
 	for _, c := range run.Capacities {
-		want := *typical(edges[c.Variant])
+		want := 1.0
+		for _, edge := range edges[c.Variant] {
+			want *= math.Pow(edge, 1/float64(len(edges[c.Variant])))
+		}
 		if len(c.Searches) != 4 || !(*c.Rate.Low <= want && want <= *c.Rate.High) || c.Limit != "response.p99 < 10ms" || c.Detail != "" {
 			t.Errorf("%+v, want %v", c, want)
 		}
@@ -1321,7 +1235,7 @@ func TestCapacityResumed(t *testing.T) {
 // spoilt, the rate is beyond what can be had, and the report says why.
 func TestSpoiltProbe(t *testing.T) {
 	b := capacityBench("a")
-	g := goal(*b.run.Plan.Capacity)
+	g := search.Goal(*b.run.Plan.Capacity)
 	var done []capacity.Trial
 	for {
 		state, err := g.Next(done, 0)
@@ -1358,27 +1272,27 @@ func TestSpoiltProbe(t *testing.T) {
 
 	plan := b.run.Plan
 	for name, c := range map[string]struct {
-		change func(*sample)
+		change func(*dataset.Sample)
 		want   string
 	}{
-		"good":       {func(*sample) {}, ""},
-		"incomplete": {func(s *sample) { s.Complete = false }, checks.FlagIncomplete},
-		"dropped":    {func(s *sample) { s.Counts.Dropped = 1 }, checks.FlagDrops},
-		"too slow":   {func(s *sample) { s.figures.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
-		"unknown": {func(s *sample) { s.figures.Response.P99 = nil },
+		"good":       {func(*dataset.Sample) {}, ""},
+		"incomplete": {func(s *dataset.Sample) { s.Complete = false }, checks.FlagIncomplete},
+		"dropped":    {func(s *dataset.Sample) { s.Counts.Dropped = 1 }, checks.FlagDrops},
+		"too slow":   {func(s *dataset.Sample) { s.Stats.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
+		"unknown": {func(s *dataset.Sample) { s.Stats.Response.P99 = nil },
 			"response.p99 of a is not known: not observed, or too few values"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := take(plan, b.sources()[0], false)
+			s, err := dataset.Take(plan, b.sources()[0], false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			trial := *s.Trial
 			s.Trial = &trial
 			c.change(s)
-			p := judgeProbe(plan, s)
-			if p.result.Good != (c.want == "") || p.why != c.want || p.result.Spoilt {
-				t.Errorf("%+v: %q, want %q", p.result, p.why, c.want)
+			p := search.JudgeProbe(plan, s)
+			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Spoilt {
+				t.Errorf("%+v: %q, want %q", p.Result, p.Why, c.want)
 			}
 		})
 	}
@@ -1449,7 +1363,7 @@ func TestEnough(t *testing.T) {
 			if c.metric != "throughput" {
 				return
 			}
-			want, err := stopping(b.run.Plan).Decide(stat.Logs(comparison(t, b.judge(t), "b", "a", "throughput").Ratio.Values))
+			want, err := compare.Stopping(b.run.Plan).Decide(stat.Logs(comparison(t, b.judge(t), "b", "a", "throughput").Ratio.Values))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/recording"
+	"dyno/judge/verdict/search"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -181,14 +183,14 @@ func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, 
 // Spoilt tells whether the machine or the generator disturbed one of a round's trials
 // beyond a limit fixed beforehand, and no target was lost in it.
 func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
-	samples := make([]*sample, len(round))
+	samples := make([]*dataset.Sample, len(round))
 	for i, t := range round {
 		var err error
-		if samples[i], err = take(plan, recording.FromFolder(t), false); err != nil {
+		if samples[i], err = dataset.Take(plan, recording.FromFolder(t), false); err != nil {
 			return false, fmt.Errorf("trial %d: %w", t.Number, err)
 		}
 	}
-	return spoiltRound(samples), nil
+	return dataset.DisturbedRound(samples), nil
 }
 
 // Enough decides after a whole round whether to make another, by the plan's rule on the
@@ -196,35 +198,25 @@ func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, erro
 // It reads only trial.json, so the primary metric must be in it. Without a comparison,
 // and in a search for capacity, all rounds are made.
 func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {
-	var samples []*sample
-	for i := range trials {
-		s := &sample{Trial: &trials[i]}
-		if s.Stands() {
-			s.figures = ofTrial(s.Trial, nil)
-		}
-		samples = append(samples, s)
-	}
-	slices.SortFunc(samples, func(a, b *sample) int { return a.Number - b.Number })
-	markReplaced(samples)
-	s := comparer{assessor{newScene(plan, samples)}}
-	made := s.wholeRounds()
+	s := compare.New(dataset.New(plan, dataset.Unrecorded(trials)))
+	made := s.WholeRounds()
 	if made >= plan.Rounds {
 		return true, texts.New("stopped.all", "n", strconv.Itoa(plan.Rounds)), nil
 	}
 	enough, reason := false, rundir.Message{}
-	for _, f := range families(plan) {
+	for _, f := range compare.Families(plan) {
 		for _, p := range f {
-			if p.role == rundir.RoleControl || plan.Capacity != nil {
+			if p.Role == rundir.RoleControl || plan.Capacity != nil {
 				continue
 			}
-			d, err := s.decision(p)
+			d, err := s.Decision(p)
 			if err != nil {
-				return false, rundir.Message{}, fmt.Errorf("%s over %s: %w", p.variant, p.base, err)
+				return false, rundir.Message{}, fmt.Errorf("%s over %s: %w", p.Variant, p.Base, err)
 			}
 			// The reason against stopping is the reason to continue.
 			if reason.Kind == "" || enough && !d.Stop {
 				enough = d.Stop
-				reason = texts.New("stopped.pair", "variant", p.variant, "base", p.base, "metric", plan.PrimaryMetric()).With("why", d.Reason)
+				reason = texts.New("stopped.pair", "variant", p.Variant, "base", p.Base, "metric", plan.PrimaryMetric()).With("why", d.Reason)
 			}
 		}
 	}
@@ -242,18 +234,18 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
 		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
 	}
-	s, err := take(plan, recording.FromFolder(probe), false)
+	s, err := dataset.Take(plan, recording.FromFolder(probe), false)
 	if err != nil {
 		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
 	}
-	return judgeProbe(plan, s).result, nil
+	return search.JudgeProbe(plan, s).Result, nil
 }
 
 // Examine returns the flags that Judge will raise about one trial alone.
 func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
-	s, err := take(plan, recording.FromFolder(t), false)
+	s, err := dataset.Take(plan, recording.FromFolder(t), false)
 	if err != nil {
 		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
 	}
-	return s.flags, nil
+	return s.AllFlags, nil
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"dyno/judge/verdict/recording"
-	"dyno/load/hist"
 	"dyno/results/rundir"
 )
 
@@ -59,23 +57,5 @@ func TestGoodputOfADisturbedTrial(t *testing.T) {
 	}
 	if got.Why == "" || len(got.Causes) == 0 {
 		t.Errorf("no reason: %+v", got)
-	}
-}
-
-// Trials without answers have no tokens, and a variant that has some counts these.
-func TestTokensOfSeveralTrials(t *testing.T) {
-	h := hist.New()
-	h.RecordN(int64(time.Millisecond), 100)
-	log := recording.Times{rundir.TagFirstToken: h}
-	if got := tokens([]*rundir.Trial{{}}, log); got != nil {
-		t.Errorf("%+v", got)
-	}
-	got := tokens([]*rundir.Trial{
-		{Tokens: &rundir.Tokens{Count: 10, Within: 1, PerSecond: new(5.), Goodput: new(1.)}},
-		{Tokens: &rundir.Tokens{Count: 30, Within: 3, PerSecond: new(15.), Goodput: new(3.)}},
-	}, log)
-	if got == nil || got.Count != 40 || got.Within != 4 || got.FirstToken.Count != 100 || got.TokenTime.Count != 0 ||
-		got.PerSecond == nil || *got.PerSecond < 5 || *got.PerSecond > 15 || *got.Goodput < 1 || *got.Goodput > 3 {
-		t.Errorf("%+v", got)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/judge/verdict/checks"
-	"dyno/judge/verdict/disturbance"
-	"dyno/judge/verdict/recording"
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/dataset"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -210,51 +210,6 @@ func TestClosedLoopsAreBoundedFromAboveToo(t *testing.T) {
 	}
 }
 
-// Whatever values would have been longer, by no more than what is said, their quantile is
-// no more than the bound; which is open only when all may have been above.
-func TestShortenedTo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 7))
-		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
-		var by []disturbance.Shortening
-		for range rapid.IntRange(0, 5).Draw(t, "kinds") {
-			by = append(by, disturbance.Shortening{Requests: float64(rng.IntN(100)), By: 5e-3 * rng.Float64()})
-		}
-		recorded, truth := hist.New(), hist.New()
-		for _, x := range by {
-			for range int(x.Requests) {
-				v := 1e6 * (1 + rng.ExpFloat64())
-				recorded.Record(int64(v))
-				truth.Record(int64(v + 1e9*x.By*rng.Float64()))
-			}
-		}
-		for range rapid.IntRange(1, 500).Draw(t, "others") {
-			v := int64(1e6 * (1 + rng.ExpFloat64()))
-			recorded.Record(v)
-			truth.Record(v)
-		}
-		got := shortenedTo(recorded, q, by)
-		if want := recording.Seconds(float64(truth.Quantile(q))); got < want*(1-2e-3) {
-			t.Fatalf("%v, want at least %v", got, want)
-		}
-		if math.IsInf(got, 1) {
-			t.Fatal("nothing bounds it")
-		}
-	})
-	h := equal(100, time.Millisecond)
-	if got := shortenedTo(h, 0.5, []disturbance.Shortening{{Requests: 60, By: math.Inf(1)}}); !math.IsInf(got, 1) {
-		t.Errorf("%v: more than half may have taken any time", got)
-	}
-	few := equal(20, time.Millisecond)
-	few.Record(int64(time.Second))
-	if got := shortenedTo(few, 0.01, []disturbance.Shortening{{Requests: 20, By: math.Inf(1)}}); got < 1 {
-		t.Errorf("%v: the twenty-first is the lowest, if the others took longer: want 1 s", got)
-	}
-	if got := shortenedTo(h, 0.5, []disturbance.Shortening{{Requests: 40, By: math.Inf(1)}}); math.Abs(got-1e-3) > 1e-6 {
-		t.Errorf("%v, want 1 ms", got)
-	}
-}
-
 func TestStatesOfThroughput(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -271,7 +226,7 @@ func TestStatesOfThroughput(t *testing.T) {
 		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.04), new(0.998) }, rundir.StateOK, 0},
 		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.04), new(0.97) }, rundir.StateBounded, 1 / 0.97},
 		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = new(0.05), new(0.94) }, rundir.StateBounded, 1 / 0.95},
-		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = new(0.1) }, rundir.StateBounded, (1 + refill*0.1*0.5/0.9) / 0.9},
+		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = new(0.1) }, rundir.StateBounded, (1 + 0.5*0.1*0.5/0.9) / 0.9},
 		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = new(0.99) }, rundir.StateNotIdentified, 0},
 	} {
 		b := newBench(1, "v")
@@ -394,12 +349,12 @@ func TestRatiosByTwoClocks(t *testing.T) {
 		if got := comparison(t, run, "b", "a", "service.p50"); math.Abs(*got.Ratio.Estimate-c.ratio) > 0.05 || !run.Valid {
 			t.Errorf("%s: %v, %s", c.name, *got.Ratio.Estimate, run.Reason)
 		}
-		s := comparer{assessor{&scene{plan: run.Plan, whole: map[string]*figures{}}}}
+		s := compare.New(&dataset.Dataset{Plan: run.Plan, Whole: map[string]*dataset.Stats{}})
 		for _, v := range []string{"a", "b"} {
-			s.whole[v] = &figures{Variant: rundir.Variant{Ends: map[string]*rundir.Ends{"a": c.a, "b": c.b}[v]}}
+			s.Whole[v] = &dataset.Stats{Variant: rundir.Variant{Ends: map[string]*rundir.Ends{"a": c.a, "b": c.b}[v]}}
 		}
-		m, _ := lookup("first_byte.p50")
-		if v := s.ratioValidity(pair{variant: "b", base: "a"}, m); v.State != c.state {
+		m, _ := dataset.Lookup("first_byte.p50")
+		if v := s.RatioValidity(compare.Pair{Variant: "b", Base: "a"}, m); v.State != c.state {
 			t.Errorf("%s: the first byte is %+v", c.name, v)
 		}
 	}
@@ -505,7 +460,7 @@ func counters(values map[string]float64) *rundir.Series {
 // of the target's own say so; and a stall that its sleeper felt is time lost.
 func TestTimeThatTheTargetLost(t *testing.T) {
 	// Others leave the target, which uses half of its CPUs, less time and colder caches.
-	beside := func(foreign float64) float64 { return (1 + refill*foreign*0.5/(1-foreign)) / (1 - foreign) }
+	beside := func(foreign float64) float64 { return (1 + 0.5*foreign*0.5/(1-foreign)) / (1 - foreign) }
 	for _, c := range []struct {
 		name     string
 		counters map[string]float64
@@ -578,57 +533,6 @@ func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
 		if low, high := min(1000, float64(c.ok)/4), max(1000, float64(c.ok)/4); c.want == rundir.StateBounded && (math.Abs(*got.Low-low) > 1e-6 || math.Abs(*got.High-high) > 1e-6) {
 			t.Errorf("%s: %v … %v, want %v … %v", c.name, *got.Low, *got.High, low, high)
 		}
-	}
-}
-
-// Whatever requests were delayed, each by no more than its delay, their quantile would
-// have been no less than the bound.
-func TestLengthenedFrom(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 9))
-		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
-		share := rapid.Float64Range(0, 1).Draw(t, "delayed")
-		scale := rapid.Float64Range(1e-5, 1e-2).Draw(t, "seconds")
-		recorded, truth := hist.New(), hist.New()
-		var delays []float64
-		const n = 2000
-		for range n {
-			v, delay := 1e-3*(1+rng.ExpFloat64()), 0.0
-			if rng.Float64() < share {
-				delay = scale * rng.ExpFloat64()
-				delays = append(delays, delay)
-			}
-			truth.Record(int64(1e9 * v))
-			recorded.Record(int64(1e9 * (v + delay)))
-		}
-		const noticed = 50e-6
-		got := lengthenedFrom(recorded, q, noticed, func(by float64) float64 {
-			more := 0
-			for _, d := range delays {
-				if d > by {
-					more++
-				}
-			}
-			return float64(more) / n
-		})
-		// A rank is rounded to the nearest, and what is not noticed is left in.
-		if want := recording.Seconds(float64(truth.Quantile(q))); got > want*(1+4e-3)+noticed {
-			t.Fatalf("%v, want at most %v", got, want)
-		}
-	})
-	h := equal(100, time.Millisecond)
-	all := func(float64) float64 { return 1 }
-	if got := lengthenedFrom(h, 0.99, 50e-6, all); !math.IsInf(got, -1) {
-		t.Errorf("%v: all may have been delayed by any time", got)
-	}
-	late := func(by float64) float64 {
-		if by < 100e-6 {
-			return 1
-		}
-		return 0
-	}
-	if got := lengthenedFrom(h, 0.5, 50e-6, late); !(got > 0.7e-3 && got < 0.8e-3) {
-		t.Errorf("%v: all were delayed by at most 100 time.Microsecond", got)
 	}
 }
 
@@ -743,11 +647,5 @@ func TestBoundsAreNumbers(t *testing.T) {
 	}
 	if got := figureOfRun(t, run, "response.p99", "v", ""); got.State != rundir.StateBounded {
 		t.Errorf("others had 90 %% of the CPU: %+v", got)
-	}
-
-	s := assessor{&scene{}}
-	e := rundir.Estimate{Estimate: new(1.)}
-	if v := s.state(rundir.Validity{}, e, bounds{low: 0, high: math.NaN()}); v.High != nil || v.State != rundir.StateNotIdentified {
-		t.Errorf("an end that is not a number: %+v", v)
 	}
 }

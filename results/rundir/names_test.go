@@ -178,3 +178,17 @@ func TestQuantileNames(t *testing.T) {
 		}
 	}
 }
+
+func TestPrimaryMetric(t *testing.T) {
+	for want, p := range map[string]Plan{
+		"throughput":   {Loop: "closed"},
+		"response.p99": {Loop: "open"},
+		"capacity":     {Loop: "open", Capacity: &PlanCapacity{}},
+		"service.p90":  {Loop: "open", Metric: "service.p90"},
+		"delivery.p99": {Loop: "open", Variants: []PlanVariant{{Loop: "open", Subscribers: 10}}},
+	} {
+		if got := p.PrimaryMetric(); got != want {
+			t.Errorf("%+v: %s, want %s", p, got, want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package verdict
+package dataset
 
 import (
 	"dyno/judge/verdict/checks"
@@ -8,10 +8,10 @@ import (
 
 // ofTrial makes the figures of one complete trial. Without its times, those in trial.json
 // are used.
-func ofTrial(t *rundir.Trial, log recording.Times) *figures {
+func ofTrial(t *rundir.Trial, log recording.Times) *Stats {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	if t.Duet != nil {
-		f.seat = t.Duet.Seat
+		f.Seat = t.Duet.Seat
 	}
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
@@ -24,8 +24,8 @@ func ofTrial(t *rundir.Trial, log recording.Times) *figures {
 
 // summarize makes one variant's figures of its trials and of their merged times,
 // without intervals.
-func summarize(name string, trials []*rundir.Trial, t recording.Times) *figures {
-	f := &figures{times: t, Variant: rundir.Variant{
+func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
+	f := &Stats{Histograms: t, Variant: rundir.Variant{
 		Name:         name,
 		Trials:       len(trials),
 		Response:     rundir.QuantilesOf(t[rundir.TagResponse]),
@@ -58,7 +58,7 @@ func summarize(name string, trials []*rundir.Trial, t recording.Times) *figures 
 		f.Omitted = *share
 	}
 	if len(trials) == 1 {
-		f.lost, f.waited = trials[0].Lost(), max(trials[0].WindowSeconds, trials[0].PlannedSeconds)
+		f.Lost, f.Waited = trials[0].Lost(), max(trials[0].WindowSeconds, trials[0].PlannedSeconds)
 	}
 	f.connections = connections{
 		requested:  count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),

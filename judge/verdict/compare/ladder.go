@@ -1,4 +1,4 @@
-package verdict
+package compare
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 func steps(l rundir.PlanLadder) family {
 	var f family
 	for i := 1; i < len(l.Steps); i++ {
-		f = append(f, pair{variant: l.Steps[i], base: l.Steps[0]})
+		f = append(f, Pair{Variant: l.Steps[i], Base: l.Steps[0]})
 		if i > 1 {
-			f = append(f, pair{l.Steps[i], l.Steps[i-1], rundir.RoleStep})
+			f = append(f, Pair{l.Steps[i], l.Steps[i-1], rundir.RoleStep})
 		}
 	}
 	return f
@@ -25,7 +25,7 @@ func leftOut(l rundir.PlanLadder) family {
 	var f family
 	for _, step := range l.Steps {
 		if without, ok := withoutStep(l, step); ok {
-			f = append(f, pair{l.Steps[len(l.Steps)-1], without, rundir.RoleLeftOut})
+			f = append(f, Pair{l.Steps[len(l.Steps)-1], without, rundir.RoleLeftOut})
 		}
 	}
 	return f
@@ -41,8 +41,8 @@ func withoutStep(l rundir.PlanLadder, step string) (variant string, ok bool) {
 	return "", false
 }
 
-// climb summarises a ladder in the primary metric.
-func climb(l *rundir.PlanLadder, comparisons []rundir.Comparison) []rundir.Step {
+// Ladder summarises a ladder in the primary metric.
+func Ladder(l *rundir.PlanLadder, comparisons []rundir.Comparison) []rundir.Step {
 	if l == nil {
 		return nil
 	}

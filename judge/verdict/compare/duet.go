@@ -1,4 +1,4 @@
-package verdict
+package compare
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/dataset"
+	"dyno/judge/verdict/validity"
 	"dyno/results/rundir"
 )
 
@@ -28,54 +30,54 @@ const (
 )
 
 // apart tells whether two variants of a duet were never measured at once.
-func (s comparer) apart(p pair) bool {
-	return s.plan.Duet != nil && p.variant != s.plan.Base && p.base != s.plan.Base
+func (s Comparer) apart(p Pair) bool {
+	return s.Plan.Duet != nil && p.Variant != s.Plan.Base && p.Base != s.Plan.Base
 }
 
 // facing returns the trials of a pair in a round, of those that are given; nil where
 // there is none.
-func (s comparer) facing(p pair, rounds byRound, round int) (variant, base *figures) {
+func (s Comparer) facing(p Pair, rounds dataset.ByRound, round int) (variant, base *dataset.Stats) {
 	if s.apart(p) {
 		return nil, nil
 	}
-	return rounds[s.seatKey(p.variant, p.base)][round], rounds[s.seatKey(p.base, p.variant)][round]
+	return rounds[s.SeatKey(p.Variant, p.Base)][round], rounds[s.SeatKey(p.Base, p.Variant)][round]
 }
 
 // facingRounds are the rounds in which there is a trial of the pair's variant.
-func (s comparer) facingRounds(p pair, rounds byRound) []int {
-	return slices.Sorted(maps.Keys(rounds[s.seatKey(p.variant, p.base)]))
+func (s Comparer) facingRounds(p Pair, rounds dataset.ByRound) []int {
+	return slices.Sorted(maps.Keys(rounds[s.SeatKey(p.Variant, p.Base)]))
 }
 
 // duetFault says why a duet cannot compare a pair in a metric; empty if it can. The
 // control's own ratio is always shown.
-func (s comparer) duetFault(p pair, m metric) *rundir.Message {
+func (s Comparer) duetFault(p Pair, m dataset.Metric) *rundir.Message {
 	switch {
-	case s.plan.Duet == nil:
+	case s.Plan.Duet == nil:
 		return nil
 	case s.apart(p):
-		return new(texts.New("why.duet.apart", "variant", p.variant, "other", p.base, "base", s.plan.Base))
-	case p.variant == s.plan.Control || p.base == s.plan.Control:
+		return new(texts.New("why.duet.apart", "variant", p.Variant, "other", p.Base, "base", s.Plan.Base))
+	case p.Variant == s.Plan.Control || p.Base == s.Plan.Control:
 		return nil
 	}
-	if p.variant == s.plan.Base {
-		p.variant, p.base = p.base, p.variant
+	if p.Variant == s.Plan.Base {
+		p.Variant, p.Base = p.Base, p.Variant
 	}
 	return cmp.Or(s.controlFault(m), s.idleFault(p), s.neighbourFault(p, m))
 }
 
 // controlFault says by how much the base differs from itself in a duet.
-func (s comparer) controlFault(m metric) *rundir.Message {
-	control := pair{variant: s.plan.Control, base: s.plan.Base, role: rundir.RoleControl}
+func (s Comparer) controlFault(m dataset.Metric) *rundir.Message {
+	control := Pair{Variant: s.Plan.Control, Base: s.Plan.Base, Role: rundir.RoleControl}
 	var logs []float64
 	var second []bool
-	for _, round := range s.facingRounds(control, s.rounds) {
-		f, b := s.facing(control, s.rounds, round)
+	for _, round := range s.facingRounds(control, s.Rounds) {
+		f, b := s.facing(control, s.Rounds, round)
 		if l, ok := logOver(m, f, b); ok {
-			logs, second = append(logs, l), append(second, f.seat == 1)
+			logs, second = append(logs, l), append(second, f.Seat == 1)
 		}
 	}
 	if by := s.shown(logs, second); by != 0 {
-		return new(texts.New("why.duet.control", "base", s.plan.Base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.name))
+		return new(texts.New("why.duet.control", "base", s.Plan.Base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.Name))
 	}
 	return nil
 }
@@ -83,33 +85,33 @@ func (s comparer) controlFault(m metric) *rundir.Message {
 // neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
 // than the base's own load does: the ratio is wrong by as much. It compares the base
 // beside the variant with the base beside the control, which is the base, round by round.
-func (s comparer) neighbourFault(p pair, m metric) *rundir.Message {
-	control := pair{variant: s.plan.Control, base: s.plan.Base}
+func (s Comparer) neighbourFault(p Pair, m dataset.Metric) *rundir.Message {
+	control := Pair{Variant: s.Plan.Control, Base: s.Plan.Base}
 	var logs []float64
 	var swapped []bool
-	for _, round := range s.facingRounds(p, s.rounds) {
-		_, beside := s.facing(p, s.rounds, round)
-		f, b := s.facing(control, s.rounds, round)
+	for _, round := range s.facingRounds(p, s.Rounds) {
+		_, beside := s.facing(p, s.Rounds, round)
+		f, b := s.facing(control, s.Rounds, round)
 		over, ok := logOver(m, beside, b)
 		under, known := logOver(m, f, b)
 		if ok && known { // beside the base: the mean of both halves of the control
-			logs, swapped = append(logs, over-under/2), append(swapped, beside.seat == 1)
+			logs, swapped = append(logs, over-under/2), append(swapped, beside.Seat == 1)
 		}
 	}
 	if by := s.shown(logs, swapped); by != 0 {
-		return new(texts.New("why.duet.neighbour", "variant", p.variant, "base", p.base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.name))
+		return new(texts.New("why.duet.neighbour", "variant", p.Variant, "base", p.Base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.Name))
 	}
 	return nil
 }
 
 // shown returns the mean of log ratios that should be zero, if it is shown not to be zero
 // and the ratio is off by more than a figure may be; otherwise 0.
-func (s comparer) shown(logs []float64, second []bool) float64 {
+func (s Comparer) shown(logs []float64, second []bool) float64 {
 	if len(logs) < 3 || stat.AllEqual(logs) && logs[0] == 0 {
 		return 0
 	}
 	m, err := stat.Exchanged(logs, second, 1-duetLevel)
-	if err != nil || m.P > duetLevel || math.Abs(m.Estimate) <= withinMargin*s.plan.Margin {
+	if err != nil || m.P > duetLevel || math.Abs(m.Estimate) <= validity.WithinMargin*s.Plan.Margin {
 		return 0
 	}
 	return m.Estimate
@@ -118,43 +120,43 @@ func (s comparer) shown(logs []float64, second []bool) float64 {
 // idleFault says by how much a neighbour's load changes what the base does, if that is so
 // much that the two have no CPUs of their own. The base alone runs beside the variant
 // that is up and has no load.
-func (s comparer) idleFault(p pair) *rundir.Message {
+func (s Comparer) idleFault(p Pair) *rundir.Message {
 	name := rundir.MetricThroughput
-	if loop := s.plan.Variant(p.base); loop.Loop != "closed" {
+	if loop := s.Plan.Variant(p.Base); loop.Loop != "closed" {
 		name = loop.Latency() + ".p50"
 	}
-	m, ok := lookup(name)
+	m, ok := dataset.Lookup(name)
 	if !ok {
 		return nil
 	}
 	var logs []float64
 	both := false // there is a round in which neither was dead
-	for _, round := range s.facingRounds(p, s.rounds) {
-		f, b := s.facing(p, s.rounds, round)
-		both = both || f != nil && b != nil && !f.lost && !b.lost
-		if l, ok := logOver(m, s.alone[p.variant][round], b); ok {
+	for _, round := range s.facingRounds(p, s.Rounds) {
+		f, b := s.facing(p, s.Rounds, round)
+		both = both || f != nil && b != nil && !f.Lost && !b.Lost
+		if l, ok := logOver(m, s.IdleBase[p.Variant][round], b); ok {
 			logs = append(logs, l)
 		}
 	}
 	switch {
 	case len(logs) == 0 && both:
-		return new(texts.New("why.duet.unchecked", "base", p.base, "variant", p.variant))
+		return new(texts.New("why.duet.unchecked", "base", p.Base, "variant", p.Variant))
 	case len(logs) == 0:
 		return nil
 	}
 	// Each of the measurements must show it: a single one may have met a disturbance.
 	if by := math.Exp(max(slices.Min(logs), -slices.Max(logs))); by >= neighbourLimit {
-		return new(texts.New("why.duet.idle", "variant", p.variant, "metric", m.name, "base", p.base, "factor", fmt.Sprintf("%.2g", by)))
+		return new(texts.New("why.duet.idle", "variant", p.Variant, "metric", m.Name, "base", p.Base, "factor", fmt.Sprintf("%.2g", by)))
 	}
 	return nil
 }
 
 // logOver is the logarithm of one figure over another; not ok if there is none.
-func logOver(m metric, over, under *figures) (l float64, ok bool) {
-	if over == nil || under == nil || over.lost || under.lost {
+func logOver(m dataset.Metric, over, under *dataset.Stats) (l float64, ok bool) {
+	if over == nil || under == nil || over.Lost || under.Lost {
 		return 0, false
 	}
-	a, b := m.get(over), m.get(under)
+	a, b := m.Get(over), m.Get(under)
 	if a == nil || b == nil || !(*a > 0 && *b > 0) {
 		return 0, false
 	}

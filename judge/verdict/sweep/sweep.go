@@ -1,4 +1,6 @@
-package verdict
+// Package sweep follows the primary metric along the variables of a sweep: its knee, a law of
+// scalability, and plateaus at which the generator was the limit.
+package sweep
 
 import (
 	"cmp"
@@ -11,6 +13,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/dataset"
 	"dyno/results/rundir"
 )
 
@@ -21,27 +24,27 @@ const draws = 2000
 const leastForKnee = 5
 
 // curves are the metrics of a dataset along its variables.
-type curves struct{ *scene }
+type curves struct{ *dataset.Dataset }
 
-// sweeps follows the primary metric along each variable whose values are numbers,
+// All follows the primary metric along each variable whose values are numbers,
 // for each combination of the other variables' values.
-func sweeps(of *scene) ([]rundir.Sweep, error) {
+func All(of *dataset.Dataset) ([]rundir.Sweep, error) {
 	s := curves{of}
-	m, ok := lookup(s.plan.PrimaryMetric())
+	m, ok := dataset.Lookup(s.Plan.PrimaryMetric())
 	if !ok {
 		return nil, nil
 	}
 	var list []rundir.Sweep
-	for _, d := range s.plan.Sweep {
+	for _, d := range s.Plan.Sweep {
 		values, ok := numbers(d.Values)
 		if !ok {
 			continue
 		}
-		for _, line := range lines(s.plan, d.Name) {
-			w := rundir.Sweep{Variable: d.Name, Fixed: line.fixed, Metric: m.name}
+		for _, line := range lines(s.Plan, d.Name) {
+			w := rundir.Sweep{Variable: d.Name, Fixed: line.fixed, Metric: m.Name}
 			for _, v := range line.variants {
 				w.Levels = append(w.Levels, rundir.Level{
-					Value: values[v.Variables[d.Name]], Variant: v.Name, Figure: s.whole[v.Name].Intervals[m.name],
+					Value: values[v.Variables[d.Name]], Variant: v.Name, Figure: s.Whole[v.Name].Intervals[m.Name],
 				})
 			}
 			slices.SortStableFunc(w.Levels, func(a, b rundir.Level) int { return cmp.Compare(a.Value, b.Value) })
@@ -100,7 +103,7 @@ func lines(plan rundir.Plan, variable string) []*line {
 }
 
 // shape looks for a knee and fits the scalability law, or says why it does not.
-func (s curves) shape(w *rundir.Sweep, m metric) error {
+func (s curves) shape(w *rundir.Sweep, m dataset.Metric) error {
 	var x, y []float64
 	for _, l := range w.Levels {
 		if l.Figure.Estimate != nil {
@@ -108,7 +111,7 @@ func (s curves) shape(w *rundir.Sweep, m metric) error {
 		}
 	}
 	curve := map[units.Dimension]stat.Curve{units.Rate: stat.Concave, units.Duration: stat.Convex}
-	if shape, ok := curve[m.dim()]; ok && len(x) >= leastForKnee {
+	if shape, ok := curve[m.Dimension()]; ok && len(x) >= leastForKnee {
 		at, found, err := stat.Knee(x, y, shape, 1)
 		if err != nil {
 			return err
@@ -130,11 +133,11 @@ func (s curves) shape(w *rundir.Sweep, m metric) error {
 }
 
 // unfit says why the scalability law is not fitted; nil if it can be.
-func (s curves) unfit(w *rundir.Sweep, m metric) *rundir.Message {
+func (s curves) unfit(w *rundir.Sweep, m dataset.Metric) *rundir.Message {
 	switch {
-	case m.name != rundir.MetricThroughput:
-		return new(texts.New("unfitted.metric", "metric", m.name))
-	case s.plan.Loop == "open":
+	case m.Name != rundir.MetricThroughput:
+		return new(texts.New("unfitted.metric", "metric", m.Name))
+	case s.Plan.Loop == "open":
 		return new(texts.New("unfitted.open"))
 	case len(w.Levels) < stat.MinLevels:
 		return new(texts.New("unfitted.levels", "n", strconv.Itoa(len(w.Levels)), "least", strconv.Itoa(stat.MinLevels)))
@@ -148,12 +151,12 @@ func (s curves) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 }
 
 // table returns the metric of each level, in the rounds that have it for all levels.
-func (s curves) table(w *rundir.Sweep, m metric) (rows [][]float64) {
-	for _, round := range slices.Sorted(maps.Keys(s.rounds[w.Levels[0].Variant])) {
+func (s curves) table(w *rundir.Sweep, m dataset.Metric) (rows [][]float64) {
+	for _, round := range slices.Sorted(maps.Keys(s.Rounds[w.Levels[0].Variant])) {
 		var row []float64
 		for _, l := range w.Levels {
-			if f := s.rounds[l.Variant][round]; f != nil && m.get(f) != nil {
-				row = append(row, *m.get(f))
+			if f := s.Rounds[l.Variant][round]; f != nil && m.Get(f) != nil {
+				row = append(row, *m.Get(f))
 			}
 		}
 		if len(row) == len(w.Levels) {
@@ -165,13 +168,13 @@ func (s curves) table(w *rundir.Sweep, m metric) (rows [][]float64) {
 
 // scalability fits the law to rounds of throughputs at the levels.
 func (s curves) scalability(levels []float64, rounds [][]float64) (*rundir.Scalability, error) {
-	e, err := stat.BootstrapScalability(levels, rounds, nil, stat.Resampling{Draws: draws, Seed: s.plan.Seed, Confidence: confidence})
+	e, err := stat.BootstrapScalability(levels, rounds, nil, stat.Resampling{Draws: draws, Seed: s.Plan.Seed, Confidence: dataset.Confidence})
 	if err != nil {
 		return nil, err
 	}
 	resampled := func(v float64, i stat.Interval) rundir.Estimate {
 		r := rundir.Estimate{Estimate: &v}
-		r.SetInterval(i.Low, i.High, confidence, rundir.ByResampledRounds)
+		r.SetInterval(i.Low, i.High, dataset.Confidence, rundir.ByResampledRounds)
 		return r
 	}
 	fit := &rundir.Scalability{

@@ -1,4 +1,4 @@
-package verdict
+package sweep
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ func TestPlateaus(t *testing.T) {
 			}
 		}, true},
 	} {
-		flags, _ := plateaus(sweep(c.change))
+		flags, _ := Plateaus(sweep(c.change))
 		if got := len(flags) == 1; got != c.want || len(flags) > 1 {
 			t.Errorf("%s: flags %+v", c.name, flags)
 		}

@@ -1,4 +1,4 @@
-package verdict
+package dataset
 
 import (
 	"slices"
@@ -17,8 +17,8 @@ func TestSpoiltRounds(t *testing.T) {
 			checks.FlagSteal, checks.FlagForeignCPU, checks.FlagLateWakeups, checks.FlagMemoryPressure, checks.FlagIOPressure, checks.FlagRunQueue, checks.FlagDisturbed, checks.FlagGeneratorStarved,
 		}, kind)
 		for _, spoils := range []bool{false, true} {
-			s := sample{flags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", spoils, nil)}}
-			if got := s.spoilt(); got != (want && spoils) {
+			s := Sample{AllFlags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", spoils, nil)}}
+			if got := s.isDisturbed(); got != (want && spoils) {
 				t.Errorf("%s, beyond its limit %v: spoilt %v", kind, spoils, got)
 			}
 		}

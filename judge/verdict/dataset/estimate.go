@@ -1,4 +1,4 @@
-package verdict
+package dataset
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// confidence is that of every interval, except in comparisons whose number of rounds
+// Confidence is that of every interval, except in comparisons whose number of rounds
 // depended on results.
-const confidence = 0.95
+const Confidence = 0.95
 
 // typical is the value that represents several trials: their geometric mean, so that the
 // ratio of two variants' figures is that of their comparison, or the mean where one of
@@ -47,20 +47,20 @@ func mean(values []float64) float64 {
 // estimate returns a metric of several trials, given in the order of the rounds,
 // with its interval. whole has their figures together: the estimate is that of
 // the metric there.
-func (m metric) estimate(whole *figures, trials []*figures) (rundir.Estimate, error) {
-	e := rundir.Estimate{Estimate: m.get(whole), Values: valuesOf(trials, m.get), Interval: rundir.NoInterval}
+func (m Metric) estimate(whole *Stats, trials []*Stats) (rundir.Estimate, error) {
+	e := rundir.Estimate{Estimate: m.Get(whole), Values: valuesOf(trials, m.Get), Interval: rundir.NoInterval}
 	var err error
 	switch {
 	case e.Estimate == nil:
 	case m.fact: // it is what this run counted, or the most it saw, and estimates nothing beyond
 	case len(trials) < 2:
-	case m.quantile != nil:
-		err = m.quantile.bound(&e, whole, trials)
+	case m.Quantile != nil:
+		err = m.Quantile.bound(&e, whole, trials)
 	case m.share != nil:
 		err = byShares(&e, m, trials)
 	case len(e.Values) >= 2:
 		err = byStudent(&e)
-		if err == nil && m.width != nil {
+		if err == nil && m.Width != nil {
 			m.widen(&e, trials)
 		}
 	}
@@ -76,7 +76,7 @@ func byStudent(e *rundir.Estimate) error {
 	if stat.AllPositive(values) && !stat.AllEqual(values) {
 		values, back = stat.Logs(values), math.Exp
 	}
-	m, err := stat.PairedMean(values, confidence)
+	m, err := stat.PairedMean(values, Confidence)
 	if err != nil {
 		return err
 	}
@@ -88,16 +88,16 @@ func byStudent(e *rundir.Estimate) error {
 	if slices.Contains(e.Values, 0) && !stat.AllEqual(e.Values) {
 		method = rundir.ByStudentWithZero
 	}
-	e.SetInterval(low, back(m.Interval.High), confidence, method)
+	e.SetInterval(low, back(m.Interval.High), Confidence, method)
 	return nil
 }
 
 // widen makes an interval no narrower than the ranges in which the values
 // themselves are known to lie.
-func (m metric) widen(e *rundir.Estimate, trials []*figures) {
+func (m Metric) widen(e *rundir.Estimate, trials []*Stats) {
 	var lows, highs []float64
 	for _, t := range trials {
-		if low, high, ok := m.width(t); ok && m.get(t) != nil {
+		if low, high, ok := m.Width(t); ok && m.Get(t) != nil {
 			lows, highs = append(lows, low), append(highs, high)
 		}
 	}
@@ -107,19 +107,19 @@ func (m metric) widen(e *rundir.Estimate, trials []*figures) {
 }
 
 // withIntervals gives the figures of several trials their intervals.
-func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error) {
+func withIntervals(f *Stats, trials []*Stats, all []Metric) (*Stats, error) {
 	w := *f
 	w.Intervals = map[string]rundir.Estimate{}
 	for _, m := range all {
 		e, err := m.estimate(&w, trials)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		if e.Estimate == nil {
 			continue
 		}
-		w.Intervals[m.name] = e
-		if measure, ok := strings.CutPrefix(m.name, rundir.OfPrograms); ok {
+		w.Intervals[m.Name] = e
+		if measure, ok := strings.CutPrefix(m.Name, rundir.OfPrograms); ok {
 			if w.Measures == nil {
 				w.Measures = map[string]rundir.Estimate{}
 			}
@@ -143,7 +143,7 @@ func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error
 // use of confidence or fiducial limits illustrated in the case of the binomial, Biometrika
 // 26, 1934). The rule of three, 3/n, is the end of a one-sided interval. The same holds,
 // mirrored, if the parts are the whole.
-func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
+func byShares(e *rundir.Estimate, m Metric, trials []*Stats) error {
 	var parts, wholes []float64
 	sum := 0.0
 	for _, t := range trials {
@@ -156,11 +156,11 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 		return nil
 	}
 	share := *e.Estimate
-	if beyond := -math.Expm1(math.Log((1-confidence)/2) / sum); m.dim() == units.Plain && (share <= 0 || share >= 1) {
+	if beyond := -math.Expm1(math.Log((1-Confidence)/2) / sum); m.Dimension() == units.Plain && (share <= 0 || share >= 1) {
 		if share <= 0 {
-			e.SetInterval(0, beyond, confidence, rundir.ByClopperPearson)
+			e.SetInterval(0, beyond, Confidence, rundir.ByClopperPearson)
 		} else {
-			e.SetInterval(1-beyond, 1, confidence, rundir.ByClopperPearson)
+			e.SetInterval(1-beyond, 1, Confidence, rundir.ByClopperPearson)
 		}
 		return nil
 	}
@@ -168,29 +168,29 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	for i := range parts {
 		linear[i] = share + (parts[i]-share*wholes[i])*float64(len(parts))/sum
 	}
-	over, err := stat.PairedMean(linear, confidence)
+	over, err := stat.PairedMean(linear, Confidence)
 	if err != nil {
 		return err
 	}
-	if m.dim() != units.Plain {
+	if m.Dimension() != units.Plain {
 		// No time is below zero.
-		e.SetInterval(max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
+		e.SetInterval(max(0, over.Interval.Low), over.Interval.High, Confidence, rundir.ByStudent)
 		return nil
 	}
 	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
 	logit := math.Log(share) - math.Log1p(-share)
 	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	e.SetInterval(min(share, expit(logit-half)), max(share, expit(logit+half)), confidence, rundir.ByStudentLogit)
+	e.SetInterval(min(share, expit(logit-half)), max(share, expit(logit+half)), Confidence, rundir.ByStudentLogit)
 	return nil
 }
 
 // bound gives a quantile of merged histograms its interval.
-func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures) error {
-	merged := whole.times[q.tag]
+func (q *quantileOf) bound(e *rundir.Estimate, whole *Stats, trials []*Stats) error {
+	merged := whole.Histograms[q.Tag]
 	var clusters []stat.Cluster
 	lowest, split := q.place(merged)
 	for _, t := range trials {
-		if h := t.times[q.tag]; h != nil && h.Count() > 0 {
+		if h := t.Histograms[q.Tag]; h != nil && h.Count() > 0 {
 			below, upTo := float64(h.CountAtOrBelow(lowest-1)), float64(h.CountAtOrBelow(lowest))
 			clusters = append(clusters, stat.Cluster{Count: float64(h.Count()), Below: below + split*(upTo-below)})
 		}
@@ -198,7 +198,7 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures
 	if len(clusters) < 2 {
 		return nil
 	}
-	low, high, err := stat.WoodruffShares(clusters, q.q, confidence)
+	low, high, err := stat.WoodruffShares(clusters, q.Q, Confidence)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures
 	if high <= 1 {
 		to = max(recording.Seconds(float64(merged.Quantile(high))), *e.Estimate)
 	}
-	e.SetInterval(from, to, confidence, rundir.ByWoodruff)
+	e.SetInterval(from, to, Confidence, rundir.ByWoodruff)
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures
 // Many values may be equal, such as those of one long stall. If the bucket counted whole,
 // it would hide how different the trials are.
 func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64) {
-	left := q.q * float64(merged.Count())
+	left := q.Q * float64(merged.Count())
 	merged.Each(func(low, _, count int64) bool {
 		if float64(count) >= left {
 			lowest, split = low, left/float64(count)
@@ -231,7 +231,7 @@ func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64)
 }
 
 // raise extends an interval to the largest value that a figure can have.
-func (m metric) raise(e *rundir.Estimate, whole *figures) {
+func (m Metric) raise(e *rundir.Estimate, whole *Stats) {
 	high, ok := m.upTo(whole)
 	if !ok {
 		return

@@ -1,4 +1,4 @@
-package verdict
+package dataset
 
 import (
 	"slices"
@@ -15,16 +15,16 @@ import (
 // stretches were of this one step.
 
 // stepMetrics lists the metrics that a step has.
-func stepMetrics(step string) []metric {
-	of := func(f *figures) *rundir.ScenarioStep {
+func stepMetrics(step string) []Metric {
+	of := func(f *Stats) *rundir.ScenarioStep {
 		if i := slices.IndexFunc(f.Steps, func(s rundir.ScenarioStep) bool { return s.Name == step }); i >= 0 {
 			return &f.Steps[i]
 		}
 		return nil
 	}
 	none := rundir.QuantilesOf(nil)
-	clock := func(tag string, get func(*rundir.ScenarioStep) *rundir.Quantiles) []metric {
-		return timesOf(tag, rundir.StepTag(tag, step), func(f *figures) *rundir.Quantiles {
+	clock := func(tag string, get func(*rundir.ScenarioStep) *rundir.Quantiles) []Metric {
+		return timesOf(tag, rundir.StepTag(tag, step), func(f *Stats) *rundir.Quantiles {
 			if s := of(f); s != nil {
 				return get(s)
 			}
@@ -32,29 +32,29 @@ func stepMetrics(step string) []metric {
 		})
 	}
 	// Without answers of language models there are none of these figures.
-	answers := func(f *figures) *rundir.Tokens {
+	answers := func(f *Stats) *rundir.Tokens {
 		if s := of(f); s != nil {
 			return s.Tokens
 		}
 		return nil
 	}
-	rate := func(name string, get func(*rundir.Tokens) *float64) metric {
-		return metric{name: name, get: func(f *figures) *float64 {
+	rate := func(name string, get func(*rundir.Tokens) *float64) Metric {
+		return Metric{Name: name, Get: func(f *Stats) *float64 {
 			if t := answers(f); t != nil {
 				return get(t)
 			}
 			return nil
 		}}
 	}
-	tokenClock := func(tag string, get func(*rundir.Tokens) *rundir.Quantiles) []metric {
-		return timesOf(tag, rundir.StepTag(tag, step), func(f *figures) *rundir.Quantiles {
+	tokenClock := func(tag string, get func(*rundir.Tokens) *rundir.Quantiles) []Metric {
+		return timesOf(tag, rundir.StepTag(tag, step), func(f *Stats) *rundir.Quantiles {
 			if t := answers(f); t != nil {
 				return get(t)
 			}
 			return &none
 		})
 	}
-	failed := func(f *figures) (total, due float64) {
+	failed := func(f *Stats) (total, due float64) {
 		s := of(f)
 		if s == nil {
 			return 0, 0
@@ -63,7 +63,7 @@ func stepMetrics(step string) []metric {
 		n := s.Failed() - s.ByKind[wire.Generator.String()] + s.Dropped
 		return float64(n), float64(s.OK + n)
 	}
-	ratio := func(f *figures) *float64 {
+	ratio := func(f *Stats) *float64 {
 		total, due := failed(f)
 		if due == 0 {
 			return nil
@@ -71,7 +71,7 @@ func stepMetrics(step string) []metric {
 		share := total / due
 		return &share
 	}
-	all := []metric{{name: rundir.MetricThroughput, get: func(f *figures) *float64 {
+	all := []Metric{{Name: rundir.MetricThroughput, Get: func(f *Stats) *float64 {
 		if s := of(f); s != nil {
 			return s.Throughput
 		}
@@ -86,8 +86,8 @@ func stepMetrics(step string) []metric {
 	all = append(all, tokenClock(rundir.TagFirstToken, func(t *rundir.Tokens) *rundir.Quantiles { return &t.FirstToken })...)
 	all = append(all, tokenClock(rundir.TagTokenTime, func(t *rundir.Tokens) *rundir.Quantiles { return &t.TokenTime })...)
 	all = append(all,
-		metric{name: rundir.MetricErrorRatio, share: failed, upTo: upToOmitted(ratio), get: ratio},
-		metric{name: rundir.MetricErrorTotal, fact: true, get: func(f *figures) *float64 {
+		Metric{Name: rundir.MetricErrorRatio, share: failed, upTo: upToOmitted(ratio), Get: ratio},
+		Metric{Name: rundir.MetricErrorTotal, fact: true, Get: func(f *Stats) *float64 {
 			if of(f) == nil {
 				return nil
 			}
@@ -96,7 +96,7 @@ func stepMetrics(step string) []metric {
 		}},
 	)
 	for i := range all {
-		all[i].name, all[i].step = rundir.StepMetric(all[i].name, step), step
+		all[i].Name, all[i].Step = rundir.StepMetric(all[i].Name, step), step
 	}
 	return all
 }
@@ -110,28 +110,23 @@ func reported(kind, latency string) bool {
 	}, kind)
 }
 
-// comparesSteps tells whether variants are compared in such a figure of each step.
-func comparesSteps(kind, latency string) bool {
-	return kind == latency+".p50" || kind == latency+".p99"
-}
-
 // ofSteps lists the metrics of steps that may have figures: those that a report has, and
 // those that the plan asks for.
-func (s *scene) ofSteps() (all []metric) {
-	names := expr.NamesOf(s.plan)
+func (s *Dataset) ofSteps() (all []Metric) {
+	names := expr.NamesOf(s.Plan)
 	if len(names.Steps) == 0 {
 		return nil
 	}
-	asked := map[string]bool{s.plan.PrimaryMetric(): true}
-	for _, at := range expr.RefsIn(s.plan) {
+	asked := map[string]bool{s.Plan.PrimaryMetric(): true}
+	for _, at := range expr.RefsIn(s.Plan) {
 		asked[at.Metric] = true
 	}
 	for _, step := range names.Steps {
 		for _, m := range stepMetrics(step) {
-			shown := slices.ContainsFunc(s.plan.Variants, func(v rundir.PlanVariant) bool {
-				return slices.Contains(v.Steps, step) && reported(m.kind(), v.Latency())
+			shown := slices.ContainsFunc(s.Plan.Variants, func(v rundir.PlanVariant) bool {
+				return slices.Contains(v.Steps, step) && reported(m.Kind(), v.Latency())
 			})
-			if shown || asked[m.name] {
+			if shown || asked[m.Name] {
 				all = append(all, m)
 			}
 		}
@@ -141,8 +136,8 @@ func (s *scene) ofSteps() (all []metric) {
 
 // upToOmitted is the most that an errors.ratio, of all requests or of a step's, can be: the ratio
 // if users who waited in vain had sent as much as the others, all in vain.
-func upToOmitted(ratio func(*figures) *float64) func(*figures) (high float64, ok bool) {
-	return func(f *figures) (float64, bool) {
+func upToOmitted(ratio func(*Stats) *float64) func(*Stats) (high float64, ok bool) {
+	return func(f *Stats) (float64, bool) {
 		r := ratio(f)
 		if r == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
 			return 0, false

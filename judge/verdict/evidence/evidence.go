@@ -1,4 +1,5 @@
-package verdict
+// Package evidence gives expressions the figures of a dataset, each with what may be said of it.
+package evidence
 
 import (
 	"math"
@@ -8,40 +9,42 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
-// evidence has the figures of a dataset with what may be said of each, for expressions.
-type evidence struct {
-	comparer
+// Evidence has the figures of a dataset with what may be said of each, for expressions.
+type Evidence struct {
+	compare.Comparer
 	// trusted holds what may be said of figures: of a variant's, or of its ratio to a base.
 	trusted map[expr.Ref]rundir.Validity
 }
 
-var _ expr.Evidence = (*evidence)(nil)
+var _ expr.Evidence = (*Evidence)(nil)
 
-// newEvidence joins the figures of a dataset with what may be said of them.
-func newEvidence(c comparer, validities []rundir.Validity) *evidence {
-	s := &evidence{c, map[expr.Ref]rundir.Validity{}}
+// New joins the figures of a dataset with what may be said of them.
+func New(c compare.Comparer, validities []rundir.Validity) *Evidence {
+	s := &Evidence{c, map[expr.Ref]rundir.Validity{}}
 	for _, v := range validities {
 		s.trusted[expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base}] = v
 	}
 	return s
 }
 
-// validityOf returns what may be said of a figure, if anything is.
-func (s *evidence) validityOf(at expr.Ref) rundir.Validity { return s.trusted[at] }
+// Validity returns what may be said of a figure, if anything is.
+func (s *Evidence) Validity(at expr.Ref) rundir.Validity { return s.trusted[at] }
 
-// isDisturbed tells whether a figure is not as it is printed.
-func (s *evidence) isDisturbed(at expr.Ref) bool {
+// IsDisturbed tells whether a figure is not as it is printed.
+func (s *Evidence) IsDisturbed(at expr.Ref) bool {
 	state := s.trusted[at].State
 	return state == rundir.StateBounded || state == rundir.StateNotIdentified
 }
 
 // Value is a metric of one variant.
-func (s *evidence) Value(variant, metric string) (expr.Quantity, error) {
-	f := s.whole[variant]
+func (s *Evidence) Value(variant, metric string) (expr.Quantity, error) {
+	f := s.Whole[variant]
 	if f == nil {
 		return expr.Quantity{}, texts.NewError("lacks.variant", "variant", variant)
 	}
@@ -63,37 +66,36 @@ func (s *evidence) Value(variant, metric string) (expr.Quantity, error) {
 	return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
 }
 
-// Ratio is a metric of one variant over that of another, paired by rounds:
-// neighbours in a round ran close together, so that drift cancels.
-func (s *evidence) Ratio(variant, base, metric string) (expr.Quantity, error) {
-	m, ok := lookup(metric)
+// Ratio is a metric of one variant over that of another, paired by rounds.
+func (s *Evidence) Ratio(variant, base, metric string) (expr.Quantity, error) {
+	m, ok := dataset.Lookup(metric)
 	if !ok {
 		return expr.Quantity{}, texts.NewError("lacks.figure", "metric", metric, "variant", variant)
 	}
-	p := pair{variant: variant, base: base}
-	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
-		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
+	p := compare.Pair{Variant: variant, Base: base}
+	if v := s.RatioValidity(p, m); v.State == rundir.StateNotIdentified {
+		return expr.Quantity{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.Name, "variant", variant, "base", base).With("why", reasonOf(&v))}
 	}
-	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
+	e, err := s.PairedRatio(p, m)
 	if err != nil {
 		return expr.Quantity{}, err
 	}
-	return figureOf(s.widen(p, m, e).ratio()), nil
+	return figureOf(e), nil
 }
 
 // Slope is the growth of a gauge of the target.
-func (s *evidence) Slope(variant, gauge string) (expr.Quantity, error) {
-	return steepest(s.trends, variant, gauge)
+func (s *Evidence) Slope(variant, gauge string) (expr.Quantity, error) {
+	return steepest(s.Trends, variant, gauge)
 }
 
 // Spread is how much a metric of one variant varied from trial to trial. What disturbed some
 // trials more than others is part of it. A bias that all trials share is not: it changes the
 // mean as it changes the standard deviation.
-func (s *evidence) Spread(variant, metric string) (expr.Quantity, error) {
+func (s *Evidence) Spread(variant, metric string) (expr.Quantity, error) {
 	if _, err := s.Value(variant, metric); err != nil {
 		return expr.Quantity{}, err
 	}
-	values := s.whole[variant].Intervals[metric].Values
+	values := s.Whole[variant].Intervals[metric].Values
 	if len(values) < 2 {
 		return expr.Quantity{}, texts.NewError("lacks.spread", "metric", metric, "variant", variant)
 	}
@@ -102,7 +104,7 @@ func (s *evidence) Spread(variant, metric string) (expr.Quantity, error) {
 			return expr.Quantity{}, texts.NewError("lacks.spread.positive", "metric", metric, "variant", variant, "value", units.FourDigits(v))
 		}
 	}
-	c, err := stat.CoefficientOfVariation(values, confidence)
+	c, err := stat.CoefficientOfVariation(values, dataset.Confidence)
 	if err != nil {
 		return expr.Quantity{}, err
 	}
@@ -149,43 +151,44 @@ func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
 }
 
 // Unidentified says why the first figure of several is not identified; nil if all are.
-func (s *evidence) Unidentified(places []expr.Ref) *rundir.Message {
+func (s *Evidence) Unidentified(places []expr.Ref) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
 }
 
 // Doubtful says what disturbed the first figure of several that is not as it is printed;
 // nil if nothing did.
-func (s *evidence) Doubtful(places []expr.Ref) *rundir.Message {
+func (s *Evidence) Doubtful(places []expr.Ref) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
 }
 
 // lacking says why the first figure of several is in one of the states.
-func (s *evidence) lacking(places []expr.Ref, states ...string) *rundir.Message {
+func (s *Evidence) lacking(places []expr.Ref, states ...string) *rundir.Message {
 	for _, at := range places {
 		v, ok := s.trusted[at]
 		if !ok && at.Base != "" {
-			if m, known := lookup(at.Metric); known {
-				v = s.ratioValidity(pair{variant: at.Variant, base: at.Base}, m)
+			if m, known := dataset.Lookup(at.Metric); known {
+				v = s.RatioValidity(compare.Pair{Variant: at.Variant, Base: at.Base}, m)
 			}
 		}
 		if slices.Contains(states, v.State) {
-			m := s.unidentifiedFigure(at.Metric, at.Variant)
-			if at.Base != "" {
-				m = texts.New("unidentified.over", "metric", at.Metric, "variant", at.Variant, "base", at.Base)
-			}
-			m = m.With("why", reasonOf(&v))
-			return &m
+			return new(s.SayUnidentified(at, &v))
 		}
 	}
 	return nil
 }
 
-// unidentifiedFigure names a figure of a variant, which needs no name if there is no other one.
-func (s *evidence) unidentifiedFigure(figure, variant string) rundir.Message {
-	if len(s.plan.Variants) == 1 {
-		return texts.New("unidentified.only", "metric", figure)
+// SayUnidentified says that a figure is not identified, and why.
+func (s *Evidence) SayUnidentified(at expr.Ref, v *rundir.Validity) rundir.Message {
+	var m rundir.Message
+	switch {
+	case at.Base != "":
+		m = texts.New("unidentified.over", "metric", at.Metric, "variant", at.Variant, "base", at.Base)
+	case len(s.Plan.Variants) == 1: // which needs no name
+		m = texts.New("unidentified.only", "metric", at.Metric)
+	default:
+		m = texts.New("unidentified", "metric", at.Metric, "variant", at.Variant)
 	}
-	return texts.New("unidentified", "metric", figure, "variant", variant)
+	return m.With("why", reasonOf(v))
 }
 
 // reasonOf says why a figure is not as it is printed, as far as that is known.

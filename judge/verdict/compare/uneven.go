@@ -1,4 +1,4 @@
-package verdict
+package compare
 
 import (
 	"cmp"
@@ -8,7 +8,9 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/disturbance"
+	"dyno/judge/verdict/validity"
 	"dyno/results/rundir"
 )
 
@@ -21,42 +23,42 @@ const (
 
 // uneven tells whether the machine disturbed one variant of a pair more than the other:
 // by how much, and by what. What disturbs both alike is in the interval of their ratio.
-func (s comparer) uneven(p pair, m metric) (why *rundir.Message, causes []string) {
-	if !judged(m) || m.name == rundir.MetricCPU || m.kind() == rundir.MetricErrorRatio {
+func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes []string) {
+	if !validity.CanBeDisturbed(m) || m.Name == rundir.MetricCPU || m.Kind() == rundir.MetricErrorRatio {
 		return nil, nil
 	}
 	measure, least := func(d *disturbance.Disturbance) float64 { return d.Moved }, unlikeLeast
-	if m.counting() {
+	if m.IsThroughput() {
 		measure = func(d *disturbance.Disturbance) float64 { return d.Lost.Generator + d.Lost.Target }
-		least = max(withinMargin*s.plan.Margin, 0.005)
+		least = max(validity.WithinMargin*s.Plan.Margin, 0.005)
 	}
 	by := s.unlike(p, measure)
 	if !(math.Abs(by) > least) {
 		return nil, nil
 	}
-	more, less := p.variant, p.base
+	more, less := p.Variant, p.Base
 	if by < 0 {
 		more, less = less, more
 	}
 	kinds := map[string]int{}
-	for _, t := range s.inOrder(more) {
-		if t.disturbed != nil {
-			for _, kind := range t.disturbed.Causes() {
+	for _, t := range s.InOrder(more) {
+		if t.Disturbance != nil {
+			for _, kind := range t.Disturbance.Causes() {
 				kinds[kind]++
 			}
 		}
 	}
-	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), mostFirst(kinds)
+	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), validity.MostFirst(kinds)
 }
 
 // unlike is by how much more a measure of disturbance is of the variant than of its base,
 // where the rounds show that this is no chance; 0 elsewhere.
-func (s comparer) unlike(p pair, measure func(*disturbance.Disturbance) float64) float64 {
+func (s Comparer) unlike(p Pair, measure func(*disturbance.Disturbance) float64) float64 {
 	var differences []float64
-	for _, round := range s.facingRounds(p, s.rounds) {
-		f, b := s.facing(p, s.rounds, round)
-		if f != nil && b != nil && f.disturbed != nil && b.disturbed != nil {
-			differences = append(differences, measure(f.disturbed)-measure(b.disturbed))
+	for _, round := range s.facingRounds(p, s.Rounds) {
+		f, b := s.facing(p, s.Rounds, round)
+		if f != nil && b != nil && f.Disturbance != nil && b.Disturbance != nil {
+			differences = append(differences, measure(f.Disturbance)-measure(b.Disturbance))
 		}
 	}
 	switch {
@@ -77,18 +79,18 @@ func (s comparer) unlike(p pair, measure func(*disturbance.Disturbance) float64)
 // other: whatever the disturbances did, each variant's own figure is within its bounds, so
 // that the ratio is between the quotients of their ends. To either end comes what sampling
 // does. An effect that was disturbed evenly stays as it is.
-func (s comparer) widen(p pair, m metric, e effect) effect {
+func (s Comparer) widen(p Pair, m dataset.Metric, e effect) effect {
 	if why, _ := s.uneven(p, m); why == nil || len(e.logs) < 2 || e.lost {
 		return e
 	}
-	own := func(variant string) bounds {
-		if f := s.whole[variant]; f == nil || f.Intervals[m.name].Estimate == nil {
-			return bounds{low: math.Inf(-1), high: math.Inf(1)}
+	own := func(variant string) validity.Bounds {
+		if f := s.Whole[variant]; f == nil || f.Intervals[m.Name].Estimate == nil {
+			return validity.Bounds{Low: math.Inf(-1), High: math.Inf(1)}
 		}
-		return s.bounds(variant, m)
+		return s.Bounds(variant, m)
 	}
-	v, b := own(p.variant), own(p.base)
-	low, high := logQuotient(v.low, b.high), -logQuotient(b.low, v.high)
+	v, b := own(p.Variant), own(p.Base)
+	low, high := logQuotient(v.Low, b.High), -logQuotient(b.Low, v.High)
 	e.interval.Low = min(e.interval.Low, low-(e.estimate-e.interval.Low))
 	e.interval.High = max(e.interval.High, high+(e.interval.High-e.estimate))
 	return e
@@ -105,19 +107,19 @@ func logQuotient(low, high float64) float64 {
 
 // unevenValidity says what may be said of the ratio of a pair of which one was disturbed
 // more than the other: it is bounded, unless an end is open.
-func (s comparer) unevenValidity(v rundir.Validity, p pair, m metric, why *rundir.Message, causes []string) rundir.Validity {
-	as := s.masked(p, m, s.rounds)
-	e, err := s.effect(p, as, s.rounds, s.confidence(p))
+func (s Comparer) unevenValidity(v rundir.Validity, p Pair, m dataset.Metric, why *rundir.Message, causes []string) rundir.Validity {
+	as := s.masked(p, m, s.Rounds)
+	e, err := s.effect(p, as, s.Rounds, s.confidence(p))
 	if err != nil {
 		return v
 	}
 	wide := s.widen(p, m, e)
 	added := max(wide.interval.High-e.interval.High, e.interval.Low-wide.interval.Low)
-	allowed := max(withinMargin*s.plan.Margin, withinInterval*(e.interval.High-e.interval.Low)/2)
+	allowed := max(validity.WithinMargin*s.Plan.Margin, validity.WithinInterval*(e.interval.High-e.interval.Low)/2)
 	if len(e.logs) > 1 && added <= allowed {
 		return v
 	}
-	explain(&v, why)
+	validity.Explain(&v, why)
 	v.State, v.Causes = rundir.StateBounded, causes
 	r := wide.ratio()
 	if v.Low, v.High = r.Low, r.High; v.Low == nil || v.High == nil {

@@ -1,4 +1,4 @@
-package verdict
+package sweep
 
 import (
 	"cmp"
@@ -13,12 +13,12 @@ import (
 	"dyno/results/rundir"
 )
 
-// plateaus flags sweeps in which throughput stopped growing because the generator was at
+// Plateaus flags sweeps in which throughput stopped growing because the generator was at
 // its limit: along a variable that adds load, the last PlateauLevels levels are flat, the
 // generator was busy at each of them and the target was not. A single trial cannot show
 // that. Sweeps and variants must be filled in. With the flags, plateaus returns the
 // variants at the flat levels.
-func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
+func Plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 	for _, s := range run.Sweeps {
 		if s.Metric != "throughput" || len(s.Levels) < checks.PlateauLevels {
 			continue

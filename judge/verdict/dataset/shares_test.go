@@ -1,4 +1,4 @@
-package verdict
+package dataset
 
 import (
 	"math"
@@ -10,10 +10,10 @@ import (
 )
 
 // failing are trials of which so many requests of those due failed.
-func failing(pairs ...int64) (trials []*figures, whole *figures) {
-	whole = &figures{}
+func failing(pairs ...int64) (trials []*Stats, whole *Stats) {
+	whole = &Stats{}
 	for i := 0; i < len(pairs); i += 2 {
-		f := &figures{}
+		f := &Stats{}
 		f.Errors.Total, f.Errors.Due = pairs[i], pairs[i+1]
 		whole.Errors.Total, whole.Errors.Due = whole.Errors.Total+pairs[i], whole.Errors.Due+pairs[i+1]
 		trials = append(trials, f)
@@ -23,7 +23,7 @@ func failing(pairs ...int64) (trials []*figures, whole *figures) {
 
 func shareOf(t interface{ Fatal(...any) }, pairs ...int64) rundir.Estimate {
 	trials, whole := failing(pairs...)
-	m, ok := lookup("errors.ratio")
+	m, ok := Lookup("errors.ratio")
 	if !ok {
 		t.Fatal("there is no errors.ratio")
 	}

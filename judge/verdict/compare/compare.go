@@ -1,4 +1,7 @@
-package verdict
+// Package compare compares variants by the ratios of their rounds, and says what may be said of
+// these ratios. It knows which pairs a plan asks for, when their rounds are enough, and how a
+// duet's halves face each other.
+package compare
 
 import (
 	"errors"
@@ -11,22 +14,27 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/dataset"
+	"dyno/judge/verdict/validity"
 	"dyno/results/rundir"
 )
 
-// A comparer compares the variants of a dataset with each other.
-type comparer struct{ assessor }
+// A Comparer compares the variants of a dataset with each other.
+type Comparer struct{ validity.Assessor }
 
-// A pair is two variants that are compared: a variant and its base.
-type pair struct{ variant, base, role string }
+// New returns a comparer of a dataset.
+func New(d *dataset.Dataset) Comparer { return Comparer{validity.Assessor{Dataset: d}} }
+
+// A Pair is two variants that are compared: a variant and its base.
+type Pair struct{ Variant, Base, Role string }
 
 // A family is a set of pairs that answer one question together. Their p-values are
 // adjusted for their number, metric by metric.
-type family []pair
+type family []Pair
 
-// families returns the pairs that a plan compares. The control comes first and is a
+// Families returns the pairs that a plan compares. The control comes first and is a
 // family of its own, because it tests the measurement and not a variant.
-func families(plan rundir.Plan) []family {
+func Families(plan rundir.Plan) []family {
 	var all []family
 	i := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool {
 		return v.Name == plan.Control && v.AliasOf != ""
@@ -40,7 +48,7 @@ func families(plan rundir.Plan) []family {
 	var withBase family
 	for _, v := range plan.Variants {
 		if plan.Base != "" && v.Name != plan.Base && v.Name != plan.Control {
-			withBase = append(withBase, pair{variant: v.Name, base: plan.Base})
+			withBase = append(withBase, Pair{Variant: v.Name, Base: plan.Base})
 		}
 	}
 	return append(all, append(withBase, otherPairs(plan)...))
@@ -59,7 +67,7 @@ func otherPairs(plan rundir.Plan) (f family) {
 			continue
 		}
 		for _, other := range before {
-			f = append(f, pair{v.Name, other, rundir.RolePair})
+			f = append(f, Pair{v.Name, other, rundir.RolePair})
 		}
 		before = append(before, v.Name)
 	}
@@ -71,35 +79,40 @@ func otherPairs(plan rundir.Plan) (f family) {
 // direction is good. Where all variants are compared with each other, memory is among the metrics.
 // Pairs without the base are compared in those metrics alone that the question is about: each
 // further one would make its family as large.
-func (s comparer) compared(p pair) []metric {
+func (s Comparer) compared(p Pair) []dataset.Metric {
 	var latency string // if the two have different loops, the one that both know
-	for _, v := range s.plan.Variants {
-		if (v.Name == p.variant || v.Name == p.base) && latency != rundir.TagService {
+	for _, v := range s.Plan.Variants {
+		if (v.Name == p.Variant || v.Name == p.Base) && latency != rundir.TagService {
 			latency = v.Latency()
 		}
 	}
-	names := []string{rundir.MetricThroughput, rundir.MetricCPU, rundir.MetricCapacity, s.plan.PrimaryMetric()}
-	if s.plan.Pairs {
+	names := []string{rundir.MetricThroughput, rundir.MetricCPU, rundir.MetricCapacity, s.Plan.PrimaryMetric()}
+	if s.Plan.Pairs {
 		names = append(names, rundir.MetricMemory)
 	}
-	if p.role != rundir.RolePair {
+	if p.Role != rundir.RolePair {
 		names = append(names, latency+".p50", latency+".p99")
 	}
-	var list []metric
-	for _, m := range s.metrics() {
-		further := m.isProgram() && m.dim() != units.Plain || m.step != "" && comparesSteps(m.kind(), latency)
-		if slices.Contains(names, m.name) || further && p.role != rundir.RolePair {
+	var list []dataset.Metric
+	for _, m := range s.Metrics() {
+		further := m.IsProgram() && m.Dimension() != units.Plain || m.Step != "" && comparesSteps(m.Kind(), latency)
+		if slices.Contains(names, m.Name) || further && p.Role != rundir.RolePair {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-// compare makes all comparisons, the control's first. It leaves out comparisons for which
+// comparesSteps tells whether variants are compared in such a figure of each step.
+func comparesSteps(kind, latency string) bool {
+	return kind == latency+".p50" || kind == latency+".p99"
+}
+
+// Compare makes all comparisons, the control's first. It leaves out comparisons for which
 // no round has the figures. The notes say where a ratio would have no meaning.
-func (s comparer) compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
+func (s Comparer) Compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
 	list = []rundir.Comparison{}
-	for _, f := range families(s.plan) {
+	for _, f := range Families(s.Plan) {
 		byMetric := map[string][]*rundir.Comparison{}
 		var made []*rundir.Comparison
 		for _, p := range f {
@@ -113,15 +126,15 @@ func (s comparer) compare() (list []rundir.Comparison, notes []rundir.Message, e
 						notes = append(notes, none.Message)
 					}
 				case err != nil:
-					return nil, nil, fmt.Errorf("%s over %s: %s: %w", p.variant, p.base, m.name, err)
+					return nil, nil, fmt.Errorf("%s over %s: %s: %w", p.Variant, p.Base, m.Name, err)
 				default:
 					made = append(made, c)
-					byMetric[m.name] = append(byMetric[m.name], c)
+					byMetric[m.Name] = append(byMetric[m.Name], c)
 				}
 			}
 		}
 		for _, metric := range slices.Sorted(maps.Keys(byMetric)) {
-			if err := settle(byMetric[metric], s.plan.Margin); err != nil {
+			if err := settle(byMetric[metric], s.Plan.Margin); err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", metric, err)
 			}
 		}
@@ -132,24 +145,34 @@ func (s comparer) compare() (list []rundir.Comparison, notes []rundir.Message, e
 	return list, notes, nil
 }
 
+// PairedRatio is a metric of a pair, with its interval: paired by rounds, because neighbours in a
+// round ran close together, so that drift cancels.
+func (s Comparer) PairedRatio(p Pair, m dataset.Metric) (rundir.Estimate, error) {
+	e, err := s.effect(p, s.masked(p, m, s.Rounds), s.Rounds, s.confidence(p))
+	if err != nil {
+		return rundir.Estimate{}, err
+	}
+	return s.widen(p, m, e).ratio(), nil
+}
+
 // comparison compares a pair in one metric. The verdict is added later.
-func (s comparer) comparison(p pair, m metric, confidence float64) (*rundir.Comparison, error) {
-	m = s.masked(p, m, s.rounds)
-	e, err := s.effect(p, m, s.rounds, confidence)
+func (s Comparer) comparison(p Pair, m dataset.Metric, confidence float64) (*rundir.Comparison, error) {
+	m = s.masked(p, m, s.Rounds)
+	e, err := s.effect(p, m, s.Rounds, confidence)
 	if err != nil {
 		return nil, err
 	}
 	e = s.widen(p, m, e)
 	n := len(e.logs)
 	c := &rundir.Comparison{
-		Base: p.base, Variant: p.variant, Metric: m.name, Role: p.role,
-		Primary: m.name == s.plan.PrimaryMetric(), Good: "lower", Rounds: n, Ratio: e.ratio(),
+		Base: p.Base, Variant: p.Variant, Metric: m.Name, Role: p.Role,
+		Primary: m.Name == s.Plan.PrimaryMetric(), Good: "lower", Rounds: n, Ratio: e.ratio(),
 	}
-	if m.good() == stat.HigherIsBetter {
+	if m.Direction() == stat.HigherIsBetter {
 		c.Good = "higher"
 	}
-	if s.excluded {
-		all, err := s.effect(p, s.masked(p, m, s.all), s.all, confidence)
+	if s.LeftOutRounds {
+		all, err := s.effect(p, s.masked(p, m, s.AllRounds), s.AllRounds, confidence)
 		if err != nil && !errors.As(err, new(*noRatio)) {
 			return nil, err
 		}
@@ -161,14 +184,14 @@ func (s comparer) comparison(p pair, m metric, confidence float64) (*rundir.Comp
 	if n < 2 {
 		return c, nil
 	}
-	flip, err := stat.SignFlip(e.logs, s.plan.Seed)
+	flip, err := stat.SignFlip(e.logs, s.Plan.Seed)
 	if err != nil {
 		return nil, err
 	}
 	// The level of the test for equivalence is 5 %, or that of the comparison
 	// where it is stricter.
 	alpha := min(0.05, 1-confidence)
-	same, err := s.effect(p, m, s.rounds, 1-2*alpha)
+	same, err := s.effect(p, m, s.Rounds, 1-2*alpha)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +233,7 @@ func (e *noRatio) Said() rundir.Message { return e.Message }
 // effect returns the effect in the given rounds. Quantiles are compared by ranks, up to
 // the number of rounds that ranks can handle; all other metrics by Student's t. If there
 // is no effect, the error is a *noRatio.
-func (s comparer) effect(p pair, m metric, rounds byRound, confidence float64) (effect, error) {
+func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confidence float64) (effect, error) {
 	e := effect{confidence: confidence, method: rundir.NoInterval}
 	var widths float64
 	lostByVariant := 0
@@ -228,20 +251,20 @@ func (s comparer) effect(p pair, m metric, rounds byRound, confidence float64) (
 			}
 			continue
 		}
-		if m.get(f) == nil || m.get(b) == nil {
+		if m.Get(f) == nil || m.Get(b) == nil {
 			continue
 		}
-		over, under := *m.get(f), *m.get(b)
+		over, under := *m.Get(f), *m.Get(b)
 		if over <= 0 || under <= 0 {
-			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.name, "variant", p.variant, "base", p.base,
+			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.Name, "variant", p.Variant, "base", p.Base,
 				"over", units.FourDigits(over), "under", units.FourDigits(under), "round", strconv.Itoa(round)), true}
 		}
-		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.seat == 1)
+		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.Seat == 1)
 		widths += logWidth(m, f) + logWidth(m, b)
 	}
 	n := len(e.logs)
 	if n == 0 {
-		return effect{}, &noRatio{texts.New("lacks.round", "metric", m.name, "variant", p.variant, "base", p.base), false}
+		return effect{}, &noRatio{texts.New("lacks.round", "metric", m.Name, "variant", p.Variant, "base", p.Base), false}
 	}
 	if lostByVariant == n {
 		return e.allLost(m)
@@ -255,7 +278,7 @@ func (s comparer) effect(p pair, m metric, rounds byRound, confidence float64) (
 	if err != nil {
 		return effect{}, err
 	}
-	if s.plan.Duet != nil && !e.lost {
+	if s.Plan.Duet != nil && !e.lost {
 		x, err := stat.Exchanged(e.logs, second, confidence)
 		if err != nil {
 			return effect{}, err
@@ -263,7 +286,7 @@ func (s comparer) effect(p pair, m metric, rounds byRound, confidence float64) (
 		mean, e.logs = x.Mean, x.Values
 	}
 	e.estimate, e.stdDev, e.interval, e.p, e.method = mean.Estimate, mean.StdDev, mean.Interval, mean.P, rundir.ByPairedStudent
-	if (m.ranked() || e.lost) && n <= stat.MaxSignedRank {
+	if (m.IsRanked() || e.lost) && n <= stat.MaxSignedRank {
 		at, err := stat.HodgesLehmann(e.logs, confidence)
 		if err != nil {
 			return effect{}, err
@@ -302,19 +325,19 @@ func (e effect) ratio() rundir.Estimate {
 
 // logWidth is the width of the range in which the figure itself is known to lie, as the
 // logarithm of its ends' ratio. It is 0 for a figure that is a single value.
-func logWidth(m metric, f *figures) float64 {
-	if m.width == nil {
+func logWidth(m dataset.Metric, f *dataset.Stats) float64 {
+	if m.Width == nil {
 		return 0
 	}
-	low, high, ok := m.width(f)
+	low, high, ok := m.Width(f)
 	if !ok {
 		return 0
 	}
 	return math.Log(high / low)
 }
 
-// stopping is the rule by which a plan ends.
-func stopping(plan rundir.Plan) stat.Stopping {
+// Stopping is the rule by which a plan ends.
+func Stopping(plan rundir.Plan) stat.Stopping {
 	s := stat.Stopping{Rule: stat.FixedRounds, Rounds: plan.Rounds, Margin: plan.Margin}
 	switch plan.Stop {
 	case "precision":
@@ -325,25 +348,25 @@ func stopping(plan rundir.Plan) stat.Stopping {
 	return s
 }
 
-// decision asks the stopping rule about a pair. It uses the primary metric in the rounds that
+// Decision asks the stopping rule about a pair. It uses the primary metric in the rounds that
 // the rule heard of when it ended the run.
-func (s comparer) decision(p pair) (stat.Decision, error) {
-	m, ok := lookup(s.plan.PrimaryMetric())
+func (s Comparer) Decision(p Pair) (stat.Decision, error) {
+	m, ok := dataset.Lookup(s.Plan.PrimaryMetric())
 	if !ok {
-		return stat.Decision{}, fmt.Errorf("metric %q is not known", s.plan.PrimaryMetric())
+		return stat.Decision{}, fmt.Errorf("metric %q is not known", s.Plan.PrimaryMetric())
 	}
-	e, err := s.effect(p, m, s.seen, confidence)
+	e, err := s.effect(p, m, s.StoppingRounds, dataset.Confidence)
 	if err != nil && !errors.As(err, new(*noRatio)) {
 		return stat.Decision{}, err
 	}
-	return stopping(s.plan).Decide(e.logs)
+	return Stopping(s.Plan).Decide(e.logs)
 }
 
 // confidence is the level at which a pair is compared, in any metric.
-func (s comparer) confidence(p pair) float64 {
-	d, err := s.decision(p)
+func (s Comparer) confidence(p Pair) float64 {
+	d, err := s.Decision(p)
 	if err != nil { // such as a plan of one round, to which no rule applies
-		return confidence
+		return dataset.Confidence
 	}
 	return d.Confidence
 }

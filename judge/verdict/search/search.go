@@ -1,4 +1,6 @@
-package verdict
+// Package search judges the probes of searches for capacity, each by itself, and sums up the
+// searches of each variant.
+package search
 
 import (
 	"cmp"
@@ -11,14 +13,18 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
 	"dyno/judge/verdict/checks"
+	"dyno/judge/verdict/compare"
+	"dyno/judge/verdict/dataset"
+	"dyno/judge/verdict/evidence"
 	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/validity"
 	"dyno/results/rundir"
 )
 
 // A bracket is the result of a search, with its probes.
 type bracket struct {
 	rundir.Bracket
-	probes []*probe
+	probes []*Probe
 	done   bool // the search came to its end
 }
 
@@ -30,33 +36,33 @@ func (b *bracket) closed() bool { return b.Low != nil && b.High != nil }
 func (b *bracket) middle() float64 { return math.Sqrt(*b.Low) * math.Sqrt(*b.High) }
 
 // at returns the probes at a rate that came out as said.
-func (b *bracket) at(rate *float64, good bool) (found []*probe) {
+func (b *bracket) at(rate *float64, good bool) (found []*Probe) {
 	for _, p := range b.probes {
-		if rate != nil && *p.Rate == *rate && p.result.Good == good {
+		if rate != nil && *p.Rate == *rate && p.Result.Good == good {
 			found = append(found, p)
 		}
 	}
 	return found
 }
 
-// A probe is a trial of a search, and how it came out.
-type probe struct {
-	*sample
-	result  capacity.Trial
-	why     string          // it is not good: the threshold, the kind of flag, or a sentence
+// A Probe is a trial of a search, and how it came out.
+type Probe struct {
+	*dataset.Sample
+	Result  capacity.Trial
+	Why     string          // it is not good: the threshold, the kind of flag, or a sentence
 	because *rundir.Message // the sentence as data
 	// doubtful tells that something disturbed a figure of a threshold that could not be decided.
 	doubtful bool
 }
 
 // attributable tells whether nothing but the target made a probe bad.
-func (p *probe) attributable() bool { return !p.result.Spoilt && !p.doubtful }
+func (p *Probe) attributable() bool { return !p.Result.Spoilt && !p.doubtful }
 
 // complete says what is known of both ends of a bracket.
 func (b *bracket) complete(plan rundir.Plan) (err error) {
 	bad := b.at(b.High, false)
 	// Those that are the target's doing first: they show what was broken.
-	slices.SortStableFunc(bad, func(x, y *probe) int {
+	slices.SortStableFunc(bad, func(x, y *Probe) int {
 		return cmp.Compare(strconv.FormatBool(y.attributable()), strconv.FormatBool(x.attributable()))
 	})
 	attributable := 0
@@ -66,7 +72,7 @@ func (b *bracket) complete(plan rundir.Plan) (err error) {
 		}
 	}
 	all := max(plan.Capacity.Trials, len(bad)+len(b.at(b.High, true)))
-	b.HighDisturbed = len(bad) > 0 && !goal(*plan.Capacity).TooMany(attributable, all)
+	b.HighDisturbed = len(bad) > 0 && !Goal(*plan.Capacity).TooMany(attributable, all)
 	if b.AtLow, err = decideMedian(plan, b.at(b.Low, true)); err != nil {
 		return err
 	}
@@ -77,7 +83,7 @@ func (b *bracket) complete(plan rundir.Plan) (err error) {
 }
 
 // decideMedian decides the plan's thresholds by the probe that is in the middle by the first of them.
-func decideMedian(plan rundir.Plan, probes []*probe) ([]rundir.Threshold, error) {
+func decideMedian(plan rundir.Plan, probes []*Probe) ([]rundir.Threshold, error) {
 	var all [][]rundir.Threshold
 	for _, p := range probes {
 		decided, err := decideAlone(plan, p)
@@ -96,11 +102,11 @@ func decideMedian(plan rundir.Plan, probes []*probe) ([]rundir.Threshold, error)
 }
 
 // decideAlone decides the plan's thresholds by one probe.
-func decideAlone(plan rundir.Plan, p *probe) (decided []rundir.Threshold, err error) {
-	if p.figures == nil {
+func decideAlone(plan rundir.Plan, p *Probe) (decided []rundir.Threshold, err error) {
+	if p.Stats == nil {
 		return nil, nil
 	}
-	alone, err := newAlone(plan, p.sample)
+	alone, err := newAlone(plan, p.Sample)
 	if err != nil {
 		return nil, err
 	}
@@ -111,53 +117,51 @@ func decideAlone(plan rundir.Plan, p *probe) (decided []rundir.Threshold, err er
 }
 
 // newAlone returns the evidence of one probe alone.
-func newAlone(plan rundir.Plan, p *sample) (*evidence, error) {
-	alone := comparer{assessor{newScene(plan, nil)}}
-	alone.rounds[p.Variant][p.Round] = p.figures
-	one, err := withIntervals(p.figures, []*figures{p.figures}, alone.metrics())
+func newAlone(plan rundir.Plan, p *dataset.Sample) (*evidence.Evidence, error) {
+	one, err := dataset.OfOne(plan, p)
 	if err != nil {
 		return nil, err
 	}
-	alone.whole[p.Variant] = one
-	return newEvidence(alone, alone.own(p.Variant)), nil
+	alone := compare.New(one)
+	return evidence.New(alone, alone.OfVariant(p.Variant)), nil
 }
 
-// goal returns the target of a plan's search.
-func goal(p rundir.PlanCapacity) capacity.Goal {
+// Goal returns the target of a plan's search.
+func Goal(p rundir.PlanCapacity) capacity.Goal {
 	return capacity.Goal{From: p.From, To: p.To, Resolution: p.Resolution, Trials: p.Trials, Tolerate: p.Tolerate}
 }
 
-// judgeProbe decides whether a probe was good. A good probe is complete, nothing was
+// JudgeProbe decides whether a probe was good. A good probe is complete, nothing was
 // dropped, and all thresholds hold by its estimates. A figure that a disturbance can only
 // have made worse is good if it is good despite that. A probe is spoilt when the
 // generator was the limit, and when thresholds are undecided because something disturbed
 // it.
-func judgeProbe(plan rundir.Plan, s *sample) *probe {
-	p := &probe{sample: s}
+func JudgeProbe(plan rundir.Plan, s *dataset.Sample) *Probe {
+	p := &Probe{Sample: s}
 	if s.Rate != nil {
-		p.result.Rate = *s.Rate
+		p.Result.Rate = *s.Rate
 	}
-	p.why, p.result.Spoilt = spoiler(s)
-	if p.why == "" {
-		p.why, p.because, p.result.Spoilt = p.broken(plan)
+	p.Why, p.Result.Spoilt = unusable(s)
+	if p.Why == "" {
+		p.Why, p.because, p.Result.Spoilt = p.broken(plan)
 	}
-	p.result.Good = p.why == ""
+	p.Result.Good = p.Why == ""
 	return p
 }
 
-// judgeProbes decides which probes are good, and which are spoilt.
-func judgeProbes(plan rundir.Plan, samples []*sample) (probes []*probe) {
+// JudgeProbes decides which probes are good, and which are spoilt.
+func JudgeProbes(plan rundir.Plan, samples []*dataset.Sample) (probes []*Probe) {
 	for _, x := range samples {
 		if x.Purpose == rundir.PurposeProbe {
-			probes = append(probes, judgeProbe(plan, x))
+			probes = append(probes, JudgeProbe(plan, x))
 		}
 	}
 	return probes
 }
 
-// spoiler returns the kind of flag that makes a probe unusable, and whether the reason is
+// unusable returns the kind of flag that makes a probe unusable, and whether the reason is
 // not the target.
-func spoiler(s *sample) (kind string, spoilt bool) {
+func unusable(s *dataset.Sample) (kind string, spoilt bool) {
 	switch {
 	case !s.Complete:
 		return checks.FlagIncomplete, false
@@ -166,12 +170,12 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 	}
 	// Whatever else happened, a target that answered nothing did not keep up with the
 	// rate.
-	for _, f := range s.flags {
+	for _, f := range s.AllFlags {
 		if f.Breaks {
 			return f.Kind, false
 		}
 	}
-	for _, f := range s.flags {
+	for _, f := range s.AllFlags {
 		switch {
 		case !f.Spoils:
 		case f.About == rundir.AboutGenerator:
@@ -186,13 +190,13 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 // broken returns why a probe is not good by its own figures: a threshold, or the reason
 // why a threshold cannot be judged, which is also data. It also tells whether that reason
 // is a disturbance of the probe.
-func (p *probe) broken(plan rundir.Plan) (why string, because *rundir.Message, spoilt bool) {
+func (p *Probe) broken(plan rundir.Plan) (why string, because *rundir.Message, spoilt bool) {
 	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
-	alone, err := newAlone(plan, p.sample)
+	alone, err := newAlone(plan, p.Sample)
 	if err != nil {
 		return cannot(texts.Joint(texts.Reasons(err)))
 	}
-	_, broken, open := expr.Keeps(plan.Thresholds, p.Variant, expr.NamesOf(plan).Steps, alone, alone.isDisturbed)
+	_, broken, open := expr.Keeps(plan.Thresholds, p.Variant, expr.NamesOf(plan).Steps, alone, alone.IsDisturbed)
 	if open == nil {
 		return broken, nil, false
 	}
@@ -200,7 +204,7 @@ func (p *probe) broken(plan rundir.Plan) (why string, because *rundir.Message, s
 		e, err := expr.Compile(text, expr.ForThreshold, expr.Names{Variants: []string{p.Variant}, Steps: expr.NamesOf(plan).Steps})
 		return err == nil && alone.Doubtful(e.Refs(p.Variant)) != nil
 	})
-	if causes := p.disturbed.Causes(); len(causes) > 0 {
+	if causes := p.Disturbance.Causes(); len(causes) > 0 {
 		return causes[0], nil, true
 	}
 	return cannot(open)
@@ -209,42 +213,42 @@ func (p *probe) broken(plan rundir.Plan) (why string, because *rundir.Message, s
 // searches are those for capacity, by variant in the rounds' order.
 type searches map[string][]*bracket
 
-// replayAll replays every search of a plan and puts its outcome into the scene. Probes come
+// ReplayAll replays every search of a plan and puts its outcome into the scene. Probes come
 // by number.
-func replayAll(s *scene, all []*probe) (searches, error) {
-	if s.plan.Capacity == nil {
+func ReplayAll(s *dataset.Dataset, all []*Probe) (searches, error) {
+	if s.Plan.Capacity == nil {
 		return nil, nil
 	}
 	ended := searches{}
-	probes := map[string]map[int][]*probe{}
+	probes := map[string]map[int][]*Probe{}
 	for _, x := range all {
 		// A search that is not complete was interrupted.
 		if !x.Stands() || x.Rate == nil {
 			continue
 		}
 		if probes[x.Variant] == nil {
-			probes[x.Variant] = map[int][]*probe{}
+			probes[x.Variant] = map[int][]*Probe{}
 		}
 		probes[x.Variant][x.Round] = append(probes[x.Variant][x.Round], x)
 	}
 	for variant, rounds := range probes {
-		found, err := replay(goal(*s.plan.Capacity), rounds)
+		found, err := replay(Goal(*s.Plan.Capacity), rounds)
 		if err != nil {
 			return nil, fmt.Errorf("capacity of %s: %w", variant, err)
 		}
 		within := !slices.ContainsFunc(found, func(b *bracket) bool { return b.done && !b.closed() })
 		for _, b := range found {
-			if err := b.complete(s.plan); err != nil {
+			if err := b.complete(s.Plan); err != nil {
 				return nil, fmt.Errorf("capacity of %s, round %d: %w", variant, b.Round, err)
 			}
-			f := &figures{Variant: rundir.Variant{Name: variant}, search: &b.Bracket}
+			f := &dataset.Stats{Variant: rundir.Variant{Name: variant}, Search: &b.Bracket}
 			if b.done && within { // otherwise the rounds that have one would not represent all
 				rate := b.middle()
-				f.capacity = &rate
+				f.Capacity = &rate
 			}
 			ended[variant] = append(ended[variant], b)
 			if b.done {
-				s.rounds[variant][b.Round], s.all[variant][b.Round] = f, f
+				s.Rounds[variant][b.Round], s.AllRounds[variant][b.Round] = f, f
 			}
 		}
 	}
@@ -252,13 +256,13 @@ func replayAll(s *scene, all []*probe) (searches, error) {
 }
 
 // replay makes a variant's searches from its probes, by round.
-func replay(g capacity.Goal, rounds map[int][]*probe) ([]*bracket, error) {
+func replay(g capacity.Goal, rounds map[int][]*Probe) ([]*bracket, error) {
 	var found []*bracket
 	for _, round := range slices.Sorted(maps.Keys(rounds)) {
 		probes := rounds[round]
 		var done []capacity.Trial
 		for _, p := range probes {
-			done = append(done, p.result)
+			done = append(done, p.Result)
 		}
 		// The edge of earlier rounds is used as a place to begin, not as a result.
 		state, err := g.Next(done, 0)
@@ -277,14 +281,14 @@ func replay(g capacity.Goal, rounds map[int][]*probe) ([]*bracket, error) {
 	return found, nil
 }
 
-// capacities sums up the searches of each variant. The estimate is the geometric
+// Capacities sums up the searches of each variant. The estimate is the geometric
 // mean over rounds; its interval is never narrower than the brackets.
-func (all searches) capacities(s *scene) []rundir.Capacity {
-	if s.plan.Capacity == nil {
+func (all searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
+	if s.Plan.Capacity == nil {
 		return nil
 	}
 	var list []rundir.Capacity
-	for _, v := range s.plan.Variants {
+	for _, v := range s.Plan.Variants {
 		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}, Rate: rundir.Estimate{Interval: rundir.NoInterval}}
 		var done []*bracket
 		var details []rundir.Message
@@ -294,7 +298,7 @@ func (all searches) capacities(s *scene) []rundir.Capacity {
 				c.Searches = append(c.Searches, b.Bracket)
 			}
 		}
-		if whole := s.whole[v.Name]; whole != nil && whole.capacity != nil {
+		if whole := s.Whole[v.Name]; whole != nil && whole.Capacity != nil {
 			c.Rate = whole.Intervals[rundir.MetricCapacity]
 		} else {
 			details = append(details, outside(&c.Rate, done))
@@ -314,10 +318,10 @@ func (all searches) capacities(s *scene) []rundir.Capacity {
 	return list
 }
 
-// validities says of the capacities that are not known from above, because something
+// Validities says of the capacities that are not known from above, because something
 // disturbed what the lowest bad rates showed, why that is so. Where not even the lowest rate of the
 // range is known to be bad, nothing is known.
-func (all searches) validities(list []rundir.Capacity) (found []rundir.Validity) {
+func (all searches) Validities(list []rundir.Capacity) (found []rundir.Validity) {
 	for _, c := range list {
 		v := rundir.Validity{Figure: rundir.MetricCapacity, Variant: c.Variant, State: rundir.StateBounded}
 		for _, b := range all[c.Variant] {
@@ -328,15 +332,15 @@ func (all searches) validities(list []rundir.Capacity) (found []rundir.Validity)
 				v.State = rundir.StateNotIdentified
 			}
 			for _, p := range b.at(b.High, false) {
-				if p.result.Spoilt && !slices.Contains(v.Causes, p.why) {
-					v.Causes = append(v.Causes, p.why)
+				if p.Result.Spoilt && !slices.Contains(v.Causes, p.Why) {
+					v.Causes = append(v.Causes, p.Why)
 				}
 			}
 			why := new(texts.New("why.search", "rate", fmt.Sprintf("%g", *b.High)))
 			if slices.ContainsFunc(v.Causes, checks.LimitsGenerator) {
 				why = new(texts.New("why.generator"))
 			}
-			explain(&v, why)
+			validity.Explain(&v, why)
 		}
 		if v.Because == nil {
 			continue
@@ -391,20 +395,20 @@ func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message)
 	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
 	for _, b := range searches {
 		for _, p := range b.probes {
-			if b.High != nil && *p.Rate == *b.High && !p.result.Good {
-				broke[p.why]++
-				sentences[p.why] = p.because
+			if b.High != nil && *p.Rate == *b.High && !p.Result.Good {
+				broke[p.Why]++
+				sentences[p.Why] = p.because
 			}
-			if p.result.Spoilt {
-				kinds[p.why]++
+			if p.Result.Spoilt {
+				kinds[p.Why]++
 			}
 		}
 	}
-	if names := mostFirst(broke); len(names) > 0 {
+	if names := validity.MostFirst(broke); len(names) > 0 {
 		limit, because = names[0], sentences[names[0]]
 	}
 	var parts []rundir.Message
-	for _, kind := range mostFirst(kinds) {
+	for _, kind := range validity.MostFirst(kinds) {
 		parts = append(parts, texts.New("edge.probes", "cause", kind, "n", strconv.Itoa(kinds[kind])))
 	}
 	if len(parts) > 0 {
@@ -414,16 +418,9 @@ func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message)
 	return limit, because, spoilt
 }
 
-// mostFirst orders names by how often they came.
-func mostFirst[N int | float64](counts map[string]N) []string {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-}
-
-// belowRange flags the variants that kept up with no rate of the range that was searched, be it
+// BelowRange flags the variants that kept up with no rate of the range that was searched, be it
 // in one search of many: such a variant has no capacity. Capacities must be filled in.
-func belowRange(run *rundir.Run) []rundir.Flag {
+func BelowRange(run *rundir.Run) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, c := range run.Capacities {
 		below := 0

@@ -1,4 +1,4 @@
-package verdict
+package compare
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/dataset"
 	"dyno/results/rundir"
 )
 
@@ -25,31 +26,31 @@ const lostRound = 2000
 // lostBy tells whether the target lost the trial, as far as the metric goes. A metric
 // that only some trials have, such as CPU time per request, is not known for such a
 // trial.
-func lostBy(m metric, f *figures) bool {
-	v := m.get(f)
+func lostBy(m dataset.Metric, f *dataset.Stats) bool {
+	v := m.Get(f)
 	switch {
-	case m.counting():
-		return v != nil && *v <= 0 || v == nil && f.lost
-	case m.name == rundir.MetricCapacity:
+	case m.IsThroughput():
+		return v != nil && *v <= 0 || v == nil && f.Lost
+	case m.Name == rundir.MetricCapacity:
 		return false
-	case m.quantile != nil:
-		return f.lost
-	case m.isProgram() && m.dim() == units.Rate:
-		return f.lost || v != nil && *v <= 0
+	case m.Quantile != nil:
+		return f.Lost
+	case m.IsProgram() && m.Dimension() == units.Rate:
+		return f.Lost || v != nil && *v <= 0
 	}
 	return false
 }
 
 // lostLog is the value that replaces the logarithm of a ratio where one of the two lost
 // the round.
-func lostLog(m metric, f, b *figures) (log float64, lost bool) {
+func lostLog(m dataset.Metric, f, b *dataset.Stats) (log float64, lost bool) {
 	over, under := lostBy(m, f), lostBy(m, b)
 	switch {
 	case !over && !under:
 		return 0, false
 	case over && under:
 		return 0, true
-	case m.quantile != nil:
+	case m.Quantile != nil:
 		if x, y := leastTime(m, f), leastTime(m, b); x > 0 && y > 0 {
 			return math.Log(x / y), true
 		}
@@ -61,13 +62,13 @@ func lostLog(m metric, f, b *figures) (log float64, lost bool) {
 }
 
 // leastTime is a time, in seconds; for a lost trial, at least the window's length.
-func leastTime(m metric, f *figures) float64 {
-	v := m.get(f)
+func leastTime(m dataset.Metric, f *dataset.Stats) float64 {
+	v := m.Get(f)
 	switch {
 	case lostBy(m, f) && v != nil:
-		return max(f.waited, *v)
+		return max(f.Waited, *v)
 	case lostBy(m, f):
-		return f.waited
+		return f.Waited
 	case v != nil:
 		return *v
 	}
@@ -76,14 +77,14 @@ func leastTime(m metric, f *figures) float64 {
 
 // allLost is the effect for a variant that lost every round while its base lost none. For
 // times only a lower bound is known.
-func (e effect) allLost(m metric) (effect, error) {
+func (e effect) allLost(m dataset.Metric) (effect, error) {
 	mean := 0.0
 	for _, l := range e.logs {
 		mean += l / float64(len(e.logs))
 	}
 	e.estimate, e.method = mean, rundir.ByLostRounds
 	e.interval = stat.Interval{Low: mean, High: mean}
-	if m.quantile != nil {
+	if m.Quantile != nil {
 		e.interval.High = math.Inf(1)
 	}
 	if len(e.logs) > 1 {
@@ -98,11 +99,11 @@ func (e effect) allLost(m metric) (effect, error) {
 
 // finite returns why a pair has no ratio if the base lost so many rounds that the ratio
 // would be infinite.
-func (e effect) finite(p pair, m metric) error {
+func (e effect) finite(p Pair, m dataset.Metric) error {
 	if e.estimate < lostRound/4 {
 		return nil
 	}
-	return &noRatio{texts.New("lacks.base", "metric", m.name, "variant", p.variant, "base", p.base, "n", strconv.Itoa(len(e.logs))), true}
+	return &noRatio{texts.New("lacks.base", "metric", m.Name, "variant", p.Variant, "base", p.Base, "n", strconv.Itoa(len(e.logs))), true}
 }
 
 // isLost tells whether a round's ratio is that of a lost round.

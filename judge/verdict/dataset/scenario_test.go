@@ -1,4 +1,4 @@
-package verdict
+package dataset
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
@@ -66,24 +65,13 @@ func TestScenarioSteps(t *testing.T) {
 // What users waited in vain may all have been requests of one step, on top of those that failed
 // there.
 func TestStepErrorsUpToOmitted(t *testing.T) {
-	f := &figures{}
+	f := &Stats{}
 	f.Steps = []rundir.ScenarioStep{{Name: "pay", OK: 95, ByKind: map[string]int64{"status": 5}}, {Name: "list", OK: 400}}
 	f.Errors.Ratio, f.Omitted, f.Counts = new(0.01), 0.02, rundir.Counts{Sent: 500, OK: 495, Errors: 5}
 	for name, want := range map[string]float64{"errors.ratio{step=pay}": 1 - 0.95*0.98, "errors.ratio{step=list}": 0.02, "errors.ratio": 1 - 0.99*0.98} {
-		m, _ := lookup(name)
+		m, _ := Lookup(name)
 		if high, ok := m.upTo(f); !ok || math.Abs(high-want) > 1e-12 {
 			t.Errorf("%s up to %v, want %v", name, high, want)
 		}
-	}
-}
-
-// What users waited in vain is a share of their time, not of the connections'.
-func TestOmittedByUsers(t *testing.T) {
-	trial := &rundir.Trial{WindowSeconds: 10, Connections: rundir.Connections{Requested: 2, Omitted: 10}}
-	if got := checks.Omitted(trial); got != 0.5 {
-		t.Errorf("of two connections %v, want 0.5", got)
-	}
-	if trial.Users = (&rundir.Users{Count: 20}); checks.Omitted(trial) != 0.05 {
-		t.Errorf("of twenty users %v, want 0.05", checks.Omitted(trial))
 	}
 }

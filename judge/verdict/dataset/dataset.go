@@ -1,0 +1,215 @@
+// Package dataset holds the figures of a run. It takes its trials, decides which of them count,
+// and sums them up: by round, and over all rounds with intervals. Metrics are declared here. It
+// says nothing of how far a figure can be relied on.
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"dyno/judge/verdict/expr"
+	"dyno/judge/verdict/recording"
+	"dyno/results/rundir"
+)
+
+// ByRound are figures by variant and round.
+type ByRound map[string]map[int]*Stats
+
+// A Dataset holds the figures of a run, for comparisons and expressions.
+type Dataset struct {
+	Plan             rundir.Plan
+	Whole            map[string]*Stats   // by variant, over all trials that count
+	Rounds           ByRound             // by variant (of a duet by its key, see seatKey) and round, without those left out
+	AllRounds        ByRound             // the same with them
+	StoppingRounds   ByRound             // those that the rule heard of by which the run ends
+	interrupted      map[string][]*Stats // by variant, of interrupted trials where none stands
+	IdleBase         ByRound             // of a duet's base, by the variant without load that was beside it, and round
+	Trends           []rundir.Trend
+	LeftOutRounds    bool     // some rounds were left out
+	GeneratorLimited []string // variants whose throughput the generator limited
+}
+
+// New collects the trials that count.
+func New(plan rundir.Plan, samples []*Sample) *Dataset {
+	s := &Dataset{
+		Plan:           plan,
+		Whole:          map[string]*Stats{},
+		Rounds:         ByRound{},
+		AllRounds:      ByRound{},
+		StoppingRounds: ByRound{},
+		interrupted:    map[string][]*Stats{},
+		IdleBase:       ByRound{},
+	}
+	for _, v := range plan.Variants {
+		for _, key := range s.keysOf(v.Name) {
+			s.Rounds[key], s.AllRounds[key], s.StoppingRounds[key] = map[int]*Stats{}, map[int]*Stats{}, map[int]*Stats{}
+		}
+		s.IdleBase[v.Name] = map[int]*Stats{}
+	}
+	again := measuredAgain(plan, samples)
+	for _, x := range samples {
+		if x.Purpose == rundir.PurposeIdle && x.Complete && s.IdleBase[x.Beside()] != nil {
+			s.IdleBase[x.Beside()][x.Round] = x.Stats // a later one takes the place of those before it
+		}
+		if x.substitute {
+			s.interrupted[x.Variant] = append(s.interrupted[x.Variant], x.Stats)
+		}
+		key := s.SeatKey(x.Variant, x.Beside())
+		if !x.used() || s.AllRounds[key] == nil {
+			continue
+		}
+		s.AllRounds[key][x.Round] = x.Stats
+		if !again[x.Round] {
+			s.StoppingRounds[key][x.Round] = x.Stats
+		}
+		if x.excluded {
+			s.LeftOutRounds = true
+			continue
+		}
+		s.Rounds[key][x.Round] = x.Stats
+		s.Trends = append(s.Trends, x.trends...)
+	}
+	return s
+}
+
+// OfOne returns a dataset with nothing but one trial.
+func OfOne(plan rundir.Plan, x *Sample) (*Dataset, error) {
+	s := New(plan, nil)
+	s.Rounds[x.Variant][x.Round] = x.Stats
+	one, err := withIntervals(x.Stats, []*Stats{x.Stats}, s.Metrics())
+	if err != nil {
+		return nil, err
+	}
+	s.Whole[x.Variant] = one
+	return s, nil
+}
+
+// WholeRounds counts the rounds that hold every variant, and of a duet every pair.
+func (s *Dataset) WholeRounds() int {
+	held := map[int]int{}
+	for _, rounds := range s.AllRounds {
+		for round := range rounds {
+			held[round]++
+		}
+	}
+	n := 0
+	for _, variants := range held {
+		if variants == len(s.AllRounds) {
+			n++
+		}
+	}
+	return n
+}
+
+// InOrder returns a variant's figures in the order of the rounds, or else those of its
+// interrupted trials.
+func (s *Dataset) InOrder(variant string) []*Stats {
+	byRound := map[int][]*Stats{}
+	for _, key := range s.keysOf(variant) {
+		for round, f := range s.Rounds[key] {
+			byRound[round] = append(byRound[round], f)
+		}
+	}
+	var f []*Stats
+	for _, round := range slices.Sorted(maps.Keys(byRound)) {
+		f = append(f, byRound[round]...)
+	}
+	if f == nil {
+		return s.interrupted[variant]
+	}
+	return f
+}
+
+// Metrics lists the metrics that may have figures, with those of steps and those that
+// programs printed among them.
+func (s *Dataset) Metrics() []Metric {
+	all := append(metrics(), s.ofSteps()...)
+	asked := []string{s.Plan.PrimaryMetric()}
+	for _, at := range expr.RefsIn(s.Plan) {
+		asked = append(asked, at.Metric)
+	}
+	for _, name := range asked {
+		if _, listed := find(all, name); !listed {
+			if m, ok := quantileMetric(name); ok {
+				all = append(all, m)
+			}
+		}
+	}
+	measures, observed := map[string]bool{}, map[string]bool{}
+	for _, v := range s.Plan.Variants {
+		for _, f := range s.InOrder(v.Name) {
+			for name := range f.measures {
+				measures[name] = true
+			}
+			for name := range f.observed {
+				observed[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(measures)) {
+		all = append(all, programMetric(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(observed)) {
+		all = append(all, observedMetric(name))
+	}
+	return all
+}
+
+// Summarize makes each variant's figures from all trials that count, with their intervals.
+func (s *Dataset) Summarize(samples []*Sample) error {
+	trials, merged := map[string][]*rundir.Trial{}, map[string]recording.Times{}
+	for _, x := range samples {
+		if !x.substitute && (!x.used() || x.excluded) {
+			continue
+		}
+		if merged[x.Variant] == nil {
+			merged[x.Variant] = recording.Times{}
+		}
+		trials[x.Variant] = append(trials[x.Variant], x.Trial)
+		merged[x.Variant].AddAll(x.Stats.Histograms)
+	}
+	all := s.Metrics()
+	for _, v := range s.Plan.Variants {
+		f := summarize(v.Name, trials[v.Name], merged[v.Name])
+		rounds := s.InOrder(v.Name)
+		f.Capacity = typical(valuesOf(rounds, func(f *Stats) *float64 { return f.Capacity }))
+		var err error
+		if s.Whole[v.Name], err = withIntervals(f, rounds, all); err != nil {
+			return fmt.Errorf("%s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// valuesOf returns the known values of a figure.
+func valuesOf(trials []*Stats, get func(*Stats) *float64) (values []float64) {
+	for _, t := range trials {
+		if v := get(t); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return values
+}
+
+// SeatKey is the key of a variant's trials that ran beside another one. Only the base has
+// several in a round.
+func (s *Dataset) SeatKey(variant, beside string) string {
+	if s.Plan.Duet == nil || variant != s.Plan.Base {
+		return variant
+	}
+	return variant + " beside " + beside
+}
+
+// keysOf returns the keys of a variant's trials.
+func (s *Dataset) keysOf(variant string) (keys []string) {
+	if s.Plan.Duet == nil || variant != s.Plan.Base {
+		return []string{variant}
+	}
+	for _, other := range s.Plan.Variants {
+		if other.Name != variant {
+			keys = append(keys, s.SeatKey(variant, other.Name))
+		}
+	}
+	return keys
+}

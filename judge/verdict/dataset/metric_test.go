@@ -1,0 +1,136 @@
+package dataset
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"dyno/internal/units"
+	"dyno/judge/stat"
+	"dyno/judge/verdict/recording"
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// The table of names has the metrics that there are, in their order, and no others; those of
+// steps are among them.
+func TestMetricsAreNamed(t *testing.T) {
+	var got, want []string
+	for _, m := range metrics() {
+		got = append(got, m.Name)
+	}
+	for _, m := range rundir.Metrics() {
+		want = append(want, m.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("metrics %q, want those of rundir.Metrics: %q", got, want)
+	}
+	for _, m := range stepMetrics("login") {
+		if !slices.Contains(want, m.Kind()) {
+			t.Errorf("%s is not in the table", m.Name)
+		}
+	}
+	for _, m := range append(metrics(), stepMetrics("login")...) {
+		for _, name := range []string{m.Name, strings.Replace(m.Name, "p50", "p98", 1), strings.Replace(m.Name, "p50", "p9z", 1), strings.TrimSuffix(m.Name, "{step=login}") + "{step=login}"} {
+			got, ok := Lookup(name)
+			want, found := rundir.FindMetric(name)
+			if ok != found || ok && got.fact != want.IsFact() {
+				t.Errorf("%s: found %v, a fact %v; in the table %v, %v", name, ok, got.fact, found, want.IsFact())
+			}
+		}
+	}
+}
+
+// What is known of a step's metric is what is known of the metric of all requests.
+func TestStepMetrics(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range stepMetrics("login") {
+		if got, ok := Lookup(m.Name); !ok || got.Name != m.Name || got.Step != "login" || seen[m.Name] {
+			t.Errorf("%s: found %v as %s of %q, twice %v", m.Name, ok, got.Name, got.Step, seen[m.Name])
+		}
+		seen[m.Name] = true
+		if of, known := Lookup(m.Kind()); !known || of.Dimension() != m.Dimension() || of.Direction() != m.Direction() || of.IsRanked() != m.IsRanked() {
+			t.Errorf("%s is not as %s", m.Name, m.Kind())
+		}
+		if v := m.Get(&Stats{}); v != nil {
+			t.Errorf("%s of nothing is %v", m.Name, *v)
+		}
+	}
+	f := &Stats{Variant: rundir.Variant{Steps: []rundir.ScenarioStep{
+		{Name: "list"}, {Name: "login", OK: 90, Dropped: 4, ByKind: map[string]int64{"status": 5, "timeout": 1, "generator": 30}},
+	}}}
+	for name, want := range map[string]float64{"errors.total{step=login}": 10, "errors.ratio{step=login}": 0.1, "errors.total{step=list}": 0} {
+		if m, ok := Lookup(name); !ok || m.Get(f) == nil || *m.Get(f) != want {
+			t.Errorf("%s is not %v", name, want)
+		}
+	}
+	if m, _ := Lookup("errors.ratio{step=list}"); m.Get(f) != nil {
+		t.Error("a share of no requests is known")
+	}
+}
+
+func TestTypical(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   *float64
+	}{
+		{nil, nil}, {[]float64{3}, new(3.)}, {[]float64{10, 10, 10}, new(10.)}, {[]float64{1, 4}, new(2.)}, {[]float64{0, 4}, new(2.)}, {[]float64{0, 0}, new(0.)},
+	} {
+		if diff := cmp.Diff(c.want, typical(c.values), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+			t.Errorf("%v: %s", c.values, diff)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range metrics() {
+		if got, ok := Lookup(m.Name); !ok || got.Name != m.Name || seen[m.Name] {
+			t.Errorf("%s: found %v, twice %v", m.Name, ok, seen[m.Name])
+		}
+		seen[m.Name] = true
+		if m.Get(&Stats{}) != nil {
+			t.Errorf("%s of nothing is known", m.Name)
+		}
+	}
+	for name, want := range map[string]units.Dimension{
+		"program.switch_seconds": units.Duration, "program.stack_bytes": units.Size, "program.exchanges_per_second": units.Rate, "program.units": units.Plain,
+	} {
+		m, ok := Lookup(name)
+		v := m.Get(&Stats{measures: map[string]float64{strings.TrimPrefix(name, "program."): 3}})
+		if !ok || m.Dimension() != want || m.Name != name || v == nil || *v != 3 {
+			t.Errorf("%s: %v, %v", name, m.Dimension(), v)
+		}
+		if higher := m.Direction() == stat.HigherIsBetter; higher != (want == units.Rate || want == units.Plain) {
+			t.Errorf("%s: higher is better: %v", name, higher)
+		}
+	}
+	h := hist.New()
+	for v := range int64(500) { // ten of which are beyond the 98th percentile
+		h.Record(v * 1e6)
+	}
+	for name, tag := range map[string]string{"response.p98": "response", "response.p98{step=a}": "response/a"} {
+		m, ok := Lookup(name)
+		if !ok || m.Dimension() != units.Duration || m.Name != name || !m.IsRanked() {
+			t.Fatalf("%s: %v", name, ok)
+		}
+		if v := m.Get(&Stats{Histograms: recording.Times{tag: h}}); v == nil || math.Abs(*v-0.49) > 0.005 {
+			t.Errorf("%s of %d values: %v", name, h.Count(), v)
+		}
+	}
+	if m, _ := Lookup("response.p985"); m.Get(&Stats{Histograms: recording.Times{"response": h}}) != nil {
+		t.Error("fewer than ten values are beyond the p98.5")
+	}
+	if m, ok := Lookup("observed.hub_hits"); !ok || m.Dimension() != units.Plain || *m.Get(&Stats{observed: map[string]float64{"hub_hits": 3}}) != 3 {
+		t.Error("observed.hub_hits is no metric")
+	}
+	for _, name := range []string{"", "program.", "observed.", "response", "response.p0", "response.p990", "response.p9a", "nothing.p98", "connect.p98{step=a}", "p99"} {
+		if _, ok := Lookup(name); ok {
+			t.Errorf("%q is a metric", name)
+		}
+	}
+}
