@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"dyno/judge/verdict"
+	"dyno/judge/diff"
 	"dyno/results/rundir"
 )
 
 // Diff writes the comparison of two runs: first whether they can be compared, then the
 // primary metric in a sentence for each variant, then all figures.
-func Diff(w io.Writer, d *verdict.Difference) error {
+func Diff(w io.Writer, d *diff.Difference) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
@@ -24,7 +24,7 @@ func Diff(w io.Writer, d *verdict.Difference) error {
 	runs := table{left: []int{1, 2, 3, 4}}
 	for _, r := range []struct {
 		which string
-		verdict.RunSummary
+		diff.Summary
 	}{{"old", d.Old}, {"new", d.New}} {
 		state := "valid"
 		switch {
@@ -100,7 +100,7 @@ func Diff(w io.Writer, d *verdict.Difference) error {
 // mostDisparities is how many differences between machines and plans are listed.
 const mostDisparities = 20
 
-func diffDisparities(b *strings.Builder, list []verdict.Disparity) {
+func diffDisparities(b *strings.Builder, list []diff.Disparity) {
 	if len(list) == 0 {
 		b.WriteString("\nmachine and plan are the same, as far as is known\n")
 		return
@@ -122,7 +122,7 @@ func diffDisparities(b *strings.Builder, list []verdict.Disparity) {
 }
 
 // diffSentence describes the difference of a variant in the primary metric.
-func diffSentence(c verdict.UnpairedComparison) string {
+func diffSentence(c diff.Comparison) string {
 	subject := Printable(c.Variant) + ", " + Printable(c.Metric)
 	if c.Ratio.Estimate == nil {
 		return subject + ": " + c.Verdict + ", " + Printable(c.Detail)
@@ -135,7 +135,7 @@ func diffSentence(c verdict.UnpairedComparison) string {
 
 func plusMinus(share float64) string { return "±" + margin(share) }
 
-func pOf(c verdict.UnpairedComparison) string {
+func pOf(c diff.Comparison) string {
 	p := c.P
 	if c.AdjustedP != nil {
 		p = c.AdjustedP

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"dyno/judge/verdict"
+	"dyno/judge/diff"
 	"dyno/results/rundir"
 )
 
@@ -47,7 +47,7 @@ func nights() (older, newer *rundir.Run) {
 
 func difference(t *testing.T, older, newer *rundir.Run) string {
 	t.Helper()
-	d, err := verdict.Diff(older, newer)
+	d, err := diff.Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func expectTame(t *testing.T, out string) {
 
 func TestDiffWriterFails(t *testing.T) {
 	older, newer := nights()
-	d, err := verdict.Diff(older, newer)
+	d, err := diff.Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/judge/verdict"
+	"dyno/judge/diff"
 	"dyno/results/history"
 	"dyno/results/rundir"
 )
@@ -205,7 +205,7 @@ func TestDiff(t *testing.T) {
 	b.addRun("other", func(r *rundir.Run) {
 		r.Variants, r.Plan.Variants = []rundir.Variant{figured("epoll", 1)}, []rundir.PlanVariant{{Name: "epoll"}}
 	})
-	d := get[verdict.Difference](b, "/api/diff?a=old&b=new")
+	d := get[diff.Difference](b, "/api/diff?a=old&b=new")
 	if len(d.Comparisons) != 1 || *d.Comparisons[0].Ratio.Estimate < 1.99 || d.Comparisons[0].Verdict != rundir.Better {
 		t.Errorf("%+v", d)
 	}

@@ -32,7 +32,7 @@
 //	                                   segment: a/b is a%2Fb
 //	GET  /api/runs/ID/report.html?key= the report as a page. The key is in the list of runs: a
 //	                                   new browser tab has no token. It opens this report only
-//	GET  /api/diff?a=ID&b=ID           two runs, the older one first: a verdict.Difference
+//	GET  /api/diff?a=ID&b=ID           two runs, the older one first: a diff.Difference
 //	GET  /api/history?experiment=&metric=&variant=
 //	                                   an experiment over time: a history.History
 //	GET  /api/experiments              the experiments that can be started: an ExperimentList.

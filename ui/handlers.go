@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
-	"dyno/judge/verdict"
+	"dyno/judge/diff"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/results/history"
@@ -217,7 +217,7 @@ func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
 		}
 		runs[i] = run
 	}
-	d, err := verdict.Diff(runs[0], runs[1])
+	d, err := diff.Runs(runs[0], runs[1])
 	if err != nil {
 		answer(w, http.StatusUnprocessableEntity, err)
 		return

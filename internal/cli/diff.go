@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/units"
+	"dyno/judge/diff"
 	"dyno/judge/verdict"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -44,7 +45,7 @@ compare measures two versions side by side.`,
 				}
 				runs[1].Plan.Margin = m
 			}
-			d, err := verdict.Diff(runs[0], runs[1])
+			d, err := diff.Runs(runs[0], runs[1])
 			if err != nil {
 				return &failure{exitUsage, err, ""}
 			}

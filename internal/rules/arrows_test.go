@@ -67,12 +67,13 @@ var arrows = []arrow{
 	{"judge/verdict/search", []string{"judge/verdict/evidence", "judge/verdict/compare", "judge/verdict/validity", "judge/verdict/dataset", "judge/verdict/checks", "judge/verdict/expr", "results/rundir", "judge/capacity", "internal/texts"}, "a probe is judged by the thresholds, from its own figures"},
 	{"judge/verdict/sweep", []string{"judge/verdict/dataset", "judge/verdict/checks", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "a curve is drawn through figures that others made"},
 	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
+	{"judge/diff", []string{"results/rundir", "judge/stat", "internal/texts", "internal/units"}, "two finished runs are compared as they were judged"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 
 	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"report", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"hub", "internal/loop"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{

@@ -34,24 +34,10 @@ func gates(c rundir.Comparison) bool {
 func TooImprecise(run *rundir.Run) []rundir.Comparison {
 	var found []rundir.Comparison
 	for _, c := range run.Comparisons {
-		if gates(c) && imprecise(c.Verdict, c.Detectable, run.Plan.Margin) {
+		undecided := c.Verdict == rundir.Inconclusive || c.Verdict == ""
+		if gates(c) && undecided && (c.Detectable == nil || *c.Detectable > run.Plan.Margin) {
 			found = append(found, c)
 		}
 	}
 	return found
-}
-
-// TooImprecise returns those in the primary metric; see the function of that name.
-func (d *Difference) TooImprecise() []UnpairedComparison {
-	var found []UnpairedComparison
-	for _, c := range d.Comparisons {
-		if c.Primary && imprecise(c.Verdict, c.Detectable, d.Margin) {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
-func imprecise(verdict string, detectable *float64, margin float64) bool {
-	return (verdict == rundir.Inconclusive || verdict == "") && (detectable == nil || *detectable > margin)
 }

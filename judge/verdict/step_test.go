@@ -234,23 +234,6 @@ func TestStepsByTwoClocks(t *testing.T) {
 	}
 }
 
-// Two finished runs are compared in the times of their steps.
-func TestStepsOfTwoRuns(t *testing.T) {
-	of := func(steps ...string) *rundir.Variant {
-		v := &rundir.Variant{Intervals: map[string]rundir.Estimate{"throughput": {}}}
-		for _, name := range steps {
-			v.Steps = append(v.Steps, rundir.ScenarioStep{Name: name})
-			v.Intervals[rundir.StepMetric("service.p50", name)] = rundir.Estimate{}
-		}
-		return v
-	}
-	got := comparedIn(of("login", "gone"), of("new", "login"), "service", "throughput")
-	want := []string{"throughput", "service.p50{step=new}", "service.p50{step=login}", "service.p50{step=gone}"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
 // The tokens of a step's answers are figures of their own. A disturbance widens them by no less than
 // those of all answers.
 func TestTokensOfSteps(t *testing.T) {

@@ -1,4 +1,6 @@
-package verdict
+// Package diff compares two finished runs, as they were judged. It is unpaired, and so weaker than
+// a comparison within one run.
+package diff
 
 import (
 	"errors"
@@ -20,30 +22,29 @@ import (
 const (
 	diffConfidence = 0.95
 	defaultMargin  = 0.02 // of runs whose plan has none
-
 )
 
 // A Difference compares two finished runs. It is unpaired, as its caveat says: weaker
 // than a comparison within one run.
 type Difference struct {
-	Caveat  string     `json:"caveat"`
-	Old     RunSummary `json:"old"`
-	New     RunSummary `json:"new"`
-	Metric  string     `json:"metric"` // the primary one, of the new run's plan
-	Margin  float64    `json:"margin"` // the difference that matters, a share; of the new run's plan
-	OnlyOld []string   `json:"only_old,omitempty"`
-	OnlyNew []string   `json:"only_new,omitempty"`
+	Caveat  string   `json:"caveat"`
+	Old     Summary  `json:"old"`
+	New     Summary  `json:"new"`
+	Metric  string   `json:"metric"` // the primary one, of the new run's plan
+	Margin  float64  `json:"margin"` // the difference that matters, a share; of the new run's plan
+	OnlyOld []string `json:"only_old,omitempty"`
+	OnlyNew []string `json:"only_new,omitempty"`
 	// Disparities are other known differences between the runs.
-	Disparities []Disparity          `json:"disparities"`
-	Comparisons []UnpairedComparison `json:"comparisons"` // by variant, the plan's order
-	Notes       []string             `json:"notes,omitempty"`
+	Disparities []Disparity  `json:"disparities"`
+	Comparisons []Comparison `json:"comparisons"` // by variant, the plan's order
+	Notes       []string     `json:"notes,omitempty"`
 
 	NotesBecause  []*rundir.Message `json:"notes_because,omitempty"` // the same as data, as in every field whose name ends in because
 	CaveatBecause *rundir.Message   `json:"caveat_because"`
 }
 
-// A RunSummary identifies a run and says whether it is reliable.
-type RunSummary struct {
+// A Summary identifies a run and says whether it is reliable.
+type Summary struct {
 	Name        string    `json:"name"`
 	StartedAt   time.Time `json:"started_at"`
 	DynoVersion string    `json:"dyno_version,omitempty"`
@@ -73,10 +74,10 @@ type Disparity struct {
 	NewBecause  *rundir.Message `json:"new_because,omitempty"`
 }
 
-// An UnpairedComparison is one variant's metric in both runs. Old and New are as in
+// An Comparison is one variant's metric in both runs. Old and New are as in
 // the runs, in the metric's unit; the ratio is new over old, of the geometric means
 // over the trials.
-type UnpairedComparison struct {
+type Comparison struct {
 	Variant string          `json:"variant"`
 	Metric  string          `json:"metric"`
 	Primary bool            `json:"primary,omitempty"`
@@ -102,8 +103,8 @@ type UnpairedComparison struct {
 
 // Regressions returns the comparisons in the primary metric in which the new run is
 // worse, and by more than the margin.
-func (d *Difference) Regressions() []UnpairedComparison {
-	var worse []UnpairedComparison
+func (d *Difference) Regressions() []Comparison {
+	var worse []Comparison
 	for _, c := range d.Comparisons {
 		if !c.Primary || c.Verdict != rundir.Worse {
 			continue
@@ -119,7 +120,20 @@ func (d *Difference) Regressions() []UnpairedComparison {
 	return worse
 }
 
-// Diff compares two judged runs, variant by variant of the same name: throughput,
+// TooImprecise returns the comparisons in the primary metric that are inconclusive, and that a
+// regression as large as the margin would most likely have left so, too.
+func (d *Difference) TooImprecise() []Comparison {
+	var found []Comparison
+	for _, c := range d.Comparisons {
+		undecided := c.Verdict == rundir.Inconclusive || c.Verdict == ""
+		if c.Primary && undecided && (c.Detectable == nil || *c.Detectable > d.Margin) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// Runs compares two judged runs, variant by variant of the same name: throughput,
 // p50 and p99 (of response times in an open loop, of service times in a closed one),
 // CPU per request, capacity, what programs printed, and the primary metric. The values
 // of the trials are compared by Welch's t on logarithms at 95 %, and a verdict of better
@@ -128,14 +142,14 @@ func (d *Difference) Regressions() []UnpairedComparison {
 // verdict is invalid.
 //
 // It fails when one of the runs is not judged, or when they have no variant in common.
-func Diff(older, newer *rundir.Run) (Difference, error) {
+func Runs(older, newer *rundir.Run) (Difference, error) {
 	if err := errors.Join(judgedRun("which.old", older), judgedRun("which.new", newer)); err != nil {
 		return Difference{}, err
 	}
 	d := Difference{
 		CaveatBecause: new(texts.New("differ.caveat")), Old: summaryOf(older), New: summaryOf(newer),
 		Metric: newer.Plan.PrimaryMetric(), Margin: newer.Plan.Margin,
-		Disparities: disparities(older, newer), Comparisons: []UnpairedComparison{},
+		Disparities: disparities(older, newer), Comparisons: []Comparison{},
 	}
 	d.Caveat = d.CaveatBecause.English()
 	if d.Margin == 0 {
@@ -263,9 +277,9 @@ func (d *Difference) note(older, newer *rundir.Run) {
 }
 
 // unpaired compares one metric of a variant. The verdict is not final.
-func unpaired(older, newer *rundir.Variant, metric string, primary bool) UnpairedComparison {
+func unpaired(older, newer *rundir.Variant, metric string, primary bool) Comparison {
 	a, b := older.Intervals[metric], newer.Intervals[metric]
-	c := UnpairedComparison{
+	c := Comparison{
 		Variant: newer.Name, Metric: metric, Primary: primary, Good: goodWay(metric),
 		Old: a, New: b, Ratio: rundir.Estimate{Interval: rundir.NoInterval}, Verdict: rundir.Inconclusive,
 	}
@@ -289,7 +303,7 @@ func unpaired(older, newer *rundir.Variant, metric string, primary bool) Unpaire
 
 // widen keeps the intervals from being narrower than the uncertainty of each value: their
 // logarithms may be off by slack together, to either side.
-func (c *UnpairedComparison) widen(slack float64) {
+func (c *Comparison) widen(slack float64) {
 	if c.Ratio.Estimate == nil {
 		return
 	}
@@ -411,8 +425,8 @@ func variantOf(run *rundir.Run, name string) *rundir.Variant {
 	return nil
 }
 
-func summaryOf(run *rundir.Run) RunSummary {
-	return RunSummary{
+func summaryOf(run *rundir.Run) Summary {
+	return Summary{
 		Name: run.Name, StartedAt: run.StartedAt, DynoVersion: run.DynoVersion,
 		Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
 	}

@@ -1,4 +1,4 @@
-package verdict
+package diff
 
 import (
 	"encoding/json"
@@ -62,7 +62,7 @@ func verdicts(d Difference) map[string]string {
 
 func TestDiffFindsARegression(t *testing.T) {
 	older, newer := nights(0.9, 8)
-	d, err := Diff(older, newer)
+	d, err := Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDiffFindsARegression(t *testing.T) {
 		t.Errorf("regressions %+v", found)
 	}
 	newer.Plan.Margin = 0.15
-	if d, err = Diff(older, newer); err != nil || len(d.Regressions()) != 0 || d.Margin != 0.15 {
+	if d, err = Runs(older, newer); err != nil || len(d.Regressions()) != 0 || d.Margin != 0.15 {
 		t.Errorf("with a margin of 15 %%: %+v, %v", d.Regressions(), err)
 	}
 	if len(d.Disparities) != 0 || len(d.Notes) != 0 || len(d.OnlyNew) != 0 || len(d.OnlyOld) != 0 || d.Caveat == "" {
@@ -103,11 +103,11 @@ func TestDiffFindsARegression(t *testing.T) {
 // The runs swapped: the ratios are turned over, and worse is better.
 func TestDiffSwapped(t *testing.T) {
 	older, newer := nights(0.9, 8)
-	d, err := Diff(older, newer)
+	d, err := Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	swapped, err := Diff(newer, older)
+	swapped, err := Runs(newer, older)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +132,11 @@ func TestDiffOfTheSame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	found := 0
 	for range pairs {
-		d, err := Diff(nightly(rng, time.Unix(1, 0), 8, 1), nightly(rng, time.Unix(2, 0), 8, 1))
+		d, err := Runs(nightly(rng, time.Unix(1, 0), 8, 1), nightly(rng, time.Unix(2, 0), 8, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(d.Comparisons, func(c UnpairedComparison) bool { return c.Verdict == rundir.Better || c.Verdict == rundir.Worse }) {
+		if slices.ContainsFunc(d.Comparisons, func(c Comparison) bool { return c.Verdict == rundir.Better || c.Verdict == rundir.Worse }) {
 			found++
 		}
 	}
@@ -148,7 +148,7 @@ func TestDiffOfTheSame(t *testing.T) {
 
 func TestDiffWithoutIntervals(t *testing.T) {
 	older, newer := nights(0.5, 1)
-	d, err := Diff(older, newer)
+	d, err := Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestDiffWithoutIntervals(t *testing.T) {
 	delete(older.Variants[0].Intervals, "service.p50")
 	newer.Variants[0].Intervals["service.p99"].Values[1] = 0
 	newer.Plan.Metric = "errors.ratio"
-	if d, err = Diff(older, newer); err != nil {
+	if d, err = Runs(older, newer); err != nil {
 		t.Fatal(err)
 	}
 	details := map[string]string{}
@@ -193,7 +193,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	v := &newer.Plan.Variants[0]
 	v.Connections, v.WarmupSeconds, v.Rate = 50, 3, &rate
 	v.Variables = map[string]string{"workers": "8", "batch": "2"}
-	d, err := Diff(older, newer)
+	d, err := Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestDiffOfFiguresNotIdentified(t *testing.T) {
 	older, newer := nightly(r, time.Unix(1, 0), 4, 1), nightly(r, time.Unix(2, 0), 4, 2)
 	older.Validity = []rundir.Validity{{Figure: "throughput", Variant: "pool", State: rundir.StateRelative}, {Figure: "service.p50", Variant: "pool", State: rundir.StateBounded}}
 	newer.Validity = []rundir.Validity{{Figure: "service.p99", Variant: "pool", State: rundir.StateNotIdentified}, {Figure: "target.cpu_per_request", Variant: "other", State: rundir.StateNotIdentified}}
-	d, err := Diff(older, newer)
+	d, err := Runs(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,11 +282,11 @@ func TestDiffOfCapacities(t *testing.T) {
 	} {
 		newer := of(c.low, c.high)
 		newer.Plan.Margin = c.margin
-		d, err := Diff(of(1000, 1020), newer)
+		d, err := Runs(of(1000, 1020), newer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(d.Comparisons, func(x UnpairedComparison) bool { return x.Metric == "capacity" })
+		i := slices.IndexFunc(d.Comparisons, func(x Comparison) bool { return x.Metric == "capacity" })
 		x := d.Comparisons[i]
 		if x.Verdict != c.want || *x.Ratio.High / *x.Ratio.Low < 1.02 || *x.Detectable < 0.01 {
 			t.Errorf("%v to %v: %s, %v to %v, detectable %v, want %s", c.low, c.high, x.Verdict, *x.Ratio.Low, *x.Ratio.High, *x.Detectable, c.want)
@@ -297,14 +297,14 @@ func TestDiffOfCapacities(t *testing.T) {
 func TestDiffRefuses(t *testing.T) {
 	older, newer := nights(1, 2)
 	newer.Variants = nil
-	if _, err := Diff(older, newer); err == nil || !strings.Contains(err.Error(), "the new run, relay, holds no figures") {
+	if _, err := Runs(older, newer); err == nil || !strings.Contains(err.Error(), "the new run, relay, holds no figures") {
 		t.Errorf("without figures: %v", err)
 	}
 	older, newer = nights(1, 2)
 	for i := range newer.Variants {
 		newer.Variants[i].Name += "2"
 	}
-	if _, err := Diff(older, newer); err == nil || !strings.Contains(err.Error(), "no variant in common: old pool, goroutine; new pool2") {
+	if _, err := Runs(older, newer); err == nil || !strings.Contains(err.Error(), "no variant in common: old pool, goroutine; new pool2") {
 		t.Errorf("of other variants: %v", err)
 	}
 }
@@ -326,11 +326,11 @@ func TestDiffDefaults(t *testing.T) {
 			c.plan.Variants[i].Loop = c.plan.Loop
 		}
 		newer.Plan = c.plan
-		d, err := Diff(older, newer)
+		d, err := Runs(older, newer)
 		if err != nil || d.Metric != c.want || d.Margin != 0.02 {
 			t.Errorf("%+v: metric %s, margin %v, %v", c.plan, d.Metric, d.Margin, err)
 		}
-		if !slices.ContainsFunc(d.Comparisons, func(x UnpairedComparison) bool { return x.Primary && x.Metric == c.want }) {
+		if !slices.ContainsFunc(d.Comparisons, func(x Comparison) bool { return x.Primary && x.Metric == c.want }) {
 			t.Errorf("%s is not compared", c.want)
 		}
 	}
@@ -340,6 +340,43 @@ func TestDiffDefaults(t *testing.T) {
 	} {
 		if got := goodWay(metric); got != want {
 			t.Errorf("%s is good when %s, want %s", metric, got, want)
+		}
+	}
+}
+
+// Two finished runs are compared in the times of their steps.
+func TestStepsOfTwoRuns(t *testing.T) {
+	of := func(steps ...string) *rundir.Variant {
+		v := &rundir.Variant{Intervals: map[string]rundir.Estimate{"throughput": {}}}
+		for _, name := range steps {
+			v.Steps = append(v.Steps, rundir.ScenarioStep{Name: name})
+			v.Intervals[rundir.StepMetric("service.p50", name)] = rundir.Estimate{}
+		}
+		return v
+	}
+	got := comparedIn(of("login", "gone"), of("new", "login"), "service", "throughput")
+	want := []string{"throughput", "service.p50{step=new}", "service.p50{step=login}", "service.p50{step=gone}"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A comparison that could not have found a regression is told from one that found none.
+func TestTooImprecise(t *testing.T) {
+	for _, c := range []struct {
+		verdict    string
+		detectable *float64
+		want       bool
+	}{
+		{rundir.Inconclusive, new(0.23), true},
+		{rundir.Inconclusive, nil, true},
+		{rundir.Inconclusive, new(0.019), false},
+		{rundir.Equivalent, new(0.23), false},
+		{rundir.Worse, new(0.23), false},
+	} {
+		d := Difference{Margin: 0.02, Comparisons: []Comparison{{Primary: true, Verdict: c.verdict, Detectable: c.detectable}, {Verdict: rundir.Inconclusive}}}
+		if got := len(d.TooImprecise()) == 1; got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
