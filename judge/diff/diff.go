@@ -93,7 +93,7 @@ type Comparison struct {
 	// Equivalence is the interval that lies within the margin when the two are
 	// equivalent.
 	Equivalence *rundir.Estimate `json:"equivalence,omitempty"`
-	// Detectable is the smallest change, a share, that so many trials find in four
+	// Detectable is the smallest change, a share, that this number of trials finds in four
 	// comparisons of five.
 	Detectable *float64        `json:"detectable,omitempty"`
 	Verdict    string          `json:"verdict"`          // better, worse, equivalent, inconclusive or invalid
@@ -243,7 +243,7 @@ func (d *Difference) distrust(runs ...*rundir.Run) {
 	}
 }
 
-// note adds the notes that a reader needs beside the figures.
+// note adds the notes that a reader needs next to the figures.
 func (d *Difference) note(older, newer *rundir.Run) {
 	add := func(m rundir.Message) {
 		d.Notes, d.NotesBecause = append(d.Notes, m.English()), append(d.NotesBecause, &m)

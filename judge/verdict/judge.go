@@ -42,19 +42,19 @@ func Judge(f *rundir.Folder) error {
 // recordings of each complete trial once. The order of the trials does not matter.
 func judge(run *rundir.Run, sources []recording.Source) error {
 	plan, judged := run.Plan, *run
-	samples, err := dataset.TakeAll(plan, sources)
+	trials, err := dataset.TakeAll(plan, sources)
 	if err != nil {
 		return err
 	}
-	dataset.Exclude(plan, samples)
-	probes := search.JudgeProbes(plan, samples)
+	dataset.Exclude(plan, trials)
+	probes := search.JudgeProbes(plan, trials)
 
-	s := compare.New(dataset.New(plan, samples))
+	s := compare.New(dataset.New(plan, trials))
 	searches, err := search.ReplayAll(s.Dataset, probes)
 	if err != nil {
 		return err
 	}
-	if err := s.Summarize(samples); err != nil {
+	if err := s.Summarize(trials); err != nil {
 		return err
 	}
 	comparisons, notes, err := s.Compare()
@@ -69,12 +69,12 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	if judged.Sweeps, err = sweep.All(s.Dataset); err != nil {
 		return err
 	}
-	judged.Trials = examined(samples, probes)
+	judged.Trials = examined(trials, probes)
 	judged.Notes, judged.NotesBecause = withNotes(run, notes)
 
 	flat, spent := sweep.Plateaus(&judged)
 	s.GeneratorLimited = spent
-	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), dataset.FlagsOf(samples), missing(s.Dataset), unsteadyPilots(run.Pilot), flat, search.BelowRange(&judged))
+	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), dataset.FlagsOf(trials), missing(s.Dataset), unsteadyPilots(run.Pilot), flat, search.BelowRange(&judged))
 	judged.Validity = append(s.Validities(comparisons), searches.Validities(judged.Capacities)...)
 	validity.MarkRelative(judged.Validity)
 	ev := evidence.New(s, judged.Validity)
@@ -104,14 +104,14 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 const unidentifiedReason = "not identified: "
 
 // examined lists the trials, with the outcome of those that are probes.
-func examined(samples []*dataset.Sample, probes []*search.Probe) (list []rundir.Examined) {
+func examined(trials []*dataset.Trial, probes []*search.Probe) (list []rundir.Examined) {
 	good := map[int]*bool{} // by trial
 	for _, p := range probes {
 		if !p.Result.Spoilt {
 			good[p.Number] = &p.Result.Good
 		}
 	}
-	for _, x := range samples {
+	for _, x := range trials {
 		list = append(list, x.Examined(good[x.Number]))
 	}
 	return list

@@ -1272,14 +1272,14 @@ func TestSpoiltProbe(t *testing.T) {
 
 	plan := b.run.Plan
 	for name, c := range map[string]struct {
-		change func(*dataset.Sample)
+		change func(*dataset.Trial)
 		want   string
 	}{
-		"good":       {func(*dataset.Sample) {}, ""},
-		"incomplete": {func(s *dataset.Sample) { s.Complete = false }, checks.FlagIncomplete},
-		"dropped":    {func(s *dataset.Sample) { s.Counts.Dropped = 1 }, checks.FlagDrops},
-		"too slow":   {func(s *dataset.Sample) { s.Stats.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
-		"unknown": {func(s *dataset.Sample) { s.Stats.Response.P99 = nil },
+		"good":       {func(*dataset.Trial) {}, ""},
+		"incomplete": {func(s *dataset.Trial) { s.Complete = false }, checks.FlagIncomplete},
+		"dropped":    {func(s *dataset.Trial) { s.Counts.Dropped = 1 }, checks.FlagDrops},
+		"too slow":   {func(s *dataset.Trial) { s.Stats.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
+		"unknown": {func(s *dataset.Trial) { s.Stats.Response.P99 = nil },
 			"response.p99 of a is not known: not observed, or too few values"},
 	} {
 		t.Run(name, func(t *testing.T) {

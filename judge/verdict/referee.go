@@ -183,14 +183,14 @@ func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, 
 // Spoilt tells whether the machine or the generator disturbed one of a round's trials
 // beyond a limit fixed beforehand, and no target was lost in it.
 func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
-	samples := make([]*dataset.Sample, len(round))
+	trials := make([]*dataset.Trial, len(round))
 	for i, t := range round {
 		var err error
-		if samples[i], err = dataset.Take(plan, recording.FromFolder(t), false); err != nil {
+		if trials[i], err = dataset.Take(plan, recording.FromFolder(t), false); err != nil {
 			return false, fmt.Errorf("trial %d: %w", t.Number, err)
 		}
 	}
-	return dataset.DisturbedRound(samples), nil
+	return dataset.DisturbedRound(trials), nil
 }
 
 // Enough decides after a whole round whether to make another, by the plan's rule on the
@@ -227,7 +227,7 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 }
 
 // Probe decides whether a probe was good: all thresholds hold by its estimates and
-// nothing was dropped. It is spoilt when the generator was the limit, or when a
+// nothing was dropped. It says nothing when the generator was the limit, or when a
 // disturbance makes it undecidable. The reason why a probe was not good is in
 // Run.Capacities once the run is judged.
 func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {

@@ -30,7 +30,7 @@ const (
 // A worker in a closed loop works, waits for a CPU, or has nothing to do until the target
 // answers. Only in the third state does the load wait for the target, so only a generator
 // that has time to spare measures the target. Unless the target is at its own limit
-// anyway, two things spoil the throughput:
+// anyway, two things bias the throughput:
 const (
 	// The worker has no CPU for more than StarvedGenerator of the window. Answers lie
 	// unread for that long and the next requests wait with them, so the throughput is too
@@ -52,7 +52,7 @@ const (
 )
 
 // The limits on the machine: beyond the first a trial has a warning, beyond the second it
-// is spoilt.
+// is disturbed.
 const (
 	// Steal time, as a share of all CPUs' time.
 	StealWarn = 0.01

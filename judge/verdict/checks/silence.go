@@ -76,7 +76,7 @@ func (x *examination) breaks(kind string, measured, limit float64, found bool, w
 }
 
 // away is the share of the window in which the generator could not run: it waited for a
-// CPU, the hypervisor had the CPU, or a sleeper beside it noticed that nothing ran there.
+// CPU, the hypervisor had the CPU, or a sleeper on the same CPU noticed that nothing ran there.
 // Answers that it did not read then look like missing answers. A generator that shares
 // its target's CPUs waits for the target, and the target is the cause. In a window of a
 // handful of requests this share means nothing.
@@ -104,8 +104,7 @@ func (x *examination) attributable(kind string) bool {
 	return kind == FlagIncomplete || (kind == FlagNoAnswers || kind == FlagStalled) && 2*(c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()]) > c.Due()
 }
 
-// checkAttributable judges whether the generator and the target can be told apart as the cause of
-// missing answers.
+// checkAttributable judges whether missing answers can be attributed to the target.
 func (x *examination) checkAttributable() {
 	if len(x.unattributed) == 0 {
 		return
@@ -298,8 +297,8 @@ func (x *examination) stalled() {
 	case s.Ending > limit && s.Last != nil:
 		begun := max(x.Trial.WarmupSeconds, *s.Last)
 		found := x.nothing("found.stalled.last", "time", units.ShortTime(end-begun))
-		if behind := s.Ending - (end - begun); behind >= FailingFloor {
-			found.Kind, found.Values["behind"] = "found.stalled.behind", units.ShortTime(behind)
+		if beyond := s.Ending - (end - begun); beyond >= FailingFloor {
+			found.Kind, found.Values["behind"] = "found.stalled.behind", units.ShortTime(beyond)
 		}
 		x.breaks(FlagStalled, s.Ending, limit, true, found)
 	case s.Ending > limit:

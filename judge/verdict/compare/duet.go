@@ -83,19 +83,19 @@ func (s Comparer) controlFault(m dataset.Metric) *rundir.Message {
 }
 
 // neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
-// than the base's own load does: the ratio is wrong by as much. It compares the base
-// beside the variant with the base beside the control, which is the base, round by round.
+// than the base's own load does: the ratio is wrong by as much. Round by round, it compares the
+// base next to the variant with the base next to the control, which is the base.
 func (s Comparer) neighbourFault(p Pair, m dataset.Metric) *rundir.Message {
 	control := Pair{Variant: s.Plan.Control, Base: s.Plan.Base}
 	var logs []float64
 	var swapped []bool
 	for _, round := range s.facingRounds(p, s.Rounds) {
-		_, beside := s.facing(p, s.Rounds, round)
+		_, base := s.facing(p, s.Rounds, round)
 		f, b := s.facing(control, s.Rounds, round)
-		over, ok := logOver(m, beside, b)
+		over, ok := logOver(m, base, b)
 		under, known := logOver(m, f, b)
-		if ok && known { // beside the base: the mean of both halves of the control
-			logs, swapped = append(logs, over-under/2), append(swapped, beside.Seat == 1)
+		if ok && known { // next to itself: the mean of both halves of the control
+			logs, swapped = append(logs, over-under/2), append(swapped, base.Seat == 1)
 		}
 	}
 	if by := s.shown(logs, swapped); by != 0 {
@@ -118,8 +118,8 @@ func (s Comparer) shown(logs []float64, second []bool) float64 {
 }
 
 // idleFault says by how much a neighbour's load changes what the base does, if that is so
-// much that the two have no CPUs of their own. The base alone runs beside the variant
-// that is up and has no load.
+// much that the two have no CPUs of their own. The base alone runs next to the variant,
+// which has been started and has no load.
 func (s Comparer) idleFault(p Pair) *rundir.Message {
 	name := rundir.MetricThroughput
 	if loop := s.Plan.Variant(p.Base); loop.Loop != "closed" {

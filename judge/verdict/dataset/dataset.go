@@ -13,25 +13,25 @@ import (
 	"dyno/results/rundir"
 )
 
-// ByRound are figures by variant and round.
+// ByRound holds figures by variant and round.
 type ByRound map[string]map[int]*Stats
 
 // A Dataset holds the figures of a run, for comparisons and expressions.
 type Dataset struct {
 	Plan             rundir.Plan
-	Whole            map[string]*Stats   // by variant, over all trials that count
-	Rounds           ByRound             // by variant (of a duet by its key, see seatKey) and round, without those left out
-	AllRounds        ByRound             // the same with them
-	StoppingRounds   ByRound             // those that the rule heard of by which the run ends
-	interrupted      map[string][]*Stats // by variant, of interrupted trials where none stands
-	IdleBase         ByRound             // of a duet's base, by the variant without load that was beside it, and round
+	Whole            map[string]*Stats // by variant, over all trials that count
+	Rounds           ByRound           // without those left out; in a duet by SeatKey in place of the variant
+	AllRounds        ByRound           // with them
+	StoppingRounds   ByRound           // those by which the stopping rule ended the run
+	IdleBase         ByRound           // of a duet's base next to a variant without load, by that variant
 	Trends           []rundir.Trend
-	LeftOutRounds    bool     // some rounds were left out
-	GeneratorLimited []string // variants whose throughput the generator limited
+	LeftOutRounds    bool                // some rounds were left out
+	GeneratorLimited []string            // variants whose throughput the generator limited
+	interrupted      map[string][]*Stats // of interrupted trials, by variant, where no other has figures
 }
 
 // New collects the trials that count.
-func New(plan rundir.Plan, samples []*Sample) *Dataset {
+func New(plan rundir.Plan, trials []*Trial) *Dataset {
 	s := &Dataset{
 		Plan:           plan,
 		Whole:          map[string]*Stats{},
@@ -47,10 +47,10 @@ func New(plan rundir.Plan, samples []*Sample) *Dataset {
 		}
 		s.IdleBase[v.Name] = map[int]*Stats{}
 	}
-	again := measuredAgain(plan, samples)
-	for _, x := range samples {
+	again := measuredAgain(plan, trials)
+	for _, x := range trials {
 		if x.Purpose == rundir.PurposeIdle && x.Complete && s.IdleBase[x.Beside()] != nil {
-			s.IdleBase[x.Beside()][x.Round] = x.Stats // a later one takes the place of those before it
+			s.IdleBase[x.Beside()][x.Round] = x.Stats // a later one replaces an earlier one
 		}
 		if x.substitute {
 			s.interrupted[x.Variant] = append(s.interrupted[x.Variant], x.Stats)
@@ -74,7 +74,7 @@ func New(plan rundir.Plan, samples []*Sample) *Dataset {
 }
 
 // OfOne returns a dataset with nothing but one trial.
-func OfOne(plan rundir.Plan, x *Sample) (*Dataset, error) {
+func OfOne(plan rundir.Plan, x *Trial) (*Dataset, error) {
 	s := New(plan, nil)
 	s.Rounds[x.Variant][x.Round] = x.Stats
 	one, err := withIntervals(x.Stats, []*Stats{x.Stats}, s.Metrics())
@@ -157,21 +157,21 @@ func (s *Dataset) Metrics() []Metric {
 }
 
 // Summarize makes each variant's figures from all trials that count, with their intervals.
-func (s *Dataset) Summarize(samples []*Sample) error {
-	trials, merged := map[string][]*rundir.Trial{}, map[string]recording.Times{}
-	for _, x := range samples {
+func (s *Dataset) Summarize(trials []*Trial) error {
+	byVariant, merged := map[string][]*rundir.Trial{}, map[string]recording.Times{}
+	for _, x := range trials {
 		if !x.substitute && (!x.used() || x.excluded) {
 			continue
 		}
 		if merged[x.Variant] == nil {
 			merged[x.Variant] = recording.Times{}
 		}
-		trials[x.Variant] = append(trials[x.Variant], x.Trial)
+		byVariant[x.Variant] = append(byVariant[x.Variant], x.Trial)
 		merged[x.Variant].AddAll(x.Stats.Histograms)
 	}
 	all := s.Metrics()
 	for _, v := range s.Plan.Variants {
-		f := summarize(v.Name, trials[v.Name], merged[v.Name])
+		f := summarize(v.Name, byVariant[v.Name], merged[v.Name])
 		rounds := s.InOrder(v.Name)
 		f.Capacity = typical(valuesOf(rounds, func(f *Stats) *float64 { return f.Capacity }))
 		var err error
@@ -192,13 +192,13 @@ func valuesOf(trials []*Stats, get func(*Stats) *float64) (values []float64) {
 	return values
 }
 
-// SeatKey is the key of a variant's trials that ran beside another one. Only the base has
+// SeatKey is the key of a variant's trials that ran at the same time as another's. Only the base has
 // several in a round.
-func (s *Dataset) SeatKey(variant, beside string) string {
+func (s *Dataset) SeatKey(variant, peer string) string {
 	if s.Plan.Duet == nil || variant != s.Plan.Base {
 		return variant
 	}
-	return variant + " beside " + beside
+	return variant + " with " + peer
 }
 
 // keysOf returns the keys of a variant's trials.

@@ -138,7 +138,7 @@ func withIntervals(f *Stats, trials []*Stats, all []Metric) (*Stats, error) {
 //
 // A share of a whole is between 0 and 1, and so is its interval: it is made on the scale
 // of logits, by the delta method. If no trial has any, the trials show no spread. The
-// upper end is then the share at which as many independent ones could still all be absent
+// upper end is then the share at which this number of independent ones could all be absent
 // with the chance of one tail: 1 − (α/2)^(1/n), some 3.7/n at 95 % (Clopper and Pearson: The
 // use of confidence or fiducial limits illustrated in the case of the binomial, Biometrika
 // 26, 1934). The rule of three, 3/n, is the end of a one-sided interval. The same holds,
@@ -185,7 +185,7 @@ func byShares(e *rundir.Estimate, m Metric, trials []*Stats) error {
 }
 
 // bound gives a quantile of merged histograms its interval.
-func (q *quantileOf) bound(e *rundir.Estimate, whole *Stats, trials []*Stats) error {
+func (q *Quantile) bound(e *rundir.Estimate, whole *Stats, trials []*Stats) error {
 	merged := whole.Histograms[q.Tag]
 	var clusters []stat.Cluster
 	lowest, split := q.place(merged)
@@ -217,7 +217,7 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *Stats, trials []*Stats) er
 // the bucket lies below the quantile, so that exactly the share q of all values does.
 // Many values may be equal, such as those of one long stall. If the bucket counted whole,
 // it would hide how different the trials are.
-func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64) {
+func (q *Quantile) place(merged *hist.Histogram) (lowest int64, split float64) {
 	left := q.Q * float64(merged.Count())
 	merged.Each(func(low, _, count int64) bool {
 		if float64(count) >= left {

@@ -16,7 +16,7 @@ type Stats struct {
 	rundir.Variant
 	connections connections
 	measures    map[string]float64       // values that a program printed; over trials, their typical value
-	observed    map[string]float64       // values of endpoints and commands of the plan, likewise
+	observed    map[string]float64       // values of endpoints and commands of the plan; over trials, their typical value
 	Search      *rundir.Bracket          // of one round's search for capacity
 	Capacity    *float64                 // requests per second
 	Histograms  recording.Times          // nil where only trial.json was read
@@ -32,7 +32,7 @@ type connections struct {
 	requested, opened, failed, peak, served, unanswered *float64
 }
 
-// A Metric is a figure that expressions name. get returns nil for a figure that
+// A Metric is a figure that expressions name. Get returns nil for a figure that
 // is not known, or that too few values support.
 type Metric struct {
 	Name string
@@ -41,15 +41,15 @@ type Metric struct {
 
 	// How the figure of several trials is made; at most one of these is set. With none it
 	// is the typical value of the trials.
-	Quantile *quantileOf                               // of the merged histogram
+	Quantile *Quantile                                 // of the merged histogram
 	share    func(*Stats) (part, whole float64)        // the sum of the parts over that of the wholes
 	fact     bool                                      // a count or an extreme of this run: nothing is estimated
 	Width    func(*Stats) (low, high float64, ok bool) // each value is itself known only to lie between these
 	upTo     func(*Stats) (high float64, ok bool)      // the figure is known only to lie between itself and this
 }
 
-// A quantileOf is the q-quantile of what a log has under a tag.
-type quantileOf struct {
+// A Quantile is the q-quantile of what a log has under a tag.
+type Quantile struct {
 	Tag string
 	Q   float64
 }
@@ -116,7 +116,7 @@ func quantileMetric(name string) (Metric, bool) {
 	if !ok {
 		return Metric{}, false
 	}
-	m.Name, m.Quantile = name, &quantileOf{m.Quantile.Tag, q}
+	m.Name, m.Quantile = name, &Quantile{m.Quantile.Tag, q}
 	tag := m.Quantile.Tag
 	m.Get = func(f *Stats) *float64 {
 		h := f.Histograms[tag]
@@ -266,7 +266,7 @@ func timesOf(clock, tag string, times func(*Stats) *rundir.Quantiles) (all []Met
 		}}
 		switch {
 		case of.Quantile > 0:
-			m.Quantile = &quantileOf{tag, of.Quantile}
+			m.Quantile = &Quantile{tag, of.Quantile}
 		case m.IsMaximum():
 			m.fact = true
 		default:

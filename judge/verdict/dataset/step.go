@@ -8,7 +8,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// Figures of a scenario's steps are called by the metric with the step behind it, such as
+// Figures of a scenario's steps have the name of the metric and of the step, such as
 // response.p99{step=login}. They are judged as those of all requests are, with one
 // difference: a step's times are recorded over the whole window, so that nobody knows
 // which of them belong to disturbed stretches. In the worst case all requests of those

@@ -54,7 +54,7 @@ type Disturbance struct {
 	Shortened []Shortening // by a late generator
 	Lost      LostTime
 	AtEdge    bool // an end of the window is disturbed
-	// These are the inputs of contaminated.
+	// These are the inputs of Contaminated.
 	counted float64         // share of the window between readings of steal or pressure
 	Window  float64         // seconds
 	stalls  []float64       // how late sleepers woke, seconds
@@ -213,7 +213,7 @@ func (s *detector) readSpans() (spans []span) {
 	return spans
 }
 
-// count stores the inputs of contaminated.
+// count stores the inputs of Contaminated.
 func (s *detector) count(d *Disturbance) {
 	for _, stall := range s.Stalls {
 		if s.StallInWindow(stall) && !s.SharesCPUs() {
@@ -248,7 +248,7 @@ func (s *detector) count(d *Disturbance) {
 // target when the stall began, and its consequences, are added.
 //
 // Second, in an open loop the generator's lag is known for each request. Each late
-// request disturbs those behind it.
+// request disturbs those after it.
 //
 // Third, requests find the target's CPUs taken in proportion to what others use of them,
 // and so do the requests inside the target at each of the others' turns. The same is true
@@ -301,7 +301,7 @@ func (s *detector) noticed() float64 {
 }
 
 // guard is how long, in seconds, the consequences of a delay last: until the requests
-// that piled up are served, beside those that continue to arrive, and are recorded. The
+// that piled up are served, next to those that continue to arrive, and are recorded. The
 // busy period that a delay opens in a queue of utilization ρ is as long as the delay
 // times ρ/(1−ρ).
 func (s *detector) guard(late float64) float64 {

@@ -555,7 +555,7 @@ func (c *compiler) metric(n ast.Node) (rundir.Metric, bool) {
 	return rundir.Metric{}, false
 }
 
-// stepMetric is a metric with a step behind it.
+// stepMetric is a metric of a step.
 func (c *compiler) stepMetric(n ast.Node, of rundir.Metric, label stepLabel) (rundir.Metric, bool) {
 	c.placed[start(n)] = true
 	m, ok := rundir.FindMetric(rundir.StepMetric(of.Name, label.name))

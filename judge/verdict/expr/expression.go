@@ -171,7 +171,7 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
-	blanked, behind, faults := takeUnits(unlabelled)
+	blanked, found, faults := takeUnits(unlabelled)
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
@@ -179,7 +179,7 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 	if err != nil {
 		return nil, located(err, len(runes))
 	}
-	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: behind, steps: steps, placed: map[int]bool{}}
+	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: found, steps: steps, placed: map[int]bool{}}
 	e := &Expression{}
 	e.holds, e.left = c.top(tree.Node)
 	e.limit = c.limit(tree.Node)
@@ -208,7 +208,7 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 var unexpectedToken = regexp.MustCompile(`unexpected token \w+\((".*")\)`)
 
 // located turns the parser's error into one of ours. The parser counts
-// characters from 0 and may point behind the end.
+// characters from 0 and may point past the end.
 func located(err error, length int) error {
 	var fault *file.Error
 	if !errors.As(err, &fault) {

@@ -47,12 +47,11 @@ func (b *bracket) at(rate *float64, good bool) (found []*Probe) {
 
 // A Probe is a trial of a search, and how it came out.
 type Probe struct {
-	*dataset.Sample
-	Result  capacity.Trial
-	Why     string          // it is not good: the threshold, the kind of flag, or a sentence
-	because *rundir.Message // the sentence as data
-	// doubtful tells that something disturbed a figure of a threshold that could not be decided.
-	doubtful bool
+	*dataset.Trial
+	Result   capacity.Trial
+	Why      string          // why it is not good: the threshold, the kind of flag, or a sentence
+	because  *rundir.Message // the sentence as data
+	doubtful bool            // something disturbed a figure of a threshold that could not be decided
 }
 
 // attributable tells whether nothing but the target made a probe bad.
@@ -106,7 +105,7 @@ func decideAlone(plan rundir.Plan, p *Probe) (decided []rundir.Threshold, err er
 	if p.Stats == nil {
 		return nil, nil
 	}
-	alone, err := newAlone(plan, p.Sample)
+	alone, err := newAlone(plan, p.Trial)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +116,7 @@ func decideAlone(plan rundir.Plan, p *Probe) (decided []rundir.Threshold, err er
 }
 
 // newAlone returns the evidence of one probe alone.
-func newAlone(plan rundir.Plan, p *dataset.Sample) (*evidence.Evidence, error) {
+func newAlone(plan rundir.Plan, p *dataset.Trial) (*evidence.Evidence, error) {
 	one, err := dataset.OfOne(plan, p)
 	if err != nil {
 		return nil, err
@@ -133,11 +132,11 @@ func Goal(p rundir.PlanCapacity) capacity.Goal {
 
 // JudgeProbe decides whether a probe was good. A good probe is complete, nothing was
 // dropped, and all thresholds hold by its estimates. A figure that a disturbance can only
-// have made worse is good if it is good despite that. A probe is spoilt when the
-// generator was the limit, and when thresholds are undecided because something disturbed
+// have made worse is good if it is good despite that. A probe says nothing when the
+// generator was the limit, or when thresholds are undecided because something disturbed
 // it.
-func JudgeProbe(plan rundir.Plan, s *dataset.Sample) *Probe {
-	p := &Probe{Sample: s}
+func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
+	p := &Probe{Trial: s}
 	if s.Rate != nil {
 		p.Result.Rate = *s.Rate
 	}
@@ -149,9 +148,9 @@ func JudgeProbe(plan rundir.Plan, s *dataset.Sample) *Probe {
 	return p
 }
 
-// JudgeProbes decides which probes are good, and which are spoilt.
-func JudgeProbes(plan rundir.Plan, samples []*dataset.Sample) (probes []*Probe) {
-	for _, x := range samples {
+// JudgeProbes judges all probes of the trials.
+func JudgeProbes(plan rundir.Plan, trials []*dataset.Trial) (probes []*Probe) {
+	for _, x := range trials {
 		if x.Purpose == rundir.PurposeProbe {
 			probes = append(probes, JudgeProbe(plan, x))
 		}
@@ -161,7 +160,7 @@ func JudgeProbes(plan rundir.Plan, samples []*dataset.Sample) (probes []*Probe) 
 
 // unusable returns the kind of flag that makes a probe unusable, and whether the reason is
 // not the target.
-func unusable(s *dataset.Sample) (kind string, spoilt bool) {
+func unusable(s *dataset.Trial) (kind string, disturbed bool) {
 	switch {
 	case !s.Complete:
 		return checks.FlagIncomplete, false
@@ -190,9 +189,9 @@ func unusable(s *dataset.Sample) (kind string, spoilt bool) {
 // broken returns why a probe is not good by its own figures: a threshold, or the reason
 // why a threshold cannot be judged, which is also data. It also tells whether that reason
 // is a disturbance of the probe.
-func (p *Probe) broken(plan rundir.Plan) (why string, because *rundir.Message, spoilt bool) {
+func (p *Probe) broken(plan rundir.Plan) (why string, because *rundir.Message, disturbed bool) {
 	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
-	alone, err := newAlone(plan, p.Sample)
+	alone, err := newAlone(plan, p.Trial)
 	if err != nil {
 		return cannot(texts.Joint(texts.Reasons(err)))
 	}
@@ -210,16 +209,16 @@ func (p *Probe) broken(plan rundir.Plan) (why string, because *rundir.Message, s
 	return cannot(open)
 }
 
-// searches are those for capacity, by variant in the rounds' order.
-type searches map[string][]*bracket
+// Searches are those for capacity, by variant in the rounds' order.
+type Searches map[string][]*bracket
 
-// ReplayAll replays every search of a plan and puts its outcome into the scene. Probes come
+// ReplayAll replays every search of a plan and puts its outcome into the dataset. Probes come
 // by number.
-func ReplayAll(s *dataset.Dataset, all []*Probe) (searches, error) {
+func ReplayAll(s *dataset.Dataset, all []*Probe) (Searches, error) {
 	if s.Plan.Capacity == nil {
 		return nil, nil
 	}
-	ended := searches{}
+	ended := Searches{}
 	probes := map[string]map[int][]*Probe{}
 	for _, x := range all {
 		// A search that is not complete was interrupted.
@@ -283,7 +282,7 @@ func replay(g capacity.Goal, rounds map[int][]*Probe) ([]*bracket, error) {
 
 // Capacities sums up the searches of each variant. The estimate is the geometric
 // mean over rounds; its interval is never narrower than the brackets.
-func (all searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
+func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 	if s.Plan.Capacity == nil {
 		return nil
 	}
@@ -303,10 +302,10 @@ func (all searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 		} else {
 			details = append(details, outside(&c.Rate, done))
 		}
-		var spoilt *rundir.Message
-		c.Limit, c.LimitBecause, spoilt = limits(done)
-		if spoilt != nil {
-			details = append(details, *spoilt)
+		var disturbed *rundir.Message
+		c.Limit, c.LimitBecause, disturbed = limits(done)
+		if disturbed != nil {
+			details = append(details, *disturbed)
 		}
 		if open := len(all[v.Name]) - len(done); open > 0 {
 			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(all[v.Name]))))
@@ -321,7 +320,7 @@ func (all searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 // Validities says of the capacities that are not known from above, because something
 // disturbed what the lowest bad rates showed, why that is so. Where not even the lowest rate of the
 // range is known to be bad, nothing is known.
-func (all searches) Validities(list []rundir.Capacity) (found []rundir.Validity) {
+func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity) {
 	for _, c := range list {
 		v := rundir.Validity{Figure: rundir.MetricCapacity, Variant: c.Variant, State: rundir.StateBounded}
 		for _, b := range all[c.Variant] {
@@ -390,8 +389,8 @@ func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 }
 
 // limits returns what the probes at the lowest bad rates broke most often, as data if it
-// is a sentence. It also returns how many probes were spoilt.
-func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message) {
+// is a sentence. It also says how many probes were disturbed.
+func limits(searches []*bracket) (limit string, because, disturbed *rundir.Message) {
 	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
 	for _, b := range searches {
 		for _, p := range b.probes {
@@ -413,9 +412,9 @@ func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message)
 	}
 	if len(parts) > 0 {
 		m := texts.New("edge.spoilt").With("probes", parts...)
-		spoilt = &m
+		disturbed = &m
 	}
-	return limit, because, spoilt
+	return limit, because, disturbed
 }
 
 // BelowRange flags the variants that kept up with no rate of the range that was searched, be it

@@ -47,7 +47,7 @@ func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 // the time: ratios of how long the same work took, at most and at least 1.
 type speed struct{ fastest, slowest float64 }
 
-// speed returns how the speed of the CPUs varied in the trials behind a variant's figure.
+// speed returns how the speed of the CPUs varied in the trials that a variant's figure is made of.
 // An interval over rounds contains this already: the speed varies between rounds as much
 // as within one.
 func (s Assessor) speed(variant string, m dataset.Metric) speed {
@@ -267,7 +267,7 @@ func known0(v *float64) float64 {
 }
 
 // cpuBounds bounds the CPU time of a request. The kernel leaves stolen time out of a
-// process's account only approximately. Other programs that ran beside the process share
+// process's account only approximately. Other programs that ran at the same time share
 // its caches.
 func (s Assessor) cpuBounds(variant string, estimate float64) Bounds {
 	trials := s.InOrder(variant)

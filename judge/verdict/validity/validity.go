@@ -150,16 +150,16 @@ func widened(e rundir.Estimate, b Bounds) (low, high float64) {
 }
 
 // MarkRelative turns absolute figures that are not identified into relative ones,
-// where their ratios stand.
+// where their ratios are known.
 func MarkRelative(list []rundir.Validity) {
-	stands := map[[2]string]bool{}
+	known := map[[2]string]bool{}
 	for _, v := range list {
 		if v.Base != "" && v.State == rundir.StateOK {
-			stands[[2]string{v.Figure, v.Variant}], stands[[2]string{v.Figure, v.Base}] = true, true
+			known[[2]string{v.Figure, v.Variant}], known[[2]string{v.Figure, v.Base}] = true, true
 		}
 	}
 	for i := range list {
-		if v := &list[i]; v.Base == "" && v.State == rundir.StateNotIdentified && stands[[2]string{v.Figure, v.Variant}] {
+		if v := &list[i]; v.Base == "" && v.State == rundir.StateNotIdentified && known[[2]string{v.Figure, v.Variant}] {
 			v.State = rundir.StateRelative
 		}
 	}

@@ -17,7 +17,7 @@ func TestSpoiltRounds(t *testing.T) {
 			checks.FlagSteal, checks.FlagForeignCPU, checks.FlagLateWakeups, checks.FlagMemoryPressure, checks.FlagIOPressure, checks.FlagRunQueue, checks.FlagDisturbed, checks.FlagGeneratorStarved,
 		}, kind)
 		for _, spoils := range []bool{false, true} {
-			s := Sample{AllFlags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", spoils, nil)}}
+			s := Trial{AllFlags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", spoils, nil)}}
 			if got := s.isDisturbed(); got != (want && spoils) {
 				t.Errorf("%s, beyond its limit %v: spoilt %v", kind, spoils, got)
 			}

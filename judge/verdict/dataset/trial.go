@@ -13,8 +13,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Sample is a trial prepared for judging.
-type Sample struct {
+// A Trial is a trial of the run that was read and examined.
+type Trial struct {
 	*rundir.Trial
 	checks      []rundir.Check
 	AllFlags    []rundir.Flag // findings, and what the trial itself raised
@@ -23,23 +23,23 @@ type Sample struct {
 	Disturbance *disturbance.Disturbance // nil of a trial that is not complete
 	Stats       *Stats                   // nil of a trial that is not complete
 	replaced    bool                     // a later trial took its place
-	excluded    bool                     // its round was spoilt, and another was measured instead
+	excluded    bool                     // its round was disturbed, and another was measured instead
 	substitute  bool                     // it was interrupted, and its variant has no other figures; it belongs to no round
 }
 
-// used tells whether the sample is one of its variant's figures, unless its
-// round is excluded.
-func (s *Sample) used() bool { return s.Purpose == "" && s.Stands() && !s.replaced }
+// used tells whether the trial is one of those that its variant's figures are made of, unless
+// its round is excluded.
+func (s *Trial) used() bool { return s.Purpose == "" && s.Stands() && !s.replaced }
 
 // isDisturbed tells whether the machine or the generator disturbed the trial beyond a limit
-// fixed beforehand. Nothing that the target decides has an influence on it.
-func (s *Sample) isDisturbed() bool {
+// fixed beforehand. Nothing that the target does has an influence on it.
+func (s *Trial) isDisturbed() bool {
 	return slices.ContainsFunc(s.AllFlags, func(f rundir.Flag) bool { return f.Spoils && checks.DisturbsRound(f.Kind) })
 }
 
-// Examined is the entry of the trial in run.json. Good tells of a probe that was not
-// disturbed whether it was good.
-func (s *Sample) Examined(good *bool) rundir.Examined {
+// Examined is the entry of the trial in run.json. For a probe that was not disturbed, good tells
+// whether it was good.
+func (s *Trial) Examined(good *bool) rundir.Examined {
 	checks := s.checks
 	if checks == nil {
 		checks = []rundir.Check{}
@@ -51,7 +51,7 @@ func (s *Sample) Examined(good *bool) rundir.Examined {
 }
 
 // disturbedShare is the share that run.json holds; nil if there was no observer for it.
-func (s *Sample) disturbedShare() *float64 {
+func (s *Trial) disturbedShare() *float64 {
 	if s.Disturbance == nil || !s.Disturbance.Known {
 		return nil
 	}
@@ -59,33 +59,33 @@ func (s *Sample) disturbedShare() *float64 {
 }
 
 // TakeAll examines all trials, by number, and decides which count.
-func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Sample, error) {
-	var trials []*rundir.Trial
+func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
+	var recorded []*rundir.Trial
 	for _, from := range sources {
-		trials = append(trials, from.Trial)
+		recorded = append(recorded, from.Trial)
 	}
-	substitutes := rundir.Substitutes(trials)
-	samples := make([]*Sample, 0, len(sources))
+	substitutes := rundir.Substitutes(recorded)
+	trials := make([]*Trial, 0, len(sources))
 	for _, from := range sources {
 		s, err := Take(plan, from, substitutes[from.Trial.Number])
 		if err != nil {
 			return nil, fmt.Errorf("trial %d: %w", from.Trial.Number, err)
 		}
-		samples = append(samples, s)
+		trials = append(trials, s)
 	}
-	slices.SortFunc(samples, func(a, b *Sample) int { return cmp.Compare(a.Number, b.Number) })
-	markReplaced(samples)
-	return samples, nil
+	slices.SortFunc(trials, func(a, b *Trial) int { return cmp.Compare(a.Number, b.Number) })
+	markReplaced(trials)
+	return trials, nil
 }
 
 // Take reads a trial's recordings, once, and keeps what judging needs.
-func Take(plan rundir.Plan, from recording.Source, substitute bool) (*Sample, error) {
+func Take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, error) {
 	x, err := from.Read(plan, substitute)
 	if err != nil {
 		return nil, err
 	}
 	t := x.Trial
-	s := &Sample{Trial: t, substitute: substitute}
+	s := &Trial{Trial: t, substitute: substitute}
 	s.checks, s.AllFlags, s.dependence = checks.Examine(x)
 	for _, f := range t.Flags {
 		if !checks.IsKnown(f.Kind) {
@@ -109,112 +109,108 @@ func Take(plan rundir.Plan, from recording.Source, substitute bool) (*Sample, er
 	return s, nil
 }
 
-// Unrecorded makes samples of what trial.json holds alone.
-func Unrecorded(trials []rundir.Trial) (samples []*Sample) {
-	for i := range trials {
-		s := &Sample{Trial: &trials[i]}
+// Unrecorded makes trials of what trial.json holds, without their recordings.
+func Unrecorded(from []rundir.Trial) (trials []*Trial) {
+	for i := range from {
+		s := &Trial{Trial: &from[i]}
 		if s.Stands() {
 			s.Stats = ofTrial(s.Trial, nil)
 		}
-		samples = append(samples, s)
+		trials = append(trials, s)
 	}
-	slices.SortFunc(samples, func(a, b *Sample) int { return a.Number - b.Number })
-	markReplaced(samples)
-	return samples
+	slices.SortFunc(trials, func(a, b *Trial) int { return a.Number - b.Number })
+	markReplaced(trials)
+	return trials
 }
 
 // markReplaced marks the trials, given by number, that a later complete one replaced: a
 // run that is resumed measures an interrupted round, or search, again. Every complete
 // probe of a search counts.
-func markReplaced(samples []*Sample) {
-	type place struct {
-		purpose, variant, beside string
-		round                    int
+func markReplaced(trials []*Trial) {
+	type key struct {
+		purpose, variant, peer string
+		round                  int
 	}
-	of := func(s *Sample) place { return place{s.Purpose, s.Variant, s.Beside(), s.Round} }
-	last := map[place]int{}
-	for _, s := range samples {
+	of := func(s *Trial) key { return key{s.Purpose, s.Variant, s.Beside(), s.Round} }
+	last := map[key]int{}
+	for _, s := range trials {
 		if s.Stands() {
 			last[of(s)] = s.Number
 		}
 	}
-	for _, s := range samples {
-		stands := s.Stands() && s.Purpose == rundir.PurposeProbe
-		s.replaced = !stands && s.Number < last[of(s)]
+	for _, s := range trials {
+		counts := s.Stands() && s.Purpose == rundir.PurposeProbe
+		s.replaced = !counts && s.Number < last[of(s)]
 	}
 }
 
 // fewestRounds is how many rounds an interval by ranks needs, at 95 %.
 const fewestRounds = 6
 
-// Exclude marks the trials of spoilt rounds that were measured again: all of them, if the
-// rounds that are left are as many as intervals need and half of those planned.
-func Exclude(plan rundir.Plan, samples []*Sample) {
+// Exclude marks the trials of disturbed rounds that were measured again. It marks none if the
+// rounds that are left are fewer than intervals need, or than half of those planned.
+func Exclude(plan rundir.Plan, trials []*Trial) {
 	if plan.Remeasure == 0 {
 		return
 	}
-	spoilt, left := disturbedRounds(samples), 0
-	for _, is := range spoilt {
+	disturbed, left := disturbedRounds(trials), 0
+	for _, is := range disturbed {
 		if !is {
 			left++
 		}
 	}
-	planned := min(plan.Rounds, len(spoilt)) // a rule may have ended the run before
+	planned := min(plan.Rounds, len(disturbed)) // a rule may have ended the run before
 	if left < min(planned, max(fewestRounds, (planned+1)/2)) {
 		return
 	}
-	for _, s := range samples {
-		s.excluded = s.used() && spoilt[s.Round]
+	for _, s := range trials {
+		s.excluded = s.used() && disturbed[s.Round]
 	}
 }
 
-// disturbedRounds tells of each round whether it was spoilt.
-func disturbedRounds(samples []*Sample) map[int]bool {
-	rounds := map[int][]*Sample{}
-	for _, s := range samples {
+// disturbedRounds tells of each round whether it was disturbed.
+func disturbedRounds(trials []*Trial) map[int]bool {
+	rounds := map[int][]*Trial{}
+	for _, s := range trials {
 		if s.used() {
 			rounds[s.Round] = append(rounds[s.Round], s)
 		}
 	}
-	spoilt := make(map[int]bool, len(rounds))
+	disturbed := make(map[int]bool, len(rounds))
 	for round, trials := range rounds {
-		spoilt[round] = DisturbedRound(trials)
+		disturbed[round] = DisturbedRound(trials)
 	}
-	return spoilt
+	return disturbed
 }
 
 // DisturbedRound tells whether the machine or the generator disturbed one of a round's trials
-// beyond its limit. A round that a target lost is none, as noise does not excuse that: a target
-// that thrashes until it hangs disturbs the machine, too.
-func DisturbedRound(trials []*Sample) bool {
-	lost := func(s *Sample) bool {
+// beyond its limit. A round that a target lost does not count as disturbed: a target that thrashes
+// until it hangs disturbs the machine, too.
+func DisturbedRound(trials []*Trial) bool {
+	lost := func(s *Trial) bool {
 		return s.Lost() || slices.ContainsFunc(s.AllFlags, func(f rundir.Flag) bool { return f.Breaks })
 	}
-	return slices.ContainsFunc(trials, (*Sample).isDisturbed) && !slices.ContainsFunc(trials, lost)
+	return slices.ContainsFunc(trials, (*Trial).isDisturbed) && !slices.ContainsFunc(trials, lost)
 }
 
-// measuredAgain are the rounds in whose place others were measured: the first spoilt ones, as
-// many as the plan allows. The rule that ends a run did not hear of them.
-func measuredAgain(plan rundir.Plan, samples []*Sample) map[int]bool {
-	spoilt, again := disturbedRounds(samples), map[int]bool{}
-	for _, round := range slices.Sorted(maps.Keys(spoilt)) {
-		if spoilt[round] && len(again) < plan.Remeasure {
+// measuredAgain are the rounds that others replaced: the first disturbed ones, up to the number
+// that the plan allows. The rule that ends a run did not see them.
+func measuredAgain(plan rundir.Plan, trials []*Trial) map[int]bool {
+	disturbed, again := disturbedRounds(trials), map[int]bool{}
+	for _, round := range slices.Sorted(maps.Keys(disturbed)) {
+		if disturbed[round] && len(again) < plan.Remeasure {
 			again[round] = true
 		}
 	}
 	return again
 }
 
-// FlagsOf returns the flags of trials that are the run's. Flags of pilots, of
-// probes, of replaced trials and of spoilt rounds are only in Run.Trials, because these
-// trials are behind no figure.
-func FlagsOf(samples []*Sample) []rundir.Flag {
+// FlagsOf returns the flags of the trials that figures are made of. Flags of pilots, of
+// probes, of replaced trials and of disturbed rounds are only in Run.Trials.
+func FlagsOf(trials []*Trial) []rundir.Flag {
 	var flags []rundir.Flag
-	for _, s := range samples {
-		if s.Purpose != "" || s.replaced {
-			continue
-		}
-		if !s.excluded {
+	for _, s := range trials {
+		if s.Purpose == "" && !s.replaced && !s.excluded {
 			flags = append(flags, s.AllFlags...)
 		}
 	}
