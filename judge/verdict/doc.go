@@ -4,8 +4,21 @@
 // holds, so a folder that somebody sent can be judged again. A Referee judges while a run
 // is still being measured.
 //
-// The unit is the trial. Pilots, probes, trials that a resumed run replaced, and rounds
-// that were left out for noise are behind no figure.
+// This package runs the packages below it, each of which imports only those before it:
+//
+//	expr         the language of thresholds and claims
+//	recording    what one trial left in its folder
+//	checks       what is wrong with one trial
+//	disturbance  what disturbed it
+//	dataset      the figures of all trials, by round and over all rounds
+//	validity     how far a variant's figures can be relied on
+//	compare      variants compared by their rounds
+//	evidence     all of this, for expressions
+//	search       searches for capacity
+//	sweep        curves along a variable
+//
+// The unit is the trial. No figure is made of pilots, probes, trials that a resumed run
+// replaced, or rounds that were left out for noise.
 //
 // # Figures
 //
@@ -13,7 +26,7 @@
 // their logarithms. The same is true of every figure that each trial has one of. If a
 // trial has a zero, the plain mean is used, and the interval's name says so. Quantiles
 // come from merged histograms, never from averages of quantiles, and have Woodruff's
-// interval with the trials as clusters. A quantile with too few values behind it is left
+// interval with the trials as clusters. A quantile with too few values beyond it is left
 // out. A mean latency and a share of errors are sums over sums, with the interval of a
 // ratio estimator. The largest latency and a number of errors are what the run saw, and
 // estimate nothing. One trial alone has no intervals.
@@ -23,7 +36,7 @@
 // Variants are compared by the ratios of their rounds: throughput, CPU time and the like
 // by Student's t on log ratios, quantiles by Hodges and Lehmann's estimate with the
 // interval of the signed-rank test. Throughput is compared by ranks as well where a
-// target lost a round: see lost.go. Verdicts are those of stat.Judge with the plan's
+// target lost a round: see compare/lost.go. Verdicts are those of stat.Judge with the plan's
 // margin, at the confidence that the plan's stopping rule leaves. In a family of several
 // comparisons, better and worse need the p-value adjusted by Holm's method as well. A
 // family is all variants against the base, together with all other pairs where the plan asks
@@ -43,7 +56,7 @@
 //
 // # Conditions
 //
-// Thresholds and claims are written in one language, which Compile describes and reads.
+// Thresholds and claims are written in one language, which package expr describes and reads.
 // rundir.Metrics lists the metrics. program.NAME is a number that a program printed; and
 // observed.NAME one of an endpoint or a command of the plan: for a counter its growth per
 // second, for a gauge its mean. Throughput, and figures per request, count events where there

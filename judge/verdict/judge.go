@@ -78,15 +78,7 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	judged.Validity = append(s.Validities(comparisons), searches.Validities(judged.Capacities)...)
 	validity.MarkRelative(judged.Validity)
 	ev := evidence.New(s, judged.Validity)
-	for i := range comparisons {
-		c := &comparisons[i]
-		switch at := []expr.Ref{{Metric: c.Metric, Variant: c.Variant, Base: c.Base}}; {
-		case ev.Unidentified(at) != nil:
-			c.Verdict = rundir.Invalid
-		case ev.Doubtful(at) != nil: // no number of rounds makes disturbances even
-			c.FurtherRounds = nil
-		}
-	}
+	withdraw(comparisons, ev)
 	judged.Ladder = compare.Ladder(plan.Ladder, comparisons)
 	judged.Thresholds = thresholds(ev)
 	judged.Claims = claims(ev)
@@ -98,6 +90,19 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	}
 	*run = judged
 	return nil
+}
+
+// withdraw takes back what comparisons say of ratios that are not identified.
+func withdraw(comparisons []rundir.Comparison, ev *evidence.Evidence) {
+	for i := range comparisons {
+		c := &comparisons[i]
+		switch at := []expr.Ref{{Metric: c.Metric, Variant: c.Variant, Base: c.Base}}; {
+		case ev.Unidentified(at) != nil:
+			c.Verdict = rundir.Invalid
+		case ev.Doubtful(at) != nil: // no number of rounds makes disturbances even
+			c.FurtherRounds = nil
+		}
+	}
 }
 
 // unidentifiedReason is the beginning of the reason of a run that was found not valid.
