@@ -10,7 +10,7 @@
 //	Response | Failed     what became of it
 //
 // Once their buffers have grown to the size of what goes through them, users and workers
-// do not allocate.
+// do not allocate, but for the 32 bytes in which package regexp says where a pattern was found.
 //
 // # The contract with an engine
 //

@@ -61,8 +61,9 @@ type assertion struct {
 // An extraction is a compiled Extraction.
 type extraction struct {
 	Extraction
-	value   int      // the number of the variable's value
-	pattern *pattern // nil: the whole part is taken
+	value   int            // the number of the variable's value
+	pattern *regexp.Regexp // nil: the whole part is taken
+	group   int            // of the pattern that is taken; 0: the whole match
 	finder
 	nothing *wire.Error // it found nothing
 	large   *wire.Error // it found more than MaxValue bytes
@@ -369,9 +370,7 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		}
 		compiled.failure = expectation(st, "%s %s %q", subject, verb, clip(a.Value))
 	case Matches:
-		if c.pattern(path+".value", a.Value, 0) != nil {
-			compiled.pattern = regexp.MustCompile(a.Value)
-		}
+		compiled.pattern = c.pattern(path+".value", a.Value)
 		compiled.failure = expectation(st, "%s does not match %q", subject, clip(a.Value))
 	case Exists:
 		if a.Of == Body {
@@ -411,7 +410,16 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	case e.Group < 0:
 		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want one of the pattern's groups, from 1")
 	case e.Pattern != "":
-		compiled.pattern = c.pattern(path+".pattern", e.Pattern, e.Group)
+		if compiled.pattern = c.pattern(path+".pattern", e.Pattern); compiled.pattern == nil {
+			break
+		}
+		groups := compiled.pattern.NumSubexp()
+		if compiled.group = e.Group; e.Group == 0 {
+			compiled.group = min(1, groups)
+		}
+		if e.Group > groups {
+			c.add(path+".group", -1, fmt.Sprintf("%d, and the expression has %d", e.Group, groups), "want one of its groups, from 1")
+		}
 	case e.Group > 0:
 		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a pattern only")
 	}
@@ -438,9 +446,8 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	out.extractions = append(out.extractions, compiled)
 }
 
-// pattern compiles a regular expression of which a group is to be found. It returns nil if it
-// has reported a fault.
-func (c *compiler) pattern(path, text string, group int) *pattern {
+// pattern compiles a regular expression. It returns nil if it has reported a fault.
+func (c *compiler) pattern(path, text string) *regexp.Regexp {
 	switch {
 	case len(text) > MaxExpression:
 		c.add(path, -1, fmt.Sprintf("an expression of %d bytes", len(text)), fmt.Sprintf("want at most %d", MaxExpression))
@@ -449,19 +456,17 @@ func (c *compiler) pattern(path, text string, group int) *pattern {
 		c.add(path, -1, "no expression", "want a regular expression (RE2)")
 		return nil
 	}
-	p, groups, err := newPattern(text, group)
+	parsed, err := syntax.Parse(text, syntax.Perl)
 	var fault *syntax.Error
-	switch {
-	case errors.As(err, &fault):
+	if errors.As(err, &fault) {
 		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
-	case group > groups:
-		c.add(strings.TrimSuffix(path, ".pattern")+".group", -1, fmt.Sprintf("%d, and the expression has %d", group, groups), "want one of its groups, from 1")
-	case err != nil || len(p.prog.Inst) > maxProgram:
-		c.add(path, -1, "an expression that is too large", fmt.Sprintf("want one of at most %d instructions, with smaller numbers of repetitions", maxProgram))
-	default:
-		return p
+		return nil
 	}
-	return nil
+	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxProgram {
+		c.add(path, -1, "an expression that is too large", fmt.Sprintf("want one of at most %d instructions, with smaller numbers of repetitions", maxProgram))
+		return nil
+	}
+	return regexp.MustCompile(text)
 }
 
 // isToken is a token of RFC 9110, section 5.6.2.

@@ -34,7 +34,6 @@ type Worker struct {
 	varying  []byte // what stands in the places of a body that is encoded
 	places   [][]byte
 	expected []byte // what an assertion compares with
-	machine  machine
 }
 
 // Seeds of the users' flows, of their own numbers and of the feeds, which must have
@@ -568,9 +567,9 @@ func (u *User) extract(e *extraction, r *Response) *wire.Error {
 		text = u.text(&e.finder, part)
 	}
 	if found && e.pattern != nil {
-		begin, end, ok := u.w.machine.find(e.pattern, text)
-		if found = ok; ok {
-			text = text[begin:end]
+		at := e.pattern.FindSubmatchIndex(text)
+		if found = at != nil && at[2*e.group] >= 0; found {
+			text = text[at[2*e.group]:at[2*e.group+1]]
 		}
 	}
 	switch {
