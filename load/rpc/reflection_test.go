@@ -55,7 +55,7 @@ func serving(t *testing.T, l net.Listener, s *grpc.Server) Target {
 		_ = s.Serve(l) // it ends with Stop
 	}()
 	t.Cleanup(func() { s.Stop(); <-done })
-	return Target{Address: l.Addr().String(), Timeout: 10 * time.Second}
+	return Target{Address: l.Addr().String(), Timeout: time.Minute}
 }
 
 // options makes grpc-go describe a schema that it knows nothing of.
