@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,9 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/observe/handshakes"
-	"dyno/observe/sockets"
 	"dyno/services/control/client"
+	"dyno/services/control/ctl/handshakes"
 )
 
 // Bounds of what is counted.
@@ -69,11 +67,11 @@ needs root, or CAP_NET_RAW and CAP_BPF.`,
 		case limit < 1:
 			return misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
 		}
-		census, err := sockets.NewCensus(maxSockets)
+		census, err := newCensus(maxSockets)
 		if err != nil {
 			return &Failure{codeFailed, err, "the kernel needs inet_diag: modprobe tcp_diag"}
 		}
-		defer census.Close()
+		defer func() { _ = census.conn.Close() }() // nothing was written that could be lost
 		v := &connectionsView{
 			getter: &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd},
 			census: census, services: args, perInstance: perInstance, watch: watch,
@@ -114,7 +112,7 @@ needs root, or CAP_NET_RAW and CAP_BPF.`,
 // A connectionsView shows connections by service.
 type connectionsView struct {
 	*getter
-	census      *sockets.Census
+	census      *census
 	services    []string // empty: all
 	perInstance bool
 	watch       bool
@@ -132,15 +130,15 @@ type group struct {
 
 func (g group) key() string { return g.Service + "/" + g.Instance }
 
-// A standing is a group with its connections. What the kernel does not tell is left out.
+// A standing is a group with its connections. Round-trip times are left out before the first acknowledgement.
 type standing struct {
 	At time.Time `json:"at"`
 	group
 	Connections int      `json:"connections"`
 	MeanRTT     *float64 `json:"rtt_mean_seconds,omitempty"`
 	MaxRTT      *float64 `json:"rtt_max_seconds,omitempty"`
-	Retransmits *float64 `json:"retransmits_total,omitempty"`
-	Busy        *float64 `json:"busy_seconds,omitempty"`
+	Retransmits uint64   `json:"retransmits_total"`
+	Busy        float64  `json:"busy_seconds"`
 	Unsent      int64    `json:"unsent_bytes"`
 	Unacked     int64    `json:"unacked_segments"`
 	Unread      int64    `json:"unread_bytes"`
@@ -149,6 +147,16 @@ type standing struct {
 	FailedHandshakes *uint64  `json:"tls_handshakes_failed_total,omitempty"`
 	MeanHandshake    *float64 `json:"tls_handshake_mean_seconds,omitempty"`
 	MaxHandshake     *float64 `json:"tls_handshake_max_seconds,omitempty"`
+}
+
+// setConnections sets what the kernel says of connections.
+func (s *standing) setConnections(t *tally) {
+	s.Connections, s.Retransmits, s.Busy = t.connections, t.retransmits, t.busy.Seconds()
+	s.Unsent, s.Unacked, s.Unread = t.unsent, t.unacked, t.unread
+	if t.measured > 0 {
+		mean, longest := t.rtt.Seconds()/float64(t.measured), t.maxRTT.Seconds()
+		s.MeanRTT, s.MaxRTT = &mean, &longest
+	}
 }
 
 // setHandshakes sets what is known of handshakes.
@@ -166,10 +174,7 @@ func (v *connectionsView) show() error {
 	if err != nil {
 		return err
 	}
-	counted, err := v.census.Count(v.ctx(), func(remote netip.AddrPort) (string, bool) {
-		key, ok := at[remote]
-		return key, ok
-	})
+	counted, err := v.census.count(at)
 	if err != nil {
 		return err
 	}
@@ -182,13 +187,9 @@ func (v *connectionsView) show() error {
 	now := v.now()
 	list := make([]standing, len(groups))
 	for i, g := range groups {
-		s := counted[g.key()]
-		list[i] = standing{
-			At: now, group: g, Connections: s.Connections, MeanRTT: known(s.MeanRTT), MaxRTT: known(s.MaxRTT), Retransmits: known(s.Retransmits), Busy: known(s.Busy),
-			Unsent: s.Unsent, Unacked: s.Unacked, Unread: s.ReceiveQueue,
-		}
-		if s.Connections == 0 {
-			list[i].MeanRTT, list[i].MaxRTT = nil, nil
+		list[i] = standing{At: now, group: g}
+		if t := counted[g.key()]; t != nil {
+			list[i].setConnections(t)
 		}
 		if v.handshakes != nil {
 			list[i].setHandshakes(tls[g.key()])
@@ -260,14 +261,6 @@ func (v *connectionsView) resolve(ctx context.Context, host string) []netip.Addr
 	return found
 }
 
-// known is a figure that the kernel has told, nil for NaN.
-func known(figure float64) *float64 {
-	if math.IsNaN(figure) {
-		return nil
-	}
-	return &figure
-}
-
 // table writes a line for each group, and above the first ones what they are.
 func (v *connectionsView) table(list []standing) error {
 	names := []string{"SERVICE"}
@@ -289,11 +282,7 @@ func (v *connectionsView) table(list []standing) error {
 		if v.perInstance {
 			row = append(row, s.Instance, s.Address)
 		}
-		retransmits := "-"
-		if s.Retransmits != nil {
-			retransmits = strconv.FormatFloat(*s.Retransmits, 'f', 0, 64)
-		}
-		rows[i] = append(row, strconv.Itoa(s.Connections), seconds(s.MeanRTT), seconds(s.MaxRTT), retransmits,
+		rows[i] = append(row, strconv.Itoa(s.Connections), seconds(s.MeanRTT), seconds(s.MaxRTT), strconv.FormatUint(s.Retransmits, 10),
 			strconv.FormatInt(s.Unsent, 10), strconv.FormatInt(s.Unacked, 10), strconv.FormatInt(s.Unread, 10))
 		if v.handshakes != nil {
 			rows[i] = append(rows[i], strconv.FormatUint(*s.Handshakes, 10), strconv.FormatUint(*s.FailedHandshakes, 10), seconds(s.MeanHandshake), seconds(s.MaxHandshake))
