@@ -8,8 +8,8 @@ import (
 
 // steps pairs each step of a ladder with the first and with the one before, in one
 // family. For the second step the two pairs are the same, and are listed once.
-func steps(l rundir.PlanLadder) family {
-	var f family
+func steps(l rundir.PlanLadder) Family {
+	var f Family
 	for i := 1; i < len(l.Steps); i++ {
 		f = append(f, Pair{Variant: l.Steps[i], Base: l.Steps[0]})
 		if i > 1 {
@@ -21,8 +21,8 @@ func steps(l rundir.PlanLadder) family {
 
 // leftOut pairs the whole ladder with the ladder without each step that was left
 // out.
-func leftOut(l rundir.PlanLadder) family {
-	var f family
+func leftOut(l rundir.PlanLadder) Family {
+	var f Family
 	for _, step := range l.Steps {
 		if without, ok := withoutStep(l, step); ok {
 			f = append(f, Pair{l.Steps[len(l.Steps)-1], without, rundir.RoleLeftOut})

@@ -1,0 +1,143 @@
+package compare
+
+import (
+	"math"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/internal/units"
+	"dyno/judge/stat"
+	"dyno/judge/verdict/dataset"
+	"dyno/results/rundir"
+)
+
+// An effect is the result of the rounds for a pair in one metric, on the scale of
+// logarithms, where a ratio and its inverse are equally far from no effect.
+type effect struct {
+	logs       []float64 // of each round's ratio
+	estimate   float64
+	stdDev     float64
+	interval   stat.Interval // at the confidence; known from two rounds on
+	confidence float64
+	p          float64 // two-sided, for no effect
+	method     string
+	width      float64 // to either side: how far off each round's ratio may be by itself
+	lost       bool    // one of the two lost some rounds
+}
+
+// A noRatio says why a pair has no ratio.
+type noRatio struct {
+	rundir.Message
+	zero bool // there are figures, but not all above zero
+}
+
+func (e *noRatio) Error() string { return e.String() }
+
+// Said returns the error as a message.
+func (e *noRatio) Said() rundir.Message { return e.Message }
+
+// effect returns the effect in the given rounds. Quantiles are compared by ranks, up to
+// the number of rounds that ranks can handle; all other metrics by Student's t. If there
+// is no effect, the error is a *noRatio.
+func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confidence float64) (effect, error) {
+	e := effect{confidence: confidence, method: rundir.NoInterval}
+	var widths float64
+	lostByVariant := 0
+	var second []bool // of a duet: the variant had the second seat
+	for _, round := range s.facingRounds(p, rounds) {
+		f, b := s.facing(p, rounds, round)
+		if f == nil || b == nil {
+			continue
+		}
+		if l, lost := lostLog(m, f, b); lost {
+			e.lost = true
+			e.logs = append(e.logs, l)
+			if !lostBy(m, b) {
+				lostByVariant++
+			}
+			continue
+		}
+		if m.Get(f) == nil || m.Get(b) == nil {
+			continue
+		}
+		over, under := *m.Get(f), *m.Get(b)
+		if over <= 0 || under <= 0 {
+			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.Name, "variant", p.Variant, "base", p.Base,
+				"over", units.FourDigits(over), "under", units.FourDigits(under), "round", strconv.Itoa(round)), true}
+		}
+		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.Seat == 1)
+		widths += logWidth(m, f) + logWidth(m, b)
+	}
+	n := len(e.logs)
+	if n == 0 {
+		return effect{}, &noRatio{texts.New("lacks.round", "metric", m.Name, "variant", p.Variant, "base", p.Base), false}
+	}
+	if lostByVariant == n {
+		return e.allLost(m)
+	}
+	if n == 1 {
+		e.estimate = e.logs[0]
+		return e, e.finite(p, m)
+	}
+	e.width = widths / float64(n) / 2
+	mean, err := stat.PairedMean(e.logs, confidence)
+	if err != nil {
+		return effect{}, err
+	}
+	if s.Plan.Duet != nil && !e.lost {
+		x, err := stat.Exchanged(e.logs, second, confidence)
+		if err != nil {
+			return effect{}, err
+		}
+		mean, e.logs = x.Mean, x.Values
+	}
+	e.estimate, e.stdDev, e.interval, e.p, e.method = mean.Estimate, mean.StdDev, mean.Interval, mean.P, rundir.ByPairedStudent
+	if (m.IsRanked() || e.lost) && n <= stat.MaxSignedRank {
+		at, err := stat.HodgesLehmann(e.logs, confidence)
+		if err != nil {
+			return effect{}, err
+		}
+		rank, err := stat.SignedRank(e.logs)
+		if err != nil {
+			return effect{}, err
+		}
+		e.estimate, e.interval, e.p, e.method = at.Estimate, at.Interval, rank.P, rundir.ByHodgesLehmann
+	}
+	// More rounds do not narrow the bracket around the edge.
+	e.interval.Low = min(e.interval.Low, e.estimate-e.width)
+	e.interval.High = max(e.interval.High, e.estimate+e.width)
+	return e, e.finite(p, m)
+}
+
+// ratio returns the effect as a ratio.
+func (e effect) ratio() rundir.Estimate {
+	estimate := math.Exp(e.estimate)
+	r := rundir.Estimate{Estimate: &estimate, Interval: e.method}
+	for _, l := range e.logs {
+		r.Values = append(r.Values, min(math.Exp(l), math.MaxFloat64))
+	}
+	if e.method != rundir.NoInterval {
+		low, high := e.interval.Low, e.interval.High
+		if !math.IsInf(low, 0) {
+			low = math.Exp(low)
+		}
+		if !math.IsInf(high, 0) {
+			high = math.Exp(high)
+		}
+		r.SetInterval(low, high, e.confidence, e.method)
+	}
+	return r
+}
+
+// logWidth is the width of the range in which the figure itself is known to lie, as the
+// logarithm of its ends' ratio. It is 0 for a figure that is a single value.
+func logWidth(m dataset.Metric, f *dataset.Stats) float64 {
+	if m.Width == nil {
+		return 0
+	}
+	low, high, ok := m.Width(f)
+	if !ok {
+		return 0
+	}
+	return math.Log(high / low)
+}
