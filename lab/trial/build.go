@@ -138,6 +138,6 @@ func (b *builder) run(ctx context.Context, p experiment.Process) (lacking string
 func lack(run *rundir.Run, left []rundir.LeftOut) {
 	run.Plan.LeftOut = left
 	for _, l := range left {
-		run.Environment.Lack(&texts.Error{Message: texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why)})
+		run.Environment.AddUnavailable(&texts.Error{Message: texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why)})
 	}
 }

@@ -57,7 +57,7 @@ func counting(window time.Duration, throughput *float64) (warmup, counted time.D
 // of the window should contain them. If something cannot be counted, this is recorded,
 // and the trial does not fail.
 func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
-	lack := t.Lack
+	lack := t.AddUnavailable
 	k, err := kernel.New(kernel.Config{
 		Name: kernelColumns, Root: up.target.Supervisor(), SystemCalls: true, RunQueue: true,
 	})

@@ -239,7 +239,7 @@ func TestDuetWithADeadVariant(t *testing.T) {
 	for _, trial := range open(t, o.Dir).Trials {
 		switch {
 		case trial.Purpose == rundir.PurposeIdle:
-			if trial.Complete || !trial.Stands() {
+			if trial.Complete || !trial.IsMeasured() {
 				t.Errorf("trial %d: it is complete (%v), or does not stand", trial.Number, trial.Complete)
 			}
 		case trial.Variant == "b" && !trial.Lost():

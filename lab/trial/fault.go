@@ -92,7 +92,7 @@ func targetAtFault(ctx context.Context, s task, failed error) bool {
 // canContinue reports whether to measure more after a lost trial. A target that is the only
 // variant and has never answered would not answer again either.
 func (r *runner) canContinue(t *rundir.Trial) bool {
-	answered := t.Counts.OK > 0 || slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Stands() && !t.Lost() })
+	answered := t.Counts.OK > 0 || slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.IsMeasured() && !t.Lost() })
 	return len(r.experiment.Variants) > 1 || r.experiment.Capacity != nil || r.experiment.Design.Rounds > 1 && answered
 }
 
@@ -109,7 +109,7 @@ func (r *runner) allRoundsLost(round int) (reason *rundir.Message) {
 		name := r.experiment.Variants[i].Name
 		all, lost := 0, 0
 		for _, t := range r.trials {
-			if t.Variant == name && t.Purpose == "" && t.Stands() {
+			if t.Variant == name && t.Purpose == "" && t.IsMeasured() {
 				all++
 				if t.Lost() {
 					lost++

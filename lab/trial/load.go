@@ -95,7 +95,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	record(t, up.variant.Target.Protocol, result, workers)
 	w.record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
-		t.Lack(texts.NewError("unavailable.stamps", "error", fault))
+		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
 	}
 	err = errors.Join(err,
 		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),

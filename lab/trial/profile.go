@@ -239,7 +239,7 @@ func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 		errs = append(errs, save(folder, x.File, func(w io.Writer) error { return x.content.Write(w) }))
 	}
 	for _, err := range p.missing {
-		t.Lack(err)
+		t.AddUnavailable(err)
 	}
 	return errors.Join(errs...)
 }

@@ -156,7 +156,7 @@ func (r *runner) whole(round int) bool {
 	type place struct{ variant, purpose, beside string }
 	last := map[place]int{}
 	for _, t := range r.trials {
-		if t.Stands() && t.Round == round {
+		if t.IsMeasured() && t.Round == round {
 			last[place{t.Variant, t.Purpose, t.Beside()}] = t.Number
 		}
 	}

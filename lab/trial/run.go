@@ -279,7 +279,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			// The measurements are still correct, and the checks on the machine say what
 			// they are worth.
 			env.AwakeCPUs = nil
-			env.Lack(failed)
+			env.AddUnavailable(failed)
 		}
 	}
 	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {
@@ -349,7 +349,7 @@ func (r *runner) checkDisturbed(round int) error {
 	type place struct{ variant, beside string }
 	last := map[place]*rundir.TrialFolder{} // a resumed run may contain the round twice
 	for _, t := range r.trials {
-		if t.Round == round && t.Purpose == "" && t.Stands() {
+		if t.Round == round && t.Purpose == "" && t.IsMeasured() {
 			last[place{t.Variant, t.Beside()}] = t
 		}
 	}

@@ -54,7 +54,7 @@ func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) e
 // recordedProbes returns the complete probes of a search that the folder already holds.
 func (r *runner) recordedProbes(round int, variant string) (probes []*rundir.TrialFolder, done []capacity.Trial, err error) {
 	for _, t := range r.trials {
-		if t.Stands() && t.Purpose == rundir.PurposeProbe && t.Round == round && t.Variant == variant {
+		if t.IsMeasured() && t.Purpose == rundir.PurposeProbe && t.Round == round && t.Variant == variant {
 			judged, err := r.judge(t)
 			if err != nil {
 				return nil, nil, err

@@ -255,7 +255,7 @@ func (w *watch) available(err error) bool {
 // lack records what could not be observed.
 func (w *watch) lack(t *rundir.Trial) {
 	for _, err := range w.unavailable {
-		t.Lack(err)
+		t.AddUnavailable(err)
 	}
 }
 
@@ -479,7 +479,7 @@ func (w *watch) lackFallen(t *rundir.Trial, window observe.Window) {
 			fallen = append(fallen[:most], "…")
 		}
 		m := texts.New("unavailable.fell", "observer", o.Name(), "columns", strings.Join(fallen, ", "))
-		t.Lack(&texts.Error{Message: m.With("help", texts.New("help.fell"))})
+		t.AddUnavailable(&texts.Error{Message: m.With("help", texts.New("help.fell"))})
 	}
 }
 

@@ -311,7 +311,7 @@ func compared(t testing.TB) *rundir.Folder {
 		},
 	}
 	hooks := texts.New("unavailable.ebpf", "error", "operation not permitted")
-	run.Environment.Lack(&texts.Error{Message: texts.New("unavailable.observer.help", "observer", "kernel").With("why", hooks).With("help", texts.New("help.bpf"))})
+	run.Environment.AddUnavailable(&texts.Error{Message: texts.New("unavailable.observer.help", "observer", "kernel").With("why", hooks).With("help", texts.New("help.bpf"))})
 	for _, n := range names {
 		v := rundir.PlanVariant{Name: n, Variables: map[string]string{"command": "./server --model " + n}, Loop: "closed", Connections: 10, WarmupSeconds: 2, WindowSeconds: 10}
 		if n == names[1] {

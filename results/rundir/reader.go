@@ -50,7 +50,7 @@ func (f *Folder) Measured() []*TrialFolder {
 		all = append(all, &t.Trial)
 	}
 	substitutes := Substitutes(all)
-	behind := func(t *TrialFolder) bool { return t.Stands() && t.Purpose == "" && !out[t.Number] }
+	behind := func(t *TrialFolder) bool { return t.IsMeasured() && t.Purpose == "" && !out[t.Number] }
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Beside()} }
 	last := map[place]int{}
 	for _, t := range f.Trials {
@@ -148,14 +148,14 @@ func replaced(trials []*TrialFolder) map[int]bool {
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose, t.Beside()} }
 	last := map[place]int{}
 	for _, t := range trials {
-		if t.Stands() {
+		if t.IsMeasured() {
 			last[of(t)] = max(last[of(t)], t.Number)
 		}
 	}
 	old := map[int]bool{}
 	for _, t := range trials {
-		stands := t.Stands() && t.Purpose == PurposeProbe
-		old[t.Number] = !stands && t.Number < last[of(t)]
+		counts := t.IsMeasured() && t.Purpose == PurposeProbe
+		old[t.Number] = !counts && t.Number < last[of(t)]
 	}
 	return old
 }
@@ -409,7 +409,7 @@ func (t *TrialFolder) Intervals() (time.Time, []hist.Interval, error) {
 // Unrecorded tells whether an error of reading a recording only says that there is none, as of a
 // trial that the target lost before anything was recorded.
 func (t *TrialFolder) Unrecorded(err error) bool {
-	return !t.Complete && t.Stands() && errors.Is(err, fs.ErrNotExist)
+	return !t.Complete && t.IsMeasured() && errors.Is(err, fs.ErrNotExist)
 }
 
 // Latencies reads latency.hlog and merges the intervals of each tag.

@@ -911,42 +911,42 @@ type Server struct {
 // did nothing for the rest of it. Its throughput is over the window as it was planned.
 const FaultTarget = "target"
 
-// Stands tells whether a trial counts: it is complete, or it is the target's fault that it
+// IsMeasured tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.
-func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
+func (t *Trial) IsMeasured() bool { return t.Complete || t.Fault == FaultTarget }
 
-// Substitutes returns the numbers of the interrupted trials that are behind figures. A variant
-// without a trial that stands has the figures of its last interrupted one, or of a duet the last
-// beside each other variant.
+// Substitutes returns the numbers of the interrupted trials that figures are made of. A variant
+// without a measured trial has the figures of its last interrupted one, or in a duet of the last
+// with each other variant.
 func Substitutes(trials []*Trial) map[int]bool {
-	type place struct{ variant, beside string }
-	stands, last := map[string]bool{}, map[place]int{}
+	type key struct{ variant, peer string }
+	measured, last := map[string]bool{}, map[key]int{}
 	for _, t := range trials {
 		switch {
 		case t.Purpose != "":
-		case t.Stands():
-			stands[t.Variant] = true
+		case t.IsMeasured():
+			measured[t.Variant] = true
 		case t.Interrupted:
-			at := place{t.Variant, t.Beside()}
+			at := key{t.Variant, t.Beside()}
 			last[at] = max(last[at], t.Number)
 		}
 	}
 	numbers := map[int]bool{}
 	for at, number := range last {
-		if !stands[at.variant] {
+		if !measured[at.variant] {
 			numbers[number] = true
 		}
 	}
 	return numbers
 }
 
-// Lack records something that could not be observed here, and why.
-func (e *Environment) Lack(err error) {
+// AddUnavailable records something that could not be observed here, and why.
+func (e *Environment) AddUnavailable(err error) {
 	e.Unavailable, e.UnavailableBecause = append(e.Unavailable, err.Error()), append(e.UnavailableBecause, because(err))
 }
 
-// Lack records something that could not be observed, and why.
-func (t *Trial) Lack(err error) {
+// AddUnavailable records something that could not be observed, and why.
+func (t *Trial) AddUnavailable(err error) {
 	t.Unavailable, t.UnavailableBecause = append(t.Unavailable, err.Error()), append(t.UnavailableBecause, because(err))
 }
 

@@ -29,7 +29,7 @@ type Trial struct {
 
 // used tells whether the trial is one of those that its variant's figures are made of, unless
 // its round is excluded.
-func (s *Trial) used() bool { return s.Purpose == "" && s.Stands() && !s.replaced }
+func (s *Trial) used() bool { return s.Purpose == "" && s.IsMeasured() && !s.replaced }
 
 // isDisturbed tells whether the machine or the generator disturbed the trial beyond a limit
 // fixed beforehand. Nothing that the target does has an influence on it.
@@ -113,7 +113,7 @@ func Take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, err
 func Unrecorded(from []rundir.Trial) (trials []*Trial) {
 	for i := range from {
 		s := &Trial{Trial: &from[i]}
-		if s.Stands() {
+		if s.IsMeasured() {
 			s.Stats = ofTrial(s.Trial, nil)
 		}
 		trials = append(trials, s)
@@ -134,12 +134,12 @@ func markReplaced(trials []*Trial) {
 	of := func(s *Trial) key { return key{s.Purpose, s.Variant, s.Beside(), s.Round} }
 	last := map[key]int{}
 	for _, s := range trials {
-		if s.Stands() {
+		if s.IsMeasured() {
 			last[of(s)] = s.Number
 		}
 	}
 	for _, s := range trials {
-		counts := s.Stands() && s.Purpose == rundir.PurposeProbe
+		counts := s.IsMeasured() && s.Purpose == rundir.PurposeProbe
 		s.replaced = !counts && s.Number < last[of(s)]
 	}
 }

@@ -86,7 +86,7 @@ func (from Source) Read(plan rundir.Plan, substitute bool) (Recording, error) {
 }
 
 // HasFigures tells whether the trial has figures.
-func (r *Recording) HasFigures() bool { return r.Trial.Stands() || r.Substitute }
+func (r *Recording) HasFigures() bool { return r.Trial.IsMeasured() || r.Substitute }
 
 // Open tells whether the schedule alone decides when requests are due. In a probe it
 // does.

@@ -222,7 +222,7 @@ func ReplayAll(s *dataset.Dataset, all []*Probe) (Searches, error) {
 	probes := map[string]map[int][]*Probe{}
 	for _, x := range all {
 		// A search that is not complete was interrupted.
-		if !x.Stands() || x.Rate == nil {
+		if !x.IsMeasured() || x.Rate == nil {
 			continue
 		}
 		if probes[x.Variant] == nil {
