@@ -200,7 +200,7 @@ func (s Assessor) goodputBounds(b Bounds, variant string, m dataset.Metric, esti
 			continue
 		}
 		d, n := t.Disturbance.Affected(rundir.TagFirstToken, h, closed)
-		part, by := t.Disturbance.Contaminated(epsilon, disturbance.LongStall.Seconds())
+		part, by := t.Disturbance.ShortlyDelayed(epsilon)
 		bad, of = bad+min(n, d+part*n), of+n
 		for _, kind := range slices.Concat(t.Disturbance.Causes(), by) {
 			causes[kind]++

@@ -97,7 +97,7 @@ func (l *latency) add(t *dataset.Stats, closed bool) {
 	l.trials = append(l.trials, t)
 	d := t.Disturbance
 	affected, n := d.Affected(l.tag, t.Histograms[l.tag], closed)
-	moved, by := d.Contaminated(l.noticeable, disturbance.LongStall.Seconds())
+	moved, by := d.ShortlyDelayed(l.noticeable)
 	l.inDisturbed += affected
 	l.of += n
 	l.moved += moved * n
