@@ -229,3 +229,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Figures within sentences.
+func TestShortFigures(t *testing.T) {
+	for got, want := range map[string]string{
+		Percent(0.12345): "12.3 %", Percent(0): "0 %", Percent(1): "100 %",
+		FourDigits(1234.56): "1235", FourDigits(0.00123456): "0.001235",
+		ShortTime(0.0123456): "12.3ms", ShortTime(1e-6): "1µs", ShortTime(90): "1m30s", ShortTime(0): "0s",
+		Digits(1234567): "1234567",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -138,6 +138,18 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
+func TestEnds(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		low, high *float64
+		want      Interval
+	}{{nil, nil, Interval{-inf, inf}}, {new(1.), nil, Interval{1, inf}}, {nil, new(2.), Interval{-inf, 2}}, {new(1.), new(2.), Interval{1, 2}}} {
+		if got := Ends(c.low, c.high); got != c.want {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+}
+
 // Whatever cannot be computed with is an error that says what and where, from
 // every function, and no panic.
 func TestUnfitInput(t *testing.T) {

@@ -192,3 +192,19 @@ func TestPrimaryMetric(t *testing.T) {
 		}
 	}
 }
+
+func TestFindMetric(t *testing.T) {
+	for name, want := range map[string]struct {
+		unit  Unit
+		found bool
+	}{
+		"throughput": {PerSecond, true}, "response.p99": {Seconds, true}, "response.p98": {Seconds, true},
+		"response.p98{step=login}": {Seconds, true}, "connect.p99{step=login}": {Seconds, false},
+		"target.rss": {Bytes, true}, "target.rss{step=login}": {Bytes, false}, "response.p9x": {Count, false},
+		"program.switch_seconds": {Seconds, true}, "program.": {Count, false}, "observed.hits_total": {PerSecond, true}, "hits": {Count, false},
+	} {
+		if m, found := FindMetric(name); found != want.found || m.Unit != want.unit || m.Name != name {
+			t.Errorf("%s: %+v, found %v", name, m, found)
+		}
+	}
+}
