@@ -19,16 +19,16 @@ func Breaking(run *rundir.Run) []rundir.Flag {
 	return found
 }
 
-// noted is the least share of failed requests that is reported although nobody asked how many may
+// leastFailing is the least share of failed requests that is reported although nobody asked how many may
 // fail.
-const noted = 0.001
+const leastFailing = 0.001
 
 // MostFailing returns the variant of which the largest share of requests failed; nil if it is too
 // small to report.
 func MostFailing(run *rundir.Run) (most *rundir.Variant) {
 	for i := range run.Variants {
 		e := &run.Variants[i].Errors
-		if e.Ratio != nil && *e.Ratio >= noted && (most == nil || *e.Ratio > *most.Errors.Ratio) {
+		if e.Ratio != nil && *e.Ratio >= leastFailing && (most == nil || *e.Ratio > *most.Errors.Ratio) {
 			most = &run.Variants[i]
 		}
 	}

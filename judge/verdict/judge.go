@@ -83,7 +83,7 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	judged.Thresholds = thresholds(ev)
 	judged.Claims = claims(ev)
 	var why *rundir.Message
-	judged.Valid, why = answered(ev, &judged)
+	judged.Valid, why = judgeValidity(ev, &judged)
 	s.RaiseLows(judged.Validity)
 	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
 		judged.Reason, judged.Because = why.English(), why

@@ -511,7 +511,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-func TestSpoiltRoundsAreLeftOut(t *testing.T) {
+func TestDisturbedRoundsAreLeftOut(t *testing.T) {
 	b := abc()
 	noise := func(rounds ...int) {
 		for i := range b.trials {
@@ -558,7 +558,7 @@ func TestSpoiltRoundsAreLeftOut(t *testing.T) {
 }
 
 // A round in which a target was lost is not left out for noise: the target may be the noise.
-func TestLostRoundsAreNotSpoilt(t *testing.T) {
+func TestLostRoundsAreNotDisturbed(t *testing.T) {
 	for name, lose := range map[string]func(*rundir.Trial){
 		"ended": func(x *rundir.Trial) { x.Complete, x.Fault, x.Error = false, rundir.FaultTarget, "exit status 3" },
 		"answers nothing": func(x *rundir.Trial) {
@@ -1233,7 +1233,7 @@ func TestCapacityResumed(t *testing.T) {
 
 // A probe that the generator spoilt is repeated, and no fault of the run. Where all are
 // spoilt, the rate is beyond what can be had, and the report says why.
-func TestSpoiltProbe(t *testing.T) {
+func TestDisturbedProbe(t *testing.T) {
 	b := capacityBench("a")
 	g := search.Goal(*b.run.Plan.Capacity)
 	var done []capacity.Trial
@@ -1300,7 +1300,7 @@ func TestSpoiltProbe(t *testing.T) {
 
 // Where even the lowest rate was bad for reasons that are not the target's, nothing is known of the
 // capacity: that is no finding about the target.
-func TestSpoiltSearch(t *testing.T) {
+func TestDisturbedSearch(t *testing.T) {
 	b := capacityBench("a")
 	for range 2 {
 		b.probe(1, "a", b.run.Plan.Capacity.From, true).Generator.CPUShare = new(0.99)

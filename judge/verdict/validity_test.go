@@ -558,7 +558,7 @@ func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
 
 // A round is spoilt by the time that something else took from it, however many requests
 // waited for that.
-func TestTimeTakenSpoilsARound(t *testing.T) {
+func TestTimeTakenDisturbsARound(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(b *bench, trial *rundir.Trial)

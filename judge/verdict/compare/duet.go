@@ -15,9 +15,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// A duet measures two variants at once. A disturbance of both is not in their ratio. But
-// each also disturbs the other, so only the ratio is known, and only if each disturbs the
-// other equally. Three checks look at that.
+// A duet measures two variants at once. What disturbs both does not change their ratio. But
+// each also disturbs the other. So only the ratio is known, and only if each disturbs the
+// other equally. Three checks test that.
 const (
 	// duetLevel is the level of the tests by which a duet is refused: they refuse one
 	// sound duet in a hundred.
@@ -29,22 +29,21 @@ const (
 	neighbourLimit = 1.8
 )
 
-// apart tells whether two variants of a duet were never measured at once.
-func (s Comparer) apart(p Pair) bool {
+// neverAtOnce tells whether two variants of a duet were never measured at once.
+func (s Comparer) neverAtOnce(p Pair) bool {
 	return s.Plan.Duet != nil && p.Variant != s.Plan.Base && p.Base != s.Plan.Base
 }
 
-// facing returns the trials of a pair in a round, of those that are given; nil where
-// there is none.
-func (s Comparer) facing(p Pair, rounds dataset.ByRound, round int) (variant, base *dataset.Stats) {
-	if s.apart(p) {
+// sides returns the trials of a pair in one of the given rounds; nil where there is none.
+func (s Comparer) sides(p Pair, rounds dataset.ByRound, round int) (variant, base *dataset.Stats) {
+	if s.neverAtOnce(p) {
 		return nil, nil
 	}
 	return rounds[s.SeatKey(p.Variant, p.Base)][round], rounds[s.SeatKey(p.Base, p.Variant)][round]
 }
 
-// facingRounds are the rounds in which there is a trial of the pair's variant.
-func (s Comparer) facingRounds(p Pair, rounds dataset.ByRound) []int {
+// roundsOf are the rounds in which there is a trial of the pair's variant.
+func (s Comparer) roundsOf(p Pair, rounds dataset.ByRound) []int {
 	return slices.Sorted(maps.Keys(rounds[s.SeatKey(p.Variant, p.Base)]))
 }
 
@@ -54,7 +53,7 @@ func (s Comparer) duetFault(p Pair, m dataset.Metric) *rundir.Message {
 	switch {
 	case s.Plan.Duet == nil:
 		return nil
-	case s.apart(p):
+	case s.neverAtOnce(p):
 		return new(texts.New("why.duet.apart", "variant", p.Variant, "other", p.Base, "base", s.Plan.Base))
 	case p.Variant == s.Plan.Control || p.Base == s.Plan.Control:
 		return nil
@@ -70,13 +69,13 @@ func (s Comparer) controlFault(m dataset.Metric) *rundir.Message {
 	control := Pair{Variant: s.Plan.Control, Base: s.Plan.Base, Role: rundir.RoleControl}
 	var logs []float64
 	var second []bool
-	for _, round := range s.facingRounds(control, s.Rounds) {
-		f, b := s.facing(control, s.Rounds, round)
+	for _, round := range s.roundsOf(control, s.Rounds) {
+		f, b := s.sides(control, s.Rounds, round)
 		if l, ok := logOver(m, f, b); ok {
 			logs, second = append(logs, l), append(second, f.Seat == 1)
 		}
 	}
-	if by := s.shown(logs, second); by != 0 {
+	if by := s.significant(logs, second); by != 0 {
 		return new(texts.New("why.duet.control", "base", s.Plan.Base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.Name))
 	}
 	return nil
@@ -89,24 +88,24 @@ func (s Comparer) neighbourFault(p Pair, m dataset.Metric) *rundir.Message {
 	control := Pair{Variant: s.Plan.Control, Base: s.Plan.Base}
 	var logs []float64
 	var swapped []bool
-	for _, round := range s.facingRounds(p, s.Rounds) {
-		_, base := s.facing(p, s.Rounds, round)
-		f, b := s.facing(control, s.Rounds, round)
+	for _, round := range s.roundsOf(p, s.Rounds) {
+		_, base := s.sides(p, s.Rounds, round)
+		f, b := s.sides(control, s.Rounds, round)
 		over, ok := logOver(m, base, b)
 		under, known := logOver(m, f, b)
 		if ok && known { // next to itself: the mean of both halves of the control
 			logs, swapped = append(logs, over-under/2), append(swapped, base.Seat == 1)
 		}
 	}
-	if by := s.shown(logs, swapped); by != 0 {
+	if by := s.significant(logs, swapped); by != 0 {
 		return new(texts.New("why.duet.neighbour", "variant", p.Variant, "base", p.Base, "share", units.Percent(math.Abs(math.Expm1(by))), "metric", m.Name))
 	}
 	return nil
 }
 
-// shown returns the mean of log ratios that should be zero, if it is shown not to be zero
+// significant returns the mean of log ratios that should be zero, if it is shown not to be zero
 // and the ratio is off by more than a figure may be; otherwise 0.
-func (s Comparer) shown(logs []float64, second []bool) float64 {
+func (s Comparer) significant(logs []float64, second []bool) float64 {
 	if len(logs) < 3 || stat.AllEqual(logs) && logs[0] == 0 {
 		return 0
 	}
@@ -131,8 +130,8 @@ func (s Comparer) idleFault(p Pair) *rundir.Message {
 	}
 	var logs []float64
 	both := false // there is a round in which neither was dead
-	for _, round := range s.facingRounds(p, s.Rounds) {
-		f, b := s.facing(p, s.Rounds, round)
+	for _, round := range s.roundsOf(p, s.Rounds) {
+		f, b := s.sides(p, s.Rounds, round)
 		both = both || f != nil && b != nil && !f.Lost && !b.Lost
 		if l, ok := logOver(m, s.IdleBase[p.Variant][round], b); ok {
 			logs = append(logs, l)

@@ -44,8 +44,8 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 	var widths float64
 	lostByVariant := 0
 	var second []bool // of a duet: the variant had the second seat
-	for _, round := range s.facingRounds(p, rounds) {
-		f, b := s.facing(p, rounds, round)
+	for _, round := range s.roundsOf(p, rounds) {
+		f, b := s.sides(p, rounds, round)
 		if f == nil || b == nil {
 			continue
 		}

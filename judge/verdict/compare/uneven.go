@@ -21,8 +21,8 @@ const (
 	unlikeLeast = 0.05
 )
 
-// uneven tells whether the machine disturbed one variant of a pair more than the other:
-// by how much, and by what. What disturbs both alike is in the interval of their ratio.
+// uneven says by how much, and by what, the machine disturbed one variant of a pair more than the
+// other; nil if it did not. What disturbs both alike is in the interval of their ratio.
 func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes []string) {
 	if !validity.CanBeDisturbed(m) || m.Name == rundir.MetricCPU || m.Kind() == rundir.MetricErrorRatio {
 		return nil, nil
@@ -32,7 +32,7 @@ func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes 
 		measure = func(d *disturbance.Disturbance) float64 { return d.Lost.Generator + d.Lost.Target }
 		least = max(validity.WithinMargin*s.Plan.Margin, 0.005)
 	}
-	by := s.unlike(p, measure)
+	by := s.unequal(p, measure)
 	if !(math.Abs(by) > least) {
 		return nil, nil
 	}
@@ -51,12 +51,12 @@ func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes 
 	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), validity.MostFirst(kinds)
 }
 
-// unlike is by how much more a measure of disturbance is of the variant than of its base,
-// where the rounds show that this is no chance; 0 elsewhere.
-func (s Comparer) unlike(p Pair, measure func(*disturbance.Disturbance) float64) float64 {
+// unequal is how much larger a measure of disturbance is for the variant than for its base, if
+// the rounds show that this is no chance; otherwise 0.
+func (s Comparer) unequal(p Pair, measure func(*disturbance.Disturbance) float64) float64 {
 	var differences []float64
-	for _, round := range s.facingRounds(p, s.Rounds) {
-		f, b := s.facing(p, s.Rounds, round)
+	for _, round := range s.roundsOf(p, s.Rounds) {
+		f, b := s.sides(p, s.Rounds, round)
 		if f != nil && b != nil && f.Disturbance != nil && b.Disturbance != nil {
 			differences = append(differences, measure(f.Disturbance)-measure(b.Disturbance))
 		}

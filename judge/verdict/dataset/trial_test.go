@@ -8,9 +8,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// A round is measured again for what went on beside it, never for what the target or the
+// A round is measured again for what else went on at the same time, never for what the target or the
 // load did.
-func TestSpoiltRounds(t *testing.T) {
+func TestDisturbedRounds(t *testing.T) {
 	for _, c := range checks.All() {
 		kind := c.Kind
 		want := slices.Contains([]string{
@@ -19,7 +19,7 @@ func TestSpoiltRounds(t *testing.T) {
 		for _, spoils := range []bool{false, true} {
 			s := Trial{AllFlags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", spoils, nil)}}
 			if got := s.isDisturbed(); got != (want && spoils) {
-				t.Errorf("%s, beyond its limit %v: spoilt %v", kind, spoils, got)
+				t.Errorf("%s, beyond its limit %v: disturbed %v", kind, spoils, got)
 			}
 		}
 	}

@@ -32,19 +32,19 @@ func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 	case tag != "":
 		return s.latencyBounds(variant, m, tag)
 	case m.IsThroughput():
-		b := s.throughputBounds(variant, m, estimate).slower(s.speed(variant, m), -s.working(variant))
+		b := s.throughputBounds(variant, m, estimate).withSpeed(s.speed(variant, m), -s.cpuDependence(variant))
 		if m.Kind() == rundir.MetricGoodput {
 			return s.goodputBounds(b, variant, m, estimate)
 		}
 		return b
 	case m.Name == rundir.MetricCPU:
-		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
+		return s.cpuBounds(variant, estimate).withSpeed(s.speed(variant, m), 1)
 	}
 	return exact(estimate)
 }
 
-// A speed says by how much the target's CPUs were at times faster and slower than most of
-// the time: ratios of how long the same work took, at most and at least 1.
+// A speed says by how much the target's CPUs were at times faster and slower than usual, as
+// ratios of how long the same work took: fastest is at most 1, slowest at least 1.
 type speed struct{ fastest, slowest float64 }
 
 // speed returns how the speed of the CPUs varied in the trials that a variant's figure is made of.
@@ -70,10 +70,10 @@ func (s Assessor) speed(variant string, m dataset.Metric) speed {
 	return speed{works[0] / middle, works[len(works)-1] / middle}
 }
 
-// working is how much the throughput of a closed loop depends on the speed of the
+// cpuDependence is how much the throughput of a closed loop depends on the speed of the
 // target's CPUs: the share of the available CPU time that the target used. The throughput
 // of an open loop does not depend on it.
-func (s Assessor) working(variant string) float64 {
+func (s Assessor) cpuDependence(variant string) float64 {
 	trials := s.InOrder(variant)
 	if s.Plan.Variant(variant).Loop != "closed" {
 		return 0
@@ -93,16 +93,16 @@ func busy(f *dataset.Stats) float64 {
 	case saturated(f):
 		return 1
 	}
-	left := 1 - known0(f.Target.StealShare)
+	left := 1 - orZero(f.Target.StealShare)
 	if f.Disturbance != nil {
 		left -= f.Disturbance.Foreign
 	}
 	return min(max(*f.Target.CPUShare/max(left, 0.01), 0), 1)
 }
 
-// slower widens bounds by the effect of the CPUs' speed on a figure that is proportional
+// withSpeed widens bounds by the effect of the CPUs' speed on a figure that is proportional
 // to a power of how long work takes.
-func (b Bounds) slower(v speed, power float64) Bounds {
+func (b Bounds) withSpeed(v speed, power float64) Bounds {
 	low, high := math.Pow(v.fastest, power), math.Pow(v.slowest, power)
 	low, high = min(low, high), max(low, high)
 	if low == 1 && high == 1 {
@@ -111,7 +111,7 @@ func (b Bounds) slower(v speed, power float64) Bounds {
 	was := b.High - b.Low
 	b.Low, b.High = b.Low*low, b.High*high
 	b.causes = append(slices.Clone(b.causes), causeSpeed)
-	if b.why == nil || !(b.High-b.Low < 2*was) { // it is the most of it
+	if b.why == nil || !(b.High-b.Low < 2*was) { // the speed is most of it
 		b.why = new(texts.New("why.speed", "fast", units.Percent(1-v.fastest), "slow", units.Percent(v.slowest-1)))
 	}
 	return b
@@ -154,7 +154,7 @@ func (s Assessor) throughputBounds(variant string, m dataset.Metric, estimate fl
 		if saturated(t) {
 			// The target lost no more of the generator's time than the time in which it
 			// had nothing to do.
-			l.Generator = min(l.Generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
+			l.Generator = min(l.Generator, max(0, 1-*t.Target.CPUShare-orZero(t.Target.StealShare)))
 		}
 		sum -= math.Log1p(-min(l.Generator+l.Target, 0.99))
 		sum += math.Log1p(refill * t.Disturbance.Foreign * busy(t))
@@ -175,8 +175,8 @@ func (s Assessor) throughputBounds(variant string, m dataset.Metric, estimate fl
 }
 
 // goodputBounds widens the bounds that hold for a goodput as a throughput. A disturbance
-// only lengthens times: it may have moved good answers beyond the goal, and none within. Of a
-// step, all that it may have moved count as if they had been this step's.
+// only lengthens times: it may have moved good answers beyond the goal, and moved none within it.
+// For a step, all answers that it may have moved count as this step's.
 func (s Assessor) goodputBounds(b Bounds, variant string, m dataset.Metric, estimate float64) Bounds {
 	f := s.Whole[variant]
 	answers, throughput := f.Tokens, f.Throughput.Estimate
@@ -193,7 +193,7 @@ func (s Assessor) goodputBounds(b Bounds, variant string, m dataset.Metric, esti
 	bad, of := 0.0, 0.0
 	causes := map[string]int{}
 	// A small delay moves an answer beyond the goal only if it was close to it.
-	epsilon := disturbance.Noticeable(known0(answers.FirstToken.P50))
+	epsilon := disturbance.Noticeable(orZero(answers.FirstToken.P50))
 	for _, t := range s.InOrder(variant) {
 		h := t.Histograms[rundir.TagFirstToken]
 		if t.Disturbance == nil || h == nil {
@@ -256,10 +256,11 @@ func goodResponses(t *dataset.Stats, step string) int64 {
 // the hypervisor took.
 func saturated(f *dataset.Stats) bool {
 	t := f.Target
-	return t.CPUShare != nil && *t.CPUShare+known0(t.StealShare) >= checks.SaturatedTarget
+	return t.CPUShare != nil && *t.CPUShare+orZero(t.StealShare) >= checks.SaturatedTarget
 }
 
-func known0(v *float64) float64 {
+// orZero is a value, or 0 if it is not known.
+func orZero(v *float64) float64 {
 	if v == nil {
 		return 0
 	}

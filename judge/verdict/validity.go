@@ -12,9 +12,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// answered tells whether everything that was asked for is identified, and if not, what is
-// missing; nil otherwise. It marks the figures that were asked for.
-func answered(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *rundir.Message) {
+// judgeValidity tells whether everything that was asked for is identified, and if not, what is
+// missing. It marks the figures that were asked for.
+func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *rundir.Message) {
 	var missing []rundir.Message
 	asked := asked(run)
 	for i := range run.Validity {
