@@ -47,7 +47,7 @@ sequential() {
 	# Beside the others, its tests have the stores in memory where they choose none.
 	tests ./services/bot -args -servers || code=$?
 	# The other library of the standard, which is compiled with this setting only.
-	GOEXPERIMENT=jsonv2 tests ./services/bot/codec || code=$?
+	GOEXPERIMENT=jsonv2 tests ./experiments/subjects/bot/codec || code=$?
 	return $code
 }
 

@@ -4,8 +4,9 @@
 #   experiments/bot/gateway.sh memory|sqlite|postgres STORES FLAG…
 #
 # STORES is HOST:PORT of PostgreSQL and of Redis, with a comma between them; "-" for the other archives. The
-# flags are those of dyno serve bot. What it keeps is removed at its end.
+# flags are those of dyno serve bot, or of the program in $GATEWAY. What it keeps is removed at its end.
 set -euo pipefail
+read -ra program <<<"${GATEWAY:-dyno serve bot}"
 archive=$1 stores=$2
 shift 2
 config=$(cd "$(dirname "$0")" && pwd)/gateway.yml
@@ -19,7 +20,7 @@ postgres)
 	flags+=(--postgres-file "$dir/postgres.secret" --redis "${stores#*,}")
 	;;
 esac
-dyno serve bot "${flags[@]}" "$@" &
+"${program[@]}" "${flags[@]}" "$@" &
 gateway=$!
 trap 'kill -TERM "$gateway"' TERM INT
 wait "$gateway" || true

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Rows written to a database that is started for it, by dyno-bot micro rows:
+# Rows written to a database that is started for it, by the micro command of experiments/subjects/bot:
 #
 #   experiments/bot/rows.sh postgres|sqlite FLAG…
 set -euo pipefail
 cd "$(dirname "$0")"
-[ "$1" != --build ] || exec ./postgres.sh --build
+program=../../bin/bot-variants
+if [ "$1" = --build ]; then
+	go build -o "$program" ../subjects/bot
+	exec ./postgres.sh --build
+fi
 archive=$1
 shift
 if [ "$archive" != postgres ]; then
-	exec dyno-bot micro rows --archive "$archive" "$@"
+	exec "$program" micro rows --archive "$archive" "$@"
 fi
 dir=$(mktemp -d)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -21,4 +25,4 @@ for ((i = 0; i < 300; i++)); do
 done
 sleep 0.5 # it listens before it lets anybody in
 echo "postgres://bot@127.0.0.1:$port/postgres?sslmode=disable" >"$dir/secret"
-dyno-bot micro rows --archive postgres --postgres-file "$dir/secret" "$@"
+"$program" micro rows --archive postgres --postgres-file "$dir/secret" "$@"

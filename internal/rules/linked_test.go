@@ -14,8 +14,6 @@ var unlinked = map[string]string{
 	"go.etcd.io/etcd":                   "the control plane is a program of its own: nobody who measures needs its store",
 	"github.com/jackc/pgx":              "the bot gateway is a program of its own, and its clients of databases are no part of dyno",
 	"modernc.org/sqlite":                "the bot gateway is a program of its own: its embedded database is as large as dyno",
-	"github.com/bytedance/sonic":        "only the bot gateway compares JSON libraries",
-	"github.com/json-iterator/go":       "only the bot gateway compares JSON libraries",
 	"go.opentelemetry.io/otel":          "only the bot gateway sends traces; dyno pushes results by a sender of its own",
 	"dyno/services/bot":                 "the bot gateway is a program of its own",
 	"dyno/services/control":             "the control plane is a program of its own",

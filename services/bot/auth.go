@@ -78,9 +78,9 @@ func writeBody(w http.ResponseWriter, timeout time.Duration, status int, body []
 const expectedReply = 2 << 10
 
 func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
-	b := g.buffers.Get(expectedReply)
-	defer g.buffers.Put(b)
-	body, err := g.codec.Append(b.B, v)
+	b := g.parts.Buffers.Get(expectedReply)
+	defer g.parts.Buffers.Put(b)
+	body, err := g.parts.Codec.JSON.Append(b.B, v)
 	if err != nil {
 		refuse(http.StatusInternalServerError, "", "%v", err).answer(w, g.cfg.WriteTimeout)
 		return

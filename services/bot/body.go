@@ -27,7 +27,7 @@ func (b *body) free() {
 
 // forget gives its buffer back. It counts as held until it is freed: what was read of it is.
 func (b *body) forget() {
-	b.g.buffers.Put(b.in)
+	b.g.parts.Buffers.Put(b.in)
 	b.B, b.in = nil, nil
 }
 
@@ -38,7 +38,7 @@ func (g *Gateway) decode(body []byte, known strict.Members, v any) *refusal {
 	if err := strict.Check(body, known); errors.As(err, &fault) {
 		return &refusal{status: http.StatusBadRequest, param: fault.Member, text: "body: " + fault.Error()}
 	}
-	if err := g.codec.Unmarshal(body, v); err != nil {
+	if err := g.parts.Codec.JSON.Unmarshal(body, v); err != nil {
 		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
 	}
 	return nil
@@ -58,7 +58,7 @@ func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *refusal) {
 	if !b.share.Hold(int64(max(size-1, 0))) {
 		return nil, crowded
 	}
-	b.in = g.buffers.Get(size)
+	b.in = g.parts.Buffers.Get(size)
 	n, err := b.in.ReadFrom(b.share.Reader(r.Body))
 	if err == nil {
 		b.share.Keep(n)

@@ -306,7 +306,7 @@ func (t *turn) request() (*openai.Request, error) {
 		messages = append(messages, openai.Message{Role: "user", Content: p.User}, openai.Message{Role: "assistant", Content: p.Reply})
 	}
 	messages = append(messages, openai.Message{Role: "user", Content: t.q.Query})
-	return t.g.messages.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
+	return t.g.parts.Codec.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
 }
 
 // recent returns the first of the latest turns that have so many tokens at most.

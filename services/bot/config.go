@@ -9,19 +9,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dyno/services/bot/cache"
-	"dyno/services/bot/codec"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
-	"dyno/services/bot/middleware"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/redis"
-	"dyno/services/bot/tcp"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
@@ -137,19 +133,6 @@ type Token struct {
 	Remember int `yaml:"remember"`
 }
 
-// Writes is how the archive is written.
-type Writes string
-
-// The ways.
-const (
-	// Batch writes together what came while the last was written.
-	Batch Writes = "batch"
-	// Single writes each record by itself.
-	Single Writes = "single"
-	// Copy writes together, by COPY. It is PostgreSQL's.
-	Copy Writes = "copy"
-)
-
 // Config says what a gateway does. Start from Defaults.
 type Config struct {
 	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
@@ -211,9 +194,6 @@ type Config struct {
 	CacheAge   time.Duration `yaml:"cache_age"`
 	CacheBytes int64         `yaml:"cache_bytes"`
 
-	// CacheKind is how the cache keeps them.
-	CacheKind cache.Kind `yaml:"cache_kind"`
-
 	// ResumeAge is for how long a client that has lost its connection may read on in a
 	// stream of /v1/bot/chat after its end; 0 is never. ResumeStreamBytes bounds what is kept
 	// of one stream, ResumeBytes what is kept of all.
@@ -227,8 +207,6 @@ type Config struct {
 	File       string  `yaml:"file"`
 	SyncWrites bool    `yaml:"sync_writes"`
 	Postgres   string  `yaml:"-"`
-	// ArchiveWrites is how they are written.
-	ArchiveWrites Writes `yaml:"archive_writes"`
 	// Redis has sessions and limits, at host:port, unix:PATH, redis://user:password@host:port/db or, with TLS,
 	// rediss://…; "" is this process.
 	Redis string `yaml:"redis"`
@@ -273,25 +251,6 @@ type Config struct {
 	// IdleTimeout is how long a client's connection is kept while nothing is asked.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 
-	// What follows are optimisations, each of which can be done without. What is answered is
-	// the same.
-
-	// BufferPool has buffers of requests, replies and streams used again.
-	BufferPool bool `yaml:"buffer_pool"`
-	// JSON is the library that reads and writes it. JSONPrealloc makes buffers at once as
-	// large as is expected, and has replies encoded into them.
-	JSON         codec.Library `yaml:"json"`
-	JSONPrealloc bool          `yaml:"json_prealloc"`
-	// JSONScan reads what upstreams usually send in one pass, without the library.
-	JSONScan bool `yaml:"json_scan"`
-	// Middleware is how the layers around routes are put together. UnmatchedMiddleware
-	// leaves in those that a route does not need.
-	Middleware          middleware.Form `yaml:"middleware"`
-	UnmatchedMiddleware bool            `yaml:"unmatched_middleware"`
-	// Congestion is the congestion control of connections over TCP with clients, such as
-	// bbr; "" is the kernel's. Upstream.Client has that with upstreams.
-	Congestion string `yaml:"congestion"`
-
 	// TraceEndpoint is a collector's URL, such as http://127.0.0.1:4318/v1/traces; "" traces
 	// nothing. TraceRatio is the share of requests that is traced, of those that do not say
 	// themselves.
@@ -302,6 +261,8 @@ type Config struct {
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// Logger takes what happens to the gateway; nil discards.
 	Logger *slog.Logger `yaml:"-"`
+	// Parts are the gateway's own unless a program measures others.
+	Parts Parts `yaml:"-"`
 }
 
 // Defaults returns the Config that every field starts from. It has neither an address
@@ -316,10 +277,7 @@ func Defaults() Config {
 		PluginBudget:  2 * time.Second,
 		MaskRules:     mask.Defaults(),
 		CacheBytes:    64 << 20,
-		CacheKind:     cache.Sharded,
 		ResumeAge:     resume.Defaults().Age, ResumeStreamBytes: resume.Defaults().StreamBytes, ResumeBytes: resume.Defaults().Bytes,
-		ArchiveWrites: Batch,
-		BufferPool:    true, JSON: codec.Standard, JSONPrealloc: true, JSONScan: true, Middleware: middleware.Composed,
 		TraceRatio:    trace.Defaults().Ratio,
 		Archive:       ArchiveMemory,
 		LimitsOutage:  Refuse,
@@ -445,9 +403,6 @@ func (c Config) Validate() error {
 	}
 	period("cache age", c.CacheAge, 0, 24*time.Hour)
 	between("cache bytes", c.CacheBytes, 1<<20, 1<<34)
-	if err := c.CacheKind.Validate(); err != nil {
-		errs = append(errs, err)
-	}
 	if c.ResumeAge != 0 {
 		if err := c.resume().Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("resume: %w", err))
@@ -471,15 +426,6 @@ func (c Config) Validate() error {
 	}
 	if err := c.batches().Validate(); err != nil {
 		errs = append(errs, err)
-	}
-	switch c.ArchiveWrites {
-	case Batch, Single:
-	case Copy:
-		if c.Archive != ArchivePostgres {
-			fault("archive writes", fmt.Sprintf("%q", c.ArchiveWrites), "goes with archive postgres")
-		}
-	default:
-		fault("archive writes", fmt.Sprintf("%q", c.ArchiveWrites), "must be batch, single or copy")
 	}
 	if c.Redis != "" {
 		if err := redis.CheckAddress(c.Redis); err != nil {
@@ -516,15 +462,6 @@ func (c Config) Validate() error {
 		fault("max answers bytes", c.MaxAnswersBytes, fmt.Sprintf("must be from twice an answer's most, %d, to %d", 2*most, int64(1)<<40))
 	}
 	between("max query bytes", int64(c.MaxQueryBytes), 1, 1<<20)
-	if _, err := codec.New(c.JSON); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Middleware.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := tcp.Check(c.Congestion); err != nil {
-		errs = append(errs, err)
-	}
 	if c.TraceEndpoint != "" {
 		if err := c.trace().Validate(); err != nil {
 			errs = append(errs, err)
@@ -650,9 +587,6 @@ const recordsEach = 2
 // batches is how records are written.
 func (c Config) batches() store.BatchConfig {
 	b := c.Batch
-	if c.ArchiveWrites == Single {
-		b.Most = 1
-	}
 	b.Pending += recordsEach * c.MaxConcurrent // of those under way when the bound is reached
 	b.Timeout = c.StoreTimeout
 	return b

@@ -47,7 +47,7 @@ func (t *teller) close() {
 
 // say tells an event. More says that another follows at once.
 func (t *teller) say(name string, v any, more bool) {
-	t.tell(name, more, func(b []byte) ([]byte, error) { return t.g.codec.Append(b, v) })
+	t.tell(name, more, func(b []byte) ([]byte, error) { return t.g.parts.Codec.JSON.Append(b, v) })
 }
 
 // fault tells why there is no more.
@@ -60,8 +60,8 @@ func (t *teller) fault(status int, f openai.Fault) {
 // tell makes an event with the data that add adds, and sends it. It is kept first: who comes again has it
 // even if this client takes none. Its memory is not held while the stream waits.
 func (t *teller) tell(name string, more bool, add func(b []byte) ([]byte, error)) {
-	buf := t.g.buffers.Get(expectedEvent)
-	defer t.g.buffers.Put(buf)
+	buf := t.g.parts.Buffers.Get(expectedEvent)
+	defer t.g.parts.Buffers.Put(buf)
 	b, err := add(t.head(buf.B, name))
 	if err != nil {
 		return // what is said here is JSON
@@ -155,8 +155,8 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	out.head()
 	defer out.end()
 	out.write(nil, false) // the next event may be long in coming
-	buf := g.buffers.Get(expectedEvent)
-	defer g.buffers.Put(buf)
+	buf := g.parts.Buffers.Get(expectedEvent)
+	defer g.parts.Buffers.Put(buf)
 	for more := true; more && !out.gone; {
 		if buf.B, more, err = in.Next(r.Context(), buf.B[:0]); err != nil {
 			if errors.Is(err, resume.ErrGone) {

@@ -45,7 +45,6 @@ type upstreamTimes struct {
 	IdleConnections    *int           `yaml:"idle_connections"`
 	IdleConnectionTime *time.Duration `yaml:"idle_connection_time"`
 	HTTP2              *bool          `yaml:"http2"`
-	Congestion         *string        `yaml:"congestion"`
 }
 
 type fileUpstream struct {
@@ -141,7 +140,6 @@ func (t upstreamTimes) apply(c *upstream.Config) {
 	set(&c.Client.Idle, t.IdleConnections)
 	set(&c.Client.IdleTime, t.IdleConnectionTime)
 	set(&c.Client.HTTP2, t.HTTP2)
-	set(&c.Client.Congestion, t.Congestion)
 }
 
 // set sets what is given.

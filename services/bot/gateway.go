@@ -27,13 +27,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dyno/services/bot/buffer"
 	"dyno/services/bot/cache"
-	"dyno/services/bot/codec"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
-	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
@@ -44,7 +41,6 @@ import (
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/redis"
 	"dyno/services/bot/store/sqlite"
-	"dyno/services/bot/tcp"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/flood"
@@ -77,12 +73,10 @@ type Gateway struct {
 	rules     interface{ Find(string) intent.Match }
 	plugins   *plugin.Scheduler
 	in, out   *mask.Masker // nil masks nothing
-	buffers   *buffer.Pool
-	codec     *codec.Codec
-	messages  openai.Codec   // by codec
+	parts     Parts
 	events    *resume.Keeper // of streams that may be read on; nil keeps none
 	tracer    *trace.Tracer  // nil traces nothing
-	cache     *cache.Cache[*kept]
+	cache     *cache.Cache[*CachedAnswer]
 
 	archive  store.Archive
 	batch    *store.Batcher
@@ -216,12 +210,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.buffers = &buffer.Pool{Kept: cfg.BufferPool, Ahead: cfg.JSONPrealloc}
-	if g.codec, err = codec.New(cfg.JSON); err != nil {
-		return nil, err
-	}
-	g.codec.Ahead = cfg.JSONPrealloc
-	g.messages = openai.Codec{JSON: g.codec, Scan: cfg.JSONScan}
+	g.parts = cfg.Parts.orOwn()
 	if cfg.ResumeAge > 0 {
 		if g.events, err = resume.New(cfg.resume()); err != nil {
 			return nil, err
@@ -239,7 +228,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		}
 	}
 	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
-	cfg.Upstream.Codec, cfg.Upstream.ReuseReaders, cfg.Upstream.Ahead = g.messages, cfg.BufferPool, cfg.JSONPrealloc
+	cfg.Upstream.Codec, cfg.Upstream.Readers, cfg.Upstream.Control = g.parts.Codec, g.parts.Readers, g.parts.Control
 	cfg.Upstream.Answers, cfg.Upstream.Tenants = g.answers, len(cfg.Keys)
 	masker, err := mask.New(cfg.MaskRules)
 	if err != nil {
@@ -277,9 +266,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		g.out = masker
 	}
 	if cfg.CacheAge > 0 {
-		if g.cache, err = cache.New[*kept](cfg.CacheKind, cfg.CacheAge, cfg.CacheBytes); err != nil {
-			return nil, err
-		}
+		g.cache = cache.New(g.parts.Table(cfg.CacheBytes), cfg.CacheAge)
 	}
 	if err := g.openStores(ctx); err != nil {
 		return nil, err
@@ -405,7 +392,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		}
 		g.archive = a
 	case ArchivePostgres:
-		a, err := postgres.Open(ctx, postgres.Config{URL: g.cfg.Postgres, Copy: g.cfg.ArchiveWrites == Copy})
+		a, err := postgres.Open(ctx, g.cfg.Postgres)
 		if err != nil {
 			return err
 		}
@@ -468,7 +455,7 @@ func (g *Gateway) Listen() error {
 	if g.cfg.Listen == "" {
 		return errors.New("listen: no address")
 	}
-	l, err := serve.Listen(context.Background(), g.cfg.Listen, tcp.Control(g.cfg.Congestion))
+	l, err := serve.Listen(context.Background(), g.cfg.Listen, g.parts.Control)
 	if err != nil {
 		return err
 	}
@@ -501,22 +488,9 @@ func (g *Gateway) Serve(ctx context.Context) error {
 			return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	g.log.Info("listening", "address", g.Addr().String(), "model", g.cfg.Model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys),
-		"congestion", g.cfg.Congestion, "upstream_congestion", g.cfg.Upstream.Client.Congestion, "slow_start_after_idle", slowStart())
+	g.log.Info("listening", "address", g.Addr().String(), "model", g.cfg.Model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys))
 	err := g.host.Run(ctx, serve.Part{Name: "http", Serve: g.serve, Drain: g.drain})
 	return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
-}
-
-// slowStart says what the kernel does with connections that were idle, which this process
-// cannot choose.
-func slowStart() string {
-	switch on, err := tcp.SlowStartAfterIdle(); {
-	case err != nil:
-		return "unknown"
-	case on:
-		return "on"
-	}
-	return "off"
 }
 
 func (g *Gateway) serve() error {

@@ -11,7 +11,6 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/store"
-	"dyno/services/bot/tcp"
 	"dyno/services/bot/upstream"
 )
 
@@ -212,13 +211,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for result, n := range map[string]uint64{"ended": s.Ended, "sent": s.Sent, "failed": s.Failed} {
 			send(describe("spans_total", "Spans of traces: ended; of these, sent or failed. Others wait, or were dropped.", "result"), prometheus.CounterValue, float64(n), result)
 		}
-	}
-	if on, err := tcp.SlowStartAfterIdle(); err == nil {
-		v := 0.0
-		if on {
-			v = 1
-		}
-		send(describe("tcp_slow_start_after_idle", "1 if the kernel has connections that were idle begin slowly, 0 if not."), prometheus.GaugeValue, v)
 	}
 	if c.g.cache != nil {
 		s := c.g.cache.Stats()

@@ -51,7 +51,7 @@ func (g *Gateway) layers() []middleware.Layer {
 		Leave: func(_ *http.Request, m middleware.Mark, status int) {
 			span, _ := m.Value.(trace.Span)
 			span.Number("http.response.status_code", int64(status))
-			if status >= http.StatusInternalServerError || status == 0 {
+			if status >= http.StatusInternalServerError {
 				span.Fail("status " + strconv.Itoa(status))
 			}
 			span.End()
@@ -71,7 +71,7 @@ func (g *Gateway) routes() http.Handler {
 			},
 		}
 		method, path, _ := strings.Cut(pattern, " ")
-		h := middleware.Around(g.cfg.Middleware, g.cfg.UnmatchedMiddleware, append([]middleware.Layer{measured}, layers...), method, path,
+		h := g.parts.Around(append([]middleware.Layer{measured}, layers...), method, path,
 			func(w http.ResponseWriter, r *http.Request) (status int) {
 				defer func() {
 					if p := recover(); p != nil {
@@ -172,7 +172,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	defer text.free() // what is asked may refer to it
 	body, masked := g.in.JSON(text.B)
 	g.stats.masked("in", masked)
-	q, err := g.messages.Parse(e, body)
+	q, err := g.parts.Codec.Parse(e, body)
 	var fault *openai.RequestError
 	if errors.As(err, &fault) {
 		return &refusal{status: http.StatusBadRequest, param: fault.Field, text: fault.Error()}
@@ -193,12 +193,6 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	return g.modelWhole(w, ctx, j)
 }
 
-// kept is an answer as the cache has it.
-type kept struct{ *upstream.Answer }
-
-// Size is cache.Value's.
-func (k *kept) Size() int64 { return int64(len(k.Body) + len(k.Reply.Text) + 256) }
-
 // answer asks for an answer that is no stream, or finds it in the cache.
 func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.How, error) {
 	if g.cache == nil || !j.request.Deterministic() {
@@ -208,11 +202,11 @@ func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.H
 		return a, cache.Made, err
 	}
 	sum := sha256.Sum256(j.request.Key())
-	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func(ctx context.Context) (*kept, error) {
+	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func(ctx context.Context) (*CachedAnswer, error) {
 		asked := time.Now()
 		a, err := g.pool.Ask(ctx, j.request, j.who.key.tenant)
 		g.stats.asked(a, asked)
-		return &kept{a}, err
+		return &CachedAnswer{a}, err
 	})
 	if err != nil {
 		return nil, how, err
@@ -277,7 +271,7 @@ func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal 
 	body, masked := g.out.JSON(a.Body)
 	g.stats.masked("out", masked)
 	if masked > 0 {
-		body = g.messages.WithoutLogprobs(j.request.Endpoint, body) // a secret's tokens say what it is
+		body = g.parts.Codec.WithoutLogprobs(j.request.Endpoint, body) // a secret's tokens say what it is
 	}
 	tell(w.Header(), j, a, how)
 	writeBody(w, g.cfg.WriteTimeout, http.StatusOK, body)
@@ -331,13 +325,13 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 	defer g.stats.streams.Add(-1)
 	out.head()
 	tell(w.Header(), j, a, cache.Made)
-	rel := relay{codec: g.messages, endpoint: j.request.Endpoint, usage: j.request.IncludeUsage, masker: g.out}
+	rel := relay{codec: g.parts.Codec, endpoint: j.request.Endpoint, usage: j.request.IncludeUsage, masker: g.out}
 	err = g.pass(a.Stream, func(f openai.Frame, e *openai.Event, more bool) {
-		b := g.buffers.Get(expectedEvent) // not for as long as the stream waits
+		b := g.parts.Buffers.Get(expectedEvent) // not for as long as the stream waits
 		if b.B = rel.next(b.B, f, e); len(b.B) > 0 || !more {
 			out.write(b.B, more)
 		}
-		g.buffers.Put(b)
+		g.parts.Buffers.Put(b)
 		if rel.full || out.gone && g.disconnect(j.request.Endpoint) == Cancel {
 			a.Stream.Cancel()
 		}

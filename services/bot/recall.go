@@ -14,7 +14,7 @@ import (
 // recall remembers nothing.
 type recall struct {
 	turns, tokens int // of a conversation, at most
-	table         *cache.Table[conversation]
+	table         *cache.Sharded[conversation]
 }
 
 // recallAge is for how long a conversation is remembered that does not go on.
@@ -24,7 +24,7 @@ func newRecall(turns, tokens int, bytes int64) *recall {
 	if bytes == 0 {
 		return nil
 	}
-	return &recall{turns: turns, tokens: tokens, table: cache.NewTable[conversation](recallAge, bytes)}
+	return &recall{turns: turns, tokens: tokens, table: cache.NewSharded[conversation](bytes)}
 }
 
 // A conversation is its last turns, which nobody changes and which do not say whose they are, and how many it has.
@@ -49,7 +49,7 @@ func (r *recall) of(session string, count int64) ([]store.Turn, bool) {
 	if r == nil || count == store.Unknown {
 		return nil, false
 	}
-	if c, ok := r.table.Get(session); ok && c.count == count {
+	if c, ok := r.table.Get(session, time.Now()); ok && c.count == count {
 		return c.turns, true
 	}
 	return nil, false
@@ -64,7 +64,7 @@ func (r *recall) keep(session string, turns []store.Turn, count int64) {
 	for i := range last {
 		last[i].Session = "" // each has a text of its own for it
 	}
-	r.table.Keep(session, conversation{session, slices.Clip(last), count})
+	r.table.Keep(session, conversation{session, slices.Clip(last), count}, time.Now().Add(recallAge))
 }
 
 // add remembers a turn that was kept, if those before it are remembered.

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"dyno/services/bot/codec"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/upstream"
 )
@@ -42,23 +42,19 @@ const (
 // TestCompleteWithoutEnd: a client is told the end that its upstream does not say, and the answer is good: it is kept, and
 // accounted by what the upstream told, in whatever form.
 func TestCompleteWithoutEnd(t *testing.T) {
-	for _, library := range codec.Libraries() {
-		t.Run(string(library), func(t *testing.T) {
-			b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprint(w, aWord, aStop, `data: {"choices":[],"usage":{"prompt_tokens": 7.0,"completion_tokens": "3"}}`)
-			}, func(c *Config) { c.Upstream.Failures, c.JSON = 1, library })
-			if _, text, _ := b.ask("/v1/chat/completions", "", streams["/v1/chat/completions"]); !strings.HasSuffix(text, "\"stop\"}]}\n\ndata: [DONE]\n\n") {
-				t.Error(text)
-			}
-			if _, text, _ := b.ask("/v1/bot/chat", "", streams["/v1/bot/chat"]); !strings.Contains(text, `"state":"kept"`) || !strings.Contains(text, `"estimated":false`) {
-				t.Error(text)
-			}
-			for _, e := range b.ledger("local", 2) {
-				if e.Outcome != "ok" || e.Prompt != 7 || e.Completion != 3 || e.Estimated {
-					t.Errorf("%+v", e)
-				}
-			}
-		})
+	b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, aWord, aStop, `data: {"choices":[],"usage":{"prompt_tokens": 7.0,"completion_tokens": "3"}}`)
+	}, func(c *Config) { c.Upstream.Failures = 1 })
+	if _, text, _ := b.ask("/v1/chat/completions", "", streams["/v1/chat/completions"]); !strings.HasSuffix(text, "\"stop\"}]}\n\ndata: [DONE]\n\n") {
+		t.Error(text)
+	}
+	if _, text, _ := b.ask("/v1/bot/chat", "", streams["/v1/bot/chat"]); !strings.Contains(text, `"state":"kept"`) || !strings.Contains(text, `"estimated":false`) {
+		t.Error(text)
+	}
+	for _, e := range b.ledger("local", 2) {
+		if e.Outcome != "ok" || e.Prompt != 7 || e.Completion != 3 || e.Estimated {
+			t.Errorf("%+v", e)
+		}
 	}
 }
 
@@ -163,7 +159,7 @@ func TestReasonsReachClients(t *testing.T) {
 		for _, body := range []string{streams[path], strings.Replace(streams[path], "true", "false", 1)} {
 			status, text, h := b.ask(path, "", body)
 			var e struct{ Error openai.Error }
-			if err := b.codec.Unmarshal([]byte(text), &e); err != nil || status != c.answer || !strings.Contains(e.Error.Message, c.want) || e.Error.Type != c.kind || e.Error.Code != c.code || len(text) > 2000 {
+			if err := json.Unmarshal([]byte(text), &e); err != nil || status != c.answer || !strings.Contains(e.Error.Message, c.want) || e.Error.Type != c.kind || e.Error.Code != c.code || len(text) > 2000 {
 				t.Errorf("%d %s: %d %s", c.status, c.text[:min(len(c.text), 40)], status, text)
 			}
 			if after := h.Get("Retry-After"); (after == "7") != (c.status > 400) {

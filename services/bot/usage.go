@@ -254,7 +254,7 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 		texts += len(t.User) + len(t.Reply)
 		answer.Turns = append(answer.Turns, pastTurn{t.ID, t.Number, t.At, t.User, t.Reply})
 	}
-	body, err := g.codec.Append(nil, answer)
+	body, err := g.parts.Codec.JSON.Append(nil, answer)
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}

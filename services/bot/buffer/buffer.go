@@ -1,6 +1,4 @@
-// Package buffer lends memory for a request's time: from a pool, or new each time. Which
-// of the two, and whether new memory has at once the size that is expected, are switches:
-// report R2 measures them.
+// Package buffer lends memory for a request's time.
 package buffer
 
 import (
@@ -12,52 +10,55 @@ import (
 // A Buffer is memory on loan. Nothing may refer to its bytes once it is given back.
 type Buffer struct{ B []byte }
 
-// Bounds of what is kept and of what is made ahead.
+// Bounds of memory.
 const (
-	// MostKept is the largest buffer that goes back to the pool: a rare large request
+	// mostKept is the largest buffer that goes back to the pool: a rare large request
 	// must not take memory for ever.
-	MostKept = 64 << 10
-	// MostAhead bounds what is made because a client says that it will send so much.
-	MostAhead = 1 << 20
+	mostKept = 64 << 10
+	// mostAhead bounds what is made because a client says that it will send so much.
+	mostAhead = 1 << 20
 	// least is what a read begins with.
 	least = 512
 )
 
-// A Pool lends buffers. The zero value makes each anew, and lets it grow as it is filled.
-// Its methods may be called from any goroutine.
-type Pool struct {
-	// Kept has buffers go back to a pool.
-	Kept bool
-	// Ahead makes a new buffer as large as is expected.
-	Ahead bool
-
-	pool sync.Pool // of *Buffer
-}
-
-// Get lends a buffer that is empty. Size is how many bytes are expected; 0 is not known.
-func (p *Pool) Get(size int) *Buffer {
-	if p.Kept {
-		if b, ok := p.pool.Get().(*Buffer); ok {
-			b.B = b.B[:0]
-			if p.Ahead && cap(b.B) < size {
-				b.B = make([]byte, 0, min(size, MostAhead))
-			}
-			return b
-		}
-	}
+// New makes a buffer. Size is how many bytes are expected; 0 is not known.
+func New(size int) *Buffer {
 	b := &Buffer{}
-	if p.Ahead && size > 0 {
-		b.B = make([]byte, 0, min(size, MostAhead))
+	if size > 0 {
+		b.B = make([]byte, 0, min(size, mostAhead))
 	}
 	return b
 }
 
-// Put takes a buffer back; nil does nothing.
-func (p *Pool) Put(b *Buffer) {
-	if b == nil || !p.Kept || cap(b.B) > MostKept {
-		return
+// A Lender lends buffers. Its methods may be called from any goroutine.
+type Lender interface {
+	// Get lends a buffer that is empty. Size is as New has it.
+	Get(size int) *Buffer
+	// Put takes a buffer back; nil does nothing.
+	Put(b *Buffer)
+}
+
+// A Pool is the gateway's Lender: it lends buffers again. The zero value is ready.
+type Pool struct{ buffers sync.Pool } // of *Buffer
+
+// Get is Lender's.
+func (p *Pool) Get(size int) *Buffer {
+	b, ok := p.buffers.Get().(*Buffer)
+	if !ok {
+		return New(size)
 	}
-	p.pool.Put(b)
+	b.B = b.B[:0]
+	if cap(b.B) < size {
+		b.B = make([]byte, 0, min(size, mostAhead))
+	}
+	return b
+}
+
+// Put is Lender's.
+func (p *Pool) Put(b *Buffer) {
+	if b != nil && cap(b.B) <= mostKept {
+		p.buffers.Put(b)
+	}
 }
 
 // ReadFrom adds all that there is to read.
@@ -78,4 +79,7 @@ func (b *Buffer) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-var _ io.ReaderFrom = (*Buffer)(nil)
+var (
+	_ io.ReaderFrom = (*Buffer)(nil)
+	_ Lender        = (*Pool)(nil)
+)

@@ -1,6 +1,5 @@
 // Package cache keeps answers to questions that have been asked before, for a while and
-// within bounds, and has those who ask the same at once wait for one answer. Where values
-// are kept is one of several tables, which report R2 compares.
+// within bounds, and has those who ask the same at once wait for one answer.
 package cache
 
 import (
@@ -14,48 +13,26 @@ import (
 // shards is a power of two: each has a lock of its own.
 const shards = 32
 
-// A Kind is how values are kept.
-type Kind string
-
-// The kinds.
-const (
-	// Sharded has 32 tables with a lock each; the least recently used value of a table goes
-	// first.
-	Sharded Kind = "sharded"
-	// RWMutex has one table and one lock, which readers share. A value that was used since
-	// it was looked at last stays when others go.
-	RWMutex Kind = "rwmutex"
-	// Snapshot has one table that nobody changes: who reads takes no lock, and who writes
-	// makes a copy. What goes first is as in RWMutex.
-	Snapshot Kind = "snapshot"
-)
-
-// Validate says what would be right.
-func (k Kind) Validate() error {
-	switch k {
-	case Sharded, RWMutex, Snapshot:
-		return nil
-	}
-	return fmt.Errorf("cache %q: must be sharded, rwmutex or snapshot", string(k))
-}
-
 // A Value is what is kept.
 type Value interface {
 	// Size is about how many bytes it takes.
 	Size() int64
 }
 
-// A table keeps values. Its methods may be called from any goroutine.
-type table[V Value] interface {
-	get(key string, now time.Time) (V, bool)
-	keep(key string, v V, ends time.Time)
-	held() (values int, bytes int64)
+// A Table keeps values within a bound of bytes. Its methods may be called from any goroutine.
+type Table[V Value] interface {
+	// Get returns the value of a key, if it is kept and has not ended.
+	Get(key string, now time.Time) (V, bool)
+	// Keep keeps a value until it ends, in the place of another of its key.
+	Keep(key string, v V, ends time.Time)
+	// Held returns what there is, values that have ended included.
+	Held() (values int, bytes int64)
 }
 
 // A Cache holds values of one kind. Its methods may be called from any goroutine.
 type Cache[V Value] struct {
 	age     time.Duration
-	table   table[V]
+	table   Table[V]
 	flights [shards]flights[V]
 }
 
@@ -77,28 +54,13 @@ type flight[V Value] struct {
 	err     error
 }
 
-// New returns a cache that keeps values for some time, and so many bytes in all. Neither
-// may be 0.
-func New[V Value](k Kind, age time.Duration, bytes int64) (*Cache[V], error) {
-	if err := k.Validate(); err != nil {
-		return nil, err
-	}
-	if age <= 0 || bytes < shards {
-		return nil, fmt.Errorf("cache: age %v, bytes %d: must be more than 0, and %d", age, bytes, shards)
-	}
-	c := &Cache[V]{age: age}
-	switch k {
-	case RWMutex:
-		c.table = &locked[V]{clock: newClock[V](bytes), values: map[string]*entry[V]{}}
-	case Snapshot:
-		c.table = newSnapshot[V](bytes)
-	default:
-		c.table = newSharded[V](bytes)
-	}
+// New returns a cache that keeps values in a table, for some time.
+func New[V Value](t Table[V], age time.Duration) *Cache[V] {
+	c := &Cache[V]{age: age, table: t}
 	for i := range c.flights {
 		c.flights[i].under = map[string]*flight[V]{}
 	}
-	return c, nil
+	return c
 }
 
 // fnv1a returns a key's hash (RFC 9923).
@@ -143,7 +105,7 @@ func (s *flights[V]) forget(key string, f *flight[V]) {
 // when nobody waits for the value any more.
 func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context.Context) (V, error)) (v V, how How, err error) {
 	s := &c.flights[fnv1a(key)%shards]
-	if v, ok := c.table.get(key, time.Now()); ok {
+	if v, ok := c.table.Get(key, time.Now()); ok {
 		s.hits.Add(1)
 		return v, Kept, nil
 	}
@@ -160,7 +122,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 			return v, Joined, ctx.Err()
 		}
 	}
-	if v, ok := c.table.get(key, time.Now()); ok { // somebody was done meanwhile
+	if v, ok := c.table.Get(key, time.Now()); ok { // somebody was done meanwhile
 		s.mu.Unlock()
 		s.hits.Add(1)
 		return v, Kept, nil
@@ -178,7 +140,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 		defer s.mu.Unlock()
 		s.forget(key, f)
 		if f.err == nil {
-			c.table.keep(key, f.v, time.Now().Add(c.age))
+			c.table.Keep(key, f.v, time.Now().Add(c.age))
 		}
 		close(f.done)
 	}()
@@ -201,6 +163,6 @@ func (c *Cache[V]) Stats() (sum Stats) {
 		sum.Misses += s.misses.Load()
 		sum.Joined += s.joined.Load()
 	}
-	sum.Values, sum.Bytes = c.table.held()
+	sum.Values, sum.Bytes = c.table.Held()
 	return sum
 }

@@ -18,32 +18,16 @@ type text string
 
 func (t text) Size() int64 { return int64(len(t)) }
 
-// kinds runs a test with each kind of table.
-func kinds(t *testing.T, test func(t *testing.T, k Kind)) {
-	for _, k := range []Kind{Sharded, RWMutex, Snapshot} {
-		t.Run(string(k), func(t *testing.T) { test(t, k) })
-	}
-}
-
-func open(t *testing.T, k Kind, age time.Duration, bytes int64) *Cache[text] {
-	t.Helper()
-	c, err := New[text](k, age, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+func open(age time.Duration, bytes int64) *Cache[text] { return New(NewSharded[text](bytes), age) }
 
 func say(v text) func(context.Context) (text, error) {
 	return func(context.Context) (text, error) { return v, nil }
 }
 
 // TestAge: a value is made once, until it is too old.
-func TestAge(t *testing.T) { kinds(t, testAge) }
-
-func testAge(t *testing.T, k Kind) {
+func TestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, k, time.Minute, 1<<20)
+		c := open(time.Minute, 1<<20)
 		check := func(make, want text, how How) {
 			t.Helper()
 			if v, h, err := c.Get(t.Context(), "k", say(make)); v != want || h != how || err != nil {
@@ -64,11 +48,9 @@ func testAge(t *testing.T, k Kind) {
 
 // TestSingleFlight: of many who ask at once one makes the value; an error is everybody's,
 // and not kept.
-func TestSingleFlight(t *testing.T) { kinds(t, testSingleFlight) }
-
-func testSingleFlight(t *testing.T, k Kind) {
+func TestSingleFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, k, time.Minute, 1<<20)
+		c := open(time.Minute, 1<<20)
 		broken := errors.New("broken")
 		for _, want := range []error{broken, nil} {
 			made := 0
@@ -110,11 +92,9 @@ func testSingleFlight(t *testing.T, k Kind) {
 
 // TestLeft: who makes a value for others does not give it up by leaving, but the last who leaves does. Who comes
 // afterwards has it made anew, also if giving up takes its time.
-func TestLeft(t *testing.T) { kinds(t, testLeft) }
-
-func testLeft(t *testing.T, k Kind) {
+func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, k, time.Minute, 1<<20)
+		c := open(time.Minute, 1<<20)
 		type came struct {
 			how How
 			err error
@@ -168,10 +148,8 @@ func testLeft(t *testing.T, k Kind) {
 }
 
 // TestPanic: who waits for one that panics is told.
-func TestPanic(t *testing.T) { kinds(t, testPanic) }
-
-func testPanic(t *testing.T, k Kind) {
-	c := open(t, k, time.Minute, 1<<20)
+func TestPanic(t *testing.T) {
+	c := open(time.Minute, 1<<20)
 	func() {
 		defer func() { _ = recover() }()
 		_, _, _ = c.Get(t.Context(), "k", func(context.Context) (text, error) { panic("oh") })
@@ -182,11 +160,9 @@ func testPanic(t *testing.T, k Kind) {
 }
 
 // TestBound: it never holds more than it may, and what was used least recently goes.
-func TestBound(t *testing.T) { kinds(t, testBound) }
-
-func testBound(t *testing.T, k Kind) {
+func TestBound(t *testing.T) {
 	const most = 100 * shards
-	c := open(t, k, time.Hour, most)
+	c := open(time.Hour, most)
 	value := text(fmt.Sprintf("%040d", 0))
 	for i := range 1000 {
 		if _, _, err := c.Get(t.Context(), fmt.Sprint(i), say(value)); err != nil {
@@ -205,67 +181,50 @@ func testBound(t *testing.T, k Kind) {
 	if _, how, _ := c.Get(t.Context(), "large", say("x")); how != Made {
 		t.Error("kept more than there is room for")
 	}
-	if _, err := New[text](k, 0, 0); err == nil {
-		t.Error("without bounds")
-	}
-	if _, err := New[text]("none", time.Hour, most); err == nil {
-		t.Error("any kind is right")
-	}
 }
 
 // TestUsed: what is used stays when others go.
 func TestUsed(t *testing.T) {
-	kinds(t, func(t *testing.T, k Kind) {
-		c := open(t, k, time.Hour, 100*shards)
-		value := text(fmt.Sprintf("%010d", 0))
-		for i := range 2000 {
-			if _, how, _ := c.Get(t.Context(), "used", say(value)); (how == Kept) != (i > 0) {
-				t.Fatalf("round %d: %d", i, how)
-			}
-			if _, _, err := c.Get(t.Context(), fmt.Sprint(i), say(value)); err != nil {
-				t.Fatal(err)
-			}
+	c := open(time.Hour, 100*shards)
+	value := text(fmt.Sprintf("%010d", 0))
+	for i := range 2000 {
+		if _, how, _ := c.Get(t.Context(), "used", say(value)); (how == Kept) != (i > 0) {
+			t.Fatalf("round %d: %d", i, how)
 		}
-	})
+		if _, _, err := c.Get(t.Context(), fmt.Sprint(i), say(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
-// TestModel: each kind gives what was put in last, or has it made anew, whatever happens
+// TestModel: it gives what was put in last, or has it made anew, whatever happens
 // at once.
 func TestModel(t *testing.T) {
-	kinds(t, func(t *testing.T, k Kind) {
-		c := open(t, k, time.Hour, 20*shards)
-		var all sync.WaitGroup
-		for i := range 4 {
-			all.Go(func() {
-				for n := range 500 {
-					key := fmt.Sprint((n * (i + 1)) % 50)
-					v, _, err := c.Get(t.Context(), key, say(text("value of "+key)))
-					if err != nil || string(v) != "value of "+key {
-						t.Errorf("%s: %q, %v", key, v, err)
-					}
+	c := open(time.Hour, 20*shards)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 500 {
+				key := fmt.Sprint((n * (i + 1)) % 50)
+				v, _, err := c.Get(t.Context(), key, say(text("value of "+key)))
+				if err != nil || string(v) != "value of "+key {
+					t.Errorf("%s: %q, %v", key, v, err)
 				}
-			})
-		}
-		all.Wait()
-		if s := c.Stats(); s.Hits+s.Misses+s.Joined != 2000 || s.Bytes > 20*shards || s.Bytes < 0 {
-			t.Errorf("%+v", s)
-		}
-	})
+			}
+		})
+	}
+	all.Wait()
+	if s := c.Stats(); s.Hits+s.Misses+s.Joined != 2000 || s.Bytes > 20*shards || s.Bytes < 0 {
+		t.Errorf("%+v", s)
+	}
 }
 
 func BenchmarkKept(b *testing.B) {
-	for _, k := range []Kind{Sharded, RWMutex, Snapshot} {
-		b.Run(string(k), func(b *testing.B) {
-			c, err := New[text](k, time.Hour, 1<<20)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					_, _, _ = c.Get(b.Context(), "k", say("v"))
-				}
-			})
-		})
-	}
+	c := open(time.Hour, 1<<20)
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			_, _, _ = c.Get(b.Context(), "k", say("v"))
+		}
+	})
 }

@@ -17,72 +17,52 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 type key struct{}
 
-// forms runs a test with each form.
-func forms(t *testing.T, test func(t *testing.T, f Form, unmatched bool)) {
-	for _, f := range []Form{Composed, PerRequest} {
-		for _, unmatched := range []bool{false, true} {
-			t.Run(fmt.Sprint(f, "/", unmatched), func(t *testing.T) {
-				if err := f.Validate(); err != nil {
-					t.Error(err)
+// TestAround: a request goes through the layers that its route needs, in order, and the status comes back through them.
+func TestAround(t *testing.T) {
+	var did []string
+	layer := func(name string, matches func(method, path string) bool) Layer {
+		return Layer{
+			Matches: matches,
+			Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) {
+				did = append(did, "enter "+name)
+				return r.WithContext(context.WithValue(r.Context(), key{}, name)), Mark{Time: time.Unix(int64(len(name)), 0), Value: name}
+			},
+			Leave: func(r *http.Request, m Mark, status int) {
+				if m.Value != name || m.Time.Unix() != int64(len(name)) {
+					t.Errorf("%s: %+v", name, m)
 				}
-				test(t, f, unmatched)
-			})
+				did = append(did, fmt.Sprint("leave ", name, " ", status, " ", r.Context().Value(key{})))
+			},
 		}
 	}
-}
-
-// TestForms: every form goes through the same layers, in the same order, with the same
-// request and status.
-func TestForms(t *testing.T) {
-	forms(t, func(t *testing.T, f Form, unmatched bool) {
-		var did []string
-		layer := func(name string, matches func(method, path string) bool) Layer {
-			return Layer{
-				Matches: matches,
-				Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) {
-					did = append(did, "enter "+name)
-					return r.WithContext(context.WithValue(r.Context(), key{}, name)), Mark{Time: time.Unix(int64(len(name)), 0), Value: name}
-				},
-				Leave: func(r *http.Request, m Mark, status int) {
-					if m.Value != name || m.Time.Unix() != int64(len(name)) {
-						t.Errorf("%s: %+v", name, m)
-					}
-					did = append(did, fmt.Sprint("leave ", name, " ", status, " ", r.Context().Value(key{})))
-				},
-			}
-		}
-		layers := []Layer{
-			layer("all", nil),
-			layer("post", func(method, _ string) bool { return method == http.MethodPost }),
-			{}, // does nothing
-			layer("below", func(_, path string) bool { return strings.HasPrefix(path, "/a/") }),
-		}
-		for _, c := range []struct {
-			method, path string
-			want         []string
-		}{
-			{http.MethodGet, "/b", []string{"enter all", "served in all", "leave all 201 all"}},
-			{http.MethodPost, "/a/x", []string{"enter all", "enter post", "enter below", "served in below", "leave below 201 below", "leave post 201 post", "leave all 201 all"}},
-		} {
+	layers := []Layer{
+		layer("all", nil),
+		layer("post", func(method, _ string) bool { return method == http.MethodPost }),
+		{}, // does nothing
+		layer("below", func(_, path string) bool { return strings.HasPrefix(path, "/a/") }),
+	}
+	for _, c := range []struct {
+		method, path string
+		want         []string
+	}{
+		{http.MethodGet, "/b", []string{"enter all", "served in all", "leave all 201 all"}},
+		{http.MethodPost, "/a/x", []string{"enter all", "enter post", "enter below", "served in below", "leave below 201 below", "leave post 201 post", "leave all 201 all"}},
+	} {
+		did = nil
+		h := Around(layers, c.method, c.path, func(_ http.ResponseWriter, r *http.Request) int {
+			did = append(did, fmt.Sprint("served in ", r.Context().Value(key{})))
+			return http.StatusCreated
+		})
+		for range 2 { // a chain begins again
 			did = nil
-			h := Around(f, unmatched, layers, c.method, c.path, func(_ http.ResponseWriter, r *http.Request) int {
-				did = append(did, fmt.Sprint("served in ", r.Context().Value(key{})))
-				return http.StatusCreated
-			})
-			for range 2 { // a chain begins anew
-				did = nil
-				if status := h(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil)); status != http.StatusCreated || !slices.Equal(did, c.want) {
-					t.Errorf("%d %q\nwant %q", status, did, c.want)
-				}
+			if status := h(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil)); status != http.StatusCreated || !slices.Equal(did, c.want) {
+				t.Errorf("%d %q\nwant %q", status, did, c.want)
 			}
 		}
-	})
-	if Form("none").Validate() == nil {
-		t.Error("any form is right")
 	}
 }
 
-// TestAllocations: layers that were composed allocate nothing, whether they match or not.
+// TestAllocations: layers that were composed allocate nothing.
 func TestAllocations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: counts allocations")
@@ -92,12 +72,10 @@ func TestAllocations(t *testing.T) {
 		{Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) { entered++; return r, Mark{} }},
 		{Matches: func(_, path string) bool { return path == "/other" }},
 	}
-	for _, unmatched := range []bool{false, true} {
-		h := Around(Composed, unmatched, layers, http.MethodGet, "/", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
-		if n := testing.AllocsPerRun(100, func() { h(w, r) }); n != 0 {
-			t.Errorf("unmatched %v: %v allocations", unmatched, n)
-		}
+	h := Around(layers, http.MethodGet, "/", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+	if n := testing.AllocsPerRun(100, func() { h(w, r) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 	if entered == 0 {
 		t.Error("no layer was entered")
@@ -106,12 +84,10 @@ func TestAllocations(t *testing.T) {
 
 // TestPanicked: to layers, a handler that has panicked has answered with 500; who has called them knows better.
 func TestPanicked(t *testing.T) {
-	forms(t, func(t *testing.T, f Form, unmatched bool) {
-		seen := 0
-		h := Around(f, unmatched, []Layer{{Leave: func(_ *http.Request, _ Mark, status int) { seen = status }}}, http.MethodGet, "/",
-			func(http.ResponseWriter, *http.Request) int { return Panicked })
-		if got := h(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)); got != Panicked || seen != http.StatusInternalServerError {
-			t.Errorf("%d, and layers have seen %d", got, seen)
-		}
-	})
+	seen := 0
+	h := Around([]Layer{{Leave: func(_ *http.Request, _ Mark, status int) { seen = status }}}, http.MethodGet, "/",
+		func(http.ResponseWriter, *http.Request) int { return Panicked })
+	if got := h(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)); got != Panicked || seen != http.StatusInternalServerError {
+		t.Errorf("%d, and layers have seen %d", got, seen)
+	}
 }

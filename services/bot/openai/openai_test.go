@@ -163,11 +163,14 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// codecs are the gateway's, and one that leaves everything to the library.
+func codecs() []Codec { return []Codec{Standard(), {JSON: &standard{}}} }
+
 // TestOtherForms: fields that some servers have as JSON where most have a text do not make an answer bad.
 func TestOtherForms(t *testing.T) {
 	const content = `[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"yes"},"odd",{"text":7}]`
 	least := len("yes") + len(`[{"type":"text","text":"hm"}]`) + len(`"odd"`)
-	for _, codec := range []Codec{Standard(), {JSON: standard{}, Scan: true}} {
+	for _, codec := range codecs() {
 		r, err := codec.ParseReply(Chat, []byte(`{"choices":[{"message":{"content":`+content+`}}]}`))
 		if err != nil || r.Text != "yes" || r.Bytes != least {
 			t.Errorf("%+v, %v, want %d bytes", r, err, least)
@@ -278,9 +281,11 @@ func TestParseReply(t *testing.T) {
 		{Responses, `{"status":"incomplete","error":null,"output":[]}`, Reply{}},
 		{Responses, `{"status":"queued","output":[]}`, Reply{Pending: true}},
 	} {
-		got, err := Standard().ParseReply(c.e, []byte(c.body))
-		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v\n%s", c.body, err, diff)
+		for _, codec := range codecs() {
+			got, err := codec.ParseReply(c.e, []byte(c.body))
+			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+				t.Errorf("%s: %v\n%s", c.body, err, diff)
+			}
 		}
 	}
 	for e, bodies := range map[Endpoint][]string{Chat: {``, `{`, `{}`, `{"choices":[]}`, `<html>`, `{"choices":1}`}, Responses: {`{`, `{}`, `[]`, `{"status":"failed","error":{"message":"x"},"output":[]}`, `{"status":"cancelled","output":[]}`}} {
@@ -343,10 +348,12 @@ func TestParseEvent(t *testing.T) {
 		{Responses, `{"type":"response.failed"}`, Event{Done: true, Failed: Fault{Message: "the model failed"}}},
 		{Chat, " [DONE]\t", Event{Done: true}},
 	} {
-		var got Event
-		err := Standard().ParseEvent(c.e, data(c.data), &got)
-		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v\n%s", c.data, err, diff)
+		for _, codec := range codecs() {
+			var got Event
+			err := codec.ParseEvent(c.e, data(c.data), &got)
+			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+				t.Errorf("%s: %v\n%s", c.data, err, diff)
+			}
 		}
 	}
 	for e, text := range map[Endpoint]string{Chat: `{"choices":[{"delta":{"content":`, Responses: `{}`} {
@@ -528,11 +535,20 @@ func (b *bursts) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// newReaders uses no reader twice.
+type newReaders struct{}
+
+func (newReaders) Get(from io.Reader) *Reader { return NewReader(from) }
+func (newReaders) Put(*Reader)                {}
+
 // TestReaders: whatever comes at once, and whoever had the reader before, a stream is read as
 // it is. While it waits it holds the small buffer only; what is much is read in large pieces.
 func TestReaders(t *testing.T) {
-	for _, kept := range []bool{false, true} {
-		p := &Readers{Kept: kept}
+	for _, pooled := range []bool{false, true} {
+		var p Readers = &ReaderPool{}
+		if !pooled {
+			p = newReaders{}
+		}
 		rapid.Check(t, func(t *rapid.T) {
 			in := &bursts{}
 			var want []string
@@ -564,7 +580,7 @@ func TestReaders(t *testing.T) {
 			}
 		}
 		if n := len(in.rooms); in.rooms[n-1] != smallRead || in.rooms[n-2] != smallRead || n > 20 {
-			t.Errorf("kept %v: read into %v", kept, in.rooms)
+			t.Errorf("pooled %v: read into %v", pooled, in.rooms)
 		}
 	}
 }

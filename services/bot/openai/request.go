@@ -61,34 +61,6 @@ type Request struct {
 	options map[string]json.RawMessage // of the stream
 }
 
-// JSON is the library that encodes and decodes.
-type JSON interface {
-	Unmarshal(data []byte, v any) error
-	// Append encodes v behind what is in b.
-	Append(b []byte, v any) ([]byte, error)
-}
-
-// A Codec reads and writes messages. Its methods may be called from any goroutine.
-type Codec struct {
-	JSON JSON
-	// Scan reads replies and events of the usual form in one pass, without JSON. Others are
-	// read by JSON, and both understand the same.
-	Scan bool
-}
-
-// standard is encoding/json.
-type standard struct{}
-
-func (standard) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
-
-func (standard) Append(b []byte, v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	return append(b, text...), err
-}
-
-// Standard is the codec that uses encoding/json.
-func Standard() Codec { return Codec{JSON: standard{}} }
-
 // A RequestError is a fault of a request: the field, and what would be right.
 type RequestError struct{ Field, Text string }
 

@@ -48,8 +48,8 @@ type Reader struct {
 	full  bool   // the last read filled the buffer: there may be more
 	// waited says that the event that is read now was waited for.
 	waited bool
-	data   []byte   // of an event that has several lines of it
-	lent   *Readers // nil makes large buffers anew
+	data   []byte      // of an event that has several lines of it
+	pool   *ReaderPool // of large buffers; nil makes new ones
 }
 
 // MaxEvent bounds one event of a stream, in bytes.
@@ -66,33 +66,31 @@ const (
 // NewReader reads from r.
 func NewReader(r io.Reader) *Reader { return &Reader{from: r} }
 
-// Readers lends readers, and them their large buffers. The zero value makes each anew. Its
-// methods may be called from any goroutine.
-type Readers struct {
-	// Kept has both used again.
-	Kept bool
+// Readers lends readers of streams. Its methods may be called from any goroutine.
+type Readers interface {
+	Get(from io.Reader) *Reader
+	// Put takes a reader back. Events that it has returned are not good any more.
+	Put(r *Reader)
+}
 
+// A ReaderPool is the gateway's Readers: it uses readers and their large buffers again. The zero value is ready.
+type ReaderPool struct {
 	readers, large sync.Pool // of *Reader and *[largeRead]byte
 }
 
-// Get lends a reader of a stream.
-func (p *Readers) Get(from io.Reader) *Reader {
-	if p.Kept {
-		if r, ok := p.readers.Get().(*Reader); ok {
-			r.from = from
-			return r
-		}
+// Get is Readers'.
+func (p *ReaderPool) Get(from io.Reader) *Reader {
+	if r, ok := p.readers.Get().(*Reader); ok {
+		r.from = from
+		return r
 	}
 	r := NewReader(from)
-	r.lent = p
+	r.pool = p
 	return r
 }
 
-// Put takes a reader back. Events that it has returned are not good any more.
-func (p *Readers) Put(r *Reader) {
-	if !p.Kept {
-		return
-	}
+// Put is Readers'.
+func (p *ReaderPool) Put(r *Reader) {
 	r.shrink()
 	if cap(r.data) > mostKept {
 		r.data = nil
@@ -103,8 +101,8 @@ func (p *Readers) Put(r *Reader) {
 
 // shrink goes back to the small buffer, and forgets what is in the other.
 func (r *Reader) shrink() {
-	if cap(r.b) == largeRead && r.lent != nil && r.lent.Kept {
-		r.lent.large.Put((*[largeRead]byte)(r.b[:largeRead]))
+	if cap(r.b) == largeRead && r.pool != nil {
+		r.pool.large.Put((*[largeRead]byte)(r.b[:largeRead]))
 	}
 	if r.small == nil {
 		r.small = make([]byte, 0, smallRead)
@@ -117,9 +115,9 @@ func (r *Reader) enlarge() {
 	var b []byte
 	if size := 2 * cap(r.b); size > largeRead {
 		b = make([]byte, 0, size)
-	} else if r.lent == nil || !r.lent.Kept {
+	} else if r.pool == nil {
 		b = make([]byte, 0, largeRead)
-	} else if large, ok := r.lent.large.Get().(*[largeRead]byte); ok {
+	} else if large, ok := r.pool.large.Get().(*[largeRead]byte); ok {
 		b = large[:0]
 	} else {
 		b = new([largeRead]byte)[:0]

@@ -19,8 +19,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"dyno/services/bot/tcp"
 )
 
 // ErrRefused says that an address may not be called.
@@ -188,9 +186,8 @@ type Config struct {
 	IdleTimeout time.Duration
 	// HTTP2 speaks HTTP/2, without TLS too.
 	HTTP2 bool
-	// Congestion is the congestion control of connections over TCP, such as bbr; "" is the
-	// kernel's.
-	Congestion string
+	// Control prepares sockets before they connect, as net.Dialer has it; nil does nothing.
+	Control func(network, address string, c syscall.RawConn) error
 }
 
 // Times of a connection.
@@ -208,12 +205,11 @@ const connBuffer = 1 << 10
 // NewTransport returns what calls others by a policy. Requests have no timeout but
 // their contexts.
 func NewTransport(c Config) *http.Transport {
-	congestion := tcp.Control(c.Congestion)
 	control := func(ctx context.Context, network, address string, conn syscall.RawConn) error {
-		if err := c.Policy.control(ctx, network, address, conn); err != nil {
+		if err := c.Policy.control(ctx, network, address, conn); err != nil || c.Control == nil {
 			return err
 		}
-		return congestion(network, address, conn)
+		return c.Control(network, address, conn)
 	}
 	t := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: control}).DialContext,

@@ -5,6 +5,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,9 +22,13 @@ import (
 // Name is the program's.
 const Name = "dyno-bot"
 
+// An Extension makes another program of this one: it may name the command, and add flags and commands to it. What it
+// returns changes the gateway's configuration, once flags and file are read.
+type Extension func(cmd *cobra.Command) (apply func(*bot.Config) error)
+
 // Main runs the program and returns its exit code.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command.Main(ctx, gateway(stderr), args, stdout, stderr)
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer, extensions ...Extension) int {
+	return command.Main(ctx, gateway(stderr, extensions...), args, stdout, stderr)
 }
 
 // How much memory garbage may take: garbageBytes, and garbagePercent of what is in use. Go's own percentage is of
@@ -40,15 +45,13 @@ func garbage(live uint64) int {
 	return garbagePercent + int(garbageBytes*100/max(live, minLive)) //nolint:gosec // at most garbageBytes*100/minLive
 }
 
-// helps is the hint for settings that do not fit.
-const helps = Name + " --help lists the flags, docs/bot-configuration.md what a file of --config may have"
-
 // Flags returns the program's flags, for who checks what starts it.
 func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
 
 // gateway returns the command, which logs to w.
-func gateway(w io.Writer) *cobra.Command {
+func gateway(w io.Writer, extensions ...Extension) *cobra.Command {
 	c := bot.Defaults()
+	var extended []func(*bot.Config) error
 	var (
 		verbose                                   bool
 		file, secretFile, postgresFile, redisFile string
@@ -74,6 +77,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
   curl -N -d '{"bot_id":"b","user_id":"u","query":"hello","stream":true}' http://127.0.0.1:8000/v1/bot/chat`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			helps := cmd.Name() + " --help lists the flags, docs/bot-configuration.md what a file of --config may have"
 			if file != "" {
 				read, err := bot.ReadConfig(file)
 				if err != nil {
@@ -123,7 +127,11 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				s.set(text)
 			}
 			c.Logger = command.Logger(w, verbose)
-			if err := c.Validate(); err != nil {
+			var errs []error
+			for _, apply := range extended {
+				errs = append(errs, apply(&c))
+			}
+			if err := errors.Join(append(errs, c.Validate())...); err != nil {
 				return command.Misused(helps, "%w", err)
 			}
 			if os.Getenv("GOGC") == "" {
@@ -175,25 +183,18 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.Int64Var(&c.ResumeStreamBytes, "resume-stream-bytes", c.ResumeStreamBytes, "what is kept of one stream for that")
 	f.Int64Var(&c.ResumeBytes, "resume-bytes", c.ResumeBytes, "what is kept of all streams for that")
 	f.DurationVar(&c.StoreTimeout, "store-timeout", c.StoreTimeout, "bound on one operation of a store: a connection that is stuck is given up")
-	f.StringVar((*string)(&c.ArchiveWrites), "archive-writes", string(c.ArchiveWrites), "how records are written: batch, single, or copy (PostgreSQL's COPY)")
-	f.StringVar((*string)(&c.CacheKind), "cache-kind", string(c.CacheKind), "how the cache keeps answers: sharded, rwmutex or snapshot")
-	f.BoolVar(&c.BufferPool, "buffer-pool", c.BufferPool, "use buffers of requests, replies and streams again")
-	f.StringVar((*string)(&c.JSON), "json", string(c.JSON), "the library that reads and writes JSON: std, v2 (with GOEXPERIMENT=jsonv2), sonic or jsoniter")
-	f.BoolVar(&c.JSONPrealloc, "json-prealloc", c.JSONPrealloc, "make buffers as large as is expected, and encode into them")
-	f.BoolVar(&c.JSONScan, "json-scan", c.JSONScan, "read what upstreams usually send in one pass, without the library")
-	f.StringVar((*string)(&c.Middleware), "middleware", string(c.Middleware), "layers around routes: composed once, or per-request, with defer")
-	f.BoolVar(&c.UnmatchedMiddleware, "unmatched-middleware", c.UnmatchedMiddleware, "leave in the layers that a route does not need")
-	f.StringVar(&c.Congestion, "congestion", c.Congestion, "congestion control of connections with clients, such as bbr; none is the kernel's")
 	f.IntVar(&c.Upstream.Client.Connections, "upstream-connections", c.Upstream.Client.Connections, "connections to one upstream; further calls wait; 0 is no bound")
 	f.IntVar(&c.Upstream.Client.Idle, "upstream-idle-connections", c.Upstream.Client.Idle, "connections to one upstream that are kept for later")
 	f.DurationVar(&c.Upstream.Client.IdleTime, "upstream-idle-time", c.Upstream.Client.IdleTime, "how long they are kept")
 	f.BoolVar(&c.Upstream.Client.HTTP2, "upstream-http2", c.Upstream.Client.HTTP2, "speak HTTP/2 to upstreams, without TLS too: many streams share a connection")
-	f.StringVar(&c.Upstream.Client.Congestion, "upstream-congestion", c.Upstream.Client.Congestion, "congestion control of connections with upstreams; none is the kernel's")
 	f.StringVar(&c.TraceEndpoint, "trace-endpoint", c.TraceEndpoint, "a collector's `URL` (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; none traces nothing")
 	f.Float64Var(&c.TraceRatio, "trace-ratio", c.TraceRatio, "the share of requests that is traced, of those that do not say themselves")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long answers under way may go on at the end")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single plugins and upstreams")
-	cmd.AddCommand(microCommand(), intentsCommand())
+	cmd.AddCommand(intentsCommand())
 	cmd.CompletionOptions.DisableDefaultCmd = true
+	for _, extend := range extensions {
+		extended = append(extended, extend(cmd))
+	}
 	return cmd
 }

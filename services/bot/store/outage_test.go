@@ -36,7 +36,7 @@ func own(t *testing.T, get func() (*storetest.Server, string, error)) (*storetes
 // Archive goes on.
 func TestPostgresKilled(t *testing.T) {
 	server, url := own(t, storetest.Postgres)
-	a, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	a, err := postgres.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestRedisConfig(t *testing.T) {
 	if _, err := redis.Open(redis.Config{Prefix: "a{b}"}); err == nil {
 		t.Error("opened without an address")
 	}
-	if _, err := postgres.Open(t.Context(), postgres.Config{URL: "postgres://u:secret@[/x"}); err == nil {
+	if _, err := postgres.Open(t.Context(), "postgres://u:secret@[/x"); err == nil {
 		t.Error("opened without an address")
 	}
 }

@@ -120,16 +120,11 @@ func openRedis(t testing.TB) *redis.Store {
 
 func openPostgres(t testing.TB) *postgres.Archive {
 	t.Helper()
-	return openPostgresWith(t, false)
-}
-
-func openPostgresWith(t testing.TB, byCopy bool) *postgres.Archive {
-	t.Helper()
 	url := use(t, postgresServer).address
 	if err := storetest.Clear(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	a, err := postgres.Open(t.Context(), postgres.Config{URL: url, Copy: byCopy})
+	a, err := postgres.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +138,6 @@ var (
 		"memory":   func(testing.TB) store.Archive { return memory.NewArchive(memory.DefaultBounds()) },
 		"sqlite":   func(t testing.TB) store.Archive { return openSQLite(t, filepath.Join(t.TempDir(), "a file?#%.db")) },
 		"postgres": func(t testing.TB) store.Archive { return openPostgres(t) },
-		"copy":     func(t testing.TB) store.Archive { return openPostgresWith(t, true) },
 	}
 	sessions = map[string]func(testing.TB) store.Sessions{
 		"memory": func(testing.TB) store.Sessions { return memory.NewSessions(1000) },
@@ -274,7 +268,7 @@ func TestReopened(t *testing.T) {
 	for kind, open := range map[string]func() (store.Archive, error){
 		"sqlite": func() (store.Archive, error) { return sqlite.Open(t.Context(), sqlite.Config{Path: path, Sync: true}) },
 		"postgres": func() (store.Archive, error) {
-			return postgres.Open(t.Context(), postgres.Config{URL: use(t, postgresServer).address})
+			return postgres.Open(t.Context(), use(t, postgresServer).address)
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -346,7 +340,7 @@ func TestLaterVersion(t *testing.T) {
 	if err := errors.Join(err, c.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.Open(t.Context(), postgres.Config{URL: url}); err == nil || !strings.Contains(err.Error(), "is of version 99") {
+	if _, err := postgres.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "is of version 99") {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/ration"
-	"dyno/services/bot/tcp"
 )
 
 // Price is what tokens cost, in billionths of whatever money is counted in: 150 is 0.15
@@ -84,8 +84,6 @@ type Client struct {
 	IdleTime time.Duration
 	// HTTP2 speaks HTTP/2 to every upstream, without TLS too: all of them must.
 	HTTP2 bool
-	// Congestion is their congestion control, such as bbr; "" is the kernel's.
-	Congestion string
 }
 
 // Config says what is asked, and how long. Start from Defaults.
@@ -99,9 +97,10 @@ type Config struct {
 	Client    Client
 	// Codec reads what upstreams say; the zero value is openai.Standard.
 	Codec openai.Codec
-	// ReuseReaders has streams read with the memory of those before. Ahead makes room for
-	// an answer that is no stream as large as its head says.
-	ReuseReaders, Ahead bool
+	// Readers lends what reads streams; nil is an openai.ReaderPool.
+	Readers openai.Readers
+	// Control prepares sockets before they connect, if Transport is nil; nil does nothing.
+	Control func(network, address string, c syscall.RawConn) error
 
 	// FirstByte and Idle bound for how long an upstream is silent on a stream: before its first event, and after it. Whatever
 	// comes, such as the head of the answer or a comment, begins the time again. Total bounds all of an answer, stream or not.
@@ -217,9 +216,6 @@ func (c Config) Validate() error {
 	}
 	if d := c.Client.IdleTime; d < time.Millisecond || d > maxTime {
 		fault("idle connection time: %v: must be from 1ms to %v", d, maxTime)
-	}
-	if err := tcp.Check(c.Client.Congestion); err != nil {
-		fault("%w", err)
 	}
 	if c.MaxAnswerBytes < 1 || c.MaxAnswerBytes > 1<<30 {
 		fault("max answer bytes: %d: must be from 1 to %d", c.MaxAnswerBytes, 1<<30)

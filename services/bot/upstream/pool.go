@@ -37,7 +37,6 @@ type Pool struct {
 	models  []string
 	budget  *budget
 	random  func(n int64) int64
-	readers openai.Readers
 	retries atomic.Uint64
 	refused atomic.Uint64 // retries that the budget did not allow
 }
@@ -80,7 +79,9 @@ func New(c Config) (*Pool, error) {
 	if c.Codec.JSON == nil {
 		p.cfg.Codec = openai.Standard()
 	}
-	p.readers.Kept = c.ReuseReaders
+	if c.Readers == nil {
+		p.cfg.Readers = &openai.ReaderPool{}
+	}
 	models := map[string]bool{}
 	for i, u := range c.Upstreams {
 		u.URL, u.Bound = strings.TrimSuffix(u.URL, "/"), u.bound()
@@ -95,7 +96,7 @@ func New(c Config) (*Pool, error) {
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
 				Policy: u.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
-				HTTP2: c.Client.HTTP2, Congestion: c.Client.Congestion,
+				HTTP2: c.Client.HTTP2, Control: c.Control,
 			})
 			p.own, t.via = append(p.own, own), own
 		}
@@ -482,7 +483,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	}
 	resp.Header = nil // which the body would hold until its end
 	c.timer.Reset(t.FirstByte)
-	stream := &Stream{call: c, want: w, reader: p.readers.Get(resp.Body)}
+	stream := &Stream{call: c, want: w, reader: p.cfg.Readers.Get(resp.Body)}
 	stream.reader.Alive = stream.alive
 	if failure := stream.begin(); failure != nil {
 		stream.giveBack()
@@ -696,7 +697,7 @@ func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Erro
 	if ahead := min(length, most, mostAhead); !share.Hold(ahead) {
 		return nil, Crowded(c.tokens(int(ahead)))
 	}
-	body, err := readAll(share.Reader(io.LimitReader(c.body, most+1)), length, c.pool.cfg.Ahead)
+	body, err := readAll(share.Reader(io.LimitReader(c.body, most+1)), length)
 	// failed is of an answer that has begun: the upstream has worked on it.
 	failed := func(err error) *Error {
 		e := c.fault(err)
@@ -738,8 +739,8 @@ func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Erro
 const mostAhead = 1 << 20
 
 // readAll reads to the end. Length is what is said to come, -1 if nothing is.
-func readAll(r io.Reader, length int64, ahead bool) ([]byte, error) {
-	if !ahead || length <= 0 {
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	if length <= 0 {
 		return io.ReadAll(r)
 	}
 	b := bytes.NewBuffer(make([]byte, 0, min(length, mostAhead)+bytes.MinRead))
@@ -953,7 +954,7 @@ const (
 // giveBack has another stream be read with the reader's memory.
 func (s *Stream) giveBack() {
 	if s.reader != nil {
-		s.call.pool.readers.Put(s.reader)
+		s.call.pool.cfg.Readers.Put(s.reader)
 	}
 	s.reader, s.frame = nil, openai.Frame{}
 }

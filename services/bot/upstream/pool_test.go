@@ -857,7 +857,7 @@ func TestNoRoom(t *testing.T) {
 // more room before it comes than is made for it.
 func TestHolders(t *testing.T) {
 	room := ration.New(4*mostAhead, 2)
-	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.MaxAnswerBytes, c.Ahead, c.Attempts = room, 4*mostAhead, true, 1 }, nil, func(t *testing.T, b *bed) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.MaxAnswerBytes, c.Attempts = room, 4*mostAhead, 1 }, nil, func(t *testing.T, b *bed) {
 		begun := make(chan struct{})
 		rest := make(chan struct{})
 		b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {

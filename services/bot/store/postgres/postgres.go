@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,21 +15,11 @@ import (
 	"dyno/services/bot/store"
 )
 
-// Config says where the database is.
-type Config struct {
-	// URL is a connection string: postgres://user:password@host/database, or key=value.
-	URL string
-	// Copy has records written by COPY into tables of the connection's own, and from there in
-	// two statements: for many at once. Otherwise they come as arrays.
-	Copy bool
-}
-
 // Archive is a database. Its methods may be called from any goroutine. A connection that
 // is lost is made again.
 type Archive struct {
 	pool   *pgxpool.Pool // for reading
 	writer *pgxpool.Pool // however much is read, what is to be kept does not wait for a connection
-	copy   bool
 }
 
 // migrations bring a database from one version to the next. What is here is never
@@ -62,10 +51,10 @@ const (
 	healthPeriod   = 5 * time.Second
 )
 
-// Open connects to the database and brings it to the version of this program. One of a
-// later is refused.
-func Open(ctx context.Context, c Config) (_ *Archive, err error) {
-	cfg, err := parse(c.URL)
+// Open connects to the database of a connection string, postgres://user:password@host/database or key=value, and brings
+// it to the version of this program. A later version is refused.
+func Open(ctx context.Context, url string) (_ *Archive, err error) {
+	cfg, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +62,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
 	// One is used for writing at a time: others are for when it is stuck, and is given up.
 	cfg.MaxConns = maxConnections
-	a := &Archive{copy: c.Copy}
+	a := &Archive{}
 	if a.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
@@ -182,12 +171,6 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 			e.add(r.Entry)
 		}
 	}
-	if a.copy {
-		if err := a.copyIn(ctx, &t, &e, func(i int) { each[places[i]] = store.ErrConflict }); err != nil {
-			return nil, fmt.Errorf("postgres: %w", err)
-		}
-		return each, nil
-	}
 	var batch pgx.Batch // one implicit transaction
 	if len(places) > 0 {
 		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.said, t.reply, t.tokens)
@@ -216,67 +199,6 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	return each, nil
-}
-
-// Names of columns, in the order in which they are copied.
-var (
-	turnNames  = []string{"session", "number", "id", "at", "said", "reply", "tokens"}
-	entryNames = []string{"id", "at", "key", "usr", "session", "endpoint", "model", "upstream", "outcome", "stream", "cached", "prompt", "completion", "estimated", "money", "attempts", "queue", "first_byte", "took"}
-)
-
-// copyIn writes by COPY, in one transaction. It calls conflict for each turn whose number
-// another has.
-func (a *Archive) copyIn(ctx context.Context, t *turnColumns, e *entryColumns, conflict func(turn int)) error {
-	if len(t.id)+len(e.id) == 0 {
-		return nil
-	}
-	return pgx.BeginFunc(ctx, a.writer, func(tx pgx.Tx) error {
-		if len(t.id) > 0 {
-			rows := pgx.CopyFromSlice(len(t.id), func(i int) ([]any, error) {
-				return []any{t.session[i], t.number[i], t.id[i], t.at[i], t.said[i], t.reply[i], t.tokens[i]}, nil
-			})
-			if err := copyTo(ctx, tx, "turns", turnNames, rows); err != nil {
-				return err
-			}
-			// What was inserted is seen by the next statement.
-			others, err := tx.Query(ctx, selectTurns, t.session, t.number)
-			if err != nil {
-				return err
-			}
-			var i int
-			var id string
-			if _, err := pgx.ForEachRow(others, []any{&i, &id}, func() error {
-				if id != t.id[i-1] {
-					conflict(i - 1)
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		if len(e.id) == 0 {
-			return nil
-		}
-		return copyTo(ctx, tx, "entries", entryNames, pgx.CopyFromSlice(len(e.id), func(i int) ([]any, error) {
-			return []any{e.id[i], e.at[i], e.key[i], e.user[i], e.session[i], e.endpoint[i], e.model[i], e.upstream[i], e.outcome[i], e.stream[i], e.cached[i],
-				e.prompt[i], e.completion[i], e.estimated[i], e.money[i], e.attempts[i], e.queue[i], e.first[i], e.took[i]}, nil
-		}))
-	})
-}
-
-// copyTo copies rows into a table by way of one of the connection's own, as COPY itself
-// does not leave out what is there already.
-func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows pgx.CopyFromSource) error {
-	own := table + "_coming"
-	if _, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE IF NOT EXISTS `+own+` (LIKE `+table+`) ON COMMIT DELETE ROWS`); err != nil {
-		return err
-	}
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", own}, names, rows); err != nil {
-		return err
-	}
-	list := strings.Join(names, ", ")
-	_, err := tx.Exec(ctx, `INSERT INTO `+table+` (`+list+`) SELECT `+list+` FROM pg_temp.`+own+` ON CONFLICT DO NOTHING`)
-	return err
 }
 
 // Sum is store.Archive's.

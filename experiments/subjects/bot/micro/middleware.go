@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/experiments/subjects/bot/layering"
 	"dyno/services/bot/middleware"
 )
 
@@ -17,7 +18,7 @@ import (
 // Figures: request_seconds, allocations and allocated_bytes, of one request through all
 // layers.
 type Middleware struct {
-	Form middleware.Form
+	Form layering.Form
 	// Layers is how many there are, Matched how many of them the route needs: each of
 	// these reads a field of the request and counts its answer. Unmatched leaves in the
 	// others, which look at the path.
@@ -64,7 +65,7 @@ func (m Middleware) Run(ctx context.Context) (Result, error) {
 		}
 		layers = append(layers, l)
 	}
-	h := middleware.Around(m.Form, m.Unmatched, layers, http.MethodPost, "/v1/bot/chat", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
+	h := m.Form.Around(m.Unmatched, layers, http.MethodPost, "/v1/bot/chat", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
 	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/v1/bot/chat"}, Header: http.Header{"Authorization": {"Bearer x"}}}
 	w := nobody{http.Header{}}
 	requests := 0

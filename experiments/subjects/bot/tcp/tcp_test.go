@@ -84,13 +84,3 @@ func TestCheck(t *testing.T) {
 	}
 	l.Close()
 }
-
-func TestSlowStartAfterIdle(t *testing.T) {
-	text, err := os.ReadFile(slowStart)
-	if err != nil {
-		t.Skip(err)
-	}
-	if got, err := SlowStartAfterIdle(); err != nil || got != (strings.TrimSpace(string(text)) == "1") {
-		t.Errorf("%v, %v", got, err)
-	}
-}

@@ -8,10 +8,21 @@ import (
 	"path/filepath"
 	"time"
 
+	"dyno/experiments/subjects/bot/pgcopy"
 	"dyno/services/bot"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/sqlite"
+)
+
+// Writes is how rows are written.
+type Writes string
+
+// The ways.
+const (
+	Single Writes = "single" // each by itself
+	Batch  Writes = "batch"  // together
+	Copy   Writes = "copy"   // together, by PostgreSQL's COPY
 )
 
 // Rows measures how fast entries of the ledger are written.
@@ -22,7 +33,7 @@ type Rows struct {
 	File     string // SQLite's; "" is a temporary one
 	Sync     bool   // SQLite waits for the disk
 	Postgres string // PostgreSQL's connection string
-	Writes   bot.Writes
+	Writes   Writes
 	Rows     int // of one round: that many are written by themselves, or at once
 	// Timeout bounds one write.
 	Timeout  time.Duration
@@ -34,7 +45,7 @@ func (r Rows) Validate() error {
 	var errs []error
 	switch r.Archive {
 	case bot.ArchiveSQLite:
-		if r.Postgres != "" || r.Writes == bot.Copy {
+		if r.Postgres != "" || r.Writes == Copy {
 			errs = append(errs, fmt.Errorf("archive: %q: a connection string and copy go with postgres", r.Archive))
 		}
 	case bot.ArchivePostgres:
@@ -44,7 +55,7 @@ func (r Rows) Validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("archive: %q: want sqlite or postgres", r.Archive))
 	}
-	if r.Writes != bot.Single && r.Writes != bot.Batch && r.Writes != bot.Copy {
+	if r.Writes != Single && r.Writes != Batch && r.Writes != Copy {
 		errs = append(errs, fmt.Errorf("writes: %q: want single, batch or copy", r.Writes))
 	}
 	if r.Timeout <= 0 || r.Timeout > MaxDuration {
@@ -78,7 +89,7 @@ func (r Rows) Run(ctx context.Context) (_ Result, err error) {
 			records[i].Entry = &store.Entry{ID: store.NewID(), At: time.Now(), Key: key, User: "user", Session: "session", Endpoint: "bot", Model: "dyno-1",
 				Upstream: "upstream", Outcome: "ok", Prompt: 21, Completion: 9, Money: 3700, Attempts: 1, FirstByte: time.Millisecond, Took: 2 * time.Millisecond}
 		}
-		if r.Writes != bot.Single {
+		if r.Writes != Single {
 			return write(records)
 		}
 		for i := range records {
@@ -104,7 +115,13 @@ func (r Rows) Run(ctx context.Context) (_ Result, err error) {
 // open opens the archive, and returns what closes it.
 func (r Rows) open(ctx context.Context) (store.Archive, func() error, error) {
 	if r.Archive == bot.ArchivePostgres {
-		a, err := postgres.Open(ctx, postgres.Config{URL: r.Postgres, Copy: r.Writes == bot.Copy})
+		var a store.Archive
+		var err error
+		if r.Writes == Copy {
+			a, err = pgcopy.Open(ctx, r.Postgres)
+		} else {
+			a, err = postgres.Open(ctx, r.Postgres)
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"dyno/experiments/subjects/bot/cachetables"
+	"dyno/experiments/subjects/bot/codec"
+	"dyno/experiments/subjects/bot/layering"
 	"dyno/internal/leak"
 	"dyno/services/bot"
-	"dyno/services/bot/cache"
-	"dyno/services/bot/codec"
-	"dyno/services/bot/middleware"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -53,11 +53,11 @@ func measure(t *testing.T, p Program, names ...string) Result {
 func TestMiddleware(t *testing.T) {
 	names := []string{"request_seconds", "allocations?", "allocated_bytes?"}
 	for _, unmatched := range []bool{false, true} {
-		m := Middleware{Form: middleware.Composed, Layers: 5, Matched: 2, Unmatched: unmatched, Duration: moment}
+		m := Middleware{Form: layering.Composed, Layers: 5, Matched: 2, Unmatched: unmatched, Duration: moment}
 		if r := measure(t, m, names...); r["allocations"] > 0.1 {
 			t.Errorf("composed: %v", r)
 		}
-		m.Form = middleware.PerRequest
+		m.Form = layering.PerRequest
 		if r := measure(t, m, names...); r["allocations"] < 0.9 {
 			t.Errorf("per request: %v", r)
 		}
@@ -75,7 +75,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestCache(t *testing.T) {
-	for _, k := range []cache.Kind{cache.Sharded, cache.RWMutex, cache.Snapshot} {
+	for _, k := range []cachetables.Kind{cachetables.Sharded, cachetables.RWMutex, cachetables.Snapshot} {
 		r := measure(t, Cache{Kind: k, Goroutines: 3, Keys: 100, Writes: 0.1, Duration: moment}, "p50_seconds", "p99_seconds", "p999_seconds", "max_seconds", "ops_per_second")
 		if r["p50_seconds"] > r["p99_seconds"] || r["p99_seconds"] > r["p999_seconds"] || r["p999_seconds"] > 1.01*r["max_seconds"] {
 			t.Errorf("%s: %v", k, r)
@@ -85,7 +85,7 @@ func TestCache(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	rows := Rows{Archive: bot.ArchiveSQLite, Rows: 50, Timeout: time.Minute, Duration: moment}
-	for _, w := range []bot.Writes{bot.Single, bot.Batch} {
+	for _, w := range []Writes{Single, Batch} {
 		rows.Writes = w
 		measure(t, rows, "rows_per_second", "rows")
 	}
@@ -93,10 +93,10 @@ func TestRows(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	for _, p := range []Program{
-		Middleware{}, Middleware{Form: middleware.Composed, Layers: 1, Matched: 2, Duration: 1},
+		Middleware{}, Middleware{Form: layering.Composed, Layers: 1, Matched: 2, Duration: 1},
 		JSON{}, JSON{Library: codec.Standard, Operation: "read", Bytes: 1, Duration: 1},
-		Cache{}, Cache{Kind: cache.Sharded, Goroutines: 1, Keys: 1, Writes: 2, Duration: 1}, Cache{Kind: cache.Sharded, Goroutines: 1, Keys: 1, Duration: time.Hour},
-		Rows{}, Rows{Archive: bot.ArchiveSQLite, Writes: bot.Copy, Rows: 1, Timeout: 1, Duration: 1}, Rows{Archive: bot.ArchivePostgres, Writes: "all", Rows: 1, Duration: 1},
+		Cache{}, Cache{Kind: cachetables.Sharded, Goroutines: 1, Keys: 1, Writes: 2, Duration: 1}, Cache{Kind: cachetables.Sharded, Goroutines: 1, Keys: 1, Duration: time.Hour},
+		Rows{}, Rows{Archive: bot.ArchiveSQLite, Writes: Copy, Rows: 1, Timeout: 1, Duration: 1}, Rows{Archive: bot.ArchivePostgres, Writes: "all", Rows: 1, Duration: 1},
 	} {
 		if err := p.Validate(); err == nil {
 			t.Errorf("%+v is valid", p)
@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (Middleware{Form: middleware.Composed, Duration: moment}).Run(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := (Middleware{Form: layering.Composed, Duration: moment}).Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

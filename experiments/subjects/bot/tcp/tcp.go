@@ -1,6 +1,4 @@
-// Package tcp sets what report R2 says of TCP: the congestion control, which is a socket's;
-// and reads what is none of a process's to set: whether connections begin slowly again
-// after they were idle, which is of the network namespace.
+// Package tcp sets the congestion control of sockets, of which report R2 makes a claim.
 package tcp
 
 import (
@@ -13,11 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files of the kernel.
-const (
-	available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-	slowStart = "/proc/sys/net/ipv4/tcp_slow_start_after_idle"
-)
+// available is the kernel's list of congestion controls.
+const available = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 // maxName bounds a congestion control's name (TCP_CA_NAME_MAX).
 const maxName = 15
@@ -61,23 +56,5 @@ func Control(name string) func(network, address string, c syscall.RawConn) error
 		var fault error
 		err := c.Control(func(fd uintptr) { fault = set(int(fd), name) }) //nolint:gosec // a descriptor
 		return errors.Join(err, fault)
-	}
-}
-
-// SlowStartAfterIdle tells whether connections of this network namespace begin slowly
-// again after they were idle (net.ipv4.tcp_slow_start_after_idle). A process does not set
-// it for itself alone.
-func SlowStartAfterIdle() (bool, error) {
-	text, err := os.ReadFile(slowStart)
-	if err != nil {
-		return false, err
-	}
-	switch v := strings.TrimSpace(string(text)); v {
-	case "0":
-		return false, nil
-	case "1":
-		return true, nil
-	default:
-		return false, fmt.Errorf("%s: %q: want 0 or 1", slowStart, v)
 	}
 }

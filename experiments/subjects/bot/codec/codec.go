@@ -1,21 +1,20 @@
-// Package codec encodes and decodes JSON by one of several libraries. Report R2 compares
-// them; the gateway has one in use. What they take and make means the same: the names of
+// Package codec encodes and decodes JSON by one of several libraries, which report R2 compares. What they take and make means the same: the names of
 // fields are taken in any case, the last of two fields of a name counts, bytes that are no
 // UTF-8 become U+FFFD, keys of maps are in order, and HTML's characters are escaped.
 package codec
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/bytedance/sonic"
 	"github.com/bytedance/sonic/encoder"
 	jsoniter "github.com/json-iterator/go"
+
+	"dyno/services/bot/openai"
 )
 
 // A Library is what encodes and decodes.
@@ -23,7 +22,7 @@ type Library string
 
 // The libraries.
 const (
-	// Standard is encoding/json.
+	// Standard is encoding/json: with Ahead, as the gateway has it.
 	Standard Library = "std"
 	// V2 is encoding/json/v2: in programs that are built with GOEXPERIMENT=jsonv2 only.
 	V2 Library = "v2"
@@ -48,7 +47,7 @@ type Codec struct {
 	library   Library
 	marshal   func(v any) ([]byte, error)
 	unmarshal func(data []byte, v any) error
-	// add encodes behind what is in a buffer.
+	// add encodes and appends to a buffer.
 	add func(b []byte, v any) ([]byte, error)
 	// Ahead encodes into the caller's buffer, instead of into one of its own that is
 	// copied.
@@ -59,7 +58,7 @@ type Codec struct {
 func New(l Library) (*Codec, error) {
 	switch l {
 	case Standard:
-		return &Codec{library: l, marshal: json.Marshal, unmarshal: json.Unmarshal, add: standard()}, nil
+		return &Codec{library: l, marshal: json.Marshal, unmarshal: json.Unmarshal, add: openai.Standard().JSON.Append}, nil
 	case Sonic:
 		// Strings are copied: what was decoded may outlive the buffer that it was in.
 		return &Codec{library: l, marshal: sonic.ConfigStd.Marshal, unmarshal: sonic.ConfigStd.Unmarshal, add: addSonic}, nil
@@ -100,7 +99,7 @@ func (c *Codec) Library() Library { return c.library }
 // Unmarshal decodes.
 func (c *Codec) Unmarshal(data []byte, v any) error { return c.unmarshal(data, v) }
 
-// Append encodes v behind what is in b.
+// Append encodes v and appends it to b.
 func (c *Codec) Append(b []byte, v any) ([]byte, error) {
 	if c.Ahead {
 		return c.add(b, v)
@@ -115,39 +114,6 @@ func (c *Codec) Append(b []byte, v any) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// A writer is what an encoder writes to: the caller's buffer.
-type writer struct {
-	b []byte
-	e *json.Encoder
-}
-
-func (w *writer) Write(text []byte) (int, error) {
-	w.b = append(w.b, text...)
-	return len(text), nil
-}
-
-// standard has encoders of encoding/json write to the caller's buffer, where Marshal would
-// return a copy.
-func standard() func(b []byte, v any) ([]byte, error) {
-	encoders := sync.Pool{New: func() any {
-		w := &writer{}
-		w.e = json.NewEncoder(w)
-		return w
-	}}
-	return func(b []byte, v any) ([]byte, error) {
-		w := encoders.Get().(*writer)
-		w.b = b
-		err := w.e.Encode(v) // writes all or nothing
-		text := w.b
-		w.b = nil
-		if err != nil {
-			return b, err // and the encoder is not used again: it remembers errors
-		}
-		encoders.Put(w)
-		return bytes.TrimSuffix(text, []byte("\n")), nil
-	}
-}
-
 // sonicOptions are those of sonic.ConfigStd.
 const sonicOptions = encoder.SortMapKeys | encoder.EscapeHTML | encoder.CompactMarshaler | encoder.ValidateString
 
@@ -158,3 +124,5 @@ func addSonic(b []byte, v any) ([]byte, error) {
 	}
 	return b, nil
 }
+
+var _ openai.JSON = (*Codec)(nil)

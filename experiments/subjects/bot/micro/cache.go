@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
+	"dyno/experiments/subjects/bot/cachetables"
 	"dyno/services/bot/cache"
 )
 
@@ -19,7 +20,7 @@ import (
 // Figures: p50_seconds, p99_seconds, p999_seconds and max_seconds, of one access, reading the clock included;
 // ops_per_second, of all goroutines.
 type Cache struct {
-	Kind       cache.Kind
+	Kind       cachetables.Kind
 	Goroutines int
 	Keys       int     // that the cache has room for
 	Writes     float64 // the share of accesses that find nothing, and put a value in for another
@@ -49,10 +50,7 @@ func (c Cache) Run(ctx context.Context) (Result, error) {
 	if err := valid(ctx, c); err != nil {
 		return nil, err
 	}
-	kept, err := cache.New[value](c.Kind, time.Hour, int64(max(2*c.Keys, 64))*valueBytes)
-	if err != nil {
-		return nil, err
-	}
+	kept := cache.New(cachetables.New[value](c.Kind, int64(max(2*c.Keys, 64))*valueBytes), time.Hour)
 	keys := make([]string, c.Keys)
 	for i := range keys {
 		keys[i] = "question " + strconv.Itoa(i)

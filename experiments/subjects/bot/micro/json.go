@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/services/bot/codec"
+	"dyno/experiments/subjects/bot/codec"
 )
 
 // What a JSON program does.

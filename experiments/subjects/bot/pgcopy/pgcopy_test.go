@@ -1,0 +1,89 @@
+package pgcopy
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/leak"
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/postgres"
+	"dyno/services/bot/store/storetest"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// TestWrite: what is copied is what the gateway would have written: each record once, and a turn whose number another has
+// is refused.
+func TestWrite(t *testing.T) {
+	server, url, err := storetest.Postgres()
+	if errors.Is(err, storetest.ErrMissing) {
+		t.Skipf("%v: scripts/setup.sh installs it", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
+	turn := func(id string, number int64) *store.Turn {
+		return &store.Turn{ID: id, Session: "s\x00\xff", Number: number, At: at, User: "天气\x00", Reply: "r", Tokens: 7}
+	}
+	entry := func(id string) *store.Entry {
+		return &store.Entry{ID: id, At: at, Key: "k", User: "u\x00", Session: "s", Endpoint: "chat", Model: "m", Upstream: "up", Outcome: "ok", Stream: true, Cached: true, Estimated: true,
+			Prompt: 1, Completion: 2, Money: 1 << 55, Attempts: 3, Queue: 4 * time.Microsecond, FirstByte: 5 * time.Microsecond, Took: 6 * time.Microsecond}
+	}
+	type written struct {
+		turns   []store.Turn
+		count   int64
+		entries []store.Entry
+		sum     store.Cost
+	}
+	var both [2]written
+	for i, open := range []func() (store.Archive, error){
+		func() (store.Archive, error) { return postgres.Open(t.Context(), url) },
+		func() (store.Archive, error) { return Open(t.Context(), url) },
+	} {
+		if err := storetest.Clear(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		a, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			records []store.Record
+			refused int // from which record on
+		}{
+			{nil, 0},
+			{[]store.Record{{Turn: turn("one", 1), Entry: entry("one")}, {Entry: entry("two")}, {Turn: turn("two", 2)}}, 3},
+			{[]store.Record{{Turn: turn("one", 1), Entry: entry("one")}, {Turn: turn("three", 3)}, {Turn: turn("other", 2)}}, 2},
+		} {
+			each, err := a.Write(t.Context(), c.records)
+			if err != nil || len(each) != len(c.records) {
+				t.Fatalf("%d: %v, %v", i, each, err)
+			}
+			for j, err := range each {
+				if (j >= c.refused) != errors.Is(err, store.ErrConflict) {
+					t.Errorf("%d: record %d: %v", i, j, err)
+				}
+			}
+		}
+		w := &both[i]
+		var errs [3]error
+		w.turns, w.count, errs[0] = a.Turns(t.Context(), "s\ufffd\ufffd", 9)
+		w.entries, errs[1] = a.Entries(t.Context(), "k", 9)
+		w.sum, errs[2] = a.Sum(t.Context(), "k", time.Time{})
+		if err := errors.Join(append(errs[:], a.Close())...); err != nil {
+			t.Error(err)
+		}
+	}
+	if d := cmp.Diff(both[0], both[1], cmp.AllowUnexported(written{})); d != "" || both[1].count != 3 || both[1].sum.Requests != 2 {
+		t.Errorf("%+v\n%s", both[1], d)
+	}
+}

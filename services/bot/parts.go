@@ -1,0 +1,53 @@
+package bot
+
+import (
+	"syscall"
+
+	"dyno/services/bot/buffer"
+	"dyno/services/bot/cache"
+	"dyno/services/bot/middleware"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/upstream"
+)
+
+// Parts replace the gateway's own in programs that measure what those are worth. A part that is not set is the gateway's
+// own. Answers are the same with all.
+type Parts struct {
+	// Codec reads and writes JSON.
+	Codec openai.Codec
+	// Buffers lends memory for requests and answers, Readers what reads streams.
+	Buffers buffer.Lender
+	Readers openai.Readers
+	// Around puts layers around a route's handler.
+	Around func(layers []middleware.Layer, method, path string, h middleware.Handler) middleware.Handler
+	// Table makes the table of the cache, which keeps at most that many bytes of answers.
+	Table func(bytes int64) cache.Table[*CachedAnswer]
+	// Control prepares sockets before they listen for clients, and before they connect to upstreams; nil does nothing.
+	Control func(network, address string, c syscall.RawConn) error
+}
+
+// orOwn puts the gateway's own parts where there are none.
+func (p Parts) orOwn() Parts {
+	if p.Codec.JSON == nil {
+		p.Codec = openai.Standard()
+	}
+	if p.Buffers == nil {
+		p.Buffers = &buffer.Pool{}
+	}
+	if p.Readers == nil {
+		p.Readers = &openai.ReaderPool{}
+	}
+	if p.Around == nil {
+		p.Around = middleware.Around
+	}
+	if p.Table == nil {
+		p.Table = func(bytes int64) cache.Table[*CachedAnswer] { return cache.NewSharded[*CachedAnswer](bytes) }
+	}
+	return p
+}
+
+// A CachedAnswer is an answer as the cache keeps it.
+type CachedAnswer struct{ *upstream.Answer }
+
+// Size is cache.Value's.
+func (a *CachedAnswer) Size() int64 { return int64(len(a.Body) + len(a.Reply.Text) + 256) }
