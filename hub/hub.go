@@ -31,10 +31,11 @@
 // can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, the socket options, and
 // EventLoop.
 //
-// To read the source: config.go and hub.go; server.go for the methods that servers use;
-// http.go for requests; stream.go for the life of a subscriber; queue.go for subscribers
-// that fall behind; and loop.go for subscribers that the event loop of package fanout
-// serves.
+// To read the source: package journal, the one list of events; config.go and hub.go; server.go for
+// the methods that servers use; http.go for requests; stream.go for the life of a subscriber;
+// queue.go for subscribers that fall behind; and loop.go for subscribers that the event loop of
+// package fanout serves. Packages filelog and redislog keep the list in a file, or in Redis for
+// several hubs.
 package hub
 
 import (

@@ -43,6 +43,7 @@
 //	                                   ends it at once. 409 if it was not started here, or has ended
 //	GET  /api/live                     the current run or the last one, as server-sent events
 //
+// Package hub carries the stream, as a library in this process.
 // The stream begins with an event "state", a Live, unless the request has a Last-Event-ID.
 // Later events follow without a gap: "begin" (a Begin), "second" (a Second), "end" (a
 // TrialEnd) and, with a Live that has neither seconds nor trials, "run", "stopping" and

@@ -1,6 +1,12 @@
 // Package cli is dyno's command line: one file per command. A command is a
 // function of the streams it was given; Main maps its error to an exit code and
 // prints it, once.
+//
+// To read the source: fields.go makes flags of the fields of an experiment, quick.go the commands
+// that load one server. run.go measures, judges and prints. foreign.go is the one table of other
+// tools' flags, and translate.go reads their command lines. groups.go has each flag's group in
+// help, and topics.go makes pages of help from declarations. serve.go starts the services;
+// program.go replaces dyno by dyno-bot or dyno-control (execve).
 package cli
 
 import (

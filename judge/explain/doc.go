@@ -1,15 +1,21 @@
 // Package explain says where a difference comes from. It names the functions, groups of
 // functions and resources of the target that account for the change in CPU time per
 // request between two variants of a run. It also says how much of the change they
-// explain, and how much is left over.
+// explain, and how much is left over. It reads the run folder alone.
 //
 // The measured change is that of the ordinary trials. Profiles come from trials of their
-// own, one for each variant and round, so that profiling disturbs no other figure. In
-// each of these trials, the samples divide the CPU time that the kernel accounted to the
+// own, one for each variant and round, with the same load, so that profiling disturbs no
+// other figure. Hooks at system calls are off in these trials, or the profile would show them.
+//
+// In each of these trials, the samples divide the CPU time that the kernel accounted to the
 // target in the window. Divided by the requests, that is CPU time per request by
-// function, and the changes of all functions add up to the change of the whole. A
-// function's change is a paired mean over rounds with its interval (Student's t).
+// function, and the changes of all functions add up to the change of the whole. The samples
+// alone would give a little more where a hypervisor steals time: the kernel's account leaves
+// stolen time out, and the sampling clock does not.
+//
+// A function's change is a paired mean over rounds with its interval (Student's t).
 // Functions are ranked by the size of their change, but only significant changes are
 // ranked. Holm's adjustment keeps the probability that anything is ranked where nothing
-// has changed below 5 %.
+// has changed below 5 %. Functions below 0.2 % of the time are in the table and in the sum,
+// but have no test: each further test makes the adjustment stricter.
 package explain

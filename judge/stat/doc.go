@@ -1,6 +1,6 @@
 // Package stat holds the statistics of repeated measurements. It is pure: numbers in,
 // numbers out, the same for the same seed. It reads, writes, times and keeps nothing,
-// and never changes the caller's slices.
+// and never changes the caller's slices. Tests compare its results with SciPy's.
 //
 // The unit is the trial. Two variants measured in the same round make one pair, and
 // every computation uses one number of each round: the log ratio ln(B/A), or the
@@ -9,7 +9,7 @@
 // To compare two variants:
 //
 //   - PairedMean: the mean of the log ratios, with its t interval and p-value;
-//   - DetectableEffect: the smallest effect that so many rounds would have found;
+//   - DetectableEffect: the smallest effect that this number of rounds would have found;
 //   - SignFlip: the same question without assuming a distribution;
 //   - SignedRank and HodgesLehmann: for figures with outliers, such as a p99;
 //   - Exchanged: for variants that ran at once and changed places;

@@ -1,8 +1,10 @@
 // Package verdict turns measurements into statements: figures for each variant with their
 // intervals, comparisons, ladders, sweeps, capacities, flags that say where figures are
 // doubtful, and the outcomes of thresholds and claims. It reads only what a run folder
-// holds, so a folder that somebody sent can be judged again. A Referee judges while a run
-// is still being measured.
+// holds, so a folder that somebody sent can be judged again. judge.go puts the steps in order.
+//
+// A Referee (referee.go) judges while a run is still being measured. The runner, package trial,
+// declares what it asks; the command line joins the two. So the code that measures has no statistics.
 //
 // This package runs the packages below it, each of which imports only those before it:
 //
@@ -22,45 +24,37 @@
 //
 // # Figures
 //
-// A throughput is the geometric mean of the trials' throughputs, with Student's t on
-// their logarithms. The same is true of every figure that each trial has one of. If a
-// trial has a zero, the plain mean is used, and the interval's name says so. Quantiles
-// come from merged histograms, never from averages of quantiles, and have Woodruff's
-// interval with the trials as clusters. A quantile with too few values beyond it is left
-// out. A mean latency and a share of errors are sums over sums, with the interval of a
-// ratio estimator. The largest latency and a number of errors are what the run saw, and
-// estimate nothing. One trial alone has no intervals.
+// Throughput, and every other figure that each trial has one of, is the geometric mean of the
+// trials, with Student's t on their logarithms. If a trial has a zero, the plain mean is used, and
+// the interval's name says so. Quantiles come from merged histograms, with Woodruff's interval
+// and the trials as clusters; one with too few values beyond it is left out. A mean latency and a
+// share of errors are sums over sums, with the interval of a ratio estimator. The largest latency
+// and a number of errors are what the run saw, and estimate nothing. One trial has no intervals.
 //
 // # Comparisons
 //
-// Variants are compared by the ratios of their rounds: throughput, CPU time and the like
-// by Student's t on log ratios, quantiles by Hodges and Lehmann's estimate with the
-// interval of the signed-rank test. Throughput is compared by ranks as well where a
-// target lost a round: see compare/lost.go. Verdicts are those of stat.Judge with the plan's
-// margin, at the confidence that the plan's stopping rule leaves. In a family of several
-// comparisons, better and worse need the p-value adjusted by Holm's method as well. A
-// family is all variants against the base, together with all other pairs where the plan asks
-// for pairs, or a ladder's neighbours together with its steps against the first. The control, which is the base measured twice, is a family of
-// its own and comes first. A ratio that is not identified has no verdict.
+// Variants are compared by the ratios of their rounds: throughput, CPU time and the like by
+// Student's t on log ratios, quantiles by Hodges and Lehmann's estimate with the signed-rank
+// interval. Throughput is compared by ranks as well where a target lost a round: see
+// compare/lost.go. Verdicts are those of stat.Judge with the plan's margin, at the confidence that
+// the stopping rule leaves. In a family of several comparisons, better and worse also need the
+// p-value adjusted by Holm's method. A family is all variants against the base, with all other
+// pairs where the plan asks for pairs, or a ladder's neighbours and its steps against the first.
+// The control, which is the base measured twice, is a family of its own and comes first.
 //
 // # What a figure is worth
 //
-// Each trial is examined by checks with limits fixed beforehand. Stretches in which the
-// machine or the generator disturbed it are marked: by late sleepers, late sends, stolen
-// time and pressure, never by a latency. A figure is ok when these disturbances can have
-// moved it only a little. It is bounded when the true value lies between two values,
-// whatever happened in those stretches. It is relative only when its ratios are valid and
-// its value is not. Otherwise it is not identified. A ratio of variants that were disturbed
-// unevenly is bounded by the bounds of both. A run is valid when the plan's metric and the
-// figures of its claims are identified and no disturbance leaves a threshold undecided.
+// Checks have limits fixed beforehand and decide nothing. Disturbed stretches are marked by late
+// sleepers, late sends, stolen time and pressure, never by a latency. A figure is ok, bounded,
+// relative only (its ratios are valid, its value is not) or not identified: see package validity.
+// A ratio of variants that were disturbed unevenly is bounded by the bounds of both; one that is not
+// identified has no verdict. A run is valid when the plan's metric and the figures of its claims are
+// identified and no disturbance leaves a threshold undecided.
 //
 // # Conditions
 //
-// Thresholds and claims are written in one language, which package expr describes and reads.
-// rundir.Metrics lists the metrics. program.NAME is a number that a program printed; and
-// observed.NAME one of an endpoint or a command of the plan: for a counter its growth per
-// second, for a gauge its mean. Throughput, and figures per request, count events where there
-// are subscribers. target.connection_reuse_ratio is of the requests of the window, or of
-// publications where there are subscribers. Throughput, response, service and errors are known of
-// each step of a scenario as well, as in response.p99{step=login}.
+// rundir.Metrics lists the metrics. program.NAME is a number that a program printed. observed.NAME
+// is one of an endpoint or command of the plan: a counter's growth per second, a gauge's mean.
+// With subscribers, throughput and figures per request count events, and
+// target.connection_reuse_ratio counts publications. See package expr for steps and units.
 package verdict

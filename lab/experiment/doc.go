@@ -13,7 +13,8 @@
 // a field is to add a Go field with its tags, and to use it.
 //
 // What a field alone cannot say, such as which fields exclude each other, Validate says in
-// Go. The rules of one protocol are an entry of protocols.
+// Go. types.go is the plan, and spec.go reads the tags. A protocol is one file, such as tcp.go,
+// and an entry of protocols. scenario.go translates a file's scenario for load/scenario.
 //
 // # Variants and variables
 //
@@ -29,7 +30,9 @@
 // before it and its own on top. That is the only way in which variants differ.
 // Some names are not variables, but filled in by the trial: see RuntimeNames.
 // {{ "{{" }} stands for the braces themselves. The
-// content of a body_file is sent as it is.
+// content of a body_file is sent as it is. In a scenario, braces that name no variable are the
+// scenario's own. They are compiled with its data when the plan is read, so that a missing column
+// is found before anything starts.
 //
 // # What decides
 //

@@ -4,7 +4,22 @@
 // A search for capacity makes several trials of a variant in each round. A rule may end
 // the run early. These decisions depend on what was measured; the Referee makes them.
 //
+// A round that the machine or the generator disturbed is measured again at the end, as a whole. The
+// limits are fixed beforehand, and the referee looks only at signs of the machine. A trial
+// that ended because its target ended is kept: it has a fault and lost the round. An
+// interrupted round is measured again as a whole, because its trials should be close in time.
+// Its trials stay in the folder and are in no comparison.
+//
+// If one process has too few descriptors, or the plan says load.processes, several processes
+// carry one load: see part.go. A duet measures two variants at the same time on disjoint CPUs:
+// see duet.go.
+//
 // A run that was cut short can be continued: see Resume.
+//
+// To read the source: run.go from top to bottom is a run. pilot.go, search.go and resume.go come
+// before and after it. load.go makes an engine.Config of a variant and runs the engine. watch.go
+// and sources.go run the observers, profile.go the profilers. record.go writes an engine's
+// result to trial.json and latency.hlog.
 package trial
 
 import (

@@ -1,14 +1,57 @@
-// Package engine drives load over a protocol and keeps the time. It starts
-// requests when a schedule says so (open loop) or when their users are ready
-// (closed loop), never slows down silently, and accounts for every request. Beside them
-// it carries subscribers, and accounts for every event that is due to each.
+// Package engine drives load over a protocol and keeps the time. It starts requests when a
+// schedule says so (open loop) or when their users are ready (closed loop). It never slows
+// down silently, and it accounts for every request. It also carries subscribers, and accounts
+// for every event that is due to each of them.
 //
-// A worker is one locked operating-system thread with one epoll instance: no
-// goroutine per connection, no channel, lock or allocation per request. Three
-// clocks run for each request: response time from the intended start, service
-// time from the write, and the send lag between the two (Tene, "How NOT to
-// Measure Latency"; Schroeder et al., "Open Versus Closed: A Cautionary Tale",
-// NSDI 2006).
+// # Threads
+//
+// A worker is one locked operating-system thread with one epoll instance. It owns a share of
+// the connections and of the schedule. There is no goroutine per connection, and no channel,
+// lock or allocation per request. Sockets are registered once, edge-triggered, in both
+// directions. System calls bypass Go's scheduler: see sys.go.
+//
+// # Connections, exchanges, users
+//
+// An HTTP/1.1 connection carries one exchange at a time. An HTTP/2 connection carries as many
+// as its mux allows: --streams, the peer's settings, none after GOAWAY. The exchanges of
+// connection i begin at index i × streams. So HTTP/1.1 finds its exchange without a look-up.
+//
+// In a closed loop that repeats one request, an exchange is a user: it sends, waits, thinks
+// and sends again. All users connect before the warm-up, at most 128 at a time per worker. In
+// an open loop, intended starts come from the schedule. A request without a free connection
+// waits, and its clock runs. Beyond MaxWaiting requests are dropped and counted.
+//
+// A scenario separates users from connections: see users.go. Each worker has its shard of
+// users, counters and rows (pace.Shard). The scenario judges responses; codecs accept any status.
+//
+// # Accounting
+//
+// The counts obey scheduled = sent + dropped, and sent = ok + errors + generator + timeouts +
+// unfinished. They hold for the requests of the window, for requests carried into it, and for
+// all. A carried request was due before the window and unanswered when it began. A generator
+// failure is a lack of descriptors, ports or memory in dyno. A timed-out or unfinished request
+// is recorded with the time that it had taken so far; it is never left out. A request that the
+// peer refused and dyno sent again counts once, and its clock runs from the intended start.
+//
+// # Times
+//
+// Three clocks run for each request: response time from the intended start, service time from
+// the write, and the send lag between the two (Tene, "How NOT to Measure Latency"; Schroeder
+// et al., "Open Versus Closed: A Cautionary Tale", NSDI 2006). Send lag includes the wait for
+// a connection, which the target often causes. Generator lag starts when the request was due
+// and a connection was available, so it judges the generator. A response ends by the kernel's
+// stamp of its last segment: see arrival.go.
+//
+// A request belongs to the window if it was due in it, however late it ends. Throughput counts
+// good responses that end inside the window, whenever they were due. The target was silent
+// where no worker had a good response and load was live: see silence.go.
+//
+// To read the source: config.go and result.go say what goes in and comes out. worker.go is the
+// inner loop, exchange.go the life of a request, connect.go that of a connection. mux.go has
+// connections with many exchanges, keepalive.go their pings, tls.go and tunnel.go what precedes
+// a codec. users.go has scenarios, messages.go and tokens.go the times within a response.
+// subscriber.go is a subscriber's connection, events.go what arrives on it. record.go passes
+// intervals to a collector without making a worker wait. barrier.go joins several engines.
 package engine
 
 import (

@@ -8,6 +8,9 @@ import (
 	"dyno/load/wire"
 )
 
+// Each connection that is watched has one alarm. Reads do not touch it: when it is due, the worker
+// looks when bytes last came. Before it gives a connection up, it reads the socket once more.
+
 // A Keepalive has the engine ask the peers of connections that carry many exchanges whether they
 // are still there (PING of HTTP/2; gRPC's proposal A8, client-side keepalive). A connection
 // that nothing has come on for Time is pinged. If nothing at all comes for Timeout after that,

@@ -8,7 +8,12 @@ import (
 
 // Connections that carry many exchanges at once. What a mux says is written once all
 // that has arrived, or has come due, was taken in: a connection with something to say is
-// in the list outgoing until then.
+// in the list outgoing until then. A request counts as written when these bytes are.
+//
+// After GOAWAY a connection ends with the exchanges that it has. A request that the peer has not
+// processed, or has refused (REFUSED_STREAM), is sent again. If it was refused each time, it fails
+// with kind Refused. A time-out ends its exchange alone, or the connection if nothing has come since
+// the request was written.
 
 // maxResends bounds how often a request is sent once more that the peer has refused.
 const maxResends = 5

@@ -8,6 +8,12 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
+// TLS is a layer of bytes between a socket and its codec: see package tlslayer. A handshake runs on
+// the worker's thread, within the time for connecting. The codec is chosen when it is complete
+// (ALPN). Sealed bytes that the socket does not take wait in the connection, and the mux is asked
+// for no more until they are gone. A response ends by the stamp of the read that completed its
+// last record.
+
 // muxName is how the protocol whose connections carry many exchanges is called in TLS
 // (ALPN, RFC 9113, section 3.3).
 const muxName = "h2"

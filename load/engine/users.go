@@ -14,7 +14,11 @@ import (
 // Users who carry out a scenario. A user is no connection: each request goes over
 // whichever connection is free, as in an open loop, or waits for one. In a closed loop there
 // is a fixed number of users, who send, wait, think and send again. In an open loop an
-// arrival is an iteration of a user who is free, or of a new one.
+// arrival is an iteration: of the user that has waited longest, or of a new one. It is dropped if
+// there are as many users as there may be. The iteration's other requests are due when the last
+// response is there and the pause is over. Each step has counts and times of its own over the whole
+// window, and they add up to the whole. A body is looked at where it was read; one that comes in
+// pieces is put together in memory that later responses use again.
 
 // defaultUsers is how many users an open loop has at most.
 const defaultUsers = 10_000

@@ -16,4 +16,8 @@
 //
 // JSON is that of Protocol Buffers (https://protobuf.dev/programming-guides/json): a field
 // has its name in lowerCamelCase, and the name of the .proto file is understood too.
+//
+// To read the source: schema.go is what there is. link.go makes a Schema of descriptors from any of
+// the three sources. prepare.go encodes messages in which some texts vary, and translate.go
+// writes responses in JSON.
 package rpc

@@ -13,6 +13,10 @@
 // own profiles have it, and so have those of observe/profile/sample for Go programs. In
 // profiles of C, C++ and Rust, inlined code counts for its caller.
 //
+// Calls divides a function's cost by the nearest caller that is the target's own, in Go a
+// function of the main module. The module's path is recorded with the profile, so that
+// explaining reads the run folder alone.
+//
 // Profiling slows a program down; observe/profile/sample and observe/profile/offcpu say
 // by how much. Profiles are therefore taken in trials of their own.
 package profile

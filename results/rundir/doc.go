@@ -18,4 +18,12 @@
 // Such a run can be continued (Reopen). A trial that is measured again gets a folder of
 // its own with a higher number; the old folder stays and no longer counts.
 // One Writer at a time holds a lock on the file .lock.
+//
+// Credentials are masked when a folder is written and again when it is read, so no report can
+// forget it; plan.masked says that something was masked. Bound cuts what is
+// too large to be shown of a folder that somebody sent.
+//
+// To read the source: types.go is run.json and trial.json. names.go is the one table of
+// metrics, tags, columns and checks, with their units and the direction that is better.
+// writer.go and reader.go are the files, secrets.go the mask, bound.go the bounds.
 package rundir

@@ -10,6 +10,30 @@
 // Every queue is bounded: of requests that wait for a place (503 beyond), of turns that
 // wait for those before them (409), of records that wait for the archive (503), of calls
 // to a plugin (the result says so).
+//
+// # To read the source
+//
+//	gateway.go    what there is, and how it is joined
+//	auth.go       who asks; package jwt verifies tokens
+//	body.go       reads requests; package strict refuses bodies that two readers could read differently
+//	chat.go       a turn, from its request to its answer
+//	session.go    turns of one conversation follow one another
+//	models.go     OpenAI's endpoints; package openai is their codec
+//	work.go       an answer whose client may leave; package mask replaces secrets in it
+//	job.go        what both kinds of answers share: a place, a reservation, a ledger entry
+//	events.go     the events of a turn; package resume keeps them for clients that come back
+//	stop.go       ends turns
+//	recall.go     remembers conversations, so that the archive is not read for each turn
+//	admission.go  shares out the gateway's places among keys
+//
+// Package intent finds what a user wants, and plugin asks others. upstream/pool.go chooses who
+// answers, and upstream.Tenant shares an upstream's places out among keys; ration does that for
+// memory. outward says which addresses may be called. store/store.go says what is kept; one
+// suite of tests checks all stores. trace says where time goes. page serves the pages that
+// web/src/bot builds, and program is the command line, dyno-bot.
+//
+// Report R2 switches between the forms in middleware, codec, buffer, cache and tcp. Package
+// micro measures single pieces.
 package bot
 
 import (

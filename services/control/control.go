@@ -4,10 +4,42 @@
 //	server, err := control.New(config)
 //	err = server.Serve(ctx)
 //
-// To read the source: resource says what is kept and what makes it valid, store how it is
-// kept, backup the file of all that is, audit who changed what, catalog and push what a replica knows and whom it tells,
-// plane joins them, access says who may, and rest, rpc, xds and dns answer. client is for programs
-// that use it.
+// # Packages
+//
+//	resource  what is kept, what makes it valid, and when a silent instance is gone; pure
+//	store     keys in etcd: group commit, followers, what happens when the disk is full
+//	backup    the file that a control plane is backed up to
+//	audit     who changed what
+//	catalog   what a replica knows
+//	push      whom a replica tells
+//	plane     the operations on resources, without a protocol
+//	access    who may do what; pure
+//	format    other formats than JSON
+//	rest      HTTP; rpc: gRPC; xds: Envoy and gRPC's clients; dns
+//	console   files for a browser
+//	program   the command line, dyno-control
+//	client    for programs that use the control plane
+//	ctl       dyno ctl, the command line of users, part of dyno
+//	faults    only tests: replicas and members are killed, stopped and cut off under load
+//
+// client links nothing of the server but resource.
+//
+// # How it works
+//
+// A plane.Watch is a cursor into the changes of a replica. Server-sent events, the long poll
+// and gRPC's streams read the same cursor, so their tokens are the same. A token names a place
+// in the order in which a replica learnt of changes, not the revision of a resource. A replica
+// that has to list what it missed reports it as one place, because the order in between is not
+// known.
+//
+// A change is conditional: it applies to the resource as it was read. The resource, its
+// history, its audit note and the record of its key change in one etcd transaction. If the
+// resource is another by then, the plane makes the change once more for the new one. Group
+// commit is below that: each request in a group has conditions of its own.
+//
+// A read waits until the replica knows the newest revision that any replica had acknowledged
+// before the read. The machines' clocks are used for notes to people only. JSON is what is
+// kept. Other formats are made on demand from format.Document.
 package control
 
 import (

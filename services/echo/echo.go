@@ -3,6 +3,8 @@
 //
 // The TCP side is one readiness loop: it must cost less than what is measured in front of
 // it.
+//
+// The folder rpc has the echo over gRPC, as programs of their own in several languages.
 package echo
 
 import (

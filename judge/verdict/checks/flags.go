@@ -1,6 +1,9 @@
 // Package checks examines one trial by limits that are fixed beforehand. A check says what it
-// measured, its limit and its outcome, and raises a flag unless all is well. Flags are about
-// the target, the generator, the machine or the plan. No limit depends on a result.
+// measured, its limit and its outcome, and raises a flag unless all is well. Every check is on
+// record in run.json (trials[].checks), also one that passed. Flags are about the target, the
+// generator, the machine or the plan. No limit depends on a result.
+//
+// silence.go has the checks on targets that do not answer, and availability.go the share of good answers.
 package checks
 
 import (

@@ -1,6 +1,10 @@
-// Package validity says what may be said of a variant's figures: a figure is as it is printed, or
-// it is bounded, known relative to others only, or not identified. Bounds hold whatever happened
+// Package validity says what may be said of a variant's figures. Bounds hold whatever happened
 // in disturbed stretches.
+//
+//	ok              disturbances can have moved the figure only a little
+//	bounded         the true value lies between two values
+//	relative only   the ratios of the figure are valid, its value is not
+//	not identified  none of these
 package validity
 
 import (
