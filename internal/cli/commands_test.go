@@ -110,7 +110,7 @@ var typedCommands = []struct {
 	{"http --body @none.json SITE", 2, "open none.json: no such file"},
 	{"http --threshold 'latency < 1s' SITE", 2, `unknown metric "latency"`},
 	{"http --threshold 'response.p99 80ms' SITE", 2, "column "},
-	{"http --arrivals poisson SITE", 2, "load.open.rate: is missing"},
+	{"http --arrivals poisson SITE", 2, "--rate: is missing"},
 	{"http --http1 --http2 SITE", 2, "exclude each other"},
 	{"http --cpus 1-x SITE", 2, "--cpus: "},
 	{"http 127.0.0.1:1:1", 2, "is not a URL"},

@@ -72,7 +72,7 @@ func TestFaultsOfStandardInput(t *testing.T) {
 	address := serveHealth(t)
 	for _, c := range []struct{ input, want string }{
 		{"", "--data: standard input is empty"},
-		{`{"service": "x"`, "load.call.message: line 1, column 16"},
+		{`{"service": "x"`, "--data: line 1, column 16"},
 		{"{}\n{\"srevice\": 1}", "line 2"},
 	} {
 		var stdout, stderr bytes.Buffer
