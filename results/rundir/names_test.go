@@ -208,3 +208,21 @@ func TestFindMetric(t *testing.T) {
 		}
 	}
 }
+
+func TestFacts(t *testing.T) {
+	var facts []string
+	for _, m := range Metrics() {
+		if m.IsFact() && !strings.HasSuffix(m.Name, ".max") {
+			facts = append(facts, m.Name)
+		}
+	}
+	want := []string{"streams.lost", "streams.announced", "streams.repeated", "streams.disordered", "streams.gaps", "streams.reconnects", "errors.total"}
+	if !slices.Equal(facts, want) {
+		t.Errorf("%q, want %q", facts, want)
+	}
+	for name, want := range map[string]bool{"response.max": true, "response.max{step=login}": true, "errors.total{step=login}": true, "program.x.max": false} {
+		if MetricOf(name).IsFact() != want {
+			t.Errorf("%s is a fact: %v", name, !want)
+		}
+	}
+}

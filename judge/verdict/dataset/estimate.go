@@ -52,7 +52,7 @@ func (m Metric) estimate(whole *Stats, trials []*Stats) (rundir.Estimate, error)
 	var err error
 	switch {
 	case e.Estimate == nil:
-	case m.fact: // it is what this run counted, or the most it saw, and estimates nothing beyond
+	case rundir.MetricOf(m.Name).IsFact(): // it is what this run counted, or the most it saw, and estimates nothing beyond
 	case len(trials) < 2:
 	case m.Quantile != nil:
 		err = m.Quantile.bound(&e, whole, trials)

@@ -40,10 +40,9 @@ type Metric struct {
 	Step string // of a scenario, if it is that step's alone
 
 	// How the figure of several trials is made; at most one of these is set. With none it
-	// is the typical value of the trials.
+	// is the typical value of the trials, or for a fact (rundir.Metric.IsFact) their sum or extreme.
 	Quantile *Quantile                                 // of the merged histogram
 	share    func(*Stats) (part, whole float64)        // the sum of the parts over that of the wholes
-	fact     bool                                      // a count or an extreme of this run: nothing is estimated
 	Width    func(*Stats) (low, high float64, ok bool) // each value is itself known only to lie between these
 	upTo     func(*Stats) (high float64, ok bool)      // the figure is known only to lie between itself and this
 }
@@ -205,7 +204,7 @@ func metrics() []Metric {
 		{"gaps", func(s *rundir.Streams) int64 { return s.Gaps }},
 		{"reconnects", func(s *rundir.Streams) int64 { return s.Reconnects }},
 	} {
-		all = append(all, Metric{Name: "streams." + c.name, fact: true, Get: func(f *Stats) *float64 {
+		all = append(all, Metric{Name: "streams." + c.name, Get: func(f *Stats) *float64 {
 			if f.Streams == nil {
 				return nil
 			}
@@ -221,7 +220,7 @@ func metrics() []Metric {
 		Metric{Name: rundir.MetricErrorRatio, Get: errorsOf,
 			share: func(f *Stats) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted(errorsOf)},
 		of("availability", func(f *Stats) *float64 { return f.Availability }),
-		Metric{Name: rundir.MetricErrorTotal, fact: true, Get: func(f *Stats) *float64 {
+		Metric{Name: rundir.MetricErrorTotal, Get: func(f *Stats) *float64 {
 			if f.Trials == 0 {
 				return nil
 			}
@@ -267,9 +266,7 @@ func timesOf(clock, tag string, times func(*Stats) *rundir.Quantiles) (all []Met
 		switch {
 		case of.Quantile > 0:
 			m.Quantile = &Quantile{tag, of.Quantile}
-		case m.IsMaximum():
-			m.fact = true
-		default:
+		case !m.IsMaximum():
 			m.share = func(f *Stats) (float64, float64) { return summed(times(f)) }
 		}
 		all = append(all, m)

@@ -21,11 +21,14 @@ import (
 	"dyno/results/rundir"
 )
 
+// A figure is as it is printed when the disturbances cannot move it by more than WithinInterval of
+// its interval's half-width, or WithinMargin of the plan's margin.
 const (
-	// A figure is as it is printed when the disturbances cannot move it by more than
-	// WithinInterval of its interval's half-width, or WithinMargin of the plan's margin.
 	WithinInterval = 0.5
 	WithinMargin   = 0.25
+)
+
+const (
 	// refill is how much longer a target's own work takes, as a share of the time that
 	// others used on its CPUs: it finds caches and branch predictors filled by them.
 	// Beside a neighbour that used 30 %, it took up to 10 % longer.
