@@ -54,8 +54,7 @@ func MostlyDisturbed(run *rundir.Run) *texts.Message {
 	if all == 1 {
 		kind += ".one"
 	}
-	m := texts.New(kind, "n", strconv.Itoa(len(disturbed)), "of", strconv.Itoa(all)).With("causes", causes...)
-	return &m
+	return new(texts.New(kind, "n", strconv.Itoa(len(disturbed)), "of", strconv.Itoa(all)).With("causes", causes...))
 }
 
 // causesOf are the kinds for which there are words of what disturbed a trial, as one of its flags says.

@@ -50,8 +50,7 @@ func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *r
 	if len(missing) == 0 {
 		return true, nil
 	}
-	why := texts.Because("reason.unidentified", missing...)
-	return false, &why
+	return false, new(texts.Because("reason.unidentified", missing...))
 }
 
 // atLeast tells whether a figure of one variant, of which more is better, is known from below: the

@@ -236,8 +236,7 @@ func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
 	if k := x.Trial.Counts.ByKind; k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
 		did = texts.New("nothing.well")
 	}
-	m := texts.New(kind, pairs...).With("nothing", did)
-	return &m
+	return new(texts.New(kind, pairs...).With("nothing", did))
 }
 
 // goodQuantile is a quantile, in seconds, of the times of good responses; 0 where there

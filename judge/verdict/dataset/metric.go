@@ -122,8 +122,7 @@ func quantileMetric(name string) (Metric, bool) {
 		if h == nil || rundir.Few(h.Count(), q) {
 			return nil
 		}
-		v := recording.Seconds(float64(h.Quantile(q)))
-		return &v
+		return new(recording.Seconds(float64(h.Quantile(q))))
 	}
 	return m, true
 }
@@ -208,8 +207,7 @@ func metrics() []Metric {
 			if f.Streams == nil {
 				return nil
 			}
-			n := float64(c.of(f.Streams))
-			return &n
+			return new(float64(c.of(f.Streams)))
 		}})
 	}
 	of := func(name string, get func(*Stats) *float64) Metric {
@@ -224,8 +222,7 @@ func metrics() []Metric {
 			if f.Trials == 0 {
 				return nil
 			}
-			n := float64(f.Errors.Total)
-			return &n
+			return new(float64(f.Errors.Total))
 		}},
 		of(rundir.MetricCPU, func(f *Stats) *float64 { return f.Target.CPUSecondsPerRequest }),
 		of("target.cpu_share", func(f *Stats) *float64 { return f.Target.CPUShare }),
@@ -294,6 +291,5 @@ func whole(n *int64) *float64 {
 	if n == nil {
 		return nil
 	}
-	f := float64(*n)
-	return &f
+	return new(float64(*n))
 }

@@ -422,8 +422,7 @@ func known(trials []*rundir.Trial, get func(*rundir.Trial) *float64) *float64 {
 
 func count(trials []*rundir.Trial, get func(*rundir.Trial) int64) *float64 {
 	return known(trials, func(t *rundir.Trial) *float64 {
-		n := float64(get(t))
-		return &n
+		return new(float64(get(t)))
 	})
 }
 
@@ -431,6 +430,5 @@ func rounded(v *float64) *int64 {
 	if v == nil {
 		return nil
 	}
-	n := int64(*v + 0.5) // sizes and counts: never negative
-	return &n
+	return new(int64(*v + 0.5)) // sizes and counts: never negative
 }

@@ -68,8 +68,7 @@ func stepMetrics(step string) []Metric {
 		if due == 0 {
 			return nil
 		}
-		share := total / due
-		return &share
+		return new(total / due)
 	}
 	all := []Metric{{Name: rundir.MetricThroughput, Get: func(f *Stats) *float64 {
 		if s := of(f); s != nil {

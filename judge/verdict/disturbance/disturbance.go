@@ -142,8 +142,7 @@ func (d *Disturbance) CleanQuantile(tag string, q float64) *float64 {
 	if h == nil || float64(h.Count())*(1-q) < rundir.Beyond-0.5 {
 		return nil
 	}
-	v := recording.Seconds(float64(h.Quantile(q)))
-	return &v
+	return new(recording.Seconds(float64(h.Quantile(q))))
 }
 
 // Causes lists what disturbed a trial, the largest cause first.

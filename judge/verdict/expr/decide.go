@@ -142,8 +142,7 @@ func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 		}
 	}
 	about := func(kind string, why []rundir.Message) *rundir.Message {
-		m := texts.Because(kind, why...)
-		return &m
+		return new(texts.Because(kind, why...))
 	}
 	switch {
 	case holds.is == yes:

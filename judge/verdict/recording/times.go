@@ -44,8 +44,7 @@ func (t Times) Quantile(tag string, oneIn int64) *float64 {
 	if h == nil || h.Count() < oneIn {
 		return nil
 	}
-	v := Seconds(float64(h.Quantile(1 - 1/float64(oneIn))))
-	return &v
+	return new(Seconds(float64(h.Quantile(1 - 1/float64(oneIn)))))
 }
 
 // Seconds is a time of a histogram in seconds.
