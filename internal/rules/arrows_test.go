@@ -56,6 +56,7 @@ var arrows = []arrow{
 
 	{"judge/stat", []string{"internal/texts"}, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
+	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone"},
 	{"judge/verdict/expr", []string{"results/rundir", "internal/texts", "internal/nearest", "internal/units"}, "conditions are decided from figures, wherever these come from"},
 	{"judge/verdict/recording", []string{"results/rundir", "load/hist"}, "what a trial left is read, and not judged"},
 	{"judge/verdict/checks", []string{"judge/verdict/recording", "results/rundir", "judge/stat", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a trial is examined by itself, whatever the others show"},
@@ -66,7 +67,6 @@ var arrows = []arrow{
 	{"judge/verdict/evidence", []string{"judge/verdict/compare", "judge/verdict/dataset", "judge/verdict/expr", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "expressions ask for figures and ratios by name"},
 	{"judge/verdict/search", []string{"judge/verdict/evidence", "judge/verdict/compare", "judge/verdict/validity", "judge/verdict/dataset", "judge/verdict/checks", "judge/verdict/expr", "results/rundir", "judge/capacity", "internal/texts"}, "a probe is judged by the thresholds, from its own figures"},
 	{"judge/verdict/sweep", []string{"judge/verdict/dataset", "judge/verdict/checks", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "a curve is drawn through figures that others made"},
-	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"judge/diff", []string{"results/rundir", "judge/stat", "internal/texts", "internal/units"}, "two finished runs are compared as they were judged"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 
