@@ -54,7 +54,7 @@ var arrows = []arrow{
 	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged anew"},
 	{"results/push", []string{"load/engine", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
-	{"judge/stat", []string{"internal/texts"}, "statistics are pure"},
+	{"judge/stat", nil, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
 	{"judge/verdict", []string{"judge/verdict", "results/rundir", "judge/stat", "judge/capacity", "load/hist", "internal/texts", "internal/units"}, "a verdict is made from the run folder alone"},
 	{"judge/verdict/expr", []string{"results/rundir", "internal/texts", "internal/nearest", "internal/units"}, "conditions are decided from figures, wherever these come from"},

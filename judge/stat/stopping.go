@@ -3,11 +3,8 @@ package stat
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	gonum "gonum.org/v1/gonum/stat"
-
-	"dyno/internal/texts"
 )
 
 // What the interval at a stop for precision leaves outside. Stopping favours a
@@ -92,13 +89,19 @@ func (s Stopping) Looks() []Look {
 
 // A Decision is whether to stop, and what the result may then be read at.
 type Decision struct {
-	Stop   bool
-	Reason texts.Message
+	Stop bool
 	// Confidence of the interval to report when stopping. One minus it is the level of
 	// the p-value, and of the test for equivalence where it is below 0.05. It makes up
 	// for when the rule stops: the interval reported holds the true ratio in 95 % of
 	// comparisons, except with few rounds, as Looks says.
 	Confidence float64
+
+	// What it was decided by. Without the half-width of an interval or a look at the result it was
+	// the number of rounds.
+	Rounds, Most      int     // made so far, and that there may be
+	HalfWidth, Wanted float64 // of the interval; zero if nobody looked at it
+	Look, Looks       int     // the looks are numbered from 1; 0 if there was none
+	P, Level          float64 // of that look
 }
 
 // Decide looks at the log ratios of the rounds made so far, all of them, and
@@ -116,17 +119,13 @@ func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 	}
 	n := len(logRatios)
 	looks := s.Looks()
-	d := Decision{Confidence: 1 - looks[len(looks)-1].Alpha}
+	d := Decision{Confidence: 1 - looks[len(looks)-1].Alpha, Rounds: n, Most: s.Rounds}
 	switch {
 	case n >= s.Rounds:
-		d.Stop, d.Reason = true, texts.New("stopped.all", "n", strconv.Itoa(s.Rounds))
-		return d, nil
+		d.Stop = true
 	case s.Rule == Precision && n >= LeastRounds:
-		half := halfWidth(gonum.StdDev(logRatios, nil), n, d.Confidence)
-		want := logMargin(s.Margin) / 2
-		d.Stop = half <= want
-		d.Reason = texts.New("stopped.narrow", "half", fmt.Sprintf("%.2g", half), "n", strconv.Itoa(n), "want", fmt.Sprintf("%.2g", want))
-		return d, nil
+		d.HalfWidth, d.Wanted = halfWidth(gonum.StdDev(logRatios, nil), n, d.Confidence), logMargin(s.Margin)/2
+		d.Stop = d.HalfWidth <= d.Wanted
 	case s.Rule == ThreeLooks:
 		for i, look := range looks {
 			if n != look.Rounds {
@@ -137,10 +136,8 @@ func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 				return Decision{}, err
 			}
 			d.Stop, d.Confidence = m.P <= look.Alpha, 1-look.Alpha
-			d.Reason = texts.New("stopped.look", "look", strconv.Itoa(i+1), "of", strconv.Itoa(len(looks)), "p", fmt.Sprintf("%.2g", m.P), "level", fmt.Sprint(look.Alpha))
-			return d, nil
+			d.Look, d.Looks, d.P, d.Level = i+1, len(looks), m.P, look.Alpha
 		}
 	}
-	d.Reason = texts.New("stopped.rounds", "n", strconv.Itoa(n), "of", strconv.Itoa(s.Rounds))
 	return d, nil
 }

@@ -3,6 +3,9 @@ package stat
 import (
 	"math"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestStoppingValidate(t *testing.T) {
@@ -46,33 +49,29 @@ func TestDecide(t *testing.T) {
 	fixed := Stopping{Rule: FixedRounds, Rounds: 8}
 	precision := Stopping{Rule: Precision, Rounds: 20, Margin: 0.02}
 	looks := Stopping{Rule: ThreeLooks, Rounds: 24}
-	type decided struct {
-		stop       bool
-		reason     string
-		confidence float64
-	}
+	narrow := logMargin(0.02) / 2
 	for _, c := range []struct {
 		name string
 		s    Stopping
 		d    []float64
-		want decided
+		want Decision
 	}{
-		{"no rounds yet", fixed, nil, decided{false, "0 of 8 rounds", 0.95}},
-		{"significant, and not all", fixed, alternating(7, 1, 0.001), decided{false, "7 of 8 rounds", 0.95}},
-		{"all", fixed, alternating(8, 0, 1), decided{true, "all 8 rounds were measured", 0.95}},
-		{"narrow too early", precision, alternating(7, 0, 0), decided{false, "7 of 20 rounds", 0.966}},
-		{"narrow", precision, alternating(8, 0.01, 0.005), decided{true, "half-width 0.005 after 8 rounds, want 0.0099", 0.966}},
-		{"wide", precision, alternating(8, 0.5, 0.02), decided{false, "half-width 0.02 after 8 rounds, want 0.0099", 0.966}},
-		{"wide to the end", precision, alternating(20, 0, 1), decided{true, "all 20 rounds were measured", 0.966}},
-		{"between looks", looks, alternating(9, 1, 0.001), decided{false, "9 of 24 rounds", 0.955}},
-		{"first look, clear", looks, alternating(8, 1, 0.1), decided{true, "look 1 of 3: p 2.8e-08, stops at 0.0005", 0.9995}},
-		{"first look, p 0.03", looks, alternating(8, 0.1, 0.1), decided{false, "look 1 of 3: p 0.033, stops at 0.0005", 0.9995}},
-		{"second look, p 0.001", looks, alternating(16, 0.1, 0.1), decided{true, "look 2 of 3: p 0.0015, stops at 0.014", 0.986}},
-		{"last look", looks, alternating(24, 0, 0.1), decided{true, "all 24 rounds were measured", 0.955}},
+		{"no rounds yet", fixed, nil, Decision{Confidence: 0.95, Most: 8}},
+		{"significant, and not all", fixed, alternating(7, 1, 0.001), Decision{Confidence: 0.95, Rounds: 7, Most: 8}},
+		{"all", fixed, alternating(8, 0, 1), Decision{Stop: true, Confidence: 0.95, Rounds: 8, Most: 8}},
+		{"narrow too early", precision, alternating(7, 0, 0), Decision{Confidence: 0.966, Rounds: 7, Most: 20}},
+		{"narrow", precision, alternating(8, 0.01, 0.005), Decision{Stop: true, Confidence: 0.966, Rounds: 8, Most: 20, HalfWidth: 0.005, Wanted: narrow}},
+		{"wide", precision, alternating(8, 0.5, 0.02), Decision{Confidence: 0.966, Rounds: 8, Most: 20, HalfWidth: 0.02, Wanted: narrow}},
+		{"wide to the end", precision, alternating(20, 0, 1), Decision{Stop: true, Confidence: 0.966, Rounds: 20, Most: 20}},
+		{"between looks", looks, alternating(9, 1, 0.001), Decision{Confidence: 0.955, Rounds: 9, Most: 24}},
+		{"first look, clear", looks, alternating(8, 1, 0.1), Decision{Stop: true, Confidence: 0.9995, Rounds: 8, Most: 24, Look: 1, Looks: 3, P: 2.8e-8, Level: 0.0005}},
+		{"first look, p 0.03", looks, alternating(8, 0.1, 0.1), Decision{Confidence: 0.9995, Rounds: 8, Most: 24, Look: 1, Looks: 3, P: 0.033, Level: 0.0005}},
+		{"second look, p 0.001", looks, alternating(16, 0.1, 0.1), Decision{Stop: true, Confidence: 0.986, Rounds: 16, Most: 24, Look: 2, Looks: 3, P: 0.0015, Level: 0.014}},
+		{"last look", looks, alternating(24, 0, 0.1), Decision{Stop: true, Confidence: 0.955, Rounds: 24, Most: 24}},
 	} {
 		got, err := c.s.Decide(c.d)
-		if err != nil || got.Stop != c.want.stop || got.Reason.String() != c.want.reason || !agree(got.Confidence, c.want.confidence) {
-			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
+		if diff := cmp.Diff(c.want, got, cmpopts.EquateApprox(0.05, 0)); err != nil || diff != "" || !agree(got.Confidence, c.want.Confidence) {
+			t.Errorf("%s: %v (-want +got):\n%s", c.name, err, diff)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 			// The reason against stopping is the reason to continue.
 			if reason.Kind == "" || enough && !d.Stop {
 				enough = d.Stop
-				reason = texts.New("stopped.pair", "variant", p.Variant, "base", p.Base, "metric", plan.PrimaryMetric()).With("why", d.Reason)
+				reason = texts.New("stopped.pair", "variant", p.Variant, "base", p.Base, "metric", plan.PrimaryMetric()).With("why", compare.WhyDecided(d))
 			}
 		}
 	}

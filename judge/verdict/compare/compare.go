@@ -118,38 +118,3 @@ func (s Comparer) comparison(p Pair, m dataset.Metric, confidence float64) (*run
 	}
 	return c, nil
 }
-
-// Stopping is the rule by which a plan ends.
-func Stopping(plan rundir.Plan) stat.Stopping {
-	s := stat.Stopping{Rule: stat.FixedRounds, Rounds: plan.Rounds, Margin: plan.Margin}
-	switch plan.Stop {
-	case "precision":
-		s.Rule = stat.Precision
-	case "looks":
-		s.Rule = stat.ThreeLooks
-	}
-	return s
-}
-
-// Decision asks the stopping rule about a pair. It uses the primary metric in the rounds that
-// the rule heard of when it ended the run.
-func (s Comparer) Decision(p Pair) (stat.Decision, error) {
-	m, ok := dataset.Lookup(s.Plan.PrimaryMetric())
-	if !ok {
-		return stat.Decision{}, fmt.Errorf("metric %q is not known", s.Plan.PrimaryMetric())
-	}
-	e, err := s.effect(p, m, s.StoppingRounds, dataset.Confidence)
-	if err != nil && !errors.As(err, new(*noRatio)) {
-		return stat.Decision{}, err
-	}
-	return Stopping(s.Plan).Decide(e.logs)
-}
-
-// confidence is the level at which a pair is compared, in any metric.
-func (s Comparer) confidence(p Pair) float64 {
-	d, err := s.Decision(p)
-	if err != nil { // such as a plan of one round, to which no rule applies
-		return dataset.Confidence
-	}
-	return d.Confidence
-}
