@@ -44,8 +44,8 @@ func (m *model) see(n uint64) {
 		}
 		m.highest = n
 	case !m.seen[n], n <= m.floor && m.highest-n >= window:
-		// A number from before the first one is not told from its repetitions, once it is
-		// out of reach.
+		// A number from before the first one cannot be distinguished from its repetitions,
+		// once it is out of reach.
 		m.account.Disordered++
 	default:
 		m.account.Repeated++
@@ -260,7 +260,7 @@ func TestMissingIsBounded(t *testing.T) {
 	}
 }
 
-// A subscriber tells so many sources apart and counts the events of others.
+// A subscriber distinguishes a bounded number of sources and counts the events of others.
 func TestSourcesAreBounded(t *testing.T) {
 	s, l := Subscriber{}, NewLedger(nil)
 	s.Accepted(true, false)
@@ -323,9 +323,9 @@ func TestClose(t *testing.T) {
 		{name: "it is away", away: true, happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2) }, want: Account{Pending: 6, Uncertain: 2}},
 		{name: "it is away with a hole", away: true, happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2, 5, 7) }, want: Account{Lost: 1, Pending: 3, Uncertain: 2}},
 		{name: "it continued", happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2); s.Accepted(false, true); see(s, l, 7, 8) }, want: Account{Lost: 4, Uncertain: 2}},
-		{name: "it began anew and saw nothing since", happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2); s.Accepted(false, false) }},
-		{name: "it began anew before anything was published, behind a gap", happened: func(s *Subscriber, _ *Ledger) { s.Gap(); s.Accepted(true, false) }, want: Account{Lost: 8, Uncertain: 2}},
-		{name: "it began anew at the first, and what was missing before comes again", published: 100, happened: func(s *Subscriber, l *Ledger) {
+		{name: "it started over and saw nothing since", happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2); s.Accepted(false, false) }},
+		{name: "it started over before anything was published, after a gap", happened: func(s *Subscriber, _ *Ledger) { s.Gap(); s.Accepted(true, false) }, want: Account{Lost: 8, Uncertain: 2}},
+		{name: "it started over at the first, and what was missing before comes again", published: 100, happened: func(s *Subscriber, l *Ledger) {
 			see(s, l, 1, 2, 3, 4, 6)
 			s.Accepted(false, false)
 			for n := range uint64(100) {
@@ -333,7 +333,7 @@ func TestClose(t *testing.T) {
 			}
 			see(s, l, 5)
 		}, want: Account{Lost: 1, Repeated: 1}},
-		{name: "it began anew", happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2); s.Accepted(false, false); see(s, l, 7, 9) }, want: Account{Lost: 2}},
+		{name: "it started over", happened: func(s *Subscriber, l *Ledger) { see(s, l, 1, 2); s.Accepted(false, false); see(s, l, 7, 9) }, want: Account{Lost: 2}},
 	} {
 		s, l := Subscriber{}, NewLedger(map[uint32]struct{}{1: {}})
 		s.Accepted(!tt.late, false)
@@ -356,7 +356,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// An event allocates nothing, be it the next, a repeated or a late one, or one behind
+// An event allocates nothing, be it the next, a repeated or a late one, or one after
 // others that are missing, of one source among many; nor does one for which a ledger has no
 // more room.
 func TestSeeDoesNotAllocate(t *testing.T) {
@@ -401,7 +401,7 @@ func TestSeeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkSee is an event of one of so many sources. Each tenth is behind one that is
+// BenchmarkSee is an event of one of a number of sources. Each tenth follows one that is
 // missing.
 func BenchmarkSee(b *testing.B) {
 	for _, sources := range []int{1, 100} {

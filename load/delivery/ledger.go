@@ -10,7 +10,7 @@ import (
 // An Account is what became of the events that were due to subscribers.
 type Account struct {
 	Repeated   uint64 // events that had been seen before
-	Disordered uint64 // events that came behind a later one of the same source
+	Disordered uint64 // events that came after a later one of the same source
 
 	// Each event that was due and never seen is in exactly one of these counts.
 	Announced uint64 // the server said so by a gap event
@@ -118,7 +118,7 @@ func (l *Ledger) recover(q *sequence, n uint64) bool {
 		behind := wire.Span{First: n + 1, Last: e.Last}
 		e.Last = n - 1
 		if size(behind) > 0 {
-			// The one before it stays where it is; the one behind is a new one.
+			// The one before it stays where it is; the one after is a new one.
 			l.miss(q, e.subscriber, behind, e.announced)
 		}
 		return true

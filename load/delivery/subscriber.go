@@ -26,7 +26,7 @@ import (
 	"dyno/load/wire"
 )
 
-// MaxSources bounds the sources that are told apart for one subscriber.
+// MaxSources bounds the sources that are distinguished for one subscriber.
 const MaxSources = 4096
 
 // A Subscriber is what one subscriber has seen of each source.
@@ -133,7 +133,7 @@ func (s *Subscriber) Close(l *Ledger, all Published, f Follower, connected bool)
 	}
 }
 
-// rest returns the numbers of a source that are due behind the highest one seen.
+// rest returns the numbers of a source that are due after the highest one seen.
 func (s *Subscriber) rest(source *wire.Source) wire.Span {
 	var seen uint64
 	if at, found := s.find(source.ID); found {

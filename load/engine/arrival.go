@@ -14,11 +14,11 @@ import (
 // it. What ends a response is that stamp: a generator that wakes up late lengthens no
 // service time.
 //
-// The stamp belongs to the read, not to a protocol: recvmsg(2) returns it beside the
-// bytes. It is that of the last segment of which bytes were copied. The kernel joins
-// small segments that wait in a socket, and what it has joined bears the latest stamp.
-// So a response that is the last thing in its read ends by its own stamp, and what was
-// followed by more in the same read ends by a later one, but never later than the read.
+// The stamp belongs to the read, not to a protocol: recvmsg(2) returns it together with the
+// bytes. It is that of the last segment of which bytes were copied. The kernel joins small
+// segments that wait in a socket, and what it has joined bears the latest stamp. So a
+// response that is the last thing in its read ends by its own stamp, and what was followed
+// by more in the same read ends by a later one, but never later than the read.
 
 // A Clock says what ends a response: its last byte's arrival at this machine, or its
 // being read.

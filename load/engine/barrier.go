@@ -9,12 +9,12 @@ import (
 	"dyno/load/wire"
 )
 
-// A Barrier connects the engines of several processes that carry one load together: so
-// many connections that one process has no descriptors for them. They begin together,
-// and where there are subscribers each learns what the others have published, so that its
-// subscribers know what is missing. Its methods block until the others have come as far, or
-// fail. They are called once each, in this order, and not at all by an engine that fails
-// before; WaitPublished only with subscribers.
+// A Barrier connects the engines of several processes that carry one load together, when
+// one process has too few descriptors for its connections. They begin together, and where
+// there are subscribers each learns what the others have published, so that its subscribers
+// know what is missing. Its methods block until the others have come as far, or fail. They
+// are called once each, in this order, and not at all by an engine that fails before;
+// WaitPublished only with subscribers.
 type Barrier interface {
 	// Join tells the others of this engine, all of whose connections have been tried, and
 	// waits for theirs. It returns what all of them are together, and when the warm-up
@@ -58,7 +58,8 @@ func (e *engine) join(ctx context.Context) (origin int64, threads []int, err err
 	return start.UnixNano() - e.epoch, all.Threads, nil
 }
 
-// others is how many are waited for, beside the workers, to say what they have published.
+// others is how many must still report what they have published, in addition to the
+// workers.
 func (e *engine) others() int {
 	if e.config.Barrier == nil {
 		return 0

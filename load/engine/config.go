@@ -21,8 +21,8 @@ const (
 	MaxWaiting     = 16_000_000
 )
 
-// A Config says what to send, where, when and for how long. The zero value of a
-// field takes the default named beside it.
+// A Config says what to send, where, when and for how long. The zero value of a field takes
+// the default named in its comment.
 type Config struct {
 	Network string // "tcp" (default), "tcp4", "tcp6" or "unix"
 	Address string // host:port, or the path of a Unix socket
@@ -43,8 +43,8 @@ type Config struct {
 	// after whose good response everything goes to and comes from the target. Default none.
 	NewTunnels func(worker int) func() wire.Client
 
-	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes, which
-	// cannot be beside Subscribers then: these speak HTTP/1.1. Default none.
+	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes. They
+	// exclude Subscribers then, which speak HTTP/1.1. Default none.
 	TLS *tlslayer.Config
 
 	// Streams is how many exchanges a connection carries at once, if its peer lets it and
@@ -84,7 +84,7 @@ type Config struct {
 	// Connections is how many there are in a closed loop, and the most there may be in an
 	// open loop. Default 1; with Subscribers and without a Schedule, none.
 	Connections int
-	// Subscribers receive events beside the requests. Default none.
+	// Subscribers receive events while the requests are sent. Default none.
 	Subscribers *Subscribers
 	// Shard is the part of the load that is this engine's: of the schedule, of the users, and
 	// of their data. Default all of it.
@@ -92,7 +92,7 @@ type Config struct {
 	// Barrier connects this engine to others that carry the rest of the same load. Default
 	// none: the load is this engine's alone.
 	Barrier  Barrier
-	Requests uint64 // end after so many requests of the window; default no such limit
+	Requests uint64 // end after this number of requests of the window; default no limit
 
 	// MaxWaiting bounds the requests of an open loop that wait for a
 	// connection. One more is counted as dropped. Default 65,536.
@@ -107,7 +107,7 @@ type Config struct {
 	// Timeout. Default one that says so.
 	TimedOut *wire.Error
 
-	// Deadline says that the peer is told of the Timeout. A request without a response is then
+	// Deadline says that the peer knows the Timeout. A request without a response is then
 	// no sign that its connection, which may carry many, is of no use, and one that the peer
 	// resets once the Timeout is over has timed out.
 	Deadline bool
@@ -133,8 +133,8 @@ type Config struct {
 	OnInterval func(Interval)
 	// OnStart is called once, shortly before the warm-up begins, and OnPhase as
 	// each phase begins; both from Run's goroutine. The workers do not wait for them.
-	// Whoever is told of Measuring is told of Draining, while the workers' threads are
-	// still there.
+	// An observer that is notified of Measuring is notified of Draining, too, while the
+	// workers' threads still exist.
 	OnStart func(Start)
 	OnPhase func(Phase)
 }
@@ -250,7 +250,7 @@ func (c Config) Validate() error {
 			fault("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
 		}
 		if c.NewMuxes != nil && c.Subscribers != nil {
-			fault("tls: want no muxes beside subscribers, who do not speak h2, as all connections offer the same")
+			fault("tls: want no muxes together with subscribers: these do not speak h2, and all connections offer the same")
 		}
 	}
 	if c.Streams < 1 || c.Streams > MaxStreams {
@@ -281,7 +281,7 @@ func (c Config) Validate() error {
 	if c.Users != nil {
 		faults = append(faults, c.Users.faults(&c)...)
 		if c.Think != (pace.Think{}) {
-			fault("think time: want none beside users, whose scenario says how long they think")
+			fault("think time: want none with users, whose scenario says how long they think")
 		}
 	}
 	if c.NewFollower != nil && (c.Users != nil || c.Messages != nil) {

@@ -143,7 +143,7 @@ const (
 	connecting                         // in the list of that name
 	tunnelling                         // connected to a proxy, in that list; it was asked for a tunnel
 	handshaking                        // connected, in that list; the TLS handshake is under way
-	startingMux                        // likewise; the mux awaits the peer's word
+	startingMux                        // as started; the mux awaits the peer's preface
 	established                        // carries exchanges
 	ending                             // its exchanges are being ended
 )
@@ -209,8 +209,8 @@ func (w *worker) connect(i int32, c *connection, now int64) {
 }
 
 // dial begins to open a connection whose events bear the token and the generation.
-// With receive it asks for a receive buffer of so many bytes, which has to be before
-// the connection exists to bound its window. What the generator itself lacks is an error of
+// With receive it asks for a receive buffer of that many bytes. This must happen before the
+// connection exists to bound its window. What the generator itself lacks is an error of
 // kind Generator; all else the system said of the peer.
 func (w *worker) dial(token int32, generation uint32, receive int) (int32, error) {
 	fd, err := w.socket()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareDescriptors are those that the process needs beside its connections, with room:
-// observers, files, and connections that are closed while others are opened.
+// spareDescriptors are those that the process needs in addition to its connections, with
+// room: observers, files, and connections that are closed while others are opened.
 const spareDescriptors = 1024
 
 // enlargeDescriptorTable makes room for the connections' descriptors, as far as the

@@ -28,7 +28,7 @@ func postLarge(t testing.TB) func(int) func() wire.Client {
 	return send(t, http1.Request{Method: "POST", Target: "/", Host: "h", Body: large})
 }
 
-// readHead reads the header of a request of HTTP/1.1, byte by byte, so that nothing behind it is read.
+// readHead reads the header of a request of HTTP/1.1, byte by byte, so that nothing after it is read.
 func readHead(r io.Reader) bool {
 	var b [1]byte
 	for end := []byte(nil); !bytes.HasSuffix(end, []byte("\r\n\r\n")); end = append(end, b[0]) {

@@ -145,7 +145,7 @@ func (e *engine) unreachable() error {
 }
 
 // Run carries out one measurement: it connects, warms up, measures and drains.
-// It returns a result whenever load was sent, even beside an error. When ctx
+// It returns a result whenever load was sent, even together with an error. When ctx
 // ends, the window ends with it and the result says that it was interrupted. Run
 // blocks; several may run at once.
 func Run(ctx context.Context, c Config) (*Result, error) {
@@ -363,8 +363,8 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		done     = make(chan struct{})
 		released = make(chan struct{})
 	)
-	// A worker's thread outlives its work until the last phase was announced: who is
-	// told reads what the threads have used, which ends with them.
+	// A worker's thread outlives its work until the last phase was announced: the observer
+	// reads the threads' CPU time, which ends with them.
 	defer running.Wait()
 	defer close(released)
 	woken := make(chan struct{})
@@ -373,7 +373,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		e.interrupt()
 	})
 	defer func() {
-		// Whoever interrupts writes to the pollers: they are closed behind that.
+		// Whoever interrupts writes to the pollers, so they are closed afterwards.
 		if !cancel() {
 			<-woken
 		}

@@ -457,7 +457,7 @@ func TestTimeout(t *testing.T) {
 	if r.Counts.Timeouts != 6 || r.Counts.ByKind[wire.Timeout] != 6 {
 		t.Errorf("counts %+v", r.Counts)
 	}
-	// They count as at least this long, beside the good ones.
+	// They count as at least this long, together with the good ones.
 	if h := r.Latency[engine.Response]; h.Count() != 6 || h.Min() < int64(timeout) {
 		t.Errorf("%d responses, the shortest %v", h.Count(), time.Duration(h.Min()))
 	}
@@ -500,7 +500,7 @@ func TestEndlessResponse(t *testing.T) {
 			return func() wire.Client { return leisurely{template.Client(), &ahead} }
 		}
 		var conns atomic.Uint64
-		// A Unix socket holds several readings from the start, which one of TCP comes to. Whoever
+		// A Unix socket holds several readings from the start; one of TCP grows to that. Whoever
 		// writes is woken when a quarter is left, which is to be more than a reading.
 		address := listenOn(t, "unix", filepath.Join(t.TempDir(), "socket"), func(c net.Conn) {
 			endless := conns.Add(1) == 1

@@ -67,8 +67,8 @@ const (
 	parts
 )
 
-// startRequest has a user send the next request, due at a time, or wait for its connection to
-// take it.
+// startRequest makes a user send the next request, due at a time, or wait for its connection
+// to take it.
 func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
 		x.state = parked
@@ -178,8 +178,8 @@ func (w *worker) carry() {
 	}
 }
 
-// othersUnanswered tells whether requests are unanswered beside the one that has just ended and is
-// still in its list.
+// othersUnanswered tells whether requests are unanswered other than the one that has just ended
+// and is still in its list.
 func (w *worker) othersUnanswered() bool {
 	return w.inFlight.head != w.inFlight.tail || w.begun > 0 || w.awaiting > 0 || w.waiting.count > 0
 }

@@ -42,7 +42,8 @@ func enforcing(t *testing.T, policy keepalive.EnforcementPolicy) string {
 	return l.Addr().String()
 }
 
-// Who pings more often than the server lets it is told so, by name; who does not is not.
+// A client that pings more often than the server allows gets an error that names this;
+// others get none.
 func TestKeepaliveEnforced(t *testing.T) {
 	const tooMany = "reset: connection ended by the peer (GOAWAY): ENHANCE_YOUR_CALM, too_many_pings"
 	for _, tt := range []struct {
@@ -94,8 +95,8 @@ func TestGoAwayNamesFailures(t *testing.T) {
 	}
 }
 
-// answering is a server that does something with each of the first so many calls of a connection,
-// until that returns false, and nothing at all from then on.
+// answering is a server that does something with each of the first calls of a connection, until
+// that returns false, and nothing at all from then on.
 func answering(t *testing.T, calls int, answer func(c net.Conn, stream uint32) bool) string {
 	t.Helper()
 	return listen(t, func(c net.Conn) {

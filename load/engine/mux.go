@@ -105,7 +105,7 @@ func (w *worker) queueOutput(i int32, c *connection) {
 
 // flushOutgoing writes what connections have to say.
 func (w *worker) flushOutgoing() {
-	for n := 0; n < len(w.outgoing); n++ { // one that breaks may have others say more
+	for n := 0; n < len(w.outgoing); n++ { // one that breaks may make others send more
 		i := w.outgoing[n]
 		c := &w.conns[i]
 		c.outgoing = false
@@ -408,7 +408,7 @@ func (c *Config) silent() *wire.Error {
 }
 
 // expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
-// it was written, the connection is given up with it, unless the peer was told of the time.
+// it was written, the connection is given up with it, unless the peer knew the timeout.
 func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, told bool) {
 	if c.lastRead < x.written && !told {
 		w.muxLost(i, c, now, w.engine.silent)

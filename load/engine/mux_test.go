@@ -89,8 +89,8 @@ const (
 	reactions
 )
 
-// A scriptedServer is a server of HTTP/2, frame by frame and without TLS, that does what it is
-// told with each request.
+// A scriptedServer is a server of HTTP/2, frame by frame and without TLS, that follows a
+// script with each request.
 type scriptedServer struct {
 	address string
 	what    func(r *rand.Rand, stream uint32) reaction
@@ -246,7 +246,7 @@ func inTime(ctx context.Context, t *testing.T, c engine.Config) *engine.Result {
 	return r
 }
 
-// A connection may be lost while its socket takes no more. The one that follows begins anew,
+// A connection may be lost while its socket takes no more. The next one starts from scratch,
 // and its handshake is not taken for room on the old one.
 func TestMuxLostWhileFull(t *testing.T) {
 	t.Parallel()

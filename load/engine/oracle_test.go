@@ -119,8 +119,8 @@ func BenchmarkSendLag(b *testing.B) {
 	}
 }
 
-// BenchmarkDeliveries has a thousand subscribers receive so many events per second in
-// all, each due at its own time.
+// BenchmarkDeliveries sends a thousand subscribers a number of events per second in all,
+// each due at its own time.
 func BenchmarkDeliveries(b *testing.B) {
 	const subscribers = 1000
 	for _, rate := range []float64{10_000, 50_000} {

@@ -86,7 +86,7 @@ func ports(t *testing.T, n int) (addresses []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // behind the last one, so that they differ
+		defer l.Close() // after the last one, so that they differ
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses

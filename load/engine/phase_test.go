@@ -13,9 +13,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// Whoever is told of the phases may be late, by more than the whole load takes: it is
-// told of the last one all the same, and the workers' threads, whose times it reads,
-// are still there.
+// An observer of the phases may be late, by more than the whole load takes. It is still
+// notified of the last one, and the workers' threads, whose times it reads, still exist.
 func TestPhasesAreAnnouncedLate(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
@@ -50,14 +49,14 @@ func TestPhasesAreAnnouncedLate(t *testing.T) {
 		},
 	})
 	if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(told, want) || len(threads) != 1 {
-		t.Errorf("told of phases %v, want %v; threads %v", told, want, threads)
+		t.Errorf("notified of phases %v, want %v; threads %v", told, want, threads)
 	}
 }
 
 // The window of an open loop ends with its last request when nothing is due any more,
 // which may be before the clock has reached its edge; with a number of requests it has
-// no edge. Whoever was told that it began is told of its end, while the workers' threads
-// are still there, whose times are read then.
+// no edge. An observer that was notified of its begin is notified of its end, while the
+// workers' threads, whose times it reads, still exist.
 func TestTheEndOfAWindowIsAnnounced(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
@@ -81,8 +80,8 @@ func TestTheEndOfAWindowIsAnnounced(t *testing.T) {
 		config engine.Config
 	}{
 		{"nothing is due any more", t.Context(), engine.Config{Schedule: schedule, Window: window}},
-		{"so many requests", t.Context(), engine.Config{Requests: 100}},
-		{"so many requests in a window", t.Context(), engine.Config{Requests: 100, Window: time.Hour}},
+		{"a number of requests", t.Context(), engine.Config{Requests: 100}},
+		{"a number of requests in a window", t.Context(), engine.Config{Requests: 100, Window: time.Hour}},
 		{"interrupted", interrupted, engine.Config{Window: time.Hour}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,7 +111,7 @@ func TestTheEndOfAWindowIsAnnounced(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(told, want) {
-				t.Errorf("told of phases %v, want %v", told, want)
+				t.Errorf("notified of phases %v, want %v", told, want)
 			}
 		})
 	}

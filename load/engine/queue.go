@@ -93,7 +93,7 @@ func (l *list) remove(i int32) {
 	}
 }
 
-// after returns the member behind one, or none.
+// after returns the member after one, or none.
 func (l *list) after(i int32) int32 { return l.links[i].next }
 
 // An alarm is due at a time, for an exchange, with users for a user, or for a connection.

@@ -63,7 +63,7 @@ type collector struct {
 	workers   int
 	interval  time.Duration
 	full      chan *intervalBuffer   // its capacity is the number of all buffers: a send never blocks
-	free      []chan *intervalBuffer // per worker, likewise
+	free      []chan *intervalBuffer // per worker, of the same capacity
 	origin    int64                  // engine time of the time line's zero; set before the first buffer is sent
 	report    func(Interval)
 	intervals []Interval

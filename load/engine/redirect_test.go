@@ -84,7 +84,7 @@ func (s *redirecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 1:
 		w.Header().Set("Location", "/2")
 		w.WriteHeader(http.StatusSeeOther)
-		_, _ = io.WriteString(w, strings.Repeat("x", 3000)) // content that arrives behind the header
+		_, _ = io.WriteString(w, strings.Repeat("x", 3000)) // content that arrives after the header
 	case 2:
 		_, _ = io.WriteString(w, "done")
 	}

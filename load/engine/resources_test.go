@@ -10,7 +10,7 @@ import (
 	"dyno/load/wire"
 )
 
-// leave leaves the process so many descriptors more than it has open.
+// leave leaves the process more descriptors than it has open.
 func leave(t *testing.T, more int) {
 	t.Helper()
 	var limit unix.Rlimit

@@ -77,7 +77,7 @@ const (
 	// arrival of the first piece of the answer. It and the next are of good answers to
 	// requests of the window.
 	FirstToken
-	// TokenTime is the time per token of an answer behind the first: from the first piece of
+	// TokenTime is the time per token of an answer after the first: from the first piece of
 	// the answer until the last, divided by the tokens but one. An answer in one piece has none.
 	TokenTime
 	Tags // the number of tags
@@ -292,7 +292,7 @@ type Result struct {
 	// subscription, that departed from their protocol and could be read, by wire.Deviations' names.
 	Deviations map[string]uint64
 
-	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, likewise, warm-up included
+	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, bounded in the same way, warm-up included
 
 	Steps []StepResult // of the users' scenario; nil without
 	Users UsersResult  // the zero value without

@@ -46,7 +46,7 @@ func TestSilence(t *testing.T) {
 		{"nothing at all", []*silences{silent(window)}, 900, 100, 1200, false},
 		{"until the window", []*silences{silent(window, 90)}, 900, 100, 1110, true},
 		{"until its middle", []*silences{silent(window, 90, 300, 500)}, 500, 500, 700, true},
-		{"behind the window", []*silences{silent(window, 300, 900, 1100)}, 600, 300, 100, true},
+		{"after the window", []*silences{silent(window, 300, 900, 1100)}, 600, 300, 100, true},
 		{"another worker answers", []*silences{silent(window, 90), silent(window, 90, 300, 600)}, 400, 600, 600, true},
 		{"two workers, no silence of one within that of the other", []*silences{silent(window, 200, 900), silent(window, 400, 550)}, 350, 550, 300, true},
 		{"without load", []*silences{&idle}, 20, 700, 0, true},

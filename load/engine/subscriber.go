@@ -11,8 +11,8 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// A subscriberPool is a worker's share of the subscribers. Their events are told from those
-// of requests' connections by their tokens.
+// A subscriberPool is a worker's share of the subscribers. Their tokens distinguish their
+// events from those of requests' connections.
 type subscriberPool struct {
 	all        []subscriber
 	queue      queue[int32] // those in state subQueued; never more than there are
@@ -124,7 +124,7 @@ func subscriberOf(token int32) int32 { return wakeToken - 1 - token }
 // set sets a subscriber's timer.
 func (p *subscriberPool) set(i int32, at int64) { p.timers.set(p.all, i, at) }
 
-// startSubscribers has the subscribers connect, each when the ramp says.
+// startSubscribers connects the subscribers, each when the ramp says.
 func (w *worker) startSubscribers(now int64) {
 	p := &w.subscribers
 	for i := range p.all {
@@ -226,7 +226,7 @@ func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
 	case !s.slow || s.state != subStreaming:
 		return w.readStream(i, s, w.emptied)
 	case s.hungUp:
-		// It would come to the end, or to the reset, at its own pace or never.
+		// It would reach the end, or the reset, at its own pace or never.
 		now := w.now()
 		w.subscriptionEnded(i, s, now, nil)
 		return now

@@ -27,7 +27,7 @@ func (w *worker) startSubscriberHandshake(i int32, s *subscriber, now int64) {
 	}
 }
 
-// sendSubscription writes a subscription's request in TLS, behind what is left of the
+// sendSubscription writes a subscription's request in TLS, after what is left of the
 // handshake.
 func (w *worker) sendSubscription(i int32, s *subscriber) {
 	sealed, err := s.tls.Seal(w.sealed[:0], s.stream.Request())

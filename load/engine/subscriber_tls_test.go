@@ -14,7 +14,7 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// A recorder is a server's connection that keeps what is written, once it is told to.
+// A recorder is a server's connection that keeps what is written, once that is switched on.
 type recorder struct {
 	net.Conn
 	kept *bytes.Buffer

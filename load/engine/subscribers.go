@@ -21,8 +21,8 @@ const (
 // Subscribers are connections on which events arrive without end, carried by the
 // same threads as the requests. ConnectTimeout bounds their connecting, and Timeout how
 // long the response's head may take. The requests may be the events' publishers; where
-// they are wire.Stampers, delivery is timed and every event accounted for. The zero
-// value of a field takes the default named beside it.
+// they are wire.Stampers, delivery is timed and every event accounted for. The zero value
+// of a field takes the default named in its comment.
 type Subscribers struct {
 	Count int // subscribers over all workers
 

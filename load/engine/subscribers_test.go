@@ -208,8 +208,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// Without Last-Event-ID a subscriber starts anew: what it meets first is what it
-// expects. A server that begins at 1 again has repeated nothing.
+// Without Last-Event-ID a subscriber starts from scratch and expects whatever comes first.
+// A server that begins at 1 again has repeated nothing.
 func TestReconnectForgetful(t *testing.T) {
 	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
@@ -235,7 +235,7 @@ func TestReconnectForgetful(t *testing.T) {
 // Subscribers without a connection do not come back in step.
 func TestReconnectJitter(t *testing.T) {
 	t.Parallel()
-	const subscribers, retry = 64, 500 * time.Millisecond // long beside the stalls of a busy machine
+	const subscribers, retry = 64, 500 * time.Millisecond // long compared with the stalls of a busy machine
 	var (
 		mu    sync.Mutex
 		ended time.Time
@@ -285,7 +285,7 @@ func TestReconnectJitter(t *testing.T) {
 	}
 }
 
-// Who is told 204 does not come back.
+// A subscriber that gets 204 does not come back.
 func TestNoContent(t *testing.T) {
 	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
@@ -586,7 +586,7 @@ func TestSlowSubscriberReadsLongHead(t *testing.T) {
 // Who stops reading may be cut off by the server, and that is seen without reading.
 func TestSlowSubscriberCutOff(t *testing.T) {
 	t.Parallel()
-	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 50, Size: 100_000}) // which the other subscriber reads beside any load
+	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 50, Size: 100_000}) // which the other subscriber reads next to any load
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	since := 0 // intervals
@@ -597,7 +597,7 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 			if s.Counts().Overrun > 0 {
 				since++
 			}
-			if since == 10 { // the worker has long been told
+			if since == 10 { // the worker has long been notified
 				cancel()
 			}
 		},

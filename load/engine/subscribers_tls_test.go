@@ -261,7 +261,7 @@ func TestSubscriberHandshakeFails(t *testing.T) {
 		switch {
 		case errors.As(err, &unreachable):
 			failure = unreachable.Err
-		case err == nil && r.Streams.Opened == 0: // one that connects anew counts as connected
+		case err == nil && r.Streams.Opened == 0: // one that reconnects counts as connected
 			for text := range r.Streams.Failures {
 				failure = &wire.Error{Kind: wire.TLS, Text: text}
 			}
@@ -291,14 +291,14 @@ func TestSubscriberHandshakeInterrupted(t *testing.T) {
 	}
 }
 
-// Subscribers do not speak HTTP/2, so that nothing beside them may offer it.
+// Subscribers do not speak HTTP/2, so nothing next to them may offer it.
 func TestValidateSubscribersOverTLS(t *testing.T) {
 	_, config := https(t, true, func(http.ResponseWriter, *http.Request) {})
 	c := engine.Config{
 		Address: "h:1", Window: time.Second, NewMuxes: get2s(t, 1), TLS: offer(config, "h2"), Connections: 1,
 		Subscribers: &engine.Subscribers{Count: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
 	}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "no muxes beside subscribers") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "no muxes together with subscribers") {
 		t.Error(err)
 	}
 }

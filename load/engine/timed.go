@@ -6,8 +6,8 @@ import (
 )
 
 // Requests that have a time of their own for the response, which is that of their step. As all
-// requests do, they wait in the list of those in flight; beside it there is one for each such
-// time, so that the head of each is the next to expire.
+// requests do, they wait in the list of those in flight. In addition, there is one list for
+// each such time, whose head is the next to expire.
 
 // A timedList is the requests under way that have the same time for the response.
 type timedList struct {
@@ -78,8 +78,9 @@ func (w *worker) expireTimed(now int64) {
 	}
 }
 
-// timeOut fails a request that has taken too long. The peer is told of some times. What has
-// come and was not read yet may be the response: it was in time if the worker was not.
+// timeOut fails a request that has taken too long. The peer knows some of the timeouts.
+// What has come and was not read yet may be the response: it was in time if the worker was
+// not.
 func (w *worker) timeOut(e int32, now int64, told bool) {
 	x := &w.exchanges[e]
 	c := &w.conns[x.conn]

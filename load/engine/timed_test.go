@@ -74,8 +74,8 @@ func (h holdUp) Response(p []byte) (int, bool, error) {
 	return h.Client.Response(p)
 }
 
-// A response that was there in time is none that timed out, although the worker comes to read it
-// too late.
+// A response that was there in time is none that timed out, although the worker reads it too
+// late.
 func TestResponseIsReadLate(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second

@@ -33,7 +33,7 @@ type Handshakes struct {
 	Agreed    []Agreement
 }
 
-// An Agreement is what so many handshakes agreed on.
+// An Agreement is what a number of handshakes agreed on.
 type Agreement struct {
 	Version     string // such as "TLS 1.3"
 	CipherSuite string // IANA's name
@@ -159,7 +159,7 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 		}
 		w.handshakeCompleted(i, c, r)
 	}
-	c.hungUp = c.hungUp || c.tls.State() == tlslayer.Ended // behind the data: no request is to follow it
+	c.hungUp = c.hungUp || c.tls.State() == tlslayer.Ended // after the data: no request is to follow it
 	if c.generation == generation && len(data) > 0 {
 		w.consume(i, c, data, r)
 	}

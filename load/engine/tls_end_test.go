@@ -29,7 +29,7 @@ func (g *gathering) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// SetWriteDeadline keeps crypto/tls from forbidding all writes behind the end of its side.
+// SetWriteDeadline keeps crypto/tls from forbidding all writes after the end of its side.
 func (g *gathering) SetWriteDeadline(time.Time) error { return nil }
 
 // A server that ends its side of TLS with the response is not sent another request on that

@@ -24,7 +24,7 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// https starts net/http's server with TLS, which speaks HTTP/2 too if so told, and returns
+// https starts net/http's server with TLS, which speaks HTTP/2, too, if wanted, and returns
 // its address and what trusts it.
 func https(t testing.TB, h2 bool, handler http.HandlerFunc, change ...func(*httptest.Server)) (string, tlslayer.Config) {
 	t.Helper()

@@ -21,7 +21,7 @@ type tokenizer interface {
 // A Goal bounds what users of a language model feel. A bound of 0 is none.
 type Goal struct {
 	First time.Duration // from when the request was due until the first piece of the answer
-	Each  time.Duration // per token behind the first, on average over the answer
+	Each  time.Duration // per token after the first, on average over the answer
 }
 
 // holds tells whether an answer keeps within the goal.

@@ -84,7 +84,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%+v of %d answers: tokens of prompts", r.Tokens, r.Completed)
 	}
 	// Timers of the server may be late; single ones can make up for each other. Four gaps are
-	// divided by the eight tokens behind the first that were sent.
+	// divided by the eight tokens after the first that were sent.
 	if first := time.Duration(r.Latency[engine.FirstToken].Quantile(0)); first < 3*pause {
 		t.Errorf("the first token came after %v at the earliest", first)
 	}

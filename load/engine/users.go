@@ -39,7 +39,7 @@ type Users struct {
 	// models. Their tokens are counted for each of them. Nil: of none.
 	Answers []bool
 
-	// Restart has users of a closed loop who have come to their end followed by new ones. In
+	// Restart replaces users of a closed loop who have ended with new ones. In
 	// an open loop they always are.
 	Restart bool
 }
@@ -72,7 +72,7 @@ func (u *Users) faults(c *Config) (faults []error) {
 		fault("users %d: want at least one for each of %d workers, and at most %d", u.Count, c.Workers, MaxUsers)
 	}
 	if c.Subscribers != nil {
-		fault("users: want none beside subscribers")
+		fault("users: want none together with subscribers")
 	}
 	return faults
 }
@@ -99,7 +99,7 @@ type userPool struct {
 	iterations uint64
 	arrivals   uint64 // of an open loop
 	turnedAway uint64 // those of them that found no user
-	ended      uint64 // in the whole load: users who have come to their end
+	ended      uint64 // in the whole load: users who have ended
 }
 
 // A user is one of the users, and the response to its request.
@@ -107,7 +107,7 @@ type user struct {
 	script   *scenario.User
 	request  scenario.Request // the last one; its memory is used again
 	failures uint8            // in a row, without a complete response
-	over     bool             // it has come to its end
+	over     bool             // it has ended
 
 	// Of the response.
 	wants    bool // its content
@@ -201,8 +201,8 @@ func (w *worker) startIteration(intended int64) {
 	w.sendNext(n, intended, true)
 }
 
-// sendNext has a user send the next request, which is due at a time: that of an arrival, or when
-// the pause behind the last one is over. It is the time, too, that the user knows.
+// sendNext makes a user send the next request, which is due at a time: that of an arrival, or
+// when the pause after the last one is over. It is the time, too, that the user knows.
 func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	r := w.users
 	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
@@ -240,9 +240,9 @@ const (
 	idlePause = 10 * time.Millisecond
 )
 
-// nextRequest has a user make the next request. It returns false if there is none for now: the user
-// has come to its end, the iteration of an arrival is over because its last steps were skipped, or
-// the user pauses after many such iterations.
+// nextRequest makes a user prepare the next request. It returns false if there is none for now: the
+// user has ended, the iteration of an arrival is over because its last steps were skipped, or the
+// user pauses after many such iterations.
 func (w *worker) nextRequest(n int32, u *user, intended int64, arrival bool) (send bool, failed *wire.Error) {
 	r := w.users
 	for range mostIdle {
@@ -279,8 +279,8 @@ func (w *worker) nextRequest(n int32, u *user, intended int64, arrival bool) (se
 	return false, nil
 }
 
-// idle returns a connection that can carry one more request, or none. One of those that said
-// so may have heard otherwise in what is being taken in: it is asked again behind that.
+// idle returns a connection that can carry one more request, or none. One that said so may
+// learn otherwise from the bytes that are being read: it is asked again after those.
 func (w *worker) idle() int32 {
 	for k := len(w.idles); k > 0; k = len(w.idles) {
 		i := w.idles[k-1]
@@ -293,7 +293,7 @@ func (w *worker) idle() int32 {
 	return none
 }
 
-// endUser notes that a user has come to its end. One who has no step left has carried out all of
+// endUser notes that a user has ended. One who has no step left has carried out all of
 // them, which is its iteration.
 func (w *worker) endUser(u *user, now int64) {
 	r := w.users
@@ -473,7 +473,7 @@ func (r *userPool) giveBack(u *user) {
 	u.body, u.borrowed = nil, false
 }
 
-// head keeps the fields of a header, or of what is behind the content.
+// head keeps the fields of a header, or of what is after the content.
 func (u *user) head(fields []wire.MuxField) {
 	u.headed = true
 	for _, f := range fields {
@@ -498,7 +498,7 @@ func (r *userPool) takeMuxEvent(n int32, m wire.Mux, e *wire.MuxEvent) {
 	}
 }
 
-// judge has a user take in a complete response, and returns what is wrong with it.
+// judge gives a user a complete response, and returns what is wrong with it.
 func (w *worker) judge(n int32, status int16, fields []wire.MuxField, now int64) error {
 	u := &w.users.all[n]
 	r := &w.users.response
@@ -530,7 +530,7 @@ type StepResult struct {
 type UsersResult struct {
 	Count        int             // as many as there are, or may be in an open loop
 	Started      uint64          // there have been
-	Ended        uint64          // have come to their end: no step was left, or no row of data
+	Ended        uint64          // users that have ended: no step was left, or no row of data
 	FailedLogins uint64          // in the whole load
 	LoggedOut    uint64          // users of a closed loop who waited to log in again when the load ended
 	Iterations   uint64          // that ended in the window, well or not

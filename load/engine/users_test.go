@@ -703,7 +703,7 @@ func TestUsersConservationHTTP1(t *testing.T) {
 		if err := r.Carried.Conserved(); err != nil {
 			t.Error(err)
 		}
-		if n := r.AllCounts; n.OK == 0 || n.ByKind[wire.Reset] == 0 || n.ByKind[wire.Protocol] == 0 || n.Timeouts == 0 { // as above
+		if n := r.AllCounts; n.OK == 0 || n.ByKind[wire.Reset] == 0 || n.ByKind[wire.Protocol] == 0 || n.Timeouts == 0 { // failures of each kind
 			t.Errorf("%+v, %v", n, r.Failures)
 		}
 	}
@@ -781,7 +781,8 @@ func TestValidateUsers(t *testing.T) {
 	}
 }
 
-// BenchmarkUsers is an exchange of a user, beside BenchmarkExchange, which repeats a request.
+// BenchmarkUsers is an exchange of a user; BenchmarkExchange, in comparison, repeats a
+// request.
 func BenchmarkUsers(b *testing.B) {
 	target := null(b, oracle.Config{})
 	for name, spec := range map[string]scenario.Spec{

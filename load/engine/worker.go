@@ -55,7 +55,7 @@ type worker struct {
 	opening       int                // in that list
 	connectQueue  queue[int32]       // connections in state queued; never more than there are
 	newClient     func() wire.Client // with TLS, if the server chooses by ALPN
-	newMux        func() wire.Mux    // likewise
+	newMux        func() wire.Mux    // with TLS, if the server chooses by ALPN
 	tunnelErrors  map[error]*wire.Error
 	alarms        alarms
 	messages      []messageTimes // by exchange; nil unless messages are timed
@@ -78,7 +78,7 @@ type worker struct {
 	cpuAtStart time.Duration // of this thread
 	receiver   receiver
 	offset     offset
-	emptied    int64 // when all sockets with anything to read had last been told
+	emptied    int64 // when all sockets with anything to read had last been reported
 	ends       Ends
 
 	// The open loop's.
@@ -109,7 +109,7 @@ type worker struct {
 	open      int
 	departs   map[string]uint64 // responses, by how they departed from their protocol
 	failures  map[error]uint64  // by value: codecs return the same one each time
-	goAways   map[error]uint64  // likewise
+	goAways   map[error]uint64  // by value
 	errnos    map[errnoKind]*wire.Error
 	refusal   error // the last
 	starved   bool  // the last connection could not be opened for want of descriptors, ports or memory
@@ -122,7 +122,7 @@ type place struct {
 	generation uint32
 }
 
-// statusCodes bounds the codes that are told apart; the others count as 0.
+// statusCodes bounds the codes that are counted apart; the others count as 0.
 const statusCodes = 1000
 
 // failureTexts bounds the different failures a worker keeps apart.
@@ -320,9 +320,9 @@ func (w *worker) unanswered() bool {
 }
 
 // closeEarly ends the window before its time: when the measurement is interrupted, nothing
-// is awaited any more; when the number of requests is reached, or the users have come to
-// their end, the window is as long as they took. A schedule whose last arrival is over goes on
-// until the window's end: that no request comes is a part of the load, as in a stage of 0/s.
+// is awaited any more; when the number of requests is reached, or all users have ended, the
+// window is as long as they took. A schedule whose last arrival is over goes on until the
+// window's end: that no request comes is a part of the load, as in a stage of 0/s.
 func (w *worker) closeEarly(now int64) {
 	// Without a length of the window, nothing else could end it.
 	over := w.cursor != nil && w.engine.config.Window == 0
@@ -645,7 +645,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 }
 
 // keeps tells whether a connection whose exchange has ended can carry another one. A peer that hung
-// up behind its response will not answer another request.
+// up after its response will not answer another request.
 func (w *worker) keeps(c *connection) bool {
 	return len(c.pending) == 0 && !c.hungUp && c.carried < w.lifetime && c.client.Reusable()
 }

@@ -196,6 +196,6 @@ func TestMessageAlarmsDoNotPileUp(t *testing.T) {
 	w.exchanges[0].state = parked
 	w.sendDueMessages(never)
 	if len(w.messageAlarms) != 0 || mux.sent != 3 {
-		t.Errorf("%d alarms and %d messages behind the end", len(w.messageAlarms), mux.sent)
+		t.Errorf("%d alarms and %d messages after the end", len(w.messageAlarms), mux.sent)
 	}
 }

@@ -27,7 +27,7 @@ func (w *window) from(at int64) (p []byte, final bool) {
 	return w.bytes[at-w.base:], w.base+int64(len(w.bytes)) == w.size
 }
 
-// more drops what is before a place and reads at least one more byte behind what is at
+// more drops what is before a place and reads at least one more byte after what is at
 // hand.
 func (w *window) more(at int64) error {
 	rest := w.bytes[at-w.base:]
@@ -60,7 +60,7 @@ type checker struct {
 	at      int64 // in the file, of the row at hand
 	end     int64 // of the last row
 	line    int   // that of the row at hand
-	empty   int   // the first empty line behind the last row; 0: none
+	empty   int   // the first empty line after the last row; 0: none
 	started bool  // the header, or without one the first row, was seen
 	fields  []field
 	faults  []error
@@ -213,12 +213,12 @@ func (c *checker) csvRow(p []byte, final bool) (n int, empty bool) {
 		default:
 			c.faultIn(p, n, fmt.Sprintf("a quote that is not closed within %d bytes", MaxRow), `close it before the delimiter; write a quote within as ""`)
 		}
-		c.over = true // what is inside quotes from here on, and what is not, cannot be told
+		c.over = true // what is inside quotes from here on, and what is not, cannot be known
 		return n, false
 	case bareQuote:
 		c.faultIn(p, n, "a quote inside a field that does not begin with one", `put the whole field in quotes, without blanks around them, and write a quote within as ""`)
 	case trailing:
-		c.faultIn(p, n, "text behind a closing quote", `want the delimiter or the line's end; write a quote within as ""`)
+		c.faultIn(p, n, "text after a closing quote", `want the delimiter or the line's end; write a quote within as ""`)
 	case bareCR:
 		c.faultIn(p, n, "a carriage return without a line feed", "put the field in quotes, or end lines with LF or CR LF")
 	}

@@ -155,8 +155,8 @@ func TestFaults(t *testing.T) {
 		}},
 		{"quotes", "a.csv", "a,b\nx,y\"z\"\n1,\"2\"3\n\"é\n\"\"\",\"x\"y\n4,5\n", Options{}, []string{
 			`:2:4: a quote inside a field that does not begin with one; put the whole field in quotes`,
-			`:3:6: text behind a closing quote; want the delimiter or the line's end`,
-			`:5:8: text behind a closing quote`,
+			`:3:6: text after a closing quote; want the delimiter or the line's end`,
+			`:5:8: text after a closing quote`,
 		}},
 		{"a quote that is never closed", "a.csv", "a,b\né,\"x\n1,2\n", Options{}, []string{
 			`:2:3: a quote that is never closed; close it before the delimiter`,

@@ -25,7 +25,7 @@ const (
 	subBuckets     = 1 << subBucketBits
 	halfSubBuckets = subBuckets / 2
 
-	// Highest is the largest value that is told from larger ones, in ns.
+	// Highest is the largest value that is distinguished from larger ones, in ns.
 	// Values up to the end of its bucket, a second more, are equivalent to it.
 	Highest = int64(time.Hour)
 

@@ -122,7 +122,7 @@ func (p *parser) path() (steps []step) {
 		p.blanks()
 		if p.at == len(p.text) {
 			if p.at > start {
-				p.fail(start, "blanks behind the path", "leave them out")
+				p.fail(start, "blanks after the path", "leave them out")
 			}
 			return steps
 		}

@@ -39,7 +39,7 @@ func TestCompileFaults(t *testing.T) {
 		{"a.b", 0, "want it to begin with $, as in $.a.b"},
 		{".a", 0, "as in $.a"},
 		{"$a", 1, `'a' is neither . nor [`},
-		{"$.a ", 3, "blanks behind the path"},
+		{"$.a ", 3, "blanks after the path"},
 		{"$.", 2, "the path ends where a name is wanted"},
 		{"$..a", 1, ".. selects several values; want a path to one value"},
 		{"$.*", 2, "* selects several values"},

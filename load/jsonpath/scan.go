@@ -77,7 +77,7 @@ func Names(doc []byte) (names []string) {
 }
 
 // A scan reads a document. Its methods take the place at which to read and return that
-// behind what they read; -1 when that is malformed, which the scan then remembers.
+// after what they read; -1 when that is malformed, which the scan then remembers.
 type scan struct {
 	doc     []byte
 	at      int // of the problem
@@ -162,7 +162,7 @@ func (s *scan) members(i int, wanted func(key []byte) bool) int {
 		case s.is(i, '}'):
 			return -1
 		default:
-			return s.fail(i, "want , or } behind an object's member")
+			return s.fail(i, "want , or } after an object's member")
 		}
 	}
 }
@@ -186,12 +186,12 @@ func (s *scan) elements(i int, wanted func(n int) bool) int {
 		case s.is(i, ']'):
 			return -1
 		default:
-			return s.fail(i, "want , or ] behind an array's element")
+			return s.fail(i, "want , or ] after an array's element")
 		}
 	}
 }
 
-// key reads an object's key and the colon behind it.
+// key reads an object's key and the colon after it.
 func (s *scan) key(i int) (key []byte, after int) {
 	if !s.is(i, '"') {
 		return nil, s.fail(i, "want a name in double quotes")
@@ -202,7 +202,7 @@ func (s *scan) key(i int) (key []byte, after int) {
 	}
 	colon := s.blanks(end)
 	if !s.is(colon, ':') {
-		return nil, s.fail(colon, "want : behind a name")
+		return nil, s.fail(colon, "want : after a name")
 	}
 	return s.doc[i+1 : end-1], colon + 1
 }
@@ -268,9 +268,9 @@ func (s *scan) value(i int) int {
 			switch {
 			case object && c == '}', !object && c == ']':
 			case object:
-				return s.fail(i, "want , or } behind an object's member")
+				return s.fail(i, "want , or } after an object's member")
 			default:
-				return s.fail(i, "want , or ] behind an array's element")
+				return s.fail(i, "want , or ] after an array's element")
 			}
 			i++
 			depth--

@@ -108,7 +108,7 @@ func TestCheck(t *testing.T) {
 		{`1.`, 2, "ends too early"},
 		{`1e+ `, 3, "want a digit"},
 		{`{'a':1}`, 1, "want a name in double quotes"},
-		{`{"a" 1}`, 5, "want : behind a name"},
+		{`{"a" 1}`, 5, "want : after a name"},
 		{`[1 2]`, 3, "want , or ]"},
 		{`{"a":1 2}`, 7, "want , or }"},
 		{`{"a":[1}`, 7, "want , or ]"},

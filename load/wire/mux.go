@@ -40,10 +40,10 @@ type Mux interface {
 	// it is the caller's doing.
 	Begin(id uint32, request int, parts [][]byte) error
 
-	// Send sends more of a request that was prepared to be sent bit by bit, and ends it
-	// if so told. It takes as much of data as it has room for, and returns how much; it
-	// ends the request only if that is all. When it took less, the event MuxRoom says
-	// when there is room again. Data is not kept.
+	// Send sends more of a request that was prepared to be sent bit by bit. With end it is
+	// complete. It takes as much of data as it has room for, and returns how much; it ends
+	// the request only if that is all. When it took less, the event MuxRoom says when there
+	// is room again. Data is not kept.
 	Send(id uint32, data []byte, end bool) (n int, err error)
 
 	// Cancel gives an exchange up. There will be no event of it.
@@ -127,7 +127,7 @@ type Pacer interface {
 	Mux
 
 	// Next sends the next message of an exchange, if it is under way and has one, and tells
-	// whether there is another behind it.
+	// whether there is another after it.
 	Next(id uint32) (more bool)
 }
 
@@ -136,7 +136,7 @@ type Pinger interface {
 	Mux
 
 	// Ping puts a ping into Output. It tells whether it could: not before the peer may be
-	// spoken to, nor behind many pings that are unanswered. The answer is no event; that
+	// spoken to, nor after many pings that are unanswered. The answer is no event; that
 	// bytes came is enough of a sign.
 	Ping() bool
 }

@@ -15,7 +15,7 @@ const MaxText = 200
 const MaxRefusal = 4 << 10
 
 const (
-	maxRefusals = 8   // errors with a text that are told apart, see Refusals
+	maxRefusals = 8   // errors with a text that are counted apart, see Refusals
 	maxRead     = 256 // contents that are read; the rest have the error without a text
 )
 
@@ -23,7 +23,7 @@ const (
 // about it. It is for one goroutine at a time. The zero value is ready for use.
 //
 // Contents may differ from one response to the next, by the number of a request for instance. So
-// only the first are read, and only a few texts are told apart: failing stays cheap.
+// only the first are read, and only a few texts are counted apart: failing stays cheap.
 type Refusals struct {
 	known map[refusal]*Error
 	read  int

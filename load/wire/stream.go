@@ -23,7 +23,7 @@ type Stream interface {
 	Request() []byte
 
 	// Resumes tells whether the last Request named the last event seen, so that the
-	// server is to go on behind it. Without, it begins wherever it likes.
+	// server is to go on after it. Without, it begins wherever it likes.
 	Resumes() bool
 
 	// Next consumes bytes that arrived, up to the end of one event, and says what it

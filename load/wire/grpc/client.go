@@ -14,7 +14,7 @@ type Client struct {
 	calls []call // by the caller's number
 
 	// pending is an event of the protocol below whose content holds further messages, or
-	// whose end is still to be told.
+	// whose end is still to be reported.
 	pending wire.MuxEvent
 	content content
 	atOnce  bool // the header came with the end that is pending
@@ -56,7 +56,7 @@ func (c *Client) Wrote(n int) { c.below.Wrote(n) }
 func (c *Client) Free() int {
 	n := c.below.Free()
 	if n > 0 && c.pending.Kind == wire.MuxEnded {
-		n-- // the protocol below has forgotten a call whose end is still to be told
+		n-- // the protocol below has forgotten a call whose end is still to be reported
 	}
 	return n
 }
@@ -104,7 +104,7 @@ func (c *Client) feed(id uint32, k *call) {
 		m := p.framed[int(k.sent)%len(p.framed)]
 		n, err := c.below.Send(id, m[k.offset:], k.sent+1 == p.count)
 		if err != nil {
-			k.due = k.sent // the call has ended, or the connection has; both are told
+			k.due = k.sent // the call has ended, or the connection has; both are reported
 			return
 		}
 		if k.offset += n; k.offset < len(m) {
@@ -239,7 +239,7 @@ func (c *Client) lost(below, e *wire.MuxEvent) {
 	c.release(below.ID)
 }
 
-// digest takes the messages of a piece of content, and the end behind it. It tells whether e is
+// digest takes the messages of a piece of content, and the end after it. It tells whether e is
 // an event for the caller; if not, all of it is used.
 func (c *Client) digest(e *wire.MuxEvent) bool {
 	id := c.pending.ID

@@ -40,9 +40,9 @@ func TestResponses(t *testing.T) {
 			ended(Unavailable, "status: grpc UNAVAILABLE")},
 		{"trailers only", nil, new(frames).header(1, true, append(slices.Clone(goodHead), "grpc-status", "5", "grpc-message", "no%20such%E2%80%A6")...),
 			ended(NotFound, "status: grpc NOT_FOUND: no such…")},
-		{"status in the header, content behind it", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
+		{"status in the header, content after it", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
 			data(1, true, nil), ended(NotFound, "status: grpc NOT_FOUND")},
-		{"status in the header, a message behind it", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
+		{"status in the header, a message after it", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
 			data(1, true, message("answer")), failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
 		{"status in the header, trailers without one", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "0")...).
 			header(1, true, "x", "y"), failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
@@ -57,7 +57,7 @@ func TestResponses(t *testing.T) {
 		{"HTTP status", nil, new(frames).header(1, false, ":status", "503", "content-type", "text/html").data(1, true, []byte("<html>")),
 			ended(Unavailable, "status: grpc UNAVAILABLE: HTTP status 503 without grpc-status")},
 		{"HTTP status, judged", func(c *Config) { c.Judged = true }, new(frames).header(1, true, ":status", "404"), ended(Unimplemented, "")},
-		{"HTTP status beside a status", nil, new(frames).header(1, true, ":status", "500", "content-type", "application/grpc", "grpc-status", "8"),
+		{"HTTP status together with a status", nil, new(frames).header(1, true, ":status", "500", "content-type", "application/grpc", "grpc-status", "8"),
 			ended(ResourceExhausted, "status: grpc RESOURCE_EXHAUSTED")},
 
 		{"status that is not a number", nil, new(frames).header(1, true, append(slices.Clone(goodHead), "grpc-status", "two")...),
@@ -440,7 +440,7 @@ func TestCancelWithin(t *testing.T) {
 		}
 		rest := p[n:]
 		if n, e, err := client.Input(rest); e.Kind != wire.MuxNothing || err != nil || n != len(rest) {
-			t.Errorf("got %v, %v behind Cancel", e, err)
+			t.Errorf("got %v, %v after Cancel", e, err)
 		}
 	}
 }

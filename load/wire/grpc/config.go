@@ -42,10 +42,10 @@ type Call struct {
 	Authority string // name or address, with the port unless it is the scheme's
 	Path      string // "/pkg.Service/Method", with what a proxy has before it
 	Metadata  []Metadata
-	Timeout   time.Duration // the deadline that the server is told; 0: none
+	Timeout   time.Duration // the deadline that the server receives; 0: none
 	UserAgent string        // default DefaultUserAgent
 
-	// Subtype is what content-type says of the messages behind a plus sign (HTTP2,
+	// Subtype is what content-type says of the messages after a plus sign (HTTP2,
 	// "Content-Type"), such as "flatbuffers". By default they are of Protocol Buffers.
 	Subtype string
 
@@ -62,8 +62,8 @@ type Call struct {
 	// It is then framed, and compressed, each time.
 	Varies bool
 
-	// Lockstep has each message behind the first wait until one more message of the response
-	// has come. Paced has it wait until Client.Next is called. Both are for ClientStream.
+	// Lockstep delays each message after the first until one more message of the response
+	// has come. Paced delays it until Client.Next is called. Both are for ClientStream.
 	Lockstep, Paced bool
 
 	// Gzip compresses the messages, each of them once.
@@ -76,7 +76,7 @@ type Call struct {
 	Translate func(dst, message []byte) ([]byte, error)
 
 	// Keep is how many bytes of what Translate makes are kept by a WebClient, which delivers them
-	// behind the end. Default DefaultKeep.
+	// after the end. Default DefaultKeep.
 	Keep int
 }
 
@@ -116,11 +116,11 @@ type Config struct {
 	Content bool
 
 	// Fields are the names, in lower case, of the response header's fields to be delivered, and
-	// Trailers those of trailing metadata. The numbers of these go on behind those of Fields. A
+	// Trailers those of trailing metadata. The numbers of these go on after those of Fields. A
 	// response without messages may have all its metadata in one section, which is both then.
 	Fields, Trailers []string
 
-	// Judged has calls end well whatever their status: somebody else judges it.
+	// Judged makes calls succeed whatever their status: somebody else judges it.
 	Judged bool
 }
 

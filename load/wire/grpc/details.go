@@ -9,7 +9,8 @@ import (
 	"dyno/load/wire"
 )
 
-// describe says what a status says beside its code: its message, and the kinds of details.
+// describe returns what a status holds in addition to its code: its message, and the kinds
+// of details.
 func describe(number int, s said) string {
 	text := wire.OneLine(unescape(s.message))
 	if number >= int(Codes) {
@@ -90,7 +91,7 @@ func detailKinds(field []byte) (kinds []string) {
 	return kinds
 }
 
-// nextField returns the number and the bytes of a message's next field, and what is behind it;
+// nextField returns the number and the bytes of a message's next field, and what is after it;
 // of a field without a length, no bytes. It is the wire format of Protocol Buffers.
 func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
 	tag, n := binary.Uvarint(b)
@@ -109,7 +110,7 @@ func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
 		size = 8
 	case 5:
 		size = 4
-	case 2: // a length, and so many bytes
+	case 2: // a length, and that many bytes
 		if size, n = binary.Uvarint(b); n <= 0 {
 			return 0, nil, nil, false
 		}

@@ -106,7 +106,7 @@ func (o outcome) String() string {
 	return fmt.Sprintf("{kind %d id %d status %d err %q data %q}", o.kind, o.id, o.status, o.err, o.data)
 }
 
-// feed has a client take bytes in, cut into pieces of a size, and returns the events but for
+// feed gives a client bytes, cut into pieces of a size, and returns the events but for
 // headers.
 func feed(t testing.TB, c wire.Mux, p []byte, piece int) (all []outcome) {
 	t.Helper()

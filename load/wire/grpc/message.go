@@ -67,7 +67,7 @@ const (
 	active   callState = 1 << iota // the place is taken
 	headed                         // the response's header has come
 	told                           // end is what the status says
-	early                          // it stands in the header, and counts only if nothing is behind that
+	early                          // it stands in the header, and counts only if nothing is after that
 	opaque                         // the content is not gRPC's
 	encoded                        // grpc-encoding names what was offered
 	foreign                        // grpc-encoding names something else
@@ -296,7 +296,7 @@ func (k *call) judge(trailers bool) {
 }
 
 // decode decodes base64, at most as much as to has room for, and returns how much of p it used.
-// It stops where it is not base64. Content may be several texts in base64 behind each other,
+// It stops where it is not base64. Content may be several texts in base64 after each other,
 // each padded (Web).
 func (k *call) decode(to, p []byte) (n int, out []byte) {
 	for n < len(p) && len(to)+3 <= cap(to) {

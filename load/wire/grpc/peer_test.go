@@ -176,7 +176,7 @@ func TestPeer(t *testing.T) {
 			for range 2 { // on one connection
 				got, end := k.call(0)
 				if tt.code == DeadlineExceeded {
-					// The library's handler is told when the time is over, and so is its
+					// The library's handler notices when the time is over, and so does its
 					// transport, which resets the stream: either may come first.
 					if end.Status != int16(DeadlineExceeded) && end.Status != int16(Cancelled) {
 						t.Fatalf("ended with status %d, %v", end.Status, end.Err)

@@ -121,7 +121,7 @@ var statuses = func() (all [Codes]failure) {
 	return all
 }()
 
-// What may be wrong with a response, beside its status.
+// What may be wrong with a response, apart from its status.
 var (
 	errNoStatus    = newFailure(wire.Protocol, Unknown, "response without grpc-status")
 	errContentType = newFailure(wire.Protocol, Unknown, "response whose content-type is not gRPC's")
@@ -133,7 +133,7 @@ var (
 	errEncoding    = newFailure(wire.Protocol, Internal, "message compressed in a way that was not offered")
 	errUncoded     = newFailure(wire.Protocol, Internal, "compressed message without grpc-encoding")
 	errCompressed  = newFailure(wire.Protocol, Internal, "message whose compression is damaged")
-	errBehindEnd   = newFailure(wire.Protocol, Internal, "content behind the trailers")
+	errBehindEnd   = newFailure(wire.Protocol, Internal, "content after the trailers")
 	// errTrailersTooLarge is of those of gRPC-Web, within the content.
 	errTrailersTooLarge = newFailure(wire.Limit, ResourceExhausted, "trailers larger than 64 KiB")
 	errTrailers         = newFailure(wire.Protocol, Internal, "malformed trailers in the content")

@@ -93,7 +93,7 @@ func FuzzDescribe(f *testing.F) {
 	})
 }
 
-// Sizes beyond the limit are told apart up to a number of them.
+// Sizes beyond the limit are counted apart up to a number of them.
 func TestManySizes(t *testing.T) {
 	template := &Template{maxMessage: 1 << 20}
 	texts := map[string]bool{}

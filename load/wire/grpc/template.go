@@ -58,12 +58,12 @@ type prepared struct {
 	wants  bool // messages of the response are to be put together
 }
 
-// A wanted is a field of a response's header, or behind its messages: what it is to the protocol,
+// A wanted is a field of a response's header, or after its messages: what it is to the protocol,
 // and which of those that were asked for.
 type wanted struct {
 	own      ownField
 	asked    int // its place among them; none
-	trailing int // its number among them if it is behind the messages; none
+	trailing int // its number among them if it is after the messages; none
 }
 
 type ownField uint8
@@ -170,7 +170,7 @@ func newTemplate(c Config) (*Template, []string, error) {
 		if call.ClientStream {
 			p.count = uint32(call.Count) //nolint:gosec // bounded by maxCount
 			if call.Count == 0 {
-				p.count = uint32(len(call.Messages)) //nolint:gosec // likewise, by memory
+				p.count = uint32(len(call.Messages)) //nolint:gosec // bounded by memory
 			}
 		}
 		t.calls = append(t.calls, p)
@@ -248,7 +248,7 @@ type section uint8
 
 const (
 	initial  section = iota // the header
-	trailing                // what is behind the messages
+	trailing                // what is after the messages
 	only                    // the one section that a response has, which is both
 )
 
@@ -304,7 +304,7 @@ var (
 	emptyArray = []byte("[]")
 )
 
-// rest returns what is delivered behind the messages of a response.
+// rest returns what is delivered after the messages of a response.
 func (t *Template) rest(k *call) []byte {
 	switch p := &t.calls[k.request]; {
 	case p.Translate == nil || !p.ServerStream:

@@ -90,7 +90,7 @@ func TestTranslate(t *testing.T) {
 }
 
 // A header that has the status has all metadata, trailing too, whether the end of the stream comes
-// with it, at once behind it, or later.
+// with it, at once after it, or later.
 func TestTrailersOnly(t *testing.T) {
 	head := append(slices.Clone(goodHead), "x-a", "1", "x-b", "2", "grpc-status", "5")
 	for _, answer := range []*frames{new(frames).header(1, true, head...), new(frames).header(1, false, head...).data(1, true, nil)} {

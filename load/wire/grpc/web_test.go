@@ -108,7 +108,7 @@ var webCases = []webCase{
 	{"Status", "", false, 0, NotFound, "status: grpc NOT_FOUND: no such"},
 	{"NoTrailers", "x", false, 1, Unknown, "protocol: grpc UNKNOWN: response without grpc-status"},
 	{"StatusAhead", "x", false, 1, Unknown, "protocol: grpc UNKNOWN: response without grpc-status"},
-	{"Behind", "x", false, 0, Internal, "protocol: grpc INTERNAL: content behind the trailers"},
+	{"Behind", "x", false, 0, Internal, "protocol: grpc INTERNAL: content after the trailers"},
 	{"None", "x", false, 0, Unimplemented, "status: grpc UNIMPLEMENTED: HTTP status 404 without grpc-status"},
 	{"Expand", "2", false, 0, Unimplemented, "protocol: grpc UNIMPLEMENTED: more than one message in a response that has one"},
 }

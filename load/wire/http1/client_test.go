@@ -126,10 +126,10 @@ var responseTests = []responseTest{
 	{name: "bare LF at the end", input: "HTTP/1.1 204 No\r\nA: b\r\n\n", want: ok(204, 0, true).but(wire.BareLF)},
 	{name: "bare LF and folding", input: "HTTP/1.1 204 No\nA: b\n c\n\n", want: ok(204, 0, true).but(wire.BareLF | wire.FoldedLines)},
 	{name: "bare LF of chunks", input: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nhi\n0\nA: b\n\n", want: ok(200, 2, true).but(wire.BareLF)},
-	{name: "bare LF behind a size", input: chunkedHeader + "2\nhi\r\n0\r\n\r\n", want: ok(200, 2, true).but(wire.BareLF)},
-	{name: "bare LF behind data", input: chunkedHeader + "2\r\nhi\n0\r\n\r\n", want: ok(200, 2, true).but(wire.BareLF)},
-	{name: "spaces behind sizes", input: chunkedHeader + "2  \r\nhi\r\n0\t\r\n\r\n", want: ok(200, 2, true).but(wire.SpacesAtSizes)},
-	{name: "space behind an extension", input: chunkedHeader + "2;a \r\nhi\r\n0\r\n\r\n", want: ok(200, 2, true)},
+	{name: "bare LF after a size", input: chunkedHeader + "2\nhi\r\n0\r\n\r\n", want: ok(200, 2, true).but(wire.BareLF)},
+	{name: "bare LF after data", input: chunkedHeader + "2\r\nhi\n0\r\n\r\n", want: ok(200, 2, true).but(wire.BareLF)},
+	{name: "spaces after sizes", input: chunkedHeader + "2  \r\nhi\r\n0\t\r\n\r\n", want: ok(200, 2, true).but(wire.SpacesAtSizes)},
+	{name: "space after an extension", input: chunkedHeader + "2;a \r\nhi\r\n0\r\n\r\n", want: ok(200, 2, true)},
 	{name: "of an informational response", input: "HTTP/1.1 103 E\nLink: a\n b\n\nHTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true).but(wire.BareLF | wire.FoldedLines)},
 	{name: "folds beyond the limit", limits: small, input: "HTTP/1.1 204 No\r\nA: b\r\n" + strings.Repeat(" c\r\n", 20) + "\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
 	{name: "end in a fold", input: "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n", want: cut(200, 0, ErrClosedHeader)},
@@ -452,7 +452,7 @@ func TestNoAllocation(t *testing.T) {
 	})
 }
 
-// Every byte in every place of a word is told apart, whatever surrounds it.
+// Every byte in every place of a word is distinguished, whatever surrounds it.
 func TestTextLen(t *testing.T) {
 	allowed := func(b byte) bool { return b == '\t' || b >= ' ' && b != 0x7f }
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -204,8 +204,8 @@ func (r Request) has(name string) bool {
 	return false
 }
 
-// needsLength tells whether the server expects to be told the body's length, be
-// it 0 (RFC 9110, section 8.6).
+// needsLength tells whether the server expects the body's length, be it 0 (RFC 9110,
+// section 8.6).
 func (r Request) needsLength() bool {
 	return len(r.Body) > 0 || slices.Contains([]string{"POST", "PUT", "PATCH"}, r.Method)
 }

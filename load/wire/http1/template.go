@@ -39,7 +39,7 @@ func (c Config) Validate() error {
 	case len(c.Requests) == 0 && !sound:
 		faults = append(faults, fmt.Errorf("request of %d bytes: want an encoded HTTP/1.1 request", len(c.Request)))
 	case len(c.Requests) > 0 && c.Request != nil:
-		faults = append(faults, fmt.Errorf("request of %d bytes beside %d to prepare: want either", len(c.Request), len(c.Requests)))
+		faults = append(faults, fmt.Errorf("request of %d bytes and %d to prepare: want either", len(c.Request), len(c.Requests)))
 	}
 	for i, r := range c.Requests {
 		if err := r.Validate(); err != nil {

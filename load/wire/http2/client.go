@@ -40,7 +40,7 @@ type Client struct {
 	queue    queue  // of the streams that have content to send and a window for it
 
 	sendWindow    int64 // of the connection
-	receiveWindow int64 // likewise; what the peer may still send
+	receiveWindow int64 // of the connection; what the peer may still send
 
 	// The peer's settings.
 	peerStreams  int // MAX_CONCURRENT_STREAMS
@@ -249,7 +249,7 @@ func (c *Client) Send(id uint32, data []byte, end bool) (n int, err error) {
 	return n, nil
 }
 
-// keep puts content behind what waits already.
+// keep puts content after what waits already.
 func (s *stream) keep(t *Template, data []byte) {
 	if s.buffer == nil {
 		s.buffer = t.borrow()

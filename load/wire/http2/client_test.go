@@ -492,7 +492,7 @@ func TestLongHeaders(t *testing.T) {
 	}
 }
 
-// When the peer is told of more window.
+// When the peer gets more window.
 func TestWindowUpdates(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -686,8 +686,8 @@ func TestBuffersComeBack(t *testing.T) {
 	}
 }
 
-// What a connection takes, beside the memory that its exchanges and its peer's use of
-// the table need.
+// What a connection takes, without the memory that its exchanges and its peer's use of the
+// table need.
 func TestClientIsSmall(t *testing.T) {
 	config := benchConfig(1)
 	c := newClient(t, config)
@@ -739,7 +739,7 @@ func TestManyExchangesEnd(t *testing.T) {
 	}
 }
 
-// A PING of ours is answered by one, which is no waste of the peer's; at most so many are
+// A PING of ours is answered by one, which is no waste of the peer's; a bounded number are
 // unanswered, and none is sent once the connection has ended.
 func TestPing(t *testing.T) {
 	c := newClient(t, testConfig())

@@ -24,7 +24,7 @@ type decoder struct {
 type entry struct {
 	at    uint32 // where in data its name begins
 	name  uint32 // its length
-	value uint32 // likewise
+	value uint32 // its length
 	info  nameInfo
 	fault *wire.Error // what is wrong with the field
 }

@@ -14,8 +14,8 @@ import (
 // Then, on each connection, an entry is sent whole the first time, which puts it into
 // the peer's dynamic table, and by its index from then on.
 //
-// What is in the peer's table is never thrown out: an entry that would not fit beside
-// the others is sent whole each time. So an entry's place follows from one number.
+// What is in the peer's table is never thrown out: an entry that would not fit in addition
+// to the others is sent whole each time. So an entry's place follows from one number.
 
 // maxEncoderTable is how much of the peer's table is used at most, even if it offers
 // more. All entries of a table of this size have indexes of at most two bytes.
@@ -25,7 +25,7 @@ const maxEncoderTable = defaultTableSize
 type dictEntry struct {
 	size   int    // in the peer's table; of a name, without the value's
 	insert []byte // the field as it enters the table; of a name, up to the value
-	whole  []byte // likewise, as it does not
+	whole  []byte // the field as it does not enter it
 }
 
 type dictionary struct {
@@ -163,16 +163,17 @@ type encoder struct {
 	inserted int     // at most maxEncoderTable/entryOverhead, which is 128
 	size     int
 	max      int
-	changed  bool // the peer is to be told of max
+	changed  bool // the peer must still learn max
 
-	// same is the header block of the last request that had no parts, in a table of so
-	// many insertions: if nothing has entered it since, it is the same again.
+	// same is the header block of the last request that had no parts, with the number of
+	// insertions into the table then: if nothing has entered it since, the block is valid
+	// again.
 	same   []byte
 	sameOf *prepared
 	sameAt int
 }
 
-// maxSame keeps a connection small: a longer block is put together anew.
+// maxSame keeps a connection small: a longer block is built each time.
 const maxSame = 512
 
 func (e *encoder) reset() {
@@ -258,7 +259,7 @@ func (e *encoder) appendIndex(b []byte, place uint8, mask, first byte) []byte {
 	return appendInteger(b, index, mask, first)
 }
 
-// appendInteger appends n in the bits of mask behind those of first (RFC 7541, section
+// appendInteger appends n in the bits of mask after those of first (RFC 7541, section
 // 5.1).
 func appendInteger(b []byte, n int, mask, first byte) []byte {
 	if n < int(mask) {

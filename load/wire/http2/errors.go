@@ -47,7 +47,7 @@ var (
 	ErrTruncated      = protocol("hpack: header block ends inside a field")
 	ErrHuffmanPadding = protocol("hpack: Huffman padding longer than 7 bits or not of ones")
 	ErrHuffmanEOS     = protocol("hpack: Huffman code of the end of string inside a string")
-	ErrTableUpdate    = protocol("hpack: table size update behind a field")
+	ErrTableUpdate    = protocol("hpack: table size update after a field")
 	ErrTableSize      = protocol("hpack: table size update beyond SETTINGS_HEADER_TABLE_SIZE")
 	ErrTableNoUpdate  = protocol("hpack: no table size update although the setting lowered it")
 )
@@ -63,7 +63,7 @@ var (
 	ErrNoStatus           = protocol("response header without :status")
 	ErrStatusTwice        = protocol(":status given twice")
 	ErrPseudo             = protocol("pseudo-header field that a response cannot have")
-	ErrPseudoOrder        = protocol("pseudo-header field behind a regular one")
+	ErrPseudoOrder        = protocol("pseudo-header field after a regular one")
 	ErrPseudoTrailer      = protocol("pseudo-header field in a trailer section")
 	ErrTrailerEnd         = protocol("trailer section that does not end the stream")
 	ErrFieldName          = protocol("header field name that is empty or has a byte that it cannot have")
@@ -174,5 +174,6 @@ var ErrTooManyPings = &wire.Error{Kind: wire.Reset, Text: goAwayErrors[EnhanceYo
 
 const tooManyPings = "too_many_pings"
 
-// GoAwayError returns the error of a connection that the peer ended by GOAWAY, likewise.
+// GoAwayError returns the error of a connection that the peer ended by GOAWAY: the same
+// pointer for the same code.
 func GoAwayError(code ErrorCode) *wire.Error { return &goAwayErrors[min(code, errorCodes)] }

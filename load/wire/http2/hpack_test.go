@@ -182,7 +182,7 @@ func TestDecodesTheirBlocks(t *testing.T) {
 }
 
 // FuzzDecoder: whatever the blocks, the decoder reads them as that of x/net does, but
-// for three things: integers end at 2^28; a table size update may not stand behind a
+// for three things: integers end at 2^28; a table size update may not stand after a
 // field, even while the table is empty; and there may be several at the start.
 func FuzzDecoder(f *testing.F) {
 	for _, c := range cases {

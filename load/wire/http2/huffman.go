@@ -130,7 +130,7 @@ func appendUnhuffman(b, s []byte) ([]byte, *wire.Error) {
 	)
 	for {
 		if i+8 <= len(s) {
-			// Take in as many whole bytes as fit. The bits behind them are those that
+			// Take in as many whole bytes as fit. The bits after them are those that
 			// will be taken in again with the next ones, and change nothing.
 			word |= binary.BigEndian.Uint64(s[i:]) >> bits
 			i += (63 - bits) >> 3

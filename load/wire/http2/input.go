@@ -223,7 +223,7 @@ func (c *Client) start(e *wire.MuxEvent) *wire.Error {
 	return nil
 }
 
-// skip goes on to what follows after so many bytes.
+// skip goes on to what follows after n bytes.
 func (c *Client) skip(n int) {
 	c.left = n
 	c.phase = skipping
@@ -323,13 +323,13 @@ func (c *Client) admit(f *frame, head []byte) *wire.Error {
 	return nil
 }
 
-// maxHeadersExtra is what a HEADERS frame may hold beside its part of the header block:
-// padding with its length, and priority.
+// maxHeadersExtra is what a HEADERS frame may hold in addition to its part of the header
+// block: padding with its length, and priority.
 const maxHeadersExtra = 256 + 5
 
 // handle handles a frame that was admitted, with as much of its payload as start wants.
-// It either ends an exchange or returns an error, never both: no end would be told twice
-// or not at all.
+// It either ends an exchange or returns an error, never both: otherwise an end could be
+// reported twice.
 func (c *Client) handle(f *frame, payload []byte, e *wire.MuxEvent) *wire.Error {
 	switch f.kind {
 	case frameData:
@@ -393,8 +393,8 @@ func (c *Client) fail(id uint32, s *stream, code ErrorCode, err *wire.Error, e *
 	c.abandon(id, s, code)
 }
 
-// data accounts for a DATA frame with so many bytes of content, and returns its
-// exchange; none if it has failed by it or was given up before.
+// data accounts for a DATA frame with n bytes of content, and returns its exchange; none if
+// it has failed by it or was given up before.
 func (c *Client) data(f *frame, content int, e *wire.MuxEvent) (uint32, *stream, *wire.Error) {
 	length := int64(f.length)
 	if c.receiveWindow -= length; c.receiveWindow < 0 {

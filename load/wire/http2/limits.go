@@ -9,11 +9,11 @@ import (
 type Limits struct {
 	// HeaderBytes bounds a header or trailer section twice: its encoded block, beyond
 	// which the connection is lost, and the list of its fields as RFC 9113, section 6.5.2
-	// counts it, beyond which the exchange is. The peer is told of it.
+	// counts it, beyond which the exchange is. The peer learns it from the settings.
 	HeaderBytes int64
 
 	BodyBytes     int64 // content, without padding; beyond it the exchange is lost
-	Informational int   // 1xx responses before the final one; likewise
+	Informational int   // 1xx responses before the final one, beyond which the exchange fails
 }
 
 // minHeaderBytes leaves room for a status and the shortest useful header.
@@ -75,7 +75,7 @@ const (
 	// ones, so that exchanges take turns.
 	maxDataFrame = 16 << 10
 
-	// maxRemembered is the number of streams that were given up of which late frames are
-	// told from those that should not come. Those before them are trusted.
+	// maxRemembered is the number of streams that were given up whose late frames are
+	// distinguished from those that should not come. Those before them are trusted.
 	maxRemembered = 64
 )

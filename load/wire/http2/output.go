@@ -112,7 +112,7 @@ func (c *Client) appendHeaders(s *stream, p *prepared, parts [][]byte, end bool)
 		c.out = b
 		return
 	}
-	// Behind the first frame's payload the others have to be moved to let their
+	// After the first frame's payload the others have to be moved to let their
 	// headers in: from the last one on.
 	rest := (len(block) - 1) / c.peerMaxFrame
 	b = append(b, make([]byte, rest*frameHeader)...)

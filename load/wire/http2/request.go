@@ -166,7 +166,7 @@ func (r Request) count(name string) (n int) {
 }
 
 // needsLength tells whether content-length is added: with a body, and where the server
-// expects to be told that there is none (RFC 9110, section 8.6).
+// expects it even without a body (RFC 9110, section 8.6).
 func (r Request) needsLength() bool {
 	if r.BitByBit || r.NoLength || r.count("content-length") > 0 {
 		return false

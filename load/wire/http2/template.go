@@ -102,7 +102,7 @@ type Template struct {
 
 	streams    int
 	sendBuffer int
-	threshold  [2]int64 // how much of a stream's and a connection's window is used up before it is told of more
+	threshold  [2]int64 // how much of a stream's and a connection's window is used up before it gets more
 	content    bool
 	optimistic bool
 	preface    []byte

@@ -204,7 +204,7 @@ func (c *Client) read(p []byte) error {
 	return nil
 }
 
-// lastEvent is the data of the event behind an answer.
+// lastEvent is the data of the event after an answer.
 const lastEvent = "[DONE]"
 
 // take takes an event.
@@ -335,8 +335,8 @@ func (c *Client) Tokens() uint32 {
 func (c *Client) Prompt() uint32 { return c.prompt }
 
 // Shown returns of how many tokens the pieces of the last answer are: all, but for the model's
-// reasoning where the server counts that and sends none of it. Some servers count it beside the
-// answer rather than within, which shows where it is not less.
+// reasoning where the server counts that and sends none of it. Some servers count it in
+// addition to the answer rather than within, which shows where it is not less.
 func (c *Client) Shown() uint32 {
 	if c.reasons || c.reasoning >= c.usage {
 		return c.Tokens()

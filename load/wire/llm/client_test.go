@@ -68,7 +68,7 @@ func TestResponses(t *testing.T) {
 		{"no stream", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", ErrNoStream, 0, 0},
 		{"refused", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", wire.StatusError(429), 0, 0},
 		{"refused by a stream", "HTTP/1.1 500 x\r\nContent-Type: text/event-stream\r\nContent-Length: 14\r\n\r\ndata: [DONE]\n\n", &wire.Error{Kind: wire.Status, Text: "status 500: [DONE]"}, 0, 0},
-		{"refused, and told why", "HTTP/1.1 400 x\r\nContent-Length: 33\r\n\r\n" + `{"error":{"message":"no tokens"}}`, &wire.Error{Kind: wire.Status, Text: "status 400: no tokens"}, 0, 0},
+		{"refused with a reason", "HTTP/1.1 400 x\r\nContent-Length: 33\r\n\r\n" + `{"error":{"message":"no tokens"}}`, &wire.Error{Kind: wire.Status, Text: "status 400: no tokens"}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := client(t)
@@ -91,7 +91,7 @@ func TestResponses(t *testing.T) {
 func TestShown(t *testing.T) {
 	const (
 		reasoned = `{"choices":[],"usage":{"completion_tokens":100,"completion_tokens_details":{"reasoning_tokens":90}}}`
-		beside   = `{"choices":[],"usage":{"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":90}}}`
+		separate = `{"choices":[],"usage":{"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":90}}}`
 		thought  = `{"choices":[{"delta":{"reasoning_content":"so"}}]}`
 	)
 	c := client(t)
@@ -103,7 +103,7 @@ func TestShown(t *testing.T) {
 		{"hidden", []string{token("a"), token("b"), stop, reasoned, "[DONE]"}, 100, 10},
 		{"sent", []string{thought, token("b"), stop, reasoned, "[DONE]"}, 100, 100},
 		{"none", []string{token("a"), token("b"), stop, usage5, "[DONE]"}, 5, 5},
-		{"counted beside", []string{token("a"), token("b"), stop, beside, "[DONE]"}, 5, 5},
+		{"counted separately", []string{token("a"), token("b"), stop, separate, "[DONE]"}, 5, 5},
 		{"not counted", []string{token("a"), token("b"), stop, "[DONE]"}, 2, 2},
 	} {
 		c.Request()

@@ -151,7 +151,7 @@ func (s *scanner) blanks() {
 	}
 }
 
-// next takes the byte c, behind blanks.
+// next takes the byte c, after blanks.
 func (s *scanner) next(c byte) bool {
 	s.blanks()
 	if s.at == len(s.b) || s.b[s.at] != c {
@@ -304,7 +304,7 @@ func (s *scanner) number(p place) bool {
 	return s.at > begin
 }
 
-// object takes an object behind its brace.
+// object takes an object after its brace.
 func (s *scanner) object(p place) bool {
 	if p == failure {
 		s.found.failed = true
@@ -341,7 +341,7 @@ func (s *scanner) object(p place) bool {
 	}
 }
 
-// array takes an array behind its bracket.
+// array takes an array after its bracket.
 func (s *scanner) array(p place) bool {
 	inside := elsewhere
 	switch p {

@@ -287,8 +287,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Buffers for large events are not kept, so that one of them does not cost memory for
-// ever after.
+// Buffers for large events are not kept, so one of them does not cost memory permanently.
 func TestLargeBuffersAreNotKept(t *testing.T) {
 	p := newParser(t, DefaultLimits())
 	large := []byte("data: " + strings.Repeat("x", 2*maxSpare) + "\n\n")

@@ -8,7 +8,7 @@ import "math"
 //	dyno1 SOURCE SEQUENCE TIME ␠
 //
 // with one space after each field, decimal numbers of 10, 12 and 19 digits with
-// leading zeros, and anything behind them. The width is fixed, so that a publisher
+// leading zeros, and anything after them. The width is fixed, so that a publisher
 // writes the numbers where they belong in the encoded request.
 type Stamp struct {
 	Source   uint32 // who publishes
@@ -16,7 +16,7 @@ type Stamp struct {
 	Time     int64  // when the publication was due, Unix time in nanoseconds; not negative
 }
 
-// StampBytes is the length of a stamp, with the space behind it.
+// StampBytes is the length of a stamp, with the space after it.
 const StampBytes = len(stampWord) + sourceDigits + 1 + sequenceDigits + 1 + timeDigits + 1
 
 // MaxSequence is the largest sequence number that a stamp can hold.

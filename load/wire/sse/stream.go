@@ -142,7 +142,7 @@ type Stream struct {
 	bytes   int   // of the stream since the last event
 	opened  bool  // the head was good
 	ended   bool  // the response is complete
-	fault   error // found behind the head, before the head was reported
+	fault   error // found after the head, before the head was reported
 	closed  bool  // the server asked not to come back
 	resumes bool  // the last request had a Last-Event-ID
 }
@@ -159,7 +159,7 @@ func (s *Stream) Reset() {
 	s.opened, s.ended, s.resumes, s.fault = false, false, false, nil
 }
 
-// Request asks for the events behind the last one that had an ID.
+// Request asks for the events after the last one that had an ID.
 func (s *Stream) Request() []byte {
 	usual := s.http.Request()
 	id := s.parser.LastEventID()

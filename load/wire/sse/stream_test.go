@@ -195,7 +195,7 @@ func TestFollows(t *testing.T) {
 		t.Error("without topics it follows all")
 	}
 	if s := newStream(t, StreamConfig{Topics: []int{3, 5}}); s.Follows(0) || !s.Follows(3) || !s.Follows(5) {
-		t.Error("it follows what it is told to")
+		t.Error("it follows topics other than its own")
 	}
 }
 

@@ -34,7 +34,7 @@ func (c EchoConfig) Validate() error {
 //
 // Word i is the number i, 8 bytes, big-endian, so that a message starts with its
 // sequence number, and goes on with bytes that no other message has in the same
-// place. Messages are thus told apart, and lie still while they are under way,
+// place. Messages are thus distinguishable, and lie still while they are under way,
 // without a copy for each connection, be they 16 MiB and the connections 20,000.
 // After 32,768 messages the sequence starts again; no worker has as many
 // connections. (Messages of fewer than 8 bytes have the last bytes of the number.)

@@ -15,7 +15,7 @@ type Framing uint8
 // The framings.
 const (
 	Same   Framing = iota // as many bytes back as were sent, and the same ones
-	Lines                 // a line feed behind each message, which has none inside
+	Lines                 // a line feed after each message, which has none inside
 	Length                // four bytes before each message, big-endian, which do not count themselves
 	framings
 )

@@ -20,7 +20,7 @@ func newMessages(t testing.TB, f Framing, limit int64, messages ...Message) *Mes
 	return template.Client()
 }
 
-// delivered has a client take in bytes, cut into pieces of a size, as the engine does, and
+// delivered gives a client bytes, cut into pieces of a size, as the engine does, and
 // returns the content.
 func delivered(c *Messages, p []byte, piece int) (content []byte, done bool, err error) {
 	for len(p) > 0 && !done && err == nil {

@@ -11,7 +11,7 @@ import (
 // MaxPayload is the largest payload to send with a length prefix: 16 MiB.
 const MaxPayload = 16 << 20
 
-// PrefixedConfig asks for messages that stand behind their length: a big-endian
+// PrefixedConfig asks for messages that stand after their length: a big-endian
 // number of Width bytes that does not count itself.
 type PrefixedConfig struct {
 	Width   int    // 1, 2 or 4 bytes, in both directions

@@ -161,8 +161,8 @@ func BenchmarkHandshake(b *testing.B) {
 }
 
 // BenchmarkHandOver is what a handshake would need twice if it ran on a goroutine of its
-// own: to a goroutine and back from a thread that is locked, as the engine's are. Beside
-// it, what it needs now: to a coroutine and back.
+// own: to a goroutine and back from a thread that is locked, as the engine's are. In
+// comparison, what it needs now: to a coroutine and back.
 func BenchmarkHandOver(b *testing.B) {
 	b.Run("goroutine", func(b *testing.B) {
 		onLockedThread(func() {

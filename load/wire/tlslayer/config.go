@@ -28,7 +28,7 @@ type Config struct {
 	CA File
 
 	// Certificate is this side's certificate, with those that lead to its authority
-	// behind it, and Key its private key: for servers that ask for one. Both may be in
+	// after it, and Key its private key: for servers that ask for one. Both may be in
 	// one file.
 	Certificate, Key File
 
@@ -186,8 +186,8 @@ func (c Config) build(now time.Time) (*tls.Config, error) {
 	return config, nil
 }
 
-// Standard returns crypto/tls's configuration for the same connections, for what is asked of a
-// server beside the load. Sessions are not resumed.
+// Standard returns crypto/tls's configuration for the same connections, for requests to a
+// server that are not part of the load. Sessions are not resumed.
 func (c Config) Standard(now time.Time) (*tls.Config, error) {
 	c.Tickets = false
 	return c.build(now)

@@ -73,7 +73,7 @@ type Info struct {
 	Retried     bool   // the server asked for another group first, which takes a round trip
 
 	// Bytes of the handshake, as far as it has come, record headers included. The
-	// session tickets that a TLS 1.3 server sends behind it are not part of it.
+	// session tickets that a TLS 1.3 server sends after it are not part of it.
 	Received, Sent int64
 }
 
@@ -193,7 +193,7 @@ func (c *Conn) decrypt(ciphertext []byte) ([]byte, error) {
 	return data, nil
 }
 
-// Seal encrypts data and appends the records to dst, behind whatever was pending, so
+// Seal encrypts data and appends the records to dst, after whatever was pending, so
 // that the order of the records is that of the sequence numbers in them.
 func (c *Conn) Seal(dst, plaintext []byte) ([]byte, error) {
 	switch {

@@ -39,7 +39,7 @@ type script struct {
 
 var scripts = []script{
 	{
-		// With a session ticket: behind the handshake in TLS 1.3, in it in TLS 1.2.
+		// With a session ticket: after the handshake in TLS 1.3, in it in TLS 1.2.
 		"1.2 by crypto/tls", "1.2", honest, "hello, world",
 	},
 	{"1.3 by crypto/tls", "1.3", honest, "hello, world"},
@@ -165,7 +165,7 @@ func TestEveryTruncation(t *testing.T) {
 	for _, s := range scripts {
 		t.Run(s.name, func(t *testing.T) {
 			first := s.first(s.run(t, newScriptContext(t, s), link{}))
-			end := 0 // which is before that of the stream, where that goes on behind close_notify
+			end := 0 // which is before that of the stream, where that goes on after close_notify
 			for limit := first; ; limit += apart() {
 				l := s.run(t, newScriptContext(t, s), link{limit: limit})
 				if l.client.State() == Ended {
@@ -254,14 +254,14 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// Session tickets that come behind the handshake are not counted as part of it.
+// Session tickets that come after the handshake are not counted as part of it.
 func TestTicketsAreNoHandshake(t *testing.T) {
 	client, server := clientConfig("1.3"), serverConfig()
 	client.Tickets, server.SessionTicketsDisabled = true, false
 	l := newLink(t, newContext(t, client), server).handshake()
 	beyond := int64(l.offset) - l.client.Info().Received
 	if l.err != nil || l.client.State() != Established || beyond < 100 {
-		t.Errorf("%d bytes behind the handshake, want a ticket's; error %v", beyond, l.err)
+		t.Errorf("%d bytes after the handshake, want a ticket's; error %v", beyond, l.err)
 	}
 }
 

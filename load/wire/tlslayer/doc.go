@@ -70,7 +70,7 @@
 //   - Established: Seal a codec's bytes into the connection's buffer and write that.
 //     What the socket does not take stays in the buffer. Readable: Open, and hand the
 //     data to the codec, in one piece. Then look at Pending: the peer may have asked for
-//     new keys. Flush appends behind sealed bytes that the socket has not taken, and Seal
+//     new keys. Flush appends after sealed bytes that the socket has not taken, and Seal
 //     puts pending bytes first, so that records leave in their order.
 //   - Ended: to the codec it is the end of the connection. Data of the same call
 //     precedes it.

@@ -74,7 +74,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// The same on real connections, whose end the layer is told of.
+// On real connections, the caller notifies the layer of the end.
 func TestPlainServer(t *testing.T) {
 	for _, c := range []struct{ answer, err string }{
 		{"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "it answered in plain HTTP"},

@@ -66,7 +66,7 @@ func forgedOn(tb testing.TB, x *Context, cuts link) (l *link, server, client *fo
 		}
 		out = l.server.Flush(nil)
 		if serverRandom == nil {
-			// Behind the record's header, the message's and the version.
+			// After the record's header, the message's and the version.
 			serverRandom = bytes.Clone(out[recordHeader+4+2:][:32])
 		}
 		l.toClient(out)

@@ -64,7 +64,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzTampered changes bytes of what a server sends, in the handshake and behind it.
+// FuzzTampered changes bytes of what a server sends, in the handshake and after it.
 // Whatever becomes of it, the client gets no data that the server did not send.
 func FuzzTampered(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 0, 5, 1})

@@ -193,8 +193,8 @@ func TestOpenSSLKeyUpdate(t *testing.T) {
 			s := dial(t, newContext(t, clientConfig("1.3")), server.address)
 			s.write([]byte("before\n"))
 			server.line("before")
-			fmt.Fprintln(server.stdin, "behind the tickets") // which come first
-			s.readUntil("behind the tickets\n")
+			fmt.Fprintln(server.stdin, "after the tickets") // which come first
+			s.readUntil("after the tickets\n")
 			fmt.Fprintln(server.stdin, command)
 			if data, err := s.more(); err != nil || len(data) > 0 {
 				t.Fatalf("got %q, error %v, want a key update", data, err)
@@ -247,7 +247,7 @@ func TestOpenSSLRefuses(t *testing.T) {
 			config.ALPN = []string{"h2"}
 			s, err := tryDial(t, newContext(t, config), server.address)
 			if err == nil {
-				_, err = s.readAll() // in TLS 1.3 a server may refuse a client behind the handshake
+				_, err = s.readAll() // in TLS 1.3 a server may refuse a client after the handshake
 			}
 			if wire.KindOf(err) != wire.TLS || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%v\nwant one of kind tls with %q", err, c.err)

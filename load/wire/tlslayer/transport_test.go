@@ -22,7 +22,7 @@ func TestFraming(t *testing.T) {
 		at, found := 0, 0
 		for at < len(stream) {
 			given := stream[at : at+rapid.IntRange(1, len(stream)-at).Draw(t, "piece")]
-			// Behind rest the record ends, or there is no more.
+			// After rest the record ends, or there is no more.
 			rest := f.rest(given)
 			if at+rest != min(ends[found], at+len(given)) {
 				t.Fatalf("at %d: %d bytes left of the record that ends at %d", at, rest, ends[found])

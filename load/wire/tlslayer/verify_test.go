@@ -42,7 +42,7 @@ func TestVerifiedOnce(t *testing.T) {
 	}
 	v.until = time.Now().Add(-time.Second)
 	if err := try(); err == nil {
-		t.Error("the same chain is in order for ever")
+		t.Error("the same chain is valid without end")
 	}
 }
 
