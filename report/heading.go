@@ -104,14 +104,14 @@ func (p *page) load() string {
 
 // duet says which variants are measured at once, and where.
 func duet(d *rundir.PlanDuet, base string) string {
-	place := func(s rundir.Seat) string {
+	place := func(s rundir.CPUSet) string {
 		if s.Shared() {
 			return "CPU " + units.FormatCPUs(s.TargetCPUs)
 		}
 		return "CPU " + units.FormatCPUs(s.TargetCPUs) + " (generator " + units.FormatCPUs(s.LoadCPUs) + ")"
 	}
 	return fmt.Sprintf("duet: %s and another at once, on %s and %s, exchanged every round; only ratios are known",
-		Printable(base), place(d.Seats[0]), place(d.Seats[1]))
+		Printable(base), place(d.CPUSets[0]), place(d.CPUSets[1]))
 }
 
 func (p *page) rounds() string {

@@ -10,15 +10,15 @@ import (
 // The plan's line says who is measured at once, and where.
 func TestHeadingOfADuet(t *testing.T) {
 	for _, c := range []struct {
-		seats [2]rundir.Seat
-		want  string
+		sets [2]rundir.CPUSet
+		want string
 	}{
-		{[2]rundir.Seat{{LoadCPUs: []int{0}, TargetCPUs: []int{0}}, {LoadCPUs: []int{1}, TargetCPUs: []int{1}}},
+		{[2]rundir.CPUSet{{LoadCPUs: []int{0}, TargetCPUs: []int{0}}, {LoadCPUs: []int{1}, TargetCPUs: []int{1}}},
 			"duet: a and another at once, on CPU 0 and CPU 1, exchanged every round; only ratios are known"},
-		{[2]rundir.Seat{{LoadCPUs: []int{0}, TargetCPUs: []int{1, 2}}, {LoadCPUs: []int{3}, TargetCPUs: []int{4, 5}}},
+		{[2]rundir.CPUSet{{LoadCPUs: []int{0}, TargetCPUs: []int{1, 2}}, {LoadCPUs: []int{3}, TargetCPUs: []int{4, 5}}},
 			"on CPU 1-2 (generator 0) and CPU 4-5 (generator 3), exchanged"},
 	} {
-		run := rundir.Run{Plan: rundir.Plan{Base: "a", Rounds: 8, Duet: &rundir.PlanDuet{Seats: c.seats}}}
+		run := rundir.Run{Plan: rundir.Plan{Base: "a", Rounds: 8, Duet: &rundir.PlanDuet{CPUSets: c.sets}}}
 		if got := (&page{run: &run}).load(); !strings.Contains(got, c.want) {
 			t.Errorf("%q does not say %q", got, c.want)
 		}

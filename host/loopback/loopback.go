@@ -1,6 +1,5 @@
-// Package loopback keeps a client on this machine. dyno asks a program for its own
-// figures only on this machine, unless told otherwise, whatever address a name resolves
-// to.
+// Package loopback keeps a client on this machine. dyno asks a program for its own figures
+// only on this machine by default, whatever address a name resolves to.
 package loopback
 
 import (

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// host changes a setting and then ends as it is told.
+// host changes a setting and then ends in the way that the test asks for.
 func host(end string) int {
 	s, err := Set(map[string]string{somaxconn: "77"})
 	if err != nil {

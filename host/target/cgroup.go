@@ -249,10 +249,10 @@ type group struct {
 	v2      *os.File // the folder of version 2; nil without one
 }
 
-// makeGroup makes a group with this name and these limits. It is below this process's own
-// group, or beside it where version 2 does not let a group with processes pass on its
-// controllers. Either all limits are in force or nothing is left. The function that makes
-// a folder, in which the kernel then creates the files, is a parameter.
+// makeGroup makes a group with this name and these limits. It is a child of this process's
+// own group, or a sibling where version 2 does not let a group with processes pass on its
+// controllers. Either all limits are in force or nothing is left. The function that makes a
+// folder, in which the kernel then creates the files, is a parameter.
 func makeGroup(c Cgroup, m membership, name string, mkdir func(string) error) (_ *group, err error) {
 	g := &group{}
 	defer func() {

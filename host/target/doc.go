@@ -27,11 +27,11 @@
 // # Where it runs
 //
 // The thread that forks the target is given the CPUs, the memory node and the priority, and
-// the target inherits them. For limits the supervisor makes a control group: below dyno's
-// own group with version 1, or where version 2 allows it, and otherwise beside it. The
-// target is in the group before its program begins, and so is everything that it starts.
-// The supervisor is not in the group. It removes the group when nothing of the target is
-// left; if the supervisor was killed, dyno removes it. If both are killed, an empty group
-// named dyno-… remains. If any of this is not possible, the error is ErrPlacement, with the
-// reason and a hint: no limit is left out silently.
+// the target inherits them. For limits the supervisor makes a control group: a child of
+// dyno's own group with version 1, or where version 2 allows it, and otherwise a sibling.
+// The target is in the group before its program begins, and so is everything that it
+// starts. The supervisor is not in the group. It removes the group when nothing of the
+// target is left; if the supervisor was killed, dyno removes it. If both are killed, an
+// empty group named dyno-… remains. If any of this is not possible, the error is
+// ErrPlacement, with the reason and a hint: no limit is left out silently.
 package target

@@ -22,8 +22,8 @@ import (
 	"dyno/host/proc"
 )
 
-// Texts as Linux prints them, shortened: separate hierarchies with version 2 beside
-// them; systemd's hybrid; version 2 alone; a container.
+// Texts as Linux prints them, shortened: separate hierarchies next to version 2; systemd's
+// hybrid; version 2 alone; a container.
 const (
 	separateMounts = `22 27 0:21 / /proc rw,relatime - proc proc rw
 32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
@@ -236,7 +236,7 @@ func TestMakeGroup(t *testing.T) {
 			t.Errorf("%q; want cpu passed on", got)
 		}
 	})
-	t.Run("version 2, beside its own", func(t *testing.T) {
+	t.Run("version 2, a sibling of its own", func(t *testing.T) {
 		m, mkdir := v2(t)
 		own := m.folder[""]
 		put(t, own, "cgroup.controllers", "cpu memory\n")
@@ -658,7 +658,7 @@ func TestNice(t *testing.T) {
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", p.PID())); err == nil && !bytes.HasSuffix(b, []byte(" nice 7\n")) && len(b) > 0 {
 		t.Errorf("its session's priority: %q, want nice 7", b)
 	}
-	// The supervisor must not starve beside the processes that it watches.
+	// The supervisor must not starve next to the processes that it watches.
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.Supervisor()))
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	supervisor := Role().Command([]string{"GOMAXPROCS=1", "GOGC=off"})
 	supervisor.Stdin, supervisor.Stdout, supervisor.Stderr = theirs, w, w
 	// The supervisor has a session of its own. It gets no signal from dyno's terminal,
-	// and what it leaves behind can be found by its session.
+	// and what outlives it can be found by its session.
 	supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = supervisor.Start()
 	// Only the supervisor keeps its ends: the readers of the other ends must notice when

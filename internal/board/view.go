@@ -246,12 +246,12 @@ func measured(next trial.Planned) []string {
 	case rundir.PurposePilot:
 		parts = append(parts, "pilot")
 	case rundir.PurposeIdle:
-		return append(parts, "with idle "+report.Printable(next.Beside))
+		return append(parts, "with idle "+report.Printable(next.Peer))
 	case rundir.PurposeProbe:
 		parts = append(parts, rateOf(next))
 	}
-	if next.Beside != "" {
-		parts = append(parts, "with "+report.Printable(next.Beside))
+	if next.Peer != "" {
+		parts = append(parts, "with "+report.Printable(next.Peer))
 	}
 	return parts
 }

@@ -151,7 +151,7 @@ func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 	of := func(name string) bool { return name == base || name == variant }
 	rounds := map[int]*pair{}
 	for _, t := range trials {
-		if t.Purpose != purpose || !t.Complete || !of(t.Variant) || t.Duet != nil && !of(t.Beside()) {
+		if t.Purpose != purpose || !t.Complete || !of(t.Variant) || t.Duet != nil && !of(t.Peer()) {
 			continue
 		}
 		if rounds[t.Round] == nil {

@@ -33,7 +33,7 @@ func (d madeDuet) bench(r *rand.Rand) *bench {
 	b.run.Plan.Duet = &rundir.PlanDuet{}
 	half := func(round int, variant, with string, seat int, v float64) *rundir.Trial {
 		t := b.measure(round, variant, v*math.Pow(d.seat, float64(seat))*math.Exp(d.own*r.NormFloat64()))
-		t.Duet = &rundir.Duet{With: with, Trial: t.Number + 1, Seat: seat, Shared: true}
+		t.Duet = &rundir.Duet{Peer: with, Trial: t.Number + 1, CPUSet: seat, Shared: true}
 		return t
 	}
 	for round := 1; round <= d.rounds; round++ {

@@ -167,8 +167,8 @@ func (v *view) value(n *node, s *spec, into reflect.Value) {
 			v.field(n.get(f.name), f.spec, into)
 		}
 	}
-	if of, ok := into.Addr().Interface().(interface{ settle(v *view, n *node) }); ok {
-		of.settle(v, n)
+	if of, ok := into.Addr().Interface().(interface{ afterDecode(v *view, n *node) }); ok {
+		of.afterDecode(v, n)
 	}
 }
 
@@ -277,8 +277,8 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 	return out
 }
 
-// settle tells what a scalar means that stands for the mapping.
-func (r *Ready) settle(v *view, n *node) {
+// afterDecode sets what a scalar means that stands for the mapping.
+func (r *Ready) afterDecode(v *view, n *node) {
 	http, line := n.get("http") != nil, n.get("line") != nil
 	switch t := r.Kind; {
 	case http && line:
@@ -297,8 +297,8 @@ func (r *Ready) settle(v *view, n *node) {
 	}
 }
 
-// settle reports what is not one distribution.
-func (*Think) settle(v *view, n *node) {
+// afterDecode reports what is not one distribution.
+func (*Think) afterDecode(v *view, n *node) {
 	if n.kind == isMapping && len(n.keys) != 1 {
 		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
 	}
@@ -402,7 +402,7 @@ func (v *view) startOrder(services []Service) []Service {
 	slices.SortFunc(services, func(a, b Service) int { return strings.Compare(a.Name, b.Name) })
 	needs := map[string][]string{} // the services whose addresses each one uses
 	for _, s := range services {
-		for _, name := range s.told() {
+		for _, name := range s.runtimeNames() {
 			if other, _, ok := strings.Cut(name, "."); ok && other != s.Name {
 				needs[s.Name] = append(needs[s.Name], other)
 			}
@@ -434,8 +434,8 @@ func (v *view) startOrder(services []Service) []Service {
 	return out
 }
 
-// told returns the run-time names that the process is told.
-func (p Process) told() []string {
+// runtimeNames returns the run-time names in the process's texts.
+func (p Process) runtimeNames() []string {
 	var names []string
 	for _, s := range p.Start {
 		names = append(names, templateNames(s)...)
@@ -446,8 +446,8 @@ func (p Process) told() []string {
 	return names
 }
 
-// mentions tells whether the process is told this run-time name.
-func (p Process) mentions(name string) bool { return slices.Contains(p.told(), name) }
+// mentions tells whether the process's texts contain this run-time name.
+func (p Process) mentions(name string) bool { return slices.Contains(p.runtimeNames(), name) }
 
 // DefaultVariant returns a variant named default in which everything has its
 // default that has one. What is left to say: the target's address, URL or

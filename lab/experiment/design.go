@@ -248,7 +248,7 @@ func (i *inspector) pairs(e *Experiment) {
 	case e.Base == "":
 		i.fault(path, "there are no variants to compare with each other", "false, or a compare section")
 	case e.Design.Duet:
-		i.fault(path, "in a duet each variant runs beside the base, and no two others at the same time", "false, or design.duet: false")
+		i.fault(path, "in a duet each variant runs at the same time as the base, and no two others do", "false, or design.duet: false")
 	}
 	n := 0
 	for _, v := range e.Variants {

@@ -171,8 +171,8 @@ x.yaml:5:34: short.variants[2]: there is no variant "x"; one of a, b, c, d, with
 ladder: {steps: {a: {}, b: {}, c: {}, d: {}}, leave_one_out: true}
 short: {variants: [a, without-c]}
 # short
-`, `x.yaml:5:19: short.variants: "without-c" says something only beside "c"; add it
-x.yaml:5:19: short.variants: "without-c" says something only beside "d"; add it`},
+`, `x.yaml:5:19: short.variants: "without-c" has a meaning only together with "c"; add it
+x.yaml:5:19: short.variants: "without-c" has a meaning only together with "d"; add it`},
 		{`short without variants`, `load: {closed: {connections: 1}}
 short: {variants: [a, without-c]}
 `, `x.yaml:4:19: short.variants: there is no compare or ladder whose variants it could name; remove it`},

@@ -41,7 +41,7 @@
 // measure their base twice, the second time as BASE.control: that shows what no
 // difference looks like.
 //
-// Beside the variants, a file may ask for a search of the highest rate within the
+// In addition to the variants, a file may ask for a search of the highest rate within the
 // thresholds (capacity), or for the trends of a long run (soak). A target with
 // the protocol program is run, not loaded: it prints its figures itself.
 //

@@ -19,13 +19,13 @@ func (i *inspector) duet(e *Experiment) {
 	case e.Soak:
 		i.fault(path, "a trend is no ratio, and a duet has nothing else to say", "false, or remove soak")
 	case e.Ladder != nil:
-		i.fault(path, "each step of a ladder is compared with the one before, and a duet has the base beside each variant", "false, or a compare section")
+		i.fault(path, "each step of a ladder is compared with the one before, but a duet runs each variant at the same time as the base", "false, or a compare section")
 	case len(e.Sweep) > 0:
-		i.fault(path, "a sweep's levels are compared with each other, and a duet has the base beside each variant", "false, or a compare section")
+		i.fault(path, "a sweep's levels are compared with each other, but a duet runs each variant at the same time as the base", "false, or a compare section")
 	case first.Target.Protocol == Program:
 		i.fault(path, "programs have no windows that could be paired", "false")
 	case e.Base == "":
-		i.fault(path, "there is no base that could be beside each variant", "false, or a compare section")
+		i.fault(path, "there is no base that could run at the same time as each variant", "false, or a compare section")
 	case e.Design.Control == "":
 		i.fault(path, "only a control shows whether a duet finds no difference where there is none", "design.control: true")
 	case e.Design.Control != controlName(e.Base):

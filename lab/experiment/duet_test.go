@@ -42,7 +42,7 @@ func TestPairs(t *testing.T) {
 		{two, "", "no variants to compare with each other"},
 		{two, "ladder: {steps: {a: {}, b: {}}}", "a ladder compares its steps"},
 		{two, "sweep: {n: [1, 2]}", "a sweep follows a figure"},
-		{"pairs: true", "pairs: true, duet: true", "in a duet each variant runs beside the base"},
+		{"pairs: true", "pairs: true, duet: true", "in a duet each variant runs at the same time as the base"},
 		{two, "compare: {base: v0, variants: {" + strings.Join(many, ", ") + "}}", "21 variants are 210 pairs"},
 		{"pairs: true", "pairs: often", "want true or false"},
 	} {

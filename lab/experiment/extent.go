@@ -3,7 +3,7 @@ package experiment
 import "time"
 
 // IdleRounds is the number of rounds of a duet, from the first, in which each variant also runs
-// beside the base without load: once in either seat.
+// next to the base without load: once on either set of CPUs.
 const IdleRounds = 2
 
 // LoadTime is how long the trials of a plan load their targets, one after the other, without
@@ -36,8 +36,8 @@ func (e *Experiment) LoadTime() time.Duration {
 	return sum
 }
 
-// duetTime is LoadTime of a duet: two trials share a stretch of time, and the base runs beside each
-// variant without load, but not beside itself.
+// duetTime is LoadTime of a duet: two trials share a stretch of time. The base runs next to each
+// variant without load, but not next to itself.
 func (e *Experiment) duetTime() (sum time.Duration) {
 	var base time.Duration
 	for i := range e.Variants {

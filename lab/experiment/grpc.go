@@ -24,7 +24,7 @@ const GRPC = "grpc"
 
 // A GRPCLoad is what a load has for gRPC.
 type GRPCLoad struct {
-	Call      *Call      `yaml:"call" default:"{}" doc:"the call that is repeated; beside a scenario, what its calls have in common"`
+	Call      *Call      `yaml:"call" default:"{}" doc:"the call that is repeated; with a scenario, what its calls have in common"`
 	Keepalive *Keepalive `yaml:"keepalive" doc:"pings on connections on which nothing comes"`
 }
 
@@ -39,7 +39,7 @@ type Keepalive struct {
 // A Call is the one call repeated. What its messages are made of, .proto files say, a descriptor
 // set, or else the server by reflection.
 type Call struct {
-	Method      string   `yaml:"method" otherwise:"required, but beside a scenario" doc:"what is called: pkg.Service/Method"`
+	Method      string   `yaml:"method" otherwise:"required, unless there is a scenario" doc:"what is called: pkg.Service/Method"`
 	Protos      []string `yaml:"proto" kind:"path" flag:"proto" otherwise:"the server is asked, by reflection" doc:"the .proto file of the service, relative to this one, or several"`
 	ImportPaths []string `yaml:"import_paths" kind:"path" flag:"import-paths" otherwise:"the working folder and those of the files" doc:"a folder, or several, in which imports of .proto files are looked for"`
 	Protoset    string   `yaml:"protoset" kind:"path" flag:"protoset" doc:"a file with the descriptors of the service, as protoc --descriptor_set_out and buf build write it, in place of proto"`
@@ -53,7 +53,7 @@ type Call struct {
 
 	Metadata    []Header      `yaml:"metadata" names:"token" flag:"header,H" doc:"metadata of each call, in this order; the value of a name that ends in -bin is base64"`
 	Authority   string        `yaml:"authority" otherwise:"that of the URL" flag:"authority" doc:"what the server is called in calls (:authority)"`
-	Deadline    time.Duration `yaml:"deadline" range:"1ms..1h" otherwise:"none" flag:"deadline" doc:"the time that the server is told to have for a call (grpc-timeout); dyno gives the call up then, too"`
+	Deadline    time.Duration `yaml:"deadline" range:"1ms..1h" otherwise:"none" flag:"deadline" doc:"the time limit that the server gets for a call (grpc-timeout); dyno gives the call up then, too"`
 	Compression string        `yaml:"compression" oneof:"identity gzip" default:"identity" flag:"compression" doc:"of the messages of requests, once for all calls; identity: none"`
 	Accept      string        `yaml:"accept" oneof:"gzip identity" default:"gzip" doc:"the compression that is offered to the server for its messages; identity: none"`
 	MaxMessage  int           `yaml:"max_message" kind:"size" range:"1..1GiB" default:"4MiB" flag:"max-message" doc:"the largest message of a response; a larger one fails the call"`
@@ -91,7 +91,7 @@ const (
 var webForms = map[string]grpc.Web{WebBinary: grpc.Binary, WebText: grpc.Text}
 
 // judge judges the one call of a load, as far as it can be without descriptors.
-func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
+func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	i.grpcVersion(v)
 	if h, c := v.Load.HTTP2, v.Load.Call; v.Load.Keepalive != nil && c != nil && c.Web != WebNone && h != nil && h.Use != HTTP2Always && !v.Target.overTLS() {

@@ -16,8 +16,8 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// callsOfScenario judges a call beside a scenario: it says what all calls have in common, and the steps
-// say what is sent.
+// callsOfScenario validates a call of a scenario: the call says what all calls have in common, the
+// steps say what is sent.
 func (i *inspector) callsOfScenario(v *Variant) {
 	const path = "load.call"
 	c, s := v.Load.Call, v.Load.Scenario

@@ -75,7 +75,7 @@ type Header struct {
 }
 
 // judge judges the one request of an HTTP load, and how it is spoken.
-func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
+func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.http2(&v.Target, v.Load.HTTP2)
 	i.tls(&v.Target)
 	i.proxy(&v.Target, v.Load.HTTP2)
@@ -429,7 +429,7 @@ func (t *TLS) config(end http1.Endpoint, alpn []string) (*tlslayer.Config, error
 	return c, nil
 }
 
-// standard is config for what is asked of a target beside the load.
+// standard is config for requests to a target that are not part of the load.
 func (t *TLS) standard(end http1.Endpoint, alpn []string) (*tls.Config, error) {
 	c, err := t.config(end, alpn)
 	if err != nil {

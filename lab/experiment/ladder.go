@@ -68,7 +68,7 @@ func (r *reader) laddered(e *Experiment, ladder, short *node) []variantChoice {
 		}
 		for _, other := range []string{step, last} {
 			if !slices.Contains(keep, other) {
-				r.fault(r.root.get("short").get("variants"), fmt.Sprintf("%q says something only beside %q", c.name, other), "add it")
+				r.fault(r.root.get("short").get("variants"), fmt.Sprintf("%q has a meaning only together with %q", c.name, other), "add it")
 				sound = false
 			}
 		}

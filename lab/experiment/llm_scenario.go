@@ -16,8 +16,8 @@ import (
 // isQuestion tells whether a model answers the step.
 func (st *Step) isQuestion() bool { return st.Prompt != "" || len(st.Messages) > 0 }
 
-// asksOfScenario judges what is asked beside a scenario: load.ask says what all questions have
-// in common, and the steps say what is asked.
+// asksOfScenario validates what a scenario asks: load.ask says what all questions have in
+// common, the steps say what is asked.
 func (i *inspector) asksOfScenario(v *Variant) {
 	const path = "load.ask"
 	a := v.Load.Ask
@@ -59,7 +59,8 @@ func (i *inspector) asksOfScenario(v *Variant) {
 	})
 }
 
-// script says what a scenario's users do: they ask a model, and send requests of HTTP beside.
+// script says what a scenario's users do: they ask a model, and send requests of HTTP as
+// well.
 func (LLMLoad) script(v *Variant, _ bool) (script, error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
@@ -107,7 +108,7 @@ func (a *Ask) question(st *Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Behind the others: what a template says is no JSON yet.
+	// After the others: a template's text is no JSON yet.
 	return fmt.Sprintf(`%s,%s:%s}`, text[:len(text)-1], strconv.Quote(member), asked), nil
 }
 

@@ -36,7 +36,7 @@ func (v *view) program(target, short *node) {
 }
 
 // judge judges a target that is a program and what goes with it.
-func (program) judge(i *inspector, e *Experiment, v *Variant) {
+func (program) validate(i *inspector, e *Experiment, v *Variant) {
 	if len(v.Target.Start) == 0 {
 		i.fault("target.start", "is missing for a program", "the command and its arguments")
 	}

@@ -15,19 +15,19 @@ import (
 
 // A protocol is what a target may speak. To add one is to write a file like tcp.go: a
 // struct of the fields that a load has for it, embedded in Load, whose tags say all about
-// them, with the methods of a speaker; and a line in protocols.
+// them, with the methods of an implementation; and a line in protocols.
 type protocol struct {
 	name   string   // in a file
 	title  string   // of its targets, in messages
 	groups []string // by which tags name it together with others
-	speaker
+	implementation
 }
 
-// A speaker knows one protocol.
-type speaker interface {
-	// judge reports how the fields of a variant and of the plan have to go together,
+// An implementation validates and makes the load of one protocol.
+type implementation interface {
+	// validate reports how the fields of a variant and of the plan have to go together,
 	// beyond what their tags say.
-	judge(i *inspector, e *Experiment, v *Variant)
+	validate(i *inspector, e *Experiment, v *Variant)
 
 	// codecs makes what a variant's load is spoken with, see Codecs.
 	codecs(v *Variant, seed uint64, workers int) (Codecs, error)
@@ -122,7 +122,7 @@ type Messages struct {
 
 	// Of answers of language models: what counts as good. 0 is no bound.
 	FirstToken time.Duration // from when the request was due until the first token
-	TokenTime  time.Duration // per token behind the first
+	TokenTime  time.Duration // per token after the first
 }
 
 // Close releases the data of a scenario, which must not be in use any more.
@@ -132,7 +132,7 @@ func (c *Codecs) Close() error {
 	return closeAll(tables)
 }
 
-// Codecs makes what the load is spoken with by so many workers. The run-time variables are
+// Codecs makes the codecs of a load for a number of workers. The run-time variables are
 // filled in (see Fill). It reads the files that requests take their content from; the seed
 // is that of what is made up.
 func (v *Variant) Codecs(seed uint64, workers int) (Codecs, error) {

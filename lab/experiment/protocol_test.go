@@ -115,7 +115,7 @@ func TestFieldsOfProtocols(t *testing.T) {
 		"load.open":      "http grpc tcp sse llm program", // the load that it is of is not of a program
 	} {
 		var names []string
-		for _, p := range specAt(path).speakers() {
+		for _, p := range specAt(path).protocols() {
 			names = append(names, p.name)
 		}
 		if got := strings.Join(names, " "); got != want {

@@ -117,7 +117,7 @@ const auto = time.Duration(-1)
 
 // read returns the value that text stands for: a string, bool, float64, int64 (of bytes),
 // time.Duration or []int. What has the right form may yet be out of bounds. The error is
-// what is wrong and, behind a semicolon, what would be right.
+// what is wrong and, after a semicolon, what would be right.
 func (s *spec) read(t string) (value any, err error) {
 	ok := true
 	switch s.kind {

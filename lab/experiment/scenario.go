@@ -24,11 +24,11 @@ import (
 // users go through it, and what templates may stand in its texts.
 type Scenario struct {
 	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
-	Restart   bool              `yaml:"restart" doc:"users of a closed load who have come to their end are followed by new ones"`
+	Restart   bool              `yaml:"restart" doc:"users of a closed load who have ended are replaced by new ones"`
 	InTurn    bool              `yaml:"in_turn" doc:"an iteration carries out one of the repeated steps, and all users together go through them in their order; no step has a weight"`
 	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
 	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
-	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, beside that of load.call; templates may stand in it"`
+	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, in addition to that of load.call; templates may stand in it"`
 	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
 	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
 	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
@@ -60,7 +60,7 @@ type Step struct {
 	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
 	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated; if it fails, a user of a closed load waits 100 ms, doubling up to 5 s, and begins again with the first such step"`
 	If       string   `yaml:"if" kind:"word" otherwise:"the step is never skipped" doc:"the step is skipped where this condition of variables does not hold, such as status == 'vip', count > 3 or defined(token); and, or, not and parentheses join conditions"`
-	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
+	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"each time, one of the repeated steps is drawn by weight; each of them then has a weight"`
 	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
 	Path     string   `yaml:"path" for:"http llm" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
 	Headers  []Header `yaml:"headers" for:"http llm" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
@@ -71,7 +71,7 @@ type Step struct {
 	MessageFile string        `yaml:"message_file" for:"grpc tcp" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
 	Encoding    string        `yaml:"encoding" for:"tcp" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
 	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
-	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time that the server is told to have for the call (grpc-timeout); dyno gives it up then, too"`
+	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too"`
 
 	Prompt    string      `yaml:"prompt" for:"llm" kind:"word" doc:"what the user asks the model; a template, whose texts are escaped as JSON needs it"`
 	Messages  []ModelTurn `yaml:"messages" for:"llm" most:"1000" doc:"the conversation so far, and what the user asks now, in place of prompt"`
@@ -97,7 +97,7 @@ type Assertion struct {
 	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
 	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"of the first metadata of this name before the messages; without it, json and trailer, of the messages in JSON"`
-	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name behind the messages"`
+	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name after the messages"`
 	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
 	Contains string  `yaml:"contains" kind:"word" doc:"it contains this text; variables may stand in it"`
 	Matches  string  `yaml:"matches" kind:"word" doc:"it matches this regular expression (RE2)"`
@@ -110,7 +110,7 @@ type Extraction struct {
 	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
 	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
-	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name behind the messages"`
+	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name after the messages"`
 	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
 	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
 	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
@@ -391,7 +391,7 @@ func readBody(path string) (string, error) {
 	return string(text), nil
 }
 
-// A player is a speaker whose users can carry out a scenario.
+// A player is an implementation whose users can carry out a scenario.
 type player interface {
 	// script says what a variant's scenario is in the protocol. Offline, nothing is asked of
 	// anybody: what only a server knows is left out.
@@ -486,7 +486,7 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// specOf says steps, which are behind a path, in the form of package scenario.
+// specOf translates steps, which are at a path, into the form of package scenario.
 func (s *Scenario) specOf(path string, steps []Step, by script, bodies map[string]string) (out []scenario.Step, err error) {
 	var faults []error
 	for k := range steps {
@@ -705,7 +705,7 @@ func (v *Variant) readyFor(c *Codecs, by script) (err error) {
 
 // script says what the variant's scenario is in its protocol.
 func (v *Variant) script(offline bool) (script, error) {
-	p, ok := protocolNamed(v.Target.Protocol).speaker.(player)
+	p, ok := protocolNamed(v.Target.Protocol).implementation.(player)
 	if !ok {
 		return script{}, &located{"", "users do nothing in " + v.Target.Protocol, "remove it"}
 	}

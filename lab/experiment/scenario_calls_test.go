@@ -11,7 +11,7 @@ import (
 	"dyno/load/wire"
 )
 
-// written reads a plan beside files of a service and of users.
+// written reads a plan next to files of a service and of users.
 func written(t *testing.T, head, steps string) (*Experiment, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -41,7 +41,7 @@ type spec struct {
 	min, max float64  // of a number (a duration's in seconds, a size's in bytes); of a list or a mapping of names, its length
 	sameAs   string   // the path of the field whose min and max it has
 	fields   []field  // of a mapping
-	beside   []field  // that stand beside it
+	outer    []field  // that stand next to it
 	item     *spec    // of a list, or of a mapping's entries that are no fields
 	names    *pattern // of those entries' names
 	few      bool     // such a mapping must not be empty
@@ -60,11 +60,11 @@ type spec struct {
 	again    bool     // the reference has shown what is below it
 	orFile   bool     // as a flag, @FILE stands for what a file holds
 	set      string   // the name by which Options.Set knows it
-	defaults []string // the value without it, and others, each with what it holds for behind a blank
+	defaults []string // the value without it, and others, each with what it holds for after a blank
 	without  string   // what happens without it, where no value says so
 	only     []string // the protocols or groups of them that have it; empty: all
 	instead  string   // what there is instead with the others
-	flag     string   // of quick loads, with its shorthand behind a comma
+	flag     string   // of quick loads, with its shorthand after a comma
 }
 
 // A field is a named part of a mapping.
@@ -74,7 +74,7 @@ type field struct {
 	spec     *spec
 }
 
-// Bounds that hold beside those of the tags.
+// Bounds that hold in addition to those of the tags.
 const (
 	maxVariants = 1000
 	maxEntries  = 100  // of a mapping of names, unless it says otherwise
@@ -266,11 +266,11 @@ func (s *spec) addFields(t reflect.Type, at []int, embedded reflect.StructTag) {
 		case has("rest"):
 			s.item, s.names, s.max = value.item, value.names, value.max
 			s.item.doc = value.doc
-		case has("beside"):
-			s.beside = append(s.beside, field{name, false, value})
+		case has("outer"):
+			s.outer = append(s.outer, field{name, false, value})
 		case name != "":
 			s.fields = append(s.fields, field{name, has("required") || name == embedded.Get("require"), value})
-			s.fields = append(s.fields, value.beside...)
+			s.fields = append(s.fields, value.outer...)
 		}
 	}
 }
@@ -405,7 +405,7 @@ func (s *spec) about() string {
 		return s.doc
 	}
 	var names []string
-	for _, p := range s.speakers() {
+	for _, p := range s.protocols() {
 		names = append(names, p.name)
 	}
 	last := len(names) - 1
@@ -415,8 +415,8 @@ func (s *spec) about() string {
 	return names[0] + " only: " + s.doc
 }
 
-// speakers returns the protocols that have the field.
-func (s *spec) speakers() []protocol {
+// protocols returns those that have the field.
+func (s *spec) protocols() []protocol {
 	return slices.DeleteFunc(slices.Clone(protocols), func(p protocol) bool { return !s.of(p.name) })
 }
 

@@ -59,7 +59,7 @@ const (
 const topicMark = "{topic}"
 
 // judge judges subscribers and what is published to them.
-func (SSELoad) judge(i *inspector, _ *Experiment, v *Variant) {
+func (SSELoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	l, started := &v.Load, len(v.Target.Start) > 0
 	if s := l.Subscribers; s == nil || s.Connections == 0 {

@@ -30,7 +30,7 @@ const (
 )
 
 // judge judges a scenario: the tags say all of a message that is repeated.
-func (TCPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
+func (TCPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	if v.Load.Scenario == nil {
 		return
 	}

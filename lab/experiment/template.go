@@ -117,7 +117,7 @@ func (v *Variant) Fill(vars map[string]string) error {
 	return nil
 }
 
-// Fill replaces the run-time variables in all that the process is told, of which it makes
+// Fill replaces the run-time variables in all texts of the process, of which it makes
 // copies.
 func (p *Process) Fill(vars map[string]string) error { return fill(vars, p) }
 

@@ -96,7 +96,7 @@ func (n *node) insert(path string, value *node) {
 }
 
 // newLeaf returns a node for what options and flags say of a field. Words of a list have
-// commas between, and names of a mapping colons behind.
+// commas between, and names of a mapping a colon each.
 func newLeaf(path string, s *spec, texts ...string) *node {
 	n := &node{kind: isText, path: path, spec: s}
 	switch {

@@ -20,7 +20,7 @@ import "time"
 //	             key        the name of a mapping's entry, when a list of these stands as one
 //	             rest       the entries of a mapping that are no fields
 //	             inline     the fields of the list's items stand in its place
-//	             beside     it stands beside the mapping that it belongs to
+//	             outer      it stands next to the mapping that it belongs to, one level up
 //	             again      the reference has shown what is below it, and does not do so again
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
 //	           protocol
@@ -86,7 +86,7 @@ type Design struct {
 	// KeepSpoilt has no round measured again because the machine or the generator
 	// spoilt it.
 	KeepSpoilt bool `yaml:"remeasure,set,inverted" default:"true" flag:"remeasure" doc:"measure rounds that the machine or the generator spoilt again, all variants at once, up to half as many as are planned; results are shown with them, too"`
-	Duet       bool `yaml:"duet,set" flag:"duet" doc:"measure each variant beside the base, both at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
+	Duet       bool `yaml:"duet,set" flag:"duet" doc:"measure each variant and the base at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
 	// Pilot finds the warm-up for all; 0: the load says how long the warm-up is.
 	Pilot time.Duration `yaml:"pilot" range:"10s..1h" default:"; 30s with warmup auto" flag:"pilot" doc:"how long the pilot of each variant lasts that finds the warm-up"`
 }
@@ -112,8 +112,8 @@ type Dimension struct {
 }
 
 // A Capacity is a search for the highest rate at which the thresholds hold
-// (RFC 9971). The load is open; its rate is the search's. Each round searches anew. The
-// defaults are those with which the RFC repeats trials: half of them may be bad.
+// (RFC 9971). The load is open; its rate is the search's. Each round is a search of its
+// own. The defaults are those with which the RFC repeats trials: half of them may be bad.
 type Capacity struct {
 	From       float64 `yaml:"from,required" kind:"rate" range:"0.000001..10000000" flag:"from" doc:"the lowest rate of the search; a trial at it must have the requests that the percentiles of the thresholds need, 1,000 for a p99"`
 	To         float64 `yaml:"to,required" kind:"rate" range:"0.000001..10000000" flag:"to" doc:"the highest"`
@@ -127,15 +127,15 @@ type Variant struct {
 	Name    string
 	AliasOf string            // the variant that this one is, measured again as a control; empty for all others
 	Vars    map[string]string // its variables, those of the base included
-	Plain   bool              // braces in the load are text, unless in a scenario or beside rows: it was made from flags
+	Plain   bool              // braces in the load are text, unless in a scenario or with rows: it was made from flags
 	Target  Target            `yaml:"target,required,template" doc:"the service under load"`
 	// Services are in the order to start them: users after those they use, else by name.
 	Services []Service `yaml:"services,template" names:"service" most:"32" doc:"other processes the target needs"`
 	Load     Load      `yaml:"load,template" for:"loaded" doc:"what the generator does; needed but for programs, which have none"`
-	Observe  Observe   `yaml:"observe,template" doc:"what is recorded beside the load; CPU, memory, threads and descriptors always are"`
+	Observe  Observe   `yaml:"observe,template" doc:"what is recorded during the load; CPU, memory, threads and descriptors always are"`
 }
 
-// An Observe says what is recorded beside the load, but for what always is: CPU,
+// An Observe says what is recorded during the load, except for what always is: CPU,
 // memory, threads and descriptors of the target, the generator and the machine.
 // What cannot be had on a machine is left out, and named.
 type Observe struct {
@@ -228,7 +228,7 @@ type Service struct {
 type Process struct {
 	Build        []string          `yaml:"build,started" kind:"word" doc:"a command that builds what start starts, run once before the first trial, in dir; with exit code 3 it says that this machine lacks something, and the last line of its output says what: the variants that need it are left out, and named"`
 	Start        []string          `yaml:"start" kind:"word" doc:"the command and its arguments, one list entry each; no shell is involved"`
-	Ready        Ready             `yaml:"ready" flag:"ready" otherwise:"tcp, but none for a service that is not told its port" doc:"how to tell that the process can be loaded"`
+	Ready        Ready             `yaml:"ready" flag:"ready" otherwise:"tcp, but none for a service that does not get its port" doc:"how to tell that the process can be loaded"`
 	ReadyTimeout time.Duration     `yaml:"ready_timeout" range:"1ms..1h" default:"10s" doc:"how long to wait until it is ready"`
 	StopTimeout  time.Duration     `yaml:"stop_timeout" range:"1ms..1h" default:"5s" doc:"how long to wait from SIGTERM until SIGKILL"`
 	CPUs         []int             `yaml:"cpus,started" flag:"target-cpus" otherwise:"all" doc:"the CPUs the process may run on, such as 0-3,5"`
@@ -288,7 +288,7 @@ type Load struct {
 
 	RequestsPerConnection uint64 `yaml:"requests_per_connection" for:"exchanges" range:"1..1000000000000" otherwise:"no such limit" flag:"requests-per-connection" doc:"how many requests a connection carries before another one takes its place"`
 
-	Requests       uint64        `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after so many requests; without a window, it ends only then"`
+	Requests       uint64        `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after this number of requests; without a window, it ends only then"`
 	Timeout        time.Duration `yaml:"timeout" range:"1ms..1h" default:"30s" flag:"timeout" doc:"of a response, from the actual write"`
 	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..1h" default:"5s" doc:"of opening a connection"`
 	Warmup         time.Duration `yaml:"warmup,set" range:"0..1h" or:"auto" default:"2s" flag:"warmup" doc:"load that is not measured, before the window; auto: as long as a pilot of each variant finds it must be"`
@@ -304,9 +304,9 @@ const (
 	ClockRead    = "read"    // the generator has read its last byte
 )
 
-// A Closed load keeps Connections requests under way, or with HTTP/2 so many times as
-// many as there are streams: each user sends the next request when the last was answered
-// and the user has thought.
+// A Closed load keeps Connections requests under way, or with HTTP/2 Connections times
+// Streams: each user sends the next request when the last was answered and the user has
+// thought.
 type Closed struct {
 	Connections int   `yaml:"connections,required" range:"1..1000000" doc:"how many"`
 	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request; in a scenario, steps have their own"`
@@ -340,7 +340,7 @@ type Open struct {
 	Arrivals       string        `yaml:"arrivals" oneof:"constant poisson" default:"constant" flag:"arrivals" doc:"how the requests of an open loop are spaced"`
 	MaxConnections int           `yaml:"max_connections" range:"1..1000000" default:"500" doc:"the most there may be"`
 	MaxWaiting     int           `yaml:"max_waiting" range:"1..10000000" default:"65536" doc:"requests due but without a connection; one more is dropped and counted"`
-	Stages         []Stage       `yaml:"stages,beside" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
+	Stages         []Stage       `yaml:"stages,outer" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
 }
 
 // Unmeasured is how long there is load before the window.

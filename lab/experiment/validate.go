@@ -64,8 +64,8 @@ func inspect(e *Experiment, c *collector) {
 			i.target(&v.Target)
 			i.load(v, e.Capacity != nil)
 		}
-		if p.speaker != nil {
-			p.judge(i, e, v)
+		if p.implementation != nil {
+			p.validate(i, e, v)
 		}
 	}
 }
@@ -166,10 +166,10 @@ func (i *inspector) misplaced(path string, of, s *spec) {
 		return
 	}
 	var titles, names []string
-	for _, p := range s.speakers() {
+	for _, p := range s.protocols() {
 		titles, names = append(titles, p.title), append(names, p.name)
 	}
-	var own []string // of this protocol, beside it
+	var own []string // of this protocol, next to it
 	for _, f := range of.fields {
 		if slices.Contains(f.spec.only, i.protocol) {
 			own = append(own, join(parent(path), f.name))
@@ -205,8 +205,8 @@ func (i *inspector) plan(e *Experiment) {
 		i.ladder(e)
 	}
 	trials := e.Design.Rounds * len(e.Variants)
-	if e.Design.Duet { // each but the base has the base beside it
-		trials = 2 * (e.Design.Rounds + 1) * (len(e.Variants) - 1) // with those beside an idle variant
+	if e.Design.Duet { // each but the base runs at the same time as the base
+		trials = 2 * (e.Design.Rounds + 1) * (len(e.Variants) - 1) // with those next to an idle variant
 	}
 	if p := e.Profile; p != nil {
 		trials += min(p.Rounds, e.Design.Rounds) * len(e.Variants)
@@ -319,7 +319,7 @@ func (i *inspector) address(t *Target, started bool) {
 		i.fault("target.address", fmt.Sprintf("%q is not a port", clip(port)), "from 1 to 65535")
 	}
 	if started && uses(t.Address, "port") && !t.mentions("port") {
-		i.fault("target.start", "the command is not told its port", "use {{port}} in start or env, or give the address it listens on")
+		i.fault("target.start", "the command does not get its port", "use {{port}} in start or env, or give the address it listens on")
 	}
 }
 
@@ -391,7 +391,7 @@ func (i *inspector) services(v *Variant) {
 		names[s.Name] = true
 		i.process(path, &s.Process)
 		if local := s.Ready.Kind == ReadyTCP || s.Ready.Kind == ReadyHTTP && strings.HasPrefix(s.Ready.URL, "/"); local && !s.mentions("port") {
-			i.fault(path+".ready", "the command is not told the port that is probed", "use {{port}} in start or env, or another ready")
+			i.fault(path+".ready", "the command does not get the port that is probed", "use {{port}} in start or env, or another ready")
 		}
 	}
 }

@@ -22,7 +22,7 @@ const (
 	buildTimeout = time.Hour
 )
 
-// A BuildWatcher is a Watcher that is also told what is being built before the first trial.
+// A BuildWatcher is a Watcher that also learns what is being built before the first trial.
 type BuildWatcher interface {
 	Watcher
 	Building(command []string)

@@ -23,9 +23,9 @@ const (
 	// mostCounted.
 	fewRequests = 1000
 	mostCounted = 5 * time.Second
-	// mostMisread is the share of the window, one in so many, by which its two readings may be
-	// late together: the counts of a request can be wrong by as much.
-	mostMisread = 10
+	// maxLateShare is the part of the window by which its two readings may be late together.
+	// The counts of a request can be wrong by as much.
+	maxLateShare = 10
 	// countedRounds is the number of rounds in which system calls are counted. Their
 	// number per request hardly varies, and each count costs a second.
 	countedRounds = 3
@@ -36,14 +36,14 @@ const (
 // single rate to continue with, and a ramp would begin again.
 func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
-	// In a duet the hooks would also cost the other half an unknown amount.
-	return up.target != nil && up.half == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
+	// In a duet the hooks would also cost the other side an unknown amount.
+	return up.target != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
 		purpose == "" && round <= countedRounds &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }
 
-// counting is how long calls are counted, after how long a warm-up, where a window was so long
-// and had so many requests a second, if that is known.
+// counting returns how long calls are counted, and after how long a warm-up, for a window's
+// length and its requests a second, if these are known.
 func counting(window time.Duration, throughput *float64) (warmup, counted time.Duration) {
 	warmup, counted = min(countWarmup, window), min(countWindow, window)
 	if throughput == nil || *throughput*counted.Seconds() < fewRequests {
@@ -104,7 +104,7 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 	// The readings are not exactly at the window's edges: the requests between them are known
 	// as far as the rate is the same there.
 	begin := result.Start.Add(result.WindowStart)
-	if off := at[0].Sub(begin).Abs() + at[1].Sub(begin.Add(result.Window)).Abs(); off > result.Window/mostMisread {
+	if off := at[0].Sub(begin).Abs() + at[1].Sub(begin.Add(result.Window)).Abs(); off > result.Window/maxLateShare {
 		lack(texts.NewError("unavailable.calls.late", "time", off.Round(time.Millisecond).String(), "window", result.Window.Round(time.Millisecond).String()))
 		return
 	}

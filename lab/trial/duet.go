@@ -19,19 +19,18 @@ import (
 
 // A duet measures two variants at the same time, on CPUs of their own and with the same
 // arrivals, so that a disturbance of the machine affects both (Bulej, Horký, Tůma et al.,
-// "Duet Benchmarking: Improving Measurement Accuracy in the Cloud", ICPE 2020). Both
-// halves are trials. Each has an engine in this process, whose workers are on the half's
-// CPUs.
+// "Duet Benchmarking: Improving Measurement Accuracy in the Cloud", ICPE 2020). Both sides
+// are trials. Each has an engine in this process, whose workers are on the side's CPUs.
 
 // A pair is the base and another variant that are measured at the same time.
 type pair struct {
 	base, variant *experiment.Variant
-	seat          int // the base's; the variant has the other one
+	cpuSet        int // the base's, 0 or 1; the variant has the other one
 }
 
-// pairs plans the given number of rounds. Each round holds every variant except the
-// base once, with the base beside it, in a random order of its own from the seed. The
-// base's first seat is drawn for each variant, and changes from round to round.
+// pairs plans the given number of rounds. Each round holds every variant except the base
+// once, paired with the base, in a random order of its own from the seed. The base's first
+// CPU set is drawn for each variant, and changes from round to round.
 func pairs(e *experiment.Experiment, count int) [][]pair {
 	rng := rand.New(rand.NewPCG(e.Design.Seed, 0x0d0e7)) //nolint:gosec // an order, not a secret
 	var base *experiment.Variant
@@ -56,11 +55,11 @@ func pairs(e *experiment.Experiment, count int) [][]pair {
 	return rounds
 }
 
-// seats divides CPUs between two variants that are measured at the same time: the CPUs
+// cpuSets divides CPUs between two variants that are measured at the same time: the CPUs
 // that the plan gives generator and target, or else all that dyno may use. With four or
 // more in all, each generator has CPUs of its own. With two or three, it shares one with
-// its target. The two seats are alike: they have the same number of CPUs.
-func seats(load, processes, allowed []int) (*rundir.PlanDuet, error) {
+// its target. Both sets have the same number of CPUs.
+func cpuSets(load, processes, allowed []int) (*rundir.PlanDuet, error) {
 	pool := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool {
 		return len(load)+len(processes) > 0 && !slices.Contains(load, cpu) && !slices.Contains(processes, cpu)
 	})
@@ -85,12 +84,12 @@ func seats(load, processes, allowed []int) (*rundir.PlanDuet, error) {
 		return fromPool(pool), nil
 	case len(shared) == 0 && len(load)%2 == 0 && len(processes)%2 == 0:
 		l, p := len(load)/2, len(processes)/2
-		return &rundir.PlanDuet{Seats: [2]rundir.Seat{
+		return &rundir.PlanDuet{CPUSets: [2]rundir.CPUSet{
 			{LoadCPUs: load[:l], TargetCPUs: processes[:p]}, {LoadCPUs: load[l:], TargetCPUs: processes[p:]},
 		}}, nil
 	case slices.Equal(load, processes) && len(load)%2 == 0:
 		half := len(load) / 2
-		return &rundir.PlanDuet{Seats: [2]rundir.Seat{
+		return &rundir.PlanDuet{CPUSets: [2]rundir.CPUSet{
 			{LoadCPUs: load[:half], TargetCPUs: load[:half]}, {LoadCPUs: load[half:], TargetCPUs: load[half:]},
 		}}, nil
 	}
@@ -102,14 +101,14 @@ func seats(load, processes, allowed []int) (*rundir.PlanDuet, error) {
 func fromPool(pool []int) *rundir.PlanDuet {
 	each := len(pool) / 2
 	var d rundir.PlanDuet
-	for i := range d.Seats {
+	for i := range d.CPUSets {
 		own := pool[i*each : (i+1)*each]
 		generator := each / 2
 		if generator == 0 {
-			d.Seats[i] = rundir.Seat{LoadCPUs: own, TargetCPUs: own}
+			d.CPUSets[i] = rundir.CPUSet{LoadCPUs: own, TargetCPUs: own}
 			continue
 		}
-		d.Seats[i] = rundir.Seat{LoadCPUs: own[:generator], TargetCPUs: own[generator:]}
+		d.CPUSets[i] = rundir.CPUSet{LoadCPUs: own[:generator], TargetCPUs: own[generator:]}
 	}
 	return &d
 }
@@ -132,25 +131,25 @@ func planDuet(e *experiment.Experiment) (*rundir.PlanDuet, error) {
 		return nil, err
 	}
 	v := &e.Variants[0]
-	d, err := seats(v.Load.CPUs, v.Target.CPUs, allowed)
+	d, err := cpuSets(v.Load.CPUs, v.Target.CPUs, allowed)
 	if err != nil {
 		return nil, fmt.Errorf("design.duet: %w", err)
 	}
 	return d, nil
 }
 
-// seated returns a variant with its load and its processes on the CPUs of a seat.
-func seated(v experiment.Variant, seat rundir.Seat) experiment.Variant {
-	v.Load.CPUs, v.Target.CPUs = seat.LoadCPUs, seat.TargetCPUs
+// onCPUSet returns a variant with its load and its processes on the CPUs of a set.
+func onCPUSet(v experiment.Variant, set rundir.CPUSet) experiment.Variant {
+	v.Load.CPUs, v.Target.CPUs = set.LoadCPUs, set.TargetCPUs
 	v.Services = slices.Clone(v.Services)
 	for i := range v.Services {
-		v.Services[i].CPUs = seat.TargetCPUs
+		v.Services[i].CPUs = set.TargetCPUs
 	}
 	return v
 }
 
-// duetRound measures the pairs of one round. In the first rounds it also measures the
-// base beside each variant that has no load.
+// duetRound measures the pairs of one round. In the first rounds it also measures the base
+// next to each variant without load.
 func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error {
 	if r.whole(round) {
 		return nil
@@ -167,7 +166,7 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error
 		if c.variant.AliasOf != "" {
 			continue
 		}
-		s := task{round: round, variant: c.base, purpose: rundir.PurposeIdle, seat: c.seat, peer: c.variant}
+		s := task{round: round, variant: c.base, purpose: rundir.PurposeIdle, cpuSet: c.cpuSet, peer: c.variant}
 		if _, err := r.measure(ctx, s); err != nil {
 			return err
 		}
@@ -175,23 +174,23 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error
 	return nil
 }
 
-// both measures the two variants of a pair at the same time. The watcher gets the
-// intervals of the base, and is told about the other variant when both have ended.
+// both measures the two variants of a pair at the same time. The watcher gets the intervals
+// of the base, and the result of the other variant when both have ended.
 func (r *runner) both(ctx context.Context, round int, c pair) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	p := newPartners(func() error {
-		s := r.run.Plan.Duet.Seats
+		s := r.run.Plan.Duet.CPUSets
 		return target.SetAffinity(union(s[0].LoadCPUs, s[1].LoadCPUs))
 	})
 	tasks := [2]task{
-		{round: round, variant: c.base, seat: c.seat, peer: c.variant},
-		{round: round, variant: c.variant, seat: 1 - c.seat, peer: c.base},
+		{round: round, variant: c.base, cpuSet: c.cpuSet, peer: c.variant},
+		{round: round, variant: c.variant, cpuSet: 1 - c.cpuSet, peer: c.base},
 	}
 	var begun [2]*begun
 	for i := range tasks {
-		tasks[i].half = &half{partners: p, number: i}
+		tasks[i].side = &side{partners: p, number: i}
 		var err error
 		if begun[i], err = r.begin(tasks[i]); err != nil {
 			return err
@@ -204,20 +203,20 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 	}
 	workers := 0
 	for _, s := range tasks {
-		workers += max(s.variant.Load.Workers, len(r.run.Plan.Duet.Seats[s.seat].LoadCPUs))
+		workers += max(s.variant.Load.Workers, len(r.run.Plan.Duet.CPUSets[s.cpuSet].LoadCPUs))
 	}
 	procs := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(max(procs, workers+2*processorsBeside))
 	r.announce(tasks[0], begun[0])
 	var failed [2]error
-	var halves sync.WaitGroup
+	var sides sync.WaitGroup
 	for i := range tasks {
-		halves.Go(func() {
+		sides.Go(func() {
 			defer p.leave(i)
 			failed[i] = r.carryOut(ctx, tasks[i], begun[i].trial, begun[i].folder)
 		})
 	}
-	halves.Wait()
+	sides.Wait()
 	_ = target.SetAffinity(before) // dyno was allowed to use these CPUs before
 	runtime.GOMAXPROCS(procs)
 	_, err = r.end(ctx, tasks[0], begun[0], failed[0])
@@ -226,8 +225,8 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 	return errors.Join(err, other)
 }
 
-// A half is one of two trials that are measured at the same time.
-type half struct {
+// A side is one of two trials that are measured at the same time.
+type side struct {
 	partners *partners
 	number   int // 0 or 1
 }
@@ -263,7 +262,7 @@ func (p *partners) ready(ctx context.Context, number int, up *stage) error {
 	return p.placed
 }
 
-// other returns the other half's stage; nil if that half failed.
+// other returns the other side's stage; nil if that side failed.
 func (p *partners) other(number int) *stage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,23 +275,23 @@ func (p *partners) leave(number int) {
 	p.start.come(number)
 }
 
-var _ engine.Barrier = (*half)(nil)
+var _ engine.Barrier = (*side)(nil)
 
-// Join returns when both halves have their connections.
-func (h *half) Join(ctx context.Context, self engine.Party) (engine.Party, time.Time, error) {
-	if err := h.partners.start.pass(ctx, h.number); err != nil {
+// Join returns when both sides have their connections.
+func (s *side) Join(ctx context.Context, self engine.Party) (engine.Party, time.Time, error) {
+	if err := s.partners.start.pass(ctx, s.number); err != nil {
 		return self, time.Time{}, err
 	}
-	return self, h.partners.at, nil
+	return self, s.partners.at, nil
 }
 
-// WaitPublished returns what this half has published: each half has events of its own.
-func (h *half) WaitPublished(_ context.Context, published []wire.Source) ([]wire.Source, error) {
+// WaitPublished returns what this side has published: each side has events of its own.
+func (s *side) WaitPublished(_ context.Context, published []wire.Source) ([]wire.Source, error) {
 	return published, nil
 }
 
-// A barrier holds two halves until both have come. Then it runs an action and lets them go
-// on. It is used once.
+// A barrier holds two sides until both have arrived. Then it runs an action and lets them
+// go on. It is used once.
 type barrier struct {
 	act  func()
 	open chan struct{}

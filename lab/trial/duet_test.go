@@ -31,14 +31,14 @@ func TestCouples(t *testing.T) {
 				if c.base.Name != "a" {
 					t.Fatalf("seed %d: base %s", seed, c.base.Name)
 				}
-				if seat, ok := last[c.variant.Name]; ok && seat == c.seat {
+				if set, ok := last[c.variant.Name]; ok && set == c.cpuSet {
 					t.Errorf("seed %d, round %d: %s is where it was", seed, i+1, c.variant.Name)
 				}
-				last[c.variant.Name] = c.seat
+				last[c.variant.Name] = c.cpuSet
 				names = append(names, c.variant.Name)
 			}
 			orders[strings.Join(names, " ")] = true
-			firsts[rounds[0][0].seat] = true
+			firsts[rounds[0][0].cpuSet] = true
 			slices.Sort(names)
 			if !slices.Equal(names, []string{"a.control", "b", "c"}) {
 				t.Errorf("seed %d, round %d: %v", seed, i+1, names)
@@ -49,7 +49,7 @@ func TestCouples(t *testing.T) {
 		}
 	}
 	if len(orders) != 6 || len(firsts) != 2 {
-		t.Errorf("%d orders and %d first seats in 20 seeds, want 6 and 2", len(orders), len(firsts))
+		t.Errorf("%d orders and %d first CPU sets in 20 seeds, want 6 and 2", len(orders), len(firsts))
 	}
 }
 
@@ -84,7 +84,7 @@ func TestSeats(t *testing.T) {
 		{"some in common", []int{0, 1}, []int{1, 2}, to(4), "", "cannot be divided"},
 		{"not allowed", []int{1}, []int{9}, to(4), "", "CPU 9 is not one that dyno may use ([0 1 2 3])"},
 	} {
-		d, err := seats(c.load, c.processes, c.allowed)
+		d, err := cpuSets(c.load, c.processes, c.allowed)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%s: %v, want %q", c.name, err, c.fault)
@@ -95,7 +95,7 @@ func TestSeats(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		a, b := d.Seats[0], d.Seats[1]
+		a, b := d.CPUSets[0], d.CPUSets[1]
 		if got := fmt.Sprintf("%v/%v %v/%v", a.LoadCPUs, a.TargetCPUs, b.LoadCPUs, b.TargetCPUs); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -115,7 +115,7 @@ func TestPartners(t *testing.T) {
 		times := make(chan time.Time, 2)
 		for i := range 2 {
 			go func() {
-				h := &half{p, i}
+				h := &side{p, i}
 				if err := p.ready(t.Context(), i, &stage{}); err != nil {
 					t.Error(err)
 				}
@@ -134,9 +134,9 @@ func TestPartners(t *testing.T) {
 		p = newPartners(func() error { return nil })
 		p.leave(1)
 		if err := p.ready(t.Context(), 0, &stage{}); err != nil || p.other(0) != nil {
-			t.Errorf("left alone: %v, beside %v", err, p.other(0))
+			t.Errorf("left alone: %v, peer %v", err, p.other(0))
 		}
-		if _, at, err := (&half{p, 0}).Join(t.Context(), engine.Party{}); err != nil || at.Before(time.Now()) {
+		if _, at, err := (&side{p, 0}).Join(t.Context(), engine.Party{}); err != nil || at.Before(time.Now()) {
 			t.Errorf("left alone: %v, %v", at, err)
 		}
 
@@ -178,7 +178,7 @@ func TestDuet(t *testing.T) {
 	if !f.Complete() || f.Run.TrialsPlanned != 10 || len(f.Trials) != 10 || len(l.planned) != 10 || l.planned[9].Of != 10 {
 		t.Fatalf("%d trials of %d, %d announced: %v", len(f.Trials), f.Run.TrialsPlanned, len(l.planned), f.Incomplete)
 	}
-	seatsOf, idle, answered := map[string][]int{}, 0, 0
+	setsOf, idle, answered := map[string][]int{}, 0, 0
 	byNumber := map[int]*rundir.TrialFolder{}
 	for _, trial := range f.Trials {
 		byNumber[trial.Number] = trial
@@ -196,34 +196,34 @@ func TestDuet(t *testing.T) {
 		}
 		if trial.Purpose == rundir.PurposeIdle {
 			idle++
-			if trial.Variant != "a" || d.With != "b" || d.Trial != 0 {
-				t.Errorf("trial %d of %s beside an idle %+v", trial.Number, trial.Variant, d)
+			if trial.Variant != "a" || d.Peer != "b" || d.Trial != 0 {
+				t.Errorf("trial %d of %s next to an idle %+v", trial.Number, trial.Variant, d)
 			}
 			continue
 		}
 		other := byNumber[d.Trial]
-		if other.Variant != d.With || other.Duet.Trial != trial.Number || other.Duet.Seat == d.Seat || other.Round != trial.Round {
+		if other.Variant != d.Peer || other.Duet.Trial != trial.Number || other.Duet.CPUSet == d.CPUSet || other.Round != trial.Round {
 			t.Errorf("trial %d: %+v, and its partner %+v", trial.Number, d, other.Duet)
 		}
 		if !other.StartedAt.Equal(trial.StartedAt) || other.WarmupSeconds != trial.WarmupSeconds {
 			t.Errorf("trial %d began its warm-up at %v, its partner at %v", trial.Number, trial.StartedAt, other.StartedAt)
 		}
 		if trial.Variant != "a" {
-			seatsOf[trial.Variant] = append(seatsOf[trial.Variant], d.Seat)
+			setsOf[trial.Variant] = append(setsOf[trial.Variant], d.CPUSet)
 		}
 		series, err := trial.Series()
 		if err != nil || series.Column("neighbour0_cpu_seconds") == nil {
-			t.Fatalf("trial %d: the other half was not observed: %v", trial.Number, err)
+			t.Fatalf("trial %d: the other side was not observed: %v", trial.Number, err)
 		}
 		checkColumns(t, series)
 	}
-	for variant, seats := range seatsOf {
-		if len(seats) != 2 || seats[0] == seats[1] {
-			t.Errorf("%s had the seats %v", variant, seats)
+	for variant, sets := range setsOf {
+		if len(sets) != 2 || sets[0] == sets[1] {
+			t.Errorf("%s had the CPU sets %v", variant, sets)
 		}
 	}
-	if idle != 2 || len(seatsOf) != 2 || answered == 0 { // a busy machine may answer nothing in one of the windows
-		t.Errorf("%d trials beside an idle neighbour, seats %v, %d trials with answers", idle, seatsOf, answered)
+	if idle != 2 || len(setsOf) != 2 || answered == 0 { // a busy machine may answer nothing in one of the windows
+		t.Errorf("%d trials next to an idle peer, CPU sets %v, %d trials with answers", idle, setsOf, answered)
 	}
 }
 

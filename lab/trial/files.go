@@ -11,7 +11,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// maxSum is the size up to which a file is summed up, so that a record takes a second at the most.
+// maxSum is the size up to which a file is summed up, so that a record takes at most a second.
 const maxSum = 256 << 20
 
 // sums returns the SHA-256 of dyno's program, of the files that the commands of an experiment

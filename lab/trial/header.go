@@ -151,7 +151,7 @@ func environment(e *experiment.Experiment, duet *rundir.PlanDuet, program string
 	}
 	used := inUse(e, here.AllowedCPUs)
 	if duet != nil {
-		s := duet.Seats
+		s := duet.CPUSets
 		env.GeneratorCPUs, env.TargetCPUs = union(s[0].LoadCPUs, s[1].LoadCPUs), union(s[0].TargetCPUs, s[1].TargetCPUs)
 		used = union(env.GeneratorCPUs, env.TargetCPUs)
 	}

@@ -34,7 +34,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = fine
 	}
-	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.half == nil { // otherwise both are placed already
+	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.side == nil { // otherwise both are placed already
 		before, err := target.AllowedCPUs()
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	w := r.newWatch(up, t.Purpose)
 	w.open(ctx, up.variant)
-	if watcher := r.options.Watcher; watcher != nil && (up.half == nil || up.half.number == 0) {
+	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
 		c.OnInterval = watcher.Interval
 		if reader, ok := watcher.(ReadingWatcher); ok {
 			c.OnInterval = func(i engine.Interval) {
@@ -65,12 +65,12 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 			p.phase(ctx, phase)
 		}
 	}
-	if up.half == nil {
+	if up.side == nil {
 		procs := runtime.GOMAXPROCS(0)
 		runtime.GOMAXPROCS(max(procs, c.Workers+processorsBeside))
 		defer runtime.GOMAXPROCS(procs)
 	} else {
-		c.Barrier = up.half
+		c.Barrier = up.side
 	}
 	// Collect garbage before the window rather than in it.
 	runtime.GC()

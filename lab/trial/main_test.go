@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// null serves HTTP until it is told to stop.
+// null serves HTTP until it is asked to stop.
 func null(address string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -66,7 +66,7 @@ func FuzzMeasures(f *testing.F) {
 		measures, err := parseMeasures(line)
 		if err != nil {
 			if measures != nil {
-				t.Error("figures beside an error")
+				t.Error("figures together with an error")
 			}
 			return
 		}

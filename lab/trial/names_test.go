@@ -88,7 +88,7 @@ func TestLargestRecording(t *testing.T) {
 	observed, variant := reflect.TypeFor[experiment.Observe](), reflect.TypeFor[experiment.Variant]()
 	named := most(observed, "Endpoints", "most") + most(observed, "Commands", "most")
 	processes := 1 + most(variant, "Services", "most")
-	columns := named*(scrape.DefaultMaxColumns+1) + 2*processes*trees + // both halves of a duet
+	columns := named*(scrape.DefaultMaxColumns+1) + 2*processes*trees + // both sides of a duet
 		most(reflect.TypeFor[experiment.Load](), "Workers", "range")*ofWorkers + len(rundir.Columns()) + calls
 	if columns > rundir.MaxColumns || rundir.MaxColumns*mostRows > rundir.MaxCells {
 		t.Errorf("%d columns and %d rows; at most %d columns and %d values can be read", columns, mostRows, rundir.MaxColumns, rundir.MaxCells)
@@ -101,7 +101,7 @@ type declared struct {
 	name, kind string
 }
 
-// declaredIn finds the columns in a file: values with a kind beside a name, and calls of the
+// declaredIn finds the columns in a file: values with a kind and a name, and calls of the
 // functions that make them.
 func declaredIn(file *ast.File) (all []declared) {
 	makers := map[string]string{"gauge": "Gauge", "total": "Counter", "count": "Counter", "c": "Counter"}

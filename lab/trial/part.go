@@ -91,12 +91,12 @@ const (
 	// descriptorReserve is how many descriptors a process needs in addition to
 	// connections: for files, pollers, observers, and what dyno has open for the target.
 	descriptorReserve = 256
-	// partLead is how long before the warm-up all parts are told when it begins.
+	// partLead is how long before the warm-up all parts learn when it begins.
 	partLead = 50 * time.Millisecond
 	// partPatience is how long a part may take beyond the time that its work needs.
 	partPatience = 30 * time.Second
 	// maxPartLine bounds a line of the exchange. A million sources with their uncertain
-	// numbers could need a few hundred MiB, but a load with so many publishers makes no
+	// numbers could need a few hundred MiB, but a load with a million publishers makes no
 	// sense.
 	maxPartLine = 64 << 20
 	// maxSaid is more than the number of messages from a part, without intervals.
@@ -194,7 +194,7 @@ func split(c engine.Config, wanted int) (portions []portion, err error) {
 	return inOrder(counts), nil
 }
 
-// inOrder makes portions of so many subscribers each.
+// inOrder makes portions of n subscribers each.
 func inOrder(counts []int) (portions []portion) {
 	first := 0
 	for _, n := range counts {
@@ -204,9 +204,9 @@ func inOrder(counts []int) (portions []portion) {
 	return portions
 }
 
-// processesFor is how many processes carry a load of requests, each with room for so many
-// connections: as many as are wanted, if that is enough, but none without a connection, a
-// user or a request.
+// processesFor is how many processes carry a load of requests, each with room for a number
+// of connections: as many as are wanted, if that is enough, but none without a connection,
+// a user or a request.
 func processesFor(c engine.Config, wanted, room int) int {
 	n := max(1, wanted, (c.Connections+max(room, 1)-1)/max(room, 1))
 	n = min(n, max(c.Connections, 1))

@@ -103,7 +103,7 @@ func TestPartsAreSeenLive(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if _, err := p.hear(); !errors.Is(err, io.EOF) {
-		t.Errorf("%v behind the last report", err)
+		t.Errorf("%v after the last report", err)
 	}
 	for _, want := range []engine.Interval{
 		{Completed: 111, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7},
@@ -163,7 +163,7 @@ func TestShares(t *testing.T) {
 		{1000, 0, 1000, []int{1000}},
 		{1000, 1, 1000, []int{999, 1}},
 		{3000, 10, 1000, []int{990, 1000, 1000, 10}},
-		{1000, 1000, 1000, nil}, // no room for a subscriber beside them
+		{1000, 1000, 1000, nil}, // no room for a subscriber next to them
 		{1_000_000, 0, 1000, nil},
 	} {
 		if got := shares(c.subscribers, c.publishers, c.room); !slices.Equal(got, c.want) {

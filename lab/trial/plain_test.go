@@ -16,7 +16,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// A target that speaks TLS and is spoken to in plain text is told so, whether it says 400, closes
+// A target that speaks TLS and gets plain text is named in the error, whether it says 400, closes
 // the connection or says nothing. One that speaks both, or no TLS, is not.
 func TestPlainText(t *testing.T) {
 	answers := func(status int) http.Handler {

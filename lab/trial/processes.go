@@ -16,7 +16,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// targetName is the name of the target's log, beside those of the services.
+// targetName is the name of the target's log, next to those of the services.
 const targetName = "target"
 
 // A stage holds the running processes of a trial: the services and the target.
@@ -26,18 +26,18 @@ type stage struct {
 	target    *target.Process     // nil if the target is already running, or is a program
 	processes []*target.Process   // in the order they were started
 
-	half *half  // of a duet; nil: no other load runs at the same time
+	side *side  // of a duet; nil: no other load runs at the same time
 	idle *stage // the other variant of a duet, which is up without load
 }
 
-// neighbours are dyno's other running processes: those of the other half of a duet.
+// neighbours are dyno's other running processes: those of the other side of a duet.
 func (s *stage) neighbours() (all []*target.Process) {
-	beside := s.idle
-	if s.half != nil {
-		beside = s.half.partners.other(s.half.number)
+	peer := s.idle
+	if s.side != nil {
+		peer = s.side.partners.other(s.side.number)
 	}
-	if beside != nil {
-		all = beside.processes
+	if peer != nil {
+		all = peer.processes
 	}
 	return all
 }

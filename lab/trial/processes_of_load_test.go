@@ -15,8 +15,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// Whatever the number of processes, a scenario is carried out once: so many iterations, each
-// row of data once, each number of a counter once, and every request is accounted for.
+// Whatever the number of processes, a scenario is carried out once: the planned iterations,
+// each row of data once, each number of a counter once, and every request is accounted for.
 func TestScenarioInProcesses(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

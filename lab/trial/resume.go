@@ -153,11 +153,11 @@ func (r *runner) begun(round int) bool {
 // whole reports whether a round is complete and need not be measured. Its trials must
 // have followed one another: those of two attempts may be days apart.
 func (r *runner) whole(round int) bool {
-	type place struct{ variant, purpose, beside string }
+	type place struct{ variant, purpose, peer string }
 	last := map[place]int{}
 	for _, t := range r.trials {
 		if t.IsMeasured() && t.Round == round {
-			last[place{t.Variant, t.Purpose, t.Beside()}] = t.Number
+			last[place{t.Variant, t.Purpose, t.Peer()}] = t.Number
 		}
 	}
 	if len(last) == 0 {
@@ -172,7 +172,7 @@ func (r *runner) trialsOf(round int) int {
 	if r.experiment.Design.Duet {
 		n := 2 * (len(r.experiment.Variants) - 1)
 		if round <= experiment.IdleRounds {
-			n += len(r.experiment.Variants) - 2 // no trial of the control beside the base: the control is the base
+			n += len(r.experiment.Variants) - 2 // no trial of the control next to the base: the control is the base
 		}
 		return n
 	}

@@ -181,7 +181,7 @@ func TestWhole(t *testing.T) {
 		{"incomplete", []*rundir.TrialFolder{of(3, 2, "v0", true), of(4, 2, "v1", false)}, false},
 		{"another round", []*rundir.TrialFolder{of(2, 1, "v1", true), of(3, 2, "v0", true)}, false},
 		{"two attempts", []*rundir.TrialFolder{of(3, 2, "v0", true), of(4, 2, "v1", false), of(5, 2, "v1", true)}, false},
-		{"measured anew", []*rundir.TrialFolder{of(3, 2, "v0", true), of(4, 2, "v1", false), of(5, 2, "v1", true), of(6, 2, "v0", true)}, true},
+		{"measured again", []*rundir.TrialFolder{of(3, 2, "v0", true), of(4, 2, "v1", false), of(5, 2, "v1", true), of(6, 2, "v0", true)}, true},
 	} {
 		r := &runner{experiment: planOf(2, 3, 1), trials: c.trials}
 		if got := r.whole(2); got != c.want {

@@ -86,13 +86,13 @@ type Planned struct {
 	Alone    bool          // there is no other variant
 	Purpose  string        // one of rundir's purposes, or empty
 	Rate     float64       // of a probe, in requests per second
-	Beside   string        // the other variant of a duet, or empty; the intervals are those of the first
+	Peer     string        // the other variant of a duet, or empty; the intervals are those of the first
 	Width    int           // of the longest variant's name, for alignment
 	Warmup   time.Duration // before the window; the intervals begin with it
 	Window   time.Duration // 0: a number of requests ends it
 }
 
-// A Watcher is told how the run goes. Between Begin and End, another goroutine calls
+// A Watcher follows the run. Between Begin and End, another goroutine calls
 // Interval; it must return at once, because it holds up the recording. End gets the flags
 // that the Referee, if there is one, raised about the trial.
 type Watcher interface {
@@ -361,11 +361,11 @@ func (r *runner) checkDisturbed(round int) error {
 	if len(r.spoilt) >= r.remeasure() {
 		return nil
 	}
-	type place struct{ variant, beside string }
+	type place struct{ variant, peer string }
 	last := map[place]*rundir.TrialFolder{} // a resumed run may contain the round twice
 	for _, t := range r.trials {
 		if t.Round == round && t.Purpose == "" && t.IsMeasured() {
-			last[place{t.Variant, t.Beside()}] = t
+			last[place{t.Variant, t.Peer()}] = t
 		}
 	}
 	trials := slices.Collect(maps.Values(last))
@@ -447,9 +447,9 @@ type task struct {
 	purpose string
 	rate    float64 // of a probe
 
-	seat int                 // of a duet
-	peer *experiment.Variant // the other variant of a duet; without half, it is up and has no load
-	half *half               // nil: no other load runs at the same time
+	cpuSet int                 // of a duet
+	peer   *experiment.Variant // the other variant of a duet; without side, it is up and has no load
+	side   *side               // nil: no other load runs at the same time
 }
 
 // A begun trial is one that has its number and its folder.
@@ -489,7 +489,7 @@ func (r *runner) begin(s task) (*begun, error) {
 		t.Rate = &s.rate
 	}
 	if s.peer != nil {
-		t.Duet = &rundir.Duet{With: s.peer.Name, Seat: s.seat, Shared: r.run.Plan.Duet.Seats[s.seat].Shared()}
+		t.Duet = &rundir.Duet{Peer: s.peer.Name, CPUSet: s.cpuSet, Shared: r.run.Plan.Duet.CPUSets[s.cpuSet].Shared()}
 	}
 	folder, err := r.folder.Trial(t.Number, t.Variant)
 	if err != nil {
@@ -505,7 +505,7 @@ func (r *runner) announce(s task, b *begun) {
 		return
 	}
 	next := Planned{Number: b.trial.Number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
-		Variant: s.variant.Name, Protocol: s.variant.Target.Protocol, Alone: len(r.experiment.Variants) == 1, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
+		Variant: s.variant.Name, Protocol: s.variant.Target.Protocol, Alone: len(r.experiment.Variants) == 1, Purpose: s.purpose, Rate: s.rate, Peer: b.trial.Peer(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
 	for i := range r.experiment.Variants {
 		next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
 	}
@@ -569,9 +569,9 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 		return f, err
 	}
 	var idle *stage
-	if s.peer != nil && s.half == nil {
+	if s.peer != nil && s.side == nil {
 		v := *s.peer
-		if idle, err = r.set(ctx, seated(v, r.run.Plan.Duet.Seats[1-s.seat]), func(name string) (io.Writer, error) {
+		if idle, err = r.set(ctx, onCPUSet(v, r.run.Plan.Duet.CPUSets[1-s.cpuSet]), func(name string) (io.Writer, error) {
 			return output("neighbour-" + name)
 		}); err != nil {
 			return fmt.Errorf("%s, without load: %w", v.Name, err)
@@ -582,7 +582,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	if err != nil {
 		return err
 	}
-	up.half, up.idle = s.half, idle
+	up.side, up.idle = s.side, idle
 	died := up.died()
 	defer func() { err = errors.Join(err, up.stop(context.WithoutCancel(ctx), err)) }()
 
@@ -606,7 +606,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	if up.variant.Target.Protocol == experiment.Program {
 		return r.program(ctx, up, t, folder, output)
 	}
-	if h := up.half; h != nil {
+	if h := up.side; h != nil {
 		if err := h.partners.ready(ctx, h.number, up); err != nil {
 			return err
 		}
@@ -618,7 +618,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 func (r *runner) adapted(s task) experiment.Variant {
 	v := *s.variant
 	if d := r.run.Plan.Duet; d != nil {
-		v = seated(v, d.Seats[s.seat])
+		v = onCPUSet(v, d.CPUSets[s.cpuSet])
 	}
 	l := &v.Load
 	if p := r.run.Pilot; p != nil {

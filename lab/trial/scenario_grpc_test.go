@@ -183,7 +183,7 @@ const deskScenario = `
 // steps are of two services and of all kinds of calls, on the same connections. What the server has
 // seen is what the run folder says, step by step.
 func TestScenarioOfCalls(t *testing.T) {
-	for _, load := range []string{"closed: {connections: 2}\n  http2: {streams: 3}\n  workers: 2", "open: {rate: 20/s, max_connections: 3}"} { // few enough that users come to their last step on a busy machine
+	for _, load := range []string{"closed: {connections: 2}\n  http2: {streams: 3}\n  workers: 2", "open: {rate: 20/s, max_connections: 3}"} { // few enough that users reach their last step on a busy machine
 		d, address := serveDesk(t)
 		trial := measured(t, shopPlan(t, 20, fmt.Sprintf("name: desk\ntarget: {protocol: grpc, url: 'http://%s'}\ndesign: {rounds: 1}\nload:\n  %s\n  warmup: 0\n  requests: 401\n  scenario:", address, load)+deskScenario))
 		d.mu.Lock()

@@ -100,7 +100,7 @@ func (w *watch) add(o observe.Observer) {
 }
 
 // runtimeAt says where a target reports its Go runtime. A page that is named replaces the
-// one beside the profiles.
+// one next to the profiles.
 func runtimeAt(v *experiment.Variant) goruntime.Config {
 	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0}
 	if u := v.Observe.Runtime; strings.Contains(u, "/debug/pprof") {

@@ -162,7 +162,7 @@ func (w *watch) begin(origin time.Time, threads []int) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
-	// The other half of a duet is not foreign either.
+	// The other side of a duet is not foreign either.
 	if w.neighbours != nil {
 		for i, p := range w.neighbours() {
 			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Supervisor()); w.available(err) {

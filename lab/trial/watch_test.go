@@ -22,9 +22,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// A loaded trial has a sleeper beside the generator, and the pressure if the kernel
-// measures it. It asks the target for its goroutines, and the plan's endpoints for
-// numbers.
+// A loaded trial has a sleeper next to the generator, and the pressure if the kernel
+// measures it. It asks the target for its goroutines, and the plan's endpoints for numbers.
 func TestRunObserves(t *testing.T) {
 	var asked atomic.Int64
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -38,8 +38,8 @@ func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
 // for noise; and their Substitutes.
 func (f *Folder) Measured() []*TrialFolder {
 	type place struct {
-		round           int
-		variant, beside string
+		round         int
+		variant, peer string
 	}
 	out := map[int]bool{}
 	for _, x := range f.Run.Trials {
@@ -51,7 +51,7 @@ func (f *Folder) Measured() []*TrialFolder {
 	}
 	substitutes := Substitutes(all)
 	behind := func(t *TrialFolder) bool { return t.IsMeasured() && t.Purpose == "" && !out[t.Number] }
-	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Beside()} }
+	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Peer()} }
 	last := map[place]int{}
 	for _, t := range f.Trials {
 		if behind(t) {
@@ -142,10 +142,10 @@ func (f *Folder) Rewrite() error {
 // for itself, so only a probe that is not complete can be replaced.
 func replaced(trials []*TrialFolder) map[int]bool {
 	type place struct {
-		round                    int
-		variant, purpose, beside string
+		round                  int
+		variant, purpose, peer string
 	}
-	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose, t.Beside()} }
+	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose, t.Peer()} }
 	last := map[place]int{}
 	for _, t := range trials {
 		if t.IsMeasured() {
@@ -328,8 +328,8 @@ func (t *Trial) check(folder string) error {
 	if t.Purpose == PurposeProbe && (t.Rate == nil || !(*t.Rate > 0)) {
 		fault("rate_per_second: a probe wants one above 0")
 	}
-	if d := t.Duet; d != nil && (d.With == "" || d.Seat < 0 || d.Seat > 1) {
-		fault("duet: seat %d beside %q, want seat 0 or 1 beside a variant", d.Seat, d.With)
+	if d := t.Duet; d != nil && (d.Peer == "" || d.CPUSet < 0 || d.CPUSet > 1) {
+		fault("duet: CPU set %d with %q, want CPU set 0 or 1 and a variant", d.CPUSet, d.Peer)
 	}
 	if t.Variant == "" {
 		fault("variant: is empty")

@@ -670,17 +670,17 @@ func TestQuantilesOf(t *testing.T) {
 // TestMeasured: what is behind no figure is behind no export, what the target lost is behind them,
 // and of a duet each of the two. What was interrupted is behind them where nothing else is.
 func TestMeasured(t *testing.T) {
-	trial := func(number, round int, purpose string, complete bool, beside string) *TrialFolder {
+	trial := func(number, round int, purpose string, complete bool, peer string) *TrialFolder {
 		folder := &TrialFolder{Trial: Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
-		if beside != "" {
-			folder.Duet = &Duet{With: beside}
+		if peer != "" {
+			folder.Duet = &Duet{Peer: peer}
 		}
 		return folder
 	}
 	lost := trial(10, 8, "", false, "")
 	lost.Fault = FaultTarget
-	cut := func(number int, variant, beside string) *TrialFolder {
-		folder := trial(number, 9, "", false, beside)
+	cut := func(number int, variant, peer string) *TrialFolder {
+		folder := trial(number, 9, "", false, peer)
 		folder.Variant, folder.Interrupted = variant, true
 		return folder
 	}

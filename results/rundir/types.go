@@ -168,35 +168,37 @@ type LeftOut struct {
 }
 
 // A PlanDuet says where the two variants are that are measured at once. Each of them has
-// a seat in one round, and the other seat in the next.
+// one CPU set in one round, and the other in the next.
 type PlanDuet struct {
-	Seats [2]Seat `json:"seats"`
+	CPUSets [2]CPUSet `json:"cpu_sets"`
 }
 
-// A Seat is the CPUs of one of two variants that are measured at once: of the generator of
-// its load, and of its target and services. They may be the same.
-type Seat struct {
+// A CPUSet is the CPUs of one of two variants that are measured at once: of its load's
+// generator, and of its target and services. They may be the same.
+type CPUSet struct {
 	LoadCPUs   []int `json:"load_cpus"`
 	TargetCPUs []int `json:"target_cpus"`
 }
 
 // Shared tells whether the generator is on its target's own CPUs.
-func (s Seat) Shared() bool { return slices.Equal(s.LoadCPUs, s.TargetCPUs) }
+func (s CPUSet) Shared() bool { return slices.Equal(s.LoadCPUs, s.TargetCPUs) }
 
-// A Duet says which variant ran beside a trial, and which seat the trial had.
+// A Duet says which variant ran at the same time as a trial, and which CPU set the trial
+// had.
 type Duet struct {
-	With   string `json:"with"`             // the variant
+	Peer   string `json:"peer"`             // the other variant
 	Trial  int    `json:"trial,omitempty"`  // its number; 0 where that was up without load
-	Seat   int    `json:"seat"`             // of Plan.Duet.Seats: 0 or 1
+	CPUSet int    `json:"cpu_set"`          // of Plan.Duet.CPUSets: 0 or 1
 	Shared bool   `json:"shared,omitempty"` // the generator is on its target's own CPUs
 }
 
-// Beside is the variant that ran beside the trial; empty for a trial that ran alone.
-func (t *Trial) Beside() string {
+// Peer is the variant that ran at the same time as the trial; empty for a trial that ran
+// alone.
+func (t *Trial) Peer() string {
 	if t.Duet == nil {
 		return ""
 	}
-	return t.Duet.With
+	return t.Duet.Peer
 }
 
 // A PlanLadder names the variants that are steps, in their order: each has the changes of
@@ -927,7 +929,7 @@ func Substitutes(trials []*Trial) map[int]bool {
 		case t.IsMeasured():
 			measured[t.Variant] = true
 		case t.Interrupted:
-			at := key{t.Variant, t.Beside()}
+			at := key{t.Variant, t.Peer()}
 			last[at] = max(last[at], t.Number)
 		}
 	}

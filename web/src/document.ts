@@ -675,9 +675,9 @@ export interface Flame {
 }
 
 /** A PlanDuet says where the two variants are that are measured at once. Each of them has
- * a seat in one round, and the other seat in the next. */
+ * one CPU set in one round, and the other in the next. */
 export interface PlanDuet {
-  seats: Seat[];
+  cpu_sets: CPUSet[];
 }
 
 /** A PlanLadder names the variants that are steps, in their order: each has the changes of
@@ -1166,9 +1166,9 @@ export interface Item {
   ranked: boolean;
 }
 
-/** A Seat is the CPUs of one of two variants that are measured at once: of the generator of
- * its load, and of its target and services. They may be the same. */
-export interface Seat {
+/** A CPUSet is the CPUs of one of two variants that are measured at once: of its load's
+ * generator, and of its target and services. They may be the same. */
+export interface CPUSet {
   load_cpus: number[] | null;
   target_cpus: number[] | null;
 }

@@ -310,7 +310,7 @@ func TestSharedCPUsAreNoSign(t *testing.T) {
 	if _, flags, _ := Examine(s); len(flags) == 0 {
 		t.Fatal("alone, a starved generator is no finding")
 	}
-	s.Trial.Duet = &rundir.Duet{With: "b", Shared: true}
+	s.Trial.Duet = &rundir.Duet{Peer: "b", Shared: true}
 	if _, flags, _ := Examine(s); len(flags) > 0 {
 		t.Errorf("%+v", flags)
 	}

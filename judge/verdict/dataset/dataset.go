@@ -49,13 +49,13 @@ func New(plan rundir.Plan, trials []*Trial) *Dataset {
 	}
 	again := measuredAgain(plan, trials)
 	for _, x := range trials {
-		if x.Purpose == rundir.PurposeIdle && x.Complete && s.IdleBase[x.Beside()] != nil {
-			s.IdleBase[x.Beside()][x.Round] = x.Stats // a later one replaces an earlier one
+		if x.Purpose == rundir.PurposeIdle && x.Complete && s.IdleBase[x.Peer()] != nil {
+			s.IdleBase[x.Peer()][x.Round] = x.Stats // a later one replaces an earlier one
 		}
 		if x.substitute {
 			s.interrupted[x.Variant] = append(s.interrupted[x.Variant], x.Stats)
 		}
-		key := s.SeatKey(x.Variant, x.Beside())
+		key := s.SeatKey(x.Variant, x.Peer())
 		if !x.used() || s.AllRounds[key] == nil {
 			continue
 		}

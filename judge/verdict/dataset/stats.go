@@ -11,7 +11,7 @@ import (
 func ofTrial(t *rundir.Trial, log recording.Times) *Stats {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	if t.Duet != nil {
-		f.Seat = t.Duet.Seat
+		f.Seat = t.Duet.CPUSet
 	}
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte

@@ -131,7 +131,7 @@ func markReplaced(trials []*Trial) {
 		purpose, variant, peer string
 		round                  int
 	}
-	of := func(s *Trial) key { return key{s.Purpose, s.Variant, s.Beside(), s.Round} }
+	of := func(s *Trial) key { return key{s.Purpose, s.Variant, s.Peer(), s.Round} }
 	last := map[key]int{}
 	for _, s := range trials {
 		if s.IsMeasured() {

@@ -14,7 +14,7 @@ func TestSharedCPUsLoseNothing(t *testing.T) {
 	if l := s.lostBy(); l.Generator < 0.5 {
 		t.Fatalf("alone, it loses %v", l.Generator)
 	}
-	s.Trial.Duet = &rundir.Duet{With: "b", Shared: true}
+	s.Trial.Duet = &rundir.Duet{Peer: "b", Shared: true}
 	if l := s.lostBy(); l.Generator > 0.01 {
 		t.Errorf("lost %v by waiting for its own target", l.Generator)
 	}
