@@ -148,7 +148,7 @@ func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
 	return files
 }
 
-// keyed returns the number behind a label that begins a line.
+// keyed returns the number after a label that begins a line.
 func keyed(b []byte, label string) (uint64, bool) {
 	for len(b) > 0 {
 		line := b

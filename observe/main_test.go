@@ -85,7 +85,7 @@ func careless() {
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// threads has a thread that switches a lot, and ends it when told to.
+// threads runs a thread that switches a lot, and ends it when asked to.
 func threads() {
 	end, ended := make(chan struct{}), make(chan struct{})
 	ready := make(chan struct{})

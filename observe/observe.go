@@ -1,4 +1,4 @@
-// Package observe records what happens beside the load: what the target, the
+// Package observe records what happens during the load: what the target, the
 // generator and the machine use and suffer, on the run's time line.
 //
 // An Observer fills one row of numbers whenever it is asked. A Recorder asks all
@@ -45,7 +45,7 @@ const (
 	Peak                // the largest since the previous reading
 )
 
-// ReadAt is the end of the name of an observer's column that says when what is beside it was read.
+// ReadAt ends the name of an observer's column that says when the values of its row were read.
 // Such an observer tells what a program says of itself: a program that is started again counts
 // from the beginning.
 const ReadAt = "read_at_seconds"

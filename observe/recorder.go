@@ -54,7 +54,7 @@ type Recorder struct {
 	observers []Observer
 	columns   []Column // with full names; the first is time_seconds, the last recorder_cpu_seconds
 	widths    []int    // of the observers' parts of a row
-	told      []bool   // by column: programs tell it of themselves
+	told      []bool   // by column: programs report it about themselves
 	stop      chan struct{}
 
 	mu       sync.Mutex    // guards the fields below, and the observers

@@ -220,7 +220,7 @@ func clocks() []Clock {
 	system := func(id int32) func() {
 		return func() {
 			var ts unix.Timespec
-			_ = unix.ClockGettime(id, &ts) // resolution has told whether it works
+			_ = unix.ClockGettime(id, &ts) // resolution has shown whether it works
 		}
 	}
 	var all []Clock

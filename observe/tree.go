@@ -186,8 +186,8 @@ func (t *Tree) Observe(row []float64) error {
 		t.begun = true
 		t.gone.cpu, t.gone.user, t.gone.system = childUser+childSystem, childUser, childSystem
 	}
-	// Both are lower bounds of what the dead have used: their last readings, and
-	// what their parents have been told. Neither shrinks.
+	// Both are lower bounds of what the dead have used: their last readings, and what their
+	// parents have accounted for. Neither shrinks.
 	w, g := &t.waitedFor, &t.gone
 	w.user, w.system = max(w.user, childUser), max(w.system, childSystem)
 	t.latestCPU = cpu + max(w.user+w.system, g.cpu)

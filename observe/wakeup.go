@@ -81,10 +81,10 @@ func NewWakeup(name string, cpus ...int) (*Wakeup, error) {
 }
 
 // NewUrgentWakeup starts a sleeper whose thread has real-time priority, where dyno may
-// give it that. Beside a program that uses up its CPUs, an ordinary thread is woken late
-// by the program itself: 2 % of sleeps by up to 4 ms, the length of a turn. What keeps an
-// urgent one waiting is the hypervisor, the kernel, or other real-time threads; other
-// programs of ordinary priority are seen by what they use.
+// give it that. Next to a program that uses up its CPUs, an ordinary thread is woken late
+// because of the program itself: 2 % of sleeps by up to 4 ms, the length of a turn. What
+// keeps an urgent one waiting is the hypervisor, the kernel, or other real-time threads;
+// other programs of ordinary priority are seen by what they use.
 func NewUrgentWakeup(name string, cpus ...int) (*Wakeup, error) {
 	return startWakeup(name, true, cpus)
 }
@@ -157,7 +157,7 @@ func hasten(urgent bool) {
 	}
 	// A thread of the generator that is busy on the same CPU would finish its slice
 	// of about 3 ms first, and the sleeper would take the generator's own work for
-	// the machine's noise: 0.8 % of sleeps were late beside a busy thread, 0.02 %
+	// the machine's noise: 0.8 % of sleeps were late next to a busy thread, 0.02 %
 	// with a short slice. Linux before 6.12 does not know it and changes nothing.
 	attr.Runtime = uint64(slice)
 	_ = unix.SchedSetAttr(0, attr, 0)

@@ -40,7 +40,7 @@ func (p *page) message(kind string, pairs ...string) texts.Message {
 	return texts.New(kind, pairs...)
 }
 
-// counted is a message about so many, which has a form for one.
+// counted is a message about a number of things, which has a form for one.
 func counted(kind string, n int, pairs ...string) texts.Message {
 	if n == 1 {
 		kind += ".one"
@@ -643,7 +643,7 @@ func (p *page) brieflyIn(variant, metric string, e rundir.Estimate) string {
 const (
 	atMost  = "≤" // disturbances can only have made it larger than it truly is
 	atLeast = "≥" // or smaller
-	tooFew  = "~" // fewer than ten samples are behind it
+	tooFew  = "~" // it has fewer than ten samples
 	doubt   = "?" // it cannot be relied on
 )
 
@@ -664,7 +664,7 @@ func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
 	return text
 }
 
-// marked puts a mark where it stands: the doubt behind the figure, the others before it.
+// marked puts a mark where it stands: the doubt after the figure, the others before it.
 func marked(mark, figure string) string {
 	if mark == doubt {
 		return figure + mark

@@ -59,7 +59,7 @@ func TestBenchmark(t *testing.T) {
 	}
 }
 
-// Benchstat reads the trials behind the figures, and no others.
+// Benchstat reads the trials that the figures use, and no others.
 func TestBenchmarkIsRead(t *testing.T) {
 	f := example("relay models", "", 4, "pool", "pool-16")
 	f.Trials[0].Complete = false
@@ -133,7 +133,7 @@ func TestBenchmarkOfPrograms(t *testing.T) {
 	}
 }
 
-// Whatever runs and variants are called, their trials can be read and told apart.
+// Whatever runs and variants are called, their trials can be read and distinguished.
 func TestBenchmarkNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.String(), 3, 3, rapid.ID[string]).Draw(t, "names")

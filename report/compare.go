@@ -94,7 +94,7 @@ func (p *page) comparisons() {
 		f := family{c.Role, c.Base}
 		switch c.Role {
 		case rundir.RoleControl:
-			f.role = "" // beside what it is the control of
+			f.role = "" // next to what it is the control of
 		case rundir.RoleStep, rundir.RolePair:
 			f.base = "" // each has its own
 		case rundir.RoleLeftOut:
@@ -121,7 +121,7 @@ func (p *page) comparisons() {
 	}
 }
 
-// rounds says how many rounds are behind comparisons, and what intervals they have.
+// rounds says how many rounds comparisons have, and what intervals.
 func rounds(list []rundir.Comparison) string {
 	fewest, most, confidence := list[0].Rounds, list[0].Rounds, 0.
 	for _, c := range list {

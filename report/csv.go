@@ -58,9 +58,9 @@ func metricsOf(v rundir.Variant) (names []string) {
 }
 
 // TrialsCSV writes a run's trials for a spreadsheet, a row for each, pilots, probes and
-// incomplete ones included. The column counted says which trials are behind the run's
-// figures. Unknown cells are empty. The last columns hold values that programs printed
-// and values that the plan asks to observe.
+// incomplete ones included. The column counted says which trials the run's figures use.
+// Unknown cells are empty. The last columns hold values that programs printed and values
+// that the plan asks to observe.
 func TrialsCSV(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	counted := map[int]bool{}

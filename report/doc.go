@@ -4,7 +4,7 @@
 // holds, so it works on a folder that somebody sent.
 //
 // Text says first whether the figures may be trusted, then what the A/A control found,
-// then the verdict, and then the figures behind it. A figure has its interval, or a
+// then the verdict, and then its figures. A figure has its interval, or a
 // footnote says why it has none. Markdown has the same parts in another order: the
 // verdict first.
 //

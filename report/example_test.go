@@ -31,7 +31,7 @@ func between(v, low, high float64, method string) rundir.Estimate {
 // quantile is a figure of a merged histogram.
 func quantile(v, low, high float64) rundir.Estimate { return between(v, low, high, rundir.ByWoodruff) }
 
-// example is a run that measured variants in so many rounds, without comparisons.
+// example is a run that measured variants in a number of rounds, without comparisons.
 func example(name, question string, rounds int, variants ...string) *rundir.Folder {
 	f := &rundir.Folder{Dir: "runs/example", Run: rundir.Run{
 		SchemaVersion: rundir.SchemaVersion, Name: name, Question: question,

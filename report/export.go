@@ -25,7 +25,7 @@ func JSON(w io.Writer, run *rundir.Run) error {
 }
 
 // Hgrm writes the percentile spectrum, in ms, of one variant's times under a tag
-// (response, service, send_lag …), merged over the trials behind its figures. The variant
+// (response, service, send_lag …), merged over the trials that its figures use. The variant
 // may be empty when the run has only one.
 func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 	var names []string

@@ -19,8 +19,8 @@ type part struct {
 	items []item
 }
 
-// An item is a table; or a line, which may begin with a mark behind which its
-// further lines are indented. Verbatim text is neither wrapped nor formatted.
+// An item is a table; or a line, which may begin with a mark: its further lines are then
+// indented. Verbatim text is neither wrapped nor formatted.
 type item struct {
 	table    *table
 	mark     string

@@ -206,7 +206,7 @@ func (p *page) causes(texts map[string]int64) {
 	}
 }
 
-// only returns the trial behind the figures of the only variant, or nil.
+// only returns the trial that the figures of the only variant use, or nil.
 func (p *page) only(variant string) *rundir.Trial {
 	for _, t := range p.folder.Measured() {
 		if t.Variant == variant {

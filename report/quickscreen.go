@@ -291,7 +291,7 @@ func PerSecond(x float64) string {
 	return units.Figure(x)
 }
 
-// A quickClock is a row of times. Spare is of those behind the first.
+// A quickClock is a row of times. Spare is of those after the first.
 type quickClock struct {
 	name, tag string
 	spare     int
@@ -494,7 +494,7 @@ func listed(names []string) string {
 }
 
 // wrapItems writes items in a row. If they are wider than the terminal, they go on in the next
-// line, below the first, in at most so many lines. No item is broken, and in a pipe no line is.
+// line, below the first, up to a number of lines. No item is broken, and in a pipe no line is.
 func (p *page) wrapItems(mark string, items []string, separator string, most int) []string {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(mark))
 	lines := []string{mark}

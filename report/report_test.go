@@ -115,7 +115,7 @@ func TestText(t *testing.T) {
 // wild is text that would drive a terminal, or be taken for Markdown, HTML or XML.
 const wild = "a\x1b[2Jb\u009b1mc\u202ed\r\n|e\x00\xff\ufffe<b>`*&]]>"
 
-// rewild puts wild text behind all strings, also of keys, but for fields named.
+// rewild puts wild text after all strings, also of keys, but for fields named.
 func rewild(v reflect.Value, except []string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -235,7 +235,7 @@ func TestHgrm(t *testing.T) {
 	if err := Hgrm(&got, f, "goroutine", "service"); err != nil {
 		t.Fatal(err)
 	}
-	// Goroutine's trials are 1, 3, 5 and 7, of which the last alone is behind the figures.
+	// Goroutine's trials are 1, 3, 5 and 7, of which the figures use the last alone.
 	h, err := f.Trials[6].Latency("service")
 	if err != nil {
 		t.Fatal(err)
@@ -367,8 +367,8 @@ func TestThresholdsOfManyVariants(t *testing.T) {
 	}
 }
 
-// TestSoakIsToldOfWhatWasMeasured: a window of five minutes does not tell of half an hour.
-func TestSoakIsToldOfWhatWasMeasured(t *testing.T) {
+// TestSoakSaysWhatWasMeasured: a window of five minutes does not tell of half an hour.
+func TestSoakSaysWhatWasMeasured(t *testing.T) {
 	f := exampleSoak()
 	f.Run.Plan.Variants[0].WindowSeconds = 300
 	var short, whole strings.Builder

@@ -72,7 +72,7 @@ func said(lines []texts.Message) []string {
 	return out
 }
 
-// block writes the sentences under a heading, in at most so many lines.
+// block writes the sentences under a heading, in at most n lines.
 func (p *page) block(head string, sentences []string, most int) []string {
 	if len(sentences) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (p *page) block(head string, sentences []string, most int) []string {
 	return lines
 }
 
-// wrapped breaks a sentence into at most so many lines of the screen, and cuts the rest. In a pipe
+// wrapped breaks a sentence into at most n lines of the screen, and cuts the rest. In a pipe
 // it has as many lines as it needs.
 func (p *page) wrapped(mark, text string, most int) []string {
 	limit := proseLimit
@@ -126,7 +126,7 @@ func (p *page) cut(line string) string {
 	return cut(line, p.width)
 }
 
-// cut shortens text to so many characters, the last of which marks the cut.
+// cut shortens text to n characters, the last of which marks the cut.
 func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -156,7 +156,7 @@ func (p *page) screen(a Answer) []string {
 	return lines
 }
 
-// screenOf is the screen with so many lines of figures and of the target.
+// screenOf is the screen with a number of lines of figures and of the target.
 func (p *page) screenOf(a Answer, figures, target int) []string {
 	lines := p.wrapped("", p.headline(), 2)
 	for _, s := range said(a.Says) {
@@ -200,9 +200,9 @@ func (p *page) headline() string {
 	return p.title() + ": " + p.run.Question
 }
 
-// lines writes the table, no wider than the terminal, in at most so many lines, including its head and the line that
-// says how many rows are left out. Names are shortened first, then columns are left out.
-// A figure is never cut.
+// lines writes the table, no wider than the terminal, in at most n lines, including its head and
+// the line that says how many rows are left out. Names are shortened first, then columns are left
+// out. A figure is never cut.
 func (b *Brief) lines(most, width int) []string {
 	if width == 0 {
 		width = math.MaxInt
@@ -282,7 +282,7 @@ func total(widths []int) int {
 	return n
 }
 
-// reason returns, in parentheses, what the most frequent of a trial's failures says behind a
+// reason returns, in parentheses, what the most frequent of a trial's failures says after a
 // prefix; nothing without such a failure.
 func reason(trial *rundir.Trial, prefix string) string {
 	if trial == nil {

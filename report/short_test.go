@@ -19,7 +19,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// fits fails when an answer is larger than the screen it is for, of so many columns.
+// fits fails when an answer is larger than its screen, which has a number of columns.
 func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 	t.Helper()
 	most := screenLines
@@ -209,7 +209,7 @@ func TestLadderUnidentified(t *testing.T) {
 	}
 }
 
-// What the target did is told although it breaks nothing, behind what does.
+// What the target did is shown although it breaks nothing, after what does.
 func TestRemarks(t *testing.T) {
 	for _, f := range examples() {
 		f.Run.Thresholds = nil

@@ -66,7 +66,7 @@ func (p *page) grown(variant string, slope rundir.Estimate) string {
 	return over(slope, span) + " in " + units.FormatSeconds(span)
 }
 
-// over writes a slope per second as the growth in so many seconds.
+// over writes a slope per second as the growth in a number of seconds.
 func over(e rundir.Estimate, seconds float64) string {
 	if e.Estimate == nil {
 		return unknown

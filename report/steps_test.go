@@ -93,7 +93,8 @@ func TestWholeFirst(t *testing.T) {
 	}
 }
 
-// Figures of a step are those beside the intervals where a run was judged before there were any.
+// Where a run was judged before steps had intervals, the figures of a step are those of its
+// variant's summary.
 func TestStepOfAnEarlierRun(t *testing.T) {
 	p, variants := scenarioRun("open")
 	for metric, want := range map[string]float64{"throughput{step=login}": 10, "response.p99{step=login}": 0.003, "service.max{step=login}": 0.0015} {

@@ -45,7 +45,7 @@ func level(v float64) string { return fmt.Sprintf("%.10g", v) }
 // barWidth is how many characters the longest of several bars has.
 const barWidth = 40
 
-// bar draws a level beside the others.
+// bar draws a level next to the others.
 func bar(l rundir.Level, all []rundir.Level) string {
 	most := 0.
 	for _, x := range all {

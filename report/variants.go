@@ -34,7 +34,7 @@ func (p *page) estimate(v rundir.Variant, metric string) rundir.Estimate {
 	return rundir.Estimate{Estimate: summary(v, metric)}
 }
 
-// summary is a figure of a variant that is stored beside its intervals.
+// summary is a figure of a variant that is stored next to its intervals.
 func summary(v rundir.Variant, metric string) *float64 {
 	if of, step := rundir.SplitStep(metric); step != "" {
 		return summary(ofStep(v, step), of)
@@ -352,7 +352,7 @@ func (p *page) tokens(variants []rundir.Variant) {
 	if len(variants) == 0 {
 		return
 	}
-	p.section("answers of the language model: tokens per second, of answers and of prompts; answers per second within the goal; the first token, from when the request was due; the time per token behind it")
+	p.section("answers of the language model: tokens per second, of answers and of prompts; answers per second within the goal; the first token, from when the request was due; the time per token after it")
 	head := []string{"tokens/s", "of prompts", "goodput", "first p50", "first p99", "first max", "token p50", "token p99", "token max"}
 	metrics := []string{"tokens_per_second", "prompt_tokens_per_second", "goodput", "first_token.p50", "first_token.p99", "first_token.max", "token_time.p50", "token_time.p99", "token_time.max"}
 	if !slices.ContainsFunc(variants, func(v rundir.Variant) bool { return v.Tokens.PromptPerSecond != nil }) {

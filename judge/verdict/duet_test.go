@@ -97,9 +97,9 @@ func TestDuetRefused(t *testing.T) {
 		want   string // none: it is not refused
 	}{
 		{"sound", func(*madeDuet) {}, ""},
-		{"its control differs", func(d *madeDuet) { d.control = 0.97 }, "fails its control: a measured beside itself differs by 3"},
+		{"its control differs", func(d *madeDuet) { d.control = 0.97 }, "fails its control: two copies of a at the same time differ by 3"},
 		{"its control differs by next to nothing", func(d *madeDuet) { d.control, d.own = 0.998, 0.0005 }, ""},
-		{"the neighbour's load matters", func(d *madeDuet) { d.beside, d.noise = 0.9, 0.01 }, "the load of b does not disturb its neighbour as that of a does: a beside it differs by 9"},
+		{"the neighbour's load matters", func(d *madeDuet) { d.beside, d.noise = 0.9, 0.01 }, "the load of b does not disturb its neighbour as that of a does: a next to it differs by 9"},
 		{"one CPU for both", func(d *madeDuet) { d.idle, d.noise = 2, 0.01 }, "changes throughput of a by a factor of "},
 		{"some of the caches", func(d *madeDuet) { d.idle, d.noise = 1.5, 0.01 }, ""},
 		{"nobody looked", func(d *madeDuet) { d.idle = 0 }, "the idle-neighbour check was not made"},

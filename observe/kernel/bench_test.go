@@ -34,7 +34,7 @@ func BenchmarkCost(b *testing.B) {
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			for b.Loop() {
-				var without, inSet, beside []float64
+				var without, inSet, notInSet []float64
 				for range rounds {
 					in, out := each(inside, bb.command, bb.n), each(outside, bb.command, bb.n)
 					o, err := bb.observe(bb.cfg)
@@ -42,7 +42,7 @@ func BenchmarkCost(b *testing.B) {
 						b.Fatal(err)
 					}
 					inSet = append(inSet, each(inside, bb.command, bb.n)-in)
-					beside = append(beside, each(outside, bb.command, bb.n)-out)
+					notInSet = append(notInSet, each(outside, bb.command, bb.n)-out)
 					without = append(without, in)
 					if err := o.Close(); err != nil {
 						b.Fatal(err)
@@ -50,7 +50,7 @@ func BenchmarkCost(b *testing.B) {
 				}
 				b.ReportMetric(median(without), "ns-without")
 				b.ReportMetric(median(inSet), "ns-more-in-set")
-				b.ReportMetric(median(beside), "ns-more-outside")
+				b.ReportMetric(median(notInSet), "ns-more-outside")
 				b.ReportMetric(0, "ns/op")
 			}
 		})

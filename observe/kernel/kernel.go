@@ -190,9 +190,9 @@ func (o *Observer) Waits() *Waits {
 }
 
 // Syscalls returns how many system calls there were since the observer was made, by
-// name. Numbers without a name are syscall_NNN. By perf events only those with a
-// column are told apart; all others are "other". It is nil when system calls are
-// not counted or cannot be read.
+// name. Numbers without a name are syscall_NNN. By perf events only those with a column are
+// distinguished; all others are "other". It is nil when system calls are not counted or
+// cannot be read.
 func (o *Observer) Syscalls() map[string]uint64 {
 	var r reading
 	if o.has&callTotals == 0 || o.source.read(&r) != nil {
@@ -210,7 +210,7 @@ func (o *Observer) Syscalls() map[string]uint64 {
 // Close detaches from the kernel.
 func (o *Observer) Close() error { return o.source.close() }
 
-// A column is known when the source has the counts behind it.
+// A column is known when the source has its counts.
 type column struct {
 	observe.Column
 	of    facility

@@ -132,7 +132,7 @@ func TestRootIsNotCounted(t *testing.T) {
 	}
 }
 
-// Not even a process beside the root's.
+// Not even a sibling of the root.
 func TestOthersAreNotCounted(t *testing.T) {
 	t.Parallel()
 	c, _ := startBelow(t, "caller")
@@ -303,7 +303,7 @@ func TestCountsConnections(t *testing.T) {
 			t.Errorf("%s: %v; want %v", column, have[column], want)
 		}
 	}
-	// Go tries again after each, and is told that there is none.
+	// Go tries again after each, and gets an error that there is none.
 	if have["syscall_accept_total"] <= 41 {
 		t.Errorf("%v calls of accept; want more than 41", have["syscall_accept_total"])
 	}
@@ -608,13 +608,13 @@ func TestPerfEvents(t *testing.T) {
 		t.Errorf("method %s", o.Method())
 	}
 	// It must not take the events away.
-	beside := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
+	second := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
 	visit(t, 17, port, "/")
 	if n := c.tell(t, ""); n != "17" {
 		t.Fatalf("the server counts %s connections; want 17", n)
 	}
 	have := look(t, o)
-	if n := look(t, beside)["accepts_total"]; have["accepts_total"] != 17 || n != 17 {
+	if n := look(t, second)["accepts_total"]; have["accepts_total"] != 17 || n != 17 {
 		t.Errorf("%v accepts by perf events, %v by eBPF; want 17", have["accepts_total"], n)
 	}
 	for column, v := range have {
@@ -624,7 +624,7 @@ func TestPerfEvents(t *testing.T) {
 		}
 	}
 
-	// Both ways of counting, beside each other.
+	// Both ways of counting, at the same time.
 	byPerf, err := newCounts(DefaultConfig("kernel", caller.Process.Pid))
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func supervisor(args []string) error {
 	return cmd.Wait()
 }
 
-// caller makes system calls as it is told, line by line, and says when it has, and
+// caller makes the system calls that it reads, line by line, and says when it has, and
 // how many nanoseconds of CPU time that took:
 //
 //	calls N        getppid, N times
@@ -75,7 +75,7 @@ func supervisor(args []string) error {
 //	switches N     between two threads on one CPU, there and back
 //	threads K N    getppid, N times on each of K new threads
 //	forks K N      getppid, N times in each of K new processes, one below the other
-//	exec           this program anew, by another thread than the first
+//	exec           this program again, by another thread than the first
 func caller(args []string) error {
 	if len(args) == 2 { // of forks
 		depth, n := number(args[0]), number(args[1])
@@ -130,7 +130,7 @@ func caller(args []string) error {
 		}
 		fmt.Println("done", cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)-before)
 	}
-	return in.Err() // told to end
+	return in.Err() // asked to end
 }
 
 // cpuTime returns the CPU time that has been used, in nanoseconds.
@@ -236,7 +236,7 @@ func server([]string) error {
 	return nil
 }
 
-// burner uses the CPU that it is told for 200 ms and waits for the end of its input.
+// burner uses a given CPU for 200 ms and waits for the end of its input.
 func burner(args []string) error {
 	runtime.LockOSThread()
 	var set unix.CPUSet

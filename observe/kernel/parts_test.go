@@ -51,7 +51,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// script is a source that has waits of so many nanoseconds, reading by reading.
+// script is a source that has waits of the given nanoseconds, reading by reading.
 type script struct{ waits [][]uint64 }
 
 func (s *script) read(r *reading) error {
@@ -209,7 +209,7 @@ func TestLayoutFaults(t *testing.T) {
 		t.Errorf("faults: %v", err)
 	}
 	if err := f.fault(); err != nil {
-		t.Errorf("faults are told twice: %v", err)
+		t.Errorf("faults are reported twice: %v", err)
 	}
 }
 

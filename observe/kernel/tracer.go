@@ -28,7 +28,7 @@ type tracer struct {
 	counted    []counters   // one for each CPU
 }
 
-// A counter is the probes behind some columns.
+// A counter is the probes of some columns.
 type counter struct {
 	gives  facility
 	probes []probe

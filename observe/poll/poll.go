@@ -62,10 +62,10 @@ func Start(columns int, every, timeout time.Duration, read Read) *Poller {
 }
 
 // Column describes the value that a Poller adds at the end of a row. Its name is
-// read_at_seconds behind a prefix, which may be empty.
+// read_at_seconds after a prefix, which may be empty.
 func Column(prefix string) observe.Column {
 	return observe.Column{Name: prefix + "read_at_seconds", Kind: observe.Counter,
-		Help: "when the values beside it were read, since the observer began: rates are over its differences"}
+		Help: "when the values of this row were read, since the observer began: rates are over its differences"}
 }
 
 func unknown(n int) []float64 {

@@ -84,7 +84,7 @@ func TestRefresh(t *testing.T) {
 			return nil
 		})
 		start := time.Now()
-		if err := p.Refresh(t.Context()); err != nil { // behind the one under way
+		if err := p.Refresh(t.Context()); err != nil { // after the one under way
 			t.Error(err)
 		}
 		if v, at, _ := observed(p); v != 2 || at != 5 || time.Since(start) != 10*time.Second {

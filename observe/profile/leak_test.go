@@ -29,7 +29,7 @@ func TestLeftover(t *testing.T) {
 			<-ended
 		}
 	}()
-	// They must have come to where they wait.
+	// They must have reached the place where they wait.
 	var left []Stack
 	for range 1000 {
 		after, err := Source{URL: url}.Fetch(t.Context(), Goroutine, 0)

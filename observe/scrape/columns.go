@@ -71,8 +71,8 @@ func columnName(s Sample) string {
 	return name
 }
 
-// maxName bounds a column's name, so that it stays one with what is put before and
-// behind it.
+// maxName bounds a column's name, so that it stays one with what is put before and after
+// it.
 const maxName = 60
 
 // choose returns the samples that any of the selectors selects. If there are more than

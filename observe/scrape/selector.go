@@ -10,7 +10,7 @@ import (
 )
 
 // A selector picks samples. It is written as a name, or as a regular expression
-// that matches whole names, with conditions on labels behind it if need be:
+// that matches whole names, with conditions on labels after it if need be:
 //
 //	http_requests_total
 //	http_requests_total{code="200",method=~"GET|HEAD"}
@@ -57,8 +57,8 @@ func parseSelector(text string) (selector, error) {
 	return s, nil
 }
 
-// bucketSuffix is how Prometheus ends the name of a histogram's bucket. There are so many
-// that they are only recorded when they are named.
+// bucketSuffix is how Prometheus ends the name of a histogram's bucket. They are numerous,
+// so they are only recorded when they are named.
 const bucketSuffix = "_bucket"
 
 // whole compiles an expression that matches whole texts.

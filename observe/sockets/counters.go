@@ -12,7 +12,7 @@ import (
 	"dyno/observe"
 )
 
-// DefaultCountersName is the prefix of a Counters' columns unless told otherwise.
+// DefaultCountersName is the prefix of a Counters' columns by default.
 const DefaultCountersName = "network"
 
 // mostText bounds a file of counters. Kernels print about 5 KB.
@@ -147,7 +147,7 @@ func (c *Counters) Close() error {
 }
 
 // parseCounter finds a counter in pairs of lines, of which the first has names and
-// the second values, each behind the same word and a colon. It does not allocate.
+// the second values, each after the same word and a colon. It does not allocate.
 func parseCounter(text []byte, prefix, name string) (value uint64, ok bool) {
 	for len(text) > 0 {
 		var names, values []byte

@@ -95,8 +95,8 @@ func openNetlink(timeout time.Duration) (int, error) {
 	return fd, nil
 }
 
-// dump calls visit for every socket asked for. After an error, also visit's, the
-// rest of the answer is given up and the next dump begins anew.
+// dump calls visit for every socket asked for. After an error, also visit's, the rest of
+// the answer is dropped and the next dump starts from scratch.
 func (d *diag) dump(ctx context.Context, r request, visit func(*socket) error) (err error) {
 	if d.fd < 0 {
 		if err := d.open(); err != nil {

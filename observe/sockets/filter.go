@@ -25,17 +25,17 @@ type condition struct {
 }
 
 // compile makes the program that reports sockets which meet any of the conditions:
-// for each but the last, the condition and a jump to the end behind it.
+// for each but the last, the condition and a jump to the end after it.
 func compile(conditions []condition) []byte {
 	var end int // of the program
 	for _, c := range conditions {
 		end += c.size() + opSize
 	}
-	end -= opSize // no jump behind the last
+	end -= opSize // no jump after the last
 	program := make([]byte, 0, max(end, 0))
 	for i, c := range conditions {
 		size := c.size()
-		no := size + opSize // past the jump, and behind the last past the end, which rejects
+		no := size + opSize // past the jump, and after the last past the end, which rejects
 		program = append(program, c.op, byte(size))
 		program = binary.NativeEndian.AppendUint16(program, uint16(no))
 		program = c.appendAddress(program)

@@ -138,7 +138,7 @@ func parseMessages(b []byte, sequence uint32, visit func(*socket) error) (done b
 // align rounds up to where the next message or attribute begins.
 func align(n int) int { return (n + 3) &^ 3 }
 
-// parse reads struct inet_diag_msg and the attributes behind it.
+// parse reads struct inet_diag_msg and the attributes after it.
 func (s *socket) parse(b []byte) error {
 	if len(b) < messageSize {
 		return errShort

@@ -18,7 +18,7 @@ type Document struct {
 	Version int `json:"version"`
 	// Run is run.json without its list of trials and the machine's name.
 	Run        rundir.Run       `json:"run"`
-	Answer     report.Answer    `json:"answer"`               // what it comes to, which the page begins with
+	Answer     report.Answer    `json:"answer"`               // the conclusion, which the page begins with
 	Incomplete []rundir.Message `json:"incomplete,omitempty"` // why the run is
 	Trials     []Trial          `json:"trials,omitempty"`     // by number
 	SLO        *SLO             `json:"slo,omitempty"`        // of a search for capacity
@@ -41,7 +41,7 @@ type Trial struct {
 	Round   int     `json:"round"`
 	Variant string  `json:"variant"`
 	Purpose string  `json:"purpose,omitempty"`
-	Counted bool    `json:"counted,omitempty"` // it is behind the figures
+	Counted bool    `json:"counted,omitempty"` // the figures use it
 	Spoilt  bool    `json:"spoilt"`
 	Warmup  float64 `json:"warmup_seconds"`
 	Window  float64 `json:"window_seconds"`
@@ -71,13 +71,13 @@ type Check struct {
 }
 
 // A Curve is the latency of a variant by percentile: of one trial, or of all merged.
-// Values[i] is the quantile 1 − 10^(−i/PerDecade), so far as values are behind it.
+// Values[i] is the quantile 1 − 10^(−i/PerDecade), as far as there are values.
 type Curve struct {
 	Variant string  `json:"variant"`
 	Clock   string  `json:"clock"`           // one of rundir.Clocks
 	Trial   int     `json:"trial,omitempty"` // 0: merged
 	Count   int64   `json:"count"`
-	Firm    int     `json:"firm"` // so many values have ten or more beyond them
+	Firm    int     `json:"firm"` // this many values have ten or more beyond them
 	Values  Numbers `json:"values"`
 }
 

@@ -98,7 +98,7 @@ func TestHostileTextStaysData(t *testing.T) {
 	rest := packedIn.ReplaceAllString(p, "")
 	rest = strings.Replace(rest, assets.Script, "", 1)
 	if n := strings.Count(strings.ToLower(rest), "<script"); n != 1 {
-		t.Errorf("%d scripts beside the document's, want 1", n)
+		t.Errorf("%d scripts in addition to the document's, want 1", n)
 	}
 	for _, bad := range []string{"<img", "<!--", "onerror=\"", "window.hit=1</script>"} {
 		if strings.Contains(rest, bad) {
@@ -368,7 +368,7 @@ func TestObserved(t *testing.T) {
 		t.Errorf("CPU %+v", l)
 	}
 	if l := got["app_requests_total"]; !near(l.Mean[:2], Numbers{10, 10}) || !math.IsNaN(l.Mean[2]) || l.Mean[3] != 10 || l.Unit != "/s" {
-		t.Errorf("a counter that began anew: %+v", l)
+		t.Errorf("a counter that began again: %+v", l)
 	}
 	if l := got["app_depth"]; l.Mean[2] != 6 || !math.IsNaN(l.Mean[3]) || l.Unit != "count" {
 		t.Errorf("a gauge: %+v", l)
@@ -530,7 +530,7 @@ func listsAreNotNull(t *testing.T, name string, document reflect.Value) (seen in
 	return seen
 }
 
-// A trial that its target lost is behind the figures, whatever of it was recorded.
+// The figures use a trial that its target lost, whatever of it was recorded.
 func TestLostTrials(t *testing.T) {
 	f := compared(t)
 	for _, x := range f.Trials {
@@ -554,7 +554,8 @@ func TestLostTrials(t *testing.T) {
 	}
 }
 
-// Where there are subscribers, a graph's figures are per event, as in the explanation beside it.
+// Where there are subscribers, a graph's figures are per event, as in the explanation next to
+// it.
 func TestFlamesOfEvents(t *testing.T) {
 	f := audience(t)
 	for _, x := range f.Trials {

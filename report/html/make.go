@@ -152,7 +152,7 @@ type reading struct {
 	faults   []string
 }
 
-// measure reads the trials behind the figures, as many at once as there are processors.
+// measure reads the trials that the figures use, as many at once as there are processors.
 func (d *Document) measure(f *rundir.Folder, counted map[int]bool) {
 	var trials []*rundir.TrialFolder
 	for _, t := range f.Trials {

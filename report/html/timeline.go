@@ -212,7 +212,7 @@ type drawing struct {
 }
 
 // drawings are in the order in which they are drawn, what matters most first. Columns of
-// endpoints and commands that the experiment names are all drawn, behind them.
+// endpoints and commands that the experiment names are all drawn, after them.
 func drawings() []drawing {
 	return []drawing{
 		{"target.cpu", []string{"target_cpu_seconds"}},

@@ -44,7 +44,7 @@ const MaxCompared = 300
 
 // changeLevel is the level of each test for a change. Histories are tested again after
 // every run, and for each variant, so false alarms add up. At 5 %, one series in fifteen
-// with a true change shows a false one beside it; at 1 %, one in a hundred.
+// with a true change shows a false one in addition; at 1 %, one in a hundred.
 const changeLevel = 0.01
 
 // leastCompared is from how many runs on there is a test. With fewer, not even the

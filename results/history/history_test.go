@@ -231,7 +231,7 @@ func TestTooFewAndTooMany(t *testing.T) {
 }
 
 // Of 60 histories with a drop of 5 % and runs that spread by half a percent, nearly
-// all show it where it is, and hardly any shows another beside it; of 60 without,
+// all show it where it is, and hardly any shows another in addition; of 60 without,
 // hardly any shows one.
 func TestAlarms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -30,7 +30,7 @@ type Sample struct {
 // A Point is one value of one series.
 type Point struct {
 	Metric *Metric
-	Labels []Label // of this series, beside the sample's
+	Labels []Label // of this series, in addition to the sample's
 	Value  float64 // must be finite, or the point is left out
 	// Ended says that the series has no further values. Value means nothing then.
 	Ended bool
@@ -44,7 +44,7 @@ type Metric struct {
 	Counter bool   // it only grows during a trial; otherwise a gauge
 }
 
-// The labels that a metric has beside those of the sample.
+// The labels that a metric has in addition to those of the sample.
 const (
 	LabelClock    = "clock"    // of a latency: response, service, send_lag or delivery
 	LabelQuantile = "quantile" // of a latency: 0.5 to 0.999, and 1 for the largest

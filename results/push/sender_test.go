@@ -73,7 +73,7 @@ func start(t *testing.T, r *receiver, change func(*Config)) *Sender {
 	return s
 }
 
-// numbered is a sample that can be told apart.
+// numbered is a sample that can be distinguished.
 func numbered(n int) Sample {
 	m := allMetrics()
 	return Sample{Time: epoch().Add(time.Duration(n) * time.Second), Points: []Point{{Metric: &m.good, Value: float64(n)}}}
@@ -216,7 +216,7 @@ func TestSenderIsNotRedirected(t *testing.T) {
 	})
 }
 
-// Points that are refused in a response of 200 are told.
+// Points that are refused in a response of 200 are reported.
 func TestSenderPartialSuccess(t *testing.T) {
 	body, err := proto.Marshal(&collector.ExportMetricsServiceResponse{
 		PartialSuccess: &collector.ExportMetricsPartialSuccess{RejectedDataPoints: 2, ErrorMessage: "too old"},

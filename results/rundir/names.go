@@ -13,7 +13,7 @@ import (
 // adds a metric, a tag, a column or a check adds a line here; tests hold the tables to
 // what judge/verdict knows and to what is recorded. web/src/names.ts is made of them.
 
-// The tags of the times in latency.hlog. Those of a step have its name behind: see StepTag.
+// The tags of the times in latency.hlog. Those of a step end in its name: see StepTag.
 const (
 	TagResponse     = "response"
 	TagService      = "service"

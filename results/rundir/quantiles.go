@@ -27,7 +27,7 @@ func QuantilesOf(h *hist.Histogram) Quantiles {
 	return q
 }
 
-// beyond is how many of so many values lie beyond a quantile.
+// beyond is how many of a number of values lie beyond a quantile.
 func beyond(count int64, quantile float64) float64 {
 	return float64(count)*(1-quantile) + 1e-6 // 1000 values have 10 beyond 0.99
 }

@@ -33,9 +33,9 @@ type Folder struct {
 // Complete tells whether every planned trial was measured and can be read.
 func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
 
-// Measured returns the trials behind a run's figures: ordinary ones that stand, those that the
-// target lost among them, the last of each place in a round, without rounds that were left out
-// for noise; and their Substitutes.
+// Measured returns the trials that a run's figures are made of: ordinary ones that stand,
+// those that the target lost among them, the last of each place in a round, without rounds
+// that were left out for noise; and their Substitutes.
 func (f *Folder) Measured() []*TrialFolder {
 	type place struct {
 		round         int
@@ -54,13 +54,13 @@ func (f *Folder) Measured() []*TrialFolder {
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Peer()} }
 	last := map[place]int{}
 	for _, t := range f.Trials {
-		if behind(t) {
+		if counts(t) {
 			last[of(t)] = max(last[of(t)], t.Number)
 		}
 	}
 	var list []*TrialFolder
 	for _, t := range f.Trials {
-		if behind(t) && last[of(t)] == t.Number || substitutes[t.Number] {
+		if counts(t) && last[of(t)] == t.Number || substitutes[t.Number] {
 			list = append(list, t)
 		}
 	}

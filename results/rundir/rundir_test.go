@@ -314,11 +314,11 @@ func TestReopen(t *testing.T) {
 		}
 	}
 	if left := must(os.ReadDir(stranger))(t); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 
-// Probes of one variant and round stand beside each other; one that was abandoned
+// Probes of one variant and round do not replace each other; one that was abandoned
 // is no fault once there are others.
 func TestProbes(t *testing.T) {
 	dir := t.TempDir()
@@ -335,8 +335,8 @@ func TestProbes(t *testing.T) {
 	pilot := aTrial(2, "pool")
 	pilot.Round, pilot.Purpose = 0, PurposePilot
 	check(t, must(w.Trial(2, "pool"))(t).Finish(pilot))
-	check(t, w.Abandon(must(Open(dir))(t).Trials[0], "begun anew"))
-	if f := must(Open(dir))(t); !strings.Contains(said(f), "0001-pool: begun anew") {
+	check(t, w.Abandon(must(Open(dir))(t).Trials[0], "begun again"))
+	if f := must(Open(dir))(t); !strings.Contains(said(f), "0001-pool: begun again") {
 		t.Errorf("%q", f.Incomplete)
 	}
 	probe(3)
@@ -667,8 +667,8 @@ func TestQuantilesOf(t *testing.T) {
 	}
 }
 
-// TestMeasured: what is behind no figure is behind no export, what the target lost is behind them,
-// and of a duet each of the two. What was interrupted is behind them where nothing else is.
+// TestMeasured: what no figure uses is in no export. What the target lost is in them, and both
+// trials of a pair in a duet. What was interrupted is in them where nothing else is.
 func TestMeasured(t *testing.T) {
 	trial := func(number, round int, purpose string, complete bool, peer string) *TrialFolder {
 		folder := &TrialFolder{Trial: Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}

@@ -130,8 +130,8 @@ func copied(of reflect.Value, replace func(string) string) reflect.Value {
 	return out
 }
 
-// inPlace returns a run in which the credentials that a user wrote are masked beside their names,
-// and notes them.
+// inPlace returns a run in which the credentials that a user wrote next to their names are
+// masked, and notes them.
 func (s *secrets) inPlace(of *Run) *Run {
 	run := *of
 	run.Command = s.inArguments(run.Command)

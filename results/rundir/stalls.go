@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The columns of stalls.csv beside the time at which a thread was due to wake.
+// The columns of stalls.csv in addition to the time at which a thread was due to wake.
 const (
 	generatorLateColumn = "generator_late_seconds"
 	targetLateColumn    = "target_late_seconds"

@@ -22,6 +22,6 @@ func TestStepMetric(t *testing.T) {
 		}
 	}
 	if !IsStepTag(StepTag("response", "login")) || IsStepTag("response") {
-		t.Error("tags of steps are not told from others")
+		t.Error("tags of steps are not distinguished from others")
 	}
 }

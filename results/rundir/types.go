@@ -14,7 +14,7 @@ import (
 // Readers refuse any other.
 const SchemaVersion = 1
 
-// The methods behind the low and high of an Estimate, as Estimate.Interval names them.
+// The methods that make the low and high of an Estimate, as Estimate.Interval names them.
 // NoInterval means that no interval is claimed, for example for a single trial.
 const (
 	NoInterval        = "none claimed"
@@ -35,13 +35,13 @@ const (
 
 // The purposes of a trial, in Trial.Purpose. An ordinary one has none.
 const (
-	PurposePilot = "pilot" // it found how long the warm-up must be; behind no figure
-	PurposeProbe = "probe" // it tried one rate in a search for capacity; behind no figure of its own
+	PurposePilot = "pilot" // it found how long the warm-up must be; no figure uses it
+	PurposeProbe = "probe" // it tried one rate in a search for capacity; no figure of its own uses it
 	// PurposeProfile is for a trial in which the target was profiled, which costs it
-	// something. It is behind no figure except those of the profiles.
+	// something. Only the figures of the profiles use it.
 	PurposeProfile = "profile"
-	// PurposeIdle is for the base alone, beside a variant of a duet that is up and has no
-	// load. It is behind no figure; the idle-neighbour check uses it.
+	// PurposeIdle is for the base alone, next to a variant of a duet that is up and has no
+	// load. No figure uses it, only the idle-neighbour check.
 	PurposeIdle = "idle_neighbour"
 )
 
@@ -124,7 +124,7 @@ type Run struct {
 	Validity       []Validity   `json:"validity"` // of each figure
 	Flags          []Flag       `json:"flags"`
 	Trials         []Examined   `json:"trials,omitempty"`        // by number
-	Notes          []string     `json:"notes,omitempty"`         // what a reader should know beside the figures
+	Notes          []string     `json:"notes,omitempty"`         // what a reader should know in addition to the figures
 	NotesBecause   []*Message   `json:"notes_because,omitempty"` // of each note; null of one that somebody else has made
 	Command        []string     `json:"command_line,omitempty"`  // how dyno was called
 	DynoVersion    string       `json:"dyno_version,omitempty"`
@@ -337,7 +337,7 @@ type Environment struct {
 // A Variant sums up the trials of one variant.
 type Variant struct {
 	Name       string    `json:"name"`
-	Trials     int       `json:"trials"` // complete ones, those behind the figures
+	Trials     int       `json:"trials"` // complete ones, which the figures use
 	Throughput Estimate  `json:"throughput"`
 	Response   Quantiles `json:"response"`
 	Service    Quantiles `json:"service"`
@@ -390,14 +390,14 @@ type Tokens struct {
 	Within  int64    `json:"within_goal"`
 	Goodput *float64 `json:"goodput_per_second,omitempty"` // of those answers
 	// FirstToken is the time from when a request was due until the first piece of the
-	// answer, TokenTime that per token behind it, on average over each answer.
+	// answer, TokenTime that per token after it, on average over each answer.
 	FirstToken Quantiles `json:"first_token"`
 	TokenTime  Quantiles `json:"token_time"`
 }
 
-// An Estimate is a figure with its interval, and the value of each trial (in
-// the order of the rounds) behind it. An end of the interval that the data do
-// not bound is nil. Throughput is in responses per second.
+// An Estimate is a figure with its interval, and the value of each of its trials (in the
+// order of the rounds). An end of the interval that the data do not bound is nil.
+// Throughput is in responses per second.
 type Estimate struct {
 	Estimate   *float64  `json:"estimate,omitempty"`
 	Low        *float64  `json:"low,omitempty"`
@@ -570,7 +570,7 @@ type Comparison struct {
 	Role    string   `json:"role,omitempty"`    // see the Role constants
 	Primary bool     `json:"primary,omitempty"` // in the plan's metric
 	Good    string   `json:"good"`              // which direction is: higher or lower
-	Rounds  int      `json:"rounds"`            // behind it
+	Rounds  int      `json:"rounds"`            // that it uses
 	Ratio   Estimate `json:"ratio"`
 	P       *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
 	// SignFlipP is the exact p-value that assumes no distribution.
@@ -582,7 +582,7 @@ type Comparison struct {
 	// Equivalence is the interval that lies within the margin when the two are
 	// equivalent.
 	Equivalence *Estimate `json:"equivalence,omitempty"`
-	// Detectable is the smallest change, a share, that so many rounds find in four
+	// Detectable is the smallest change, a share, that this number of rounds finds in four
 	// comparisons of five.
 	Detectable *float64 `json:"detectable,omitempty"`
 	// FurtherRounds is how many more would settle an inconclusive comparison, if
@@ -716,7 +716,7 @@ type Examined struct {
 	Purpose    string      `json:"purpose,omitempty"`
 	Rate       *float64    `json:"rate_per_second,omitempty"` // of a probe
 	Good       *bool       `json:"good,omitempty"`            // of a probe: it kept the thresholds
-	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; behind no figure
+	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; no figure uses it
 	Excluded   bool        `json:"excluded,omitempty"`        // its round was spoilt, and another measured in its place
 	Spoilt     bool        `json:"spoilt,omitempty"`          // the machine or the generator disturbed it beyond a limit fixed beforehand
 	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the requests: what something else may have moved noticeably
@@ -826,14 +826,14 @@ type Validity struct {
 	High    *float64 `json:"high,omitempty"`
 	Why     string   `json:"why,omitempty"`
 	Because *Message `json:"because,omitempty"`
-	// Causes are the kinds of checks behind it, the most important first.
+	// Causes are the kinds of checks that led to it, the most important first.
 	Causes []string `json:"causes,omitempty"`
 	// Asked tells that the plan's metric, a threshold, a claim or a search needs it.
 	Asked bool `json:"asked,omitempty"`
 }
 
 // A Message is a sentence of dyno's as data. Where run.json has a sentence in English,
-// the field because beside it has the same as data. In a struct with several sentences,
+// the field because next to it has the same as data. In a struct with several sentences,
 // the data of a field X is in X_because. Folders of earlier versions have only the
 // English.
 type Message = texts.Message
@@ -1102,7 +1102,7 @@ type Streams struct {
 	Repeated       int64     `json:"repeated"`    // arrived again
 	Disordered     int64     `json:"disordered"`  // arrived after a later one of their publisher
 	Unstamped      int64     `json:"unstamped"`   // without a publisher and a number: nobody knows whether others are missing
-	Untracked      int64     `json:"untracked"`   // of more publishers than are told apart: likewise
+	Untracked      int64     `json:"untracked"`   // of more publishers than are distinguished: nobody knows whether others are missing
 	Opening        Quantiles `json:"opening"`     // from the beginning of connecting to the end of the response's header
 	FirstEvent     Quantiles `json:"first_event"` // from the request to the first event
 	EventGap       Quantiles `json:"event_gap"`   // between two events of a subscriber
@@ -1149,7 +1149,7 @@ type Connections struct {
 	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before
 	Peak           int64   `json:"peak"`            // open at once
 
-	// Of HTTP/2. Each connection carries so many requests at once, if the target lets it;
+	// Of HTTP/2. Each connection carries this many requests at once, if the target lets it;
 	// the users of a closed loop are as many on each connection. A request is refused that the
 	// target says it has not processed (GOAWAY, REFUSED_STREAM): it is sent again, or fails.
 	Streams int64 `json:"streams,omitempty"` // nothing: 1
@@ -1245,7 +1245,7 @@ type TLS struct {
 	Agreed []Agreement `json:"agreed,omitempty"`
 }
 
-// An Agreement is what so many TLS handshakes agreed on.
+// An Agreement is what a number of TLS handshakes agreed on.
 type Agreement struct {
 	Version     string `json:"version"`         // such as TLS 1.3
 	CipherSuite string `json:"cipher_suite"`    // IANA's name

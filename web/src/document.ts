@@ -16,7 +16,7 @@ export interface Report {
   version: number;
   /** Run is run.json without its list of trials and the machine's name. */
   run: Run;
-  /** what it comes to, which the page begins with */
+  /** the conclusion, which the page begins with */
   answer: Answer;
   /** why the run is */
   incomplete?: Message[];
@@ -82,7 +82,7 @@ export interface Run {
   flags: Flag[] | null;
   /** by number */
   trials?: Examined[];
-  /** what a reader should know beside the figures */
+  /** what a reader should know in addition to the figures */
   notes?: string[];
   /** of each note; null of one that somebody else has made */
   notes_because?: (Message | null)[];
@@ -131,7 +131,7 @@ export interface Trial {
   round: number;
   variant: string;
   purpose?: string;
-  /** it is behind the figures */
+  /** the figures use it */
   counted?: boolean;
   spoilt: boolean;
   warmup_seconds: number;
@@ -163,7 +163,7 @@ export interface Check {
 }
 
 /** A Curve is the latency of a variant by percentile: of one trial, or of all merged.
- * Values[i] is the quantile 1 − 10^(−i/PerDecade), so far as values are behind it. */
+ * Values[i] is the quantile 1 − 10^(−i/PerDecade), as far as there are values. */
 export interface Curve {
   variant: string;
   /** one of rundir.Clocks */
@@ -171,7 +171,7 @@ export interface Curve {
   /** 0: merged */
   trial?: number;
   count: number;
-  /** so many values have ten or more beyond them */
+  /** this many values have ten or more beyond them */
   firm: number;
   values: Numbers;
 }
@@ -302,7 +302,7 @@ export interface Pilot {
 /** A Variant sums up the trials of one variant. */
 export interface Variant {
   name: string;
-  /** complete ones, those behind the figures */
+  /** complete ones, which the figures use */
   trials: number;
   throughput: Estimate;
   response: Quantiles;
@@ -359,7 +359,7 @@ export interface Comparison {
   primary?: boolean;
   /** which direction is: higher or lower */
   good: string;
-  /** behind it */
+  /** that it uses */
   rounds: number;
   ratio: Estimate;
   /** two-sided, for a ratio of one, of the test that belongs to the interval */
@@ -373,7 +373,7 @@ export interface Comparison {
   /** Equivalence is the interval that lies within the margin when the two are
    * equivalent. */
   equivalence?: Estimate;
-  /** Detectable is the smallest change, a share, that so many rounds find in four
+  /** Detectable is the smallest change, a share, that this number of rounds finds in four
    * comparisons of five. */
   detectable?: number;
   /** FurtherRounds is how many more would settle an inconclusive comparison, if
@@ -508,7 +508,7 @@ export interface Validity {
   high?: number;
   why?: string;
   because?: Message;
-  /** Causes are the kinds of checks behind it, the most important first. */
+  /** Causes are the kinds of checks that led to it, the most important first. */
   causes?: string[];
   /** Asked tells that the plan's metric, a threshold, a claim or a search needs it. */
   asked?: boolean;
@@ -547,7 +547,7 @@ export interface Examined {
   rate_per_second?: number;
   /** of a probe: it kept the thresholds */
   good?: boolean;
-  /** a later trial took its place; behind no figure */
+  /** a later trial took its place; no figure uses it */
   replaced?: boolean;
   /** its round was spoilt, and another measured in its place */
   excluded?: boolean;
@@ -769,9 +769,9 @@ export interface PilotVariant {
   because?: Message;
 }
 
-/** An Estimate is a figure with its interval, and the value of each trial (in
- * the order of the rounds) behind it. An end of the interval that the data do
- * not bound is nil. Throughput is in responses per second. */
+/** An Estimate is a figure with its interval, and the value of each of its trials (in the
+ * order of the rounds). An end of the interval that the data do not bound is nil.
+ * Throughput is in responses per second. */
 export interface Estimate {
   estimate?: number;
   low?: number;
@@ -991,7 +991,7 @@ export interface Streams {
   disordered: number;
   /** without a publisher and a number: nobody knows whether others are missing */
   unstamped: number;
-  /** of more publishers than are told apart: likewise */
+  /** of more publishers than are distinguished: nobody knows whether others are missing */
   untracked: number;
   /** from the beginning of connecting to the end of the response's header */
   opening: Quantiles;
@@ -1019,7 +1019,7 @@ export interface Tokens {
   /** of those answers */
   goodput_per_second?: number;
   /** FirstToken is the time from when a request was due until the first piece of the
-   * answer, TokenTime that per token behind it, on average over each answer. */
+   * answer, TokenTime that per token after it, on average over each answer. */
   first_token: Quantiles;
   token_time: Quantiles;
 }

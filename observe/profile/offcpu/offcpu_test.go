@@ -65,7 +65,7 @@ func plantedWait(d time.Duration) time.Duration {
 	}
 }
 
-// waits waits a known number of times when it is told to, prints how long it took in
+// waits waits a known number of times when asked to, prints how long it took in
 // all, and ends with its input.
 func waits() {
 	in := bufio.NewReader(os.Stdin)
@@ -78,7 +78,7 @@ func waits() {
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// parent does the same in a child that it starts when it is told to.
+// parent does the same in a child that it starts when asked to.
 func parent() {
 	in := bufio.NewReader(os.Stdin)
 	line, _ := in.ReadString('\n')
@@ -254,11 +254,11 @@ func TestUnprivileged(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if s := string(out); !strings.HasPrefix(s, "true profile off-CPU cannot be taken here:") || !strings.Contains(s, "run as root") {
-		t.Errorf("an unprivileged user is told %q", s)
+		t.Errorf("an unprivileged user gets %q", s)
 	}
 }
 
-// Nothing stays behind, also if several run at once.
+// Nothing is left over, also if several run at once.
 func TestDescriptors(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may load eBPF programs")

@@ -126,7 +126,7 @@ func calls() {
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// forks starts two generations of processes after it was told to.
+// forks starts two generations of processes when asked to.
 func forks() {
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')
@@ -207,8 +207,8 @@ func beginCommand(cmd *exec.Cmd) (*exec.Cmd, io.WriteCloser, *bufio.Reader, erro
 	return cmd, in, bufio.NewReader(out), cmd.Start()
 }
 
-// sampled starts a process, samples it from when it is told to work until it says
-// that it is done, and returns what it said.
+// sampled starts a process, samples it from when it is asked to work until it says that it
+// is done, and returns what it said.
 func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second float64) {
 	t.Helper()
 	cmd, in, out, err := beginCommand(cmd)

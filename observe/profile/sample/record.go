@@ -15,7 +15,7 @@ import (
 // attributes asks for.
 const (
 	headBytes    = 8  // type, flags, size
-	trailerBytes = 16 // process, thread, time: behind all but samples
+	trailerBytes = 16 // process, thread, time: after all but samples
 	miscExec     = 1 << 13
 
 	contextKernel = 1<<64 - 128 // PERF_CONTEXT_KERNEL

@@ -47,7 +47,7 @@ func (r *ring) read(take func([]byte) error) error {
 		}
 	}
 	if err != nil {
-		tail = head // nothing can be found behind a record without an end
+		tail = head // nothing can be found after a record without an end
 	}
 	atomic.StoreUint64(&r.page.Data_tail, tail)
 	return err

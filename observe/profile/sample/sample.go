@@ -57,7 +57,7 @@ import (
 
 // Bounds of Config.
 const (
-	DefaultFrequency = 499 // prime, so that it runs beside no timer of the target for long
+	DefaultFrequency = 499 // prime, so that it does not stay in step with a timer of the target
 	maxFrequency     = 10_000
 	maxCPUs          = 4096
 )
@@ -103,7 +103,7 @@ type Result struct {
 	Samples   uint64 // of the target
 	Lost      uint64 // records that the kernel had no room for: samples as a rule, of any process
 	LeafOnly  uint64 // samples in user code, or below it in the kernel, whose user stack had one frame or none
-	Dropped   uint64 // samples of stacks beyond the bound of those that are told apart
+	Dropped   uint64 // samples of stacks beyond the number that is kept
 	Throttled uint64 // how often the kernel paused sampling because it took too long
 	Kernel    bool   // time in the kernel was sampled
 	PerCPU    bool   // one event for each CPU, not for each thread
@@ -343,7 +343,7 @@ func (s *Sampler) release() {
 	s.rings, s.events = nil, nil
 }
 
-// run reads the rings until told to stop.
+// run reads the rings until asked to stop.
 func (s *Sampler) run() {
 	t := time.NewTicker(readEvery)
 	defer t.Stop()

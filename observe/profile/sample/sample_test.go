@@ -226,7 +226,7 @@ func TestUnprivileged(t *testing.T) {
 			t.Errorf("%d samples with %.2f in plantedHot", samples, hot)
 		}
 	default:
-		t.Errorf("an unprivileged user is told %q", said)
+		t.Errorf("an unprivileged user gets %q", said)
 	}
 }
 

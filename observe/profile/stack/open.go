@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An opened is the file behind a mapping. It is opened when the first stack needs it,
+// An opened is the file of a mapping. It is opened when the first stack needs it,
 // since the process may have ended when names are needed, and is read at the end.
 type opened struct {
 	file *os.File
@@ -24,7 +24,7 @@ type opened struct {
 // A filePart tells which part of which file is mapped.
 type filePart struct{ device, inode, offset uint64 }
 
-// open opens the file behind m as the process sees it, which may be in a
+// open opens the file of m as the process sees it, which may be in a
 // container, or have been replaced since.
 func open(m *mapped) *opened {
 	if m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/zero") || !strings.HasPrefix(m.Path, "/") {

@@ -57,7 +57,7 @@ type frame struct {
 	address uint64
 }
 
-// New returns a collector of stacks with so many values each.
+// New returns a collector of stacks with a number of values each.
 func New(values int, symbols *symbol.Cache) *Collector {
 	if symbols == nil {
 		symbols = new(symbol.Cache)

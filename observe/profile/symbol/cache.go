@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// maxCached bounds how many files a Cache remembers. After that it starts anew.
+// maxCached bounds how many files a Cache remembers. After that it is emptied.
 const maxCached = 512
 
 // A Cache reads each build of a file once. The zero value is ready, and may be used

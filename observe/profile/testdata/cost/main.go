@@ -1,8 +1,8 @@
 //go:build ignore
 
 // Cost measures what profiling costs a saturated server: CPU time per request with a
-// profiler and without, one beside the other in random order. Of ten short windows
-// the best counts, which others on the machine have disturbed least.
+// profiler and without, one next to the other in random order. Of ten short windows the
+// best counts, which others on the machine have disturbed least.
 //
 //	go run observe/profile/testdata/cost/main.go -pairs 40 -window 50ms
 //
