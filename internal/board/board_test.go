@@ -154,7 +154,7 @@ func TestBoardOfLittle(t *testing.T) {
 	}
 }
 
-// Rows of finished trials are kept until they are printed, and not for ever.
+// Rows of finished trials are kept until they are printed, and no longer.
 func TestEndedTrials(t *testing.T) {
 	b := newBoard("x")
 	for n := range maxEnded + 5 {

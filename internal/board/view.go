@@ -213,7 +213,7 @@ func spark(values []float64, columns int) string {
 	return b.String()
 }
 
-// Name says which trial it is, where there are several, with two blanks behind it.
+// Name says which trial it is, where there are several, and two blanks after it.
 func Name(next trial.Planned) string {
 	count := ""
 	switch {

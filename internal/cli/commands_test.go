@@ -61,7 +61,7 @@ var typedCommands = []struct {
 	{"ghz --call p.S/M ADDRESS", 2, "dyno grpc --call p.S/M -n 200 -c 1 --tls --streams 50 ADDRESS"},
 	{"ghz --call p.S/M --async --load-schedule=step ADDRESS", 2, "--load-schedule: has another form; see --stages for a rate"},
 
-	// Their flags, typed behind dyno, are answered with the line that was meant.
+	// Their flags, typed after dyno, are answered with the line that was meant.
 	{"http -t2 -c100 -d10s SITE", 2, "as in wrk: dyno http --workers 2 -c 100 -z 10s SITE"},
 	{"http -t2 -c100 -d10s SITE", 2, "as in hey: dyno http --timeout 2 -c 100 --body 10s SITE"},
 	{"-t2 -c100 SITE", 2, "dyno http --workers 2 -c 100 SITE"},

@@ -14,7 +14,7 @@ import (
 )
 
 // aWatchedPlane is a control plane with one policy, and a change of it for each watcher when
-// it is told to.
+// the test asks for it.
 func aWatchedPlane(t *testing.T, change <-chan struct{}) string {
 	t.Helper()
 	const policy = `{"namespace":"default","name":"a","rules":[],"version":%d}`

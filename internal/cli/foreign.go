@@ -20,7 +20,7 @@ type foreignFlag struct {
 	means  string                    // its meaning there
 	ours   string                    // dyno's flag for it, without dashes
 	form   func(given string) string // dyno's value for it; nil: that given; "": dyno does so without a flag
-	bare   bool                      // it takes no value, or only behind =
+	bare   bool                      // it takes no value, or only after =
 	each   bool                      // it is for each connection, and dyno's for all together
 	user   bool                      // its value is user:password
 	unlike bool                      // its value has another form than dyno's

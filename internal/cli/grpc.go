@@ -41,7 +41,7 @@ func (c *callFlags) flags(f *pflag.FlagSet, connections *int, usage string) {
 	f.StringArrayVarP(&c.metadata, "metadata", "m", nil, `metadata of each call as an `+"`object`"+` in JSON, such as '{"authorization": "Bearer x"}'; may be repeated`)
 	f.StringArrayVarP(&c.files, "metadata-file", "M", nil, "a `FILE` with such an object; may be repeated")
 	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data, in which {{ '{{' }} stands for braces, or in --scenario; may be repeated")
-	f.StringVar(&c.method, "call", "", "the `method`, instead of behind the address")
+	f.StringVar(&c.method, "call", "", "the `method`, instead of after the address")
 	f.BoolVar(&c.tls, "tls", false, "speak TLS, as with https:// before the address")
 }
 

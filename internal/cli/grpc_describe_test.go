@@ -49,7 +49,7 @@ func TestDescribeGRPC(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.String() != string(want) {
-			t.Errorf("%s (go test -run DescribeGRPC -update writes it anew):\n%s\nwant\n%s", path, &b, want)
+			t.Errorf("%s (go test -run DescribeGRPC -update writes it):\n%s\nwant\n%s", path, &b, want)
 		}
 	}
 }

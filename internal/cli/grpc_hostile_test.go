@@ -30,7 +30,7 @@ const maxPeak = 200 << 20
 
 const mebibyte = 1 << 20
 
-// A badServer speaks gRPC by net/http, which sends whatever it is told.
+// A badServer speaks gRPC by net/http, which sends whatever the handler writes.
 type badServer struct {
 	services []string                                       // that it lists; none: a.S
 	symbol   func(name string) *v1.ServerReflectionResponse // describes a service; nil: by a file that is right
@@ -110,7 +110,7 @@ func framed(w io.Writer, flags byte, message []byte) {
 // for each answer.
 var zeros [64 * mebibyte]byte
 
-// framedZeros writes a message of so many zeros.
+// framedZeros writes a message of n zeros.
 func framedZeros(w io.Writer, size int) {
 	_, _ = w.Write(binary.BigEndian.AppendUint32([]byte{0}, uint32(size)))
 	_, _ = w.Write(zeros[:size])
@@ -186,7 +186,7 @@ func TestBadServers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		server badServer
-		args   string // beside the number of calls, the address and the method
+		args   string // other than the number of calls, the address and the method
 		code   int
 		want   string // in what it says
 	}{

@@ -41,7 +41,7 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	}
 	e, faults := q.unjudged(experiment.LLM, where)
 	if len(faults) > 0 {
-		return nil // as above
+		return nil // they are reported with the plan
 	}
 	secure, err := e.Variants[0].Target.ModelsTLS()
 	if err != nil {
@@ -51,7 +51,7 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	for _, f := range q.fields {
 		if f.given && f.Name == "header" {
 			if headers, err = f.content(); err != nil {
-				return nil //nolint:nilerr // as above
+				return nil //nolint:nilerr // the plan says what is wrong with it
 			}
 		}
 	}

@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// atOnce is how many parallel tests run at once if go test is not told. Most of the time
-// they wait, for windows of load to pass and for processes to end, so that there are more of
-// them than CPUs.
+// atOnce is how many parallel tests run at once without the flag of go test. Most of the
+// time they wait, for windows of load to pass and for processes to end, so that there are
+// more of them than CPUs.
 const atOnce = "3"
 
 // leakChecked fails when a goroutine outlives the tests.
@@ -38,9 +38,9 @@ type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
 	flag.Parse()
-	told := false
-	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
-	if !told {
+	isSet := false
+	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
+	if !isSet {
 		if err := flag.Set("test.parallel", atOnce); err != nil {
 			panic(err)
 		}

@@ -211,7 +211,7 @@ func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) 
 		return o, fmt.Errorf("%w; dyno said:\n%s", err, said)
 	}
 	broken := verdict.Breaking(&f.Run)
-	for _, x := range f.Run.Trials { // the probes of a search are not behind the run's flags
+	for _, x := range f.Run.Trials { // the probes of a search make no flags of the run
 		o.disturbed = o.disturbed || x.Spoilt
 		for _, k := range x.Checks {
 			if (k.About == rundir.AboutMachine || k.About == rundir.AboutGenerator) && (k.Outcome == rundir.CheckSpoilt || k.Outcome == rundir.CheckWarning) {
@@ -268,7 +268,7 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 		}
 	case exitInvalid:
 		if c.fault == "slows" && o.disturbed {
-			return "" // a slow target answers everything: beside such a machine nobody can tell the two apart, and dyno says so
+			return "" // a slow target answers everything: on such a machine nobody can distinguish the two, and dyno says so
 		}
 		return "a target's fault is blamed on the generator or the machine"
 	default:

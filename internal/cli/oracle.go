@@ -100,7 +100,7 @@ func (a *app) oracleQueue() *cobra.Command {
 		exponential bool
 		seed        uint64
 	)
-	cmd := a.serveOracle("queue", "has workers behind one queue", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+	cmd := a.serveOracle("queue", "has workers with one queue", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		var d oracle.Distribution = oracle.Fixed(service)
 		if exponential {
 			d = oracle.Exponential{Mean: service}

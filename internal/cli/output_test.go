@@ -42,17 +42,17 @@ func TestResultsReplaceTheFile(t *testing.T) {
 			t.Fatalf("a run in a folder that is a file: %s", stderr)
 		}
 		if got, err := os.ReadFile(file); string(got) != content || errors.Is(err, os.ErrNotExist) != (content == "") {
-			t.Errorf("behind a run that did not begin: %q, %v; want %q", got, err, content)
+			t.Errorf("after a run that did not begin: %q, %v; want %q", got, err, content)
 		}
 	}
 	if code, stderr := load(file); code != exitDone {
 		t.Fatalf("%d: %s", code, stderr)
 	}
 	if got, err := os.ReadFile(file); !bytes.HasPrefix(got, []byte("{")) || err != nil {
-		t.Errorf("behind a run: %q, %v", got, err)
+		t.Errorf("after a run: %q, %v", got, err)
 	}
 	if left, err := os.ReadDir(dir); len(left) != 2 || err != nil {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
 	before := server.Traffic().Received
 	for to, want := range map[string]string{
@@ -71,7 +71,7 @@ func TestResultsReplaceTheFile(t *testing.T) {
 	}
 }
 
-// A standard output that cannot be written to is told before the run.
+// A standard output that cannot be written to is reported before the run.
 func TestResultsNeedAnOutput(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -106,11 +106,11 @@ func TestReplaceAMount(t *testing.T) {
 		t.Errorf("%q, %v, %v", got, err, failed)
 	}
 	if left, err := os.ReadDir(dir); len(left) != 2 || err != nil {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
 }
 
-// Failed requests of a run that ends well are told.
+// Failed requests of a run that ends well are reported.
 func TestFailuresAreTold(t *testing.T) {
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -38,8 +38,8 @@ func end(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// If nobody reads the results, as in dyno … | head, dyno leaves nothing behind. What it
-// measured goes to standard error.
+// If nobody reads the results, as in dyno … | head, dyno leaves no files or processes. What
+// it measured goes to standard error.
 func TestUnreadResults(t *testing.T) {
 	t.Parallel()
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
@@ -66,7 +66,7 @@ func TestUnreadResults(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d and %q: %s", name, code, exitUnread, c.says, &stderr)
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-			t.Errorf("%s: left behind: %v, %v", name, left, err)
+			t.Errorf("%s: left over: %v, %v", name, left, err)
 		}
 	}
 }

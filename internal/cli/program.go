@@ -27,7 +27,7 @@ func (a *app) programCommand(p serviceProgram) *cobra.Command {
 		Use:   p.service,
 		Short: p.short,
 		Long: p.short + ".\n\n" + p.about + `
-It is a program of its own, ` + p.program + `, which is looked for beside dyno and on PATH.
+It is a program of its own, ` + p.program + `, which is looked for next to dyno and on PATH.
 All flags are its own: with the program built, --help lists them.`,
 		Example:            "  dyno serve " + p.service + " " + p.example,
 		DisableFlagParsing: true, // they are the program's
@@ -45,7 +45,7 @@ All flags are its own: with the program built, --help lists them.`,
 	}
 }
 
-// findProgram returns where a program is: beside dyno's own, or on PATH.
+// findProgram returns where a program is: next to dyno's own, or on PATH.
 func findProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -61,5 +61,5 @@ func findProgram(name string) (string, error) {
 		}
 	}
 	return "", usage("in the folder of dyno's source: go build -o "+folder+"/ ./cmd/"+name,
-		"%s is neither beside %s nor on PATH", name, self)
+		"%s is neither next to %s nor on PATH", name, self)
 }

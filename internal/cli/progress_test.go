@@ -42,7 +42,7 @@ func play(p *progress) {
 	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"}, []rundir.Flag{{Kind: "incomplete", Spoils: true}})
 }
 
-// Subscribers' events are shown as they come, beside what is published.
+// Subscribers' events are shown as they come, next to what is published.
 func TestProgressOfEvents(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&b)

@@ -166,7 +166,7 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
 answers, which are streamed over HTTP/1.1. The URL goes up to /v1, or to the API's path.
 
 first_token is the time from when a request was due until the first piece of its answer
-(TTFT), token_time the time per token behind that, on average over an answer (TPOT),
+(TTFT), token_time the time per token after that, on average over an answer (TPOT),
 message_gap the time between two pieces (ITL). Goodput is the answers per second that keep
 within both of --slo-first-token and --slo-token-time.`,
 		example: `  dyno llm -c 16 http://127.0.0.1:9000/v1

@@ -126,7 +126,7 @@ func judgePairs(folder *rundir.Folder) error {
 	case plan.Base == "" || plan.Ladder != nil:
 		return usage("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
 	case plan.Duet != nil:
-		return usage("a run without design.duet", "each variant of a duet ran beside the base, and no two others at the same time")
+		return usage("a run without design.duet", "each variant of a duet ran at the same time as the base, and no two others did")
 	case n > experiment.MostInPairs:
 		return usage(fmt.Sprintf("a run of at most %d variants", experiment.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
 	}

@@ -49,7 +49,7 @@ func TestConnect(t *testing.T) {
 		{"too few", nil, []string{"a:80:b"}, "a:80", "", `--connect-to: "a:80:b" cannot be read; want host:port:host2:port2`},
 		{"too many", nil, []string{"a:80:b:81:c"}, "a:80", "", "cannot be read"},
 		{"bad port", nil, []string{"a:0:b:81"}, "a:80", "", "cannot be read"},
-		{"behind one that fits", nil, []string{"a:80:b:81", "x"}, "a:80", "", `--connect-to: "x" cannot be read`},
+		{"after one that fits", nil, []string{"a:80:b:81", "x"}, "a:80", "", `--connect-to: "x" cannot be read`},
 
 		{"one after the other", []string{"b:81:127.0.0.1"}, []string{"a:80:b:81"}, "a:80", "127.0.0.1:81", ""},
 		{"a port that is not known yet", nil, []string{"a::127.0.0.1:"}, "a:{{port}}", "127.0.0.1:{{port}}", ""},

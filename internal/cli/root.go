@@ -40,7 +40,7 @@ type app struct {
 	args           []string // as given, to show how to repeat a run
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	feed           *feed // who is told what a run does; nil: nobody
+	feed           *feed // the events of a run; nil: nobody gets them
 }
 
 // Main runs dyno and returns its exit code.

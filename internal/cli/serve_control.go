@@ -7,7 +7,7 @@ func (a *app) serveControlCommand() *cobra.Command {
 		program: "dyno-control",
 		service: "control",
 		short:   "Keep services, configuration and policies, and tell who watches",
-		about: `The control plane keeps what it is told in etcd, in its own process or a cluster, and pushes
+		about: `The control plane keeps what clients write in etcd, in its own process or a cluster, and pushes
 changes over HTTP and gRPC. It links etcd and grpc-go, and dyno links neither.`,
 		example: "--listen 127.0.0.1:7100 --data control.d",
 	})

@@ -96,7 +96,7 @@ type process struct {
 	start string // in clock ticks since the machine started
 }
 
-// stat returns the fields of /proc/PID/stat behind the program's name: the state
+// stat returns the fields of /proc/PID/stat after the program's name: the state
 // is the first, the parent the second, the start the twentieth.
 func stat(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -293,7 +293,7 @@ func TestInterruptedSubscribers(t *testing.T) {
 			<-tick.C
 		}
 	}))
-	t.Cleanup(server.Close) // behind the end of its client
+	t.Cleanup(server.Close) // after the end of its client
 	d := begin(t, t.TempDir(), "sse", "-c", "2", "-z", "600", "--warmup", "0", server.URL)
 	until(t, "it measures", func() bool { return regexp.MustCompile(` events/s  p50 `).MatchString(d.stderr.String()) })
 	if f := interrupted(t, d); f.Complete() || f.Trials[0].Streams == nil || f.Trials[0].Streams.Delivered == 0 {

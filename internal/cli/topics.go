@@ -75,7 +75,7 @@ func (p *helpPage) table(rows ...[]string) {
 	fmt.Fprintln(p.w)
 }
 
-// wrapText breaks a text into lines of at most a width, each behind an indent.
+// wrapText breaks a text into lines of at most a width, each with an indent.
 func wrapText(text string, width int, indent string) string {
 	var lines []string
 	line := indent
@@ -128,7 +128,7 @@ func expressionsTopic(p *helpPage) {
 		[]string{`ratio(new, "old-1", throughput) >= 1.36`},
 	)
 	p.text("Operators: < <= > >= == != + - * / and or not. Comparisons may be chained, as in 1ms < response.p99 < 1s.")
-	p.text("Units stand right behind their number: " + strings.Join(units.Names(), " ") + ". Times and slopes need theirs.")
+	p.text("Units follow their number without a space: " + strings.Join(units.Names(), " ") + ". Times and slopes need theirs.")
 	p.text("Functions:")
 	var rows [][]string
 	for _, f := range expr.Functions() {

@@ -103,13 +103,13 @@ func translate(from tool, cmd *cobra.Command, args []string, mixed bool) *transl
 	return t
 }
 
-// long reads a flag with its name in full, and returns the arguments behind it and its value.
+// long reads a flag with its name in full, and returns the arguments after it and its value.
 func (t *translation) long(text string, args []string) []string {
 	name, value, given := strings.Cut(text, "=")
 	return t.flag(name, value, given, args)
 }
 
-// short reads what is behind one dash: a name in full, where the tool has such; or one or more
+// short reads what follows one dash: a name in full, where the tool has such; or one or more
 // letters, and the value of the last one.
 func (t *translation) short(text string, args []string) []string {
 	name, _, _ := strings.Cut(text, "=")
@@ -146,7 +146,7 @@ func (t *translation) find(name string) (f foreignFlag, known bool) {
 	return foreignFlag{names: name, ours: ours.Name, bare: ours.NoOptDefVal != ""}, true
 }
 
-// flag reads a flag, whose value may be the next argument, and returns the arguments behind it.
+// flag reads a flag, whose value may be the next argument, and returns the arguments after it.
 func (t *translation) flag(name, value string, given bool, args []string) []string {
 	typed := "--" + name
 	if len(name) == 1 || t.tool.goFlags {

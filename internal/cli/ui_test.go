@@ -265,7 +265,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// A second of the window without an answer is told apart from one of the warm-up: it has
+// A second of the window without an answer is distinguished from one of the warm-up: it has
 // latencies, though of no clock.
 func TestFeedOfPause(t *testing.T) {
 	events := fed(t, func(f *feed) {
@@ -321,7 +321,7 @@ func TestLiveFile(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(l.path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is left behind: %v", err)
+		t.Errorf("it is left over: %v", err)
 	}
 	if err := (&liveFile{path: l.path}).Close(); err != nil {
 		t.Errorf("without an event: %v", err)
@@ -341,13 +341,13 @@ func FuzzFollow(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := strings.NewReader(string(text))
-		told := 0
-		follow(iotest.OneByteReader(r), func(ui.Event) { told++ })
+		events := 0
+		follow(iotest.OneByteReader(r), func(ui.Event) { events++ })
 		if r.Len() > 0 {
 			t.Error("not read to its end")
 		}
-		if told > strings.Count(string(text), "\n")+1 {
-			t.Errorf("%d events", told)
+		if events > strings.Count(string(text), "\n")+1 {
+			t.Errorf("%d events", events)
 		}
 	})
 }

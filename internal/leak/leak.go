@@ -22,7 +22,7 @@ const patience = 10 * time.Second
 type runner interface{ Run() int }
 
 // Main runs the tests of a package and exits, with their code, or with 1 if they pass but
-// leave a goroutine behind. A TestMain needs nothing else.
+// leave goroutines running. A TestMain needs nothing else.
 func Main(m runner) { os.Exit(Checked(m)) }
 
 // Checked is Main without the exit: it returns the code.
@@ -32,7 +32,7 @@ func Checked(m runner) int {
 		return code
 	}
 	if err := find(patience); err != nil {
-		fmt.Fprintf(os.Stderr, "the tests pass and leave goroutines behind: %v\n", err)
+		fmt.Fprintf(os.Stderr, "the tests pass and leave goroutines running: %v\n", err)
 		return 1
 	}
 	return 0

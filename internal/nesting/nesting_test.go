@@ -16,7 +16,7 @@ func TestCheck(t *testing.T) {
 		{strings.Repeat("[", Deepest+1), "nested more than 50 deep"},
 		{strings.Repeat("{", Deepest+1), "nested more than 50 deep"},
 		{strings.Repeat("- ", Deepest+1), "nested more than 50 deep"},
-		{strings.Repeat("- \n", 60), ""}, // beside each other
+		{strings.Repeat("- \n", 60), ""}, // next to each other
 		{strings.Repeat("? ", Deepest+1), "nested more than 50 deep"},
 		{"a:\n" + strings.Repeat(" ", 20*Deepest+1) + "b: 1", "nested more than 50 deep"},
 	} {

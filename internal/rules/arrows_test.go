@@ -45,13 +45,13 @@ var arrows = []arrow{
 	{"host/child", nil, "it starts dyno's own program again, for whoever needs a process"},
 	{"host/proc", nil, "it reads what the kernel shows, for whoever wants to know"},
 	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
-	{"host/awake", nil, "it runs beside a measurement and knows nothing of it"},
+	{"host/awake", nil, "it runs during a measurement and knows nothing of it"},
 
 	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
 	{"results/rundir", []string{"load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
-	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged anew"},
+	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
 	{"results/push", []string{"load/engine", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
 	{"judge/stat", nil, "statistics are pure"},

@@ -117,7 +117,7 @@ func checkFile(f file) (faults []string) {
 			faults = append(faults, fmt.Sprintf("%s:%d: %s: do it, or leave it", f.path, i+1, m))
 		}
 		if path.Ext(f.path) != ".go" && path.Ext(f.path) != ".md" && strings.Contains(line, "0.0.0.0") && !excused("wildcard", f.path) {
-			faults = append(faults, fmt.Sprintf("%s:%d: 0.0.0.0: listen on loopback unless told otherwise", f.path, i+1))
+			faults = append(faults, fmt.Sprintf("%s:%d: 0.0.0.0: listen on loopback by default", f.path, i+1))
 		}
 	}
 	if path.Ext(f.path) == ".go" {
@@ -181,12 +181,12 @@ func checkGo(f file) (faults []string) {
 				}
 			}
 			if at, address, ok := listens(n); ok && wildcard(address) && !excused("wildcard", f.path) {
-				fault(at, "listens on %q: listen on loopback unless told otherwise", address)
+				fault(at, "listens on %q: listen on loopback by default", address)
 			}
 		case *ast.BasicLit:
 			// Tests may name it, to see that it is refused.
 			if n.Kind == token.STRING && !strings.HasSuffix(f.path, "_test.go") && strings.Contains(n.Value, "0.0.0.0") && !excused("wildcard", f.path) {
-				fault(n.Pos(), "0.0.0.0: listen on loopback unless told otherwise")
+				fault(n.Pos(), "0.0.0.0: listen on loopback by default")
 			}
 		}
 		return true

@@ -1,4 +1,4 @@
-// Peaking is dyno, which writes its peak of resident memory in KiB to the descriptor behind
+// Peaking is dyno, which writes its peak of resident memory in KiB to the descriptor after
 // standard error. Its parent could not tell: what the kernel says of a child that has ended has
 // the parent's own peak in it. It is a program of its own, so that tests with the race detector,
 // which multiplies memory, build it without.
