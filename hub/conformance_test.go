@@ -105,8 +105,8 @@ func (b *bed) overHTTP2() *stream {
 	return &stream{t: b.t, resp: resp, body: newReader(resp.Body)}
 }
 
-// TestHTTP2: by HTTP/2, too, what is published is told; and a subscriber to whom nothing is to be said for longer than a write
-// may take stays.
+// TestHTTP2: by HTTP/2, too, subscribers get what is published, and one that gets nothing for
+// longer than a write may take stays.
 func TestHTTP2(t *testing.T) {
 	b := serving(t, func(c *Config) { c.WriteTimeout, c.Heartbeat = 500*time.Millisecond, 0 })
 	s := b.overHTTP2()

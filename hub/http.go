@@ -466,7 +466,7 @@ func (h *Hub) reserve(s *seat) *refusal {
 	return nil
 }
 
-// jittered returns the time that one client is told to wait before it reconnects. The
+// jittered returns the time that one client must wait before it reconnects. The
 // caller holds mu.
 func (h *Hub) jittered() time.Duration {
 	return h.cfg.Retry + time.Duration(h.random.Int64N(int64(h.cfg.Retry)+1)).Truncate(time.Millisecond)

@@ -10,7 +10,7 @@
 //	h.Drain(ctx, 8*time.Second) // optional
 //	err = h.Close()
 //
-// The handler works without the two hooks, and may be mounted beside others. ConnContext
+// The handler works without the two hooks, and may be mounted next to others. ConnContext
 // lets the hub set the socket options of connections that it does not hijack, including
 // those of HTTP/2. ConnState counts connections for the metrics. With HTTP/2 a browser
 // holds all its subscriptions on one connection, so the server's MaxConcurrentStreams
@@ -24,7 +24,7 @@
 //     journal), so no update can be lost between them.
 //   - What the hub holds for subscribers is bounded, and Config.Outcome says what happens
 //     to a subscriber that falls behind. It costs the others nothing, except with Block.
-//   - When the hub is told to stop, it refuses new subscribers, and disconnects the
+//   - When the hub must stop, it refuses new subscribers, and disconnects the
 //     existing ones one after the other, so that they do not all come back at once.
 //
 // The ways of delivering are switches, the most wasteful first, so that the gain of each
@@ -350,7 +350,7 @@ func (h *Hub) cutAll() int {
 
 // Close ends all subscribers at once, refuses new ones, waits until their handlers have
 // returned, and frees what New opened. The server closes its other connections itself,
-// after this. A client that subscribes meanwhile is told to come back.
+// after this. A client that subscribes meanwhile is asked to come back.
 func (h *Hub) Close() error {
 	h.closed.Do(func() {
 		h.cutAll()

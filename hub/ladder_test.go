@@ -224,7 +224,7 @@ func TestHiddenConnections(t *testing.T) {
 		t.Error(err)
 	}
 	if n := strings.Count(text.String(), "does not call ConnContext"); n != 1 {
-		t.Errorf("told %d times: %s", n, &text)
+		t.Errorf("announced %d times: %s", n, &text)
 	}
 }
 

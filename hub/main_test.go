@@ -363,7 +363,7 @@ var (
 // pipeModes are the two kinds of connection that a goroutine serves, modes all three.
 var (
 	pipeModes = []step{
-		{"behind net/http", func(c *Config) { c.Hijack, c.EventLoop = false, false }},
+		{"within net/http", func(c *Config) { c.Hijack, c.EventLoop = false, false }},
 		{"hijacked", func(c *Config) { c.EventLoop = false }},
 	}
 	modes = append(pipeModes, step{"event loop", func(*Config) {}})

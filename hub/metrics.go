@@ -254,12 +254,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.hits, s.BufferHits)
 
 	busy, idle, closed := h.conns.count()
-	behind := h.stats.responses.Load()
+	answered := h.stats.responses.Load()
 	waits, writes := h.phases()
 	gauge(c.states, float64(idle), "idle")
 	// Subscribers served through net/http also are on busy connections, and with HTTP/2
 	// on shared ones.
-	gauge(c.states, float64(max(0, int64(busy)-behind)), "reading")
+	gauge(c.states, float64(max(0, int64(busy)-answered)), "reading")
 	gauge(c.states, float64(waits), "waiting")
 	gauge(c.states, float64(writes), "writing")
 	counter(c.closed, closed+h.stats.hijacked.Load())

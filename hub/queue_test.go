@@ -121,8 +121,8 @@ func TestHistoryIsNoQueue(t *testing.T) {
 	}
 }
 
-// TestDropOldest: a subscriber that falls behind is told what it will not get, and gets
-// the newest events.
+// TestDropOldest: a subscriber that falls behind gets a gap event for what it misses, and
+// then the newest events.
 func TestDropOldest(t *testing.T) {
 	for _, mode := range pipeModes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestGapAfterTrim(t *testing.T) {
 		}
 		last := b.say("t", "11")
 		s.want(event{Data: "11"})
-		// A subscriber that comes back for dropped events is told exactly which they are.
+		// A subscriber that comes back for dropped events learns exactly which they are.
 		id := strings.TrimSuffix(last, "11") + "5"
 		s = b.subscribe("topic=t&lastEventID=" + id).begun()
 		s.want(event{Type: "gap", Data: `{"from":6,"to":8,"missed":null}`})
@@ -320,7 +320,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestDrain: subscribers are told and ended one by one, and those that hang are cut
+// TestDrain: subscribers are notified and ended one by one, and those that hang are cut
 // at the end.
 func TestDrain(t *testing.T) {
 	for _, mode := range pipeModes {
@@ -418,7 +418,7 @@ func TestDrainOfHandler(t *testing.T) {
 	})
 }
 
-// TestDrainRefuses: a request on an existing connection is told to come back.
+// TestDrainRefuses: a request on an existing connection is asked to come back.
 func TestDrainRefuses(t *testing.T) {
 	h, err := New(Defaults())
 	if err != nil {
@@ -507,7 +507,7 @@ func TestTalkative(t *testing.T) {
 	}
 }
 
-// TestRetryJitter: each client is told another time, within bounds, repeatably.
+// TestRetryJitter: each client gets another time, within bounds, repeatably.
 func TestRetryJitter(t *testing.T) {
 	var runs [2][]string
 	for i := range runs {
@@ -522,7 +522,7 @@ func TestRetryJitter(t *testing.T) {
 			runs[i] = append(runs[i], e.Retry)
 		}
 		if len(different) < 15 {
-			t.Errorf("20 clients were told %v", different)
+			t.Errorf("20 clients got %v", different)
 		}
 	}
 	if diff := cmp.Diff(runs[0], runs[1]); diff != "" {

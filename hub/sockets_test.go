@@ -98,8 +98,8 @@ func TestWriteTimeoutOnSockets(t *testing.T) {
 	})
 }
 
-// TestLeftOutOnSockets: whoever cannot keep up gets an ordered part of what was
-// published, and is told how much is missing.
+// TestLeftOutOnSockets: whoever cannot keep up gets an ordered part of what was published,
+// and the number of events that are missing.
 func TestLeftOutOnSockets(t *testing.T) {
 	for _, outcome := range []Outcome{DropOldest, Coalesce} {
 		t.Run(string(outcome), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestLeftOutOnSockets(t *testing.T) {
 					got, last = got+1, number
 				}
 				if missed == 0 || got+missed != published {
-					t.Errorf("got %d of %d, and was told that %d are missing", got, published, missed)
+					t.Errorf("got %d of %d, and a gap of %d", got, published, missed)
 				}
 				if st := b.Stats(); st.Missed != uint64(missed) || st.Gaps == 0 || st.Subscribers != 1 {
 					t.Errorf("%+v", st)
@@ -227,9 +227,9 @@ func TestTokenExpiresOnSockets(t *testing.T) {
 	})
 }
 
-// TestDrainOnSockets: subscribers are told and ended one by one, by HTTP/2 as well, and one
-// that hangs is cut at the deadline. That is when all others have ended, and not a time:
-// a machine that is late would have them cut too.
+// TestDrainOnSockets: subscribers are notified and ended one by one, by HTTP/2 as well, and
+// one that hangs is cut at the deadline. That is when all others have ended, and not a
+// time: a machine that is late would have them cut too.
 func TestDrainOnSockets(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		h, b := handler(t, func(c *Config) {
@@ -312,7 +312,7 @@ func handler(t *testing.T, set func(*Config)) (*Hub, *bed) {
 }
 
 // TestHandlerDrains: Drain ends what the handler has begun, without anybody's
-// deadline, and who comes later is told to come back.
+// deadline, and who comes later is asked to come back.
 func TestHandlerDrains(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		h, b := handler(t, set)
@@ -363,8 +363,8 @@ func TestHandlerCloses(t *testing.T) {
 	})
 }
 
-// TestNotTakenOver: who has been promised a stream that the loop cannot give is told
-// to come back, and takes no place.
+// TestNotTakenOver: who has been promised a stream that the loop cannot give is asked to
+// come back, and takes no place.
 func TestNotTakenOver(t *testing.T) {
 	h, _ := handler(t, func(*Config) {})
 	h.loop.Close()
@@ -433,7 +433,7 @@ func TestLoopEnds(t *testing.T) {
 	}
 }
 
-// TestGapOnSockets: who comes back for what is gone is told which events these are.
+// TestGapOnSockets: who comes back for what is gone learns which events these are.
 func TestGapOnSockets(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		b := serving(t, func(c *Config) { set(c); c.HistoryEvents, c.QueueEvents = 3, 3 })

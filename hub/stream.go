@@ -22,8 +22,8 @@ const (
 	endQueueFull        // by Config.Outcome, or after BlockTimeout
 	endWriteTimeout     // its connection took nothing for WriteTimeout
 	endExpired          // its token expired
-	endDrained          // the hub stops, and the client was told so
-	endCut              // the hub stopped before the client could be told
+	endDrained          // the hub stops, and the client was notified
+	endCut              // the hub stopped before the client could be notified
 	ends
 )
 
@@ -191,7 +191,7 @@ func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 		}
 		if finishing {
 			if s.retry > 0 {
-				_ = h.send(s, journal.AppendRetry(nil, s.retry)) // an attempt is enough: the client was also told at the start
+				_ = h.send(s, journal.AppendRetry(nil, s.retry)) // an attempt is enough: the client also got it at the start
 			}
 			return s.reason(nil)
 		}

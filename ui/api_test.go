@@ -341,7 +341,7 @@ func BenchmarkList(b *testing.B) {
 			serve(bed, "GET", "/api/runs?query=run+tame", "")
 		}
 	})
-	b.Run("looked-at-anew", func(b *testing.B) {
+	b.Run("looked-at-again", func(b *testing.B) {
 		for b.Loop() {
 			bed.fresh()
 			serve(bed, "GET", "/api/runs?query=run+tame", "")

@@ -162,7 +162,7 @@ func TestLive(t *testing.T) {
 	await(t, events, "ended")
 }
 
-// A client whose last event is not known any more is told so.
+// A client whose last event is not known any more gets a gap event.
 func TestGap(t *testing.T) {
 	b := newBed(t, nil)
 	events, _ := b.follow("dyno:another-7")

@@ -75,8 +75,8 @@ type Config struct {
 	// BatchDelay is how long the loop waits after an append for more entries to send
 	// together. It adds to the delay of every event. 0 means no wait.
 	BatchDelay time.Duration
-	// Arrivals is how many subscribers may wait to be taken over. If so many wait, Add
-	// waits too.
+	// Arrivals is how many subscribers may wait to be taken over. If that many wait, Add
+	// waits, too.
 	Arrivals int
 	// ReadBytes is how much a subscriber may send before its connection is reset. The
 	// loop ignores these bytes.

@@ -54,7 +54,7 @@ type Loop struct {
 	heartbeat []byte
 
 	grown   atomic.Bool // the journal has grown since this was last false
-	noted   atomic.Bool // the loop has been told so, or will be
+	noted   atomic.Bool // the loop has been notified, or will be
 	passed  atomic.Uint64
 	crowded atomic.Bool
 	stopped chan struct{} // closed just before Run returns
@@ -203,7 +203,7 @@ func (l *Loop) end() {
 }
 
 // notified is called by the journal. It makes a system call only if the loop has not been
-// told yet.
+// notified yet.
 func (l *Loop) notified() {
 	if l.noted.Swap(true) {
 		return

@@ -198,7 +198,7 @@ func TestHandOff(t *testing.T) {
 
 // TestOutcomes tests each outcome, over any interleaving of appends, loop rounds and
 // reads through small socket buffers. A subscriber must be able to rely on this: its
-// numbers rise, everything that it did not get lies in a gap that it was told about, and
+// numbers rise, everything that it did not get lies in a gap that was announced to it, and
 // gaps have the right counts unless they say that they do not know.
 func TestOutcomes(t *testing.T) {
 	for _, outcome := range []Outcome{DropOldest, Coalesce, Block} {

@@ -114,9 +114,10 @@ func (l *Log) open(path string) (err error) {
 	return err
 }
 
-// release closes the file, with which another process may open it. A library that has panicked may hold
-// its own locks for ever, and would wait for them: then the file is closed without it, and what is mapped
-// of it stays in memory until the process ends. A mapped file keeps its lock when it is closed.
+// release closes the file, with which another process may open it. A library that has panicked may
+// hold its own locks without end, and would wait for them: then the file is closed without it, and
+// what is mapped of it stays in memory until the process ends. A mapped file keeps its lock when it
+// is closed.
 func (l *Log) release(err error) error {
 	switch {
 	case errors.Is(err, ErrDamaged):

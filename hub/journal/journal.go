@@ -1,4 +1,4 @@
-// Package journal is the one ordered, bounded log behind an event hub. Every subscriber,
+// Package journal is the one ordered, bounded log of an event hub. Every subscriber,
 // however it is served, is a cursor into it: a sequence number up to which it has been
 // given everything. History and live events are the same list, so no event can be lost
 // between them. A subscriber's queue is the distance from its cursor to the head, so no

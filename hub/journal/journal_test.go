@@ -217,16 +217,16 @@ func TestBounds(t *testing.T) {
 func TestBreak(t *testing.T) {
 	j := open(t, bounded(10))
 	add(t, j, update("a"))
-	told := 0
-	stop := j.Notify(func() { told++ })
+	notified := 0
+	stop := j.Notify(func() { notified++ })
 	defer stop()
 	j.Break()
 	if got, oldest := j.Since(1, nil, 10); len(got) != 0 || oldest != 3 {
 		t.Errorf("a reader at the head: %v, oldest %d", got, oldest)
 	}
 	e := add(t, j, update("b"))
-	if e.Seq != 3 || told != 2 {
-		t.Errorf("entry %d, told %d times", e.Seq, told)
+	if e.Seq != 3 || notified != 2 {
+		t.Errorf("entry %d, notified %d times", e.Seq, notified)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestNotifyStops(t *testing.T) {
 	stopB()
 	add(t, j, update(""))
 	if a != 1 || b != 2 {
-		t.Errorf("told %d and %d times", a, b)
+		t.Errorf("notified %d and %d times", a, b)
 	}
 }
 
@@ -330,8 +330,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestReaders runs readers of all speeds beside writers and trimming: each gets every
-// entry once and in order, or is told which are gone.
+// TestReaders runs readers of all speeds together with writers and trimming: each gets
+// every entry once and in order, or learns which are gone.
 func TestReaders(t *testing.T) {
 	const writers, each, readers = 4, 2000, 8
 	j := open(t, bounded(2)) // so small that writers overtake readers in the middle of a read

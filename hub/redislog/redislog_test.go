@@ -109,8 +109,7 @@ func until(t *testing.T, l *Log, id string) {
 	}
 }
 
-// held returns what the journal holds, and whether a reader from the start was told
-// of a gap.
+// held returns what the journal holds, and whether a reader from the start got a gap.
 func held(l *Log) (ids, data []string, gap bool) {
 	entries, oldest := l.Journal().Since(0, nil, 100_000)
 	for _, e := range entries {
@@ -223,7 +222,7 @@ func TestRestarted(t *testing.T) {
 	}
 }
 
-// TestLost: Redis comes back with nothing. Everybody is told.
+// TestLost: Redis comes back with nothing. Everybody gets a gap.
 func TestLost(t *testing.T) {
 	s := run(t)
 	a, b := s.open(1000), s.open(1000)
@@ -271,7 +270,7 @@ end`
 	}
 }
 
-// TestForeign: what somebody else puts into the stream is told as a gap.
+// TestForeign: what somebody else puts into the stream shows as a gap.
 func TestForeign(t *testing.T) {
 	s := run(t)
 	a := s.open(1000)
