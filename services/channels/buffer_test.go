@@ -118,7 +118,7 @@ func TestBufferAccounts(t *testing.T) {
 			t.Fatalf("%d pushed, the sink has %d, %d delivered, %d dropped", pushed, len(have), b.delivered, b.droppedN)
 		}
 		if limit.WhenFull == Block && b.droppedN > 0 || limit.WhenFull != DropOldest && b.droppedN != lost {
-			t.Fatalf("%s dropped %d and told of %d", limit.WhenFull, b.droppedN, lost)
+			t.Fatalf("%s dropped %d and reported %d", limit.WhenFull, b.droppedN, lost)
 		}
 	})
 }

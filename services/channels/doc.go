@@ -95,5 +95,5 @@
 // applies to a file that was rotated away and followed by another one since the position
 // was last saved. A file that is truncated and rotated away while the process is not
 // running counts as gone. A file that is truncated and then grows beyond the old position
-// between two checks cannot be told from a file that only grew.
+// between two checks cannot be distinguished from a file that only grew.
 package channels

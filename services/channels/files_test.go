@@ -209,7 +209,7 @@ func TestFileSinkIsPrivate(t *testing.T) {
 	}
 }
 
-// A new run goes on behind what the framed file holds.
+// A new run goes on after what the framed file holds.
 func TestFramedFileGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	for range 3 {
@@ -418,7 +418,7 @@ func TestFollowAfterLosingTheFile(t *testing.T) {
 }
 
 // TestFollowAfterLosingALaterFile: the file of the saved position is there, and is gone on with where
-// it was, whatever became of those behind it.
+// it was, whatever became of those after it.
 func TestFollowAfterLosingALaterFile(t *testing.T) {
 	f := &follower{t: t, path: filepath.Join(t.TempDir(), "app.log")}
 	config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50},
@@ -580,7 +580,7 @@ func TestFollowDetails(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	add("while down\n") // is behind the saved position, so it counts
+	add("while down\n") // is after the saved position, so it counts
 	s = start(t, config, nil, nil)
 	has("while down\n")
 	add(strings.Repeat("x", 1001) + "\nnext\nunfinished")

@@ -70,7 +70,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Whatever single bit flips behind the header, Verify notices.
+// Whatever single bit flips after the header, Verify notices.
 func TestVerifyNoticesEveryFlippedBit(t *testing.T) {
 	good := stream(record(1, 2, "some"), record(2, 1, "payload"))
 	for bit := headerSize * 8; bit < len(good)*8; bit++ {

@@ -133,10 +133,10 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		}
 	}
 	if lost {
-		// The sink may have more than the saved position tells of. What the files that are left have is
-		// something else, as far as one knows, and is numbered behind that: in a stream of its own where
-		// only the peer knows what it has. This is saved before anything is delivered, so that after
-		// another crash nothing is delivered twice.
+		// The sink may have more than the saved position says. What the files that are left have is
+		// something else, as far as one knows, and is numbered after that: in a stream of its own
+		// where only the peer knows what it has. This is saved before anything is delivered, so
+		// that after another crash nothing is delivered twice.
 		follow := ch.source.(*followSource)
 		seq, pos = max(seq, floor), follow.at // nowhere, if the position's own file is gone
 		st := state{Version: 1, Stream: ch.stream, Seq: seq, Position: pos, Next: follow.path.after(pos)}
@@ -238,7 +238,7 @@ func (ch *channel) run(ctx, hard context.Context) error {
 		sinkErr = ch.sink.run(hard, ch.buffer)
 		if sinkErr != nil {
 			stopSource()
-			stopHard(sinkErr) // a source that waits for room would wait for ever
+			stopHard(sinkErr) // a source that waits for room would wait without end
 		}
 	})
 	done := make(chan struct{})

@@ -82,7 +82,7 @@ func (s *splitter) take(from int) []byte {
 	copy(record, s.partial[from:])
 	s.partial = s.partial[:0]
 	if cap(s.partial) > 64<<10 {
-		s.partial = nil // one long record must not keep its memory for ever
+		s.partial = nil // one long record must not keep its memory permanently
 	}
 	return record
 }

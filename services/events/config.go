@@ -20,7 +20,7 @@ type Config struct {
 	// AllowRemote permits Listen and Admin addresses that other machines reach.
 	AllowRemote bool
 	serve.AdminListener
-	// HTTP2 lets clients speak HTTP/2 without TLS, beside HTTP/1.1.
+	// HTTP2 lets clients speak HTTP/2 without TLS, in addition to HTTP/1.1.
 	HTTP2 bool
 	// DrainTimeout is how long stopping may take: subscribers are disconnected one by one
 	// in the first 0.8 of this time, and the rest at its end.

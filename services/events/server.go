@@ -4,7 +4,7 @@
 //	server, err := events.New(config)
 //	err = server.Serve(ctx)
 //
-// When told to stop, it accepts no more connections, refuses new subscribers, and
+// When asked to stop, it accepts no more connections, refuses new subscribers, and
 // disconnects the existing ones one after the other.
 package events
 

@@ -225,7 +225,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnreadBody: who publishes in a form that is not taken is told so, although the body does not come.
+// TestUnreadBody: a publisher gets an answer to a content type that is not accepted, although the
+// body does not come.
 func TestUnreadBody(t *testing.T) {
 	c, err := net.Dial("tcp", serving(t, nil).Addr().String())
 	if err != nil {
@@ -361,11 +362,11 @@ func (p *pipes) subscribe(t *testing.T) *bufio.Scanner {
 	return lines
 }
 
-// TestDrain: a server that is told to stop accepts no more connections, tells and ends
+// TestDrain: a server that is asked to stop accepts no more connections, notifies and ends
 // subscribers one by one in the first 0.8 of the time, and cuts those that hang at its
 // end.
 func TestDrain(t *testing.T) {
-	for name, hijack := range map[string]bool{"behind net/http": false, "hijacked": true} {
+	for name, hijack := range map[string]bool{"within net/http": false, "hijacked": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := Defaults()

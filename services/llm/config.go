@@ -1,6 +1,6 @@
 // Package llm is a model server that has no model: it speaks the parts of OpenAI's
 // protocol that gateways and clients use, answers with tokens that follow from the
-// request alone, as slowly as it is told to, and fails as it is told to. It is the
+// request alone, as slowly as configured, and fails as configured. It is the
 // upstream of tests, and the target of load with nothing of its own to measure. It speaks
 // HTTP/1.1, and HTTP/2 without TLS with clients that begin with it.
 //

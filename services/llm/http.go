@@ -169,7 +169,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, e endpoint) {
 		s.stats.answered.Add(1)
 	case errors.Is(err, errCut):
 		status = 0
-		panic(http.ErrAbortHandler) // ends the connection, and is how net/http wants to be told
+		panic(http.ErrAbortHandler) // ends the connection: net/http expects this panic
 	default:
 		status = 0
 		s.stats.aborted.Add(1)
@@ -303,14 +303,14 @@ func (t *teller) stream(ctx context.Context) error {
 	control := http.NewResponseController(t.w)
 	// say writes the pieces so far, and the head also if there are none: a stream may be cut before its first piece.
 	say := func() error {
-		// Absolute: it is set anew for each piece. Writers without deadlines, as tests
+		// Absolute: it is set again for each piece. Writers without deadlines, as tests
 		// have them, go without.
 		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
 		// Until the next piece there is none: over HTTP/2 a deadline ends the stream, whether something is being written
 		// or not.
-		defer control.SetWriteDeadline(time.Time{}) //nolint:errcheck // as above
+		defer control.SetWriteDeadline(time.Time{}) //nolint:errcheck // writers without deadlines go without
 		if _, err := t.buffer.WriteTo(t.w); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ const (
 
 func (e endpoint) String() string { return [...]string{"chat", "responses", "completions"}[e] }
 
-// Bounds of a request beside those of Config.
+// Bounds of a request in addition to those of Config.
 const (
 	maxModelName = 256
 	maxMessages  = 4096
@@ -266,7 +266,7 @@ func arguments(schema json.RawMessage, seed uint64) string {
 	return string(text)
 }
 
-// bytesAsTokens is how many tokens so many bytes of JSON count for: four each.
+// bytesAsTokens is how many tokens n bytes of JSON count for: four bytes each.
 func bytesAsTokens(n int) int { return (n + 3) / 4 }
 
 // FNV-1a with 64 bits (RFC 9923).

@@ -591,7 +591,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("cut after %d tokens: %q", after, text)
 			}
 		}
-		for _, after := range []string{"1", "1000"} { // later than the last token is behind it
+		for _, after := range []string{"1", "1000"} { // "1000" is later than the last token
 			_, malformed := b.ask(c.path, c.body, FaultField+": malformed;after="+after)
 			invalid := 0
 			for _, line := range strings.Split(malformed, "\n") {

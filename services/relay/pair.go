@@ -83,7 +83,7 @@ type pipe struct {
 	buf    []byte // borrowed while bytes are pending; nil otherwise
 	r, w   int    // buf[r:w] is pending
 	ended  bool   // the source will send no more
-	closed bool   // and the other side has been told so
+	closed bool   // and the other side has been notified
 }
 
 // signals tell a pair what happened: epoll's bits for the client, the same for the
@@ -494,7 +494,7 @@ func (c *carrier) connectFailed(p *pair) progress {
 	return c.fail(p, why, p.failure)
 }
 
-// after returns the tick that is so many ticks from now; 0 means never.
+// after returns the tick that is some ticks from now; 0 means never.
 func (c *carrier) after(ticks uint32) uint32 {
 	if ticks == 0 {
 		return 0
@@ -502,7 +502,7 @@ func (c *carrier) after(ticks uint32) uint32 {
 	return max(c.now.Load()+ticks, 1)
 }
 
-// extend lets the pair live for so many ticks from now; 0 means no limit.
+// extend lets the pair live for some ticks from now; 0 means no limit.
 func (c *carrier) extend(p *pair, ticks uint32) {
 	at := c.after(ticks)
 	// The tick rarely changes between events, and reading is cheaper than an atomic

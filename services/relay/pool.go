@@ -17,10 +17,10 @@ import (
 // something to forward. A worker takes one, forwards what is there, and turns to the
 // next.
 //
-// Order is kept because only one worker at a time has a connection. Its ownership is a
-// bit beside the signals that no worker has seen yet (pair.work). The dispatcher adds
-// signals, and queues the connection only if the bit was clear. The worker clears the bit
-// only if no signal is left.
+// Order is kept because only one worker at a time has a connection. Its ownership is a bit
+// next to the signals that no worker has seen yet (pair.work). The dispatcher adds signals,
+// and queues the connection only if the bit was clear. The worker clears the bit only if no
+// signal is left.
 type pool struct {
 	acceptor
 	listening net.Addr

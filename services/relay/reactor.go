@@ -222,7 +222,7 @@ func (r *reactor) run() error {
 	return nil
 }
 
-// done reports whether the loop was told to stop, has no connection left, and will get
+// done reports whether the loop was asked to stop, has no connection left, and will get
 // none.
 func (r *reactor) done() bool {
 	if !r.group.orders.stop.Load() || r.group.accepting.Load() > 0 || r.pairs.Len() > 0 {

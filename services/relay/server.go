@@ -7,7 +7,7 @@
 //   - What the relay holds for a slow reader is bounded.
 //   - Connecting, idling and, with the PROXY protocol, waiting for the header are bounded in
 //     time. The number of connections is bounded, with a stated outcome.
-//   - When told to stop it accepts no more, lets connections finish until a deadline, and
+//   - When asked to stop it accepts no more, lets connections finish until a deadline, and
 //     resets the rest.
 //
 // Urgent data is not passed on: the urgent byte is dropped, and the stream goes on.

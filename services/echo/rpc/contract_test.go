@@ -33,15 +33,15 @@ var (
 // patience bounds what a program takes to start, or to end. The first start of some is slow.
 const patience = 60 * time.Second
 
-// atOnce is how many parallel tests run at once if go test is not told. Those that wait for a
-// program's calls to end are many, so that there are more of them than CPUs.
+// atOnce is how many parallel tests run at once without the flag of go test. Those that wait
+// for a program's calls to end are many, so that there are more of them than CPUs.
 const atOnce = "3"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	told := false
-	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
-	if !told {
+	isSet := false
+	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
+	if !isSet {
 		if err := flag.Set("test.parallel", atOnce); err != nil {
 			panic(err)
 		}
@@ -101,7 +101,7 @@ func start(t *testing.T, command []string, options ...string) *process {
 	return p
 }
 
-// end waits for the end of a program that was told to.
+// end waits for the end of a program that was asked to end.
 func (p *process) end(t *testing.T) {
 	t.Helper()
 	select {
@@ -290,8 +290,8 @@ func testProgram(t *testing.T, command []string, quirks ...contract.Quirk) {
 	})
 }
 
-// stopWhileCallsRun sends a signal while one call takes a moment and another would take
-// for ever. The program ends in time; the first call may end before it.
+// stopWhileCallsRun sends a signal while one call takes a moment and another would never
+// end. The program ends in time; the first call may end before it.
 func stopWhileCallsRun(t *testing.T, p *process, signal os.Signal) {
 	conn, err := contract.Dial(p.address)
 	if err != nil {
@@ -351,7 +351,7 @@ func exitCode(t *testing.T, command []string, options ...string) int {
 
 // TestInterop runs the cases of grpc-go's interoperability client that need no credentials
 // against the Go programs. The client comes with grpc-go's module, with far more
-// dependencies than this one has, so that it is built beside it.
+// dependencies than this one has, so that it is built in a module of its own.
 func TestInterop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds grpc-go's client")

@@ -56,7 +56,7 @@ func says(t *testing.T, command string, args ...string) (code int, said string) 
 // A toolCase is a call, or a question, and what the tool is to say of it.
 type toolCase struct {
 	name string
-	args []string // behind which the server and the method stand
+	args []string // after which the server and the method stand
 	on   string   // what is called, or asked about
 	code int
 	want []string // patterns, each of which matches what it says
@@ -104,7 +104,7 @@ func TestGrpcurl(t *testing.T) {
 					[]string{`(?s)Response headers.*x-grpc-test-echo-initial: there and back.*Response trailers`, `(?s)Response trailers.*x-grpc-test-echo-trailing-bin: q6ur`}},
 				{"health", nil, "grpc.health.v1.Health/Check", 0, []string{`"status": "SERVING"`}},
 				{"an error", []string{"-d", `{"status": 5, "text": "no \"käse\" here"}`}, "dyno.echo.v1.Echo/Echo", failed(codes.NotFound), []string{`Code: NotFound`, `Message: no "käse" here`}},
-				{"an error behind messages", []string{"-d", `{"text": "first"} {"status": 9, "text": "enough"}`}, "dyno.echo.v1.Echo/Chat", failed(codes.FailedPrecondition), []string{`(?s)first.*Code: FailedPrecondition\s+Message: enough`}},
+				{"an error after messages", []string{"-d", `{"text": "first"} {"status": 9, "text": "enough"}`}, "dyno.echo.v1.Echo/Chat", failed(codes.FailedPrecondition), []string{`(?s)first.*Code: FailedPrecondition\s+Message: enough`}},
 				{"a deadline", []string{"-max-time", "1.5", "-d", `{"delay_ms": 60000}`}, "dyno.echo.v1.Echo/Echo", failed(codes.DeadlineExceeded), []string{`Code: DeadlineExceeded`}},
 				{"no such service", nil, "dyno.echo.v1.Nothing/Echo", 1, []string{`(?i)not found|does not (include|expose)`}},
 				{"no such message", nil, "describe dyno.echo.v1.Nothing", 1, []string{`(?i)not found`}},

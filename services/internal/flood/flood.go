@@ -23,7 +23,7 @@ import (
 type limits struct{ resetsAtOnce, resets, othersAtOnce, others float64 }
 
 // defaults returns the limits of every server. A proxy that loses its clients resets all of its streams at once, and Go's
-// clients ping with a reset. The others come at a connection's beginning, and seldom behind it.
+// clients ping with a reset. The others come at a connection's beginning, and seldom after it.
 func defaults() limits {
 	return limits{resetsAtOnce: 5000, resets: 500, othersAtOnce: 1000, others: 100}
 }

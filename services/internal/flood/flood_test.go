@@ -135,7 +135,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestUse: HTTP/2 is served as before, with what handlers are told of TLS, and as many connections end as have begun.
+// TestUse: HTTP/2 is served as before, with what handlers get of TLS, and as many connections end
+// as have begun.
 func TestUse(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		server := serving(t, encrypted, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +166,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestAllowance: so many at once, and then so many a second.
+// TestAllowance: a number at once, and then a number a second.
 func TestAllowance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAllowance(10, 2)

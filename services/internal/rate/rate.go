@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Limiter has a bucket of tokens for each client. It remembers so many clients at most:
-// then those that were not heard for longest are forgotten, and have a full bucket when
-// they come back. Its methods may be called from any goroutine.
+// A Limiter has a bucket of tokens for each client. It remembers a bounded number of
+// clients: beyond that, those that were not heard for longest are forgotten, and have a
+// full bucket when they come back. Its methods may be called from any goroutine.
 type Limiter struct {
 	rate  float64 // a second, unless the client has its own
 	burst float64

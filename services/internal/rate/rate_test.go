@@ -9,7 +9,7 @@ import (
 )
 
 // TestRate: over any time, no client gets more than its burst and its rate, and one that
-// waits as long as it was told gets through.
+// waits as long as it was asked to gets through.
 func TestRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const rate, burst = 10, 5

@@ -54,8 +54,9 @@ func Check(path string) error {
 	return f.Close()
 }
 
-// Read reads a file that has a secret and nothing else, but for the ends of lines behind it. An empty one
-// is a fault: it would be as if no secret had been asked for. So is one that others may read.
+// Read reads a file that has a secret and nothing else, but for the ends of lines after it. An
+// empty one is a fault: it would be as if no secret had been asked for. So is one that others may
+// read.
 func Read(path string) ([]byte, error) {
 	f, err := open(path)
 	if err != nil {

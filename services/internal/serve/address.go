@@ -82,9 +82,9 @@ func CheckListen(field, text string, allowRemote bool) error {
 	return nil
 }
 
-// Listen opens a listener. It replaces a Unix socket left behind by a process that has
-// died, but not one that still answers. Keep-alive probes are off, because services have
-// idle timeouts of their own.
+// Listen opens a listener. It replaces a Unix socket of a process that has died, but not
+// one that still answers. Keep-alive probes are off, because services have idle timeouts of
+// their own.
 //
 // If a TCP address is in use, Listen tries again for a short while. A listener whose Close has
 // returned may still hold its address: a thread that polls it in that moment has a reference to
@@ -108,7 +108,7 @@ func Listen(ctx context.Context, text string, control func(network, address stri
 	}
 	if err != nil && a.Network == "unix" && errors.Is(err, syscall.EADDRINUSE) && abandoned(a.Address) {
 		if err := os.Remove(a.Address); err != nil {
-			return nil, fmt.Errorf("listen on %s: remove the socket left behind: %w", a, err)
+			return nil, fmt.Errorf("listen on %s: remove the dead process's socket: %w", a, err)
 		}
 		l, err = lc.Listen(ctx, a.Network, a.Address)
 	}

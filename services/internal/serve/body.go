@@ -8,15 +8,16 @@ import (
 )
 
 // Bounds of the time in which a request's body must come: of one that is read, and of one that is not, or not to its end.
-// For the latter net/http waits before it answers, and would for ever.
+// For the latter net/http waits before it answers, without a limit of its own.
 const (
 	bodyTime   = 30 * time.Second
 	unreadTime = time.Second
 )
 
 // Timely bounds the time in which requests' bodies come: 30 s once they are read, a second for what is refused before.
-// Behind the end of a body there is no deadline: it would end the watch for a client that goes. A handler that reads a part
-// of a body and writes more than a few kilobytes should close the body before.
+// After the end of a body there is no deadline: it would end the watch for a client that goes. A
+// handler that reads a part of a body and writes more than a few kilobytes should close the body
+// before.
 func Timely(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

@@ -36,8 +36,8 @@ func TestTimelyHTTP2(t *testing.T) {
 	answer.Body.Close()
 }
 
-// TestTimely: nobody waits for a body that is not read, or not to its end; and behind a body that was, a client that goes
-// is noticed, however long that takes.
+// TestTimely: nobody waits for a body that is not read, or not to its end; and after a body that
+// was read, a client that goes is noticed, however long that takes.
 func TestTimely(t *testing.T) {
 	gone := make(chan struct{})
 	mux := http.NewServeMux()

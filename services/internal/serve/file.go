@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// ReadFile reads a file that has so many bytes at most, be it one that does not say how many.
+// ReadFile reads a file that has at most the given bytes, even if it does not say how many.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -65,7 +65,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// A Part is one thing a service does until it is told to stop: usually one
+// A Part is one thing a service does until it is asked to stop: usually one
 // listener.
 type Part struct {
 	Name string

@@ -87,7 +87,7 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	_ = first.Close()
 	second, err := Listen(t.Context(), "unix:"+path, nil)
 	if err != nil {
-		t.Fatalf("a socket left behind: %v", err)
+		t.Fatalf("a dead process's socket: %v", err)
 	}
 	_ = second.Close()
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

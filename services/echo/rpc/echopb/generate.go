@@ -1,5 +1,5 @@
 // Package echopb holds the messages of the echo over gRPC, with the standard code of
-// Protocol Buffers and that of vtprotobuf. The services' code is in packages beside it,
+// Protocol Buffers and that of vtprotobuf. The services' code is in packages next to it,
 // one for each library, so that a program links the library that it uses and no other.
 package echopb
 

@@ -96,7 +96,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// message returns the request whose payload has so many bytes.
+// message returns the request whose payload has this size.
 func message(size int) *echopb.EchoRequest {
 	const text = "0123456789abcdef"
 	return &echopb.EchoRequest{Text: text, Payload: []byte(strings.Repeat(text, size/len(text)+1)[:size])}

@@ -19,7 +19,7 @@ import (
 	"dyno/services/echo/rpc/go/grpcecho"
 )
 
-// The formats, as they are called behind application/grpc+ in a content-type.
+// The formats, as they are called after application/grpc+ in a content-type.
 const (
 	Protobuf    = standard.Name
 	FlatBuffers = "flatbuffers" // of unary Echo only
@@ -30,7 +30,7 @@ const (
 func All() []string { return []string{Protobuf, FlatBuffers, Gob} }
 
 // Register makes the formats known to all servers and clients of grpc-go in the process. It
-// must not be called beside calls.
+// must not be called during calls.
 func Register() {
 	encoding.RegisterCodecV2(tables{})
 	encoding.RegisterCodecV2(gobs{})
