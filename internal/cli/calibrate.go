@@ -29,7 +29,7 @@ type calibration struct {
 	explained   int
 	noiseRuns   int
 	noiseRates  []float64
-	beside      []string
+	noises      []string
 	duet        bool
 	seed        uint64
 	window      string
@@ -59,7 +59,7 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.explained, "explained", 0, "runs of the table explain (default 3, long 60)")
 	f.IntVar(&c.noiseRuns, "noise-runs", 0, "disturbed runs of the table noise (default 36, long 200)")
 	f.Float64SliceVar(&c.noiseRates, "noise-rates", nil, "stalls per second on each CPU; each run draws one of these (default 0.5,2,10)")
-	f.StringSliceVar(&c.beside, "beside", nil, "noises during the comparisons of aa and power, in turn, out of "+strings.Join(calibrate.Noises(), ",")+", or all")
+	f.StringSliceVar(&c.noises, "noises", nil, "noises during the comparisons of aa and power, in turn, out of "+strings.Join(calibrate.Noises(), ",")+", or all")
 	f.BoolVar(&c.duet, "duet", false, "measure two servers of a comparison at the same time, on CPUs that they exchange")
 	f.Uint64Var(&c.seed, "seed", 1, "of noises and of the order of runs")
 	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
@@ -112,8 +112,8 @@ func (c *calibration) config() (calibrate.Config, error) {
 	if c.given("noise-rates") {
 		k.NoiseRates = c.noiseRates
 	}
-	if k.Beside = c.beside; slices.Equal(c.beside, []string{"all"}) {
-		k.Beside = calibrate.Noises()
+	if k.Noises = c.noises; slices.Equal(c.noises, []string{"all"}) {
+		k.Noises = calibrate.Noises()
 	}
 	k.Seed, k.Duet = c.seed, c.duet
 	if len(c.slow) > 0 {

@@ -79,9 +79,9 @@ type calibrator struct {
 }
 
 // Run makes the tables that the configuration names. It takes minutes to hours.
-// When the context ends, or a measurement fails, it returns what it has beside
-// the error. Only one Run may be under way in a process: it places the process's
-// threads on CPUs.
+// When the context ends, or a measurement fails, it returns what it has, together with the
+// error. Only one Run may be under way in a process: it places the process's threads on
+// CPUs.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -376,7 +376,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	if err := rates.Validate(); err == nil || !strings.Contains(err.Error(), "100 stalls per second: want more than 0 and at most 47.62") {
 		t.Error(err)
 	}
-	err := Config{Only: []string{"x", Power}, Slow: []float64{0, 0.05, 0.05}, Beside: []string{"loud"}}.Validate()
+	err := Config{Only: []string{"x", Power}, Slow: []float64{0, 0.05, 0.05}, Noises: []string{"loud"}}.Validate()
 	if err == nil {
 		t.Fatal("no fault")
 	}

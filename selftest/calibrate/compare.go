@@ -33,7 +33,7 @@ const compared = "throughput"
 type Comparison struct {
 	Number  int      // of the run, from 1
 	Slow    float64  // the planted slowdown, a share; 0: of a server with itself
-	Rounds  int      // behind it
+	Rounds  int      // that it has
 	Ratio   *float64 // throughput over the base's
 	Low     *float64 // its interval; an end that is not bounded is nil
 	High    *float64
@@ -44,7 +44,7 @@ type Comparison struct {
 	// comparisons of five.
 	Detectable *float64
 	Verdict    string
-	Noise      string    // made beside it
+	Noise      string    // made during it
 	Duet       bool      // they were measured at once
 	Took       float64   // seconds, of the whole run; 0: not known
 	State      string    // what is said of the ratio: see rundir's State constants
@@ -90,10 +90,10 @@ type Tally struct {
 	Width         float64 // median of the intervals', high over low, less 1; NaN of none
 	Took          float64 // median seconds of a run; NaN of none
 	Invalid       int     // runs that were called invalid
-	Unclaimed     int     // runs without an interval; behind no proportion
+	Unclaimed     int     // runs without an interval; no proportion includes them
 	// Refused counts the runs that call the ratio not identified. They claim nothing, and
-	// are behind no proportion. RefusedFound and RefusedCovered are what these runs would
-	// have claimed.
+	// no proportion includes them. RefusedFound and RefusedCovered are what these runs
+	// would have claimed.
 	Refused                      int
 	RefusedFound, RefusedCovered Proportion
 	// ServerCPU is the median share of its CPU that the base used; NaN where not
@@ -301,11 +301,11 @@ func (c *Comparison) row() []string {
 // run carries out one run and returns its comparisons.
 func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []float64) (found []Comparison, err error) {
 	noise, seed := Undisturbed, k.Seed<<20+uint64(n) //nolint:gosec // runs are few
-	if len(k.Beside) > 0 {
-		noise = k.Beside[(n-1)%len(k.Beside)]
+	if len(k.Noises) > 0 {
+		noise = k.Noises[(n-1)%len(k.Noises)]
 	}
-	rate := k.NoiseRates[n/max(len(k.Beside), 1)%len(k.NoiseRates)]
-	err = k.beside(noise, rate, seed, func() error {
+	rate := k.NoiseRates[n/max(len(k.Noises), 1)%len(k.NoiseRates)]
+	err = k.withNoise(noise, rate, seed, func() error {
 		return k.measure(ctx, k.experiment(seed, iterations, slows), func(f *rundir.Folder) error {
 			if k.wanted(AA) {
 				slows = append([]float64{0}, slows...)

@@ -52,12 +52,12 @@ type Config struct {
 	// which a neighbour on the same machine disturbs less than system calls.
 	Work time.Duration
 
-	NoiseRuns   int           // beside a noise; those without come on top, one to three
+	NoiseRuns   int           // with a noise; those without come on top, one to three
 	NoiseWindow time.Duration // of each
 	NoiseRates  []float64     // stalls per second of each CPU, of which each run draws one
 	Duet        bool          // the comparisons' servers are measured two at once
-	// Beside are the noises beside comparisons, in turn; empty: none.
-	Beside []string
+	// Noises are made during comparisons, in turn; empty: none.
+	Noises []string
 	Seed   uint64 // of noises and of the order of runs
 
 	Awake bool // the CPUs are kept from halting: see package awake
@@ -84,7 +84,7 @@ func Quick() Config {
 	}
 }
 
-// Long returns what takes some hours and stands behind published figures.
+// Long returns what takes some hours and is published.
 func Long() Config {
 	c := Quick()
 	c.Window, c.Repeats, c.Periods = 20*time.Second, 20, 20
@@ -146,7 +146,7 @@ func (c Config) Validate() error {
 	if len(c.Slow) == 0 && slices.Contains(c.Only, Power) {
 		fault("slowdowns: want at least one")
 	}
-	for _, n := range c.Beside {
+	for _, n := range c.Noises {
 		if !slices.Contains(Noises(), n) {
 			fault("noise %q: want one of %s", n, strings.Join(Noises(), ", "))
 		}

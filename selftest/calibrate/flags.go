@@ -23,7 +23,7 @@ const (
 	NeighbourOne = "neighbour on its CPU"
 	NeighbourAll = "neighbours on all CPUs"
 	starvedShare = 0.2  // of the CPU time that a healthy one used,
-	leastShare   = 0.02 // but not less than this of a CPU: it must come to an end
+	leastShare   = 0.02 // but not less than this of a CPU: it must end
 )
 
 // troubledFigures are the figures that are judged. Latencies are response times of open
@@ -185,13 +185,13 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 		c.args = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, limits.processes()}, c.args...)
 	}
 	// The neighbours end when the generator does.
-	beside, stop := context.WithCancel(ctx)
+	during, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	switch {
 	case starve && limits == nil:
 		c.during = func(p *os.Process) {
 			go func() {
-				dutyCycle(beside, p, quota)
+				dutyCycle(during, p, quota)
 				ended <- nil
 			}()
 		}
@@ -203,8 +203,8 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 		}
 		c.during = func(*os.Process) {
 			go func() {
-				_, err := neighbour.run(beside)
-				if beside.Err() != nil {
+				_, err := neighbour.run(during)
+				if during.Err() != nil {
 					err = nil // it was stopped
 				}
 				ended <- err

@@ -19,7 +19,7 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// Noises are the disturbances beside a measurement, and the CPUs that they are on. Stalls
+// Noises are the disturbances during a measurement, and the CPUs that they are on. Stalls
 // take a CPU at real-time priority for 1 to 20 ms, now and then; busy keeps one 30 % busy
 // at ordinary priority.
 const (
@@ -63,8 +63,8 @@ func (k *calibrator) disturbance(noise string, rate float64, seed uint64) distur
 	return c
 }
 
-// beside makes a noise while do runs.
-func (k *calibrator) beside(noise string, rate float64, seed uint64, do func() error) error {
+// withNoise makes a noise while do runs.
+func (k *calibrator) withNoise(noise string, rate float64, seed uint64, do func() error) error {
 	if noise == Undisturbed {
 		return do()
 	}
@@ -100,8 +100,8 @@ type knownServer struct {
 	capacity float64
 }
 
-// knownServers lists the servers of the noise table. Work has so many iterations: how
-// long they take is the truth, and must not be measured anew for each run.
+// knownServers lists the servers of the noise table. Work has a fixed number of iterations:
+// how long they take is the truth, which must not be measured again for each run.
 func knownServers(iterations int64) []knownServer {
 	figures := func(latency string, more ...said) []said {
 		return append([]said{
@@ -145,7 +145,7 @@ const noisyWork = 200 * time.Microsecond
 
 const cpuPerRequest = "target.cpu_per_request"
 
-// A Noisy is the statement of one run beside a noise about one figure.
+// A Noisy is the statement of one run with a noise about one figure.
 type Noisy struct {
 	Run       int
 	Server    string
@@ -170,7 +170,7 @@ func (n *Noisy) row() []string {
 // noisyColumns are the columns of row.
 var noisyColumns = []string{"run", "server", "noise", "stalls_per_second", "figure", "state", "estimate", "low", "high", "disturbed_share", "foreign_share", "causes"}
 
-// noise measures servers with a known answer beside each kind of noise, and without. A
+// noise measures servers with a known answer with each kind of noise, and without. A
 // turn holds all of them in a random order, so that other disturbances affect all alike.
 func (k *calibrator) noise(ctx context.Context) (err error) {
 	s, err := k.sheet("noise.csv", noisyColumns...)
@@ -222,10 +222,10 @@ func (k *calibrator) noise(ctx context.Context) (err error) {
 	return nil
 }
 
-// noisy makes one run beside a noise.
+// noisy makes one run with a noise.
 func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noise string, rate float64) (found []Noisy, err error) {
 	seed := k.Seed<<20 + uint64(run) //nolint:gosec // runs are few
-	err = k.beside(noise, rate, seed, func() error {
+	err = k.withNoise(noise, rate, seed, func() error {
 		return k.measure(ctx, k.noisyExperiment(server), func(f *rundir.Folder) error {
 			found = readNoisy(&f.Run, run, server, noise, rate)
 			return nil
@@ -301,7 +301,7 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 	return found
 }
 
-// A NoiseShare sums up the statements about one figure beside one noise, of all servers.
+// A NoiseShare sums up the statements about one figure with one noise, of all servers.
 // Latencies are response times of open loops and service times of closed ones.
 type NoiseShare struct {
 	Figure, Noise string
@@ -320,7 +320,7 @@ type NoiseShare struct {
 // A figureOf is one figure of one server.
 type figureOf struct{ server, figure string }
 
-// A standard is the truth of a figure, and how far the runs behind it are from it: it is
+// A standard is the truth of a figure, and how far its runs are from it: it is
 // known no better than that.
 type standard struct{ truth, within float64 }
 

@@ -196,7 +196,7 @@ func TestNoisesAreWhatTheirNamesSay(t *testing.T) {
 		}
 	}
 	done := false
-	if err := k.beside(Undisturbed, 1, 1, func() error { done = true; return nil }); err != nil || !done {
+	if err := k.withNoise(Undisturbed, 1, 1, func() error { done = true; return nil }); err != nil || !done {
 		t.Errorf("done %v, %v", done, err)
 	}
 	k.Program = "/bin/dyno"

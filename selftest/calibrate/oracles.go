@@ -325,8 +325,8 @@ func waits(freezes []oracle.Freezing, schedule *pace.Schedule, r *engine.Result)
 	}
 }
 
-// queue loads M/M/1 several times: its figures depend on each other over so many requests
-// that one window says little.
+// queue loads M/M/1 several times: its figures depend on each other over thousands of
+// requests, so one window says little.
 func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 	const (
 		serviceRate, arrivalRate = 1000, 800

@@ -213,9 +213,9 @@ func (r *Result) comparisonTable() table {
 			"detectable", "found where declared", "spread", "bias", "width", "seconds a run", "",
 		},
 	}
-	if len(c.Beside) > 0 {
-		t.intro = append(t.intro, fmt.Sprintf("Beside noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
-			strings.Join(c.Beside, ", "), shortestStall, longestStall, rates(c.NoiseRates), percent(busyShare)))
+	if len(c.Noises) > 0 {
+		t.intro = append(t.intro, fmt.Sprintf("With noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
+			strings.Join(c.Noises, ", "), shortestStall, longestStall, rates(c.NoiseRates), percent(busyShare)))
 	}
 	for _, tally := range r.Tallies() {
 		name := tally.name()
@@ -300,7 +300,7 @@ func (r *Result) flagTable() table {
 
 func (r *Result) noiseTable() table {
 	t := table{
-		title: "Beside noise",
+		title: "With noise",
 		intro: []string{
 			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time", r.Config.NoiseWindow),
 			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is that of the calmest undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),

@@ -126,7 +126,7 @@ type attempt struct {
 	code            grpc.Code
 }
 
-// The fields that say how a call has ended, beside its status.
+// The fields that say how a call has ended, in addition to its status.
 const (
 	statusMessage = "grpc-message"
 	statusDetails = "grpc-status-details-bin"

@@ -75,7 +75,7 @@ func (s *schema) unpack(packed message) (message, error) {
 // maxSaid bounds a message of the suite's, in bytes.
 const maxSaid = 64 << 20
 
-// read reads a message as the suite writes it: behind its length.
+// read reads a message as the suite writes it: after its length.
 func (s *schema) read(r io.Reader, name string) (message, error) {
 	m, err := s.make(name)
 	if err != nil {

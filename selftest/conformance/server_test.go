@@ -42,7 +42,7 @@ func TestLoop(t *testing.T) {
 // maxMessage is what a server accepts where the suite says nothing.
 const maxMessage = 4 << 20
 
-// serve is the suite's server under test: it serves until it is told to end.
+// serve is the suite's server under test: it serves until it is asked to end.
 func serve(s *schema, in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -120,9 +120,9 @@ type conversation struct {
 	calls.Call
 	method     protoreflect.MethodDescriptor
 	definition message   // of the answers, in the first request
-	requests   []message // each a google.protobuf.Any, those that no answer has told of yet
+	requests   []message // each a google.protobuf.Any, those that no answer has reported yet
 	answers    int
-	told       bool // an answer has told of the call's metadata
+	reported   bool // an answer has reported the call's metadata
 }
 
 // Statuses of gRPC.
@@ -234,7 +234,7 @@ func (v *service) fail(k *conversation, delay time.Duration) {
 	status = protowire.AppendVarint(protowire.AppendTag(status, 1, protowire.VarintType), uint64(failure.enum("code"))) //nolint:gosec // a small number
 	status = protowire.AppendString(protowire.AppendTag(status, 2, protowire.BytesType), failure.text("message"))
 	details := failure.all("details")
-	if !k.told {
+	if !k.reported {
 		p := message{dynamicpb.NewMessage(v.payloadOf(k))}
 		v.tell(k, p.make("request_info"))
 		info := p.message("request_info")
@@ -268,14 +268,14 @@ func (v *service) payloadOf(k *conversation) protoreflect.MessageDescriptor {
 	return k.method.Output().Fields().ByName("payload").Message()
 }
 
-// payload returns an answer with some data, and what is to be told of the call.
+// payload returns an answer with some data, and what must be reported of the call.
 func (v *service) payload(k *conversation, data []byte) []byte {
 	m := message{dynamicpb.NewMessage(k.method.Output())}
 	p := m.make("payload")
 	if len(data) > 0 {
 		p.set("data", data)
 	}
-	if !k.told || len(k.requests) > 0 {
+	if !k.reported || len(k.requests) > 0 {
 		v.tell(k, p.make("request_info"))
 	}
 	b, err := proto.Marshal(m.Interface())
@@ -285,10 +285,10 @@ func (v *service) payload(k *conversation, data []byte) []byte {
 	return b
 }
 
-// tell says what is known of a call and was not told yet.
+// tell says what is known of a call and was not reported yet.
 func (v *service) tell(k *conversation, info message) {
-	if !k.told {
-		k.told = true
+	if !k.reported {
+		k.reported = true
 		var all fields
 		for _, f := range k.Fields() {
 			all.add(f.Name, f.Value)

@@ -1,6 +1,6 @@
 // Package disturb takes CPUs away from other programs, at random moments and for known
 // lengths, as a hypervisor or a busy neighbour does. A measurement must give the same
-// answer beside it, or say that it does not.
+// answer during it, or say that it does not.
 //
 // Its threads belong to a process of its own, which Start makes from this executable, so
 // that their CPU time counts for no other process. At real-time priority (SCHED_FIFO)

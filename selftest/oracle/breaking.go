@@ -144,7 +144,7 @@ func (b *Breaking) hangUp() {
 		_ = b.listener.Close() // it may be closed already
 	}
 	for c := range b.conns {
-		_ = c.Close() // likewise
+		_ = c.Close() // it may be closed already
 	}
 }
 

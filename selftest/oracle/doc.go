@@ -4,14 +4,14 @@
 //
 //	StartNull    answers at once, as cheaply as possible: the ceiling of a generator
 //	StartDelay   answers each request a drawn time after its arrival
-//	StartQueue   c workers behind one queue: M/M/1, or a capacity of c/s
+//	StartQueue   c workers with one queue: M/M/1, or a capacity of c/s
 //	StartFreeze  stops altogether for H in every P
 //	StartFaulty  resets, cuts, stalls, misframes …, and counts exactly what it did
 //	StartStream  sends numbered events to its subscribers, with planned faults
 //	StartBreaking relays to a healthy server, and breaks at a set time: hangs, refuses …
 //	StartWork    computes for each request, and is slower by an exactly known share
 //
-// The pure functions beside them (FreezeQuantile, MM1Quantile, MM1Sampling, Capacity,
+// The pure functions next to them (FreezeQuantile, MM1Quantile, MM1Sampling, Capacity,
 // SlowRatio, and each Distribution's Quantile) say what a correct instrument
 // reads. A Tap is a referee that is neither server nor instrument: it reads the
 // kernel's own time stamps of the packets.
@@ -36,7 +36,7 @@
 // generator needs it: any method and path, heads up to 64 KiB, bodies with a
 // Content-Length, which are read and discarded; chunked request bodies are
 // refused. Or they speak TCP: exchanges of a fixed size, echoed. A connection
-// carries one request at a time: what is pipelined behind it waits, and arrives
+// carries one request at a time: what is pipelined after it waits, and arrives
 // when its predecessor has been answered. A client that shuts down its sending
 // side is taken to have left.
 package oracle

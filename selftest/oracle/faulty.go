@@ -124,7 +124,7 @@ type Faulty struct {
 	refused int64 // when to stop refusing
 }
 
-// StartFaulty starts a server that fails as told.
+// StartFaulty starts a server that fails as configured.
 func StartFaulty(ctx context.Context, config Config, faulty FaultyConfig) (*Faulty, error) {
 	if err := errors.Join(config.validateFramed(), faulty.Validate(config.Protocol)); err != nil {
 		return nil, err

@@ -41,9 +41,9 @@ func MM1Quantile(q, arrivalRate, serviceRate float64) time.Duration {
 // simulatedWindows is how many windows MM1Sampling makes. With 400, its own error is 4 %.
 const simulatedWindows = 400
 
-// MM1Sampling returns how far the mean of the q-quantiles of so many windows of M/M/1 is from
-// MM1Quantile, in 95 of 100 cases, although the queue is just that: sojourns depend on each
-// other for as long as a busy period lasts, so a window has few independent ones. It
+// MM1Sampling returns how far the mean of the q-quantiles of a number of windows of M/M/1 is
+// from MM1Quantile, in 95 of 100 cases, although the queue is just that: sojourns depend on
+// each other for as long as a busy period lasts, so a window has few independent ones. It
 // simulates single windows by Lindley's recursion, from the steady state, and takes 1.96
 // standard errors of their mean, and what a single window is off by on average. With
 // arrivalRate ≥ serviceRate the result is the longest Duration.

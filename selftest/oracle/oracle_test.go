@@ -744,7 +744,7 @@ func FuzzParseHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		h, ok, err := parseHead(p)
 		if err != nil && (ok || h != head{}) {
-			t.Fatalf("%v beside %+v", err, h)
+			t.Fatalf("%v and %+v", err, h)
 		}
 		if !ok {
 			return

@@ -77,8 +77,8 @@ type policy struct {
 	tick func()      // a time set by after with no connection has come
 	idle func()      // there was nothing to read or write
 
-	// turn is called when a turn of the loop is over: one wait, of which so many
-	// nanoseconds were slept, and all that came of it.
+	// turn is called when a turn of the loop is over: one wait, the nanoseconds of it that
+	// were slept, and all that came of it.
 	turn func(slept int64)
 }
 

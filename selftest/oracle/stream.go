@@ -31,7 +31,7 @@ type StreamConfig struct {
 
 	Drop   int // is not sent
 	Repeat int // is sent twice
-	Swap   int // is sent right behind its successor
+	Swap   int // is sent right after its successor
 	Gap    int // has an event of type "gap" before it
 	End    int // is the last on its connection, which then ends in order
 
@@ -55,8 +55,8 @@ type StreamConfig struct {
 // StreamSource is the source in the stamps of a Stream server's events.
 const StreamSource = 7
 
-// maxUnsent bounds what a subscriber leaves unread, beside what the kernel holds. Past
-// it, its connection is reset.
+// maxUnsent bounds what a subscriber leaves unread, in addition to what the kernel holds.
+// Past it, its connection is reset.
 const maxUnsent = 4 << 20
 
 const (
@@ -134,8 +134,8 @@ func (c StreamConfig) Validate() error {
 type StreamCounts struct {
 	Traffic
 	Subscriptions int64 // taken
-	Resumed       int64 // of which so many named their last event
-	Refused       int64 // told not to come back
+	Resumed       int64 // those of them that named their last event
+	Refused       int64 // asked not to come back
 	Events        int64 // sent; repeated ones twice, gap events not counted
 	Dropped       int64
 	Repeated      int64
@@ -281,7 +281,7 @@ func (t *Stream) due(c *conn) {
 		t.finish(c)
 		t.hang(c)
 	case len(c.out) > maxUnsent:
-		// By a reset: an orderly end would wait behind what is not being read.
+		// By a reset: an orderly end would wait for what is not being read.
 		t.counts.Overrun++
 		t.traffic.Abandoned++
 		t.reset(c)

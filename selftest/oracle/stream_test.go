@@ -105,7 +105,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// After so many subscriptions everybody is told not to come back.
+// After a number of subscriptions everybody is asked not to come back.
 func TestStreamTake(t *testing.T) {
 	s := must[*Stream](t)(StartStream(t.Context(), Config{}, StreamConfig{Take: 1, End: 1, Rate: 1000, MediaType: "text/x", Status: 418}))
 	defer s.Close()

@@ -22,8 +22,8 @@ type Workload struct {
 	// many take how long.
 	Iterations int64
 
-	// Slow is a planted slowdown: for each second that the server is busy, it
-	// burns so many seconds more. 0.05 is a slowdown by 5 %. From 0 to 10.
+	// Slow is a planted slowdown: for each second that the server is busy, it burns this
+	// many seconds more. 0.05 is a slowdown by 5 %. From 0 to 10.
 	Slow float64
 
 	// Hot is the share of the server's busy time, before a slowdown, that goes to a
@@ -222,7 +222,7 @@ func WorkIterations(d time.Duration) int64 {
 	return max(1, int64(float64(d)/float64(max(1, fastest))*iterations))
 }
 
-// Burn uses up the CPU time of so many threads until the context ends: a noisy
+// Burn uses up the CPU time of a number of threads until the context ends: a noisy
 // neighbour.
 func Burn(ctx context.Context, threads int) {
 	var wait sync.WaitGroup
