@@ -13,13 +13,13 @@
 //
 // The search follows Multiple Loss Ratio Search (MLRsearch, RFC 9971) with one
 // goal and trials of one length, where a trial is good or bad by thresholds
-// instead of lost packets. A rate is a lower bound once so many of its trials were
-// good that the share of bad ones, the goal's exceed ratio, is within what is
-// tolerated even if all trials that it may still have were bad; an upper bound
-// once the share is beyond that even if all were good; undecided until then, and
-// tried again. What is found is the relevant upper bound, the smallest rate that
-// is an upper bound, and the relevant lower bound, the largest lower bound below
-// it: a higher rate that was good by luck above a bad one does not count.
+// instead of lost packets. A rate is a lower bound once enough of its trials were good: the
+// share of bad ones stays within the goal's exceed ratio even if all trials that it may
+// still have are bad. It is an upper bound once the share is beyond that even if all of
+// them are good. Until then it is undecided, and tried again. What is found is the relevant
+// upper bound, the smallest rate that is an upper bound, and the relevant lower bound, the
+// largest lower bound below it: a higher rate that was good by luck above a bad one does
+// not count.
 //
 // One search is one observation. How sure its result is, only several of them
 // tell.

@@ -243,7 +243,7 @@ func TestInversion(t *testing.T) {
 	}
 }
 
-// The number of rates grows with the logarithm of what is to be told apart.
+// The number of rates grows with the logarithm of the resolution.
 func TestFewRates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {

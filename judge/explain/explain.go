@@ -33,7 +33,7 @@ type Explanation struct {
 // seconds per request, or per event.
 type Account struct {
 	Rounds   int             `json:"rounds"`             // of ordinary trials
-	LeftOut  int             `json:"left_out,omitempty"` // rounds beside these: a trial does not have its CPU time
+	LeftOut  int             `json:"left_out,omitempty"` // rounds in addition to these: a trial does not have its CPU time
 	Base     float64         `json:"base"`
 	Variant  float64         `json:"variant"`
 	Measured rundir.Estimate `json:"measured"` // variant − base, in the ordinary trials
@@ -142,7 +142,7 @@ type pair struct {
 
 // pairs returns the rounds in which both variants have a complete trial of the purpose. If
 // there are several, the last counts, as everywhere; of a duet it is the two that ran at the same
-// time. Ordinary trials are those behind the run's figures.
+// time. Ordinary trials are those that the run's figures use.
 func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 	trials := f.Trials
 	if purpose == "" {

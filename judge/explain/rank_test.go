@@ -121,7 +121,7 @@ func TestItemsAddUp(t *testing.T) {
 			}
 			before := items[i-1]
 			if x.Ranked && !before.Ranked || x.Ranked == before.Ranked && math.Abs(*x.Change.Estimate) > math.Abs(*before.Change.Estimate) {
-				t.Fatalf("%+v behind %+v", x, before)
+				t.Fatalf("%+v after %+v", x, before)
 			}
 		}
 		if math.Abs(sum-want) > 1e-9 {

@@ -17,8 +17,8 @@ const MaxHistory = 2048
 
 // Divisive says how ChangePoints looks for changes.
 type Divisive struct {
-	// MinSegment is the fewest values between two changes, and so how many a
-	// change needs behind it to be found. At least 2.
+	// MinSegment is the fewest values between two changes, and so how many a change needs
+	// after it to be found. At least 2.
 	MinSegment int
 	// Alpha is the level of each test, above 0 and below 1.
 	Alpha float64

@@ -23,10 +23,10 @@ type ExchangedMean struct {
 
 // Exchanged returns the mean of paired differences of two variants that ran at once in two
 // places, and changed places now and then: second says in which rounds the first variant
-// had the second place. The places' own difference c is estimated beside the mean, by
-// least squares on difference = mean ± c, so that the interval has N−2 degrees of freedom
-// and does not widen with c. It needs LeastExchanged rounds and one of either kind; with
-// less it is PairedMean.
+// had the second place. The places' own difference c is estimated together with the mean,
+// by least squares on difference = mean ± c, so that the interval has N−2 degrees of
+// freedom and does not widen with c. It needs LeastExchanged rounds and one of either kind;
+// with less it is PairedMean.
 func Exchanged(differences []float64, second []bool, confidence float64) (ExchangedMean, error) {
 	if len(differences) != len(second) {
 		return ExchangedMean{}, fmt.Errorf("%d differences and %d places", len(differences), len(second))

@@ -50,7 +50,7 @@ func TestHolmProperties(t *testing.T) {
 		again, err := Holm(turned)
 		slices.Reverse(again)
 		if err != nil || !slices.Equal(again, holm) {
-			t.Errorf("%v, from behind %v, %v", holm, again, err)
+			t.Errorf("%v, reversed %v, %v", holm, again, err)
 		}
 	})
 }

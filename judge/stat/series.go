@@ -14,7 +14,7 @@ var ErrConstant = errors.New("all values are equal")
 const MSERBatch = 5
 
 // mserLeast is the fewest batches MSER5 accepts. It looks for the truncation point
-// in the first three quarters: near the end, behind few batches, the statistic is
+// in the first three quarters: near the end, where few batches are left, the statistic is
 // small by accident.
 const mserLeast = 20
 
@@ -46,7 +46,7 @@ type Truncation struct {
 //
 // A point in the second half is rejected, as the authors advise, and reported as
 // not steady. So are by chance, of series that are steady, 12 to 15 % with 100
-// values, 3 to 4 % with 200 and below 1 % with 300. A drift that is slow beside the
+// values, 3 to 4 % with 200 and below 1 % with 300. A drift that is slow compared with the
 // noise escapes: look at MannKendall too.
 //
 // White, An effective truncation heuristic for bias reduction in simulation
@@ -178,7 +178,7 @@ type Dependence struct {
 // would promise more than the values there are, so Time is never less than 1.
 // It fails with ErrConstant when all values are equal.
 //
-// A trend looks like dependence without end. Where the series is short beside its
+// A trend looks like dependence without end. Where the series is short compared with its
 // memory (Time above a tenth of it) both figures are only an order of magnitude.
 //
 // Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992).

@@ -139,7 +139,7 @@ func TestDependenceOfKnownProcess(t *testing.T) {
 
 func TestMSER5TakesTheWorst(t *testing.T) {
 	const n = 400
-	from := func(seed uint64, start int) []float64 { // a warm-up of so many values
+	from := func(seed uint64, start int) []float64 { // a warm-up of a number of values
 		xs := gaussian(seed, n)
 		for i := range xs[:start] {
 			xs[i] += 50
@@ -153,7 +153,7 @@ func TestMSER5TakesTheWorst(t *testing.T) {
 		want   Truncation
 	}{
 		{"steady", [][]float64{slices.Repeat([]float64{7}, 200)}, Truncation{0, true, 0}},
-		{"constant beside", [][]float64{slices.Repeat([]float64{1.1}, 100), late}, Truncation{60, true, 1}},
+		{"constant next to it", [][]float64{slices.Repeat([]float64{1.1}, 100), late}, Truncation{60, true, 1}},
 		{"longest", [][]float64{steady, late, later}, Truncation{90, true, 2}},
 		{"not steady is worse than long", [][]float64{later, never, late}, Truncation{250, false, 1}},
 	} {

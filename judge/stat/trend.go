@@ -209,8 +209,8 @@ func kendallVariance(xs []float64) float64 {
 // kendallExact returns the chance that a random order of n values has at most
 // falling falling pairs or at most as many rising ones.
 func kendallExact(n, falling int) float64 {
-	// chance[k] is that of k falling pairs among m values: the m-th value falls
-	// behind 0 to m−1 others, each with the same chance.
+	// chance[k] is that of k falling pairs among m values: the m-th value is lower than 0
+	// to m−1 others, each with the same chance.
 	chance := []float64{1}
 	for m := 2; m <= n; m++ {
 		next := make([]float64, len(chance)+m-1)

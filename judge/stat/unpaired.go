@@ -19,8 +19,8 @@ type Unpaired struct {
 	DF       float64 // degrees of freedom after Welch and Satterthwaite, seldom whole
 	LogMean  float64 // ln Estimate
 	LogError float64 // the standard error of LogMean
-	// Detectable is the smallest change that so many trials of so much spread find
-	// in four comparisons of five, as a share: 0.03 is a ratio of 1.03, or of 1/1.03.
+	// Detectable is the smallest change that a number of trials with a spread find in four
+	// comparisons of five, as a share: 0.03 is a ratio of 1.03, or of 1/1.03.
 	Detectable float64
 }
 

@@ -193,7 +193,7 @@ func TestWoodruffSharesEnds(t *testing.T) {
 		low, _, err := WoodruffShares(c.clusters, c.q, 0.95)
 		expectError(t, err, c.says)
 		if !math.IsNaN(low) {
-			t.Errorf("%v: low %v beside an error", c.clusters, low)
+			t.Errorf("%v: low %v together with an error", c.clusters, low)
 		}
 	}
 	_, _, err = WoodruffShares([]Cluster{{10, 5}, {10, 5}}, 0.5, 1)
