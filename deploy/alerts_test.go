@@ -466,7 +466,7 @@ func TestAlerts(t *testing.T) {
 
 // Of what a gateway answers, 0.25 % may be errors of its own, and 1 % may not. A tenth are errors of clients, which may be.
 func testErrors(m *monitor, g *bot.Gateway) {
-	var every atomic.Int64 // one of so many requests is for the model in trouble; 0 is none
+	var every atomic.Int64 // one of this many requests is for the model in trouble; 0 is none
 	to, garbled := "", false
 	at := "http://" + g.Addr().String() + "/v1/chat/completions"
 	asking(m.t, 2*time.Millisecond, func(n int64) (*http.Request, error) {
@@ -499,7 +499,7 @@ func testErrors(m *monitor, g *bot.Gateway) {
 	m.bounded("ServiceErrors", "bot:errors:ratio_rate1m", 0.005)
 }
 
-// park starts so many goroutines that wait until end is called, or the test ends.
+// park starts n goroutines that wait until end is called, or the test ends.
 func park(t *testing.T, n int) (end func()) {
 	var parked sync.WaitGroup
 	until := make(chan struct{})
@@ -631,8 +631,8 @@ func controlPlane(t *testing.T) *control.Server {
 	return p
 }
 
-// Changes of policies are slow, here because those who make them are slow to send them. That is alerted, and discovery,
-// which goes on beside them, is not.
+// Changes of policies are slow, here because those who make them are slow to send them. That is
+// alerted, and discovery, which goes on at the same time, is not.
 func testControl(m *monitor, p *control.Server) {
 	at := "http://" + p.Addr().String()
 	ok := func(status int) bool { return status < http.StatusMultipleChoices }
@@ -642,7 +642,7 @@ func testControl(m *monitor, p *control.Server) {
 	for _, what := range []string{"discovery", "policy"} {
 		m.seen(fmt.Sprintf(`control:request_seconds:p95{job="control",business_context=%q,protocol="http"} <= 0.8`, what))
 	}
-	for i := range 20 { // some 16 changes a second beside 25 that are fast: far more than one in twenty
+	for i := range 20 { // some 16 changes a second next to 25 that are fast: far more than one in twenty
 		asking(m.t, 20*time.Millisecond, func(int64) (*http.Request, error) {
 			body := io.MultiReader(strings.NewReader("{"), late(1200*time.Millisecond), strings.NewReader(`"rules":[]}`))
 			return http.NewRequest(http.MethodPut, fmt.Sprint(at, "/v1/policies/p", i), body)

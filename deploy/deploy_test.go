@@ -1,5 +1,5 @@
-// Package deploy_test holds what is deployed beside dyno to what dyno and its services
-// really export.
+// Package deploy_test holds what is deployed with dyno to what dyno and its services really
+// export.
 package deploy_test
 
 import (
@@ -77,8 +77,8 @@ func scrape(t *testing.T, s service, admin func() string, ask func()) map[string
 	return families
 }
 
-// exported returns the names that can be asked for, with the labels that they have
-// beside what a scrape adds.
+// exported returns the names that can be asked for, with the labels that they have in
+// addition to what a scrape adds.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{"up": nil}

@@ -24,7 +24,7 @@ type peer interface {
 	// write makes a content that of configuration i. It returns when that is acknowledged.
 	write(ctx context.Context, i int, content string) error
 	// follow returns once configuration i is watched, and calls take with each content that
-	// it is told, until ctx ends.
+	// it gets, until ctx ends.
 	follow(ctx context.Context, i int, take func(content []byte)) error
 	close() // after ctx has ended
 }
@@ -49,7 +49,7 @@ func peers(ctx context.Context, o options) (map[string]float64, error) {
 		return nil, err
 	}
 	var pushed times
-	newest := make([]atomic.Int64, o.subscribers) // that each subscriber was told
+	newest := make([]atomic.Int64, o.subscribers) // that each subscriber got
 	if err := together(min(64, o.subscribers), o.subscribers, func(i int) error {
 		return p.follow(ctx, i, func(content []byte) {
 			_, rest, ok := bytes.Cut(content, []byte("due="))
@@ -149,8 +149,8 @@ func (p *controlPeer) follow(ctx context.Context, i int, take func([]byte)) erro
 	p.mu.Lock()
 	p.streams = append(p.streams, s)
 	p.mu.Unlock()
-	told := make(chan struct{})
-	first := sync.OnceFunc(func() { close(told) })
+	got := make(chan struct{})
+	first := sync.OnceFunc(func() { close(got) })
 	p.reading.Go(func() {
 		s.events(func(data []byte) {
 			take(data)
@@ -160,7 +160,7 @@ func (p *controlPeer) follow(ctx context.Context, i int, take func([]byte)) erro
 		})
 		first()
 	})
-	<-told
+	<-got
 	return nil
 }
 

@@ -120,9 +120,9 @@ func (w *writes) figures() map[string]float64 {
 	return figures
 }
 
-// untold waits, for five seconds in all, until each subscriber was told of the newest write of
-// its resource, and returns how many were told of none. Writes of one resource by several
-// connections may be made in another order.
+// untold waits, for five seconds in all, until each subscriber got the newest write of its
+// resource, and returns how many did not. Writes of one resource by several connections may be
+// made in another order.
 func untold(newest []atomic.Int64, last []int64) (missing int) {
 	deadline := time.Now().Add(5 * time.Second)
 	for i := range newest {

@@ -1,7 +1,7 @@
 // Etcd is a plain etcd: the server that the control plane embeds, with its own defaults, for
 // benchmarks that compare the two. It listens for clients on an address and keeps its data in
-// a folder. With put it is a client as programs in Go have one: so many connections, so many
-// puts at once, each of a new key; it prints how many a second there were, in JSON.
+// a folder. With put it is a client as programs in Go have one: it opens connections, and
+// puts many new keys at once. It prints how many a second there were, in JSON.
 //
 //	go run ./bench/etcd 127.0.0.1:2379 FOLDER
 //	go run ./bench/etcd put 127.0.0.1:2379 CONNECTIONS AT-ONCE DURATION VALUE-FILE

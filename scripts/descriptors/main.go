@@ -3,8 +3,8 @@
 //
 //	descriptors -package NAME -out FILE.go FILE.proto
 //
-// Beside the file's services these are the standard ones that such a program serves:
-// health checks and reflection itself.
+// In addition to the file's services these are the standard ones that such a program
+// serves: health checks and reflection itself.
 package main
 
 import (

@@ -34,7 +34,8 @@ var callingBack = []string{
 	"golang.org/x/sync/errgroup", "google.golang.org/grpc",
 }
 
-// starters are functions and methods that start goroutines, or let a test run beside others.
+// starters are functions and methods that start goroutines, or let a test run in parallel
+// with others.
 var starters = []string{"Go", "AfterFunc", "Parallel", "RunParallel"}
 
 // excused are packages that the race detector has nothing to find in although their tests may

@@ -51,7 +51,7 @@ func TestConcurrent(t *testing.T) {
 		{ImportPath: "m/top", GoFiles: still, Imports: []string{"m/pure", "m/above"}},
 		{ImportPath: "m/tested", GoFiles: still, XTestGoFiles: starts},
 		{ImportPath: "m/driven", GoFiles: still, TestImports: []string{"m/above"}},
-		{ImportPath: "m/beside", GoFiles: still, Imports: []string{"m/tested"}},
+		{ImportPath: "m/inert", GoFiles: still, Imports: []string{"m/tested"}},
 		{ImportPath: "dyno/services/echo/rpc", TestGoFiles: starts}, // which is excused
 		{ImportPath: "m/dyno/services/echo/rpc", TestGoFiles: starts},
 	}
@@ -63,7 +63,7 @@ func TestConcurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
-		"m/pure": false, "m/server": true, "m/above": true, "m/top": true, "m/tested": true, "m/driven": true, "m/beside": false,
+		"m/pure": false, "m/server": true, "m/above": true, "m/top": true, "m/tested": true, "m/driven": true, "m/inert": false,
 		"dyno/services/echo/rpc": false, "m/dyno/services/echo/rpc": true,
 	} {
 		if got[path] != want {
