@@ -3,7 +3,7 @@
 # limits, ledger), its stores and the model server. Closed loop, nothing is placed. First the model server's
 # bare ceiling; then the gateway with embedded stores (limits in memory, ledger in SQLite); then with Redis
 # (limits, sessions; appendonly, fsync each second) and PostgreSQL (ledger and turns; fsync and synchronous_commit on).
-# Beside each: the CPU time of a chat over all processes, which says what the machine's limit is.
+# With each: the CPU time of a chat over all processes, which says what the machine's limit is.
 #
 #   bench/bot-chats.sh | tee bench/bot-chats.txt
 #

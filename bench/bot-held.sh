@@ -69,7 +69,7 @@ hold() {
 		[ "$(metric $((bot + 1)) bot_streams)" -gt 0 ] || break
 		sleep 0.5
 	done
-	echo "  behind it: $(metric $((bot + 1)) bot_streams) streams, $(metric $((bot + 1)) go_goroutines) goroutines, $(metric $((bot + 1)) bot_archive_records_total) records in the ledger, $(curl -sS "http://127.0.0.1:$((bot + 1))/metrics" | awk '/^bot_answers_total/ && !/outcome="aborted"/ {n += $NF} END {print n + 0}') of them not of a client that left"
+	echo "  after it: $(metric $((bot + 1)) bot_streams) streams, $(metric $((bot + 1)) go_goroutines) goroutines, $(metric $((bot + 1)) bot_archive_records_total) records in the ledger, $(curl -sS "http://127.0.0.1:$((bot + 1))/metrics" | awk '/^bot_answers_total/ && !/outcome="aborted"/ {n += $NF} END {print n + 0}') of them not of a client that left"
 	kill "$process"
 }
 hold http1 http1 $((port + 30)) "$held" ""

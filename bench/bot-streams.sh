@@ -4,9 +4,9 @@
 # from when it has an event to when it has passed it on.
 #
 # Streams are of 100 tokens, and begin at any time: half as many clients again as streams ask, and wait for their first token for up to
-# as long as a stream goes on. If all began at once, they would end at once too, for ever, and one gap in a hundred
-# would have the work of 500 new requests in it.
-# The result is the median over the rounds of one p99 minus the other.
+# as long as a stream goes on. If all began at once, they would also keep ending at once, and one
+# gap in a hundred would have the work of 500 new requests in it. The result is the median over the
+# rounds of one p99 minus the other.
 #
 #   bench/bot-streams.sh | tee bench/bot-streams.txt
 #

@@ -12,9 +12,10 @@
 #
 # Before that, etcd is away for longer than 1,000 instances may be silent.
 #
-# Fails if an instance is lost, or not all are visible within 10 s of etcd's return, if a write that was acknowledged is lost, if no order explains what clients were told of
-# a resource (https://github.com/anishathalye/porcupine), if a watcher is told a change twice, in
-# another order or never, without a resync, or if not all clients write again within a minute.
+# Fails if an instance is lost, or not all are visible within 10 s of etcd's return, if a write that
+# was acknowledged is lost, if no order explains what clients read of a resource
+# (https://github.com/anishathalye/porcupine), if a watcher gets a change twice, in another order or
+# never, without a resync, or if not all clients write again within a minute.
 #
 #   bench/control-faults.sh | tee bench/control-faults.txt
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The control plane beside systems that keep configurations, too: the same writes at a rate (open
-# loop), each of one of SUBSCRIBERS configurations, and a watcher for each of these. In turns, each
-# from an empty folder, all processes on the same CPUs:
+# The control plane in comparison with systems that keep configurations, too: the same writes at a
+# rate (open loop), each of one of SUBSCRIBERS configurations, and a watcher for each of these. In
+# turns, each from an empty folder, all processes on the same CPUs:
 #
 #   control     dyno-control: PUT /v1/configs over HTTP/1.1, watched by server-sent events. JSON is read
 #               and checked; a write is made with a history and an entry in the audit
@@ -12,7 +12,7 @@
 #
 # The client is one program in Go, with a connection for each writer and each watcher, as programs of
 # their own have. Reported are medians of rounds: from when a write was due until it was acknowledged,
-# and until its watcher had the content; which share of writes watchers were told (a newer one may
+# and until its watcher had the content; which share of writes reached watchers (a newer one may
 # replace an older one in control and rnacos); and the CPU time of all server processes for a write.
 #
 # What an acknowledged write has survived is not the same. control and etcd wait for fsync of the
@@ -94,7 +94,7 @@ start_etcd() {
 }
 wrote() { [ "$(curl -fs "http://$address/nacos/v1/cs/configs" -d dataId=ready -d group=DEFAULT_GROUP -d content=yes)" = true ]; }
 
-# serve SYSTEM: starts it from an empty folder, and sets url and system, what the client is told.
+# serve SYSTEM: starts it from an empty folder, and sets url and system for the client.
 serve() {
 	rm -rf "$dir/data"
 	mkdir "$dir/data"

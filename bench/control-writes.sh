@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How many durable writes a second the control plane takes, with its etcd in the process and fsync
-# on, beside what plain etcd takes over gRPC; all processes, the generator included, share two
-# CPUs. In turns, each from an empty folder:
+# on, and what plain etcd takes over gRPC; all processes, the generator included, share two CPUs.
+# In turns, each from an empty folder:
 #
 #   control  POST /v1/policies over HTTP/1.1: JSON is read and checked, the policy is made on
 #            condition that there is none, with an entry in the audit, and told to watchers
@@ -10,8 +10,8 @@
 #   etcd-16  the same by dyno, with 16 calls at once on each of its connections: a cheaper generator
 #            than programs have, which leaves etcd more of the CPUs
 #
-# The control plane's generator is dyno. All are closed loops with as many requests at once. Behind that:
-# the times of writes at a rate (open loop), what reads take, and what CPU time all processes
+# The control plane's generator is dyno. All are closed loops with as many requests at once. After
+# that: the times of writes at a rate (open loop), what reads take, and what CPU time all processes
 # took for a write.
 #
 #   bench/control-writes.sh | tee bench/control-writes.txt

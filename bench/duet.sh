@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # How much narrower are a duet's intervals than those of ordinary rounds, in the same time?
 # Six rounds of three trials (base, control, variant) take as long as eight rounds of two
-# pairs (base beside control, base beside variant) with the two trials beside an idle
-# neighbour: 18 trials' time. They take turns, so that both meet the same machine.
+# pairs (base with control, base with variant) and the two trials with an idle peer: 18
+# trials' time. They take turns, so that both meet the same machine.
 #
 #   bench/duet.sh | tee bench/duet.txt
 #

@@ -17,7 +17,7 @@ dir=$(mktemp -d)
 hub=
 trap '[ -z "$hub" ] || kill -9 "$hub" 2>/dev/null || true; rm -rf "$dir"' EXIT
 
-# start EVENTS: a hub with a history of so many events.
+# start EVENTS: a hub with a history of EVENTS events.
 start() {
 	taskset -c "${HUB_CPU:-0}" ./bin/dyno serve events --listen "127.0.0.1:$port" --history file --file "$dir/history.db" \
 		--history-events "$1" --queue-events "$1" --retry 200ms >>"$dir/log" 2>&1 &

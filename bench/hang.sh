@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Does a target ever freeze beside what dyno does to the machine? Trials of a relay with
+# Does a target ever freeze because of what dyno does to the machine? Trials of a relay with
 # 1,000 connections, many times over: how many of them had no answer in their window or
 # fewer connections than asked for, and the longest that any answer took. Such a trial
 # counts as starved, not as frozen, if dyno itself waited for its CPU for more than a
 # fifth of the window, or if other programs used more than a tenth of all CPUs. In a
 # freeze the CPUs are to be had.
 #
-# Then what it takes to enlarge a descriptor table that was not sized beforehand, beside
-# CPUs that halt, beside threads of SCHED_IDLE as awake once was, and beside CPUs that poll.
+# Then what it takes to enlarge a descriptor table that was not sized beforehand, with CPUs
+# that halt, with threads of SCHED_IDLE as awake once had, and with CPUs that poll.
 #
 #   bench/hang.sh | tee bench/hang.txt
 #
@@ -43,6 +43,6 @@ for chunk in $(seq "${CHUNKS:-10}"); do
 done
 echo "all: $all trials, $frozen froze, $starved starved, longest answer $slowest ms"
 echo
-for beside in nothing threads polling; do
-	lock "$dir/grow" -processes "${PROCESSES:-100}" -beside "$beside"
+for awake in nothing threads polling; do
+	lock "$dir/grow" -processes "${PROCESSES:-100}" -awake "$awake"
 done

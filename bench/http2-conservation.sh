@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Whether every request is accounted for, against servers that others have written: nghttpd,
 # nginx, HAProxy, Node's, Go's and Jetty; and a server of Go's that says GOAWAY at every
-# thousandth request of a connection and resets one in a hundred. Each is sent so many
+# thousandth request of a connection and resets one in a hundred. Each gets a number of
 # requests in each way, in closed and open loop. What came back is held against what was
-# sent and, where the server keeps a count, against that. A difference ends it with an error.
+# sent and, where the server keeps a count, against that. A difference ends it with an
+# error.
 #
 #   bench/http2-conservation.sh | tee bench/http2-conservation.txt
 #

@@ -12,7 +12,7 @@
 # is that of the windows, by dyno's own account: that of whole processes would count three
 # beginnings and ends against one.
 #
-# Behind that comes memory while the scenario runs: the resident set, of which the pages of
+# After that comes memory while the scenario runs: the resident set, of which the pages of
 # the mapped CSV are a part that the kernel takes back when it needs them, and the anonymous
 # part, which is dyno's own.
 #

@@ -8,7 +8,7 @@
 set -euo pipefail
 version=2.0.8
 if [ "$(flatc --version 2>/dev/null)" != "flatc version $version" ]; then
-	echo "flatbuffers: the code of $1 was not generated anew: there is no flatc $version" >&2
+	echo "flatbuffers: the code of $1 was not generated again: there is no flatc $version" >&2
 	exit 0
 fi
 flatc --go -o "$2" "$1"

@@ -18,7 +18,7 @@ go run ./scripts/types web/src
 if command -v npm >/dev/null; then
 	scripts/web.sh
 else
-	echo "fresh: report/assets was not built anew: there is no npm"
+	echo "fresh: report/assets was not built: there is no npm"
 fi
 snapshot >"$after"
 if ! changed=$(diff "$before" "$after"); then

@@ -2,10 +2,10 @@
 # Run all Go tests in random order, with the race detector where there is a C
 # compiler to link it, except packages that have one goroutine (scripts/sequential).
 # Three packages at a time: most wait more than they work.
-# Those without the race detector are not about time: they run beside the others, at a low priority.
-# Prints a line per package, failures in full, skips with their reason,
-# and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
-# go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
+# Those without the race detector are not about time: they run next to the others, at a low
+# priority. Prints a line per package, failures in full, skips with their reason, and last "N
+# passed, N failed, N skipped". Arguments go to go test, with the race detector. go vet is part of
+# scripts/lint.sh: here it would be done again, with the race detector's flags.
 #
 #   scripts/gotest.sh               what must hold before a change lands: go test -short
 #   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them
@@ -44,7 +44,7 @@ sequential() {
 	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
 	# do less, where it is at work (internal/race).
 	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine ./load/wire/tlslayer || code=$?
-	# Beside the others, its tests have the stores in memory where they choose none.
+	# Next to the others, its tests have the stores in memory where they choose none.
 	tests ./services/bot -args -servers || code=$?
 	# The other library of the standard, which is compiled with this setting only.
 	GOEXPERIMENT=jsonv2 tests ./experiments/subjects/bot/codec || code=$?
@@ -59,7 +59,7 @@ packages=("$@")
 [ ${#packages[@]} -gt 0 ] || exit 1
 if [ "$mode" = --compile ]; then
 	racing go list -export -test -f '' >/dev/null 2>&1
-	exit 0 # whatever does not compile is told when it is tested
+	exit 0 # whatever does not compile is reported when it is tested
 fi
 case $mode in
 "" | --all)

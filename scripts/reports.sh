@@ -13,7 +13,7 @@
 # words, comes before the figures.
 #
 # --short runs all of a report's experiments in their short forms, to see that they work: R3
-# takes 6 minutes once its programs are built. The documents stay beside the runs, in
+# takes 6 minutes once its programs are built. The documents stay next to the runs, in
 # $RUNS/short, as such figures settle little.
 set -euo pipefail
 cd "$(dirname "$0")/.."

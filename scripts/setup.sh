@@ -88,6 +88,6 @@ apt() { "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::L
 if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then
 	tail -n 5 "$log"
 	rm -f "$log"
-	skip "apt-get failed, as above"
+	skip "apt-get failed; its error is above"
 fi
 rm -f "$log"

@@ -3,9 +3,9 @@
 // other. Each opens the 257th, 513th and 1,025th descriptor while other programs are busy
 // from time to time on every CPU. Grow prints the distribution.
 //
-//	grow -beside nothing   with CPUs that halt when they have nothing to do
-//	grow -beside threads   with a thread of SCHED_IDLE on each, as dyno's awake once had
-//	grow -beside polling   with CPUs that poll for work, as awake requests from the kernel now (root)
+//	grow -awake nothing   with CPUs that halt when they have nothing to do
+//	grow -awake threads   with a thread of SCHED_IDLE on each, as dyno's awake once had
+//	grow -awake polling   with CPUs that poll for work, as awake requests from the kernel now (root)
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 func run(args []string) error {
 	f := flag.NewFlagSet("grow", flag.ContinueOnError)
 	processes := f.Int("processes", 100, "processes whose tables grow")
-	beside := f.String("beside", "nothing", "what keeps CPUs from halting: nothing, threads or polling")
+	awake := f.String("awake", "nothing", "what keeps CPUs from halting: nothing, threads or polling")
 	part := f.String("part", "", "of this program: table, load or idle; for its own use")
 	cpu := f.Int("cpu", 0, "of that part")
 	if err := f.Parse(args); err != nil {
@@ -51,7 +51,7 @@ func run(args []string) error {
 	}
 	switch *part {
 	case "":
-		return measure(*processes, *beside)
+		return measure(*processes, *awake)
 	case "table":
 		return table()
 	case "load":
@@ -63,7 +63,7 @@ func run(args []string) error {
 }
 
 // measure grows tables among busy programs and prints how long that took.
-func measure(processes int, beside string) (err error) {
+func measure(processes int, awake string) (err error) {
 	var parts []*exec.Cmd
 	defer func() {
 		for _, p := range parts {
@@ -85,7 +85,7 @@ func measure(processes int, beside string) (err error) {
 		return nil
 	}
 	runtime.LockOSThread() // Pdeathsig is tied to this thread
-	switch beside {
+	switch awake {
 	case "nothing":
 	case "threads":
 		if err := begin("idle"); err != nil {
@@ -101,7 +101,7 @@ func measure(processes int, beside string) (err error) {
 			return err
 		}
 	default:
-		return fmt.Errorf("-beside %s: want nothing, threads or polling", beside)
+		return fmt.Errorf("-awake %s: want nothing, threads or polling", awake)
 	}
 	if err := begin("load"); err != nil {
 		return err
@@ -118,19 +118,19 @@ func measure(processes int, beside string) (err error) {
 		}
 		took = append(took, some...)
 	}
-	fmt.Println(describe(beside, took))
+	fmt.Println(describe(awake, took))
 	return nil
 }
 
 // describe sums up, in milliseconds.
-func describe(beside string, took []time.Duration) string {
+func describe(awake string, took []time.Duration) string {
 	slices.Sort(took)
 	ms := func(q float64) float64 {
 		return took[min(len(took)-1, int(q*float64(len(took))))].Seconds() * 1e3
 	}
 	late, _ := slices.BinarySearchFunc(took, frozen, cmp.Compare[time.Duration])
-	return fmt.Sprintf("beside %-8s %4d growths: p50 %5.1f  p90 %5.1f  p99 %6.1f  longest %6.1f ms, %d of %v and more",
-		beside, len(took), ms(0.5), ms(0.9), ms(0.99), ms(1), len(took)-late, frozen)
+	return fmt.Sprintf("awake %-8s %4d growths: p50 %5.1f  p90 %5.1f  p99 %6.1f  longest %6.1f ms, %d of %v and more",
+		awake, len(took), ms(0.5), ms(0.9), ms(0.99), ms(1), len(took)-late, frozen)
 }
 
 // table grows this process's table, which the runtime's threads share, and prints how

@@ -39,7 +39,7 @@ current() {
 	done
 	stamp=$({
 		printf '%s\n' "$@"
-		# What tools build beside the sources, when somebody runs them there, is none.
+		# What tools build next to the sources, when somebody runs them there, is none.
 		find "${folders[@]}" -type d \( -name node_modules -o -name target -o -name obj \) -prune -o -type f -print0 | sort -z | while IFS= read -r -d '' source; do
 			sha256sum <"$source"
 			echo "${source#"$rpc"}"

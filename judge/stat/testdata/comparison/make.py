@@ -1,4 +1,4 @@
-"""Writes the fixtures of the comparison functions, beside this file.
+"""Writes the fixtures of the comparison functions, next to this file.
 
     pip install scipy==1.17.1 numpy==2.4.6
     python make.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the fixtures beside it: what SciPy and others make of some series.
+"""Writes the fixtures next to it: what SciPy and others make of some series.
 
     python3 -m venv venv && venv/bin/pip install numpy scipy statsmodels pymannkendall \
         kneed signal-processing-algorithms more-itertools structlog

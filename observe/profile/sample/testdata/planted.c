@@ -1,4 +1,4 @@
-/* Works for 0.7 s of CPU time when told to, a share of it in planted_hot by its
+/* Works for 0.7 s of CPU time when asked to, a share of it in planted_hot by its
    own clock; prints the share and the CPU time. */
 #include <stdio.h>
 #include <time.h>

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
       std::cout << dyno::echo::Options::Usage();
       return 0;
     }
-    // The core logs what clients do wrong, unless it is told otherwise. So does
+    // The core logs what clients do wrong by default. So does
     // what decodes messages.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     google::protobuf::SetLogHandler(nullptr);

@@ -26,7 +26,7 @@ unpack() {
 		mkdir -p "$folder.new"
 		if [ -e "$(dirname "$archive")/SHA256SUMS" ]; then
 			(cd "$(dirname "$archive")" && grep -F "  $(basename "$archive")" SHA256SUMS | sha256sum --check --quiet) ||
-				missing "DYNO_DOTNET_ARCHIVE: $archive is not what SHA256SUMS beside it says"
+				missing "DYNO_DOTNET_ARCHIVE: $archive is not what SHA256SUMS next to it says"
 		fi
 		tar -xJf "$archive" -C "$folder.new" || missing "DYNO_DOTNET_ARCHIVE: $archive cannot be unpacked"
 		mv -T "$folder.new" "$folder"

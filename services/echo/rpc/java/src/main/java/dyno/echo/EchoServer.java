@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
-/** Offers the echo until it is told to end. */
+/** Offers the echo until it is asked to end. */
 public final class EchoServer {
 
   /** How long calls may go on after SIGTERM, before they are cut. */
