@@ -161,6 +161,7 @@ func checkGo(f file) (faults []string) {
 			}
 		}
 	}
+	checkWords(f.path, tree, fault)
 	sleepless := within(f.path, "load/engine") || strings.HasSuffix(f.path, "_test.go")
 	var bubbles []*ast.CallExpr // in which time is not the machine's
 	ast.Inspect(tree, func(n ast.Node) bool {
@@ -281,6 +282,9 @@ func TestSourceCanFail(t *testing.T) {
 		{"a/a.sh", "# FIX" + "ME", []string{"a/a.sh:1: FIX" + "ME"}},
 		{"a/a.go", "package a // TO" + "DO", []string{"a/a.go:1: TO" + "DO"}},
 		{"a/a.go", "package", []string{"expected"}},
+		{"a/a.go", "// Package a ends after so\n// man" + "y calls.\npackage a", []string{`a/a.go:1: "so man` + `y": write the number`}},
+		{"a/a.go", "package a\nvar x = `Besid" + "e it`", []string{`a/a.go:2: "Besid` + `e": write next to`}},
+		{"a/a.go", "package a\nvar besid" + "e, x = `besid" + "es`, 1", nil},
 		{"a/a.go", "package a\nvar x = strings.HasSuffix(name, `_seconds`)", []string{"a/a.go:2: HasSuffix"}},
 		{"a/a.ts", "metric.endsWith(\".cpu_per_request\") || metric.endsWith(\"_ratio\")", []string{"a/a.ts:1: endsWith"}},
 		{"a/a.ts", "/^(response|service|send_lag|connect|first_byte)/", []string{"a/a.ts:1: response|service"}},
