@@ -50,12 +50,12 @@ func (c Config) Validate() error {
 // A Recorder reads observers at every tick and keeps the rows. Its methods may be
 // called by any number of goroutines.
 type Recorder struct {
-	cfg       Config
-	observers []Observer
-	columns   []Column // with full names; the first is time_seconds, the last recorder_cpu_seconds
-	widths    []int    // of the observers' parts of a row
-	told      []bool   // by column: programs report it about themselves
-	stop      chan struct{}
+	cfg          Config
+	observers    []Observer
+	columns      []Column // with full names; the first is time_seconds, the last recorder_cpu_seconds
+	widths       []int    // of the observers' parts of a row
+	selfReported []bool   // by column: programs report it about themselves
+	stop         chan struct{}
 
 	mu       sync.Mutex    // guards the fields below, and the observers
 	done     chan struct{} // closed when the ticking has ended; nil before Start
@@ -103,19 +103,19 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 		cfg.MaxRows = DefaultMaxRows
 	}
 	r := &Recorder{
-		cfg:       cfg,
-		observers: observers,
-		columns:   []Column{{"time_seconds", Gauge, "since the run's origin, when the reading began"}},
-		stop:      make(chan struct{}),
-		told:      []bool{false},
-		interval:  cfg.Interval,
+		cfg:          cfg,
+		observers:    observers,
+		columns:      []Column{{"time_seconds", Gauge, "since the run's origin, when the reading began"}},
+		stop:         make(chan struct{}),
+		selfReported: []bool{false},
+		interval:     cfg.Interval,
 	}
 	const cost = "recorder_cpu_seconds"
 	seen := map[string]bool{r.columns[0].Name: true, cost: true}
 	for _, o := range observers {
 		cols := o.Columns()
 		r.widths = append(r.widths, len(cols))
-		told := slices.ContainsFunc(cols, func(c Column) bool { return strings.HasSuffix(c.Name, ReadAt) })
+		selfReported := slices.ContainsFunc(cols, func(c Column) bool { return strings.HasSuffix(c.Name, ReadAt) })
 		for _, c := range cols {
 			c.Name = o.Name() + "_" + c.Name
 			if seen[c.Name] {
@@ -123,11 +123,11 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 			}
 			seen[c.Name] = true
 			r.columns = append(r.columns, c)
-			r.told = append(r.told, told)
+			r.selfReported = append(r.selfReported, selfReported)
 		}
 	}
 	r.columns = append(r.columns, Column{cost, Counter, "CPU time that the readings before this one have cost"})
-	r.told = append(r.told, false)
+	r.selfReported = append(r.selfReported, false)
 	return r, nil
 }
 
@@ -356,7 +356,7 @@ func (r *Recorder) Window(from, to Mark) Window {
 		c++
 		s := Summary{Column: col, Delta: nan, Min: nan, Mean: nan, Max: nan, Last: to.row[c]}
 		if col.Kind == Counter {
-			if s.Fell = r.told[c] && r.fell(c, from, to); !s.Fell {
+			if s.Fell = r.selfReported[c] && r.fell(c, from, to); !s.Fell {
 				s.Delta = to.row[c] - from.row[c]
 			}
 			w.Columns = append(w.Columns, s)
@@ -393,7 +393,7 @@ func (r *Recorder) Window(from, to Mark) Window {
 }
 
 // fell reports whether a counter was ever lower than before, from mark to mark. The program
-// behind it was started again, or several answer in turn.
+// was started again, or several answer in turn.
 func (r *Recorder) fell(c int, from, to Mark) bool {
 	width := len(r.columns)
 	last := from.row[c]

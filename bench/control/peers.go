@@ -72,7 +72,7 @@ func peers(ctx context.Context, o options) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := untold(newest, w.last)
+	missing := withoutNewest(newest, w.last)
 	after, err := usedBy(o.pids)
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func push(ctx context.Context, o options) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := untold(newest, w.last)
+	missing := withoutNewest(newest, w.last)
 	figures := w.figures()
 	figures["missing"] = float64(missing)
 	pushed.into(figures, "push")
@@ -120,10 +120,10 @@ func (w *writes) figures() map[string]float64 {
 	return figures
 }
 
-// untold waits, for five seconds in all, until each subscriber got the newest write of its
+// withoutNewest waits, for five seconds in all, until each subscriber got the newest write of its
 // resource, and returns how many did not. Writes of one resource by several connections may be
 // made in another order.
-func untold(newest []atomic.Int64, last []int64) (missing int) {
+func withoutNewest(newest []atomic.Int64, last []int64) (missing int) {
 	deadline := time.Now().Add(5 * time.Second)
 	for i := range newest {
 		for newest[i].Load() < last[i] && time.Now().Before(deadline) {

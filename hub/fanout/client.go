@@ -43,9 +43,9 @@ type late struct {
 	events  int64
 	bytes   int64
 
-	until  uint64            // entries up to this one are coalesced; 0 means none
-	latest map[string]uint64 // for each first topic, the one of these entries that is sent; nil if not known yet
-	told   int64             // entries after cursor that a gap event has already announced as left out
+	until     uint64            // entries up to this one are coalesced; 0 means none
+	latest    map[string]uint64 // for each first topic, the one of these entries that is sent; nil if not known yet
+	announced int64             // entries after cursor that a gap event has already announced as left out
 
 	writable bool // the socket took everything that it was given, as far as is known
 	queued   bool // in Loop.waiting

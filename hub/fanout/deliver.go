@@ -181,7 +181,7 @@ func (l *Loop) advance(c *client) {
 	}
 	w.cursor = end
 	if w.cursor >= w.until {
-		w.until, w.latest, w.told = 0, nil, 0
+		w.until, w.latest, w.announced = 0, nil, 0
 	}
 	if w.cursor == l.seen {
 		l.settle(c)
@@ -242,7 +242,7 @@ func (l *Loop) taken(c *client, p part) {
 		w.gap = journal.Gap{}
 		l.counts.gaps.Add(1)
 	case leftOut:
-		w.told--
+		w.announced--
 		l.counts.coalesced.Add(1)
 		fallthrough
 	case entry:
@@ -321,7 +321,7 @@ func (l *Loop) lose(w *late, oldest uint64) {
 	w.gap = widen(w.gap, journal.Gap{From: w.cursor + 1, To: end, Missed: -1})
 	w.cursor = end
 	w.counted, w.events, w.bytes = l.seen, 0, 0
-	w.latest, w.told = nil, 0
+	w.latest, w.announced = nil, 0
 	l.relieve(w)
 }
 
@@ -351,9 +351,9 @@ func (l *Loop) coalesce(c *client, entries []*journal.Entry) {
 		clear(more)
 	}
 	// Do not announce again what an earlier gap event has announced.
-	if missed := matched - int64(len(w.latest)) - w.told; missed > 0 {
+	if missed := matched - int64(len(w.latest)) - w.announced; missed > 0 {
 		w.gap = widen(w.gap, journal.Gap{From: w.cursor + 1, To: w.until, Missed: int(missed)})
-		w.told += missed
+		w.announced += missed
 	}
 }
 

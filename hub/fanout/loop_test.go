@@ -285,12 +285,12 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 	l.Close()
 	g.Wait()
 
-	var told []journal.Gap
+	var gaps []journal.Gap
 	have := map[uint64]bool{}
 	known, unknown, before := 0, false, uint64(0)
 	for _, ev := range got {
 		if ev.seq == 0 {
-			told = append(told, ev.gap)
+			gaps = append(gaps, ev.gap)
 			if ev.gap.Missed < 0 {
 				unknown = true
 			} else {
@@ -320,21 +320,21 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 			continue
 		}
 		missing++
-		if !slices.ContainsFunc(told, func(g journal.Gap) bool { return g.From <= seq && seq <= g.To }) {
-			t.Fatalf("event %d is missing, and no gap says so: %+v", seq, told)
+		if !slices.ContainsFunc(gaps, func(g journal.Gap) bool { return g.From <= seq && seq <= g.To }) {
+			t.Fatalf("event %d is missing, and no gap says so: %+v", seq, gaps)
 		}
 		if outcome == Coalesce && !unknown && !slices.Contains(appended[seq:], topic) {
 			t.Fatalf("event %d is the last of its topic, and missing", seq)
 		}
 	}
 	if !unknown && known != missing {
-		t.Fatalf("%d are missing, but gaps say %d: %+v", missing, known, told)
+		t.Fatalf("%d are missing, but gaps say %d: %+v", missing, known, gaps)
 	}
 	if held == 10_000 && (unknown || outcome == Block && missing > 0) {
-		t.Fatalf("%d missing, gaps %+v, though the journal has all", missing, told)
+		t.Fatalf("%d missing, gaps %+v, though the journal has all", missing, gaps)
 	}
-	if stats.Deliveries != int64(len(have)) || stats.Gaps != int64(len(told)) {
-		t.Fatalf("%+v, want %d deliveries, %d gaps", stats, len(have), len(told))
+	if stats.Deliveries != int64(len(have)) || stats.Gaps != int64(len(gaps)) {
+		t.Fatalf("%+v, want %d deliveries, %d gaps", stats, len(have), len(gaps))
 	}
 	if !unknown && stats.Dropped+stats.Coalesced != int64(missing) {
 		t.Fatalf("%+v, want %d left out", stats, missing)

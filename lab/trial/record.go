@@ -125,7 +125,7 @@ func tokens(counted *engine.Tokens, first, each *hist.Histogram, window time.Dur
 	if window > 0 {
 		perSecond, goodput := float64(counted.Count)/window.Seconds(), float64(counted.Within)/window.Seconds()
 		t.PerSecond, t.Goodput = &perSecond, &goodput
-		if counted.Untold == 0 {
+		if counted.NoPrompt == 0 {
 			perSecond := float64(counted.Prompt) / window.Seconds()
 			t.PromptPerSecond = &perSecond
 		}

@@ -290,7 +290,7 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
-// What a subscriber has missed is told apart by why.
+// What a subscriber has missed is counted by its reason.
 func TestClose(t *testing.T) {
 	// 3 and 4 of 10 were not acknowledged.
 	source := wire.Source{ID: 1, Published: 10, Uncertain: []wire.Span{{First: 3, Last: 4}}}

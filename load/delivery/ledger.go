@@ -115,11 +115,11 @@ func (l *Ledger) recover(q *sequence, n uint64) bool {
 		if n < e.First || n > e.Last {
 			continue
 		}
-		behind := wire.Span{First: n + 1, Last: e.Last}
+		rest := wire.Span{First: n + 1, Last: e.Last}
 		e.Last = n - 1
-		if size(behind) > 0 {
+		if size(rest) > 0 {
 			// The one before it stays where it is; the one after is a new one.
-			l.miss(q, e.subscriber, behind, e.announced)
+			l.miss(q, e.subscriber, rest, e.announced)
 		}
 		return true
 	}

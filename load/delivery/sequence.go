@@ -38,7 +38,7 @@ func (q *sequence) see(n uint64, subscriber int32, l *Ledger) {
 		q.highest, q.seen = n, q.seen<<1|1
 		return
 	}
-	switch behind := q.highest - n; {
+	switch late := q.highest - n; {
 	case q.restarted:
 		q.finish(subscriber, l)
 		*q = sequence{source: q.source, highest: n, seen: 1, floor: n - 1, last: none} // what was missing then stays missing
@@ -47,10 +47,10 @@ func (q *sequence) see(n uint64, subscriber int32, l *Ledger) {
 			q.announced, q.gap = n-1, false
 		}
 		q.rise(n, subscriber, l)
-	case behind < window && q.seen>>behind&1 == 1:
+	case late < window && q.seen>>late&1 == 1:
 		l.account.Repeated++
-	case behind < window:
-		q.seen |= 1 << behind
+	case late < window:
+		q.seen |= 1 << late
 		l.account.Disordered++
 	case n <= q.floor, l.recover(q, n):
 		l.account.Disordered++

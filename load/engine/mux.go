@@ -409,8 +409,8 @@ func (c *Config) silent() *wire.Error {
 
 // expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
 // it was written, the connection is given up with it, unless the peer knew the timeout.
-func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, told bool) {
-	if c.lastRead < x.written && !told {
+func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, peerKnows bool) {
+	if c.lastRead < x.written && !peerKnows {
 		w.muxLost(i, c, now, w.engine.silent)
 		return
 	}

@@ -28,14 +28,14 @@ func TestPhasesAreAnnouncedLate(t *testing.T) {
 	const window = 20 * time.Millisecond
 	var (
 		threads []int
-		told    []engine.Phase
+		phases  []engine.Phase
 	)
 	run(t, engine.Config{
 		Network: "tcp", Address: server.Addr().String(), NewClients: get(t, "x"),
 		Connections: 2, Window: window,
 		OnStart: func(s engine.Start) { threads = s.Threads },
 		OnPhase: func(p engine.Phase) {
-			told = append(told, p)
+			phases = append(phases, p)
 			switch p {
 			case engine.Measuring:
 				<-time.After(10 * window) // the load has ended when this returns
@@ -48,8 +48,8 @@ func TestPhasesAreAnnouncedLate(t *testing.T) {
 			}
 		},
 	})
-	if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(told, want) || len(threads) != 1 {
-		t.Errorf("notified of phases %v, want %v; threads %v", told, want, threads)
+	if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(phases, want) || len(threads) != 1 {
+		t.Errorf("notified of phases %v, want %v; threads %v", phases, want, threads)
 	}
 }
 
@@ -87,13 +87,13 @@ func TestTheEndOfAWindowIsAnnounced(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var (
 				threads []int
-				told    []engine.Phase
+				phases  []engine.Phase
 			)
 			c.config.Network, c.config.Address, c.config.NewClients = "tcp", server.Addr().String(), get(t, "x")
 			c.config.Connections = 1
 			c.config.OnStart = func(s engine.Start) { threads = s.Threads }
 			c.config.OnPhase = func(p engine.Phase) {
-				told = append(told, p)
+				phases = append(phases, p)
 				switch p {
 				case engine.Measuring:
 					if c.ctx == interrupted {
@@ -110,8 +110,8 @@ func TestTheEndOfAWindowIsAnnounced(t *testing.T) {
 			if _, err := engine.Run(c.ctx, c.config); err != nil {
 				t.Fatal(err)
 			}
-			if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(told, want) {
-				t.Errorf("notified of phases %v, want %v", told, want)
+			if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(phases, want) {
+				t.Errorf("notified of phases %v, want %v", phases, want)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 // that have a stream as live load.
 type Silence struct {
 	// Longest is the longest stretch of it that lies within the window, and From when that
-	// began, on the time line. Shorter ones than Resolution are not told from none.
+	// began, on the time line. Stretches shorter than Resolution cannot be detected.
 	Longest    time.Duration
 	From       time.Duration
 	Resolution time.Duration
@@ -47,7 +47,7 @@ const (
 // silences are a worker's stretches without a good response. Noting one allocates nothing.
 type silences struct {
 	last    int64 // the last good response; never before the beginning of the load
-	live    int64 // since when load has been live behind it; never without
+	live    int64 // since when load has been live after it; never without
 	failing uint64
 	any     bool  // there was a good response
 	least   int64 // shorter stretches are not noted

@@ -81,7 +81,7 @@ func (w *worker) expireTimed(now int64) {
 // timeOut fails a request that has taken too long. The peer knows some of the timeouts.
 // What has come and was not read yet may be the response: it was in time if the worker was
 // not.
-func (w *worker) timeOut(e int32, now int64, told bool) {
+func (w *worker) timeOut(e int32, now int64, peerKnows bool) {
 	x := &w.exchanges[e]
 	c := &w.conns[x.conn]
 	written := x.written
@@ -90,7 +90,7 @@ func (w *worker) timeOut(e int32, now int64, told bool) {
 		return // it has ended, and its place may have another
 	}
 	if c.mux != nil {
-		w.expireMuxExchange(e, x, x.conn, c, now, told)
+		w.expireMuxExchange(e, x, x.conn, c, now, peerKnows)
 		return
 	}
 	w.failed(x.conn, c, now, w.engine.config.TimedOut)

@@ -32,10 +32,10 @@ func (g Goal) holds(first, each int64) bool {
 // Tokens sums up answers of language models: good ones that ended inside the window, whenever
 // they were due.
 type Tokens struct {
-	Count  uint64 // tokens
-	Within uint64 // answers that keep within the goal
-	Prompt uint64 // tokens of the questions, where the server says of how many they are
-	Untold uint64 // answers where it does not
+	Count    uint64 // tokens
+	Within   uint64 // answers that keep within the goal
+	Prompt   uint64 // tokens of the questions, where the server says of how many they are
+	NoPrompt uint64 // answers where it does not
 }
 
 // addTokens adds what another worker, or another engine, counted; nil is nothing.
@@ -53,7 +53,7 @@ func (t *Tokens) add(o *Tokens) {
 	t.Count += o.Count
 	t.Within += o.Within
 	t.Prompt += o.Prompt
-	t.Untold += o.Untold
+	t.NoPrompt += o.NoPrompt
 }
 
 // asked returns what the worker counted; nil if its clients ask no language models.
@@ -91,16 +91,16 @@ func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
 		step = w.users.figuresOf(x.user).answers
 	}
 	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
-		told := Tokens{Count: uint64(n), Prompt: uint64(answer.Prompt())}
-		if told.Prompt == 0 {
-			told.Untold = 1
+		counted := Tokens{Count: uint64(n), Prompt: uint64(answer.Prompt())}
+		if counted.Prompt == 0 {
+			counted.NoPrompt = 1
 		}
 		if w.engine.config.Messages.Goal.holds(first, each) {
-			told.Within = 1
+			counted.Within = 1
 		}
-		w.tokens.add(&told)
+		w.tokens.add(&counted)
 		if step != nil {
-			step.add(&told)
+			step.add(&counted)
 		}
 	}
 	if x.window != inside {

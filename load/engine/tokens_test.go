@@ -80,7 +80,7 @@ func TestTokens(t *testing.T) {
 	if r.Tokens == nil || r.Tokens.Count != r.Completed*answerTokens || r.Tokens.Within != r.Completed || r.Completed == 0 {
 		t.Errorf("%+v of %d answers", r.Tokens, r.Completed)
 	}
-	if told := r.Completed - r.Tokens.Untold; r.Tokens.Untold == 0 || told == 0 || r.Tokens.Prompt != told*promptTokens {
+	if with := r.Completed - r.Tokens.NoPrompt; r.Tokens.NoPrompt == 0 || with == 0 || r.Tokens.Prompt != with*promptTokens {
 		t.Errorf("%+v of %d answers: tokens of prompts", r.Tokens, r.Completed)
 	}
 	// Timers of the server may be late; single ones can make up for each other. Four gaps are
@@ -215,7 +215,7 @@ func TestAnswersOfSteps(t *testing.T) {
 		sum.Count += st.Tokens.Count
 		sum.Within += st.Tokens.Within
 		sum.Prompt += st.Tokens.Prompt
-		sum.Untold += st.Tokens.Untold
+		sum.NoPrompt += st.Tokens.NoPrompt
 	}
 	if login := step(t, r, "login"); login.Tokens != nil || login.FirstToken != nil || login.Counts.OK != 3 {
 		t.Errorf("%+v", login)

@@ -167,7 +167,7 @@ type countedPacer struct {
 
 func (p *countedPacer) Next(uint32) bool { p.sent++; return true }
 
-// Exchanges that end before their next message is due leave no alarms behind, and the one that
+// Exchanges that end before their next message is due leave no alarms, and the one that
 // follows in their place sends its own in time.
 func TestMessageAlarmsDoNotPileUp(t *testing.T) {
 	const interval = int64(time.Second)

@@ -50,7 +50,7 @@ func (a fixed) float() float64 { return float64(a.hi) + float64(a.lo)*0x1p-64 }
 // does not fit in an int64. The words of num are those of an integer, and den is
 // not 0.
 func (a fixed) scale(num fixed, den uint64) (int64, bool) {
-	// The product has four words, of which w0 is behind the binary point.
+	// The product has four words, of which w0 is the fraction.
 	h00, w0 := bits.Mul64(a.lo, num.lo)
 	h01, l01 := bits.Mul64(a.lo, num.hi)
 	h10, l10 := bits.Mul64(a.hi, num.lo)

@@ -220,7 +220,7 @@ func onSwitch(l layout) asm.Instructions {
 
 // onState counts connections of the ports that are established by the other end, and all
 // that end. However a connection ends, its socket goes to CLOSE once. That includes a
-// connection that leaves a TIME_WAIT behind, which is no longer a socket.
+// connection that leaves a TIME_WAIT, which is no longer a socket.
 func onState(l layout, ports []uint16) asm.Instructions {
 	const sock, before, after = asm.R6, asm.R7, asm.R8
 	code := asm.Instructions{

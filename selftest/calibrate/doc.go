@@ -11,7 +11,7 @@
 //	power    comparisons with a server that is slower by a known share: how
 //	         often is that found, and does the interval hold the true ratio
 //	flags    generators that are starved, or have a noisy neighbour: are readers
-//	         told so, and are the figures of healthy ones identified
+//	         warned, and are the figures of healthy ones identified
 //
 // Run measures; what came out are values (Reading, Comparison, Trial) and their
 // sums (Tally, FlagShare), which Text and Markdown write as tables. Every raw row

@@ -48,7 +48,7 @@ type call struct {
 	group    [4]byte
 	grouped  uint8 // bytes of group: characters of base64 whose group is not complete
 
-	end failure // what the status says; without told, nothing
+	end failure // what the status says; without settled, nothing
 
 	// gRPC-Web: the trailing metadata that was asked for, whose values stand in a buffer of it.
 	trailing []wire.MuxField
@@ -66,7 +66,7 @@ type callState uint16
 const (
 	active   callState = 1 << iota // the place is taken
 	headed                         // the response's header has come
-	told                           // end is what the status says
+	settled                        // end is what the status says
 	early                          // it stands in the header, and counts only if nothing is after that
 	opaque                         // the content is not gRPC's
 	encoded                        // grpc-encoding names what was offered
@@ -266,7 +266,7 @@ func (k *call) trailers(t *Template, block []byte) (f failure) {
 			if bytes.EqualFold(name, asked) {
 				begin := len(k.values)
 				k.values = append(k.values, value...)
-				k.trailing = append(k.trailing, wire.MuxField{Name: t.behind + i, Value: k.values[begin:len(k.values):len(k.values)]})
+				k.trailing = append(k.trailing, wire.MuxField{Name: t.firstTrailing + i, Value: k.values[begin:len(k.values):len(k.values)]})
 			}
 		}
 	}
@@ -280,7 +280,7 @@ func (k *call) trailers(t *Template, block []byte) (f failure) {
 func (k *call) tell(t *Template, s said) {
 	end, ok := t.ending(s)
 	k.end = end
-	k.state |= told
+	k.state |= settled
 	k.state &^= rejected | early
 	if !ok {
 		k.state |= rejected
@@ -291,7 +291,7 @@ func (k *call) tell(t *Template, s said) {
 // has its status in the header has nothing else (HTTP2, "Responses", Trailers-Only).
 func (k *call) judge(trailers bool) {
 	if k.state&early != 0 && (trailers || k.messages > 0 || k.got > 0 || k.grouped > 0 || k.state&(inside|trailed) != 0) {
-		k.state &^= told | early
+		k.state &^= settled | early
 	}
 }
 

@@ -27,17 +27,17 @@ type Template struct {
 	step       int
 
 	// names are by the number that a field has in the protocol below.
-	names    []wanted
-	fields   []wire.MuxField
-	trailers [][]byte // names of trailing metadata that were asked for
-	behind   int      // the number of the first of them
+	names         []wanted
+	fields        []wire.MuxField
+	trailers      [][]byte // names of trailing metadata that were asked for
+	firstTrailing int      // the number of the first of them
 
 	failures map[*wire.Error]failure
 	interned map[string]failure
 	oversize map[int64]failure // of messages beyond the limit, by their size
 	key      []byte
 
-	// What one message leaves behind until the next.
+	// What one message leaves for the next.
 	shown  []byte // the last message that was put together, or expanded
 	said   []byte // what was made of it
 	source bytes.Reader
@@ -132,14 +132,14 @@ func newTemplate(c Config) (*Template, []string, error) {
 	c = c.withDefaults()
 	t := &Template{
 		web: c.Web, maxMessage: c.MaxMessage, check: c.Check, content: c.Content, judged: c.Judged, plain: c.Plain,
-		step: c.Step, behind: len(c.Fields),
+		step: c.Step, firstTrailing: len(c.Fields),
 		failures: map[*wire.Error]failure{}, interned: map[string]failure{},
 	}
 	var names []string
 	want := func(own ownField, name string) {
 		w := wanted{own, slices.Index(c.Fields, name), slices.Index(c.Trailers, name)}
 		if w.trailing != none {
-			w.trailing += t.behind
+			w.trailing += t.firstTrailing
 		}
 		names, t.names = append(names, name), append(t.names, w)
 	}
@@ -216,7 +216,7 @@ func (k *call) read(t *Template, fields []wire.MuxField, trailers bool) {
 	if trailers {
 		return
 	}
-	if k.state&told != 0 {
+	if k.state&settled != 0 {
 		k.state |= early
 	}
 	k.state |= headed | encodings
@@ -337,12 +337,12 @@ var errRefusedMessage = newFailure(wire.Assertion, Internal, "message refused")
 func (t *Template) conclude(k *call) (f failure) {
 	k.judge(false)
 	switch {
-	case k.state&(told|opaque) == opaque:
+	case k.state&(settled|opaque) == opaque:
 		if k.status != 200 {
 			return httpFailures()[min(max(k.status, 0), 999)]
 		}
 		return errContentType
-	case k.state&told == 0:
+	case k.state&settled == 0:
 		return errNoStatus
 	case k.state&rejected != 0:
 		return k.end

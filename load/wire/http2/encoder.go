@@ -196,7 +196,7 @@ func (e *encoder) append(b []byte, p *prepared, parts [][]byte) []byte {
 	if e.sameOf == p && e.sameAt == e.inserted {
 		return append(b, e.same...)
 	}
-	start, inserted, told := len(b), e.inserted, e.changed
+	start, inserted, resized := len(b), e.inserted, e.changed
 	if e.changed {
 		b = appendInteger(append(b, 0x20), e.max, 0x1f, 0x20)
 		e.changed = false
@@ -233,7 +233,7 @@ func (e *encoder) append(b []byte, p *prepared, parts [][]byte) []byte {
 			b = appendText(append(b, c.bytes...), length)
 		}
 	}
-	if p.parts == 0 && !told && inserted == e.inserted && len(b)-start <= maxSame {
+	if p.parts == 0 && !resized && inserted == e.inserted && len(b)-start <= maxSame {
 		e.same, e.sameOf, e.sameAt = append(e.same[:0], b[start:]...), p, inserted
 	}
 	return b

@@ -107,7 +107,7 @@ type Template struct {
 	optimistic bool
 	preface    []byte
 
-	// What one header section leaves behind until the next.
+	// What one header section leaves for the next.
 	memos     [memos]memo
 	memoOff   bool // for tests, which compare with and without
 	section   section

@@ -77,7 +77,7 @@
 //   - The peer closed its side: the codec's End first, as its message may be complete
 //     without the layer's. If it returns nil because the end completes the message,
 //     End here must return nil, too, or the message may be cut short.
-//   - Timeout, or no more use: CloseNotify if the peer is to be told, Reset, close.
+//   - Timeout, or no more use: CloseNotify if the peer should know, Reset, close.
 //
 // Data is complete when its record is. So its arrival is that of the segment which
 // completed the record: the time stamp of the read whose bytes Open was given. Data of
