@@ -593,7 +593,7 @@ export interface Heat {
 export interface Account {
   /** of ordinary trials */
   rounds: number;
-  /** rounds beside these: a trial does not have its CPU time */
+  /** rounds in addition to these: a trial does not have its CPU time */
   left_out?: number;
   base: number;
   variant: number;
