@@ -136,6 +136,9 @@ func (t Target) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("%s: %w", t.Address, cause)
 	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%s: %w", t.Address, err)
+	}
 	fault = &Fault{Source: t.Address, Problem: "reflection: " + statusText(err)}
 	var noTLS tls.RecordHeaderError
 	switch text := err.Error(); {

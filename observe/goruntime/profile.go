@@ -26,7 +26,7 @@ func fromProfiles(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	profile := profiles.JoinPath("goroutine")
 	profile.RawQuery = "debug=1"
-	count := func(u *url.URL, limit int, parse func([]byte) (uint64, error)) (*Runtime, error) {
+	read := func(u *url.URL, limit int, parse func([]byte) (uint64, error)) (*Runtime, error) {
 		source, err := scrape.NewSource(u.String(), cfg.Remote)
 		if err != nil {
 			return nil, err
@@ -43,11 +43,11 @@ func fromProfiles(ctx context.Context, cfg Config) (*Runtime, error) {
 			return []float64{float64(n)}, nil
 		})
 	}
-	r, err := count(profiles.JoinPath("/"), indexBytes, parseIndex)
+	r, err := read(profiles.JoinPath("/"), indexBytes, parseIndex)
 	if err == nil {
 		return r, nil
 	}
-	r, err2 := count(profile, profileBytes, parseGoroutines)
+	r, err2 := read(profile, profileBytes, parseGoroutines)
 	if err2 != nil {
 		return nil, errors.Join(err, err2)
 	}

@@ -50,7 +50,7 @@ func (f *Folder) Measured() []*TrialFolder {
 		all = append(all, &t.Trial)
 	}
 	substitutes := Substitutes(all)
-	behind := func(t *TrialFolder) bool { return t.IsMeasured() && t.Purpose == "" && !out[t.Number] }
+	counts := func(t *TrialFolder) bool { return t.IsMeasured() && t.Purpose == "" && !out[t.Number] }
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Peer()} }
 	last := map[place]int{}
 	for _, t := range f.Trials {
