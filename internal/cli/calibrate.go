@@ -40,7 +40,7 @@ type calibration struct {
 
 // calibrationFlags lists the flags that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "duet", "seed"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "noises", "duet", "seed"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {

@@ -105,7 +105,7 @@ var arrows = []arrow{
 	{"services/control/backup", nil, "a file is written and read, whatever keeps the keys"},
 	{"services/control/ctl", []string{"services/control/backup", "services/control/client", "services/control/resource", "services/control/ctl/handshakes", "services/internal/secretfile", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server"},
 	{"services/control/ctl/handshakes", nil, "it reads packets, and nothing of who asks"},
-	{"services/control/console", nil, "files for a browser, which ask the API beside them like anybody"},
+	{"services/control/console", nil, "files for a browser, which ask the API as anybody does"},
 	{"services/control/dns", []string{"services/internal/serve"}, "answers are made of names and addresses, whoever has them; accepting goes on as in every service"},
 	{"services/control/format", []string{"services/control/resource", "services/control/rpc/controlpb"}, "a format does no I/O, and knows nothing of who asks"},
 	{"services/control/resource", nil, "what resources are, and when one is gone, is pure"},

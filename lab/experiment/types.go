@@ -143,7 +143,7 @@ type Observe struct {
 	Server    bool       `yaml:"server" default:"true" doc:"the process that listens at the address of a target on this machine that dyno did not start: its CPU time and memory"`
 	PID       int        `yaml:"pid" range:"1..4194304" otherwise:"the process that listens at the target's address" flag:"pid" doc:"the process of a target that dyno did not start, in place of that which listens at its address"`
 	Sockets   bool       `yaml:"sockets" doc:"the kernel's figures on the connections of both ends and the accept queue, read once and ten times a second: the tail of an open loop shows it"`
-	Runtime   string     `yaml:"runtime" otherwise:"what is beside target.pprof, in a soak and in profiled trials" doc:"URL of the target's Prometheus metrics, for its Go runtime, or of its pprof, for its goroutines alone; each answer takes the target about a millisecond"`
+	Runtime   string     `yaml:"runtime" otherwise:"the page next to target.pprof, in a soak and in profiled trials" doc:"URL of the target's Prometheus metrics, for its Go runtime, or of its pprof, for its goroutines alone; each answer takes the target about a millisecond"`
 	Endpoints []Endpoint `yaml:"endpoints" names:"observer" most:"16" doc:"endpoints that answer with numbers, by name"`
 	Commands  []Command  `yaml:"commands" names:"observer" most:"16" doc:"commands that are run again and again and print numbers, by name"`
 }

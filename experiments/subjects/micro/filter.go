@@ -17,7 +17,7 @@ import (
 
 // A Filter sends requests to a server on a schedule and applies a jitter filter to the times of
 // their answers: one that lies farther from the mean of the Last ones before it than Sigmas standard
-// deviations is left out. What the filter shows stands beside what there was. A filter of this kind
+// deviations is left out. The result has both: what the filter shows, and what there was. A filter of this kind
 // cannot tell the generator's jitter from the server's own stalls.
 //
 // Times run from when a request was due, and follow one another in this order. A body is sent by

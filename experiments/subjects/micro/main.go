@@ -120,7 +120,7 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.DurationVar(&delay.Duration, "duration", delay.Duration, "how long to measure")
 
 	jitter := Filter{Rate: 500, Last: 30, Sigmas: 2.5, Duration: 5 * second}
-	f = add(root, "filter", "What a jitter filter leaves of a server's response times, beside what there was", func() Program { return jitter })
+	f = add(root, "filter", "What a jitter filter leaves of a server's response times, and what there was", func() Program { return jitter })
 	f.StringVar(&jitter.URL, "url", jitter.URL, "what is asked")
 	f.StringVar(&jitter.Body, "body", jitter.Body, "what is sent by POST; without, it is a GET")
 	f.StringVar(&jitter.Bearer, "bearer", jitter.Bearer, "the token or key that is sent in Authorization")
@@ -134,7 +134,7 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.BoolVar(&alive.On, "on", alive.On, "SO_KEEPALIVE")
 	f.IntVar(&alive.Idle, "idle", alive.Idle, "TCP_KEEPIDLE, in seconds; 0 leaves it to the kernel's setting")
 	f.IntVar(&alive.Interval, "interval", alive.Interval, "TCP_KEEPINTVL, in seconds; 0 leaves it to the kernel's setting")
-	f.IntVar(&alive.Count, "count", alive.Count, "TCP_KEEPCNT; 0 likewise")
+	f.IntVar(&alive.Count, "count", alive.Count, "TCP_KEEPCNT; 0: the kernel's")
 	f.IntVar(&alive.KernelIdle, "kernel-idle", alive.KernelIdle, "tcp_keepalive_time, in seconds, in a network namespace of its own; 0 leaves it")
 	f.IntVar(&alive.KernelInterval, "kernel-interval", alive.KernelInterval, "tcp_keepalive_intvl, in seconds, in a network namespace of its own; 0 leaves it")
 	f.IntVar(&alive.KernelCount, "kernel-count", alive.KernelCount, "tcp_keepalive_probes, in a network namespace of its own; 0 leaves it")

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A Stack measures the memory of a parked unit: how much the process grew when so
-// many of them were parked, over their number.
+// A Stack measures the memory of a parked unit: how much the process grew when
+// they were parked, over their number.
 //
 // A thread is one of the Go runtime's. Unlike those that C programs make it does
 // not map a stack of megabytes, unless the program has C in it (cgo); what such a
@@ -28,8 +28,8 @@ func (s Stack) Validate() error {
 	return errors.Join(oneOf("unit", s.Unit, Goroutine, Thread), within("units", s.Units, 1, MaxUnits))
 }
 
-// Run parks the units, measures and releases them. It fails beforehand when there
-// may not be so many threads.
+// Run parks the units, measures and releases them. It fails beforehand when the
+// limit of threads does not allow them.
 func (s Stack) Run(ctx context.Context) (Result, error) {
 	if err := errors.Join(s.Validate(), interrupted(ctx)); err != nil {
 		return nil, err

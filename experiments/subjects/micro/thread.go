@@ -17,7 +17,7 @@ import (
 // maxProcs is the most that GOMAXPROCS can be.
 const maxProcs = 1024
 
-// spare is how many Ps are left for the runtime beside those that threads hold
+// spare is how many Ps are left for the runtime in addition to those that threads hold
 // while they wait in the kernel.
 const spare = 4
 

@@ -72,7 +72,7 @@ type uring struct {
 	queued uint32 // submissions that the kernel was not told of
 }
 
-// newUring makes a ring for so many connections, with one operation under way on
+// newUring makes a ring for n connections, with one operation under way on
 // each. Many machines do not permit it; the error says so.
 func newUring(connections int) (*uring, error) {
 	var p uringParams
@@ -178,7 +178,7 @@ func (u *uring) completed(f func(completion) error) error {
 // serveAsynchronous has the kernel receive and send, one operation under way for
 // each connection, until the last has ended.
 func serveAsynchronous(u *uring, fds []int) error {
-	const sending = 1 << 32 // in the user data, beside the connection's place
+	const sending = 1 << 32 // in the user data, next to the connection's place
 	for i, fd := range fds {
 		if err := u.submit(opRecv, fd, i, messageBytes, uint64(i)); err != nil {
 			return err

@@ -51,7 +51,7 @@ type spent struct {
 	bytes   uint64
 }
 
-// repeat does an operation for a while, by so many between two looks at the clock.
+// repeat does an operation for a while, n times between two looks at the clock.
 func repeat(ctx context.Context, d time.Duration, many int, op func() error) (spent, error) {
 	if err := op(); err != nil { // what is made once is made
 		return spent{}, err

@@ -110,7 +110,7 @@ func DefaultAdaptive() Adaptive {
 	return Adaptive{Size: 16, MaxSize: 64, Base: 3 * time.Second, Least: 0.25, Start: 500, Step: 100, Window: time.Second, Fall: 0.05}
 }
 
-// maxSize bounds what a pool may have: a process has only so many descriptors.
+// maxSize bounds what a pool may have: the descriptors of a process are bounded.
 const maxSize = 10_000
 
 // Validate reports every fault at once.

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Config is what a Pool needs beside its Policy.
+// Config is what a Pool needs in addition to its Policy.
 type Config struct {
 	// TLS says how servers at https addresses are verified; nil is the system's
 	// authorities.

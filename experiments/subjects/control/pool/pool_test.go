@@ -30,7 +30,7 @@ type fake struct {
 	open   int
 	most   int // were open at once
 	refuse bool
-	break1 int // so many requests find their connection broken
+	break1 int // how many requests find their connection broken
 }
 
 func (f *fake) dial(context.Context, string, string) (connection, error) {

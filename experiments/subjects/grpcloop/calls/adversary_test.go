@@ -62,7 +62,7 @@ func TestFloods(t *testing.T) {
 }
 
 // Time gives credit back, and so do calls that end: a client that cancels now and then may
-// do so for ever.
+// do so without end.
 func TestCredit(t *testing.T) {
 	p := newPeer(t)
 	id := uint32(1)

@@ -62,7 +62,7 @@ type Config struct {
 	// MaxHeld bounds the bytes of messages that are not complete, or not answered yet, over
 	// all calls of the loop. A call that would hold more is refused.
 	MaxHeld int
-	// Service has methods beside those of Methods. Nil has none.
+	// Service has methods in addition to those of Methods. Nil has none.
 	Service Service
 }
 
@@ -127,7 +127,7 @@ func NewLoop(config Config, clock func() int64) *Loop {
 	return l
 }
 
-// Turn begins a turn of the event loop: the time is read anew when it is needed.
+// Turn begins a turn of the event loop: the time is read again when it is needed.
 func (l *Loop) Turn() { l.known = false }
 
 // Now is the time of this turn.

@@ -37,7 +37,7 @@ const maxMessage = 4<<20 + 64
 
 func newPeer(t testing.TB, settings ...x.Setting) *peer { return newPeerOf(t, nil, settings...) }
 
-// newPeerOf is newPeer with a service beside the echo.
+// newPeerOf is newPeer with a service in addition to the echo.
 func newPeerOf(t testing.TB, service Service, settings ...x.Setting) *peer {
 	p := &peer{t: t, clock: 1}
 	p.loop = NewLoop(Config{MaxMessage: maxMessage, MaxHeld: 64 << 20, Layers: program.NewLayers(2), Service: service}, func() int64 { return p.clock })

@@ -6,7 +6,7 @@ import (
 	"dyno/experiments/subjects/grpcloop/http2"
 )
 
-// A Service has methods of its own, whose calls a Loop carries out beside those of the echo. It
+// A Service has methods of its own, whose calls a Loop carries out in addition to those of the echo. It
 // is how suites of tests bring the services that they call. All loops of a server share it, so
 // that what it knows of a call is kept with the call.
 type Service interface {
@@ -44,7 +44,7 @@ func (c Call) Method() int { return c.k.stream.Request.Method - ownMethods - 1 }
 // Fields are those of the request's header, without pseudo-headers.
 func (c Call) Fields() []http2.Field { return c.k.stream.Request.Fields }
 
-// Timeout is how long the client gives the call; 0 is for ever.
+// Timeout is how long the client gives the call; 0 is no limit.
 func (c Call) Timeout() time.Duration { return c.k.stream.Request.Timeout }
 
 // State is where a service keeps what it knows of the call. It is nil at first.

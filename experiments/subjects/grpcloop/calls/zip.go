@@ -34,7 +34,7 @@ func (z *zipper) unzip(b []byte, most int) ([]byte, error) {
 		err = z.reader.Reset(&z.source)
 	}
 	if err != nil {
-		z.reader = nil // it has to begin anew
+		z.reader = nil // it has to begin again
 		return nil, err
 	}
 	out := z.plain[:0]

@@ -14,7 +14,7 @@ import (
 // names and values, and 32 for each entry. It is the size that clients assume.
 const TableSize = 4096
 
-// overhead is what an entry counts beside its bytes (RFC 7541, section 4.1).
+// overhead is what an entry counts in addition to its bytes (RFC 7541, section 4.1).
 const overhead = 32
 
 // statics is how many entries the static table has.
@@ -264,7 +264,7 @@ func (d *Decoder) compact(more int) {
 	d.base = oldest
 }
 
-// integer decodes an integer whose first byte has so many bits for it.
+// integer decodes an integer whose first byte has n bits for it.
 func integer(b []byte, bits uint) (int, []byte, error) {
 	if len(b) == 0 {
 		return 0, nil, errShort

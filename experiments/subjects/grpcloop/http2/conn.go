@@ -291,7 +291,7 @@ func (c *Conn) grant(id uint32, n int) {
 	c.Out = binary.BigEndian.AppendUint32(c.Out, uint32(n))
 }
 
-// Consumed tells that the handler has done with so many bytes of a stream.
+// Consumed tells that the handler has done with n bytes of a stream.
 func (c *Conn) Consumed(s *Stream, n int) {
 	s.owed += n
 	if s.owed >= c.shared.config.StreamWindow/2 && !s.ended {
@@ -301,7 +301,7 @@ func (c *Conn) Consumed(s *Stream, n int) {
 	}
 }
 
-// Expect makes a stream's window so large that so many bytes more may come.
+// Expect makes a stream's window so large that n more bytes may come.
 func (c *Conn) Expect(s *Stream, n int) {
 	if more := n - s.recv; more > 0 && !s.ended {
 		c.grant(s.id, more)

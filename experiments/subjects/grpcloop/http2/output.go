@@ -27,7 +27,7 @@ func (e *encoder) resize(size int) {
 	}
 	*e = encoder{limit: size, update: true}
 	// A table that was smaller for a moment has forgotten what was in it, and a table
-	// that is told its size begins anew. Both sides agree: the update says 0 first.
+	// whose size is announced begins empty. Both sides agree: the update says 0 first.
 }
 
 // begin appends what a header block begins with.
@@ -205,7 +205,7 @@ func (c *Conn) room(s *Stream) int {
 	return min(c.send, s.send, maxOutput-len(c.Out))
 }
 
-// Reserve returns the memory for so many bytes of data that are sent now, all of them in
+// Reserve returns the memory for n bytes of data that are sent now, all of them in
 // one frame; nil when that does not go.
 func (c *Conn) Reserve(s *Stream, n int) []byte {
 	if n > MaxFrame || n > c.room(s) {

@@ -28,7 +28,7 @@ type Config struct {
 	Loops int
 	// MaxMessage, Middleware, KeepaliveTime and KeepaliveTimeout are those of the program.
 	program.Options
-	// Service has methods beside those of the echo. Nil has none.
+	// Service has methods in addition to those of the echo. Nil has none.
 	Service calls.Service
 }
 
