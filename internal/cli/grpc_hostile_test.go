@@ -26,7 +26,7 @@ import (
 
 // maxPeak bounds the memory of a dyno that a bad server deals with: what of it was resident at
 // its peak, in bytes. It takes some 40 MiB with a good one.
-const maxPeak = 200 << 20
+const maxPeak = 500 << 20
 
 const mebibyte = 1 << 20
 
