@@ -2,10 +2,12 @@
 # Run all Go tests in random order, with the race detector where there is a C
 # compiler to link it, except packages that have one goroutine (scripts/sequential).
 # Three packages at a time: most wait more than they work.
-# Those without the race detector are not about time: they run next to the others, at a low
-# priority. Prints a line per package, failures in full, skips with their reason, and last "N
-# passed, N failed, N skipped". Arguments go to go test, with the race detector. go vet is part of
-# scripts/lint.sh: here it would be done again, with the race detector's flags.
+# Those without the race detector are not about time: they run next to the others, at a low priority.
+# Prints a line per package, failures in full, skips with their reason,
+# and last "N passed, N failed, N skipped". A test with subtests counts as one more. Tests that
+# -short leaves out begin their reason with "-short: ": they are many, so they are counted only.
+# Arguments go to go test, with the race detector.
+# go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
 #
 #   scripts/gotest.sh               what must hold before a change lands: go test -short
 #   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them
@@ -50,6 +52,32 @@ sequential() {
 	GOEXPERIMENT=jsonv2 tests ./experiments/subjects/bot/codec || code=$?
 	return $code
 }
+# summary: print what gotestsum prints, with a line for each skipped test, and count.
+summary() {
+	local line test why leftOut=0 packages=0 ran=0 skipped=0 failed=0
+	while IFS= read -r line; do
+		if [[ $line =~ ^===\ SKIP:\ (.*)\ \( ]]; then
+			test=${BASH_REMATCH[1]} why=
+			while read -r line && [ -n "$line" ]; do
+				why+=" $line"
+			done
+			if [[ $why == *": -short: "* ]]; then
+				leftOut=$((leftOut + 1))
+			else
+				echo "skip  $test:${why:- no reason given}"
+			fi
+			continue
+		elif [[ $line == "=== FAIL: "*"  ("* ]]; then
+			packages=$((packages + 1)) # it has no name of a test, and is not among those that ran
+		elif [[ $line =~ ^DONE\ ([0-9]+)\ tests(, ([0-9]+) skipped)?(, ([0-9]+) failures?)? ]]; then
+			ran=${BASH_REMATCH[1]} skipped=${BASH_REMATCH[3]:-0} failed=${BASH_REMATCH[5]:-0}
+		fi
+		echo "$line"
+	done
+	[ $leftOut -eq 0 ] || echo "$leftOut of the skipped are left out by -short"
+	echo "$((ran - skipped - failed + packages)) passed, $failed failed, $skipped skipped"
+	[ "$ran" -gt 0 ] # else nothing was tested
+}
 
 case $mode in
 --all | --compile) shift ;;
@@ -76,4 +104,5 @@ case $mode in
 	exit "$code"
 	;;
 *) racing tests ;;
-esac | go run ./scripts/testcount
+esac | go run gotest.tools/gotestsum@v1.13.0 --no-color --format-icons text --format-hide-empty-pkg \
+	--ignore-non-json-output-lines --raw-command -- cat | summary
