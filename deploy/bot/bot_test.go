@@ -18,6 +18,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dyno/deploy/internal/kubernetes"
 	"dyno/services/bot"
@@ -26,12 +31,12 @@ import (
 
 // A cluster is what kubernetes.yaml makes.
 type cluster struct {
-	account kubernetes.ServiceAccount
-	config  kubernetes.ConfigMap
-	deploy  kubernetes.Deployment
-	service kubernetes.Service
-	budget  kubernetes.Budget
-	policy  kubernetes.NetworkPolicy
+	account core.ServiceAccount
+	config  core.ConfigMap
+	deploy  apps.Deployment
+	service core.Service
+	budget  policy.PodDisruptionBudget
+	policy  networking.NetworkPolicy
 }
 
 func readCluster(t *testing.T) cluster {
@@ -48,9 +53,9 @@ func readCluster(t *testing.T) cluster {
 		t.Fatalf("want one object of each kind: %+v", m)
 	}
 	c := cluster{m.Accounts[0], m.Configs[0], m.Deployments[0], m.Services[0], m.Budgets[0], m.Policies[0]}
-	for _, o := range []kubernetes.Object{c.account.Object, c.config.Object, c.deploy.Object, c.service.Object, c.budget.Object, c.policy.Object} {
-		if o.Metadata.Name != "dyno-bot" || o.Metadata.Labels["app"] != "dyno-bot" {
-			t.Errorf("%s: %+v", o.Kind, o.Metadata)
+	for _, o := range []meta.Object{&c.account, &c.config, &c.deploy, &c.service, &c.budget, &c.policy} {
+		if o.GetName() != "dyno-bot" || o.GetLabels()["app"] != "dyno-bot" {
+			t.Errorf("%T: name %q, labels %v", o, o.GetName(), o.GetLabels())
 		}
 	}
 	return c
@@ -121,13 +126,13 @@ func TestKubernetes(t *testing.T) {
 	}
 	for _, v := range spec.Volumes {
 		switch {
-		case v.ConfigMap != nil && v.ConfigMap.Name == c.config.Metadata.Name:
+		case v.ConfigMap != nil && v.ConfigMap.Name == c.config.Name:
 			for name, text := range c.config.Data {
 				write(t, dir, filepath.Join(mounts[v.Name], name), text)
 			}
-		case v.Secret != nil && v.Secret.SecretName == "dyno-bot" && v.Secret.DefaultMode == 0o440:
+		case v.Secret != nil && v.Secret.SecretName == "dyno-bot" && *v.Secret.DefaultMode == 0o440:
 			for _, item := range v.Secret.Items {
-				write(t, dir, filepath.Join(mounts[v.Name], item["path"]), "password="+strings.Repeat(item["key"], 4)) // as PostgreSQL has it
+				write(t, dir, filepath.Join(mounts[v.Name], item.Path), "password="+strings.Repeat(item.Key, 4)) // as PostgreSQL has it
 			}
 		default:
 			t.Errorf("volume %+v", v)
@@ -139,40 +144,44 @@ func TestKubernetes(t *testing.T) {
 	}
 	ports := map[string]int{}
 	for _, p := range bot.Ports {
-		ports[p.Name] = p.ContainerPort
+		ports[p.Name] = int(p.ContainerPort)
 	}
 	if want := map[string]int{"http": portOf(t, config.Listen), "admin": portOf(t, config.Admin)}; !reflect.DeepEqual(ports, want) {
 		t.Errorf("ports %v, the gateway listens at %v", ports, want)
 	}
-	annotations := c.deploy.Spec.Template.Metadata.Annotations
+	annotations := c.deploy.Spec.Template.Annotations
 	if annotations["prometheus.io/port"] != strconv.Itoa(ports["admin"]) || annotations["prometheus.io/path"] != "/metrics" {
 		t.Errorf("%v", annotations)
 	}
 
 	// What it may use.
-	if bot.Resources.Limits != (kubernetes.Resources{CPU: "800m", Memory: "1Gi"}) || bot.Env[0].Name != "GOMEMLIMIT" || bot.Env[0].Value != "900MiB" {
+	if l := bot.Resources.Limits; l.Cpu().String() != "800m" || l.Memory().String() != "1Gi" || bot.Env[0].Name != "GOMEMLIMIT" || bot.Env[0].Value != "900MiB" {
 		t.Errorf("%+v, %+v", bot.Resources, bot.Env)
 	}
-	for name, p := range map[string]kubernetes.Probe{"/healthz": bot.LivenessProbe, "/readyz": bot.ReadinessProbe} {
-		if p.HTTPGet.Path != name || p.HTTPGet.Port != "admin" || p.PeriodSeconds < 1 || p.FailureThreshold < 1 {
+	for name, p := range map[string]*core.Probe{"/healthz": bot.LivenessProbe, "/readyz": bot.ReadinessProbe} {
+		if p.HTTPGet.Path != name || p.HTTPGet.Port.String() != "admin" || p.PeriodSeconds < 1 || p.FailureThreshold < 1 {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	if p := bot.StartupProbe; p.HTTPGet.Port != "admin" || p.PeriodSeconds*p.FailureThreshold < 30 {
+	if p := bot.StartupProbe; p.HTTPGet.Port.String() != "admin" || p.PeriodSeconds*p.FailureThreshold < 30 {
 		t.Errorf("%+v", p)
 	}
-	if needed := time.Duration(bot.Lifecycle.PreStop.Sleep.Seconds)*time.Second + config.DrainTimeout + 10*time.Second; needed > time.Duration(spec.GraceSeconds)*time.Second || bot.Lifecycle.PreStop.Sleep.Seconds == 0 {
-		t.Errorf("the end may take %v, and has %d s", needed, spec.GraceSeconds)
+	if needed := time.Duration(bot.Lifecycle.PreStop.Sleep.Seconds)*time.Second + config.DrainTimeout + 10*time.Second; needed > time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second || bot.Lifecycle.PreStop.Sleep.Seconds == 0 {
+		t.Errorf("the end may take %v, and has %d s", needed, *spec.TerminationGracePeriodSeconds)
 	}
-	s := spec.SecurityContext
-	if !s.RunAsNonRoot || s.RunAsUser == 0 || s.FSGroup != s.RunAsUser || s.SeccompProfile["type"] != "RuntimeDefault" || spec.Automount || c.account.Automount || spec.ServiceAccountName != c.account.Metadata.Name ||
-		bot.SecurityContext.AllowPrivilegeEscalation || !bot.SecurityContext.ReadOnlyRootFilesystem || !slices.Equal(bot.SecurityContext.Capabilities["drop"], []string{"ALL"}) {
-		t.Errorf("%+v, %+v", s, bot.SecurityContext)
+	if s := spec.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || *s.FSGroup != *s.RunAsUser || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%+v", s)
+	}
+	if *spec.AutomountServiceAccountToken || *c.account.AutomountServiceAccountToken || spec.ServiceAccountName != c.account.Name {
+		t.Errorf("want the account %s without its token: %s", c.account.Name, spec.ServiceAccountName)
+	}
+	if s := bot.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+		t.Errorf("%+v", s)
 	}
 
 	// Who finds it, and whom it reaches.
-	labels := c.deploy.Spec.Template.Metadata.Labels
-	for _, found := range []map[string]string{c.deploy.Spec.Selector.MatchLabels, c.service.Spec.Selector, c.budget.Spec.Selector.MatchLabels, c.policy.Spec.PodSelector.MatchLabels, spec.Spread[0].LabelSelector.MatchLabels} {
+	labels := c.deploy.Spec.Template.Labels
+	for _, found := range []map[string]string{c.deploy.Spec.Selector.MatchLabels, c.service.Spec.Selector, c.budget.Spec.Selector.MatchLabels, c.policy.Spec.PodSelector.MatchLabels, spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels} {
 		if !reflect.DeepEqual(found, labels) {
 			t.Errorf("%v does not select %v", found, labels)
 		}
@@ -180,20 +189,20 @@ func TestKubernetes(t *testing.T) {
 	if a := c.service.Spec.SessionAffinity; a != "ClientIP" { // streams are read on at one gateway
 		t.Errorf("session affinity %q", a)
 	}
-	if p := c.service.Spec.Ports; len(p) != 1 || p[0].TargetPort != "http" {
+	if p := c.service.Spec.Ports; len(p) != 1 || p[0].TargetPort.String() != "http" {
 		t.Errorf("the admin listener is for nobody outside: %+v", p)
 	}
-	if c.deploy.Spec.Replicas <= c.budget.Spec.MinAvailable || c.deploy.Spec.Strategy.RollingUpdate.MaxUnavailable != 0 {
-		t.Errorf("%d replicas, %d are to be there", c.deploy.Spec.Replicas, c.budget.Spec.MinAvailable)
+	if n, least := *c.deploy.Spec.Replicas, c.budget.Spec.MinAvailable; int(n) <= least.IntValue() || c.deploy.Spec.Strategy.RollingUpdate.MaxUnavailable.String() != "0" {
+		t.Errorf("%d replicas, %v are to be there", n, least)
 	}
 	policy := c.policy.Spec
-	if !slices.Equal(policy.PolicyTypes, []string{"Ingress", "Egress"}) {
+	if !slices.Equal(policy.PolicyTypes, []networking.PolicyType{"Ingress", "Egress"}) {
 		t.Errorf("%v", policy.PolicyTypes)
 	}
 	for _, in := range policy.Ingress {
 		for _, p := range in.Ports {
-			if ports[p.Port] == 0 || p.Port == "admin" && len(in.From) == 0 {
-				t.Errorf("from %+v to %s", in.From, p.Port)
+			if ports[p.Port.String()] == 0 || p.Port.String() == "admin" && len(in.From) == 0 {
+				t.Errorf("from %+v to %v", in.From, p.Port)
 			}
 		}
 	}
@@ -203,7 +212,7 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("to everybody: %+v", out.Ports)
 		}
 		for _, p := range out.Ports {
-			delete(needed, p.Port)
+			delete(needed, p.Port.String())
 		}
 		for _, to := range out.To {
 			if to.IPBlock == nil {

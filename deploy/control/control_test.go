@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dyno/deploy/internal/kubernetes"
 	"dyno/services/control/program"
@@ -20,10 +25,10 @@ import (
 
 // manifests is kubernetes.yaml.
 type manifests struct {
-	services map[string]kubernetes.Service
-	budget   kubernetes.Budget
-	network  kubernetes.NetworkPolicy
-	set      kubernetes.StatefulSet
+	services map[string]core.Service
+	budget   policy.PodDisruptionBudget
+	network  networking.NetworkPolicy
+	set      apps.StatefulSet
 }
 
 func readManifests(t *testing.T) manifests {
@@ -36,9 +41,9 @@ func readManifests(t *testing.T) manifests {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := map[string]kubernetes.Service{}
+	services := map[string]core.Service{}
 	for _, s := range m.Services {
-		services[s.Metadata.Name] = s
+		services[s.Name] = s
 	}
 	if len(services) != 2 || len(m.Budgets) != 1 || len(m.Policies) != 1 || len(m.Sets) != 1 || len(m.Accounts)+len(m.Configs)+len(m.Deployments) > 0 {
 		t.Fatalf("%+v", m)
@@ -89,14 +94,14 @@ func TestManifests(t *testing.T) {
 	m := readManifests(t)
 	set := m.set.Spec
 	pod := set.Template.Spec
-	if len(pod.Containers) != 1 || set.Replicas != 3 {
-		t.Fatalf("%d containers, %d replicas", len(pod.Containers), set.Replicas)
+	if len(pod.Containers) != 1 || *set.Replicas != 3 {
+		t.Fatalf("%d containers, %d replicas", len(pod.Containers), *set.Replicas)
 	}
 	c := pod.Containers[0]
 	args := arguments(t, "StatefulSet", c.Args)
 	ports := map[string]string{}
 	for _, p := range c.Ports {
-		ports[p.Name] = strconv.Itoa(p.ContainerPort)
+		ports[p.Name] = strconv.Itoa(int(p.ContainerPort))
 	}
 	for flag, name := range listening {
 		if got := port(args[flag]); got != ports[name] {
@@ -108,11 +113,11 @@ func TestManifests(t *testing.T) {
 	}
 	for name, s := range m.services {
 		for _, p := range s.Spec.Ports {
-			if ports[p.TargetPort] != strconv.Itoa(p.Port) {
-				t.Errorf("service %s: %d goes to %s, which is %s", name, p.Port, p.TargetPort, ports[p.TargetPort])
+			if to := p.TargetPort.String(); ports[to] != strconv.Itoa(int(p.Port)) {
+				t.Errorf("service %s: %d goes to %s, which is %s", name, p.Port, to, ports[to])
 			}
 		}
-		if s.Spec.Selector["app"] != set.Template.Metadata.Labels["app"] {
+		if s.Spec.Selector["app"] != set.Template.Labels["app"] {
 			t.Errorf("service %s selects %v", name, s.Spec.Selector)
 		}
 	}
@@ -121,8 +126,8 @@ func TestManifests(t *testing.T) {
 		t.Errorf("service %s: %+v: replicas find each other by it before they are ready", set.ServiceName, peers.Spec)
 	}
 	var want []string
-	for i := range set.Replicas {
-		name := m.set.Metadata.Name + "-" + strconv.Itoa(i)
+	for i := range int(*set.Replicas) {
+		name := m.set.Name + "-" + strconv.Itoa(i)
 		want = append(want, name+"="+name+"."+set.ServiceName+":"+ports["peers"])
 	}
 	if args["peers"] != strings.Join(want, ",") {
@@ -131,12 +136,12 @@ func TestManifests(t *testing.T) {
 	if args["name"] != "$(POD_NAME)" || len(c.Env) != 1 || c.Env[0].Name != "POD_NAME" || c.Env[0].ValueFrom.FieldRef.FieldPath != "metadata.name" {
 		t.Errorf("--name=%s, %+v", args["name"], c.Env)
 	}
-	for name, p := range map[string]kubernetes.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
+	for name, p := range map[string]*core.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
 		wanted := "/readyz"
 		if name == "liveness" {
 			wanted = "/healthz"
 		}
-		if p.HTTPGet.Path != wanted || p.HTTPGet.Port != "admin" || p.PeriodSeconds < 1 {
+		if p.HTTPGet.Path != wanted || p.HTTPGet.Port.String() != "admin" || p.PeriodSeconds < 1 {
 			t.Errorf("%s probe: %+v", name, p)
 		}
 	}
@@ -147,24 +152,24 @@ func TestManifests(t *testing.T) {
 	if args["admin-token-file"] == "" {
 		t.Error("whoever reaches the admin's port may read profiles")
 	}
-	for kind, s := range map[string]kubernetes.Selector{"StatefulSet": set.Selector, "PodDisruptionBudget": m.budget.Spec.Selector, "NetworkPolicy": m.network.Spec.PodSelector} {
-		if s.MatchLabels["app"] != set.Template.Metadata.Labels["app"] {
+	for kind, s := range map[string]*meta.LabelSelector{"StatefulSet": set.Selector, "PodDisruptionBudget": m.budget.Spec.Selector, "NetworkPolicy": &m.network.Spec.PodSelector} {
+		if s.MatchLabels["app"] != set.Template.Labels["app"] {
 			t.Errorf("%s selects %v", kind, s)
 		}
 	}
-	if m.budget.Spec.MaxUnavailable != 1 {
-		t.Errorf("%d may be away: the others are no majority", m.budget.Spec.MaxUnavailable)
+	if n := m.budget.Spec.MaxUnavailable; n.String() != "1" {
+		t.Errorf("%v may be away: the others are no majority", n)
 	}
 	open := map[string]bool{} // ports that the policy names, and whether anybody may reach them
 	for _, rule := range m.network.Spec.Ingress {
 		for _, p := range rule.Ports {
-			open[p.Port] = len(rule.From) == 0
+			open[p.Port.String()] = len(rule.From) == 0
 		}
 	}
 	if len(open) != len(ports) || open["admin"] || open["peers"] || !open["https"] || !open["grpc"] {
 		t.Errorf("ports that anybody may reach: %v", open)
 	}
-	if got := set.Template.Metadata.Annotations["prometheus.io/port"]; got != ports["admin"] {
+	if got := set.Template.Annotations["prometheus.io/port"]; got != ports["admin"] {
 		t.Errorf("metrics are looked for at port %s", got)
 	}
 
@@ -176,12 +181,12 @@ func TestManifests(t *testing.T) {
 	volumes := []string{}
 	for _, v := range pod.Volumes {
 		volumes = append(volumes, v.Name)
-		if v.Secret == nil || v.Secret.SecretName == "" || v.Secret.DefaultMode != 0o440 {
+		if v.Secret == nil || v.Secret.SecretName == "" || *v.Secret.DefaultMode != 0o440 {
 			t.Errorf("volume %s: %+v: want a secret that its group may read", v.Name, v.Secret)
 		}
 	}
 	for _, v := range set.VolumeClaimTemplates {
-		volumes = append(volumes, v.Metadata.Name)
+		volumes = append(volumes, v.Name)
 	}
 	for flag, value := range args {
 		if !strings.HasPrefix(value, "/") {
@@ -195,7 +200,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("--%s=%s is in no volume", flag, value)
 		}
 	}
-	if !c.SecurityContext.ReadOnlyRootFilesystem || c.SecurityContext.AllowPrivilegeEscalation || !pod.SecurityContext.RunAsNonRoot {
+	if !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation || !*pod.SecurityContext.RunAsNonRoot {
 		t.Errorf("%+v, %+v", c.SecurityContext, pod.SecurityContext)
 	}
 }
@@ -274,11 +279,11 @@ func TestCompose(t *testing.T) {
 	}
 	m := readManifests(t)
 	for _, p := range m.set.Spec.Template.Spec.Containers[0].Ports {
-		if !regexp.MustCompile(`(?m)^EXPOSE .*\b` + strconv.Itoa(p.ContainerPort) + `\b`).Match(image) {
+		if !regexp.MustCompile(`(?m)^EXPOSE .*\b` + strconv.Itoa(int(p.ContainerPort)) + `\b`).Match(image) {
 			t.Errorf("the image does not name port %d", p.ContainerPort)
 		}
 	}
-	user := strconv.Itoa(m.set.Spec.Template.Spec.SecurityContext.RunAsUser)
+	user := strconv.FormatInt(*m.set.Spec.Template.Spec.SecurityContext.RunAsUser, 10)
 	if !bytes.Contains(image, []byte("USER "+user+":")) || !bytes.Contains(image, []byte("ENTRYPOINT [\"/"+program.Name+"\"]")) {
 		t.Error("the image has another user, or another program")
 	}

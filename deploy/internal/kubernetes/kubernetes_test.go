@@ -36,11 +36,11 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Services) != 2 || len(m.Deployments) != 1 || m.Services[0].Metadata.Labels["app"] != "a" || m.Services[1].Metadata.Name != "b" {
+	if len(m.Services) != 2 || len(m.Deployments) != 1 || m.Services[0].Labels["app"] != "a" || m.Services[1].Name != "b" {
 		t.Errorf("%+v", m)
 	}
 	d := m.Deployments[0].Spec
-	if d.Replicas != 2 || d.Template.Spec.Containers[0].Ports[0].ContainerPort != 8000 || d.Template.Spec.Containers[0].Resources.Limits.CPU != "800m" {
+	if *d.Replicas != 2 || d.Template.Spec.Containers[0].Ports[0].ContainerPort != 8000 || d.Template.Spec.Containers[0].Resources.Limits.Cpu().String() != "800m" {
 		t.Errorf("%+v", d)
 	}
 }
