@@ -16,5 +16,5 @@ mkdir -p "$out"
 CGO_ENABLED=0 GOOS=linux go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$dir/" ./cmd/dyno-bot ./cmd/dyno-control
 # This machine's own, whatever GOARCH is.
 GOARCH='' go build -o "$dir/image" ./scripts/image
-"$dir/image" -program "$dir/dyno-bot" -tag "dyno-bot:$tag" -port 8000 -port 8001 -o "$out/dyno-bot.tar"
-"$dir/image" -program "$dir/dyno-control" -tag "dyno-control:$tag" -port 7100 -o "$out/dyno-control.tar"
+"$dir/image" -program "$dir/dyno-bot" -arch "$(go env GOARCH)" -tag "dyno-bot:$tag" -port 8000 -port 8001 -o "$out/dyno-bot.tar"
+"$dir/image" -program "$dir/dyno-control" -arch "$(go env GOARCH)" -tag "dyno-control:$tag" -port 7100 -o "$out/dyno-control.tar"

@@ -1,11 +1,10 @@
-// Image makes a container image of a static program, without a daemon and without root:
-// an archive with an OCI image layout (Image Format Specification 1.1), which podman,
-// skopeo, containerd and docker load. The same program makes the same bytes.
+// Image makes a container image of a static program, without a daemon and without root: an
+// archive that podman, docker and containerd load. The same program makes the same bytes.
 //
-//	go run ./scripts/image -program bin/dyno-bot -tag dyno-bot:dev -port 8000 -port 8001 -o dyno-bot.tar
+//	go run ./scripts/image -program bin/dyno-bot -arch amd64 -tag dyno-bot:dev -port 8000 -port 8001 -o dyno-bot.tar
 //
-// In the image are the program, the certificates that HTTPS needs, and a user to run as;
-// there is no shell. It prints the sizes, and fails if the archive is larger than -most.
+// The image holds the program, the certificates that HTTPS needs, and a user to run as. There is
+// no shell. It prints the sizes, and fails if the program or the archive is larger than -most.
 package main
 
 import (
@@ -13,9 +12,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"debug/elf"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,11 +20,18 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // An image is what is to be made.
 type image struct {
 	program      string // its file
+	arch         string // as Go calls it
 	certificates string // their file
 	tag          string
 	ports        []string
@@ -43,6 +46,7 @@ const megabyte = 1_000_000
 func main() {
 	var i image
 	flag.StringVar(&i.program, "program", "", "the static program's `FILE`")
+	flag.StringVar(&i.arch, "arch", "", "the `GOARCH` that it was built for")
 	flag.StringVar(&i.certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt", "`FILE` of the certificates of authorities")
 	flag.StringVar(&i.tag, "tag", "", "the image's `NAME:TAG`")
 	flag.Func("port", "a `PORT` that it listens on; may be repeated", func(p string) error { i.ports = append(i.ports, p); return nil })
@@ -57,45 +61,69 @@ func main() {
 
 // run makes the archive, and says how large it is.
 func run(i image, out string, most int64, w io.Writer) error {
-	if i.program == "" || out == "" || !strings.Contains(i.tag, ":") {
-		return errors.New("-program, -o and -tag NAME:TAG must be given")
+	if i.program == "" || i.arch == "" || out == "" {
+		return errors.New("-program, -arch and -o must be given")
 	}
-	archive, err := i.archive()
+	tag, err := name.NewTag(i.tag)
+	if err != nil {
+		return fmt.Errorf("-tag: %w", err)
+	}
+	program, err := os.ReadFile(i.program)
 	if err != nil {
 		return err
 	}
-	program, err := os.Stat(i.program)
+	built, err := i.build(program)
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(archive)
-	fmt.Fprintf(w, "%s: program %.1f MB, image %.1f MB of %.0f, sha256 %x\n", i.tag, float64(program.Size())/megabyte, float64(len(archive))/megabyte, float64(most)/megabyte, sum)
-	for _, size := range []int64{program.Size(), int64(len(archive))} {
-		if size > most {
-			return fmt.Errorf("%s: %d bytes: must be %d at most", i.tag, size, most)
-		}
+	var archive bytes.Buffer
+	if err := tarball.Write(tag, built, &archive); err != nil {
+		return err
 	}
-	return os.WriteFile(out, archive, 0o644) //nolint:gosec // an image is no secret
+	fmt.Fprintf(w, "%s: program %.1f MB, image %.1f MB of %.0f, sha256 %x\n", i.tag,
+		float64(len(program))/megabyte, float64(archive.Len())/megabyte, float64(most)/megabyte, sha256.Sum256(archive.Bytes()))
+	if size := int64(max(len(program), archive.Len())); size > most {
+		return fmt.Errorf("%s: %d bytes: must be %d at most", i.tag, size, most)
+	}
+	return os.WriteFile(out, archive.Bytes(), 0o644) //nolint:gosec // an image is no secret
 }
 
-// architecture returns that of a program, which must need no other file to run.
-func architecture(program []byte) (string, error) {
-	f, err := elf.NewFile(bytes.NewReader(program))
+// build returns the image. Nothing in it depends on when and where it is made.
+func (i image) build(program []byte) (v1.Image, error) {
+	certificates, err := os.ReadFile(i.certificates)
 	if err != nil {
-		return "", fmt.Errorf("want a program for Linux: %w", err)
+		return nil, err
 	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return "", errors.New("it is linked dynamically: there is nothing that could load it in the image (build with CGO_ENABLED=0)")
-		}
+	path := "/" + filepath.Base(i.program)
+	files, err := pack([]file{
+		{"etc/", 0o755, nil},
+		{"etc/passwd", 0o644, []byte("nobody:x:" + user + ":" + user + "::/:/\n")},
+		{"etc/ssl/", 0o755, nil},
+		{"etc/ssl/certs/", 0o755, nil},
+		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates},
+		{path[1:], 0o755, program},
+	})
+	if err != nil {
+		return nil, err
 	}
-	switch f.Machine {
-	case elf.EM_X86_64:
-		return "amd64", nil
-	case elf.EM_AARCH64:
-		return "arm64", nil
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
+		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, err
 	}
-	return "", fmt.Errorf("%v: want x86-64 or ARM64", f.Machine)
+	ports := map[string]struct{}{}
+	for _, p := range i.ports {
+		ports[p+"/tcp"] = struct{}{}
+	}
+	epoch := v1.Time{Time: time.Unix(0, 0).UTC()}
+	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		Created: epoch, Architecture: i.arch, OS: "linux", RootFS: v1.RootFS{Type: "layers"},
+		Config: v1.Config{User: user + ":" + user, Entrypoint: []string{path}, WorkingDir: "/", ExposedPorts: ports},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: epoch, CreatedBy: "scripts/image"}})
 }
 
 // A file is one of an archive's.
@@ -105,7 +133,7 @@ type file struct {
 	text []byte
 }
 
-// pack makes an archive in which nothing depends on when and where it is made.
+// pack makes an archive of files without owners and times.
 func pack(files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -126,115 +154,3 @@ func pack(files []file) ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
-
-// A descriptor refers to a blob (OCI Content Descriptors).
-type descriptor struct {
-	MediaType   string            `json:"mediaType"`
-	Digest      string            `json:"digest"`
-	Size        int               `json:"size"`
-	Platform    *platform         `json:"platform,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-type platform struct {
-	Architecture string `json:"architecture"`
-	OS           string `json:"os"`
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// archive returns the image.
-func (i image) archive() ([]byte, error) {
-	program, err := os.ReadFile(i.program)
-	if err != nil {
-		return nil, err
-	}
-	arch, err := architecture(program)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", i.program, err)
-	}
-	certificates, err := os.ReadFile(i.certificates)
-	if err != nil {
-		return nil, err
-	}
-	name := "/" + filepath.Base(i.program)
-	layer, err := pack([]file{
-		{"etc/", 0o755, nil},
-		{"etc/passwd", 0o644, []byte("nobody:x:" + user + ":" + user + "::/:/\n")},
-		{"etc/ssl/", 0o755, nil},
-		{"etc/ssl/certs/", 0o755, nil},
-		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates},
-		{name[1:], 0o755, program},
-	})
-	if err != nil {
-		return nil, err
-	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := z.Write(layer); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-
-	ports := map[string]struct{}{}
-	for _, p := range i.ports {
-		ports[p+"/tcp"] = struct{}{}
-	}
-	var blobs []file
-	add := func(mediaType string, blob []byte) descriptor {
-		d := descriptor{MediaType: mediaType, Digest: digest(blob), Size: len(blob)}
-		blobs = append(blobs, file{path(d), 0o644, blob})
-		return d
-	}
-	encoded := func(mediaType string, v any) (descriptor, error) {
-		text, err := json.Marshal(v)
-		return add(mediaType, text), err
-	}
-	const epoch = "1970-01-01T00:00:00Z"
-	config, err := encoded("application/vnd.oci.image.config.v1+json", map[string]any{
-		"created": epoch, "architecture": arch, "os": "linux",
-		"config":  map[string]any{"User": user + ":" + user, "Entrypoint": []string{name}, "WorkingDir": "/", "ExposedPorts": ports},
-		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{digest(layer)}},
-		"history": []map[string]any{{"created": epoch, "created_by": "scripts/image"}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	of := add("application/vnd.oci.image.layer.v1.tar+gzip", packed.Bytes())
-	const manifestType = "application/vnd.oci.image.manifest.v1+json"
-	manifest, err := encoded(manifestType, map[string]any{"schemaVersion": 2, "mediaType": manifestType, "config": config, "layers": []descriptor{of}})
-	if err != nil {
-		return nil, err
-	}
-	manifest.Platform = &platform{arch, "linux"}
-	_, tag, _ := strings.Cut(i.tag, ":")
-	manifest.Annotations = map[string]string{"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": i.tag}
-	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []descriptor{manifest}})
-	if err != nil {
-		return nil, err
-	}
-	// For docker before version 25, which knows no image layout.
-	saved, err := json.Marshal([]map[string]any{{"Config": path(config), "RepoTags": []string{i.tag}, "Layers": []string{path(of)}}})
-	if err != nil {
-		return nil, err
-	}
-	files := []file{
-		{"oci-layout", 0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)},
-		{"index.json", 0o644, index},
-		{"manifest.json", 0o644, saved},
-		{"blobs/", 0o755, nil},
-		{"blobs/sha256/", 0o755, nil},
-	}
-	return pack(append(files, blobs...))
-}
-
-// path is where a blob is.
-func path(d descriptor) string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
