@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/internal/leak"
+	"dyno/internal/pipes"
 )
 
 func TestMain(m *testing.M) {
@@ -122,8 +123,8 @@ func piped(t testing.TB, change func(*Config)) *bed {
 			change(c)
 		}
 	})
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	return start(t, h, l, newServer(h, false), l.dial)
+	l := pipes.Listen()
+	return start(t, h, l, newServer(h, false), l.Dial)
 }
 
 func start(t testing.TB, h *Hub, l net.Listener, server *http.Server, dial func() (net.Conn, error)) *bed {
@@ -155,35 +156,6 @@ func (b *bed) end() {
 		<-b.ended
 	})
 }
-
-// pipeListener accepts pipes.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) dial() (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // An event is an event as a client reads it.
 type event struct{ ID, Type, Data, Retry, Comment string }

@@ -144,6 +144,7 @@ var arrows = []arrow{
 	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/freeport", nil, "it finds addresses, and nothing of who will listen there"},
+	{"internal/pipes", nil, "bytes are passed on, whoever reads them"},
 	{"internal/screen", nil, "a terminal shows what it is given"},
 	{"internal/race", nil, "it knows how this program was built, and nothing of what it does"},
 	{"internal/rules", nil, "rules look at the code from outside"},
@@ -163,6 +164,7 @@ var testsMay = []string{
 	"services/llm",      // a model server with known answers
 	"internal/leak",     // what fails them when a goroutine outlives them
 	"internal/freeport", // where their servers may listen
+	"internal/pipes",    // how clients reach a server in a bubble
 	"internal/screen",   // what a person would see
 	"internal/race",     // whether they are slow, and memory is not theirs alone
 

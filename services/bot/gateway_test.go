@@ -25,6 +25,7 @@ import (
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
 
+	"dyno/internal/pipes"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/store"
@@ -1256,23 +1257,6 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// handed is a listener of one connection.
-type handed struct{ conns chan net.Conn }
-
-func (h *handed) Accept() (net.Conn, error) {
-	if c, ok := <-h.conns; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (h *handed) Close() error {
-	close(h.conns)
-	return nil
-}
-
-func (h *handed) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
 // TestTakesNothing: a client that asks and reads nothing is left after a time. One that is slow gets all
 // of its answer, and has as much time as it likes to ask again.
 func TestTakesNothing(t *testing.T) {
@@ -1287,12 +1271,14 @@ func TestTakesNothing(t *testing.T) {
 				}
 			},
 		}
-		l := &handed{make(chan net.Conn, 1)}
-		client, served := net.Pipe() // which holds nothing back
-		defer client.Close()
-		l.conns <- served
+		l := pipes.Listen()
 		go func() { _ = server.Serve(l) }()
 		defer server.Close()
+		client, err := l.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
 		ask := func() {
 			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 				t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"dyno/hub"
 	"dyno/internal/leak"
+	"dyno/internal/pipes"
 	"dyno/services/internal/serve"
 )
 
@@ -310,40 +310,10 @@ func TestClosedUnserved(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections have no buffer: bytes that a client does not read
-// are not written. They are for synctest bubbles, whose time is not the machine's.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) dial() (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
 // subscribe asks for a stream of topic t, and reads up to its first line.
-func (p *pipes) subscribe(t *testing.T) *bufio.Scanner {
+func subscribe(t *testing.T, l *pipes.Listener) *bufio.Scanner {
 	t.Helper()
-	conn, err := p.dial()
+	conn, err := l.Dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,10 +347,10 @@ func TestDrain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+				l := pipes.Listen()
 				s.listener = l
 				stop, drained := run(t, s)
-				stuck := l.subscribe(t)
+				stuck := subscribe(t, l)
 				if _, err := s.hub.Publish(t.Context(), hub.Update{Topics: []string{"t"}, Data: []byte("nobody reads this")}); err != nil {
 					t.Fatal(err)
 				}
@@ -388,7 +358,7 @@ func TestDrain(t *testing.T) {
 				ended := make(chan time.Duration, n)
 				var start time.Time
 				for range n {
-					lines := l.subscribe(t)
+					lines := subscribe(t, l)
 					go func() {
 						last := ""
 						for lines.Scan() {
@@ -407,7 +377,7 @@ func TestDrain(t *testing.T) {
 				start = time.Now()
 				stop()
 				synctest.Wait()
-				if _, err := l.dial(); err == nil {
+				if _, err := l.Dial(); err == nil {
 					t.Error("accepts connections while draining")
 				}
 				seen := map[time.Duration]bool{}

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/internal/leak"
+	"dyno/internal/pipes"
 	"dyno/services/internal/serve"
 )
 
@@ -49,10 +50,10 @@ func serving(t testing.TB, change func(*Config)) *bed {
 // the machine's.
 func piped(t testing.TB, change func(*Config)) *bed {
 	t.Helper()
-	return start(t, change, &pipes{conns: make(chan net.Conn), closed: make(chan struct{})})
+	return start(t, change, pipes.Listen())
 }
 
-func start(t testing.TB, change func(*Config), l *pipes) *bed {
+func start(t testing.TB, change func(*Config), l *pipes.Listener) *bed {
 	t.Helper()
 	c := Defaults()
 	c.Listen, c.DrainTimeout = "127.0.0.1:0", 0
@@ -66,7 +67,7 @@ func start(t testing.TB, change func(*Config), l *pipes) *bed {
 	dial := func(context.Context, string, string) (net.Conn, error) { return net.Dial("tcp", s.Addr().String()) }
 	if l != nil {
 		s.listener, s.listening = l, true
-		dial = func(context.Context, string, string) (net.Conn, error) { return l.dial() }
+		dial = func(context.Context, string, string) (net.Conn, error) { return l.Dial() }
 	} else if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,39 +88,6 @@ func start(t testing.TB, change func(*Config), l *pipes) *bed {
 	t.Cleanup(b.end)
 	return b
 }
-
-// pipes accepts pipes.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipes) dial() (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 // post asks for an answer; fields are "Name: value".
 func (b *bed) post(ctx context.Context, path, body string, fields ...string) *http.Response {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"dyno/internal/leak"
+	"dyno/internal/pipes"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/llm"
@@ -64,28 +65,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Handler().ServeHTTP(w, r)
 }
 
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
 // loopback lets tests use addresses that are none of the public's.
 var loopback = outward.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
@@ -94,7 +73,7 @@ func inBubble(t *testing.T, upstreams []Upstream, change func(*Config), configur
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{t: t, servers: map[string]*server{}}
-		listeners := map[string]*pipes{}
+		listeners := map[string]*pipes.Listener{}
 		var stop []func()
 		for i := range upstreams {
 			u := &upstreams[i]
@@ -120,7 +99,7 @@ func inBubble(t *testing.T, upstreams []Upstream, change func(*Config), configur
 			}
 			s := &server{Server: m}
 			b.servers[u.Name] = s
-			l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+			l := pipes.Listen()
 			listeners[u.Name+".example:80"] = l
 			h := &http.Server{Handler: s} //nolint:gosec // in a test
 			ended := make(chan struct{})
@@ -138,9 +117,7 @@ func inBubble(t *testing.T, upstreams []Upstream, change func(*Config), configur
 			if refuses {
 				return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
 			}
-			client, server := net.Pipe()
-			listeners[address].conns <- server
-			return client, nil
+			return listeners[address].Dial()
 		}}
 		c := Defaults()
 		c.Upstreams, c.Transport, c.Seed = upstreams, transport, 1
