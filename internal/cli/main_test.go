@@ -6,20 +6,14 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/testscript"
-
-	"dyno/internal/leak"
+	"dyno/internal/script"
 )
 
 // TestMain lets the test binary be the programs that the tests run: dyno itself, with
 // everything that it starts, and servers: one that shows the requests it gets, and gRPC's
 // health service.
 func TestMain(m *testing.M) {
-	// The race detector's run time sleeps a second before it exits: in every dyno.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-		panic(err)
-	}
-	testscript.Main(leakChecked{m}, map[string]func(){
+	script.Main(parallel{m}, map[string]func(){
 		"dyno": func() {
 			os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
@@ -33,10 +27,10 @@ func TestMain(m *testing.M) {
 // more of them than CPUs.
 const atOnce = "3"
 
-// leakChecked fails when a goroutine outlives the tests.
-type leakChecked struct{ m *testing.M }
+// parallel runs that many tests at once.
+type parallel struct{ m *testing.M }
 
-func (l leakChecked) Run() int {
+func (p parallel) Run() int {
 	flag.Parse()
 	isSet := false
 	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
@@ -45,5 +39,5 @@ func (l leakChecked) Run() int {
 			panic(err)
 		}
 	}
-	return leak.Checked(l.m)
+	return p.m.Run()
 }

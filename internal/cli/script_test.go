@@ -5,12 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"dyno/host/target"
+	"dyno/internal/script"
 	"dyno/judge/verdict/checks"
 )
 
@@ -31,82 +31,73 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 const hangGuard = 30 * time.Second
 
 // TestScript runs dyno as users do, one script per command and kind of fault.
-// Beyond testscript's own commands there are
+// Beyond the commands of package script there are
 //
 //	exits CODE program args…   run a program and compare its exit code; 0|4 is either
 //	explains PATTERN           match standard error, unless the machine has spoilt the run
 //	port NAME…                 put free ports into environment variables
-//	await ADDRESS…             wait until somebody accepts: host:port or a path
 //	answers URL TEXT PATTERN   ask until the answer matches; TEXT is the query's parameter
 //	                           q or query, or empty
 func TestScript(t *testing.T) {
 	var ports target.Ports
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("unknown condition %q", name)
+	p := script.Params()
+	p.UpdateScripts = *update
+	p.Condition = func(name string) (bool, error) {
+		if name != "root" {
+			return false, fmt.Errorf("unknown condition %q", name)
+		}
+		return os.Geteuid() == 0, nil
+	}
+	setup := p.Setup
+	p.Setup = func(e *testscript.Env) error {
+		deploy, err := filepath.Abs("../../deploy")
+		e.Setenv("DEPLOY", deploy)
+		return errors.Join(err, setup(e))
+	}
+	maps.Copy(p.Cmds, map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"exits": func(ts *testscript.TestScript, neg bool, args []string) {
+			if neg || len(args) < 2 {
+				ts.Fatalf("usage: exits CODE program args…")
 			}
-			return os.Geteuid() == 0, nil
+			ts.Setenv("SPOILT", "")
+			want := strings.Split(args[0], "|")
+			got := script.Status(ts, ts.Exec(args[1], args[2:]...))
+			if slices.Contains(want, strconv.Itoa(got)) {
+				return
+			}
+			// If the host took CPUs away during the run, this spoils any run and
+			// hides any regression, and says nothing about dyno. Only --full prints the flags.
+			hidden := got == exitDone && slices.Contains(want, strconv.Itoa(exitRegression))
+			if (got == exitInvalid && args[0] != strconv.Itoa(exitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
+				ts.Setenv("SPOILT", "by the machine")
+				return
+			}
+			ts.Fatalf("exit code %d, want %s", got, args[0])
 		},
-		Setup: func(e *testscript.Env) error {
-			e.Setenv("GORACE", os.Getenv("GORACE"))
-			deploy, err := filepath.Abs("../../deploy")
-			e.Setenv("DEPLOY", deploy)
-			return err
+		// What a run says of itself, unless the machine has spoilt it.
+		"explains": func(ts *testscript.TestScript, neg bool, args []string) {
+			if neg || len(args) != 1 {
+				ts.Fatalf("usage: explains PATTERN")
+			}
+			if text := ts.ReadFile("stderr"); ts.Getenv("SPOILT") == "" && !regexp.MustCompile(args[0]).MatchString(text) {
+				ts.Fatalf("no match for %q in:\n%s", args[0], text)
+			}
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) < 2 {
-					ts.Fatalf("usage: exits CODE program args…")
-				}
-				ts.Setenv("SPOILT", "")
-				want := strings.Split(args[0], "|")
-				got := exitStatus(ts, ts.Exec(args[1], args[2:]...))
-				if slices.Contains(want, strconv.Itoa(got)) {
-					return
-				}
-				// If the host took CPUs away during the run, this spoils any run and
-				// hides any regression, and says nothing about dyno. Only --full prints the flags.
-				hidden := got == exitDone && slices.Contains(want, strconv.Itoa(exitRegression))
-				if (got == exitInvalid && args[0] != strconv.Itoa(exitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
-					ts.Setenv("SPOILT", "by the machine")
-					return
-				}
-				ts.Fatalf("exit code %d, want %s", got, args[0])
-			},
-			// What a run says of itself, unless the machine has spoilt it.
-			"explains": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) != 1 {
-					ts.Fatalf("usage: explains PATTERN")
-				}
-				if text := ts.ReadFile("stderr"); ts.Getenv("SPOILT") == "" && !regexp.MustCompile(args[0]).MatchString(text) {
-					ts.Fatalf("no match for %q in:\n%s", args[0], text)
-				}
-			},
-			"port": func(ts *testscript.TestScript, _ bool, args []string) {
-				for _, name := range args {
-					port, err := ports.Free("tcp")
-					ts.Check(err)
-					ts.Setenv(name, strconv.Itoa(port))
-				}
-			},
-			"answers": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) != 3 {
-					ts.Fatalf("usage: answers URL TEXT PATTERN")
-				}
-				ts.Check(awaitAnswer(args[0], args[1], regexp.MustCompile(args[2])))
-			},
-			"await": func(ts *testscript.TestScript, _ bool, args []string) {
-				for _, address := range args {
-					ts.Check(awaitListener(ts, address))
-				}
-			},
+		"port": func(ts *testscript.TestScript, _ bool, args []string) {
+			for _, name := range args {
+				port, err := ports.Free("tcp")
+				ts.Check(err)
+				ts.Setenv(name, strconv.Itoa(port))
+			}
+		},
+		"answers": func(ts *testscript.TestScript, neg bool, args []string) {
+			if neg || len(args) != 3 {
+				ts.Fatalf("usage: answers URL TEXT PATTERN")
+			}
+			ts.Check(awaitAnswer(args[0], args[1], regexp.MustCompile(args[2])))
 		},
 	})
+	testscript.Run(t, p)
 }
 
 // spoilt reports whether a run's output has a flag that a busy machine raises.
@@ -115,33 +106,6 @@ func spoilt(output string) bool {
 		checks.FlagSteal, checks.FlagForeignCPU, checks.FlagLateWakeups, checks.FlagMemoryPressure, checks.FlagIOPressure,
 		checks.FlagRunQueue, checks.FlagGeneratorStarved, checks.FlagGeneratorLimit, checks.FlagGeneratorLag, checks.FlagGeneratorLagTail,
 	}, func(kind string) bool { return strings.Contains(output, kind) })
-}
-
-func exitStatus(ts *testscript.TestScript, err error) int {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case !errors.As(err, &exit):
-		ts.Check(err)
-	}
-	return exit.ExitCode()
-}
-
-func awaitListener(ts *testscript.TestScript, address string) error {
-	network := "tcp"
-	if strings.Contains(address, "/") {
-		network = "unix"
-	}
-	for end := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.Dial(network, address)
-		if err == nil {
-			return c.Close()
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("nobody listens: %w", err)
-		}
-	}
 }
 
 // awaitAnswer asks until the answer to GET matches. A starting server may refuse, and one

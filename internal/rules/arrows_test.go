@@ -145,6 +145,7 @@ var arrows = []arrow{
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/freeport", nil, "it finds addresses, and nothing of who will listen there"},
 	{"internal/pipes", nil, "bytes are passed on, whoever reads them"},
+	{"internal/script", []string{"internal/freeport", "internal/leak"}, "it runs programs, whatever they do"},
 	{"internal/screen", nil, "a terminal shows what it is given"},
 	{"internal/race", nil, "it knows how this program was built, and nothing of what it does"},
 	{"internal/rules", nil, "rules look at the code from outside"},
@@ -165,6 +166,7 @@ var testsMay = []string{
 	"internal/leak",     // what fails them when a goroutine outlives them
 	"internal/freeport", // where their servers may listen
 	"internal/pipes",    // how clients reach a server in a bubble
+	"internal/script",   // how users run programs
 	"internal/screen",   // what a person would see
 	"internal/race",     // whether they are slow, and memory is not theirs alone
 
