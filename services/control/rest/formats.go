@@ -35,7 +35,7 @@ func (q *request) formatted(f format.Format, into any) error {
 	case *resource.Instance:
 		kind = resource.Instances
 	default:
-		return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("%s is for resources only: want application/json", f.MediaTypes()[0]), 0}
+		return &plane.Problem{Kind: wrongMedia, Detail: fmt.Sprintf("%s is for resources only: want application/json", f.MediaTypes()[0])}
 	}
 	d, err := format.Decode(f, text)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/services/control/plane"
 	"dyno/services/control/store"
 	"dyno/services/internal/rate"
 )
@@ -39,8 +40,8 @@ func TestOtherText(t *testing.T) {
 
 // TestNoRoom: what there is no room for is told from what is wrong with a request, and from a fault.
 func TestNoRoom(t *testing.T) {
-	for err, kind := range map[error]string{store.ErrNoSpace: "space", store.ErrDiskFull: "disk"} {
-		if p := asProblem(fmt.Errorf("x: %w", err)); p.Status != 507 || p.Kind != kind || titles[p.Kind] == "" {
+	for err, kind := range map[error]plane.ProblemKind{store.ErrNoSpace: "space", store.ErrDiskFull: "disk"} {
+		if p := asProblem(fmt.Errorf("x: %w", err)); p.Status != 507 || p.kind != kind || p.Title == "" {
 			t.Errorf("%v: %+v", err, p)
 		}
 	}

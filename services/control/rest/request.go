@@ -20,7 +20,6 @@ import (
 	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
-	"dyno/services/control/store"
 )
 
 // A request is one on its way, with who asks.
@@ -97,89 +96,15 @@ func (q *request) readable() error {
 	}
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return badParameter("the query cannot be read: %v", err)
+		return plane.Badf("the query cannot be read: %v", err)
 	}
 	q.asked = values
 	for name, list := range values {
 		if !utf8.ValidString(name) || slices.ContainsFunc(list, func(v string) bool { return !utf8.ValidString(v) }) {
-			return badParameter("%.40q: must be UTF-8", name)
+			return plane.Badf("%.40q: must be UTF-8", name)
 		}
 	}
 	return nil
-}
-
-// A refusal is why a request is not answered as asked.
-type refusal struct {
-	status int
-	kind   string
-	text   string
-	after  time.Duration
-}
-
-func (r *refusal) Error() string { return r.text }
-
-// asProblem turns an operation's error into an answer.
-func asProblem(err error) problem {
-	var (
-		refused *refusal
-		invalid resource.Invalid
-		many    *resource.TooMany
-		missing *plane.NotFound
-		long    *http.MaxBytesError
-	)
-	p := problem{Detail: err.Error()}
-	set := func(status int, kind string) { p.Status, p.Kind = status, kind }
-	switch {
-	case errors.As(err, &refused):
-		set(refused.status, refused.kind)
-		p.After = refused.after
-	case errors.As(err, &invalid):
-		set(http.StatusUnprocessableEntity, "invalid")
-		p.Detail = fmt.Sprintf("%d faults", len(invalid))
-		if len(invalid) == 1 {
-			p.Detail = invalid.Error()
-		}
-		p.Errors, _ = json.Marshal(invalid) // strings only
-	case errors.As(err, &missing):
-		set(http.StatusNotFound, "missing")
-	case errors.As(err, &many):
-		set(http.StatusForbidden, "limit")
-	case errors.As(err, &long), errors.Is(err, store.ErrTooLarge):
-		set(http.StatusRequestEntityTooLarge, "large")
-	case errors.Is(err, plane.ErrPrecondition):
-		set(http.StatusPreconditionFailed, "precondition")
-	case errors.Is(err, plane.ErrExists):
-		set(http.StatusConflict, "exists")
-	case errors.Is(err, plane.ErrKeyReused):
-		set(http.StatusUnprocessableEntity, "key")
-	case errors.Is(err, plane.ErrContended):
-		set(http.StatusConflict, "contended")
-		p.After = time.Second
-	case errors.Is(err, store.ErrBusy):
-		set(http.StatusServiceUnavailable, "busy")
-		p.After = time.Second
-	case errors.Is(err, store.ErrNoSpace):
-		set(http.StatusInsufficientStorage, "space")
-	case errors.Is(err, store.ErrDiskFull):
-		set(http.StatusInsufficientStorage, "disk")
-	case errors.Is(err, store.ErrUncertain):
-		set(http.StatusGatewayTimeout, "uncertain")
-		p.Detail += "; repeat it with the same Idempotency-Key"
-	case errors.Is(err, store.ErrUnavailable):
-		set(http.StatusServiceUnavailable, "unavailable")
-		p.After = time.Second
-	case errors.Is(err, store.ErrClosed):
-		set(http.StatusServiceUnavailable, "closed")
-		p.After = time.Second
-	default:
-		set(http.StatusInternalServerError, "internal")
-		p.Detail = "the log says more"
-	}
-	return p
-}
-
-func badParameter(format string, args ...any) error {
-	return &refusal{http.StatusBadRequest, "parameter", fmt.Sprintf(format, args...), 0}
 }
 
 // caller is who asks, as the audit has it.
@@ -190,7 +115,7 @@ func (q *request) may(what access.Permission, namespace string) error {
 	if q.principal.May(what, namespace) {
 		return nil
 	}
-	return &refusal{http.StatusForbidden, "role", fmt.Sprintf("%s may not %s in namespace %q", q.principal.Name, what, namespace), 0}
+	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", q.principal.Name, what, namespace)}
 }
 
 // namespace is the query's.
@@ -205,7 +130,7 @@ func (q *request) namespace() string {
 func (q *request) ref(k resource.Kind, what access.Permission) (resource.Ref, error) {
 	r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: q.PathValue("name"), ID: q.PathValue("id")}
 	if err := r.Check(); err != nil {
-		return r, badParameter("%v", err)
+		return r, plane.Badf("%v", err)
 	}
 	return r, q.may(what, r.Namespace)
 }
@@ -218,7 +143,7 @@ func (q *request) flag(name string) (bool, error) {
 	case text == "true":
 		return true, nil
 	}
-	return false, badParameter("%s: must be true or false", name)
+	return false, plane.Badf("%s: must be true or false", name)
 }
 
 // Pages.
@@ -235,7 +160,7 @@ func (q *request) limit() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxLimit {
-		return 0, badParameter("limit: must be a number from 1 to %d", maxLimit)
+		return 0, plane.Badf("limit: must be a number from 1 to %d", maxLimit)
 	}
 	return n, nil
 }
@@ -244,7 +169,7 @@ func (q *request) limit() (int, error) {
 func (q *request) after() (string, error) {
 	text := q.parameter("after")
 	if utf8.RuneCountInString(text) > maxAfter {
-		return "", badParameter("after: must be what the page before has as next")
+		return "", plane.Badf("after: must be what the page before has as next")
 	}
 	return text, nil
 }
@@ -258,7 +183,7 @@ const (
 func (q *request) search() (matches func(names ...string) bool, err error) {
 	text := strings.ToLower(q.parameter("search"))
 	if utf8.RuneCountInString(text) > maxSearch {
-		return nil, badParameter("search: must have %d characters at most", maxSearch)
+		return nil, plane.Badf("search: must have %d characters at most", maxSearch)
 	}
 	return func(names ...string) bool {
 		return text == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), text) })
@@ -281,10 +206,10 @@ func (q *request) options() (o plane.Options, err error) {
 	}
 	o.Key = q.Header.Get("Idempotency-Key")
 	if !utf8.ValidString(o.Key) {
-		return o, badParameter("idempotency-key: must be UTF-8")
+		return o, plane.Badf("idempotency-key: must be UTF-8")
 	}
 	if len(o.Key) > maxKey || len(o.IfMatch) > maxCondition || len(o.IfNoneMatch) > maxCondition {
-		return o, badParameter("idempotency-key: must have %d bytes at most, conditions %d", maxKey, maxCondition)
+		return o, plane.Badf("idempotency-key: must have %d bytes at most, conditions %d", maxKey, maxCondition)
 	}
 	o.DryRun, err = q.flag("dry_run")
 	return o, err
@@ -300,7 +225,7 @@ func (q *request) condition(name string) (string, error) {
 	}
 	text := strings.Join(fields, ",")
 	if strings.Trim(text, " \t,") == "" {
-		return "", badParameter("%s: is empty: want entity tags, or *", strings.ToLower(name))
+		return "", plane.Badf("%s: is empty: want entity tags, or *", strings.ToLower(name))
 	}
 	return text, nil
 }
@@ -316,7 +241,7 @@ func (q *request) body(into any) error {
 			return q.formatted(f, into)
 		}
 		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json, or for a resource application/x-protobuf", field), 0}
+			return &plane.Problem{Kind: wrongMedia, Detail: fmt.Sprintf("content type %.80q: want application/json, or for a resource application/x-protobuf", field)}
 		}
 	}
 	text, err := q.bytes()
@@ -331,21 +256,26 @@ const maxBody = 2 * resource.MaxDocument
 
 func (q *request) bytes() ([]byte, error) {
 	if q.ContentLength > maxBody {
-		return nil, &http.MaxBytesError{Limit: maxBody}
+		return nil, tooLarge(&http.MaxBytesError{Limit: maxBody})
 	}
 	if n := q.ContentLength; n >= 0 {
 		text := make([]byte, n)
 		if _, err := io.ReadFull(q.Body, text); err != nil {
-			return nil, badParameter("the body is cut off: %v", err)
+			return nil, plane.Badf("the body is cut off: %v", err)
 		}
 		return text, nil
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(q.w, q.Body, maxBody))
-	var long *http.MaxBytesError
-	if err != nil && !errors.As(err, &long) {
-		return nil, badParameter("the body cannot be read: %v", err)
+	if long := (*http.MaxBytesError)(nil); errors.As(err, &long) {
+		return nil, tooLarge(long)
+	} else if err != nil {
+		return nil, plane.Badf("the body cannot be read: %v", err)
 	}
-	return text, err
+	return text, nil
+}
+
+func tooLarge(err *http.MaxBytesError) error {
+	return &plane.Problem{Kind: plane.TooLarge, Detail: err.Error()}
 }
 
 // write answers with a body.

@@ -9,7 +9,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +16,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -204,10 +202,10 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	a.paths.ServeHTTP(&probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", probe.header.Get("Allow"))
-		writeProblem(w, problem{Status: probe.status, Kind: "method", Detail: r.Method + " is not for this path: " + probe.header.Get("Allow")})
+		writeProblem(w, asProblem(&plane.Problem{Kind: noMethod, Detail: r.Method + " is not for this path: " + probe.header.Get("Allow")}))
 		return
 	}
-	writeProblem(w, problem{Status: http.StatusNotFound, Kind: "path", Detail: "there is no such path: /v1/openapi.json lists them"})
+	writeProblem(w, asProblem(&plane.Problem{Kind: noPath, Detail: "there is no such path: /v1/openapi.json lists them"}))
 }
 
 // refusedProbe takes what the mux answers when it has no handler.
@@ -237,12 +235,12 @@ func (a *API) answer(r route) http.HandlerFunc {
 		took := r.good
 		if err != nil {
 			p := asProblem(err)
-			took = a.requests.WithLabelValues(r.context, r.id, p.Kind)
+			took = a.requests.WithLabelValues(r.context, r.id, string(p.kind))
 			if p.Status >= http.StatusInternalServerError {
 				a.log.Warn("request failed", "operation", r.id, "status", p.Status, "error", err)
 			}
-			if p.After > 0 {
-				w.Header().Set("Retry-After", strconv.FormatInt(int64((p.After+time.Second-1)/time.Second), 10))
+			if p.after > 0 {
+				w.Header().Set("Retry-After", strconv.FormatInt(int64((p.after+time.Second-1)/time.Second), 10))
 			}
 			if p.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
@@ -279,7 +277,7 @@ func (a *API) recovering(handle func(*request) error) func(*request) error {
 // admit finds out who asks, and whether at all and this often.
 func (a *API) admit(q *request) error {
 	if err := a.crossOrigin.Check(q.Request); err != nil {
-		return &refusal{http.StatusForbidden, "origin", "web pages of other origins may not ask for changes", 0}
+		return &plane.Problem{Kind: otherOrigin, Detail: "web pages of other origins may not ask for changes"}
 	}
 	client := host(q.RemoteAddr)
 	q.from = client
@@ -291,14 +289,14 @@ func (a *API) admit(q *request) error {
 	} else {
 		if err := a.identify(q); err != nil {
 			if ok, after := a.Stranger(client); !ok {
-				return &refusal{http.StatusTooManyRequests, "rate", "nobody is known by what was shown, again and again: " + err.Error(), after}
+				return &plane.Problem{Kind: plane.TooOften, Detail: "nobody is known by what was shown, again and again: " + err.Error(), After: after}
 			}
 			return err
 		}
 		client = "principal " + q.principal.Name
 	}
 	if ok, after := a.Allow(client, q.principal); !ok {
-		return &refusal{http.StatusTooManyRequests, "rate", "more requests than this client may make", after}
+		return &plane.Problem{Kind: plane.TooOften, Detail: "more requests than this client may make", After: after}
 	}
 	return q.readable()
 }
@@ -322,20 +320,20 @@ func (a *API) identify(q *request) error {
 	if field := q.Header.Get("Authorization"); field != "" {
 		scheme, token, _ := strings.Cut(field, " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return &refusal{http.StatusUnauthorized, "token", "authorization: want Bearer and a token", 0}
+			return &plane.Problem{Kind: plane.BadToken, Detail: "authorization: want Bearer and a token"}
 		}
 		if q.principal = a.cfg.Book.ByToken(strings.TrimSpace(token)); q.principal == nil {
-			return &refusal{http.StatusUnauthorized, "token", "nobody has this token", 0}
+			return &plane.Problem{Kind: plane.BadToken, Detail: "nobody has this token"}
 		}
 		return nil
 	}
 	if q.TLS != nil && len(q.TLS.VerifiedChains) > 0 {
 		if q.principal = a.cfg.Book.ByCertificate(access.CertificateNames(q.TLS.VerifiedChains[0][0])); q.principal == nil {
-			return &refusal{http.StatusUnauthorized, "certificate", "nobody is known by this certificate", 0}
+			return &plane.Problem{Kind: plane.BadCertificate, Detail: "nobody is known by this certificate"}
 		}
 		return nil
 	}
-	return &refusal{http.StatusUnauthorized, "token", "a token or a client certificate is needed", 0}
+	return &plane.Problem{Kind: plane.BadToken, Detail: "a token or a client certificate is needed"}
 }
 
 // host is an address without its port; all clients of a Unix socket are one.
@@ -348,7 +346,7 @@ func host(address string) string {
 }
 
 func otherHost(name string) error {
-	return &refusal{http.StatusMisdirectedRequest, "host", fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", name), 0}
+	return &plane.Problem{Kind: wrongHost, Detail: fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", name)}
 }
 
 // localHost tells whether the Host of a request is this machine: a name that somebody
@@ -363,56 +361,4 @@ func localHost(name string) bool {
 	}
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.Unmap().IsLoopback()
-}
-
-// A problem is an answer as RFC 9457 has it.
-type problem struct {
-	Type   string          `json:"type"`
-	Title  string          `json:"title"`
-	Status int             `json:"status"`
-	Detail string          `json:"detail"`
-	Errors json.RawMessage `json:"errors,omitempty"`
-
-	Kind  string        `json:"-"`
-	After time.Duration `json:"-"`
-}
-
-// typePrefix begins the types of problems.
-const typePrefix = "urn:dyno:control:"
-
-func writeProblem(w http.ResponseWriter, p problem) {
-	p.Type = typePrefix + p.Kind
-	p.Title = titles[p.Kind]
-	body, err := json.Marshal(p)
-	if err != nil {
-		body = []byte(`{"type":"about:blank","title":"problem","status":500,"detail":"could not be written"}`)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // a client that has gone needs no answer
-}
-
-// titles are those of problems, by kind.
-var titles = map[string]string{
-	"path": "no such path", "method": "no such operation", "origin": "another origin", "host": "another host",
-	"token": "not known", "certificate": "not known", "rate": "too many requests", "role": "not permitted",
-	"invalid": "the document is not valid", "parameter": "a parameter is not valid", "media": "another media type is needed",
-	"large": "the document is too large", "missing": "no such resource", "exists": "the resource exists",
-	"precondition": "a condition does not hold", "key": "the key was used for another change", "contended": "others change the resource",
-	"limit": "there may be no more", "busy": "too many requests wait", "space": "the database is full", "disk": "the disk is full",
-	"uncertain": "whether it was done is not known", "unavailable": "the store does not answer", "closed": "the server ends",
-	"watchers": "too many watch", "internal": "something is wrong here",
-}
-
-// kinds are all kinds of problems, in order.
-func kinds() []string {
-	var list []string
-	for k := range titles {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
 }

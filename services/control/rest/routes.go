@@ -210,7 +210,7 @@ func (q *request) page() (p page, err error) {
 	}
 	where := resource.Ref{Kind: resource.Policies, Namespace: q.namespace(), Name: "x"}
 	if err := where.Check(); err != nil {
-		return p, badParameter("%v", err)
+		return p, plane.Badf("%v", err)
 	}
 	if err := q.may(access.Read, where.Namespace); err != nil {
 		return p, err
@@ -305,13 +305,13 @@ func listInstances(q *request) error {
 	}
 	r := resource.Ref{Kind: resource.Instances, Namespace: q.namespace(), Name: q.PathValue("name"), ID: "x"}
 	if err := r.Check(); err != nil {
-		return badParameter("%v", err)
+		return plane.Badf("%v", err)
 	}
 	zone, status := q.parameter("zone"), resource.Status(q.parameter("status"))
 	switch status {
 	case "", resource.Up, resource.Down, resource.Draining:
 	default:
-		return badParameter("status: %.40q: must be up, down or draining", status)
+		return plane.Badf("status: %.40q: must be up, down or draining", status)
 	}
 	prefix, after := string(resource.Instances)+"/"+r.Namespace+"/"+r.Name+"/", ""
 	if p.after != "" {
@@ -462,7 +462,7 @@ func version(k resource.Kind) func(*request) error {
 		}
 		n, err := strconv.ParseInt(q.PathValue("version"), 10, 64)
 		if err != nil || n < 1 {
-			return badParameter("version: %.40q: must be a number from 1", q.PathValue("version"))
+			return plane.Badf("version: %.40q: must be a number from 1", q.PathValue("version"))
 		}
 		i, err := q.api.plane.Version(q.Context(), r, n)
 		if err != nil {
@@ -546,7 +546,7 @@ func rollout(k resource.Kind) func(*request) error {
 func serviceRollout(q *request) error {
 	r := resource.Ref{Kind: resource.Instances, Namespace: q.namespace(), Name: q.PathValue("name"), ID: "x"}
 	if err := r.Check(); err != nil {
-		return badParameter("%v", err)
+		return plane.Badf("%v", err)
 	}
 	if err := q.may(access.Read, r.Namespace); err != nil {
 		return err
@@ -649,17 +649,17 @@ func heartbeats(q *request) error {
 			continue
 		}
 		p := asProblem(err)
-		if p.Kind == "missing" {
+		if p.kind == plane.Missing {
 			unknown = append(unknown, body.Instances[i])
 			continue
 		}
 		if first == nil {
 			first = err
 		}
-		if broken == nil && p.Status >= http.StatusInternalServerError {
+		if broken == nil && p.kind.ServerFault() {
 			broken = err
 		}
-		failed = append(failed, failure{body.Instances[i], typePrefix + p.Kind, p.Detail})
+		failed = append(failed, failure{body.Instances[i], p.Type, p.Detail})
 	}
 	if len(failed) > 0 && len(failed) == len(refs) {
 		return first // so that a client tries another replica, as with one heartbeat
@@ -706,12 +706,12 @@ func (q *request) client() (resource.Client, error) {
 	query := q.query()
 	c := resource.Client{ID: query.Get("client")}
 	if !isClient(c.ID) {
-		return c, badParameter("client: must have %d characters at most, none of them a control character", maxClient)
+		return c, plane.Badf("client: must have %d characters at most, none of them a control character", maxClient)
 	}
 	for _, text := range query["label"] {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" || len(c.Labels) == q.api.plane.Limits().Labels {
-			return c, badParameter("label: %.80q: want NAME=VALUE, %d times at most", text, q.api.plane.Limits().Labels)
+			return c, plane.Badf("label: %.80q: want NAME=VALUE, %d times at most", text, q.api.plane.Limits().Labels)
 		}
 		if c.Labels == nil {
 			c.Labels = map[string]string{}
@@ -883,7 +883,7 @@ func readAudit(q *request) error {
 	var from time.Time
 	if text, given := q.given("from"); given {
 		if from, err = time.Parse(time.RFC3339, text); err != nil {
-			return badParameter("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
+			return plane.Badf("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
 		}
 	}
 	// Whoever may read none of it is told so, before anything is read.

@@ -61,7 +61,7 @@ func watch(q *request) error {
 	defer done()
 	w := &watcher{request: q, who: who}
 	if w.watch, err = q.api.plane.Watch(q.Context(), topics, plane.ParseToken(since)); err != nil {
-		return &refusal{http.StatusServiceUnavailable, "closed", err.Error(), time.Second}
+		return err
 	}
 	defer w.watch.Close()
 	if who.ID != "" {
@@ -101,7 +101,7 @@ func (q *request) live() (ctx context.Context, end func(), err error) {
 	}
 	if !ok {
 		end()
-		return nil, nil, &refusal{http.StatusUnauthorized, "token", "who asks is not known any more by what was shown, or may do other things now", 0}
+		return nil, nil, &plane.Problem{Kind: plane.BadToken, Detail: "who asks is not known any more by what was shown, or may do other things now"}
 	}
 	return ctx, end, nil
 }
@@ -110,7 +110,7 @@ func (q *request) live() (ctx context.Context, end func(), err error) {
 func (a *API) enter() (done func(), err error) {
 	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
 		a.watchers.Add(-1)
-		return nil, &refusal{http.StatusServiceUnavailable, "watchers", fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), 5 * time.Second}
+		return nil, &plane.Problem{Kind: plane.TooManyWatch, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
 	}
 	a.streams.Add(1)
 	return func() {
@@ -127,7 +127,7 @@ func (q *request) wait() (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds >= 0 && seconds <= maxWait.Seconds()) {
-		return 0, badParameter("wait: must be a number of seconds from 0 to %v", maxWait.Seconds())
+		return 0, plane.Badf("wait: must be a number of seconds from 0 to %v", maxWait.Seconds())
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
@@ -153,7 +153,7 @@ func (q *request) topics() ([]push.Topic, error) {
 	}
 	topics, err := plane.Topics(list, namespace, query["name"])
 	if err != nil {
-		return nil, badParameter("%v", err)
+		return nil, plane.Badf("%v", err)
 	}
 	return topics, nil
 }
@@ -425,7 +425,7 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 	case resync:
 		next.Revision = revision
 	case errors.Is(err, push.ErrClosed) || w.api.ctx.Err() != nil:
-		return &refusal{http.StatusServiceUnavailable, "closed", "the server ends", time.Second}
+		return &plane.Problem{Kind: plane.Closed, Detail: "the server ends", After: time.Second}
 	case err == nil:
 		next.Revision = changes[len(changes)-1].Revision
 	}

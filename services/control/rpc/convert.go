@@ -6,6 +6,7 @@ import (
 
 	"dyno/services/control/catalog"
 	"dyno/services/control/format"
+	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 )
@@ -14,17 +15,17 @@ import (
 func readRef(r *controlpb.Ref) (resource.Ref, error) {
 	kind, ok := format.Kind(r.GetKind())
 	if !ok {
-		return resource.Ref{}, invalid("parameter", "ref.kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
+		return resource.Ref{}, plane.Badf("ref.kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
 	}
 	ref := resource.Ref{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName(), ID: r.GetId()}
 	if ref.Namespace == "" {
 		ref.Namespace = resource.DefaultNamespace
 	}
 	if kind != resource.Instances && ref.ID != "" {
-		return ref, invalid("parameter", "ref.id: is of instances only")
+		return ref, plane.Badf("ref.id: is of instances only")
 	}
 	if err := ref.Check(); err != nil {
-		return ref, invalid("parameter", "ref: "+err.Error())
+		return ref, plane.Badf("ref: %v", err)
 	}
 	return ref, nil
 }

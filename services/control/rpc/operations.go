@@ -2,11 +2,9 @@ package rpc
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/access"
@@ -51,7 +49,7 @@ func limit(n int32) (int, error) {
 		return defaultLimit, nil
 	}
 	if n < 0 || n > maxLimit {
-		return 0, invalid("parameter", fmt.Sprintf("limit: %d: must be from 1 to %d", n, maxLimit))
+		return 0, plane.Badf("limit: %d: must be from 1 to %d", n, maxLimit)
 	}
 	return int(n), nil
 }
@@ -71,7 +69,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 	if q.GetKind() == controlpb.Kind_KIND_INSTANCE {
 		probe.Id = "x"
 	} else if q.GetService() != "" {
-		return nil, invalid("parameter", "service: is for instances only")
+		return nil, plane.Badf("service: is for instances only")
 	}
 	r, err := readRef(probe)
 	if err != nil {
@@ -115,7 +113,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 func options(c *controlpb.Conditions) (plane.Options, error) {
 	o := plane.Options{IfMatch: c.GetIfMatch(), IfNoneMatch: c.GetIfNoneMatch(), DryRun: c.GetDryRun(), Key: c.GetIdempotencyKey()}
 	if len(o.Key) > 128 || len(o.IfMatch) > 1024 || len(o.IfNoneMatch) > 1024 {
-		return o, invalid("parameter", "conditions: the idempotency key must have 128 bytes at most, the others 1024")
+		return o, plane.Badf("conditions: the idempotency key must have 128 bytes at most, the others 1024")
 	}
 	return o, nil
 }
@@ -159,7 +157,7 @@ func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.Chan
 		}
 	}
 	if doc == nil {
-		return nil, invalid("parameter", "document: must be given, of the reference's kind: a policy or a config")
+		return nil, plane.Badf("document: must be given, of the reference's kind: a policy or a config")
 	}
 	result, err := a.plane.Put(ctx, c.by(), doc, o)
 	return changed(c, result, err)
@@ -199,7 +197,7 @@ func (c caller) instanceRef(m *controlpb.Ref) (resource.Ref, error) {
 	}
 	r, err := readRef(m)
 	if err == nil && r.Kind != resource.Instances {
-		err = invalid("parameter", "ref: names no instance")
+		err = plane.Badf("ref: names no instance")
 	}
 	if err != nil {
 		return r, err
@@ -229,7 +227,7 @@ const maxTogether = 10_000
 func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*controlpb.HeartbeatResponse, error) {
 	c := who(ctx)
 	if n := len(q.GetInstances()); n == 0 || n > maxTogether {
-		return nil, invalid("parameter", fmt.Sprintf("instances: %d of them: must be from 1 to %d", n, maxTogether))
+		return nil, plane.Badf("instances: %d of them: must be from 1 to %d", n, maxTogether)
 	}
 	// One that is refused is no reason to leave others unheard: they would expire.
 	errs := make([]error, len(q.GetInstances()))
@@ -237,7 +235,7 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 	var permitted []resource.Ref
 	for i, m := range q.GetInstances() {
 		r, err := c.instanceRef(m)
-		if err != nil && refuse(err).code != codes.PermissionDenied {
+		if err != nil && plane.ProblemOf(err).Kind != plane.NotPermitted {
 			return nil, err // it names no instance: the call is at fault
 		}
 		if errs[i] = err; err == nil {
@@ -253,18 +251,18 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 		if err == nil {
 			continue
 		}
-		why, m := refuse(err), q.GetInstances()[i]
-		if why.kind == "missing" {
+		why, m := plane.ProblemOf(err), q.GetInstances()[i]
+		if why.Kind == plane.Missing {
 			out.Unknown = append(out.Unknown, m)
 			continue
 		}
 		if first == nil {
 			first = err
 		}
-		if broken == nil && (why.code == codes.Internal || why.code == codes.Unavailable) {
+		if broken == nil && why.Kind.ServerFault() {
 			broken = err
 		}
-		out.Unheard = append(out.Unheard, &controlpb.Unheard{Ref: m, Kind: why.kind, Detail: why.text})
+		out.Unheard = append(out.Unheard, &controlpb.Unheard{Ref: m, Kind: string(why.Kind), Detail: why.Detail})
 	}
 	if n := len(out.GetUnheard()); n > 0 && n == len(errs) {
 		return nil, first // so that a caller tries another replica, as with one heartbeat
@@ -279,7 +277,7 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 func (c caller) change(m *controlpb.Ref, conditions *controlpb.Conditions, kinds ...resource.Kind) (resource.Ref, plane.Options, error) {
 	r, err := readRef(m)
 	if err == nil && !slices.Contains(kinds, r.Kind) {
-		err = invalid("parameter", fmt.Sprintf("ref.kind: %s: must be of %v", r.Kind, kinds))
+		err = plane.Badf("ref.kind: %s: must be of %v", r.Kind, kinds)
 	}
 	if err != nil {
 		return r, plane.Options{}, err
@@ -328,7 +326,7 @@ func (a *API) Rollback(ctx context.Context, q *controlpb.RollbackRequest) (*cont
 		return nil, err
 	}
 	if q.GetVersion() < 1 {
-		return nil, invalid("parameter", "version: must be a number from 1")
+		return nil, plane.Badf("version: must be a number from 1")
 	}
 	result, err := a.plane.Rollback(ctx, c.by(), r, q.GetVersion(), o)
 	return changed(c, result, err)
@@ -350,7 +348,7 @@ func (a *API) Audit(ctx context.Context, q *controlpb.AuditRequest) (*controlpb.
 	}
 	after := q.GetAfter()
 	if len(after) > maxAfter {
-		return nil, invalid("parameter", "after: must be what the page before has as next")
+		return nil, plane.Badf("after: must be what the page before has as next")
 	}
 	var from time.Time
 	if at := q.GetFromUnixNano(); at > 0 {
@@ -376,7 +374,7 @@ func (a *API) Rollout(ctx context.Context, q *controlpb.RolloutRequest) (*contro
 		return nil, err
 	}
 	if r.Kind == resource.Instances {
-		return nil, invalid("parameter", "ref.kind: must be a policy or a configuration")
+		return nil, plane.Badf("ref.kind: must be a policy or a configuration")
 	}
 	if err := who(ctx).may(access.Read, r.Namespace); err != nil {
 		return nil, err

@@ -3,7 +3,7 @@
 // time; histories, pages of services and backups are there only.
 //
 // To read the source: operations.go has the calls that are answered at once, watch.go the
-// streams, convert.go the documents, fault.go the refusals.
+// streams, convert.go the documents, fault.go the errors.
 package rpc
 
 import (
@@ -22,7 +22,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -261,12 +260,11 @@ func (a *API) enter(ctx context.Context, info *tap.Info) (context.Context, error
 	if err == nil {
 		return ctx, nil
 	}
-	r := refuse(err)
 	// A stranger may invent names of calls, and whose business a call is its message would say.
 	if name := path.Base(info.FullMethodName); slices.ContainsFunc(controlpb.Control_ServiceDesc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == name }) {
-		a.requests.WithLabelValues("administration", name, r.kind).Observe(time.Since(began).Seconds())
+		a.requests.WithLabelValues("administration", name, string(plane.ProblemOf(err).Kind)).Observe(time.Since(began).Seconds())
 	}
-	return nil, r.err()
+	return nil, refuse(err)
 }
 
 // unary counts a call.
@@ -278,12 +276,12 @@ func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo
 	})
 	category := "ok"
 	if err != nil {
-		r := refuse(err)
-		category = r.kind
-		if r.code == codes.Internal || r.code == codes.Unavailable {
+		kind := plane.ProblemOf(err).Kind
+		category = string(kind)
+		if kind.ServerFault() {
 			a.log.Warn("call failed", "operation", path.Base(info.FullMethod), "error", err)
 		}
-		err = r.err()
+		err = refuse(err)
 	}
 	a.requests.WithLabelValues(contextOf(request), path.Base(info.FullMethod), category).Observe(time.Since(began).Seconds())
 	return answer, err
@@ -336,7 +334,7 @@ func (h *held) Context() context.Context { return h.ctx }
 
 // stream says what a stream ended with as a call does.
 func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	var err error = &refusal{codes.Unauthenticated, "token", "who calls is not known any more by what was shown, or may do other things now", 0, nil}
+	var err error = &plane.Problem{Kind: plane.BadToken, Detail: "who calls is not known any more by what was shown, or may do other things now"}
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	over := err
@@ -348,7 +346,7 @@ func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInf
 	if _, said := status.FromError(err); said {
 		return err // nil is none
 	}
-	return refuse(err).err()
+	return refuse(err)
 }
 
 // admit finds out who calls, and whether at all and this often.
@@ -369,7 +367,7 @@ func (a *API) admit(ctx context.Context) (context.Context, error) {
 		if c.Principal, err = a.identify(ctx, p); err != nil {
 			if a.cfg.Stranger != nil {
 				if ok, after := a.cfg.Stranger(client); !ok {
-					return ctx, &refusal{codes.ResourceExhausted, "rate", "nobody is known by what was shown, again and again: " + err.Error(), after, nil}
+					return ctx, &plane.Problem{Kind: plane.TooOften, Detail: "nobody is known by what was shown, again and again: " + err.Error(), After: after}
 				}
 			}
 			return ctx, err
@@ -378,7 +376,7 @@ func (a *API) admit(ctx context.Context) (context.Context, error) {
 	}
 	if a.cfg.Allow != nil {
 		if ok, after := a.cfg.Allow(client, c.Principal); !ok {
-			return ctx, &refusal{codes.ResourceExhausted, "rate", "more requests than this client may make", after, nil}
+			return ctx, &plane.Problem{Kind: plane.TooOften, Detail: "more requests than this client may make", After: after}
 		}
 	}
 	return context.WithValue(ctx, callerKey{}, c), nil
@@ -386,26 +384,26 @@ func (a *API) admit(ctx context.Context) (context.Context, error) {
 
 // identify finds the principal by token, else by certificate.
 func (a *API) identify(ctx context.Context, p *peer.Peer) (*access.Principal, error) {
-	unknown := func(kind, text string) error { return &refusal{codes.Unauthenticated, kind, text, 0, nil} }
+	unknown := func(kind plane.ProblemKind, text string) error { return &plane.Problem{Kind: kind, Detail: text} }
 	if fields := metadata.ValueFromIncomingContext(ctx, "authorization"); len(fields) > 0 {
 		scheme, token, _ := strings.Cut(fields[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return nil, unknown("token", "authorization: want Bearer and a token")
+			return nil, unknown(plane.BadToken, "authorization: want Bearer and a token")
 		}
 		if found := a.cfg.Book.ByToken(strings.TrimSpace(token)); found != nil {
 			return found, nil
 		}
-		return nil, unknown("token", "nobody has this token")
+		return nil, unknown(plane.BadToken, "nobody has this token")
 	}
 	if p != nil {
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
 			if found := a.cfg.Book.ByCertificate(access.CertificateNames(info.State.VerifiedChains[0][0])); found != nil {
 				return found, nil
 			}
-			return nil, unknown("certificate", "nobody is known by this certificate")
+			return nil, unknown(plane.BadCertificate, "nobody is known by this certificate")
 		}
 	}
-	return nil, unknown("token", "a token or a client certificate is needed")
+	return nil, unknown(plane.BadToken, "a token or a client certificate is needed")
 }
 
 // may returns why the caller may not do something.
@@ -413,7 +411,7 @@ func (c caller) may(what access.Permission, namespace string) error {
 	if c.May(what, namespace) {
 		return nil
 	}
-	return &refusal{codes.PermissionDenied, "role", fmt.Sprintf("%s may not %s in namespace %q", c.Name, what, namespace), 0, nil}
+	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", c.Name, what, namespace)}
 }
 
 // by is the caller as the audit has it.

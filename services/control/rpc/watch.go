@@ -44,7 +44,7 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 		return err
 	}
 	if first.GetQuery() == nil {
-		return invalid("parameter", "the first request must be a query")
+		return plane.Badf("the first request must be a query")
 	}
 	w := &watcher{api: a, stream: stream, caller: who(stream.Context())}
 	topics, err := w.read(first.GetQuery())
@@ -53,7 +53,7 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 	}
 	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
 		a.watchers.Add(-1)
-		return &refusal{codes.ResourceExhausted, "watchers", fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), 5 * time.Second, nil}
+		return &plane.Problem{Kind: plane.TooManyWatch, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
 	}
 	defer a.watchers.Add(-1)
 	if first.GetQuery().GetToken() != "" {
@@ -66,7 +66,7 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 	defer cancel(nil)
 	defer context.AfterFunc(a.ctx, func() { cancel(push.ErrClosed) })()
 	w.stuck = time.AfterFunc(a.cfg.WriteTimeout, func() {
-		cancel(&refusal{codes.ResourceExhausted, "slow", fmt.Sprintf("nothing was taken for %v", a.cfg.WriteTimeout), time.Second, nil})
+		cancel(&plane.Problem{Kind: tooSlow, Detail: fmt.Sprintf("nothing was taken for %v", a.cfg.WriteTimeout), After: time.Second})
 	})
 	w.stuck.Stop()
 	// The stream's end wakes who is in Send or Recv, and this function's return ends the
@@ -117,14 +117,14 @@ func (w *watcher) read(q *controlpb.Query) ([]push.Topic, error) {
 	}
 	topics, err := plane.Topics(kinds, namespace, q.GetNames())
 	if err != nil {
-		return nil, invalid("parameter", err.Error())
+		return nil, plane.Badf("%v", err)
 	}
 	w.client = resource.Client{ID: q.GetClient(), Labels: q.GetLabels()}
 	if len(w.client.ID) > maxClient || strings.ContainsFunc(w.client.ID, func(r rune) bool { return r < ' ' }) {
-		return nil, invalid("parameter", fmt.Sprintf("client: must have %d printable bytes at most", maxClient))
+		return nil, plane.Badf("client: must have %d printable bytes at most", maxClient)
 	}
 	if most := w.api.plane.Limits().Labels; len(w.client.Labels) > most {
-		return nil, invalid("parameter", fmt.Sprintf("labels: %d of them: %d at most", len(w.client.Labels), most))
+		return nil, plane.Badf("labels: %d of them: %d at most", len(w.client.Labels), most)
 	}
 	if w.client.ID != "" {
 		w.ledger = w.api.ledgerName(w.caller, w.client.ID)
@@ -239,7 +239,7 @@ func (w *watcher) hear(ctx context.Context) error {
 		}
 		m := q.GetAck()
 		if m == nil || w.ledger == "" {
-			return invalid("parameter", "a request after the first must be an ack, of a client with a name")
+			return plane.Badf("a request after the first must be an ack, of a client with a name")
 		}
 		r, err := readRef(m.GetRef())
 		if err != nil {
@@ -253,12 +253,12 @@ func (w *watcher) hear(ctx context.Context) error {
 			a.State, a.Reason = push.Refused, m.GetReason()
 		}
 		if a.Version < 1 {
-			return invalid("parameter", "ack.version: must be a number from 1")
+			return plane.Badf("ack.version: must be a number from 1")
 		}
 		if _, errs := w.api.plane.Ack(ctx, w.ledger, []push.Ack{a}); errs[0] != nil {
 			var never *plane.Unpublished
 			if errors.As(errs[0], &never) {
-				return &refusal{codes.OutOfRange, "invalid", "ack.version: " + never.Error(), 0, nil}
+				return withCode(codes.OutOfRange, &plane.Problem{Kind: plane.NotValid, Detail: "ack.version: " + never.Error()})
 			}
 			return errs[0]
 		}

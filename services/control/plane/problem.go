@@ -1,0 +1,118 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// A ProblemKind says why somebody is not answered as asked. Each protocol has a table of what it makes
+// of each kind.
+type ProblemKind string
+
+// The kinds that operations and admission have. Protocols have some of their own.
+const (
+	BadToken       ProblemKind = "token"
+	BadCertificate ProblemKind = "certificate"
+	TooOften       ProblemKind = "rate"
+	NotPermitted   ProblemKind = "role"
+	BadParameter   ProblemKind = "parameter"
+	NotValid       ProblemKind = "invalid"
+	TooLarge       ProblemKind = "large"
+	Missing        ProblemKind = "missing"
+	Exists         ProblemKind = "exists"
+	Precondition   ProblemKind = "precondition"
+	KeyReused      ProblemKind = "key"
+	Contended      ProblemKind = "contended"
+	TooMany        ProblemKind = "limit"
+	TooManyWatch   ProblemKind = "watchers"
+	Busy           ProblemKind = "busy"
+	NoSpace        ProblemKind = "space"
+	DiskFull       ProblemKind = "disk"
+	Uncertain      ProblemKind = "uncertain"
+	Unavailable    ProblemKind = "unavailable"
+	Closed         ProblemKind = "closed"
+	Canceled       ProblemKind = "canceled"
+	DeadlineOver   ProblemKind = "deadline"
+	Internal       ProblemKind = "internal"
+)
+
+// ServerFault tells whether the request is not at fault: another replica, or a later time, may do better.
+func (k ProblemKind) ServerFault() bool {
+	switch k {
+	case Busy, NoSpace, DiskFull, Uncertain, Unavailable, Closed, Internal:
+		return true
+	}
+	return false
+}
+
+// A Problem is an error as clients see it.
+type Problem struct {
+	Kind   ProblemKind
+	Detail string
+	After  time.Duration    // when to try again; 0 says nothing
+	Faults resource.Invalid // of NotValid
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+// Badf is the problem of a parameter.
+func Badf(format string, args ...any) error {
+	return &Problem{Kind: BadParameter, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Unexpected is the problem of an error that nobody expected. Clients do not see its text.
+var Unexpected = &Problem{Kind: Internal, Detail: "the log says more"}
+
+// problems are the kinds of errors without a type, in the order in which they are looked for.
+var problems = []struct {
+	err   error
+	kind  ProblemKind
+	after time.Duration
+}{
+	{store.ErrTooLarge, TooLarge, 0},
+	{ErrPrecondition, Precondition, 0},
+	{ErrExists, Exists, 0},
+	{ErrKeyReused, KeyReused, 0},
+	{ErrContended, Contended, time.Second},
+	{store.ErrBusy, Busy, time.Second},
+	{store.ErrNoSpace, NoSpace, 0},
+	{store.ErrDiskFull, DiskFull, 0},
+	{store.ErrUncertain, Uncertain, 0},
+	{store.ErrUnavailable, Unavailable, time.Second},
+	{store.ErrClosed, Closed, time.Second},
+	{push.ErrClosed, Closed, time.Second},
+	{context.Canceled, Canceled, 0},
+	{context.DeadlineExceeded, DeadlineOver, 0},
+}
+
+// ProblemOf says what kind of problem an error is.
+func ProblemOf(err error) *Problem {
+	var (
+		own     *Problem
+		invalid resource.Invalid
+		many    *resource.TooMany
+		missing *NotFound
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &invalid):
+		return &Problem{Kind: NotValid, Detail: invalid.Error(), Faults: invalid}
+	case errors.As(err, &missing):
+		return &Problem{Kind: Missing, Detail: err.Error()}
+	case errors.As(err, &many):
+		return &Problem{Kind: TooMany, Detail: err.Error()}
+	}
+	for _, p := range problems {
+		if errors.Is(err, p.err) {
+			return &Problem{Kind: p.kind, Detail: err.Error(), After: p.after}
+		}
+	}
+	return Unexpected
+}
