@@ -140,6 +140,8 @@ func (c Config) Validate() error {
 	}{{"stream window", c.StreamWindow}, {"connection window", c.ConnectionWindow}} {
 		check(w.value == 0 || w.value >= minWindow && w.value < maxWindow, w.field, w.value, fmt.Sprintf("must be 0 (the libraries' own) or from %d to less than %d", minWindow, maxWindow))
 	}
+	check(c.Rate >= 0, "rate", c.Rate, "must be 0 (no limit) or more")
+	check(c.Burst >= 0 && (c.Burst > 0 || c.Rate == 0), "burst", c.Burst, "must be more than 0 with a rate")
 	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
 	for _, part := range []struct {
 		name string
@@ -160,7 +162,7 @@ const (
 
 // api is the part of the API's configuration that is given.
 func (c Config) api() rest.Config {
-	return rest.Config{Rate: c.Rate, Burst: c.Burst, Workers: c.Workers, Formats: c.Formats, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
+	return rest.Config{Workers: c.Workers, Formats: c.Formats, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
 }
 
 // book reads the principals; nil is none.

@@ -222,7 +222,8 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer p.Close()
 	ac := s.cfg.api()
-	ac.Plane, ac.Book, ac.Logger = p, s.files.book, s.log
+	gate := plane.NewGate(s.files.book, s.cfg.Rate, s.cfg.Burst)
+	ac.Plane, ac.Gate, ac.Logger = p, gate, s.log
 	api, err := rest.New(ac)
 	if err != nil {
 		return unserved(err)
@@ -240,7 +241,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 			return unserved(err)
 		}
 		defer discovery.Close()
-		calls, err := s.calls(p, api, discovery)
+		calls, err := s.calls(p, gate, discovery)
 		if err != nil {
 			return unserved(err)
 		}
@@ -266,17 +267,16 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 // have the same tokens, certificates and rates, and one address is enough.
 func (s *Server) discovery(p *plane.Plane) (*xds.Server, error) {
 	c := xds.Defaults()
-	c.Plane, c.Logger, c.Caller, c.Anyone = p, s.log, rpc.Caller, s.files.book == nil
+	c.Plane, c.Logger, c.Caller = p, s.log, rpc.Caller
 	c.MaxStreams, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	return xds.New(c)
 }
 
 // calls makes the API over gRPC. A client's rate is of both APIs together.
-func (s *Server) calls(p *plane.Plane, api *rest.API, discovery *xds.Server) (*rpc.API, error) {
+func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) (*rpc.API, error) {
 	c := rpc.Defaults()
 	c.More = discovery.Register
-	c.Plane, c.Book, c.Logger, c.Allow = p, s.files.book, s.log, api.Allow
-	c.Stranger = api.Stranger
+	c.Plane, c.Gate, c.Logger = p, gate, s.log
 	c.TLS = s.server.TLSConfig.Clone() // of nil it is nil
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	c.StreamWindow, c.ConnectionWindow = s.cfg.StreamWindow, s.cfg.ConnectionWindow

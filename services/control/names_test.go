@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"dyno/services/control/access"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
@@ -35,7 +36,7 @@ func TestNamesOfMany(t *testing.T) {
 		for i := range n {
 			wg.Go(func() {
 				one := &resource.Instance{Namespace: "default", Service: "s", ID: fmt.Sprintf("%s%04d", prefix, i), Address: "10.0.0.1", Port: 1, Weight: 1, Status: status}
-				if _, err := p.Register(t.Context(), plane.Caller{Name: "me"}, one, plane.Options{}); err != nil {
+				if _, err := p.Register(t.Context(), plane.Caller{Principal: access.Anonymous()}, one, plane.Options{}); err != nil {
 					t.Error(err)
 				}
 			})

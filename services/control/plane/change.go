@@ -17,12 +17,6 @@ import (
 	"dyno/services/control/store"
 )
 
-// A Caller is who asks for a change, and from where.
-type Caller struct {
-	Name string
-	From string // address
-}
-
 // Options go with a change.
 type Options struct {
 	// IfMatch is the entity tag that the resource must have, or "*": that there is one.

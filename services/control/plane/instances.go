@@ -369,7 +369,7 @@ func (p *Plane) takeOver(now time.Duration) {
 		if err != nil {
 			continue // it was one when it was put there
 		}
-		err = p.adopt(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, r, holder)
+		err = p.adopt(p.ctx, p.itself(), r, holder)
 		var missing *NotFound
 		switch {
 		case err == nil:
@@ -428,7 +428,7 @@ func (p *Plane) end(path string) {
 	if instance.Holder != p.cfg.Replica {
 		return
 	}
-	_, err = p.apply(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, change{
+	_, err = p.apply(p.ctx, p.itself(), change{
 		ref: r, act: resource.Expired, noHistory: true,
 		next: func(old *catalog.Item) (any, error) {
 			if old == nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -178,6 +179,11 @@ func (p *Plane) Ledger() *push.Ledger { return p.ledger }
 
 // Store is what the Plane was opened on.
 func (p *Plane) Store() *store.Store { return p.store }
+
+// itself is the replica where it changes something by itself.
+func (p *Plane) itself() Caller {
+	return Caller{Principal: &access.Principal{Name: p.cfg.Replica}, From: "itself"}
+}
 
 // Replica is this one's name.
 func (p *Plane) Replica() string { return p.cfg.Replica }

@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"dyno/internal/leak"
+	"dyno/services/control/access"
 	"dyno/services/control/audit"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-var me = Caller{Name: "me", From: "here"}
+var me = Caller{Principal: &access.Principal{Name: "me", Grants: access.Anonymous().Grants}, From: "here"}
 
 func newStore(t *testing.T) *store.Store {
 	t.Helper()

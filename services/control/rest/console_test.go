@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = newBed(t, func(c *Config, _ *plane.Config) { c.Book = book })
+	b = newBed(t, func(c *Config, _ *plane.Config) { c.Gate = plane.NewGate(book, 0, 0) })
 	if status, _, _ := get(console.Path, "control.example"); status != 200 {
 		t.Errorf("the page needs credentials: %d", status)
 	}

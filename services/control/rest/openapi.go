@@ -192,7 +192,7 @@ func (a *API) describe() ([]byte, error) {
 		paths[r.path][method] = operation
 	}
 	security := []any{map[string]any{"token": []any{}}, map[string]any{"certificate": []any{}}}
-	if a.cfg.Book == nil {
+	if a.cfg.Gate.Book == nil {
 		security = []any{map[string]any{}} // nobody is asked for any
 	}
 	return json.Marshal(map[string]any{

@@ -7,7 +7,6 @@ import (
 
 	"dyno/services/control/plane"
 	"dyno/services/control/store"
-	"dyno/services/internal/rate"
 )
 
 // TestOtherText: text that is not UTF-8 is refused wherever it may come from, before it can be
@@ -45,23 +44,6 @@ func TestNoRoom(t *testing.T) {
 			t.Errorf("%v: %+v", err, p)
 		}
 	}
-}
-
-// TestStrangers: an address whose tokens nobody has is told so so often; who is known at the same
-// one is answered.
-func TestStrangers(t *testing.T) {
-	b := withBook(t, nil)
-	b.api.strangers = rate.NewLimiter(0.001, 2, clients)
-	const path = "/v1/policies?namespace=shop"
-	b.token = "nobody"
-	b.want(401, "token", "GET", path, "")
-	b.token = ""
-	b.want(401, "token", "GET", path, "")
-	if a := b.want(429, "rate", "GET", path, ""); a.header.Get("Retry-After") == "" {
-		t.Errorf("%v", a.header)
-	}
-	b.token = "reader"
-	b.want(200, "", "GET", path, "")
 }
 
 // TestConditionFields: a field that has no tag is no condition that somebody could have meant;

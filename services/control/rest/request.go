@@ -25,15 +25,14 @@ import (
 // A request is one on its way, with who asks.
 type request struct {
 	*http.Request
-	api       *API
-	route     *route
-	w         http.ResponseWriter
-	principal *access.Principal
-	from      string
-	begun     bool       // the answer's head was written
-	asked     url.Values // of the query; nil before it was asked for, and where there is none
-	values    [8]string  // of header fields of the answer; the first used are
-	used      int
+	api    *API
+	route  *route
+	w      http.ResponseWriter
+	caller plane.Caller
+	begun  bool       // the answer's head was written
+	asked  url.Values // of the query; nil before it was asked for, and where there is none
+	values [8]string  // of header fields of the answer; the first used are
+	used   int
 }
 
 // set sets a header field of the answer, by its name in canonical form. Unlike Header.Set
@@ -107,15 +106,12 @@ func (q *request) readable() error {
 	return nil
 }
 
-// caller is who asks, as the audit has it.
-func (q *request) caller() plane.Caller { return plane.Caller{Name: q.principal.Name, From: q.from} }
-
 // may returns why the principal may not do something.
 func (q *request) may(what access.Permission, namespace string) error {
-	if q.principal.May(what, namespace) {
+	if q.caller.May(what, namespace) {
 		return nil
 	}
-	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", q.principal.Name, what, namespace)}
+	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", q.caller.Name, what, namespace)}
 }
 
 // namespace is the query's.

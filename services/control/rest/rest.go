@@ -24,24 +24,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dyno/services/control/access"
 	"dyno/services/control/console"
 	"dyno/services/control/format"
 	"dyno/services/control/plane"
-	"dyno/services/internal/rate"
 	"dyno/services/internal/serve"
 )
 
 // Config says how the API answers. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Book has those who may ask. Without one, everybody who reaches the API may do
-	// everything: that is for loopback addresses, and a request must name one as its host.
-	Book *access.Book
-	// Rate is how many requests a second a client may make, and Burst how many at once; 0
-	// is without a limit. A client is a principal, or else an address.
-	Rate  float64
-	Burst int
+	// Gate admits callers. Where it has no book, a request must name a loopback address as its
+	// host. Nil admits everybody.
+	Gate *plane.Gate
 	// Workers is how many goroutines carry out requests; those of connections wait for one.
 	// 0 is that each connection's carries out its own, as Go's scheduler is made for. Streams
 	// and long polls always have their connection's.
@@ -70,24 +64,12 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
 		}
 	}
-	check(c.Rate >= 0, "rate", c.Rate, "must be 0 (no limit) or more")
-	check(c.Burst >= 0 && (c.Burst > 0 || c.Rate == 0), "burst", c.Burst, "must be more than 0 with a rate")
 	check(c.Workers >= 0 && c.Workers <= maxWorkers, "workers", c.Workers, fmt.Sprintf("must be from 0 (none) to %d", maxWorkers))
 	check(c.MaxWatchers >= 1 && c.MaxWatchers <= 1<<20, "max watchers", c.MaxWatchers, "must be from 1 to 1048576")
 	check(c.Heartbeat > 0, "heartbeat", c.Heartbeat, "must be more than 0")
 	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
 	return errors.Join(errs...)
 }
-
-// clients is how many clients' rates are remembered, and how many addresses of strangers.
-const clients = 100_000
-
-// How often those are told so whose token or certificate nobody has, a second and at once: more
-// than a program with an old token asks, and as many as are behind a proxy.
-const (
-	strangerRate  = 10
-	strangerBurst = 100
-)
 
 // An API answers requests. Its methods may be called from any goroutine.
 type API struct {
@@ -97,12 +79,8 @@ type API struct {
 	mux         *http.ServeMux // of the operations, and what answers everything else
 	paths       *http.ServeMux // of the operations only
 	routes      []route
-	limiter     *rate.Limiter
-	strangers   *rate.Limiter // of refusals of those whom nobody knows, by address
 	crossOrigin *http.CrossOriginProtection
-	anybody     *access.Principal // who asks where there is no Book
 	document    []byte
-	started     time.Time
 
 	requests *prometheus.HistogramVec
 	workers  *workers // nil: connections' goroutines do the work
@@ -120,9 +98,11 @@ func New(cfg Config) (*API, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Gate == nil {
+		cfg.Gate = plane.NewGate(nil, 0, 0)
+	}
 	a := &API{
-		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), started: time.Now(),
-		limiter: rate.NewLimiter(cfg.Rate, cfg.Burst, clients), strangers: rate.NewLimiter(strangerRate, strangerBurst, clients), crossOrigin: http.NewCrossOriginProtection(), anybody: access.Anonymous(),
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), crossOrigin: http.NewCrossOriginProtection(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "http_request_duration_seconds", Help: "Requests but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
@@ -186,7 +166,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // nothing, and what it shows it asks the API for.
 func (a *API) page(file http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if a.cfg.Book == nil && !localHost(r.Host) {
+		if a.cfg.Gate.Book == nil && !localHost(r.Host) {
 			writeProblem(w, asProblem(otherHost(r.Host)))
 			return
 		}
@@ -279,70 +259,14 @@ func (a *API) admit(q *request) error {
 	if err := a.crossOrigin.Check(q.Request); err != nil {
 		return &plane.Problem{Kind: otherOrigin, Detail: "web pages of other origins may not ask for changes"}
 	}
-	client := host(q.RemoteAddr)
-	q.from = client
-	if a.cfg.Book == nil {
-		if !localHost(q.Host) {
-			return otherHost(q.Host)
-		}
-		q.principal = a.anybody
-	} else {
-		if err := a.identify(q); err != nil {
-			if ok, after := a.Stranger(client); !ok {
-				return &plane.Problem{Kind: plane.TooOften, Detail: "nobody is known by what was shown, again and again: " + err.Error(), After: after}
-			}
-			return err
-		}
-		client = "principal " + q.principal.Name
+	if a.cfg.Gate.Book == nil && !localHost(q.Host) {
+		return otherHost(q.Host)
 	}
-	if ok, after := a.Allow(client, q.principal); !ok {
-		return &plane.Problem{Kind: plane.TooOften, Detail: "more requests than this client may make", After: after}
+	var err error
+	if q.caller, err = a.cfg.Gate.Admit(plane.Credentials{Address: q.RemoteAddr, Authorization: q.Header.Get("Authorization"), TLS: q.TLS}); err != nil {
+		return err
 	}
 	return q.readable()
-}
-
-// Allow takes one request of a client's rate, or says after how long there will be one.
-// Another API beside this one asks it, too.
-func (a *API) Allow(client string, p *access.Principal) (ok bool, after time.Duration) {
-	return a.limiter.Allow(client, p.Rate, p.Burst, time.Since(a.started))
-}
-
-// Stranger takes one refusal of an address's rate, or says after how long there will be one.
-// It does not hinder those at the same address who are known: many come by one proxy, whose
-// heartbeats somebody else's wrong token must not end. Tokens are too long to be guessed at any
-// rate. Another API beside this one asks it, too.
-func (a *API) Stranger(address string) (ok bool, after time.Duration) {
-	return a.strangers.Allow(address, 0, 0, time.Since(a.started))
-}
-
-// identify finds the principal by token, else by certificate.
-func (a *API) identify(q *request) error {
-	if field := q.Header.Get("Authorization"); field != "" {
-		scheme, token, _ := strings.Cut(field, " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return &plane.Problem{Kind: plane.BadToken, Detail: "authorization: want Bearer and a token"}
-		}
-		if q.principal = a.cfg.Book.ByToken(strings.TrimSpace(token)); q.principal == nil {
-			return &plane.Problem{Kind: plane.BadToken, Detail: "nobody has this token"}
-		}
-		return nil
-	}
-	if q.TLS != nil && len(q.TLS.VerifiedChains) > 0 {
-		if q.principal = a.cfg.Book.ByCertificate(access.CertificateNames(q.TLS.VerifiedChains[0][0])); q.principal == nil {
-			return &plane.Problem{Kind: plane.BadCertificate, Detail: "nobody is known by this certificate"}
-		}
-		return nil
-	}
-	return &plane.Problem{Kind: plane.BadToken, Detail: "a token or a client certificate is needed"}
-}
-
-// host is an address without its port; all clients of a Unix socket are one.
-func host(address string) string {
-	h, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return "unix"
-	}
-	return h
 }
 
 func otherHost(name string) error {

@@ -444,7 +444,7 @@ func withBook(t *testing.T, change func(*Config, *plane.Config)) *bed {
 		t.Fatal(err)
 	}
 	return newBed(t, func(c *Config, p *plane.Config) {
-		c.Book = book
+		c.Gate = plane.NewGate(book, 0, 0)
 		if change != nil {
 			change(c, p)
 		}
@@ -509,7 +509,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	b := withBook(t, func(c *Config, _ *plane.Config) { c.Rate, c.Burst = 0.001, 2 })
+	b := withBook(t, func(c *Config, _ *plane.Config) { c.Gate = plane.NewGate(c.Gate.Book, 0.001, 2) })
 	b.token = "reader"
 	b.want(200, "", "GET", "/v1/policies?namespace=shop", "")
 	b.want(200, "", "GET", "/v1/policies?namespace=shop", "")

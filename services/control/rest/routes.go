@@ -124,7 +124,7 @@ func (a *API) table() []route {
 // one of the whole document would tell whoever guesses its content that the guess is right.
 func (q *request) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, error) {
 	c, ok := i.Resource.(*resource.Config)
-	if !ok || !c.Secret && !secret || !listed && q.principal.May(access.Secrets, i.Namespace) {
+	if !ok || !c.Secret && !secret || !listed && q.caller.May(access.Secrets, i.Namespace) {
 		return i, nil
 	}
 	one := *c
@@ -261,7 +261,7 @@ func listNamespaces(q *request) error {
 		return err
 	}
 	q.age(stale, age)
-	names, more := q.api.plane.Catalog().Namespaces(limit, func(name string) bool { return q.principal.May(access.Read, name) })
+	names, more := q.api.plane.Catalog().Namespaces(limit, func(name string) bool { return q.caller.May(access.Read, name) })
 	if names == nil {
 		names = []string{}
 	}
@@ -388,7 +388,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 		if create {
 			put = q.api.plane.Create
 		}
-		result, err := put(q.Context(), q.caller(), doc, o)
+		result, err := put(q.Context(), q.caller, doc, o)
 		if err != nil {
 			return err
 		}
@@ -426,7 +426,7 @@ func removeItem(k resource.Kind, what access.Permission) func(*request) error {
 		if err != nil {
 			return err
 		}
-		result, err := q.api.plane.Remove(q.Context(), q.caller(), r, o)
+		result, err := q.api.plane.Remove(q.Context(), q.caller, r, o)
 		if err != nil {
 			return err
 		}
@@ -498,7 +498,7 @@ func rollback(k resource.Kind, folder string) func(*request) error {
 		if body.Version < 1 {
 			return resource.Invalid{{Pointer: "#/version", Detail: "must be a number from 1"}}
 		}
-		result, err := q.api.plane.Rollback(q.Context(), q.caller(), r, body.Version, o)
+		result, err := q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
 		if err != nil {
 			return err
 		}
@@ -581,7 +581,7 @@ func register(q *request) error {
 	if err := q.may(access.Register, i.Namespace); err != nil {
 		return err
 	}
-	result, err := q.api.plane.Register(q.Context(), q.caller(), i, o)
+	result, err := q.api.plane.Register(q.Context(), q.caller, i, o)
 	if err != nil {
 		return err
 	}
@@ -593,7 +593,7 @@ func heartbeat(q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := q.api.plane.Heartbeat(q.Context(), q.caller(), r); err != nil {
+	if err := q.api.plane.Heartbeat(q.Context(), q.caller, r); err != nil {
 		return err
 	}
 	q.begun = true
@@ -687,7 +687,7 @@ func (q *request) beats(refs []resource.Ref) []error {
 			places, permitted = append(places, i), append(permitted, r)
 		}
 	}
-	for n, err := range q.api.plane.Heartbeats(q.Context(), q.caller(), permitted) {
+	for n, err := range q.api.plane.Heartbeats(q.Context(), q.caller, permitted) {
 		errs[places[n]] = err
 	}
 	return errs
@@ -781,14 +781,14 @@ func release(q *request) error {
 		if body.Since != 0 {
 			return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
 		}
-		return q.api.plane.Release(q.Context(), q.caller(), r, body, o)
+		return q.api.plane.Release(q.Context(), q.caller, r, body, o)
 	})
 }
 
 func endRelease(promote bool) func(*request) error {
 	return func(q *request) error {
 		return q.change(func(r resource.Ref, o plane.Options) (plane.Result, error) {
-			return q.api.plane.EndRelease(q.Context(), q.caller(), r, promote, o)
+			return q.api.plane.EndRelease(q.Context(), q.caller, r, promote, o)
 		})
 	}
 }
@@ -808,14 +808,6 @@ func (q *request) change(do func(resource.Ref, plane.Options) (plane.Result, err
 		return err
 	}
 	return q.result(result, "")
-}
-
-// ledgerName is a client's in the ledger: nobody can answer for another principal's.
-func (q *request) ledgerName(client string) string {
-	if q.api.cfg.Book == nil {
-		return client
-	}
-	return q.principal.Name + "/" + client
 }
 
 func acknowledge(q *request) error {
@@ -845,7 +837,7 @@ func acknowledge(q *request) error {
 			return err
 		}
 	}
-	news, errs := q.api.plane.Ack(q.Context(), q.ledgerName(body.Client), body.Acks)
+	news, errs := q.api.plane.Ack(q.Context(), q.caller.ClientPrefix+body.Client, body.Acks)
 	// One that is refused is no reason to leave others out: a client answers to many at once.
 	type refused struct {
 		resource.Ref
@@ -887,11 +879,11 @@ func readAudit(q *request) error {
 		}
 	}
 	// Whoever may read none of it is told so, before anything is read.
-	if !q.principal.MayAnywhere(access.Audit) {
+	if !q.caller.MayAnywhere(access.Audit) {
 		return q.may(access.Audit, q.namespace())
 	}
 	page, err := q.api.plane.Audit(q.Context(), audit.Query{
-		After: after, From: from, Limit: limit, May: func(namespace string) bool { return q.principal.May(access.Audit, namespace) },
+		After: after, From: from, Limit: limit, May: func(namespace string) bool { return q.caller.May(access.Audit, namespace) },
 	})
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func watch(q *request) error {
 	}
 	defer w.watch.Close()
 	if who.ID != "" {
-		ledger, name := q.api.plane.Ledger(), q.ledgerName(who.ID)
+		ledger, name := q.api.plane.Ledger(), q.caller.ClientPrefix+who.ID
 		if ledger.Enter(name) {
 			w.ledger = name
 			defer func() { ledger.Leave(name, time.Now()) }()
@@ -93,15 +93,15 @@ func watch(q *request) error {
 func (q *request) live() (ctx context.Context, end func(), err error) {
 	ctx, cancel := context.WithCancel(q.Context())
 	leave := context.AfterFunc(q.api.ctx, cancel)
-	release, ok := q.api.cfg.Book.Hold(q.principal, cancel)
+	release, err := q.api.cfg.Gate.Hold(q.caller, func(error) { cancel() })
 	end = func() {
 		release()
 		leave()
 		cancel()
 	}
-	if !ok {
+	if err != nil {
 		end()
-		return nil, nil, &plane.Problem{Kind: plane.BadToken, Detail: "who asks is not known any more by what was shown, or may do other things now"}
+		return nil, nil, err
 	}
 	return ctx, end, nil
 }

@@ -159,7 +159,7 @@ func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.Chan
 	if doc == nil {
 		return nil, plane.Badf("document: must be given, of the reference's kind: a policy or a config")
 	}
-	result, err := a.plane.Put(ctx, c.by(), doc, o)
+	result, err := a.plane.Put(ctx, c.Caller, doc, o)
 	return changed(c, result, err)
 }
 
@@ -181,7 +181,7 @@ func (a *API) Remove(ctx context.Context, q *controlpb.RemoveRequest) (*controlp
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.plane.Remove(ctx, c.by(), r, o)
+	result, err := a.plane.Remove(ctx, c.Caller, r, o)
 	return changed(c, result, err)
 }
 
@@ -216,7 +216,7 @@ func (a *API) Register(ctx context.Context, q *controlpb.RegisterRequest) (*cont
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.plane.Register(ctx, c.by(), readInstance(r, q.GetInstance()), o)
+	result, err := a.plane.Register(ctx, c.Caller, readInstance(r, q.GetInstance()), o)
 	return changed(c, result, err)
 }
 
@@ -242,7 +242,7 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 			places, permitted = append(places, i), append(permitted, r)
 		}
 	}
-	for n, err := range a.plane.Heartbeats(ctx, c.by(), permitted) {
+	for n, err := range a.plane.Heartbeats(ctx, c.Caller, permitted) {
 		errs[places[n]] = err
 	}
 	out := &controlpb.HeartbeatResponse{}
@@ -303,7 +303,7 @@ func (a *API) Release(ctx context.Context, q *controlpb.ReleaseRequest) (*contro
 		}
 		release.Labels[name] = values.GetValues()
 	}
-	result, err := a.plane.Release(ctx, c.by(), r, release, o)
+	result, err := a.plane.Release(ctx, c.Caller, r, release, o)
 	return changed(c, result, err)
 }
 
@@ -314,7 +314,7 @@ func (a *API) EndRelease(ctx context.Context, q *controlpb.EndReleaseRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.plane.EndRelease(ctx, c.by(), r, q.GetPromote(), o)
+	result, err := a.plane.EndRelease(ctx, c.Caller, r, q.GetPromote(), o)
 	return changed(c, result, err)
 }
 
@@ -328,7 +328,7 @@ func (a *API) Rollback(ctx context.Context, q *controlpb.RollbackRequest) (*cont
 	if q.GetVersion() < 1 {
 		return nil, plane.Badf("version: must be a number from 1")
 	}
-	result, err := a.plane.Rollback(ctx, c.by(), r, q.GetVersion(), o)
+	result, err := a.plane.Rollback(ctx, c.Caller, r, q.GetVersion(), o)
 	return changed(c, result, err)
 }
 

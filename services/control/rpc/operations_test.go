@@ -36,7 +36,7 @@ func withBook(t *testing.T, change func(*Config)) (b *bed, as func(who string) c
 		t.Fatal(err)
 	}
 	b = newBed(t, func(c *Config, _ *plane.Config) {
-		if c.Book = book; change != nil {
+		if c.Gate = plane.NewGate(book, 0, 0); change != nil {
 			change(c)
 		}
 	})
@@ -256,26 +256,6 @@ func TestWritersOnly(t *testing.T) {
 			if err := do(as(who)); reason(t, err) != "PermissionDenied role" {
 				t.Errorf("%s by %s: %v", what, who, err)
 			}
-		}
-	}
-}
-
-// TestStrangers: refusals of those whom nobody knows are counted by address, and with too many of
-// them it is said so; who is known is answered.
-func TestStrangers(t *testing.T) {
-	left := 1
-	b, as := withBook(t, func(c *Config) {
-		c.Stranger = func(address string) (bool, time.Duration) {
-			if address != "127.0.0.1" {
-				t.Errorf("an address %q", address)
-			}
-			left--
-			return left >= 0, time.Second
-		}
-	})
-	for _, c := range []struct{ who, want string }{{"nobody", "Unauthenticated token"}, {"nobody", "ResourceExhausted rate"}, {"reader", "NotFound missing"}} {
-		if _, err := b.calls.Get(as(c.who), &controlpb.GetRequest{Ref: in("n", policy("p"))}); reason(t, err) != c.want {
-			t.Errorf("%s: %v, want %s", c.who, err, c.want)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"net"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,16 +40,10 @@ import (
 // Config says how the API answers.
 type Config struct {
 	Plane *plane.Plane
-	// Book has those who may call. Without one, everybody who reaches the API may do
-	// everything: that is for loopback addresses.
-	Book *access.Book
+	// Gate admits callers. Nil admits everybody.
+	Gate *plane.Gate
 	// TLS has the server's certificate; nil is plain HTTP/2.
 	TLS *tls.Config
-	// Allow takes one request of a client's rate, or says after how long there will be one.
-	// It is that of all APIs together; nil is without a limit.
-	Allow func(client string, p *access.Principal) (ok bool, after time.Duration)
-	// Stranger is the same of refusals of those whom nobody knows, by address.
-	Stranger func(address string) (ok bool, after time.Duration)
 	// More has the server answer other services' calls, too, whose callers are admitted as
 	// its own are; nil is none.
 	More func(grpc.ServiceRegistrar)
@@ -131,6 +124,9 @@ func New(cfg Config) (*API, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Gate == nil {
+		cfg.Gate = plane.NewGate(nil, 0, 0)
 	}
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, written: newMemo(),
@@ -227,28 +223,14 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descWatchers, prometheus.GaugeValue, float64(a.watchers.Load()))
 }
 
-// A caller is who calls.
-type caller struct {
-	*access.Principal
-	from string // address
-}
-
 // callerKey is where a call's context has its caller.
 type callerKey struct{}
 
-// Caller is the caller of a call that was admitted, nil of any other.
-func Caller(ctx context.Context) *access.Principal {
-	if c, ok := ctx.Value(callerKey{}).(caller); ok {
-		return c.Principal
-	}
-	return nil
-}
-
-// who is the caller of a call.
-func who(ctx context.Context) caller {
-	c, ok := ctx.Value(callerKey{}).(caller)
+// Caller is the caller of a call that was admitted. That of any other call has no grants.
+func Caller(ctx context.Context) plane.Caller {
+	c, ok := ctx.Value(callerKey{}).(plane.Caller)
 	if !ok {
-		return caller{Principal: &access.Principal{}} // who may do nothing: each call is admitted before
+		return plane.Caller{Principal: &access.Principal{}}
 	}
 	return c
 }
@@ -334,13 +316,11 @@ func (h *held) Context() context.Context { return h.ctx }
 
 // stream says what a stream ended with as a call does.
 func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	var err error = &plane.Problem{Kind: plane.BadToken, Detail: "who calls is not known any more by what was shown, or may do other things now"}
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
-	over := err
-	release, ok := a.cfg.Book.Hold(who(ctx).Principal, func() { cancel(over) })
+	release, err := a.cfg.Gate.Hold(Caller(ctx), func(over error) { cancel(over) })
 	defer release()
-	if ok {
+	if err == nil {
 		err = a.recovering(info.FullMethod, func() error { return handle(server, &held{s, ctx}) })
 	}
 	if _, said := status.FromError(err); said {
@@ -351,60 +331,24 @@ func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInf
 
 // admit finds out who calls, and whether at all and this often.
 func (a *API) admit(ctx context.Context) (context.Context, error) {
-	c := caller{from: "unknown"}
-	p, ok := peer.FromContext(ctx)
-	if ok {
-		host, _, err := net.SplitHostPort(p.Addr.String())
-		if c.from = host; err != nil {
-			c.from = "unix"
+	var shown plane.Credentials
+	if p, ok := peer.FromContext(ctx); ok {
+		shown.Address = p.Addr.String()
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			shown.TLS = &info.State
 		}
 	}
-	client := c.from
-	if a.cfg.Book == nil {
-		c.Principal = access.Anonymous()
-	} else {
-		var err error
-		if c.Principal, err = a.identify(ctx, p); err != nil {
-			if a.cfg.Stranger != nil {
-				if ok, after := a.cfg.Stranger(client); !ok {
-					return ctx, &plane.Problem{Kind: plane.TooOften, Detail: "nobody is known by what was shown, again and again: " + err.Error(), After: after}
-				}
-			}
-			return ctx, err
-		}
-		client = "principal " + c.Name
+	if fields := metadata.ValueFromIncomingContext(ctx, "authorization"); len(fields) > 0 {
+		shown.Authorization = fields[0]
 	}
-	if a.cfg.Allow != nil {
-		if ok, after := a.cfg.Allow(client, c.Principal); !ok {
-			return ctx, &plane.Problem{Kind: plane.TooOften, Detail: "more requests than this client may make", After: after}
-		}
-	}
-	return context.WithValue(ctx, callerKey{}, c), nil
+	c, err := a.cfg.Gate.Admit(shown)
+	return context.WithValue(ctx, callerKey{}, c), err
 }
 
-// identify finds the principal by token, else by certificate.
-func (a *API) identify(ctx context.Context, p *peer.Peer) (*access.Principal, error) {
-	unknown := func(kind plane.ProblemKind, text string) error { return &plane.Problem{Kind: kind, Detail: text} }
-	if fields := metadata.ValueFromIncomingContext(ctx, "authorization"); len(fields) > 0 {
-		scheme, token, _ := strings.Cut(fields[0], " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return nil, unknown(plane.BadToken, "authorization: want Bearer and a token")
-		}
-		if found := a.cfg.Book.ByToken(strings.TrimSpace(token)); found != nil {
-			return found, nil
-		}
-		return nil, unknown(plane.BadToken, "nobody has this token")
-	}
-	if p != nil {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
-			if found := a.cfg.Book.ByCertificate(access.CertificateNames(info.State.VerifiedChains[0][0])); found != nil {
-				return found, nil
-			}
-			return nil, unknown(plane.BadCertificate, "nobody is known by this certificate")
-		}
-	}
-	return nil, unknown(plane.BadToken, "a token or a client certificate is needed")
-}
+// A caller is who calls.
+type caller struct{ plane.Caller }
+
+func who(ctx context.Context) caller { return caller{Caller(ctx)} }
 
 // may returns why the caller may not do something.
 func (c caller) may(what access.Permission, namespace string) error {
@@ -412,15 +356,4 @@ func (c caller) may(what access.Permission, namespace string) error {
 		return nil
 	}
 	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", c.Name, what, namespace)}
-}
-
-// by is the caller as the audit has it.
-func (c caller) by() plane.Caller { return plane.Caller{Name: c.Name, From: c.from} }
-
-// ledgerName is a client's in the ledger: nobody can answer for another principal's.
-func (a *API) ledgerName(c caller, client string) string {
-	if a.cfg.Book == nil {
-		return client
-	}
-	return c.Name + "/" + client
 }

@@ -127,7 +127,7 @@ func (w *watcher) read(q *controlpb.Query) ([]push.Topic, error) {
 		return nil, plane.Badf("labels: %d of them: %d at most", len(w.client.Labels), most)
 	}
 	if w.client.ID != "" {
-		w.ledger = w.api.ledgerName(w.caller, w.client.ID)
+		w.ledger = w.caller.ClientPrefix + w.client.ID
 	}
 	return topics, nil
 }

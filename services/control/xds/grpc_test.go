@@ -68,6 +68,8 @@ func openPlane(t *testing.T) *plane.Plane {
 	return p
 }
 
+var anybody = plane.Caller{Principal: access.Anonymous()}
+
 func newBed(t *testing.T, change func(*Config)) *bed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
@@ -81,8 +83,8 @@ func newBed(t *testing.T, change func(*Config)) *bed {
 func (b *bed) serve(change func(*Config)) {
 	b.t.Helper()
 	c := Defaults()
-	c.Plane, c.Anyone = b.plane, true
-	c.Caller = func(context.Context) *access.Principal { return access.Anonymous() }
+	c.Plane = b.plane
+	c.Caller = func(context.Context) plane.Caller { return anybody }
 	if change != nil {
 		change(&c)
 	}
@@ -119,7 +121,7 @@ func (b *bed) put(i *resource.Instance) {
 	if i.Namespace == "" {
 		i.Namespace = "default"
 	}
-	if _, err := b.plane.Register(b.ctx, plane.Caller{Name: "test"}, i, plane.Options{}); err != nil {
+	if _, err := b.plane.Register(b.ctx, anybody, i, plane.Options{}); err != nil {
 		b.t.Fatal(err)
 	}
 	if _, err := b.plane.Sync(b.ctx, false); err != nil {
@@ -129,7 +131,7 @@ func (b *bed) put(i *resource.Instance) {
 
 func (b *bed) remove(i *resource.Instance) {
 	b.t.Helper()
-	if _, err := b.plane.Remove(b.ctx, plane.Caller{Name: "test"}, i.Ref(), plane.Options{}); err != nil {
+	if _, err := b.plane.Remove(b.ctx, anybody, i.Ref(), plane.Options{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -432,8 +434,7 @@ func TestRefusals(t *testing.T) {
 func TestPrincipals(t *testing.T) {
 	who := &access.Principal{Name: "p", Grants: []access.Grant{{Namespace: "shop", Role: access.Reader}}}
 	b := newBed(t, func(c *Config) {
-		c.Anyone = false
-		c.Caller = func(context.Context) *access.Principal { return who }
+		c.Caller = func(context.Context) plane.Caller { return plane.Caller{Principal: who, ClientPrefix: "p/"} }
 	})
 	for _, namespace := range []string{"shop", "bank"} {
 		b.put(&resource.Instance{Namespace: namespace, Service: "s", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
@@ -460,7 +461,9 @@ func TestPrincipals(t *testing.T) {
 
 // TestStreamsRefused is a table of streams that come to nothing.
 func TestStreamsRefused(t *testing.T) {
-	nobody := func(c *Config) { c.Caller = func(context.Context) *access.Principal { return nil } }
+	nobody := func(c *Config) {
+		c.Caller = func(context.Context) plane.Caller { return plane.Caller{Principal: &access.Principal{}} }
+	}
 	for name, c := range map[string]struct {
 		change func(*Config)
 		say    *discovery.DeltaDiscoveryRequest

@@ -27,10 +27,8 @@ import (
 // Config says how a Server answers. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Caller is who calls. It returns nil for nobody, who may know nothing.
-	Caller func(context.Context) *access.Principal
-	// Anyone says that there are no principals: then a node's name in the ledger is its own.
-	Anyone bool
+	// Caller is who calls.
+	Caller func(context.Context) plane.Caller
 	// MaxStreams bounds streams at a time; beyond: RESOURCE_EXHAUSTED.
 	MaxStreams int
 	// WriteTimeout is how long a stream may take nothing before it is ended.
@@ -228,7 +226,7 @@ func requestOf(typeURL, nonce string, detail *rpcstatus.Status) (*request, error
 // serve carries one stream.
 func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node, *request, *rpcstatus.Status, error), send func(*response) error) error {
 	who := s.cfg.Caller(ctx)
-	if who == nil || len(who.Grants) == 0 {
+	if len(who.Grants) == 0 {
 		return status.Error(codes.PermissionDenied, "this caller may read nothing")
 	}
 	protocol := 0
@@ -310,7 +308,7 @@ func (c *client) end() {
 
 // hear takes what the client says, until it says no more or something wrong. A client that
 // listens only cannot acknowledge, so its stream is over, too.
-func (c *client) hear(ctx context.Context, who *access.Principal, recv func() (*core.Node, *request, *rpcstatus.Status, error)) error {
+func (c *client) hear(ctx context.Context, who plane.Caller, recv func() (*core.Node, *request, *rpcstatus.Status, error)) error {
 	for {
 		node, q, detail, err := recv()
 		if err != nil {
@@ -328,7 +326,7 @@ func (c *client) hear(ctx context.Context, who *access.Principal, recv func() (*
 }
 
 // take learns what the client says, and returns what the ledger is to have of it.
-func (c *client) take(who *access.Principal, node *core.Node, q *request, detail *rpcstatus.Status) ([]push.Ack, error) {
+func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpcstatus.Status) ([]push.Ack, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -361,17 +359,14 @@ const maxNode = 253
 
 // enter notes the node in the ledger, if it has a name. Nobody can answer for another
 // principal's.
-func (c *client) enter(who *access.Principal, id string) error {
+func (c *client) enter(who plane.Caller, id string) error {
 	if len(id) > maxNode || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
 		return status.Errorf(codes.InvalidArgument, "node.id: must have %d printable bytes at most", maxNode)
 	}
 	if id == "" {
 		return nil
 	}
-	name := id
-	if !c.server.cfg.Anyone {
-		name = who.Name + "/" + id
-	}
+	name := who.ClientPrefix + id
 	if ledger := c.server.plane.Ledger(); ledger.Enter(name) {
 		c.name = name
 		c.leave = func() { ledger.Leave(name, time.Now()) }
