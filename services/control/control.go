@@ -48,10 +48,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 
 	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
@@ -298,9 +298,10 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 		if r.Check() != nil {
 			return nil, false
 		}
-		items, _ := p.Catalog().List(string(r.Kind)+"/"+namespace+"/"+service+"/", "", math.MaxInt, func(i *catalog.Item) bool {
+		all, _ := p.ServiceInstances(namespace, service)
+		items := slices.DeleteFunc(slices.Clone(all), func(i *catalog.Item) bool {
 			one := i.Resource.(*resource.Instance)
-			return one.Status == resource.Up && one.Weight > 0
+			return one.Status != resource.Up || one.Weight == 0
 		})
 		var late []dns.Endpoint
 		first := 0
@@ -323,7 +324,7 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 		if len(good) == 0 {
 			good = late[:min(len(late), maxNames)]
 		}
-		return good, p.Catalog().CountService(namespace, service) > 0
+		return good, len(all) > 0
 	}
 }
 

@@ -5,38 +5,22 @@ import (
 	"sync"
 	"testing"
 
-	"dyno/services/control/access"
 	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
 	"dyno/services/control/resource"
-	"dyno/services/control/store"
 )
 
 // TestNamesOfMany: an answer has as many instances as it may of those that take requests, however
 // many come before them that do not.
 func TestNamesOfMany(t *testing.T) {
-	sc := store.Defaults()
-	sc.Dir, sc.NoSync = t.TempDir(), true
-	st, err := store.Open(t.Context(), sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p, err := plane.Open(t.Context(), st, plane.Defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
+	p, _ := planetest.Open(t, plane.Defaults())
 	register := func(prefix string, n int, status resource.Status) {
 		t.Helper()
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
 				one := &resource.Instance{Namespace: "default", Service: "s", ID: fmt.Sprintf("%s%04d", prefix, i), Address: "10.0.0.1", Port: 1, Weight: 1, Status: status}
-				if _, err := p.Register(t.Context(), plane.Caller{Principal: access.Anonymous()}, one, plane.Options{}); err != nil {
+				if _, err := p.Register(t.Context(), planetest.Anybody, one, plane.Options{}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -36,6 +37,16 @@ func (i *Item) Tag() string {
 		return i.tag
 	}
 	return resource.Tag(i.Version, i.Body)
+}
+
+// With returns the item with another document, and with its own tag or that of the document.
+func (i *Item) With(doc any, ownTag bool) (*Item, error) {
+	body, err := json.Marshal(doc)
+	one := &Item{Ref: i.Ref, Path: i.Path, Revision: i.Revision, Version: i.Version, Body: body, Resource: doc}
+	if ownTag {
+		one.tag = i.Tag()
+	}
+	return one, err
 }
 
 // Parse reads what the store has under a path.
@@ -215,7 +226,7 @@ func (c *Catalog) first(from, prefix string) *Item {
 func (c *Catalog) Namespaces(limit int, keep func(name string) bool) (names []string, more bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, kind := range []resource.Kind{resource.Policies, resource.Configs, resource.Instances} {
+	for _, kind := range resource.Kinds() {
 		prefix := string(kind) + "/"
 		found := 0
 		for i := c.first(prefix, prefix); i != nil; i = c.first(prefix+i.Namespace+"0", prefix) { // 0 comes behind the slash

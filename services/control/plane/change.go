@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
@@ -29,6 +30,22 @@ type Options struct {
 	// same caller is not made again, and answered as that was. Keys are kept for an hour
 	// to a day.
 	Key string
+}
+
+// Bounds of what goes with a change, in bytes.
+const (
+	MaxKey       = 128
+	MaxCondition = 1024
+)
+
+func (o Options) check() error {
+	if !utf8.ValidString(o.Key) {
+		return BadParameterf("idempotency-key: must be UTF-8")
+	}
+	if len(o.Key) > MaxKey || len(o.IfMatch) > MaxCondition || len(o.IfNoneMatch) > MaxCondition {
+		return BadParameterf("idempotency-key: must have %d bytes at most, conditions %d", MaxKey, MaxCondition)
+	}
+	return nil
 }
 
 // A Result is what became of a change.
@@ -125,6 +142,9 @@ func goneKey(path string) string { return store.Log + "gone/" + path }
 // apply makes a change, on condition that the resource is still what the change was made
 // for, and makes it anew if it is not.
 func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
+	if err := o.check(); err != nil {
+		return Result{}, err
+	}
 	if err := c.ref.Check(); err != nil {
 		return Result{}, err
 	}
@@ -326,9 +346,9 @@ func precondition(c change, o Options, old *catalog.Item) error {
 	switch {
 	case o.IfMatch != "" && old == nil:
 		return fmt.Errorf("%w: there is none", ErrPrecondition)
-	case o.IfMatch != "" && !matches(o.IfMatch, old.Tag(), false):
+	case o.IfMatch != "" && !MatchesTag(o.IfMatch, old.Tag(), false):
 		return fmt.Errorf("%w: it is %s", ErrPrecondition, old.Tag())
-	case o.IfNoneMatch != "" && old != nil && matches(o.IfNoneMatch, old.Tag(), true):
+	case o.IfNoneMatch != "" && old != nil && MatchesTag(o.IfNoneMatch, old.Tag(), true):
 		return fmt.Errorf("%w: it is %s", ErrPrecondition, old.Tag())
 	case c.mustBeNew && old != nil:
 		return fmt.Errorf("%w: %s has version %d", ErrExists, c.ref, old.Version)
@@ -336,10 +356,10 @@ func precondition(c change, o Options, old *catalog.Item) error {
 	return nil
 }
 
-// matches compares a tag, which is a strong one, with those of a header field: by the strong
+// MatchesTag compares a tag, which is a strong one, with those of a header field: by the strong
 // comparison, as If-Match has it, or by the weak one, as If-None-Match has it (RFC 9110,
 // sections 13.1.1 and 13.1.2).
-func matches(field, tag string, weak bool) bool {
+func MatchesTag(field, tag string, weak bool) bool {
 	for one := range strings.SplitSeq(field, ",") {
 		one = strings.TrimSpace(one)
 		if weak {

@@ -80,14 +80,14 @@ func (g *Gate) Admit(shown Credentials) (Caller, error) {
 			// Authenticated clients behind the same address are not limited by this: many come through one
 			// proxy, and their heartbeats must go on. Tokens are too long to be guessed at any rate.
 			if ok, after := g.strangers.Allow(client, 0, 0, time.Since(g.started)); !ok {
-				refused = &Problem{Kind: TooOften, Detail: "nobody is known by what was shown, again and again: " + refused.Detail, After: after}
+				refused = &Problem{Kind: RateExceeded, Detail: "nobody is known by what was shown, again and again: " + refused.Detail, After: after}
 			}
 			return Caller{}, refused
 		}
 		client, c.ClientPrefix = "principal "+c.Name, c.Name+"/"
 	}
 	if ok, after := g.limiter.Allow(client, c.Rate, c.Burst, time.Since(g.started)); !ok {
-		return Caller{}, &Problem{Kind: TooOften, Detail: "more requests than this client may make", After: after}
+		return Caller{}, &Problem{Kind: RateExceeded, Detail: "more requests than this client may make", After: after}
 	}
 	return c, nil
 }

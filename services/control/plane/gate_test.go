@@ -26,11 +26,11 @@ func TestGate(t *testing.T) {
 	}{
 		{"192.0.2.1:1", "Bearer nobody", BadToken},
 		{"192.0.2.1:2", "", BadToken},
-		{"192.0.2.1:3", "Basic reader", TooOften},
+		{"192.0.2.1:3", "Basic reader", RateExceeded},
 		{"192.0.2.2:3", "Basic reader", BadToken},
 		{"192.0.2.1:4", "bearer reader", ""},
 		{"192.0.2.3:4", "Bearer reader", ""},
-		{"192.0.2.4:4", "Bearer reader", TooOften},
+		{"192.0.2.4:4", "Bearer reader", RateExceeded},
 	} {
 		who, err := g.Admit(Credentials{Address: c.address, Authorization: c.field})
 		switch {

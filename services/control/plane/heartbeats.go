@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"dyno/services/control/access"
 	"dyno/services/control/resource"
 )
 
@@ -11,15 +12,61 @@ import (
 // store, which makes groups of them: fewer than a group has, so that one call fills none.
 const adoptions = 64
 
-// Heartbeats notes that instances are alive, as Heartbeat does of one, and returns what became
-// of each, in their order. Those that this replica holds are noted before anything that may
-// wait or fail, and no instance's failure is another's.
-func (p *Plane) Heartbeats(ctx context.Context, by Caller, refs []resource.Ref) []error {
+// MaxTogether is how many heartbeats or answers one request may have.
+const MaxTogether = 10_000
+
+// An Unheard is an instance whose heartbeat was refused, and why.
+type Unheard struct {
+	Index int // among those that were given
+	*Problem
+}
+
+// Heartbeats notes that instances are alive, as Heartbeat does of one. It returns which are not known,
+// whose clients have to register again, and which were refused: they are no reason to leave others
+// unheard, which would expire. Where all are refused the error is that of the first: a client tries
+// another replica, as with one heartbeat.
+func (p *Plane) Heartbeats(ctx context.Context, by Caller, refs []resource.Ref) (unknown []int, refused []Unheard, err error) {
+	var broken error // the first that is this side's fault
+	for i, one := range p.heartbeats(ctx, by, refs) {
+		if one == nil {
+			continue
+		}
+		why := ProblemOf(one)
+		if why.Kind == Missing {
+			unknown = append(unknown, i)
+			continue
+		}
+		if err == nil {
+			err = one
+		}
+		if broken == nil && why.Kind.ServerFault() {
+			broken = one
+		}
+		refused = append(refused, Unheard{i, why})
+	}
+	if len(refused) > 0 && len(refused) == len(refs) {
+		return nil, nil, err
+	}
+	if broken != nil {
+		p.log.Warn("heartbeats failed", "failed", len(refused), "of", len(refs), "first", broken)
+	}
+	return unknown, refused, nil
+}
+
+// heartbeats returns what became of each, in their order. Those that this replica holds are noted before
+// anything that may wait or fail, and no instance's failure is another's.
+func (p *Plane) heartbeats(ctx context.Context, by Caller, refs []resource.Ref) []error {
 	errs := make([]error, len(refs))
+	permitted := map[string]error{} // why not, by namespace
 	var rest []int
 	stranger := false // whether there is one that this replica does not know
 	for i, r := range refs {
-		if p.beat(r) {
+		why, asked := permitted[r.Namespace]
+		if !asked {
+			why = by.may(access.Register, r.Namespace)
+			permitted[r.Namespace] = why
+		}
+		if errs[i] = why; why != nil || p.beat(r) {
 			continue
 		}
 		rest = append(rest, i)
@@ -46,7 +93,7 @@ func (p *Plane) Heartbeats(ctx context.Context, by Caller, refs []resource.Ref) 
 	for range min(adoptions, len(rest)) {
 		workers.Go(func() {
 			for i := range next {
-				errs[i] = p.Heartbeat(ctx, by, refs[i])
+				errs[i] = p.heartbeat(ctx, by, refs[i])
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func TestHeartbeats(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel() // nothing that waits succeeds
 	before := heard()
-	for i, err := range b.Heartbeats(gone, me, refs) {
+	for i, err := range b.heartbeats(gone, me, refs) {
 		if (err == nil) != (refs[i].ID == "b1") {
 			t.Errorf("without a store, %s: %v", refs[i].ID, err)
 		}
@@ -46,19 +46,19 @@ func TestHeartbeats(t *testing.T) {
 	if got := heard() - before; got != 1 {
 		t.Errorf("%v are heard, want the one that is held here", got)
 	}
-	for i, err := range b.Heartbeats(t.Context(), me, refs) {
+	for i, err := range b.heartbeats(t.Context(), me, refs) {
 		missing := errors.As(err, new(*NotFound))
 		if missing != (refs[i].ID == "none") || err != nil && !missing {
 			t.Errorf("%s: %v", refs[i].ID, err)
 		}
 	}
 	for _, r := range refs[1:] {
-		item, _, err := a.Get(t.Context(), r, false)
+		item, _, err := a.Get(t.Context(), me, r, false)
 		if err != nil || item.Resource.(*resource.Instance).Holder != "b" {
 			t.Errorf("%s: %+v, %v; want it taken over", r.ID, item, err)
 		}
 	}
-	if errs := b.Heartbeats(t.Context(), me, nil); len(errs) != 0 {
+	if errs := b.heartbeats(t.Context(), me, nil); len(errs) != 0 {
 		t.Errorf("of none: %v", errs)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
@@ -43,6 +44,9 @@ const (
 // Register makes an instance known, or known anew. Registering again what is known
 // already is a heartbeat and costs no write: after an outage, all may do it at once.
 func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o Options) (Result, error) {
+	if err := by.may(access.Register, i.Namespace); err != nil {
+		return Result{}, err
+	}
 	i.Default()
 	i.Holder = p.cfg.Replica
 	if err := i.Check(p.cfg.Limits); err != nil {
@@ -103,6 +107,13 @@ func (p *Plane) beat(r resource.Ref) bool {
 // again. It writes nothing, unless the instance's heartbeats came to another replica
 // before.
 func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
+	if err := by.may(access.Register, r.Namespace); err != nil {
+		return err
+	}
+	return p.heartbeat(ctx, by, r)
+}
+
+func (p *Plane) heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
 	if p.beat(r) {
 		return nil
 	}
@@ -169,9 +180,9 @@ func (p *Plane) Late() []resource.Ref {
 	return refs
 }
 
-// Silence is for how long an instance has not been heard; ok is false where its heartbeats
+// silence is for how long an instance has not been heard; ok is false where its heartbeats
 // come to another replica.
-func (p *Plane) Silence(i *resource.Instance) (silence time.Duration, ok bool) {
+func (p *Plane) silence(i *resource.Instance) (silence time.Duration, ok bool) {
 	if i.Holder != p.cfg.Replica {
 		return 0, false
 	}
@@ -369,7 +380,7 @@ func (p *Plane) takeOver(now time.Duration) {
 		if err != nil {
 			continue // it was one when it was put there
 		}
-		err = p.adopt(p.ctx, p.itself(), r, holder)
+		err = p.adopt(p.ctx, p.Itself(), r, holder)
 		var missing *NotFound
 		switch {
 		case err == nil:
@@ -428,7 +439,7 @@ func (p *Plane) end(path string) {
 	if instance.Holder != p.cfg.Replica {
 		return
 	}
-	_, err = p.apply(p.ctx, p.itself(), change{
+	_, err = p.apply(p.ctx, p.Itself(), change{
 		ref: r, act: resource.Expired, noHistory: true,
 		next: func(old *catalog.Item) (any, error) {
 			if old == nil {

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
-	"dyno/services/control/audit"
+	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -33,6 +34,9 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	}
 	switch d := doc.(type) {
 	case *resource.Policy:
+		if err := by.may(access.Write, d.Namespace); err != nil {
+			return Result{}, err
+		}
 		if err := d.Check(p.cfg.Limits); err != nil {
 			return Result{}, err
 		}
@@ -43,6 +47,9 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return &next, nil
 		}
 	case *resource.Config:
+		if err := by.may(access.Write, d.Namespace); err != nil {
+			return Result{}, err
+		}
 		if d.Release != nil {
 			return Result{}, resource.Invalid{{Pointer: "#/release", Detail: "is begun and changed by itself, at /release"}}
 		}
@@ -92,6 +99,13 @@ func (p *Plane) bound(k resource.Kind, what string, limit int) bound {
 
 // Remove removes a resource.
 func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options) (Result, error) {
+	what := access.Write
+	if r.Kind == resource.Instances {
+		what = access.Register
+	}
+	if err := by.may(what, r.Namespace); err != nil {
+		return Result{}, err
+	}
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.Removed, noHistory: r.Kind == resource.Instances,
 		next: func(old *catalog.Item) (any, error) {
@@ -105,7 +119,23 @@ func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options
 
 // Version returns an earlier version of a resource, or the one it has. It need not exist
 // any more.
-func (p *Plane) Version(ctx context.Context, r resource.Ref, version int64) (*catalog.Item, error) {
+func (p *Plane) Version(ctx context.Context, by Caller, r resource.Ref, version int64) (*catalog.Item, error) {
+	if err := by.may(access.Read, r.Namespace); err != nil {
+		return nil, err
+	}
+	i, err := p.version(ctx, r, version)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := p.secret(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return by.shown(i, false, secret)
+}
+
+// version returns a version with all that it has.
+func (p *Plane) version(ctx context.Context, r resource.Ref, version int64) (*catalog.Item, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -199,10 +229,10 @@ func (p *Plane) newest(ctx context.Context, r resource.Ref) (current *catalog.It
 	}
 }
 
-// Secret tells whether a configuration is secret, or was when it was removed. Its earlier
+// secret tells whether a configuration is secret, or was when it was removed. Its earlier
 // versions are secret with it: they may have been made before anybody thought of that. The
 // error is a *NotFound if nothing is known of it.
-func (p *Plane) Secret(ctx context.Context, r resource.Ref) (bool, error) {
+func (p *Plane) secret(ctx context.Context, r resource.Ref) (bool, error) {
 	if r.Kind != resource.Configs {
 		return false, nil
 	}
@@ -211,7 +241,7 @@ func (p *Plane) Secret(ctx context.Context, r resource.Ref) (bool, error) {
 		return false, err
 	}
 	if item == nil {
-		if item, err = p.Version(ctx, r, newest); err != nil {
+		if item, err = p.version(ctx, r, newest); err != nil {
 			return false, err
 		}
 	}
@@ -219,8 +249,21 @@ func (p *Plane) Secret(ctx context.Context, r resource.Ref) (bool, error) {
 }
 
 // History returns the versions that are kept of a resource, oldest first, the one it has
-// included.
-func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
+// included. All are secret where the newest is.
+func (p *Plane) History(ctx context.Context, by Caller, r resource.Ref) (out List[*catalog.Item], err error) {
+	if err := by.may(access.Read, r.Namespace); err != nil {
+		return out, err
+	}
+	out.Revision = p.Revision()
+	if out.Items, err = p.history(ctx, r); err != nil {
+		return out, err
+	}
+	newest, ok := out.Items[len(out.Items)-1].Resource.(*resource.Config)
+	return out, by.mask(out.Items, ok && newest.Secret)
+}
+
+// history returns the versions with all that they have; there is one at least.
+func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -250,6 +293,9 @@ func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 // Rollback makes an earlier version's document the resource's next version. A gray
 // release ends by it.
 func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
+	if err := by.may(access.Write, r.Namespace); err != nil {
+		return Result{}, err
+	}
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version), bounds: p.bounds(r.Kind),
@@ -258,7 +304,7 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 			// no more.
 			if earlier == nil {
 				var err error
-				if earlier, err = p.Version(ctx, r, version); err != nil {
+				if earlier, err = p.version(ctx, r, version); err != nil {
 					return nil, err
 				}
 			}
@@ -271,7 +317,7 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 			// What was made secret since stays so, also when it was removed: to show it takes a change that says so.
 			was := old != nil && old.Resource.(*resource.Config).Secret
 			if old == nil {
-				if was, err = p.Secret(ctx, r); err != nil {
+				if was, err = p.secret(ctx, r); err != nil {
 					return nil, err
 				}
 			}
@@ -325,6 +371,9 @@ func (p *Plane) EndRelease(ctx context.Context, by Caller, r resource.Ref, promo
 
 // edit changes a configuration that exists.
 func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resource.Act, asked []byte, o Options, edit func(*resource.Config) error) (Result, error) {
+	if err := by.may(access.Write, r.Namespace); err != nil {
+		return Result{}, err
+	}
 	return p.apply(ctx, by, change{
 		ref: r, act: act, asked: asked,
 		next: func(old *catalog.Item) (any, error) {
@@ -337,11 +386,6 @@ func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resourc
 	}, o)
 }
 
-// Audit returns a page of who changed what.
-func (p *Plane) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
-	return audit.Read(ctx, p.store, q)
-}
-
 // An Unpublished says that a client has answered to a version that there never was.
 type Unpublished struct {
 	resource.Ref
@@ -352,11 +396,35 @@ func (e *Unpublished) Error() string {
 	return fmt.Sprintf("%s: version %d was never published: the newest is %d", e.Ref, e.Version, e.Newest)
 }
 
-// Ack notes what a client has made of what it was sent. It returns how many of the
+// Ack notes what a client has made of what it was sent. It returns how many of the answers were news, and
+// which were not noted, in the order of the answers: nil says that it was. The others are noted.
+func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []push.Ack) (news int, never []*Unpublished, err error) {
+	if client == "" || CheckClientName("client", client) != nil || len(acks) > MaxTogether {
+		return 0, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must have 1 to %d characters, and there may be %d acks at most", MaxClient, MaxTogether)}}
+	}
+	for i, a := range acks {
+		if a.Check() != nil || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
+			return 0, nil, resource.Invalid{{Pointer: fmt.Sprintf("#/acks/%d", i), Detail: "must name a resource, a version from 1 and the state applied or refused"}}
+		}
+		if err := by.may(access.Read, a.Namespace); err != nil {
+			return 0, nil, err
+		}
+	}
+	news, errs := p.ack(ctx, by.ClientPrefix+client, acks)
+	never = make([]*Unpublished, len(errs))
+	for i, err := range errs {
+		if err != nil && !errors.As(err, &never[i]) {
+			return news, nil, err
+		}
+	}
+	return news, never, nil
+}
+
+// ack notes the answers of a client by its name in the ledger. It returns how many of the
 // answers were news, and what was wrong with each: nil, an *Unpublished, or why that is not
 // known. Such an answer is not noted: its version would be the newest that the client runs,
 // and a rollout of the real ones would never end.
-func (p *Plane) Ack(ctx context.Context, client string, acks []push.Ack) (news int, errs []error) {
+func (p *Plane) ack(ctx context.Context, client string, acks []push.Ack) (news int, errs []error) {
 	now := timeNow()
 	errs = make([]error, len(acks))
 	var caughtUp bool
@@ -403,27 +471,4 @@ func (p *Plane) published(r resource.Ref) (newest int64, there bool) {
 		return 0, false
 	}
 	return item.Version, true
-}
-
-// ServiceRollout says who has which version of a service's instances over xDS: versions are
-// revisions of the store, and the newest is that of the newest instances that any client
-// of this replica was sent.
-func (p *Plane) ServiceRollout(ctx context.Context, namespace, name string, limit int) (push.Rollout, error) {
-	r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: name}
-	if err := p.catchUp(ctx); err != nil {
-		return push.Rollout{}, err
-	}
-	if p.catalog.CountService(namespace, name) == 0 {
-		return push.Rollout{}, &NotFound{r}
-	}
-	return p.ledger.Rollout(r, p.ledger.Newest(r), limit), nil
-}
-
-// Rollout says who runs which version of a resource.
-func (p *Plane) Rollout(ctx context.Context, r resource.Ref, limit int) (push.Rollout, error) {
-	item, _, err := p.Get(ctx, r, false)
-	if err != nil {
-		return push.Rollout{}, err
-	}
-	return p.ledger.Rollout(r, item.Version, limit), nil
 }

@@ -28,7 +28,7 @@ func TestHistoryLowered(t *testing.T) {
 	fewer := opened(t, s, func(c *Config) { c.Replica, c.Limits.History = "fewer", 3 })
 	versions := func(p *Plane) (list []int64) {
 		t.Helper()
-		items, err := p.History(t.Context(), policy("a").Ref())
+		items, err := p.history(t.Context(), policy("a").Ref())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestHistoryLowered(t *testing.T) {
 		t.Errorf("of what was removed: %v", got)
 	}
 	for version, kept := range map[int64]bool{-1: false, 0: false, 5: false, 6: true, 7: true, 8: true, 9: false} {
-		item, err := fewer.Version(t.Context(), policy("a").Ref(), version)
+		item, err := fewer.version(t.Context(), policy("a").Ref(), version)
 		var missing *NotFound
 		if kept != (err == nil && item.Version == version) || !kept && !errors.As(err, &missing) {
 			t.Errorf("version %d: %+v, %v", version, item, err)
@@ -74,11 +74,11 @@ func TestHistoryChanged(t *testing.T) {
 		}
 		for _, p := range planes {
 			for v := max(1, version-2); v <= version; v++ {
-				if item, err := p.Version(t.Context(), policy("a").Ref(), v); err != nil || item.Version != v {
+				if item, err := p.version(t.Context(), policy("a").Ref(), v); err != nil || item.Version != v {
 					t.Errorf("version %d of %d where %s are kept: %+v, %v", v, version, p.cfg.Replica, item, err)
 				}
 			}
-			items, err := p.History(t.Context(), policy("a").Ref())
+			items, err := p.history(t.Context(), policy("a").Ref())
 			if err != nil || len(items) < int(min(3, version)) || !slices.IsSortedFunc(items, func(a, b *catalog.Item) int { return int(a.Version - b.Version) }) {
 				t.Errorf("version %d where %s are kept: %v, %v", version, p.cfg.Replica, items, err)
 			}
@@ -114,7 +114,7 @@ func TestHistoryMadeAgain(t *testing.T) {
 			more = false
 		default:
 		}
-		if items, err := asks.History(t.Context(), r); err != nil || len(items) == 0 {
+		if items, err := asks.history(t.Context(), r); err != nil || len(items) == 0 {
 			t.Errorf("%v, %v", items, err)
 		}
 	}
@@ -209,7 +209,7 @@ func TestRollbackKeepsSecrets(t *testing.T) {
 		if _, err := p.Rollback(t.Context(), me, r, 1, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.Secret(t.Context(), r); err != nil || got != want {
+		if got, err := p.secret(t.Context(), r); err != nil || got != want {
 			t.Errorf("secret: %v, %v", got, err)
 		}
 	}
@@ -227,10 +227,10 @@ func TestRollbackKeepsSecrets(t *testing.T) {
 // TestAckOfNothing: the ledger has what there is, and not what a client makes up.
 func TestAckOfNothing(t *testing.T) {
 	p := opened(t, newStore(t), nil)
-	p.Ledger().Enter("one")
+	p.ledger.Enter("one")
 	for _, r := range []resource.Ref{{Kind: resource.Configs, Namespace: "default", Name: "c"}, {Kind: resource.Instances, Namespace: "default", Name: "s"}} {
-		if news, errs := p.Ack(t.Context(), "one", []push.Ack{{Ref: r, Version: 1, State: push.Applied}}); news != 0 || errs[0] != nil || p.Ledger().Holdings() != 0 {
-			t.Errorf("%v: %d are news, %d are held", r, news, p.Ledger().Holdings())
+		if news, errs := p.ack(t.Context(), "one", []push.Ack{{Ref: r, Version: 1, State: push.Applied}}); news != 0 || errs[0] != nil || p.ledger.Holdings() != 0 {
+			t.Errorf("%v: %d are news, %d are held", r, news, p.ledger.Holdings())
 		}
 	}
 }
@@ -250,15 +250,15 @@ func TestAckOfUnpublished(t *testing.T) {
 	}
 	ack := func(ctx context.Context, version int64) error {
 		t.Helper()
-		_, errs := p.Ack(ctx, "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
+		_, errs := p.ack(ctx, "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
 		return errs[0]
 	}
 	put()
-	if _, _, err := p.Get(t.Context(), r, false); err != nil {
+	if _, _, err := p.Get(t.Context(), me, r, false); err != nil {
 		t.Fatal(err)
 	}
-	p.Ledger().Enter("one")
-	p.Ledger().Sent("one", &push.Change{Ref: r, Version: 1}, timeNow())
+	p.ledger.Enter("one")
+	p.ledger.Sent("one", &push.Change{Ref: r, Version: 1}, timeNow())
 	var never *Unpublished
 	for _, version := range []int64{2, 9_000_000_000_000_000_000} {
 		if err := ack(t.Context(), version); !errors.As(err, &never) || never.Version != version || never.Newest != 1 {
@@ -268,7 +268,7 @@ func TestAckOfUnpublished(t *testing.T) {
 	if err := ack(t.Context(), 1); err != nil {
 		t.Error(err)
 	}
-	if got, err := p.Rollout(t.Context(), r, 1); err != nil || got.Applied != 1 || got.Pending != 0 {
+	if got, err := p.Rollout(t.Context(), me, r, 1); err != nil || got.Applied != 1 || got.Pending != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 
@@ -283,7 +283,7 @@ func TestAckOfUnpublished(t *testing.T) {
 	if err := ack(t.Context(), 2); err != nil {
 		t.Error(err)
 	}
-	if got, err := p.Rollout(t.Context(), r, 1); err != nil || got.Applied != 1 {
+	if got, err := p.Rollout(t.Context(), me, r, 1); err != nil || got.Applied != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -321,12 +321,12 @@ func TestSecretHistory(t *testing.T) {
 		if _, err := p.Sync(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.Secret(t.Context(), r); err != nil || got != secret {
+		if got, err := p.secret(t.Context(), r); err != nil || got != secret {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
 	var missing *NotFound
-	if got, err := p.Secret(t.Context(), r); !errors.As(err, &missing) {
+	if got, err := p.secret(t.Context(), r); !errors.As(err, &missing) {
 		t.Errorf("never made: %v, %v", got, err)
 	}
 	for _, secret := range []bool{false, true, false, true} {

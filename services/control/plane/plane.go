@@ -1,14 +1,19 @@
 // Package plane is the control plane's operations on resources, without a protocol: it
 // joins the store, what a replica knows of it, those who watch, and the liveness of
-// instances.
+// instances. An operation checks what it is asked for and who asks, hides what the caller may
+// not know, and says by ProblemOf what an error is. Protocols only translate.
 //
 //	p, err := plane.Open(ctx, store, plane.Defaults())
 //	item, err := p.Put(ctx, caller, &policy, plane.Options{})
-//	item, age, err := p.Get(ctx, ref, false)
+//	item, age, err := p.Get(ctx, caller, ref, false)
 //
 // A change is made on condition that the resource still is what the change was made
 // for; if it is not, it is made anew. Reads wait until the replica knows all that had
 // been acknowledged anywhere before them, unless they may be stale.
+//
+// To read the source: gate.go says who asks, read.go and operations.go what may be asked for,
+// watch.go what changes are told, problem.go why not; change.go makes a change, instances.go
+// finds out which instances are alive.
 package plane
 
 import (
@@ -171,18 +176,9 @@ func (p *Plane) Close() {
 // now is the time by a clock that does not jump.
 func (p *Plane) now() time.Duration { return time.Since(p.started) }
 
-// Hub is where to subscribe, and Ledger the book of who has what.
-func (p *Plane) Hub() *push.Hub { return p.hub }
-
-// Ledger is the book of who has applied what.
-func (p *Plane) Ledger() *push.Ledger { return p.ledger }
-
-// Store is what the Plane was opened on.
-func (p *Plane) Store() *store.Store { return p.store }
-
-// itself is the replica where it changes something by itself.
-func (p *Plane) itself() Caller {
-	return Caller{Principal: &access.Principal{Name: p.cfg.Replica}, From: "itself"}
+// Itself is the replica where it does something by itself.
+func (p *Plane) Itself() Caller {
+	return Caller{Principal: &access.Principal{Name: p.cfg.Replica, Grants: access.Anonymous().Grants}, From: "itself"}
 }
 
 // Replica is this one's name.
@@ -313,33 +309,8 @@ func (p *Plane) Sync(ctx context.Context, stale bool) (age time.Duration, err er
 	return 0, p.catchUp(ctx)
 }
 
-// Get returns a resource, and how old it may be. The error is NotFound where there is
-// none.
-func (p *Plane) Get(ctx context.Context, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
-	if err := r.Check(); err != nil {
-		return nil, 0, err
-	}
-	age, err := p.Sync(ctx, stale)
-	if err != nil {
-		return nil, 0, err
-	}
-	item := p.catalog.Get(r)
-	if item == nil {
-		return nil, age, &NotFound{r}
-	}
-	return item, age, nil
-}
-
-// A NotFound says that there is no such resource.
-type NotFound struct{ resource.Ref }
-
-func (e *NotFound) Error() string { return "there is no " + e.String() }
-
 // Reconnected counts a client that has come back to a stream of changes.
 func (p *Plane) Reconnected() { p.metrics.reconnects.Inc() }
-
-// Catalog is what the replica knows. It may be stale unless Sync was called before.
-func (p *Plane) Catalog() *catalog.Catalog { return p.catalog }
 
 // metrics counts what a Plane does.
 type metrics struct {
@@ -404,7 +375,7 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v uint64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
 	}
-	for _, k := range []resource.Kind{resource.Policies, resource.Configs, resource.Instances} {
+	for _, k := range resource.Kinds() {
 		gauge(descResources, float64(p.catalog.Count(k)), string(k))
 	}
 	gauge(descAge, p.Age().Seconds())

@@ -92,7 +92,7 @@ func TestConcurrentChanges(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	item, _, err := planes[0].Get(t.Context(), policy("a").Ref(), false)
+	item, _, err := planes[0].Get(t.Context(), me, policy("a").Ref(), false)
 	if err != nil || item.Version != clients*each || len(seen) != clients*each {
 		t.Errorf("version %d of %d: %v", item.Version, clients*each, err)
 	}
@@ -144,7 +144,7 @@ func TestLinearizable(t *testing.T) {
 			for range 30 {
 				call := time.Since(start).Nanoseconds()
 				tag := ""
-				item, _, err := reader.Get(t.Context(), policy("a").Ref(), false)
+				item, _, err := reader.Get(t.Context(), me, policy("a").Ref(), false)
 				var missing *NotFound
 				if err != nil && !errors.As(err, &missing) {
 					t.Error(err)
@@ -184,7 +184,7 @@ func TestLinearizable(t *testing.T) {
 // and one that is heard stays.
 func TestSilentInstance(t *testing.T) {
 	p := opened(t, newStore(t), func(c *Config) { c.Liveness.Grace, c.Liveness.Few, c.Liveness.Pause = 0, 100, time.Hour })
-	sub, err := p.Hub().Subscribe([]push.Topic{{Kind: resource.Instances}}, p.Hub().Revision())
+	sub, err := p.hub.Subscribe([]push.Topic{{Kind: resource.Instances}}, p.hub.Revision())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestSilentInstance(t *testing.T) {
 	if err := p.Heartbeat(t.Context(), me, instance("heard", 1).Ref()); err != nil {
 		t.Error(err)
 	}
-	page, err := p.Audit(t.Context(), audit.Query{Limit: 1000, May: everywhere})
+	page, err := p.Audit(t.Context(), me, audit.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestHolders(t *testing.T) {
 	r := instance("1", 30).Ref()
 	holder := func() string {
 		t.Helper()
-		item, _, err := a.Get(t.Context(), r, false)
+		item, _, err := a.Get(t.Context(), me, r, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestHeardAgain(t *testing.T) {
 			}
 		}
 		p.end(r.Path())
-		if _, _, err := p.Get(t.Context(), r, false); (err == nil) != heard {
+		if _, _, err := p.Get(t.Context(), me, r, false); (err == nil) != heard {
 			t.Errorf("heard again %v: %v", heard, err)
 		}
 	}
@@ -387,7 +387,7 @@ func TestReplicasApart(t *testing.T) {
 	a.takeOver(a.now() + later + 2*replicaTTL + a.cfg.Liveness.ReturnWindow)
 	learnt(t, a)
 	for _, r := range append(refs[a], refs[b]...) {
-		item, _, err := a.Get(t.Context(), r, false)
+		item, _, err := a.Get(t.Context(), me, r, false)
 		if err != nil || item.Resource.(*resource.Instance).Holder != "a" {
 			t.Errorf("%v: %+v, %v: want it at a", r, item, err)
 		}
@@ -574,7 +574,7 @@ func TestRegisteredAgain(t *testing.T) {
 		if _, err := a.Register(t.Context(), me, instance("1", 60), Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := a.Get(t.Context(), instance("1", 60).Ref(), false); err != nil {
+		if _, _, err := a.Get(t.Context(), me, instance("1", 60).Ref(), false); err != nil {
 			t.Fatalf("after %d times: %v", n, err)
 		}
 		if _, err := []*Plane{a, b}[n%2].Remove(t.Context(), me, instance("1", 60).Ref(), Options{}); err != nil {
@@ -618,8 +618,6 @@ func TestRepeatedElsewhere(t *testing.T) {
 	}
 }
 
-func everywhere(string) bool { return true }
-
 // TestAudit: what was refused is not in it, and everything else once.
 func TestAudit(t *testing.T) {
 	p := opened(t, newStore(t), nil)
@@ -638,9 +636,9 @@ func TestAudit(t *testing.T) {
 	}
 	want = append(want, "remove 3 1 0")
 	var got []string
-	q := audit.Query{Limit: 2, May: everywhere}
+	q := audit.Query{Limit: 2}
 	for more := true; more; {
-		page, err := p.Audit(t.Context(), q)
+		page, err := p.Audit(t.Context(), me, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -662,10 +660,10 @@ func TestStaleReads(t *testing.T) {
 	if _, err := p.Put(t.Context(), me, policy("a"), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, age, err := p.Get(t.Context(), policy("a").Ref(), false); err != nil || age != 0 {
+	if _, age, err := p.Get(t.Context(), me, policy("a").Ref(), false); err != nil || age != 0 {
 		t.Errorf("age %v, %v", age, err)
 	}
-	if _, age, err := p.Get(t.Context(), policy("a").Ref(), true); err != nil || age <= 0 {
+	if _, age, err := p.Get(t.Context(), me, policy("a").Ref(), true); err != nil || age <= 0 {
 		t.Errorf("age %v, %v", age, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -698,7 +696,7 @@ func TestForget(t *testing.T) {
 	}
 	versions := func(name string) int {
 		t.Helper()
-		items, err := p.History(t.Context(), policy(name).Ref())
+		items, err := p.history(t.Context(), policy(name).Ref())
 		var missing *NotFound
 		if err != nil && !errors.As(err, &missing) {
 			t.Fatal(err)

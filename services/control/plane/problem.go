@@ -17,29 +17,29 @@ type ProblemKind string
 
 // The kinds that operations and admission have. Protocols have some of their own.
 const (
-	BadToken       ProblemKind = "token"
-	BadCertificate ProblemKind = "certificate"
-	TooOften       ProblemKind = "rate"
-	NotPermitted   ProblemKind = "role"
-	BadParameter   ProblemKind = "parameter"
-	NotValid       ProblemKind = "invalid"
-	TooLarge       ProblemKind = "large"
-	Missing        ProblemKind = "missing"
-	Exists         ProblemKind = "exists"
-	Precondition   ProblemKind = "precondition"
-	KeyReused      ProblemKind = "key"
-	Contended      ProblemKind = "contended"
-	TooMany        ProblemKind = "limit"
-	TooManyWatch   ProblemKind = "watchers"
-	Busy           ProblemKind = "busy"
-	NoSpace        ProblemKind = "space"
-	DiskFull       ProblemKind = "disk"
-	Uncertain      ProblemKind = "uncertain"
-	Unavailable    ProblemKind = "unavailable"
-	Closed         ProblemKind = "closed"
-	Canceled       ProblemKind = "canceled"
-	DeadlineOver   ProblemKind = "deadline"
-	Internal       ProblemKind = "internal"
+	BadToken         ProblemKind = "token"
+	BadCertificate   ProblemKind = "certificate"
+	RateExceeded     ProblemKind = "rate"
+	NotPermitted     ProblemKind = "role"
+	BadParameter     ProblemKind = "parameter"
+	NotValid         ProblemKind = "invalid"
+	TooLarge         ProblemKind = "large"
+	Missing          ProblemKind = "missing"
+	Exists           ProblemKind = "exists"
+	Precondition     ProblemKind = "precondition"
+	KeyReused        ProblemKind = "key"
+	Contended        ProblemKind = "contended"
+	TooMany          ProblemKind = "limit"
+	TooManyWatchers  ProblemKind = "watchers"
+	Busy             ProblemKind = "busy"
+	NoSpace          ProblemKind = "space"
+	DiskFull         ProblemKind = "disk"
+	Uncertain        ProblemKind = "uncertain"
+	Unavailable      ProblemKind = "unavailable"
+	Closed           ProblemKind = "closed"
+	Canceled         ProblemKind = "canceled"
+	DeadlineExceeded ProblemKind = "deadline"
+	Internal         ProblemKind = "internal"
 )
 
 // ServerFault tells whether the request is not at fault: another replica, or a later time, may do better.
@@ -61,8 +61,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Detail }
 
-// Badf is the problem of a parameter.
-func Badf(format string, args ...any) error {
+// BadParameterf is the problem of a parameter.
+func BadParameterf(format string, args ...any) error {
 	return &Problem{Kind: BadParameter, Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -88,7 +88,7 @@ var problems = []struct {
 	{store.ErrClosed, Closed, time.Second},
 	{push.ErrClosed, Closed, time.Second},
 	{context.Canceled, Canceled, 0},
-	{context.DeadlineExceeded, DeadlineOver, 0},
+	{context.DeadlineExceeded, DeadlineExceeded, 0},
 }
 
 // ProblemOf says what kind of problem an error is.

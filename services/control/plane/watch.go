@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/services/control/access"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
@@ -23,9 +24,9 @@ type Token struct {
 
 func (t Token) String() string { return t.Epoch + "-" + strconv.FormatInt(t.Revision, 10) }
 
-// ParseToken reads a token; what is none is one of no epoch, whose owner is told
+// parseToken reads a token; what is none is one of no epoch, whose owner is told
 // everything.
-func ParseToken(text string) Token {
+func parseToken(text string) Token {
 	epoch, number, ok := strings.Cut(text, "-")
 	revision, err := strconv.ParseInt(number, 10, 64)
 	if !ok || err != nil || revision < 1 {
@@ -37,9 +38,15 @@ func ParseToken(text string) Token {
 // Token is of a revision of this store.
 func (p *Plane) Token(revision int64) Token { return Token{*p.epoch.Load(), revision} }
 
-// Topics are those of kinds, each in one namespace or in all (""), and perhaps by name.
+// topicsOf are the topics of kinds, all if none is given, each in one namespace or in all, and perhaps by name.
 // The error says what is wrong with one.
-func Topics(kinds []resource.Kind, namespace string, names []string) ([]push.Topic, error) {
+func topicsOf(kinds []resource.Kind, namespace string, names []string) ([]push.Topic, error) {
+	if len(kinds) == 0 {
+		kinds = resource.Kinds()
+	}
+	if namespace == access.AllNamespaces {
+		namespace = ""
+	}
 	if len(names) == 0 {
 		names = []string{""}
 	} else if namespace == "" {
@@ -75,8 +82,19 @@ func Topics(kinds []resource.Kind, namespace string, names []string) ([]push.Top
 	return topics, nil
 }
 
+// A Query says what a watch is of.
+type Query struct {
+	Namespace string          // or access.AllNamespaces
+	Kinds     []resource.Kind // none is all
+	Names     []string        // none is all
+	Client    resource.Client // who watches: for gray releases, and by its name for the ledger
+	Since     string          // a Token, or anything else from who knows nothing
+}
+
 // A Watch tells what changes in some topics. Next is for one goroutine.
 type Watch struct {
+	client   resource.Client
+	reader   *Reader
 	plane    *Plane
 	sub      *push.Subscriber
 	prefixes []string
@@ -87,12 +105,32 @@ type Watch struct {
 // beginTime is how long a watch waits to know what was acknowledged before it.
 const beginTime = time.Second
 
-// Watch begins to watch, after a token if that is of this store and all changes since are
+// Watch begins to watch what the caller may read. Close must be called.
+func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
+	if err := by.may(access.Read, q.Namespace); err != nil {
+		return nil, err
+	}
+	topics, err := topicsOf(q.Kinds, q.Namespace, q.Names)
+	if err != nil {
+		return nil, BadParameterf("%v", err)
+	}
+	if err := p.checkClient(q.Client); err != nil {
+		return nil, err
+	}
+	w, err := p.watch(ctx, topics, parseToken(q.Since))
+	if err != nil {
+		return nil, err
+	}
+	w.client, w.reader = q.Client, p.Enter(by, q.Client.ID)
+	return w, nil
+}
+
+// watch begins to watch, after a token if that is of this store and all changes since are
 // remembered. Like a read, it begins with all that was acknowledged before. Where the store does
 // not say in time what that is, it begins with what this replica knows, and the rest
 // follows: watchers need what there is most when the store is away. The error is
 // push.ErrClosed.
-func (p *Plane) Watch(ctx context.Context, topics []push.Topic, since Token) (*Watch, error) {
+func (p *Plane) watch(ctx context.Context, topics []push.Topic, since Token) (*Watch, error) {
 	asking, cancel := context.WithTimeout(ctx, p.beginTime)
 	_ = p.catchUp(asking)
 	cancel()
@@ -160,5 +198,82 @@ func (w *Watch) Known() Token { return Token{w.epoch, max(w.from, w.sub.Began())
 // Resumed tells whether the watch began after a token of this store.
 func (w *Watch) Resumed() bool { return w.from > 0 }
 
+// Config is a configuration as the client may know it, and whether its content is a gray release's, if the
+// client has said who it is; nil where that is the change as it is. Nobody is shown a secret: a watch goes
+// on for as long as a program lives, through whatever it is passed on by and kept in.
+func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
+	config, ok := c.Resource.(*resource.Config)
+	if !ok {
+		return nil, nil
+	}
+	named := w.client.ID != "" || len(w.client.Labels) > 0
+	if !config.Secret && !named {
+		return nil, nil
+	}
+	shown := *config
+	if named {
+		content, chosen := config.For(w.client)
+		shown.Content, shown.Release, released = content, nil, &chosen
+	}
+	shown = shown.Masked()
+	return &shown, released
+}
+
+// Sent notes in the ledger what the client was sent.
+func (w *Watch) Sent(changes []push.Change) { w.reader.Sent(changes) }
+
 // Close ends the watch.
-func (w *Watch) Close() { w.sub.Close() }
+func (w *Watch) Close() {
+	w.reader.Leave()
+	w.sub.Close()
+}
+
+// A Reader is a connected client in the ledger. Of a nil one, nothing is noted.
+type Reader struct {
+	plane *Plane
+	name  string
+}
+
+// Enter notes that a client is connected; Leave must be called. It returns nil where the client has no
+// name, or the ledger no room for one more.
+func (p *Plane) Enter(by Caller, client string) *Reader {
+	r := &Reader{p, by.ClientPrefix + client}
+	if client == "" || !p.ledger.Enter(r.name) {
+		return nil
+	}
+	return r
+}
+
+// Name is the client's in the ledger.
+func (r *Reader) Name() string {
+	if r == nil {
+		return ""
+	}
+	return r.name
+}
+
+// Sent notes what the client was sent.
+func (r *Reader) Sent(changes []push.Change) {
+	if r == nil {
+		return
+	}
+	now := timeNow()
+	for i := range changes {
+		r.plane.ledger.Sent(r.name, &changes[i], now)
+	}
+}
+
+// Ack notes answers to what was sent. What was sent was published, unless the store has gone back since:
+// then the client is sent something else.
+func (r *Reader) Ack(ctx context.Context, acks []push.Ack) {
+	if r != nil {
+		_, _ = r.plane.ack(ctx, r.name, acks)
+	}
+}
+
+// Leave notes that the connection has ended.
+func (r *Reader) Leave() {
+	if r != nil {
+		r.plane.ledger.Leave(r.name, timeNow())
+	}
+}

@@ -98,7 +98,7 @@ func TestWatchBegins(t *testing.T) {
 	go func() {
 		var b beginning
 		defer func() { begun <- b }()
-		w, err := p.Watch(ctx, policies, Token{})
+		w, err := p.watch(ctx, policies, Token{})
 		if b.err = err; err != nil {
 			return
 		}
@@ -120,7 +120,7 @@ func TestWatchBegins(t *testing.T) {
 // what the replica knows, and the rest follows.
 func TestWatchBeginsBehind(t *testing.T) {
 	p, release := behind(t, time.Nanosecond)
-	w, err := p.Watch(t.Context(), policies, Token{})
+	w, err := p.watch(t.Context(), policies, Token{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ const (
 	Instances Kind = "instance"
 )
 
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Policies, Configs, Instances} }
+
 // DefaultNamespace is where resources are that name none.
 const DefaultNamespace = "default"
 

@@ -19,6 +19,7 @@ import (
 
 	"dyno/internal/leak"
 	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
 	"dyno/services/control/store"
 )
 
@@ -30,6 +31,7 @@ type bed struct {
 	t      *testing.T
 	api    *API
 	plane  *plane.Plane
+	store  *store.Store
 	server *httptest.Server
 	schema *description
 	token  string
@@ -37,26 +39,11 @@ type bed struct {
 
 func newBed(t *testing.T, change func(*Config, *plane.Config)) *bed {
 	t.Helper()
-	sc := store.Defaults()
-	sc.Dir, sc.NoSync = t.TempDir(), true
-	s, err := store.Open(t.Context(), sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	c, pc := Defaults(), plane.Defaults()
 	if change != nil {
 		change(&c, &pc)
 	}
-	p, err := plane.Open(t.Context(), s, pc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
+	p, s := planetest.Open(t, pc)
 	c.Plane = p
 	api, err := New(c)
 	if err != nil {
@@ -67,7 +54,7 @@ func newBed(t *testing.T, change func(*Config, *plane.Config)) *bed {
 		api.Close()
 		server.Close()
 	})
-	return &bed{t: t, api: api, plane: p, server: server, schema: describe(t, api.document)}
+	return &bed{t: t, api: api, plane: p, store: s, server: server, schema: describe(t, api.document)}
 }
 
 // A description is the OpenAPI document, ready to check with.

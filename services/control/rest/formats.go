@@ -81,7 +81,7 @@ func (w *watcher) answer(f format.Format, changes []push.Change, resync bool, ne
 			return err
 		}
 		e.Document.Tag = resource.Tag(c.Version, c.Body)
-		if one, released := w.config(c); one != nil {
+		if one, released := w.watch.Config(&c); one != nil {
 			e.Document.Config, e.Document.Released = one, released != nil && *released
 			e.Document.Tag = "" // it is of all there is, which could be guessed by it
 		}
@@ -92,7 +92,7 @@ func (w *watcher) answer(f format.Format, changes []push.Change, resync bool, ne
 	if err != nil {
 		return err
 	}
-	w.sent(changes)
+	w.watch.Sent(changes)
 	if err := w.deadline(); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestHeartbeatsWithoutStore(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "PUT", "/v1/services/s/instances/1", `{"address":"a","port":1}`)
 	b.want(200, "", "GET", "/v1/services/s/instances/1", "")
-	if err := b.plane.Store().Close(); err != nil {
+	if err := b.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	const one, none = `{"service":"s","id":"1"}`, `{"service":"s","id":"9"}`

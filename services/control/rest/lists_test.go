@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/services/control/plane"
 	"dyno/services/control/push"
 )
 
@@ -27,7 +28,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %s, want %d", path, got.body, want)
 		}
 	}
-	b.want(400, "parameter", "GET", "/v1/configs?search="+strings.Repeat("x", maxSearch+1), "")
+	b.want(400, "parameter", "GET", "/v1/configs?search="+strings.Repeat("x", plane.MaxSearch+1), "")
 	if got := b.want(200, "", "GET", "/v1/namespaces", ""); fmt.Sprint(got.field(t, "items")) != "[default shop]" || got.field(t, "more") != false {
 		t.Errorf("%s", got.body)
 	}

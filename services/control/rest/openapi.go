@@ -32,7 +32,7 @@ func listSchema(items map[string]any, most int) map[string]any {
 }
 
 // condition is a list of entity tags, of which there is one at least.
-var condition = map[string]any{"type": "string", "maxLength": maxCondition, "pattern": `[^ \t,]`}
+var condition = map[string]any{"type": "string", "maxLength": plane.MaxCondition, "pattern": `[^ \t,]`}
 
 // parameters are all there are, by name.
 var parameters = map[string]parameter{
@@ -42,20 +42,20 @@ var parameters = map[string]parameter{
 	"namespace":       {"query", "Where the resource is; default if not given.", ref("NamespaceOrNone")},
 	"dry_run":         {"query", "Check everything, and change nothing.", map[string]any{"type": "boolean"}},
 	"stale":           {"query", "Answer from what this replica knows, at once, and say how old that may be.", map[string]any{"type": "boolean"}},
-	"limit":           {"query", "How many entries a page may have.", map[string]any{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}},
-	"after":           {"query", "What the page before has as next.", map[string]any{"type": "string", "maxLength": maxAfter}},
-	"search":          {"query", "Those only that have this text in their name, or in an instance's address or zone, in any case.", map[string]any{"type": "string", "maxLength": maxSearch}},
+	"limit":           {"query", "How many entries a page may have.", map[string]any{"type": "integer", "minimum": 1, "maximum": plane.MaxLimit, "default": plane.DefaultLimit}},
+	"after":           {"query", "What the page before has as next.", map[string]any{"type": "string", "maxLength": plane.MaxAfter}},
+	"search":          {"query", "Those only that have this text in their name, or in an instance's address or zone, in any case.", map[string]any{"type": "string", "maxLength": plane.MaxSearch}},
 	"from":            {"query", "Not what was before this time (RFC 3339).", map[string]any{"type": "string", "format": "date-time"}},
 	"zone":            {"query", "Instances of this zone only.", text},
 	"status":          {"query", "Instances of this status only.", map[string]any{"enum": []string{"", "up", "down", "draining"}}},
-	"client":          {"query", "Who reads: for the gray release, and for the ledger.", map[string]any{"type": "string", "maxLength": maxClient, "pattern": `^[^\x00-\x1f]*$`}},
+	"client":          {"query", "Who reads: for the gray release, and for the ledger.", map[string]any{"type": "string", "maxLength": plane.MaxClient, "pattern": `^[^\x00-\x1f]*$`}},
 	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", listSchema(map[string]any{"type": "string", "pattern": "^[^=]+="}, resource.DefaultLimits().Labels)},
 	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": []string{"policy", "config", "instance"}}, plane.MaxTopics)},
 	"since":           {"query", "The token that a long poll had as next, or the id of an event.", text},
 	"wait":            {"query", "For how many seconds a long poll may wait for a change.", map[string]any{"type": "number", "minimum": 0, "maximum": maxWait.Seconds()}},
 	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", condition},
 	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; * is that there is none.", condition},
-	"Idempotency-Key": {"header", "A change with a key that was used before is not made again, and answered as it was.", map[string]any{"type": "string", "maxLength": maxKey}},
+	"Idempotency-Key": {"header", "A change with a key that was used before is not made again, and answered as it was.", map[string]any{"type": "string", "maxLength": plane.MaxKey}},
 	"Last-Event-ID":   {"header", "The id of the last event that was received.", text},
 }
 

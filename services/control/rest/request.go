@@ -15,7 +15,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/format"
 	"dyno/services/control/plane"
@@ -95,23 +94,15 @@ func (q *request) readable() error {
 	}
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return plane.Badf("the query cannot be read: %v", err)
+		return plane.BadParameterf("the query cannot be read: %v", err)
 	}
 	q.asked = values
 	for name, list := range values {
 		if !utf8.ValidString(name) || slices.ContainsFunc(list, func(v string) bool { return !utf8.ValidString(v) }) {
-			return plane.Badf("%.40q: must be UTF-8", name)
+			return plane.BadParameterf("%.40q: must be UTF-8", name)
 		}
 	}
 	return nil
-}
-
-// may returns why the principal may not do something.
-func (q *request) may(what access.Permission, namespace string) error {
-	if q.caller.May(what, namespace) {
-		return nil
-	}
-	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", q.caller.Name, what, namespace)}
 }
 
 // namespace is the query's.
@@ -122,13 +113,13 @@ func (q *request) namespace() string {
 	return resource.DefaultNamespace
 }
 
-// ref is the resource that the path names, which the principal may do something with.
-func (q *request) ref(k resource.Kind, what access.Permission) (resource.Ref, error) {
+// ref is the resource that the path names.
+func (q *request) ref(k resource.Kind) (resource.Ref, error) {
 	r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: q.PathValue("name"), ID: q.PathValue("id")}
 	if err := r.Check(); err != nil {
-		return r, plane.Badf("%v", err)
+		return r, plane.BadParameterf("%v", err)
 	}
-	return r, q.may(what, r.Namespace)
+	return r, nil
 }
 
 // flag reads a boolean of the query.
@@ -139,58 +130,31 @@ func (q *request) flag(name string) (bool, error) {
 	case text == "true":
 		return true, nil
 	}
-	return false, plane.Badf("%s: must be true or false", name)
+	return false, plane.BadParameterf("%s: must be true or false", name)
 }
-
-// Pages.
-const (
-	defaultLimit = 100
-	maxLimit     = 1000
-)
 
 // limit reads how long a page may be.
 func (q *request) limit() (int, error) {
 	text, given := q.given("limit")
 	if !given {
-		return defaultLimit, nil
+		return plane.DefaultLimit, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxLimit {
-		return 0, plane.Badf("limit: must be a number from 1 to %d", maxLimit)
+	if err != nil {
+		return 0, plane.BadParameterf("limit: must be a number from 1 to %d", plane.MaxLimit)
 	}
 	return n, nil
 }
 
-// after reads where a page goes on.
-func (q *request) after() (string, error) {
-	text := q.parameter("after")
-	if utf8.RuneCountInString(text) > maxAfter {
-		return "", plane.Badf("after: must be what the page before has as next")
+// page reads what all lists have.
+func (q *request) page() (page plane.Page, err error) {
+	if page.Limit, err = q.limit(); err != nil {
+		return page, err
 	}
-	return text, nil
+	page.After, page.Search = q.parameter("after"), q.parameter("search")
+	page.Stale, err = q.flag("stale")
+	return page, err
 }
-
-const (
-	maxAfter  = 1024
-	maxSearch = 253
-)
-
-// search reads which entries of a list are wanted: those with a name that matches takes.
-func (q *request) search() (matches func(names ...string) bool, err error) {
-	text := strings.ToLower(q.parameter("search"))
-	if utf8.RuneCountInString(text) > maxSearch {
-		return nil, plane.Badf("search: must have %d characters at most", maxSearch)
-	}
-	return func(names ...string) bool {
-		return text == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), text) })
-	}, nil
-}
-
-// Bounds of header fields, in bytes.
-const (
-	maxKey       = 128
-	maxCondition = 1024
-)
 
 // options reads what goes with a change.
 func (q *request) options() (o plane.Options, err error) {
@@ -201,12 +165,6 @@ func (q *request) options() (o plane.Options, err error) {
 		return o, err
 	}
 	o.Key = q.Header.Get("Idempotency-Key")
-	if !utf8.ValidString(o.Key) {
-		return o, plane.Badf("idempotency-key: must be UTF-8")
-	}
-	if len(o.Key) > maxKey || len(o.IfMatch) > maxCondition || len(o.IfNoneMatch) > maxCondition {
-		return o, plane.Badf("idempotency-key: must have %d bytes at most, conditions %d", maxKey, maxCondition)
-	}
 	o.DryRun, err = q.flag("dry_run")
 	return o, err
 }
@@ -221,7 +179,7 @@ func (q *request) condition(name string) (string, error) {
 	}
 	text := strings.Join(fields, ",")
 	if strings.Trim(text, " \t,") == "" {
-		return "", plane.Badf("%s: is empty: want entity tags, or *", strings.ToLower(name))
+		return "", plane.BadParameterf("%s: is empty: want entity tags, or *", strings.ToLower(name))
 	}
 	return text, nil
 }
@@ -257,7 +215,7 @@ func (q *request) bytes() ([]byte, error) {
 	if n := q.ContentLength; n >= 0 {
 		text := make([]byte, n)
 		if _, err := io.ReadFull(q.Body, text); err != nil {
-			return nil, plane.Badf("the body is cut off: %v", err)
+			return nil, plane.BadParameterf("the body is cut off: %v", err)
 		}
 		return text, nil
 	}
@@ -265,7 +223,7 @@ func (q *request) bytes() ([]byte, error) {
 	if long := (*http.MaxBytesError)(nil); errors.As(err, &long) {
 		return nil, tooLarge(long)
 	} else if err != nil {
-		return nil, plane.Badf("the body cannot be read: %v", err)
+		return nil, plane.BadParameterf("the body cannot be read: %v", err)
 	}
 	return text, nil
 }
@@ -303,8 +261,8 @@ const (
 )
 
 // item answers with a resource in the format that the client has chosen, unless it has that already.
-func (q *request) item(status int, i *catalog.Item, body []byte) error {
-	tag, kind := i.Tag(), jsonBody
+func (q *request) item(status int, i *catalog.Item) error {
+	tag, kind, body := i.Tag(), jsonBody, i.Body
 	if f := q.accepted(); f != nil {
 		d, err := format.New(i.Ref, i.Version, i.Revision, nil, body)
 		if err != nil {
@@ -322,27 +280,12 @@ func (q *request) item(status int, i *catalog.Item, body []byte) error {
 	if i.Revision > 0 {
 		q.set(revisionField, strconv.FormatInt(i.Revision, 10))
 	}
-	if q.Method == http.MethodGet && noneMatch(q.Header.Get("If-None-Match"), i.Tag()) {
+	if q.Method == http.MethodGet && plane.MatchesTag(q.Header.Get("If-None-Match"), i.Tag(), true) {
 		q.begun = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	return q.write(status, kind, body)
-}
-
-// noneMatch compares a tag with those of If-None-Match by the weak comparison (RFC 9110,
-// section 13.1.2).
-func noneMatch(field, tag string) bool {
-	if field == "" {
-		return false
-	}
-	for one := range strings.SplitSeq(field, ",") {
-		one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
-		if one == "*" || one == tag {
-			return true
-		}
-	}
-	return false
 }
 
 // result answers a change.
@@ -363,7 +306,7 @@ func (q *request) result(r plane.Result, location string) error {
 		status = http.StatusCreated
 		q.set("Location", location)
 	}
-	return q.item(status, r.Item, r.Body)
+	return q.item(status, r.Item)
 }
 
 // age labels a stale read.

@@ -2,8 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"dyno/services/control/access"
 	"dyno/services/control/backup"
 	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
@@ -382,19 +380,15 @@ func TestRollout(t *testing.T) {
 func TestServiceRollout(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "PUT", "/v1/services/s/instances/1", `{"address":"192.0.2.1","port":1}`)
-	ledger, ref := b.plane.Ledger(), resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "s"}
-	for _, client := range []string{"1", "2"} {
-		if !ledger.Enter(client) {
-			t.Fatal("no room")
-		}
-	}
+	ref := resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "s"}
+	one, two := b.plane.Enter(planetest.Anybody, "1"), b.plane.Enter(planetest.Anybody, "2")
 	b.want(200, "", "GET", "/v1/services/s/instances/1", "") // the replica has learnt of it
-	second, _ := b.plane.Catalog().Revision()
+	second := b.plane.Revision()
 	first := second - 1
-	ledger.Sent("1", &push.Change{Ref: ref, Version: first}, time.Now())
-	ledger.Sent("2", &push.Change{Ref: ref, Version: second}, time.Now())
-	b.plane.Ack(t.Context(), "1", []push.Ack{{Ref: ref, Version: first, State: push.Applied}})
-	b.plane.Ack(t.Context(), "2", []push.Ack{{Ref: ref, Version: second, State: push.Refused, Reason: "eds: no"}})
+	one.Sent([]push.Change{{Ref: ref, Version: first}})
+	two.Sent([]push.Change{{Ref: ref, Version: second}})
+	one.Ack(t.Context(), []push.Ack{{Ref: ref, Version: first, State: push.Applied}})
+	two.Ack(t.Context(), []push.Ack{{Ref: ref, Version: second, State: push.Refused, Reason: "eds: no"}})
 	out := b.want(200, "", "GET", "/v1/services/s/rollout", "")
 	if out.field(t, "version") != float64(second) || out.field(t, "pending") != 1.0 || out.field(t, "refused") != 1.0 || out.field(t, "holdings", 0, "reason") != "eds: no" {
 		t.Errorf("%s", out.body)
@@ -423,28 +417,12 @@ func TestOperations(t *testing.T) {
 	b.want(200, "", "GET", "/v1/openapi.json", "")
 }
 
-func hash(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}
-
 // withBook is a bed with a principal for every role in namespace shop, whose token is
 // its name.
 func withBook(t *testing.T, change func(*Config, *plane.Config)) *bed {
 	t.Helper()
-	var text strings.Builder
-	text.WriteString("principals:\n")
-	for _, p := range []struct{ name, namespace, role string }{
-		{"reader", "shop", "reader"}, {"registrar", "shop", "registrar"}, {"editor", "shop", "editor"}, {"admin", "shop", "admin"}, {"root", "*", "admin"}, {"other", "x", "admin"},
-	} {
-		fmt.Fprintf(&text, "  - {name: %s, token_sha256: %s, grants: [{namespace: %q, role: %s}]}\n", p.name, hash(p.name), p.namespace, p.role)
-	}
-	book, err := access.ParseBook([]byte(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	return newBed(t, func(c *Config, p *plane.Config) {
-		c.Gate = plane.NewGate(book, 0, 0)
+		c.Gate = planetest.Gate(t, "shop")
 		if change != nil {
 			change(c, p)
 		}

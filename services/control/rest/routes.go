@@ -1,22 +1,17 @@
 package rest
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dyno/services/control/access"
 	"dyno/services/control/audit"
-	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
@@ -74,7 +69,7 @@ func (a *API) table() []route {
 		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
 		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: getItem(resource.Instances)},
 		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering what is known already is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
-		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: removeItem(resource.Instances, access.Register)},
+		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: removeItem(resource.Instances)},
 		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: serviceRollout},
 		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: heartbeat},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Say that many instances are alive. What is refused is told by instance; where that is every one, the request is refused as the first of them.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
@@ -104,7 +99,7 @@ func (a *API) table() []route {
 			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, true)},
 			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, handle: getItem(k.kind)},
 			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, false)},
-			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: removeItem(k.kind, access.Write)},
+			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: removeItem(k.kind)},
 			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: history(k.kind)},
 			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: version(k.kind)},
 			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: rollback(k.kind, k.folder)},
@@ -119,24 +114,9 @@ func (a *API) table() []route {
 	return routes
 }
 
-// shown is an item as the client may have it, by itself or in a list: without what is secret
-// in it, or, with secret, in a later version of it. Its tag is then of what is shown, since
-// one of the whole document would tell whoever guesses its content that the guess is right.
-func (q *request) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, error) {
-	c, ok := i.Resource.(*resource.Config)
-	if !ok || !c.Secret && !secret || !listed && q.caller.May(access.Secrets, i.Namespace) {
-		return i, nil
-	}
-	one := *c
-	one.Secret = true
-	one = one.Masked()
-	body, err := json.Marshal(one)
-	return &catalog.Item{Ref: i.Ref, Path: i.Path, Revision: i.Revision, Version: i.Version, Body: body, Resource: &one}, err
-}
-
 func getItem(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, access.Read)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
@@ -144,27 +124,13 @@ func getItem(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		i, age, err := q.api.plane.Get(q.Context(), r, stale)
+		i, age, err := q.api.plane.Get(q.Context(), q.caller, r, stale)
 		if err != nil {
 			return err
 		}
 		q.age(stale, age)
-		if i, err = q.shown(i, false, false); err != nil {
-			return err
-		}
-		return q.item(http.StatusOK, i, i.Body)
+		return q.item(http.StatusOK, i)
 	}
-}
-
-// A page is what is asked for of a list.
-type page struct {
-	limit   int
-	after   string
-	matches func(names ...string) bool
-	// revision was known before the list is read, so that whoever watches from it misses
-	// nothing, and age is how old that may be.
-	revision int64
-	age      float64
 }
 
 // A list is a page's answer.
@@ -176,74 +142,33 @@ type list[T any] struct {
 	Age      float64 `json:"age_seconds"`
 }
 
-func listOf[T any](q *request, p page, items []T, next string) list[T] {
-	return list[T]{Items: items, Next: next, Revision: p.revision, Watch: q.api.plane.Token(p.revision).String(), Age: p.age}
+func listOf[T, I any](q *request, stale bool, l plane.List[I], items []T) list[T] {
+	if items == nil {
+		items = []T{}
+	}
+	return list[T]{Items: items, Next: l.Next, Revision: l.Revision, Watch: q.api.plane.Token(l.Revision).String(), Age: q.age(stale, l.Age)}
 }
 
-// documents answers with a page of documents, all of which are secret where secret is set.
-func (q *request) documents(p page, items []*catalog.Item, next string, secret bool) error {
-	bodies := make([]json.RawMessage, len(items))
-	for n, i := range items {
-		one, err := q.shown(i, true, secret)
-		if err != nil {
-			return err
-		}
-		bodies[n] = one.Body
+// documents answers with a page of documents.
+func (q *request) documents(stale bool, l plane.List[*catalog.Item]) error {
+	bodies := make([]json.RawMessage, len(l.Items))
+	for n, i := range l.Items {
+		bodies[n] = i.Body
 	}
-	return q.json(http.StatusOK, listOf(q, p, bodies, next))
-}
-
-// page reads what all lists have.
-func (q *request) page() (p page, err error) {
-	if p.limit, err = q.limit(); err != nil {
-		return p, err
-	}
-	if p.after, err = q.after(); err != nil {
-		return p, err
-	}
-	if p.matches, err = q.search(); err != nil {
-		return p, err
-	}
-	stale, err := q.flag("stale")
-	if err != nil {
-		return p, err
-	}
-	where := resource.Ref{Kind: resource.Policies, Namespace: q.namespace(), Name: "x"}
-	if err := where.Check(); err != nil {
-		return p, plane.Badf("%v", err)
-	}
-	if err := q.may(access.Read, where.Namespace); err != nil {
-		return p, err
-	}
-	old, err := q.api.plane.Sync(q.Context(), stale)
-	p.age = q.age(stale, old)
-	p.revision, _ = q.api.plane.Catalog().Revision()
-	return p, err
-}
-
-// items reads a page of policies or configurations.
-func (q *request) items(k resource.Kind) (p page, items []*catalog.Item, next string, err error) {
-	if p, err = q.page(); err != nil {
-		return p, nil, "", err
-	}
-	prefix, after := string(k)+"/"+q.namespace()+"/", ""
-	if p.after != "" {
-		after = prefix + p.after
-	}
-	items, more := q.api.plane.Catalog().Page(prefix, after, p.limit, func(i *catalog.Item) bool { return p.matches(i.Name) })
-	if more {
-		next = items[len(items)-1].Name
-	}
-	return p, items, next, nil
+	return q.json(http.StatusOK, listOf(q, stale, l, bodies))
 }
 
 func listItems(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		p, items, next, err := q.items(k)
+		page, err := q.page()
 		if err != nil {
 			return err
 		}
-		return q.documents(p, items, next, false)
+		l, err := q.api.plane.List(q.Context(), q.caller, k, q.namespace(), page)
+		if err != nil {
+			return err
+		}
+		return q.documents(page.Stale, l)
 	}
 }
 
@@ -256,12 +181,11 @@ func listNamespaces(q *request) error {
 	if err != nil {
 		return err
 	}
-	age, err := q.api.plane.Sync(q.Context(), stale)
+	names, more, age, err := q.api.plane.Namespaces(q.Context(), q.caller, limit, stale)
 	if err != nil {
 		return err
 	}
 	q.age(stale, age)
-	names, more := q.api.plane.Catalog().Namespaces(limit, func(name string) bool { return q.caller.May(access.Read, name) })
 	if names == nil {
 		names = []string{}
 	}
@@ -269,74 +193,47 @@ func listNamespaces(q *request) error {
 }
 
 func listServices(q *request) error {
-	p, err := q.page()
+	page, err := q.page()
 	if err != nil {
 		return err
 	}
-	names, counts, more := q.api.plane.Catalog().Services(q.namespace(), p.after, p.limit, func(name string) bool { return p.matches(name) })
-	type service struct {
-		Name      string `json:"name"`
-		Instances int    `json:"instances"`
+	l, err := q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
+	if err != nil {
+		return err
 	}
-	items, next := []service{}, ""
-	for i, n := range names {
-		items = append(items, service{n, counts[i]})
-	}
-	if more {
-		next = names[len(names)-1]
-	}
-	return q.json(http.StatusOK, listOf(q, p, items, next))
+	return q.json(http.StatusOK, listOf(q, page.Stale, l, l.Items))
 }
 
 // An instanceView is an instance with what this replica knows of its health.
 type instanceView struct {
 	*resource.Instance
-	// Overdue says that it is silent for longer than it said, and kept because so many
-	// are.
-	Overdue bool `json:"overdue"`
-	// Heard is how many seconds ago it was heard, if its heartbeats come to this replica.
-	Heard *float64 `json:"heard_seconds,omitempty"`
+	Overdue bool     `json:"overdue"`
+	Heard   *float64 `json:"heard_seconds,omitempty"` // how long ago
 }
 
 func listInstances(q *request) error {
-	p, err := q.page()
+	page, err := q.page()
 	if err != nil {
 		return err
 	}
-	r := resource.Ref{Kind: resource.Instances, Namespace: q.namespace(), Name: q.PathValue("name"), ID: "x"}
-	if err := r.Check(); err != nil {
-		return plane.Badf("%v", err)
+	filter := plane.InstanceFilter{Zone: q.parameter("zone"), Status: resource.Status(q.parameter("status"))}
+	l, err := q.api.plane.Instances(q.Context(), q.caller, q.namespace(), q.PathValue("name"), filter, page)
+	if err != nil {
+		return err
 	}
-	zone, status := q.parameter("zone"), resource.Status(q.parameter("status"))
-	switch status {
-	case "", resource.Up, resource.Down, resource.Draining:
-	default:
-		return plane.Badf("status: %.40q: must be up, down or draining", status)
-	}
-	prefix, after := string(resource.Instances)+"/"+r.Namespace+"/"+r.Name+"/", ""
-	if p.after != "" {
-		after = prefix + p.after
-	}
-	found, more := q.api.plane.Catalog().Page(prefix, after, p.limit, func(i *catalog.Item) bool {
-		one := i.Resource.(*resource.Instance)
-		return (zone == "" || one.Zone == zone) && (status == "" || one.Status == status) && p.matches(one.ID, one.Address, one.Zone)
-	})
-	items, next := []instanceView{}, ""
-	for _, i := range found {
-		one := instanceView{Instance: i.Resource.(*resource.Instance), Overdue: q.api.plane.Overdue(i.Ref)}
-		if silence, ok := q.api.plane.Silence(one.Instance); ok {
-			seconds := silence.Seconds()
+	var items []instanceView
+	for _, i := range l.Items {
+		one := instanceView{Instance: i.Resource.(*resource.Instance), Overdue: i.Overdue}
+		if i.Silence != nil {
+			seconds := i.Silence.Seconds()
 			one.Heard = &seconds
 		}
 		items = append(items, one)
 	}
-	if more {
-		next = found[len(found)-1].ID
-	}
 	return q.json(http.StatusOK, struct {
 		list[instanceView]
 		Protected bool `json:"protected"`
-	}{listOf(q, p, items, next), q.api.plane.Pulse().Protected})
+	}{listOf(q, page.Stale, l, items), q.api.plane.Pulse().Protected})
 }
 
 // notGiven is in a text until the document has one: no JSON text is this, which is not
@@ -354,8 +251,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 		if err != nil {
 			return err
 		}
-		var doc any
-		var r resource.Ref
+		var doc interface{ Ref() resource.Ref }
 		switch k {
 		case resource.Policies:
 			p := new(resource.Policy)
@@ -365,7 +261,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 			if err := q.identity(&p.Namespace, &p.Name, "/name", create); err != nil {
 				return err
 			}
-			doc, r = p, p.Ref()
+			doc = p
 		case resource.Configs:
 			c := &resource.Config{Content: notGiven}
 			if err := q.body(c); err != nil {
@@ -377,12 +273,9 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 			if err := q.identity(&c.Namespace, &c.Name, "/name", create); err != nil {
 				return err
 			}
-			doc, r = c, c.Ref()
+			doc = c
 		default:
 			return fmt.Errorf("%s is not put", k)
-		}
-		if err := q.may(access.Write, r.Namespace); err != nil {
-			return err
 		}
 		put := q.api.plane.Put
 		if create {
@@ -392,7 +285,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 		if err != nil {
 			return err
 		}
-		return q.result(result, placeOf(folder, r))
+		return q.result(result, placeOf(folder, doc.Ref()))
 	}
 }
 
@@ -416,9 +309,9 @@ func (q *request) identity(namespace, name *string, pointer string, create bool)
 	return nil
 }
 
-func removeItem(k resource.Kind, what access.Permission) func(*request) error {
+func removeItem(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, what)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
@@ -439,49 +332,39 @@ func removeItem(k resource.Kind, what access.Permission) func(*request) error {
 
 func history(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, access.Read)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
-		var p page
-		p.revision, _ = q.api.plane.Catalog().Revision()
-		items, err := q.api.plane.History(q.Context(), r)
+		l, err := q.api.plane.History(q.Context(), q.caller, r)
 		if err != nil {
 			return err
 		}
-		newest, ok := items[len(items)-1].Resource.(*resource.Config)
-		return q.documents(p, items, "", ok && newest.Secret)
+		return q.documents(false, l)
 	}
 }
 
 func version(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, access.Read)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
 		n, err := strconv.ParseInt(q.PathValue("version"), 10, 64)
 		if err != nil || n < 1 {
-			return plane.Badf("version: %.40q: must be a number from 1", q.PathValue("version"))
+			return plane.BadParameterf("version: %.40q: must be a number from 1", q.PathValue("version"))
 		}
-		i, err := q.api.plane.Version(q.Context(), r, n)
+		i, err := q.api.plane.Version(q.Context(), q.caller, r, n)
 		if err != nil {
 			return err
 		}
-		secret, err := q.api.plane.Secret(q.Context(), r)
-		if err != nil {
-			return err
-		}
-		if i, err = q.shown(i, false, secret); err != nil {
-			return err
-		}
-		return q.item(http.StatusOK, i, i.Body)
+		return q.item(http.StatusOK, i)
 	}
 }
 
 func rollback(k resource.Kind, folder string) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, access.Write)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
@@ -513,21 +396,21 @@ func placeOf(folder string, r resource.Ref) string {
 
 func listRollouts(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		p, items, next, err := q.items(k)
+		page, err := q.page()
 		if err != nil {
 			return err
 		}
-		rollouts := make([]push.Rollout, len(items))
-		for n, i := range items {
-			rollouts[n] = q.api.plane.Ledger().Rollout(i.Ref, i.Version, 0)
+		l, err := q.api.plane.Rollouts(q.Context(), q.caller, k, q.namespace(), page)
+		if err != nil {
+			return err
 		}
-		return q.json(http.StatusOK, listOf(q, p, rollouts, next))
+		return q.json(http.StatusOK, listOf(q, page.Stale, l, l.Items))
 	}
 }
 
 func rollout(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, access.Read)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
@@ -535,7 +418,7 @@ func rollout(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
-		out, err := q.api.plane.Rollout(q.Context(), r, limit)
+		out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
 		if err != nil {
 			return err
 		}
@@ -546,16 +429,13 @@ func rollout(k resource.Kind) func(*request) error {
 func serviceRollout(q *request) error {
 	r := resource.Ref{Kind: resource.Instances, Namespace: q.namespace(), Name: q.PathValue("name"), ID: "x"}
 	if err := r.Check(); err != nil {
-		return plane.Badf("%v", err)
-	}
-	if err := q.may(access.Read, r.Namespace); err != nil {
-		return err
+		return plane.BadParameterf("%v", err)
 	}
 	limit, err := q.limit()
 	if err != nil {
 		return err
 	}
-	out, err := q.api.plane.ServiceRollout(q.Context(), r.Namespace, r.Name, limit)
+	out, err := q.api.plane.ServiceRollout(q.Context(), q.caller, r.Namespace, r.Name, limit)
 	if err != nil {
 		return err
 	}
@@ -578,9 +458,6 @@ func register(q *request) error {
 		return resource.Invalid{{Pointer: "#/id", Detail: fmt.Sprintf("is %.80q, and the address says %.80q", i.ID, id)}}
 	}
 	i.ID = q.PathValue("id")
-	if err := q.may(access.Register, i.Namespace); err != nil {
-		return err
-	}
 	result, err := q.api.plane.Register(q.Context(), q.caller, i, o)
 	if err != nil {
 		return err
@@ -589,7 +466,7 @@ func register(q *request) error {
 }
 
 func heartbeat(q *request) error {
-	r, err := q.ref(resource.Instances, access.Register)
+	r, err := q.ref(resource.Instances)
 	if err != nil {
 		return err
 	}
@@ -603,9 +480,6 @@ func heartbeat(q *request) error {
 
 // maxFaults bounds the faults that are told of one request.
 const maxFaults = 32
-
-// maxTogether is how many heartbeats or answers one request may have.
-const maxTogether = 10_000
 
 func heartbeats(q *request) error {
 	type member struct {
@@ -622,8 +496,8 @@ func heartbeats(q *request) error {
 	if body.Instances == nil {
 		return missingField("instances")
 	}
-	if len(body.Instances) > maxTogether {
-		return resource.Invalid{{Pointer: "#/instances", Detail: fmt.Sprintf("has %d entries: must have %d at most", len(body.Instances), maxTogether)}}
+	if len(body.Instances) > plane.MaxTogether {
+		return resource.Invalid{{Pointer: "#/instances", Detail: fmt.Sprintf("has %d entries: must have %d at most", len(body.Instances), plane.MaxTogether)}}
 	}
 	refs := make([]resource.Ref, len(body.Instances))
 	for i := range body.Instances {
@@ -636,82 +510,34 @@ func heartbeats(q *request) error {
 			return resource.Invalid{{Pointer: fmt.Sprintf("#/instances/%d", i), Detail: "names no instance"}}
 		}
 	}
-	// One that is refused is no reason to leave others unheard: they would expire.
 	type failure struct {
 		member
 		Type   string `json:"type"`
 		Detail string `json:"detail"`
 	}
+	missing, refused, err := q.api.plane.Heartbeats(q.Context(), q.caller, refs)
+	if err != nil {
+		return err
+	}
 	unknown, failed := []member{}, []failure{}
-	var first, broken error // the first refusal, and the first that is this side's fault
-	for i, err := range q.beats(refs) {
-		if err == nil {
-			continue
-		}
-		p := asProblem(err)
-		if p.kind == plane.Missing {
-			unknown = append(unknown, body.Instances[i])
-			continue
-		}
-		if first == nil {
-			first = err
-		}
-		if broken == nil && p.kind.ServerFault() {
-			broken = err
-		}
-		failed = append(failed, failure{body.Instances[i], p.Type, p.Detail})
+	for _, i := range missing {
+		unknown = append(unknown, body.Instances[i])
 	}
-	if len(failed) > 0 && len(failed) == len(refs) {
-		return first // so that a client tries another replica, as with one heartbeat
-	}
-	if broken != nil {
-		q.api.log.Warn("heartbeats failed", "failed", len(failed), "of", len(refs), "first", broken)
+	for _, u := range refused {
+		p := asProblem(u.Problem)
+		failed = append(failed, failure{body.Instances[u.Index], p.Type, p.Detail})
 	}
 	return q.json(http.StatusOK, map[string]any{"unknown": unknown, "failed": failed})
-}
-
-// beats notes heartbeats of instances that the principal may register, and returns what became
-// of each.
-func (q *request) beats(refs []resource.Ref) []error {
-	errs := make([]error, len(refs))
-	denied := map[string]error{} // by namespace; nil is permitted
-	var places []int
-	var permitted []resource.Ref
-	for i, r := range refs {
-		err, asked := denied[r.Namespace]
-		if !asked {
-			err = q.may(access.Register, r.Namespace)
-			denied[r.Namespace] = err
-		}
-		if errs[i] = err; err == nil {
-			places, permitted = append(places, i), append(permitted, r)
-		}
-	}
-	for n, err := range q.api.plane.Heartbeats(q.Context(), q.caller, permitted) {
-		errs[places[n]] = err
-	}
-	return errs
-}
-
-// maxClient bounds a client's name, in characters.
-const maxClient = 253
-
-// isClient tells whether text may be the name of a client, or none.
-func isClient(text string) bool {
-	return utf8.RuneCountInString(text) <= maxClient && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })
 }
 
 // client reads who a reader of configuration says it is.
 func (q *request) client() (resource.Client, error) {
 	query := q.query()
 	c := resource.Client{ID: query.Get("client")}
-	if !isClient(c.ID) {
-		return c, plane.Badf("client: must have %d characters at most, none of them a control character", maxClient)
-	}
 	for _, text := range query["label"] {
 		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" || len(c.Labels) == q.api.plane.Limits().Labels {
-			return c, plane.Badf("label: %.80q: want NAME=VALUE, %d times at most", text, q.api.plane.Limits().Labels)
+		if !ok || name == "" {
+			return c, plane.BadParameterf("label: %.80q: want NAME=VALUE", text)
 		}
 		if c.Labels == nil {
 			c.Labels = map[string]string{}
@@ -725,7 +551,7 @@ func (q *request) client() (resource.Client, error) {
 const releasedField = "Dyno-Released"
 
 func configContent(q *request) error {
-	r, err := q.ref(resource.Configs, access.Read)
+	r, err := q.ref(resource.Configs)
 	if err != nil {
 		return err
 	}
@@ -737,36 +563,28 @@ func configContent(q *request) error {
 	if err != nil {
 		return err
 	}
-	i, age, err := q.api.plane.Get(q.Context(), r, stale)
+	c, err := q.api.plane.Content(q.Context(), q.caller, r, who, stale)
 	if err != nil {
 		return err
 	}
-	c := i.Resource.(*resource.Config)
-	if c.Secret {
-		if err := q.may(access.Secrets, r.Namespace); err != nil {
-			return err
-		}
-	}
-	content, released := c.For(who)
-	q.age(stale, age)
+	q.age(stale, c.Age)
 	h := q.w.Header()
-	tag := resource.Tag(i.Version, []byte(content))
-	h.Set("ETag", tag)
+	h.Set("ETag", c.Tag)
 	h.Set("Cache-Control", "no-cache")
-	h.Set(releasedField, strconv.FormatBool(released))
+	h.Set(releasedField, strconv.FormatBool(c.Released))
 	// It is served as it is; a browser must not take it for a page of ours.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox")
-	if noneMatch(q.Header.Get("If-None-Match"), tag) {
+	if plane.MatchesTag(q.Header.Get("If-None-Match"), c.Tag, true) {
 		q.begun = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	kind := c.ContentType
+	kind := c.Type
 	if kind == "" {
 		kind = "text/plain; charset=utf-8"
 	}
-	return q.write(http.StatusOK, kind, []byte(content))
+	return q.write(http.StatusOK, kind, []byte(c.Text))
 }
 
 func release(q *request) error {
@@ -795,7 +613,7 @@ func endRelease(promote bool) func(*request) error {
 
 // change is a change of a configuration that exists.
 func (q *request) change(do func(resource.Ref, plane.Options) (plane.Result, error)) error {
-	r, err := q.ref(resource.Configs, access.Write)
+	r, err := q.ref(resource.Configs)
 	if err != nil {
 		return err
 	}
@@ -821,23 +639,15 @@ func acknowledge(q *request) error {
 	if body.Acks == nil {
 		return missingField("acks")
 	}
-	if body.Client == "" || !isClient(body.Client) || len(body.Acks) > maxTogether {
-		return resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must have 1 to %d characters, and there may be %d acks at most", maxClient, maxTogether)}}
-	}
 	for i := range body.Acks {
-		a := &body.Acks[i]
-		at := fmt.Sprintf("#/acks/%d", i)
-		if a.Namespace == "" {
+		if a := &body.Acks[i]; a.Namespace == "" {
 			a.Namespace = resource.DefaultNamespace
 		}
-		if err := a.Check(); err != nil || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
-			return resource.Invalid{{Pointer: at, Detail: "must name a resource, a version from 1 and the state applied or refused"}}
-		}
-		if err := q.may(access.Read, a.Namespace); err != nil {
-			return err
-		}
 	}
-	news, errs := q.api.plane.Ack(q.Context(), q.caller.ClientPrefix+body.Client, body.Acks)
+	news, never, err := q.api.plane.Ack(q.Context(), q.caller, body.Client, body.Acks)
+	if err != nil {
+		return err
+	}
 	// One that is refused is no reason to leave others out: a client answers to many at once.
 	type refused struct {
 		resource.Ref
@@ -846,18 +656,14 @@ func acknowledge(q *request) error {
 	}
 	list := []refused{}
 	var faults resource.Invalid
-	for i, err := range errs {
+	for i, err := range never {
 		if err == nil {
 			continue
 		}
-		var never *plane.Unpublished
-		if !errors.As(err, &never) {
-			return err
-		}
-		list = append(list, refused{body.Acks[i].Ref, never.Version, err.Error()})
+		list = append(list, refused{err.Ref, err.Version, err.Error()})
 		faults = append(faults, resource.Fault{Pointer: fmt.Sprintf("#/acks/%d/version", i), Detail: err.Error()})
 	}
-	if len(list) > 0 && len(list) == len(errs) {
+	if len(list) > 0 && len(list) == len(never) {
 		return faults[:min(len(faults), maxFaults)]
 	}
 	return q.json(http.StatusOK, map[string]any{"news": news, "refused": list})
@@ -868,23 +674,13 @@ func readAudit(q *request) error {
 	if err != nil {
 		return err
 	}
-	after, err := q.after()
-	if err != nil {
-		return err
-	}
 	var from time.Time
 	if text, given := q.given("from"); given {
 		if from, err = time.Parse(time.RFC3339, text); err != nil {
-			return plane.Badf("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
+			return plane.BadParameterf("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
 		}
 	}
-	// Whoever may read none of it is told so, before anything is read.
-	if !q.caller.MayAnywhere(access.Audit) {
-		return q.may(access.Audit, q.namespace())
-	}
-	page, err := q.api.plane.Audit(q.Context(), audit.Query{
-		After: after, From: from, Limit: limit, May: func(namespace string) bool { return q.caller.May(access.Audit, namespace) },
-	})
+	page, err := q.api.plane.Audit(q.Context(), q.caller, audit.Query{After: q.parameter("after"), From: from, Limit: limit})
 	if err != nil {
 		return err
 	}
@@ -896,40 +692,34 @@ func readAudit(q *request) error {
 }
 
 func status(q *request) error {
-	st, err := q.api.plane.Store().Status(q.Context())
+	st, err := q.api.plane.Status(q.Context())
 	if err != nil {
 		return err
 	}
-	c := q.api.plane.Catalog()
-	revision, _ := c.Revision()
-	return q.json(http.StatusOK, map[string]any{
-		"store": st, "revision": revision, "age_seconds": q.api.plane.Age().Seconds(), "liveness": q.api.plane.Pulse(), "limits": q.api.plane.Limits(),
-		"resources": map[resource.Kind]int{resource.Policies: c.Count(resource.Policies), resource.Configs: c.Count(resource.Configs), resource.Instances: c.Count(resource.Instances)},
-		"push":      q.api.plane.Hub().Counts(),
-	})
+	return q.json(http.StatusOK, st)
 }
 
 func writeBackup(q *request) error {
-	if err := q.may(access.Administer, access.AllNamespaces); err != nil {
-		return err
-	}
 	if err := q.unhurried(); err != nil {
 		return err
 	}
-	q.w.Header().Set("Content-Type", backupBody)
-	q.begun = true
-	if err := backup.Write(q.Context(), flushing{q}, q.api.plane.Store()); err != nil {
+	err := q.api.plane.Backup(q.Context(), q.caller, flushing{q})
+	if err != nil && q.begun {
 		// The head is written: the backup has no end, which its reader finds out.
 		q.api.log.Warn("backup is cut off", "error", err)
 		panic(http.ErrAbortHandler)
 	}
-	return nil
+	return err
 }
 
-// flushing has a client that reads slowly fail rather than hold up for ever.
+// flushing writes a backup. A client that reads slowly gets an error.
 type flushing struct{ q *request }
 
 func (f flushing) Write(p []byte) (int, error) {
+	if !f.q.begun {
+		f.q.w.Header().Set("Content-Type", backupBody)
+		f.q.begun = true
+	}
 	if err := f.q.deadline(); err != nil {
 		return 0, err
 	}
@@ -937,14 +727,10 @@ func (f flushing) Write(p []byte) (int, error) {
 }
 
 func reclaim(q *request) error {
-	if err := q.may(access.Administer, access.AllNamespaces); err != nil {
-		return err
-	}
 	if err := q.unhurried(); err != nil {
 		return err
 	}
-	// Half a reclaim is none: it goes on when the client has gone.
-	if err := q.api.plane.Store().Reclaim(context.WithoutCancel(q.Context())); err != nil {
+	if err := q.api.plane.Reclaim(q.Context(), q.caller); err != nil {
 		return err
 	}
 	q.begun = true

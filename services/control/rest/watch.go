@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"dyno/services/control/access"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -31,16 +30,10 @@ const maxWait = 5 * time.Minute
 // A watcher is one stream or long poll.
 type watcher struct {
 	*request
-	watch  *plane.Watch
-	who    resource.Client
-	ledger string // "" where the client has no name
+	watch *plane.Watch
 }
 
 func watch(q *request) error {
-	topics, err := q.topics()
-	if err != nil {
-		return err
-	}
 	who, err := q.client()
 	if err != nil {
 		return err
@@ -54,23 +47,20 @@ func watch(q *request) error {
 	if err != nil {
 		return err
 	}
+	var kinds []resource.Kind
+	for _, k := range query["kind"] {
+		kinds = append(kinds, resource.Kind(k))
+	}
 	done, err := q.api.enter()
 	if err != nil {
 		return err
 	}
 	defer done()
-	w := &watcher{request: q, who: who}
-	if w.watch, err = q.api.plane.Watch(q.Context(), topics, plane.ParseToken(since)); err != nil {
+	w := &watcher{request: q}
+	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Client: who, Since: since}); err != nil {
 		return err
 	}
 	defer w.watch.Close()
-	if who.ID != "" {
-		ledger, name := q.api.plane.Ledger(), q.caller.ClientPrefix+who.ID
-		if ledger.Enter(name) {
-			w.ledger = name
-			defer func() { ledger.Leave(name, time.Now()) }()
-		}
-	}
 	if err := q.unhurried(); err != nil {
 		return err
 	}
@@ -110,7 +100,7 @@ func (q *request) live() (ctx context.Context, end func(), err error) {
 func (a *API) enter() (done func(), err error) {
 	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
 		a.watchers.Add(-1)
-		return nil, &plane.Problem{Kind: plane.TooManyWatch, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
+		return nil, &plane.Problem{Kind: plane.TooManyWatchers, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
 	}
 	a.streams.Add(1)
 	return func() {
@@ -127,35 +117,9 @@ func (q *request) wait() (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds >= 0 && seconds <= maxWait.Seconds()) {
-		return 0, plane.Badf("wait: must be a number of seconds from 0 to %v", maxWait.Seconds())
+		return 0, plane.BadParameterf("wait: must be a number of seconds from 0 to %v", maxWait.Seconds())
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
-}
-
-// topics reads what is watched: kinds, each in one namespace or in all, and perhaps by
-// name.
-func (q *request) topics() ([]push.Topic, error) {
-	query := q.query()
-	kinds := query["kind"]
-	if len(kinds) == 0 {
-		kinds = []string{string(resource.Policies), string(resource.Configs), string(resource.Instances)}
-	}
-	namespace := q.namespace()
-	if err := q.may(access.Read, namespace); err != nil {
-		return nil, err
-	}
-	if namespace == access.AllNamespaces {
-		namespace = ""
-	}
-	list := make([]resource.Kind, len(kinds))
-	for i, k := range kinds {
-		list[i] = resource.Kind(k)
-	}
-	topics, err := plane.Topics(list, namespace, query["name"])
-	if err != nil {
-		return nil, plane.Badf("%v", err)
-	}
-	return topics, nil
 }
 
 // A told change is as watchers have it.
@@ -206,7 +170,7 @@ func (w *watcher) tell(c push.Change) (told, error) {
 		t.Type, t.Resource = "remove", nil
 		return t, nil
 	}
-	one, released := w.config(c)
+	one, released := w.watch.Config(&c)
 	if one == nil {
 		return t, nil
 	}
@@ -214,38 +178,6 @@ func (w *watcher) tell(c push.Change) (told, error) {
 	var err error
 	t.Resource, err = json.Marshal(one)
 	return t, err
-}
-
-// config is a configuration as the watcher may know it, and whether its content is a release's, if the
-// watcher has said who it is; nil where that is the change as it is. Nobody is shown a secret: a
-// watch goes on for as long as a program lives, through whatever it is passed on by and kept in.
-func (w *watcher) config(c push.Change) (one *resource.Config, released *bool) {
-	config, ok := c.Resource.(*resource.Config)
-	if !ok {
-		return nil, nil
-	}
-	named := w.who.ID != "" || len(w.who.Labels) > 0
-	if !config.Secret && !named {
-		return nil, nil
-	}
-	told := *config
-	if named {
-		content, chosen := config.For(w.who)
-		told.Content, told.Release, released = content, nil, &chosen
-	}
-	told = told.Masked()
-	return &told, released
-}
-
-// sent notes in the ledger what a client was sent.
-func (w *watcher) sent(changes []push.Change) {
-	if w.ledger == "" {
-		return
-	}
-	now := time.Now()
-	for i := range changes {
-		w.api.plane.Ledger().Sent(w.ledger, &changes[i], now)
-	}
 }
 
 // unhurried takes the server's deadlines off a connection: they are for requests that
@@ -354,7 +286,7 @@ func (w *watcher) stream(ctx context.Context) error {
 			if !flush(&b) {
 				return nil
 			}
-			w.sent(changes[:n])
+			w.watch.Sent(changes[:n])
 			changes = changes[n:]
 		}
 		if resync {
@@ -363,7 +295,7 @@ func (w *watcher) stream(ctx context.Context) error {
 		if !flush(&b) {
 			return nil
 		}
-		w.sent(changes)
+		w.watch.Sent(changes)
 	}
 }
 
@@ -442,7 +374,7 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 			return err
 		}
 	}
-	w.sent(changes)
+	w.watch.Sent(changes)
 	if err := w.deadline(); err != nil {
 		return err
 	}
@@ -457,7 +389,7 @@ const rolloutPeriod = 500 * time.Millisecond
 // made of that, so whoever comes back to the same is told nothing, from any replica.
 func watchRollout(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		r, err := q.ref(k, access.Read)
+		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
@@ -470,10 +402,8 @@ func watchRollout(k resource.Kind) func(*request) error {
 			return err
 		}
 		defer done()
-		ledger := q.api.plane.Ledger()
-		seen := ledger.Changes()
-		known, _ := q.api.plane.Catalog().Revision()
-		out, err := q.api.plane.Rollout(q.Context(), r, limit)
+		seen := q.api.plane.RolloutMark()
+		out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
 		if err != nil {
 			return err
 		}
@@ -516,12 +446,10 @@ func watchRollout(k resource.Kind) func(*request) error {
 					return nil
 				case <-ticker.C:
 				}
-				changes := ledger.Changes()
-				revision, _ := q.api.plane.Catalog().Revision()
-				fresh = changes != seen || revision != known
-				seen, known = changes, revision
+				now := q.api.plane.RolloutMark()
+				fresh, seen = now != seen, now
 			}
-			out, err = q.api.plane.Rollout(ctx, r, limit)
+			out, err = q.api.plane.Rollout(ctx, q.caller, r, limit)
 			if missing := (*plane.NotFound)(nil); errors.As(err, &missing) {
 				b.WriteString("event: removed\ndata: {}\n\n")
 				flush(&b)

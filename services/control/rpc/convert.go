@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"strconv"
 	"sync"
 
 	"dyno/services/control/catalog"
@@ -11,21 +10,30 @@ import (
 	"dyno/services/control/rpc/controlpb"
 )
 
+// readKind checks a kind.
+func readKind(k controlpb.Kind) (resource.Kind, error) {
+	kind, ok := format.Kind(k)
+	if !ok {
+		return "", plane.BadParameterf("kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
+	}
+	return kind, nil
+}
+
 // readRef checks a reference.
 func readRef(r *controlpb.Ref) (resource.Ref, error) {
-	kind, ok := format.Kind(r.GetKind())
-	if !ok {
-		return resource.Ref{}, plane.Badf("ref.kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
+	kind, err := readKind(r.GetKind())
+	if err != nil {
+		return resource.Ref{}, err
 	}
 	ref := resource.Ref{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName(), ID: r.GetId()}
 	if ref.Namespace == "" {
 		ref.Namespace = resource.DefaultNamespace
 	}
 	if kind != resource.Instances && ref.ID != "" {
-		return ref, plane.Badf("ref.id: is of instances only")
+		return ref, plane.BadParameterf("ref.id: is of instances only")
 	}
 	if err := ref.Check(); err != nil {
-		return ref, plane.Badf("ref: %v", err)
+		return ref, plane.BadParameterf("ref: %v", err)
 	}
 	return ref, nil
 }
@@ -49,7 +57,7 @@ func readInstance(r resource.Ref, m *controlpb.Instance) *resource.Instance {
 	return i
 }
 
-// write makes a message of a resource, with everything that it has. It is shared: whoever
+// write makes a message of a resource, with everything that it has. It is shared: who
 // shows less copies it.
 func write(i *catalog.Item) (*controlpb.Resource, error) {
 	d, err := format.New(i.Ref, i.Version, i.Revision, i.Resource, i.Body)
@@ -102,23 +110,4 @@ func (m *memo) write(i *catalog.Item) (*controlpb.Resource, error) {
 	}
 	m.messages[key] = message
 	return message, nil
-}
-
-// shown is a resource's message as somebody may see it, by itself or in a list or a watch: a secret
-// configuration has its content only by itself, and where secrets is set. Its tag is of
-// its content, so that whoever guesses that would learn from it that the guess is right: where
-// secrets is not set, there is one of the version instead, which no change has to match.
-func shown(m *controlpb.Resource, listed, secrets bool) *controlpb.Resource {
-	c := m.GetConfig()
-	if c == nil || !c.GetSecret() || secrets && !listed {
-		return m
-	}
-	tag := m.GetTag()
-	if !secrets {
-		tag = resource.Tag(m.GetVersion(), strconv.AppendInt(nil, m.GetChangedAtUnixNano(), 10))
-	}
-	return &controlpb.Resource{
-		Ref: m.GetRef(), Version: m.GetVersion(), Revision: m.GetRevision(), Tag: tag, ChangedAtUnixNano: m.GetChangedAtUnixNano(), ChangedBy: m.GetChangedBy(),
-		Document: &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.GetLabels(), ContentType: c.GetContentType(), Secret: true, Released: c.GetReleased()}},
-	}
 }

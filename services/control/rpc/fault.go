@@ -20,13 +20,13 @@ const tooSlow plane.ProblemKind = "slow"
 var codeOf = map[plane.ProblemKind]codes.Code{
 	tooSlow: codes.ResourceExhausted,
 
-	plane.BadToken: codes.Unauthenticated, plane.BadCertificate: codes.Unauthenticated, plane.TooOften: codes.ResourceExhausted, plane.NotPermitted: codes.PermissionDenied,
+	plane.BadToken: codes.Unauthenticated, plane.BadCertificate: codes.Unauthenticated, plane.RateExceeded: codes.ResourceExhausted, plane.NotPermitted: codes.PermissionDenied,
 	plane.NotValid: codes.InvalidArgument, plane.BadParameter: codes.InvalidArgument, plane.TooLarge: codes.InvalidArgument,
 	plane.Missing: codes.NotFound, plane.Exists: codes.AlreadyExists, plane.Precondition: codes.FailedPrecondition, plane.KeyReused: codes.InvalidArgument, plane.Contended: codes.Aborted,
-	plane.TooMany: codes.ResourceExhausted, plane.TooManyWatch: codes.ResourceExhausted, plane.NoSpace: codes.ResourceExhausted, plane.DiskFull: codes.ResourceExhausted,
+	plane.TooMany: codes.ResourceExhausted, plane.TooManyWatchers: codes.ResourceExhausted, plane.NoSpace: codes.ResourceExhausted, plane.DiskFull: codes.ResourceExhausted,
 	plane.Uncertain: codes.Unknown, // not UNAVAILABLE, which clients repeat by themselves: without a key it may be done twice
 	plane.Busy:      codes.Unavailable, plane.Unavailable: codes.Unavailable, plane.Closed: codes.Unavailable,
-	plane.Canceled: codes.Canceled, plane.DeadlineOver: codes.DeadlineExceeded, plane.Internal: codes.Internal,
+	plane.Canceled: codes.Canceled, plane.DeadlineExceeded: codes.DeadlineExceeded, plane.Internal: codes.Internal,
 }
 
 // refuse turns an operation's error into one as gRPC has it.

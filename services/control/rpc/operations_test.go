@@ -2,8 +2,6 @@ package rpc
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 
-	"dyno/services/control/access"
 	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 )
@@ -23,20 +21,8 @@ import (
 // and the context of each.
 func withBook(t *testing.T, change func(*Config)) (b *bed, as func(who string) context.Context) {
 	t.Helper()
-	var people strings.Builder
-	people.WriteString("principals:\n")
-	for _, p := range []struct{ name, namespace, role string }{
-		{"reader", "n", "reader"}, {"registrar", "n", "registrar"}, {"editor", "n", "editor"}, {"admin", "n", "admin"}, {"root", "*", "admin"}, {"other", "x", "admin"},
-	} {
-		sum := sha256.Sum256([]byte(p.name))
-		fmt.Fprintf(&people, "  - {name: %s, token_sha256: %s, grants: [{namespace: %q, role: %s}]}\n", p.name, hex.EncodeToString(sum[:]), p.namespace, p.role)
-	}
-	book, err := access.ParseBook([]byte(people.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	b = newBed(t, func(c *Config, _ *plane.Config) {
-		if c.Gate = plane.NewGate(book, 0, 0); change != nil {
+		if c.Gate = planetest.Gate(t, "n"); change != nil {
 			change(c)
 		}
 	})
@@ -75,7 +61,7 @@ func TestHeartbeatsEachTheirOwn(t *testing.T) {
 	if _, err := beat(one, in("n", instance("s", "/"))); reason(t, err) != "InvalidArgument parameter" {
 		t.Errorf("of what is no instance: %v", err)
 	}
-	if err := b.plane.Store().Close(); err != nil {
+	if err := b.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := beat(in("n", instance("s", "9")), one); err != nil || len(got.GetUnheard()) != 1 || got.GetUnheard()[0].GetRef().GetId() != "9" || len(got.GetUnknown()) != 0 {
@@ -145,7 +131,7 @@ func TestReleases(t *testing.T) {
 		if got, err := c.do(); err != nil || got.GetResource().GetVersion() != int64(i+2) {
 			t.Fatalf("%s: %v, %v", c.what, got, err)
 		}
-		item, _, err := b.plane.Get(b.ctx, resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}, false)
+		item, _, err := b.plane.Get(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -344,16 +344,3 @@ func (a *API) admit(ctx context.Context) (context.Context, error) {
 	c, err := a.cfg.Gate.Admit(shown)
 	return context.WithValue(ctx, callerKey{}, c), err
 }
-
-// A caller is who calls.
-type caller struct{ plane.Caller }
-
-func who(ctx context.Context) caller { return caller{Caller(ctx)} }
-
-// may returns why the caller may not do something.
-func (c caller) may(what access.Permission, namespace string) error {
-	if c.May(what, namespace) {
-		return nil
-	}
-	return &plane.Problem{Kind: plane.NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", c.Name, what, namespace)}
-}

@@ -31,6 +31,7 @@ import (
 	"dyno/internal/leak"
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 	"dyno/services/control/store"
@@ -45,6 +46,7 @@ const hangGuard = time.Minute
 type bed struct {
 	t     *testing.T
 	plane *plane.Plane
+	store *store.Store
 	api   *API
 	calls controlpb.ControlClient
 	ctx   context.Context
@@ -53,26 +55,11 @@ type bed struct {
 
 func newBed(t *testing.T, change func(*Config, *plane.Config), options ...grpc.DialOption) *bed {
 	t.Helper()
-	sc := store.Defaults()
-	sc.Dir, sc.NoSync = t.TempDir(), true
-	s, err := store.Open(t.Context(), sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	c, pc := Defaults(), plane.Defaults()
 	if change != nil {
 		change(&c, &pc)
 	}
-	p, err := plane.Open(t.Context(), s, pc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
+	p, s := planetest.Open(t, pc)
 	c.Plane = p
 	api, err := New(c)
 	if err != nil {
@@ -103,7 +90,7 @@ func newBed(t *testing.T, change func(*Config, *plane.Config), options ...grpc.D
 			t.Error(err)
 		}
 	})
-	return &bed{t, p, api, controlpb.NewControlClient(connection), ctx, l.Addr().String()}
+	return &bed{t, p, s, api, controlpb.NewControlClient(connection), ctx, l.Addr().String()}
 }
 
 func policy(name string) *controlpb.Ref {
@@ -213,7 +200,7 @@ func TestPolicies(t *testing.T) {
 	if !proto.Equal(made.GetResource(), got.GetResource()) {
 		t.Errorf("made %v\ngot  %v", made.GetResource(), got.GetResource())
 	}
-	item, _, err := b.plane.Get(b.ctx, resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p"}, false)
+	item, _, err := b.plane.Get(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -620,7 +607,7 @@ func TestWatchersAreTold(t *testing.T) {
 	b := newBed(t, nil)
 	b.putConfig("c", "old")
 	ref := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
-	if _, err := b.plane.Release(b.ctx, plane.Caller{Principal: access.Anonymous()}, ref, resource.Release{Content: "new", Labels: map[string][]string{"zone": {"z"}}}, plane.Options{}); err != nil {
+	if _, err := b.plane.Release(b.ctx, planetest.Anybody, ref, resource.Release{Content: "new", Labels: map[string][]string{"zone": {"z"}}}, plane.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: config("c")}); err != nil { // the replica knows of it

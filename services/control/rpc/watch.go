@@ -1,11 +1,11 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,17 +23,13 @@ import (
 // turnChanges is how many changes are taken from the queue at once, about.
 const turnChanges = 256
 
-// maxClient bounds a client's name, in bytes.
-const maxClient = 253
-
 // A watcher is one stream.
 type watcher struct {
 	api    *API
 	stream grpc.BidiStreamingServer[controlpb.WatchRequest, controlpb.WatchResponse]
-	caller caller
+	caller plane.Caller
 	watch  *plane.Watch
-	client resource.Client
-	ledger string // "" where the client has no name
+	client string // "" where it has no name
 	stuck  *time.Timer
 }
 
@@ -44,23 +40,19 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 		return err
 	}
 	if first.GetQuery() == nil {
-		return plane.Badf("the first request must be a query")
+		return plane.BadParameterf("the first request must be a query")
 	}
-	w := &watcher{api: a, stream: stream, caller: who(stream.Context())}
-	topics, err := w.read(first.GetQuery())
-	if err != nil {
-		return err
-	}
+	w := &watcher{api: a, stream: stream, caller: Caller(stream.Context()), client: first.GetQuery().GetClient()}
 	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
 		a.watchers.Add(-1)
-		return &plane.Problem{Kind: plane.TooManyWatch, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
+		return &plane.Problem{Kind: plane.TooManyWatchers, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
 	}
 	defer a.watchers.Add(-1)
+	if w.watch, err = a.plane.Watch(stream.Context(), w.caller, query(first.GetQuery())); err != nil {
+		return err
+	}
 	if first.GetQuery().GetToken() != "" {
 		a.plane.Reconnected()
-	}
-	if w.watch, err = a.plane.Watch(stream.Context(), topics, plane.ParseToken(first.GetQuery().GetToken())); err != nil {
-		return err
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -71,11 +63,9 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 	w.stuck.Stop()
 	// The stream's end wakes who is in Send or Recv, and this function's return ends the
 	// stream. So it waits for neither.
-	leave := w.enter()
 	told := make(chan error, 1)
 	a.streams.Go(func() {
 		defer w.watch.Close()
-		defer leave()
 		told <- w.tell(ctx)
 	})
 	heard := make(chan error, 1)
@@ -95,50 +85,17 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 	}
 }
 
-// read checks a query.
-func (w *watcher) read(q *controlpb.Query) ([]push.Topic, error) {
-	namespace := q.GetNamespace()
-	if namespace == "" {
-		namespace = resource.DefaultNamespace
-	}
-	if err := w.caller.may(access.Read, namespace); err != nil {
-		return nil, err
-	}
-	if namespace == access.AllNamespaces {
-		namespace = ""
-	}
+// query is what is watched.
+func query(q *controlpb.Query) plane.Query {
 	var kinds []resource.Kind
 	for _, k := range q.GetKinds() {
 		kind, _ := format.Kind(k) // "" is refused
 		kinds = append(kinds, kind)
 	}
-	if len(kinds) == 0 {
-		kinds = []resource.Kind{resource.Policies, resource.Configs, resource.Instances}
+	return plane.Query{
+		Namespace: cmp.Or(q.GetNamespace(), resource.DefaultNamespace), Kinds: kinds, Names: q.GetNames(),
+		Client: resource.Client{ID: q.GetClient(), Labels: q.GetLabels()}, Since: q.GetToken(),
 	}
-	topics, err := plane.Topics(kinds, namespace, q.GetNames())
-	if err != nil {
-		return nil, plane.Badf("%v", err)
-	}
-	w.client = resource.Client{ID: q.GetClient(), Labels: q.GetLabels()}
-	if len(w.client.ID) > maxClient || strings.ContainsFunc(w.client.ID, func(r rune) bool { return r < ' ' }) {
-		return nil, plane.Badf("client: must have %d printable bytes at most", maxClient)
-	}
-	if most := w.api.plane.Limits().Labels; len(w.client.Labels) > most {
-		return nil, plane.Badf("labels: %d of them: %d at most", len(w.client.Labels), most)
-	}
-	if w.client.ID != "" {
-		w.ledger = w.caller.ClientPrefix + w.client.ID
-	}
-	return topics, nil
-}
-
-// enter notes the client in the ledger, until what it returns is called.
-func (w *watcher) enter() (leave func()) {
-	ledger := w.api.plane.Ledger()
-	if w.ledger == "" || !ledger.Enter(w.ledger) {
-		return func() {}
-	}
-	return func() { ledger.Leave(w.ledger, time.Now()) }
 }
 
 // send sends one message, or ends the stream of a caller that takes none.
@@ -196,9 +153,7 @@ func (w *watcher) turn(changes []push.Change, revision int64, resync bool) error
 		if err := w.send(m); err != nil {
 			return err
 		}
-		if w.ledger != "" {
-			w.api.plane.Ledger().Sent(w.ledger, c, time.Now())
-		}
+		w.watch.Sent(changes[i : i+1])
 	}
 	if resync {
 		return w.send(&controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_SYNCED, Token: w.watch.Token(revision).String()})
@@ -218,13 +173,15 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config, ok := c.Resource.(*resource.Config); ok && (w.client.ID != "" || len(w.client.Labels) > 0) {
-		if content, released := config.For(w.client); released {
-			m = proto.CloneOf(m)
-			m.GetConfig().Content, m.GetConfig().Released = content, true
+	// Messages have no gray release: without its content, they are what everybody has.
+	if one, released := w.watch.Config(c); one != nil && (one.Secret || *released) {
+		m = proto.CloneOf(m)
+		m.GetConfig().Content, m.GetConfig().Released = one.Content, released != nil && *released
+		if one.Secret && !w.caller.May(access.Secrets, c.Namespace) {
+			m.Tag = "" // it is of the content, which could be guessed by it
 		}
 	}
-	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: shown(m, true, w.caller.May(access.Secrets, c.Namespace))}, nil
+	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: m}, nil
 }
 
 // hear notes what the caller has made of what it was told. nil is that it says no more.
@@ -238,14 +195,11 @@ func (w *watcher) hear(ctx context.Context) error {
 			return err
 		}
 		m := q.GetAck()
-		if m == nil || w.ledger == "" {
-			return plane.Badf("a request after the first must be an ack, of a client with a name")
+		if m == nil || w.client == "" {
+			return plane.BadParameterf("a request after the first must be an ack, of a client with a name")
 		}
 		r, err := readRef(m.GetRef())
 		if err != nil {
-			return err
-		}
-		if err := w.caller.may(access.Read, r.Namespace); err != nil {
 			return err
 		}
 		a := push.Ack{Ref: r, Version: m.GetVersion(), State: push.Applied}
@@ -253,14 +207,14 @@ func (w *watcher) hear(ctx context.Context) error {
 			a.State, a.Reason = push.Refused, m.GetReason()
 		}
 		if a.Version < 1 {
-			return plane.Badf("ack.version: must be a number from 1")
+			return plane.BadParameterf("ack.version: must be a number from 1")
 		}
-		if _, errs := w.api.plane.Ack(ctx, w.ledger, []push.Ack{a}); errs[0] != nil {
-			var never *plane.Unpublished
-			if errors.As(errs[0], &never) {
-				return withCode(codes.OutOfRange, &plane.Problem{Kind: plane.NotValid, Detail: "ack.version: " + never.Error()})
-			}
-			return errs[0]
+		_, never, err := w.api.plane.Ack(ctx, w.caller, w.client, []push.Ack{a})
+		if err != nil {
+			return err
+		}
+		if never[0] != nil {
+			return withCode(codes.OutOfRange, &plane.Problem{Kind: plane.NotValid, Detail: "ack.version: " + never[0].Error()})
 		}
 	}
 }

@@ -27,9 +27,9 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
-	"dyno/services/control/store"
 	"dyno/services/internal/serve"
 )
 
@@ -46,35 +46,12 @@ type bed struct {
 	end     func() // of the server; the store and the plane stay
 }
 
-// openPlane opens a plane with a store of its own.
-func openPlane(t *testing.T) *plane.Plane {
-	t.Helper()
-	c := store.Defaults()
-	c.Dir, c.NoSync = t.TempDir(), true
-	s, err := store.Open(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p, err := plane.Open(context.Background(), s, plane.Defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	return p
-}
-
-var anybody = plane.Caller{Principal: access.Anonymous()}
-
 func newBed(t *testing.T, change func(*Config)) *bed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
 	t.Cleanup(cancel)
-	b := &bed{t: t, plane: openPlane(t), address: "127.0.0.1:0", ctx: ctx}
+	p, _ := planetest.Open(t, plane.Defaults())
+	b := &bed{t: t, plane: p, address: "127.0.0.1:0", ctx: ctx}
 	b.serve(change)
 	return b
 }
@@ -84,7 +61,7 @@ func (b *bed) serve(change func(*Config)) {
 	b.t.Helper()
 	c := Defaults()
 	c.Plane = b.plane
-	c.Caller = func(context.Context) plane.Caller { return anybody }
+	c.Caller = func(context.Context) plane.Caller { return planetest.Anybody }
 	if change != nil {
 		change(&c)
 	}
@@ -121,7 +98,7 @@ func (b *bed) put(i *resource.Instance) {
 	if i.Namespace == "" {
 		i.Namespace = "default"
 	}
-	if _, err := b.plane.Register(b.ctx, anybody, i, plane.Options{}); err != nil {
+	if _, err := b.plane.Register(b.ctx, planetest.Anybody, i, plane.Options{}); err != nil {
 		b.t.Fatal(err)
 	}
 	if _, err := b.plane.Sync(b.ctx, false); err != nil {
@@ -131,7 +108,7 @@ func (b *bed) put(i *resource.Instance) {
 
 func (b *bed) remove(i *resource.Instance) {
 	b.t.Helper()
-	if _, err := b.plane.Remove(b.ctx, anybody, i.Ref(), plane.Options{}); err != nil {
+	if _, err := b.plane.Remove(b.ctx, planetest.Anybody, i.Ref(), plane.Options{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -359,7 +336,7 @@ func TestRefusedCluster(t *testing.T) {
 	answer("good", assignments, nil)
 	b.put(&resource.Instance{Service: "elsewhere", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
 	answer("bad", clusters, &rpcstatus.Status{Message: "no"})
-	out, err := b.plane.ServiceRollout(b.ctx, "default", "clustered", 10)
+	out, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "clustered", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +364,7 @@ func TestRefusals(t *testing.T) {
 	}
 	rollout := func() push.Rollout {
 		t.Helper()
-		out, err := b.plane.ServiceRollout(b.ctx, "default", "refused", 10)
+		out, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "refused", 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,11 +391,11 @@ func TestRefusals(t *testing.T) {
 	w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[clusters], ResponseNonce: cds.GetNonce(), ErrorDetail: &rpcstatus.Status{Message: "no clusters"}})
 	w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[listeners], ResourceNamesSubscribe: []string{"none"}})
 	w.hear()
-	other, err := b.plane.ServiceRollout(b.ctx, "default", "other", 10)
+	other, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "other", 10)
 	if err != nil || other.Refused != 1 || other.Holdings[0].Reason != "cds: no clusters" {
 		t.Errorf("refused: %+v, %v", other.Holdings, err)
 	}
-	if _, err := b.plane.ServiceRollout(b.ctx, "default", "none", 10); err == nil {
+	if _, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "none", 10); err == nil {
 		t.Error("a service that is not there has a rollout")
 	}
 	if err := w.stream.CloseSend(); err != nil {
@@ -453,7 +430,7 @@ func TestPrincipals(t *testing.T) {
 			t.Errorf("%v", &a)
 		}
 	}
-	out, err := b.plane.ServiceRollout(b.ctx, "shop", "s", 10)
+	out, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "shop", "s", 10)
 	if err != nil || len(out.Holdings) != 1 || out.Holdings[0].Client != "p/node" {
 		t.Errorf("%+v, %v", out.Holdings, err)
 	}

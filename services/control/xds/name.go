@@ -17,11 +17,6 @@ func (s service) ref() resource.Ref {
 	return resource.Ref{Kind: resource.Instances, Namespace: s.namespace, Name: s.name}
 }
 
-// path is the folder of the service's instances in the catalog.
-func (s service) path() string {
-	return string(resource.Instances) + "/" + s.namespace + "/" + s.name + "/"
-}
-
 // alias is the other name that the service's listener has; "" is none.
 func (s service) alias() string {
 	if s.namespace != resource.DefaultNamespace || strings.Contains(s.name, ".") {

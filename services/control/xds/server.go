@@ -150,11 +150,9 @@ type client struct {
 
 	mu      sync.Mutex // guards what follows
 	session *session
-	// name is the node's in the ledger; "" is none. leave takes it off.
-	name  string
-	leave func()
-	greet bool // the first request has come
-	over  bool // nothing that it says counts any more
+	reader  *plane.Reader // the node in the ledger
+	greet   bool          // the first request has come
+	over    bool          // nothing that it says counts any more
 }
 
 // StreamAggregatedResources is the state of the world.
@@ -255,7 +253,7 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 		return context.Cause(ctx)
 	}
 	may := func(namespace string) bool { return who.May(access.Read, namespace) }
-	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.world, may, s.cfg.Patience), leave: func() {}}
+	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.world, may, s.cfg.Patience)}
 	c.stuck = time.AfterFunc(s.cfg.WriteTimeout, func() {
 		cancel(status.Errorf(codes.ResourceExhausted, "nothing was taken for %v", s.cfg.WriteTimeout))
 	})
@@ -302,7 +300,7 @@ func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.server.world.unsubscribe(c, c.session.wanted, c.session.turned)
-	c.leave()
+	c.reader.Leave()
 	c.over = true
 }
 
@@ -318,9 +316,7 @@ func (c *client) hear(ctx context.Context, who plane.Caller, recv func() (*core.
 		if err != nil {
 			return err
 		}
-		// What was sent was published, unless the store has gone back since: then the client is
-		// sent something else. It may take a while to find that out, so nothing is locked.
-		_, _ = c.server.plane.Ack(ctx, c.name, acks)
+		c.reader.Ack(ctx, acks) // it may take a while, so nothing is locked
 		c.signal()
 	}
 }
@@ -354,23 +350,13 @@ func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpc
 	return c.acks(a, detail), nil
 }
 
-// maxNode bounds a node's name, in bytes.
-const maxNode = 253
-
 // enter notes the node in the ledger, if it has a name. Nobody can answer for another
 // principal's.
 func (c *client) enter(who plane.Caller, id string) error {
-	if len(id) > maxNode || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
-		return status.Errorf(codes.InvalidArgument, "node.id: must have %d printable bytes at most", maxNode)
+	if err := plane.CheckClientName("node.id", id); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	if id == "" {
-		return nil
-	}
-	name := who.ClientPrefix + id
-	if ledger := c.server.plane.Ledger(); ledger.Enter(name) {
-		c.name = name
-		c.leave = func() { ledger.Leave(name, time.Now()) }
-	}
+	c.reader = c.server.plane.Enter(who, id)
 	return nil
 }
 
@@ -380,10 +366,10 @@ func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 	state := push.Applied
 	if a.refused {
 		state = push.Refused
-		c.server.log.Warn("xds: a client has refused a response", "client", c.name, "type", a.kind.String(), "resources", len(a.names), "error", cut(detail.GetMessage()))
+		c.server.log.Warn("xds: a client has refused a response", "client", c.reader.Name(), "type", a.kind.String(), "resources", len(a.names), "error", cut(detail.GetMessage()))
 	}
 	c.server.count.WithLabelValues(a.kind.String(), string(state)).Inc()
-	if c.name == "" || a.kind != assignments && !a.refused {
+	if c.reader == nil || a.kind != assignments && !a.refused {
 		return nil
 	}
 	for name, revision := range a.names {
@@ -392,7 +378,7 @@ func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 			continue // it is gone
 		}
 		if a.kind != assignments { // it is of the instances that there are: others have no newer ones to wait for
-			revision = max(c.server.plane.Ledger().Newest(one.ref()), 1)
+			revision = max(c.server.plane.NewestSent(one.ref()), 1)
 		}
 		ack := push.Ack{Ref: one.ref(), Version: revision, State: state}
 		if a.refused {
@@ -440,10 +426,10 @@ func (c *client) next() (*response, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.session.next(time.Now())
-	if r != nil && r.kind == assignments && c.name != "" {
+	if r != nil && r.kind == assignments {
 		for _, one := range r.resources {
 			if of, ok := parse(r.kind, one.name); ok {
-				c.server.plane.Ledger().Sent(c.name, &push.Change{Ref: of.ref(), Version: one.revision, Removed: one.revision == 0}, time.Now())
+				c.reader.Sent([]push.Change{{Ref: of.ref(), Version: one.revision, Removed: one.revision == 0}})
 			}
 		}
 	}

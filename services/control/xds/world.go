@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dyno/services/control/access"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -53,7 +54,7 @@ func newWorld(p *plane.Plane) *world {
 
 // follow keeps up with the catalog until ctx or the plane ends.
 func (w *world) follow(ctx context.Context) error {
-	watch, err := w.plane.Watch(ctx, []push.Topic{{Kind: resource.Instances}}, plane.Token{})
+	watch, err := w.plane.Watch(ctx, w.plane.Itself(), plane.Query{Namespace: access.AllNamespaces, Kinds: []resource.Kind{resource.Instances}})
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (w *world) learn(changes []push.Change, everything bool) {
 	existence := make(map[service]bool, len(touched)) // whether it has changed
 	some := map[*client]map[service]bool{}            // of those who are told of some services only
 	for one := range touched {
-		existence[one] = w.change(one, w.plane.Catalog().CountService(one.namespace, one.name) > 0)
+		existence[one] = w.change(one, w.plane.HasService(one.namespace, one.name))
 		for c := range w.watchers[one] {
 			if _, ok := w.all[c]; ok {
 				continue
@@ -226,8 +227,8 @@ func (w *world) services(f func(service)) {
 }
 
 func (w *world) revision() (int64, string) {
-	revision, _ := w.plane.Catalog().Revision()
-	return revision, plane.Token{Epoch: w.plane.Store().Epoch(), Revision: revision}.String()
+	revision := w.plane.Revision()
+	return revision, w.plane.Token(revision).String()
 }
 
 // look finds an entry, how often it has changed, and which of its instances are late.
@@ -252,7 +253,7 @@ func (w *world) assignment(one service) *built {
 	if e.resource != nil && e.as == changes {
 		return e.resource
 	}
-	items, revision := w.plane.Catalog().Snapshot([]string{one.path()})
+	items, revision := w.plane.ServiceInstances(one.namespace, one.name)
 	list := make([]instance, 0, len(items))
 	for _, item := range items {
 		if i, ok := told(item.Resource.(*resource.Instance), late[item.ID]); ok {

@@ -1,0 +1,434 @@
+package plane
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"dyno/services/control/access"
+	"dyno/services/control/audit"
+	"dyno/services/control/backup"
+	"dyno/services/control/catalog"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// Bounds of what a list is asked for; lengths are in characters.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+	MaxAfter     = 1024
+	MaxSearch    = 253
+)
+
+// A Page says which part of a list is wanted.
+type Page struct {
+	Limit  int    // from 1 to MaxLimit
+	After  string // Next of the page before; "" is the beginning
+	Search string // only what has this text in its name, in any case
+	Stale  bool   // as this replica knows it
+}
+
+// A List is a page of what there is.
+type List[T any] struct {
+	Items []T
+	Next  string // for Page.After; "" says that there is no more
+	// Revision was known before the list was read: who watches from it misses nothing.
+	Revision int64
+	Age      time.Duration // how old the list may be
+}
+
+func checkLimit(n int) error {
+	if n < 1 || n > MaxLimit {
+		return BadParameterf("limit: must be a number from 1 to %d", MaxLimit)
+	}
+	return nil
+}
+
+func checkAfter(text string) error {
+	if utf8.RuneCountInString(text) > MaxAfter {
+		return BadParameterf("after: must be what the page before has as next")
+	}
+	return nil
+}
+
+// begin checks a page and who asks for it, and catches up unless stale is wanted. where is any resource
+// of the list.
+func (p *Plane) begin(ctx context.Context, by Caller, where resource.Ref, page Page) (revision int64, age time.Duration, err error) {
+	if err := checkLimit(page.Limit); err != nil {
+		return 0, 0, err
+	}
+	if err := checkAfter(page.After); err != nil {
+		return 0, 0, err
+	}
+	if utf8.RuneCountInString(page.Search) > MaxSearch {
+		return 0, 0, BadParameterf("search: must have %d characters at most", MaxSearch)
+	}
+	if err := where.Check(); err != nil {
+		return 0, 0, BadParameterf("%v", err)
+	}
+	if err := by.may(access.Read, where.Namespace); err != nil {
+		return 0, 0, err
+	}
+	age, err = p.Sync(ctx, page.Stale)
+	revision, _ = p.catalog.Revision()
+	return revision, age, err
+}
+
+// matches tells whether one of the names has the text that is searched for.
+func (page Page) matches(names ...string) bool {
+	text := strings.ToLower(page.Search)
+	return text == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), text) })
+}
+
+// list reads a page of the items of a folder.
+func (p *Plane) list(ctx context.Context, by Caller, where resource.Ref, page Page, keep func(*catalog.Item) bool) (out List[*catalog.Item], err error) {
+	if out.Revision, out.Age, err = p.begin(ctx, by, where, page); err != nil {
+		return out, err
+	}
+	path := where.Path()
+	folder := path[:strings.LastIndexByte(path, '/')+1]
+	after := ""
+	if page.After != "" {
+		after = folder + page.After
+	}
+	items, more := p.catalog.Page(folder, after, page.Limit, keep)
+	if out.Items = items; more {
+		out.Next = items[len(items)-1].Path[len(folder):]
+	}
+	return out, nil
+}
+
+// named is a list of the policies or configurations of a namespace, with all that they have.
+func (p *Plane) named(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
+	return p.list(ctx, by, resource.Ref{Kind: k, Namespace: namespace, Name: "x"}, page, func(i *catalog.Item) bool { return page.matches(i.Name) })
+}
+
+// List returns policies or configurations of a namespace, by name.
+func (p *Plane) List(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
+	out, err := p.named(ctx, by, k, namespace, page)
+	if err != nil {
+		return out, err
+	}
+	return out, by.mask(out.Items, false)
+}
+
+// mask replaces items by what the caller may have of them in a list.
+func (c Caller) mask(items []*catalog.Item, secret bool) (err error) {
+	for n, i := range items {
+		if items[n], err = c.shown(i, true, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown is an item as the caller may have it, by itself or in a list: without what is secret in it, or,
+// with secret, in a later version of it. Where the caller may read no secrets, its tag is of what is
+// shown: one of the whole document would tell whether a guess of its content is right.
+func (c Caller) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, error) {
+	config, ok := i.Resource.(*resource.Config)
+	if !ok || !config.Secret && !secret {
+		return i, nil
+	}
+	permitted := c.May(access.Secrets, i.Namespace)
+	if permitted && !listed {
+		return i, nil
+	}
+	one := *config
+	one.Secret = true
+	one = one.Masked()
+	return i.With(&one, permitted)
+}
+
+// Get returns a resource, and how old it may be. The error is NotFound where there is none.
+func (p *Plane) Get(ctx context.Context, by Caller, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
+	if err := by.may(access.Read, r.Namespace); err != nil {
+		return nil, 0, err
+	}
+	item, age, err := p.get(ctx, r, stale)
+	if err != nil {
+		return nil, age, err
+	}
+	item, err = by.shown(item, false, false)
+	return item, age, err
+}
+
+// get returns a resource with all that it has.
+func (p *Plane) get(ctx context.Context, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
+	if err := r.Check(); err != nil {
+		return nil, 0, err
+	}
+	age, err := p.Sync(ctx, stale)
+	if err != nil {
+		return nil, 0, err
+	}
+	item := p.catalog.Get(r)
+	if item == nil {
+		return nil, age, &NotFound{r}
+	}
+	return item, age, nil
+}
+
+// A Content is what a client is to have of a configuration.
+type Content struct {
+	Text, Type string
+	Tag        string // of the text
+	Released   bool   // it is a gray release's
+	Age        time.Duration
+}
+
+// Content returns the content of a configuration for a client. A secret one is for those only who may read
+// secrets.
+func (p *Plane) Content(ctx context.Context, by Caller, r resource.Ref, who resource.Client, stale bool) (Content, error) {
+	if err := by.may(access.Read, r.Namespace); err != nil {
+		return Content{}, err
+	}
+	if err := p.checkClient(who); err != nil {
+		return Content{}, err
+	}
+	i, age, err := p.get(ctx, r, stale)
+	if err != nil {
+		return Content{}, err
+	}
+	c := i.Resource.(*resource.Config)
+	if c.Secret {
+		if err := by.may(access.Secrets, r.Namespace); err != nil {
+			return Content{}, err
+		}
+	}
+	out := Content{Type: c.ContentType, Age: age}
+	out.Text, out.Released = c.For(who)
+	out.Tag = resource.Tag(i.Version, []byte(out.Text))
+	return out, nil
+}
+
+// MaxClient bounds a client's name, in characters.
+const MaxClient = 253
+
+// CheckClientName returns what is wrong with the name of a client; "" is none, and right.
+func CheckClientName(field, name string) error {
+	if utf8.RuneCountInString(name) > MaxClient || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
+		return BadParameterf("%s: must have %d characters at most, none of them a control character", field, MaxClient)
+	}
+	return nil
+}
+
+func (p *Plane) checkClient(c resource.Client) error {
+	if n := len(c.Labels); n > p.cfg.Limits.Labels {
+		return BadParameterf("label: %d of them: %d at most", n, p.cfg.Limits.Labels)
+	}
+	return CheckClientName("client", c.ID)
+}
+
+// Namespaces returns up to limit names of namespaces that have something and that the caller may read.
+func (p *Plane) Namespaces(ctx context.Context, by Caller, limit int, stale bool) (names []string, more bool, age time.Duration, err error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, false, 0, err
+	}
+	if age, err = p.Sync(ctx, stale); err != nil {
+		return nil, false, 0, err
+	}
+	names, more = p.catalog.Namespaces(limit, func(name string) bool { return by.May(access.Read, name) })
+	return names, more, age, nil
+}
+
+// A Service is one that has instances.
+type Service struct {
+	Name      string `json:"name"`
+	Instances int    `json:"instances"` // how many
+}
+
+// Services returns the services of a namespace, by name.
+func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page Page) (out List[Service], err error) {
+	if out.Revision, out.Age, err = p.begin(ctx, by, resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: "x", ID: "x"}, page); err != nil {
+		return out, err
+	}
+	names, counts, more := p.catalog.Services(namespace, page.After, page.Limit, func(name string) bool { return page.matches(name) })
+	for i, n := range names {
+		out.Items = append(out.Items, Service{n, counts[i]})
+	}
+	if more {
+		out.Next = names[len(names)-1]
+	}
+	return out, nil
+}
+
+// An InstanceFilter says which instances of a service are wanted; "" is any.
+type InstanceFilter struct {
+	Zone   string
+	Status resource.Status
+}
+
+// An Instance is one of a service, with what this replica knows of its health.
+type Instance struct {
+	*catalog.Item
+	Overdue bool           // it is silent for longer than it said, and kept because many are
+	Silence *time.Duration // nil where its heartbeats come to another replica
+}
+
+// Instances returns the instances of a service, by identifier. The search is in addresses and zones, too.
+func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service string, filter InstanceFilter, page Page) (out List[Instance], err error) {
+	switch filter.Status {
+	case "", resource.Up, resource.Down, resource.Draining:
+	default:
+		return out, BadParameterf("status: %.40q: must be up, down or draining", filter.Status)
+	}
+	found, err := p.list(ctx, by, resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}, page, func(i *catalog.Item) bool {
+		one := i.Resource.(*resource.Instance)
+		return (filter.Zone == "" || one.Zone == filter.Zone) && (filter.Status == "" || one.Status == filter.Status) && page.matches(one.ID, one.Address, one.Zone)
+	})
+	if err != nil {
+		return out, err
+	}
+	out = List[Instance]{Next: found.Next, Revision: found.Revision, Age: found.Age}
+	for _, i := range found.Items {
+		one := Instance{Item: i, Overdue: p.Overdue(i.Ref)}
+		if silence, ok := p.silence(i.Resource.(*resource.Instance)); ok {
+			one.Silence = &silence
+		}
+		out.Items = append(out.Items, one)
+	}
+	return out, nil
+}
+
+// ServiceInstances returns all instances of a service as this replica knows them, as of one revision.
+func (p *Plane) ServiceInstances(namespace, service string) (items []*catalog.Item, revision int64) {
+	return p.catalog.Snapshot([]string{string(resource.Instances) + "/" + namespace + "/" + service + "/"})
+}
+
+// HasService tells whether this replica knows instances of a service.
+func (p *Plane) HasService(namespace, service string) bool {
+	return p.catalog.CountService(namespace, service) > 0
+}
+
+// Revision is up to where this replica knows everything.
+func (p *Plane) Revision() int64 {
+	revision, _ := p.catalog.Revision()
+	return revision
+}
+
+// Rollouts says of policies or configurations of a namespace who runs which version, without the clients.
+func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (out List[push.Rollout], err error) {
+	found, err := p.named(ctx, by, k, namespace, page)
+	if err != nil {
+		return out, err
+	}
+	out = List[push.Rollout]{Next: found.Next, Revision: found.Revision, Age: found.Age}
+	for _, i := range found.Items {
+		out.Items = append(out.Items, p.ledger.Rollout(i.Ref, i.Version, 0))
+	}
+	return out, nil
+}
+
+// ServiceRollout says who has which version of a service's instances over xDS: versions are
+// revisions of the store, and the newest is that of the newest instances that any client
+// of this replica was sent.
+func (p *Plane) ServiceRollout(ctx context.Context, by Caller, namespace, name string, limit int) (push.Rollout, error) {
+	r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: name}
+	if err := by.may(access.Read, namespace); err != nil {
+		return push.Rollout{}, err
+	}
+	if err := checkLimit(limit); err != nil {
+		return push.Rollout{}, err
+	}
+	if err := p.catchUp(ctx); err != nil {
+		return push.Rollout{}, err
+	}
+	if !p.HasService(namespace, name) {
+		return push.Rollout{}, &NotFound{r}
+	}
+	return p.ledger.Rollout(r, p.ledger.Newest(r), limit), nil
+}
+
+// Rollout says who runs which version of a resource.
+func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit int) (push.Rollout, error) {
+	if err := by.may(access.Read, r.Namespace); err != nil {
+		return push.Rollout{}, err
+	}
+	if err := checkLimit(limit); err != nil {
+		return push.Rollout{}, err
+	}
+	item, _, err := p.get(ctx, r, false)
+	if err != nil {
+		return push.Rollout{}, err
+	}
+	return p.ledger.Rollout(r, item.Version, limit), nil
+}
+
+// NewestSent is the newest revision of a service's instances that any client of this replica was sent; 0 is none.
+func (p *Plane) NewestSent(r resource.Ref) int64 { return p.ledger.Newest(r) }
+
+// A RolloutMark is the same while no rollout has changed on this replica.
+type RolloutMark struct {
+	answers  uint64
+	revision int64
+}
+
+// RolloutMark is the mark of now.
+func (p *Plane) RolloutMark() RolloutMark { return RolloutMark{p.ledger.Changes(), p.Revision()} }
+
+// Audit returns a page of who changed what, of the namespaces whose audit the caller may read.
+func (p *Plane) Audit(ctx context.Context, by Caller, q audit.Query) (audit.Page, error) {
+	if err := checkLimit(q.Limit); err != nil {
+		return audit.Page{}, err
+	}
+	if err := checkAfter(q.After); err != nil {
+		return audit.Page{}, err
+	}
+	// Who may read none of it gets an error, before anything is read.
+	if !by.MayAnywhere(access.Audit) {
+		return audit.Page{}, by.may(access.Audit, access.AllNamespaces)
+	}
+	q.May = func(namespace string) bool { return by.May(access.Audit, namespace) }
+	return audit.Read(ctx, p.store, q)
+}
+
+// A Status says how the control plane is.
+type Status struct {
+	Age       float64               `json:"age_seconds"`
+	Limits    resource.Limits       `json:"limits"`
+	Liveness  resource.Pulse        `json:"liveness"`
+	Push      push.Counts           `json:"push"`
+	Resources map[resource.Kind]int `json:"resources"`
+	Revision  int64                 `json:"revision"`
+	Store     store.Status          `json:"store"`
+}
+
+// Status asks the store how it is, and says what this replica knows.
+func (p *Plane) Status(ctx context.Context) (Status, error) {
+	st, err := p.store.Status(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	resources := map[resource.Kind]int{}
+	for _, k := range resource.Kinds() {
+		resources[k] = p.catalog.Count(k)
+	}
+	return Status{p.Age().Seconds(), p.cfg.Limits, p.Pulse(), p.hub.Counts(), resources, p.Revision(), st}, nil
+}
+
+// Backup writes everything as of one revision. Nothing is written to w where the caller may not.
+func (p *Plane) Backup(ctx context.Context, by Caller, w io.Writer) error {
+	if err := by.may(access.Administer, access.AllNamespaces); err != nil {
+		return err
+	}
+	return backup.Write(ctx, w, p.store)
+}
+
+// Reclaim compacts and defragments the database. It goes on when ctx has ended: half of it is nothing.
+func (p *Plane) Reclaim(ctx context.Context, by Caller) error {
+	if err := by.may(access.Administer, access.AllNamespaces); err != nil {
+		return err
+	}
+	return p.store.Reclaim(context.WithoutCancel(ctx))
+}
+
+// A NotFound says that there is no such resource.
+type NotFound struct{ resource.Ref }
+
+func (e *NotFound) Error() string { return "there is no " + e.String() }
