@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
@@ -139,9 +140,16 @@ func places(history int) int64 {
 // goneKey is where the last version is kept of what was removed.
 func goneKey(path string) string { return store.Log + "gone/" + path }
 
-// apply makes a change, on condition that the resource is still what the change was made
+// apply makes a change that the caller may make, on condition that the resource is still what the change was made
 // for, and makes it anew if it is not.
 func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
+	what := access.Write
+	if c.ref.Kind == resource.Instances {
+		what = access.Register
+	}
+	if err := by.may(what, c.ref.Namespace); err != nil {
+		return Result{}, err
+	}
 	if err := o.check(); err != nil {
 		return Result{}, err
 	}

@@ -325,12 +325,11 @@ func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namesp
 	return out, nil
 }
 
-// ServiceRollout says who has which version of a service's instances over xDS: versions are
-// revisions of the store, and the newest is that of the newest instances that any client
-// of this replica was sent.
-func (p *Plane) ServiceRollout(ctx context.Context, by Caller, namespace, name string, limit int) (push.Rollout, error) {
-	r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: name}
-	if err := by.may(access.Read, namespace); err != nil {
+// Rollout says who runs which version of a resource, or of a service: who has which version of its
+// instances over xDS. Versions of a service are revisions of the store, and the newest is that of the
+// newest instances that any client of this replica was sent.
+func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit int) (push.Rollout, error) {
+	if err := by.may(access.Read, r.Namespace); err != nil {
 		return push.Rollout{}, err
 	}
 	if err := checkLimit(limit); err != nil {
@@ -339,25 +338,14 @@ func (p *Plane) ServiceRollout(ctx context.Context, by Caller, namespace, name s
 	if err := p.catchUp(ctx); err != nil {
 		return push.Rollout{}, err
 	}
-	if !p.HasService(namespace, name) {
+	newest, there := p.published(r)
+	if !there {
 		return push.Rollout{}, &NotFound{r}
 	}
-	return p.ledger.Rollout(r, p.ledger.Newest(r), limit), nil
-}
-
-// Rollout says who runs which version of a resource.
-func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit int) (push.Rollout, error) {
-	if err := by.may(access.Read, r.Namespace); err != nil {
-		return push.Rollout{}, err
+	if r.Kind == resource.Instances {
+		newest = p.ledger.Newest(r)
 	}
-	if err := checkLimit(limit); err != nil {
-		return push.Rollout{}, err
-	}
-	item, _, err := p.get(ctx, r, false)
-	if err != nil {
-		return push.Rollout{}, err
-	}
-	return p.ledger.Rollout(r, item.Version, limit), nil
+	return p.ledger.Rollout(r, newest, limit), nil
 }
 
 // NewestSent is the newest revision of a service's instances that any client of this replica was sent; 0 is none.

@@ -34,9 +34,8 @@ func TestPermissions(t *testing.T) {
 			_, err := p.Content(t.Context(), by, config.Ref(), resource.Client{}, false)
 			return err
 		}},
-		"rollout":         {access.Reader, func(by Caller) error { _, err := p.Rollout(t.Context(), by, one, 1); return err }},
-		"rollouts":        {access.Reader, func(by Caller) error { _, err := p.Rollouts(t.Context(), by, one.Kind, "default", page); return err }},
-		"service rollout": {access.Reader, func(by Caller) error { _, err := p.ServiceRollout(t.Context(), by, "default", "s", 1); return err }},
+		"rollout":  {access.Reader, func(by Caller) error { _, err := p.Rollout(t.Context(), by, one, 1); return err }},
+		"rollouts": {access.Reader, func(by Caller) error { _, err := p.Rollouts(t.Context(), by, one.Kind, "default", page); return err }},
 		"ack": {access.Reader, func(by Caller) error {
 			_, _, err := p.Ack(t.Context(), by, "c", []push.Ack{{Ref: one, Version: 1, State: push.Applied}})
 			return err

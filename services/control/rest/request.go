@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,7 +117,9 @@ func (q *request) namespace() string {
 // ref is the resource that the path names.
 func (q *request) ref(k resource.Kind) (resource.Ref, error) {
 	r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: q.PathValue("name"), ID: q.PathValue("id")}
-	if err := r.Check(); err != nil {
+	checked := r
+	checked.ID = cmp.Or(r.ID, "x") // the path may be a service's
+	if err := checked.Check(); err != nil {
 		return r, plane.BadParameterf("%v", err)
 	}
 	return r, nil

@@ -65,19 +65,19 @@ var (
 func (a *API) table() []route {
 	routes := []route{
 		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces that have something and that may be read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
-		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: listServices},
+		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: paged(listServices, itself)},
 		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
-		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: getItem(resource.Instances)},
+		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: named(resource.Instances, getItem)},
 		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering what is known already is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
-		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: removeItem(resource.Instances)},
-		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: serviceRollout},
-		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: heartbeat},
+		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, removeItem)},
+		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(resource.Instances, rollout)},
+		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Instances, heartbeat)},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Say that many instances are alive. What is refused is told by instance; where that is every one, the request is refused as the first of them.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
-		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: configContent},
-		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: release},
-		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release: nobody has it any more.", parameters: changing, answers: map[int]string{200: "Config"}, handle: endRelease(false)},
-		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: everybody has it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: endRelease(true)},
+		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: named(resource.Configs, configContent)},
+		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
+		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release: nobody has it any more.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(false))},
+		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: everybody has it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
 
 		{method: "GET", path: "/v1/watch", id: "watch", about: "What changes: server-sent events if they are accepted, else a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Say what a client has made of what it was sent. Answers to versions that were never published are refused, and told; where that is every one, the request is.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
@@ -96,15 +96,15 @@ func (a *API) table() []route {
 		one := k.folder + "/{name}"
 		routes = append(routes,
 			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: paging, answers: map[int]string{200: k.name + "List"}, handle: listItems(k.kind)},
-			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, true)},
-			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, handle: getItem(k.kind)},
-			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, false)},
-			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: removeItem(k.kind)},
-			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: history(k.kind)},
-			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: version(k.kind)},
-			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: rollback(k.kind, k.folder)},
-			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: rollout(k.kind)},
-			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: watchRollout(k.kind)},
+			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
+			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, handle: named(k.kind, getItem)},
+			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, false)},
+			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, removeItem)},
+			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: named(k.kind, history)},
+			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: named(k.kind, version)},
+			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: change(k.kind, rollback)},
+			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(k.kind, rollout)},
+			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: named(k.kind, watchRollout)},
 			route{method: "GET", path: k.rollouts, id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: listRollouts(k.kind)},
 		)
 	}
@@ -114,23 +114,62 @@ func (a *API) table() []route {
 	return routes
 }
 
-func getItem(k resource.Kind) func(*request) error {
+// named is an operation on the resource that the path names.
+func named(k resource.Kind, do func(*request, resource.Ref) error) func(*request) error {
 	return func(q *request) error {
 		r, err := q.ref(k)
 		if err != nil {
 			return err
 		}
-		stale, err := q.flag("stale")
-		if err != nil {
-			return err
-		}
-		i, age, err := q.api.plane.Get(q.Context(), q.caller, r, stale)
-		if err != nil {
-			return err
-		}
-		q.age(stale, age)
-		return q.item(http.StatusOK, i)
+		return do(q, r)
 	}
+}
+
+// change is an operation that changes the resource that the path names.
+func change(k resource.Kind, do func(*request, resource.Ref, plane.Options) (plane.Result, error)) func(*request) error {
+	return named(k, func(q *request, r resource.Ref) error {
+		o, err := q.options()
+		if err != nil {
+			return err
+		}
+		result, err := do(q, r, o)
+		if err != nil {
+			return err
+		}
+		return q.result(result, placeOf(r))
+	})
+}
+
+// paged is an operation that reads a list, each of whose items is shown in some way.
+func paged[I, T any](read func(*request, plane.Page) (plane.List[I], error), show func(I) T) func(*request) error {
+	return func(q *request) error {
+		page, err := q.page()
+		if err != nil {
+			return err
+		}
+		l, err := read(q, page)
+		if err != nil {
+			return err
+		}
+		return q.json(http.StatusOK, listOf(q, page.Stale, l, show))
+	}
+}
+
+func bodyOf(i *catalog.Item) json.RawMessage { return i.Body }
+
+func itself[T any](one T) T { return one }
+
+func getItem(q *request, r resource.Ref) error {
+	stale, err := q.flag("stale")
+	if err != nil {
+		return err
+	}
+	i, age, err := q.api.plane.Get(q.Context(), q.caller, r, stale)
+	if err != nil {
+		return err
+	}
+	q.age(stale, age)
+	return q.item(http.StatusOK, i)
 }
 
 // A list is a page's answer.
@@ -142,34 +181,18 @@ type list[T any] struct {
 	Age      float64 `json:"age_seconds"`
 }
 
-func listOf[T, I any](q *request, stale bool, l plane.List[I], items []T) list[T] {
-	if items == nil {
-		items = []T{}
+func listOf[I, T any](q *request, stale bool, l plane.List[I], show func(I) T) list[T] {
+	items := make([]T, len(l.Items))
+	for n, i := range l.Items {
+		items[n] = show(i)
 	}
 	return list[T]{Items: items, Next: l.Next, Revision: l.Revision, Watch: q.api.plane.Token(l.Revision).String(), Age: q.age(stale, l.Age)}
 }
 
-// documents answers with a page of documents.
-func (q *request) documents(stale bool, l plane.List[*catalog.Item]) error {
-	bodies := make([]json.RawMessage, len(l.Items))
-	for n, i := range l.Items {
-		bodies[n] = i.Body
-	}
-	return q.json(http.StatusOK, listOf(q, stale, l, bodies))
-}
-
 func listItems(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		page, err := q.page()
-		if err != nil {
-			return err
-		}
-		l, err := q.api.plane.List(q.Context(), q.caller, k, q.namespace(), page)
-		if err != nil {
-			return err
-		}
-		return q.documents(page.Stale, l)
-	}
+	return paged(func(q *request, page plane.Page) (plane.List[*catalog.Item], error) {
+		return q.api.plane.List(q.Context(), q.caller, k, q.namespace(), page)
+	}, bodyOf)
 }
 
 func listNamespaces(q *request) error {
@@ -192,16 +215,8 @@ func listNamespaces(q *request) error {
 	return q.json(http.StatusOK, map[string]any{"items": names, "more": more})
 }
 
-func listServices(q *request) error {
-	page, err := q.page()
-	if err != nil {
-		return err
-	}
-	l, err := q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
-	if err != nil {
-		return err
-	}
-	return q.json(http.StatusOK, listOf(q, page.Stale, l, l.Items))
+func listServices(q *request, page plane.Page) (plane.List[plane.Service], error) {
+	return q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
 }
 
 // An instanceView is an instance with what this replica knows of its health.
@@ -221,19 +236,18 @@ func listInstances(q *request) error {
 	if err != nil {
 		return err
 	}
-	var items []instanceView
-	for _, i := range l.Items {
+	view := func(i plane.Instance) instanceView {
 		one := instanceView{Instance: i.Resource.(*resource.Instance), Overdue: i.Overdue}
 		if i.Silence != nil {
 			seconds := i.Silence.Seconds()
 			one.Heard = &seconds
 		}
-		items = append(items, one)
+		return one
 	}
 	return q.json(http.StatusOK, struct {
 		list[instanceView]
 		Protected bool `json:"protected"`
-	}{listOf(q, page.Stale, l, items), q.api.plane.Pulse().Protected})
+	}{listOf(q, page.Stale, l, view), q.api.plane.Pulse().Protected})
 }
 
 // notGiven is in a text until the document has one: no JSON text is this, which is not
@@ -245,7 +259,7 @@ func missingField(name string) error {
 }
 
 // putItem makes or replaces a policy or a configuration.
-func putItem(k resource.Kind, folder string, create bool) func(*request) error {
+func putItem(k resource.Kind, create bool) func(*request) error {
 	return func(q *request) error {
 		o, err := q.options()
 		if err != nil {
@@ -285,7 +299,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 		if err != nil {
 			return err
 		}
-		return q.result(result, placeOf(folder, doc.Ref()))
+		return q.result(result, placeOf(doc.Ref()))
 	}
 }
 
@@ -309,133 +323,66 @@ func (q *request) identity(namespace, name *string, pointer string, create bool)
 	return nil
 }
 
-func removeItem(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		r, err := q.ref(k)
-		if err != nil {
-			return err
-		}
-		o, err := q.options()
-		if err != nil {
-			return err
-		}
-		result, err := q.api.plane.Remove(q.Context(), q.caller, r, o)
-		if err != nil {
-			return err
-		}
-		if result.DryRun {
-			result.Removed = false // nothing was: it is shown what would be
-		}
-		return q.result(result, "")
-	}
+func removeItem(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	result, err := q.api.plane.Remove(q.Context(), q.caller, r, o)
+	result.Removed = result.Removed && !result.DryRun // nothing was: it is shown what would be
+	return result, err
 }
 
-func history(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		r, err := q.ref(k)
-		if err != nil {
-			return err
-		}
-		l, err := q.api.plane.History(q.Context(), q.caller, r)
-		if err != nil {
-			return err
-		}
-		return q.documents(false, l)
+func history(q *request, r resource.Ref) error {
+	l, err := q.api.plane.History(q.Context(), q.caller, r)
+	if err != nil {
+		return err
 	}
+	return q.json(http.StatusOK, listOf(q, false, l, bodyOf))
 }
 
-func version(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		r, err := q.ref(k)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(q.PathValue("version"), 10, 64)
-		if err != nil || n < 1 {
-			return plane.BadParameterf("version: %.40q: must be a number from 1", q.PathValue("version"))
-		}
-		i, err := q.api.plane.Version(q.Context(), q.caller, r, n)
-		if err != nil {
-			return err
-		}
-		return q.item(http.StatusOK, i)
+func version(q *request, r resource.Ref) error {
+	n, err := strconv.ParseInt(q.PathValue("version"), 10, 64)
+	if err != nil || n < 1 {
+		return plane.BadParameterf("version: %.40q: must be a number from 1", q.PathValue("version"))
 	}
+	i, err := q.api.plane.Version(q.Context(), q.caller, r, n)
+	if err != nil {
+		return err
+	}
+	return q.item(http.StatusOK, i)
 }
 
-func rollback(k resource.Kind, folder string) func(*request) error {
-	return func(q *request) error {
-		r, err := q.ref(k)
-		if err != nil {
-			return err
-		}
-		o, err := q.options()
-		if err != nil {
-			return err
-		}
-		var body struct {
-			Version int64 `json:"version"`
-		}
-		if err := q.body(&body); err != nil {
-			return err
-		}
-		if body.Version < 1 {
-			return resource.Invalid{{Pointer: "#/version", Detail: "must be a number from 1"}}
-		}
-		result, err := q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
-		if err != nil {
-			return err
-		}
-		return q.result(result, placeOf(folder, r))
+func rollback(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	var body struct {
+		Version int64 `json:"version"`
 	}
+	if err := q.body(&body); err != nil {
+		return plane.Result{}, err
+	}
+	if body.Version < 1 {
+		return plane.Result{}, resource.Invalid{{Pointer: "#/version", Detail: "must be a number from 1"}}
+	}
+	return q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
 }
 
 // placeOf is where a policy or a configuration is.
-func placeOf(folder string, r resource.Ref) string {
-	return folder + "/" + url.PathEscape(r.Name) + "?namespace=" + url.QueryEscape(r.Namespace)
+func placeOf(r resource.Ref) string {
+	folder := "/v1/configs/"
+	if r.Kind == resource.Policies {
+		folder = "/v1/policies/"
+	}
+	return folder + url.PathEscape(r.Name) + "?namespace=" + url.QueryEscape(r.Namespace)
 }
 
 func listRollouts(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		page, err := q.page()
-		if err != nil {
-			return err
-		}
-		l, err := q.api.plane.Rollouts(q.Context(), q.caller, k, q.namespace(), page)
-		if err != nil {
-			return err
-		}
-		return q.json(http.StatusOK, listOf(q, page.Stale, l, l.Items))
-	}
+	return paged(func(q *request, page plane.Page) (plane.List[push.Rollout], error) {
+		return q.api.plane.Rollouts(q.Context(), q.caller, k, q.namespace(), page)
+	}, itself)
 }
 
-func rollout(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		r, err := q.ref(k)
-		if err != nil {
-			return err
-		}
-		limit, err := q.limit()
-		if err != nil {
-			return err
-		}
-		out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
-		if err != nil {
-			return err
-		}
-		return q.json(http.StatusOK, out)
-	}
-}
-
-func serviceRollout(q *request) error {
-	r := resource.Ref{Kind: resource.Instances, Namespace: q.namespace(), Name: q.PathValue("name"), ID: "x"}
-	if err := r.Check(); err != nil {
-		return plane.BadParameterf("%v", err)
-	}
+func rollout(q *request, r resource.Ref) error {
 	limit, err := q.limit()
 	if err != nil {
 		return err
 	}
-	out, err := q.api.plane.ServiceRollout(q.Context(), q.caller, r.Namespace, r.Name, limit)
+	out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
 	if err != nil {
 		return err
 	}
@@ -465,11 +412,7 @@ func register(q *request) error {
 	return q.result(result, q.URL.Path+"?namespace="+url.QueryEscape(i.Namespace))
 }
 
-func heartbeat(q *request) error {
-	r, err := q.ref(resource.Instances)
-	if err != nil {
-		return err
-	}
+func heartbeat(q *request, r resource.Ref) error {
 	if err := q.api.plane.Heartbeat(q.Context(), q.caller, r); err != nil {
 		return err
 	}
@@ -550,11 +493,7 @@ func (q *request) client() (resource.Client, error) {
 // releasedField tells whether the content is a gray release's.
 const releasedField = "Dyno-Released"
 
-func configContent(q *request) error {
-	r, err := q.ref(resource.Configs)
-	if err != nil {
-		return err
-	}
+func configContent(q *request, r resource.Ref) error {
 	stale, err := q.flag("stale")
 	if err != nil {
 		return err
@@ -587,45 +526,24 @@ func configContent(q *request) error {
 	return q.write(http.StatusOK, kind, []byte(c.Text))
 }
 
-func release(q *request) error {
-	return q.change(func(r resource.Ref, o plane.Options) (plane.Result, error) {
-		body := resource.Release{Content: notGiven}
-		if err := q.body(&body); err != nil {
-			return plane.Result{}, err
-		}
-		if body.Content == notGiven {
-			return plane.Result{}, missingField("content")
-		}
-		if body.Since != 0 {
-			return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
-		}
-		return q.api.plane.Release(q.Context(), q.caller, r, body, o)
-	})
+func release(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	body := resource.Release{Content: notGiven}
+	if err := q.body(&body); err != nil {
+		return plane.Result{}, err
+	}
+	if body.Content == notGiven {
+		return plane.Result{}, missingField("content")
+	}
+	if body.Since != 0 {
+		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
+	}
+	return q.api.plane.Release(q.Context(), q.caller, r, body, o)
 }
 
-func endRelease(promote bool) func(*request) error {
-	return func(q *request) error {
-		return q.change(func(r resource.Ref, o plane.Options) (plane.Result, error) {
-			return q.api.plane.EndRelease(q.Context(), q.caller, r, promote, o)
-		})
+func endRelease(promote bool) func(*request, resource.Ref, plane.Options) (plane.Result, error) {
+	return func(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+		return q.api.plane.EndRelease(q.Context(), q.caller, r, promote, o)
 	}
-}
-
-// change is a change of a configuration that exists.
-func (q *request) change(do func(resource.Ref, plane.Options) (plane.Result, error)) error {
-	r, err := q.ref(resource.Configs)
-	if err != nil {
-		return err
-	}
-	o, err := q.options()
-	if err != nil {
-		return err
-	}
-	result, err := do(r, o)
-	if err != nil {
-		return err
-	}
-	return q.result(result, "")
 }
 
 func acknowledge(q *request) error {

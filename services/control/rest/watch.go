@@ -387,77 +387,71 @@ const rolloutPeriod = 500 * time.Millisecond
 
 // watchRollout writes a rollout as events, each of which has all of it. An event's id is
 // made of that, so whoever comes back to the same is told nothing, from any replica.
-func watchRollout(k resource.Kind) func(*request) error {
-	return func(q *request) error {
-		r, err := q.ref(k)
+func watchRollout(q *request, r resource.Ref) error {
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	done, err := q.api.enter()
+	if err != nil {
+		return err
+	}
+	defer done()
+	seen := q.api.plane.RolloutMark()
+	out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
+	if err != nil {
+		return err
+	}
+	ctx, end, err := q.live()
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := q.unhurried(); err != nil {
+		return err
+	}
+	flush := q.events()
+	defer q.last()
+	ticker := time.NewTicker(rolloutPeriod)
+	defer ticker.Stop()
+	var b bytes.Buffer
+	b.WriteString(":\n")
+	last, written := q.Header.Get("Last-Event-ID"), time.Now()
+	for {
+		data, err := json.Marshal(out)
 		if err != nil {
 			return err
 		}
-		limit, err := q.limit()
-		if err != nil {
-			return err
+		if id := resource.Tag(out.Version, data); id != last {
+			fmt.Fprintf(&b, "id: %s\nevent: rollout\ndata: %s\n\n", id, data)
+			last = id
 		}
-		done, err := q.api.enter()
-		if err != nil {
-			return err
-		}
-		defer done()
-		seen := q.api.plane.RolloutMark()
-		out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
-		if err != nil {
-			return err
-		}
-		ctx, end, err := q.live()
-		if err != nil {
-			return err
-		}
-		defer end()
-		if err := q.unhurried(); err != nil {
-			return err
-		}
-		flush := q.events()
-		defer q.last()
-		ticker := time.NewTicker(rolloutPeriod)
-		defer ticker.Stop()
-		var b bytes.Buffer
-		b.WriteString(":\n")
-		last, written := q.Header.Get("Last-Event-ID"), time.Now()
-		for {
-			data, err := json.Marshal(out)
-			if err != nil {
-				return err
+		for fresh := false; !fresh; {
+			if b.Len() == 0 && time.Since(written) >= q.api.cfg.Heartbeat {
+				b.WriteString(":\n")
 			}
-			if id := resource.Tag(out.Version, data); id != last {
-				fmt.Fprintf(&b, "id: %s\nevent: rollout\ndata: %s\n\n", id, data)
-				last = id
-			}
-			for fresh := false; !fresh; {
-				if b.Len() == 0 && time.Since(written) >= q.api.cfg.Heartbeat {
-					b.WriteString(":\n")
-				}
-				if b.Len() > 0 {
-					if !flush(&b) {
-						return nil
-					}
-					written = time.Now()
-				}
-				select {
-				case <-ctx.Done():
+			if b.Len() > 0 {
+				if !flush(&b) {
 					return nil
-				case <-ticker.C:
 				}
-				now := q.api.plane.RolloutMark()
-				fresh, seen = now != seen, now
+				written = time.Now()
 			}
-			out, err = q.api.plane.Rollout(ctx, q.caller, r, limit)
-			if missing := (*plane.NotFound)(nil); errors.As(err, &missing) {
-				b.WriteString("event: removed\ndata: {}\n\n")
-				flush(&b)
+			select {
+			case <-ctx.Done():
 				return nil
+			case <-ticker.C:
 			}
-			if err != nil {
-				return nil //nolint:nilerr // the client comes back, and is told why if it still is so
-			}
+			now := q.api.plane.RolloutMark()
+			fresh, seen = now != seen, now
+		}
+		out, err = q.api.plane.Rollout(ctx, q.caller, r, limit)
+		if missing := (*plane.NotFound)(nil); errors.As(err, &missing) {
+			b.WriteString("event: removed\ndata: {}\n\n")
+			flush(&b)
+			return nil
+		}
+		if err != nil {
+			return nil //nolint:nilerr // the client comes back, and is told why if it still is so
 		}
 	}
 }

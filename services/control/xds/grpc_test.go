@@ -336,7 +336,7 @@ func TestRefusedCluster(t *testing.T) {
 	answer("good", assignments, nil)
 	b.put(&resource.Instance{Service: "elsewhere", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
 	answer("bad", clusters, &rpcstatus.Status{Message: "no"})
-	out, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "clustered", 10)
+	out, err := b.plane.Rollout(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "clustered"}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestRefusals(t *testing.T) {
 	}
 	rollout := func() push.Rollout {
 		t.Helper()
-		out, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "refused", 10)
+		out, err := b.plane.Rollout(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "refused"}, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,11 +391,11 @@ func TestRefusals(t *testing.T) {
 	w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[clusters], ResponseNonce: cds.GetNonce(), ErrorDetail: &rpcstatus.Status{Message: "no clusters"}})
 	w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[listeners], ResourceNamesSubscribe: []string{"none"}})
 	w.hear()
-	other, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "other", 10)
+	other, err := b.plane.Rollout(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "other"}, 10)
 	if err != nil || other.Refused != 1 || other.Holdings[0].Reason != "cds: no clusters" {
 		t.Errorf("refused: %+v, %v", other.Holdings, err)
 	}
-	if _, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "default", "none", 10); err == nil {
+	if _, err := b.plane.Rollout(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "none"}, 10); err == nil {
 		t.Error("a service that is not there has a rollout")
 	}
 	if err := w.stream.CloseSend(); err != nil {
@@ -430,7 +430,7 @@ func TestPrincipals(t *testing.T) {
 			t.Errorf("%v", &a)
 		}
 	}
-	out, err := b.plane.ServiceRollout(b.ctx, planetest.Anybody, "shop", "s", 10)
+	out, err := b.plane.Rollout(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Instances, Namespace: "shop", Name: "s"}, 10)
 	if err != nil || len(out.Holdings) != 1 || out.Holdings[0].Client != "p/node" {
 		t.Errorf("%+v, %v", out.Holdings, err)
 	}
