@@ -366,7 +366,7 @@ func TestExpressionsCanFail(t *testing.T) {
 	}
 }
 
-// What is pushed is on the dashboard of runs.
+// Pushed metrics are on the dashboard of runs.
 func TestEveryPushedMetricIsShown(t *testing.T) {
 	var shown []string
 	for where, expr := range expressions(t) {

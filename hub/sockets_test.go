@@ -21,7 +21,7 @@ import (
 // These tests run every mode on real sockets. What needs exact times is in
 // queue_test.go, on pipes, and in package fanout.
 
-// small has the kernel hold little of a TCP stream, at either end.
+// small makes the kernel hold little of a TCP stream, at either end.
 func small(b *bed) {
 	dial := b.dial
 	b.dial = func() (net.Conn, error) {

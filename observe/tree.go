@@ -14,7 +14,7 @@ import (
 )
 
 // Bounds of a Tree. It holds four descriptors for a process and two for a thread.
-// What is beyond is not read: the columns it would belong to are then NaN.
+// Further ones are not read: the columns they would belong to are then NaN.
 const (
 	maxProcesses = 1024
 	maxThreads   = 2048

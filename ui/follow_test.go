@@ -109,7 +109,7 @@ func TestCloseWhileFollowing(t *testing.T) {
 	o.end(nil)
 }
 
-// A file that begins again is read from its beginning, and what is no event is left out.
+// A file that begins again is read from its beginning, and other lines are left out.
 func TestReadsLiveFile(t *testing.T) {
 	b := newBed(t, nil)
 	path := b.path("runs", "x", rundir.LiveFile)

@@ -267,8 +267,7 @@ func watchers(ctx context.Context, o options) (map[string]float64, error) {
 	return figures, nil
 }
 
-// instances registers many instances, and has them give signs of life, a thousand in a
-// request.
+// instances registers many instances and sends their heartbeats, a thousand in a request.
 func instances(ctx context.Context, o options) (map[string]float64, error) {
 	const services, batch = 100, 1000
 	c := client(64)

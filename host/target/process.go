@@ -117,7 +117,7 @@ func checkFree(ctx context.Context, spec Spec) error {
 }
 
 // start starts the supervisor, which starts the process. They are connected by a socket
-// and a pipe. What is written to these is in the kernel at once, so closing them loses
+// and a pipe. The kernel has at once what they write to these, so closing them loses
 // nothing.
 func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	fail := func(err error) error { return &Failure{Target: spec.Name, Reason: err} }

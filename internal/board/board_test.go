@@ -138,7 +138,7 @@ func TestBoardOnATerminal(t *testing.T) {
 	}
 }
 
-// What is not known is not drawn, and what failed is red where there are colours.
+// Unknown values are not drawn, and failures are red where there are colours.
 func TestBoardOfLittle(t *testing.T) {
 	b := newBoard("x")
 	shown, _ := b.take()

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// What users type, and what comes of it: the exit code, and a piece of what is printed. SITE is the
-// URL of a server, ADDRESS its host and port, FREE an address where nobody listens, and OUT a folder
-// to create.
+// Commands that users type, with their exit code and a part of their output. SITE is the URL of a
+// server, ADDRESS its host and port, FREE an address where nobody listens, and OUT a folder to
+// create.
 var typedCommands = []struct {
 	line string
 	code int

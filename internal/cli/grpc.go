@@ -199,7 +199,7 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		return &failure{exitUsage, err, ""}
 	}
 	if strings.Contains(name, "/") {
-		// What is wrong with the flags is said before the server is asked for anything.
+		// Faults of the flags are reported before the server is asked for anything.
 		if _, err := q.plan(experiment.GRPC, where); err != nil {
 			return &failure{exitUsage, err, ""}
 		}

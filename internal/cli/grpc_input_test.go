@@ -67,7 +67,7 @@ func TestMessagesFromStandardInput(t *testing.T) {
 	}
 }
 
-// What is wrong with standard input is said with its place in it.
+// Faults of standard input are reported with their place in it.
 func TestFaultsOfStandardInput(t *testing.T) {
 	address := serveHealth(t)
 	for _, c := range []struct{ input, want string }{

@@ -61,7 +61,7 @@ func (q *quickLoad) readBounded(name string) (string, error) {
 	return string(content), err
 }
 
-// authorize has requests carry the user and the password of --basic-auth, or else those of the
+// authorize adds the user and the password of --basic-auth to requests, or else those of the
 // URL. Errors name none of them.
 func (q *quickLoad) authorize(r *experiment.Request, inURL string, isInURL bool) error {
 	given := hasHeader(r.Headers, "Authorization")
@@ -156,8 +156,8 @@ func (q *quickLoad) fillForm(r *experiment.Request, seed uint64) (faults []error
 // formOption is what follows a field's value, as in curl.
 var formOption = regexp.MustCompile(`;(type|filename)=`)
 
-// formBody encodes the fields of a form, which are written as curl has them, and says the type of
-// what comes of it.
+// formBody encodes the fields of a form, which are written as curl has them, and returns its
+// content type.
 func formBody(fields []string, boundary string, read func(string) (string, error)) (body, kind string, err error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -227,7 +227,7 @@ func cutOptions(value string) (string, map[string]string) {
 	return value, options
 }
 
-// connect has connections go where --connect-to and --resolve say.
+// connect directs connections to where --connect-to and --resolve say.
 func (q *quickLoad) connect(t *experiment.Target) (faults []error) {
 	r := &q.request
 	if len(r.connectTo)+len(r.resolve) == 0 {

@@ -216,7 +216,7 @@ func (q *quickLoad) list(url string) ([]targetRequest, string, error) {
 	return requests, url, nil
 }
 
-// playList has users send requests in turn.
+// playList makes users send requests in turn.
 func (q *quickLoad) playList(l *experiment.Load, requests []targetRequest) (faults []error) {
 	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
 		if q.given(flag) {

@@ -10,7 +10,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// play has users carry out a scenario where a file of it, or of data for it, is given. With
+// play makes users carry out a scenario if a file of it, or of data for it, is given. With
 // data alone the scenario is the one request, whose texts are templates.
 func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 	if q.scenario == "" && len(q.data) == 0 {
@@ -67,8 +67,8 @@ func (q *quickLoad) complete(s *experiment.Scenario, rows []string) (faults []er
 	return faults
 }
 
-// playMessages has users carry out a scenario of calls by gRPC, or of messages over TCP, where a
-// file of it is given. The steps say what is sent, rows included.
+// playMessages makes users carry out a scenario of gRPC calls or TCP messages, if a file of it
+// is given. The steps say what is sent, rows included.
 func (q *quickLoad) playMessages(l *experiment.Load) (faults []error) {
 	if q.scenario == "" {
 		if len(q.data) > 0 && l.Call == nil {

@@ -16,10 +16,10 @@
 // instead of lost packets. A rate is a lower bound once enough of its trials were good: the
 // share of bad ones stays within the goal's exceed ratio even if all trials that it may
 // still have are bad. It is an upper bound once the share is beyond that even if all of
-// them are good. Until then it is undecided, and tried again. What is found is the relevant
-// upper bound, the smallest rate that is an upper bound, and the relevant lower bound, the
-// largest lower bound below it: a higher rate that was good by luck above a bad one does
-// not count.
+// them are good. Until then it is undecided, and tried again. The search finds the relevant
+// upper bound, which is the smallest upper bound, and the relevant lower bound, which is
+// the largest lower bound below it: a higher rate that was good by luck above a bad one
+// does not count.
 //
 // One search is one observation. How sure its result is, only several of them
 // tell.

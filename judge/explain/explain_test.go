@@ -217,7 +217,7 @@ func TestWhyAProfileIsMissing(t *testing.T) {
 	}
 }
 
-// Of subscribers, what is explained is the cost of an event.
+// With subscribers, the cost of an event is explained.
 func TestExplainPer(t *testing.T) {
 	f := made(t, 2)
 	for _, want := range []string{"request", "event"} {

@@ -588,7 +588,7 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// What is too large is refused at once, not after minutes.
+// Plans that are too large are refused at once, not after minutes.
 func TestBounds(t *testing.T) {
 	const rest = "\ntarget: {protocol: tcp, address: '127.0.0.1:1'}\nload: {closed: {connections: 1}}\n"
 	services := "\nservices:\n"

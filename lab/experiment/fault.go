@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// maxFaults bounds how many faults one file can have; what is beyond is
-// counted, not listed.
+// maxFaults bounds how many faults one file can have; further ones are counted, not listed.
 const maxFaults = 200
 
 // A Fault is one thing wrong with an experiment.

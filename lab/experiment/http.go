@@ -43,8 +43,8 @@ type HTTP2 struct {
 	ConnectionWindow int    `yaml:"connection_window" kind:"size" range:"65535..2147483647" otherwise:"16MiB" flag:"connection-window" doc:"HTTP/2: bytes of all responses that may be under way on a connection"`
 }
 
-// A TLS says how connections to an https target are secured. What is empty is as crypto/tls
-// has it, but for the groups.
+// A TLS says how connections to an https target are secured. Empty fields have the defaults
+// of crypto/tls, except for the groups.
 type TLS struct {
 	Insecure     bool     `yaml:"insecure" flag:"insecure" doc:"https: do not check the server's certificate"`
 	ServerName   string   `yaml:"server_name" flag:"server-name" otherwise:"the URL's host" doc:"https: the name that is asked for, and that the certificate must be for"`

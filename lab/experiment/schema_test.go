@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What is made from the tags is what they say now.
+// Generated files match the tags.
 func TestGeneratedIsFresh(t *testing.T) {
 	schema, err := JSONSchema()
 	if err != nil {
@@ -241,8 +241,8 @@ func seeds(f *testing.F) {
 }
 
 // Whatever the bytes: no panic; every fault has a place, a problem and its
-// file; the same bytes give the same answer; what is accepted is valid, and the
-// schema accepts it.
+// file; the same bytes give the same answer; accepted plans are valid, and the schema
+// accepts them.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	schema := compileSchema(f)

@@ -114,7 +114,7 @@ func (e *messageEncoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
 	for i, part := range parts {
 		size += len(part) + len(e.pieces[i+1])
 	}
-	// What is decoded is no longer than what it is written as.
+	// The decoded text is no longer than its encoding.
 	dst = slices.Grow(dst, 2*size)
 	begin := start
 	if e.encoding == EncodingBase64 || e.encoding == EncodingHex {

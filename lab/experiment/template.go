@@ -219,8 +219,8 @@ func expand(s, quoted string, lookup func(name string) (string, bool)) (string, 
 	return b.String(), nil
 }
 
-// expandKnown replaces the names that lookup knows, and leaves all else as it stands: what
-// is between other braces is a scenario's, which says more there than names.
+// expandKnown replaces the names that lookup knows, and leaves all else as it stands: other
+// braces belong to a scenario, whose templates are more than names.
 func expandKnown(s string, lookup func(name string) (string, bool)) string {
 	var b strings.Builder
 	for {

@@ -68,11 +68,11 @@ type Config struct {
 	Think    pace.Think // closed loop only; default none
 	Seed     uint64     // of think times, of back-off jitter and of all that users draw
 
-	// Users have requests come from users, who carry out a scenario. Its outlines are, in
-	// their order, what clients and muxes must have been prepared with; they must accept
-	// every status, keep the fields of its HeaderNames, and muxes deliver the content if a
-	// step wants it. With a Schedule, an arrival is an iteration. Default none: the same
-	// request is repeated.
+	// With Users, the requests are those of users, who carry out a scenario.
+	// Its outlines are, in their order, what clients and muxes must have been prepared
+	// with; they must accept every status, keep the fields of its HeaderNames, and muxes
+	// deliver the content if a step wants it. With a Schedule, an arrival is an iteration.
+	// Default none: the same request is repeated.
 	Users *Users
 
 	// NewFollower is called once per worker and returns what tells where redirects lead. An

@@ -338,7 +338,7 @@ func (w *worker) openFailed(i int32, c *connection, now int64, err error) {
 	w.connectFailed(i, c, now, err)
 }
 
-// refill has a connection carry what waits for it, as far as it can.
+// refill gives a connection the requests that wait for it, as far as it can carry them.
 func (w *worker) refill(i int32, c *connection, now int64) {
 	for c.firstAwaiting != none && w.free(c) > 0 {
 		e, x := w.takeAwaiting(c)

@@ -243,8 +243,8 @@ func TestLocalhost(t *testing.T) {
 	}
 }
 
-// An open loop keeps to its schedule: what is due in the window is sent, whatever
-// the server does, and a wait for a connection counts from the intended start.
+// An open loop keeps to its schedule: requests that are due in the window are sent,
+// whatever the server does, and a wait for a connection counts from the intended start.
 func TestOpenLoopWaits(t *testing.T) {
 	t.Parallel()
 	const delay, window = 10 * time.Millisecond, 250 * time.Millisecond

@@ -133,7 +133,7 @@ func (w *worker) takeAwaiting(c *connection) (e int32, x *exchange) {
 	return e, x
 }
 
-// continueExchange has a user go on whose request has ended.
+// continueExchange continues the user whose request has ended.
 func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case c.failures == 0 && x.thinker != nil:

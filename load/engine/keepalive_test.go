@@ -154,8 +154,9 @@ func TestKeepaliveUnanswered(t *testing.T) {
 		t.Errorf("a call failed after %v", time.Duration(f.Min()))
 	}
 
-	// Between calls nothing is pinged, unless it was asked for. What is given up then is in no
-	// count of calls. There may be a ping with the first call: nothing had come before it.
+	// Between calls nothing is pinged, unless it was asked for. Connections that are given up
+	// then are in no count of calls. There may be a ping with the first call: nothing had come
+	// before it.
 	for _, withoutCalls := range []bool{false, true} {
 		alive := engine.Keepalive{Time: 50 * time.Millisecond, Timeout: 400 * time.Millisecond, WithoutCalls: withoutCalls}
 		r := run(t, engine.Config{

@@ -402,8 +402,8 @@ func TestMuxGoAwayAndResets(t *testing.T) {
 	}
 }
 
-// What is refused each time is given up after some attempts, and is a failure of its own
-// kind.
+// A request that is refused each time is given up after some attempts, and is a failure of
+// its own kind.
 func TestMuxRefused(t *testing.T) {
 	for name, always := range map[string]reaction{"reset": refuses, "goaway": goesAwayBefore} {
 		for _, open := range []bool{false, true} {

@@ -48,7 +48,7 @@ func (w *worker) followed(e int32) (request int, parts [][]byte) {
 	return t.Request, w.target[:]
 }
 
-// goTo has an exchange go on that was redirected, as soon as its connection is free.
+// goTo continues an exchange that was redirected, as soon as its connection is free.
 func (w *worker) goTo(e int32, x *exchange, i int32, c *connection, now int64) {
 	c.failures = 0
 	w.suspend(e, x, c)

@@ -298,7 +298,7 @@ func TestNoContent(t *testing.T) {
 	}
 }
 
-// What is no event stream is an error that says so, and is tried again.
+// A response that is no event stream is an error that says so, and is tried again.
 func TestNotAStream(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -184,7 +184,7 @@ func (w *worker) startUsers(at int64) {
 	}
 }
 
-// startIteration has a user carry out the iteration that an arrival stands for.
+// startIteration makes a user carry out the iteration of an arrival.
 func (w *worker) startIteration(intended int64) {
 	n, measured := w.users.take(), w.windowOf(intended) == inside
 	if measured {
@@ -350,15 +350,15 @@ func (w *worker) dropRequest(r waiter) {
 // figuresOf returns the figures of the step that a user is at.
 func (r *userPool) figuresOf(n int32) *stepFigures { return &r.figures[r.all[n].request.Step] }
 
-// failUser has a user go on whose request got no response.
+// failUser continues the user whose request got no response.
 func (w *worker) failUser(n int32, now int64) {
 	w.users.all[n].script.Failed()
 	w.continueUser(n, now, false)
 }
 
-// continueUser has a user go on whose request has ended, with a complete response or without.
-// Users without one pause after failures in a row, as the others of a closed loop do, and
-// never go on at once: the next failure would be a deeper call.
+// continueUser continues the user whose request has ended, with a complete response or
+// without. Users without one pause after failures in a row, as the others of a closed loop
+// do, and never go on at once: the next failure would be a deeper call.
 func (w *worker) continueUser(n int32, now int64, answered bool) {
 	u := &w.users.all[n]
 	if answered {

@@ -284,7 +284,7 @@ func plain(t testing.TB, handler http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// What is not as expected is counted by its kind, with the step that it was of.
+// Unexpected responses are counted by their kind, with their step.
 func TestUsersFailures(t *testing.T) {
 	const each = 3 // requests of each step
 	address := plain(t, func(w http.ResponseWriter, r *http.Request) {

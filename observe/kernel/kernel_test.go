@@ -512,7 +512,7 @@ func TestPercentilesOfARow(t *testing.T) {
 	until(t, "a row without a wait", func() bool { return math.IsNaN(look(t, o)["run_queue_wait_p99_seconds"]) })
 }
 
-// What is switched off is not known, and costs no hook.
+// Values that are switched off are not known, and cost no hook.
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	groups := map[string]func(column string) bool{

@@ -358,7 +358,7 @@ func (c *child) tell(t testing.TB, format string, args ...any) string {
 	return c.line(t)
 }
 
-// do has a caller do something, and returns the nanoseconds of CPU time it took.
+// do makes a caller do something, and returns the nanoseconds of CPU time it took.
 func (c *child) do(t testing.TB, format string, args ...any) float64 {
 	t.Helper()
 	answer := c.tell(t, format, args...)

@@ -13,7 +13,7 @@ import (
 const Version = 1
 
 // A Document is a run as the page shows it. Times are seconds, sizes bytes, rates per
-// second; what is not known is left out, or null in a list.
+// second; unknown values are left out, or null in a list.
 type Document struct {
 	Version int `json:"version"`
 	// Run is run.json without its list of trials and the machine's name.
@@ -151,7 +151,7 @@ type Flame struct {
 }
 
 // Numbers are written with four significant digits, which is more than a screen
-// shows. What is no number is null.
+// shows. NaN and infinities are null.
 type Numbers []float64
 
 // MarshalJSON writes the numbers as a list.

@@ -31,7 +31,7 @@ func kinds() []kind {
 }
 
 const (
-	leastShare = 0.001 // of the whole: what is smaller is drawn as one box
+	leastShare = 0.001 // of the whole: smaller parts are drawn as one box
 	mostNodes  = 60_000
 	mostPairs  = 8
 	mostItems  = 20 // of an explanation's tables; ranked ones beyond

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is too large is cut, and says so; what dyno writes is not.
+// Texts that are too large are cut, and say so; those that dyno writes are not.
 func TestBound(t *testing.T) {
 	run := &Run{Name: "x", Notes: []string{"a"}, Plan: Plan{Source: strings.Repeat("s", maxText+1), Set: map[string]string{"a": "b"}}, Variants: []Variant{{Name: "v"}}}
 	before, err := json.Marshal(run)

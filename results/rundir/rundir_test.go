@@ -263,7 +263,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A folder is written by one at a time, and gone on with as long as its run is not
+// One process at a time writes a folder. It can be resumed as long as its run is not
 // complete.
 func TestReopen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// What is written is Go, and holds the descriptions that it was made of.
+// The output is Go, and holds the descriptions that it was made of.
 func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	in, out := filepath.Join(folder, "a.proto"), filepath.Join(folder, "a.go")

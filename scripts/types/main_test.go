@@ -13,7 +13,7 @@ import (
 // root is the repository's.
 const root = "../.."
 
-// What is committed is what the Go types say.
+// The committed file matches the Go types.
 func TestTypesAreFresh(t *testing.T) {
 	want, err := generate(root)
 	if err != nil {

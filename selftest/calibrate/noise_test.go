@@ -15,7 +15,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// What is printed is right within its tolerance, and by how much it is not is known.
+// A printed figure is right if it is within its tolerance. Otherwise the result has its
+// error.
 func TestBeyond(t *testing.T) {
 	p99 := said{"response.p99", 100e-6, 0.01}
 	for _, c := range []struct {

@@ -286,7 +286,7 @@ func (c Config) stall(stream uint64, over *atomic.Bool) (t Taken) {
 				return t
 			}
 			ts := unix.NsecToTimespec(int64(min(left, nap)))
-			_ = unix.Nanosleep(&ts, nil) // one cut short is gone on with
+			_ = unix.Nanosleep(&ts, nil) // one that is cut short is continued
 		}
 		if over.Load() {
 			return t

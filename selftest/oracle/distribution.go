@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Distribution of times is given by its quantile function. Draws are made
-// from it by inversion, so what is drawn and what is promised cannot disagree.
+// A Distribution of times is given by its quantile function. Draws are made from it by
+// inversion, so draws and quantiles cannot disagree.
 type Distribution interface {
 	// Quantile returns the time not exceeded by a share q of all draws,
 	// 0 ≤ q < 1. It is never negative nor longer than an hour.

@@ -389,7 +389,7 @@ func TestFollowAfterLosingTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.write(5)
-			// What is saved before anything is delivered is all that there is after another crash.
+			// A position that is saved before anything is delivered survives another crash.
 			crashed, err := New(config, slog.New(slog.DiscardHandler), nil, nil, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -417,8 +417,8 @@ func TestFollowAfterLosingTheFile(t *testing.T) {
 	}
 }
 
-// TestFollowAfterLosingALaterFile: the file of the saved position is there, and is gone on with where
-// it was, whatever became of those after it.
+// TestFollowAfterLosingALaterFile: the file of the saved position is there, and reading continues
+// where it was, whatever became of the later ones.
 func TestFollowAfterLosingALaterFile(t *testing.T) {
 	f := &follower{t: t, path: filepath.Join(t.TempDir(), "app.log")}
 	config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50},

@@ -4,7 +4,7 @@
 // upstream of tests, and the target of load with nothing of its own to measure. It speaks
 // HTTP/1.1, and HTTP/2 without TLS with clients that begin with it.
 //
-// The same request has the same answer, whatever was asked before. Delays and faults
+// A repeated request gets the same answer, whatever was asked before. Delays and faults
 // that are left to chance follow from Config.Seed and the request's number.
 package llm
 

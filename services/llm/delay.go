@@ -28,7 +28,7 @@ type Delay struct {
 	A, B  time.Duration
 }
 
-// maxDelay bounds what is configured and what is drawn.
+// maxDelay bounds configured and drawn delays.
 const maxDelay = 10 * time.Minute
 
 // ParseDelay reads "20ms", "exponential(20ms)", "uniform(10ms,30ms)",

@@ -220,7 +220,8 @@ func (r *record) has(text string) bool {
 }
 
 // TestLookups: a name is looked up from time to time, not too often, and its addresses stay if it cannot be looked up.
-// Who asks gets a lookup that has begun after that. What is no name is never looked up again.
+// A caller gets a lookup that has begun after its call. An address without a name is never
+// looked up again.
 func TestLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n names

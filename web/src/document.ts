@@ -11,7 +11,7 @@ export const binsPerDecade = 16; // of a Heat
 export type Numbers = (number | null)[];
 
 /** A Document is a run as the page shows it. Times are seconds, sizes bytes, rates per
- * second; what is not known is left out, or null in a list. */
+ * second; unknown values are left out, or null in a list. */
 export interface Report {
   version: number;
   /** Run is run.json without its list of trials and the machine's name. */

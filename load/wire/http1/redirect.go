@@ -65,7 +65,7 @@ var _ wire.Follower = (*Redirects)(nil)
 type resolved struct {
 	target string
 	fault  []byte // why it is not followed; nil if it is
-	last   []byte // what is said if it is one too many
+	last   []byte // the text if it is one too many
 }
 
 // NewRedirects returns what follows the redirects of responses to a request that is sent to an

@@ -338,9 +338,9 @@ func (c *Client) growStreams(id int) {
 	c.streams = larger
 }
 
-// forget takes note of a stream that was given up, so that what is under way of it is
-// no surprise. The stream that is forgotten in turn, and those before it, are from now
-// on trusted to have been given up.
+// forget takes note of a stream that was given up, so that its late frames are no error.
+// The stream that is forgotten in turn, and those before it, are from now on trusted to
+// have been given up.
 func (c *Client) forget(number uint32) {
 	if len(c.forgotten) < maxRemembered {
 		c.forgotten = append(c.forgotten, number)

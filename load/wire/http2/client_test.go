@@ -594,7 +594,7 @@ func TestCountedOnly(t *testing.T) {
 	expect(t, l.lines, "head 1 200", "head 2 200", `end 2 200 "" trailers b=y`)
 }
 
-// What is only counted is so for each request.
+// Fields that are only counted are counted for each request.
 func TestCountedOnlyByRequest(t *testing.T) {
 	config := testConfig()
 	config.Requests[get].CountOnly = true
@@ -718,7 +718,7 @@ func TestManyInformational(t *testing.T) {
 	expect(t, l.lines, "failed 0 "+ErrInformational.Error())
 }
 
-// Of very many exchanges, each has one end.
+// Each of very many exchanges ends once.
 func TestManyExchangesEnd(t *testing.T) {
 	config := testConfig()
 	config.Streams = maxStreams

@@ -139,7 +139,7 @@ func TestAcknowledgement(t *testing.T) {
 	}
 }
 
-// What is remembered of failures is bounded.
+// The memory for failures is bounded.
 func TestUncertainIsBounded(t *testing.T) {
 	p := newPublishers(t, PublisherConfig{Request: http1.Request{Target: "/", Host: "h"}}).Publisher()
 	for n := range 2 * (maxUncertain + 10) {

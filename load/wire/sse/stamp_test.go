@@ -48,7 +48,7 @@ func TestStampRoundTrip(t *testing.T) {
 	})
 }
 
-// What is accepted is a stamp, byte by byte.
+// Accepted texts are stamps, byte by byte.
 func FuzzStamp(f *testing.F) {
 	f.Add([]byte("dyno1 0000000042 000000000007 1700000000123456789 x"))
 	f.Add([]byte("dyno1 4294967296 000000000000 9999999999999999999 "))

@@ -196,8 +196,8 @@ func (c Config) Standard(now time.Time) (*tls.Config, error) {
 // maxFile bounds a file's size: the system's authorities together take 250 KB.
 const maxFile = 4 << 20
 
-// blocks returns the PEM blocks of a file, and a fault if there is none or if what is
-// there is not PEM.
+// blocks returns the PEM blocks of a file, and a fault if there is none or if one is cut
+// short.
 func blocks(f File) (found []*pem.Block, err error) {
 	if len(f.Data) > maxFile {
 		return nil, fmt.Errorf("%s: has %d bytes: want at most %d", f.Name, len(f.Data), maxFile)

@@ -33,7 +33,7 @@
 // virtual machine. At 997 Hz that is about 2 % of a saturated CPU, at 499 Hz 1 %. So
 // profiles belong into trials of their own. testdata/loop of package profile
 // measures it by a fixed piece of work, testdata/cost by a server under load.
-// What is read of files is read by Stop, when the load is over.
+// Stop reads files, when the load is over.
 package sample
 
 import (

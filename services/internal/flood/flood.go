@@ -2,7 +2,8 @@
 // streams that are reset as soon as they are open, settings, pings, priorities, continuations, data without bytes. Libraries
 // bound what such frames make them hold, and answer them for as long as they come.
 //
-// A client is in its rights with some of these, so there is a rate, with many at once. What is beyond is a flood.
+// A client is in its rights with some of these, so there is a rate, with many at once. More is a
+// flood.
 package flood
 
 import (

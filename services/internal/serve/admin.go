@@ -125,8 +125,8 @@ func (l AdminListener) token() ([]byte, error) {
 	return token, nil
 }
 
-// guard has pages ask for a token: as a bearer's (RFC 6750), as programs send it, or as the
-// password of any user (RFC 7617), which browsers ask for.
+// guard makes pages require a token: as a bearer's (RFC 6750), as programs send it, or as
+// the password of any user (RFC 7617), which browsers ask for.
 func guard(token []byte, pages http.Handler) http.Handler {
 	want := sha256.Sum256(token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -600,7 +600,7 @@ func manyStreams(t *testing.T, p *peer) {
 	}
 }
 
-// goesAway has clients end in the middle of their calls, in every way that there is.
+// goesAway lets clients end in the middle of their calls, in every way that there is.
 func goesAway(t *testing.T, p *peer) {
 	for i := range 20 {
 		conn, err := Dial(p.address)
@@ -646,11 +646,12 @@ func goesAway(t *testing.T, p *peer) {
 	}
 }
 
-// mostUnread is how many bytes a server may take, and hold answers of, while nobody reads them. What is
-// on its way is bounded by the windows of both sides, which are at most 16 MiB each.
+// mostUnread is how many bytes a server may take, and hold answers of, while nobody reads them. The
+// windows of both sides, at most 16 MiB each, bound what is on its way.
 const mostUnread = 64 << 20
 
-// doesNotRead has a client send until the server takes no more, and only then read all answers.
+// doesNotRead lets a client send until the server takes no more, and only then read all
+// answers.
 func doesNotRead(t *testing.T, p *peer) {
 	stream, err := p.Chat(p.ctx)
 	if err != nil {
