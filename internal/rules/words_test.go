@@ -33,11 +33,8 @@ var unclean = []string{
 	"load/rpc",
 	"load/scenario",
 	"observe/goruntime",
-	"observe/handshakes",
-	"selftest/micro",
 	"services/bot",
 	"services/control",
-	"services/echo/rpc/go/loop",
 }
 
 // checkWords reports the phrases in a Go file.
