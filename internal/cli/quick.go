@@ -14,6 +14,7 @@ import (
 
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
+	"dyno/lab/trial"
 )
 
 // A quickLoad is an experiment of one variant and one trial, made from flags.
@@ -204,7 +205,13 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 					return err
 				}
 			}
-			return a.quick(cmd.Context(), &q, c.protocol, append(args, "")[0], out)
+			where := append(args, "")[0]
+			if a.bare && !q.given("requests") { // else the server gets as many as were asked for
+				if err := q.meant(cmd.Context(), where); err != nil {
+					return err
+				}
+			}
+			return a.quick(cmd.Context(), &q, c.protocol, where, out)
 		},
 	}
 	q.flags(cmd.Flags(), c.protocol)
@@ -213,6 +220,31 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	a.groupHelp(cmd, mostUsed)
 	return cmd
+}
+
+// An anotherCommand is the error of a load without a command whose server needs another one than http.
+type anotherCommand struct{ command, url, answers string }
+
+func (o *anotherCommand) Error() string {
+	return fmt.Sprintf("%s answers %s: this is dyno %s", o.url, o.answers, o.command)
+}
+
+// meant asks the server what it speaks, and returns an error if another command loads it.
+func (q *quickLoad) meant(ctx context.Context, where string) error {
+	e, err := q.plan(experiment.HTTP, where)
+	if err != nil || e.Variants[0].Load.Scenario != nil || e.Variants[0].Fill(nil) != nil {
+		return nil //nolint:nilerr // the load reports it
+	}
+	v := &e.Variants[0]
+	answer := trial.Ask(ctx, v)
+	switch command := answer.Command(); command {
+	case "":
+		return nil
+	case trial.OverHTTP2:
+		return &anotherCommand{command, v.Target.URL, "over HTTP/2 only"}
+	default:
+		return &anotherCommand{command, v.Target.URL, "with " + answer.Media}
+	}
 }
 
 // quick carries out what the flags say for a target at a URL or an address.

@@ -38,6 +38,7 @@ import (
 // An app is what the commands share.
 type app struct {
 	args           []string // as given, to show how to repeat a run
+	bare           bool     // no command was given: the server is asked what it speaks
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *feed // the events of a run; nil: nobody gets them
@@ -67,14 +68,25 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		a.feed = newFeed(pipe, func(error) { cancel(texts.NewError("reason.deserted")) })
 		defer a.feed.close()
 	}
-	args = withCommand(args)
-	a.args = args
+	a.args = withCommand(args)
+	a.bare = len(a.args) > len(args) && a.args[0] == "http"
+	err := a.execute(ctx)
+	if other := (*anotherCommand)(nil); errors.As(err, &other) {
+		fmt.Fprintf(stderr, "dyno: %v\n", other)
+		a.args, a.bare = append(strings.Fields(other.command), a.args[1:]...), false
+		err = a.execute(ctx)
+	}
+	return exitCode(ctx, err, stderr)
+}
+
+// execute runs the command that the arguments name.
+func (a *app) execute(ctx context.Context) error {
 	root := a.root()
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return exitCode(ctx, root.ExecuteContext(ctx), stderr)
+	root.SetArgs(a.args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return root.ExecuteContext(ctx)
 }
 
 func (a *app) root() *cobra.Command {
@@ -83,7 +95,11 @@ func (a *app) root() *cobra.Command {
 		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/`,
 		Short:   "A dynamometer for network services",
 		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
-the results and how certain they are.`,
+the results and how certain they are.
+
+dyno URL is a quick load of what answers there: HTTP/1.1, HTTP/2, a stream of events
+(dyno sse) or gRPC (dyno grpc). One request before the load finds that out; with a command,
+or with -n, none is sent.`,
 		Version:           builtFrom(buildInfo()),
 		SilenceUsage:      true,
 		SilenceErrors:     true,

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"dyno/internal/texts"
@@ -18,7 +19,7 @@ import (
 )
 
 // askTime bounds how long a server is asked what it speaks.
-const askTime = 2 * time.Second
+const askTime = 5 * time.Second
 
 // SpeaksTLS tells whether a server answers to the first message of TLS. It opens a connection of
 // its own.
@@ -61,66 +62,94 @@ func otherwise(ctx context.Context, v *experiment.Variant, c *engine.Config, res
 		result == nil || result.AllCounts.Sent == 0 || result.AllCounts.OK > 0 || context.Cause(ctx) != nil {
 		return nil //nolint:nilerr // an interrupted run asks nothing any more
 	}
-	answer := ask(ctx, c)
-	switch {
-	case isHTTP2(answer):
+	switch answer := ask(ctx, c); {
+	case answer.HTTP2:
 		return &Fault{texts.NewError("fault.speaks_http2", "address", c.Address)}
-	case contentType(answer) == "text/event-stream":
+	case answer.Media == eventStream:
 		return &Fault{texts.NewError("fault.event_stream", "address", c.Address)}
 	}
 	return nil
 }
 
-// contentType is the media type of an answer, as far as it is one of HTTP.
-func contentType(answer []byte) string {
-	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
-	if err != nil {
-		return ""
-	}
-	_ = response.Body.Close() // of bytes in memory
-	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	return media
+// eventStream is the media type of server-sent events.
+const eventStream = "text/event-stream"
+
+// An Answer is what a server gave to one request, as far as it tells how to load the server. The zero
+// value says nothing.
+type Answer struct {
+	HTTP2 bool   // it speaks HTTP/2 by prior knowledge, and not HTTP/1.1
+	Media string // of its content
 }
 
-// ask sends a request of the load once more, on a connection of its own, and returns the beginning of
-// the answer. A request that may change something is not sent.
-func ask(ctx context.Context, c *engine.Config) []byte {
+// OverHTTP2 is the command for a server that speaks HTTP/2 only.
+const OverHTTP2 = "http --http2"
+
+// Command returns the command of dyno for a load of such a server; "" if the answer does not tell.
+func (a Answer) Command() string {
+	switch {
+	case a.Media == eventStream:
+		return "sse"
+	case a.Media == "application/grpc":
+		return "grpc"
+	case a.HTTP2:
+		return OverHTTP2
+	}
+	return ""
+}
+
+// Ask sends the request of a load of HTTP once, on a connection of its own, and returns what the
+// server answers. A request that may change something is not sent.
+func Ask(ctx context.Context, v *experiment.Variant) Answer {
+	c, codecs, err := engineConfig(v, 0)
+	if err != nil {
+		return Answer{} // the load will say so
+	}
+	defer func() { _ = codecs.Close() }() // they hold nothing of the load yet
+	if v.Target.Proxy != "" || c.NewClients == nil {
+		return Answer{}
+	}
+	return ask(ctx, &c)
+}
+
+func ask(ctx context.Context, c *engine.Config) Answer {
 	client := c.NewClients(0)()
 	client.Reset()
-	request := client.Request()
-	if !bytes.HasPrefix(request, []byte("GET ")) {
-		return nil
+	request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(client.Request())))
+	if err != nil || request.Method != http.MethodGet {
+		return Answer{}
+	}
+	request.RequestURI, request.URL.Scheme, request.URL.Host = "", "http", request.Host
+	var standard *tls.Config
+	if c.TLS != nil {
+		request.URL.Scheme = "https"
+		if standard, err = c.TLS.Standard(time.Now()); err != nil {
+			return Answer{}
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, c.Network, c.Address)
-	if err != nil {
-		return nil
-	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if conn.SetDeadline(deadline) != nil {
-		return nil
-	}
-	if _, err := conn.Write(request); err != nil {
-		return nil
-	}
-	answer := make([]byte, 0, 16<<10)
-	for len(answer) < cap(answer) && !bytes.Contains(answer, []byte("\r\n\r\n")) && !isHTTP2(answer) {
-		n, err := conn.Read(answer[len(answer):cap(answer)])
-		answer = answer[:len(answer)+n]
-		if err != nil {
+	for _, http2 := range []bool{false, true} {
+		transport := &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, c.Network, c.Address)
+			},
+			TLSClientConfig: standard, Protocols: new(http.Protocols),
+			DisableCompression: true, DisableKeepAlives: true,
+		}
+		transport.Protocols.SetHTTP1(!http2)
+		transport.Protocols.SetUnencryptedHTTP2(http2)
+		response, err := transport.RoundTrip(request.WithContext(ctx))
+		if err == nil {
+			_ = response.Body.Close() // only the header matters
+			transport.CloseIdleConnections()
+			media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+			return Answer{http2, media}
+		}
+		if c.TLS != nil || errors.Is(err, syscall.ECONNREFUSED) {
 			break
 		}
 	}
-	return answer
-}
-
-// isHTTP2 tells whether bytes begin with the frame that begins connections of HTTP/2: SETTINGS, of no
-// stream (RFC 9113, 3.4).
-func isHTTP2(b []byte) bool {
-	const header, settings = 9, 4
-	return len(b) >= header && b[3] == settings && bytes.Equal(b[5:header], make([]byte, 4))
+	return Answer{}
 }
 
 // closesOnAll tells whether a target closed the connection on all requests, as servers of TLS do

@@ -126,21 +126,17 @@ func TestOtherwise(t *testing.T) {
 	}))
 	defer endless.Close()
 	defer endless.CloseClientConnections()
-	two, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := httptest.NewUnstartedServer(http.NotFoundHandler())
+	two.Config.Protocols = new(http.Protocols)
+	two.Config.Protocols.SetUnencryptedHTTP2(true)
+	two.Config.ErrorLog = quiet.New(io.Discard, "", 0)
+	two.Start()
 	defer two.Close()
-	go accept(two, func(c net.Conn) {
-		_, _ = c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"))
-		_, _ = io.Copy(io.Discard, c)
-		c.Close()
-	})
 	for _, c := range []struct{ address, method, fault string }{
 		{stream.Listener.Addr().String(), "GET", "load it by dyno sse"},
 		{stream.Listener.Addr().String(), "POST", ""},
 		{endless.Listener.Addr().String(), "GET", ""},
-		{two.Addr().String(), "GET", "speaks HTTP/2 only"},
+		{two.Listener.Addr().String(), "GET", "speaks HTTP/2 only"},
 	} {
 		e := experiment.New("x", experiment.HTTP)
 		v := &e.Variants[0]
