@@ -90,6 +90,25 @@ export async function misplaced(page) {
   });
 }
 
+/** How many labels the axes of charts have, and which of them touch. */
+export async function axes(page) {
+  return page.evaluate(() => {
+    let count = 0;
+    const touching = [];
+    for (const picture of document.querySelectorAll("svg.picture")) {
+      const labels = [...picture.querySelectorAll('text[text-anchor="middle"]')].filter((e) => picture.classList.contains("axis") || e.classList.contains("tick"));
+      count += labels.length;
+      for (const [i, a] of labels.entries()) {
+        for (const b of labels.slice(0, i)) {
+          const p = a.getBoundingClientRect(), q = b.getBoundingClientRect();
+          if (a.getAttribute("y") === b.getAttribute("y") && p.left < q.right && q.left < p.right) touching.push(`${a.textContent} and ${b.textContent} of ${picture.getAttribute("aria-label")}`);
+        }
+      }
+    }
+    return { labels: count, touching };
+  });
+}
+
 /** What is marked as English below a node. */
 export async function marked(page, root) {
   return page.evaluate((id) => [...new Set([...document.querySelectorAll(`#${id} [lang=en]`)].map((e) => e.textContent))].sort(), root);

@@ -3,13 +3,10 @@
 // events, and one of an hour.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { english, launch, marked, misplaced, open } from "./chromium.mjs";
+import { accessible, axes, english, launch, marked, misplaced, open } from "./chromium.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const everything = join(process.env.PAGES, "everything.html");
 const audience = join(process.env.PAGES, "audience.html");
 const hour = join(process.env.PAGES, "hour.html");
@@ -30,26 +27,6 @@ async function quiet({ page, seen }) {
 
 // Two at a time: most of a test is one page that is drawn, on one CPU.
 describe("the report", { concurrency: 2 }, () => {
-  for (const [name, file] of [["everything", everything], ["subscribers", audience], ["an hour", hour]]) {
-    for (const colorScheme of ["light", "dark"]) {
-      test(`${name}, ${colorScheme}: opens, asks nobody, says nothing on the console`, async () => {
-        const opened = await open(browser, file, { locale: "en-US", colorScheme });
-        await opened.page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
-        await quiet(opened);
-        await opened.context.close();
-      });
-      test(`${name}, ${colorScheme}: axe-core finds nothing serious`, async () => {
-        const { page, context } = await open(browser, file, { locale: "zh-CN", colorScheme });
-        await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
-        await page.evaluate(axe);
-        const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-        const serious = result.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
-        assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" | ")}`), []);
-        await context.close();
-      });
-    }
-  }
-
   test("hostile texts are shown as text", async () => {
     const opened = await open(browser, everything, { locale: "en-US" });
     const { page } = opened;
@@ -150,32 +127,6 @@ describe("the report", { concurrency: 2 }, () => {
     assert.equal(await other.page.locator("#validity .axis").count(), 0);
     assert.match(await other.page.locator("#comparison").innerText(), /baseline\.control/);
     await other.context.close();
-  });
-
-  test("labels of an axis do not touch, wide or narrow", async () => {
-    for (const file of [everything, audience, hour]) {
-      for (const width of [390, 700, 1400]) {
-        const { page, context } = await open(browser, file, { locale: "en-US", viewport: { width, height: 900 } });
-        const [seen, touching] = await page.evaluate(() => {
-          let seen = 0;
-          const touching = [];
-          for (const picture of document.querySelectorAll("svg.picture")) {
-            const labels = [...picture.querySelectorAll('text[text-anchor="middle"]')].filter((e) => picture.classList.contains("axis") || e.classList.contains("tick"));
-            for (const [i, a] of labels.entries()) {
-              seen++;
-              for (const b of labels.slice(0, i)) {
-                const p = a.getBoundingClientRect(), q = b.getBoundingClientRect();
-                if (a.getAttribute("y") === b.getAttribute("y") && p.left < q.right && q.left < p.right) touching.push(`${a.textContent} and ${b.textContent} of ${picture.getAttribute("aria-label")}`);
-              }
-            }
-          }
-          return [seen, touching];
-        });
-        assert.ok(seen > 5, `${seen} labels`);
-        assert.deepEqual(touching, [], `in ${width}`);
-        await context.close();
-      }
-    }
   });
 
   test("a run that has only begun is a page, too", async () => {
@@ -292,24 +243,6 @@ describe("the report", { concurrency: 2 }, () => {
     await context.close();
   });
 
-  for (const name of ["everything", "audience", "hour", "compared", "swept", "opened", "searched"]) {
-    test(`${name}: a chart is on the first screen, and nothing overlaps or is cut off`, async () => {
-      for (const [width, locale] of [[1400, "en-US"], [1400, "zh-CN"], [390, "en-US"], [390, "zh-CN"]]) {
-        const { page, context } = await open(browser, join(process.env.PAGES, `${name}.html`), { locale, viewport: { width, height: 900 } });
-        if (width === 1400) {
-          const chart = await page.locator("section .fitted").first().boundingBox();
-          assert.ok(chart.height > 60 && chart.y + chart.height <= 900, `the first chart ends at ${chart.y + chart.height}, ${locale}`);
-        }
-        assert.deepEqual(await page.locator("#validity details[open]").count(), 0, "trust is in one line each");
-        for (const opened of [false, true]) {
-          if (opened) await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
-          assert.deepEqual(await misplaced(page), { sideways: 0, overlapping: [], cut: [] }, `${width} ${locale}, details ${opened ? "open" : "closed"}`);
-        }
-        await context.close();
-      }
-    });
-  }
-
   test("verdicts have a sign and a colour of their own, the same everywhere", async () => {
     const { page, context } = await open(browser, everything, { locale: "en-US" });
     const seen = await page.evaluate(() => ["better", "worse"].map((v) => {
@@ -377,32 +310,43 @@ describe("the report", { concurrency: 2 }, () => {
   // What others said on the pages: a program or the kernel, and dyno where it takes an
   // experiment's text apart. "Everything" is of a folder without sentences as data.
   const foreign = {
-    subscribers: [], "an hour": [], begun: [], sweep: [],
-    comparison: [
+    audience: [], hour: [], begun: [], swept: [],
+    compared: [
       "operation not permitted", "sent 9 is not ok 8 + errors 0 + timeouts 0 + unfinished 0", "socket: too many open files",
       "target goroutine: ended by itself: exit status 9",
     ],
-    "open loop": [`column 1: unknown metric "respnse.p99"; did you mean response.p99?`],
+    opened: [`column 1: unknown metric "respnse.p99"; did you mean response.p99?`],
   };
-  for (const [name, file] of [
-    ["everything", everything], ["subscribers", audience], ["an hour", hour],
-    ...[["begun", "begun"], ["comparison", "compared"], ["sweep", "swept"], ["open loop", "opened"]].map(([n, f]) => [n, join(process.env.PAGES, `${f}.html`)]),
-  ]) {
-    test(`${name}: a Chinese page has no English sentence of dyno's own`, async () => {
-      const opened = await open(browser, file, { locale: "zh-CN" });
-      assert.deepEqual(await english(opened.page, "report"), []);
-      if (foreign[name]) assert.deepEqual(await marked(opened.page, "report"), foreign[name]);
-      await quiet(opened);
-      await opened.context.close();
-    });
-    test(`${name}: an English page has no Chinese`, async () => {
-      const opened = await open(browser, file, { locale: "en-US" });
-      const chinese = await opened.page.evaluate(() => document.querySelector("main").innerText.match(/[\u4e00-\u9fff]+/g));
-      assert.deepEqual((chinese ?? []).filter((words) => words !== "简体中文"), []);
-      const found = await english(opened.page, "report");
-      assert.ok(found.length > 3, `sentences are found where there are any: ${JSON.stringify(found)}`);
-      await opened.context.close();
-    });
+  const wide = 1400, narrow = 390;
+  for (const name of ["everything", "audience", "hour", "compared", "swept", "opened", "searched", "begun"]) {
+    for (const [width, locale, colorScheme] of [[wide, "en-US", "light"], [wide, "zh-CN", "dark"], [narrow, "en-US", "dark"], [narrow, "zh-CN", "light"]]) {
+      test(`${name}, ${width} wide, ${locale}, ${colorScheme}: all is in its place, in one language, and asks nobody`, async () => {
+        const opened = await open(browser, join(process.env.PAGES, `${name}.html`), { locale, colorScheme, viewport: { width, height: 900 } });
+        const { page } = opened;
+        if (width === wide && name !== "begun") {
+          const chart = await page.locator("section .fitted").first().boundingBox();
+          assert.ok(chart.height > 60 && chart.y + chart.height <= 900, `the first chart ends at ${chart.y + chart.height}`);
+        }
+        assert.equal(await page.locator("#validity details[open]").count(), 0, "trust is in one line each");
+        assert.deepEqual(await misplaced(page), { sideways: 0, overlapping: [], cut: [] }, "details closed");
+        await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+        assert.deepEqual(await misplaced(page), { sideways: 0, overlapping: [], cut: [] }, "details open");
+        const { labels, touching } = await axes(page);
+        assert.ok(labels > 3 || name === "begun", `${labels} labels`);
+        assert.deepEqual(touching, []);
+        if (locale === "zh-CN") {
+          assert.deepEqual(await english(page, "report"), []);
+          if (foreign[name]) assert.deepEqual(await marked(page, "report"), foreign[name]);
+        } else {
+          const chinese = await page.evaluate(() => document.querySelector("main").innerText.match(/[\u4e00-\u9fff]+/g));
+          assert.deepEqual((chinese ?? []).filter((words) => words !== "简体中文"), []);
+          assert.ok((await english(page, "report")).length > 3, "sentences are found where there are any");
+        }
+        await quiet(opened);
+        if (width === wide) await accessible(page, name);
+        await opened.context.close();
+      });
+    }
   }
 
   test("what a judged run says is on its page, in either language", async () => {
