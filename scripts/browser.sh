@@ -27,7 +27,8 @@ fi
 go test ./report/html -vet=off -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
 go build -o "$pages/" ./cmd/...
 export DYNO=$pages/dyno DYNO_BOT=$pages/dyno-bot CONTROL=$pages/dyno-control
-# Two at once, as there are two CPUs; what they say comes in order.
+# Three at once: there are two CPUs, and the tests of ui wait for runs most of the time. What they
+# say comes in order.
 run() {
 	local page code=0
 	for page; do
@@ -35,9 +36,13 @@ run() {
 	done
 	return $code
 }
-run ui console >"$pages/said" 2>&1 &
+run ui >"$pages/ui-said" 2>&1 &
+ui=$!
+run console bot >"$pages/services-said" 2>&1 &
+services=$!
 code=0
-run report bot || code=1
-wait $! || code=1
-cat "$pages/said"
+run report || code=1
+wait $ui || code=1
+wait $services || code=1
+cat "$pages/ui-said" "$pages/services-said"
 exit $code
