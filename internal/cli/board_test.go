@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/cli/command"
 	"dyno/selftest/oracle"
 )
 
@@ -74,7 +75,7 @@ func TestBoardOnATerminal(t *testing.T) {
 			screen, written := terminal(t, 100, 30)
 			code := Main(t.Context(), append([]string{"http", "-c", "2", "-z", "1.5", "--no-server"}, append(c.args, "http://"+server.Addr().String()+"/")...), nil, screen, screen)
 			got := written()
-			if code != exitDone && code != exitInvalid {
+			if code != command.ExitDone && code != command.ExitInvalid {
 				t.Errorf("exit code %d", code)
 			}
 			if drawn := strings.Contains(got, "█░"); drawn != c.board || !strings.Contains(got, " · closed loop · ") {

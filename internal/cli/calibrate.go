@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 )
@@ -145,7 +146,7 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 		err = k.Validate()
 	}
 	if err != nil {
-		return &failure{exitUsage, err, "dyno doctor --help lists the flags"}
+		return command.Fail(command.ExitUsage, err, "dyno doctor --help lists the flags")
 	}
 	if !c.quiet {
 		k.Progress = a.stderr
@@ -162,7 +163,7 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 		return err
 	}
 	if n := result.Missed(); n > 0 && c.strict {
-		return &failure{exitInvalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again"}
+		return command.Fail(command.ExitInvalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
@@ -78,10 +79,10 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		Example: `  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms'
   dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms, errors.ratio < 1%' --to 50000
   dyno capacity tcp://127.0.0.1:7000 --payload 1KiB --slo 'p99.9 < 5ms' -z 10s`,
-		Args: exactArgs(1, "a URL"),
+		Args: command.ExactArgs(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(q.search.conditions) == 0 {
-				return usage("as in: dyno capacity --slo 'p99 < 20ms' "+args[0], "dyno capacity: there is no condition; give it with --slo")
+				return command.Usage("as in: dyno capacity --slo 'p99 < 20ms' "+args[0], "dyno capacity: there is no condition; give it with --slo")
 			}
 			protocol, where := q.spoken(args[0])
 			faults := q.misplaced(protocol)
@@ -89,7 +90,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 				faults = append(faults, errors.New("--call: is missing; name the method, as pkg.Service/Method"))
 			}
 			if len(faults) > 0 {
-				return &failure{exitUsage, errors.Join(faults...), ""}
+				return command.Fail(command.ExitUsage, errors.Join(faults...), "")
 			}
 			if protocol == experiment.GRPC {
 				return a.call(cmd.Context(), &q, []string{where}, out)
@@ -250,7 +251,7 @@ func (q *quickLoad) lastEnough(e *experiment.Experiment, rate float64) (least fl
 		l.Window = max(l.Window, time.Duration(seconds*float64(time.Second)))
 	}
 	if sent := rate * l.Window.Seconds(); sent < enough {
-		return 0, usage("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
+		return 0, command.Usage("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
 			q.search.flag, strings.Join(e.Thresholds, ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), l.Window, units.Figure(sent))
 	}
 	return enough / l.Window.Seconds(), nil
@@ -280,8 +281,8 @@ func (a *app) reached(ctx context.Context, q *quickLoad, e *experiment.Experimen
 	}
 	t := &run.Trials[0].Trial
 	if t.Counts.OK < leastReach {
-		return 0, &failure{exitInvalid, fmt.Errorf("a closed loop of %d connections got only %d good responses in %v, too few to tell where a search should begin", q.closed(e), t.Counts.OK, reachWindow),
-			"say it with --from and --to"}
+		return 0, command.Fail(command.ExitInvalid, fmt.Errorf("a closed loop of %d connections got only %d good responses in %v, too few to tell where a search should begin", q.closed(e), t.Counts.OK, reachWindow),
+			"say it with --from and --to")
 	}
 	return float64(t.Counts.OK) / t.WindowSeconds, nil
 }

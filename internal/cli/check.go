@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 )
 
@@ -29,7 +30,7 @@ and how long they load the target, without starts and stops.`,
   dyno check --short --set rounds=3 experiments/reports/*.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("as in: dyno check experiment.yaml", "dyno check: want at least one file")
+				return command.Usage("as in: dyno check experiment.yaml", "dyno check: want at least one file")
 			}
 			return nil
 		},
@@ -49,7 +50,7 @@ and how long they load the target, without starts and stops.`,
 				}
 			}
 			if err := errors.Join(faults...); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			return nil
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/mattn/go-shellwords"
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 )
 
@@ -44,7 +45,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
   dyno compare --a 'nginx -p a' --b 'nginx -p b' --cpus 1 --target-cpus 0 http://127.0.0.1:8080/
   dyno compare --a './a {{port}}' --b './b {{port}}' --call p.Shop/Buy 'grpc://127.0.0.1:{{port}}'
   dyno compare --fail-on-regression --margin 2% relay.yaml`,
-		Args: exactArgs(1, "an experiment file, or a URL with --a and --b"),
+		Args: command.ExactArgs(1, "an experiment file, or a URL with --a and --b"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var (
 				e   *experiment.Experiment
@@ -53,18 +54,18 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			commands := cmd.Flags().Changed("a") || cmd.Flags().Changed("b")
 			switch {
 			case commands && cmd.Flags().Changed("set"):
-				return usage("--rounds, --duration and the like set what --a and --b are measured with", "--set: is for the variables of a file")
+				return command.Usage("--rounds, --duration and the like set what --a and --b are measured with", "--set: is for the variables of a file")
 			case commands:
 				e, err = c.experiment(args[0])
-			case strings.Contains(args[0], "://") || isAddress(args[0]):
-				return usage("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
+			case strings.Contains(args[0], "://") || command.IsAddress(args[0]):
+				return command.Usage("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
 			default:
 				if e, err = experiment.ReadFile(args[0], c.fields.settings(o)); err == nil && e.Base == "" {
-					return usage("add a compare section or a ladder, or use dyno run", "%s: there is nothing to compare", args[0])
+					return command.Usage("add a compare section or a ladder, or use dyno run", "%s: there is nothing to compare", args[0])
 				}
 			}
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			return a.measure(cmd.Context(), job{experiment: e, output: out, gate: g})
 		},

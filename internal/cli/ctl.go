@@ -5,22 +5,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/services/control/ctl"
 )
 
 // ctlCommand is the control plane's command line for its users.
 func (a *app) ctlCommand() *cobra.Command {
 	cmd := ctl.Command()
-	for _, group := range append(cmd.Commands(), cmd) {
-		if group.RunE != nil {
-			continue
-		}
-		group.Args = cobra.ArbitraryArgs
-		group.RunE = func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
+	for _, c := range append(cmd.Commands(), cmd) {
+		if c.RunE == nil {
+			command.Group(c)
 		}
 	}
 	return cmd

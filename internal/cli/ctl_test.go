@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"dyno/internal/cli/command"
 )
 
 // aWatchedPlane is a control plane with one policy, and a change of it for each watcher when
@@ -73,7 +75,7 @@ func TestCtlWatchInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if code := end(t, cmd); code != exitDone || stderr.Len() > 0 {
+	if code := end(t, cmd); code != command.ExitDone || stderr.Len() > 0 {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }
@@ -88,7 +90,7 @@ func TestCtlWatchUnread(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if code := end(t, cmd); code != exitUnread || stderr.Len() > 0 {
+	if code := end(t, cmd); code != command.ExitUnread || stderr.Len() > 0 {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dyno/host/target"
+	"dyno/internal/cli/command"
 	"dyno/judge/verdict/checks"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -23,25 +24,25 @@ func TestUnansweredComesFirst(t *testing.T) {
 		regression bool
 		code       int
 	}{
-		{"nothing found", rundir.Run{Valid: true, Plan: plan}, true, exitDone},
-		{"dead", rundir.Run{Valid: true, Plan: plan, Flags: []rundir.Flag{dead}}, false, exitTarget},
-		{"dead on a noisy machine", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise, dead}}, false, exitTarget},
-		{"noisy only", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise}}, false, exitInvalid},
-		{"a threshold broken by it", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Broken}}}, false, exitThreshold},
-		{"a threshold not shown to hold", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, exitThreshold},
-		{"a threshold kept", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Kept, OK: true}}}, false, exitTarget},
+		{"nothing found", rundir.Run{Valid: true, Plan: plan}, true, command.ExitDone},
+		{"dead", rundir.Run{Valid: true, Plan: plan, Flags: []rundir.Flag{dead}}, false, command.ExitTarget},
+		{"dead on a noisy machine", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise, dead}}, false, command.ExitTarget},
+		{"noisy only", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise}}, false, command.ExitInvalid},
+		{"a threshold broken by it", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Broken}}}, false, command.ExitThreshold},
+		{"a threshold not shown to hold", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, command.ExitThreshold},
+		{"a threshold kept", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Kept, OK: true}}}, false, command.ExitTarget},
 		{"a round lost", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
 			{Round: 1, Variant: "a"}, {Round: 1, Variant: "b", Lost: true},
-		}}, true, exitRegression},
+		}}, true, command.ExitRegression},
 		{"a round lost by both", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
 			{Round: 1, Variant: "a", Lost: true}, {Round: 1, Variant: "b", Lost: true},
-		}}, true, exitTarget},
+		}}, true, command.ExitTarget},
 		{"no rate of the range is good, by a threshold", rundir.Run{
 			Plan:  rundir.Plan{Thresholds: []string{"response.p99 < 1s"}, Capacity: &rundir.PlanCapacity{}},
 			Flags: []rundir.Flag{{Kind: checks.FlagBelowRange, Variant: "a", Breaks: true}}, Capacities: []rundir.Capacity{{Variant: "a", Limit: "response.p99 < 1s"}},
-		}, false, exitThreshold},
+		}, false, command.ExitThreshold},
 	} {
-		code := exitDone
+		code := command.ExitDone
 		if err := judged(&c.run, gate{regression: c.regression}); err != nil {
 			code, _ = classify(err)
 		}
@@ -56,9 +57,9 @@ func TestWhoseFaultItIs(t *testing.T) {
 		err  error
 		code int
 	}{
-		{&trial.Fault{Err: errors.New("has not ended")}, exitTarget},
-		{&trial.Fault{Err: &target.Failure{Reason: target.ErrExited}}, exitTarget},
-		{&engine.Exhausted{Err: errors.New("too many open files")}, exitInvalid},
+		{&trial.Fault{Err: errors.New("has not ended")}, command.ExitTarget},
+		{&trial.Fault{Err: &target.Failure{Reason: target.ErrExited}}, command.ExitTarget},
+		{&engine.Exhausted{Err: errors.New("too many open files")}, command.ExitInvalid},
 	} {
 		if code, _ := classify(c.err); code != c.code {
 			t.Errorf("%v: exit code %d, want %d", c.err, code, c.code)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/judge/diff"
 	"dyno/judge/verdict"
@@ -28,26 +29,26 @@ different times, so the difference includes everything else that changed in betw
 compare measures two versions side by side.`,
 		Example: `  dyno diff runs/relay-20260101-030000 runs/relay-20260102-030000
   dyno diff --fail-on-regression --margin 5% runs/relay-20260101-030000 runs/relay-20260102-030000`,
-		Args: exactArgs(2, "two run folders"),
+		Args: command.ExactArgs(2, "two run folders"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var runs [2]*rundir.Run
 			for i, dir := range args {
 				run, err := rundir.ReadRun(dir)
 				if err != nil {
-					return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+					return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 				}
 				runs[i] = run
 			}
 			if margin != "" {
 				m, err := units.ParseShare(margin)
 				if err != nil || m <= 0 || m > 1 {
-					return usage("as in: --margin 2%", "--margin %q: want a share above 0 and at most 100%%", margin)
+					return command.Usage("as in: --margin 2%", "--margin %q: want a share above 0 and at most 100%%", margin)
 				}
 				runs[1].Plan.Margin = m
 			}
 			d, err := diff.Runs(runs[0], runs[1])
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			err = a.output(asJSON, &d, func(w io.Writer) error { return report.Diff(w, &d) })
 			if err != nil || !g.isClosed() {
@@ -58,7 +59,7 @@ compare measures two versions side by side.`,
 				return g.pass([]string{seen(findings)}, nil)
 			}
 			if !d.Old.Valid || !d.New.Valid {
-				return &failure{exitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why"}
+				return command.Fail(command.ExitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why")
 			}
 			var worse []string
 			for _, c := range d.Regressions() {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/host/target"
+	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/load/engine"
 	"dyno/load/pace"
@@ -77,23 +78,23 @@ error only with --strict.`,
   dyno doctor --calibrate --only aa,power --comparisons 50 --slow 2%,5%
   dyno doctor --calibrate --long --docs docs
   dyno doctor --calibrate --from docs/calibration/one,docs/calibration/two --docs docs`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.given = cmd.Flags().Changed
 			if c.wanted {
 				if c.given("json") || c.given("duration") {
-					return usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
+					return command.Usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
 				}
 				return a.calibrate(cmd.Context(), &c)
 			}
 			for _, flag := range calibrationFlags() {
 				if c.given(flag) {
-					return usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", flag)
+					return command.Usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", flag)
 				}
 			}
 			d, err := units.ParseDuration(length)
 			if err != nil || d <= 0 {
-				return usage("such as 2s", "--duration %q: want a duration", length)
+				return command.Usage("such as 2s", "--duration %q: want a duration", length)
 			}
 			result := diagnosis{Survey: observe.Look()}
 			if result.SelfTest, err = runSelfTest(cmd.Context(), d); err != nil {

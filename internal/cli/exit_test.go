@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dyno/host/target"
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -25,25 +26,25 @@ func TestExitCode(t *testing.T) {
 		signal syscall.Signal
 		want   int
 	}{
-		{"nothing", nil, 0, exitDone},
-		{"usage", usage("so", "wrong"), 0, exitUsage},
-		{"usage and a signal", usage("so", "wrong"), syscall.SIGINT, exitUsage},
-		{"faults of a file", errors.Join(&experiment.Faults{}, errors.New("x")), 0, exitUsage},
-		{"no such file", fmt.Errorf("experiment: %w", os.ErrNotExist), 0, exitUsage},
-		{"folder in use", &trial.FolderError{Err: rundir.ErrNotEmpty}, 0, exitUsage},
-		{"folder without room", &trial.FolderError{Err: syscall.ENOSPC}, 0, exitFailed},
-		{"plan that cannot be", fmt.Errorf("trial 1: %w", &trial.PlanError{Err: errors.New("no such CPU")}), 0, exitUsage},
-		{"dead target", fmt.Errorf("trial 1: %w", died), 0, exitTarget},
-		{"target not permitted", &target.Failure{Target: "x", Reason: syscall.EACCES}, 0, exitTarget},
-		{"target not found", &target.Failure{Target: "x", Reason: target.ErrNotFound}, 0, exitTarget},
-		{"refused", refused, 0, exitTarget},
-		{"dead and refused", errors.Join(refused, died), 0, exitTarget},
-		{"address in use", fmt.Errorf("listen: %w", syscall.EADDRINUSE), 0, exitTarget},
-		{"full disk", fmt.Errorf("write: %w", syscall.ENOSPC), 0, exitFailed},
-		{"anything", errors.New("x"), 0, exitFailed},
-		{"SIGINT", signalled{syscall.SIGINT}, syscall.SIGINT, exitInterrupted},
-		{"SIGTERM", fmt.Errorf("trial 1: %w", signalled{syscall.SIGTERM}), syscall.SIGTERM, exitTerminated},
-		{"SIGTERM and what came of it", died, syscall.SIGTERM, exitTerminated},
+		{"nothing", nil, 0, command.ExitDone},
+		{"usage", command.Usage("so", "wrong"), 0, command.ExitUsage},
+		{"usage and a signal", command.Usage("so", "wrong"), syscall.SIGINT, command.ExitUsage},
+		{"faults of a file", errors.Join(&experiment.Faults{}, errors.New("x")), 0, command.ExitUsage},
+		{"no such file", fmt.Errorf("experiment: %w", os.ErrNotExist), 0, command.ExitUsage},
+		{"folder in use", &trial.FolderError{Err: rundir.ErrNotEmpty}, 0, command.ExitUsage},
+		{"folder without room", &trial.FolderError{Err: syscall.ENOSPC}, 0, command.ExitFailed},
+		{"plan that cannot be", fmt.Errorf("trial 1: %w", &trial.PlanError{Err: errors.New("no such CPU")}), 0, command.ExitUsage},
+		{"dead target", fmt.Errorf("trial 1: %w", died), 0, command.ExitTarget},
+		{"target not permitted", &target.Failure{Target: "x", Reason: syscall.EACCES}, 0, command.ExitTarget},
+		{"target not found", &target.Failure{Target: "x", Reason: target.ErrNotFound}, 0, command.ExitTarget},
+		{"refused", refused, 0, command.ExitTarget},
+		{"dead and refused", errors.Join(refused, died), 0, command.ExitTarget},
+		{"address in use", fmt.Errorf("listen: %w", syscall.EADDRINUSE), 0, command.ExitTarget},
+		{"full disk", fmt.Errorf("write: %w", syscall.ENOSPC), 0, command.ExitFailed},
+		{"anything", errors.New("x"), 0, command.ExitFailed},
+		{"SIGINT", signalled{syscall.SIGINT}, syscall.SIGINT, command.ExitInterrupted},
+		{"SIGTERM", fmt.Errorf("trial 1: %w", signalled{syscall.SIGTERM}), syscall.SIGTERM, command.ExitTerminated},
+		{"SIGTERM and what came of it", died, syscall.SIGTERM, command.ExitTerminated},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		if c.signal != 0 {
@@ -70,16 +71,16 @@ func TestJudged(t *testing.T) {
 		run  rundir.Run
 		want int
 	}{
-		{rundir.Run{Valid: true}, exitDone},
-		{rundir.Run{Valid: true, Thresholds: broken}, exitThreshold},
-		{rundir.Run{Thresholds: broken}, exitThreshold},
-		{rundir.Run{Thresholds: broken[:1]}, exitInvalid},
+		{rundir.Run{Valid: true}, command.ExitDone},
+		{rundir.Run{Valid: true, Thresholds: broken}, command.ExitThreshold},
+		{rundir.Run{Thresholds: broken}, command.ExitThreshold},
+		{rundir.Run{Thresholds: broken[:1]}, command.ExitInvalid},
 	} {
 		err := judged(&c.run, gate{})
 		if got := exitCode(t.Context(), err, new(strings.Builder)); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.run, got, c.want)
 		}
-		if c.want == exitThreshold && (!strings.Contains(err.Error(), "b < 1") || strings.Contains(err.Error(), "a < 1")) {
+		if c.want == command.ExitThreshold && (!strings.Contains(err.Error(), "b < 1") || strings.Contains(err.Error(), "a < 1")) {
 			t.Errorf("%v: want the broken threshold and no other", err)
 		}
 	}

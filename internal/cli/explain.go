@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/judge/explain"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -34,14 +35,14 @@ ladder against the one before.`,
 		Example: `  dyno run --profile cpu relay.yaml
   dyno explain runs/relay-20260101-120000
   dyno explain --base goroutine-100 --variant epoll-100 runs/relay-models-20260101-120000`,
-		Args: exactArgs(1, "a run folder"),
+		Args: command.ExactArgs(1, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "text" && format != "markdown" {
-				return usage("text or markdown", "--format %q is not possible", format)
+				return command.Usage("text or markdown", "--format %q is not possible", format)
 			}
 			folder, err := rundir.Open(args[0])
 			if err != nil {
-				return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+				return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 			}
 			pairs, err := differences(&folder.Run, base, variant)
 			if err != nil {
@@ -52,7 +53,7 @@ ladder against the one before.`,
 				e, err := explain.Explain(folder, p[0], p[1])
 				var missing *explain.NotFoundError
 				if errors.As(err, &missing) {
-					return usage("one of "+strings.Join(missing.Have, ", "), "%s: %v", args[0], err)
+					return command.Usage("one of "+strings.Join(missing.Have, ", "), "%s: %v", args[0], err)
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %s over %s: %w", args[0], p[1], p[0], err)
@@ -92,7 +93,7 @@ func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err 
 	}
 	switch {
 	case variant != "" && base == "":
-		return nil, usage("--base NAME", "%s: the run has no base", run.Name)
+		return nil, command.Usage("--base NAME", "%s: the run has no base", run.Name)
 	case variant != "":
 		return [][2]string{{base, variant}}, nil
 	case plan.Ladder != nil && base == "":
@@ -105,7 +106,7 @@ func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err 
 		base = plan.Base
 	}
 	if base == "" {
-		return nil, usage("--base NAME --variant NAME", "%s: the run compares nothing by itself", run.Name)
+		return nil, command.Usage("--base NAME --variant NAME", "%s: the run compares nothing by itself", run.Name)
 	}
 	for _, v := range plan.Variants {
 		if v.Name != base {
@@ -113,7 +114,7 @@ func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err 
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, usage("", "%s: there is only one variant", run.Name)
+		return nil, command.Usage("", "%s: there is only one variant", run.Name)
 	}
 	return pairs, nil
 }

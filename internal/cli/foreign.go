@@ -358,44 +358,7 @@ func spelled(f *pflag.Flag) string {
 	return fmt.Sprintf("--%s (-%s)", f.Name, f.Shorthand)
 }
 
-// rateInQuiet returns a hint if somebody may have meant a rate by -q. Here -q takes no
-// value, so the number is among the arguments. It returns "" otherwise.
-func rateInQuiet(cmd *cobra.Command, args []string) string {
-	quiet := cmd.Flags().Lookup("quiet")
-	if quiet == nil || !quiet.Changed || cmd.Flags().Lookup("rate") == nil {
-		return ""
-	}
-	for _, arg := range args {
-		if arg != "" && strings.Trim(arg, "0123456789.") == "" {
-			return fmt.Sprintf("did you mean --rate %s (-R)? In hey and oha, -q sets requests a second; here it turns off progress", arg)
-		}
-	}
-	return ""
-}
-
-// urlInJSON returns a hint if --json has taken the URL for its file, as one without a value in
-// other tools. It returns "" otherwise.
-func urlInJSON(cmd *cobra.Command) string {
-	if f := cmd.Flags().Lookup("json"); f != nil && (isURL(f.Value.String()) || isAddress(f.Value.String())) {
-		return "--json has taken the URL for its file: write --json FILE, or --json - for standard output"
-	}
-	return ""
-}
-
 // isFormat reports whether a value is what other tools call a form of output.
 func isFormat(value string) bool {
 	return slices.Contains([]string{"json", "csv", "text", "pretty", "html", "markdown", "md", "junit", "ndjson", "quiet", "hist", "summary", "influx-summary", "influx-details", "db", "true", "false"}, value)
-}
-
-// commandHint suggests the command that was meant by an unknown one.
-func commandHint(parent *cobra.Command, typed, fallback string) string {
-	parent.SuggestionsMinimumDistance = 2
-	found := parent.SuggestionsFor(typed)
-	if len(found) == 0 {
-		return fallback
-	}
-	for i, name := range found {
-		found[i] = strings.TrimPrefix(parent.CommandPath()+" "+name, " ")
-	}
-	return fmt.Sprintf("did you mean %s? %s", strings.Join(found, " or "), fallback)
 }

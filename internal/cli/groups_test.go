@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
+
+	"dyno/internal/cli/command"
 )
 
 // loadCommands are those with the flags of a load.
@@ -51,7 +53,7 @@ func TestHelpOfLoads(t *testing.T) {
 	for _, name := range loadCommands() {
 		help := func(flag string) string {
 			var out strings.Builder
-			if code := Main(t.Context(), []string{name, flag}, nil, &out, &out); code != exitDone {
+			if code := Main(t.Context(), []string{name, flag}, nil, &out, &out); code != command.ExitDone {
 				t.Errorf("dyno %s %s: exit code %d", name, flag, code)
 			}
 			return out.String()

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -81,7 +82,7 @@ func (c *callFlags) args(cmd *cobra.Command, args []string, where string, socket
 		most, least = most-1, 0
 	}
 	if len(args) < least || len(args) > most {
-		return exactArgs(most, where)(cmd, args)
+		return command.ExactArgs(most, where)(cmd, args)
 	}
 	return nil
 }
@@ -189,45 +190,45 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 	q.calls.method = name
 	e, faults := q.unjudged(experiment.GRPC, where)
 	if err := errors.Join(faults...); err != nil {
-		return &failure{exitUsage, err, ""}
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	if q.scenario != "" {
 		return a.quick(ctx, q, experiment.GRPC, where, out)
 	}
 	v := &e.Variants[0]
 	if err := v.Fill(nil); err != nil {
-		return &failure{exitUsage, err, ""}
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	if strings.Contains(name, "/") {
 		// Faults of the flags are reported before the server is asked for anything.
 		if _, err := q.plan(experiment.GRPC, where); err != nil {
-			return &failure{exitUsage, err, ""}
+			return command.Fail(command.ExitUsage, err, "")
 		}
 	}
 	if v.Load.Call.Kind == experiment.KindAuto {
 		asked := len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == ""
 		schema, err := v.Schema()
 		if err != nil {
-			code := exitUsage
+			code := command.ExitUsage
 			if asked {
-				code = exitTarget
+				code = command.ExitTarget
 				if errors.Is(err, syscall.ECONNREFUSED) {
 					return &engine.Unreachable{Address: v.Target.Address, Err: err}
 				}
 				if t := &v.Target; strings.HasPrefix(t.URL, "http://") && trial.SpeaksTLS(ctx, "tcp", t.Address) {
-					return &failure{code, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls"}
+					return command.Fail(code, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls")
 				}
 			}
-			return &failure{code, err, ""}
+			return command.Fail(code, err, "")
 		}
 		method, err := schema.Method(name)
 		switch {
 		case err == nil:
 			q.calls.method = method.Path
 		case asked && misdescribed(schema, name):
-			return &failure{exitTarget, err, ""}
+			return command.Fail(command.ExitTarget, err, "")
 		case strings.Contains(name, "/"):
-			return &failure{exitUsage, err, ""}
+			return command.Fail(command.ExitUsage, err, "")
 		default:
 			return a.describe(schema, name, out)
 		}
@@ -252,7 +253,7 @@ func (a *app) describe(schema *rpc.Schema, name string, out output) error {
 	}
 	var b bytes.Buffer
 	if err := describeGRPC(&b, schema, name, out.json != ""); err != nil {
-		return &failure{exitUsage, err, ""}
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	write := func(w io.Writer) error {
 		_, err := w.Write(b.Bytes())

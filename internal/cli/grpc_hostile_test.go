@@ -22,6 +22,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"dyno/internal/cli/command"
 )
 
 // maxPeak bounds the memory of a dyno that a bad server deals with: what of it was resident at
@@ -190,55 +192,55 @@ func TestBadServers(t *testing.T) {
 		code   int
 		want   string // in what it says
 	}{
-		{"a good one", badServer{answers: nothing}, "--check", exitDone, "20 ok"},
+		{"a good one", badServer{answers: nothing}, "--check", command.ExitDone, "20 ok"},
 
 		// Reflection.
 		{"a service that is listed and not described", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			return &v1.ServerReflectionResponse{MessageResponse: &v1.ServerReflectionResponse_ErrorResponse{ErrorResponse: &v1.ErrorResponse{ErrorCode: int32(codes.NotFound), ErrorMessage: "who?"}}}
-		}}, "", exitTarget, "a.S: the server does not describe this service: NOT_FOUND: who?"},
-		{"another service's description", badServer{symbol: always(empty("x.proto"))}, "", exitTarget, "a.S: what the server sends for this service does not declare it"},
+		}}, "", command.ExitTarget, "a.S: the server does not describe this service: NOT_FOUND: who?"},
+		{"another service's description", badServer{symbol: always(empty("x.proto"))}, "", command.ExitTarget, "a.S: what the server sends for this service does not declare it"},
 		{"a type that is not there", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			f := good()
 			f.MessageType = nil
 			return files(f)
-		}}, "", exitTarget, "a.proto: "},
-		{"cyclic imports", badServer{symbol: always(good("b.proto")), file: always(empty("b.proto", "a.proto"))}, "", exitTarget, "cyclic imports: a.proto → b.proto → a.proto"},
-		{"an import of itself", badServer{symbol: always(good("a.proto"))}, "", exitTarget, "cyclic imports: a.proto → a.proto"},
-		{"an import that is not there", badServer{symbol: always(good("b.proto")), file: always(empty("c.proto"))}, "", exitTarget, `imports "b.proto", which is missing`},
-		{"two files of one name", badServer{symbol: func(string) *v1.ServerReflectionResponse { return files(good(), empty("a.proto")) }}, "", exitTarget, "there are two files of this name, which contradict each other"},
+		}}, "", command.ExitTarget, "a.proto: "},
+		{"cyclic imports", badServer{symbol: always(good("b.proto")), file: always(empty("b.proto", "a.proto"))}, "", command.ExitTarget, "cyclic imports: a.proto → b.proto → a.proto"},
+		{"an import of itself", badServer{symbol: always(good("a.proto"))}, "", command.ExitTarget, "cyclic imports: a.proto → a.proto"},
+		{"an import that is not there", badServer{symbol: always(good("b.proto")), file: always(empty("c.proto"))}, "", command.ExitTarget, `imports "b.proto", which is missing`},
+		{"two files of one name", badServer{symbol: func(string) *v1.ServerReflectionResponse { return files(good(), empty("a.proto")) }}, "", command.ExitTarget, "there are two files of this name, which contradict each other"},
 		{"imports without end", badServer{symbol: always(good("0.proto")), file: func(name string) *v1.ServerReflectionResponse {
 			n, _ := strconv.Atoi(strings.TrimSuffix(name, ".proto"))
 			return files(empty(name, fmt.Sprintf("%d.proto", n+1)))
-		}}, "", exitTarget, "files import each other in a chain of more than 100"},
+		}}, "", command.ExitTarget, "files import each other in a chain of more than 100"},
 		{"more files each time", badServer{symbol: always(good("x.proto")), file: func(name string) *v1.ServerReflectionResponse {
 			f := empty(name)
 			for i := range 30 {
 				f.Dependency = append(f.Dependency, strconv.Itoa(i)+name)
 			}
 			return files(f)
-		}}, "", exitTarget, "there are more than 10000 files"},
-		{"what is no file", badServer{raw: func(string) []byte { return wrapped([]byte("\xff\xff"), 1, 4) }}, "", exitTarget, "a file's descriptor is not valid"},
-		{"what is no answer", badServer{raw: func(string) []byte { return []byte("\xff\xff") }}, "", exitTarget, "descriptor is not valid"},
-		{"an answer of 64 MiB", badServer{raw: func(string) []byte { return wrapped(make([]byte, 64*mebibyte), 1, 4) }}, "", exitTarget, "larger than configured max 16777216"},
+		}}, "", command.ExitTarget, "there are more than 10000 files"},
+		{"what is no file", badServer{raw: func(string) []byte { return wrapped([]byte("\xff\xff"), 1, 4) }}, "", command.ExitTarget, "a file's descriptor is not valid"},
+		{"what is no answer", badServer{raw: func(string) []byte { return []byte("\xff\xff") }}, "", command.ExitTarget, "descriptor is not valid"},
+		{"an answer of 64 MiB", badServer{raw: func(string) []byte { return wrapped(make([]byte, 64*mebibyte), 1, 4) }}, "", command.ExitTarget, "larger than configured max 16777216"},
 		{"an answer of 4 GiB that does not come", badServer{reflects: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("\x00\xff\xff\xff\xff"))
-		}}, "", exitTarget, "message size 4294967295 is larger than configured max 16777216"},
+		}}, "", command.ExitTarget, "message size 4294967295 is larger than configured max 16777216"},
 		{"15 MiB for each service", badServer{services: many, symbol: func(name string) *v1.ServerReflectionResponse {
 			f := empty(name + ".proto")
 			f.Package = proto.String(strings.Repeat("x", 1000))
 			f.SourceCodeInfo = &descriptorpb.SourceCodeInfo{Location: []*descriptorpb.SourceCodeInfo_Location{{Span: []int32{0, 0, 0}, LeadingComments: proto.String(strings.Repeat("x", 15*mebibyte))}}}
 			return files(f)
-		}}, "", exitTarget, "the descriptors take more than 64 MiB"},
+		}}, "", command.ExitTarget, "the descriptors take more than 64 MiB"},
 		{"millions of fields of two bytes", badServer{raw: func(string) []byte {
 			return wrapped(append(wrapped([]byte("a.proto"), 1), wrapped(bytes.Repeat([]byte{0x12, 0}, 7*mebibyte), 4)...), 1, 4)
-		}}, "", exitTarget, "parts in the descriptors"},
+		}}, "", command.ExitTarget, "parts in the descriptors"},
 		{"as many messages as may be", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			f := good()
 			for i := range 75_000 {
 				f.MessageType = append(f.MessageType, &descriptorpb.DescriptorProto{Name: proto.String("M" + strconv.Itoa(i))})
 			}
 			return files(f)
-		}, answers: nothing}, "", exitDone, "20 ok"},
+		}, answers: nothing}, "", command.ExitDone, "20 ok"},
 		{"names as long as may be", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			f := good()
 			outer := &descriptorpb.DescriptorProto{Name: proto.String(strings.Repeat("x", 1000))}
@@ -247,7 +249,7 @@ func TestBadServers(t *testing.T) {
 			}
 			f.MessageType = append(f.MessageType, outer)
 			return files(f)
-		}, answers: nothing}, "", exitDone, "20 ok"},
+		}, answers: nothing}, "", command.ExitDone, "20 ok"},
 		{"longer names", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			f := good()
 			outer := &descriptorpb.DescriptorProto{Name: proto.String(strings.Repeat("x", 1000))}
@@ -256,46 +258,46 @@ func TestBadServers(t *testing.T) {
 			}
 			f.MessageType = append(f.MessageType, outer)
 			return files(f)
-		}}, "", exitTarget, "the names of all declarations take more than 32 MiB"},
-		{"10⁶ bytes of metadata with reflection", badServer{reflects: metadata}, "", exitTarget, "the server's header fields are not valid, or take more than 64 KiB"},
+		}}, "", command.ExitTarget, "the names of all declarations take more than 32 MiB"},
+		{"10⁶ bytes of metadata with reflection", badServer{reflects: metadata}, "", command.ExitTarget, "the server's header fields are not valid, or take more than 64 KiB"},
 		{"10⁶ bytes of trailers with reflection", badServer{reflects: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(http.TrailerPrefix+"Grpc-Message", strings.Repeat("x", 1e6))
 			ends(w, codes.Internal)
-		}}, "", exitTarget, "header"},
+		}}, "", command.ExitTarget, "header"},
 
 		// Calls.
 		{"a message of 64 MiB", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			framedZeros(w, 64*mebibyte)
 			ends(w, codes.OK)
-		}}, "--check", exitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
+		}}, "--check", command.ExitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
 		{"a message of 4 GiB that does not come", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("\x00\xff\xff\xff\xff"))
-		}}, "--check", exitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
+		}}, "--check", command.ExitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
 		{"64 MiB compressed", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Grpc-Encoding", "gzip")
 			framed(w, 1, bomb.Bytes())
 			ends(w, codes.OK)
-		}}, "--check", exitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
+		}}, "--check", command.ExitInvalid, "larger than the limit, which is 4 MiB: --max-message raises it"},
 		{"many messages for one", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			for range 64 {
 				framedZeros(w, mebibyte)
 			}
 			ends(w, codes.OK)
-		}}, "", exitTarget, "more than one message in a response that has one"},
+		}}, "", command.ExitTarget, "more than one message in a response that has one"},
 		{"10⁶ bytes of metadata", badServer{answers: func(w http.ResponseWriter, r *http.Request) {
 			metadata(w, r)
 			framed(w, 0, nil)
 			ends(w, codes.OK)
-		}}, "", exitInvalid, "grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"},
+		}}, "", command.ExitInvalid, "grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"},
 		{"10⁶ bytes of trailers", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			framed(w, 0, nil)
 			w.Header().Set(http.TrailerPrefix+"X-Large", strings.Repeat("x", 1e6))
 			ends(w, codes.OK)
-		}}, "", exitInvalid, "grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"},
+		}}, "", command.ExitInvalid, "grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"},
 		{"50,000 bytes of status", badServer{answers: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(http.TrailerPrefix+"Grpc-Message", strings.Repeat("x", 50_000))
 			ends(w, codes.Internal)
-		}}, "", exitTarget, "INTERNAL × 20"},
+		}}, "", command.ExitTarget, "INTERNAL × 20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits for connections to end
@@ -307,7 +309,7 @@ func TestBadServers(t *testing.T) {
 			peak, code, said := peakOf(t, program, append(append([]string{"grpc", "-q", "--no-color", "-n", "20", "-c", "2", "--streams", "2"}, strings.Fields(c.args)...), s.Listener.Addr().String(), "a.S/M")...)
 			said = strings.Join(strings.Fields(said), " ") // lines are broken to fit a screen
 			// What else the machine does may spoil the figures of the calls.
-			if spoilt := code == exitInvalid && strings.Contains(said, "requests/s"); code != c.code && !spoilt || !strings.Contains(said, c.want) {
+			if spoilt := code == command.ExitInvalid && strings.Contains(said, "requests/s"); code != c.code && !spoilt || !strings.Contains(said, c.want) {
 				t.Errorf("exit code %d, want %d, and %q in: %s", code, c.code, c.want, said)
 			}
 			if len(said) > 20_000 {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"dyno/internal/cli/command"
 	"dyno/results/rundir"
 )
 
@@ -77,7 +78,7 @@ func TestFaultsOfStandardInput(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), []string{"grpc", "-q", "-n", "1", "-c", "1", "-d", "@", address, "grpc.health.v1.Health/Check"}, strings.NewReader(c.input), &stdout, &stderr)
-		if code == exitDone || !strings.Contains(stderr.String(), c.want) {
+		if code == command.ExitDone || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%q: exit code %d, %s, want %q", c.input, code, stderr.String(), c.want)
 		}
 	}
@@ -97,7 +98,7 @@ func TestMetadataFromFiles(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), []string{"grpc", "-q", "-n", "1", "-c", "1", "-M", c.file, address, "grpc.health.v1.Health/Check"}, strings.NewReader(""), &stdout, &stderr)
-		if code == exitDone || !strings.Contains(stderr.String(), c.want) {
+		if code == command.ExitDone || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d, %s, want %q", c.file, code, stderr.String(), c.want)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 	"dyno/results/rundir"
 )
@@ -126,7 +127,7 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 	// Nobody has to guess that a server speaks TLS.
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"grpc", "-n", "1", secure, method}, strings.NewReader(""), &stdout, &stderr)
-	if text := stderr.String(); code != exitTarget || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {
+	if text := stderr.String(); code != command.ExitTarget || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {
 		t.Errorf("exit code %d\n%s", code, text)
 	}
 }
@@ -191,9 +192,9 @@ func TestGRPCLists(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", exitDone, "grpc.health.v1.Health\n  grpc.health.v1.Health/Check  "},
-		{"grpc.health.v1.Health", exitDone, "HealthCheckRequest"},
-		{"grpc.health.v1.Helth", exitUsage, `grpc.health.v1.Health`},
+		{"", command.ExitDone, "grpc.health.v1.Health\n  grpc.health.v1.Health/Check  "},
+		{"grpc.health.v1.Health", command.ExitDone, "HealthCheckRequest"},
+		{"grpc.health.v1.Helth", command.ExitUsage, `grpc.health.v1.Health`},
 	} {
 		var stdout, stderr bytes.Buffer
 		args := slices.DeleteFunc([]string{"grpc", address, c.name}, func(a string) bool { return a == "" })
@@ -218,7 +219,7 @@ func TestGRPCHabits(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), append([]string{"grpc"}, strings.Fields(c.args)...), strings.NewReader(""), &stdout, &stderr)
-		if code != exitUsage || !strings.Contains(stderr.String(), c.want) {
+		if code != command.ExitUsage || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d, %s", c.args, code, stderr.String())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/report"
 	"dyno/results/history"
 )
@@ -21,7 +22,7 @@ func (a *app) historyCommand() *cobra.Command {
   dyno history --name relay --metric response.p99 --variant pool runs/nightly`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("as in: "+cmd.UseLine(), "%s: want one folder at most, got %d arguments", cmd.CommandPath(), len(args))
+				return command.Usage("as in: "+cmd.UseLine(), "%s: want one folder at most, got %d arguments", cmd.CommandPath(), len(args))
 			}
 			return nil
 		},
@@ -32,11 +33,11 @@ func (a *app) historyCommand() *cobra.Command {
 			}
 			runs, err := history.Read(dir)
 			if err != nil {
-				return &failure{exitUsage, err, "name the folder that holds the run folders"}
+				return command.Fail(command.ExitUsage, err, "name the folder that holds the run folders")
 			}
 			h, err := history.Trace(runs, query)
 			if err != nil {
-				return &failure{exitUsage, err, "dyno history without flags shows what there is"}
+				return command.Fail(command.ExitUsage, err, "dyno history without flags shows what there is")
 			}
 			return a.output(asJSON, h, func(w io.Writer) error { return report.History(w, h) })
 		},

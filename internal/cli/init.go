@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 )
 
@@ -24,11 +25,11 @@ to standard output or to a new file. The scheme of the URL names the protocol: h
 https, grpc, tcp; without one it is http.`,
 		Example: `  dyno init http://127.0.0.1:8080/ > server.yaml
   dyno init -o server.yaml tcp://127.0.0.1:7000`,
-		Args: exactArgs(1, "a URL or an address"),
+		Args: command.ExactArgs(1, "a URL or an address"),
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			text, err := beginning(args[0])
 			if err != nil {
-				return &failure{exitUsage, err, "as in: dyno init http://127.0.0.1:8080/"}
+				return command.Fail(command.ExitUsage, err, "as in: dyno init http://127.0.0.1:8080/")
 			}
 			if file == "" {
 				_, err = fmt.Fprint(a.stdout, text)
@@ -36,7 +37,7 @@ https, grpc, tcp; without one it is http.`,
 			}
 			f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 			if err != nil {
-				return &failure{exitUsage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file"}
+				return command.Fail(command.ExitUsage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file")
 			}
 			_, err = f.WriteString(text)
 			return errors.Join(err, f.Close())
@@ -72,12 +73,12 @@ func beginning(where string) (string, error) {
 	scheme, address, found := strings.Cut(where, "://")
 	switch {
 	case !found:
-		rest = withScheme(where)
+		rest = command.WithScheme(where)
 	case scheme == experiment.TCP:
 		protocol, rest = experiment.TCP, address
 	case scheme == experiment.GRPC:
 		protocol, rest = experiment.GRPC, "http://"+address
-	case !isURL(where):
+	case !command.IsURL(where):
 		return "", fmt.Errorf("%q: the scheme is none of http, https, grpc and tcp", scheme)
 	}
 	host := address

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dyno/internal/cli/command"
 )
 
 // What dyno init writes is right, and so is what its comments propose.
@@ -23,7 +25,7 @@ func TestInit(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "x.yaml")
 		var out strings.Builder
-		if code := Main(t.Context(), []string{"init", "-o", file, c.where}, nil, &out, &out); code != exitDone {
+		if code := Main(t.Context(), []string{"init", "-o", file, c.where}, nil, &out, &out); code != command.ExitDone {
 			t.Errorf("dyno init %s: exit code %d: %s", c.where, code, &out)
 			continue
 		}
@@ -39,7 +41,7 @@ func TestInit(t *testing.T) {
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if code := Main(t.Context(), []string{"check", file}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), want) {
+			if code := Main(t.Context(), []string{"check", file}, nil, &out, &out); code != command.ExitDone || !strings.Contains(out.String(), want) {
 				t.Errorf("dyno check of dyno init %s: exit code %d, %s; want %q of:\n%s", c.where, code, &out, want, content)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -34,7 +35,7 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	if q.given("model") {
 		return nil
 	}
-	where = withScheme(where)
+	where = command.WithScheme(where)
 	parsed, malformed := url.Parse(where)
 	if malformed != nil || parsed.Host == "" {
 		return nil //nolint:nilerr // the plan says what is wrong with it
@@ -45,7 +46,7 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	}
 	secure, err := e.Variants[0].Target.ModelsTLS()
 	if err != nil {
-		return &failure{exitUsage, err, ""}
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	var headers []string
 	for _, f := range q.fields {
@@ -61,10 +62,10 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 		return &engine.Unreachable{Address: address, Err: err}
 	}
 	if err != nil && secure == nil && trial.SpeaksTLS(cmd.Context(), "tcp", address) {
-		return &failure{exitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://"}
+		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://")
 	}
 	if err != nil {
-		return &failure{exitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model"}
+		return command.Fail(command.ExitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model")
 	}
 	return cmd.Flags().Set("model", name)
 }

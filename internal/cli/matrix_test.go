@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/cli/command"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 	"dyno/selftest/calibrate"
@@ -181,7 +182,7 @@ type matrixOutcome struct {
 func (c matrixCell) settle(ctx context.Context, dir func() string) (o matrixOutcome, err error) {
 	for range matrixTries {
 		o, err = c.run(ctx, dir())
-		if err != nil || o.code != exitInvalid && o.wrong(c) == "" || !o.noisy {
+		if err != nil || o.code != command.ExitInvalid && o.wrong(c) == "" || !o.noisy {
 			break
 		}
 	}
@@ -250,23 +251,23 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 		switch {
 		case len(o.findings) > 0:
 			return fmt.Sprintf("findings about a healthy target: %v", o.findings)
-		case o.code != exitDone && o.code != exitInvalid && o.code != exitThreshold: // a busy machine spoils any run
+		case o.code != command.ExitDone && o.code != command.ExitInvalid && o.code != command.ExitThreshold: // a busy machine spoils any run
 			return fmt.Sprintf("exit code %d of a healthy target", o.code)
 		}
 		return ""
 	}
 	switch o.code {
-	case exitTarget, exitRegression:
+	case command.ExitTarget, command.ExitRegression:
 		// A target that ends before there was a window leaves nothing to find. Then dyno says so in words.
 		ended := c.fault == "crashes" && strings.Contains(o.output, "target dyno: exited: exit status 7\nnothing was measured")
 		if len(o.findings) == 0 && o.verdict != rundir.Worse && !ended {
 			return "no finding says why"
 		}
-	case exitThreshold:
+	case command.ExitThreshold:
 		if len(o.thresholds) == 0 && len(o.findings) == 0 {
 			return "no threshold is broken"
 		}
-	case exitInvalid:
+	case command.ExitInvalid:
 		if c.fault == "slows" && o.disturbed {
 			return "" // a slow target answers everything: on such a machine nobody can distinguish the two, and dyno says so
 		}
@@ -464,7 +465,7 @@ func TestFaultPage(t *testing.T) {
 	}
 	total := 0
 	for code, n := range codes {
-		if total += n; !slices.Contains([]string{strconv.Itoa(exitTarget), strconv.Itoa(exitRegression), strconv.Itoa(exitThreshold)}, code) {
+		if total += n; !slices.Contains([]string{strconv.Itoa(command.ExitTarget), strconv.Itoa(command.ExitRegression), strconv.Itoa(command.ExitThreshold)}, code) {
 			t.Errorf("%d cells with exit code %s", n, code)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 	"dyno/selftest/oracle"
@@ -17,18 +18,7 @@ import (
 // oracleCommand starts servers with a known answer as processes of their own, so that
 // trials can start them like any target. It is hidden: calibration uses it.
 func (a *app) oracleCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:    calibrate.OracleCommand,
-		Short:  "Servers with a known answer, which calibration loads",
-		Hidden: true,
-		Args:   cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("dyno "+calibrate.OracleCommand+" --help lists the servers", "unknown server %q", args[0])
-			}
-			return cmd.Help()
-		},
-	}
+	cmd := command.Group(&cobra.Command{Use: calibrate.OracleCommand, Short: "Servers with a known answer, which calibration loads", Hidden: true})
 	cmd.AddCommand(a.oracleNull(), a.oracleDelay(), a.oracleQueue(), a.oracleFreeze(), a.oracleWork(), a.oracleStream(), a.oracleBreaking(), a.oracleBurn())
 	return cmd
 }
@@ -42,19 +32,19 @@ func (a *app) serveOracle(kind, short string, start func(context.Context, oracle
 	cmd := &cobra.Command{
 		Use:   kind,
 		Short: short,
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cpus != "" {
 				var err error
 				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
-					return usage("such as 0", "--cpus: %w", err)
+					return command.Usage("such as 0", "--cpus: %w", err)
 				}
 			}
 			// The server is closed here and not by the context, so that its counts can be
 			// read.
 			server, err := start(context.WithoutCancel(cmd.Context()), c)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			fmt.Fprintf(a.stderr, "%s on %s\n", kind, server.Addr())
 			<-cmd.Context().Done()
@@ -196,16 +186,16 @@ func (a *app) oracleBreaking() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "breaking",
 		Short: "relays to a healthy server, and breaks at a set time",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Break, err = oracle.ParseBreak(fault); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			c.Crash = func() { os.Exit(crashed) }
 			server, err := oracle.StartBreaking(cmd.Context(), c)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			fmt.Fprintf(a.stderr, "breaking on %s\n", server.Addr())
 			<-cmd.Context().Done()
@@ -230,10 +220,10 @@ func (a *app) oracleBurn() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "burn",
 		Short: "uses up the CPU that it is placed on",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if threads < 1 || threads > 1024 {
-				return usage("such as 1", "--threads %d: want 1 to 1024", threads)
+				return command.Usage("such as 1", "--threads %d: want 1 to 1024", threads)
 			}
 			oracle.Burn(cmd.Context(), threads)
 			return nil

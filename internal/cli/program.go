@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"dyno/internal/cli/command"
 )
 
 // A serviceProgram is a service that is a program of its own, because dyno is not to link
@@ -60,6 +62,6 @@ func findProgram(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", usage("in the folder of dyno's source: go build -o "+folder+"/ ./cmd/"+name,
+	return "", command.Usage("in the folder of dyno's source: go build -o "+folder+"/ ./cmd/"+name,
 		"%s is neither next to %s nor on PATH", name, self)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
@@ -194,7 +195,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 			if c.method {
 				return q.calls.args(cmd, args, c.where, q.unix != "")
 			}
-			return exactArgs(1, c.where)(cmd, args)
+			return command.ExactArgs(1, c.where)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.method {
@@ -251,7 +252,7 @@ func (q *quickLoad) meant(ctx context.Context, where string) error {
 func (a *app) quick(ctx context.Context, q *quickLoad, protocol, where string, out output) error {
 	e, err := q.plan(protocol, where)
 	if err != nil {
-		return &failure{exitUsage, err, ""}
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	return a.measure(ctx, job{experiment: e, output: out, quick: true, flags: q})
 }
@@ -274,7 +275,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 		path     string // with the query, if it is a template
 	)
 	if protocol == experiment.HTTP {
-		where, user, hasUser = experiment.CutUser(withScheme(where))
+		where, user, hasUser = experiment.CutUser(command.WithScheme(where))
 		if q.request.targets != "" {
 			var err error
 			if requests, where, err = q.list(where); err != nil {
@@ -291,7 +292,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	// Nothing else that is typed is a template, unless there are rows or a scenario.
 	v.Plain = true
 	if experiment.HasURL(protocol) {
-		v.Target.URL = experiment.Quote(withScheme(where), q.ports...)
+		v.Target.URL = experiment.Quote(command.WithScheme(where), q.ports...)
 	} else {
 		v.Target.Address = experiment.Quote(where, q.ports...)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/cli/command"
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
 	"dyno/report"
@@ -41,7 +42,7 @@ func (a *app) reportCommand() *cobra.Command {
 		"csv-trials": report.TrialsCSV,
 		"hgrm": func(w io.Writer, f *rundir.Folder) error {
 			if err := report.Hgrm(w, f, variant, tag); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			return nil
 		},
@@ -60,20 +61,20 @@ func (a *app) reportCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("as in: "+cmd.UseLine(), "dyno report: want a run folder")
+				return command.Usage("as in: "+cmd.UseLine(), "dyno report: want a run folder")
 			}
 			write := formats[format]
 			switch {
 			case write == nil && format != "markdown":
-				return usage("one of "+strings.Join(names, ", "), "--format %q is not possible", format)
+				return command.Usage("one of "+strings.Join(names, ", "), "--format %q is not possible", format)
 			case write != nil && len(args) > 1:
-				return usage("one at a time, or --format markdown", "--format %s takes one run, and there are %d", format, len(args))
+				return command.Usage("one at a time, or --format markdown", "--format %s takes one run, and there are %d", format, len(args))
 			}
 			var folders []*rundir.Folder
 			for _, dir := range args {
 				folder, err := rundir.Open(dir)
 				if err != nil {
-					return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+					return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 				}
 				if pairs && !folder.Run.Plan.Pairs {
 					if err := judgePairs(folder); err != nil {
@@ -124,11 +125,11 @@ func judgePairs(folder *rundir.Folder) error {
 	}
 	switch {
 	case plan.Base == "" || plan.Ladder != nil:
-		return usage("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
+		return command.Usage("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
 	case plan.Duet != nil:
-		return usage("a run without design.duet", "each variant of a duet ran at the same time as the base, and no two others did")
+		return command.Usage("a run without design.duet", "each variant of a duet ran at the same time as the base, and no two others did")
 	case n > experiment.MostInPairs:
-		return usage(fmt.Sprintf("a run of at most %d variants", experiment.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
+		return command.Usage(fmt.Sprintf("a run of at most %d variants", experiment.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
 	}
 	plan.Pairs = true
 	return verdict.Judge(folder)

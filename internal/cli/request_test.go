@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/cli/command"
 )
 
 func TestConnect(t *testing.T) {
@@ -88,7 +90,7 @@ func TestConnectToOverTLS(t *testing.T) {
 		{"--resolve", "example.com:" + port + ":127.0.0.1", "https://example.com:" + port + "/"},
 	} {
 		var stdout, stderr strings.Builder
-		if code := Main(t.Context(), append([]string{"http", "-q", "-n", "1", "-c", "1", "--cacert", ca}, args...), strings.NewReader(""), &stdout, &stderr); code != exitDone {
+		if code := Main(t.Context(), append([]string{"http", "-q", "-n", "1", "-c", "1", "--cacert", ca}, args...), strings.NewReader(""), &stdout, &stderr); code != command.ExitDone {
 			t.Fatalf("%v: exit code %d, %s", args, code, stderr.String())
 		}
 		if got, want := <-names, "example.com "+strings.TrimSuffix(strings.TrimPrefix(args[2], "https://"), "/"); got != want {

@@ -10,7 +10,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +28,7 @@ import (
 	"dyno/host/child"
 	"dyno/host/sysctl"
 	"dyno/host/target"
+	"dyno/internal/cli/command"
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/lab/trial"
@@ -90,7 +90,7 @@ func (a *app) execute(ctx context.Context) error {
 }
 
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
+	root := command.Group(&cobra.Command{
 		Use:     "dyno",
 		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/`,
 		Short:   "A dynamometer for network services",
@@ -104,14 +104,7 @@ or with -n, none is sent.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		Args:              cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
-	}
+	})
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := strings.Join(append([]string{flagHint(cmd, err, a.args)}, a.retyped(cmd)...), "\n")
@@ -121,7 +114,7 @@ or with -n, none is sent.`,
 			flag := invalid.GetFlag()
 			err = fmt.Errorf("%s: %w", spelled(flag), units.Misread(flag.Value.Type(), invalid.GetValue(), errors.Unwrap(invalid)))
 		}
-		return &failure{exitUsage, err, hint}
+		return command.Fail(command.ExitUsage, err, hint)
 	})
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
@@ -132,7 +125,7 @@ or with -n, none is sent.`,
 				return err
 			}
 			if len(rest) > 0 {
-				return unknownCommand(about, rest[0])
+				return command.UnknownCommand(about, rest[0])
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -163,40 +156,13 @@ func withCommand(args []string) []string {
 			args = slices.Clone(args)
 			args[i] = address
 			return append([]string{"tcp"}, args...)
-		case isURL(arg) || isAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
+		case command.IsURL(arg) || command.IsAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
 			return append([]string{"http"}, args...)
 		case i == 0 && !strings.HasPrefix(arg, "-"):
 			return args
 		}
 	}
 	return args
-}
-
-// unknownCommand is the error for an unknown command below this one.
-func unknownCommand(parent *cobra.Command, name string) error {
-	what := "command"
-	if parent.Name() == "serve" {
-		what = "service"
-	}
-	return usage(commandHint(parent, name, fmt.Sprintf("%s --help lists the %ss", parent.CommandPath(), what)), "unknown %s %q", what, name)
-}
-
-// exactArgs demands n arguments; what describes them.
-func exactArgs(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usage(cmp.Or(rateInQuiet(cmd, args), urlInJSON(cmd), "as in: "+cmd.UseLine()), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
-		}
-		return nil
-	}
-}
-
-// noArgs demands that there are no arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
-	}
-	return nil
 }
 
 // A signalled error is the cause of a context that a signal ended.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
@@ -68,22 +69,22 @@ func (a *app) runCommand() *cobra.Command {
   dyno run -c 64 -z 10s http://127.0.0.1:8080/`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && resume == "" {
-				return usage("as in: dyno run experiment.yaml", "dyno run: want at least one file")
+				return command.Usage("as in: dyno run experiment.yaml", "dyno run: want at least one file")
 			}
-			if hint := rateInQuiet(cmd, args); hint != "" {
-				return usage(hint, "dyno run: want files or URLs, got a number")
+			if hint := command.RateInQuiet(cmd, args); hint != "" {
+				return command.Usage(hint, "dyno run: want files or URLs, got a number")
 			}
 			if len(args) > 0 && resume != "" {
-				return usage("the run folder holds its experiment; leave out the file", "--resume continues one run, and there is %q too", args[0])
+				return command.Usage("the run folder holds its experiment; leave out the file", "--resume continues one run, and there is %q too", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 && out.dir != "" {
-				return usage("run them one by one, or leave out --out", "--out names one run folder, and there are %d experiments", len(args))
+				return command.Usage("run them one by one, or leave out --out", "--out names one run folder, and there are %d experiments", len(args))
 			}
 			if len(args) > 1 && out.json != "" && out.json != "-" {
-				return usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
+				return command.Usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
 			}
 			if resume != "" {
 				return a.resume(cmd.Context(), resume, o.Set, out)
@@ -97,7 +98,7 @@ func (a *app) runCommand() *cobra.Command {
 					e   *experiment.Experiment
 					err error
 				)
-				if isURL(arg) || isAddress(arg) {
+				if command.IsURL(arg) || command.IsAddress(arg) {
 					e, err = quick.plan(experiment.HTTP, arg)
 				} else if err = onlyForURLs(loads, arg); err == nil {
 					e, err = experiment.ReadFile(arg, file.settings(o))
@@ -106,7 +107,7 @@ func (a *app) runCommand() *cobra.Command {
 				experiments = append(experiments, e)
 			}
 			if err := errors.Join(faults...); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			// The result of one experiment does not affect the next. The exit code is
 			// that of the first that failed.
@@ -128,7 +129,7 @@ func (a *app) runCommand() *cobra.Command {
 				return errors.Join(failed...)
 			}
 			code, hint := classify(failed[0])
-			return &failure{code, errors.Join(failed...), hint}
+			return command.Fail(code, errors.Join(failed...), hint)
 		},
 	}
 	f := cmd.Flags()
@@ -185,15 +186,15 @@ func fileOptions() experiment.Options {
 // are not: the file must be at hand, and a setting that is one is given again.
 func (a *app) resume(ctx context.Context, dir string, set map[string]string, out output) error {
 	if out.dir != "" {
-		return usage("leave out --out", "--resume names the run folder already")
+		return command.Usage("leave out --out", "--resume names the run folder already")
 	}
 	folder, err := rundir.Open(dir)
 	if err != nil {
-		return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+		return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 	}
 	plan := &folder.Run.Plan
 	if plan.Source == "" {
-		return usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
+		return command.Usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
 	}
 	o := fileOptions()
 	o.Short, o.Set = plan.Short, plan.Set
@@ -202,7 +203,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		switch {
 		case !strings.Contains(value, rundir.Mask):
 		case !given:
-			return usage(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
+			return command.Usage(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
 		default:
 			o.Set = with(o.Set, name, again)
 		}
@@ -210,11 +211,11 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 	var e *experiment.Experiment
 	if plan.Masked {
 		if e, err = experiment.ReadFile(plan.File, o); err != nil {
-			return &failure{exitUsage, fmt.Errorf("%s: the credentials of the experiment are not kept, so that its file is needed: %w", dir, err),
-				"begin in the folder in which the run began, with the file that it had"}
+			return command.Fail(command.ExitUsage, fmt.Errorf("%s: the credentials of the experiment are not kept, so that its file is needed: %w", dir, err),
+				"begin in the folder in which the run began, with the file that it had")
 		}
 	} else if e, err = experiment.Parse(plan.File, []byte(plan.Source), o); err != nil {
-		return &failure{exitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again"}
+		return command.Fail(command.ExitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
 	}
 	out.dir = dir
 	return a.measure(ctx, job{experiment: e, output: out, resume: true})
@@ -241,13 +242,13 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if j.flags != nil {
 		defer func() {
 			if wrong := (*trial.PlanError)(nil); errors.As(err, &wrong) {
-				err = &failure{exitUsage, errors.New(j.flags.renamed(err.Error())), ""}
+				err = command.Fail(command.ExitUsage, errors.New(j.flags.renamed(err.Error())), "")
 			}
 		}()
 	}
 	receivers, err := out.push.configs(os.LookupEnv)
 	if err != nil {
-		return &failure{exitUsage, err, ""}
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	// That the results cannot be written should not cost the time of a run. What is in the file
 	// stays until there is something else.
@@ -391,11 +392,11 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool) error {
 // check refuses the name of a format where that of a folder or a file stands.
 func (o *output) check() error {
 	if isFormat(o.dir) {
-		return usage("JSON is written by --json FILE, or by --json - to standard output, and other forms by dyno report --format; a folder of that name is ./"+o.dir,
+		return command.Usage("JSON is written by --json FILE, or by --json - to standard output, and other forms by dyno report --format; a folder of that name is ./"+o.dir,
 			"--out (-o): it names the run folder here, and %s is a form of output", o.dir)
 	}
 	if isFormat(o.json) {
-		return usage("as in: --json result.json, or --json - for standard output", "--json: it names a file, and %s is a form of output", o.json)
+		return command.Usage("as in: --json result.json, or --json - for standard output", "--json: it names a file, and %s is a form of output", o.json)
 	}
 	return nil
 }
@@ -412,7 +413,7 @@ func (a *app) writable(asJSON string) error {
 		err = replaceable(asJSON)
 	}
 	if err != nil {
-		return &failure{exitUsage, fmt.Errorf("--json: %w", err), ""}
+		return command.Fail(command.ExitUsage, fmt.Errorf("--json: %w", err), "")
 	}
 	return nil
 }
@@ -432,12 +433,12 @@ func judged(run *rundir.Run, g gate) error {
 	broken, open := brokenThresholds(run), openThresholds(run)
 	switch {
 	case len(broken) > 0:
-		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), ""}
+		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), "")
 	case !run.Valid:
-		return &failure{exitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help"}
+		return command.Fail(command.ExitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help")
 	case len(open) > 0:
-		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(open, "; ")),
-			"the interval includes the limit, or a figure is missing: use more rounds or a longer window"}
+		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(open, "; ")),
+			"the interval includes the limit, or a figure is missing: use more rounds or a longer window")
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"dyno/host/target"
+	"dyno/internal/cli/command"
 	"dyno/internal/script"
 	"dyno/judge/verdict/checks"
 )
@@ -67,8 +68,8 @@ func TestScript(t *testing.T) {
 			}
 			// If the host took CPUs away during the run, this spoils any run and
 			// hides any regression, and says nothing about dyno. Only --full prints the flags.
-			hidden := got == exitDone && slices.Contains(want, strconv.Itoa(exitRegression))
-			if (got == exitInvalid && args[0] != strconv.Itoa(exitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
+			hidden := got == command.ExitDone && slices.Contains(want, strconv.Itoa(command.ExitRegression))
+			if (got == command.ExitInvalid && args[0] != strconv.Itoa(command.ExitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
 				ts.Setenv("SPOILT", "by the machine")
 				return
 			}

@@ -4,20 +4,12 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"dyno/internal/cli/command"
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run a reference service",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
-	}
+	cmd := command.Group(&cobra.Command{Use: "serve", Short: "Run a reference service"})
 	cmd.AddCommand(a.serveRelayCommand(), a.serveEchoCommand(), a.serveEventsCommand(), a.serveChannelsCommand(), a.serveControlCommand(), a.serveLLMCommand(), a.serveBotCommand())
 	return cmd
 }

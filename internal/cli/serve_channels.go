@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/services/channels"
 )
 
@@ -25,18 +26,18 @@ record: received = delivered + dropped + pending.`,
 		Example: "  dyno serve channels channels.yaml --admin 127.0.0.1:9090\n\nA file of channels:\n\n" +
 			"  " + strings.ReplaceAll(strings.TrimSpace(channels.Example), "\n", "\n  ") + "\n\n" +
 			"docs/channels.md lists all fields.",
-		Args: exactArgs(1, "a file of channels"),
+		Args: command.ExactArgs(1, "a file of channels"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := args[0]
 			src, err := os.ReadFile(file)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			if c.Channels, err = channels.ParseConfig(file, src); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			if err := c.CheckAdmin(c.Channels.AllowRemote); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			stdin, ok := a.stdin.(*os.File)
 			if !ok {

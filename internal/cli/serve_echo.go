@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/services/echo"
 )
 
@@ -14,12 +15,12 @@ func (a *app) serveEchoCommand() *cobra.Command {
 		Short: "Echo over TCP and HTTP/1.1",
 		Example: `  dyno serve echo --tcp 127.0.0.1:7000
   dyno serve echo --http 127.0.0.1:8080 --admin 127.0.0.1:8081`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Logger = a.logger(verbose)
 			s, err := echo.New(c)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			return s.Serve(cmd.Context())
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/hub"
+	"dyno/internal/cli/command"
 	"dyno/services/events"
 )
 
@@ -33,11 +34,11 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 		Example: `  dyno serve events --listen 127.0.0.1:7000
   dyno serve events --listen 127.0.0.1:7000 --history file --file events.db
   dyno serve events --listen 127.0.0.1:7000 --pooled-buffers=false --encode-once=false --single-write=false --hijack=false`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			flags := cmd.Flags()
 			if c.Listen == "" {
-				return usage("such as --listen 127.0.0.1:7000", "--listen: must be given")
+				return command.Usage("such as --listen 127.0.0.1:7000", "--listen: must be given")
 			}
 			if flags.Changed("no-delay") {
 				c.NoDelay = &noDelay
@@ -59,7 +60,7 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 			}
 			c.Logger = a.logger(verbose)
 			if err := c.Validate(); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			server, err := events.New(c)
 			if err != nil {
@@ -132,11 +133,11 @@ func readKey(flag, text string) (*hub.Key, error) {
 	}
 	method, file, ok := strings.Cut(text, ":")
 	if !ok || file == "" {
-		return nil, usage("such as HS256:secret.txt", "--%s: %q: want METHOD:FILE", flag, text)
+		return nil, command.Usage("such as HS256:secret.txt", "--%s: %q: want METHOD:FILE", flag, text)
 	}
 	key, err := events.ReadKey(method, file)
 	if err != nil {
-		return nil, &failure{exitUsage, fmt.Errorf("--%s: %w", flag, err), ""}
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--%s: %w", flag, err), "")
 	}
 	return key, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/services/llm"
 )
 
@@ -32,29 +33,29 @@ X-Dyno-Fault field; --fault gives it to some by chance.`,
 		Example: `  dyno serve llm --listen 127.0.0.1:9000
   dyno serve llm --listen 127.0.0.1:9000 --first-token 'lognormal(200ms,400ms)' --inter-token 20ms
   dyno serve llm --listen 127.0.0.1:9000 --fault '0.01=429;retry_after=2s' --fault '0.001=cut;after=5'`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if c.Listen == "" {
-				return usage("such as --listen 127.0.0.1:9000", "--listen: must be given")
+				return command.Usage("such as --listen 127.0.0.1:9000", "--listen: must be given")
 			}
 			for _, d := range []struct {
 				flag, text string
 				to         *llm.Delay
 			}{{"first-token", first, &c.FirstToken}, {"inter-token", next, &c.InterToken}} {
 				if *d.to, err = llm.ParseDelay(d.text); err != nil {
-					return &failure{exitUsage, fmt.Errorf("--%s: %w", d.flag, err), ""}
+					return command.Fail(command.ExitUsage, fmt.Errorf("--%s: %w", d.flag, err), "")
 				}
 			}
 			for _, text := range faults {
 				f, err := llm.ParseFaultRate(text)
 				if err != nil {
-					return &failure{exitUsage, fmt.Errorf("--fault: %w", err), ""}
+					return command.Fail(command.ExitUsage, fmt.Errorf("--fault: %w", err), "")
 				}
 				c.Faults = append(c.Faults, f)
 			}
 			c.Logger = a.logger(verbose)
 			if err := c.Validate(); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			s, err := llm.New(c)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/services/relay"
 )
@@ -26,25 +27,25 @@ connection. The addresses are tried in turn, IPv4 first, each for its share of -
 Connections begin with the address that accepted last.`,
 		Example: `  dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --model epoll
   dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --network delay=20ms,jitter=5ms`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Logger = a.logger(verbose)
 			if cpus != "" {
 				var err error
 				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
-					return &failure{exitUsage, fmt.Errorf("--cpus: %w", err), ""}
+					return command.Fail(command.ExitUsage, fmt.Errorf("--cpus: %w", err), "")
 				}
 			}
 			if network.given(cmd.Flags()) {
 				profile, err := network.profile()
 				if err != nil {
-					return &failure{exitUsage, err, ""}
+					return command.Fail(command.ExitUsage, err, "")
 				}
 				c.Conditions = profile
 			}
 			s, err := relay.New(c)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			return s.Serve(cmd.Context())
 		},

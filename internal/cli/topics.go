@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict/checks"
@@ -157,8 +158,8 @@ func templatesTopic(p *helpPage) {
 
 func exitCodesTopic(p *helpPage) {
 	var rows [][]string
-	for _, c := range exitCodes() {
-		rows = append(rows, []string{strconv.Itoa(c.code), c.means})
+	for _, c := range command.ExitCodes() {
+		rows = append(rows, []string{strconv.Itoa(c.Code), c.Means})
 	}
 	p.table(rows...)
 }

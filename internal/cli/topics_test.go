@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"dyno/internal/cli/command"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/load/scenario"
@@ -17,7 +18,7 @@ import (
 func pageOf(t *testing.T, name string) string {
 	t.Helper()
 	var out strings.Builder
-	if code := Main(t.Context(), []string{"help", name}, nil, &out, &out); code != exitDone {
+	if code := Main(t.Context(), []string{"help", name}, nil, &out, &out); code != command.ExitDone {
 		t.Fatalf("dyno help %s: exit code %d", name, code)
 	}
 	return out.String()
@@ -44,8 +45,8 @@ func TestTopics(t *testing.T) {
 	for _, c := range checks.All() {
 		declared["trust"] = append(declared["trust"], entry{c.Kind, c.Means})
 	}
-	for _, c := range exitCodes() {
-		declared["exit-codes"] = append(declared["exit-codes"], entry{strconv.Itoa(c.code), c.means})
+	for _, c := range command.ExitCodes() {
+		declared["exit-codes"] = append(declared["exit-codes"], entry{strconv.Itoa(c.Code), c.Means})
 	}
 	for _, topic := range topics() {
 		page := pageOf(t, topic.name)
@@ -71,9 +72,9 @@ func TestManualHasTheExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(manual), "## Exit codes")
-	for _, c := range exitCodes() {
-		if !strings.Contains(section, strconv.Itoa(c.code)) && !strings.Contains(string(manual), "dyno help exit-codes") {
-			t.Errorf("docs/manual.md does not say what exit code %d is", c.code)
+	for _, c := range command.ExitCodes() {
+		if !strings.Contains(section, strconv.Itoa(c.Code)) && !strings.Contains(string(manual), "dyno help exit-codes") {
+			t.Errorf("docs/manual.md does not say what exit code %d is", c.Code)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -291,11 +292,11 @@ func (t *translation) complete() {
 	}
 	switch {
 	case t.tool.noURL != "":
-		scripts := slices.DeleteFunc(slices.Clone(t.where), isURL)
+		scripts := slices.DeleteFunc(slices.Clone(t.where), command.IsURL)
 		for _, script := range scripts {
 			t.remark("%s: %s", script, noScript)
 		}
-		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !isURL(arg) }); len(t.where) == 0 && !given("targets") {
+		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !command.IsURL(arg) }); len(t.where) == 0 && !given("targets") {
 			t.remark("URL: %s reads it from %s; write it in this place", t.tool.name, t.tool.noURL)
 		}
 	case len(t.where) == 0:
@@ -377,7 +378,7 @@ func (a *app) foreignCommand(from tool) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from.verb != "" && len(args) > 0 {
 				if args[0] != from.verb {
-					return usage("as in: dyno "+from.name+" "+from.verb+" …", "%s %s makes no load", from.name, args[0])
+					return command.Usage("as in: dyno "+from.name+" "+from.verb+" …", "%s %s makes no load", from.name, args[0])
 				}
 				args = args[1:]
 			}
@@ -390,7 +391,7 @@ func (a *app) foreignCommand(from tool) *cobra.Command {
 			if _, err := fmt.Fprintln(a.stdout, t.line()); err != nil {
 				return err
 			}
-			return usage(strings.Join(t.remarks, "\n"), "a command line of %s is translated and not run", from.name)
+			return command.Usage(strings.Join(t.remarks, "\n"), "a command line of %s is translated and not run", from.name)
 		},
 	}
 }

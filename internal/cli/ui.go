@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/cli/command"
 	"dyno/report"
 	"dyno/report/html"
 	"dyno/results/rundir"
@@ -37,7 +38,7 @@ and stops runs of the experiments in that folder, each in a process of its own.
 The URL that it prints holds a token. Anybody who has it can start programs here.`,
 		Example: `  dyno ui
   dyno ui --runs nightly --experiments experiments --listen 127.0.0.1:7071`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {
@@ -46,7 +47,7 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 			c.Runner, c.Report = launcher{program}, html.Write
 			c.Answer = func(run *rundir.Run) any { return report.Make(&rundir.Folder{Run: *run}) }
 			if err := c.Validate(); err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			if !cmd.Flags().Changed("runs") { // a folder that the user named must exist
 				if err := os.MkdirAll(c.Runs, 0o755); err != nil {
@@ -56,7 +57,7 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 			s, err := ui.New(c)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return command.Fail(command.ExitUsage, err, "")
 			}
 			if err := s.Listen(); err != nil {
 				return errors.Join(err, s.Close())

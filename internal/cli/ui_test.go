@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/cli/command"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
@@ -134,7 +135,7 @@ func TestUI(t *testing.T) {
 	if err := json.Unmarshal([]byte(all[len(all)-1]), &ended); err != nil {
 		t.Fatal(err)
 	}
-	if ended.Outcome == nil || ended.Outcome.Code != exitDone && ended.Outcome.Code != exitInvalid {
+	if ended.Outcome == nil || ended.Outcome.Code != command.ExitDone && ended.Outcome.Code != command.ExitInvalid {
 		t.Fatalf("%+v", ended.Outcome)
 	}
 	count := map[string]int{}
@@ -177,7 +178,7 @@ func TestUI(t *testing.T) {
 	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := d.wait(t); code != exitDone {
+	if code := d.wait(t); code != command.ExitDone {
 		t.Errorf("exit code %d\n%s", code, d.stderr.String())
 	}
 	if len(tree) < 3 || anyAlive(tree) {

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"net"
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// isURL reports whether an argument is the URL of an HTTP server and not a file.
-func isURL(arg string) bool {
+// IsURL reports whether an argument is the URL of an HTTP server and not a file.
+func IsURL(arg string) bool {
 	return strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://")
 }
 
-// isAddress reports whether an argument can only be a host and a port, or a host after a user
+// IsAddress reports whether an argument can only be a host and a port, or a host after a user
 // and a password, with or without a path after them: no file here has that name.
-func isAddress(arg string) bool {
+func IsAddress(arg string) bool {
 	authority, _, _ := strings.Cut(arg, "/")
 	if at := strings.LastIndexByte(authority, '@'); at > 0 && strings.Contains(authority[:at], ":") {
 		_, err := os.Stat(arg)
@@ -31,8 +31,8 @@ func isAddress(arg string) bool {
 	return err != nil
 }
 
-// withScheme completes a URL that begins with the host, as curl does.
-func withScheme(url string) string {
+// WithScheme completes a URL that begins with the host, as curl does.
+func WithScheme(url string) string {
 	if url == "" || strings.Contains(url, "://") || strings.HasPrefix(url, "/") {
 		return url
 	}
