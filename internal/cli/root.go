@@ -5,8 +5,7 @@
 // To read the source: fields.go makes flags of the fields of an experiment, quick.go the commands
 // that load one server. run.go measures, judges and prints. foreign.go is the one table of other
 // tools' flags, and translate.go reads their command lines. groups.go has each flag's group in
-// help, and topics.go makes pages of help from declarations. serve.go starts the services;
-// program.go replaces dyno by dyno-bot or dyno-control (execve).
+// help, and topics.go makes pages of help from declarations.
 package cli
 
 import (
@@ -29,6 +28,7 @@ import (
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/lab/trial"
@@ -141,7 +141,7 @@ or with -n, none is sent.`,
 		root.AddCommand(a.foreignCommand(t))
 	}
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.oracleCommand(),
+		a.historyCommand(), a.uiCommand(), a.doctorCommand(), serve.Command(), a.ctlCommand(), a.oracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root
 }

@@ -1,9 +1,9 @@
-package cli
+package serve
 
 import "github.com/spf13/cobra"
 
-func (a *app) serveControlCommand() *cobra.Command {
-	return a.programCommand(serviceProgram{
+func controlCommand() *cobra.Command {
+	return programCommand(serviceProgram{
 		program: "dyno-control",
 		service: "control",
 		short:   "Keep services, configuration and policies, and tell who watches",

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"dyno/services/channels"
 )
 
-func (a *app) serveChannelsCommand() *cobra.Command {
+func channelsCommand() *cobra.Command {
 	var (
 		c       channels.ServeConfig
 		verbose bool
@@ -39,11 +39,11 @@ record: received = delivered + dropped + pending.`,
 			if err := c.CheckAdmin(c.Channels.AllowRemote); err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			stdin, ok := a.stdin.(*os.File)
+			stdin, ok := cmd.InOrStdin().(*os.File)
 			if !ok {
 				return errors.New("standard input is not a file")
 			}
-			c.Logger, c.Stdin, c.Stdout = a.logger(verbose), stdin, a.stdout
+			c.Logger, c.Stdin, c.Stdout = logger(cmd.ErrOrStderr(), verbose), stdin, cmd.OutOrStdout()
 			return channels.Serve(cmd.Context(), c)
 		},
 	}

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"github.com/spf13/cobra"
@@ -7,7 +7,7 @@ import (
 	"dyno/services/echo"
 )
 
-func (a *app) serveEchoCommand() *cobra.Command {
+func echoCommand() *cobra.Command {
 	c := echo.Defaults()
 	var verbose bool
 	cmd := &cobra.Command{
@@ -17,7 +17,7 @@ func (a *app) serveEchoCommand() *cobra.Command {
   dyno serve echo --http 127.0.0.1:8080 --admin 127.0.0.1:8081`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.Logger = a.logger(verbose)
+			c.Logger = logger(cmd.ErrOrStderr(), verbose)
 			s, err := echo.New(c)
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")

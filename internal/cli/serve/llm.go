@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"dyno/services/llm"
 )
 
-func (a *app) serveLLMCommand() *cobra.Command {
+func llmCommand() *cobra.Command {
 	c := llm.Defaults()
 	var (
 		verbose     bool
@@ -53,7 +53,7 @@ X-Dyno-Fault field; --fault gives it to some by chance.`,
 				}
 				c.Faults = append(c.Faults, f)
 			}
-			c.Logger = a.logger(verbose)
+			c.Logger = logger(cmd.ErrOrStderr(), verbose)
 			if err := c.Validate(); err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"dyno/services/events"
 )
 
-func (a *app) serveEventsCommand() *cobra.Command {
+func eventsCommand() *cobra.Command {
 	c := events.Defaults()
 	var (
 		verbose                     bool
@@ -58,7 +58,7 @@ With --admin, /subscribers lists the subscribers that are furthest behind.`,
 			if !flags.Changed("max-bodies") {
 				c.MaxBodiesBytes = max(c.MaxBodiesBytes, c.MaxUpdateBytes)
 			}
-			c.Logger = a.logger(verbose)
+			c.Logger = logger(cmd.ErrOrStderr(), verbose)
 			if err := c.Validate(); err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}

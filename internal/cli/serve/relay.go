@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"dyno/services/relay"
 )
 
-func (a *app) serveRelayCommand() *cobra.Command {
+func relayCommand() *cobra.Command {
 	c := relay.Defaults()
 	var (
 		verbose bool
@@ -29,7 +29,7 @@ Connections begin with the address that accepted last.`,
   dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --network delay=20ms,jitter=5ms`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.Logger = a.logger(verbose)
+			c.Logger = logger(cmd.ErrOrStderr(), verbose)
 			if cpus != "" {
 				var err error
 				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type serviceProgram struct {
 
 // programCommand returns the command that becomes the program: whoever started dyno then has
 // the service itself, with its signals, its exit code and its memory.
-func (a *app) programCommand(p serviceProgram) *cobra.Command {
+func programCommand(p serviceProgram) *cobra.Command {
 	return &cobra.Command{
 		Use:   p.service,
 		Short: p.short,
