@@ -106,7 +106,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	for _, flag := range []string{"rate", "stages", "requests"} {
 		f.Lookup(flag).Hidden = true // they are refused: the search says how much is sent
 	}
-	q.stdin = q.fields.readFrom(a.stdin)
+	q.stdin = q.fields.UseStdin(a.stdin)
 	out.flags(f, "none is kept")
 	a.groupHelp(cmd, "slo from to connections streams duration method header body payload call data out json")
 	return cmd

@@ -60,7 +60,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			case strings.Contains(args[0], "://") || command.IsAddress(args[0]):
 				return command.Usage("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
 			default:
-				if e, err = experiment.ReadFile(args[0], c.fields.settings(o)); err == nil && e.Base == "" {
+				if e, err = experiment.ReadFile(args[0], c.fields.Settings(o)); err == nil && e.Base == "" {
 					return command.Usage("add a compare section or a ladder, or use dyno run", "%s: there is nothing to compare", args[0])
 				}
 			}
@@ -80,8 +80,8 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		return field != "load.call.message_file" && !strings.HasPrefix(field, "capacity.")
 	}
 	protocols := []string{experiment.HTTP, experiment.TCP, experiment.GRPC}
-	c.fields.register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
-	c.stdin = c.fields.readFrom(a.stdin)
+	c.fields.Register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
+	c.stdin = c.fields.UseStdin(a.stdin)
 	c.ownFlags(f, protocols...)
 	f.Lookup("call").Usage = "gRPC: the `method`, pkg.Service/Method"
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")

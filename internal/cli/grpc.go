@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/fields"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -115,12 +115,12 @@ func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
 		add("metadata", text)
 	}
 	for _, file := range c.files {
-		content, err := os.ReadFile(file)
+		content, err := fields.ReadFile(file)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--metadata-file: %w", err))
 			continue
 		}
-		add("metadata-file", string(content))
+		add("metadata-file", content)
 	}
 	for _, file := range c.rows {
 		call.Data = append(call.Data, experiment.DefaultData(dataName(file, call.Data), file))

@@ -48,13 +48,9 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "")
 	}
-	var headers []string
-	for _, f := range q.fields {
-		if f.given && f.Name == "header" {
-			if headers, err = f.content(); err != nil {
-				return nil //nolint:nilerr // the plan says what is wrong with it
-			}
-		}
+	headers, err := q.fields.Value("header")
+	if err != nil {
+		return nil //nolint:nilerr // the plan says what is wrong with it
 	}
 	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, secure)
 	address := e.Variants[0].Target.Address

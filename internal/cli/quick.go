@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/fields"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
@@ -20,7 +19,7 @@ import (
 
 // A quickLoad is an experiment of one variant and one trial, made from flags.
 type quickLoad struct {
-	fields      fieldFlags
+	fields      fields.Flags
 	connections int
 	publishers  int
 	stages      []string
@@ -58,7 +57,7 @@ func (q *quickLoad) flagsWith(f *pflag.FlagSet, conditions string, protocols ...
 		}
 		return strings.HasPrefix(field, "capacity.") || strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "target.proxy" || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
 	}
-	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
+	q.fields.Register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
 	q.search.register(f, conditions)
 	q.ownFlags(f, protocols...)
 }
@@ -216,7 +215,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		},
 	}
 	q.flags(cmd.Flags(), c.protocol)
-	q.stdin = q.fields.readFrom(a.stdin)
+	q.stdin = q.fields.UseStdin(a.stdin)
 	out.flags(cmd.Flags(), "none is kept")
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	a.groupHelp(cmd, mostUsed)
@@ -303,7 +302,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	if protocol == experiment.HTTP {
 		faults = append(faults, q.connect(&v.Target)...)
 	}
-	faults = append(faults, q.fields.fill(e)...)
+	faults = append(faults, q.fields.Fill(e)...)
 	v.Observe.Server = !q.noServer
 	l := &v.Load
 	faults = append(faults, q.shape(l)...)
@@ -466,26 +465,9 @@ func (q *quickLoad) inFlags(err error) error {
 	return err
 }
 
-var fieldName = regexp.MustCompile(`\b[a-z]+(\.[a-z_0-9]+)+\b`)
-
-// renamed returns a text in which fields have the names of the flags that set them. A group of
-// fields has those of the flags that were typed.
+// renamed returns a text in which fields have the names of the flags that set them.
 func (q *quickLoad) renamed(text string) string {
-	names := map[string]string{
+	return q.fields.Renamed(text, map[string]string{
 		"target.url": "URL", "target.address": "ADDRESS", "load.stages": "--stages", "load.closed.connections": "--connections", "load.http2.use": "--http2",
-	}
-	for _, f := range q.fields {
-		for _, flag := range append([]experiment.Flag{f.Flag}, f.also...) {
-			names[flag.Field] = "--" + flag.Name
-		}
-	}
-	return fieldName.ReplaceAllStringFunc(text, func(field string) string {
-		var typed []string
-		for _, f := range q.fields {
-			if f.given && strings.HasPrefix(f.Field, field+".") {
-				typed = append(typed, "--"+f.Name)
-			}
-		}
-		return cmp.Or(names[field], strings.Join(typed, ", "), field)
 	})
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"dyno/internal/cli/fields"
 	"dyno/lab/experiment"
 )
 
@@ -44,21 +45,12 @@ func (r *requestFlags) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.connectTo, "connect-to", nil, "connect to host2 and port2 in place of the URL's, as `host:port:host2:port2`, each of which may be empty; may be repeated")
 }
 
-// readBounded reads a file, or standard input, of up to maxStdin bytes.
-func (q *quickLoad) readBounded(name string) (string, error) {
+// read returns what a file holds, or standard input.
+func (q *quickLoad) read(name string) (string, error) {
 	if name == "-" && q.stdin != nil {
 		return q.stdin()
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	content, err := io.ReadAll(io.LimitReader(f, maxStdin+1))
-	if err == nil && len(content) > maxStdin {
-		err = fmt.Errorf("%s holds more than %d MiB", name, maxStdin>>20)
-	}
-	return string(content), err
+	return fields.ReadFile(name)
 }
 
 // authorize adds the user and the password of --basic-auth to requests, or else those of the
@@ -103,7 +95,7 @@ var variable = regexp.MustCompile(`^\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})$`)
 func (q *quickLoad) credentials(lookup func(string) (string, bool)) (user string, err error) {
 	user = q.request.basicAuth
 	if name, isFile := strings.CutPrefix(user, "@"); isFile {
-		user, err = q.readBounded(name)
+		user, err = q.read(name)
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 			err = fmt.Errorf("the file cannot be read: %w", failed.Err)
 		}
@@ -134,10 +126,10 @@ func (q *quickLoad) fillForm(r *experiment.Request, seed uint64) (faults []error
 	if hasHeader(r.Headers, "Content-Type") {
 		faults = append(faults, errors.New("--form: it sets Content-Type itself; leave it out of --header"))
 	}
-	read := q.readBounded
+	read := q.read
 	if len(q.data) > 0 { // braces in the fields are templates, and those in files are text
 		read = func(name string) (string, error) {
-			content, err := q.readBounded(name)
+			content, err := q.read(name)
 			return experiment.Quote(content), err
 		}
 	}

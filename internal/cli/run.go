@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/fields"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
@@ -56,7 +57,7 @@ func (a *app) runCommand() *cobra.Command {
 		out    output
 		o      = fileOptions()
 		quick  quickLoad
-		file   fieldFlags
+		file   fields.Flags
 		resume string
 		loads  = pflag.NewFlagSet("", pflag.ContinueOnError) // the flags of a quick load
 	)
@@ -101,7 +102,7 @@ func (a *app) runCommand() *cobra.Command {
 				if command.IsURL(arg) || command.IsAddress(arg) {
 					e, err = quick.plan(experiment.HTTP, arg)
 				} else if err = onlyForURLs(loads, arg); err == nil {
-					e, err = experiment.ReadFile(arg, file.settings(o))
+					e, err = experiment.ReadFile(arg, file.Settings(o))
 				}
 				faults = append(faults, err)
 				experiments = append(experiments, e)
@@ -135,10 +136,10 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
 	fileFlags(f, &o)
-	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
+	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
 	quick.flags(loads, experiment.HTTP)
-	quick.stdin = quick.fields.readFrom(a.stdin)
+	quick.stdin = quick.fields.UseStdin(a.stdin)
 	f.AddFlagSet(loads)
 	a.groupHelp(cmd, "set short resume "+mostUsed)
 	return cmd
@@ -153,22 +154,12 @@ func onlyForURLs(loads *pflag.FlagSet, file string) error {
 			return
 		}
 		remedy := "write it into the file"
-		if of, ok := f.Value.(*fieldFlag); ok && of.Setting != "" {
+		if of, ok := f.Value.(*fields.Flag); ok && of.Setting != "" {
 			remedy = fmt.Sprintf("use --set %s=%s", of.Setting, of)
 		}
 		faults = append(faults, fmt.Errorf("--%s is for a URL, and %s is a file: %s", f.Name, file, remedy))
 	})
 	return errors.Join(faults...)
-}
-
-// with returns the settings with one more.
-func with(settings map[string]string, name, value string) map[string]string {
-	settings = maps.Clone(settings)
-	if settings == nil {
-		settings = map[string]string{}
-	}
-	settings[name] = value
-	return settings
 }
 
 // fileOptions returns the options with which every experiment file is read.
@@ -197,7 +188,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		return command.Usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
 	}
 	o := fileOptions()
-	o.Short, o.Set = plan.Short, plan.Set
+	o.Short, o.Set = plan.Short, maps.Clone(plan.Set)
 	for name, value := range plan.Set {
 		again, given := set[name]
 		switch {
@@ -205,7 +196,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		case !given:
 			return command.Usage(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
 		default:
-			o.Set = with(o.Set, name, again)
+			o.Set[name] = again
 		}
 	}
 	var e *experiment.Experiment

@@ -202,13 +202,13 @@ func isAlphanumeric(c rune) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' 
 // list reads the requests of --targets, and returns the URL of their host.
 func (q *quickLoad) list(url string) ([]targetRequest, string, error) {
 	name := q.request.targets
-	src, err := q.readBounded(name)
+	src, err := q.read(name)
 	if name == "-" {
 		name = "standard input"
 	}
 	var requests []targetRequest
 	if err == nil {
-		requests, url, err = readTargets(name, src, url, q.readBounded)
+		requests, url, err = readTargets(name, src, url, q.read)
 	}
 	if err != nil {
 		return nil, url, fmt.Errorf("--targets: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/fields"
 	"dyno/lab/experiment"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -218,7 +219,7 @@ func withoutUnit(value string) string {
 
 // fits tells whether a flag of dyno's may have a value.
 func (t *translation) fits(f *pflag.Flag, value string) bool {
-	field, ok := f.Value.(*fieldFlag)
+	field, ok := f.Value.(*fields.Flag)
 	switch {
 	case value == "" || ok && strings.HasPrefix(value, "@"):
 		return true
@@ -243,7 +244,7 @@ func (t *translation) fault(format string, args ...any) {
 // set gives a flag of dyno's a value. The last one counts, unless it may be repeated.
 func (t *translation) set(name, value string) {
 	f := t.cmd.Flags().Lookup(name)
-	if field, ok := f.Value.(*fieldFlag); !ok || !field.Repeats {
+	if field, ok := f.Value.(*fields.Flag); !ok || !field.Repeats {
 		t.remove(name)
 	}
 	t.flags = append(t.flags, translatedFlag{f, value})

@@ -24,6 +24,7 @@ var arrows = []arrow{
 		"internal/cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
 	}, "the command line joins all stages"},
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
+	{"internal/cli/fields", []string{"lab/experiment"}, "a flag is read as the field that it sets"},
 	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},

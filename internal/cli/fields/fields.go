@@ -1,11 +1,14 @@
-package cli
+// Package fields makes flags of the fields of an experiment file, which declares them.
+package fields
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +19,8 @@ import (
 	"dyno/lab/experiment"
 )
 
-// A fieldFlag holds the value of a flag for a field of the experiment file.
-type fieldFlag struct {
+// A Flag holds the value of a flag for a field of the experiment file.
+type Flag struct {
 	experiment.Flag
 	also  []experiment.Flag // the same flag's field for targets with other protocols
 	texts []string
@@ -27,20 +30,20 @@ type fieldFlag struct {
 	stdin func() (string, error) // what standard input holds; nil: it is not read
 }
 
-// maxStdin bounds what is read from standard input, in bytes.
-const maxStdin = 256 << 20
+// maxInput bounds what is read from a file or standard input, in bytes.
+const maxInput = 256 << 20
 
-var _ pflag.Value = (*fieldFlag)(nil)
+var _ pflag.Value = (*Flag)(nil)
 
 // String implements pflag.Value.
-func (f *fieldFlag) String() string { return strings.Join(f.texts, ",") }
+func (f *Flag) String() string { return strings.Join(f.texts, ",") }
 
 // Type implements pflag.Value.
-func (f *fieldFlag) Type() string { return f.Flag.Type }
+func (f *Flag) Type() string { return f.Flag.Type }
 
 // Set implements pflag.Value. It refuses bad numbers and switches at once. Other faults
 // are reported together with those of all flags.
-func (f *fieldFlag) Set(text string) (err error) {
+func (f *Flag) Set(text string) (err error) {
 	switch f.Flag.Type {
 	case "bool":
 		var on bool
@@ -59,7 +62,7 @@ func (f *fieldFlag) Set(text string) (err error) {
 }
 
 // content returns the given value, or the value in the file's form that it stands for.
-func (f *fieldFlag) content() ([]string, error) {
+func (f *Flag) content() ([]string, error) {
 	if f.Flag.Type == experiment.NameAndValue {
 		return headersOf(f.texts)
 	}
@@ -73,8 +76,8 @@ func (f *fieldFlag) content() ([]string, error) {
 	case name == "":
 		return nil, errors.New("@ names no file; want @FILE")
 	}
-	content, err := os.ReadFile(name)
-	return []string{string(content)}, err
+	content, err := ReadFile(name)
+	return []string{content}, err
 }
 
 // headersOf returns header fields as they were given, or as the lines of a file say that stands
@@ -86,11 +89,11 @@ func headersOf(texts []string) (headers []string, err error) {
 			headers = append(headers, text)
 			continue
 		}
-		content, err := os.ReadFile(name)
+		content, err := ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		for line := range strings.Lines(string(content)) {
+		for line := range strings.Lines(content) {
 			if line = strings.TrimSpace(line); line != "" {
 				headers = append(headers, line)
 			}
@@ -99,22 +102,40 @@ func headersOf(texts []string) (headers []string, err error) {
 	return headers, nil
 }
 
-// fieldFlags are the flags for fields of the experiment file, which defines them.
-type fieldFlags []*fieldFlag
+// ReadFile returns what a file holds, up to maxInput bytes.
+func ReadFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return readBounded(f, name)
+}
 
-// register adds the wanted fields' flags to a command for targets with one of these
+func readBounded(r io.Reader, name string) (string, error) {
+	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err == nil && len(content) > maxInput {
+		err = fmt.Errorf("%s holds more than %d MiB", name, maxInput>>20)
+	}
+	return string(content), err
+}
+
+// Flags are the flags for fields of the experiment file, which defines them.
+type Flags []*Flag
+
+// Register adds the wanted fields' flags to a command for targets with one of these
 // protocols. The command may have defaults of its own. Where fields of several protocols have
 // the same flag, it is the field of the target's protocol that gets its value.
-func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool, defaults map[string]string, protocols ...string) {
+func (all *Flags) Register(f *pflag.FlagSet, wanted func(field string) bool, defaults map[string]string, protocols ...string) {
 	for _, flag := range experiment.Flags(protocols...) {
 		if !wanted(flag.Field) {
 			continue
 		}
-		if at := slices.IndexFunc(*all, func(f *fieldFlag) bool { return f.Name == flag.Name }); at >= 0 {
+		if at := slices.IndexFunc(*all, func(f *Flag) bool { return f.Name == flag.Name }); at >= 0 {
 			(*all)[at].also = append((*all)[at].also, flag)
 			continue
 		}
-		value := &fieldFlag{Flag: flag, own: defaults[flag.Name] != ""}
+		value := &Flag{Flag: flag, own: defaults[flag.Name] != ""}
 		if text := cmp.Or(defaults[flag.Name], flag.Default); text != "" {
 			value.texts = []string{text}
 		}
@@ -126,20 +147,15 @@ func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool
 	}
 }
 
-// readFrom has the flags that take @ for standard input read it there: once, however often
+// UseStdin makes the flags that take @ for standard input read it there: once, however often
 // their values are asked for. It returns what they read it with.
-func (all fieldFlags) readFrom(stdin io.Reader) func() (string, error) {
+func (all Flags) UseStdin(stdin io.Reader) func() (string, error) {
 	read := sync.OnceValues(func() (string, error) {
-		content, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("standard input: %w", err)
-		case len(content) > maxStdin:
-			return "", fmt.Errorf("standard input holds more than %d MiB", maxStdin>>20)
-		case len(content) == 0:
-			return "", errors.New("standard input is empty")
+		content, err := readBounded(stdin, "standard input")
+		if err == nil && content == "" {
+			err = errors.New("standard input is empty")
 		}
-		return string(content), nil
+		return content, err
 	})
 	for _, f := range all {
 		f.stdin = read
@@ -149,7 +165,7 @@ func (all fieldFlags) readFrom(stdin io.Reader) func() (string, error) {
 
 // of returns the flag with the field that targets with a protocol have. If they have none, it
 // is that of some other protocol.
-func (f *fieldFlag) of(protocol string) experiment.Flag {
+func (f *Flag) of(protocol string) experiment.Flag {
 	if len(f.also) == 0 {
 		return f.Flag
 	}
@@ -162,8 +178,8 @@ func (f *fieldFlag) of(protocol string) experiment.Flag {
 	return f.Flag
 }
 
-// fill sets the fields of a plan from the flags. It reports the faults of all flags.
-func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
+// Fill sets the fields of a plan from the flags. It reports the faults of all flags.
+func (all Flags) Fill(e *experiment.Experiment) (faults []error) {
 	for _, f := range all {
 		if !f.given && !f.own {
 			continue // the plan already has the default
@@ -179,13 +195,50 @@ func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
 	return faults
 }
 
-// settings returns the options of a file, with the values of flags that were given for
+// Settings returns the options of a file, with the values of flags that were given for
 // its fields.
-func (all fieldFlags) settings(o experiment.Options) experiment.Options {
+func (all Flags) Settings(o experiment.Options) experiment.Options {
+	set := maps.Clone(o.Set)
 	for _, f := range all {
 		if f.given && f.Setting != "" {
-			o.Set = with(o.Set, f.Setting, f.String())
+			if set == nil {
+				set = map[string]string{}
+			}
+			set[f.Setting] = f.String()
 		}
 	}
+	o.Set = set
 	return o
+}
+
+// Value returns what a flag was given, read from the file where it names one.
+func (all Flags) Value(flag string) ([]string, error) {
+	for _, f := range all {
+		if f.given && f.Name == flag {
+			return f.content()
+		}
+	}
+	return nil, nil
+}
+
+var fieldName = regexp.MustCompile(`\b[a-z]+(\.[a-z_0-9]+)+\b`)
+
+// Renamed returns a text in which fields have the names of the flags that set them, or those that are
+// given for other fields. A group of fields has those of the flags that were typed.
+func (all Flags) Renamed(text string, others map[string]string) string {
+	names := maps.Clone(others)
+	for _, f := range all {
+		for _, flag := range append([]experiment.Flag{f.Flag}, f.also...) {
+			names[flag.Field] = "--" + flag.Name
+		}
+	}
+	return fieldName.ReplaceAllStringFunc(text, func(field string) string {
+		var typed []string
+		for _, f := range all {
+			if f.given && strings.HasPrefix(f.Field, field+".") {
+				typed = append(typed, "--"+f.Name)
+			}
+		}
+		return cmp.Or(names[field], strings.Join(typed, ", "), field)
+	})
 }
