@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"dyno/internal/cli/command"
+	"dyno/internal/cli/foreign"
 )
 
 // commandNamed returns a command of dyno's.
@@ -18,27 +21,37 @@ func commandNamed(t *testing.T, name string) *cobra.Command {
 	return cmd
 }
 
+// hintOf returns the error that a command has for that of its flags, and its hint.
+func hintOf(t *testing.T, cmd *cobra.Command, err error, args ...string) string {
+	t.Helper()
+	var f *command.Failure
+	if !errors.As(foreign.Refuse(cmd, err, args), &f) {
+		t.Fatalf("%v has no exit code", err)
+	}
+	return f.Error() + "\n" + f.Hint
+}
+
 // A flag of another tool's is answered by a flag that dyno has, or by what to do instead.
 func TestForeignFlags(t *testing.T) {
-	for _, f := range foreignFlags() {
-		if f.tools == "" || f.means == "" || f.ours == "" && f.remark == "" {
+	for _, f := range foreign.Flags() {
+		if f.Tools == "" || f.Means == "" || f.Ours == "" && f.Remark == "" {
 			t.Errorf("%+v: want tools, a meaning, and a flag of ours or a remark", f)
 		}
-		has := func(command string) bool { return commandNamed(t, command).Flags().Lookup(f.ours) != nil }
-		if f.ours != "" && f.remark == "" && !has("http") && !has("grpc") {
-			t.Errorf("-%s: neither dyno http nor dyno grpc has --%s", f.names, f.ours)
+		has := func(command string) bool { return commandNamed(t, command).Flags().Lookup(f.Ours) != nil }
+		if f.Ours != "" && f.Remark == "" && !has("http") && !has("grpc") {
+			t.Errorf("-%s: neither dyno http nor dyno grpc has --%s", f.Names, f.Ours)
 		}
 	}
-	for _, from := range tools() {
-		cmd := commandNamed(t, from.command)
-		for name := range strings.FieldsSeq(from.same) {
+	for _, from := range foreign.Tools() {
+		cmd := commandNamed(t, from.Command)
+		for name := range strings.FieldsSeq(from.Same) {
 			if cmd.Flags().Lookup(name) == nil && (len(name) > 1 || cmd.Flags().ShorthandLookup(name) == nil) {
-				t.Errorf("%s: dyno %s has no flag %s", from.name, from.command, name)
+				t.Errorf("%s: dyno %s has no flag %s", from.Name, from.Command, name)
 			}
 		}
-		for name := range from.defaults {
+		for name := range from.Defaults {
 			if cmd.Flags().Lookup(name) == nil {
-				t.Errorf("%s: dyno %s has no flag --%s", from.name, from.command, name)
+				t.Errorf("%s: dyno %s has no flag --%s", from.Name, from.Command, name)
 			}
 		}
 	}
@@ -88,16 +101,15 @@ func TestFlagHint(t *testing.T) {
 			t.Errorf("%s %s: no error", c.command, c.args)
 			continue
 		}
-		hint := flagHint(cmd, err, strings.Fields(c.args))
+		hint := hintOf(t, cmd, err, strings.Fields(c.args)...)
 		if !strings.Contains(hint, c.want) {
 			t.Errorf("%s %s: hint %q, want %q", c.command, c.args, hint, c.want)
 		}
-		if said := withoutCredential(err).Error() + hint; strings.Contains(said, "hunter22") {
-			t.Errorf("%s %s: the password is in %q", c.command, c.args, said)
+		if strings.Contains(hint, "hunter22") {
+			t.Errorf("%s %s: the password is in %q", c.command, c.args, hint)
 		}
 	}
-	root := new(app).root()
-	if hint := flagHint(root, errors.New("unknown"), nil); !strings.Contains(hint, "dyno http -c 64") {
+	if hint := hintOf(t, new(app).root(), errors.New("unknown")); !strings.Contains(hint, "dyno http -c 64") {
 		t.Errorf("without a command: hint %q", hint)
 	}
 }

@@ -94,7 +94,7 @@ func TestFlagsOfGhz(t *testing.T) {
 			t.Errorf("%s: there is neither such a flag nor an error", arg)
 			return
 		}
-		if got := flagHint(cmd, err, []string{arg, "1"}); hint == "" || !strings.Contains(got, hint) {
+		if got := hintOf(t, cmd, err, arg, "1"); hint == "" || !strings.Contains(got, hint) {
 			t.Errorf("%s: hint %q, want %q in it", arg, got, hint)
 		}
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
+	"dyno/internal/cli/foreign"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -102,10 +102,10 @@ func (c *callFlags) scheme(where string, given func(string) bool) string {
 func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
 	call := v.Load.Call
 	call.Method = c.method
-	call.ImportPaths = separate(call.ImportPaths)
-	call.Protos = separate(call.Protos)
+	call.ImportPaths = foreign.SplitLists(call.ImportPaths)
+	call.Protos = foreign.SplitLists(call.Protos)
 	add := func(flag, text string) {
-		more, err := metadataObject(text)
+		more, err := foreign.ReadMetadata(text)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
 		}
@@ -129,52 +129,6 @@ func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
 		faults = append(faults, errors.New("--connections (-c) is given twice: in ghz, -c is the number of calls under way; here, say how many there are on each connection with --streams"))
 	}
 	return faults
-}
-
-// separate takes lists apart that are separated by commas, as ghz has them.
-func separate(lists []string) (all []string) {
-	for _, list := range lists {
-		all = append(all, strings.Split(list, ",")...)
-	}
-	return all
-}
-
-// metadataObject reads metadata as ghz has it: an object of texts, or of lists of them.
-func metadataObject(text string) (all []experiment.Header, err error) {
-	d := json.NewDecoder(strings.NewReader(text))
-	token := func(want json.Delim) bool {
-		t, err := d.Token()
-		return err == nil && t == want
-	}
-	bad := fmt.Errorf(`%.100q is no object of texts in JSON: want '{"name": "value"}', or -H 'name: value'`, text)
-	if !token('{') {
-		return nil, bad
-	}
-	for d.More() { // in their order, which a map would not keep
-		name, err := d.Token()
-		if err != nil {
-			return nil, bad
-		}
-		var value any
-		if err := d.Decode(&value); err != nil {
-			return nil, bad
-		}
-		values, isList := value.([]any)
-		if !isList {
-			values = []any{value}
-		}
-		for _, v := range values {
-			s, ok := v.(string)
-			if !ok {
-				return nil, bad
-			}
-			all = append(all, experiment.Header{Name: fmt.Sprint(name), Value: s})
-		}
-	}
-	if !token('}') || d.More() {
-		return nil, bad
-	}
-	return all, nil
 }
 
 // call loads a server with calls of a method; or it shows services, if no method is named.

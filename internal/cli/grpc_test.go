@@ -25,7 +25,6 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"dyno/internal/cli/command"
-	"dyno/lab/experiment"
 	"dyno/results/rundir"
 )
 
@@ -221,18 +220,6 @@ func TestGRPCHabits(t *testing.T) {
 		code := Main(t.Context(), append([]string{"grpc"}, strings.Fields(c.args)...), strings.NewReader(""), &stdout, &stderr)
 		if code != command.ExitUsage || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d, %s", c.args, code, stderr.String())
-		}
-	}
-}
-
-func TestMetadataObject(t *testing.T) {
-	got, err := metadataObject(`{"b": "1", "a": ["2", "3"]}`)
-	if want := []experiment.Header{{Name: "b", Value: "1"}, {Name: "a", Value: "2"}, {Name: "a", Value: "3"}}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, bad := range []string{"", "x", "[]", `{"a": 1}`, `{"a"`, `{"a": "b"} {}`, `{"a": [1]}`} {
-		if got, err := metadataObject(bad); err == nil {
-			t.Errorf("%s: got %v", bad, got)
 		}
 	}
 }

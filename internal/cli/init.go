@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -67,6 +68,8 @@ var beginnings = map[string]beginningOf{
 `, `[./server, -listen, "127.0.0.1:{{port}}"]`, `127.0.0.1:{{port}}`},
 }
 
+var notInHost = regexp.MustCompile(`[^0-9A-Za-z.]`)
+
 // beginning returns an experiment for a server.
 func beginning(where string) (string, error) {
 	protocol, rest := experiment.HTTP, where
@@ -89,12 +92,7 @@ func beginning(where string) (string, error) {
 		}
 		host = parsed.Host
 	}
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' || r == '.' {
-			return r
-		}
-		return '-'
-	}, host), "-.")
+	name := strings.Trim(notInHost.ReplaceAllString(host, "-"), "-.")
 	b := beginnings[protocol]
 	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
 # All fields are in docs/reference.md; an editor completes them by lab/experiment/schema.json.

@@ -15,6 +15,7 @@ import (
 
 	"dyno/lab/trial"
 	"dyno/load/engine"
+	"dyno/load/scenario"
 	"dyno/results/push"
 	"dyno/results/rundir"
 )
@@ -67,7 +68,7 @@ func addPushHeader(configs []push.Config, h string, lookup func(string) (string,
 	if chosen {
 		name = rest
 	}
-	if !ok || !isToken(name) {
+	if !ok || !scenario.IsToken(name) {
 		return errors.New("want 'Name: $VARIABLE', or 'PROTOCOL=Name: $VARIABLE'")
 	}
 	var missing []string
@@ -98,14 +99,6 @@ func addPushHeader(configs []push.Config, h string, lookup func(string) (string,
 		}
 	}
 	return nil
-}
-
-// isToken reports whether text is a token as in RFC 9110, section 5.6.2; names of fields
-// are tokens.
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
 }
 
 // A pusher sends live figures of a run to receivers. It implements trial.ReadingWatcher.

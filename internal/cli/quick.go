@@ -12,6 +12,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
+	"dyno/internal/cli/foreign"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
@@ -268,7 +269,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
 	var (
-		requests []targetRequest
+		requests []foreign.Target
 		user     string
 		hasUser  bool
 		path     string // with the query, if it is a template

@@ -1,29 +1,18 @@
 package cli
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
-	"mime"
-	"mime/multipart"
-	"net"
-	"net/netip"
-	"net/textproto"
-	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/fields"
+	"dyno/internal/cli/foreign"
 	"dyno/lab/experiment"
 )
 
@@ -65,28 +54,11 @@ func (q *quickLoad) authorize(r *experiment.Request, inURL string, isInURL bool)
 		if err != nil {
 			return fmt.Errorf("--basic-auth: %w", err)
 		}
-		r.Headers = append(r.Headers, basicAuth(user))
+		r.Headers = append(r.Headers, foreign.BasicAuth(user))
 	case isInURL && !given:
-		r.Headers = append(r.Headers, userOf(inURL))
+		r.Headers = append(r.Headers, foreign.UserInURL(inURL))
 	}
 	return nil
-}
-
-// basicAuth is the header field that carries user:password (RFC 7617).
-func basicAuth(user string) experiment.Header {
-	return experiment.Header{Name: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(user))}
-}
-
-// userOf is the header field for a user and a password as they stand in a URL.
-func userOf(inURL string) experiment.Header {
-	user, password, _ := strings.Cut(inURL, ":")
-	plain := func(text string) string {
-		if decoded, err := url.PathUnescape(text); err == nil {
-			return decoded
-		}
-		return text
-	}
-	return basicAuth(plain(user) + ":" + plain(password))
 }
 
 var variable = regexp.MustCompile(`^\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})$`)
@@ -134,7 +106,7 @@ func (q *quickLoad) fillForm(r *experiment.Request, seed uint64) (faults []error
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a boundary is no secret
-	body, kind, err := formBody(q.request.form, fmt.Sprintf("dyno-%016x%016x", random.Uint64(), random.Uint64()), read)
+	body, kind, err := foreign.EncodeForm(q.request.form, fmt.Sprintf("dyno-%016x%016x", random.Uint64(), random.Uint64()), read)
 	if err != nil {
 		return append(faults, fmt.Errorf("--form: %w", err))
 	}
@@ -143,80 +115,6 @@ func (q *quickLoad) fillForm(r *experiment.Request, seed uint64) (faults []error
 		r.Method = "POST"
 	}
 	return faults
-}
-
-// formOption is what follows a field's value, as in curl.
-var formOption = regexp.MustCompile(`;(type|filename)=`)
-
-// formBody encodes the fields of a form, which are written as curl has them, and returns its
-// content type.
-func formBody(fields []string, boundary string, read func(string) (string, error)) (body, kind string, err error) {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	if err := w.SetBoundary(boundary); err != nil {
-		return "", "", err
-	}
-	for _, field := range fields {
-		if err := addField(w, field, read); err != nil {
-			return "", "", err
-		}
-	}
-	err = w.Close()
-	return b.String(), w.FormDataContentType(), err
-}
-
-func addField(w *multipart.Writer, field string, read func(string) (string, error)) (err error) {
-	name, value, found := strings.Cut(field, "=")
-	if !found || name == "" {
-		return errors.New("a field without a name or =; want name=value or name=@FILE")
-	}
-	value, options := cutOptions(value)
-	file, isFile := strings.CutPrefix(value, "@")
-	text, isText := strings.CutPrefix(value, "<")
-	filename, isNamed := options["filename"]
-	switch {
-	case isFile && file == "" || isText && text == "":
-		return fmt.Errorf("%s: no file is named; want %s=@FILE", name, name)
-	case isFile:
-		if value, err = read(file); !isNamed {
-			filename = filepath.Base(file)
-		}
-	case isText:
-		value, err = read(text)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	h := textproto.MIMEHeader{"Content-Disposition": {multipart.FileContentDisposition(name, filename)}}
-	if !isFile && !isNamed {
-		h["Content-Disposition"][0] = strings.TrimSuffix(h["Content-Disposition"][0], `; filename=""`)
-	}
-	kind := options["type"]
-	if isFile {
-		kind = cmp.Or(kind, mime.TypeByExtension(filepath.Ext(filename)), "application/octet-stream")
-	}
-	if strings.ContainsAny(kind, "\r\n") {
-		return fmt.Errorf("%s: the type holds a line break; remove it", name)
-	}
-	if kind != "" {
-		h.Set("Content-Type", kind)
-	}
-	part, err := w.CreatePart(h)
-	if err == nil {
-		_, err = io.WriteString(part, value)
-	}
-	return err
-}
-
-// cutOptions takes ;type= and ;filename= off a field's value.
-func cutOptions(value string) (string, map[string]string) {
-	options := map[string]string{}
-	all := formOption.FindAllStringSubmatchIndex(value, -1)
-	for i := len(all) - 1; i >= 0; i-- {
-		options[value[all[i][2]:all[i][3]]] = value[all[i][1]:]
-		value = value[:all[i][0]]
-	}
-	return value, options
 }
 
 // connect directs connections to where --connect-to and --resolve say.
@@ -228,87 +126,48 @@ func (q *quickLoad) connect(t *experiment.Target) (faults []error) {
 	if q.unix != "" {
 		return []error{errors.New("--unix: --connect-to and --resolve say where connections go, too; keep one of them")}
 	}
-	t.Address, faults = r.address(t.Address)
+	t.Address, faults = foreign.DialAddress(t.Address, r.connectTo, r.resolve)
 	return faults
 }
 
-// address returns where connections for an address go.
-func (r *requestFlags) address(address string) (to string, faults []error) {
-	host, port, err := net.SplitHostPort(address)
+// list reads the requests of --targets, and returns the URL of their host.
+func (q *quickLoad) list(url string) ([]foreign.Target, string, error) {
+	name := q.request.targets
+	src, err := q.read(name)
+	if name == "-" {
+		name = "standard input"
+	}
+	var requests []foreign.Target
+	if err == nil {
+		requests, url, err = foreign.ReadTargets(name, src, url, q.read)
+	}
 	if err != nil {
-		return address, nil // the plan's validation says what is wrong with it
+		return nil, url, fmt.Errorf("--targets: %w", err)
 	}
-	fault := func(flag, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("--"+flag+": "+format, args...))
-	}
-	applies := func(ofHost, ofPort string) bool {
-		return (ofHost == "" || strings.EqualFold(ofHost, host)) && (ofPort == "" || ofPort == port)
-	}
-	toHost, toPort, found := host, port, len(r.connectTo) == 0
-	for _, text := range r.connectTo {
-		c, ok := cutConnection(text)
-		switch {
-		case !ok:
-			fault("connect-to", "%q cannot be read; want host:port:host2:port2, such as example.com:443:127.0.0.1:8443", text)
-			found = true
-		case !found && applies(c[0], c[1]):
-			toHost, toPort, found = cmp.Or(experiment.Quote(c[2]), host), cmp.Or(c[3], port), true
-		}
-	}
-	if !found {
-		fault("connect-to", "none is for %s, where the URL goes; such as %s:127.0.0.1:8080", address, address)
-	}
-	host, port = toHost, toPort
-	found = len(r.resolve) == 0
-	for _, text := range r.resolve {
-		ofHost, rest, _ := cutHost(strings.TrimPrefix(text, "+"))
-		ofPort, ip, _ := strings.Cut(rest, ":")
-		ip = strings.TrimSuffix(strings.TrimPrefix(ip, "["), "]")
-		switch _, err := netip.ParseAddr(ip); {
-		case strings.Contains(ip, ","):
-			fault("resolve", "%q has several addresses; want one, as all connections go to the same", text)
-			found = true
-		case err != nil || ofHost == "" || !isPort(ofPort):
-			fault("resolve", "%q cannot be read; want host:port:address, such as example.com:443:127.0.0.1; names instead of addresses are for --connect-to", text)
-			found = true
-		case !found && (applies(ofHost, ofPort) || ofHost == "*" && applies("", ofPort)):
-			toHost, found = ip, true
-		}
-	}
-	if !found {
-		at := net.JoinHostPort(host, port)
-		fault("resolve", "none is for %s, where connections go; such as %s:127.0.0.1", at, at)
-	}
-	return net.JoinHostPort(toHost, toPort), faults
+	return requests, url, nil
 }
 
-// cutHost cuts a host, which has brackets around it if colons are in it, off what follows its
-// colon.
-func cutHost(text string) (host, rest string, ok bool) {
-	if inner, isIPv6 := strings.CutPrefix(text, "["); isIPv6 {
-		return strings.Cut(inner, "]:")
-	}
-	return strings.Cut(text, ":")
-}
-
-// cutConnection takes host:port:host2:port2 apart.
-func cutConnection(text string) (parts [4]string, ok bool) {
-	rest := text
-	for _, at := range []int{0, 2} {
-		if parts[at], rest, ok = cutHost(rest); !ok {
-			return parts, false
-		}
-		if at == 0 {
-			if parts[1], rest, ok = strings.Cut(rest, ":"); !ok {
-				return parts, false
-			}
+// playList makes users send requests in turn.
+func (q *quickLoad) playList(l *experiment.Load, requests []foreign.Target) (faults []error) {
+	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
+		if q.given(flag) {
+			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))
 		}
 	}
-	parts[3] = rest
-	return parts, (parts[1] == "" || isPort(parts[1])) && (parts[3] == "" || isPort(parts[3]))
+	s := &experiment.Scenario{InTurn: true, Headers: quoted(l.Request.Headers)}
+	for i, r := range requests {
+		step := experiment.DefaultStep(r.Name(i + 1))
+		step.Method, step.Path, step.Headers, step.Body = r.Method, experiment.Quote(r.Path), quoted(r.Headers), experiment.Quote(r.Body)
+		s.Steps = append(s.Steps, step)
+	}
+	l.Request, l.Scenario = experiment.DefaultVariant(experiment.HTTP).Load.Request, s
+	return append(faults, q.complete(s, nil)...)
 }
 
-func isPort(text string) bool {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return err == nil && n > 0
+// quoted returns header fields in whose values braces are text.
+func quoted(headers []experiment.Header) (out []experiment.Header) {
+	for _, h := range headers {
+		out = append(out, experiment.Header{Name: h.Name, Value: experiment.Quote(h.Value)})
+	}
+	return out
 }

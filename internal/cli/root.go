@@ -11,7 +11,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -21,16 +20,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"dyno/host/child"
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/foreign"
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
-	"dyno/internal/units"
 	"dyno/lab/trial"
 	"dyno/selftest/disturb"
 )
@@ -106,16 +104,7 @@ or with -n, none is sent.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	})
 	root.SetVersionTemplate("{{.Version}}")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		hint := strings.Join(append([]string{flagHint(cmd, err, a.args)}, a.retyped(cmd)...), "\n")
-		err = withoutCredential(err)
-		var invalid *pflag.InvalidValueError
-		if errors.As(err, &invalid) {
-			flag := invalid.GetFlag()
-			err = fmt.Errorf("%s: %w", spelled(flag), units.Misread(flag.Value.Type(), invalid.GetValue(), errors.Unwrap(invalid)))
-		}
-		return command.Fail(command.ExitUsage, err, hint)
-	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return foreign.Refuse(cmd, err, a.args) })
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "Describe a command or a topic",
@@ -137,9 +126,7 @@ or with -n, none is sent.`,
 	for _, t := range topics() {
 		root.AddCommand(a.topicCommand(t))
 	}
-	for _, t := range tools() {
-		root.AddCommand(a.foreignCommand(t))
-	}
+	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), serve.Command(), a.ctlCommand(), a.oracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())

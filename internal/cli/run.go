@@ -433,3 +433,8 @@ func judged(run *rundir.Run, g gate) error {
 	}
 	return nil
 }
+
+// isFormat reports whether a value is what other tools call a form of output.
+func isFormat(value string) bool {
+	return slices.Contains([]string{"json", "csv", "text", "pretty", "html", "markdown", "md", "junit", "ndjson", "quiet", "hist", "summary", "influx-summary", "influx-details", "db", "true", "false"}, value)
+}

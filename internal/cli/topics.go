@@ -179,7 +179,7 @@ func trustTopic(p *helpPage) {
 	for i, c := range all {
 		text := c.Means
 		if len(c.Biases) > 0 {
-			text += "; it can change " + strings.Replace(listed(c.Biases), "all", "all figures", 1)
+			text += "; it can change " + strings.Replace(command.List(c.Biases), "all", "all figures", 1)
 		}
 		if remedy := texts.Remedy(c.Kind); remedy != "" {
 			text += ". What helps: " + texts.Say(texts.English, remedy, nil)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -115,15 +116,12 @@ func cutPath(url string) (target, path string) {
 	return scheme + "://" + rest, path
 }
 
+var notInWord = regexp.MustCompile(`[^0-9A-Za-z_]`)
+
 // dataName makes a name for rows of a file that others do not have.
 func dataName(file string, others []experiment.Data) string {
 	base := filepath.Base(file)
-	name := strings.Map(func(r rune) rune {
-		if r == '_' || isAlphanumeric(r) {
-			return r
-		}
-		return '_'
-	}, strings.TrimSuffix(base, filepath.Ext(base)))
+	name := notInWord.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "_")
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "_" + name
 	}

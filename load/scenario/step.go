@@ -202,7 +202,7 @@ func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 		}
 	}
 	out.info.Method, out.outline.Method = method, method
-	if !isToken(method) {
+	if !IsToken(method) {
 		c.add(path+".method", -1, fmt.Sprintf("%q", clip(st.Method)), "want a token such as GET")
 	}
 	found := len(c.faults.list)
@@ -221,7 +221,7 @@ func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
 	for i, f := range st.Header {
 		at := fmt.Sprintf("%s.header[%d]", path, i)
 		switch {
-		case !isToken(f.Name):
+		case !IsToken(f.Name):
 			c.add(at+".name", -1, fmt.Sprintf("%q", clip(f.Name)), "want a token such as Content-Type")
 		case c.spec.Cookies && strings.EqualFold(f.Name, "cookie"):
 			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
@@ -317,13 +317,13 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header, JSON or Trailer")
 	case of == Trailer && c.spec.Calls == nil:
 		c.add(path, -1, "there are no trailers", "want them of calls only")
-	case of == Trailer && !isToken(text):
+	case of == Trailer && !IsToken(text):
 		c.add(path, -1, fmt.Sprintf("metadata %q", clip(text)), "want a name such as request-id")
 	case of == Trailer:
 		f.header, f.trailing = wanted(&c.s.trailers, strings.ToLower(text)), true
 	case of == Header && c.spec.BodyOnly:
 		c.add(path, -1, "there is no header", hintNoHead)
-	case of == Header && !isToken(text):
+	case of == Header && !IsToken(text):
 		c.add(path, -1, fmt.Sprintf("header field %q", clip(text)), "want a name such as Location")
 	case of == Header:
 		f.header = c.wantHeader(strings.ToLower(text))
@@ -469,8 +469,9 @@ func (c *compiler) pattern(path, text string) *regexp.Regexp {
 	return regexp.MustCompile(text)
 }
 
-// isToken is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
+// IsToken reports whether a text is a token of RFC 9110, section 5.6.2, as the names of header
+// fields are.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; !isDigit(b) && b|0x20-'a' >= 26 && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
 			return false

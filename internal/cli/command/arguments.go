@@ -78,3 +78,12 @@ func urlInJSON(cmd *cobra.Command) string {
 	}
 	return ""
 }
+
+// List joins words to a list in a sentence.
+func List(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}

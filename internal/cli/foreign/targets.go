@@ -1,10 +1,11 @@
-package cli
+package foreign
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,11 +14,11 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// A targetRequest is one of --targets.
-type targetRequest struct {
-	method, path string
-	headers      []experiment.Header
-	body         string
+// A Target is one of --targets.
+type Target struct {
+	Method, Path string
+	Headers      []experiment.Header
+	Body         string
 }
 
 // A targetReader reads requests as vegeta has them.
@@ -25,14 +26,14 @@ type targetReader struct {
 	base string // the URL whose host all requests go to; empty: that of the first one
 	read func(file string) (string, error)
 
-	requests []targetRequest
+	requests []Target
 	at       int               // the line
 	bodies   map[string]string // files that were read
 }
 
-// readTargets reads a list of requests, and returns the URL of the host that all go to. Errors
+// ReadTargets reads a list of requests, and returns the URL of the host that all go to. Errors
 // name the line.
-func readTargets(name, src, base string, read func(string) (string, error)) (requests []targetRequest, url string, err error) {
+func ReadTargets(name, src, base string, read func(string) (string, error)) (requests []Target, url string, err error) {
 	t := targetReader{base: base, read: read, bodies: map[string]string{}}
 	if err := t.lines(src); err != nil {
 		return nil, base, fmt.Errorf("%s:%d: %w", name, t.at, err)
@@ -90,7 +91,7 @@ func (t *targetReader) add(method, url string) error {
 	if len(t.requests) == scenario.MaxSteps {
 		return fmt.Errorf("more than %d requests; any number of paths can be rows of --data-file: 'http://host/{{path}}'", scenario.MaxSteps)
 	}
-	if !isToken(method) {
+	if !scenario.IsToken(method) {
 		return errors.New("the method is missing, or no word; want such as GET")
 	}
 	host, user, hasUser := experiment.CutUser(url)
@@ -116,9 +117,9 @@ func (t *targetReader) add(method, url string) error {
 			return fmt.Errorf("%q is on another host than %s; all requests of a run go to one: load the others by themselves, or name the hosts of one server in Host headers", host, t.base)
 		}
 	}
-	t.requests = append(t.requests, targetRequest{method: method, path: end.Target})
+	t.requests = append(t.requests, Target{Method: method, Path: end.Target})
 	if hasUser {
-		return t.addHeader("Authorization", userOf(user).Value)
+		return t.addHeader("Authorization", UserInURL(user).Value)
 	}
 	return nil
 }
@@ -126,7 +127,7 @@ func (t *targetReader) add(method, url string) error {
 // addHeader adds a header field to the last request.
 func (t *targetReader) addHeader(name, value string) error {
 	switch {
-	case !isToken(name):
+	case !scenario.IsToken(name):
 		return errors.New("the header field's name is no word; want 'Name: value'")
 	case strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding"):
 		return fmt.Errorf("dyno sets %s itself, from the body; remove it", name)
@@ -134,7 +135,7 @@ func (t *targetReader) addHeader(name, value string) error {
 		return fmt.Errorf("the value of %s holds a control character", name)
 	}
 	last := &t.requests[len(t.requests)-1]
-	last.headers = append(last.headers, experiment.Header{Name: name, Value: value})
+	last.Headers = append(last.Headers, experiment.Header{Name: name, Value: value})
 	return nil
 }
 
@@ -154,7 +155,7 @@ func (t *targetReader) addBody(body string) error {
 	if len(body) > scenario.MaxTemplate {
 		return fmt.Errorf("the body has %d bytes; want at most %d", len(body), scenario.MaxTemplate)
 	}
-	t.requests[len(t.requests)-1].body = body
+	t.requests[len(t.requests)-1].Body = body
 	return nil
 }
 
@@ -184,59 +185,13 @@ func (t *targetReader) object(line string) error {
 	return t.addBody(string(o.Body))
 }
 
-// name is what the request's figures are called: without the query, which may hold credentials.
-func (r *targetRequest) name(number int) string {
+// notInName is what the name of a step does not hold.
+var notInName = regexp.MustCompile(`[^0-9A-Za-z._+-]`)
+
+// Name is what the request's figures are called: without the query, which may hold credentials.
+func (r *Target) Name(number int) string {
 	const longest = 100
-	path, _, _ := strings.Cut(r.path, "?")
-	name := strings.Map(func(c rune) rune {
-		if isAlphanumeric(c) || strings.ContainsRune("._+-", c) {
-			return c
-		}
-		return '-'
-	}, fmt.Sprintf("%d-%s%s", number, r.method, path))
+	path, _, _ := strings.Cut(r.Path, "?")
+	name := notInName.ReplaceAllString(fmt.Sprintf("%d-%s%s", number, r.Method, path), "-")
 	return strings.TrimRight(name[:min(longest, len(name))], "-")
-}
-
-func isAlphanumeric(c rune) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
-
-// list reads the requests of --targets, and returns the URL of their host.
-func (q *quickLoad) list(url string) ([]targetRequest, string, error) {
-	name := q.request.targets
-	src, err := q.read(name)
-	if name == "-" {
-		name = "standard input"
-	}
-	var requests []targetRequest
-	if err == nil {
-		requests, url, err = readTargets(name, src, url, q.read)
-	}
-	if err != nil {
-		return nil, url, fmt.Errorf("--targets: %w", err)
-	}
-	return requests, url, nil
-}
-
-// playList makes users send requests in turn.
-func (q *quickLoad) playList(l *experiment.Load, requests []targetRequest) (faults []error) {
-	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
-		if q.given(flag) {
-			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))
-		}
-	}
-	s := &experiment.Scenario{InTurn: true, Headers: quoted(l.Request.Headers)}
-	for i, r := range requests {
-		step := experiment.DefaultStep(r.name(i + 1))
-		step.Method, step.Path, step.Headers, step.Body = r.method, experiment.Quote(r.path), quoted(r.headers), experiment.Quote(r.body)
-		s.Steps = append(s.Steps, step)
-	}
-	l.Request, l.Scenario = experiment.DefaultVariant(experiment.HTTP).Load.Request, s
-	return append(faults, q.complete(s, nil)...)
-}
-
-// quoted returns header fields in whose values braces are text.
-func quoted(headers []experiment.Header) (out []experiment.Header) {
-	for _, h := range headers {
-		out = append(out, experiment.Header{Name: h.Name, Value: experiment.Quote(h.Value)})
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package cli
+package foreign
 
 import (
 	"encoding/json"
@@ -30,25 +30,25 @@ func TestReadTargets(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, src, base, url string
-		want                 []targetRequest
+		want                 []Target
 	}{
-		{"vegeta's", "# why\n\nGET http://h:80/a?b=c#d\nX-A: b: c\n# more\nx-b:\n\n  POST\thttp://h/\n@ f \n\n\nPUT http://h/{x}\n@f\nDELETE http://h", "", "http://h:80", []targetRequest{
+		{"vegeta's", "# why\n\nGET http://h:80/a?b=c#d\nX-A: b: c\n# more\nx-b:\n\n  POST\thttp://h/\n@ f \n\n\nPUT http://h/{x}\n@f\nDELETE http://h", "", "http://h:80", []Target{
 			{"GET", "/a?b=c", headers("X-A", "b: c", "x-b", ""), ""}, {"POST", "/", nil, "<f>"}, {"PUT", "/%7Bx%7D", nil, "<f>"}, {"DELETE", "/", nil, ""},
 		}},
-		{"JSON", `{"method":"GET","url":"https://h/a"}` + "\r\n\n" + `{"method":"POST","url":"https://h:443/b","body":"eHkA","header":{"B":["1","2"],"A":["3"]}}`, "", "https://h", []targetRequest{
+		{"JSON", `{"method":"GET","url":"https://h/a"}` + "\r\n\n" + `{"method":"POST","url":"https://h:443/b","body":"eHkA","header":{"B":["1","2"],"A":["3"]}}`, "", "https://h", []Target{
 			{"GET", "/a", nil, ""}, {"POST", "/b", headers("A", "3", "B", "1", "B", "2"), "xy\x00"},
 		}},
-		{"both", "GET http://h/a\n{\"method\":\"GET\",\"url\":\"/b\"}\n", "", "http://h", []targetRequest{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
-		{"paths", "GET /a\nGET http://h:8080/b\n", "http://h:8080/c", "http://h:8080/c", []targetRequest{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
-		{"paths of a port that is not known yet", "GET /a\n", "http://h:{{port}}/", "http://h:{{port}}/", []targetRequest{{"GET", "/a", nil, ""}}},
-		{"a user", "GET http://ann:p%77@h/a\nX: y\n", "", "http://h", []targetRequest{{"GET", "/a", headers("Authorization", "Basic YW5uOnB3", "X", "y"), ""}}},
+		{"both", "GET http://h/a\n{\"method\":\"GET\",\"url\":\"/b\"}\n", "", "http://h", []Target{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
+		{"paths", "GET /a\nGET http://h:8080/b\n", "http://h:8080/c", "http://h:8080/c", []Target{{"GET", "/a", nil, ""}, {"GET", "/b", nil, ""}}},
+		{"paths of a port that is not known yet", "GET /a\n", "http://h:{{port}}/", "http://h:{{port}}/", []Target{{"GET", "/a", nil, ""}}},
+		{"a user", "GET http://ann:p%77@h/a\nX: y\n", "", "http://h", []Target{{"GET", "/a", headers("Authorization", "Basic YW5uOnB3", "X", "y"), ""}}},
 	} {
-		got, url, err := readTargets("t", c.src, c.base, readNamed)
+		got, url, err := ReadTargets("t", c.src, c.base, readNamed)
 		if err != nil || url != c.url {
 			t.Errorf("%s: %s, %v", c.name, url, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(targetRequest{})); diff != "" {
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Target{})); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
@@ -84,7 +84,7 @@ func TestReadTargetsFaults(t *testing.T) {
 		{"{\n\"method\":\"GET\"}", "t:1: this is no request in JSON"},
 		{strings.Repeat("GET http://h/\n", scenario.MaxSteps+1), "t:1001: more than 1000 requests; any number of paths can be rows of --data-file"},
 	} {
-		_, _, err := readTargets("t", c.src, "", func(name string) (string, error) {
+		_, _, err := ReadTargets("t", c.src, "", func(name string) (string, error) {
 			if name == "large" {
 				return strings.Repeat("x", scenario.MaxTemplate+1), nil
 			}
@@ -100,7 +100,7 @@ func TestListedName(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "7-GET", "/users/7?token=x": "7-GET-users-7", "*": "7-GET", "/a%20b/é": "7-GET-a-20b", "/" + strings.Repeat("x", 200): "7-GET-" + strings.Repeat("x", 94),
 	} {
-		if got := (&targetRequest{method: "GET", path: path}).name(7); got != want {
+		if got := (&Target{Method: "GET", Path: path}).Name(7); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
@@ -114,7 +114,7 @@ func FuzzReadTargets(f *testing.F) {
 	f.Add("A /://@", "0")
 	f.Add("GET /a b\n#\nPUT /*\n", "http://h/")
 	f.Fuzz(func(t *testing.T, src, base string) {
-		requests, url, err := readTargets("t", src, base, readNamed)
+		requests, url, err := ReadTargets("t", src, base, readNamed)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "t:") {
 				t.Errorf("not located: %v", err)
@@ -124,16 +124,16 @@ func FuzzReadTargets(f *testing.F) {
 		var lines strings.Builder
 		for _, r := range requests {
 			header := map[string][]string{}
-			for _, h := range r.headers {
+			for _, h := range r.Headers {
 				header[h.Name] = append(header[h.Name], h.Value)
 			}
-			line, err := json.Marshal(map[string]any{"method": r.method, "url": r.path, "header": header, "body": []byte(r.body)})
+			line, err := json.Marshal(map[string]any{"method": r.Method, "url": r.Path, "header": header, "body": []byte(r.Body)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			lines.Write(append(line, '\n'))
 		}
-		again, _, err := readTargets("t", lines.String(), url, func(string) (string, error) { return "", errors.New("a file was read") })
+		again, _, err := ReadTargets("t", lines.String(), url, func(string) (string, error) { return "", errors.New("a file was read") })
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, lines.String())
 		}
@@ -144,7 +144,7 @@ func FuzzReadTargets(f *testing.F) {
 			}
 			return m
 		})
-		if diff := cmp.Diff(requests, again, cmp.AllowUnexported(targetRequest{}), sorted); diff != "" {
+		if diff := cmp.Diff(requests, again, cmp.AllowUnexported(Target{}), sorted); diff != "" {
 			t.Error(diff)
 		}
 	})

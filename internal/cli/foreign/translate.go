@@ -1,4 +1,4 @@
-package cli
+package foreign
 
 import (
 	"cmp"
@@ -19,48 +19,85 @@ import (
 	"dyno/results/rundir"
 )
 
-// A tool is a load generator whose command lines are translated.
-type tool struct {
-	name     string
-	command  string            // dyno's for it
+// A Tool is a load generator whose command lines are translated.
+type Tool struct {
+	Name     string
+	Command  string            // dyno's for it
 	verb     string            // the command of its own that makes load, if it has several
 	goFlags  bool              // one dash may stand before names of any length, as in Go's flag package
-	same     string            // its flags that mean the same in dyno
-	defaults map[string]string // what it does without a flag, by the flag of dyno's that says so
+	Same     string            // its flags that mean the same in dyno
+	Defaults map[string]string // what it does without a flag, by the flag of dyno's that says so
 	requests string            // how many it sends if no flag says when to end; empty: as dyno, by time
 	timed    bool              // with a duration, it ignores the number of requests
 	noURL    string            // where its URL is instead; empty: among its arguments
 }
 
-// tools are those whose command lines are translated.
-func tools() []tool {
-	return []tool{{
-		name: "wrk", command: experiment.HTTP, same: "c connections H header timeout R rate",
-		defaults: map[string]string{"connections": "10"},
+// Tools are those whose command lines are translated.
+func Tools() []Tool {
+	return []Tool{{
+		Name: "wrk", Command: experiment.HTTP, Same: "c connections H header timeout R rate",
+		Defaults: map[string]string{"connections": "10"},
 	}, {
-		name: "hey", command: experiment.HTTP, goFlags: true, same: "n c z H",
-		defaults: map[string]string{"connections": "50"}, requests: "200", timed: true,
+		Name: "hey", Command: experiment.HTTP, goFlags: true, Same: "n c z H",
+		Defaults: map[string]string{"connections": "50"}, requests: "200", timed: true,
 	}, {
-		name: "oha", command: experiment.HTTP, same: "n c z H method no-tui http2 cacert cert key insecure",
-		defaults: map[string]string{"connections": "50"}, requests: "200", timed: true,
+		Name: "oha", Command: experiment.HTTP, Same: "n c z H method no-tui http2 cacert cert key insecure",
+		Defaults: map[string]string{"connections": "50"}, requests: "200", timed: true,
 	}, {
-		name: "ab", command: experiment.HTTP, same: "n c H",
-		defaults: map[string]string{"connections": "1", "requests-per-connection": "1"}, requests: "1",
+		Name: "ab", Command: experiment.HTTP, Same: "n c H",
+		Defaults: map[string]string{"connections": "1", "requests-per-connection": "1"}, requests: "1",
 	}, {
-		name: "h2load", command: experiment.HTTP, same: "n requests c H header",
-		defaults: map[string]string{"connections": "1", "http2": "true"}, requests: "1",
+		Name: "h2load", Command: experiment.HTTP, Same: "n requests c H header",
+		Defaults: map[string]string{"connections": "1", "http2": "true"}, requests: "1",
 	}, {
-		name: "vegeta", command: experiment.HTTP, verb: "attack", goFlags: true, same: "duration timeout header insecure cert key",
-		defaults: map[string]string{"rate": "50"}, noURL: "standard input or a file",
+		Name: "vegeta", Command: experiment.HTTP, verb: "attack", goFlags: true, Same: "duration timeout header insecure cert key",
+		Defaults: map[string]string{"rate": "50"}, noURL: "standard input or a file",
 	}, {
-		name: "k6", command: experiment.HTTP, verb: "run",
-		defaults: map[string]string{"connections": "1"}, requests: "1", noURL: "its script",
+		Name: "k6", Command: experiment.HTTP, verb: "run",
+		Defaults: map[string]string{"connections": "1"}, requests: "1", noURL: "its script",
 	}, {
-		name: "ghz", command: experiment.GRPC,
-		same: "proto protoset call import-paths cacert cert key authority timeout duration z data d data-file D " +
+		Name: "ghz", Command: experiment.GRPC,
+		Same: "proto protoset call import-paths cacert cert key authority timeout duration z data d data-file D " +
 			"binary-file B metadata m metadata-file M stream-interval connections",
-		defaults: map[string]string{"connections": "1", "streams": "50", "tls": "true"}, requests: "200",
+		Defaults: map[string]string{"connections": "1", "streams": "50", "tls": "true"}, requests: "200",
 	}}
+}
+
+// Commands answer whole command lines of other tools.
+func Commands() (all []*cobra.Command) {
+	for _, t := range Tools() {
+		all = append(all, newCommand(t))
+	}
+	return all
+}
+
+// newCommand answers a whole command line of another tool with that of dyno. It is not
+// run, because the user has not said so.
+func newCommand(from Tool) *cobra.Command {
+	return &cobra.Command{
+		Use:                from.Name,
+		Short:              "Translate a command line of " + from.Name,
+		Hidden:             true,
+		DisableFlagParsing: true, // they are the tool's
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.verb != "" && len(args) > 0 {
+				if args[0] != from.verb {
+					return command.Usage("as in: dyno "+from.Name+" "+from.verb+" …", "%s %s makes no load", from.Name, args[0])
+				}
+				args = args[1:]
+			}
+			ours, _, err := cmd.Root().Find([]string{from.Command})
+			if err != nil {
+				return err
+			}
+			t := translate(from, ours, args, false)
+			t.complete()
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), t.line()); err != nil {
+				return err
+			}
+			return command.Usage(strings.Join(t.remarks, "\n"), "a command line of %s is translated and not run", from.Name)
+		},
+	}
 }
 
 // userPassword stands for a credential that is not shown.
@@ -68,7 +105,7 @@ const userPassword = "$USER_PASSWORD"
 
 // A translation is a command line of another tool in the words of dyno.
 type translation struct {
-	tool  tool
+	tool  Tool
 	cmd   *cobra.Command // dyno's
 	mixed bool           // flags of dyno's may stand in it, too
 
@@ -88,7 +125,7 @@ type translatedFlag struct {
 }
 
 // translate reads the arguments of another tool.
-func translate(from tool, cmd *cobra.Command, args []string, mixed bool) *translation {
+func translate(from Tool, cmd *cobra.Command, args []string, mixed bool) *translation {
 	t := &translation{tool: from, cmd: cmd, mixed: mixed, pure: true}
 	for len(args) > 0 {
 		arg := args[0]
@@ -130,10 +167,10 @@ func (t *translation) short(text string, args []string) []string {
 }
 
 // find returns a flag of the tool's, or one of dyno's that means the same there.
-func (t *translation) find(name string) (f foreignFlag, known bool) {
-	isSame := slices.Contains(strings.Fields(t.tool.same), name)
-	all := foreignFlags()
-	i := slices.IndexFunc(all, func(f foreignFlag) bool { return f.of(t.tool.name) && f.is(name) })
+func (t *translation) find(name string) (f Flag, known bool) {
+	isSame := slices.Contains(strings.Fields(t.tool.Same), name)
+	all := Flags()
+	i := slices.IndexFunc(all, func(f Flag) bool { return f.of(t.tool.Name) && f.is(name) })
 	if i >= 0 && !isSame {
 		return all[i], true
 	}
@@ -145,7 +182,7 @@ func (t *translation) find(name string) (f foreignFlag, known bool) {
 		return f, false
 	}
 	t.pure = t.pure && isSame
-	return foreignFlag{names: name, ours: ours.Name, bare: ours.NoOptDefVal != ""}, true
+	return Flag{Names: name, Ours: ours.Name, bare: ours.NoOptDefVal != ""}, true
 }
 
 // flag reads a flag, whose value may be the next argument, and returns the arguments after it.
@@ -157,7 +194,7 @@ func (t *translation) flag(name, value string, given bool, args []string) []stri
 	f, known := t.find(name)
 	switch {
 	case !known:
-		t.fault("%s: %s has no such flag, or dyno does not know it", typed, t.tool.name)
+		t.fault("%s: %s has no such flag, or dyno does not know it", typed, t.tool.Name)
 		return args
 	case f.bare || given:
 	case len(args) == 0:
@@ -171,18 +208,18 @@ func (t *translation) flag(name, value string, given bool, args []string) []stri
 }
 
 // take carries a flag over, if dyno has it.
-func (t *translation) take(f foreignFlag, typed, value string) {
-	ours := t.cmd.Flags().Lookup(f.ours)
+func (t *translation) take(f Flag, typed, value string) {
+	ours := t.cmd.Flags().Lookup(f.Ours)
 	switch {
 	case !f.user && isCredential(value) && isUserElsewhere(strings.TrimLeft(typed, "-")):
 		t.fault("%s: its value may be a credential, which it is in other tools", typed)
 		return
 	case ours != nil && f.unlike:
-		t.remark("%s: has another form; see %s for %s", typed, spelled(ours), f.means)
+		t.remark("%s: has another form; see %s for %s", typed, spelled(ours), f.Means)
 		return
-	case ours == nil && f.remark != always:
+	case ours == nil && f.Remark != always:
 		t.faulty = t.faulty || f.user // without it, it is another load
-		t.remark("%s: %s", typed, f.remark)
+		t.remark("%s: %s", typed, f.Remark)
 		return
 	case ours == nil, f.bare && value == "false" && f.form == nil: // a switch that is off
 		return
@@ -193,7 +230,7 @@ func (t *translation) take(f foreignFlag, typed, value string) {
 	case f.bare:
 		value = "true"
 	}
-	if t.tool.name == "wrk" {
+	if t.tool.Name == "wrk" {
 		value = withoutUnit(value)
 	}
 	if !t.fits(ours, value) {
@@ -202,7 +239,7 @@ func (t *translation) take(f foreignFlag, typed, value string) {
 	}
 	t.each = t.each || f.each
 	t.set(ours.Name, value)
-	if t.tool.name == "ab" && typed == "-u" {
+	if t.tool.Name == "ab" && typed == "-u" {
 		t.set("method", "PUT")
 	}
 }
@@ -224,7 +261,7 @@ func (t *translation) fits(f *pflag.Flag, value string) bool {
 	case value == "" || ok && strings.HasPrefix(value, "@"):
 		return true
 	case ok:
-		return field.Fill(experiment.New(t.tool.name, t.tool.command), value) == nil
+		return field.Fill(experiment.New(t.tool.Name, t.tool.Command), value) == nil
 	case f.Value.Type() == "int":
 		_, err := strconv.Atoi(value)
 		return err == nil
@@ -270,21 +307,21 @@ func (t *translation) complete() {
 		return is
 	}
 	if given("http1") {
-		delete(t.tool.defaults, "http2")
+		delete(t.tool.Defaults, "http2")
 	}
 	if t.tool.requests != "" && !given("requests") && !given("duration") {
 		t.set("requests", t.tool.requests)
 	}
 	if t.tool.timed && given("duration") && given("requests") {
-		t.remark("-n: with a duration, %s sends as many as it can", t.tool.name)
+		t.remark("-n: with a duration, %s sends as many as it can", t.tool.Name)
 		t.remove("requests")
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.tool.defaults)) {
+	for _, name := range slices.Sorted(maps.Keys(t.tool.Defaults)) {
 		if !given(name) {
-			t.set(name, t.tool.defaults[name])
+			t.set(name, t.tool.Defaults[name])
 		}
 	}
-	if t.tool.name == "ghz" { // its concurrency is that of all connections together
+	if t.tool.Name == "ghz" { // its concurrency is that of all connections together
 		text, _ := t.value("connections")
 		connections, _ := strconv.Atoi(text)
 		text, _ = t.value("streams")
@@ -298,7 +335,7 @@ func (t *translation) complete() {
 			t.remark("%s: %s", script, noScript)
 		}
 		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !command.IsURL(arg) }); len(t.where) == 0 && !given("targets") {
-			t.remark("URL: %s reads it from %s; write it in this place", t.tool.name, t.tool.noURL)
+			t.remark("URL: %s reads it from %s; write it in this place", t.tool.Name, t.tool.noURL)
 		}
 	case len(t.where) == 0:
 		t.fault("URL: is missing")
@@ -368,50 +405,21 @@ func vegetaRate(given string) string {
 	return strconv.FormatFloat(count/per.Seconds(), 'f', -1, 64)
 }
 
-// foreignCommand answers a whole command line of another tool with that of dyno. It is not
-// run, because the user has not said so.
-func (a *app) foreignCommand(from tool) *cobra.Command {
-	return &cobra.Command{
-		Use:                from.name,
-		Short:              "Translate a command line of " + from.name,
-		Hidden:             true,
-		DisableFlagParsing: true, // they are the tool's
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if from.verb != "" && len(args) > 0 {
-				if args[0] != from.verb {
-					return command.Usage("as in: dyno "+from.name+" "+from.verb+" …", "%s %s makes no load", from.name, args[0])
-				}
-				args = args[1:]
-			}
-			ours, _, err := cmd.Root().Find([]string{from.command})
-			if err != nil {
-				return err
-			}
-			t := translate(from, ours, args, false)
-			t.complete()
-			if _, err := fmt.Fprintln(a.stdout, t.line()); err != nil {
-				return err
-			}
-			return command.Usage(strings.Join(t.remarks, "\n"), "a command line of %s is translated and not run", from.name)
-		},
-	}
-}
-
 // mostRetyped bounds how many translations an error shows.
 const mostRetyped = 2
 
 // retyped returns what a command line with flags of other tools is in dyno, as far as all of it is
 // known: a line for each meaning.
-func (a *app) retyped(cmd *cobra.Command) (lines []string) {
-	if len(a.args) == 0 || a.args[0] != cmd.Name() {
+func retyped(cmd *cobra.Command, args []string) (lines []string) {
+	if len(args) == 0 || args[0] != cmd.Name() {
 		return nil
 	}
 	var pure, mixed []string
-	for _, from := range tools() {
-		if from.command != cmd.Name() {
+	for _, from := range Tools() {
+		if from.Command != cmd.Name() {
 			continue
 		}
-		t := translate(from, cmd, a.args[1:], true)
+		t := translate(from, cmd, args[1:], true)
 		line := t.line()
 		if t.faulty || len(t.where) == 0 {
 			continue
@@ -421,7 +429,7 @@ func (a *app) retyped(cmd *cobra.Command) (lines []string) {
 			known = &pure
 		}
 		if !slices.ContainsFunc(*known, func(l string) bool { return strings.Contains(l+"\n", ": "+line+"\n") }) {
-			*known = append(*known, strings.Join(append([]string{"as in " + from.name + ": " + line}, t.remarks...), "\n"))
+			*known = append(*known, strings.Join(append([]string{"as in " + from.Name + ": " + line}, t.remarks...), "\n"))
 		}
 	}
 	if len(pure) == 0 {
@@ -432,5 +440,5 @@ func (a *app) retyped(cmd *cobra.Command) (lines []string) {
 
 // isUserElsewhere tells whether the value of a flag is user:password in some tool.
 func isUserElsewhere(name string) bool {
-	return slices.ContainsFunc(foreignFlags(), func(f foreignFlag) bool { return f.user && f.is(name) })
+	return slices.ContainsFunc(Flags(), func(f Flag) bool { return f.user && f.is(name) })
 }

@@ -1,0 +1,52 @@
+package foreign
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestConnect(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		resolve, connectTo []string
+		address, want      string
+		fault              string // in the first one; empty: there is none
+	}{
+		{"neither", nil, nil, "a:80", "a:80", ""},
+		{"resolve", []string{"a:80:127.0.0.1"}, nil, "a:80", "127.0.0.1:80", ""},
+		{"case", []string{"A.B:80:127.0.0.1"}, nil, "a.b:80", "127.0.0.1:80", ""},
+		{"the first that fits", []string{"b:80:127.0.0.1", "a:81:127.0.0.2", "a:80:127.0.0.3", "a:80:127.0.0.4"}, nil, "a:80", "127.0.0.3:80", ""},
+		{"any host", []string{"*:80:127.0.0.1"}, nil, "a:80", "127.0.0.1:80", ""},
+		{"a plus, as curl has it", []string{"+a:80:127.0.0.1"}, nil, "a:80", "127.0.0.1:80", ""},
+		{"IPv6", []string{"[::1]:80:[::2]"}, nil, "[::1]:80", "[::2]:80", ""},
+		{"IPv6 without brackets", []string{"a:80:::1"}, nil, "a:80", "[::1]:80", ""},
+		{"another port", []string{"a:81:127.0.0.1"}, nil, "a:80", "", "--resolve: none is for a:80, where connections go; such as a:80:127.0.0.1"},
+		{"a name", []string{"a:80:b"}, nil, "a:80", "", "names instead of addresses are for --connect-to"},
+		{"several", []string{"a:80:127.0.0.1,127.0.0.2"}, nil, "a:80", "", "has several addresses"},
+		{"no port", []string{"a:127.0.0.1"}, nil, "a:80", "", `--resolve: "a:127.0.0.1" cannot be read; want host:port:address`},
+		{"a removal", []string{"-a:80"}, nil, "a:80", "", "cannot be read"},
+
+		{"connect-to", nil, []string{"a:80:b:81"}, "a:80", "b:81", ""},
+		{"whatever it is", nil, []string{"::b:81"}, "a:80", "b:81", ""},
+		{"another port only", nil, []string{"a::b:"}, "a:80", "b:80", ""},
+		{"another host only", nil, []string{":80::81"}, "a:80", "a:81", ""},
+		{"IPv6 in both", nil, []string{"[::1]:80:[::2]:81"}, "[::1]:80", "[::2]:81", ""},
+		{"the first", nil, []string{"c:80:d:81", "a:80:b:81", "a:80:e:81"}, "a:80", "b:81", ""},
+		{"nothing fits", nil, []string{"b:80:c:81"}, "a:80", "", "--connect-to: none is for a:80, where the URL goes; such as a:80:127.0.0.1:8080"},
+		{"too few", nil, []string{"a:80:b"}, "a:80", "", `--connect-to: "a:80:b" cannot be read; want host:port:host2:port2`},
+		{"too many", nil, []string{"a:80:b:81:c"}, "a:80", "", "cannot be read"},
+		{"bad port", nil, []string{"a:0:b:81"}, "a:80", "", "cannot be read"},
+		{"after one that fits", nil, []string{"a:80:b:81", "x"}, "a:80", "", `--connect-to: "x" cannot be read`},
+
+		{"one after the other", []string{"b:81:127.0.0.1"}, []string{"a:80:b:81"}, "a:80", "127.0.0.1:81", ""},
+		{"a port that is not known yet", nil, []string{"a::127.0.0.1:"}, "a:{{port}}", "127.0.0.1:{{port}}", ""},
+	} {
+		got, faults := DialAddress(c.address, c.connectTo, c.resolve)
+		switch {
+		case c.fault == "" && (len(faults) > 0 || got != c.want):
+			t.Errorf("%s: %s, %v; want %s", c.name, got, faults, c.want)
+		case c.fault != "" && (len(faults) != 1 || !strings.Contains(faults[0].Error(), c.fault)):
+			t.Errorf("%s: %v; want %s", c.name, faults, c.fault)
+		}
+	}
+}
