@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/mattn/go-shellwords"
 )
 
 // Commands that users type, with their exit code and a part of their output. SITE is the URL of a
@@ -38,6 +40,7 @@ var typedCommands = []struct {
 	{"hey -h2 -host a.b -D body.json SITE", 2, "dyno http --http2 -H 'Host: a.b' --body @body.json"},
 	{"hey -a user:pw SITE", 2, "SITE"},
 	{"oha -z10s -c 20 -q 100 --no-tui SITE", 2, "dyno http -z 10s -c 20 -R 100 --no-tui SITE"},
+	{"oha -F a=1 -F b=2 SITE", 2, "--form a=1 --form b=2"},
 	{"oha -n 10 --latency-correction -r 0 SITE", 2, "-r: has another form; see --location"},
 	{"oha -n 10 http://user:secret99@127.0.0.1/", 2, "'http://user:***@127.0.0.1/'"},
 	{"ab -kc 100 -n 1000 -r SITE", 2, "dyno http -c 100 -n 1000 SITE"},
@@ -143,7 +146,7 @@ func TestTypedCommands(t *testing.T) {
 		t.Errorf("only %d command lines", len(typedCommands))
 	}
 	for _, c := range typedCommands {
-		args, err := split(fill.Replace(c.line))
+		args, err := shellwords.Parse(fill.Replace(c.line))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
+	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
@@ -56,7 +57,7 @@ func (a *app) runCommand() *cobra.Command {
 	var (
 		out    output
 		o      = fileOptions()
-		quick  quickLoad
+		quick  quick.Load
 		file   fields.Flags
 		resume string
 		loads  = pflag.NewFlagSet("", pflag.ContinueOnError) // the flags of a quick load
@@ -100,7 +101,7 @@ func (a *app) runCommand() *cobra.Command {
 					err error
 				)
 				if command.IsURL(arg) || command.IsAddress(arg) {
-					e, err = quick.plan(experiment.HTTP, arg)
+					e, err = quick.Plan(experiment.HTTP, arg)
 				} else if err = onlyForURLs(loads, arg); err == nil {
 					e, err = experiment.ReadFile(arg, file.Settings(o))
 				}
@@ -138,8 +139,7 @@ func (a *app) runCommand() *cobra.Command {
 	fileFlags(f, &o)
 	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
-	quick.flags(loads, experiment.HTTP)
-	quick.stdin = quick.fields.UseStdin(a.stdin)
+	quick.Flags(loads, a.stdin, "capacity", experiment.HTTP)
 	f.AddFlagSet(loads)
 	a.groupHelp(cmd, "set short resume "+mostUsed)
 	return cmd
@@ -216,9 +216,9 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 type job struct {
 	experiment *experiment.Experiment
 	output     output
-	quick      bool       // a quick load, which keeps no folder unless one is named
-	flags      *quickLoad // from which the experiment was made; nil: from a file, or it is complete
-	resume     bool       // the folder exists and holds a part of the run
+	quick      bool        // a quick load, which keeps no folder unless one is named
+	flags      *quick.Load // from which the experiment was made; nil: from a file, or it is complete
+	resume     bool        // the folder exists and holds a part of the run
 	gate       gate
 }
 
@@ -233,7 +233,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if j.flags != nil {
 		defer func() {
 			if wrong := (*trial.PlanError)(nil); errors.As(err, &wrong) {
-				err = command.Fail(command.ExitUsage, errors.New(j.flags.renamed(err.Error())), "")
+				err = command.Fail(command.ExitUsage, errors.New(j.flags.Renamed(err.Error())), "")
 			}
 		}()
 	}

@@ -26,6 +26,7 @@ var arrows = []arrow{
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
 	{"internal/cli/fields", []string{"lab/experiment"}, "a flag is read as the field that it sets"},
 	{"internal/cli/foreign", []string{"internal/cli/command", "internal/cli/fields", "internal/nearest", "internal/units", "lab/experiment", "load/scenario", "load/wire/http1", "report", "results/rundir"}, "words come in, and dyno's own or a located fault go out"},
+	{"internal/cli/quick", []string{"internal/cli/command", "internal/cli/fields", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir"}, "a plan is made from flags; nothing is measured to make it"},
 	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},

@@ -281,7 +281,8 @@ func (t *translation) fault(format string, args ...any) {
 // set gives a flag of dyno's a value. The last one counts, unless it may be repeated.
 func (t *translation) set(name, value string) {
 	f := t.cmd.Flags().Lookup(name)
-	if field, ok := f.Value.(*fields.Flag); !ok || !field.Repeats {
+	field, isField := f.Value.(*fields.Flag)
+	if _, isList := f.Value.(pflag.SliceValue); !isList && !(isField && field.Repeats) {
 		t.remove(name)
 	}
 	t.flags = append(t.flags, translatedFlag{f, value})

@@ -1,4 +1,4 @@
-package cli
+package quick
 
 import (
 	"strings"
@@ -40,15 +40,15 @@ func TestRounded(t *testing.T) {
 // conditions need.
 func TestSearchFromFlags(t *testing.T) {
 	search := func(args ...string) (*experiment.Experiment, error) {
-		var q quickLoad
+		var q Load
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		q.flagsWith(f, "slo", experiment.HTTP)
+		q.Flags(f, strings.NewReader(""), "slo", experiment.HTTP)
 		if err := f.Parse(args); err != nil {
 			t.Fatal(err)
 		}
-		e, err := q.plan(experiment.HTTP, "http://127.0.0.1:1/")
+		e, err := q.Plan(experiment.HTTP, "http://127.0.0.1:1/")
 		if err == nil {
-			_, err = q.lastEnough(e, e.Capacity.From)
+			_, err = q.LastEnough(e, e.Capacity.From)
 		}
 		return e, err
 	}

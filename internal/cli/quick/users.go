@@ -1,4 +1,4 @@
-package cli
+package quick
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 // play makes users carry out a scenario if a file of it, or of data for it, is given. With
 // data alone the scenario is the one request, whose texts are templates.
-func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
+func (q *Load) play(l *experiment.Load, path string) (faults []error) {
 	if q.scenario == "" && len(q.data) == 0 {
 		return q.withoutScenario()
 	}
@@ -32,7 +32,7 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 		s.Headers = slices.DeleteFunc(s.Headers, func(h experiment.Header) bool { return hasHeader(request.Headers, h.Name) })
 		s.Headers = append(s.Headers, request.Headers...)
 		for _, flag := range []string{"method", "body", "form"} {
-			if q.given(flag) {
+			if q.Given(flag) {
 				faults = append(faults, fmt.Errorf("--%s: the steps of --scenario say what is sent", flag))
 			}
 		}
@@ -47,19 +47,19 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 }
 
 // withoutScenario reports the flags that are of no use without one.
-func (q *quickLoad) withoutScenario() (faults []error) {
-	if q.given("users") {
+func (q *Load) withoutScenario() (faults []error) {
+	if q.Given("users") {
 		faults = append(faults, errors.New("--users: without a scenario each connection is a user: say how many with --connections (-c), or what users do with --scenario"))
 	}
 	return faults
 }
 
 // complete gives a scenario its rows and users.
-func (q *quickLoad) complete(s *experiment.Scenario, rows []string) (faults []error) {
+func (q *Load) complete(s *experiment.Scenario, rows []string) (faults []error) {
 	for _, file := range rows {
 		s.Data = append(s.Data, experiment.DefaultData(dataName(file, s.Data), file))
 	}
-	if q.given("users") {
+	if q.Given("users") {
 		s.Users = q.users
 		if q.users == 0 { // which would be as many as there are by default
 			faults = append(faults, errors.New("--users: 0 is too little; from 1 to 1000000"))
@@ -70,7 +70,7 @@ func (q *quickLoad) complete(s *experiment.Scenario, rows []string) (faults []er
 
 // playMessages makes users carry out a scenario of gRPC calls or TCP messages, if a file of it
 // is given. The steps say what is sent, rows included.
-func (q *quickLoad) playMessages(l *experiment.Load) (faults []error) {
+func (q *Load) playMessages(l *experiment.Load) (faults []error) {
 	if q.scenario == "" {
 		if len(q.data) > 0 && l.Call == nil {
 			faults = append(faults, errors.New("--data-file: rows stand in the messages of a scenario; give it with --scenario"))
@@ -89,7 +89,7 @@ func (q *quickLoad) playMessages(l *experiment.Load) (faults []error) {
 		}
 	}
 	for _, flag := range []string{"data", "messages", "interval", "payload"} {
-		if q.given(flag) {
+		if q.Given(flag) {
 			faults = append(faults, fmt.Errorf("--%s: the steps of --scenario say what is sent", flag))
 		}
 	}

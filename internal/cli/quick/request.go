@@ -1,4 +1,4 @@
-package cli
+package quick
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func (r *requestFlags) flags(f *pflag.FlagSet) {
 }
 
 // read returns what a file holds, or standard input.
-func (q *quickLoad) read(name string) (string, error) {
+func (q *Load) read(name string) (string, error) {
 	if name == "-" && q.stdin != nil {
 		return q.stdin()
 	}
@@ -44,12 +44,12 @@ func (q *quickLoad) read(name string) (string, error) {
 
 // authorize adds the user and the password of --basic-auth to requests, or else those of the
 // URL. Errors name none of them.
-func (q *quickLoad) authorize(r *experiment.Request, inURL string, isInURL bool) error {
+func (q *Load) authorize(r *experiment.Request, inURL string, isInURL bool) error {
 	given := hasHeader(r.Headers, "Authorization")
 	switch {
-	case q.given("basic-auth") && given:
+	case q.Given("basic-auth") && given:
 		return errors.New("--basic-auth: --header has an Authorization, too; keep one of them")
-	case q.given("basic-auth"):
+	case q.Given("basic-auth"):
 		user, err := q.credentials(os.LookupEnv)
 		if err != nil {
 			return fmt.Errorf("--basic-auth: %w", err)
@@ -64,7 +64,7 @@ func (q *quickLoad) authorize(r *experiment.Request, inURL string, isInURL bool)
 var variable = regexp.MustCompile(`^\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})$`)
 
 // credentials returns user:password as it was given, or from where it was said to be.
-func (q *quickLoad) credentials(lookup func(string) (string, bool)) (user string, err error) {
+func (q *Load) credentials(lookup func(string) (string, bool)) (user string, err error) {
 	user = q.request.basicAuth
 	if name, isFile := strings.CutPrefix(user, "@"); isFile {
 		user, err = q.read(name)
@@ -88,11 +88,11 @@ func (q *quickLoad) credentials(lookup func(string) (string, bool)) (user string
 }
 
 // fillForm makes the request's body of the fields of a form.
-func (q *quickLoad) fillForm(r *experiment.Request, seed uint64) (faults []error) {
-	if !q.given("form") {
+func (q *Load) fillForm(r *experiment.Request, seed uint64) (faults []error) {
+	if !q.Given("form") {
 		return nil
 	}
-	if q.given("body") {
+	if q.Given("body") {
 		faults = append(faults, errors.New("--form: --body says what is sent, too; keep one of them"))
 	}
 	if hasHeader(r.Headers, "Content-Type") {
@@ -111,14 +111,14 @@ func (q *quickLoad) fillForm(r *experiment.Request, seed uint64) (faults []error
 		return append(faults, fmt.Errorf("--form: %w", err))
 	}
 	r.Body, r.Headers = body, append(r.Headers, experiment.Header{Name: "Content-Type", Value: kind})
-	if !q.given("method") {
+	if !q.Given("method") {
 		r.Method = "POST"
 	}
 	return faults
 }
 
 // connect directs connections to where --connect-to and --resolve say.
-func (q *quickLoad) connect(t *experiment.Target) (faults []error) {
+func (q *Load) connect(t *experiment.Target) (faults []error) {
 	r := &q.request
 	if len(r.connectTo)+len(r.resolve) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (q *quickLoad) connect(t *experiment.Target) (faults []error) {
 }
 
 // list reads the requests of --targets, and returns the URL of their host.
-func (q *quickLoad) list(url string) ([]foreign.Target, string, error) {
+func (q *Load) list(url string) ([]foreign.Target, string, error) {
 	name := q.request.targets
 	src, err := q.read(name)
 	if name == "-" {
@@ -148,9 +148,9 @@ func (q *quickLoad) list(url string) ([]foreign.Target, string, error) {
 }
 
 // playList makes users send requests in turn.
-func (q *quickLoad) playList(l *experiment.Load, requests []foreign.Target) (faults []error) {
+func (q *Load) playList(l *experiment.Load, requests []foreign.Target) (faults []error) {
 	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
-		if q.given(flag) {
+		if q.Given(flag) {
 			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))
 		}
 	}

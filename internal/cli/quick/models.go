@@ -1,4 +1,4 @@
-package cli
+package quick
 
 import (
 	"context"
@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"dyno/internal/cli/command"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
@@ -29,10 +27,10 @@ const (
 	mostBytes = 4 << 20
 )
 
-// chooseModel gives --model the first model that the server at a URL lists, unless it was
+// ChooseModel gives --model the first model that the server at a URL lists, unless it was
 // given.
-func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
-	if q.given("model") {
+func (q *Load) ChooseModel(ctx context.Context, where string) error {
+	if q.Given("model") {
 		return nil
 	}
 	where = command.WithScheme(where)
@@ -52,18 +50,18 @@ func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
 	if err != nil {
 		return nil //nolint:nilerr // the plan says what is wrong with it
 	}
-	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, secure)
+	name, err := firstModel(ctx, parsed, q.unix, headers, secure)
 	address := e.Variants[0].Target.Address
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return &engine.Unreachable{Address: address, Err: err}
 	}
-	if err != nil && secure == nil && trial.SpeaksTLS(cmd.Context(), "tcp", address) {
+	if err != nil && secure == nil && trial.SpeaksTLS(ctx, "tcp", address) {
 		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://")
 	}
 	if err != nil {
 		return command.Fail(command.ExitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model")
 	}
-	return cmd.Flags().Set("model", name)
+	return q.set("model", name)
 }
 
 // firstModel asks a server for its models.

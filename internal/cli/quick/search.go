@@ -1,0 +1,189 @@
+package quick
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dyno/internal/cli/command"
+	"dyno/internal/units"
+	"dyno/judge/verdict/expr"
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+// What a search from flags is like where they do not say it: it should be over within a minute or
+// two for a server that answers within milliseconds.
+const (
+	searchWindow     = 2 * time.Second // of the load at each rate, if that is enough requests
+	searchWarmup     = 500 * time.Millisecond
+	searchResolution = 0.05
+	searchTrials     = 3 // at most at each rate, of which two decide
+	searchTolerate   = 0.5
+
+	mostDoubled = 1024 // times the first rate is the last one
+	mostRate    = 10_000_000
+)
+
+// A searchFlags says that the highest rate is searched for at which conditions hold.
+type searchFlags struct {
+	flag       string // that gives them, without dashes
+	conditions []string
+}
+
+func (s *searchFlags) register(f *pflag.FlagSet, flag string) {
+	s.flag = flag
+	f.StringArrayVar(&s.conditions, flag, nil, "search for the highest rate at which `CONDITIONS` hold, such as 'p99 < 20ms'; p99 stands for the response.p99 of thresholds; several with commas between; may be repeated")
+	f.Lookup("from").Usage = "the lowest rate of the search (default: a 16th of what a closed loop with these connections reaches)"
+	f.Lookup("to").Usage = "the highest rate of the search (default: 1,024 times the lowest)"
+}
+
+// shorthand is the name of a quantile, or of another summary of a latency, at the beginning of a
+// condition.
+var shorthand = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max)\b`)
+
+// slowWanted is a condition that slow answers keep.
+var slowWanted = regexp.MustCompile(`^[a-z_]+\.(p[0-9.]+|mean|max)(\{[^}]*\})?\s*>`)
+
+// expand takes conditions apart that have commas between them, and names the figures that they
+// leave out.
+func expand(texts []string, latency string) (conditions []string) {
+	for _, text := range texts {
+		depth, from := 0, 0
+		add := func(to int) {
+			if c := strings.TrimSpace(text[from:to]); c != "" {
+				conditions = append(conditions, shorthand.ReplaceAllString(c, latency+".$1"))
+			}
+			from = to + 1
+		}
+		for i, r := range text {
+			switch {
+			case strings.ContainsRune("({", r):
+				depth++
+			case strings.ContainsRune(")}", r):
+				depth--
+			case r == ',' && depth == 0:
+				add(i)
+			}
+		}
+		add(len(text))
+	}
+	return conditions
+}
+
+// IsSearch tells whether flags ask for a search.
+func (q *Load) IsSearch() bool { return len(q.search.conditions) > 0 }
+
+// seek makes a plan a search, if flags ask for one.
+func (q *Load) seek(e *experiment.Experiment) (faults []error) {
+	s, l := &q.search, &e.Variants[0].Load
+	if !q.IsSearch() {
+		e.Capacity = nil
+		for _, flag := range []string{"from", "to"} {
+			if s.flag != "" && q.Given(flag) {
+				faults = append(faults, fmt.Errorf("--%s: there is no search; say with --%s what must hold", flag, s.flag))
+			}
+		}
+		return faults
+	}
+	for _, flag := range []string{"rate", "stages", "requests"} {
+		if q.Given(flag) {
+			faults = append(faults, fmt.Errorf("--%s: with --%s, the search says how much is sent; leave it out", flag, s.flag))
+		}
+	}
+	if l.Open == nil {
+		l.Open = experiment.DefaultOpen()
+	}
+	if !q.Given("duration") {
+		l.Window = searchWindow
+	}
+	if !q.Given("warmup") {
+		l.Warmup = searchWarmup
+	}
+	latency := rundir.TagResponse
+	if l.Subscribers != nil {
+		latency = rundir.TagDelivery
+	}
+	conditions := expand(s.conditions, latency)
+	for _, c := range conditions {
+		if slowWanted.MatchString(c) {
+			faults = append(faults, fmt.Errorf("--%s: %s asks for slow answers, and a higher rate makes them slower; write <", s.flag, c))
+		}
+	}
+	e.Thresholds = append(conditions, e.Thresholds...)
+	c := experiment.Capacity{Resolution: searchResolution, Trials: searchTrials, Tolerate: searchTolerate}
+	if e.Capacity != nil {
+		c.From, c.To = e.Capacity.From, e.Capacity.To
+	}
+	switch {
+	case q.Given("from") && q.Given("to") && c.To <= c.From*(1+c.Resolution):
+		faults = append(faults, fmt.Errorf("--to: %s/s is not above --from, %s/s; a higher rate", units.Figure(c.To), units.Figure(c.From)))
+	case q.Given("from") && !q.Given("to"):
+		c.To = highest(c.From)
+	case !q.Given("from"): // until a closed loop has shown what the server reaches
+		c.From, c.To = 1, max(c.To, 2)
+	}
+	e.Capacity = &c
+	return faults
+}
+
+// needed is how many requests a load needs for the percentiles of the conditions to be known.
+func needed(e *experiment.Experiment) float64 {
+	v := &e.Variants[0]
+	if v.Load.Scenario != nil || v.Load.Subscribers != nil {
+		return 0
+	}
+	most := 0
+	for _, t := range e.Thresholds {
+		most = max(most, expr.RequestsNeeded(t, []string{v.Name}, e.Steps()))
+	}
+	return v.Load.Open.Sending(most)
+}
+
+// LastEnough has the load at a rate last until there are enough requests for the conditions, or
+// refuses a duration in which there are not. It returns the lowest rate at which there are.
+func (q *Load) LastEnough(e *experiment.Experiment, rate float64) (least float64, err error) {
+	l, enough := &e.Variants[0].Load, needed(e)
+	if !q.Given("duration") {
+		seconds := math.Ceil(enough/rate*10) / 10
+		l.Window = max(l.Window, time.Duration(seconds*float64(time.Second)))
+	}
+	if sent := rate * l.Window.Seconds(); sent < enough {
+		return 0, command.Usage("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
+			q.search.flag, strings.Join(e.Thresholds, ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), l.Window, units.Figure(sent))
+	}
+	return enough / l.Window.Seconds(), nil
+}
+
+// rounded is a rate in two digits, not below it.
+func rounded(rate float64) float64 {
+	step := math.Pow(10, math.Floor(math.Log10(rate))-1)
+	if step < 1 { // fractions are divided out: a tenth is no binary number, ten is one
+		unit := math.Round(1 / step)
+		return math.Ceil(rate*unit) / unit
+	}
+	return math.Ceil(rate/step) * step
+}
+
+// ClosedConnections is how many connections a closed loop instead of a search has.
+func (q *Load) ClosedConnections(e *experiment.Experiment) int {
+	if e.Variants[0].Load.Subscribers != nil {
+		return q.publishers
+	}
+	return q.connections
+}
+
+// BeginAt makes a search begin near a rate, and end where flags say or far above that.
+func (q *Load) BeginAt(c *experiment.Capacity, rate float64) {
+	c.From = rounded(rate)
+	if !q.Given("to") {
+		c.To = highest(c.From)
+	}
+}
+
+// highest is the last rate of a search that begins at a rate.
+func highest(from float64) float64 { return min(mostDoubled*from, mostRate) }
