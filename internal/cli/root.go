@@ -27,6 +27,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/foreign"
+	"dyno/internal/cli/live"
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
 	"dyno/lab/trial"
@@ -39,7 +40,7 @@ type app struct {
 	bare           bool     // no command was given: the server is asked what it speaks
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	feed           *feed // the events of a run; nil: nobody gets them
+	feed           *live.Feed // the events of a run; nil: nobody gets them
 }
 
 // Main runs dyno and returns its exit code.
@@ -55,16 +56,14 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	gone := func() { end(signalled{syscall.SIGPIPE}) }
 	stdout, stderr = piped(stdout, gone), piped(stderr, gone)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	if followed(args) {
+	if live.Followed(args) {
 		args = args[1:]
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		pipe := os.NewFile(feedDescriptor, "feed")
-		syscall.CloseOnExec(feedDescriptor) // commands that the run starts would keep it open
 		// If nobody reads any more, the run ends: it was started to be followed.
-		a.feed = newFeed(pipe, func(error) { cancel(texts.NewError("reason.deserted")) })
-		defer a.feed.close()
+		a.feed = live.OpenFeed(func(error) { cancel(texts.NewError("reason.deserted")) })
+		defer a.feed.Close()
 	}
 	a.args = withCommand(args)
 	a.bare = len(a.args) > len(args) && a.args[0] == "http"

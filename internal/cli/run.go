@@ -17,8 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/board"
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
+	"dyno/internal/cli/live"
 	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
@@ -40,7 +42,7 @@ type output struct {
 	full    bool
 	// histogram is of quick loads.
 	histogram bool
-	push      pushing
+	push      live.Receivers
 }
 
 func (o *output) flags(f *pflag.FlagSet, dir string) {
@@ -50,7 +52,7 @@ func (o *output) flags(f *pflag.FlagSet, dir string) {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&o.noTUI, "no-tui", false, "a row a second instead of a board on the terminal")
 	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
-	o.push.flags(f)
+	o.push.Flags(f)
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -226,10 +228,6 @@ type job struct {
 // no folder leaves none, unless it was cut short: then the folder holds all that was
 // measured.
 func (a *app) measure(ctx context.Context, j job) (err error) {
-	e, out := j.experiment, j.output
-	if err := out.check(); err != nil {
-		return err
-	}
 	if j.flags != nil {
 		defer func() {
 			if wrong := (*trial.PlanError)(nil); errors.As(err, &wrong) {
@@ -237,83 +235,143 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 			}
 		}()
 	}
-	receivers, err := out.push.configs(os.LookupEnv)
+	receivers, err := a.checkOutput(&j.output)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "")
-	}
-	// That the results cannot be written should not cost the time of a run. What is in the file
-	// stays until there is something else.
-	if err := a.writable(out.json); err != nil {
 		return err
 	}
-	if e.Capacity != nil && j.flags != nil {
-		if err := a.findRange(ctx, j.flags, e, out.quiet); err != nil {
+	if j.experiment.Capacity != nil && j.flags != nil {
+		if err := a.findRange(ctx, j.flags, j.experiment, j.output.quiet); err != nil {
 			return err
 		}
 	}
-	dir, keep := out.dir, true
-	switch {
-	case dir == "" && j.quick:
-		var temp string
-		if temp, err = os.MkdirTemp("", "dyno-"); err != nil {
-			return err
-		}
-		defer func() {
-			if !keep {
-				err = errors.Join(err, os.RemoveAll(temp))
-			}
-		}()
-		dir, keep = filepath.Join(temp, "run"), false
-	case dir == "":
-		dir = filepath.Join("runs", e.Name+"-"+time.Now().Format("20060102-150405"))
+	dir, keep, err := j.folder()
+	if err != nil {
+		return err
 	}
-	watcher, end := a.watcher(j)
-	ended := sync.OnceFunc(end)
-	defer ended()
-	if keep && a.feed == nil {
-		// dyno ui follows it. A run goes on where that file cannot be written.
-		live := newFeed(&liveFile{path: filepath.Join(dir, rundir.LiveFile)}, func(error) {})
-		endLive := sync.OnceFunc(live.close)
-		defer endLive()
-		watcher = watchers{watcher, live}
-	}
-	if len(receivers) > 0 {
-		name := filepath.Base(dir)
+	defer func() {
 		if !keep {
-			name = e.Name + "-" + time.Now().Format("20060102-150405")
+			err = errors.Join(err, os.RemoveAll(filepath.Dir(dir)))
 		}
-		p, err := newPusher(push.Run{Name: name, Experiment: e.Name}, receivers)
-		if err != nil {
-			return err
-		}
-		defer p.close(a.stderr)
-		watcher = watchers{watcher, p}
+	}()
+	shown, end := a.display(j)
+	defer end()
+	senders, endSenders, err := a.send(j.experiment.Name, dir, keep, receivers)
+	if err != nil {
+		return err
 	}
+	defer endSenders()
+	ran, err := a.carryOut(ctx, j, dir, append(live.Watchers{shown}, senders...))
+	if err != nil {
+		return err
+	}
+	end() // results are printed where it was
+	keep, err = a.conclude(j, dir, keep, ran)
+	return err
+}
+
+// checkOutput refuses an output that results could not be written to: that should not cost the time of
+// a run. What is in a file stays until there is something else. It returns who gets live figures.
+func (a *app) checkOutput(o *output) ([]push.Config, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	receivers, err := o.push.Configs(os.LookupEnv)
+	if err != nil {
+		return nil, command.Fail(command.ExitUsage, err, "")
+	}
+	return receivers, a.writable(o.json)
+}
+
+// folder returns the run folder of a job, and whether it is kept whatever becomes of the run. One that is
+// not is alone in a temporary folder.
+func (j *job) folder() (dir string, keep bool, err error) {
+	switch {
+	case j.output.dir != "":
+		return j.output.dir, true, nil
+	case j.quick:
+		temp, err := os.MkdirTemp("", "dyno-")
+		return filepath.Join(temp, "run"), false, err
+	}
+	return filepath.Join("runs", withTime(j.experiment.Name)), true, nil
+}
+
+// withTime returns a name that tells runs apart.
+func withTime(name string) string { return name + "-" + time.Now().Format("20060102-150405") }
+
+// display returns the watcher that shows a run, and a function that ends it: a feed for the process that
+// started the run, a board on a terminal, or rows.
+func (a *app) display(j job) (w trial.Watcher, end func()) {
+	switch {
+	case a.feed != nil:
+		return a.feed, func() {}
+	case j.output.quiet:
+		return live.Watchers{}, func() {}
+	case !j.output.noTUI && hasBoard(a.stderr, os.Getenv):
+		title := j.experiment.Name
+		if j.quick {
+			title = rundir.MaskText("", experiment.Unquote(j.experiment.Variants[0].Describe()))
+		}
+		b := board.Start(a.stderr, report.Printable(title), coloured(j.output.noColor, os.Getenv))
+		return b, sync.OnceFunc(b.Close)
+	}
+	return live.NewRows(a.stderr), func() {}
+}
+
+// send returns the watchers that send a run elsewhere, and a function that ends them: one for dyno ui,
+// which follows a folder that is kept, and one for the receivers of live figures.
+func (a *app) send(name, dir string, keep bool, receivers []push.Config) (w live.Watchers, end func(), err error) {
+	end = func() {}
+	if len(receivers) > 0 {
+		run := push.Run{Name: filepath.Base(dir), Experiment: name}
+		if !keep {
+			run.Name = withTime(name)
+		}
+		p, err := live.NewPusher(run, receivers)
+		if err != nil {
+			return nil, nil, err
+		}
+		w, end = live.Watchers{p}, func() { p.Close(a.stderr) }
+	}
+	if keep && a.feed == nil {
+		file, endPushes := live.OpenLiveFile(dir), end
+		w, end = append(w, file), func() { endPushes(); file.Close() }
+	}
+	return w, end, nil
+}
+
+// carryOut runs the trials of a job. The run's own error is the first one; with the second, there was
+// no run.
+func (a *app) carryOut(ctx context.Context, j job, dir string, w trial.Watcher) (ran, err error) {
 	o, err := a.options(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	o.Watcher = watcher
-	var ran error
+	o.Watcher = w
 	if j.resume {
-		ran = trial.Resume(ctx, e, o)
+		ran = trial.Resume(ctx, j.experiment, o)
 	} else {
-		ran = trial.Run(ctx, e, o)
+		ran = trial.Run(ctx, j.experiment, o)
 	}
-	ended() // results are printed where it was
 	if j.quick {
 		ran = trial.Cause(ran)
 	}
 	var none *trial.NotBegunError
 	if errors.As(ran, &none) {
-		return ran // what stands in the folder, if anything, is another run
+		return nil, ran // what stands in the folder, if anything, is another run
 	}
+	return ran, nil
+}
+
+// conclude judges a run that ended with an error or without, and prints the results. It tells whether the
+// folder is kept.
+func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err error) {
+	out := &j.output
 	folder, err := rundir.Open(dir)
 	if err != nil {
-		return errors.Join(ran, err)
+		return keep, errors.Join(ran, err)
 	}
 	if err := verdict.Judge(folder); err != nil {
-		return errors.Join(ran, err)
+		return keep, errors.Join(ran, err)
 	}
 	// If the verdict cannot be written to the folder, it is still printed.
 	rewritten := folder.Rewrite()
@@ -325,7 +383,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		rewritten = errors.Join(rewritten, replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
 	}
 	if j.quick && ran != nil && !measured && out.json == "" {
-		return errors.Join(ran, rewritten)
+		return keep, errors.Join(ran, rewritten)
 	}
 	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
@@ -336,14 +394,14 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		err = errors.Join(err, report.Short(a.stderr, folder, screen(a.stderr, out.noColor, keep)))
 	}
 	if ran != nil {
-		return errors.Join(ran, err)
+		return keep, errors.Join(ran, err)
 	}
 	if err := errors.Join(rewritten, err); err != nil {
-		return err
+		return keep, err
 	}
 	err = judged(&folder.Run, j.gate)
 	a.remark(&folder.Run, j.gate, err)
-	return err
+	return keep, err
 }
 
 // options are those of a run into a folder.
@@ -360,7 +418,7 @@ func (a *app) options(dir string) (trial.Options, error) {
 
 // print writes the results: JSON if that was requested, and a summary as text unless the
 // JSON goes to standard output.
-func (a *app) print(folder *rundir.Folder, out output, kept bool) error {
+func (a *app) print(folder *rundir.Folder, out *output, kept bool) error {
 	asJSON := func(w io.Writer) error { return report.JSON(w, &folder.Run) }
 	if out.json == "-" {
 		return asJSON(a.stdout)

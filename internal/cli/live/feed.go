@@ -1,31 +1,29 @@
-package cli
+package live
 
 import (
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"dyno/internal/board"
-	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/hist"
-	"dyno/report"
 	"dyno/results/rundir"
 	"dyno/ui"
 )
 
-// feedArgs are the arguments that dyno ui puts before those of a run that it starts. The
-// rest can be used to repeat the run.
-func feedArgs() []string { return []string{"__follow-run"} }
+// followArg is what dyno ui puts before the arguments of a run that it starts. The rest can be
+// used to repeat the run.
+const followArg = "__follow-run"
 
-// followed reports whether dyno ui has started this process.
-func followed(args []string) bool { return len(args) > 0 && args[0] == feedArgs()[0] }
+// Followed reports whether dyno ui has started this process.
+func Followed(args []string) bool { return len(args) > 0 && args[0] == followArg }
 
 // feedDescriptor is where such a process writes. It is the first descriptor that os/exec
 // passes on.
@@ -35,9 +33,9 @@ const feedDescriptor = 3
 // because an interval must not wait for a reader.
 const feedQueue = 1024
 
-// A feed tells its reader what a run does, with a line of JSON for each ui.Event. It
+// A Feed tells its reader what a run does, with a line of JSON for each ui.Event. It
 // implements trial.Watcher; any goroutine may call its methods.
-type feed struct {
+type Feed struct {
 	lines  chan []byte
 	done   chan struct{}
 	now    func() time.Time
@@ -49,14 +47,26 @@ type feed struct {
 	times  map[engine.Tag]*hist.Histogram
 }
 
-var _ trial.Watcher = (*feed)(nil)
+var _ trial.Watcher = (*Feed)(nil)
+
+// OpenFeed returns the feed of a process that dyno ui has started.
+func OpenFeed(failed func(error)) *Feed {
+	unix.CloseOnExec(feedDescriptor) // commands that the run starts would keep it open
+	return newFeed(os.NewFile(feedDescriptor, "feed"), failed)
+}
+
+// OpenLiveFile returns the feed that a run has in its folder, for a dyno ui that did not start it. A
+// run goes on where that file cannot be written.
+func OpenLiveFile(dir string) *Feed {
+	return newFeed(&liveFile{path: filepath.Join(dir, rundir.LiveFile)}, func(error) {})
+}
 
 // clocks are the latencies that are sent.
 func clocks() []engine.Tag { return []engine.Tag{engine.Response, engine.Service, engine.Delivery} }
 
 // newFeed writes to what it closes at the end. It calls failed when that cannot be written.
-func newFeed(to io.WriteCloser, failed func(error)) *feed {
-	f := &feed{lines: make(chan []byte, feedQueue), done: make(chan struct{}), now: time.Now, times: map[engine.Tag]*hist.Histogram{}}
+func newFeed(to io.WriteCloser, failed func(error)) *Feed {
+	f := &Feed{lines: make(chan []byte, feedQueue), done: make(chan struct{}), now: time.Now, times: map[engine.Tag]*hist.Histogram{}}
 	for _, c := range clocks() {
 		f.times[c] = hist.New()
 	}
@@ -114,13 +124,13 @@ func (l *liveFile) Close() error {
 	return errors.Join(os.Remove(l.path), l.file.Close())
 }
 
-// close sends the remaining events.
-func (f *feed) close() {
+// Close sends the remaining events.
+func (f *Feed) Close() {
 	close(f.lines)
 	<-f.done
 }
 
-func (f *feed) tell(e ui.Event) {
+func (f *Feed) tell(e ui.Event) {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return // it holds an infinite figure, which JSON cannot express
@@ -132,7 +142,7 @@ func (f *feed) tell(e ui.Event) {
 }
 
 // Begin implements trial.Watcher.
-func (f *feed) Begin(next trial.Planned) {
+func (f *Feed) Begin(next trial.Planned) {
 	b := ui.Begin{Number: next.Number, Of: next.Of, Round: next.Round, Rounds: next.Rounds, Variant: next.Variant, Purpose: next.Purpose}
 	if next.Purpose == rundir.PurposeProbe {
 		b.Rate = &next.Rate
@@ -145,7 +155,7 @@ func (f *feed) Begin(next trial.Planned) {
 }
 
 // Interval implements trial.Watcher. It sends an event when a second is complete.
-func (f *feed) Interval(i engine.Interval) {
+func (f *Feed) Interval(i engine.Interval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.good += i.Completed + i.Delivered
@@ -163,7 +173,7 @@ func (f *feed) Interval(i engine.Interval) {
 }
 
 // flush sends the second. The caller holds mu.
-func (f *feed) flush() {
+func (f *Feed) flush() {
 	s := f.second
 	s.At, s.Trial, s.Throughput = f.now(), f.number, float64(f.good)/s.Seconds
 	if s.Elapsed-s.Seconds >= f.warmup.Seconds() {
@@ -182,7 +192,7 @@ func (f *feed) flush() {
 }
 
 // reset begins another second. The caller holds mu.
-func (f *feed) reset(number int) {
+func (f *Feed) reset(number int) {
 	f.number, f.second, f.good = number, ui.Second{}, 0
 	for _, h := range f.times {
 		h.Reset()
@@ -203,7 +213,7 @@ func latencyOf(h *hist.Histogram) ui.Latency {
 }
 
 // End implements trial.Watcher.
-func (f *feed) End(t *rundir.Trial, flags []rundir.Flag) {
+func (f *Feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// What remains is a part of a second, or the wait for responses that do not count any
@@ -219,23 +229,4 @@ func (f *feed) End(t *rundir.Trial, flags []rundir.Flag) {
 		e.Latency, e.Clock = t.Streams.Delivery, engine.Delivery.String()
 	}
 	f.tell(ui.Event{End: &e})
-}
-
-// watcher returns the watcher of a run, and a function that ends it: a feed for the process that
-// started the run, a board on a terminal, or rows.
-func (a *app) watcher(j job) (w trial.Watcher, end func()) {
-	switch {
-	case a.feed != nil:
-		return a.feed, func() {}
-	case j.output.quiet:
-		return watchers{}, func() {}
-	case !j.output.noTUI && hasBoard(a.stderr, os.Getenv):
-		title := j.experiment.Name
-		if j.quick {
-			title = rundir.MaskText("", experiment.Unquote(j.experiment.Variants[0].Describe()))
-		}
-		b := board.Start(a.stderr, report.Printable(title), coloured(j.output.noColor, os.Getenv))
-		return b, b.Close
-	}
-	return newProgress(a.stderr), func() {}
 }

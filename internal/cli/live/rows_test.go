@@ -1,4 +1,4 @@
-package cli
+package live
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func tenth(at time.Duration, n, failed int) engine.Interval {
 }
 
 // play shows a warm-up of a second, 1.5 s of a window, and the end of a trial.
-func play(p *progress) {
+func play(p *Rows) {
 	p.Begin(trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 9, Warmup: time.Second})
 	for n := range 10 {
 		p.Interval(engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: 7})
@@ -45,7 +45,7 @@ func play(p *progress) {
 // Subscribers' events are shown as they come, next to what is published.
 func TestProgressOfEvents(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b)
+	p := NewRows(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Width: 7, Warmup: time.Second})
 	for n := range 20 {
 		i := tenth(time.Duration(n)*100*time.Millisecond, 5, 0)
@@ -64,7 +64,7 @@ func TestProgressOfEvents(t *testing.T) {
 
 func TestProgressRows(t *testing.T) {
 	var b bytes.Buffer
-	play(newProgress(&b))
+	play(NewRows(&b))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	want := []string{
 		" 2/12  pool         1.0s  70.0/s  warming up",
@@ -88,7 +88,7 @@ func TestProgressRows(t *testing.T) {
 // A second of the window without an answer, as in a stage of 0/s, is no warm-up.
 func TestProgressOfPause(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b)
+	p := NewRows(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second})
 	for n := range 2 {
 		p.Interval(engine.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
@@ -113,7 +113,7 @@ func TestProgressNames(t *testing.T) {
 		{trial.Planned{Number: 17, Round: 2, Rounds: 5, Variant: "pool", Width: 4, Purpose: rundir.PurposeProbe, Rate: 1500}, "  17  round 2  pool  at 1.50k/s  1.50 s"},
 	} {
 		var b bytes.Buffer
-		p := newProgress(&b)
+		p := NewRows(&b)
 		p.Begin(c.next)
 		p.End(&rundir.Trial{WindowSeconds: 1.5, Measures: map[string]float64{"x": 1}}, nil)
 		if got := strings.TrimSuffix(b.String(), "\n"); got != c.want {
@@ -122,28 +122,10 @@ func TestProgressNames(t *testing.T) {
 	}
 }
 
-func TestColoured(t *testing.T) {
-	for _, c := range []struct {
-		no          bool
-		environment map[string]string
-		want        bool
-	}{
-		{false, map[string]string{"TERM": "xterm"}, true},
-		{false, map[string]string{"NO_COLOR": ""}, true},
-		{true, nil, false},
-		{false, map[string]string{"NO_COLOR": "0"}, false},
-		{false, map[string]string{"TERM": "dumb"}, false},
-	} {
-		if got := coloured(c.no, func(name string) string { return c.environment[name] }); got != c.want {
-			t.Errorf("--no-color %v, environment %v: %v", c.no, c.environment, got)
-		}
-	}
-}
-
 // What was under way when a trial was interrupted has not failed.
 func TestProgressOfInterrupted(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b)
+	p := NewRows(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 2, Variant: "default"})
 	throughput := 500.
 	p.End(&rundir.Trial{Error: "interrupted by SIGINT", Interrupted: true, Throughput: &throughput, Counts: rundir.Counts{Sent: 12, OK: 10, Unfinished: 2}}, nil)

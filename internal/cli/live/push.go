@@ -1,4 +1,4 @@
-package cli
+package live
 
 import (
 	"context"
@@ -24,20 +24,20 @@ import (
 // samples.
 const closePush = 5 * time.Second
 
-// A pushing says where live figures go, as given by flags.
-type pushing struct {
+// A Receivers says where live figures go, as given by flags.
+type Receivers struct {
 	receivers []string
 	headers   []string
 }
 
-func (p *pushing) flags(f *pflag.FlagSet) {
+func (p *Receivers) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.receivers, "push", nil, "send live figures every second to `PROTOCOL=URL`: prometheus (remote write), otlp or influx; may be repeated")
 	f.StringArrayVar(&p.headers, "push-header", nil, "header line of those requests, its value from the environment: `'Name: $VARIABLE'`, or 'PROTOCOL=Name: $VARIABLE' with several receivers")
 }
 
-// configs reads the flags and, with lookup, the environment. Its errors never contain the
+// Configs reads the flags and, with lookup, the environment. Its errors never contain the
 // value of a variable.
-func (p *pushing) configs(lookup func(string) (string, bool)) (configs []push.Config, err error) {
+func (p *Receivers) Configs(lookup func(string) (string, bool)) (configs []push.Config, err error) {
 	var faults []error
 	for _, r := range p.receivers {
 		protocol, url, ok := strings.Cut(r, "=")
@@ -101,22 +101,22 @@ func addPushHeader(configs []push.Config, h string, lookup func(string) (string,
 	return nil
 }
 
-// A pusher sends live figures of a run to receivers. It implements trial.ReadingWatcher.
-type pusher struct {
+// A Pusher sends live figures of a run to receivers. It implements trial.ReadingWatcher.
+type Pusher struct {
 	meter   *push.Meter
 	senders []*push.Sender
 	names   []string // of the receivers
 }
 
-var _ trial.ReadingWatcher = (*pusher)(nil)
+var _ trial.ReadingWatcher = (*Pusher)(nil)
 
-// newPusher starts a sender for each receiver.
-func newPusher(run push.Run, configs []push.Config) (*pusher, error) {
-	p := &pusher{}
+// NewPusher starts a sender for each receiver.
+func NewPusher(run push.Run, configs []push.Config) (*Pusher, error) {
+	p := &Pusher{}
 	for _, c := range configs {
 		s, err := push.Start(c)
 		if err != nil {
-			p.close(io.Discard)
+			p.Close(io.Discard)
 			return nil, err
 		}
 		p.senders, p.names = append(p.senders, s), append(p.names, c.Receiver())
@@ -125,25 +125,25 @@ func newPusher(run push.Run, configs []push.Config) (*pusher, error) {
 	return p, nil
 }
 
-func (p *pusher) put(s push.Sample) {
+func (p *Pusher) put(s push.Sample) {
 	for _, to := range p.senders {
 		to.Put(s)
 	}
 }
 
 // Begin implements trial.Watcher.
-func (p *pusher) Begin(next trial.Planned) {
+func (p *Pusher) Begin(next trial.Planned) {
 	p.meter.Begin(push.Trial{Variant: next.Variant, Number: next.Number, Round: next.Round})
 }
 
 // Interval implements trial.Watcher.
-func (p *pusher) Interval(i engine.Interval) { p.meter.Interval(i) }
+func (p *Pusher) Interval(i engine.Interval) { p.meter.Interval(i) }
 
 // Reading implements trial.ReadingWatcher.
-func (p *pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSBytes) }
+func (p *Pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSBytes) }
 
 // End implements trial.Watcher.
-func (p *pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
+func (p *Pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
 	found := make([]push.Flag, len(flags))
 	for i, f := range flags {
 		found[i] = push.Flag{Kind: f.Kind, Spoils: f.Spoils}
@@ -151,9 +151,9 @@ func (p *pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
 	p.meter.End(found)
 }
 
-// close sends the rest, to all receivers at the same time, and warns about losses. These
+// Close sends the rest, to all receivers at the same time, and warns about losses. These
 // never fail a run.
-func (p *pusher) close(stderr io.Writer) {
+func (p *Pusher) Close(stderr io.Writer) {
 	if p.meter != nil {
 		p.meter.Close()
 	}
@@ -182,52 +182,5 @@ func (p *pusher) close(stderr io.Writer) {
 			text += ": " + o.Err.Error()
 		}
 		fmt.Fprintln(stderr, text)
-	}
-}
-
-// watchers calls several watchers, one after another.
-type watchers []trial.Watcher
-
-var (
-	_ trial.ReadingWatcher = watchers(nil)
-	_ trial.BuildWatcher   = watchers(nil)
-)
-
-// Begin implements trial.Watcher.
-func (w watchers) Begin(next trial.Planned) {
-	for _, of := range w {
-		of.Begin(next)
-	}
-}
-
-// Building implements trial.BuildWatcher, for the watchers that do.
-func (w watchers) Building(command []string) {
-	for _, of := range w {
-		if builder, ok := of.(trial.BuildWatcher); ok {
-			builder.Building(command)
-		}
-	}
-}
-
-// Interval implements trial.Watcher.
-func (w watchers) Interval(i engine.Interval) {
-	for _, of := range w {
-		of.Interval(i)
-	}
-}
-
-// Reading implements trial.ReadingWatcher, for the watchers that do.
-func (w watchers) Reading(r trial.Reading) {
-	for _, of := range w {
-		if reader, ok := of.(trial.ReadingWatcher); ok {
-			reader.Reading(r)
-		}
-	}
-}
-
-// End implements trial.Watcher.
-func (w watchers) End(t *rundir.Trial, flags []rundir.Flag) {
-	for _, of := range w {
-		of.End(t, flags)
 	}
 }

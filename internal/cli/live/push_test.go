@@ -1,4 +1,4 @@
-package cli
+package live
 
 import (
 	"fmt"
@@ -37,8 +37,8 @@ func TestPushFlags(t *testing.T) {
 		{[]string{"statsd=http://h/"}, nil, "", `protocol: "statsd": want one of`},
 		{[]string{"influx=http://h/"}, nil, "", "the path is missing"},
 	} {
-		p := pushing{receivers: c.receivers, headers: c.headers}
-		configs, err := p.configs(lookup)
+		p := Receivers{receivers: c.receivers, headers: c.headers}
+		configs, err := p.Configs(lookup)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%q %q: %v, want %q", c.receivers, c.headers, err, c.fault)
@@ -58,7 +58,7 @@ func TestPushFlags(t *testing.T) {
 			t.Errorf("%q %q: headers %v, %v; want %s", c.receivers, c.headers, got, err, c.want)
 		}
 	}
-	if _, err := (&pushing{receivers: []string{prom}}).configs(lookup); err != nil {
+	if _, err := (&Receivers{receivers: []string{prom}}).Configs(lookup); err != nil {
 		t.Error(err)
 	}
 }
@@ -69,15 +69,15 @@ func TestPusherStarts(t *testing.T) {
 	bad := push.Config{Protocol: "none"}
 	good := push.Defaults()
 	good.Protocol, good.URL = push.Prometheus, "http://127.0.0.1:9"
-	if _, err := newPusher(push.Run{}, []push.Config{good, bad}); err == nil {
+	if _, err := NewPusher(push.Run{}, []push.Config{good, bad}); err == nil {
 		t.Error("a receiver that is not possible")
 	}
 	var b strings.Builder
-	p, err := newPusher(push.Run{}, []push.Config{good})
+	p, err := NewPusher(push.Run{}, []push.Config{good})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.close(&b)
+	p.Close(&b)
 	if b.Len() > 0 {
 		t.Errorf("nothing was lost, and it says %q", b.String())
 	}

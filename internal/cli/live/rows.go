@@ -1,0 +1,79 @@
+package live
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"dyno/internal/board"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/report"
+	"dyno/results/rundir"
+)
+
+// A Rows shows a run while it goes on, with one row a second, from the intervals that
+// the engine records anyway: where there is no terminal for a board, or it is not wanted. It
+// implements trial.Watcher; any goroutine may call its methods.
+type Rows struct {
+	mu      sync.Mutex // guards the fields below
+	w       io.Writer
+	planned trial.Planned
+	second  *board.Second
+}
+
+var _ trial.BuildWatcher = (*Rows)(nil)
+
+// NewRows shows a run on a writer.
+func NewRows(w io.Writer) *Rows { return &Rows{w: w, second: board.NewSecond()} }
+
+// Begin says which trial comes next.
+func (p *Rows) Begin(next trial.Planned) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.planned = next
+	p.second = board.NewSecond()
+}
+
+// Building says what is built before the first trial: that may take minutes.
+func (p *Rows) Building(command []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintln(p.w, "building: "+rundir.MaskText("", strings.Join(command, " ")))
+}
+
+// Interval adds one interval and shows a row when a second is complete.
+func (p *Rows) Interval(i engine.Interval) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.second.Add(i) {
+		return
+	}
+	done, unit := p.second, "/s"
+	if done.Delivered > 0 {
+		unit = " events/s"
+	}
+	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (done.Start+done.Length).Seconds(), report.Count(done.Rate()), unit)
+	switch h := done.Times; {
+	case h.Count() > 0:
+		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.99)), report.Duration(h.Max()))
+	case done.Start < p.planned.Warmup:
+		text += "  warming up"
+	}
+	if n := done.Failed(); n > 0 {
+		text += fmt.Sprintf("  failed %d", n)
+	}
+	fmt.Fprintln(p.w, text)
+	p.second = board.NewSecond()
+}
+
+// End shows the result of a trial, except that of a quick load, which follows.
+func (p *Rows) End(t *rundir.Trial, _ []rundir.Flag) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.planned.Of != 1 {
+		fmt.Fprintln(p.w, board.Row(p.planned, t, nil))
+	}
+	p.second = board.NewSecond()
+}
