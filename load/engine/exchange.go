@@ -484,12 +484,9 @@ func (w *worker) recordTimes(x *exchange, r reading) {
 	}
 }
 
-// A coder is a client whose responses have a status code.
-type coder interface{ Status() int }
-
 // statusOf returns the status of a client's response.
 func statusOf(c wire.Client) int16 {
-	if client, ok := c.(coder); ok {
+	if client, ok := c.(wire.StatusCoder); ok {
 		return int16(min(uint(client.Status()), statusCodes)) //nolint:gosec // bounded
 	}
 	return noStatus

@@ -39,9 +39,6 @@ func (m *Messages) faults(c *Config) (faults []error) {
 	return faults
 }
 
-// A counter is a client whose responses consist of messages.
-type counter interface{ Messages() uint32 }
-
 // A messageTimes is what is kept of the messages of an exchange.
 type messageTimes struct {
 	first    int64 // when the first message of the response came; 0 before
@@ -103,7 +100,7 @@ func (w *worker) recordMessage(e int32, x *exchange, r reading) {
 // countMessages takes the times of the messages that one reading has completed, of a connection
 // that carries one exchange at a time.
 func (w *worker) countMessages(e int32, x *exchange, c *connection, r reading) {
-	counter, ok := c.client.(counter)
+	counter, ok := c.client.(wire.MessageCounter)
 	if !ok {
 		return
 	}

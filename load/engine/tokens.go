@@ -1,22 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
 
-// A tokenizer is a client whose responses are answers of language models, and whose messages
-// are pieces of them.
-type tokenizer interface {
-	counter
-
-	// Tokens returns of how many tokens the answer is, once it is complete.
-	Tokens() uint32
-
-	// Prompt returns of how many tokens the question was; 0 where the server does not say.
-	Prompt() uint32
-
-	// Shown returns how many of these have come in messages. Some servers keep the model's
-	// reasoning to themselves.
-	Shown() uint32
-}
+	"dyno/load/wire"
+)
 
 // A Goal bounds what users of a language model feel. A bound of 0 is none.
 type Goal struct {
@@ -60,7 +48,7 @@ func (t *Tokens) add(o *Tokens) {
 func (w *worker) asked() *Tokens {
 	for i := range w.conns {
 		if client := w.conns[i].client; client != nil { // with TLS, one that never agreed on a protocol has none
-			if _, ok := client.(tokenizer); !ok {
+			if _, ok := client.(wire.TokenCounter); !ok {
 				return nil
 			}
 			return &w.tokens
@@ -71,7 +59,7 @@ func (w *worker) asked() *Tokens {
 
 // recordTokens takes the figures of a good response, if it is an answer of a language model.
 func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
-	answer, ok := c.client.(tokenizer)
+	answer, ok := c.client.(wire.TokenCounter)
 	if !ok {
 		return
 	}

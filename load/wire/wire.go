@@ -79,6 +79,38 @@ type Collector interface {
 	Collected() (beginning []byte, size int64)
 }
 
+// A StatusCoder is a Client whose responses have a status code.
+type StatusCoder interface {
+	Client
+
+	// Status returns the code of the response that came last; 0 before its head is complete.
+	Status() int
+}
+
+// A MessageCounter is a Client whose responses consist of messages.
+type MessageCounter interface {
+	Client
+
+	// Messages returns how many messages of the response have come so far.
+	Messages() uint32
+}
+
+// A TokenCounter is a Client whose responses are answers of language models, and whose messages
+// are pieces of them.
+type TokenCounter interface {
+	MessageCounter
+
+	// Tokens returns of how many tokens the answer is, once it is complete.
+	Tokens() uint32
+
+	// Prompt returns of how many tokens the question was; 0 where the server does not say.
+	Prompt() uint32
+
+	// Shown returns how many of these have come in messages. Some servers keep the model's
+	// reasoning to themselves.
+	Shown() uint32
+}
+
 // Deviations are ways in which a response departs from its protocol and can be read nevertheless.
 type Deviations uint8
 

@@ -18,7 +18,11 @@ type WebClient struct {
 	size int64  // of all that was made of them
 }
 
-var _ wire.Collector = (*WebClient)(nil)
+var (
+	_ wire.Collector      = (*WebClient)(nil)
+	_ wire.StatusCoder    = (*WebClient)(nil)
+	_ wire.MessageCounter = (*WebClient)(nil)
+)
 
 // WebClient returns a new client, ready for a connection. It is for templates of
 // NewWebTemplate.

@@ -44,7 +44,11 @@ type Client struct {
 	headOnly      bool            // its response has no body
 }
 
-var _ wire.Composer = (*Client)(nil)
+var (
+	_ wire.Composer    = (*Client)(nil)
+	_ wire.StatusCoder = (*Client)(nil)
+	_ wire.Deviant     = (*Client)(nil)
+)
 
 // An own is what only some clients have.
 type own struct {

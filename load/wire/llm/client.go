@@ -126,7 +126,11 @@ type Client struct {
 	failure   *wire.Error // the first
 }
 
-var _ wire.Collector = (*Client)(nil)
+var (
+	_ wire.Collector    = (*Client)(nil)
+	_ wire.StatusCoder  = (*Client)(nil)
+	_ wire.TokenCounter = (*Client)(nil)
+)
 
 // Reset forgets everything about an earlier connection.
 func (c *Client) Reset() {
