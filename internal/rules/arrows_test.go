@@ -30,7 +30,10 @@ var arrows = []arrow{
 	{"internal/cli/quick", []string{"internal/cli/command", "internal/cli/fields", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir"}, "a plan is made from flags; nothing is measured to make it"},
 	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units"}, "who starts a service measures nothing"},
 
-	{"load/engine", []string{"load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
+	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
+	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
+	{"load/engine/poll", nil, "system calls know nothing of what is sent"},
+	{"load/engine/clock", []string{"load/engine/poll"}, "when bytes arrived does not depend on what they say"},
 	{"load/delivery", []string{"load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
 	{"load/jsonpath", nil, "a search in bytes is pure"},

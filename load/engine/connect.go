@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -171,13 +173,13 @@ func (w *worker) free(c *connection) int {
 // queueConnecting makes a connection wait for its turn to be opened.
 func (w *worker) queueConnecting(i int32) {
 	w.conns[i].state = queued
-	w.connectQueue.push(i)
+	w.connectQueue.Push(i)
 }
 
 // connectQueued begins connecting as far as the bound allows.
 func (w *worker) connectQueued(now int64) {
-	for w.connectQueue.count > 0 && w.opening < maxConnecting {
-		i := w.connectQueue.pop()
+	for w.connectQueue.Len() > 0 && w.opening < maxConnecting {
+		i := w.connectQueue.Pop()
 		w.connect(i, &w.conns[i], now)
 	}
 }
@@ -185,7 +187,7 @@ func (w *worker) connectQueued(now int64) {
 // openOneMore begins one more pooled connection, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if (w.opening+w.connectQueue.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
+	if (w.opening+w.connectQueue.Len())*int(w.streams) >= w.waiting.Len() || len(w.vacant) == 0 {
 		return
 	}
 	n := len(w.vacant)
@@ -201,11 +203,11 @@ func (w *worker) connect(i int32, c *connection, now int64) {
 		return
 	}
 	c.generation++
-	c.fd, c.stamping = fd, w.stamping
+	c.fd, c.stamping = fd, w.clock.Stamping()
 	c.began = now
 	c.state = connecting
 	w.opening++
-	w.connecting.push(i)
+	w.connecting.Push(i)
 }
 
 // dial begins to open a connection whose events bear the token and the generation.
@@ -229,7 +231,7 @@ func (w *worker) dial(token int32, generation uint32, receive int) (int32, error
 		}
 	}
 	if err == nil {
-		err = w.generatorError(w.poller.add(fd, token, generation))
+		err = w.generatorError(w.poller.Add(fd, token, generation))
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -267,8 +269,8 @@ func (w *worker) socket() (int, error) {
 		return fd, nil
 	}
 	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	if err == nil && w.stamping {
-		err = askForStamps(fd)
+	if err == nil && w.clock.Stamping() {
+		err = clock.RequestStamps(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -279,8 +281,8 @@ func (w *worker) socket() (int, error) {
 
 // connected ends a connection's connecting, well or badly.
 func (w *worker) connected(i int32, c *connection) {
-	err := connectResult(c.fd)
-	now := w.now()
+	err := poll.ConnectResult(c.fd)
+	now := w.clock.Now()
 	if err != nil {
 		w.openFailed(i, c, now, err)
 		return
@@ -317,7 +319,7 @@ func (w *worker) startCodec(i int32, c *connection, now int64) {
 // establish has an open connection carry what waits for it.
 func (w *worker) establish(i int32, c *connection, now int64) {
 	w.opening--
-	w.connecting.remove(i)
+	w.connecting.Remove(i)
 	w.tally.Opened++
 	if c.mux != nil {
 		w.tally.Multiplexed++
@@ -333,7 +335,7 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 // openFailed ends the opening of a connection, which has failed.
 func (w *worker) openFailed(i int32, c *connection, now int64, err error) {
 	w.opening--
-	w.connecting.remove(i)
+	w.connecting.Remove(i)
 	w.hangUp(c)
 	w.connectFailed(i, c, now, err)
 }
@@ -347,8 +349,8 @@ func (w *worker) refill(i int32, c *connection, now int64) {
 	if !w.pooled {
 		return
 	}
-	for w.waiting.count > 0 && w.free(c) > 0 {
-		w.send(i, c, w.waiting.pop(), now)
+	for w.waiting.Len() > 0 && w.free(c) > 0 {
+		w.send(i, c, w.waiting.Pop(), now)
 	}
 	switch free := w.free(c) > 0; {
 	case free && c.idleAt == none:
@@ -357,7 +359,7 @@ func (w *worker) refill(i int32, c *connection, now int64) {
 	case !free && c.idleAt != none:
 		w.removeIdle(c)
 	}
-	if c.mux != nil && w.waiting.count > 0 {
+	if c.mux != nil && w.waiting.Len() > 0 {
 		w.openOneMore() // it carries fewer than it might have
 	}
 }
@@ -375,7 +377,7 @@ func (w *worker) removeIdle(c *connection) {
 // expireConnecting ends the attempts that have taken too long.
 func (w *worker) expireConnecting(now int64) {
 	limit := now - int64(w.engine.config.ConnectTimeout)
-	for i := w.connecting.head; i != none && w.conns[i].began <= limit; i = w.connecting.head {
+	for i := w.connecting.Head(); i != none && w.conns[i].began <= limit; i = w.connecting.Head() {
 		c := &w.conns[i]
 		var err error = unix.ETIMEDOUT
 		switch c.state {
@@ -415,10 +417,10 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	if !w.pooled {
 		return
 	}
-	if pooled && w.waiting.count > 0 {
+	if pooled && w.waiting.Len() > 0 {
 		// The oldest request that waits has used up its attempt.
 		x := &w.exchanges[c.current]
-		r := w.waiting.pop()
+		r := w.waiting.Pop()
 		x.assign(r)
 		w.failUnsent(x, c, now, failure)
 		if w.users != nil {

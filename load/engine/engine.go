@@ -69,6 +69,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/delivery"
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
+	"dyno/load/engine/queue"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -166,7 +169,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		w, err := e.newWorker(n, to.clone())
 		if err != nil {
 			for _, w := range e.workers {
-				w.poller.close()
+				w.poller.Close()
 			}
 			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
 		}
@@ -191,14 +194,14 @@ func newEngine(c Config) *engine {
 
 func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	c := &e.config
-	p, err := newPoller()
+	p, err := poll.New()
 	if err != nil {
 		return nil, err
 	}
 	var secure *tlslayer.Context // what the connections share
 	if c.TLS != nil {
 		if secure, err = tlslayer.NewContext(*c.TLS); err != nil {
-			p.close()
+			p.Close()
 			return nil, err
 		}
 	}
@@ -211,16 +214,16 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		endpoint:   to,
 		rng:        rand.New(rand.NewPCG(c.Seed, c.Shard.At(uint64(n)))), //nolint:gosec // jitter, not a secret
 		exchanges:  make([]exchange, exchanges),
-		inFlight:   newList(exchanges),
+		inFlight:   queue.NewList(exchanges),
 		conns:      make([]connection, count),
 		streams:    int32(c.Streams), //nolint:gosec // bounded by MaxStreams
 		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
-		connecting: newList(count),
+		connecting: queue.NewList(count),
 		buffer:     make([]byte, readSize),
 		tls:        secure,
 		remaining:  never,
 		due:        never,
-		holder:     none,
+		clock:      clock.New(e.base),
 		interval:   newIntervalBuffer(n),
 		silences:   newSilences(c.Window),
 		failures:   map[error]uint64{},
@@ -233,12 +236,12 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	if c.Messages != nil {
 		w.messages = make([]messageTimes, exchanges)
 	}
-	w.connectQueue.limit = len(w.conns)
+	w.connectQueue.Limit = len(w.conns)
 	w.users = e.newUserPool(n)
 	if w.users != nil {
 		w.users.prepareTimes(exchanges, c.Timeout)
 	}
-	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
+	w.waiting.Limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
 	}
@@ -253,19 +256,19 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		w.idles = make([]int32, 0, len(w.conns))
 		w.vacant = make([]int32, 0, len(w.conns))
 	} else {
-		w.alarms = make(alarms, 0, len(w.exchanges))
+		w.alarms = queue.NewAlarms(len(w.exchanges))
 	}
 	if w.users != nil {
-		w.alarms = make(alarms, 0, len(w.users.all))
+		w.alarms = queue.NewAlarms(len(w.users.all))
 		if w.cursor == nil {
-			w.waiting.limit = max(1, w.users.limit) // each user has one request at a time
+			w.waiting.Limit = max(1, w.users.limit) // each user has one request at a time
 		}
 	}
 	if count == 0 {
 		return w, nil // with subscribers only
 	}
 	if err := w.equip(c); err != nil {
-		p.close()
+		p.Close()
 		return nil, err
 	}
 	newTunnel := func() wire.Client { return nil }
@@ -378,7 +381,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 			<-woken
 		}
 		for _, w := range e.workers {
-			w.poller.close()
+			w.poller.Close()
 		}
 	}()
 	loading.Add(len(e.workers))
@@ -474,7 +477,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 func (e *engine) interrupt() {
 	e.stop.Store(true)
 	for _, w := range e.workers {
-		w.poller.wake()
+		w.poller.Wake()
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"dyno/load/delivery"
+	"dyno/load/engine/clock"
 	"dyno/load/wire"
 )
 
 // takeEvents takes in the bytes that have arrived for a subscriber.
-func (w *worker) takeEvents(i int32, s *subscriber, p []byte, r reading) {
-	now := r.read
-	r = r.after(s.written)
+func (w *worker) takeEvents(i int32, s *subscriber, p []byte, r clock.Reading) {
+	now := r.Read
+	r = r.After(s.written)
 	if s.state == subStreaming {
 		w.received(s, now) // be it a part of an event, or a comment that keeps the stream alive
 	}
@@ -27,7 +28,7 @@ func (w *worker) takeEvents(i int32, s *subscriber, p []byte, r reading) {
 		case wire.Opened:
 			w.streamOpened(i, s, r)
 		case wire.Message:
-			w.event(s, &e, r, r.more || len(p) > maxTrailer)
+			w.event(s, &e, r, r.More || len(p) > maxTrailer)
 		case wire.Gap:
 			w.gap(s)
 		case wire.Exhausted:
@@ -38,8 +39,8 @@ func (w *worker) takeEvents(i int32, s *subscriber, p []byte, r reading) {
 }
 
 // streamOpened takes note of a subscription that the server has accepted.
-func (w *worker) streamOpened(i int32, s *subscriber, r reading) {
-	p, now := &w.subscribers, r.read
+func (w *worker) streamOpened(i int32, s *subscriber, r clock.Reading) {
+	p, now := &w.subscribers, r.Read
 	p.attempted(s)
 	if s.known {
 		p.streams.Reconnects++
@@ -47,7 +48,7 @@ func (w *worker) streamOpened(i int32, s *subscriber, r reading) {
 	s.delivery.Accepted(w.origin == 0, s.stream.Resumes()) // before the load has begun nothing can be missed
 	s.known, s.first, s.failures = true, true, 0
 	s.state, s.opened = subStreaming, now
-	p.timers.clear(p.all, i)
+	p.timers.Clear(i)
 	w.setSlowRead(i, s, now)
 	p.open++
 	p.streams.Peak = max(p.streams.Peak, p.open)
@@ -56,7 +57,7 @@ func (w *worker) streamOpened(i int32, s *subscriber, r reading) {
 		return
 	}
 	p.streams.Opened++
-	w.interval.latency[Opening].Record(r.arrived - s.began)
+	w.interval.latency[Opening].Record(r.Arrived - s.began)
 }
 
 // received notes that something reached a subscriber.
@@ -74,8 +75,8 @@ func (w *worker) received(s *subscriber, now int64) {
 const maxTrailer = len("\r\n")
 
 // event takes note of an event, which may have been followed by more in its reading.
-func (w *worker) event(s *subscriber, e *wire.Event, r reading, followed bool) {
-	p, now := &w.subscribers, r.arrived
+func (w *worker) event(s *subscriber, e *wire.Event, r clock.Reading, followed bool) {
+	p, now := &w.subscribers, r.Arrived
 	if s.slow {
 		p.streams.Slow.Delivered++
 		if e.Stamped {
@@ -96,11 +97,11 @@ func (w *worker) event(s *subscriber, e *wire.Event, r reading, followed bool) {
 		p.streams.Delivered++
 		p.streams.DeliveredBytes += uint64(e.Bytes) //nolint:gosec // not negative
 		w.ends.count(r)
-		if r.stamp == stamped {
-			latency[ReadDelay].Record(r.read - r.arrived)
+		if r.Stamp == clock.Stamped {
+			latency[ReadDelay].Record(r.Read - r.Arrived)
 			if followed {
 				w.ends.Shared++
-				latency[SharedStamp].Record(max(0, r.arrived-max(s.emptied, s.written)))
+				latency[SharedStamp].Record(max(0, r.Arrived-max(s.emptied, s.written)))
 			}
 		}
 		if s.latest != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/clock"
 	"dyno/load/pace"
 	"dyno/load/wire"
 )
@@ -163,8 +164,8 @@ func (w *worker) carry() {
 			w.conns[x.conn].asked = true
 		}
 	}
-	for i := range w.waiting.count {
-		waiter := w.waiting.at(i)
+	for i := range w.waiting.Len() {
+		waiter := w.waiting.At(i)
 		if waiter.window != outside {
 			continue // the window's own
 		}
@@ -181,7 +182,7 @@ func (w *worker) carry() {
 // othersUnanswered tells whether requests are unanswered other than the one that has just ended
 // and is still in its list.
 func (w *worker) othersUnanswered() bool {
-	return w.inFlight.head != w.inFlight.tail || w.begun > 0 || w.awaiting > 0 || w.waiting.count > 0
+	return w.inFlight.Several() || w.begun > 0 || w.awaiting > 0 || w.waiting.Len() > 0
 }
 
 // begin counts a request as sent, be it the first time or once more.
@@ -243,8 +244,8 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	}
 	c.carried++
 	c.busy++
-	if w.stamping && !c.stamping {
-		c.stamping = askForStamps(int(c.fd)) == nil // the connection is older than the decision
+	if w.clock.Stamping() && !c.stamping {
+		c.stamping = clock.RequestStamps(int(c.fd)) == nil // the connection is older than the decision
 	}
 	if c.mux != nil {
 		w.beginMuxExchange(e, x, i, c)
@@ -261,7 +262,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 		return
 	}
 	c.pending = w.request(x, c)
-	x.written = w.now()
+	x.written = w.clock.Now()
 	w.trackInFlight(e, x)
 	if w.messages != nil {
 		w.startMessages(e, x.written)
@@ -288,25 +289,25 @@ func (w *worker) suspend(e int32, x *exchange, c *connection) {
 // pause makes a user pause until a time.
 func (w *worker) pause(e int32, x *exchange, until int64) {
 	x.state = pausing
-	w.alarms.push(alarm{until, e})
+	w.alarms.Set(until, e)
 }
 
 // fireAlarms wakes the users whose pause is over.
 func (w *worker) fireAlarms(now int64) {
-	for len(w.alarms) > 0 && w.alarms[0].at <= now {
-		a := w.alarms.pop()
+	for w.alarms.Next() <= now {
+		a := w.alarms.Pop()
 		if w.users != nil {
-			w.sendNext(a.whose, a.at, false)
+			w.sendNext(a.Whose, a.At, false)
 			continue
 		}
-		w.startRequest(a.whose, &w.exchanges[a.whose], a.at)
+		w.startRequest(a.Whose, &w.exchanges[a.Whose], a.At)
 	}
 }
 
 // expire ends what has taken too long.
 func (w *worker) expire(now int64) {
 	limit := now - int64(w.engine.config.Timeout)
-	for e := w.inFlight.head; e != none && w.exchanges[e].written <= limit; e = w.inFlight.head {
+	for e := w.inFlight.Head(); e != none && w.exchanges[e].written <= limit; e = w.inFlight.Head() {
 		w.timeOut(e, now, w.engine.config.Deadline)
 	}
 	w.expireTimed(now)
@@ -355,7 +356,7 @@ func (w *worker) startDue(now int64) {
 		if w.users != nil {
 			w.advance()
 			w.startIteration(intended)
-			now = w.now()
+			now = w.clock.Now()
 			continue
 		}
 		r := waiter{intended: intended, window: w.countScheduled(intended)}
@@ -364,10 +365,10 @@ func (w *worker) startDue(now int64) {
 			i := w.idles[n-1]
 			// The connection was at hand before the request was due.
 			w.send(i, &w.conns[i], r, intended)
-			now = w.now()
+			now = w.clock.Now()
 			continue
 		}
-		if !w.waiting.push(r) {
+		if !w.waiting.Push(r) {
 			w.drop(r.window)
 			continue
 		}
@@ -394,16 +395,16 @@ func (w *worker) advance() {
 }
 
 // succeed records a good response.
-func (w *worker) succeed(x *exchange, c *connection, r reading) {
+func (w *worker) succeed(x *exchange, c *connection, r clock.Reading) {
 	w.interval.completed++
-	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
+	if r.Arrived >= w.windowStart && r.Arrived < w.windowEnd {
 		w.completed++
 		if w.users != nil {
 			w.users.figuresOf(x.user).completed++
 		}
 	}
 	w.counts[x.window].OK++
-	w.silences.answered(r.read, w.windowStart, w.windowEnd, w.othersUnanswered())
+	w.silences.answered(r.Read, w.windowStart, w.windowEnd, w.othersUnanswered())
 	if x.window != outside {
 		c.answered, c.served = true, true
 	}
@@ -414,11 +415,11 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 		w.users.figuresOf(x.user).ok++
 	}
 	w.countStatus(x)
-	w.finished = max(w.finished, r.arrived)
+	w.finished = max(w.finished, r.Arrived)
 	w.recordTimes(x, r)
 	w.ends.count(r)
-	if r.stamp == stamped {
-		w.interval.latency[ReadDelay].Record(r.read - r.arrived)
+	if r.Stamp == clock.Stamped {
+		w.interval.latency[ReadDelay].Record(r.Read - r.Arrived)
 	}
 }
 
@@ -456,22 +457,22 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	}
 	w.finished = max(w.finished, now)
 	if kind == wire.Timeout || kind == wire.Unfinished {
-		w.recordTimes(x, readAt(now))
+		w.recordTimes(x, clock.At(now))
 		return
 	}
 	w.interval.latency[Failed].Record(now - x.intended)
 }
 
 // recordTimes records a request that ended, or was given up.
-func (w *worker) recordTimes(x *exchange, r reading) {
+func (w *worker) recordTimes(x *exchange, r clock.Reading) {
 	l := &w.interval.latency
 	written := x.written
 	if x.redirected {
 		written = w.trails[x.number].written
 	}
-	l[Response].Record(r.arrived - x.intended)
-	l[Service].Record(r.arrived - written)
-	l[ServiceRead].Record(r.read - written)
+	l[Response].Record(r.Arrived - x.intended)
+	l[Service].Record(r.Arrived - written)
+	l[ServiceRead].Record(r.Read - written)
 	l[SendLag].Record(written - x.intended)
 	l[GeneratorLag].Record(written - max(x.intended, x.ready))
 	if x.first != 0 {
@@ -479,8 +480,8 @@ func (w *worker) recordTimes(x *exchange, r reading) {
 	}
 	if w.users != nil {
 		f := w.users.figuresOf(x.user)
-		f.response.Record(r.arrived - x.intended)
-		f.service.Record(r.arrived - written)
+		f.response.Record(r.Arrived - x.intended)
+		f.service.Record(r.Arrived - written)
 	}
 }
 

@@ -66,18 +66,18 @@ func (w *worker) watch(i int32, c *connection) {
 	c.pinged = 0
 	if !c.watched {
 		c.watched = true
-		w.pingAlarms.push(alarm{c.lastRead + int64(k.Time), i})
+		w.pingAlarms.Set(c.lastRead+int64(k.Time), i)
 	}
 }
 
 // keepAlive looks at the connections whose time it is: it pings those on which nothing has
 // come, and gives up those that have not answered.
 func (w *worker) keepAlive(now int64) {
-	for len(w.pingAlarms) > 0 && w.pingAlarms[0].at <= now {
-		i := w.pingAlarms.pop().whose
+	for w.pingAlarms.Next() <= now {
+		i := w.pingAlarms.Pop().Whose
 		c := &w.conns[i]
 		if at := w.checkAlive(i, c, now); at != never {
-			w.pingAlarms.push(alarm{at, i})
+			w.pingAlarms.Set(at, i)
 		} else {
 			c.watched = false
 		}

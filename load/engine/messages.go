@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"dyno/load/engine/clock"
 	"dyno/load/wire"
 )
 
@@ -64,14 +65,14 @@ func (w *worker) setMessageAlarm(e int32, d *messageTimes, due int64) {
 	d.due = due
 	if !d.alarmed {
 		d.alarmed = true
-		w.messageAlarms.push(alarm{due, e})
+		w.messageAlarms.Set(due, e)
 	}
 }
 
 // recordMessage takes the time of a message of a response.
-func (w *worker) recordMessage(e int32, x *exchange, r reading) {
+func (w *worker) recordMessage(e int32, x *exchange, r clock.Reading) {
 	d, m := &w.messages[e], w.engine.config.Messages
-	arrived := r.after(x.written).arrived
+	arrived := r.After(x.written).Arrived
 	if x.window == inside {
 		l := &w.interval.latency
 		if d.received == 0 {
@@ -93,13 +94,13 @@ func (w *worker) recordMessage(e int32, x *exchange, r reading) {
 	d.received++
 	d.last = arrived
 	if m.Answered {
-		d.last = r.read // the next message is due now
+		d.last = r.Read // the next message is due now
 	}
 }
 
 // countMessages takes the times of the messages that one reading has completed, of a connection
 // that carries one exchange at a time.
-func (w *worker) countMessages(e int32, x *exchange, c *connection, r reading) {
+func (w *worker) countMessages(e int32, x *exchange, c *connection, r clock.Reading) {
 	counter, ok := c.client.(wire.MessageCounter)
 	if !ok {
 		return
@@ -111,22 +112,22 @@ func (w *worker) countMessages(e int32, x *exchange, c *connection, r reading) {
 
 // sendDueMessages sends the messages that are due.
 func (w *worker) sendDueMessages(now int64) {
-	for len(w.messageAlarms) > 0 && w.messageAlarms[0].at <= now {
-		a := w.messageAlarms.pop()
-		x, d := &w.exchanges[a.whose], &w.messages[a.whose]
+	for w.messageAlarms.Next() <= now {
+		a := w.messageAlarms.Pop()
+		x, d := &w.exchanges[a.Whose], &w.messages[a.Whose]
 		d.alarmed = false
 		switch {
 		case x.state != inFlight || d.due == 0:
 			continue // of an exchange that has ended
-		case d.due > a.at: // an exchange has begun in the place of the one that set the alarm
-			w.setMessageAlarm(a.whose, d, d.due)
+		case d.due > a.At: // an exchange has begun in the place of the one that set the alarm
+			w.setMessageAlarm(a.Whose, d, d.due)
 			continue
 		}
 		c := &w.conns[x.conn]
 		d.due = 0
 		w.queueOutput(x.conn, c)
-		if c.mux.(wire.Pacer).Next(uint32(a.whose - x.conn*w.streams)) { //nolint:gosec // not negative
-			w.setMessageAlarm(a.whose, d, a.at+int64(w.engine.config.Messages.Interval))
+		if c.mux.(wire.Pacer).Next(uint32(a.Whose - x.conn*w.streams)) { //nolint:gosec // not negative
+			w.setMessageAlarm(a.Whose, d, a.At+int64(w.engine.config.Messages.Interval))
 		}
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
 	"dyno/load/wire"
 )
 
@@ -58,7 +60,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 		outline, parts = request.Outline, request.Parts
 	}
 	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
-		now := w.now()
+		now := w.clock.Now()
 		x.written = now
 		w.trackInFlight(e, x)
 		w.fail(x, c, now, err)
@@ -81,7 +83,7 @@ func (w *worker) stamp(c *connection) {
 	if c.begun == none {
 		return
 	}
-	now := w.now()
+	now := w.clock.Now()
 	for e := c.begun; e != none; {
 		x := &w.exchanges[e]
 		x.written = now
@@ -133,7 +135,7 @@ func (w *worker) flushMux(i int32, c *connection) {
 		if c.blocked || c.state != established || !c.mux.Waiting() {
 			return
 		}
-		w.takeMux(i, c, nil, readAt(w.now()))
+		w.takeMux(i, c, nil, clock.At(w.clock.Now()))
 		if c.generation != generation {
 			return
 		}
@@ -164,7 +166,7 @@ func (w *worker) writeMux(c *connection) error {
 			}
 			continue
 		}
-		n, errno := rawWrite(c.fd, p)
+		n, errno := poll.Write(c.fd, p)
 		switch errno {
 		case 0:
 			c.mux.Wrote(n)
@@ -179,26 +181,26 @@ func (w *worker) writeMux(c *connection) error {
 }
 
 // consumeMux takes in the bytes of one reading on a connection that carries many exchanges.
-func (w *worker) consumeMux(i int32, c *connection, p []byte, r reading) {
-	c.lastRead = r.read
+func (w *worker) consumeMux(i int32, c *connection, p []byte, r clock.Reading) {
+	c.lastRead = r.Read
 	w.queueOutput(i, c)
 	w.takeMux(i, c, p, r)
-	w.sendWaiting(r.read)
+	w.sendWaiting(r.Read)
 	w.flushOutgoing()
 }
 
 // takeMux takes in the events of a mux that bytes bring about, or that wait without any.
-func (w *worker) takeMux(i int32, c *connection, p []byte, r reading) {
+func (w *worker) takeMux(i int32, c *connection, p []byte, r clock.Reading) {
 	for {
 		n, event, err := c.mux.Input(p)
 		if err != nil {
 			w.stamp(c)
 			_ = w.writeMux(c) // the connection ends in any case
-			w.muxLost(i, c, r.read, err)
+			w.muxLost(i, c, r.Read, err)
 			return
 		}
 		if event.Kind == wire.MuxNothing {
-			w.refillOrClose(i, c, r.read)
+			w.refillOrClose(i, c, r.Read)
 			return
 		}
 		p = p[n:]
@@ -207,7 +209,7 @@ func (w *worker) takeMux(i int32, c *connection, p []byte, r reading) {
 }
 
 // handleMuxEvent handles an event of a mux.
-func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r reading) {
+func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r clock.Reading) {
 	if event.Kind == wire.MuxGoAway {
 		if !c.leaving {
 			c.leaving = true
@@ -227,13 +229,13 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	}
 	switch event.Kind {
 	case wire.MuxRefused:
-		w.resend(e, x, i, c, r.read, event.Err)
+		w.resend(e, x, i, c, r.Read, event.Err)
 		return
 	case wire.MuxRoom:
 		return // which is nothing of the response
 	case wire.MuxHead, wire.MuxData, wire.MuxMessage:
 		if x.first == 0 {
-			x.first = r.after(x.written).arrived
+			x.first = r.After(x.written).Arrived
 		}
 		if event.Kind == wire.MuxMessage && w.messages != nil {
 			w.recordMessage(e, x, r)
@@ -246,32 +248,32 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 		}
 		return
 	}
-	r = r.after(x.written)
+	r = r.After(x.written)
 	if x.first == 0 {
-		x.first = r.arrived
+		x.first = r.Arrived
 	}
 	x.status = event.Status
 	err, ended := error(nil), event.Kind == wire.MuxEnded
 	switch {
-	case event.Err != nil && event.Err.Kind == wire.Reset && w.engine.config.Deadline && r.arrived-x.written >= int64(w.engine.config.Timeout):
+	case event.Err != nil && event.Err.Kind == wire.Reset && w.engine.config.Deadline && r.Arrived-x.written >= int64(w.engine.config.Timeout):
 		err = w.engine.config.TimedOut // the peer knew of the time, and has only noticed first that it is over
 	case event.Err != nil:
 		err = event.Err
 	case w.users != nil:
 		w.users.takeMuxEvent(x.user, c.mux, event)
-		err = w.judge(x.user, x.status, w.users.all[x.user].fields, r.read)
+		err = w.judge(x.user, x.status, w.users.all[x.user].fields, r.Read)
 	case w.follower != nil:
 		if !event.Trailers {
 			w.trails[e].note(c.mux.Fields())
 		}
 		var follows bool
 		if follows, err = w.follow(e, x); follows {
-			w.goTo(e, x, i, c, r.read)
+			w.goTo(e, x, i, c, r.Read)
 			return
 		}
 	}
 	if err != nil {
-		w.fail(x, c, r.arrived, err)
+		w.fail(x, c, r.Arrived, err)
 	} else {
 		w.succeed(x, c, r)
 	}
@@ -281,12 +283,12 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	w.release(e, x, c)
 	switch {
 	case !w.pooled:
-		w.continueExchange(e, x, c, r.read)
+		w.continueExchange(e, x, c, r.Read)
 	case w.users == nil:
 	case event.Err != nil:
-		w.failUser(x.user, r.read)
+		w.failUser(x.user, r.Read)
 	default:
-		w.continueUser(x.user, r.read, true)
+		w.continueUser(x.user, r.Read, true)
 	}
 }
 
@@ -297,7 +299,7 @@ func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64,
 	resend := x.resends < maxResends
 	own := !w.pooled || x.redirected // it stays with its connection
 	if resend && !own {
-		resend = w.waiting.pushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1, window: x.window})
+		resend = w.waiting.PushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1, window: x.window})
 	}
 	if !resend {
 		w.fail(x, c, now, err)
@@ -352,9 +354,9 @@ func (w *worker) sendWaiting(now int64) {
 	if !w.pooled {
 		return
 	}
-	for w.waiting.count > 0 && len(w.idles) > 0 {
+	for w.waiting.Len() > 0 && len(w.idles) > 0 {
 		i := w.idles[len(w.idles)-1]
-		w.send(i, &w.conns[i], w.waiting.pop(), now)
+		w.send(i, &w.conns[i], w.waiting.Pop(), now)
 	}
 	w.openOneMore()
 }

@@ -236,11 +236,11 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.poller.close()
+	defer w.poller.Close()
 	e.workers = append(e.workers, w)
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.run)
-	now := w.now()
+	now := w.clock.Now()
 	w.start(now - int64(100*time.Millisecond))
 	w.startDue(now)
 	e.interrupt()

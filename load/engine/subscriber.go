@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/delivery"
+	"dyno/load/engine/poll"
+	"dyno/load/engine/queue"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -15,12 +17,12 @@ import (
 // events from those of requests' connections.
 type subscriberPool struct {
 	all        []subscriber
-	queue      queue[int32] // those in state subQueued; never more than there are
-	timers     timerHeap    // of the others, as far as they wait for a time
-	connecting int          // in state subConnecting
-	untried    int          // whose first attempt has not ended
-	open       int          // in state subStreaming
-	longestGap int64        // between two events of a subscriber, in the window
+	queue      queue.FIFO[int32] // those in state subQueued; never more than there are
+	timers     queue.Timers      // of the others, as far as they wait for a time
+	connecting int               // in state subConnecting
+	untried    int               // whose first attempt has not ended
+	open       int               // in state subStreaming
+	longestGap int64             // between two events of a subscriber, in the window
 
 	streams  Streams          // but for Account
 	ledger   *delivery.Ledger // of those that are not slow
@@ -40,7 +42,6 @@ type subscriber struct {
 	pending  []byte         // what the socket has not taken: of the request, or of what TLS says
 	lost     error          // writing failed for this; what had arrived by then may still be unread
 
-	timer   int64 // in the heap
 	began   int64 // when connecting began
 	written int64 // when the request was written; before, when the TLS handshake began
 	latest  int64 // when the latest event came; 0 before
@@ -50,7 +51,6 @@ type subscriber struct {
 
 	fd         int32 // none without a connection
 	generation uint32
-	place      int32 // in the heap of timers, or none
 	state      subscriberState
 	failures   uint8 // in a row
 	slow       bool
@@ -100,13 +100,14 @@ func (e *engine) newSubscriberPool(n int, secure *tlslayer.Context) subscriberPo
 		silences: newSilences(e.config.Window),
 		failures: map[error]uint64{},
 	}
-	p.queue.limit = len(p.all)
+	p.queue.Limit = len(p.all)
 	p.untried = len(p.all)
+	p.timers = queue.NewTimers(len(p.all))
 	newStream := c.NewStreams(n)
 	for i := range p.all {
 		number := i*e.config.Workers + n
 		p.all[i] = subscriber{
-			stream: newStream(number), fd: none, place: none, slow: number < c.Slow,
+			stream: newStream(number), fd: none, slow: number < c.Slow,
 			delivery: delivery.Subscriber{Number: int32(number)}, //nolint:gosec // bounded by MaxSubscribers
 		}
 		if secure != nil {
@@ -118,11 +119,8 @@ func (e *engine) newSubscriberPool(n int, secure *tlslayer.Context) subscriberPo
 
 // subscriberToken returns the token of the events of a subscriber's connection, and
 // subscriberOf the subscriber.
-func subscriberToken(i int32) int32  { return wakeToken - 1 - i }
-func subscriberOf(token int32) int32 { return wakeToken - 1 - token }
-
-// set sets a subscriber's timer.
-func (p *subscriberPool) set(i int32, at int64) { p.timers.set(p.all, i, at) }
+func subscriberToken(i int32) int32  { return poll.WakeToken - 1 - i }
+func subscriberOf(token int32) int32 { return poll.WakeToken - 1 - token }
 
 // startSubscribers connects the subscribers, each when the ramp says.
 func (w *worker) startSubscribers(now int64) {
@@ -132,16 +130,13 @@ func (w *worker) startSubscribers(now int64) {
 		if ramp := w.engine.config.Subscribers.Ramp; ramp > 0 {
 			at += int64(float64(p.all[i].delivery.Number) / ramp * float64(time.Second))
 		}
-		p.set(int32(i), at) //nolint:gosec // bounded by MaxSubscribers
+		p.timers.Set(int32(i), at) //nolint:gosec // bounded by MaxSubscribers
 	}
 }
 
 // next returns when there is something to do for subscribers; never when there is nothing.
 func (p *subscriberPool) next() int64 {
-	next := int64(never)
-	if len(p.timers) > 0 {
-		next = p.all[p.timers[0]].timer
-	}
+	next := p.timers.Next()
 	if p.posted {
 		next = min(next, p.look)
 	}
@@ -151,21 +146,20 @@ func (p *subscriberPool) next() int64 {
 // serveSubscribers does what is due to subscribers.
 func (w *worker) serveSubscribers(now int64) {
 	p := &w.subscribers
-	for len(p.timers) > 0 && p.all[p.timers[0]].timer <= now {
-		i := p.timers[0]
+	for p.timers.Next() <= now {
+		i := p.timers.Pop()
 		s := &p.all[i]
-		p.timers.clear(p.all, i)
 		switch s.state {
 		case subDisconnected:
 			s.state = subQueued
-			p.queue.push(i)
+			p.queue.Push(i)
 		case subConnecting:
 			w.subscriptionFailed(i, s, now, w.errnoError(wire.Connect, unix.ETIMEDOUT))
 		case subHandshaking:
 			w.subscriptionFailed(i, s, now, errHandshakeTimeout)
 		case subRequested:
 			if timeout := s.written + int64(w.engine.config.Timeout); now < timeout {
-				p.set(i, timeout)
+				p.timers.Set(i, timeout)
 				w.readStream(i, s, 0) // what is there was there before
 				break
 			}
@@ -174,8 +168,8 @@ func (w *worker) serveSubscribers(now int64) {
 			w.readStream(i, s, 0)
 		}
 	}
-	for p.queue.count > 0 && p.connecting < maxConnecting {
-		i := p.queue.pop()
+	for p.queue.Len() > 0 && p.connecting < maxConnecting {
+		i := p.queue.Pop()
 		w.connectSubscriber(i, &p.all[i], now)
 	}
 }
@@ -193,10 +187,10 @@ func (w *worker) connectSubscriber(i int32, s *subscriber, now int64) {
 		w.subscriptionFailed(i, s, now, w.connectError(err))
 		return
 	}
-	s.fd, s.stamping = fd, w.stamping
+	s.fd, s.stamping = fd, w.clock.Stamping()
 	s.generation++
 	s.hungUp = false
-	p.set(i, now+int64(c.ConnectTimeout))
+	p.timers.Set(i, now+int64(c.ConnectTimeout))
 }
 
 // handleSubscriber serves an event of a subscriber's connection, and returns the time after
@@ -227,7 +221,7 @@ func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
 		return w.readStream(i, s, w.emptied)
 	case s.hungUp:
 		// It would reach the end, or the reset, at its own pace or never.
-		now := w.now()
+		now := w.clock.Now()
 		w.subscriptionEnded(i, s, now, nil)
 		return now
 	}
@@ -236,8 +230,8 @@ func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
 
 // subscriberConnected ends a subscriber's connecting, well or badly.
 func (w *worker) subscriberConnected(i int32, s *subscriber) {
-	err := connectResult(s.fd)
-	now := w.now()
+	err := poll.ConnectResult(s.fd)
+	now := w.clock.Now()
 	if err != nil {
 		w.subscriptionFailed(i, s, now, w.connectError(err))
 		return
@@ -255,7 +249,7 @@ func (w *worker) requestStream(i int32, s *subscriber, now int64) {
 	s.state = subRequested
 	s.stream.Reset()
 	s.written = now
-	w.subscribers.set(i, now+int64(w.engine.config.Timeout))
+	w.subscribers.timers.Set(i, now+int64(w.engine.config.Timeout))
 	if s.tls != nil {
 		w.sendSubscription(i, s)
 		return
@@ -266,7 +260,7 @@ func (w *worker) requestStream(i int32, s *subscriber, now int64) {
 
 // writeSubscription writes what is pending.
 func (w *worker) writeSubscription(i int32, s *subscriber) {
-	rest, errno := writeAll(s.fd, s.pending)
+	rest, errno := poll.WriteAll(s.fd, s.pending)
 	s.pending = rest
 	if errno != 0 {
 		s.writeFailed(w.errnoError(s.cutKind(), errno))
@@ -304,7 +298,7 @@ func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
 			buffer = buffer[:slowHead]
 		}
 		n, r, errno := w.take(s.fd, buffer, s.stamping, empty)
-		now := r.read
+		now := r.Read
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -341,8 +335,8 @@ func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
 		}
 	}
 	// There is more, and epoll will not say so again.
-	now := w.now()
-	w.subscribers.set(i, now)
+	now := w.clock.Now()
+	w.subscribers.timers.Set(i, now)
 	return now
 }
 
@@ -352,7 +346,7 @@ func (w *worker) setSlowRead(i int32, s *subscriber, now int64) {
 	if !s.slow || s.state != subStreaming || rate == 0 {
 		return
 	}
-	w.subscribers.set(i, now+int64(time.Second)/int64(min(rate, slowReads)))
+	w.subscribers.timers.Set(i, now+int64(time.Second)/int64(min(rate, slowReads)))
 }
 
 // subscriptionFailed ends a subscription, or the attempt at one, for a fault of the peer's
@@ -426,11 +420,11 @@ func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed 
 	}
 	if s.stream.Closed() {
 		s.state = subClosed
-		p.timers.clear(p.all, i)
+		p.timers.Clear(i)
 		return
 	}
 	s.state = subDisconnected
-	p.set(i, now+int64(w.reconnectDelay(s)))
+	p.timers.Set(i, now+int64(w.reconnectDelay(s)))
 }
 
 // hangUpSubscriber closes a subscriber's socket, whose later events no longer count.

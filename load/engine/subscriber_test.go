@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/delivery"
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
@@ -37,12 +39,12 @@ func newSubscriberWorker(tb testing.TB, count int) *worker {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(w.poller.close)
+	tb.Cleanup(w.poller.Close)
 	s := &w.subscribers.all[0]
 	s.stream.Reset()
 	s.stream.Request()
 	s.state = subRequested
-	w.takeEvents(0, s, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), readAt(w.now()))
+	w.takeEvents(0, s, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), clock.At(w.clock.Now()))
 	if s.state != subStreaming {
 		tb.Fatalf("%+v", w.subscribers.streams)
 	}
@@ -70,10 +72,10 @@ func BenchmarkTakeEvents(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				now := w.now()
+				now := w.clock.Now()
 				for rest := stream[n%events]; len(rest) > 0; {
 					p := rest[:min(piece, len(rest))]
-					w.takeEvents(0, s, p, readAt(now))
+					w.takeEvents(0, s, p, clock.At(now))
 					rest = rest[len(p):]
 				}
 				n++
@@ -98,8 +100,8 @@ func TestTakeEventsDoesNotAllocate(t *testing.T) {
 		events[i] = eventBytes(1, uint64(i+1))
 	}
 	take := func() {
-		w.takeEvents(0, s, events[n][:70], readAt(1))
-		w.takeEvents(0, s, events[n][70:], readAt(1))
+		w.takeEvents(0, s, events[n][:70], clock.At(1))
+		w.takeEvents(0, s, events[n][70:], clock.At(1))
 		n += 2 // so that some are missing
 	}
 	w.subscribers.ledger = &delivery.Ledger{} // which has no room that could be enlarged
@@ -122,14 +124,14 @@ func TestEventTimes(t *testing.T) {
 	s.written = 100
 	at := func(now, due int64, n uint64) {
 		stamp := sse.Stamp{Source: 1, Sequence: n, Time: 1_000_000 + due}
-		w.takeEvents(0, s, fmt.Appendf(nil, "data: %v\n\n", stamp), readAt(now))
+		w.takeEvents(0, s, fmt.Appendf(nil, "data: %v\n\n", stamp), clock.At(now))
 	}
 	at(300, 290, 1)
 	at(600, 570, 2) // the first of the window
 	at(600, 580, 3) // in the same read
 	at(899, 893, 4)
 	at(900, 899, 5) // too late
-	w.takeEvents(0, s, []byte("data: no stamp\n\n"), readAt(901))
+	w.takeEvents(0, s, []byte("data: no stamp\n\n"), clock.At(901))
 	for _, tt := range []struct {
 		tag  Tag
 		want []int64
@@ -170,7 +172,7 @@ func TestReconnectDelay(t *testing.T) {
 		{"60000", 0, 10 * time.Second, 15 * time.Second},
 	} {
 		if tt.retry != "" {
-			w.takeEvents(0, s, []byte("retry: "+tt.retry+"\n\n"), readAt(1))
+			w.takeEvents(0, s, []byte("retry: "+tt.retry+"\n\n"), clock.At(1))
 		}
 		s.failures = tt.failures
 		lowest, highest := time.Duration(never), time.Duration(0)
@@ -210,10 +212,10 @@ func TestSumStreams(t *testing.T) {
 		s := &w.subscribers.all[0]
 		s.slow = tt.slow
 		for _, n := range []uint64{1, 3} {
-			w.takeEvents(0, s, eventBytes(1, n), readAt(1))
+			w.takeEvents(0, s, eventBytes(1, n), clock.At(1))
 		}
-		w.takeEvents(0, s, []byte("event: gap\ndata: {}\n\n"), readAt(1))
-		w.takeEvents(0, s, eventBytes(1, 6), readAt(1))
+		w.takeEvents(0, s, []byte("event: gap\ndata: {}\n\n"), clock.At(1))
+		w.takeEvents(0, s, eventBytes(1, 6), clock.At(1))
 		s.state = tt.state
 		var r Streams
 		e.sumStreams(&r)
@@ -237,7 +239,7 @@ func TestAnswerBeforeTheSubscription(t *testing.T) {
 	s := &w.subscribers.all[0]
 	s.fd, s.state = int32(pair[0]), subConnecting
 	w.subscribers.connecting++
-	if _, errno := rawWrite(int32(pair[1]), []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")); errno != 0 {
+	if _, errno := poll.Write(int32(pair[1]), []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")); errno != 0 {
 		t.Fatal(errno)
 	}
 	if err := unix.Close(pair[1]); err != nil {

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -19,7 +21,7 @@ func (w *worker) startSubscriberHandshake(i int32, s *subscriber, now int64) {
 	out, err := s.tls.Start(w.sealed[:0])
 	w.sealed = out[:0]
 	if err != nil {
-		w.subscriptionFailed(i, s, w.now(), err)
+		w.subscriptionFailed(i, s, w.clock.Now(), err)
 		return
 	}
 	if err := w.writeSubscriberSealed(s, out); err != nil {
@@ -32,9 +34,9 @@ func (w *worker) startSubscriberHandshake(i int32, s *subscriber, now int64) {
 func (w *worker) sendSubscription(i int32, s *subscriber) {
 	sealed, err := s.tls.Seal(w.sealed[:0], s.stream.Request())
 	w.sealed = sealed[:0]
-	s.written = w.now()
+	s.written = w.clock.Now()
 	if err != nil {
-		w.subscriptionFailed(i, s, w.now(), err)
+		w.subscriptionFailed(i, s, w.clock.Now(), err)
 		return
 	}
 	if err := w.writeSubscriberSealed(s, sealed); err != nil {
@@ -46,7 +48,7 @@ func (w *worker) sendSubscription(i int32, s *subscriber) {
 // room again.
 func (w *worker) writeSubscriberSealed(s *subscriber, p []byte) error {
 	if len(s.pending) == 0 {
-		rest, errno := writeAll(s.fd, p)
+		rest, errno := poll.WriteAll(s.fd, p)
 		if errno != 0 {
 			return w.errnoError(kindOf(errno, s.cutKind()), errno)
 		}
@@ -70,7 +72,7 @@ func (w *worker) flushSubscriberTLS(s *subscriber) error {
 }
 
 // unsealEvents takes in the bytes of one reading on a subscriber's connection with TLS.
-func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r reading) {
+func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r clock.Reading) {
 	generation := s.generation
 	data, err := s.tls.Open(p)
 	if s.state == subHandshaking {
@@ -78,7 +80,7 @@ func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r reading) {
 		failed := w.flushSubscriberTLS(s)
 		switch {
 		case err != nil:
-			w.subscriptionFailed(i, s, r.read, err)
+			w.subscriptionFailed(i, s, r.Read, err)
 			return
 		case failed != nil:
 			s.writeFailed(failed)
@@ -86,13 +88,13 @@ func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r reading) {
 		case s.tls.State() == tlslayer.Handshaking:
 			return
 		}
-		in := r.after(s.written)
-		w.interval.latency[HandshakeTime].Record(in.arrived - s.written)
+		in := r.After(s.written)
+		w.interval.latency[HandshakeTime].Record(in.Arrived - s.written)
 		w.handshakes.note(s.tls.Info())
-		w.requestStream(i, s, r.read)
+		w.requestStream(i, s, r.Read)
 	}
 	if s.generation == generation && len(data) > 0 {
-		r.more = s.tls.Partial()
+		r.More = s.tls.Partial()
 		w.takeEvents(i, s, data, r)
 	}
 	if s.generation != generation {
@@ -103,11 +105,11 @@ func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r reading) {
 	}
 	switch {
 	case wire.KindOf(err) == wire.Reset:
-		w.subscriptionEnded(i, s, r.read, err)
+		w.subscriptionEnded(i, s, r.Read, err)
 	case err != nil:
-		w.subscriptionFailed(i, s, r.read, err)
+		w.subscriptionFailed(i, s, r.Read, err)
 	case s.tls.State() == tlslayer.Ended:
-		w.subscriptionEnded(i, s, r.read, s.stream.End())
+		w.subscriptionEnded(i, s, r.Read, s.stream.End())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"testing"
 
+	"dyno/load/engine/clock"
 	"dyno/load/wire/tlslayer"
 )
 
@@ -103,7 +104,7 @@ func TestUnsealEventsAllocates(t *testing.T) {
 		}
 		n := 0
 		take := func() {
-			w.unsealEvents(0, s, records[n], readAt(1))
+			w.unsealEvents(0, s, records[n], clock.At(1))
 			n++
 		}
 		for range 20 { // crypto/tls's memory grows to what it needs
@@ -127,7 +128,7 @@ func TestSealedEventTimes(t *testing.T) {
 	s.written = 1
 	one, two := bytes.Clone(seal(eventBytes(1, 1))), bytes.Clone(seal(eventBytes(1, 2)))
 	at := func(p []byte, arrived int64) {
-		w.unsealEvents(0, s, p, reading{read: arrived + 5, arrived: arrived, stamp: stamped})
+		w.unsealEvents(0, s, p, clock.Reading{Read: arrived + 5, Arrived: arrived, Stamp: clock.Stamped})
 	}
 	at(one[:30], 100)
 	if w.subscribers.streams.Delivered != 0 {

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"time"
+
+	"dyno/load/engine/queue"
 )
 
 // Requests that have a time of their own for the response, which is that of their step. As all
@@ -11,7 +13,7 @@ import (
 
 // A timedList is the requests under way that have the same time for the response.
 type timedList struct {
-	list
+	queue.List
 	timeout int64
 }
 
@@ -25,7 +27,7 @@ func (r *userPool) prepareTimes(exchanges int, longest time.Duration) {
 		at := slices.IndexFunc(r.lists, func(l timedList) bool { return l.timeout == int64(s.Timeout) })
 		if at < 0 {
 			at = len(r.lists)
-			r.lists = append(r.lists, timedList{newList(exchanges), int64(s.Timeout)})
+			r.lists = append(r.lists, timedList{queue.NewList(exchanges), int64(s.Timeout)})
 		}
 		r.timed[i] = uint8(at + 1) //nolint:gosec // bounded by scenario.MaxTimeouts
 	}
@@ -33,20 +35,20 @@ func (r *userPool) prepareTimes(exchanges int, longest time.Duration) {
 
 // trackInFlight adds an exchange to the lists of those whose requests are in flight.
 func (w *worker) trackInFlight(e int32, x *exchange) {
-	w.inFlight.push(e)
+	w.inFlight.Push(e)
 	if w.users == nil || len(w.users.lists) == 0 {
 		return
 	}
 	if x.timed = w.users.timed[w.users.all[x.user].request.Step]; x.timed > 0 {
-		w.users.lists[x.timed-1].push(e)
+		w.users.lists[x.timed-1].Push(e)
 	}
 }
 
 // untrack removes an exchange from these lists: its request has ended.
 func (w *worker) untrack(e int32, x *exchange) {
-	w.inFlight.remove(e)
+	w.inFlight.Remove(e)
 	if x.timed > 0 {
-		w.users.lists[x.timed-1].remove(e)
+		w.users.lists[x.timed-1].Remove(e)
 		x.timed = 0
 	}
 }
@@ -58,8 +60,8 @@ func (r *userPool) next(exchanges []exchange) int64 {
 		return next
 	}
 	for i := range r.lists {
-		if l := &r.lists[i]; l.head != none {
-			next = min(next, exchanges[l.head].written+l.timeout)
+		if l := &r.lists[i]; l.Head() != none {
+			next = min(next, exchanges[l.Head()].written+l.timeout)
 		}
 	}
 	return next
@@ -72,7 +74,7 @@ func (w *worker) expireTimed(now int64) {
 	}
 	for i := range w.users.lists {
 		l := &w.users.lists[i]
-		for e := l.head; e != none && w.exchanges[e].written <= now-l.timeout; e = l.head {
+		for e := l.Head(); e != none && w.exchanges[e].written <= now-l.timeout; e = l.Head() {
 			w.timeOut(e, now, true)
 		}
 	}

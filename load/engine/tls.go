@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -86,7 +88,7 @@ func (w *worker) startHandshake(i int32, c *connection, now int64) {
 	out, err := c.tls.Start(w.sealed[:0])
 	w.sealed = out[:0]
 	if err != nil {
-		w.openFailed(i, c, w.now(), err)
+		w.openFailed(i, c, w.clock.Now(), err)
 		return
 	}
 	if err := w.writeSealed(c, out); err != nil {
@@ -98,7 +100,7 @@ func (w *worker) startHandshake(i int32, c *connection, now int64) {
 // before all that comes later.
 func (w *worker) writeSealed(c *connection, p []byte) error {
 	if len(c.pending) == 0 {
-		rest, errno := writeAll(c.fd, p)
+		rest, errno := poll.WriteAll(c.fd, p)
 		if errno != 0 {
 			return w.errnoError(kindOf(errno, c.cutKind()), errno)
 		}
@@ -126,7 +128,7 @@ func (c *connection) cutKind() wire.Kind {
 func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	sealed, err := c.tls.Seal(w.sealed[:0], w.request(x, c))
 	w.sealed = sealed[:0]
-	x.written = w.now()
+	x.written = w.clock.Now()
 	w.trackInFlight(e, x)
 	if w.messages != nil {
 		w.startMessages(e, x.written)
@@ -141,7 +143,7 @@ func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 }
 
 // unseal takes in the bytes of one reading on a connection with TLS.
-func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
+func (w *worker) unseal(i int32, c *connection, p []byte, r clock.Reading) {
 	generation := c.generation
 	data, err := c.tls.Open(p)
 	if c.state == handshaking {
@@ -149,7 +151,7 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 		failed := w.writePendingTLS(c)
 		switch {
 		case err != nil:
-			w.openFailed(i, c, r.read, err)
+			w.openFailed(i, c, r.Read, err)
 			return
 		case failed != nil:
 			w.writeFailed(i, c, failed) // the server's reason may follow
@@ -171,9 +173,9 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	}
 	switch {
 	case err != nil:
-		w.cut(i, c, r.read, err)
+		w.cut(i, c, r.Read, err)
 	case c.tls.State() == tlslayer.Ended:
-		w.peerEnded(i, c, r.read)
+		w.peerEnded(i, c, r.Read)
 	}
 }
 
@@ -189,16 +191,16 @@ func (w *worker) writePendingTLS(c *connection) error {
 }
 
 // handshakeCompleted goes on with a connection whose handshake is complete.
-func (w *worker) handshakeCompleted(i int32, c *connection, r reading) {
-	r = r.after(c.handshakeBegan)
-	w.interval.latency[HandshakeTime].Record(r.arrived - c.handshakeBegan)
+func (w *worker) handshakeCompleted(i int32, c *connection, r clock.Reading) {
+	r = r.After(c.handshakeBegan)
+	w.interval.latency[HandshakeTime].Record(r.Arrived - c.handshakeBegan)
 	info := c.tls.Info()
 	w.handshakes.note(info)
 	if err := w.chooseCodec(i, c, info.ALPN); err != nil {
-		w.openFailed(i, c, r.read, err)
+		w.openFailed(i, c, r.Read, err)
 		return
 	}
-	w.startCodec(i, c, r.read)
+	w.startCodec(i, c, r.Read)
 }
 
 // chooseCodec gives a connection the codec for the protocol that was agreed on.
@@ -243,6 +245,6 @@ func (w *worker) closeNotify(fd int32, secure *tlslayer.Conn, pending []byte) {
 	out := secure.CloseNotify(w.sealed[:0])
 	w.sealed = out[:0]
 	if len(out) > 0 {
-		_, _ = rawWrite(fd, out) // the connection is closed in any case
+		_, _ = poll.Write(fd, out) // the connection is closed in any case
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"dyno/load/engine/clock"
 	"dyno/load/wire"
 )
 
@@ -58,7 +59,7 @@ func (w *worker) asked() *Tokens {
 }
 
 // recordTokens takes the figures of a good response, if it is an answer of a language model.
-func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
+func (w *worker) recordTokens(e int32, x *exchange, c *connection, r clock.Reading) {
 	answer, ok := c.client.(wire.TokenCounter)
 	if !ok {
 		return
@@ -78,7 +79,7 @@ func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
 	if w.users != nil {
 		step = w.users.figuresOf(x.user).answers
 	}
-	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
+	if r.Arrived >= w.windowStart && r.Arrived < w.windowEnd {
 		counted := Tokens{Count: uint64(n), Prompt: uint64(answer.Prompt())}
 		if counted.Prompt == 0 {
 			counted.NoPrompt = 1

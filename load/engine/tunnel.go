@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 
+	"dyno/load/engine/clock"
 	"dyno/load/wire"
 )
 
@@ -20,16 +21,16 @@ func (w *worker) startTunnel(i int32, c *connection) {
 }
 
 // takeTunnel takes in bytes of the proxy's answer.
-func (w *worker) takeTunnel(i int32, c *connection, p []byte, r reading) {
+func (w *worker) takeTunnel(i int32, c *connection, p []byte, r clock.Reading) {
 	n, done, err := c.tunnel.Response(p)
 	if done && n < len(p) && err == nil {
 		err = errTunnelExcess
 	}
 	switch {
 	case err != nil:
-		w.openFailed(i, c, r.read, w.tunnelError(err))
+		w.openFailed(i, c, r.Read, w.tunnelError(err))
 	case done:
-		w.reached(i, c, r.read)
+		w.reached(i, c, r.Read)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"dyno/load/engine/queue"
 	"dyno/load/hist"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -86,11 +87,11 @@ type userPool struct {
 	restart bool
 	active  int // users with a request or a pause before one
 
-	free     queue[int32] // open loop: users who wait for an arrival, the longest wait first
-	spare    [][]byte     // buffers for content, that no response needs
-	collects bool         // clients are wire.Collectors
-	trailers bool         // a step looks at trailing metadata
-	timed    []uint8      // by step: its list, from 1; 0: it has no time of its own
+	free     queue.FIFO[int32] // open loop: users who wait for an arrival, the longest wait first
+	spare    [][]byte          // buffers for content, that no response needs
+	collects bool              // clients are wire.Collectors
+	trailers bool              // a step looks at trailing metadata
+	timed    []uint8           // by step: its list, from 1; 0: it has no time of its own
 	lists    []timedList
 	response scenario.Response
 
@@ -157,14 +158,14 @@ func (e *engine) newUserPool(n int) *userPool {
 		}
 		return r
 	}
-	r.free.limit = r.limit
+	r.free.Limit = r.limit
 	return r
 }
 
 // take returns a user for an iteration that is due; none where there are as many as may be.
 func (r *userPool) take() int32 {
-	if r.free.count > 0 {
-		return r.free.pop()
+	if r.free.Len() > 0 {
+		return r.free.Pop()
 	}
 	if len(r.all) == r.limit {
 		return none
@@ -180,7 +181,7 @@ func (w *worker) startUsers(at int64) {
 	}
 	for n := range w.users.all {
 		w.users.active++
-		w.alarms.push(alarm{at, int32(n)}) //nolint:gosec // bounded by MaxUsers
+		w.alarms.Set(at, int32(n)) //nolint:gosec // bounded by MaxUsers
 	}
 }
 
@@ -221,16 +222,16 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	}
 	switch {
 	case err != nil:
-		now := w.now()
+		now := w.clock.Now()
 		w.failWaiting(request, now, err)
 		w.failUser(n, now)
 	case i != none:
 		w.send(i, &w.conns[i], request, intended)
-	case w.waiting.push(request):
+	case w.waiting.Push(request):
 		w.openOneMore()
 	default:
 		w.dropRequest(request)
-		w.failUser(n, w.now())
+		w.failUser(n, w.clock.Now())
 	}
 }
 
@@ -274,7 +275,7 @@ func (w *worker) nextRequest(n int32, u *user, intended int64, arrival bool) (se
 	if w.cursor != nil {
 		w.releaseUser(n)
 	} else {
-		w.alarms.push(alarm{w.now() + int64(idlePause), n})
+		w.alarms.Set(w.clock.Now()+int64(idlePause), n)
 	}
 	return false, nil
 }
@@ -324,7 +325,7 @@ func (w *worker) releaseUser(n int32) {
 	case r.worker.Dry():
 		w.due = never
 	default:
-		r.free.push(n)
+		r.free.Push(n)
 	}
 }
 
@@ -370,7 +371,7 @@ func (w *worker) continueUser(n int32, now int64, answered bool) {
 		w.countIteration(now)
 		if w.cursor != nil {
 			w.users.active--
-			w.users.free.push(n)
+			w.users.free.Push(n)
 			return
 		}
 	}
@@ -378,9 +379,9 @@ func (w *worker) continueUser(n int32, now int64, answered bool) {
 	case answered && pause == 0:
 		w.sendNext(n, now, false)
 	case answered:
-		w.alarms.push(alarm{now + pause, n})
+		w.alarms.Set(now+pause, n)
 	default:
-		w.alarms.push(alarm{now + max(pause, int64(w.backoff(u.failures))), n})
+		w.alarms.Set(now+max(pause, int64(w.backoff(u.failures))), n)
 	}
 }
 
@@ -577,7 +578,7 @@ func (r *Result) concludeUsers(c *userPool) {
 		FailedLogins: c.worker.FailedLogins(), Misses: c.worker.Misses(nil),
 	}
 	for i := range c.all {
-		if isOpen := c.free.limit > 0; !isOpen && c.all[i].script.LoggedOut() {
+		if isOpen := c.free.Limit > 0; !isOpen && c.all[i].script.LoggedOut() {
 			u.LoggedOut++
 		}
 	}

@@ -8,6 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
+	"dyno/load/engine/queue"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -15,6 +18,9 @@ import (
 
 // never is later than any time of the engine.
 const never = math.MaxInt64
+
+// none is no place in a slice.
+const none = queue.None
 
 // readSize is how much one read may bring. It is shared by a worker's
 // connections: nothing is kept in it from one read to the next.
@@ -31,7 +37,7 @@ type worker struct {
 	engine   *engine
 	number   int
 	thread   int // its id; set before it is ready
-	poller   *poller
+	poller   *poll.Poller
 	endpoint endpoint
 	rng      *rand.Rand // back-off jitter
 
@@ -42,26 +48,26 @@ type worker struct {
 	target    [1][]byte // of the request that follows a redirect, while it is put together
 	pooled    bool      // requests go over whichever connection is free: in an open loop, and those of users
 	exchanges []exchange
-	inFlight  list // of exchanges
-	begun     int  // exchanges that were begun and will be in flight once they are written
-	awaiting  int  // exchanges in that state
+	inFlight  queue.List // of exchanges
+	begun     int        // exchanges that were begun and will be in flight once they are written
+	awaiting  int        // exchanges in that state
 
 	conns         []connection
 	streams       int32              // exchanges of each connection
 	lifetime      uint64             // exchanges that one connection carries at most
 	outgoing      []int32            // connections that have something to say
 	again         []place            // connections that had more to do than one turn allows
-	connecting    list               // of connections that are not established yet
+	connecting    queue.List         // of connections that are not established yet
 	opening       int                // in that list
-	connectQueue  queue[int32]       // connections in state queued; never more than there are
+	connectQueue  queue.FIFO[int32]  // connections in state queued; never more than there are
 	newClient     func() wire.Client // with TLS, if the server chooses by ALPN
 	newMux        func() wire.Mux    // with TLS, if the server chooses by ALPN
 	tunnelErrors  map[error]*wire.Error
-	alarms        alarms
+	alarms        queue.Alarms
 	messages      []messageTimes // by exchange; nil unless messages are timed
 	tokens        Tokens         // of answers of language models
-	messageAlarms alarms         // messages of requests that are due
-	pingAlarms    alarms         // connections whose peers are to be asked whether they are there
+	messageAlarms queue.Alarms   // messages of requests that are due
+	pingAlarms    queue.Alarms   // connections whose peers are to be asked whether they are there
 	buffer        []byte
 	sealed        []byte // bytes of TLS that are about to be written
 	tls           *tlslayer.Context
@@ -70,15 +76,11 @@ type worker struct {
 	subscribers subscriberPool
 	stamps      bool // there are clients that stamp what they publish
 
-	// The arrival clock's.
-	stamping   bool // reads ask for stamps
-	undecided  bool // whether they do is seen in the warm-up
-	holder     int32
+	clock      clock.Clock
+	undecided  bool          // whether responses end by arrival is seen in the warm-up
 	decision   int64         // when it is due
 	cpuAtStart time.Duration // of this thread
-	receiver   receiver
-	offset     offset
-	emptied    int64 // when all sockets with anything to read had last been reported
+	emptied    int64         // when all sockets with anything to read had last been reported
 	ends       Ends
 
 	// The open loop's.
@@ -86,7 +88,7 @@ type worker struct {
 	due    int64 // the next intended start; never when there is none
 
 	// Of connections that are pooled.
-	waiting queue[waiter]
+	waiting queue.FIFO[waiter]
 	idles   []int32 // connections that can carry one more request, the latest used last
 	vacant  []int32 // connections that are closed
 
@@ -135,8 +137,6 @@ type mark struct {
 	spun            int64
 }
 
-func (w *worker) now() int64 { return int64(time.Since(w.engine.base)) }
-
 // connectAll opens every connection of a closed loop and of the subscribers before the
 // load begins, so that the warm-up meets all of them. It returns when each has been
 // tried.
@@ -146,16 +146,16 @@ func (w *worker) connectAll() {
 			w.queueConnecting(int32(i))
 		}
 	}
-	deadline := w.now() + int64(w.engine.config.ConnectTimeout)*2
+	deadline := w.clock.Now() + int64(w.engine.config.ConnectTimeout)*2
 	if len(w.subscribers.all) > 0 {
 		deadline += int64(w.engine.config.Subscribers.ramp())
-		w.startSubscribers(w.now())
+		w.startSubscribers(w.clock.Now())
 	}
 	for {
-		now := w.now()
+		now := w.clock.Now()
 		w.connectQueued(now)
 		w.serveSubscribers(now)
-		if (w.opening == 0 && w.connectQueue.count == 0 && w.subscribers.untried == 0) || now >= deadline || w.engine.stopped() {
+		if (w.opening == 0 && w.connectQueue.Len() == 0 && w.subscribers.untried == 0) || now >= deadline || w.engine.stopped() {
 			return
 		}
 		w.expireConnecting(now)
@@ -164,9 +164,9 @@ func (w *worker) connectAll() {
 			pause = 0
 		}
 		if next := w.subscribers.next(); next != never {
-			pause = min(pause, time.Duration(next-w.now()))
+			pause = min(pause, time.Duration(next-w.clock.Now()))
 		}
-		w.handle(w.poller.wait(pause))
+		w.handle(w.poller.Wait(pause))
 	}
 }
 
@@ -216,7 +216,7 @@ func (w *worker) loop() {
 	spin := int64(w.engine.config.Spin)
 	eager := false // the last turn found work
 	for {
-		now := w.now()
+		now := w.clock.Now()
 		if now >= w.phase() {
 			w.mark(now)
 		}
@@ -247,22 +247,22 @@ func (w *worker) loop() {
 
 		next := w.nextDue()
 		var events []unix.EpollEvent
-		switch now = w.now(); {
+		switch now = w.clock.Now(); {
 		case next-now <= 0 || eager || len(w.again) > 0:
-			events = w.poller.poll()
+			events = w.poller.Poll()
 			eager = len(events) > 0
 		case next == w.due && next-now <= spin:
-			events = w.poller.poll()
-			w.spun += w.now() - now
+			events = w.poller.Poll()
+			w.spun += w.clock.Now() - now
 		case next == w.due:
-			events = w.poller.wait(time.Duration(next - now - spin))
+			events = w.poller.Wait(time.Duration(next - now - spin))
 			eager = len(events) > 0
 		default:
-			events = w.poller.wait(time.Duration(min(next-now, int64(time.Second))))
+			events = w.poller.Wait(time.Duration(min(next-now, int64(time.Second))))
 			eager = len(events) > 0
 		}
 		w.handle(events)
-		if len(events) < cap(w.poller.events) && len(w.again) == 0 {
+		if !w.poller.Full(events) && len(w.again) == 0 {
 			// What came later makes an event of the next turn, or of a later one.
 			w.emptied = now
 		}
@@ -271,21 +271,13 @@ func (w *worker) loop() {
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.subscribers.next())
-	if len(w.alarms) > 0 {
-		next = min(next, w.alarms[0].at)
-	}
-	if len(w.messageAlarms) > 0 {
-		next = min(next, w.messageAlarms[0].at)
-	}
-	if len(w.pingAlarms) > 0 {
-		next = min(next, w.pingAlarms[0].at)
-	}
-	if e := w.inFlight.head; e != none {
+	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.subscribers.next(),
+		w.alarms.Next(), w.messageAlarms.Next(), w.pingAlarms.Next())
+	if e := w.inFlight.Head(); e != none {
 		next = min(next, w.exchanges[e].written+int64(w.engine.config.Timeout))
 	}
 	next = min(next, w.users.next(w.exchanges))
-	if i := w.connecting.head; i != none {
+	if i := w.connecting.Head(); i != none {
 		next = min(next, w.conns[i].began+int64(w.engine.config.ConnectTimeout))
 	}
 	return next
@@ -316,7 +308,7 @@ func (w *worker) mark(now int64) {
 
 // unanswered tells whether requests are unanswered.
 func (w *worker) unanswered() bool {
-	return w.inFlight.head != none || w.awaiting > 0 || w.waiting.count > 0
+	return w.inFlight.Head() != none || w.awaiting > 0 || w.waiting.Len() > 0
 }
 
 // closeEarly ends the window before its time: when the measurement is interrupted, nothing
@@ -354,11 +346,11 @@ const hangTime = time.Second
 // giveUp accounts for what is under way at the end: sent requests are
 // unfinished, waiting ones were never sent.
 func (w *worker) giveUp() {
-	now := w.now()
-	for e := w.inFlight.head; e != none; {
+	now := w.clock.Now()
+	for e := w.inFlight.Head(); e != none; {
 		x := &w.exchanges[e]
 		c := &w.conns[x.conn]
-		next := w.inFlight.after(e)
+		next := w.inFlight.After(e)
 		if waited := now - x.written; x.window != outside && waited >= int64(hangTime) {
 			if !c.hung { // the one that has waited longest comes first
 				c.hung = true
@@ -383,8 +375,8 @@ func (w *worker) giveUp() {
 			w.failUnsent(x, c, now, errUnconnected)
 		}
 	}
-	for w.waiting.count > 0 {
-		switch r := w.waiting.pop(); {
+	for w.waiting.Len() > 0 {
+		switch r := w.waiting.Pop(); {
 		case r.resends > 0:
 			x := exchange{ready: r.written, written: r.written, status: noStatus}
 			x.assign(r)
@@ -419,9 +411,7 @@ func (w *worker) closeAll() {
 			w.hangUp(c)
 		}
 	}
-	if w.holder != none {
-		unix.Close(int(w.holder))
-	}
+	w.clock.Close()
 }
 
 // connections is how many are open now, subscriptions included.
@@ -448,8 +438,8 @@ func (w *worker) handle(events []unix.EpollEvent) {
 	}
 	for n := range events {
 		ev := &events[n]
-		if ev.Fd <= wakeToken {
-			if ev.Fd < wakeToken {
+		if ev.Fd <= poll.WakeToken {
+			if ev.Fd < poll.WakeToken {
 				if now := w.handleSubscriber(ev); now >= w.due {
 					w.startDue(now)
 					w.flushOutgoing()
@@ -528,7 +518,7 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 	generation := c.generation
 	for range maxReads {
 		n, r, errno := w.take(c.fd, w.buffer, c.stamping, w.emptied)
-		now = r.read
+		now = r.Read
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -557,8 +547,18 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 	return now
 }
 
+// take reads what has arrived on a socket. The socket was known to be empty at the time
+// given, which is 0 if that is not known.
+func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (n int, r clock.Reading, errno unix.Errno) {
+	n, r, errno = w.clock.Read(fd, p, stamps, empty)
+	if errno == 0 && r.Read >= w.windowStart && r.Read < w.windowEnd {
+		w.readBytes += uint64(n) //nolint:gosec // not negative
+	}
+	return n, r, errno
+}
+
 // consume takes in the bytes of one reading.
-func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
+func (w *worker) consume(i int32, c *connection, p []byte, r clock.Reading) {
 	if c.mux != nil {
 		w.consumeMux(i, c, p, r)
 		return
@@ -571,9 +571,9 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 	}
 	e := c.current
 	x := &w.exchanges[e]
-	r = r.after(x.written)
+	r = r.After(x.written)
 	if x.first == 0 {
-		x.first = r.arrived
+		x.first = r.Arrived
 	}
 	var (
 		n    int
@@ -592,9 +592,9 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 	case !done && err == nil:
 	case done && n < len(p):
 		w.tally.Unsolicited++
-		w.failed(i, c, r.read, errExcess)
+		w.failed(i, c, r.Read, errExcess)
 	case !done:
-		w.failed(i, c, r.read, err)
+		w.failed(i, c, r.Read, err)
 	default:
 		w.done(e, x, i, c, r, err)
 	}
@@ -604,23 +604,23 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 
 // done ends an exchange whose response is complete, and uses the connection
 // for what is due next.
-func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, err error) {
+func (w *worker) done(e int32, x *exchange, i int32, c *connection, r clock.Reading, err error) {
 	w.noteResponse(x, c.client)
 	if w.follower != nil && err == nil {
 		var follows bool
 		w.trails[e].note(c.client.(wire.Composer).Fields())
 		if follows, err = w.follow(e, x); follows {
-			w.goTo(e, x, i, c, r.read)
+			w.goTo(e, x, i, c, r.Read)
 			return
 		}
 	}
 	user := x.user
 	if w.users != nil && err == nil {
 		w.users.collected(user, c.client)
-		err = w.judge(user, x.status, c.client.(wire.Composer).Fields(), r.read)
+		err = w.judge(user, x.status, c.client.(wire.Composer).Fields(), r.Read)
 	}
 	if err != nil {
-		w.fail(x, c, r.arrived, err)
+		w.fail(x, c, r.Arrived, err)
 	} else {
 		if w.messages != nil {
 			w.recordTokens(e, x, c, r)
@@ -633,14 +633,14 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 		w.closeUsed(i, c)
 	}
 	if !w.pooled {
-		w.continueExchange(e, x, c, r.read)
+		w.continueExchange(e, x, c, r.Read)
 		if c.firstAwaiting == none {
 			return
 		}
 	}
-	w.refill(i, c, r.read)
+	w.refill(i, c, r.Read)
 	if w.users != nil {
-		w.continueUser(user, r.read, true)
+		w.continueUser(user, r.Read, true)
 	}
 }
 
@@ -714,7 +714,7 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	}
 	c.hungUp = true
 	e := c.current
-	w.done(e, &w.exchanges[e], i, c, readAt(now), nil) // the end of a connection bears no stamp
+	w.done(e, &w.exchanges[e], i, c, clock.At(now), nil) // the end of a connection bears no stamp
 }
 
 // firstRefusal is the first status by which HTTP refuses a request.
@@ -759,7 +759,7 @@ func (w *worker) cut(i int32, c *connection, now int64, err error) {
 // flush writes what is pending. What the socket does not take now goes when it
 // has room again.
 func (w *worker) flush(i int32, c *connection) {
-	rest, errno := writeAll(c.fd, c.pending)
+	rest, errno := poll.WriteAll(c.fd, c.pending)
 	c.pending = rest
 	switch {
 	case errno != 0:

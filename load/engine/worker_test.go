@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/poll"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
@@ -57,11 +58,11 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		defer close(collected)
 		e.collector.run()
 	}()
-	w.start(w.now() - int64(window+late)) // it wakes up now
+	w.start(w.clock.Now() - int64(window+late)) // it wakes up now
 	w.loop()
 	w.giveUp()
 	w.closeAll()
-	w.poller.close()
+	w.poller.Close()
 	close(e.collector.full)
 	<-collected
 
@@ -149,7 +150,7 @@ func TestTLSWaitsForRoom(t *testing.T) {
 		t.Errorf("%v; %d bytes wait outside of TLS, want %d", err, len(c.pending), waiting)
 	}
 	for buffer := make([]byte, 1<<20); len(c.pending) > 0; {
-		if _, errno := rawRead(int32(pair[1]), buffer); errno != 0 {
+		if _, errno := poll.Read(int32(pair[1]), buffer); errno != 0 {
 			t.Fatal(errno)
 		}
 		w.flush(0, c)
@@ -180,7 +181,7 @@ func TestMessageAlarmsDoNotPileUp(t *testing.T) {
 	for written := range int64(1000) {
 		w.startMessages(0, written)
 	}
-	if n := len(w.messageAlarms); n != 1 {
+	if n := w.messageAlarms.Len(); n != 1 {
 		t.Fatalf("%d alarms of one exchange", n)
 	}
 	w.sendDueMessages(999 + interval - 1)
@@ -194,8 +195,8 @@ func TestMessageAlarmsDoNotPileUp(t *testing.T) {
 		}
 	}
 	w.exchanges[0].state = parked
-	w.sendDueMessages(never)
-	if len(w.messageAlarms) != 0 || mux.sent != 3 {
-		t.Errorf("%d alarms and %d messages after the end", len(w.messageAlarms), mux.sent)
+	w.sendDueMessages(never - 1)
+	if w.messageAlarms.Len() != 0 || mux.sent != 3 {
+		t.Errorf("%d alarms and %d messages after the end", w.messageAlarms.Len(), mux.sent)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package queue
 
 import (
 	"slices"
@@ -10,30 +10,30 @@ import (
 // The queue behaves as a bounded slice does.
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := queue[int]{limit: rapid.IntRange(1, 200).Draw(t, "limit")}
+		q := FIFO[int]{Limit: rapid.IntRange(1, 200).Draw(t, "limit")}
 		var model []int
 		for step := range rapid.IntRange(0, 600).Draw(t, "steps") {
 			if len(model) > 0 && rapid.Bool().Draw(t, "pop") {
-				if got := q.pop(); got != model[0] {
+				if got := q.Pop(); got != model[0] {
 					t.Fatalf("popped %d, want %d", got, model[0])
 				}
 				model = model[1:]
 			} else if rapid.IntRange(0, 4).Draw(t, "front") == 0 {
-				if ok := q.pushFront(step); ok != (len(model) < q.limit) {
-					t.Fatalf("push in front with %d of %d says %v", len(model), q.limit, ok)
+				if ok := q.PushFront(step); ok != (len(model) < q.Limit) {
+					t.Fatalf("push in front with %d of %d says %v", len(model), q.Limit, ok)
 				} else if ok {
 					model = slices.Insert(model, 0, step)
 				}
-			} else if ok := q.push(step); ok != (len(model) < q.limit) {
-				t.Fatalf("push with %d of %d says %v", len(model), q.limit, ok)
+			} else if ok := q.Push(step); ok != (len(model) < q.Limit) {
+				t.Fatalf("push with %d of %d says %v", len(model), q.Limit, ok)
 			} else if ok {
 				model = append(model, step)
 			}
-			if q.count != len(model) {
-				t.Fatalf("count %d, want %d", q.count, len(model))
+			if q.Len() != len(model) {
+				t.Fatalf("count %d, want %d", q.Len(), len(model))
 			}
 			for i, want := range model {
-				if got := *q.at(i); got != want {
+				if got := *q.At(i); got != want {
 					t.Fatalf("item %d is %d, want %d", i, got, want)
 				}
 			}
@@ -45,19 +45,20 @@ func TestQueue(t *testing.T) {
 func TestAlarms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOf(rapid.Int64Range(0, 50)).Draw(t, "times")
-		var a alarms
+		var a Alarms
 		for i, at := range times {
-			a.push(alarm{at, int32(i)})
+			a.Set(at, int32(i))
 		}
 		seen := map[int32]bool{}
 		var order []int64
-		for len(a) > 0 {
-			v := a.pop()
-			if v.at != times[v.whose] || seen[v.whose] {
+		for a.Len() > 0 {
+			next := a.Next()
+			v := a.Pop()
+			if v.At != times[v.Whose] || v.At != next || seen[v.Whose] {
 				t.Fatalf("alarm %v is not one that was set", v)
 			}
-			seen[v.whose] = true
-			order = append(order, v.at)
+			seen[v.Whose] = true
+			order = append(order, v.At)
 		}
 		if !slices.IsSorted(order) || len(order) != len(times) {
 			t.Fatalf("times %v came out as %v", times, order)
@@ -69,22 +70,22 @@ func TestAlarms(t *testing.T) {
 func TestList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const length = 20
-		l := newList(length)
+		l := NewList(length)
 		var model []int32
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
 			i := int32(rapid.IntRange(0, length-1).Draw(t, "member"))
 			if at := slices.Index(model, i); at >= 0 {
-				l.remove(i)
+				l.Remove(i)
 				model = slices.Delete(model, at, at+1)
 			} else {
-				l.push(i)
+				l.Push(i)
 				model = append(model, i)
 			}
 			var forward, backward []int32
-			for i := l.head; i != none; i = l.after(i) {
+			for i := l.Head(); i != None; i = l.After(i) {
 				forward = append(forward, i)
 			}
-			for i := l.tail; i != none; i = l.links[i].prev {
+			for i := l.tail; i != None; i = l.links[i].prev {
 				backward = append(backward, i)
 			}
 			slices.Reverse(backward)

@@ -1,15 +1,6 @@
-package engine
-
-import (
-	"encoding/binary"
-	"fmt"
-	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
-)
-
-// The arrival clock. The kernel stamps a segment when the network's driver hands it
+// Package clock tells the time of an engine, and when bytes arrived.
+//
+// The kernel stamps a segment when the network's driver hands it
 // over (SO_TIMESTAMPING, software), long before this process may get round to reading
 // it. What ends a response is that stamp: a generator that wakes up late lengthens no
 // service time.
@@ -19,130 +10,52 @@ import (
 // segments that wait in a socket, and what it has joined bears the latest stamp. So a
 // response that is the last thing in its read ends by its own stamp, and what was followed
 // by more in the same read ends by a later one, but never later than the read.
+package clock
 
-// A Clock says what ends a response: its last byte's arrival at this machine, or its
-// being read.
-type Clock uint8
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
 
-// The clocks.
-const (
-	// ClockAuto is by arrival in an open loop and with subscribers. In a closed loop
-	// each worker reads for the first three quarters of the warm-up, or of the window for
-	// 100 ms if there is no warm-up. If it had no use for a quarter of its CPU's time, it
-	// goes on by arrival, and else by reading, which costs less.
-	ClockAuto Clock = iota
-	ClockArrival
-	ClockRead
+	"golang.org/x/sys/unix"
+
+	"dyno/load/engine/poll"
 )
 
-var clockNames = [...]string{"auto", "arrival", "read"}
-
-// String returns the clock's name as it stands in plans.
-func (c Clock) String() string {
-	if int(c) < len(clockNames) {
-		return clockNames[c]
-	}
-	return "unknown"
-}
-
-// idleEnough is the share of its CPU's time that a worker of a closed loop may use in
-// the warm-up and still take stamps: above it, what they cost is in the throughput.
-const idleEnough = 0.75
-
-// trialRun is how long a worker reads before it decides, without a warm-up.
-const trialRun = int64(100 * time.Millisecond)
-
-// Ends says how the good responses, and the events, of the window ended.
-type Ends struct {
-	ByArrival uint64 // when the kernel stamped their last segment
-	ByRead    uint64 // when they were read: no stamp was asked for, or none came
-
-	// Those of ByRead whose stamp was refused. Late ones were after the read, early ones
-	// before the request's write; both are the real-time clock's doing. Stale ones are of
-	// segments that the kernel held back for one that was lost or overtaken: the worker
-	// has found the socket empty since, and segments had come out of order.
-	Late, Early, Stale uint64
-
-	// Shared are those of ByArrival that were followed by more in the same read. Their
-	// stamp may be too late, by no more than the tag SharedStamp holds.
-	Shared uint64
-
-	Steps       uint64        // of the real-time clock, as far as workers saw them
-	Uncertainty time.Duration // of the conversion of stamps to the engine's clock, at most
-	Fault       string        // why no stamps could be asked for, where they should have been
-}
-
-// endings is how what this worker saw of the window ended.
-func (w *worker) endings() Ends {
-	e := w.ends
-	e.Steps, e.Uncertainty = w.offset.steps, time.Duration(w.offset.worst)
-	if w.stamping && e.ByArrival == 0 && e.ByRead > 0 && e.Late+e.Early+e.Stale == 0 {
-		e.Fault = "the kernel stamped nothing that arrived"
-	}
-	return e
-}
-
-func (a *Ends) add(o Ends) {
-	a.ByArrival += o.ByArrival
-	a.ByRead += o.ByRead
-	a.Late += o.Late
-	a.Early += o.Early
-	a.Stale += o.Stale
-	a.Shared += o.Shared
-	a.Steps += o.Steps
-	a.Uncertainty = max(a.Uncertainty, o.Uncertainty)
-	if a.Fault == "" {
-		a.Fault = o.Fault
-	}
-}
-
-// count enters one that ended by a reading.
-func (a *Ends) count(r reading) {
-	switch r.stamp {
-	case stamped:
-		a.ByArrival++
-		return
-	case late:
-		a.Late++
-	case early:
-		a.Early++
-	case stale:
-		a.Stale++
-	}
-	a.ByRead++
-}
-
-// A reading says when bytes were read, on the engine's clock, and when they had
+// A Reading says when bytes were read, on the engine's clock, and when they had
 // arrived. Without a stamp that can be believed, both are the same.
-type reading struct {
-	read, arrived int64
-	stamp         stamp
-	more          bool // there was more in it that cannot be taken in yet: the beginning of a record
+type Reading struct {
+	Read, Arrived int64
+	Stamp         Stamp
+	More          bool // there was more in it that cannot be taken in yet: the beginning of a record
 }
 
-// A stamp says what became of a reading's time stamp.
-type stamp uint8
+// A Stamp says what became of a reading's time stamp.
+type Stamp uint8
 
+// What may become of it.
 const (
-	unstamped stamp = iota
-	stamped
-	late
-	early
-	stale
+	Unstamped Stamp = iota // none was asked for, or none came
+	Stamped
+	Late  // refused: it is later than the read
+	Early // refused: it is earlier than what the bytes answer was written
+	Stale // refused: the socket has been empty since
 )
 
-// readAt is the reading of what bears no stamp.
-func readAt(now int64) reading { return reading{read: now, arrived: now} }
+// At is the reading of what bears no stamp.
+func At(now int64) Reading { return Reading{Read: now, Arrived: now} }
 
 // refused is the reading without its stamp, for a reason.
-func (r reading) refused(why stamp) reading {
-	return reading{read: r.read, arrived: r.read, stamp: why}
+func (r Reading) refused(why Stamp) Reading {
+	return Reading{Read: r.Read, Arrived: r.Read, Stamp: why}
 }
 
-// after is the reading if it did not arrive before a time, and else refused as early.
-func (r reading) after(t int64) reading {
-	if r.stamp == stamped && r.arrived < t {
-		return r.refused(early)
+// After is the reading if it did not arrive before a time, and else refused as early.
+func (r Reading) After(t int64) Reading {
+	if r.Stamp == Stamped && r.Arrived < t {
+		return r.refused(Early)
 	}
 	return r
 }
@@ -153,29 +66,53 @@ func (r reading) after(t int64) reading {
 // kernel was busy has arrived all the same.
 const held = int64(50 * time.Microsecond)
 
-// take reads what has arrived on a socket. The socket was known to be empty at the time
-// given, which is 0 if that is not known.
-func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (n int, r reading, errno unix.Errno) {
+// A Clock is the time of an engine as one thread reads it, and that of what arrives.
+type Clock struct {
+	base     time.Time // its zero
+	stamping bool
+	holder   int32 // the socket that keeps the stamps coming, or -1
+	receiver receiver
+	offset   offset
+}
+
+// New returns a clock whose zero is base, which holds the monotonic clock's time.
+func New(base time.Time) Clock { return Clock{base: base, holder: -1} }
+
+// Now returns the time in nanoseconds.
+func (c *Clock) Now() int64 { return int64(time.Since(c.base)) }
+
+// real returns the real-time clock's time: Unix time in nanoseconds.
+func (c *Clock) real() int64 { return time.Now().UnixNano() }
+
+// Stamping tells whether sockets are to tell when segments arrived.
+func (c *Clock) Stamping() bool { return c.stamping }
+
+// Steps returns how often the real-time clock was stepped, as far as this clock has seen it.
+func (c *Clock) Steps() uint64 { return c.offset.steps }
+
+// Uncertainty returns by how much a stamp may be off on this clock, at most.
+func (c *Clock) Uncertainty() time.Duration { return time.Duration(c.offset.worst) }
+
+// Read reads what has arrived on a socket, with a stamp if the socket was asked for stamps. The
+// socket was known to be empty at a time, which is 0 if that is not known.
+func (c *Clock) Read(fd int32, p []byte, stamps bool, empty int64) (n int, r Reading, errno unix.Errno) {
 	var real int64
 	if stamps {
-		n, real, errno = w.receiver.read(fd, p)
+		n, real, errno = c.receiver.read(fd, p)
 	} else {
-		n, errno = rawRead(fd, p)
+		n, errno = poll.Read(fd, p)
 	}
-	r = readAt(w.now())
-	if errno == 0 && r.read >= w.windowStart && r.read < w.windowEnd {
-		w.readBytes += uint64(n) //nolint:gosec // not negative
-	}
+	r = At(c.Now())
 	if real == 0 {
 		return n, r, errno
 	}
-	w.offset.keep(w, r.read)
-	r.arrived, r.stamp = real-w.offset.middle(), stamped
+	c.offset.keep(c, r.Read)
+	r.Arrived, r.Stamp = real-c.offset.middle(), Stamped
 	switch {
-	case r.arrived > r.read:
-		r = r.refused(late)
-	case r.arrived < empty-held && w.receiver.disordered(fd):
-		r = r.refused(stale)
+	case r.Arrived > r.Read:
+		r = r.refused(Late)
+	case r.Arrived < empty-held && c.receiver.disordered(fd):
+		r = r.refused(Stale)
 	}
 	return n, r, errno
 }
@@ -296,16 +233,16 @@ func (o *offset) keep(c clocks, now int64) {
 
 // clocks are those that an offset is between.
 type clocks interface {
-	now() int64  // the engine's
+	Now() int64  // the engine's
 	real() int64 // the real-time clock's, Unix time in nanoseconds
 }
 
 // look narrows the offset by one look. It tells whether what it saw was impossible
 // before, which means that the clock was stepped; what it saw is what is known then.
 func (o *offset) look(c clocks) (stepped bool) {
-	before := c.now()
+	before := c.Now()
 	real := c.real()
-	after := c.now()
+	after := c.Now()
 	low, high := real-after, real-before
 	if low > o.high || high < o.low {
 		o.low, o.high = low, high
@@ -317,51 +254,35 @@ func (o *offset) look(c clocks) (stepped bool) {
 
 func (o *offset) middle() int64 { return o.low + (o.high-o.low)/2 }
 
-func (w *worker) real() int64 { return time.Now().UnixNano() }
-
-// stampArrivals asks the kernel for stamps from now on. A socket of its own keeps them
-// coming: the kernel stamps segments as long as anybody wants it, and begins and ceases
+// StartStamping asks the kernel for stamps from now on, of sockets of a family. A socket of its own keeps
+// them coming: the kernel stamps segments as long as anybody wants it, and begins and ceases
 // with a change of its own code, which is nothing to do for each connection.
-func (w *worker) stampArrivals() {
-	if w.endpoint.family == unix.AF_UNIX {
-		w.ends.Fault = "Unix sockets have no arrival stamps"
-		return
+func (c *Clock) StartStamping(family int) error {
+	if family == unix.AF_UNIX {
+		return errors.New("Unix sockets have no arrival stamps")
 	}
-	fd, err := unix.Socket(w.endpoint.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
-		if err = askForStamps(fd); err != nil {
+		if err = RequestStamps(fd); err != nil {
 			unix.Close(fd)
 		}
 	}
 	if err != nil {
-		w.ends.Fault = fmt.Sprintf("the kernel gives no arrival stamps: %v", err)
-		return
+		return fmt.Errorf("the kernel gives no arrival stamps: %w", err)
 	}
-	w.holder = int32(fd)
-	w.stamping = true
+	c.holder, c.stamping = int32(fd), true
+	return nil
 }
 
-// askForStamps makes reads from a socket tell when the segments arrived.
-func askForStamps(fd int) error {
+// Close ends the stamps.
+func (c *Clock) Close() {
+	if c.holder >= 0 {
+		unix.Close(int(c.holder))
+	}
+}
+
+// RequestStamps makes reads from a socket tell when the segments arrived.
+func RequestStamps(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING,
 		unix.SOF_TIMESTAMPING_RX_SOFTWARE|unix.SOF_TIMESTAMPING_SOFTWARE)
-}
-
-// chooseClock decides what the configuration leaves open, in a closed loop not yet.
-func (w *worker) chooseClock() {
-	c := &w.engine.config
-	switch {
-	case c.Clock == ClockArrival, c.Clock == ClockAuto && (c.Schedule != nil || c.Subscribers != nil):
-		w.stampArrivals()
-	case c.Clock == ClockAuto:
-		w.undecided = true
-	}
-}
-
-// decideClock decides by how the warm-up went.
-func (w *worker) decideClock(now int64) {
-	w.undecided = false
-	if float64(threadCPU().Total()-w.cpuAtStart) <= idleEnough*float64(now-w.origin) {
-		w.stampArrivals()
-	}
 }

@@ -1,4 +1,4 @@
-package engine
+package poll
 
 import (
 	"testing"
@@ -18,24 +18,24 @@ func TestCoarseWait(t *testing.T) {
 			t.Errorf("%v: %v, want %v", errno, got, want)
 		}
 	}
-	p, err := newPoller()
+	p, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.close()
+	defer p.Close()
 	p.coarse = true
 	const wait = 20 * time.Millisecond
 	waits := 0
 	for from := time.Now(); time.Since(from) < wait-time.Millisecond; waits++ { // signals end waits
-		if events := p.wait(wait - time.Since(from)); len(events) > 0 {
+		if events := p.Wait(wait - time.Since(from)); len(events) > 0 {
 			t.Errorf("events %v, want none", events)
 		}
 	}
 	if waits > 1000 {
 		t.Errorf("%d waits within %v: want it to sleep", waits, wait)
 	}
-	p.wake()
-	if events := p.wait(time.Minute); len(events) != 1 || events[0].Fd != wakeToken {
+	p.Wake()
+	if events := p.Wait(time.Minute); len(events) != 1 || events[0].Fd != WakeToken {
 		t.Errorf("events %v, want the wake-up", events)
 	}
 }
