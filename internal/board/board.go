@@ -18,7 +18,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
@@ -56,7 +56,7 @@ type state struct {
 	planned  trial.Planned
 	elapsed  time.Duration // of the trial, with its warm-up
 
-	counts  engine.Interval // of the trial
+	counts  record.Interval // of the trial
 	latency *hist.Histogram // of the window
 	second  *Second         // not complete yet
 	rates   []float64       // of the complete ones
@@ -126,7 +126,7 @@ func (b *Board) Reading(r trial.Reading) {
 }
 
 // Interval implements trial.Watcher.
-func (b *Board) Interval(i engine.Interval) {
+func (b *Board) Interval(i record.Interval) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.state

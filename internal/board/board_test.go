@@ -16,7 +16,7 @@ import (
 	"dyno/internal/leak"
 	"dyno/internal/screen"
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
@@ -66,14 +66,14 @@ type played struct {
 func play(b *Board, p played) {
 	b.Begin(p.next)
 	for n := range 10 * p.seconds {
-		i := engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: uint64(1000 + 10*n)}
+		i := record.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: uint64(1000 + 10*n)}
 		i.ByKind[wire.Status], i.ByKind[wire.Timeout] = p.failed, p.failed
 		if i.Start >= p.next.Warmup {
 			h := hist.New()
 			for k := range int64(100) {
 				h.Record((1 + k/10) * int64(time.Millisecond))
 			}
-			i.Latency[engine.Response] = h
+			i.Latency[record.Response] = h
 			i.Status = map[int]uint64{200: i.Completed}
 			if p.failed > 0 {
 				i.Status[503] = p.failed
@@ -146,7 +146,7 @@ func TestBoardOfLittle(t *testing.T) {
 		t.Error(got)
 	}
 	b.Begin(trial.Planned{Number: 1, Of: 1})
-	b.Interval(engine.Interval{Length: time.Second, ByKind: [wire.Kinds]uint64{wire.Connect: 3}})
+	b.Interval(record.Interval{Length: time.Second, ByKind: [wire.Kinds]uint64{wire.Connect: 3}})
 	b.Reading(trial.Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()})
 	shown, _ = b.take()
 	if got := strings.Join(shown.lines(80, true), "\n"); !strings.Contains(got, "0 ok · \x1b[31m3 failed\x1b[0m") || strings.Contains(got, "NaN") {

@@ -3,13 +3,13 @@ package board
 import (
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 )
 
 // A Second gathers intervals until they are a second long.
 type Second struct {
-	engine.Interval                 // without times
+	record.Interval                 // without times
 	Times           *hist.Histogram // of responses, or of events where there are some
 }
 
@@ -17,7 +17,7 @@ type Second struct {
 func NewSecond() *Second { return &Second{Times: hist.New()} }
 
 // Add adds an interval. It reports whether the second is complete.
-func (s *Second) Add(i engine.Interval) bool {
+func (s *Second) Add(i record.Interval) bool {
 	if s.Length == 0 {
 		s.Start = i.Start
 	}
@@ -40,12 +40,12 @@ func (s *Second) Rate() float64 {
 
 // times are those that an interval is judged by: of events where there are some, since responses are
 // those of the publisher then.
-func times(i engine.Interval) *hist.Histogram {
+func times(i record.Interval) *hist.Histogram {
 	if i.Delivered == 0 {
-		return i.Latency[engine.Response]
+		return i.Latency[record.Response]
 	}
-	if h := i.Latency[engine.Delivery]; h != nil {
+	if h := i.Latency[record.Delivery]; h != nil {
 		return h
 	}
-	return i.Latency[engine.EventGap]
+	return i.Latency[record.EventGap]
 }

@@ -16,6 +16,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -168,14 +169,14 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	if r.Interrupted {
 		return t, context.Cause(ctx)
 	}
-	lag := r.Latency[engine.SendLag]
+	lag := r.Latency[record.SendLag]
 	t.SendLagRate = lagRate
 	t.SendLagP50 = time.Duration(lag.Quantile(0.5)).Seconds()
 	t.SendLagP99 = time.Duration(lag.Quantile(0.99)).Seconds()
 	t.SendLagP999 = time.Duration(lag.Quantile(0.999)).Seconds()
 	t.GeneratorCPUPerTest = r.Workers.Total().Seconds() / r.Window.Seconds()
 	t.ArrivalShare = float64(r.Ends.ByArrival) / float64(max(r.Ends.ByArrival+r.Ends.ByRead, 1))
-	delay := r.Latency[engine.ReadDelay]
+	delay := r.Latency[record.ReadDelay]
 	t.ReadDelayP50 = time.Duration(delay.Quantile(0.5)).Seconds()
 	t.ReadDelayP99 = time.Duration(delay.Quantile(0.99)).Seconds()
 	t.ReadDelayP999 = time.Duration(delay.Quantile(0.999)).Seconds()

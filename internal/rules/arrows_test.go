@@ -33,6 +33,7 @@ var arrows = []arrow{
 	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
 	{"load/engine/poll", nil, "system calls know nothing of what is sent"},
+	{"load/engine/record", []string{"load/engine/clock", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "what is recorded does not depend on how it was sent"},
 	{"load/engine/clock", []string{"load/engine/poll"}, "when bytes arrived does not depend on what they say"},
 	{"load/delivery", []string{"load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
@@ -61,7 +62,7 @@ var arrows = []arrow{
 
 	{"results/rundir", []string{"load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
-	{"results/push", []string{"load/engine", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
+	{"results/push", []string{"load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
 	{"judge/stat", nil, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
@@ -145,7 +146,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine", "load/hist", "load/wire", "report", "results/rundir", "internal/units"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},

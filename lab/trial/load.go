@@ -16,6 +16,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/results/rundir"
 )
@@ -49,7 +50,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
 		c.OnInterval = watcher.Interval
 		if reader, ok := watcher.(ReadingWatcher); ok {
-			c.OnInterval = func(i engine.Interval) {
+			c.OnInterval = func(i record.Interval) {
 				reader.Reading(w.reading())
 				watcher.Interval(i)
 			}
@@ -92,7 +93,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	case result == nil:
 		return err
 	}
-	record(t, up.variant.Target.Protocol, result, workers)
+	translate(t, up.variant.Target.Protocol, result, workers)
 	w.record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
 		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
@@ -170,7 +171,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
 	c.NewFollower, c.NewTunnels = codecs.Follower, codecs.Tunnels
 	if m := codecs.Messages; m != nil {
-		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval, Goal: engine.Goal{First: m.FirstToken, Each: m.TokenTime}}
+		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
 	}
 	if k := l.Keepalive; k != nil {
 		c.Keepalive = &engine.Keepalive{Time: k.Time, Timeout: k.Timeout, WithoutCalls: k.WithoutCalls}

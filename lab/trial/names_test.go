@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"dyno/lab/experiment"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/observe/scrape"
 	"dyno/results/rundir"
 )
@@ -23,7 +23,7 @@ import (
 // run folder.
 func TestTagsAreNamed(t *testing.T) {
 	var recorded []string
-	for tag := range engine.Tags {
+	for tag := range record.Tags {
 		recorded = append(recorded, tag.String())
 	}
 	named := rundir.Tags()

@@ -21,6 +21,7 @@ import (
 	"dyno/host/child"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -64,9 +65,9 @@ type portion struct {
 // A partReport is a message from a part. One of its fields is set.
 type partReport struct {
 	Party     *engine.Party    `json:"party,omitempty"`
-	Interval  *engine.Interval `json:"interval,omitempty"` // without latencies
+	Interval  *record.Interval `json:"interval,omitempty"` // without latencies
 	Published *publications    `json:"published,omitempty"`
-	Result    *engine.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
+	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
 	Failed    string           `json:"failed,omitempty"`
 }
 
@@ -104,7 +105,7 @@ const (
 )
 
 // carry runs a load, in as many processes as its connections need, or as the plan says.
-func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config) (*engine.Result, error) {
+func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config) (*record.Result, error) {
 	portions, err := split(c, v.Load.Processes)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Con
 }
 
 // carryAs runs a load that is divided among processes.
-func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config, portions []portion) (*engine.Result, error) {
+func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config, portions []portion) (*record.Result, error) {
 	if len(portions) == 1 {
 		return engine.Run(ctx, c)
 	}
@@ -137,7 +138,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	own := partOf(c, portions[0])
 	own.Barrier = &coordinator{parts: parts}
 	if c.OnInterval != nil {
-		own.OnInterval = func(i engine.Interval) {
+		own.OnInterval = func(i record.Interval) {
 			for _, p := range parts {
 				p.addTo(&i)
 			}
@@ -322,7 +323,7 @@ type part struct {
 // A tally sums up what a part did since the last reading.
 type tally struct {
 	mu sync.Mutex // guards of
-	of engine.Interval
+	of record.Interval
 }
 
 func startPart(plan partPlan) (*part, error) {
@@ -392,13 +393,13 @@ func (p *part) next() (partReport, error) {
 
 // addTo adds what the part did since the last reading to an interval. The latencies of an
 // interval are only those of dyno's own process.
-func (p *part) addTo(i *engine.Interval) {
+func (p *part) addTo(i *record.Interval) {
 	p.counted.mu.Lock()
 	defer p.counted.mu.Unlock()
 	sum := &p.counted.of
 	i.AddCounts(sum)
 	i.Connections += sum.Connections
-	*sum = engine.Interval{Connections: sum.Connections}
+	*sum = record.Interval{Connections: sum.Connections}
 }
 
 // hear waits for the next message.
@@ -430,7 +431,7 @@ func (p *part) fault() error {
 }
 
 // result waits for the part's result, and for its end.
-func (p *part) result() (*engine.Result, error) {
+func (p *part) result() (*record.Result, error) {
 	r, err := p.hear()
 	for err == nil && r.Result == nil {
 		r, err = p.hear()
@@ -613,8 +614,8 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 	}()
 	c := partOf(whole, plan.Portion)
 	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
-	c.OnInterval = func(i engine.Interval) {
-		i.Latency = [engine.Tags]*hist.Histogram{}
+	c.OnInterval = func(i record.Interval) {
+		i.Latency = [record.Tags]*hist.Histogram{}
 		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
 	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+processorsBeside))
@@ -629,9 +630,9 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		return err
 	}
 	bare := *result
-	bare.Intervals, bare.Latency = nil, [engine.Tags]*hist.Histogram{}
+	bare.Intervals, bare.Latency = nil, [record.Tags]*hist.Histogram{}
 	for _, i := range result.Intervals {
-		i.Latency = [engine.Tags]*hist.Histogram{}
+		i.Latency = [record.Tags]*hist.Histogram{}
 		bare.Intervals = append(bare.Intervals, i)
 	}
 	bare.Steps = slices.Clone(result.Steps)
@@ -681,9 +682,9 @@ func (m *participant) WaitPublished(ctx context.Context, published []wire.Source
 }
 
 // restore puts a log's latencies back where they were recorded.
-func restore(r *engine.Result, intervals []hist.Interval) {
-	tags := map[string]engine.Tag{}
-	for t := range engine.Tags {
+func restore(r *record.Result, intervals []hist.Interval) {
+	tags := map[string]record.Tag{}
+	for t := range record.Tags {
 		tags[t.String()] = t
 		r.Latency[t] = hist.New()
 	}

@@ -16,6 +16,7 @@ import (
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/selftest/oracle"
 )
@@ -67,17 +68,17 @@ func TestParts(t *testing.T) {
 	var connected int64
 	for _, i := range result.Intervals {
 		events += i.Delivered
-		if h := i.Latency[engine.Opening]; h != nil {
+		if h := i.Latency[record.Opening]; h != nil {
 			connected += h.Count()
 		}
-		if h := i.Latency[engine.EventGap]; h != nil {
+		if h := i.Latency[record.EventGap]; h != nil {
 			gaps += uint64(h.Count())
 		}
 	}
-	if events != s.AllDelivered || connected != 60 || result.Latency[engine.Opening].Count() != 60 {
+	if events != s.AllDelivered || connected != 60 || result.Latency[record.Opening].Count() != 60 {
 		t.Errorf("intervals have %d of %d events and %d subscribers", events, s.AllDelivered, connected)
 	}
-	if n := uint64(result.Latency[engine.EventGap].Count()); n == 0 || n != gaps {
+	if n := uint64(result.Latency[record.EventGap].Count()); n == 0 || n != gaps {
 		t.Errorf("%d gaps between events in all, %d in intervals", n, gaps)
 	}
 	// The rate is 50 events a second without every seventh, if the machine has time:
@@ -105,11 +106,11 @@ func TestPartsAreSeenLive(t *testing.T) {
 	if _, err := p.hear(); !errors.Is(err, io.EOF) {
 		t.Errorf("%v after the last report", err)
 	}
-	for _, want := range []engine.Interval{
+	for _, want := range []record.Interval{
 		{Completed: 111, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7},
 		{Completed: 100, Connections: 7}, // added once
 	} {
-		got := engine.Interval{Completed: 100, Connections: 2}
+		got := record.Interval{Completed: 100, Connections: 2}
 		if p.addTo(&got); !cmp.Equal(got, want, cmpopts.IgnoreFields(got, "Latency")) {
 			t.Errorf("%+v, want %+v", got, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 )
 
@@ -39,7 +40,7 @@ func SpeaksTLS(ctx context.Context, network, address string) bool {
 // inPlainText returns the fault of a target that speaks TLS and was spoken to in plain text; nil
 // if it is none. Many such servers close the connection without a word, so one that did nothing
 // else is asked.
-func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, result *engine.Result, failed error) *Fault {
+func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
 	var unreachable *engine.Unreachable
 	closed := result == nil && errors.As(failed, &unreachable) || result != nil && closesOnAll(result)
 	if c.TLS != nil || v.Target.Proxy != "" || !closed || context.Cause(ctx) != nil || !SpeaksTLS(ctx, c.Network, c.Address) {
@@ -54,7 +55,7 @@ func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, r
 
 // otherwise returns the fault of a target that gave no good answer because it speaks something else
 // than what it was spoken to: TLS, HTTP/2, or a stream of events that does not end; nil if it is none.
-func otherwise(ctx context.Context, v *experiment.Variant, c *engine.Config, result *engine.Result, failed error) *Fault {
+func otherwise(ctx context.Context, v *experiment.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
 	if plain := inPlainText(ctx, v, c, result, failed); plain != nil {
 		return plain
 	}
@@ -154,7 +155,7 @@ func ask(ctx context.Context, c *engine.Config) Answer {
 
 // closesOnAll tells whether a target closed the connection on all requests, as servers of TLS do
 // when what comes is no handshake. Some say 400 before.
-func closesOnAll(r *engine.Result) bool {
+func closesOnAll(r *record.Result) bool {
 	const badRequest = 400
 	for status, n := range r.Status {
 		if n > 0 && status != badRequest {

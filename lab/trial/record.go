@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"dyno/lab/experiment"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
-// record translates the engine's result for the run folder.
-func record(t *rundir.Trial, protocol string, r *engine.Result, workers int) {
+// translate writes the engine's result into what the run folder keeps.
+func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) {
 	t.StartedAt = r.Start
 	t.WarmupSeconds = r.WindowStart.Seconds()
 	t.WindowSeconds = r.Window.Seconds()
@@ -23,19 +23,19 @@ func record(t *rundir.Trial, protocol string, r *engine.Result, workers int) {
 		throughput := r.Throughput()
 		t.Throughput = &throughput
 	}
-	t.Response = rundir.QuantilesOf(r.Latency[engine.Response])
-	t.Service = rundir.QuantilesOf(r.Latency[engine.Service])
-	t.SendLag = rundir.QuantilesOf(r.Latency[engine.SendLag])
-	t.GeneratorLag = rundir.QuantilesOf(r.Latency[engine.GeneratorLag])
-	t.FirstByte = rundir.QuantilesOf(r.Latency[engine.FirstByte])
-	t.Connect = rundir.QuantilesOf(r.Latency[engine.ConnectTime])
-	t.ReadDelay = rundir.QuantilesOf(r.Latency[engine.ReadDelay])
-	t.ServiceRead = rundir.QuantilesOf(r.Latency[engine.ServiceRead])
-	t.Handshake = rundir.QuantilesOf(r.Latency[engine.HandshakeTime])
-	t.FirstMessage = rundir.QuantilesOf(r.Latency[engine.FirstMessage])
-	t.MessageGap = rundir.QuantilesOf(r.Latency[engine.MessageGap])
-	t.Message = rundir.QuantilesOf(r.Latency[engine.Message])
-	t.Tokens = tokens(r.Tokens, r.Latency[engine.FirstToken], r.Latency[engine.TokenTime], r.Window)
+	t.Response = rundir.QuantilesOf(r.Latency[record.Response])
+	t.Service = rundir.QuantilesOf(r.Latency[record.Service])
+	t.SendLag = rundir.QuantilesOf(r.Latency[record.SendLag])
+	t.GeneratorLag = rundir.QuantilesOf(r.Latency[record.GeneratorLag])
+	t.FirstByte = rundir.QuantilesOf(r.Latency[record.FirstByte])
+	t.Connect = rundir.QuantilesOf(r.Latency[record.ConnectTime])
+	t.ReadDelay = rundir.QuantilesOf(r.Latency[record.ReadDelay])
+	t.ServiceRead = rundir.QuantilesOf(r.Latency[record.ServiceRead])
+	t.Handshake = rundir.QuantilesOf(r.Latency[record.HandshakeTime])
+	t.FirstMessage = rundir.QuantilesOf(r.Latency[record.FirstMessage])
+	t.MessageGap = rundir.QuantilesOf(r.Latency[record.MessageGap])
+	t.Message = rundir.QuantilesOf(r.Latency[record.Message])
+	t.Tokens = tokens(r.Tokens, r.Latency[record.FirstToken], r.Latency[record.TokenTime], r.Window)
 	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
@@ -72,7 +72,7 @@ func record(t *rundir.Trial, protocol string, r *engine.Result, workers int) {
 	}
 }
 
-func counts(protocol string, r *engine.Result) rundir.Counts {
+func counts(protocol string, r *record.Result) rundir.Counts {
 	c := rundir.Counts{
 		Scheduled:  signed(r.Counts.Scheduled),
 		Sent:       signed(r.Counts.Sent),
@@ -114,7 +114,7 @@ func counts(protocol string, r *engine.Result) rundir.Counts {
 }
 
 // tokens says what answers of language models consisted of; nil if there were none.
-func tokens(counted *engine.Tokens, first, each *hist.Histogram, window time.Duration) *rundir.Tokens {
+func tokens(counted *record.Tokens, first, each *hist.Histogram, window time.Duration) *rundir.Tokens {
 	if counted == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func tokens(counted *engine.Tokens, first, each *hist.Histogram, window time.Dur
 }
 
 // ends says what ended responses and events; nil if there were none.
-func ends(r *engine.Result) *rundir.Ends {
+func ends(r *record.Result) *rundir.Ends {
 	e := &r.Ends
 	if e.ByArrival+e.ByRead == 0 {
 		return nil
@@ -142,7 +142,7 @@ func ends(r *engine.Result) *rundir.Ends {
 	to := &rundir.Ends{
 		ByArrival: signed(e.ByArrival), ByRead: signed(e.ByRead),
 		Late: signed(e.Late), Early: signed(e.Early), Stale: signed(e.Stale),
-		Shared: signed(e.Shared), SharedBy: rundir.QuantilesOf(r.Latency[engine.SharedStamp]),
+		Shared: signed(e.Shared), SharedBy: rundir.QuantilesOf(r.Latency[record.SharedStamp]),
 		Steps: signed(e.Steps), UncertaintySeconds: e.Uncertainty.Seconds(),
 	}
 	to.Complete()
@@ -150,7 +150,7 @@ func ends(r *engine.Result) *rundir.Ends {
 }
 
 // recordUsers says what became of users and of their steps.
-func recordUsers(t *rundir.Trial, r *engine.Result) {
+func recordUsers(t *rundir.Trial, r *record.Result) {
 	if len(r.Steps) == 0 {
 		return
 	}
@@ -189,7 +189,7 @@ func recordUsers(t *rundir.Trial, r *engine.Result) {
 }
 
 // secured says what became of TLS handshakes; nil where there were none.
-func secured(h *engine.Handshakes) *rundir.TLS {
+func secured(h *record.Handshakes) *rundir.TLS {
 	if h.Completed+h.Failed == 0 {
 		return nil
 	}
@@ -208,7 +208,7 @@ func secured(h *engine.Handshakes) *rundir.TLS {
 	return t
 }
 
-func silence(s *engine.Silence) rundir.Silence {
+func silence(s *record.Silence) rundir.Silence {
 	r := rundir.Silence{
 		Longest: s.Longest.Seconds(), From: s.From.Seconds(), Ending: s.Ending.Seconds(), Failing: signed(s.Failing),
 	}
@@ -221,7 +221,7 @@ func silence(s *engine.Silence) rundir.Silence {
 
 // conservation checks three accounts: the window's requests, those carried into the
 // window, and all.
-func conservation(r *engine.Result) rundir.Conservation {
+func conservation(r *record.Result) rundir.Conservation {
 	err := errors.Join(r.Counts.Conserved(), r.Carried.Conserved(), r.AllCounts.Conserved())
 	if err != nil {
 		return rundir.Conservation{Detail: err.Error()}
@@ -240,7 +240,7 @@ func byText(of map[string]uint64) map[string]int64 {
 
 // generator sums up what the load cost dyno. In a duet dyno's process has two loads, so
 // only the workers of the one count.
-func generator(r *engine.Result, workers int, work int64, duet bool) rundir.Generator {
+func generator(r *record.Result, workers int, work int64, duet bool) rundir.Generator {
 	g := rundir.Generator{Workers: workers}
 	used := r.Process
 	if duet {
@@ -267,24 +267,24 @@ func generator(r *engine.Result, workers int, work int64, duet bool) rundir.Gene
 // writeLatency writes the log of all intervals, those of each tag in order. The tag that
 // counts the load has a line for each interval: one in which nothing ended is a value,
 // and none is missing.
-func writeLatency(w io.Writer, r *engine.Result) error {
+func writeLatency(w io.Writer, r *record.Result) error {
 	log, err := hist.NewLogWriter(w, r.Start)
 	if err != nil {
 		return err
 	}
-	counted, nothing := engine.Response, hist.New()
+	counted, nothing := record.Response, hist.New()
 	if r.AllCounts.Scheduled == 0 && r.Streams.Requested > 0 {
-		counted = engine.EventGap
+		counted = record.EventGap
 	}
 	for _, i := range r.Intervals {
 		for tag, h := range i.Latency {
 			if h == nil {
-				if engine.Tag(tag) != counted {
+				if record.Tag(tag) != counted {
 					continue
 				}
 				h = nothing
 			}
-			err := log.Write(hist.Interval{Tag: engine.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
+			err := log.Write(hist.Interval{Tag: record.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
 			if err != nil {
 				return err
 			}
@@ -306,9 +306,9 @@ func writeLatency(w io.Writer, r *engine.Result) error {
 }
 
 // timesOfStep are the times of a step, by what they are of all steps; nil where it has none.
-func timesOfStep(s *engine.StepResult) map[engine.Tag]*hist.Histogram {
-	return map[engine.Tag]*hist.Histogram{
-		engine.Response: s.Response, engine.Service: s.Service, engine.FirstToken: s.FirstToken, engine.TokenTime: s.TokenTime,
+func timesOfStep(s *record.StepResult) map[record.Tag]*hist.Histogram {
+	return map[record.Tag]*hist.Histogram{
+		record.Response: s.Response, record.Service: s.Service, record.FirstToken: s.FirstToken, record.TokenTime: s.TokenTime,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/lab/experiment"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
@@ -24,16 +24,16 @@ func histogram(values ...time.Duration) *hist.Histogram {
 
 // result is 10 requests in a window of 2 s: 5 good, 2 errors, a timeout, one
 // unfinished and one dropped.
-func result() *engine.Result {
-	r := &engine.Result{
+func result() *record.Result {
+	r := &record.Result{
 		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), WindowStart: time.Second, Window: 2 * time.Second,
-		Counts:      engine.Counts{Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1},
+		Counts:      record.Counts{Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1},
 		Completed:   4,
 		Status:      map[int]uint64{200: 5, 503: 2},
 		Failures:    map[string]uint64{"status 503": 2},
-		Connections: engine.Connections{Requested: 3, Unopened: 1, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8, WindowReused: 3, WindowExchanges: 4},
-		Process:     engine.CPUTime{User: 300 * time.Millisecond, System: 100 * time.Millisecond},
-		Workers:     engine.CPUTime{User: 200 * time.Millisecond, System: 100 * time.Millisecond},
+		Connections: record.Connections{Requested: 3, Unopened: 1, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8, WindowReused: 3, WindowExchanges: 4},
+		Process:     record.CPUTime{User: 300 * time.Millisecond, System: 100 * time.Millisecond},
+		Workers:     record.CPUTime{User: 200 * time.Millisecond, System: 100 * time.Millisecond},
 		Spun:        100 * time.Millisecond,
 	}
 	r.Counts.ByKind[wire.Status], r.Counts.ByKind[wire.Timeout], r.Counts.ByKind[wire.Unfinished] = 2, 1, 1
@@ -41,15 +41,15 @@ func result() *engine.Result {
 	for tag := range r.Latency {
 		r.Latency[tag] = hist.New()
 	}
-	r.Latency[engine.Response] = histogram(1e6, 2e6, 3e6)
-	r.Latency[engine.ConnectTime] = histogram(5e6)
-	r.Intervals = []engine.Interval{
+	r.Latency[record.Response] = histogram(1e6, 2e6, 3e6)
+	r.Latency[record.ConnectTime] = histogram(5e6)
+	r.Intervals = []record.Interval{
 		{Start: time.Second, Length: time.Second, Completed: 2},
 		{Start: 2 * time.Second, Length: time.Second, Completed: 2},
 	}
-	r.Intervals[0].Latency[engine.Response] = histogram(1e6, 2e6)
-	r.Intervals[0].Latency[engine.ConnectTime] = histogram(5e6)
-	r.Intervals[1].Latency[engine.Response] = histogram(3e6)
+	r.Intervals[0].Latency[record.Response] = histogram(1e6, 2e6)
+	r.Intervals[0].Latency[record.ConnectTime] = histogram(5e6)
+	r.Intervals[1].Latency[record.Response] = histogram(3e6)
 	return r
 }
 
@@ -62,7 +62,7 @@ func near(t *testing.T, what string, got *float64, want float64) {
 
 func TestRecord(t *testing.T) {
 	var got rundir.Trial
-	record(&got, experiment.HTTP, result(), 2)
+	translate(&got, experiment.HTTP, result(), 2)
 	want := rundir.Counts{
 		Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1, CompletedInWindow: 4,
 		ByKind: map[string]int64{"status": 2, "timeout": 1, "unfinished": 1}, ByStatus: map[string]int64{"200": 5, "503": 2},
@@ -94,14 +94,14 @@ func TestRecord(t *testing.T) {
 
 // A request that is not accounted for, in the window or before it, is found.
 func TestRecordConservation(t *testing.T) {
-	for name, spoil := range map[string]func(*engine.Result){
-		"window":  func(r *engine.Result) { r.Counts.OK++ },
-		"warm-up": func(r *engine.Result) { r.AllCounts.Scheduled++ },
+	for name, spoil := range map[string]func(*record.Result){
+		"window":  func(r *record.Result) { r.Counts.OK++ },
+		"warm-up": func(r *record.Result) { r.AllCounts.Scheduled++ },
 	} {
 		var got rundir.Trial
 		r := result()
 		spoil(r)
-		record(&got, experiment.HTTP, r, 1)
+		translate(&got, experiment.HTTP, r, 1)
 		if got.Conservation.OK || got.Conservation.Detail == "" {
 			t.Errorf("%s: %+v", name, got.Conservation)
 		}
@@ -111,7 +111,7 @@ func TestRecordConservation(t *testing.T) {
 // For a window that never began, figures are unknown rather than 0.
 func TestRecordNothing(t *testing.T) {
 	var got rundir.Trial
-	record(&got, experiment.HTTP, &engine.Result{}, 1)
+	translate(&got, experiment.HTTP, &record.Result{}, 1)
 	g := got.Generator
 	if got.Throughput != nil || got.Response.Max != nil || got.Target.ConnectionReuseRatio != nil ||
 		g.CPUSecondsPerRequest != nil || g.CPUShare != nil || g.UserShare != nil {
@@ -152,9 +152,9 @@ func TestWriteLatency(t *testing.T) {
 
 func TestRecordUntried(t *testing.T) {
 	r := result()
-	r.Streams = engine.Streams{Requested: 3, Untried: 2}
+	r.Streams = record.Streams{Requested: 3, Untried: 2}
 	var got rundir.Trial
-	if record(&got, experiment.HTTP, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
+	if translate(&got, experiment.HTTP, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
 		t.Errorf("%+v", got.Streams)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"dyno/lab/experiment"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
 
@@ -29,7 +29,7 @@ func killed(file, dir string) int {
 type killer struct{ number int }
 
 func (k *killer) Begin(p Planned) { k.number = p.Number }
-func (k *killer) Interval(engine.Interval) {
+func (k *killer) Interval(record.Interval) {
 	if k.number == 6 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}

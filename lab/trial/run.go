@@ -37,7 +37,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
 	"dyno/lab/experiment"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/observe/profile/symbol"
 	"dyno/results/rundir"
 )
@@ -97,7 +97,7 @@ type Planned struct {
 // that the Referee, if there is one, raised about the trial.
 type Watcher interface {
 	Begin(Planned)
-	Interval(engine.Interval)
+	Interval(record.Interval)
 	End(*rundir.Trial, []rundir.Flag)
 }
 

@@ -15,6 +15,7 @@ import (
 	"dyno/host/target"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
@@ -40,7 +41,7 @@ func (l *log) Begin(p Planned) {
 	}
 }
 
-func (l *log) Interval(i engine.Interval) {
+func (l *log) Interval(i record.Interval) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.completed += i.Completed

@@ -16,6 +16,7 @@ import (
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/results/rundir"
 )
@@ -245,7 +246,7 @@ load:
 func TestScenarioShards(t *testing.T) {
 	var s store
 	e := shopPlan(t, 60, fmt.Sprintf("name: store\ntarget: {protocol: http, url: %q}\nload:\n  closed: {connections: 4}\n  workers: 2\n  warmup: 0\n  requests: 100\n  scenario:", serve(t, &s, false))+fmt.Sprintf(storeScenario, "stop"))
-	var whole *engine.Result
+	var whole *record.Result
 	for i := range 3 {
 		c, codecs, err := engineConfig(&e.Variants[0], 1)
 		if err != nil {

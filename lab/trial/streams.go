@@ -3,6 +3,7 @@ package trial
 import (
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
@@ -26,7 +27,7 @@ func subscribers(l *experiment.Load, streams func(worker int) func(subscriber in
 }
 
 // recordStreams translates the engine's result on subscribers for the run folder.
-func recordStreams(t *rundir.Trial, r *engine.Result) {
+func recordStreams(t *rundir.Trial, r *record.Result) {
 	s := &r.Streams
 	t.Streams = &rundir.Streams{
 		Requested:      int64(s.Requested),
@@ -58,15 +59,15 @@ func recordStreams(t *rundir.Trial, r *engine.Result) {
 		Unstamped:      signed(s.Unstamped),
 		Untracked:      signed(s.Untracked),
 	}
-	for tag, into := range map[engine.Tag]*rundir.Quantiles{
-		engine.Opening:    &t.Streams.Opening,
-		engine.FirstEvent: &t.Streams.FirstEvent,
-		engine.EventGap:   &t.Streams.EventGap,
-		engine.Delivery:   &t.Streams.Delivery,
+	for tag, into := range map[record.Tag]*rundir.Quantiles{
+		record.Opening:    &t.Streams.Opening,
+		record.FirstEvent: &t.Streams.FirstEvent,
+		record.EventGap:   &t.Streams.EventGap,
+		record.Delivery:   &t.Streams.Delivery,
 	} {
 		*into = rundir.QuantilesOf(orEmpty(r.Latency[tag]))
 	}
-	if slow := s.Slow; slow != (engine.SlowStreams{}) {
+	if slow := s.Slow; slow != (record.SlowStreams{}) {
 		t.Streams.Slow = &rundir.SlowStreams{
 			Requested: int64(slow.Requested), Opened: signed(slow.Opened), Ended: signed(slow.Ended), Delivered: signed(slow.Delivered),
 			Gaps: signed(slow.Gaps), Announced: signed(slow.Announced), Missing: signed(slow.Missing),

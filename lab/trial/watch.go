@@ -17,6 +17,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/observe"
 	"dyno/observe/kernel"
 	"dyno/results/rundir"
@@ -324,7 +325,7 @@ func (w *watch) stalls() []rundir.Stall {
 }
 
 // record sums up the window of a load.
-func (w *watch) record(t *rundir.Trial, r *engine.Result) {
+func (w *watch) record(t *rundir.Trial, r *record.Result) {
 	w.lack(t)
 	if w.marked < 2 {
 		return

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -130,7 +131,7 @@ type Config struct {
 
 	// OnInterval receives each interval once it is complete, in order, from a
 	// goroutine of its own. It must not keep what it was given.
-	OnInterval func(Interval)
+	OnInterval func(record.Interval)
 	// OnStart is called once, shortly before the warm-up begins, and OnPhase as
 	// each phase begins; both from Run's goroutine. The workers do not wait for them.
 	// An observer that is notified of Measuring is notified of Draining, too, while the

@@ -13,6 +13,7 @@ import (
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -298,7 +299,7 @@ func (w *worker) connected(i int32, c *connection) {
 
 // reached begins to use a connection that has reached the target, by way of a proxy or not.
 func (w *worker) reached(i int32, c *connection, now int64) {
-	w.interval.latency[ConnectTime].Record(now - c.began)
+	w.rec.Time(record.ConnectTime, now-c.began)
 	if c.tls != nil {
 		w.startHandshake(i, c, now)
 		return
@@ -433,7 +434,7 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 // failUnsent accounts for a request that failed for want of a connection.
 func (w *worker) failUnsent(x *exchange, c *connection, now int64, err error) {
 	w.begin(x, c)
-	x.ready, x.written, x.first = now, now, 0
+	x.Ready, x.Written, x.First = now, now, 0
 	w.fail(x, c, now, err)
 }
 

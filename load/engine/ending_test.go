@@ -10,28 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/engine/clock"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/sse"
 	"dyno/load/wire/tcp"
 	"dyno/selftest/oracle"
 )
 
-// What ends a response is counted by what became of its stamp.
-func TestEndsCount(t *testing.T) {
-	var e Ends
-	for _, s := range []clock.Stamp{clock.Unstamped, clock.Stamped, clock.Late, clock.Early, clock.Stale} {
-		e.count(clock.Reading{Stamp: s})
-	}
-	if want := (Ends{ByArrival: 1, ByRead: 4, Late: 1, Early: 1, Stale: 1}); e != want {
-		t.Errorf("%+v, want %+v", e, want)
-	}
-}
-
 // Of several events in one read, all but the last have a stamp that may be too late,
 // by no more than the time since the socket was empty.
 func TestSharedStamps(t *testing.T) {
 	w := newSubscriberWorker(t, 1)
-	w.windowStart, w.windowEnd = 0, 10_000
+	w.rec.Window.Start, w.rec.Window.End = 0, 10_000
 	s := &w.subscribers.all[0]
 	s.written, s.emptied = 100, 700
 	var read []byte
@@ -40,13 +30,14 @@ func TestSharedStamps(t *testing.T) {
 	}
 	w.takeEvents(0, s, append(read, "\r\n"...), clock.Reading{Read: 1500, Arrived: 1000, Stamp: clock.Stamped})
 	w.takeEvents(0, s, read, clock.At(1600))
-	if e := w.ends; e.ByArrival != 3 || e.Shared != 2 || e.ByRead != 3 {
+	r := recorded(w)
+	if e := r.Ends; e.ByArrival != 3 || e.Shared != 2 || e.ByRead != 3 {
 		t.Errorf("%+v", e)
 	}
-	if h := w.interval.latency[SharedStamp]; h.Count() != 2 || h.Min() != 300 || h.Max() != 300 {
+	if h := r.Latency[record.SharedStamp]; h.Count() != 2 || h.Min() != 300 || h.Max() != 300 {
 		t.Errorf("shared: %d values from %d to %d, want 2 of 300", h.Count(), h.Min(), h.Max())
 	}
-	if h := w.interval.latency[ReadDelay]; h.Count() != 3 || h.Min() != 500 || h.Max() != 500 {
+	if h := r.Latency[record.ReadDelay]; h.Count() != 3 || h.Min() != 500 || h.Max() != 500 {
 		t.Errorf("read delay: %d values from %d to %d, want 3 of 500", h.Count(), h.Min(), h.Max())
 	}
 }
@@ -68,8 +59,8 @@ func TestDecideClock(t *testing.T) {
 		w.decideClock(w.origin + int64(tt.elapsed))
 		runtime.UnlockOSThread()
 		defer w.clock.Close()
-		if w.ends.Fault != "" {
-			t.Skip(w.ends.Fault)
+		if w.rec.Ends().Fault != "" {
+			t.Skip(w.rec.Ends().Fault)
 		}
 		if w.clock.Stamping() != tt.want || w.undecided {
 			t.Errorf("%s: stamping %v, want %v", name, w.clock.Stamping(), tt.want)
@@ -99,7 +90,7 @@ func TestHeldUpWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	measure := func(c Clock) *Result {
+	measure := func(c Clock) *record.Result {
 		t.Helper()
 		r, err := Run(t.Context(), Config{
 			Address: server.Addr().String(), Connections: 2, Requests: 200, Clock: c,
@@ -117,8 +108,8 @@ func TestHeldUpWorker(t *testing.T) {
 	if r.Ends.Fault != "" {
 		t.Skip(r.Ends.Fault)
 	}
-	delay, service, read := r.Latency[ReadDelay], r.Latency[Service], r.Latency[ServiceRead]
-	if uint64(delay.Count()) != r.Ends.ByArrival || service.Count() != 200 || read.Count() != 200 || r.Latency[FirstByte].Count() != 200 {
+	delay, service, read := r.Latency[record.ReadDelay], r.Latency[record.Service], r.Latency[record.ServiceRead]
+	if uint64(delay.Count()) != r.Ends.ByArrival || service.Count() != 200 || read.Count() != 200 || r.Latency[record.FirstByte].Count() != 200 {
 		t.Errorf("%d read delays, %d and %d service times; %+v", delay.Count(), service.Count(), read.Count(), r.Ends)
 	}
 	// While one connection's request is held up, the other's response arrives.
@@ -131,7 +122,7 @@ func TestHeldUpWorker(t *testing.T) {
 	}
 
 	r = measure(ClockRead)
-	if r.Ends != (Ends{ByRead: 200}) || r.Latency[ReadDelay].Count() != 0 || r.Latency[Service].Mean() != r.Latency[ServiceRead].Mean() {
+	if r.Ends != (record.Ends{ByRead: 200}) || r.Latency[record.ReadDelay].Count() != 0 || r.Latency[record.Service].Mean() != r.Latency[record.ServiceRead].Mean() {
 		t.Errorf("by reading: %+v", r.Ends)
 	}
 }

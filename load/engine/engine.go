@@ -72,7 +72,7 @@ import (
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
-	"dyno/load/hist"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -119,7 +119,7 @@ type engine struct {
 	config    Config
 	base      time.Time // zero of the engine's clock, on the monotonic clock
 	epoch     int64     // the same as Unix time in nanoseconds, as it was at the start
-	collector *collector
+	collector *record.Collector
 	workers   []*worker
 	sources   map[uint32]struct{} // that may publish
 	published *delivery.Publications
@@ -151,7 +151,7 @@ func (e *engine) unreachable() error {
 // It returns a result whenever load was sent, even together with an error. When ctx
 // ends, the window ends with it and the result says that it was interrupted. Run
 // blocks; several may run at once.
-func Run(ctx context.Context, c Config) (*Result, error) {
+func Run(ctx context.Context, c Config) (*record.Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		return nil, err
 	}
 	e := newEngine(c)
-	e.collector = newCollector(c.Workers, c.Interval, c.OnInterval)
+	e.collector = record.NewCollector(c.Workers, c.Interval, c.OnInterval)
 	for n := range c.Workers {
 		w, err := e.newWorker(n, to.clone())
 		if err != nil {
@@ -224,11 +224,8 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		remaining:  never,
 		due:        never,
 		clock:      clock.New(e.base),
-		interval:   newIntervalBuffer(n),
-		silences:   newSilences(c.Window),
-		failures:   map[error]uint64{},
-		departs:    map[string]uint64{},
-		goAways:    map[error]uint64{},
+		rec:        record.NewRecorder(e.collector, n, c.Window),
+		goAways:    record.Texts{},
 		errnos:     map[errnoKind]*wire.Error{},
 
 		subscribers: e.newSubscriberPool(n, secure),
@@ -237,16 +234,13 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		w.messages = make([]messageTimes, exchanges)
 	}
 	w.connectQueue.Limit = len(w.conns)
-	w.users = e.newUserPool(n)
+	w.users = e.newUserPool(n, w.rec)
 	if w.users != nil {
 		w.users.prepareTimes(exchanges, c.Timeout)
 	}
 	w.waiting.Limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
-	}
-	for range intervalBuffers - 1 {
-		e.collector.free[n] <- newIntervalBuffer(n)
 	}
 	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
 		s := c.shard(n)
@@ -356,7 +350,7 @@ func share(total, n, count int) int {
 // are in place when it begins.
 const lead = 20 * time.Millisecond
 
-func (e *engine) run(ctx context.Context) (*Result, error) {
+func (e *engine) run(ctx context.Context) (*record.Result, error) {
 	var (
 		origin   int64
 		running  sync.WaitGroup // threads
@@ -437,7 +431,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	}
 
 	var collecting sync.WaitGroup
-	collecting.Go(e.collector.run)
+	collecting.Go(e.collector.Run)
 	origin = first
 	learned := make(chan error, 1) // nil once it is known what the others have published
 	if e.config.Barrier != nil && e.config.Subscribers != nil {
@@ -445,8 +439,8 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	} else {
 		learned <- nil
 	}
-	e.collector.origin = origin
-	result := &Result{Start: e.base.Add(time.Duration(origin)), WindowStart: e.config.Warmup}
+	e.collector.Start(origin)
+	result := record.NewResult(e.base.Add(time.Duration(origin)), e.config.Warmup)
 	close(begin)
 	go func() {
 		loading.Wait()
@@ -457,7 +451,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	}
 	e.announcePhases(origin, done)
 	<-done
-	close(e.collector.full)
+	e.collector.Stop()
 	collecting.Wait()
 	unlearned := <-learned
 	e.conclude(result, origin)
@@ -535,55 +529,44 @@ func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
 }
 
 // conclude sums the workers up.
-func (e *engine) conclude(r *Result, origin int64) {
+func (e *engine) conclude(r *record.Result, origin int64) {
 	r.Connections.Requested, r.Connections.Streams = e.config.Connections, e.config.Streams
-	r.Status = map[int]uint64{}
-	r.Failures, r.GoAways, r.Deviations = map[string]uint64{}, map[string]uint64{}, map[string]uint64{}
 	var end, concluded int64
-	var requests, events []*silences
+	var requests, events []*record.Silences
 	for n, w := range e.workers {
-		for window := range w.counts {
-			r.AllCounts.add(&w.counts[window])
-		}
-		r.Counts.add(&w.counts[inside])
-		r.Carried.add(&w.counts[carried])
+		r.AddWorker(w.rec, &w.clock)
 		if len(w.conns) > 0 {
-			requests = append(requests, &w.silences)
+			requests = append(requests, w.rec.Silences())
 		}
 		if len(w.subscribers.all) > 0 {
 			events = append(events, &w.subscribers.silences)
 		}
 		concluded = max(concluded, w.concluded)
-		r.Completed += w.completed
-		r.Received += w.readBytes
-		r.addTokens(w.asked())
-		if w.follower != nil {
-			r.addRedirects(&w.redirects)
+		if w.asksModels() {
+			r.AddTokens(w.rec.Tokens())
 		}
-		r.Connections.add(&w.tally)
+		if w.follower != nil {
+			r.AddRedirects(w.rec.Redirects())
+		}
+		r.Connections.Add(&w.tally)
 		if w.users != nil {
-			r.concludeUsers(w.users)
+			r.Users.Add(w.users.result())
 		}
 		if w.tls != nil {
 			w.handshakes.Failed = w.tls.Stats().Failed
-			r.Handshakes.add(&w.handshakes)
+			r.Handshakes.Add(&w.handshakes)
 		}
-		r.Ends.add(w.endings())
-		for name, n := range w.departs {
-			r.Deviations[name] += n
-		}
-		addTexts(r.Failures, w.failures)
-		addTexts(r.GoAways, w.goAways)
-		end = max(end, w.windowEnd)
+		w.goAways.AddTo(r.GoAways)
+		end = max(end, w.rec.Window.End)
 		first, last := &w.marks[0], &w.marks[1]
-		r.Workers = r.Workers.plus(last.thread.sub(first.thread))
+		r.Workers = r.Workers.Plus(last.thread.Sub(first.thread))
 		r.Spun += time.Duration(last.spun - first.spun)
 		if n == 0 {
-			r.Process = last.process.sub(first.process)
+			r.Process = last.process.Sub(first.process)
 		}
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
-	r.Silence = silenceOf(requests, origin, concluded)
+	r.Silence = record.SilenceOf(requests, origin, concluded)
 	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
 		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
 		users := e.config.Connections * e.config.Streams
@@ -594,28 +577,11 @@ func (e *engine) conclude(r *Result, origin int64) {
 	}
 	if e.config.Subscribers != nil {
 		e.sumStreams(&r.Streams)
-		r.Streams.Silence = silenceOf(events, origin, min(concluded, end))
+		r.Streams.Silence = record.SilenceOf(events, origin, min(concluded, end))
 	}
-	r.Intervals = e.collector.intervals
-	for i := range r.Intervals {
-		for code, n := range r.Intervals[i].Status {
-			r.Status[code] += n
-		}
-	}
-	r.Latency = e.collector.latency
-	for t, h := range r.Latency {
-		if h == nil {
-			r.Latency[t] = hist.New()
-		}
-	}
+	r.AddIntervals(e.collector)
 }
 
-// addTexts counts failures by their text, the first failureTexts of them.
-func addTexts(to map[string]uint64, failures map[error]uint64) {
-	for err, n := range failures {
-		text := err.Error()
-		if _, ok := to[text]; ok || len(to) < failureTexts {
-			to[text] += n
-		}
-	}
-}
+// failingRow is how many requests in a row must have failed that a target may be said to
+// answer nothing any more.
+const failingRow = 10

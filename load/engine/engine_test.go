@@ -21,6 +21,7 @@ import (
 	"dyno/internal/freeport"
 	"dyno/internal/race"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -72,7 +73,7 @@ func poisson(t testing.TB, rate float64) *pace.Schedule {
 }
 
 // run measures, and fails the test when requests are not conserved.
-func run(t testing.TB, c engine.Config) *engine.Result {
+func run(t testing.TB, c engine.Config) *record.Result {
 	t.Helper()
 	r, err := engine.Run(t.Context(), c)
 	if err != nil {
@@ -82,7 +83,7 @@ func run(t testing.TB, c engine.Config) *engine.Result {
 	return r
 }
 
-func conserved(t testing.TB, r *engine.Result) {
+func conserved(t testing.TB, r *record.Result) {
 	t.Helper()
 	if err := r.Counts.Conserved(); err != nil {
 		t.Errorf("in the window: %v", err)
@@ -133,7 +134,7 @@ func TestRequests(t *testing.T) {
 		if size := r.Received / 1001; r.Received%1001 != 0 || size < uint64(len("HTTP/1.1 200 OK\r\n\r\n")) || size > 1000 || r.Connections.Multiplexed != 0 {
 			t.Errorf("%d workers: %d bytes received in 1001 equal responses, %d connections of HTTP/2", workers, r.Received, r.Connections.Multiplexed)
 		}
-		for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.GeneratorLag, engine.FirstByte} {
+		for _, tag := range []record.Tag{record.Response, record.Service, record.SendLag, record.GeneratorLag, record.FirstByte} {
 			if got := r.Latency[tag].Count(); got != 1001 {
 				t.Errorf("%d workers: %v holds %d values", workers, tag, got)
 			}
@@ -158,15 +159,15 @@ func testIntervals(t *testing.T, workers int) {
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Workers: workers,
 		Warmup: 200 * time.Millisecond, Window: 400 * time.Millisecond, Interval: 50 * time.Millisecond,
-		OnInterval: func(i engine.Interval) {
+		OnInterval: func(i record.Interval) {
 			completed += i.Completed
-			if h := i.Latency[engine.Response]; h != nil {
+			if h := i.Latency[record.Response]; h != nil {
 				streamed += uint64(h.Count())
 			}
 		},
 	})
-	if streamed != r.Counts.OK || uint64(r.Latency[engine.Response].Count()) != r.Counts.OK {
-		t.Errorf("intervals hold %d, the whole %d, of %d", streamed, r.Latency[engine.Response].Count(), r.Counts.OK)
+	if streamed != r.Counts.OK || uint64(r.Latency[record.Response].Count()) != r.Counts.OK {
+		t.Errorf("intervals hold %d, the whole %d, of %d", streamed, r.Latency[record.Response].Count(), r.Counts.OK)
 	}
 	if completed != r.AllCounts.OK || r.AllCounts.OK <= r.Counts.OK {
 		t.Errorf("completed %d of %d, %d of them in the window", completed, r.AllCounts.OK, r.Counts.OK)
@@ -209,7 +210,7 @@ func TestNetworks(t *testing.T) {
 			}
 			defer l.Close()
 			go echoServer(l)
-			var r *engine.Result
+			var r *record.Result
 			for range 20 { // the kernel begins to stamp some time after it is asked to, and this load is over at once
 				r = run(t, engine.Config{
 					Network: network, Address: l.Addr().String(), NewClients: echo(100_000), Connections: 3, Requests: 50,
@@ -273,13 +274,13 @@ func TestOpenLoopWaits(t *testing.T) {
 	}
 	// The last one waited for all that the connection was behind with.
 	behind := time.Duration(due)*delay - window
-	if got := time.Duration(r.Latency[engine.Response].Max()); got < behind {
+	if got := time.Duration(r.Latency[record.Response].Max()); got < behind {
 		t.Errorf("longest response %v, although the last waited at least %v", got, behind)
 	}
-	if got := time.Duration(r.Latency[engine.SendLag].Max()); got < behind-delay {
+	if got := time.Duration(r.Latency[record.SendLag].Max()); got < behind-delay {
 		t.Errorf("longest send lag %v", got)
 	}
-	if got := time.Duration(r.Latency[engine.Service].Min()); got < delay {
+	if got := time.Duration(r.Latency[record.Service].Min()); got < delay {
 		t.Errorf("shortest service time %v: the server takes %v", got, delay)
 	}
 }
@@ -299,7 +300,7 @@ func TestOpenLoopDrops(t *testing.T) {
 		t.Errorf("counts %+v", r.Counts)
 	}
 	// The two that never ended count as at least this long.
-	if h := r.Latency[engine.Response]; h.Count() != 2 || h.Max() < int64(100*time.Millisecond) {
+	if h := r.Latency[record.Response]; h.Count() != 2 || h.Max() < int64(100*time.Millisecond) {
 		t.Errorf("%d responses, the longest %v", h.Count(), time.Duration(h.Max()))
 	}
 }
@@ -458,7 +459,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("counts %+v", r.Counts)
 	}
 	// They count as at least this long, together with the good ones.
-	if h := r.Latency[engine.Response]; h.Count() != 6 || h.Min() < int64(timeout) {
+	if h := r.Latency[record.Response]; h.Count() != 6 || h.Min() < int64(timeout) {
 		t.Errorf("%d responses, the shortest %v", h.Count(), time.Duration(h.Min()))
 	}
 }
@@ -527,7 +528,7 @@ func TestEndlessResponse(t *testing.T) {
 		}
 		if interrupted {
 			c.Window = time.Hour
-			c.OnInterval = func(i engine.Interval) {
+			c.OnInterval = func(i record.Interval) {
 				if i.Completed > 0 {
 					cancel()
 				}
@@ -548,7 +549,7 @@ func TestInterrupt(t *testing.T) {
 	r, err := engine.Run(ctx, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
 		Interval: 10 * time.Millisecond,
-		OnInterval: func(i engine.Interval) {
+		OnInterval: func(i record.Interval) {
 			if i.Completed > 0 {
 				cancel()
 			}
@@ -655,7 +656,7 @@ func TestFreezeIsNotOmitted(t *testing.T) {
 		want := oracle.FreezeQuantile(q, hold, period)
 		// One arrival more or less in the window, and the histogram's resolution.
 		slack := 2*time.Millisecond + want/1000
-		if got := time.Duration(r.Latency[engine.Response].Quantile(q)); got < want-slack {
+		if got := time.Duration(r.Latency[record.Response].Quantile(q)); got < want-slack {
 			t.Errorf("p%v is %v, although it cannot be below %v", 100*q, got, want)
 		}
 	}
@@ -711,7 +712,7 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 // allocations returns how many allocations a request takes once warm: what many requests take
 // beyond few, at the least of three measurements, as the rest of the process may allocate, too.
 // Done tells how many of a run have ended as they should.
-func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint64) float64 {
+func allocations(t *testing.T, c engine.Config, done func(r *record.Result) uint64) float64 {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: counts allocations")
@@ -744,7 +745,7 @@ func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint
 }
 
 // with200 returns how many requests were answered by status 200.
-func with200(r *engine.Result) uint64 { return r.Status[200] }
+func with200(r *record.Result) uint64 { return r.Status[200] }
 
 func BenchmarkExchange(b *testing.B) {
 	s := null(b, oracle.Config{})

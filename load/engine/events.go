@@ -5,6 +5,7 @@ import (
 
 	"dyno/load/delivery"
 	"dyno/load/engine/clock"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 )
 
@@ -57,7 +58,7 @@ func (w *worker) streamOpened(i int32, s *subscriber, r clock.Reading) {
 		return
 	}
 	p.streams.Opened++
-	w.interval.latency[Opening].Record(r.Arrived - s.began)
+	w.rec.Time(record.Opening, r.Arrived-s.began)
 }
 
 // received notes that something reached a subscriber.
@@ -65,8 +66,8 @@ func (w *worker) received(s *subscriber, now int64) {
 	if s.slow {
 		return
 	}
-	w.subscribers.silences.answered(now, w.windowStart, w.windowEnd, true)
-	if now >= w.windowStart && now < w.windowEnd {
+	w.subscribers.silences.Answered(now, &w.rec.Window, true)
+	if w.rec.Window.Has(now) {
 		s.served, s.last = true, now
 	}
 }
@@ -84,30 +85,25 @@ func (w *worker) event(s *subscriber, e *wire.Event, r clock.Reading, followed b
 		}
 		return
 	}
-	measured := now >= w.windowStart && now < w.windowEnd
+	measured := w.rec.Window.Has(now)
 	w.received(s, now)
 	p.streams.AllDelivered++
-	w.interval.delivered++
-	latency := &w.interval.latency
+	w.rec.Delivered()
 	if s.first {
 		s.first = false
-		latency[FirstEvent].Record(now - s.written)
+		w.rec.Time(record.FirstEvent, now-s.written)
 	}
 	if measured {
 		p.streams.Delivered++
 		p.streams.DeliveredBytes += uint64(e.Bytes) //nolint:gosec // not negative
-		w.ends.count(r)
-		if r.Stamp == clock.Stamped {
-			latency[ReadDelay].Record(r.Read - r.Arrived)
-			if followed {
-				w.ends.Shared++
-				latency[SharedStamp].Record(max(0, r.Arrived-max(s.emptied, s.written)))
-			}
+		w.rec.Ended(r)
+		if followed && r.Stamp == clock.Stamped {
+			w.rec.Shared(max(0, r.Arrived-max(s.emptied, s.written)))
 		}
 		if s.latest != 0 {
 			// One whose stamp was refused ended when it was read: the next may have
 			// arrived before that.
-			latency[EventGap].Record(max(0, now-s.latest))
+			w.rec.Time(record.EventGap, max(0, now-s.latest))
 			p.longestGap = max(p.longestGap, now-s.latest)
 		}
 	}
@@ -117,7 +113,7 @@ func (w *worker) event(s *subscriber, e *wire.Event, r clock.Reading, followed b
 		return
 	}
 	if measured {
-		latency[Delivery].Record(now - (e.Time - w.engine.epoch))
+		w.rec.Time(record.Delivery, now-(e.Time-w.engine.epoch))
 	}
 	s.delivery.See(p.ledger, e.Source, e.Sequence)
 }
@@ -135,16 +131,16 @@ func (w *worker) gap(s *subscriber) {
 // begin sets the beginning of the load. All subscribers are to receive something from then
 // on.
 func (p *subscriberPool) begin(origin int64) {
-	p.silences.begin(origin)
-	p.silences.due(origin)
+	p.silences.Begin(origin)
+	p.silences.Due(origin)
 }
 
 // windowEnded notes what the subscribers have when the window ends.
-func (p *subscriberPool) windowEnded(from, to int64) {
+func (p *subscriberPool) windowEnded(window *record.Window) {
 	if len(p.all) == 0 {
 		return
 	}
-	p.silences.note(to, from, to)
+	p.silences.Note(window.End, window)
 	for i := range p.all {
 		if s := &p.all[i]; !s.slow && s.state != subStreaming && s.state != subClosed && (s.failures > 0 || !s.known) {
 			p.streams.Away++
@@ -154,9 +150,9 @@ func (p *subscriberPool) windowEnded(from, to int64) {
 
 // addSubscribed adds the time for which a subscriber had a stream, as far as it lies in the
 // window.
-func (p *subscriberPool) addSubscribed(s *subscriber, until, from, to int64) {
+func (p *subscriberPool) addSubscribed(s *subscriber, until int64, window *record.Window) {
 	if !s.slow {
-		p.streams.Subscribed += time.Duration(max(0, min(until, to)-max(s.opened, from)))
+		p.streams.Subscribed += time.Duration(max(0, min(until, window.End)-max(s.opened, window.Start)))
 	}
 }
 
@@ -169,11 +165,12 @@ const (
 )
 
 // countServed sums up, at the end, which subscribers were served.
-func (p *subscriberPool) countServed(from, to int64) {
+func (p *subscriberPool) countServed(window *record.Window) {
+	to := window.End
 	for i := range p.all {
 		s := &p.all[i]
 		if s.state == subStreaming {
-			p.addSubscribed(s, to, from, to)
+			p.addSubscribed(s, to, window)
 		}
 		switch {
 		case s.slow:
@@ -248,7 +245,7 @@ func (w *worker) allArrived(now int64) bool {
 }
 
 // sumStreams closes the accounts of all subscribers. All workers have ended.
-func (e *engine) sumStreams(r *Streams) {
+func (e *engine) sumStreams(r *record.Streams) {
 	published, _ := e.published.All()
 	var ledgers, slow []*delivery.Ledger
 	r.Failures = map[string]uint64{}
@@ -266,8 +263,8 @@ func (e *engine) sumStreams(r *Streams) {
 			}
 		}
 		ledgers, slow = append(ledgers, p.ledger), append(slow, &p.slow)
-		r.add(&p.streams)
-		addTexts(r.Failures, p.failures)
+		r.Add(&p.streams)
+		p.failures.AddTo(r.Failures)
 	}
 	r.Requested, r.Slow.Requested = e.config.Subscribers.Count, e.config.Subscribers.Slow
 	r.Account = delivery.Sum(ledgers, published)

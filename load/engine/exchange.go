@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/engine/clock"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 )
@@ -18,28 +19,17 @@ import (
 // The exchanges of connection i are those from i × streams on. With one on each
 // connection, an exchange has the number of its connection.
 type exchange struct {
+	record.Request
 	thinker *pace.Thinker // of a closed loop that repeats one request
 
-	intended int64 // when the request was due
-	ready    int64 // when a connection was at hand for it
-	written  int64 // when it was written
-	first    int64 // when the first byte came back; 0 before
-
-	conn    int32 // the number of its connection
-	number  int32 // its own
-	next    int32 // the next one in a list of the connection's: of those wanted, begun or spare
-	user    int32 // with users, whose request it is
-	status  int16 // of the response; noStatus where there is none
-	state   exchangeState
-	window  uint8 // what the request belongs to: outside, inside or carried
-	resends uint8 // how often it was sent once more
-	timed   uint8 // with users, the list of those with the same time for the response, from 1; 0: none
+	conn   int32 // the number of its connection
+	number int32 // its own
+	next   int32 // the next one in a list of the connection's: of those wanted, begun or spare
+	state  exchangeState
+	timed  uint8 // with users, the list of those with the same time for the response, from 1; 0: none
 
 	redirected bool // it follows a redirect, as the trail of its number says
 }
-
-// noStatus is the status of a response of a protocol that has none.
-const noStatus = -1
 
 // A waiter is a request, of the open loop or of users, that waits for a connection.
 type waiter struct {
@@ -47,7 +37,7 @@ type waiter struct {
 	written  int64 // when it was written before; 0 if it was not
 	user     int32 // with users, whose request it is
 	resends  uint8
-	window   uint8 // what it belongs to, as an exchange's
+	part     record.Part
 }
 
 // An exchangeState says what an exchange is doing.
@@ -60,24 +50,16 @@ const (
 	inFlight                      // its request was sent; in the list of that name
 )
 
-// What a request belongs to.
-const (
-	outside uint8 = iota // the warm-up
-	inside               // the window, in which it was due
-	carried              // the window, when which began it was due and unanswered
-	parts
-)
-
 // startRequest makes a user send the next request, due at a time, or wait for its connection
 // to take it.
 func (w *worker) startRequest(e int32, x *exchange, intended int64) {
-	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
+	if intended >= w.rec.Window.End || (w.remaining == 0 && intended >= w.rec.Window.Start) {
 		x.state = parked
 		return
 	}
-	x.intended = intended
-	x.resends, x.redirected = 0, false
-	x.window = w.countScheduled(intended)
+	x.Intended = intended
+	x.Resends, x.redirected = 0, false
+	x.Part = w.schedule(intended)
 	i := x.conn
 	c := &w.conns[i]
 	if c.firstAwaiting == none && w.free(c) > 0 {
@@ -87,26 +69,13 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 	w.awaitConnection(e, x, i, c)
 }
 
-// countScheduled counts a request as scheduled, and returns what it belongs to.
-func (w *worker) countScheduled(intended int64) (window uint8) {
-	window = w.windowOf(intended)
-	w.counts[window].Scheduled++
-	w.silences.due(intended)
-	if window == inside && w.remaining != never {
+// schedule counts a request as scheduled, and returns what it belongs to.
+func (w *worker) schedule(intended int64) record.Part {
+	part := w.rec.Schedule(intended)
+	if part == record.Inside && w.remaining != never {
 		w.remaining--
 	}
-	return window
-}
-
-// windowOf returns what a request belongs to that is due at a time.
-func (w *worker) windowOf(intended int64) uint8 {
-	switch {
-	case intended >= w.windowStart && intended < w.windowEnd:
-		return inside
-	case intended < w.windowStart && w.marked > 0:
-		return carried
-	}
-	return outside
+	return part
 }
 
 // awaitConnection has a user's request wait for its connection, which is opened if it is closed.
@@ -149,32 +118,21 @@ func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64
 // carry finds the requests that are carried into the window, which begins: those that are
 // under way, or wait for a connection.
 func (w *worker) carry() {
-	from, to := &w.counts[outside], &w.counts[carried]
+	w.rec.BeginWindow()
 	for e := range w.exchanges {
 		x := &w.exchanges[e]
-		if x.state != inFlight && x.state != awaiting || x.window != outside {
+		if x.state != inFlight && x.state != awaiting || x.Part != record.Outside {
 			continue
 		}
-		x.window = carried
-		from.Scheduled--
-		to.Scheduled++
-		if x.state == inFlight || x.wasSent() {
-			from.Sent--
-			to.Sent++
+		sent := x.state == inFlight || x.wasSent()
+		w.rec.Carry(&x.Part, sent)
+		if sent {
 			w.conns[x.conn].asked = true
 		}
 	}
 	for i := range w.waiting.Len() {
-		waiter := w.waiting.At(i)
-		if waiter.window != outside {
-			continue // the window's own
-		}
-		waiter.window = carried
-		from.Scheduled--
-		to.Scheduled++
-		if waiter.resends > 0 {
-			from.Sent--
-			to.Sent++
+		if waiter := w.waiting.At(i); waiter.part == record.Outside {
+			w.rec.Carry(&waiter.part, waiter.resends > 0)
 		}
 	}
 }
@@ -188,14 +146,14 @@ func (w *worker) othersUnanswered() bool {
 // begin counts a request as sent, be it the first time or once more.
 func (w *worker) begin(x *exchange, c *connection) {
 	if !x.wasSent() {
-		w.counts[x.window].Sent++
+		w.rec.Sent(x.Part)
 	}
-	c.asked = c.asked || x.window != outside
+	c.asked = c.asked || x.Part != record.Outside
 }
 
 // wasSent tells whether the request of an exchange was sent before, and is to be sent once more or
 // followed by that to which it was redirected.
-func (x *exchange) wasSent() bool { return x.resends > 0 || x.redirected }
+func (x *exchange) wasSent() bool { return x.Resends > 0 || x.redirected }
 
 // send writes a request of the open loop or of a user, on a connection that is free. Ready is when that
 // was at hand.
@@ -218,27 +176,27 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 
 // assign gives an exchange a request that has waited.
 func (x *exchange) assign(r waiter) {
-	x.intended, x.window, x.resends, x.user, x.redirected = r.intended, r.window, r.resends, r.user, false
+	x.Intended, x.Part, x.Resends, x.User, x.redirected = r.intended, r.part, r.resends, r.user, false
 }
 
 // dispatch writes an exchange's request.
 func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready int64) {
 	w.begin(x, c)
 	if !x.redirected {
-		x.ready, x.first = ready, 0
+		x.Ready, x.First = ready, 0
 		if w.follower != nil {
 			w.trails[e].begin()
 		}
 	}
-	x.status = noStatus
+	x.Status = record.NoStatus
 	x.state = inFlight
 	w.tally.Exchanges++
-	if x.window == inside {
+	if x.Part == record.Inside {
 		w.tally.WindowExchanges++
 	}
 	if c.carried > 0 {
 		w.tally.Reused++
-		if x.window == inside {
+		if x.Part == record.Inside {
 			w.tally.WindowReused++
 		}
 	}
@@ -254,7 +212,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	c.current = e
 	if w.stamps {
 		if p, ok := c.client.(wire.Stamper); ok {
-			p.Stamp(w.engine.epoch + x.intended)
+			p.Stamp(w.engine.epoch + x.Intended)
 		}
 	}
 	if c.tls != nil {
@@ -262,10 +220,10 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 		return
 	}
 	c.pending = w.request(x, c)
-	x.written = w.clock.Now()
+	x.Written = w.clock.Now()
 	w.trackInFlight(e, x)
 	if w.messages != nil {
-		w.startMessages(e, x.written)
+		w.startMessages(e, x.Written)
 	}
 	w.flush(i, c)
 }
@@ -307,7 +265,7 @@ func (w *worker) fireAlarms(now int64) {
 // expire ends what has taken too long.
 func (w *worker) expire(now int64) {
 	limit := now - int64(w.engine.config.Timeout)
-	for e := w.inFlight.Head(); e != none && w.exchanges[e].written <= limit; e = w.inFlight.Head() {
+	for e := w.inFlight.Head(); e != none && w.exchanges[e].Written <= limit; e = w.inFlight.Head() {
 		w.timeOut(e, now, w.engine.config.Deadline)
 	}
 	w.expireTimed(now)
@@ -349,7 +307,7 @@ func (w *worker) errnoError(kind wire.Kind, errno unix.Errno) *wire.Error {
 func (w *worker) startDue(now int64) {
 	for now >= w.due {
 		intended := w.due
-		if intended >= w.windowEnd || (w.windowOf(intended) == inside && w.remaining == 0) {
+		if intended >= w.rec.Window.End || (w.rec.Window.PartOf(intended) == record.Inside && w.remaining == 0) {
 			w.due = never
 			return
 		}
@@ -359,7 +317,7 @@ func (w *worker) startDue(now int64) {
 			now = w.clock.Now()
 			continue
 		}
-		r := waiter{intended: intended, window: w.countScheduled(intended)}
+		r := waiter{intended: intended, part: w.schedule(intended)}
 		w.advance()
 		if n := len(w.idles); n > 0 {
 			i := w.idles[n-1]
@@ -369,19 +327,10 @@ func (w *worker) startDue(now int64) {
 			continue
 		}
 		if !w.waiting.Push(r) {
-			w.drop(r.window)
+			w.rec.Drop(r.part, w.starved)
 			continue
 		}
 		w.openOneMore()
-	}
-}
-
-// drop counts a request that is not sent, by what it belongs to.
-func (w *worker) drop(window uint8) {
-	c := &w.counts[window]
-	c.Dropped++
-	if w.starved {
-		c.Unsent++
 	}
 }
 
@@ -394,128 +343,37 @@ func (w *worker) advance() {
 	}
 }
 
+// step returns the step whose request an exchange carries: none without users.
+func (w *worker) step(x *exchange) int {
+	if w.users == nil {
+		return record.NoStep
+	}
+	return w.users.stepOf(x.User)
+}
+
+// firstWritten returns when the request of an exchange was written, or the first of those that
+// redirects have led to.
+func (w *worker) firstWritten(x *exchange) int64 {
+	if x.redirected {
+		return w.trails[x.number].written
+	}
+	return x.Written
+}
+
 // succeed records a good response.
 func (w *worker) succeed(x *exchange, c *connection, r clock.Reading) {
-	w.interval.completed++
-	if r.Arrived >= w.windowStart && r.Arrived < w.windowEnd {
-		w.completed++
-		if w.users != nil {
-			w.users.figuresOf(x.user).completed++
-		}
-	}
-	w.counts[x.window].OK++
-	w.silences.answered(r.Read, w.windowStart, w.windowEnd, w.othersUnanswered())
-	if x.window != outside {
+	w.rec.Succeed(&x.Request, w.firstWritten(x), w.step(x), r, w.othersUnanswered())
+	if x.Part != record.Outside {
 		c.answered, c.served = true, true
-	}
-	if x.window != inside {
-		return
-	}
-	if w.users != nil {
-		w.users.figuresOf(x.user).ok++
-	}
-	w.countStatus(x)
-	w.finished = max(w.finished, r.Arrived)
-	w.recordTimes(x, r)
-	w.ends.count(r)
-	if r.Stamp == clock.Stamped {
-		w.interval.latency[ReadDelay].Record(r.Read - r.Arrived)
 	}
 }
 
 // fail records a request that failed.
 func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
-	kind := wire.KindOf(err)
-	w.interval.byKind[kind]++
-	w.silences.failing++
-	counts := &w.counts[x.window]
-	counts.ByKind[kind]++
-	if n, ok := w.failures[err]; x.window != outside && (ok || len(w.failures) < failureTexts) {
-		w.failures[err] = n + 1
-	}
-	switch kind {
-	case wire.Timeout:
-		counts.Timeouts++
-	case wire.Unfinished:
-		counts.Unfinished++
-	case wire.Generator:
-		counts.Generator++
-	default:
-		counts.Errors++
-		if kind == wire.Status || kind == wire.Assertion || kind == wire.Limit {
-			c.answered = c.answered || x.window != outside
-		}
-	}
-	if x.window != inside {
-		return
-	}
-	if w.users != nil {
-		w.users.figuresOf(x.user).byKind[kind]++
-	}
-	if kind == wire.Status || kind == wire.Assertion {
-		w.countStatus(x)
-	}
-	w.finished = max(w.finished, now)
-	if kind == wire.Timeout || kind == wire.Unfinished {
-		w.recordTimes(x, clock.At(now))
-		return
-	}
-	w.interval.latency[Failed].Record(now - x.intended)
-}
-
-// recordTimes records a request that ended, or was given up.
-func (w *worker) recordTimes(x *exchange, r clock.Reading) {
-	l := &w.interval.latency
-	written := x.written
-	if x.redirected {
-		written = w.trails[x.number].written
-	}
-	l[Response].Record(r.Arrived - x.intended)
-	l[Service].Record(r.Arrived - written)
-	l[ServiceRead].Record(r.Read - written)
-	l[SendLag].Record(written - x.intended)
-	l[GeneratorLag].Record(written - max(x.intended, x.ready))
-	if x.first != 0 {
-		l[FirstByte].Record(x.first - written)
-	}
-	if w.users != nil {
-		f := w.users.figuresOf(x.user)
-		f.response.Record(r.Arrived - x.intended)
-		f.service.Record(r.Arrived - written)
-	}
-}
-
-// statusOf returns the status of a client's response.
-func statusOf(c wire.Client) int16 {
-	if client, ok := c.(wire.StatusCoder); ok {
-		return int16(min(uint(client.Status()), statusCodes)) //nolint:gosec // bounded
-	}
-	return noStatus
-}
-
-// noteResponse notes the status of a response, and how it departed from its protocol.
-func (w *worker) noteResponse(x *exchange, c wire.Client) {
-	x.status = statusOf(c)
-	if d, ok := c.(wire.Deviant); ok && x.window == inside {
-		w.countDeviations(d.Deviations())
-	}
-}
-
-// countDeviations counts a response by each way in which it departed from its protocol.
-func (w *worker) countDeviations(d wire.Deviations) {
-	if d != 0 {
-		d.Names(func(name string) { w.departs[name]++ })
-	}
-}
-
-// countStatus counts the status of a response to a request of the window.
-func (w *worker) countStatus(x *exchange) {
-	switch n := x.status; {
-	case n == noStatus:
-	case n < 0 || n >= statusCodes:
-		w.interval.status[0]++
-	default:
-		w.interval.status[n]++
+	w.rec.Fail(&x.Request, w.firstWritten(x), w.step(x), now, err)
+	switch wire.KindOf(err) {
+	case wire.Status, wire.Assertion, wire.Limit:
+		c.answered = c.answered || x.Part != record.Outside
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/grpc"
 )
@@ -230,8 +231,8 @@ func TestGRPCServerStream(t *testing.T) {
 	r := run(t, engine.Config{
 		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40, Messages: &engine.Messages{},
 	})
-	first, gap := r.Latency[engine.FirstMessage], r.Latency[engine.MessageGap]
-	if r.Counts.OK != 40 || first.Count() != 40 || gap.Count() != 160 || r.Latency[engine.Message].Count() != 0 {
+	first, gap := r.Latency[record.FirstMessage], r.Latency[record.MessageGap]
+	if r.Counts.OK != 40 || first.Count() != 40 || gap.Count() != 160 || r.Latency[record.Message].Count() != 0 {
 		t.Fatalf("%d calls, %d first messages, %d gaps", r.Counts.OK, first.Count(), gap.Count())
 	}
 	// A timer may wake the server late and the next one early, so that single gaps say little.
@@ -248,12 +249,12 @@ func TestGRPCLockstep(t *testing.T) {
 		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40,
 		Messages: &engine.Messages{Answered: true},
 	})
-	first, answers := r.Latency[engine.FirstMessage], r.Latency[engine.Message]
-	if r.Counts.OK != 40 || first.Count() != 40 || answers.Count() != 240 || r.Latency[engine.MessageGap].Count() != 0 {
+	first, answers := r.Latency[record.FirstMessage], r.Latency[record.Message]
+	if r.Counts.OK != 40 || first.Count() != 40 || answers.Count() != 240 || r.Latency[record.MessageGap].Count() != 0 {
 		t.Fatalf("%+v, %v; %d first messages, %d answers", r.Counts, r.Failures, first.Count(), answers.Count())
 	}
-	if answers.Quantile(0) < int64(pause) || r.Latency[engine.Service].Quantile(0) < 6*int64(pause) {
-		t.Errorf("an answer took %v, a call %v", time.Duration(answers.Quantile(0)), time.Duration(r.Latency[engine.Service].Quantile(0)))
+	if answers.Quantile(0) < int64(pause) || r.Latency[record.Service].Quantile(0) < 6*int64(pause) {
+		t.Errorf("an answer took %v, a call %v", time.Duration(answers.Quantile(0)), time.Duration(r.Latency[record.Service].Quantile(0)))
 	}
 }
 
@@ -266,10 +267,10 @@ func TestGRPCPaced(t *testing.T) {
 		Address: serveMessages(t, 0), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40,
 		Messages: &engine.Messages{Answered: true, Interval: interval},
 	})
-	if r.Counts.OK != 40 || r.Latency[engine.Message].Count() != 200 {
-		t.Fatalf("%+v, %v; %d answers", r.Counts, r.Failures, r.Latency[engine.Message].Count())
+	if r.Counts.OK != 40 || r.Latency[record.Message].Count() != 200 {
+		t.Fatalf("%+v, %v; %d answers", r.Counts, r.Failures, r.Latency[record.Message].Count())
 	}
-	if took := time.Duration(r.Latency[engine.Service].Quantile(0)); took < 4*interval {
+	if took := time.Duration(r.Latency[record.Service].Quantile(0)); took < 4*interval {
 		t.Errorf("a call took %v, and its last message was due after %v", took, 4*interval)
 	}
 	collect := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{[]byte("a")}, Count: 3, ClientStream: true, Paced: true}
@@ -277,7 +278,7 @@ func TestGRPCPaced(t *testing.T) {
 		Address: serveMessages(t, 0), NewMuxes: calls(t, 4, collect), Streams: 4, Connections: 2, Schedule: poisson(t, 1000), Requests: 40, Drain: time.Minute,
 		Messages: &engine.Messages{Interval: interval},
 	})
-	if took := time.Duration(r.Latency[engine.Service].Quantile(0)); r.Counts.OK != 40 || took < 2*interval {
+	if took := time.Duration(r.Latency[record.Service].Quantile(0)); r.Counts.OK != 40 || took < 2*interval {
 		t.Errorf("%+v, %v; a call took %v", r.Counts, r.Failures, took)
 	}
 }

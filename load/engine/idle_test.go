@@ -18,6 +18,7 @@ import (
 
 	"dyno/internal/leak"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire/sse"
 	"dyno/selftest/oracle"
 )
@@ -113,7 +114,7 @@ func BenchmarkIdleSubscribers(b *testing.B) {
 		}
 		b.ReportMetric(float64(during)/count, "B/subscriber")
 		b.ReportMetric(float64(during-before)/count, "added-B/subscriber")
-		b.ReportMetric(float64(r.Latency[engine.Opening].Quantile(0.99))/1e6, "opening-p99-ms")
+		b.ReportMetric(float64(r.Latency[record.Opening].Quantile(0.99))/1e6, "opening-p99-ms")
 	}
 }
 

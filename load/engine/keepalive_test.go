@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
@@ -150,7 +151,7 @@ func TestKeepaliveUnanswered(t *testing.T) {
 	if n := r.Connections; n.PingsUnanswered != 6 || n.Pings < 6 || n.Pings > 12 || n.PeerClosed > 0 || n.GoAways > 0 {
 		t.Errorf("%+v", n)
 	}
-	if f := r.Latency[engine.Failed]; time.Duration(f.Min()) < alive.Timeout {
+	if f := r.Latency[record.Failed]; time.Duration(f.Min()) < alive.Timeout {
 		t.Errorf("a call failed after %v", time.Duration(f.Min()))
 	}
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dyno/load/engine/clock"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 )
 
@@ -24,7 +25,7 @@ type Messages struct {
 
 	// Goal is what good answers of language models hold, to be counted as Within. The zero
 	// value is held by all.
-	Goal Goal
+	Goal record.Goal
 }
 
 func (m *Messages) faults(c *Config) (faults []error) {
@@ -72,20 +73,19 @@ func (w *worker) setMessageAlarm(e int32, d *messageTimes, due int64) {
 // recordMessage takes the time of a message of a response.
 func (w *worker) recordMessage(e int32, x *exchange, r clock.Reading) {
 	d, m := &w.messages[e], w.engine.config.Messages
-	arrived := r.After(x.written).Arrived
-	if x.window == inside {
-		l := &w.interval.latency
+	arrived := r.After(x.Written).Arrived
+	if x.Part == record.Inside {
 		if d.received == 0 {
-			l[FirstMessage].Record(arrived - x.written)
+			w.rec.Time(record.FirstMessage, arrived-x.Written)
 		}
 		switch {
 		case !m.Answered && d.received > 0:
-			l[MessageGap].Record(max(0, arrived-d.last))
+			w.rec.Time(record.MessageGap, max(0, arrived-d.last))
 		case m.Answered && m.Interval > 0:
 			// From when the message was due, be it sent late.
-			l[Message].Record(max(0, arrived-x.written-int64(d.received)*int64(m.Interval)))
+			w.rec.Time(record.Message, max(0, arrived-x.Written-int64(d.received)*int64(m.Interval)))
 		case m.Answered:
-			l[Message].Record(max(0, arrived-d.last))
+			w.rec.Time(record.Message, max(0, arrived-d.last))
 		}
 	}
 	if d.received == 0 {

@@ -56,24 +56,24 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 	case w.follower != nil:
 		outline, parts = w.followed(e)
 	case w.users != nil:
-		request := &w.users.all[x.user].request
+		request := &w.users.all[x.User].request
 		outline, parts = request.Outline, request.Parts
 	}
 	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
 		now := w.clock.Now()
-		x.written = now
+		x.Written = now
 		w.trackInFlight(e, x)
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
 		switch {
 		case w.users != nil:
-			w.failUser(x.user, now)
+			w.failUser(x.User, now)
 		case !w.pooled:
 			w.pause(e, x, now+int64(w.engine.config.MaxBackoff))
 		}
 		return
 	}
-	x.written, x.next = 0, c.begun
+	x.Written, x.next = 0, c.begun
 	c.begun = e
 	w.begun++
 }
@@ -86,7 +86,7 @@ func (w *worker) stamp(c *connection) {
 	now := w.clock.Now()
 	for e := c.begun; e != none; {
 		x := &w.exchanges[e]
-		x.written = now
+		x.Written = now
 		w.trackInFlight(e, x)
 		w.begun--
 		if w.messages != nil {
@@ -217,14 +217,12 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 		}
 		if event.Err != nil && !c.goAwayError {
 			c.goAwayError = true
-			if n, ok := w.goAways[event.Err]; ok || len(w.goAways) < failureTexts {
-				w.goAways[event.Err] = n + 1
-			}
+			w.goAways.Count(event.Err)
 		}
 		return
 	}
 	e, x := w.exchangeOf(i, event.ID)
-	if x.written == 0 {
+	if x.Written == 0 {
 		w.stamp(c) // the peer answers what was not written yet
 	}
 	switch event.Kind {
@@ -234,34 +232,34 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	case wire.MuxRoom:
 		return // which is nothing of the response
 	case wire.MuxHead, wire.MuxData, wire.MuxMessage:
-		if x.first == 0 {
-			x.first = r.After(x.written).Arrived
+		if x.First == 0 {
+			x.First = r.After(x.Written).Arrived
 		}
 		if event.Kind == wire.MuxMessage && w.messages != nil {
 			w.recordMessage(e, x, r)
 		}
 		switch {
 		case w.users != nil:
-			w.users.takeMuxEvent(x.user, c.mux, event)
+			w.users.takeMuxEvent(x.User, c.mux, event)
 		case w.follower != nil && event.Kind == wire.MuxHead:
 			w.trails[e].note(c.mux.Fields())
 		}
 		return
 	}
-	r = r.After(x.written)
-	if x.first == 0 {
-		x.first = r.Arrived
+	r = r.After(x.Written)
+	if x.First == 0 {
+		x.First = r.Arrived
 	}
-	x.status = event.Status
+	x.Status = event.Status
 	err, ended := error(nil), event.Kind == wire.MuxEnded
 	switch {
-	case event.Err != nil && event.Err.Kind == wire.Reset && w.engine.config.Deadline && r.Arrived-x.written >= int64(w.engine.config.Timeout):
+	case event.Err != nil && event.Err.Kind == wire.Reset && w.engine.config.Deadline && r.Arrived-x.Written >= int64(w.engine.config.Timeout):
 		err = w.engine.config.TimedOut // the peer knew of the time, and has only noticed first that it is over
 	case event.Err != nil:
 		err = event.Err
 	case w.users != nil:
-		w.users.takeMuxEvent(x.user, c.mux, event)
-		err = w.judge(x.user, x.status, w.users.all[x.user].fields, r.Read)
+		w.users.takeMuxEvent(x.User, c.mux, event)
+		err = w.judge(x.User, x.Status, w.users.all[x.User].fields, r.Read)
 	case w.follower != nil:
 		if !event.Trailers {
 			w.trails[e].note(c.mux.Fields())
@@ -286,9 +284,9 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 		w.continueExchange(e, x, c, r.Read)
 	case w.users == nil:
 	case event.Err != nil:
-		w.failUser(x.user, r.Read)
+		w.failUser(x.User, r.Read)
 	default:
-		w.continueUser(x.user, r.Read, true)
+		w.continueUser(x.User, r.Read, true)
 	}
 }
 
@@ -296,10 +294,10 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 // method (RFC 9113, section 8.7), or fails it if that has been done too often.
 func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
 	w.tally.Refused++
-	resend := x.resends < maxResends
+	resend := x.Resends < maxResends
 	own := !w.pooled || x.redirected // it stays with its connection
 	if resend && !own {
-		resend = w.waiting.PushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1, window: x.window})
+		resend = w.waiting.PushFront(waiter{intended: x.Intended, written: x.Written, user: x.User, resends: x.Resends + 1, part: x.Part})
 	}
 	if !resend {
 		w.fail(x, c, now, err)
@@ -310,7 +308,7 @@ func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64,
 	}
 	if resend && own {
 		w.suspend(e, x, c)
-		x.resends++
+		x.Resends++
 		w.awaitConnection(e, x, i, c)
 		return
 	}
@@ -318,7 +316,7 @@ func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64,
 	switch {
 	case w.pooled:
 		if w.users != nil && !resend {
-			w.failUser(x.user, now)
+			w.failUser(x.User, now)
 		}
 	default:
 		w.continueExchange(e, x, c, now)
@@ -394,7 +392,7 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 		if cause == nil || c.goAwayError && wire.KindOf(cause) == wire.Reset {
 			cause = event.Err // a peer that closes with bytes unread resets the connection
 		}
-		x.status = event.Status
+		x.Status = event.Status
 		w.fail(x, c, now, cause)
 		w.release(e, x, c)
 		w.resume(e, x, c, now)
@@ -412,7 +410,7 @@ func (c *Config) silent() *wire.Error {
 // expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
 // it was written, the connection is given up with it, unless the peer knew the timeout.
 func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, peerKnows bool) {
-	if c.lastRead < x.written && !peerKnows {
+	if c.lastRead < x.Written && !peerKnows {
 		w.muxLost(i, c, now, w.engine.silent)
 		return
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
@@ -225,9 +226,9 @@ func largeWindows() []byte {
 }
 
 // inTime measures as run does, and ends the test if that does not end.
-func inTime(ctx context.Context, t *testing.T, c engine.Config) *engine.Result {
+func inTime(ctx context.Context, t *testing.T, c engine.Config) *record.Result {
 	t.Helper()
-	var r *engine.Result
+	var r *record.Result
 	var err error
 	ended := make(chan struct{})
 	go func() {
@@ -280,7 +281,7 @@ func TestMuxLostWhileFull(t *testing.T) {
 		}),
 		Window: 3 * time.Second, Drain: time.Millisecond, Timeout: 100 * time.Millisecond, Deadline: true, ConnectTimeout: time.Second,
 		Interval: 20 * time.Millisecond,
-		OnInterval: func(i engine.Interval) {
+		OnInterval: func(i record.Interval) {
 			if i.Failed() > 0 {
 				once.Do(func() { close(givenUp) })
 			}
@@ -309,7 +310,7 @@ func TestMuxRequests(t *testing.T) {
 		if r.Connections.Opened != 7 || r.Connections.Multiplexed != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 2994 {
 			t.Errorf("%d workers: connections %+v", workers, r.Connections)
 		}
-		for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.GeneratorLag, engine.FirstByte} {
+		for _, tag := range []record.Tag{record.Response, record.Service, record.SendLag, record.GeneratorLag, record.FirstByte} {
 			if got := r.Latency[tag].Count(); got != 3001 {
 				t.Errorf("%d workers: %v holds %d values", workers, tag, got)
 			}
@@ -449,7 +450,7 @@ func TestMuxTimeout(t *testing.T) {
 	if r.Counts.Timeouts != 6 || r.Connections.Opened != 3 {
 		t.Errorf("all keep waiting: %+v, %+v", r.Counts, r.Connections)
 	}
-	if h := r.Latency[engine.Response]; h.Count() != 6 || h.Min() < int64(timeout-time.Millisecond) { // by the clock of the timers
+	if h := r.Latency[record.Response]; h.Count() != 6 || h.Min() < int64(timeout-time.Millisecond) { // by the clock of the timers
 		t.Errorf("%d responses, the shortest %v", h.Count(), time.Duration(h.Min()))
 	}
 }
@@ -570,7 +571,7 @@ func TestMuxNoAllocations(t *testing.T) {
 			if open {
 				c.Schedule = poisson(t, 40_000)
 			}
-			per := allocations(t, c, func(r *engine.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] })
+			per := allocations(t, c, func(r *record.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] })
 			if math.Abs(per) > 0.01 {
 				t.Errorf("%.4f allocations per request that %s, open loop %v", per, name, open)
 			}

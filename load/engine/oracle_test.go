@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire/sse"
@@ -61,7 +62,7 @@ func BenchmarkFreeze(b *testing.B) {
 // that comes u into a freeze of length H waits H − u, and then for those that
 // came before it, a share u/H of the drain. In the limit of many arrivals that is
 // oracle.FreezeQuantile, and the drain on top.
-func report(b *testing.B, s *oracle.Freeze, schedule *pace.Schedule, r *engine.Result) {
+func report(b *testing.B, s *oracle.Freeze, schedule *pace.Schedule, r *record.Result) {
 	b.Helper()
 	predicted := hist.New()
 	freezes := s.Log()
@@ -90,11 +91,11 @@ func report(b *testing.B, s *oracle.Freeze, schedule *pace.Schedule, r *engine.R
 		name  string
 		value float64
 	}{{"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}} {
-		want, got := float64(predicted.Quantile(q.value)), float64(r.Latency[engine.Response].Quantile(q.value))
+		want, got := float64(predicted.Quantile(q.value)), float64(r.Latency[record.Response].Quantile(q.value))
 		b.ReportMetric(got/1e6, q.name+"-ms")
 		b.ReportMetric(100*(got/want-1), q.name+"-error-%")
 	}
-	b.ReportMetric(float64(r.Latency[engine.GeneratorLag].Quantile(0.99))/1e3, "lag-p99-µs")
+	b.ReportMetric(float64(r.Latency[record.GeneratorLag].Quantile(0.99))/1e3, "lag-p99-µs")
 }
 
 // BenchmarkSendLag loads a server that costs next to nothing, at 5,000 requests a
@@ -108,7 +109,7 @@ func BenchmarkSendLag(b *testing.B) {
 					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: poisson(b, 5000), Connections: 64,
 					Warmup: 500 * time.Millisecond, Window: 5 * time.Second, CPUs: []int{engineCPU}, Spin: spin,
 				})
-				lag := r.Latency[engine.SendLag]
+				lag := r.Latency[record.SendLag]
 				b.ReportMetric(float64(lag.Quantile(0.5))/1e3, "p50-µs")
 				b.ReportMetric(float64(lag.Quantile(0.99))/1e3, "p99-µs")
 				b.ReportMetric(float64(lag.Quantile(0.999))/1e3, "p99.9-µs")
@@ -137,7 +138,7 @@ func BenchmarkDeliveries(b *testing.B) {
 				b.ReportMetric(r.Deliveries(), "events/s")
 				b.ReportMetric(float64(r.Workers.Total())/float64(r.Streams.Delivered), "cpu-ns/event")
 				for _, q := range []float64{0.5, 0.99} {
-					b.ReportMetric(float64(r.Latency[engine.Delivery].Quantile(q))/1e3, fmt.Sprintf("p%v-µs", 100*q))
+					b.ReportMetric(float64(r.Latency[record.Delivery].Quantile(q))/1e3, fmt.Sprintf("p%v-µs", 100*q))
 				}
 			}
 		})

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
 	"dyno/load/wire/tlslayer"
@@ -128,7 +129,7 @@ func peerRequests(t *testing.T) uint64 {
 }
 
 // logRow logs a row of the table that bench/http2-conservation.sh makes.
-func logRow(t *testing.T, protocol string, open bool, r *engine.Result, answered string) {
+func logRow(t *testing.T, protocol string, open bool, r *record.Result, answered string) {
 	t.Helper()
 	loop := "closed"
 	if open {

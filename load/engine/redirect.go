@@ -1,6 +1,8 @@
 package engine
 
-import "dyno/load/wire"
+import (
+	"dyno/load/wire"
+)
 
 // A trail is where redirects have led an exchange, and when its first request was written.
 type trail struct {
@@ -24,17 +26,15 @@ func (t *trail) note(fields []wire.MuxField) {
 // follow tells whether another request follows the complete response of an exchange.
 func (w *worker) follow(e int32, x *exchange) (follows bool, err error) {
 	t := &w.trails[e]
-	follows, err = w.follower.Follow(&t.Trail, int(x.status))
+	follows, err = w.follower.Follow(&t.Trail, int(x.Status))
 	t.Location = t.Location[:0]
 	if !follows {
 		return false, err
 	}
 	if !x.redirected {
-		x.redirected, t.written = true, x.written
+		x.redirected, t.written = true, x.Written
 	}
-	if x.window == inside {
-		w.redirects++
-	}
+	w.rec.Redirect(x.Part)
 	return true, nil
 }
 
@@ -58,15 +58,4 @@ func (w *worker) goTo(e int32, x *exchange, i int32, c *connection, now int64) {
 		return
 	}
 	w.refill(i, c, now)
-}
-
-// addRedirects adds the redirects that others have followed, if they follow any.
-func (r *Result) addRedirects(n *uint64) {
-	if n == nil {
-		return
-	}
-	if r.Redirects == nil {
-		r.Redirects = new(uint64)
-	}
-	*r.Redirects += *n
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
@@ -144,7 +145,7 @@ func TestRedirects(t *testing.T) {
 			if n := got.Connections.Exchanges; n != 900 {
 				t.Errorf("%s, open %v: %d exchanges", tt.name, open, n)
 			}
-			if n := got.Latency[engine.Response].Count(); n != 300 {
+			if n := got.Latency[record.Response].Count(); n != 300 {
 				t.Errorf("%s, open %v: %d response times", tt.name, open, n)
 			}
 		}
@@ -159,7 +160,7 @@ func TestRedirectTimes(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := engine.Config{Address: server.Listener.Addr().String(), Requests: 3}
 	r := run(t, following(t, c, http1.Request{Method: "POST", Target: "/0", Host: "h", Body: []byte("text")}, false, true, false))
-	for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.ServiceRead, engine.FirstByte} {
+	for _, tag := range []record.Tag{record.Response, record.Service, record.ServiceRead, record.FirstByte} {
 		if least := r.Latency[tag].Quantile(0); r.Latency[tag].Count() != 3 || least < int64(delay)*99/100 {
 			t.Errorf("%v: %d values from %v on", tag, r.Latency[tag].Count(), time.Duration(least))
 		}
@@ -245,7 +246,7 @@ func TestRedirectsNoAllocations(t *testing.T) {
 			"HTTP/1.1": following(t, engine.Config{Address: address}, request, false, true, false),
 			"HTTP/2":   following(t, engine.Config{Address: m.address}, request, false, false, true),
 		} {
-			if per := allocations(t, c, func(r *engine.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] }); math.Abs(per) > 0.01 {
+			if per := allocations(t, c, func(r *record.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] }); math.Abs(per) > 0.01 {
 				t.Errorf("%s: %.4f allocations per request, of which %d of 4 are redirected", name, per, share)
 			}
 		}

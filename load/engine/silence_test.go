@@ -2,89 +2,16 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
 )
-
-// silent returns the silences of a worker that had good responses at some times, all of them
-// with another request unanswered, in a window.
-func silent(window [2]int64, good ...int64) *silences {
-	h := newSilences(0)
-	h.least = 1
-	h.begin(0)
-	h.due(0)
-	for _, at := range good {
-		h.answered(at, window[0], window[1], true)
-	}
-	h.note(window[1], window[0], window[1])
-	return &h
-}
-
-func TestSilence(t *testing.T) {
-	window := [2]int64{100, 1000}
-	idle := newSilences(0)
-	idle.least = 1
-	idle.begin(0)
-	idle.due(50)
-	idle.answered(60, window[0], window[1], false)
-	idle.due(700)
-	idle.answered(720, window[0], window[1], false)
-	idle.note(window[1], window[0], window[1])
-	for _, c := range []struct {
-		name                  string
-		workers               []*silences
-		longest, from, ending int64
-		answered              bool
-	}{
-		{"nothing at all", []*silences{silent(window)}, 900, 100, 1200, false},
-		{"until the window", []*silences{silent(window, 90)}, 900, 100, 1110, true},
-		{"until its middle", []*silences{silent(window, 90, 300, 500)}, 500, 500, 700, true},
-		{"after the window", []*silences{silent(window, 300, 900, 1100)}, 600, 300, 100, true},
-		{"another worker answers", []*silences{silent(window, 90), silent(window, 90, 300, 600)}, 400, 600, 600, true},
-		{"two workers, no silence of one within that of the other", []*silences{silent(window, 200, 900), silent(window, 400, 550)}, 350, 550, 300, true},
-		{"without load", []*silences{&idle}, 20, 700, 0, true},
-		{"without load in one of two", []*silences{&idle, silent(window, 100, 400)}, 320, 400, 480, true},
-		{"none", nil, 0, 0, 0, false},
-	} {
-		got := silenceOf(c.workers, 0, 1200)
-		if int64(got.Longest) != c.longest || int64(got.From) != c.from || int64(got.Ending) != c.ending || got.Answered != c.answered {
-			t.Errorf("%s: %+v; want longest %d from %d, ending %d, answered %v", c.name, got, c.longest, c.from, c.ending, c.answered)
-		}
-	}
-}
-
-// However many stretches there are, the longest one is known, and noting them allocates
-// nothing.
-func TestSilencesAreBounded(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	h := newSilences(0)
-	h.least = 1
-	h.begin(0)
-	h.due(0)
-	var now, longest int64
-	for range 50_000 {
-		gap := 1 + random.Int64N(1000)
-		if random.Int64N(5000) == 0 {
-			gap *= 20
-		}
-		longest = max(longest, gap)
-		now += gap
-		h.answered(now, 0, 1<<60, true)
-	}
-	if got := silenceOf([]*silences{&h}, 0, now); int64(got.Longest) != longest {
-		t.Errorf("longest %d, want %d", got.Longest, longest)
-	}
-	if len(h.noted) > maxSilences {
-		t.Errorf("%d noted", len(h.noted))
-	}
-}
 
 // mute listens and accepts, and answers nothing.
 func mute(t *testing.T) string {
@@ -139,7 +66,7 @@ func TestCarried(t *testing.T) {
 		if r.Carried.Scheduled != 3 || r.Carried.Timeouts != c.timeouts || r.Carried.Unfinished != c.unanswered {
 			t.Errorf("%s: carried %+v", c.name, r.Carried)
 		}
-		for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
+		for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
 			if err := counts.Conserved(); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -176,7 +103,7 @@ func TestCarriedWaiting(t *testing.T) {
 	if r.Carried.Scheduled < 9 || r.Carried.Unfinished != 2 || r.Carried.Dropped != r.Carried.Scheduled-2 || r.Counts.Dropped != r.Counts.Scheduled {
 		t.Errorf("carried %+v, of the window %+v", r.Carried, r.Counts)
 	}
-	for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
+	for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
 		if err := counts.Conserved(); err != nil {
 			t.Error(err)
 		}
@@ -201,7 +128,7 @@ func TestInterruptedIsConserved(t *testing.T) {
 		r, err := Run(ctx, Config{
 			Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: evenly(t, 500), MaxWaiting: c.waiting,
 			Warmup: c.warmup, Window: c.window, Interval: 20 * time.Millisecond,
-			OnInterval: func(i Interval) {
+			OnInterval: func(i record.Interval) {
 				if i.Start >= c.at {
 					cancel()
 				}
@@ -215,7 +142,7 @@ func TestInterruptedIsConserved(t *testing.T) {
 		if want := c.warmup < c.at; !r.Interrupted || carried != want || window != want || r.AllCounts.Dropped == 0 {
 			t.Errorf("%s: carried %+v, of the window %+v, all %+v", c.name, r.Carried, r.Counts, r.AllCounts)
 		}
-		for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
+		for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
 			if err := counts.Conserved(); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -231,7 +158,7 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(c.withDefaults())
-	e.collector = newCollector(1, time.Second, nil)
+	e.collector = record.NewCollector(1, time.Second, nil)
 	w, err := e.newWorker(0, endpoint{})
 	if err != nil {
 		t.Fatal(err)
@@ -239,20 +166,20 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	defer w.poller.Close()
 	e.workers = append(e.workers, w)
 	var collecting sync.WaitGroup
-	collecting.Go(e.collector.run)
+	collecting.Go(e.collector.Run)
 	now := w.clock.Now()
 	w.start(now - int64(100*time.Millisecond))
 	w.startDue(now)
 	e.interrupt()
 	w.closeEarly(now - int64(50*time.Millisecond))
 	w.giveUp()
-	close(e.collector.full)
+	e.collector.Stop()
 	collecting.Wait()
-	if n := w.counts[inside]; n.Scheduled < 10 || n.Dropped != n.Scheduled {
+	if n := w.rec.Counts(record.Inside); n.Scheduled < 10 || n.Dropped != n.Scheduled {
 		t.Errorf("%+v", n)
 	}
-	for part := range w.counts {
-		if err := w.counts[part].Conserved(); err != nil {
+	for _, part := range []record.Part{record.Outside, record.Inside, record.Carried} {
+		if err := w.rec.Counts(part).Conserved(); err != nil {
 			t.Errorf("part %d: %v", part, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"dyno/load/delivery"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -24,11 +25,11 @@ type subscriberPool struct {
 	open       int               // in state subStreaming
 	longestGap int64             // between two events of a subscriber, in the window
 
-	streams  Streams          // but for Account
+	streams  record.Streams   // but for Account
 	ledger   *delivery.Ledger // of those that are not slow
 	slow     delivery.Ledger
-	failures map[error]uint64
-	silences silences
+	failures record.Texts
+	silences record.Silences
 
 	posted bool  // what this worker published is known to all
 	look   int64 // when to see again whether all has arrived
@@ -97,8 +98,8 @@ func (e *engine) newSubscriberPool(n int, secure *tlslayer.Context) subscriberPo
 	p := subscriberPool{
 		all:      make([]subscriber, share(c.Count, n, e.config.Workers)),
 		ledger:   delivery.NewLedger(e.sources),
-		silences: newSilences(e.config.Window),
-		failures: map[error]uint64{},
+		silences: record.NewSilences(e.config.Window),
+		failures: record.Texts{},
 	}
 	p.queue.Limit = len(p.all)
 	p.untried = len(p.all)
@@ -353,7 +354,7 @@ func (w *worker) setSlowRead(i int32, s *subscriber, now int64) {
 // or because it took too long.
 func (w *worker) subscriptionFailed(i int32, s *subscriber, now int64, err error) {
 	p := &w.subscribers
-	p.noteFailure(err)
+	p.failures.Count(err)
 	switch {
 	case s.state == subStreaming:
 		p.streams.Broken++
@@ -381,7 +382,7 @@ func (w *worker) subscriptionEnded(i int32, s *subscriber, now int64, err error)
 	}
 	p := &w.subscribers
 	if err != nil {
-		p.noteFailure(err)
+		p.failures.Count(err)
 	}
 	if s.slow {
 		p.streams.Slow.Ended++
@@ -393,13 +394,6 @@ func (w *worker) subscriptionEnded(i int32, s *subscriber, now int64, err error)
 
 var errNotAccepted = &wire.Error{Kind: wire.Reset, Text: "connection closed before the subscription was accepted"}
 
-// noteFailure counts a failure by its text.
-func (p *subscriberPool) noteFailure(err error) {
-	if n, ok := p.failures[err]; ok || len(p.failures) < failureTexts {
-		p.failures[err] = n + 1
-	}
-}
-
 // disconnectSubscriber closes a subscriber's connection, or gives up opening one, and sets
 // when it comes back, if it does.
 func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed bool) {
@@ -409,7 +403,7 @@ func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed 
 		p.connecting--
 	case subStreaming:
 		p.open--
-		p.addSubscribed(s, now, w.windowStart, w.windowEnd)
+		p.addSubscribed(s, now, &w.rec.Window)
 	}
 	if s.fd != none {
 		w.hangUpSubscriber(s)
@@ -430,7 +424,7 @@ func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed 
 // hangUpSubscriber closes a subscriber's socket, whose later events no longer count.
 func (w *worker) hangUpSubscriber(s *subscriber) {
 	if d, ok := s.stream.(wire.Deviant); ok && s.state >= subRequested {
-		w.countDeviations(d.Deviations())
+		w.rec.Deviations(d.Deviations())
 	}
 	if s.tls != nil {
 		w.closeNotify(s.fd, s.tls, s.pending)

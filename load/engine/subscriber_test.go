@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"dyno/load/delivery"
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
@@ -34,7 +36,7 @@ func newSubscriberWorker(tb testing.TB, count int) *worker {
 		tb.Fatal(err)
 	}
 	e := newEngine(c.withDefaults())
-	e.collector = newCollector(1, time.Second, nil)
+	e.collector = record.NewCollector(1, time.Second, nil)
 	w, err := e.newWorker(0, endpoint{})
 	if err != nil {
 		tb.Fatal(err)
@@ -48,8 +50,22 @@ func newSubscriberWorker(tb testing.TB, count int) *worker {
 	if s.state != subStreaming {
 		tb.Fatalf("%+v", w.subscribers.streams)
 	}
-	w.windowStart, w.windowEnd = 0, never
+	w.rec.Window = record.Window{End: never}
 	return w
+}
+
+// recorded returns what a worker has recorded, which has ended.
+func recorded(w *worker) *record.Result {
+	c := w.engine.collector
+	var collecting sync.WaitGroup
+	collecting.Go(c.Run)
+	w.rec.End(w.clock.Now(), 0)
+	c.Stop()
+	collecting.Wait()
+	r := record.NewResult(w.engine.base, 0)
+	r.AddWorker(w.rec, &w.clock)
+	r.AddIntervals(c)
+	return r
 }
 
 func eventBytes(source uint32, n uint64) []byte {
@@ -119,7 +135,7 @@ func TestTakeEventsDoesNotAllocate(t *testing.T) {
 func TestEventTimes(t *testing.T) {
 	w := newSubscriberWorker(t, 2)
 	w.engine.epoch = 1_000_000
-	w.windowStart, w.windowEnd = 500, 900
+	w.rec.Window.Start, w.rec.Window.End = 500, 900
 	s := &w.subscribers.all[0]
 	s.written = 100
 	at := func(now, due int64, n uint64) {
@@ -132,13 +148,14 @@ func TestEventTimes(t *testing.T) {
 	at(899, 893, 4)
 	at(900, 899, 5) // too late
 	w.takeEvents(0, s, []byte("data: no stamp\n\n"), clock.At(901))
+	r := recorded(w)
 	for _, tt := range []struct {
-		tag  Tag
+		tag  record.Tag
 		want []int64
 	}{
-		{FirstEvent, []int64{200}}, {EventGap, []int64{0, 299, 300}}, {Delivery, []int64{6, 20, 30}},
+		{record.FirstEvent, []int64{200}}, {record.EventGap, []int64{0, 299, 300}}, {record.Delivery, []int64{6, 20, 30}},
 	} {
-		h := w.interval.latency[tt.tag]
+		h := r.Latency[tt.tag]
 		if h.Count() != int64(len(tt.want)) || h.Min() != tt.want[0] || h.Max() != tt.want[len(tt.want)-1] {
 			t.Errorf("%v: %d values from %d to %d, want %v", tt.tag, h.Count(), h.Min(), h.Max(), tt.want)
 		}
@@ -217,7 +234,7 @@ func TestSumStreams(t *testing.T) {
 		w.takeEvents(0, s, []byte("event: gap\ndata: {}\n\n"), clock.At(1))
 		w.takeEvents(0, s, eventBytes(1, 6), clock.At(1))
 		s.state = tt.state
-		var r Streams
+		var r record.Streams
 		e.sumStreams(&r)
 		// The gap event announces number 2 as well as those before 6.
 		if got := (found{r.Lost, r.Announced, r.Pending, r.Slow.Missing, r.Slow.Announced}); got != tt.want {

@@ -5,6 +5,7 @@ import (
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -89,8 +90,8 @@ func (w *worker) unsealEvents(i int32, s *subscriber, p []byte, r clock.Reading)
 			return
 		}
 		in := r.After(s.written)
-		w.interval.latency[HandshakeTime].Record(in.Arrived - s.written)
-		w.handshakes.note(s.tls.Info())
+		w.rec.Time(record.HandshakeTime, in.Arrived-s.written)
+		w.handshakes.Note(s.tls.Info())
 		w.requestStream(i, s, r.Read)
 	}
 	if s.generation == generation && len(data) > 0 {

@@ -123,7 +123,7 @@ func TestUnsealEventsAllocates(t *testing.T) {
 // on with a part of the next record, the stamp may be of that.
 func TestSealedEventTimes(t *testing.T) {
 	w, seal := newSealedSubscriber(t, "1.3")
-	w.windowStart, w.windowEnd = 0, never
+	w.rec.Window.Start, w.rec.Window.End = 0, never
 	s := &w.subscribers.all[0]
 	s.written = 1
 	one, two := bytes.Clone(seal(eventBytes(1, 1))), bytes.Clone(seal(eventBytes(1, 2)))
@@ -135,12 +135,12 @@ func TestSealedEventTimes(t *testing.T) {
 		t.Fatal("an event was delivered before its record was complete")
 	}
 	at(append(bytes.Clone(one[30:]), two[:3]...), 200) // less than a record's header
-	if w.ends.ByArrival != 1 || w.ends.Shared != 1 || s.latest != 200 {
-		t.Errorf("%+v, the latest at %d", w.ends, s.latest)
+	if w.rec.Ends().ByArrival != 1 || w.rec.Ends().Shared != 1 || s.latest != 200 {
+		t.Errorf("%+v, the latest at %d", w.rec.Ends(), s.latest)
 	}
 	at(two[3:len(two)-1], 300)
 	at(two[len(two)-1:], 400)
-	if w.ends.ByArrival != 2 || w.ends.Shared != 1 || s.latest != 400 {
-		t.Errorf("%+v, the latest at %d", w.ends, s.latest)
+	if w.rec.Ends().ByArrival != 2 || w.rec.Ends().Shared != 1 || s.latest != 400 {
+		t.Errorf("%+v, the latest at %d", w.rec.Ends(), s.latest)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"dyno/load/delivery"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -82,16 +83,16 @@ func TestStreamFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		plan oracle.StreamConfig
-		want engine.Streams // per subscriber
+		want record.Streams // per subscriber
 	}{
-		{"none", oracle.StreamConfig{}, engine.Streams{AllDelivered: 205}},
-		{"drop", oracle.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Account: delivery.Account{Lost: 20}}},
-		{"repeat", oracle.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Account: delivery.Account{Repeated: 20}}},
-		{"swap", oracle.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Account: delivery.Account{Disordered: 20}}},
-		{"gap", oracle.StreamConfig{Gap: 50}, engine.Streams{AllDelivered: 205, Gaps: 4}},
-		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Account: delivery.Account{Announced: 20}}},
+		{"none", oracle.StreamConfig{}, record.Streams{AllDelivered: 205}},
+		{"drop", oracle.StreamConfig{Drop: 10}, record.Streams{AllDelivered: 185, Account: delivery.Account{Lost: 20}}},
+		{"repeat", oracle.StreamConfig{Repeat: 10}, record.Streams{AllDelivered: 225, Account: delivery.Account{Repeated: 20}}},
+		{"swap", oracle.StreamConfig{Swap: 10}, record.Streams{AllDelivered: 205, Account: delivery.Account{Disordered: 20}}},
+		{"gap", oracle.StreamConfig{Gap: 50}, record.Streams{AllDelivered: 205, Gaps: 4}},
+		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, record.Streams{AllDelivered: 185, Gaps: 20, Account: delivery.Account{Announced: 20}}},
 		{"all", oracle.StreamConfig{Drop: 7, Repeat: 11, Swap: 13, Unframed: true},
-			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Account: delivery.Account{Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}}},
+			record.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Account: delivery.Account{Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}}},
 	} {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestStreamFaults(t *testing.T) {
 				r, err := engine.Run(ctx, engine.Config{
 					Address: s.Addr().String(), Workers: workers, Window: 2 * hang, Interval: 20 * time.Millisecond,
 					Subscribers: &engine.Subscribers{Count: count, NewStreams: subscribe(t, sse.StreamConfig{})},
-					OnInterval: func(i engine.Interval) {
+					OnInterval: func(i record.Interval) {
 						if streamed += i.Delivered; streamed >= count*tt.want.AllDelivered {
 							cancel()
 						}
@@ -164,14 +165,14 @@ func TestDelivery(t *testing.T) {
 	}
 	// The wall clock may have been set by a little since the start.
 	const clock = time.Millisecond
-	if d := l[engine.Delivery]; d.Count() != delivered || time.Duration(d.Min()) < delay-clock {
+	if d := l[record.Delivery]; d.Count() != delivered || time.Duration(d.Min()) < delay-clock {
 		t.Errorf("%d of %d delivered, the first after %v", d.Count(), delivered, time.Duration(d.Min()))
 	}
-	if l[engine.Opening].Count() != 5 || l[engine.FirstEvent].Count() != 5 || time.Duration(l[engine.FirstEvent].Min()) < delay {
-		t.Errorf("opening %d, first events %d, the first after %v", l[engine.Opening].Count(), l[engine.FirstEvent].Count(), time.Duration(l[engine.FirstEvent].Min()))
+	if l[record.Opening].Count() != 5 || l[record.FirstEvent].Count() != 5 || time.Duration(l[record.FirstEvent].Min()) < delay {
+		t.Errorf("opening %d, first events %d, the first after %v", l[record.Opening].Count(), l[record.FirstEvent].Count(), time.Duration(l[record.FirstEvent].Min()))
 	}
 	// Every event of the window follows another, but for each subscriber's first.
-	if gaps := l[engine.EventGap].Count(); gaps > delivered || gaps < delivered-5 {
+	if gaps := l[record.EventGap].Count(); gaps > delivered || gaps < delivered-5 {
 		t.Errorf("%d gaps between %d events", gaps, delivered)
 	}
 	if per := r.Streams.DeliveredBytes / r.Streams.Delivered; per < 100+len64("id: 1\ndata: \n\n") || per > 130 {
@@ -201,7 +202,7 @@ func TestReconnect(t *testing.T) {
 		}
 		// The first event of a new connection comes no earlier than the pause after the
 		// last one of the old.
-		longest := r.Latency[engine.EventGap].Quantile(1)
+		longest := r.Latency[record.EventGap].Quantile(1)
 		if over := time.Duration(longest); over < retry {
 			t.Errorf("unframed %v: the longest gap is %v", unframed, over)
 		}
@@ -504,7 +505,7 @@ func TestPublishers(t *testing.T) {
 				if refused := (r.AllCounts.Sent - r.AllCounts.OK) * subscribers / topics; got.Uncertain > refused || (tt.refuse != nil && got.Uncertain == 0) {
 					t.Errorf("%d uncertain of %d", got.Uncertain, refused)
 				}
-				if d := r.Latency[engine.Delivery]; uint64(d.Count()) != got.Delivered || d.Count() > 0 && d.Min() <= 0 {
+				if d := r.Latency[record.Delivery]; uint64(d.Count()) != got.Delivered || d.Count() > 0 && d.Min() <= 0 {
 					t.Errorf("%d of %d delivered, the first after %d ns: want none before its time", d.Count(), got.Delivered, d.Min())
 				}
 			})
@@ -593,7 +594,7 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 	r, err := engine.Run(ctx, engine.Config{
 		Address: s.Addr().String(), Window: hang, Interval: 20 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: subscribe(t, sse.StreamConfig{})},
-		OnInterval: func(engine.Interval) {
+		OnInterval: func(record.Interval) {
 			if s.Counts().Overrun > 0 {
 				since++
 			}

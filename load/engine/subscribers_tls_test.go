@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
@@ -69,7 +70,7 @@ func topicStreams(t testing.TB, target string) func(int) func(int) wire.Stream {
 
 // delivered checks that everything that was published has reached every subscriber of one of
 // the two topics, once and in order, and that all of it went through TLS.
-func delivered(t *testing.T, r *engine.Result, subscribers uint64) {
+func delivered(t *testing.T, r *record.Result, subscribers uint64) {
 	t.Helper()
 	got := r.Streams
 	if got.Opened != subscribers || got.Failed+got.Ended+got.Broken+got.Reconnects > 0 {
@@ -81,11 +82,11 @@ func delivered(t *testing.T, r *engine.Result, subscribers uint64) {
 	if published := r.AllCounts.OK * subscribers / 2; got.AllDelivered != published || published == 0 || r.AllCounts.OK != r.AllCounts.Sent {
 		t.Errorf("%d delivered of %d: %+v, %v", got.AllDelivered, published, r.AllCounts, r.Failures)
 	}
-	if d := r.Latency[engine.Delivery]; uint64(d.Count()) != got.Delivered || d.Count() == 0 || d.Min() <= 0 {
+	if d := r.Latency[record.Delivery]; uint64(d.Count()) != got.Delivered || d.Count() == 0 || d.Min() <= 0 {
 		t.Errorf("%d of %d delivered, the first after %d ns: want none before its time", d.Count(), got.Delivered, d.Min())
 	}
-	if h := r.Handshakes; h.Completed != subscribers+r.Connections.Opened || h.Failed > 0 || uint64(r.Latency[engine.HandshakeTime].Count()) != h.Completed {
-		t.Errorf("%d subscribers, %+v, %+v, %d times", subscribers, r.Connections, h, r.Latency[engine.HandshakeTime].Count())
+	if h := r.Handshakes; h.Completed != subscribers+r.Connections.Opened || h.Failed > 0 || uint64(r.Latency[record.HandshakeTime].Count()) != h.Completed {
+		t.Errorf("%d subscribers, %+v, %+v, %d times", subscribers, r.Connections, h, r.Latency[record.HandshakeTime].Count())
 	}
 }
 

@@ -4,20 +4,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/load/engine/record"
 )
 
 // threadCPU returns the processor time the calling thread has used.
-func threadCPU() CPUTime { return rusage(unix.RUSAGE_THREAD) }
+func threadCPU() record.CPUTime { return rusage(unix.RUSAGE_THREAD) }
 
 // processCPU returns the processor time this process has used.
-func processCPU() CPUTime { return rusage(unix.RUSAGE_SELF) }
+func processCPU() record.CPUTime { return rusage(unix.RUSAGE_SELF) }
 
-func rusage(who int) CPUTime {
+func rusage(who int) record.CPUTime {
 	var u unix.Rusage
 	if err := unix.Getrusage(who, &u); err != nil {
-		return CPUTime{} // cannot fail for these two values of who
+		return record.CPUTime{} // cannot fail for these two values of who
 	}
-	return CPUTime{User: time.Duration(u.Utime.Nano()), System: time.Duration(u.Stime.Nano())}
+	return record.CPUTime{User: time.Duration(u.Utime.Nano()), System: time.Duration(u.Stime.Nano())}
 }
 
 // placeThread ties the calling thread to one CPU, if cpu is not negative, and

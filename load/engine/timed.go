@@ -39,7 +39,7 @@ func (w *worker) trackInFlight(e int32, x *exchange) {
 	if w.users == nil || len(w.users.lists) == 0 {
 		return
 	}
-	if x.timed = w.users.timed[w.users.all[x.user].request.Step]; x.timed > 0 {
+	if x.timed = w.users.timed[w.users.all[x.User].request.Step]; x.timed > 0 {
 		w.users.lists[x.timed-1].Push(e)
 	}
 }
@@ -61,7 +61,7 @@ func (r *userPool) next(exchanges []exchange) int64 {
 	}
 	for i := range r.lists {
 		if l := &r.lists[i]; l.Head() != none {
-			next = min(next, exchanges[l.Head()].written+l.timeout)
+			next = min(next, exchanges[l.Head()].Written+l.timeout)
 		}
 	}
 	return next
@@ -74,7 +74,7 @@ func (w *worker) expireTimed(now int64) {
 	}
 	for i := range w.users.lists {
 		l := &w.users.lists[i]
-		for e := l.Head(); e != none && w.exchanges[e].written <= now-l.timeout; e = l.Head() {
+		for e := l.Head(); e != none && w.exchanges[e].Written <= now-l.timeout; e = l.Head() {
 			w.timeOut(e, now, true)
 		}
 	}
@@ -86,9 +86,9 @@ func (w *worker) expireTimed(now int64) {
 func (w *worker) timeOut(e int32, now int64, peerKnows bool) {
 	x := &w.exchanges[e]
 	c := &w.conns[x.conn]
-	written := x.written
+	written := x.Written
 	w.read(x.conn, c)
-	if x.state != inFlight || x.written != written {
+	if x.state != inFlight || x.Written != written {
 		return // it has ended, and its place may have another
 	}
 	if c.mux != nil {

@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -25,62 +25,6 @@ var (
 	errMuxTimeout       = &wire.Error{Kind: wire.Connect, Text: "the peer takes no request on the new connection"}
 	errNoMux            = &wire.Error{Kind: wire.TLS, Text: "the server does not agree to speak HTTP/2 (ALPN h2)"}
 )
-
-// Handshakes counts TLS handshakes from the beginning to the end, warm-up included.
-type Handshakes struct {
-	Completed uint64
-	Resumed   uint64 // of Completed: they resumed a session
-	Retried   uint64 // of Completed: the server asked for another group first, which takes a round trip
-	Failed    uint64 // ended by an error, or by the server's closing the connection
-	Agreed    []Agreement
-}
-
-// An Agreement is what a number of handshakes agreed on.
-type Agreement struct {
-	Version     string // such as "TLS 1.3"
-	CipherSuite string // IANA's name
-	Group       string // of the key exchange; "" if it was RSA's
-	ALPN        string // the protocol that the server chose; "" if it chose none
-	Handshakes  uint64
-}
-
-// note counts a handshake.
-func (h *Handshakes) note(i tlslayer.Info) {
-	h.Completed++
-	if i.Resumed {
-		h.Resumed++
-	}
-	if i.Retried {
-		h.Retried++
-	}
-	h.agree(Agreement{Version: i.Version, CipherSuite: i.CipherSuite, Group: i.Group, ALPN: i.ALPN, Handshakes: 1})
-}
-
-// agree adds an agreement to those there are. They are few: a server's settings rarely
-// change while it is measured.
-func (h *Handshakes) agree(o Agreement) {
-	for k := range h.Agreed {
-		a := &h.Agreed[k]
-		if a.Version == o.Version && a.CipherSuite == o.CipherSuite && a.Group == o.Group && a.ALPN == o.ALPN {
-			a.Handshakes += o.Handshakes
-			return
-		}
-	}
-	h.Agreed = append(h.Agreed, o)
-}
-
-// add adds the handshakes of another worker or engine. The most frequent agreement is the
-// first.
-func (h *Handshakes) add(o *Handshakes) {
-	h.Completed += o.Completed
-	h.Resumed += o.Resumed
-	h.Retried += o.Retried
-	h.Failed += o.Failed
-	for _, a := range o.Agreed {
-		h.agree(a)
-	}
-	slices.SortStableFunc(h.Agreed, func(a, b Agreement) int { return cmp.Compare(b.Handshakes, a.Handshakes) })
-}
 
 // startHandshake begins the TLS handshake on a connection that was opened.
 func (w *worker) startHandshake(i int32, c *connection, now int64) {
@@ -128,13 +72,13 @@ func (c *connection) cutKind() wire.Kind {
 func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	sealed, err := c.tls.Seal(w.sealed[:0], w.request(x, c))
 	w.sealed = sealed[:0]
-	x.written = w.clock.Now()
+	x.Written = w.clock.Now()
 	w.trackInFlight(e, x)
 	if w.messages != nil {
-		w.startMessages(e, x.written)
+		w.startMessages(e, x.Written)
 	}
 	if err != nil {
-		w.failed(i, c, x.written, err)
+		w.failed(i, c, x.Written, err)
 		return
 	}
 	if err := w.writeSealed(c, sealed); err != nil {
@@ -193,9 +137,9 @@ func (w *worker) writePendingTLS(c *connection) error {
 // handshakeCompleted goes on with a connection whose handshake is complete.
 func (w *worker) handshakeCompleted(i int32, c *connection, r clock.Reading) {
 	r = r.After(c.handshakeBegan)
-	w.interval.latency[HandshakeTime].Record(r.Arrived - c.handshakeBegan)
+	w.rec.Time(record.HandshakeTime, r.Arrived-c.handshakeBegan)
 	info := c.tls.Info()
-	w.handshakes.note(info)
+	w.handshakes.Note(info)
 	if err := w.chooseCodec(i, c, info.ALPN); err != nil {
 		w.openFailed(i, c, r.Read, err)
 		return

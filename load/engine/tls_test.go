@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
 	"dyno/load/wire/tlslayer"
@@ -98,7 +99,7 @@ func TestTLS(t *testing.T) {
 					h.Agreed[0].ALPN != tt.agreed || h.Agreed[0].Version != "TLS "+version || h.Agreed[0].Handshakes != h.Completed {
 					t.Errorf("%s, %s: %+v", version, tt.name, h)
 				}
-				if n := r.Latency[engine.HandshakeTime].Count(); uint64(n) != h.Completed {
+				if n := r.Latency[record.HandshakeTime].Count(); uint64(n) != h.Completed {
 					t.Errorf("%s, %s: %d handshake times of %d", version, tt.name, n, h.Completed)
 				}
 			}

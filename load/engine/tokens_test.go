@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/scenario"
@@ -70,12 +71,12 @@ func TestTokens(t *testing.T) {
 	const pause = 2 * time.Millisecond
 	r := run(t, engine.Config{
 		Address: serveAnswers(t, pause), NewClients: askers(t), Connections: 4, Requests: 40,
-		Messages: &engine.Messages{Goal: engine.Goal{First: time.Hour, Each: time.Hour}},
+		Messages: &engine.Messages{Goal: record.Goal{First: time.Hour, Each: time.Hour}},
 	})
-	count := func(tag engine.Tag) int64 { return r.Latency[tag].Count() }
-	if r.Counts.OK != 40 || count(engine.FirstToken) != 40 || count(engine.TokenTime) != 40 ||
-		count(engine.FirstMessage) != 40 || count(engine.MessageGap) != 40*(answerPieces-1) {
-		t.Fatalf("%+v, %v; %d first tokens, %d times per token, %d gaps", r.Counts, r.Failures, count(engine.FirstToken), count(engine.TokenTime), count(engine.MessageGap))
+	count := func(tag record.Tag) int64 { return r.Latency[tag].Count() }
+	if r.Counts.OK != 40 || count(record.FirstToken) != 40 || count(record.TokenTime) != 40 ||
+		count(record.FirstMessage) != 40 || count(record.MessageGap) != 40*(answerPieces-1) {
+		t.Fatalf("%+v, %v; %d first tokens, %d times per token, %d gaps", r.Counts, r.Failures, count(record.FirstToken), count(record.TokenTime), count(record.MessageGap))
 	}
 	if r.Tokens == nil || r.Tokens.Count != r.Completed*answerTokens || r.Tokens.Within != r.Completed || r.Completed == 0 {
 		t.Errorf("%+v of %d answers", r.Tokens, r.Completed)
@@ -85,10 +86,10 @@ func TestTokens(t *testing.T) {
 	}
 	// Timers of the server may be late; single ones can make up for each other. Four gaps are
 	// divided by the eight tokens after the first that were sent.
-	if first := time.Duration(r.Latency[engine.FirstToken].Quantile(0)); first < 3*pause {
+	if first := time.Duration(r.Latency[record.FirstToken].Quantile(0)); first < 3*pause {
 		t.Errorf("the first token came after %v at the earliest", first)
 	}
-	if each := time.Duration(r.Latency[engine.TokenTime].Quantile(0.5)); each < pause/4 {
+	if each := time.Duration(r.Latency[record.TokenTime].Quantile(0.5)); each < pause/4 {
 		t.Errorf("the median time per token is %v", each)
 	}
 }
@@ -98,7 +99,7 @@ func TestTokensOfNothing(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
 	c := engine.Config{Address: s.Listener.Addr().String(), NewClients: askers(t), Requests: 4, Messages: &engine.Messages{}}
-	if r := run(t, c); r.Tokens == nil || *r.Tokens != (engine.Tokens{}) || r.Counts.ByKind[wire.Status] != 4 {
+	if r := run(t, c); r.Tokens == nil || *r.Tokens != (record.Tokens{}) || r.Counts.ByKind[wire.Status] != 4 {
 		t.Errorf("%+v, %+v", r.Tokens, r.Counts)
 	}
 	c.NewClients = get(t, "h")
@@ -113,12 +114,12 @@ func TestGoodput(t *testing.T) {
 	address := serveAnswers(t, pause)
 	for _, test := range []struct {
 		name string
-		goal engine.Goal
+		goal record.Goal
 		all  bool
 	}{
-		{"none", engine.Goal{}, true},
-		{"the first token too late", engine.Goal{First: pause}, false},
-		{"tokens too slow", engine.Goal{First: time.Hour, Each: pause / 100}, false},
+		{"none", record.Goal{}, true},
+		{"the first token too late", record.Goal{First: pause}, false},
+		{"tokens too slow", record.Goal{First: time.Hour, Each: pause / 100}, false},
 	} {
 		r := run(t, engine.Config{
 			Address: address, NewClients: askers(t), Connections: 4, Requests: 8, Messages: &engine.Messages{Goal: test.goal},
@@ -141,7 +142,7 @@ func TestFirstTokenIsFromTheSchedule(t *testing.T) {
 		Address: serveAnswers(t, pause), NewClients: askers(t), Schedule: schedule, Connections: 1, Requests: 20,
 		Messages: &engine.Messages{},
 	})
-	due, written := last(r.Latency[engine.FirstToken]), last(r.Latency[engine.FirstMessage])
+	due, written := last(r.Latency[record.FirstToken]), last(r.Latency[record.FirstMessage])
 	if r.Counts.OK != 20 || due < 10*7*int64(pause) || written > due/2 {
 		t.Errorf("%+v: the last of the first tokens came %v after it was due, %v after the write", r.Counts, time.Duration(due), time.Duration(written))
 	}
@@ -187,7 +188,7 @@ func TestAnswersOfSteps(t *testing.T) {
 		config.Expects = append(config.Expects, llm.Expect{Plain: info.Name == "login", Keep: info.MaxBody})
 	}
 	c := engine.Config{
-		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Workers: 2, Messages: &engine.Messages{Goal: engine.Goal{First: time.Hour}},
+		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Workers: 2, Messages: &engine.Messages{Goal: record.Goal{First: time.Hour}},
 		Users: &engine.Users{Scenario: users, Count: 3, Answers: []bool{false, true, true}},
 		NewClients: func(int) func() wire.Client {
 			template, err := llm.NewTemplate(config)
@@ -201,7 +202,7 @@ func TestAnswersOfSteps(t *testing.T) {
 	if wrong.Load() > 0 || r.Counts.OK != 41 {
 		t.Errorf("%d questions were not as they should be; %+v, %v", wrong.Load(), r.Counts, r.Failures)
 	}
-	var sum engine.Tokens
+	var sum record.Tokens
 	for _, name := range []string{"first", "second"} {
 		st := step(t, r, name)
 		each := map[string]uint64{"first": 3, "second": 2}[name]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 )
@@ -96,7 +97,7 @@ func TestTunnels(t *testing.T) {
 				t.Errorf("HTTP/2 %v, open %v: %+v, %v, %d were asked for", two, open, r.Counts, r.Failures, asked.Load())
 			}
 			// Some may not be in use yet when the last request ends.
-			established, reached := int64(r.Connections.Opened), r.Latency[engine.ConnectTime].Count() //nolint:gosec // a few
+			established, reached := int64(r.Connections.Opened), r.Latency[record.ConnectTime].Count() //nolint:gosec // a few
 			if n := opened.Load(); established < 9 || reached < established || n < reached {
 				t.Errorf("HTTP/2 %v, open %v: %d tunnels, of which %d were reached, and %d established", two, open, n, reached, established)
 			}

@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"dyno/load/engine/queue"
-	"dyno/load/hist"
+	"dyno/load/engine/record"
 	"dyno/load/scenario"
 	"dyno/load/wire"
 )
@@ -96,7 +95,6 @@ type userPool struct {
 	response scenario.Response
 
 	// Of the window.
-	figures    []stepFigures
 	iterations uint64
 	arrivals   uint64 // of an open loop
 	turnedAway uint64 // those of them that found no user
@@ -121,23 +119,8 @@ type user struct {
 	values   []byte // of the fields
 }
 
-// stepFigures is what became of a step's requests.
-type stepFigures struct {
-	ok, completed, dropped uint64
-	skipped                uint64
-	byKind                 [wire.Kinds]uint64
-	response, service      *hist.Histogram
-	answers                *answerFigures // nil where responses are no answers of language models
-}
-
-// answerFigures is what became of a step's answers of language models.
-type answerFigures struct {
-	Tokens
-	first, each *hist.Histogram // as Latency has them of all steps: FirstToken, TokenTime
-}
-
-// newUserPool returns the share of worker n.
-func (e *engine) newUserPool(n int) *userPool {
+// newUserPool returns the share of worker n, whose recorder is to know its steps.
+func (e *engine) newUserPool(n int, rec *record.Recorder) *userPool {
 	c := &e.config
 	if c.Users == nil || n >= min(c.Workers, c.Connections) {
 		return nil
@@ -145,12 +128,8 @@ func (e *engine) newUserPool(n int) *userPool {
 	s := c.Users.Scenario
 	r := &userPool{worker: s.Worker(c.shard(n), c.Seed), steps: s.Steps(), limit: share(c.Users.Count, n, c.Workers), restart: c.Users.Restart}
 	r.trailers = len(s.TrailerNames()) > 0
-	r.figures = make([]stepFigures, len(r.steps))
-	for i := range r.figures {
-		r.figures[i].response, r.figures[i].service = hist.New(), hist.New()
-		if c.Users.Answers != nil && c.Users.Answers[i] {
-			r.figures[i].answers = &answerFigures{first: hist.New(), each: hist.New()}
-		}
+	for i := range r.steps {
+		rec.AddStep(r.steps[i].Name, c.Users.Answers != nil && c.Users.Answers[i])
 	}
 	if c.Schedule == nil {
 		for range r.limit {
@@ -187,7 +166,7 @@ func (w *worker) startUsers(at int64) {
 
 // startIteration makes a user carry out the iteration of an arrival.
 func (w *worker) startIteration(intended int64) {
-	n, measured := w.users.take(), w.windowOf(intended) == inside
+	n, measured := w.users.take(), w.rec.Window.PartOf(intended) == record.Inside
 	if measured {
 		w.users.arrivals++
 	}
@@ -195,7 +174,7 @@ func (w *worker) startIteration(intended int64) {
 		if measured {
 			w.users.turnedAway++
 		}
-		w.drop(w.countScheduled(intended))
+		w.rec.Drop(w.schedule(intended), w.starved)
 		return
 	}
 	w.users.active++
@@ -206,7 +185,7 @@ func (w *worker) startIteration(intended int64) {
 // when the pause after the last one is over. It is the time, too, that the user knows.
 func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	r := w.users
-	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
+	if intended >= w.rec.Window.End || (w.remaining == 0 && intended >= w.rec.Window.Start) {
 		r.active--
 		return
 	}
@@ -215,7 +194,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	if !send {
 		return
 	}
-	request := waiter{intended: intended, user: n, window: w.countScheduled(intended)}
+	request := waiter{intended: intended, user: n, part: w.schedule(intended)}
 	i := none
 	if err == nil {
 		i = w.idle()
@@ -248,9 +227,9 @@ func (w *worker) nextRequest(n int32, u *user, intended int64, arrival bool) (se
 	r := w.users
 	for range mostIdle {
 		ok, err := u.script.Next(w.engine.epoch+intended, &u.request)
-		if len(u.request.Skipped) > 0 && w.windowOf(intended) == inside {
+		if len(u.request.Skipped) > 0 && w.rec.Window.PartOf(intended) == record.Inside {
 			for _, step := range u.request.Skipped {
-				r.figures[step].skipped++
+				w.rec.Skip(step)
 			}
 		}
 		switch {
@@ -310,7 +289,7 @@ func (w *worker) endUser(u *user, now int64) {
 
 // countIteration counts an iteration that has ended.
 func (w *worker) countIteration(now int64) {
-	if now >= w.windowStart && now < w.windowEnd {
+	if w.rec.Window.Has(now) {
 		w.users.iterations++
 	}
 }
@@ -331,25 +310,22 @@ func (w *worker) releaseUser(n int32) {
 
 // failWaiting accounts for a request that fails without a connection.
 func (w *worker) failWaiting(r waiter, now int64, err error) {
-	x := exchange{
-		intended: r.intended, ready: now, written: now, window: r.window, resends: r.resends, user: r.user, status: noStatus,
-	}
+	x := exchange{Request: record.Request{
+		Intended: r.intended, Ready: now, Written: now, Part: r.part, Resends: r.resends, User: r.user, Status: record.NoStatus,
+	}}
 	if r.resends == 0 {
-		w.counts[x.window].Sent++
+		w.rec.Sent(x.Part)
 	}
 	w.fail(&x, &w.conns[0], now, err)
 }
 
 // dropRequest accounts for a user's request that is not sent.
 func (w *worker) dropRequest(r waiter) {
-	if r.window == inside {
-		w.users.figuresOf(r.user).dropped++
-	}
-	w.drop(r.window)
+	w.rec.DropOf(w.users.stepOf(r.user), r.part, w.starved)
 }
 
-// figuresOf returns the figures of the step that a user is at.
-func (r *userPool) figuresOf(n int32) *stepFigures { return &r.figures[r.all[n].request.Step] }
+// stepOf returns the step that a user is at.
+func (r *userPool) stepOf(n int32) int { return r.all[n].request.Step }
 
 // failUser continues the user whose request got no response.
 func (w *worker) failUser(n int32, now int64) {
@@ -403,7 +379,7 @@ func (w *worker) request(x *exchange, c *connection) []byte {
 	case w.users == nil:
 		return c.client.Request()
 	}
-	r := &w.users.all[x.user].request
+	r := &w.users.all[x.User].request
 	return c.client.(wire.Composer).Compose(r.Outline, r.Parts)
 }
 
@@ -512,68 +488,9 @@ func (w *worker) judge(n int32, status int16, fields []wire.MuxField, now int64)
 	return nil
 }
 
-// A StepResult is what became of a step's requests.
-type StepResult struct {
-	Name      string
-	Counts    Counts          // of the requests of the window, but for arrivals that found no user
-	Completed uint64          // good responses that ended inside the window
-	Skipped   uint64          // times that the step was skipped in the window, as its condition did not hold
-	Response  *hist.Histogram // as Latency has it of all steps
-	Service   *hist.Histogram
-
-	// Of answers of language models; nil of other responses.
-	Tokens     *Tokens
-	FirstToken *hist.Histogram
-	TokenTime  *hist.Histogram
-}
-
-// UsersResult is what became of users.
-type UsersResult struct {
-	Count        int             // as many as there are, or may be in an open loop
-	Started      uint64          // there have been
-	Ended        uint64          // users that have ended: no step was left, or no row of data
-	FailedLogins uint64          // in the whole load
-	LoggedOut    uint64          // users of a closed loop who waited to log in again when the load ended
-	Iterations   uint64          // that ended in the window, well or not
-	Arrivals     uint64          // of the window, of an open loop
-	TurnedAway   uint64          // those of them that found no user, and were dropped
-	Misses       []scenario.Miss // of the whole load, the warm-up included
-}
-
-// concludeUsers adds up what a worker's users did.
-func (r *Result) concludeUsers(c *userPool) {
-	if r.Steps == nil {
-		for i, s := range c.steps {
-			step := StepResult{Name: s.Name, Response: hist.New(), Service: hist.New()}
-			if c.figures[i].answers != nil {
-				step.Tokens, step.FirstToken, step.TokenTime = &Tokens{}, hist.New(), hist.New()
-			}
-			r.Steps = append(r.Steps, step)
-		}
-	}
-	for i := range c.figures {
-		f, to := &c.figures[i], &r.Steps[i]
-		n := Counts{OK: f.ok, Dropped: f.dropped, ByKind: f.byKind}
-		n.Timeouts, n.Unfinished, n.Generator = f.byKind[wire.Timeout], f.byKind[wire.Unfinished], f.byKind[wire.Generator]
-		var failed uint64
-		for _, k := range f.byKind {
-			failed += k
-		}
-		n.Errors = failed - n.Timeouts - n.Unfinished - n.Generator
-		n.Sent = n.OK + failed
-		n.Scheduled = n.Sent + n.Dropped
-		to.Counts.add(&n)
-		to.Completed += f.completed
-		to.Skipped += f.skipped
-		to.Response.Merge(f.response)
-		to.Service.Merge(f.service)
-		if a := f.answers; a != nil {
-			to.Tokens.add(&a.Tokens)
-			to.FirstToken.Merge(a.first)
-			to.TokenTime.Merge(a.each)
-		}
-	}
-	u := &UsersResult{
+// result returns what became of the users.
+func (c *userPool) result() *record.UsersResult {
+	u := &record.UsersResult{
 		Count: c.limit, Started: c.worker.Users(), Ended: c.ended, Iterations: c.iterations, Arrivals: c.arrivals, TurnedAway: c.turnedAway,
 		FailedLogins: c.worker.FailedLogins(), Misses: c.worker.Misses(nil),
 	}
@@ -582,49 +499,5 @@ func (r *Result) concludeUsers(c *userPool) {
 			u.LoggedOut++
 		}
 	}
-	r.Users.add(u)
-}
-
-func (u *UsersResult) add(o *UsersResult) {
-	u.Count += o.Count
-	u.Started += o.Started
-	u.Ended += o.Ended
-	u.Iterations += o.Iterations
-	u.Arrivals += o.Arrivals
-	u.TurnedAway += o.TurnedAway
-	u.FailedLogins += o.FailedLogins
-	u.LoggedOut += o.LoggedOut
-	for i, m := range o.Misses {
-		if i == len(u.Misses) {
-			u.Misses = append(u.Misses, m)
-			continue
-		}
-		u.Misses[i].Count += m.Count
-	}
-}
-
-// mergeSteps adds what another engine saw of the same steps.
-func (r *Result) mergeSteps(o *Result) error {
-	switch {
-	case len(r.Steps) == 0:
-		r.Steps = o.Steps
-	case len(o.Steps) != len(r.Steps) && len(o.Steps) > 0:
-		return errors.New("engine: two results with different steps")
-	default:
-		for i := range o.Steps {
-			from, to := &o.Steps[i], &r.Steps[i]
-			to.Counts.add(&from.Counts)
-			to.Completed += from.Completed
-			to.Skipped += from.Skipped
-			to.Response.Merge(from.Response)
-			to.Service.Merge(from.Service)
-			if to.Tokens != nil && from.Tokens != nil {
-				to.Tokens.add(from.Tokens)
-				to.FirstToken.Merge(from.FirstToken)
-				to.TokenTime.Merge(from.TokenTime)
-			}
-		}
-	}
-	r.Users.add(&o.Users)
-	return nil
+	return u
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -73,9 +74,9 @@ func muxesOf(t testing.TB, s *scenario.Scenario, scheme string, streams int) fun
 }
 
 // stepsAddUp fails the test when the steps are not conserved, or do not add up to the whole.
-func stepsAddUp(t testing.TB, r *engine.Result) {
+func stepsAddUp(t testing.TB, r *record.Result) {
 	t.Helper()
-	var sum engine.Counts
+	var sum record.Counts
 	var completed uint64
 	for _, s := range r.Steps {
 		if err := s.Counts.Conserved(); err != nil {
@@ -102,7 +103,7 @@ func stepsAddUp(t testing.TB, r *engine.Result) {
 }
 
 // carryOut is run for loads of users.
-func carryOut(t testing.TB, c engine.Config) *engine.Result {
+func carryOut(t testing.TB, c engine.Config) *record.Result {
 	t.Helper()
 	r := run(t, c)
 	stepsAddUp(t, r)
@@ -110,7 +111,7 @@ func carryOut(t testing.TB, c engine.Config) *engine.Result {
 }
 
 // step returns the result of a step.
-func step(t testing.TB, r *engine.Result, name string) *engine.StepResult {
+func step(t testing.TB, r *record.Result, name string) *record.StepResult {
 	t.Helper()
 	for i := range r.Steps {
 		if r.Steps[i].Name == name {
@@ -734,7 +735,7 @@ func TestUsersDoNotAllocate(t *testing.T) {
 				} else {
 					c.Address, c.NewClients = listen(t, bare), composers(t, s, "h")
 				}
-				per := allocations(t, c, func(r *engine.Result) uint64 {
+				per := allocations(t, c, func(r *record.Result) uint64 {
 					stepsAddUp(t, r)
 					return r.Counts.OK + r.Counts.ByKind[wire.Assertion] + r.Counts.Dropped
 				})

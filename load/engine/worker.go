@@ -11,6 +11,7 @@ import (
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -44,7 +45,6 @@ type worker struct {
 	users     *userPool // its share of the users; nil where one request is repeated
 	follower  wire.Follower
 	trails    []trail   // of exchanges that follow redirects, by their numbers; nil without a follower
-	redirects uint64    // that were followed, of requests of the window
 	target    [1][]byte // of the request that follows a redirect, while it is put together
 	pooled    bool      // requests go over whichever connection is free: in an open loop, and those of users
 	exchanges []exchange
@@ -65,13 +65,12 @@ type worker struct {
 	tunnelErrors  map[error]*wire.Error
 	alarms        queue.Alarms
 	messages      []messageTimes // by exchange; nil unless messages are timed
-	tokens        Tokens         // of answers of language models
 	messageAlarms queue.Alarms   // messages of requests that are due
 	pingAlarms    queue.Alarms   // connections whose peers are to be asked whether they are there
 	buffer        []byte
 	sealed        []byte // bytes of TLS that are about to be written
 	tls           *tlslayer.Context
-	handshakes    Handshakes
+	handshakes    record.Handshakes
 
 	subscribers subscriberPool
 	stamps      bool // there are clients that stamp what they publish
@@ -81,7 +80,6 @@ type worker struct {
 	decision   int64         // when it is due
 	cpuAtStart time.Duration // of this thread
 	emptied    int64         // when all sockets with anything to read had last been reported
-	ends       Ends
 
 	// The open loop's.
 	cursor *pace.Cursor
@@ -93,29 +91,20 @@ type worker struct {
 	vacant  []int32 // connections that are closed
 
 	// The phases, on the engine's clock.
-	origin, windowStart, windowEnd, drainEnd int64
-	remaining                                uint64 // requests of the window still to begin
-	finished                                 int64  // when the last of them ended
-	concluded                                int64  // when the worker was done
-	marks                                    [2]mark
-	marked                                   int
+	origin, drainEnd int64
+	remaining        uint64 // requests of the window still to begin
+	concluded        int64  // when the worker was done
+	marks            [2]mark
+	marked           int
 
-	interval *intervalBuffer
-	rotate   int64 // when it is due to be handed over
-
-	counts    [parts]Counts // of the requests outside and inside the window, and carried into it
-	silences  silences
-	completed uint64
-	readBytes uint64 // in the window
-	tally     Connections
-	open      int
-	departs   map[string]uint64 // responses, by how they departed from their protocol
-	failures  map[error]uint64  // by value: codecs return the same one each time
-	goAways   map[error]uint64  // by value
-	errnos    map[errnoKind]*wire.Error
-	refusal   error // the last
-	starved   bool  // the last connection could not be opened for want of descriptors, ports or memory
-	spun      int64
+	rec     *record.Recorder
+	tally   record.Connections
+	open    int
+	goAways record.Texts
+	errnos  map[errnoKind]*wire.Error
+	refusal error // the last
+	starved bool  // the last connection could not be opened for want of descriptors, ports or memory
+	spun    int64
 }
 
 // A place is a connection as it was when it was noted: one that follows it there is another.
@@ -124,16 +113,10 @@ type place struct {
 	generation uint32
 }
 
-// statusCodes bounds the codes that are counted apart; the others count as 0.
-const statusCodes = 1000
-
-// failureTexts bounds the different failures a worker keeps apart.
-const failureTexts = 32
-
 // A mark is what a worker notes at the window's start and end.
 type mark struct {
 	at              int64
-	thread, process CPUTime
+	thread, process record.CPUTime
 	spun            int64
 }
 
@@ -174,14 +157,14 @@ func (w *worker) connectAll() {
 func (w *worker) start(origin int64) {
 	c := &w.engine.config
 	w.origin = origin
-	w.silences.begin(origin)
-	w.subscribers.begin(origin)
-	w.windowStart = origin + int64(c.Warmup)
-	w.windowEnd, w.drainEnd = never, never
+	windowStart, windowEnd := origin+int64(c.Warmup), int64(never)
+	w.drainEnd = never
 	if c.Window > 0 {
-		w.windowEnd = w.windowStart + int64(c.Window)
-		w.drainEnd = w.windowEnd + int64(c.Drain)
+		windowEnd = windowStart + int64(c.Window)
+		w.drainEnd = windowEnd + int64(c.Drain)
 	}
+	w.rec.Begin(origin, windowStart, windowEnd)
+	w.subscribers.begin(origin)
 	if w.cursor == nil {
 		for i := range w.conns {
 			if w.conns[i].state != established {
@@ -195,8 +178,6 @@ func (w *worker) start(origin int64) {
 	if c.Warmup == 0 {
 		w.decision += trialRun
 	}
-	w.interval.start = origin
-	w.rotate = origin + int64(c.Interval)
 	if w.cursor != nil {
 		w.advance()
 		return
@@ -220,8 +201,8 @@ func (w *worker) loop() {
 		if now >= w.phase() {
 			w.mark(now)
 		}
-		if now >= w.rotate {
-			w.nextInterval(now)
+		if now >= w.rec.NextInterval() {
+			w.rec.Rotate(now, w.connections())
 		}
 		if w.undecided && now >= w.decision {
 			w.decideClock(now)
@@ -271,10 +252,10 @@ func (w *worker) loop() {
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.subscribers.next(),
+	next := min(w.due, w.rec.NextInterval(), w.phase(), w.drainEnd, w.subscribers.next(),
 		w.alarms.Next(), w.messageAlarms.Next(), w.pingAlarms.Next())
 	if e := w.inFlight.Head(); e != none {
-		next = min(next, w.exchanges[e].written+int64(w.engine.config.Timeout))
+		next = min(next, w.exchanges[e].Written+int64(w.engine.config.Timeout))
 	}
 	next = min(next, w.users.next(w.exchanges))
 	if i := w.connecting.Head(); i != none {
@@ -287,20 +268,20 @@ func (w *worker) nextDue() int64 {
 func (w *worker) phase() int64 {
 	switch w.marked {
 	case 0:
-		return w.windowStart
+		return w.rec.Window.Start
 	case 1:
-		return w.windowEnd
+		return w.rec.Window.End
 	}
 	return never
 }
 
 func (w *worker) mark(now int64) {
 	switch {
-	case w.marked == 0 && now >= w.windowStart:
+	case w.marked == 0 && now >= w.rec.Window.Start:
 		w.carry()
 	case w.marked == 1:
-		w.silences.note(w.windowEnd, w.windowStart, w.windowEnd)
-		w.subscribers.windowEnded(w.windowStart, w.windowEnd)
+		w.rec.EndWindow()
+		w.subscribers.windowEnded(&w.rec.Window)
 	}
 	w.marks[w.marked] = mark{at: now, thread: threadCPU(), process: processCPU(), spun: w.spun}
 	w.marked++
@@ -324,16 +305,16 @@ func (w *worker) closeEarly(now int64) {
 	exhausted := w.remaining == 0 || over && w.due == never
 	switch {
 	case w.engine.stopped():
-		w.windowEnd, w.drainEnd = min(w.windowEnd, now), now
-	case exhausted && !w.unanswered() && now < w.windowEnd && w.engine.config.Subscribers == nil:
-		w.windowEnd = max(w.finished, w.windowStart)
-		w.drainEnd = w.windowEnd
+		w.rec.Window.End, w.drainEnd = min(w.rec.Window.End, now), now
+	case exhausted && !w.unanswered() && now < w.rec.Window.End && w.engine.config.Subscribers == nil:
+		w.rec.Window.End = max(w.rec.Finished(), w.rec.Window.Start)
+		w.drainEnd = w.rec.Window.End
 	}
 }
 
 // ended tells whether there is nothing left to do, or no time left to do it.
 func (w *worker) ended(now int64) bool {
-	if now < w.windowEnd || (w.unanswered() && now < w.drainEnd) {
+	if now < w.rec.Window.End || (w.unanswered() && now < w.drainEnd) {
 		return false
 	}
 	return w.engine.config.Subscribers == nil || now >= w.drainEnd || w.allArrived(now)
@@ -351,14 +332,14 @@ func (w *worker) giveUp() {
 		x := &w.exchanges[e]
 		c := &w.conns[x.conn]
 		next := w.inFlight.After(e)
-		if waited := now - x.written; x.window != outside && waited >= int64(hangTime) {
+		if waited := now - x.Written; x.Part != record.Outside && waited >= int64(hangTime) {
 			if !c.hung { // the one that has waited longest comes first
 				c.hung = true
 				w.tally.Hung++
 				w.tally.HungFor += time.Duration(waited)
 			}
 			if w.cursor == nil {
-				w.tally.Omitted += time.Duration(max(0, min(now, w.windowEnd)-max(x.written, w.windowStart)))
+				w.tally.Omitted += time.Duration(max(0, min(now, w.rec.Window.End)-max(x.Written, w.rec.Window.Start)))
 			}
 		}
 		w.fail(x, c, now, errUnfinished)
@@ -378,11 +359,11 @@ func (w *worker) giveUp() {
 	for w.waiting.Len() > 0 {
 		switch r := w.waiting.Pop(); {
 		case r.resends > 0:
-			x := exchange{ready: r.written, written: r.written, status: noStatus}
+			x := exchange{Request: record.Request{Ready: r.written, Written: r.written, Status: record.NoStatus}}
 			x.assign(r)
 			w.fail(&x, &w.conns[0], now, errUnfinished)
 		case w.users == nil:
-			w.drop(r.window)
+			w.rec.Drop(r.part, w.starved)
 		case w.cursor == nil:
 			w.failWaiting(r, now, errUnconnected)
 		default:
@@ -391,11 +372,9 @@ func (w *worker) giveUp() {
 	}
 	w.post()
 	w.countServed()
-	w.subscribers.countServed(w.windowStart, w.windowEnd)
+	w.subscribers.countServed(&w.rec.Window)
 	w.concluded = now
-	// Who is interrupted before the first request was due ends before the first interval begins.
-	w.interval.end, w.interval.open = max(now, w.interval.start), w.connections()
-	w.engine.collector.full <- w.interval
+	w.rec.End(now, w.connections())
 }
 
 // closeAll closes the connections, on the thread that has opened them.
@@ -416,20 +395,6 @@ func (w *worker) closeAll() {
 
 // connections is how many are open now, subscriptions included.
 func (w *worker) connections() int { return w.open + w.subscribers.open }
-
-// nextInterval hands the written buffer to the collector and takes an empty one.
-func (w *worker) nextInterval(now int64) {
-	length := int64(w.engine.config.Interval)
-	w.rotate = now - (now-w.origin)%length + length
-	select {
-	case empty := <-w.engine.collector.free[w.number]:
-		w.interval.end, w.interval.open = now, w.connections()
-		w.engine.collector.full <- w.interval
-		empty.start = now
-		w.interval = empty
-	default: // none is back yet: this interval becomes longer
-	}
-}
 
 // handle serves events, and between them the arrivals that came due.
 func (w *worker) handle(events []unix.EpollEvent) {
@@ -551,8 +516,8 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 // given, which is 0 if that is not known.
 func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (n int, r clock.Reading, errno unix.Errno) {
 	n, r, errno = w.clock.Read(fd, p, stamps, empty)
-	if errno == 0 && r.Read >= w.windowStart && r.Read < w.windowEnd {
-		w.readBytes += uint64(n) //nolint:gosec // not negative
+	if errno == 0 {
+		w.rec.Received(n, r.Read)
 	}
 	return n, r, errno
 }
@@ -571,9 +536,9 @@ func (w *worker) consume(i int32, c *connection, p []byte, r clock.Reading) {
 	}
 	e := c.current
 	x := &w.exchanges[e]
-	r = r.After(x.written)
-	if x.first == 0 {
-		x.first = r.Arrived
+	r = r.After(x.Written)
+	if x.First == 0 {
+		x.First = r.Arrived
 	}
 	var (
 		n    int
@@ -581,7 +546,7 @@ func (w *worker) consume(i int32, c *connection, p []byte, r clock.Reading) {
 		err  error
 	)
 	if w.users != nil {
-		n, done, err = w.users.collect(x.user, c.client, p)
+		n, done, err = w.users.collect(x.User, c.client, p)
 	} else {
 		n, done, err = c.client.Response(p)
 	}
@@ -605,7 +570,7 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 // done ends an exchange whose response is complete, and uses the connection
 // for what is due next.
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r clock.Reading, err error) {
-	w.noteResponse(x, c.client)
+	w.rec.Response(&x.Request, c.client)
 	if w.follower != nil && err == nil {
 		var follows bool
 		w.trails[e].note(c.client.(wire.Composer).Fields())
@@ -614,10 +579,10 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r clock.Read
 			return
 		}
 	}
-	user := x.user
+	user := x.User
 	if w.users != nil && err == nil {
 		w.users.collected(user, c.client)
-		err = w.judge(user, x.status, c.client.(wire.Composer).Fields(), r.Read)
+		err = w.judge(user, x.Status, c.client.(wire.Composer).Fields(), r.Read)
 	}
 	if err != nil {
 		w.fail(x, c, r.Arrived, err)
@@ -663,7 +628,7 @@ func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
 	case !w.pooled:
 		w.continueExchange(e, x, c, now)
 	case w.users != nil:
-		w.failUser(x.user, now)
+		w.failUser(x.User, now)
 	}
 }
 
@@ -671,7 +636,7 @@ func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
 func (w *worker) failed(i int32, c *connection, now int64, err error) {
 	e := c.current
 	x := &w.exchanges[e]
-	w.noteResponse(x, c.client)
+	w.rec.Response(&x.Request, c.client)
 	w.fail(x, c, now, err)
 	w.release(e, x, c)
 	w.disconnect(i, c)
@@ -705,7 +670,7 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	}
 	// Where only the end of the connection ends a response, a lost one may have cut it short. That
 	// it is a refusal is known nevertheless.
-	if c.lost != nil && !whole && wire.KindOf(err) != wire.Status && (err != nil || statusOf(c.client) < firstRefusal) {
+	if c.lost != nil && !whole && wire.KindOf(err) != wire.Status && (err != nil || record.StatusOf(c.client) < firstRefusal) {
 		err = c.lost
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/engine/poll"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
@@ -45,7 +46,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(c)
-	e.collector = newCollector(1, c.Interval, nil)
+	e.collector = record.NewCollector(1, c.Interval, nil)
 	w, err := e.newWorker(0, to)
 	if err != nil {
 		t.Fatal(err)
@@ -56,20 +57,23 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	collected := make(chan struct{})
 	go func() {
 		defer close(collected)
-		e.collector.run()
+		e.collector.Run()
 	}()
 	w.start(w.clock.Now() - int64(window+late)) // it wakes up now
 	w.loop()
 	w.giveUp()
 	w.closeAll()
 	w.poller.Close()
-	close(e.collector.full)
+	e.collector.Stop()
 	<-collected
 
-	if got, want := w.counts[1].Scheduled, uint64(rate*window/time.Second); got != want || w.counts[1].OK != want {
-		t.Errorf("%d scheduled, %d ok; want %d of each", got, w.counts[1].OK, want)
+	counts := w.rec.Counts(record.Inside)
+	if got, want := counts.Scheduled, uint64(rate*window/time.Second); got != want || counts.OK != want {
+		t.Errorf("%d scheduled, %d ok; want %d of each", got, counts.OK, want)
 	}
-	if longest := time.Duration(e.collector.latency[Response].Max()); longest < window+late {
+	r := record.NewResult(e.base, 0)
+	r.AddIntervals(e.collector)
+	if longest := time.Duration(r.Latency[record.Response].Max()); longest < window+late {
 		t.Errorf("the longest response took %v; the wait belongs to it", longest)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 )
 
@@ -30,8 +30,8 @@ type Flag struct {
 }
 
 // clocks are the times of which quantiles are sent.
-func clocks() []engine.Tag {
-	return []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.Delivery}
+func clocks() []record.Tag {
+	return []record.Tag{record.Response, record.Service, record.SendLag, record.Delivery}
 }
 
 // A quantile is one that is sent, with its label.
@@ -60,7 +60,7 @@ type Meter struct {
 	good    uint64 // of the second that comes together
 	total   struct{ good, failed, delivered uint64 }
 	streams bool // events have arrived
-	latency [engine.Tags]*hist.Histogram
+	latency [record.Tags]*hist.Histogram
 	cpu     float64
 	rss     float64
 	series  []Point // those that are not ended yet
@@ -100,7 +100,7 @@ func (m *Meter) Reading(cpuSeconds, rssBytes float64) {
 
 // Interval adds an interval, and makes a sample when a second is complete. It keeps no
 // reference to the interval.
-func (m *Meter) Interval(i engine.Interval) {
+func (m *Meter) Interval(i record.Interval) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.labels == nil {

@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 )
 
 // tenth is an interval of 100 ms with n good responses of 2 ms.
-func tenth(n int) engine.Interval {
-	i := engine.Interval{Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Status: 1}, Connections: 5}
+func tenth(n int) record.Interval {
+	i := record.Interval{Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Status: 1}, Connections: 5}
 	if n == 0 {
 		return i
 	}
 	h := hist.New()
 	h.RecordN(int64(2*time.Millisecond), int64(n))
-	i.Latency[engine.Response], i.Latency[engine.Service] = h, h
+	i.Latency[record.Response], i.Latency[record.Service] = h, h
 	return i
 }
 
@@ -111,7 +111,7 @@ func TestMeter(t *testing.T) {
 func TestMeterUnknown(t *testing.T) {
 	samples := metered(func(m *Meter) {
 		m.Begin(Trial{"http", 1, 1})
-		m.Interval(engine.Interval{Length: 1500 * time.Millisecond, Completed: 3, Delivered: 6})
+		m.Interval(record.Interval{Length: 1500 * time.Millisecond, Completed: 3, Delivered: 6})
 		m.Close()
 		m.Close()
 	})
@@ -134,8 +134,8 @@ func TestMeterBeginsAnew(t *testing.T) {
 	samples := metered(func(m *Meter) {
 		for n := range 2 {
 			m.Begin(Trial{"pool", n + 1, 1})
-			m.Interval(engine.Interval{Length: time.Second, Completed: 3})
-			m.Interval(engine.Interval{Length: time.Second / 2, Completed: 3})
+			m.Interval(record.Interval{Length: time.Second, Completed: 3})
+			m.Interval(record.Interval{Length: time.Second / 2, Completed: 3})
 		}
 	})
 	if len(samples) != 3 || !samples[1].Points[0].Ended || samples[2].value("dyno_good_total") != 3 || samples[2].Labels[3].Value != "2" {
@@ -150,8 +150,8 @@ func BenchmarkMeter(b *testing.B) {
 	for n := range 5000 {
 		h.Record(int64(1_000_000 + n*n))
 	}
-	i := engine.Interval{Length: 100 * time.Millisecond, Completed: 5000}
-	i.Latency[engine.Response], i.Latency[engine.Service], i.Latency[engine.SendLag] = h, h, h
+	i := record.Interval{Length: 100 * time.Millisecond, Completed: 5000}
+	i.Latency[record.Response], i.Latency[record.Service], i.Latency[record.SendLag] = h, h, h
 	m := NewMeter(Run{"r", "e"}, func(Sample) {})
 	m.Begin(Trial{"v", 1, 1})
 	for b.Loop() {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 )
 
 // A receiver answers requests without a network.
@@ -245,11 +245,11 @@ func TestSenderNeverDelays(t *testing.T) {
 		m := NewMeter(Run{"r", "e"}, s.Put)
 		m.Begin(Trial{"v", 1, 1})
 		begun := time.Now()
-		m.Interval(engine.Interval{Length: time.Second})
+		m.Interval(record.Interval{Length: time.Second})
 		synctest.Wait() // the first sample is on its way
 		const more = 100_000
 		for range more {
-			m.Interval(engine.Interval{Length: time.Second})
+			m.Interval(record.Interval{Length: time.Second})
 		}
 		m.End(nil)
 		if took := time.Since(begun); took != 0 {

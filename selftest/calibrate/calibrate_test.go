@@ -15,7 +15,7 @@ import (
 
 	"dyno/judge/stat"
 	"dyno/lab/experiment"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/observe"
 	"dyno/results/rundir"
@@ -339,7 +339,7 @@ func TestWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	freezes := []oracle.Freezing{{Start: start.Add(1050 * time.Millisecond), Length: 100 * time.Millisecond, Drain: 20 * time.Millisecond}}
-	got, longest := waits(freezes, schedule, &engine.Result{Start: start, WindowStart: time.Second, Window: time.Second})
+	got, longest := waits(freezes, schedule, &record.Result{Start: start, WindowStart: time.Second, Window: time.Second})
 	if len(got) != 10 || longest != 20*time.Millisecond {
 		t.Fatalf("%d arrivals, longest drain %v", len(got), longest)
 	}
@@ -351,7 +351,7 @@ func TestWaits(t *testing.T) {
 
 func TestWindowsAreCutAlike(t *testing.T) {
 	start := time.Now()
-	r := &engine.Result{Start: start, WindowStart: time.Second, Window: time.Second}
+	r := &record.Result{Start: start, WindowStart: time.Second, Window: time.Second}
 	at := func(d time.Duration) time.Time { return start.Add(d).Round(0) }
 	exchanges := []oracle.Exchange{{Request: at(999 * time.Millisecond), Took: 1}, {Request: at(time.Second), Took: 3}, {Request: at(1999 * time.Millisecond), Took: 2}, {Request: at(2 * time.Second), Took: 4}}
 	if got := passed(exchanges, r); !slices.Equal(got, times{2, 3}) {

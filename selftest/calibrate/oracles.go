@@ -12,6 +12,7 @@ import (
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -70,7 +71,7 @@ func (s readingSheet) add(readings []Reading, err error) error {
 }
 
 // drive loads an HTTP server on this machine from the generator's CPU.
-func (k *calibrator) drive(ctx context.Context, address string, c engine.Config) (*engine.Result, error) {
+func (k *calibrator) drive(ctx context.Context, address string, c engine.Config) (*record.Result, error) {
 	request, err := http1.Request{Method: "GET", Target: "/", Host: address}.Encode()
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (k *calibrator) serverConfig() oracle.Config { return oracle.Config{CPUs: k
 
 // share returns the CPU share of the generator's thread, without the polling that it
 // chose to do.
-func share(r *engine.Result) float64 {
+func share(r *record.Result) float64 {
 	return max(0, r.Workers.Total()-r.Spun).Seconds() / r.Window.Seconds()
 }
 
@@ -141,7 +142,7 @@ func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
 
 // delay loads a server that says how long it took for each request, in Poisson arrivals
 // of delayRate. It returns the times of the engine, the kernel and the server.
-func (k *calibrator) delay(ctx context.Context, name string, of oracle.Distribution, window time.Duration) (r *engine.Result, kernel, injected times, err error) {
+func (k *calibrator) delay(ctx context.Context, name string, of oracle.Distribution, window time.Duration) (r *record.Result, kernel, injected times, err error) {
 	server, err := oracle.StartDelay(ctx, k.serverConfig(), of, 1)
 	if err != nil {
 		return nil, nil, nil, err
@@ -186,7 +187,7 @@ func (k *calibrator) once(format string, args ...any) {
 }
 
 // passed returns the times of the exchanges whose request passed the tap in the window.
-func passed(exchanges []oracle.Exchange, r *engine.Result) times {
+func passed(exchanges []oracle.Exchange, r *record.Result) times {
 	var ns []int64
 	// Wall-clock readings only: the kernel's stamps have no other.
 	from := r.Start.Add(r.WindowStart).Round(0)
@@ -201,7 +202,7 @@ func passed(exchanges []oracle.Exchange, r *engine.Result) times {
 
 // injectedIn returns how long the server took for the requests that arrived in
 // the window.
-func injectedIn(log []oracle.Record, clock time.Time, r *engine.Result) times {
+func injectedIn(log []oracle.Record, clock time.Time, r *record.Result) times {
 	var ns []int64
 	from := int64(r.Start.Add(r.WindowStart).Sub(clock))
 	to := from + int64(r.Window)
@@ -216,9 +217,9 @@ func injectedIn(log []oracle.Record, clock time.Time, r *engine.Result) times {
 // agree compares the percentiles of a load with the kernel's and the server's. The
 // server's are not judged: its clock leaves out the way there and back, and both
 // wake-ups.
-func agree(title string, r *engine.Result, kernel, injected times, percentiles []percentile) []Reading {
+func agree(title string, r *record.Result, kernel, injected times, percentiles []percentile) []Reading {
 	var readings []Reading
-	service := r.Latency[engine.Service]
+	service := r.Latency[record.Service]
 	for i, p := range percentiles {
 		measured := seconds(service.Quantile(p.q))
 		if len(kernel) > 0 {
@@ -289,7 +290,7 @@ func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error
 		row := Reading{
 			Oracle:   fmt.Sprintf("freezes of 100 ms in every second, %v/s", rate),
 			Quantity: "response " + p.name, Unit: Seconds,
-			Expected: &expected, Measured: seconds(r.Latency[engine.Response].Quantile(p.q)), Limit: p.limit(expected),
+			Expected: &expected, Measured: seconds(r.Latency[record.Response].Quantile(p.q)), Limit: p.limit(expected),
 		}
 		if i == 0 {
 			row.Note = fmt.Sprintf("expected with the drain, of which the longest took %v", drain.Round(10*time.Microsecond))
@@ -302,7 +303,7 @@ func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error
 // waits predicts the response time of each arrival in the window. One that comes
 // u into a freeze of length H waits H − u, and then for those that came before
 // it, a share u/H of the drain.
-func waits(freezes []oracle.Freezing, schedule *pace.Schedule, r *engine.Result) (_ times, longest time.Duration) {
+func waits(freezes []oracle.Freezing, schedule *pace.Schedule, r *record.Result) (_ times, longest time.Duration) {
 	var ns []int64
 	arrivals := schedule.Split(0, 1)
 	for {
@@ -352,7 +353,7 @@ func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 		if err = errors.Join(err, server.Close()); err != nil {
 			return nil, err
 		}
-		response := r.Latency[engine.Response]
+		response := r.Latency[record.Response]
 		p99 += seconds(response.Quantile(q))
 		merged.Merge(response)
 		injected = append(injected, injectedIn(server.Log(), server.Clock(), r)...)
@@ -473,7 +474,7 @@ func (k *calibrator) little(ctx context.Context) ([]Reading, error) {
 	}
 	return []Reading{{
 		Oracle: "Little's law, 32 users thinking 5 ms, delay 10 ms", Quantity: "X·(R + Z)", Unit: Count,
-		Expected: pointer(users), Measured: r.Throughput() * (r.Latency[engine.Response].Mean()/1e9 + thought.Seconds()),
+		Expected: pointer(users), Measured: r.Throughput() * (r.Latency[record.Response].Mean()/1e9 + thought.Seconds()),
 		Limit: pointer(0.01 * users),
 	}}, nil
 }
@@ -506,7 +507,7 @@ func (k *calibrator) sendLag(ctx context.Context) ([]Reading, error) {
 	} {
 		readings = append(readings, Reading{
 			Oracle: "Poisson arrivals, 5,000/s", Quantity: "send lag " + p.name, Unit: Seconds,
-			Measured: seconds(r.Latency[engine.SendLag].Quantile(p.q)), Limit: p.limit(0),
+			Measured: seconds(r.Latency[record.SendLag].Quantile(p.q)), Limit: p.limit(0),
 		})
 	}
 	readings[0].Note = fmt.Sprintf("generator CPU %.0f %%", 100*share(r))
@@ -514,7 +515,7 @@ func (k *calibrator) sendLag(ctx context.Context) ([]Reading, error) {
 }
 
 // null loads a server that answers at once.
-func (k *calibrator) null(ctx context.Context, rate float64, process pace.Process) (*engine.Result, error) {
+func (k *calibrator) null(ctx context.Context, rate float64, process pace.Process) (*record.Result, error) {
 	server, err := oracle.StartNull(ctx, k.serverConfig())
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/selftest/disturb"
 	"dyno/selftest/oracle"
 )
@@ -61,16 +61,16 @@ func (k *calibrator) stalled(ctx context.Context, name string, delay oracle.Dist
 	}
 	title := fmt.Sprintf("stalls of %v of the generator, %d/s; %s, Poisson, 2,000/s", stallLength, stallRate, name)
 	readings := agree(title, r, kernel, injected, agreement())
-	shown := func(quantity string, tag engine.Tag, q float64, note string) {
+	shown := func(quantity string, tag record.Tag, q float64, note string) {
 		readings = append(readings, Reading{
 			Oracle: title, Quantity: quantity, Unit: Seconds, Measured: seconds(r.Latency[tag].Quantile(q)), Note: note,
 		})
 	}
 	e := &r.Ends
-	shown("service p99.9 until the read", engine.ServiceRead, 0.999, "not judged: what it would be without stamps")
-	shown("read delay p50", engine.ReadDelay, 0.5, fmt.Sprintf("%d of %d by arrival; refused: %d late, %d early, %d stale; the clocks' offset is known to ±%v",
+	shown("service p99.9 until the read", record.ServiceRead, 0.999, "not judged: what it would be without stamps")
+	shown("read delay p50", record.ReadDelay, 0.5, fmt.Sprintf("%d of %d by arrival; refused: %d late, %d early, %d stale; the clocks' offset is known to ±%v",
 		e.ByArrival, e.ByArrival+e.ByRead, e.Late, e.Early, e.Stale, e.Uncertainty))
-	shown("read delay p99", engine.ReadDelay, 0.99, "")
-	shown("send lag p99", engine.SendLag, 0.99, fmt.Sprintf("not judged: %d stalls took %v", taken.Stalls, taken.Time.Round(time.Millisecond)))
+	shown("read delay p99", record.ReadDelay, 0.99, "")
+	shown("send lag p99", record.SendLag, 0.99, fmt.Sprintf("not judged: %d stalls took %v", taken.Stalls, taken.Time.Round(time.Millisecond)))
 	return readings, nil
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 	"dyno/ui"
@@ -44,7 +44,7 @@ type Feed struct {
 	warmup time.Duration
 	second ui.Second
 	good   uint64
-	times  map[engine.Tag]*hist.Histogram
+	times  map[record.Tag]*hist.Histogram
 }
 
 var _ trial.Watcher = (*Feed)(nil)
@@ -62,11 +62,11 @@ func OpenLiveFile(dir string) *Feed {
 }
 
 // clocks are the latencies that are sent.
-func clocks() []engine.Tag { return []engine.Tag{engine.Response, engine.Service, engine.Delivery} }
+func clocks() []record.Tag { return []record.Tag{record.Response, record.Service, record.Delivery} }
 
 // newFeed writes to what it closes at the end. It calls failed when that cannot be written.
 func newFeed(to io.WriteCloser, failed func(error)) *Feed {
-	f := &Feed{lines: make(chan []byte, feedQueue), done: make(chan struct{}), now: time.Now, times: map[engine.Tag]*hist.Histogram{}}
+	f := &Feed{lines: make(chan []byte, feedQueue), done: make(chan struct{}), now: time.Now, times: map[record.Tag]*hist.Histogram{}}
 	for _, c := range clocks() {
 		f.times[c] = hist.New()
 	}
@@ -155,7 +155,7 @@ func (f *Feed) Begin(next trial.Planned) {
 }
 
 // Interval implements trial.Watcher. It sends an event when a second is complete.
-func (f *Feed) Interval(i engine.Interval) {
+func (f *Feed) Interval(i record.Interval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.good += i.Completed + i.Delivered
@@ -223,10 +223,10 @@ func (f *Feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	}
 	e := ui.TrialEnd{
 		Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Complete: t.Complete, Error: t.Error,
-		Throughput: t.Throughput, Failed: t.Counts.Sent - t.Counts.OK, Latency: t.Response, Clock: engine.Response.String(), Flags: flags,
+		Throughput: t.Throughput, Failed: t.Counts.Sent - t.Counts.OK, Latency: t.Response, Clock: record.Response.String(), Flags: flags,
 	}
 	if t.Streams != nil {
-		e.Latency, e.Clock = t.Streams.Delivery, engine.Delivery.String()
+		e.Latency, e.Clock = t.Streams.Delivery, record.Delivery.String()
 	}
 	f.tell(ui.Event{End: &e})
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
@@ -39,11 +39,11 @@ func TestFeed(t *testing.T) {
 	half := 500 * time.Millisecond
 	events := fed(t, func(f *Feed) {
 		f.Begin(trial.Planned{Number: 3, Of: 4, Round: 1, Rounds: 2, Variant: "v", Purpose: rundir.PurposeProbe, Rate: 50, Width: 1})
-		f.Interval(engine.Interval{Length: half, Completed: 10})
+		f.Interval(record.Interval{Length: half, Completed: 10})
 		f.Interval(intervalOf(half, half, 20, 1, 200))
 		f.Interval(intervalOf(2*half, half/2, 5, 0, 5))
 		f.End(trial3, []rundir.Flag{{Kind: "steal", Detail: "<b>"}})
-		f.Interval(engine.Interval{Length: half})
+		f.Interval(record.Interval{Length: half})
 		f.End(trial3, nil)
 	})
 	if len(events) != 5 || events[4].End == nil {
@@ -78,7 +78,7 @@ func TestFeedOfPause(t *testing.T) {
 	events := fed(t, func(f *Feed) {
 		f.Begin(trial.Planned{Number: 1, Warmup: time.Second})
 		for n := range 2 {
-			f.Interval(engine.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
+			f.Interval(record.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
 		}
 	})
 	if len(events) != 3 || events[1].Second.Latency != nil || events[2].Second.Latency == nil {
@@ -135,9 +135,9 @@ func TestLiveFile(t *testing.T) {
 	}
 }
 
-func intervalOf(start, length time.Duration, completed, failed uint64, values int) engine.Interval {
-	i := engine.Interval{Start: start, Length: length, Completed: completed, ByKind: [wire.Kinds]uint64{wire.Status: failed}}
-	i.Latency[engine.Response] = hist.New()
-	i.Latency[engine.Response].RecordN(int64(time.Millisecond), int64(values))
+func intervalOf(start, length time.Duration, completed, failed uint64, values int) record.Interval {
+	i := record.Interval{Start: start, Length: length, Completed: completed, ByKind: [wire.Kinds]uint64{wire.Status: failed}}
+	i.Latency[record.Response] = hist.New()
+	i.Latency[record.Response].RecordN(int64(time.Millisecond), int64(values))
 	return i
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/scenario"
 	"dyno/results/push"
 	"dyno/results/rundir"
@@ -137,7 +137,7 @@ func (p *Pusher) Begin(next trial.Planned) {
 }
 
 // Interval implements trial.Watcher.
-func (p *Pusher) Interval(i engine.Interval) { p.meter.Interval(i) }
+func (p *Pusher) Interval(i record.Interval) { p.meter.Interval(i) }
 
 // Reading implements trial.ReadingWatcher.
 func (p *Pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSBytes) }

@@ -8,7 +8,7 @@ import (
 
 	"dyno/internal/board"
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/report"
 	"dyno/results/rundir"
 )
@@ -44,7 +44,7 @@ func (p *Rows) Building(command []string) {
 }
 
 // Interval adds one interval and shows a row when a second is complete.
-func (p *Rows) Interval(i engine.Interval) {
+func (p *Rows) Interval(i record.Interval) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.second.Add(i) {

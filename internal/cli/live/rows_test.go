@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
 // tenth is an interval of 100 ms with n good responses of 2 ms.
-func tenth(at time.Duration, n, failed int) engine.Interval {
-	i := engine.Interval{Start: at, Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Timeout: uint64(failed)}}
+func tenth(at time.Duration, n, failed int) record.Interval {
+	i := record.Interval{Start: at, Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Timeout: uint64(failed)}}
 	h := hist.New()
 	for range n {
 		h.Record(int64(2 * time.Millisecond))
 	}
-	i.Latency[engine.Response] = h
+	i.Latency[record.Response] = h
 	return i
 }
 
@@ -28,7 +28,7 @@ func tenth(at time.Duration, n, failed int) engine.Interval {
 func play(p *Rows) {
 	p.Begin(trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 9, Warmup: time.Second})
 	for n := range 10 {
-		p.Interval(engine.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: 7})
+		p.Interval(record.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: 7})
 	}
 	for n := range 15 {
 		p.Interval(tenth(time.Second+time.Duration(n)*100*time.Millisecond, 50, 1))
@@ -53,7 +53,7 @@ func TestProgressOfEvents(t *testing.T) {
 		if n >= 10 {
 			h := hist.New()
 			h.Record(int64(3 * time.Millisecond))
-			i.Latency[engine.Delivery] = h
+			i.Latency[record.Delivery] = h
 		}
 		p.Interval(i)
 	}
@@ -91,7 +91,7 @@ func TestProgressOfPause(t *testing.T) {
 	p := NewRows(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second})
 	for n := range 2 {
-		p.Interval(engine.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
+		p.Interval(record.Interval{Start: time.Duration(n) * time.Second, Length: time.Second})
 	}
 	if want := "  1.0s  0/s  warming up\n  2.0s  0/s\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)

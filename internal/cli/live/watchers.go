@@ -5,7 +5,7 @@ package live
 
 import (
 	"dyno/lab/trial"
-	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
 
@@ -34,7 +34,7 @@ func (w Watchers) Building(command []string) {
 }
 
 // Interval implements trial.Watcher.
-func (w Watchers) Interval(i engine.Interval) {
+func (w Watchers) Interval(i record.Interval) {
 	for _, of := range w {
 		of.Interval(i)
 	}

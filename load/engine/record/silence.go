@@ -1,7 +1,8 @@
-package engine
+package record
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -32,10 +33,6 @@ type Silence struct {
 // from a time on.
 type silence struct{ from, live, to int64 }
 
-// failingRow is how many requests in a row must have failed that a target may be said to
-// answer nothing any more.
-const failingRow = 10
-
 // What a worker remembers. When there is no room, the shorter stretches are forgotten, and
 // no such short one is noted again. At the beginning those count that last for the
 // window's leastSilence-th part: without a floor, every response would be noted.
@@ -44,8 +41,8 @@ const (
 	leastSilence = 2048
 )
 
-// silences are a worker's stretches without a good response. Noting one allocates nothing.
-type silences struct {
+// Silences are a worker's stretches without a good response. Noting one allocates nothing.
+type Silences struct {
 	last    int64 // the last good response; never before the beginning of the load
 	live    int64 // since when load has been live after it; never without
 	failing uint64
@@ -54,38 +51,39 @@ type silences struct {
 	noted   []silence
 }
 
-func newSilences(window time.Duration) silences {
+// NewSilences returns those of a worker whose window is to be of a length.
+func NewSilences(window time.Duration) Silences {
 	least := max(window/leastSilence, time.Millisecond)
-	return silences{live: never, least: int64(least), noted: make([]silence, 0, maxSilences)}
+	return Silences{live: math.MaxInt64, least: int64(least), noted: make([]silence, 0, maxSilences)}
 }
 
-// begin sets the beginning of the load.
-func (h *silences) begin(now int64) { h.last = now }
+// Begin sets the beginning of the load.
+func (h *Silences) Begin(now int64) { h.last = now }
 
-// due notes that a request is due, where none else was unanswered.
-func (h *silences) due(now int64) {
-	if h.live == never {
+// Due notes that a request is due, where none else was unanswered.
+func (h *Silences) Due(now int64) {
+	if h.live == math.MaxInt64 {
 		h.live = now
 	}
 }
 
-// answered notes a good response. It ends a stretch, which is noted as far as it lies
-// between two times; others says that requests are still unanswered.
-func (h *silences) answered(now, from, to int64, others bool) {
+// Answered notes a good response. It ends a stretch, which is noted as far as it lies
+// in the window; others says that requests are still unanswered.
+func (h *Silences) Answered(now int64, window *Window, others bool) {
 	if now-h.last >= h.least {
-		h.note(now, from, to)
+		h.Note(now, window)
 	}
 	h.last, h.any, h.failing = now, true, 0
-	h.live = never
+	h.live = math.MaxInt64
 	if others {
 		h.live = now
 	}
 }
 
-// note notes the stretch from the last good response until now, as far as it lies between
-// two times.
-func (h *silences) note(now, from, to int64) {
-	s := silence{from: max(h.last, from), live: max(h.live, from), to: min(now, to)}
+// Note notes the stretch from the last good response until now, as far as it lies in
+// the window.
+func (h *Silences) Note(now int64, window *Window) {
+	s := silence{from: max(h.last, window.Start), live: max(h.live, window.Start), to: min(now, window.End)}
 	if s.to-s.from < h.least || s.to <= s.from {
 		return
 	}
@@ -99,7 +97,7 @@ func (h *silences) note(now, from, to int64) {
 }
 
 // forget makes room: the longer half of what was noted stays.
-func (h *silences) forget() {
+func (h *Silences) forget() {
 	byTime := func(a, b silence) int { return cmp.Compare(a.from, b.from) }
 	slices.SortFunc(h.noted, func(a, b silence) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
 	half := len(h.noted) / 2
@@ -111,16 +109,16 @@ func (h *silences) forget() {
 	slices.SortFunc(h.noted, byTime)
 }
 
-// silenceOf merges what workers noted: the target was silent where all of them had no good
+// SilenceOf merges what workers noted: the target was silent where all of them had no good
 // response and one had live load. The end is when the measurement ended, on the
 // engine's clock, the origin the zero of the time line.
-func silenceOf(all []*silences, origin, end int64) Silence {
+func SilenceOf(all []*Silences, origin, end int64) Silence {
 	var s Silence
 	if len(all) == 0 {
 		return s
 	}
 	common := all[0].noted
-	last, live := all[0].last, int64(never)
+	last, live := all[0].last, int64(math.MaxInt64)
 	for _, h := range all[1:] {
 		common = overlaps(common, h.noted)
 	}
@@ -131,12 +129,12 @@ func silenceOf(all []*silences, origin, end int64) Silence {
 		s.Resolution = max(s.Resolution, time.Duration(h.least))
 	}
 	for _, c := range common {
-		if begun := max(c.from, c.live); c.live != never && time.Duration(c.to-begun) > s.Longest {
+		if begun := max(c.from, c.live); c.live != math.MaxInt64 && time.Duration(c.to-begun) > s.Longest {
 			s.Longest, s.From = time.Duration(c.to-begun), time.Duration(begun-origin)
 		}
 	}
 	s.Last = time.Duration(last - origin)
-	if live != never {
+	if live != math.MaxInt64 {
 		s.Ending = max(0, time.Duration(end-max(last, live)))
 	}
 	return s

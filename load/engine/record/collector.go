@@ -1,4 +1,4 @@
-package engine
+package record
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 	"dyno/load/wire"
 )
 
-// An intervalBuffer is what one worker records during one interval. Two or more go round
+// A buffer is what one worker records during one interval. Two or more go round
 // between the worker and the collector: the worker never waits for one.
-type intervalBuffer struct {
+type buffer struct {
 	worker     int
 	start, end int64 // engine time
 	completed  uint64
@@ -21,20 +21,20 @@ type intervalBuffer struct {
 	latency    [Tags]*hist.Histogram
 }
 
-// intervalBuffers is how many buffers a worker owns: one to write, the others on their way
+// buffers is how many buffers a worker owns: one to write, the others on their way
 // to the collector and back. With none back in time, the worker goes on writing to the one
 // it has, and that interval is longer.
-const intervalBuffers = 3
+const buffers = 3
 
-func newIntervalBuffer(worker int) *intervalBuffer {
-	b := &intervalBuffer{worker: worker}
+func newBuffer(worker int) *buffer {
+	b := &buffer{worker: worker}
 	for t := range b.latency {
 		b.latency[t] = hist.New()
 	}
 	return b
 }
 
-func (b *intervalBuffer) reset() {
+func (b *buffer) reset() {
 	b.completed, b.delivered = 0, 0
 	clear(b.byKind[:])
 	clear(b.status[:])
@@ -44,7 +44,7 @@ func (b *intervalBuffer) reset() {
 }
 
 // statuses are the codes that came.
-func (b *intervalBuffer) statuses() map[int]uint64 {
+func (b *buffer) statuses() map[int]uint64 {
 	var some map[int]uint64
 	for code, n := range b.status {
 		if n > 0 {
@@ -57,14 +57,14 @@ func (b *intervalBuffer) statuses() map[int]uint64 {
 	return some
 }
 
-// A collector merges the workers' buffers into intervals. It runs in a goroutine
-// of its own and owns its fields until Run has awaited it.
-type collector struct {
+// A Collector merges the workers' buffers into intervals. It runs in a goroutine
+// of its own and owns its fields until Run has returned.
+type Collector struct {
 	workers   int
 	interval  time.Duration
-	full      chan *intervalBuffer   // its capacity is the number of all buffers: a send never blocks
-	free      []chan *intervalBuffer // per worker, of the same capacity
-	origin    int64                  // engine time of the time line's zero; set before the first buffer is sent
+	full      chan *buffer   // its capacity is the number of all buffers: a send never blocks
+	free      []chan *buffer // per worker, of the same capacity
+	origin    int64          // engine time of the time line's zero; set before the first buffer is sent
 	report    func(Interval)
 	intervals []Interval
 	latency   [Tags]*hist.Histogram
@@ -85,18 +85,20 @@ type gathered struct {
 // this one.
 const unsaid = -1
 
-func newCollector(workers int, interval time.Duration, report func(Interval)) *collector {
-	c := &collector{
+// NewCollector returns a collector for a number of workers. It passes each interval to report, if
+// there is one.
+func NewCollector(workers int, interval time.Duration, report func(Interval)) *Collector {
+	c := &Collector{
 		workers:  workers,
 		interval: interval,
-		full:     make(chan *intervalBuffer, workers*intervalBuffers),
+		full:     make(chan *buffer, workers*buffers),
 		report:   report,
 		pending:  map[int64]*gathered{},
 		seen:     make([]int64, workers),
 		open:     make([]int, workers),
 	}
 	for range workers {
-		c.free = append(c.free, make(chan *intervalBuffer, intervalBuffers))
+		c.free = append(c.free, make(chan *buffer, buffers))
 	}
 	for t := range c.latency {
 		c.latency[t] = hist.New()
@@ -104,8 +106,14 @@ func newCollector(workers int, interval time.Duration, report func(Interval)) *c
 	return c
 }
 
-// run collects until the channel of full buffers is closed.
-func (c *collector) run() {
+// Start sets the zero of the time line. It comes before the first buffer.
+func (c *Collector) Start(origin int64) { c.origin = origin }
+
+// Stop says that all workers have handed over their last buffers.
+func (c *Collector) Stop() { close(c.full) }
+
+// Run collects until Stop.
+func (c *Collector) Run() {
 	for b := range c.full {
 		c.take(b)
 		b.reset()
@@ -114,7 +122,7 @@ func (c *collector) run() {
 	c.flush(1 << 62)
 }
 
-func (c *collector) take(b *intervalBuffer) {
+func (c *Collector) take(b *buffer) {
 	number := max(c.next, (b.start-c.origin)/int64(c.interval))
 	start, end := time.Duration(b.start-c.origin), time.Duration(b.end-c.origin)
 	p := c.pending[number]
@@ -149,7 +157,7 @@ func (c *collector) take(b *intervalBuffer) {
 }
 
 // flush reports the intervals before limit, in order: all workers are past them.
-func (c *collector) flush(limit int64) {
+func (c *Collector) flush(limit int64) {
 	for len(c.pending) > 0 && c.next < limit {
 		p := c.pending[c.next]
 		if p == nil {

@@ -1,4 +1,4 @@
-package engine
+package record
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 func TestConnectionsOfALateWorker(t *testing.T) {
 	const second = int64(time.Second)
 	var got []int
-	c := newCollector(2, time.Second, func(i Interval) { got = append(got, i.Connections) })
+	c := NewCollector(2, time.Second, func(i Interval) { got = append(got, i.Connections) })
 	take := func(worker int, start, end int64, open int) {
-		s := newIntervalBuffer(worker)
+		s := newBuffer(worker)
 		s.start, s.end, s.open = start, end, open
 		c.take(s)
 	}

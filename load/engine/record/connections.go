@@ -1,0 +1,129 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"dyno/load/wire/tlslayer"
+)
+
+// Connections counts connections from the beginning to the end, warm-up included.
+type Connections struct {
+	Requested  int           // as configured
+	Unopened   int           // of a closed loop: those that were not open when the load began
+	Streams    int           // exchanges that each carries at once at most, as configured
+	Opened     uint64        // were established
+	Failed     uint64        // were not
+	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
+	Served     int           // places for a connection with a good response to a request of the window or carried into it
+	Unanswered int           // places with such requests, none of which was answered at all, well or badly
+	Hung       int           // places whose last such request had waited for an answer for hangTime or more when the measurement ended
+	HungFor    time.Duration // how long those had waited, summed
+	// Omitted is how long users of a closed loop waited in vain within the window, summed: on a
+	// place that hung, or for a target that answered nothing any more. What they would
+	// have sent is in no count of requests.
+	Omitted     time.Duration
+	PeerClosed  uint64 // were closed by the peer while no exchange was under way
+	Unsolicited uint64 // were closed here because bytes came that nobody asked for
+	Multiplexed uint64 // of Opened: speak a protocol that carries many exchanges at once
+	Peak        int    // the most that were open at once, summed over the workers
+	Reused      uint64 // exchanges on a connection that had carried one before
+	Exchanges   uint64 // all exchanges that were begun
+
+	// The same of the requests of the window. A request that is sent once more is counted
+	// again, and one that no connection could be opened for is not.
+	WindowReused, WindowExchanges uint64
+
+	// Of protocols whose connections carry many exchanges at once. An exchange is refused
+	// that the peer says it has not processed: because its connection takes no more, or for
+	// reasons of its own.
+	GoAways uint64 // connections on which the peer said that it takes no more exchanges
+	Refused uint64 // exchanges that were refused
+	Resent  uint64 // of those, the ones whose requests were sent once more; the others failed
+
+	Pings           uint64 // keepalive: pings that were sent
+	PingsUnanswered uint64 // keepalive: connections that were given up because a ping was not answered
+}
+
+// Add adds the connections of another worker or engine.
+func (c *Connections) Add(o *Connections) {
+	c.Unopened += o.Unopened
+	c.Opened += o.Opened
+	c.Multiplexed += o.Multiplexed
+	c.Failed += o.Failed
+	c.Generator += o.Generator
+	c.Served += o.Served
+	c.Unanswered += o.Unanswered
+	c.Hung += o.Hung
+	c.HungFor += o.HungFor
+	c.Omitted += o.Omitted
+	c.PeerClosed += o.PeerClosed
+	c.Unsolicited += o.Unsolicited
+	c.Peak += o.Peak
+	c.Reused += o.Reused
+	c.Exchanges += o.Exchanges
+	c.WindowReused += o.WindowReused
+	c.WindowExchanges += o.WindowExchanges
+	c.GoAways += o.GoAways
+	c.Refused += o.Refused
+	c.Resent += o.Resent
+	c.Pings += o.Pings
+	c.PingsUnanswered += o.PingsUnanswered
+}
+
+// Handshakes counts TLS handshakes from the beginning to the end, warm-up included.
+type Handshakes struct {
+	Completed uint64
+	Resumed   uint64 // of Completed: they resumed a session
+	Retried   uint64 // of Completed: the server asked for another group first, which takes a round trip
+	Failed    uint64 // ended by an error, or by the server's closing the connection
+	Agreed    []Agreement
+}
+
+// An Agreement is what a number of handshakes agreed on.
+type Agreement struct {
+	Version     string // such as "TLS 1.3"
+	CipherSuite string // IANA's name
+	Group       string // of the key exchange; "" if it was RSA's
+	ALPN        string // the protocol that the server chose; "" if it chose none
+	Handshakes  uint64
+}
+
+// Note counts a handshake.
+func (h *Handshakes) Note(i tlslayer.Info) {
+	h.Completed++
+	if i.Resumed {
+		h.Resumed++
+	}
+	if i.Retried {
+		h.Retried++
+	}
+	h.agree(Agreement{Version: i.Version, CipherSuite: i.CipherSuite, Group: i.Group, ALPN: i.ALPN, Handshakes: 1})
+}
+
+// agree adds an agreement to those there are. They are few: a server's settings rarely
+// change while it is measured.
+func (h *Handshakes) agree(o Agreement) {
+	for k := range h.Agreed {
+		a := &h.Agreed[k]
+		if a.Version == o.Version && a.CipherSuite == o.CipherSuite && a.Group == o.Group && a.ALPN == o.ALPN {
+			a.Handshakes += o.Handshakes
+			return
+		}
+	}
+	h.Agreed = append(h.Agreed, o)
+}
+
+// Add adds the handshakes of another worker or engine. The most frequent agreement is the
+// first.
+func (h *Handshakes) Add(o *Handshakes) {
+	h.Completed += o.Completed
+	h.Resumed += o.Resumed
+	h.Retried += o.Retried
+	h.Failed += o.Failed
+	for _, a := range o.Agreed {
+		h.agree(a)
+	}
+	slices.SortStableFunc(h.Agreed, func(a, b Agreement) int { return cmp.Compare(b.Handshakes, a.Handshakes) })
+}

@@ -1,0 +1,174 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/load/engine/clock"
+	"dyno/load/wire"
+)
+
+// Counts holds what became of a set of requests.
+type Counts struct {
+	Scheduled  uint64 // were due
+	Sent       uint64 // were given to a connection, or to the attempt to open one
+	Dropped    uint64 // never got a connection: too many waited, or the end came first
+	Unsent     uint64 // of Dropped: those that the generator could open no connection for, for want of descriptors, ports or memory
+	OK         uint64
+	Errors     uint64 // failed, but for those below
+	Generator  uint64 // failed for want of descriptors, ports or memory of the generator's own
+	Timeouts   uint64
+	Unfinished uint64             // were under way when the measurement ended
+	ByKind     [wire.Kinds]uint64 // of everything that was sent and is not OK
+}
+
+func (c *Counts) add(o *Counts) {
+	c.Scheduled += o.Scheduled
+	c.Sent += o.Sent
+	c.Dropped += o.Dropped
+	c.Unsent += o.Unsent
+	c.Generator += o.Generator
+	c.OK += o.OK
+	c.Errors += o.Errors
+	c.Timeouts += o.Timeouts
+	c.Unfinished += o.Unfinished
+	for k, n := range o.ByKind {
+		c.ByKind[k] += n
+	}
+}
+
+// Conserved reports whether every request is accounted for exactly once:
+// scheduled = sent + dropped, and sent = ok + errors + generator + timeouts + unfinished.
+func (c *Counts) Conserved() error {
+	var faults []error
+	if c.Scheduled != c.Sent+c.Dropped {
+		faults = append(faults, fmt.Errorf("scheduled %d ≠ sent %d + dropped %d", c.Scheduled, c.Sent, c.Dropped))
+	}
+	if c.Sent != c.OK+c.Errors+c.Generator+c.Timeouts+c.Unfinished {
+		faults = append(faults, fmt.Errorf("sent %d ≠ ok %d + errors %d + generator %d + timeouts %d + unfinished %d",
+			c.Sent, c.OK, c.Errors, c.Generator, c.Timeouts, c.Unfinished))
+	}
+	if c.Unsent > c.Dropped {
+		faults = append(faults, fmt.Errorf("unsent %d of dropped %d", c.Unsent, c.Dropped))
+	}
+	var kinds uint64
+	for _, n := range c.ByKind {
+		kinds += n
+	}
+	if kinds != c.Errors+c.Generator+c.Timeouts+c.Unfinished {
+		faults = append(faults, fmt.Errorf("failures by kind %d ≠ errors %d + generator %d + timeouts %d + unfinished %d",
+			kinds, c.Errors, c.Generator, c.Timeouts, c.Unfinished))
+	}
+	return errors.Join(faults...)
+}
+
+// A Goal bounds what users of a language model feel. A bound of 0 is none.
+type Goal struct {
+	First time.Duration // from when the request was due until the first piece of the answer
+	Each  time.Duration // per token after the first, on average over the answer
+}
+
+// holds tells whether an answer keeps within the goal.
+func (g Goal) holds(first, each int64) bool {
+	return (g.First == 0 || first <= int64(g.First)) && (g.Each == 0 || each <= int64(g.Each))
+}
+
+// Tokens sums up answers of language models: good ones that ended inside the window, whenever
+// they were due.
+type Tokens struct {
+	Count    uint64 // tokens
+	Within   uint64 // answers that keep within the goal
+	Prompt   uint64 // tokens of the questions, where the server says of how many they are
+	NoPrompt uint64 // answers where it does not
+}
+
+func (t *Tokens) add(o *Tokens) {
+	t.Count += o.Count
+	t.Within += o.Within
+	t.Prompt += o.Prompt
+	t.NoPrompt += o.NoPrompt
+}
+
+// Ends says how the good responses, and the events, of the window ended.
+type Ends struct {
+	ByArrival uint64 // when the kernel stamped their last segment
+	ByRead    uint64 // when they were read: no stamp was asked for, or none came
+
+	// Those of ByRead whose stamp was refused. Late ones were after the read, early ones
+	// before the request's write; both are the real-time clock's doing. Stale ones are of
+	// segments that the kernel held back for one that was lost or overtaken: the worker
+	// has found the socket empty since, and segments had come out of order.
+	Late, Early, Stale uint64
+
+	// Shared are those of ByArrival that were followed by more in the same read. Their
+	// stamp may be too late, by no more than the tag SharedStamp holds.
+	Shared uint64
+
+	Steps       uint64        // of the real-time clock, as far as workers saw them
+	Uncertainty time.Duration // of the conversion of stamps to the engine's clock, at most
+	Fault       string        // why no stamps could be asked for, where they should have been
+}
+
+func (a *Ends) add(o Ends) {
+	a.ByArrival += o.ByArrival
+	a.ByRead += o.ByRead
+	a.Late += o.Late
+	a.Early += o.Early
+	a.Stale += o.Stale
+	a.Shared += o.Shared
+	a.Steps += o.Steps
+	a.Uncertainty = max(a.Uncertainty, o.Uncertainty)
+	if a.Fault == "" {
+		a.Fault = o.Fault
+	}
+}
+
+// count enters one that ended by a reading.
+func (a *Ends) count(r clock.Reading) {
+	switch r.Stamp {
+	case clock.Stamped:
+		a.ByArrival++
+		return
+	case clock.Late:
+		a.Late++
+	case clock.Early:
+		a.Early++
+	case clock.Stale:
+		a.Stale++
+	}
+	a.ByRead++
+}
+
+// An Answer is what is known of a good response that is the answer of a language model.
+type Answer struct {
+	First   int64 // from when the request was due until the first piece came
+	Each    int64 // per token after the first
+	Several bool  // it came in several pieces: only then is Each known
+	Tokens  uint32
+	Prompt  uint32 // tokens of the question; 0 where the server does not say
+}
+
+// Texts counts failures by value: codecs return the same one each time. It keeps the first
+// failureTexts of them apart.
+type Texts map[error]uint64
+
+// failureTexts bounds the different failures a worker keeps apart.
+const failureTexts = 32
+
+// Count counts a failure.
+func (t Texts) Count(err error) {
+	if n, ok := t[err]; ok || len(t) < failureTexts {
+		t[err] = n + 1
+	}
+}
+
+// AddTo adds the failures by their text, the first failureTexts of them.
+func (t Texts) AddTo(to map[string]uint64) {
+	for err, n := range t {
+		text := err.Error()
+		if _, ok := to[text]; ok || len(to) < failureTexts {
+			to[text] += n
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package record
+
+import (
+	"testing"
+
+	"dyno/load/engine/clock"
+)
+
+// What ends a response is counted by what became of its stamp.
+func TestEndsCount(t *testing.T) {
+	var e Ends
+	for _, s := range []clock.Stamp{clock.Unstamped, clock.Stamped, clock.Late, clock.Early, clock.Stale} {
+		e.count(clock.Reading{Stamp: s})
+	}
+	if want := (Ends{ByArrival: 1, ByRead: 4, Late: 1, Early: 1, Stale: 1}); e != want {
+		t.Errorf("%+v, want %+v", e, want)
+	}
+}

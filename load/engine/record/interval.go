@@ -1,0 +1,84 @@
+package record
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"dyno/load/hist"
+	"dyno/load/wire"
+)
+
+// An Interval is what happened in one stretch of the time line.
+type Interval struct {
+	Start, Length time.Duration         // from the beginning of the warm-up
+	Completed     uint64                // good responses that ended in it, of the warm-up too
+	ByKind        [wire.Kinds]uint64    // requests that failed in it, of the warm-up too
+	Delivered     uint64                // events that arrived in it, of the warm-up too; slow subscribers' not
+	Connections   int                   // open at its end, subscriptions included, as each worker last counted its own
+	Status        map[int]uint64        // complete responses to the window's requests by status code; nil without any
+	Latency       [Tags]*hist.Histogram // of the window's requests; nil where empty
+}
+
+// Failed is the number of requests that failed in the interval.
+func (i *Interval) Failed() uint64 {
+	var n uint64
+	for _, k := range i.ByKind {
+		n += k
+	}
+	return n
+}
+
+// AddCounts adds what another interval counted, except connections, which are a state.
+func (i *Interval) AddCounts(o *Interval) {
+	i.Completed += o.Completed
+	i.Delivered += o.Delivered
+	for k, n := range o.ByKind {
+		i.ByKind[k] += n
+	}
+	if len(o.Status) == 0 {
+		return
+	}
+	sum := map[int]uint64{} // copies of an interval share their map
+	maps.Copy(sum, i.Status)
+	for code, n := range o.Status {
+		sum[code] += n
+	}
+	i.Status = sum
+}
+
+// mergeIntervals merges intervals of two engines that began together: those that begin within
+// the same one of the longer list, which is as wide as the widest.
+func mergeIntervals(a, b []Interval) []Interval {
+	open := map[int]int{} // connections of b that an interval of a has: the latest of those that belong to it
+	for _, i := range b {
+		at, _ := slices.BinarySearchFunc(a, i.Start+i.Length/2, func(x Interval, t time.Duration) int {
+			if x.Start+x.Length <= t {
+				return -1
+			}
+			return 1
+		})
+		if at == len(a) {
+			a = append(a, i)
+			open[at] = i.Connections
+			continue
+		}
+		x := &a[at]
+		x.AddCounts(&i)
+		x.Connections += i.Connections - open[at]
+		open[at] = i.Connections
+		for tag, h := range i.Latency {
+			switch {
+			case h == nil:
+			case x.Latency[tag] == nil:
+				x.Latency[tag] = h
+			default:
+				merged := hist.New()
+				merged.Merge(x.Latency[tag])
+				merged.Merge(h)
+				x.Latency[tag] = merged
+			}
+		}
+	}
+	return a
+}

@@ -1,0 +1,371 @@
+package record
+
+import (
+	"time"
+
+	"dyno/load/engine/clock"
+	"dyno/load/wire"
+)
+
+// A Window is the measured part of a load, on the engine's clock.
+type Window struct {
+	Start, End int64
+	begun      bool
+}
+
+// Has tells whether a time lies in the window.
+func (w *Window) Has(t int64) bool { return t >= w.Start && t < w.End }
+
+// A Part says what a request belongs to.
+type Part uint8
+
+// The parts of a load.
+const (
+	Outside Part = iota // the warm-up
+	Inside              // the window, in which it was due
+	Carried             // the window, when which began it was due and unanswered
+	parts
+)
+
+// PartOf returns what a request belongs to that is due at a time.
+func (w *Window) PartOf(due int64) Part {
+	switch {
+	case w.Has(due):
+		return Inside
+	case due < w.Start && w.begun:
+		return Carried
+	}
+	return Outside
+}
+
+// NoStatus is the status of a response of a protocol that has none.
+const NoStatus = -1
+
+// statusCodes bounds the codes that are counted apart; the others count as 0.
+const statusCodes = 1000
+
+// A Request is what is kept of a request until it has ended.
+type Request struct {
+	Intended int64 // when it was due
+	Ready    int64 // when a connection was at hand for it
+	Written  int64 // when it was written
+	First    int64 // when the first byte came back; 0 before
+	User     int32 // with users, whose it is
+	Status   int16 // of the response; NoStatus where there is none
+	Part     Part
+	Resends  uint8 // how often it was sent once more
+}
+
+// A Recorder records what one worker sees. The worker's thread alone uses it, until it has ended.
+// Recording allocates nothing.
+type Recorder struct {
+	Window Window
+
+	counts    [parts]Counts
+	silences  Silences
+	completed uint64 // good responses that ended in the window
+	received  uint64 // bytes that arrived in the window
+	redirects uint64 // that were followed, of requests of the window
+	finished  int64  // when the last of the window's requests ended
+	ends      Ends
+	tokens    Tokens // of answers of language models
+	departs   map[string]uint64
+	failures  Texts
+	steps     []stepFigures
+
+	collector *Collector
+	interval  *buffer
+	origin    int64 // zero of the time line
+	rotate    int64 // when the interval's buffer is due to be handed over
+}
+
+// NewRecorder returns the recorder of a worker. Its window is to be of a length.
+func NewRecorder(c *Collector, worker int, window time.Duration) *Recorder {
+	for range buffers - 1 {
+		c.free[worker] <- newBuffer(worker)
+	}
+	return &Recorder{
+		silences: NewSilences(window), departs: map[string]uint64{}, failures: Texts{},
+		collector: c, interval: newBuffer(worker),
+	}
+}
+
+// Begin sets the phases when the load begins.
+func (r *Recorder) Begin(origin, windowStart, windowEnd int64) {
+	r.origin, r.Window = origin, Window{Start: windowStart, End: windowEnd}
+	r.silences.Begin(origin)
+	r.interval.start = origin
+	r.rotate = origin + int64(r.collector.interval)
+}
+
+// Time records a time.
+func (r *Recorder) Time(t Tag, d int64) { r.interval.latency[t].Record(d) }
+
+// Schedule counts a request that is due, and returns what it belongs to.
+func (r *Recorder) Schedule(due int64) Part {
+	part := r.Window.PartOf(due)
+	r.counts[part].Scheduled++
+	r.silences.Due(due)
+	return part
+}
+
+// Sent counts a request that is given to a connection, or to the attempt to open one.
+func (r *Recorder) Sent(part Part) { r.counts[part].Sent++ }
+
+// Drop counts a request that is not sent, and whether a connection could not be opened for want of
+// descriptors, ports or memory.
+func (r *Recorder) Drop(part Part, starved bool) {
+	c := &r.counts[part]
+	c.Dropped++
+	if starved {
+		c.Unsent++
+	}
+}
+
+// BeginWindow notes that the window begins: Carry moves what is unanswered into it.
+func (r *Recorder) BeginWindow() { r.Window.begun = true }
+
+// Carry moves a request into the window that was due before it and is unanswered.
+func (r *Recorder) Carry(part *Part, sent bool) {
+	from, to := &r.counts[*part], &r.counts[Carried]
+	*part = Carried
+	from.Scheduled--
+	to.Scheduled++
+	if sent {
+		from.Sent--
+		to.Sent++
+	}
+}
+
+// EndWindow notes what there is when the window ends.
+func (r *Recorder) EndWindow() { r.silences.Note(r.Window.End, &r.Window) }
+
+// Finished returns when the last of the window's requests ended; 0 if none has.
+func (r *Recorder) Finished() int64 { return r.finished }
+
+// Counts returns what became of the requests of a part of the load so far.
+func (r *Recorder) Counts(part Part) *Counts { return &r.counts[part] }
+
+// Ends returns how the window's good responses and events ended so far.
+func (r *Recorder) Ends() Ends { return r.ends }
+
+// Silences returns when the target said nothing in answer to requests.
+func (r *Recorder) Silences() *Silences { return &r.silences }
+
+// Tokens returns the sums of the answers of language models.
+func (r *Recorder) Tokens() *Tokens { return &r.tokens }
+
+// Redirects returns how many redirects requests of the window followed.
+func (r *Recorder) Redirects() *uint64 { return &r.redirects }
+
+// Received counts bytes that arrived at a time.
+func (r *Recorder) Received(n int, at int64) {
+	if r.Window.Has(at) {
+		r.received += uint64(n) //nolint:gosec // not negative
+	}
+}
+
+// Redirect counts a redirect that is followed.
+func (r *Recorder) Redirect(part Part) {
+	if part == Inside {
+		r.redirects++
+	}
+}
+
+// Deviations counts a response by each way in which it departed from its protocol.
+func (r *Recorder) Deviations(d wire.Deviations) {
+	if d != 0 {
+		d.Names(func(name string) { r.departs[name]++ })
+	}
+}
+
+// Response notes the status of a response, and how it departed from its protocol.
+func (r *Recorder) Response(x *Request, c wire.Client) {
+	x.Status = StatusOf(c)
+	if d, ok := c.(wire.Deviant); ok && x.Part == Inside {
+		r.Deviations(d.Deviations())
+	}
+}
+
+// StatusOf returns the status of a client's response.
+func StatusOf(c wire.Client) int16 {
+	if client, ok := c.(wire.StatusCoder); ok {
+		return int16(min(uint(client.Status()), statusCodes)) //nolint:gosec // bounded
+	}
+	return NoStatus
+}
+
+// Succeed records a good response to a request of a step, NoStep without users. The first of the
+// request and those to which it was redirected was written at a time; others tells whether more
+// requests are unanswered.
+func (r *Recorder) Succeed(x *Request, written int64, step int, at clock.Reading, others bool) {
+	r.interval.completed++
+	if r.Window.Has(at.Arrived) {
+		r.completed++
+		if step != NoStep {
+			r.steps[step].completed++
+		}
+	}
+	r.counts[x.Part].OK++
+	r.silences.Answered(at.Read, &r.Window, others)
+	if x.Part != Inside {
+		return
+	}
+	if step != NoStep {
+		r.steps[step].ok++
+	}
+	r.countStatus(x)
+	r.finished = max(r.finished, at.Arrived)
+	r.recordTimes(x, written, step, at)
+	r.Ended(at)
+}
+
+// Fail records a request that failed, or was given up.
+func (r *Recorder) Fail(x *Request, written int64, step int, now int64, err error) {
+	kind := wire.KindOf(err)
+	r.interval.byKind[kind]++
+	r.silences.failing++
+	counts := &r.counts[x.Part]
+	counts.ByKind[kind]++
+	if x.Part != Outside {
+		r.failures.Count(err)
+	}
+	switch kind {
+	case wire.Timeout:
+		counts.Timeouts++
+	case wire.Unfinished:
+		counts.Unfinished++
+	case wire.Generator:
+		counts.Generator++
+	default:
+		counts.Errors++
+	}
+	if x.Part != Inside {
+		return
+	}
+	if step != NoStep {
+		r.steps[step].byKind[kind]++
+	}
+	if kind == wire.Status || kind == wire.Assertion {
+		r.countStatus(x)
+	}
+	r.finished = max(r.finished, now)
+	if kind == wire.Timeout || kind == wire.Unfinished {
+		r.recordTimes(x, written, step, clock.At(now))
+		return
+	}
+	r.Time(Failed, now-x.Intended)
+}
+
+// recordTimes records the times of a request that ended, or was given up.
+func (r *Recorder) recordTimes(x *Request, written int64, step int, at clock.Reading) {
+	l := &r.interval.latency
+	l[Response].Record(at.Arrived - x.Intended)
+	l[Service].Record(at.Arrived - written)
+	l[ServiceRead].Record(at.Read - written)
+	l[SendLag].Record(written - x.Intended)
+	l[GeneratorLag].Record(written - max(x.Intended, x.Ready))
+	if x.First != 0 {
+		l[FirstByte].Record(x.First - written)
+	}
+	if step != NoStep {
+		f := &r.steps[step]
+		f.response.Record(at.Arrived - x.Intended)
+		f.service.Record(at.Arrived - written)
+	}
+}
+
+// countStatus counts the status of a response to a request of the window.
+func (r *Recorder) countStatus(x *Request) {
+	switch n := x.Status; {
+	case n == NoStatus:
+	case n < 0 || n >= statusCodes:
+		r.interval.status[0]++
+	default:
+		r.interval.status[n]++
+	}
+}
+
+// Ended counts a good response, or an event, of the window by how it ended.
+func (r *Recorder) Ended(at clock.Reading) {
+	r.ends.count(at)
+	if at.Stamp == clock.Stamped {
+		r.Time(ReadDelay, at.Read-at.Arrived)
+	}
+}
+
+// Shared counts an event that ended by arrival and was followed by more in the same read. Its stamp
+// may be too late by a time.
+func (r *Recorder) Shared(late int64) {
+	r.ends.Shared++
+	r.Time(SharedStamp, late)
+}
+
+// Unstamped notes why nothing can end by arrival.
+func (r *Recorder) Unstamped(why error) { r.ends.Fault = why.Error() }
+
+// Delivered counts an event that arrived.
+func (r *Recorder) Delivered() { r.interval.delivered++ }
+
+// Answer records a good response that is the answer of a language model.
+func (r *Recorder) Answer(x *Request, step int, at clock.Reading, a *Answer, goal Goal) {
+	var figures *answerFigures
+	if step != NoStep {
+		figures = r.steps[step].answers
+	}
+	if r.Window.Has(at.Arrived) {
+		counted := Tokens{Count: uint64(a.Tokens), Prompt: uint64(a.Prompt)}
+		if counted.Prompt == 0 {
+			counted.NoPrompt = 1
+		}
+		if goal.holds(a.First, a.Each) {
+			counted.Within = 1
+		}
+		r.tokens.add(&counted)
+		if figures != nil {
+			figures.add(&counted)
+		}
+	}
+	if x.Part != Inside {
+		return
+	}
+	r.Time(FirstToken, a.First)
+	if a.Several {
+		r.Time(TokenTime, a.Each)
+	}
+	if figures == nil {
+		return
+	}
+	figures.first.Record(a.First)
+	if a.Several {
+		figures.each.Record(a.Each)
+	}
+}
+
+// NextInterval returns when the interval's buffer is due to be handed over.
+func (r *Recorder) NextInterval() int64 { return r.rotate }
+
+// Rotate hands the written buffer to the collector and takes an empty one. With none back yet, this
+// interval becomes longer.
+func (r *Recorder) Rotate(now int64, open int) {
+	length := int64(r.collector.interval)
+	r.rotate = now - (now-r.origin)%length + length
+	select {
+	case empty := <-r.collector.free[r.interval.worker]:
+		r.handOver(now, open)
+		empty.start = now
+		r.interval = empty
+	default:
+	}
+}
+
+// End hands over the last buffer.
+func (r *Recorder) End(now int64, open int) {
+	// Who is interrupted before the first request was due ends before the first interval begins.
+	r.handOver(max(now, r.interval.start), open)
+}
+
+func (r *Recorder) handOver(end int64, open int) {
+	r.interval.end, r.interval.open = end, open
+	r.collector.full <- r.interval
+}

@@ -1,0 +1,195 @@
+package record
+
+import (
+	"errors"
+	"time"
+
+	"dyno/load/engine/clock"
+	"dyno/load/hist"
+)
+
+// CPUTime is processor time.
+type CPUTime struct{ User, System time.Duration }
+
+// Total is user and system time together.
+func (t CPUTime) Total() time.Duration { return t.User + t.System }
+
+// Sub returns the time that was used since o.
+func (t CPUTime) Sub(o CPUTime) CPUTime {
+	return CPUTime{User: t.User - o.User, System: t.System - o.System}
+}
+
+// Plus returns the sum.
+func (t CPUTime) Plus(o CPUTime) CPUTime {
+	return CPUTime{User: t.User + o.User, System: t.System + o.System}
+}
+
+// A Result is what one Run saw.
+type Result struct {
+	Start       time.Time     // when the warm-up began: zero of the time line
+	WindowStart time.Duration // on the time line
+	Window      time.Duration // the window's actual length
+	Interrupted bool          // the context ended the measurement before its time
+
+	Counts    Counts  // of the requests of the window: those due in it
+	Carried   Counts  // of those due before it that were unanswered when it began
+	AllCounts Counts  // of all requests, the warm-up's too
+	Completed uint64  // good responses that ended inside the window
+	Received  uint64  // bytes that arrived inside the window, TLS and framing included
+	Tokens    *Tokens // of those, where they are answers of language models; nil elsewhere
+	Redirects *uint64 // that requests of the window followed; nil where none are
+
+	Latency   [Tags]*hist.Histogram // of the window
+	Intervals []Interval
+	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
+	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
+
+	// Deviations counts the responses to requests of the window, and all those that opened a
+	// subscription, that departed from their protocol and could be read, by wire.Deviations' names.
+	Deviations map[string]uint64
+
+	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, bounded in the same way, warm-up included
+
+	Steps []StepResult // of the users' scenario; nil without
+	Users UsersResult  // the zero value without
+
+	Ends        Ends
+	Connections Connections
+	Handshakes  Handshakes
+	Silence     Silence       // of the requests
+	Streams     Streams       // the zero value without subscribers
+	Process     CPUTime       // this process, over the window
+	Workers     CPUTime       // its workers, over the window
+	Spun        time.Duration // the part of the workers' time that was spent polling before a start
+}
+
+// Throughput returns good responses per second of the window.
+func (r *Result) Throughput() float64 { return r.perSecond(r.Completed) }
+
+// Deliveries returns events per second of the window, over all subscribers that are
+// not slow.
+func (r *Result) Deliveries() float64 { return r.perSecond(r.Streams.Delivered) }
+
+func (r *Result) perSecond(n uint64) float64 {
+	if r.Window <= 0 {
+		return 0
+	}
+	return float64(n) / r.Window.Seconds()
+}
+
+// Merge adds what another engine saw of the same load to the result. Both have the same
+// time line. What is of the other's process, such as CPU time, is added up, too.
+func (r *Result) Merge(o *Result) error {
+	if !r.Start.Equal(o.Start) {
+		return errors.New("engine: two results with different beginnings")
+	}
+	r.Interrupted = r.Interrupted || o.Interrupted
+	r.Counts.add(&o.Counts)
+	r.Carried.add(&o.Carried)
+	r.AllCounts.add(&o.AllCounts)
+	r.Completed += o.Completed
+	r.Received += o.Received
+	r.AddTokens(o.Tokens)
+	r.AddRedirects(o.Redirects)
+	r.Connections.Add(&o.Connections)
+	r.Handshakes.Add(&o.Handshakes)
+	r.Ends.add(o.Ends)
+	r.Connections.Requested += o.Connections.Requested
+	for code, n := range o.Status {
+		r.Status[code] += n
+	}
+	for text, n := range o.Failures {
+		r.Failures[text] += n
+	}
+	for name, n := range o.Deviations {
+		if r.Deviations == nil {
+			r.Deviations = map[string]uint64{}
+		}
+		r.Deviations[name] += n
+	}
+	for text, n := range o.GoAways {
+		if r.GoAways == nil {
+			r.GoAways = map[string]uint64{}
+		}
+		r.GoAways[text] += n
+	}
+	if err := r.mergeSteps(o); err != nil {
+		return err
+	}
+	r.Window = max(r.Window, o.Window) // a number of requests may have ended them apart
+	if o.Connections.Requested > 0 {
+		r.Silence.merge(&o.Silence)
+	}
+	r.Streams.Add(&o.Streams)
+	r.Process = r.Process.Plus(o.Process)
+	r.Workers = r.Workers.Plus(o.Workers)
+	r.Spun += o.Spun
+	for tag, h := range o.Latency {
+		r.Latency[tag].Merge(h)
+	}
+	r.Intervals = mergeIntervals(r.Intervals, o.Intervals)
+	return nil
+}
+
+// AddTokens adds what another worker, or another engine, counted; nil is nothing.
+func (r *Result) AddTokens(o *Tokens) {
+	if o == nil {
+		return
+	}
+	if r.Tokens == nil {
+		r.Tokens = &Tokens{}
+	}
+	r.Tokens.add(o)
+}
+
+// AddRedirects adds the redirects that others have followed, if they follow any.
+func (r *Result) AddRedirects(n *uint64) {
+	if n == nil {
+		return
+	}
+	if r.Redirects == nil {
+		r.Redirects = new(uint64)
+	}
+	*r.Redirects += *n
+}
+
+// NewResult returns a result without figures. The warm-up began at start.
+func NewResult(start time.Time, warmup time.Duration) *Result {
+	return &Result{
+		Start: start, WindowStart: warmup, Status: map[int]uint64{},
+		Failures: map[string]uint64{}, GoAways: map[string]uint64{}, Deviations: map[string]uint64{},
+	}
+}
+
+// AddWorker adds what a worker has recorded, by its clock. The worker has ended.
+func (r *Result) AddWorker(w *Recorder, c *clock.Clock) {
+	for part := range w.counts {
+		r.AllCounts.add(&w.counts[part])
+	}
+	r.Counts.add(&w.counts[Inside])
+	r.Carried.add(&w.counts[Carried])
+	r.Completed += w.completed
+	r.Received += w.received
+	ends := w.Ends()
+	ends.Steps, ends.Uncertainty = c.Steps(), c.Uncertainty()
+	if c.Stamping() && ends.ByArrival == 0 && ends.ByRead > 0 && ends.Late+ends.Early+ends.Stale == 0 {
+		ends.Fault = "the kernel stamped nothing that arrived"
+	}
+	r.Ends.add(ends)
+	for name, n := range w.departs {
+		r.Deviations[name] += n
+	}
+	w.failures.AddTo(r.Failures)
+	r.addSteps(w.steps)
+}
+
+// AddIntervals adds what a collector has collected, which has returned.
+func (r *Result) AddIntervals(c *Collector) {
+	r.Intervals = c.intervals
+	for i := range r.Intervals {
+		for code, n := range r.Intervals[i].Status {
+			r.Status[code] += n
+		}
+	}
+	r.Latency = c.latency
+}

@@ -1,0 +1,156 @@
+package record
+
+import (
+	"errors"
+
+	"dyno/load/hist"
+	"dyno/load/scenario"
+	"dyno/load/wire"
+)
+
+// A StepResult is what became of a step's requests.
+type StepResult struct {
+	Name      string
+	Counts    Counts          // of the requests of the window, but for arrivals that found no user
+	Completed uint64          // good responses that ended inside the window
+	Skipped   uint64          // times that the step was skipped in the window, as its condition did not hold
+	Response  *hist.Histogram // as Latency has it of all steps
+	Service   *hist.Histogram
+
+	// Of answers of language models; nil of other responses.
+	Tokens     *Tokens
+	FirstToken *hist.Histogram
+	TokenTime  *hist.Histogram
+}
+
+// UsersResult is what became of users.
+type UsersResult struct {
+	Count        int             // as many as there are, or may be in an open loop
+	Started      uint64          // there have been
+	Ended        uint64          // users that have ended: no step was left, or no row of data
+	FailedLogins uint64          // in the whole load
+	LoggedOut    uint64          // users of a closed loop who waited to log in again when the load ended
+	Iterations   uint64          // that ended in the window, well or not
+	Arrivals     uint64          // of the window, of an open loop
+	TurnedAway   uint64          // those of them that found no user, and were dropped
+	Misses       []scenario.Miss // of the whole load, the warm-up included
+}
+
+// Add adds what became of the users of another worker or engine.
+func (u *UsersResult) Add(o *UsersResult) {
+	u.Count += o.Count
+	u.Started += o.Started
+	u.Ended += o.Ended
+	u.Iterations += o.Iterations
+	u.Arrivals += o.Arrivals
+	u.TurnedAway += o.TurnedAway
+	u.FailedLogins += o.FailedLogins
+	u.LoggedOut += o.LoggedOut
+	for i, m := range o.Misses {
+		if i == len(u.Misses) {
+			u.Misses = append(u.Misses, m)
+			continue
+		}
+		u.Misses[i].Count += m.Count
+	}
+}
+
+// mergeSteps adds what another engine saw of the same steps.
+func (r *Result) mergeSteps(o *Result) error {
+	switch {
+	case len(r.Steps) == 0:
+		r.Steps = o.Steps
+	case len(o.Steps) != len(r.Steps) && len(o.Steps) > 0:
+		return errors.New("engine: two results with different steps")
+	default:
+		for i := range o.Steps {
+			from, to := &o.Steps[i], &r.Steps[i]
+			to.Counts.add(&from.Counts)
+			to.Completed += from.Completed
+			to.Skipped += from.Skipped
+			to.Response.Merge(from.Response)
+			to.Service.Merge(from.Service)
+			if to.Tokens != nil && from.Tokens != nil {
+				to.Tokens.add(from.Tokens)
+				to.FirstToken.Merge(from.FirstToken)
+				to.TokenTime.Merge(from.TokenTime)
+			}
+		}
+	}
+	r.Users.Add(&o.Users)
+	return nil
+}
+
+// NoStep is the step of a request that is none of users.
+const NoStep = -1
+
+// stepFigures is what became of a step's requests.
+type stepFigures struct {
+	name                   string
+	ok, completed, dropped uint64
+	skipped                uint64
+	byKind                 [wire.Kinds]uint64
+	response, service      *hist.Histogram
+	answers                *answerFigures // nil where responses are no answers of language models
+}
+
+// answerFigures is what became of a step's answers of language models.
+type answerFigures struct {
+	Tokens
+	first, each *hist.Histogram // as Latency has them of all steps: FirstToken, TokenTime
+}
+
+// AddStep adds a step of the scenario. The responses of some are answers of language models.
+func (r *Recorder) AddStep(name string, answers bool) {
+	f := stepFigures{name: name, response: hist.New(), service: hist.New()}
+	if answers {
+		f.answers = &answerFigures{first: hist.New(), each: hist.New()}
+	}
+	r.steps = append(r.steps, f)
+}
+
+// Skip counts that a step was skipped in the window.
+func (r *Recorder) Skip(step int) { r.steps[step].skipped++ }
+
+// DropOf counts a request of a step that is not sent.
+func (r *Recorder) DropOf(step int, part Part, starved bool) {
+	if part == Inside {
+		r.steps[step].dropped++
+	}
+	r.Drop(part, starved)
+}
+
+// addSteps adds up what became of the requests of each step.
+func (r *Result) addSteps(steps []stepFigures) {
+	if r.Steps == nil {
+		for i := range steps {
+			step := StepResult{Name: steps[i].name, Response: hist.New(), Service: hist.New()}
+			if steps[i].answers != nil {
+				step.Tokens, step.FirstToken, step.TokenTime = &Tokens{}, hist.New(), hist.New()
+			}
+			r.Steps = append(r.Steps, step)
+		}
+	}
+	for i := range steps {
+		f, to := &steps[i], &r.Steps[i]
+		n := Counts{OK: f.ok, Dropped: f.dropped, ByKind: f.byKind}
+		n.Timeouts, n.Unfinished, n.Generator = f.byKind[wire.Timeout], f.byKind[wire.Unfinished], f.byKind[wire.Generator]
+		var failed uint64
+		for _, k := range f.byKind {
+			failed += k
+		}
+		n.Errors = failed - n.Timeouts - n.Unfinished - n.Generator
+		n.Sent = n.OK + failed
+		n.Scheduled = n.Sent + n.Dropped
+		to.Counts.add(&n)
+		to.Completed += f.completed
+		to.Skipped += f.skipped
+		to.Response.Merge(f.response)
+		to.Service.Merge(f.service)
+		if a := f.answers; a != nil {
+			to.Tokens.add(&a.Tokens)
+			to.FirstToken.Merge(a.first)
+			to.TokenTime.Merge(a.each)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package record
+
+import (
+	"time"
+
+	"dyno/load/delivery"
+)
+
+// Streams is what became of the subscribers. Times and counts are from the beginning
+// of the ramp to the end of the drain, but for those said to be of the window. Slow
+// subscribers are in Slow and in the counts of connections, and in nothing else.
+type Streams struct {
+	Requested  int    // subscribers, as configured
+	Untried    int    // of those, the ones whose first attempt had not ended when the load began
+	Opened     uint64 // subscriptions that the server accepted, reconnections too
+	Failed     uint64 // attempts that it did not: refused connections, other statuses, time-outs
+	Reconnects uint64 // subscriptions opened by a subscriber that had had one before
+	Ended      uint64 // subscriptions ended by the peer, in order or by a reset
+	Broken     uint64 // subscriptions ended here, because the peer broke the protocol's rules
+	Closed     uint64 // subscribers that the server asked not to come back
+	Peak       int    // the most subscriptions that were open at once, summed over the workers
+	Generator  uint64 // of Failed: for want of descriptors, ports or memory of the generator's own
+
+	Served     int           // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
+	Silent     int           // subscribers who have had a stream, and whom nothing reached in the window
+	Quiet      int           // of those served, subscribers with a stream on which nothing came any more when the window ended
+	Away       int           // subscribers without a stream when the window ended, whose last attempt at one had failed
+	Subscribed time.Duration // how long the subscribers had a stream in the window, summed
+	Silence    Silence       // of all subscribers together
+
+	Delivered      uint64 // events that arrived in the window
+	DeliveredBytes uint64 // of the stream, framing of HTTP not counted
+	AllDelivered   uint64 // events that arrived at all
+	Gaps           uint64 // events by which the server said that others are missing
+	Unstamped      uint64 // events without a stamp, which are in no account below
+
+	delivery.Account // of the events with a stamp
+
+	Slow SlowStreams
+
+	Failures map[string]uint64 // why attempts failed and subscriptions broke or were reset, the first 32 texts
+}
+
+// SlowStreams is what became of the subscribers that read slowly.
+type SlowStreams struct {
+	Requested int    // as configured
+	Opened    uint64 // subscriptions that the server accepted
+	Ended     uint64 // subscriptions that it ended
+	Delivered uint64 // events that were read
+	Gaps      uint64
+	Announced uint64 // events missing between others, announced by a gap event
+	Missing   uint64 // events missing between others, unannounced
+}
+
+// Add adds what became of other subscribers.
+func (s *Streams) Add(o *Streams) {
+	s.Requested += o.Requested
+	s.Untried += o.Untried
+	s.Opened += o.Opened
+	s.Failed += o.Failed
+	s.Reconnects += o.Reconnects
+	s.Ended += o.Ended
+	s.Broken += o.Broken
+	s.Closed += o.Closed
+	s.Peak += o.Peak
+	s.Generator += o.Generator
+	s.Served += o.Served
+	s.Silent += o.Silent
+	s.Quiet += o.Quiet
+	s.Away += o.Away
+	s.Subscribed += o.Subscribed
+	s.Silence.merge(&o.Silence)
+	s.Delivered += o.Delivered
+	s.DeliveredBytes += o.DeliveredBytes
+	s.AllDelivered += o.AllDelivered
+	s.Gaps += o.Gaps
+	s.Unstamped += o.Unstamped
+	s.Account.Add(&o.Account)
+	s.Slow.add(&o.Slow)
+	for text, n := range o.Failures {
+		if s.Failures == nil {
+			s.Failures = map[string]uint64{}
+		}
+		s.Failures[text] += n
+	}
+}
+
+func (s *SlowStreams) add(o *SlowStreams) {
+	s.Requested += o.Requested
+	s.Opened += o.Opened
+	s.Ended += o.Ended
+	s.Delivered += o.Delivered
+	s.Gaps += o.Gaps
+	s.Announced += o.Announced
+	s.Missing += o.Missing
+}
