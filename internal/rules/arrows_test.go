@@ -34,6 +34,8 @@ var arrows = []arrow{
 	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
 	{"load/engine/poll", nil, "system calls know nothing of what is sent"},
 	{"load/engine/record", []string{"load/engine/clock", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "what is recorded does not depend on how it was sent"},
+	{"load/engine/socket", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/wire"}, "connections carry bytes, whoever sends them"},
+	{"load/engine/subscribe", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/engine/record", "load/engine/socket", "load/delivery", "load/wire"}, "subscribers share a worker's thread with its requests, and nothing else"},
 	{"load/engine/clock", []string{"load/engine/poll"}, "when bytes arrived does not depend on what they say"},
 	{"load/delivery", []string{"load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},

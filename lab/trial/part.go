@@ -22,6 +22,7 @@ import (
 	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -175,7 +176,7 @@ func split(c engine.Config, wanted int) (portions []portion, err error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, fmt.Errorf("descriptors: %w", err)
 	}
-	room := int(min(limit.Cur, engine.MaxSubscribers)) - descriptorReserve //nolint:gosec // bounded
+	room := int(min(limit.Cur, subscribe.Max)) - descriptorReserve //nolint:gosec // bounded
 	if c.Subscribers == nil {
 		n := processesFor(c, wanted, room)
 		if n > maxParts {

@@ -2,17 +2,17 @@ package trial
 
 import (
 	"dyno/lab/experiment"
-	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
 // subscribers translates a plan's subscribers for the engine.
-func subscribers(l *experiment.Load, streams func(worker int) func(subscriber int) wire.Stream) *engine.Subscribers {
+func subscribers(l *experiment.Load, streams func(worker int) func(subscriber int) wire.Stream) *subscribe.Config {
 	s := l.Subscribers
-	c := &engine.Subscribers{
+	c := &subscribe.Config{
 		Count:         s.Connections,
 		Ramp:          s.Ramp,
 		MinBackoff:    l.Reconnect.MinBackoff,

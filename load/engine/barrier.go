@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"dyno/load/wire"
@@ -52,36 +51,20 @@ func (e *engine) join(ctx context.Context) (origin int64, threads []int, err err
 	if err != nil {
 		return 0, nil, fmt.Errorf("engine: join the others: %w", err)
 	}
-	for _, s := range all.Sources {
-		e.sources[s.ID] = struct{}{}
-	}
+	e.publications.Expect(all.Sources)
 	return start.UnixNano() - e.epoch, all.Threads, nil
-}
-
-// others is how many must still report what they have published, in addition to the
-// workers.
-func (e *engine) others() int {
-	if e.config.Barrier == nil {
-		return 0
-	}
-	return 1 // all other engines together
 }
 
 // learnPublished learns what the other engines have published, once this one is done with
 // that.
 func (e *engine) learnPublished(ctx context.Context) error {
-	<-e.finished
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.Drain+e.config.Timeout+publishedTimeout)
-	defer cancel()
-	own := e.published.List()
-	all, err := e.config.Barrier.WaitPublished(ctx, own)
+	err := e.publications.Learn(func(own []wire.Source) ([]wire.Source, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.Drain+e.config.Timeout+publishedTimeout)
+		defer cancel()
+		return e.config.Barrier.WaitPublished(ctx, own)
+	})
 	if err != nil {
 		return fmt.Errorf("engine: what the others have published: %w", err)
 	}
-	known := map[uint32]bool{}
-	for _, s := range own {
-		known[s.ID] = true
-	}
-	e.published.Add(slices.DeleteFunc(slices.Clone(all), func(s wire.Source) bool { return known[s.ID] }))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -86,7 +87,7 @@ type Config struct {
 	// open loop. Default 1; with Subscribers and without a Schedule, none.
 	Connections int
 	// Subscribers receive events while the requests are sent. Default none.
-	Subscribers *Subscribers
+	Subscribers *subscribe.Config
 	// Shard is the part of the load that is this engine's: of the schedule, of the users, and
 	// of their data. Default all of it.
 	Shard pace.Shard
@@ -167,7 +168,7 @@ func (c Config) withDefaults() Config {
 		c.Network = "tcp"
 	}
 	if c.Subscribers != nil {
-		s := c.Subscribers.withDefaults()
+		s := c.Subscribers.WithDefaults()
 		c.Subscribers = &s
 	}
 	if c.Connections == 0 && (c.Subscribers == nil || c.Schedule != nil) {
@@ -269,7 +270,7 @@ func (c Config) Validate() error {
 		fault("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
 	}
 	if c.Subscribers != nil {
-		if err := c.Subscribers.validate(); err != nil {
+		if err := c.Subscribers.Validate(); err != nil {
 			faults = append(faults, err)
 		}
 		if c.Requests > 0 {

@@ -1,102 +1,18 @@
 package engine
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
-	"strconv"
-	"time"
-
 	"golang.org/x/sys/unix"
 
-	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
 	"dyno/load/wire"
-	"dyno/load/wire/tlslayer"
 )
-
-// An endpoint is a resolved address. It belongs to one thread: connecting writes
-// to its encoded form.
-type endpoint struct {
-	family int
-	addr   unix.Sockaddr
-}
-
-// clone returns an endpoint for another thread.
-func (e endpoint) clone() endpoint {
-	switch a := e.addr.(type) {
-	case *unix.SockaddrInet4:
-		c := *a
-		e.addr = &c
-	case *unix.SockaddrInet6:
-		c := *a
-		e.addr = &c
-	case *unix.SockaddrUnix:
-		c := *a
-		e.addr = &c
-	}
-	return e
-}
-
-// resolve looks the address up. Of several, it takes the first that accepts a
-// connection, so that a name like localhost means the family the target listens on.
-func resolve(ctx context.Context, network, address string) (endpoint, error) {
-	if network == "unix" {
-		return endpoint{unix.AF_UNIX, &unix.SockaddrUnix{Name: address}}, nil
-	}
-	host, service, err := net.SplitHostPort(address)
-	if err != nil {
-		return endpoint{}, err
-	}
-	port, err := net.DefaultResolver.LookupPort(ctx, network, service)
-	if err != nil {
-		return endpoint{}, err
-	}
-	lookup := map[string]string{"tcp": "ip", "tcp4": "ip4", "tcp6": "ip6"}[network]
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, lookup, host)
-	if err != nil {
-		return endpoint{}, err
-	}
-	if len(addrs) == 0 {
-		return endpoint{}, fmt.Errorf("%s has no address for %s", host, network)
-	}
-	if len(addrs) > 1 {
-		for _, a := range addrs {
-			d := net.Dialer{Timeout: time.Second}
-			c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(a.String(), strconv.Itoa(port)))
-			if err == nil {
-				_ = c.Close() // only asked whether it is there
-				return endpointOf(a, port)
-			}
-		}
-	}
-	return endpointOf(addrs[0], port)
-}
-
-func endpointOf(a netip.Addr, port int) (endpoint, error) {
-	a = a.Unmap()
-	if a.Is4() {
-		return endpoint{unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: a.As4()}}, nil
-	}
-	sa := &unix.SockaddrInet6{Port: port, Addr: a.As16()}
-	if zone := a.Zone(); zone != "" {
-		ifi, err := net.InterfaceByName(zone)
-		if err != nil {
-			return endpoint{}, err
-		}
-		sa.ZoneId = uint32(ifi.Index) //nolint:gosec // an interface's index is positive
-	}
-	return endpoint{unix.AF_INET6, sa}, nil
-}
 
 // A connection is a place for one, and what it is used for. What each exchange of HTTP/1.1
 // touches comes first.
 type connection struct {
-	fd            int32 // none without a connection
-	generation    uint32
+	socket.Socket
 	current       int32  // without a mux: the exchange under way, or the last one
 	busy          int32  // exchanges under way
 	carried       uint64 // exchanges so far
@@ -105,8 +21,6 @@ type connection struct {
 
 	state       connectionState
 	failures    uint8 // in a row
-	hungUp      bool  // the peer has said that it will send no more
-	stamping    bool  // its socket stamps what arrives
 	blocked     bool  // mux: the socket takes no more for now
 	leaving     bool  // mux: the peer has said that it takes no more exchanges
 	outgoing    bool  // in the list of that name
@@ -120,13 +34,9 @@ type connection struct {
 	served   bool // one of those was answered well
 	hung     bool // one of those had waited for hangTime or more at the end
 
-	client  wire.Client // of a protocol that carries one exchange at a time
-	mux     wire.Mux    // of one that carries many; nil otherwise
-	tunnel  wire.Client // what asks a proxy for a tunnel; nil without one
-	tls     *tlslayer.Conn
-	pending []byte // what the socket has not taken
-	kept    []byte // TLS: what pending is a part of
-	lost    error  // writing or reading failed for this; what had arrived by then may still be unread
+	client wire.Client // of a protocol that carries one exchange at a time
+	mux    wire.Mux    // of one that carries many; nil otherwise
+	tunnel wire.Client // what asks a proxy for a tunnel; nil without one
 
 	began          int64 // when the connecting began
 	handshakeBegan int64 // when the TLS handshake began
@@ -157,7 +67,7 @@ func (w *worker) free(c *connection) int {
 	case c.state != established:
 		return 0
 	case c.mux != nil:
-		if c.hungUp || c.leaving {
+		if c.HungUp || c.leaving {
 			return 0
 		}
 		n := c.mux.Free()
@@ -179,7 +89,7 @@ func (w *worker) queueConnecting(i int32) {
 
 // connectQueued begins connecting as far as the bound allows.
 func (w *worker) connectQueued(now int64) {
-	for w.connectQueue.Len() > 0 && w.opening < maxConnecting {
+	for w.connectQueue.Len() > 0 && w.opening < socket.MaxConnecting {
 		i := w.connectQueue.Pop()
 		w.connect(i, &w.conns[i], now)
 	}
@@ -198,98 +108,25 @@ func (w *worker) openOneMore() {
 }
 
 func (w *worker) connect(i int32, c *connection, now int64) {
-	fd, err := w.dial(i, c.generation+1, 0)
-	if err != nil {
+	if err := c.Open(w.sockets, i, 0); err != nil {
 		w.connectFailed(i, c, now, err)
 		return
 	}
-	c.generation++
-	c.fd, c.stamping = fd, w.clock.Stamping()
 	c.began = now
 	c.state = connecting
 	w.opening++
 	w.connecting.Push(i)
 }
 
-// dial begins to open a connection whose events bear the token and the generation.
-// With receive it asks for a receive buffer of that many bytes. This must happen before the
-// connection exists to bound its window. What the generator itself lacks is an error of
-// kind Generator; all else the system said of the peer.
-func (w *worker) dial(token int32, generation uint32, receive int) (int32, error) {
-	fd, err := w.socket()
-	if err != nil {
-		return none, w.generatorError(err)
-	}
-	if receive > 0 {
-		err = w.generatorError(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive))
-	}
-	if err == nil {
-		if err = unix.Connect(fd, w.endpoint.addr); errors.Is(err, unix.EINPROGRESS) {
-			err = nil
-		}
-		if w.endpoint.family != unix.AF_UNIX && errors.Is(err, unix.EAGAIN) {
-			err = w.generatorError(err) // no local port; of a Unix socket it means a full accept queue
-		}
-	}
-	if err == nil {
-		err = w.generatorError(w.poller.Add(fd, token, generation))
-	}
-	if err != nil {
-		unix.Close(fd)
-		return none, err
-	}
-	return int32(fd), nil
-}
-
-// generatorError makes a system error one of the generator's own.
-func (w *worker) generatorError(err error) error {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return w.errnoError(wire.Generator, errno)
-	}
-	return err
-}
-
-// kindOf returns the kind of a system error of a connection: otherwise, unless it says that
-// the generator lacked descriptors, ports or memory, or that this machine forbids the
-// connection.
-func kindOf(errno unix.Errno, otherwise wire.Kind) wire.Kind {
-	switch errno {
-	case unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM, unix.EPERM:
-		return wire.Generator
-	}
-	return otherwise
-}
-
-func (w *worker) socket() (int, error) {
-	fd, err := unix.Socket(w.endpoint.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	if w.endpoint.family == unix.AF_UNIX {
-		return fd, nil
-	}
-	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	if err == nil && w.clock.Stamping() {
-		err = clock.RequestStamps(fd)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
 // connected ends a connection's connecting, well or badly.
 func (w *worker) connected(i int32, c *connection) {
-	err := poll.ConnectResult(c.fd)
-	now := w.clock.Now()
+	err := poll.ConnectResult(c.FD)
+	now := w.sockets.Clock.Now()
 	if err != nil {
 		w.openFailed(i, c, now, err)
 		return
 	}
-	c.carried, c.hungUp = 0, false
-	c.pending = nil
+	c.carried = 0
 	if c.tunnel != nil {
 		w.startTunnel(i, c)
 		return
@@ -300,7 +137,7 @@ func (w *worker) connected(i int32, c *connection) {
 // reached begins to use a connection that has reached the target, by way of a proxy or not.
 func (w *worker) reached(i int32, c *connection, now int64) {
 	w.rec.Time(record.ConnectTime, now-c.began)
-	if c.tls != nil {
+	if c.Secure() {
 		w.startHandshake(i, c, now)
 		return
 	}
@@ -385,7 +222,7 @@ func (w *worker) expireConnecting(now int64) {
 		case tunnelling:
 			err = w.tunnelError(errTunnelTimeout)
 		case handshaking:
-			err = errHandshakeTimeout
+			err = socket.ErrHandshakeTimeout
 		case startingMux:
 			err = errMuxTimeout
 		}
@@ -397,7 +234,7 @@ func (w *worker) expireConnecting(now int64) {
 // it was for have failed.
 func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	w.tally.Failed++
-	failure := w.connectError(err)
+	failure := w.sockets.ConnectError(err)
 	w.refusal = err
 	if w.starved = failure.Kind == wire.Generator; w.starved {
 		w.tally.Generator++
@@ -440,14 +277,8 @@ func (w *worker) failUnsent(x *exchange, c *connection, now int64, err error) {
 
 // hangUp closes a connection's socket, whose later events no longer count.
 func (w *worker) hangUp(c *connection) {
-	unix.Close(int(c.fd))
-	c.fd = none
-	c.generation++
-	c.pending, c.kept, c.lost = nil, nil, nil
+	c.Close()
 	c.blocked, c.again = false, false
-	if c.tls != nil {
-		c.tls.Reset()
-	}
 }
 
 // disconnect closes an established connection.
@@ -482,20 +313,4 @@ func (w *worker) countServed() {
 			w.tally.Unanswered++
 		}
 	}
-}
-
-// connectError returns the failure of a request whose connection could not be
-// opened.
-func (w *worker) connectError(err error) *wire.Error {
-	var (
-		known *wire.Error
-		errno unix.Errno
-	)
-	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.As(err, &errno):
-		return w.errnoError(kindOf(errno, wire.Connect), errno)
-	}
-	return &wire.Error{Kind: wire.Connect, Text: err.Error()}
 }

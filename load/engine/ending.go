@@ -57,7 +57,7 @@ func (w *worker) decideClock(now int64) {
 
 // stampArrivals has responses end by their arrival from now on, where that is possible.
 func (w *worker) stampArrivals() {
-	if err := w.clock.StartStamping(w.endpoint.family); err != nil {
+	if err := w.sockets.StartStamping(); err != nil {
 		w.rec.Unstamped(err)
 	}
 }

@@ -1,46 +1,16 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"runtime"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"dyno/load/engine/clock"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
-	"dyno/load/wire/sse"
 	"dyno/load/wire/tcp"
 	"dyno/selftest/oracle"
 )
-
-// Of several events in one read, all but the last have a stamp that may be too late,
-// by no more than the time since the socket was empty.
-func TestSharedStamps(t *testing.T) {
-	w := newSubscriberWorker(t, 1)
-	w.rec.Window.Start, w.rec.Window.End = 0, 10_000
-	s := &w.subscribers.all[0]
-	s.written, s.emptied = 100, 700
-	var read []byte
-	for n := range uint64(3) {
-		read = fmt.Appendf(read, "data: %v\n\n", sse.Stamp{Source: 1, Sequence: n + 1})
-	}
-	w.takeEvents(0, s, append(read, "\r\n"...), clock.Reading{Read: 1500, Arrived: 1000, Stamp: clock.Stamped})
-	w.takeEvents(0, s, read, clock.At(1600))
-	r := recorded(w)
-	if e := r.Ends; e.ByArrival != 3 || e.Shared != 2 || e.ByRead != 3 {
-		t.Errorf("%+v", e)
-	}
-	if h := r.Latency[record.SharedStamp]; h.Count() != 2 || h.Min() != 300 || h.Max() != 300 {
-		t.Errorf("shared: %d values from %d to %d, want 2 of 300", h.Count(), h.Min(), h.Max())
-	}
-	if h := r.Latency[record.ReadDelay]; h.Count() != 3 || h.Min() != 500 || h.Max() != 500 {
-		t.Errorf("read delay: %d values from %d to %d, want 3 of 500", h.Count(), h.Min(), h.Max())
-	}
-}
 
 // In a closed loop the warm-up decides.
 func TestDecideClock(t *testing.T) {
@@ -51,19 +21,19 @@ func TestDecideClock(t *testing.T) {
 		"three quarters busy": {time.Second * 4 / 3, true},
 		"busier":              {time.Second * 5 / 4, false},
 	} {
-		w := newSubscriberWorker(t, 1)
-		w.endpoint.family, w.undecided = unix.AF_INET, true
+		w := newIdleWorker(t)
+		w.undecided = true
 		runtime.LockOSThread()
 		w.cpuAtStart = threadCPU().Total() - time.Second + 5*time.Millisecond // what passes until it is read is less
-		w.origin = w.clock.Now() - int64(tt.elapsed)
+		w.origin = w.sockets.Clock.Now() - int64(tt.elapsed)
 		w.decideClock(w.origin + int64(tt.elapsed))
 		runtime.UnlockOSThread()
-		defer w.clock.Close()
+		defer w.sockets.Clock.Close()
 		if w.rec.Ends().Fault != "" {
 			t.Skip(w.rec.Ends().Fault)
 		}
-		if w.clock.Stamping() != tt.want || w.undecided {
-			t.Errorf("%s: stamping %v, want %v", name, w.clock.Stamping(), tt.want)
+		if w.sockets.Clock.Stamping() != tt.want || w.undecided {
+			t.Errorf("%s: stamping %v, want %v", name, w.sockets.Clock.Stamping(), tt.want)
 		}
 	}
 }

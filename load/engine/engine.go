@@ -68,14 +68,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/load/delivery"
-	"dyno/load/engine/clock"
-	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
+	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
 	"dyno/load/wire"
-	"dyno/load/wire/tlslayer"
 )
 
 // An Unreachable error says that no connection could be opened.
@@ -114,19 +112,17 @@ func (e *Exhausted) Error() string {
 func (e *Exhausted) Unwrap() error { return e.Err }
 
 // An engine is one Run's state. Its fields are set before the workers start,
-// except for the atomic one and published.
+// except for the atomic one and the publications.
 type engine struct {
-	config    Config
-	base      time.Time // zero of the engine's clock, on the monotonic clock
-	epoch     int64     // the same as Unix time in nanoseconds, as it was at the start
-	collector *record.Collector
-	workers   []*worker
-	sources   map[uint32]struct{} // that may publish
-	published *delivery.Publications
-	finished  chan struct{} // closed when all workers have said what they have published
-	stop      atomic.Bool
-	silent    *wire.Error // of exchanges whose connection is given up
-	unpinged  *wire.Error // of those whose connection has not answered a ping
+	config       Config
+	base         time.Time // zero of the engine's clock, on the monotonic clock
+	epoch        int64     // the same as Unix time in nanoseconds, as it was at the start
+	collector    *record.Collector
+	workers      []*worker
+	publications *subscribe.Publications
+	stop         atomic.Bool
+	silent       *wire.Error // of exchanges whose connection is given up
+	unpinged     *wire.Error // of those whose connection has not answered a ping
 }
 
 func (e *engine) stopped() bool { return e.stop.Load() }
@@ -136,7 +132,7 @@ func (e *engine) stopped() bool { return e.stop.Load() }
 func (e *engine) unreachable() error {
 	u := &Unreachable{Address: e.config.Address}
 	for _, w := range e.workers {
-		u.Err = cmp.Or(u.Err, w.refusal)
+		u.Err = cmp.Or(u.Err, w.refusal, w.subscribers.Refusal())
 		for _, e := range w.tunnelErrors {
 			u.Proxied = u.Proxied || errors.Is(u.Err, e)
 		}
@@ -156,7 +152,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	to, err := resolve(ctx, c.Network, c.Address)
+	to, err := socket.Resolve(ctx, c.Network, c.Address)
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
@@ -166,10 +162,10 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 	e := newEngine(c)
 	e.collector = record.NewCollector(c.Workers, c.Interval, c.OnInterval)
 	for n := range c.Workers {
-		w, err := e.newWorker(n, to.clone())
+		w, err := e.newWorker(n, to)
 		if err != nil {
 			for _, w := range e.workers {
-				w.poller.Close()
+				w.sockets.Poller.Close()
 			}
 			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
 		}
@@ -177,9 +173,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 	}
 	if c.Subscribers != nil {
 		for _, w := range e.workers {
-			for _, s := range w.sources(true) {
-				e.sources[s.ID] = struct{}{}
-			}
+			e.publications.Expect(w.sources(true))
 		}
 	}
 	return e.run(ctx)
@@ -187,31 +181,24 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{}), silent: c.silent(), unpinged: c.Keepalive.failure()}
-	e.published = delivery.NewPublications(c.Workers + e.others())
-	return e
+	return &engine{
+		config: c, base: base, epoch: base.UnixNano(), silent: c.silent(), unpinged: c.Keepalive.failure(),
+		publications: subscribe.NewPublications(c.Workers, c.Barrier != nil),
+	}
 }
 
-func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
+func (e *engine) newWorker(n int, to socket.Endpoint) (*worker, error) {
 	c := &e.config
-	p, err := poll.New()
+	sockets, err := socket.NewThread(to, c.TLS, e.base)
 	if err != nil {
 		return nil, err
-	}
-	var secure *tlslayer.Context // what the connections share
-	if c.TLS != nil {
-		if secure, err = tlslayer.NewContext(*c.TLS); err != nil {
-			p.Close()
-			return nil, err
-		}
 	}
 	count := share(c.Connections, n, c.Workers)
 	exchanges := count * c.Streams
 	w := &worker{
 		engine:     e,
 		number:     n,
-		poller:     p,
-		endpoint:   to,
+		sockets:    sockets,
 		rng:        rand.New(rand.NewPCG(c.Seed, c.Shard.At(uint64(n)))), //nolint:gosec // jitter, not a secret
 		exchanges:  make([]exchange, exchanges),
 		inFlight:   queue.NewList(exchanges),
@@ -219,17 +206,15 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		streams:    int32(c.Streams), //nolint:gosec // bounded by MaxStreams
 		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
 		connecting: queue.NewList(count),
-		buffer:     make([]byte, readSize),
-		tls:        secure,
 		remaining:  never,
 		due:        never,
-		clock:      clock.New(e.base),
 		rec:        record.NewRecorder(e.collector, n, c.Window),
 		goAways:    record.Texts{},
-		errnos:     map[errnoKind]*wire.Error{},
-
-		subscribers: e.newSubscriberPool(n, secure),
 	}
+	w.subscribers = subscribe.New(c.Subscribers, &subscribe.Place{
+		Worker: n, Workers: c.Workers, Window: c.Window, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout, Epoch: e.epoch,
+		Sockets: sockets, Recorder: w.rec, Random: w.rng, Publications: e.publications,
+	})
 	if c.Messages != nil {
 		w.messages = make([]messageTimes, exchanges)
 	}
@@ -262,7 +247,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		return w, nil // with subscribers only
 	}
 	if err := w.equip(c); err != nil {
-		p.Close()
+		sockets.Poller.Close()
 		return nil, err
 	}
 	newTunnel := func() wire.Client { return nil }
@@ -272,12 +257,9 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	for i := range w.conns {
 		conn := &w.conns[i]
 		*conn = connection{
-			fd: none, firstAwaiting: none, idleAt: none, begun: none, spare: none,
+			Socket: sockets.New(), firstAwaiting: none, idleAt: none, begun: none, spare: none,
 			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
 			tunnel:  newTunnel(),
-		}
-		if w.tls != nil {
-			conn.tls = w.tls.Conn()
 		}
 		// With both, the server chooses.
 		if w.newMux == nil {
@@ -375,7 +357,7 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 			<-woken
 		}
 		for _, w := range e.workers {
-			w.poller.Close()
+			w.sockets.Poller.Close()
 		}
 	}()
 	loading.Add(len(e.workers))
@@ -471,7 +453,7 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 func (e *engine) interrupt() {
 	e.stop.Store(true)
 	for _, w := range e.workers {
-		w.poller.Wake()
+		w.sockets.Poller.Wake()
 	}
 }
 
@@ -486,7 +468,7 @@ func (e *engine) opened() (n uint64) {
 // waiting.
 func (e *engine) noneSubscribed() bool {
 	for _, w := range e.workers {
-		if w.subscribers.anyConnected() {
+		if w.subscribers.AnyConnected() {
 			return false
 		}
 	}
@@ -534,12 +516,12 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 	var end, concluded int64
 	var requests, events []*record.Silences
 	for n, w := range e.workers {
-		r.AddWorker(w.rec, &w.clock)
+		r.AddWorker(w.rec, &w.sockets.Clock)
 		if len(w.conns) > 0 {
 			requests = append(requests, w.rec.Silences())
 		}
-		if len(w.subscribers.all) > 0 {
-			events = append(events, &w.subscribers.silences)
+		if w.subscribers.Len() > 0 {
+			events = append(events, w.subscribers.Silences())
 		}
 		concluded = max(concluded, w.concluded)
 		if w.asksModels() {
@@ -552,9 +534,10 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		if w.users != nil {
 			r.Users.Add(w.users.result())
 		}
-		if w.tls != nil {
-			w.handshakes.Failed = w.tls.Stats().Failed
+		if w.sockets.Secure() {
+			w.handshakes.Failed = w.sockets.FailedHandshakes()
 			r.Handshakes.Add(&w.handshakes)
+			r.Handshakes.Add(w.subscribers.Handshakes())
 		}
 		w.goAways.AddTo(r.GoAways)
 		end = max(end, w.rec.Window.End)
@@ -576,7 +559,11 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(users))
 	}
 	if e.config.Subscribers != nil {
-		e.sumStreams(&r.Streams)
+		pools := make([]*subscribe.Pool, len(e.workers))
+		for i, w := range e.workers {
+			pools[i] = w.subscribers
+		}
+		r.Streams = *subscribe.Sum(e.config.Subscribers, pools, e.publications, e.stopped())
 		r.Streams.Silence = record.SilenceOf(events, origin, min(concluded, end))
 	}
 	r.AddIntervals(e.collector)

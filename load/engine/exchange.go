@@ -4,8 +4,6 @@ import (
 	"math"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/load/engine/clock"
 	"dyno/load/engine/record"
 	"dyno/load/pace"
@@ -202,9 +200,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	}
 	c.carried++
 	c.busy++
-	if w.clock.Stamping() && !c.stamping {
-		c.stamping = clock.RequestStamps(int(c.fd)) == nil // the connection is older than the decision
-	}
+	c.Stamp(w.sockets)
 	if c.mux != nil {
 		w.beginMuxExchange(e, x, i, c)
 		return
@@ -215,12 +211,12 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 			p.Stamp(w.engine.epoch + x.Intended)
 		}
 	}
-	if c.tls != nil {
+	if c.Secure() {
 		w.sendSealed(e, x, i, c)
 		return
 	}
-	c.pending = w.request(x, c)
-	x.Written = w.clock.Now()
+	c.Put(w.request(x, c))
+	x.Written = w.sockets.Clock.Now()
 	w.trackInFlight(e, x)
 	if w.messages != nil {
 		w.startMessages(e, x.Written)
@@ -278,31 +274,6 @@ var (
 	errUnconnected = &wire.Error{Kind: wire.Unfinished, Text: "still connecting at the end"}
 )
 
-// An errnoKind is a system error and what it means for a request.
-type errnoKind struct {
-	kind  wire.Kind
-	errno unix.Errno
-}
-
-// errnoError returns the one error there is for a system error of that kind, so
-// that failing in the same way again allocates nothing.
-func (w *worker) errnoError(kind wire.Kind, errno unix.Errno) *wire.Error {
-	key := errnoKind{kind, errno}
-	e := w.errnos[key]
-	if e == nil {
-		text := errno.Error()
-		switch errno {
-		case unix.ECONNRESET:
-			text = "the peer reset the connection"
-		case unix.EPIPE:
-			text = "the peer had closed the connection"
-		}
-		e = &wire.Error{Kind: kind, Text: text}
-		w.errnos[key] = e
-	}
-	return e
-}
-
 // startDue starts the requests of the open loop that are due.
 func (w *worker) startDue(now int64) {
 	for now >= w.due {
@@ -314,7 +285,7 @@ func (w *worker) startDue(now int64) {
 		if w.users != nil {
 			w.advance()
 			w.startIteration(intended)
-			now = w.clock.Now()
+			now = w.sockets.Clock.Now()
 			continue
 		}
 		r := waiter{intended: intended, part: w.schedule(intended)}
@@ -323,7 +294,7 @@ func (w *worker) startDue(now int64) {
 			i := w.idles[n-1]
 			// The connection was at hand before the request was due.
 			w.send(i, &w.conns[i], r, intended)
-			now = w.clock.Now()
+			now = w.sockets.Clock.Now()
 			continue
 		}
 		if !w.waiting.Push(r) {

@@ -19,6 +19,7 @@ import (
 	"dyno/internal/leak"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/wire/sse"
 	"dyno/selftest/oracle"
 )
@@ -102,7 +103,7 @@ func BenchmarkIdleSubscribers(b *testing.B) {
 		var during int
 		r := run(b, engine.Config{
 			Address: strings.TrimSpace(address), Warmup: time.Second, Window: time.Second,
-			Subscribers: &engine.Subscribers{Count: count, NewStreams: subscribe(b, sse.StreamConfig{})},
+			Subscribers: &subscribe.Config{Count: count, NewStreams: streams(b, sse.StreamConfig{})},
 			OnPhase: func(p engine.Phase) {
 				if p == engine.Draining {
 					during = resident(b)

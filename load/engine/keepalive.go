@@ -121,7 +121,7 @@ func (w *worker) unpinged(i int32, c *connection, now int64) {
 		w.muxLost(i, c, now, w.engine.unpinged)
 		return
 	}
-	w.closeNotify(c.fd, c.tls, c.pending)
+	c.CloseNotify(w.sockets)
 	w.disconnect(i, c)
 	w.reuse(i, c)
 }

@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"golang.org/x/sys/unix"
-
 	"dyno/load/engine/clock"
-	"dyno/load/engine/poll"
 	"dyno/load/wire"
 )
 
@@ -34,9 +31,9 @@ func (w *worker) startMux(i int32, c *connection, now int64) {
 	c.mux.Reset()
 	c.state = startingMux
 	c.blocked, c.leaving, c.goAwayError, c.lastRead = false, false, false, now
-	generation := c.generation
+	generation := c.Generation
 	w.flushMux(i, c)
-	if c.generation == generation && c.mux.Free() > 0 {
+	if c.Generation == generation && c.mux.Free() > 0 {
 		w.establish(i, c, now)
 		w.flushOutgoing()
 	}
@@ -60,7 +57,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 		outline, parts = request.Outline, request.Parts
 	}
 	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
-		now := w.clock.Now()
+		now := w.sockets.Clock.Now()
 		x.Written = now
 		w.trackInFlight(e, x)
 		w.fail(x, c, now, err)
@@ -83,7 +80,7 @@ func (w *worker) stamp(c *connection) {
 	if c.begun == none {
 		return
 	}
-	now := w.clock.Now()
+	now := w.sockets.Clock.Now()
 	for e := c.begun; e != none; {
 		x := &w.exchanges[e]
 		x.Written = now
@@ -122,10 +119,10 @@ func (w *worker) flushOutgoing() {
 // have made room for more of a request, which the mux is then to go on with: the peer may say
 // nothing before it has all of it. After maxWrites times others have their turn.
 func (w *worker) flushMux(i int32, c *connection) {
-	generation := c.generation
+	generation := c.Generation
 	for range maxWrites {
 		w.stamp(c)
-		if c.lost != nil {
+		if c.Lost != nil {
 			return
 		}
 		if err := w.writeMux(c); err != nil {
@@ -135,8 +132,8 @@ func (w *worker) flushMux(i int32, c *connection) {
 		if c.blocked || c.state != established || !c.mux.Waiting() {
 			return
 		}
-		w.takeMux(i, c, nil, clock.At(w.clock.Now()))
-		if c.generation != generation {
+		w.takeMux(i, c, nil, clock.At(w.sockets.Clock.Now()))
+		if c.Generation != generation {
 			return
 		}
 	}
@@ -146,7 +143,7 @@ func (w *worker) flushMux(i int32, c *connection) {
 // writeMux is flushMux without the consequences.
 func (w *worker) writeMux(c *connection) error {
 	for {
-		c.blocked = len(c.pending) > 0 // what was sealed before goes first
+		c.blocked = c.Pending() // what was sealed before goes first
 		if c.blocked {
 			return nil
 		}
@@ -154,29 +151,26 @@ func (w *worker) writeMux(c *connection) error {
 		if len(p) == 0 {
 			return nil
 		}
-		if c.tls != nil {
-			sealed, err := c.tls.Seal(w.sealed[:0], p)
-			w.sealed = sealed[:0]
+		if c.Secure() {
+			sealed, err := c.Seal(w.sockets, p)
 			c.mux.Wrote(len(p))
 			if err == nil {
-				err = w.writeSealed(c, sealed)
+				err = c.WriteSealed(w.sockets, sealed)
 			}
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		n, errno := poll.Write(c.fd, p)
-		switch errno {
-		case 0:
-			c.mux.Wrote(n)
-		case unix.EINTR:
-		case unix.EAGAIN:
+		n, err := c.Write(w.sockets, p)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
 			c.blocked = true
 			return nil
-		default:
-			return w.errnoError(kindOf(errno, wire.Reset), errno)
 		}
+		c.mux.Wrote(n)
 	}
 }
 
@@ -336,13 +330,13 @@ func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 		return
 	}
 	w.refill(i, c, now)
-	if c.busy > 0 || c.carried == 0 && !c.leaving || w.free(c) > 0 || c.hungUp {
+	if c.busy > 0 || c.carried == 0 && !c.leaving || w.free(c) > 0 || c.HungUp {
 		return
 	}
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
 	w.queueOutput(i, c)
 	_ = w.writeMux(c) // the connection ends in any case
-	w.closeNotify(c.fd, c.tls, c.pending)
+	c.CloseNotify(w.sockets)
 	w.disconnect(i, c)
 	w.reuse(i, c)
 }

@@ -10,6 +10,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire/sse"
@@ -130,7 +131,7 @@ func BenchmarkDeliveries(b *testing.B) {
 			for b.Loop() {
 				r := run(b, engine.Config{
 					Address: s.Addr().String(), Warmup: time.Second, Window: 5 * time.Second, CPUs: []int{engineCPU},
-					Subscribers: &engine.Subscribers{Count: subscribers, Ramp: 5000, NewStreams: subscribe(b, sse.StreamConfig{})},
+					Subscribers: &subscribe.Config{Count: subscribers, Ramp: 5000, NewStreams: streams(b, sse.StreamConfig{})},
 				})
 				if got := r.Streams; got.Opened != subscribers || got.Lost+got.Repeated+got.Ended > 0 {
 					b.Fatalf("%+v", got)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
@@ -159,15 +160,15 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	}
 	e := newEngine(c.withDefaults())
 	e.collector = record.NewCollector(1, time.Second, nil)
-	w, err := e.newWorker(0, endpoint{})
+	w, err := e.newWorker(0, socket.Endpoint{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.poller.Close()
+	defer w.sockets.Poller.Close()
 	e.workers = append(e.workers, w)
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.Run)
-	now := w.clock.Now()
+	now := w.sockets.Clock.Now()
 	w.start(now - int64(100*time.Millisecond))
 	w.startDue(now)
 	e.interrupt()

@@ -18,6 +18,7 @@ import (
 	"dyno/load/delivery"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -28,8 +29,8 @@ import (
 // hang is how long a test waits for what must happen at once.
 const hang = 30 * time.Second
 
-// subscribe makes streams as configured.
-func subscribe(t testing.TB, c sse.StreamConfig) func(int) func(int) wire.Stream {
+// streams makes streams as configured.
+func streams(t testing.TB, c sse.StreamConfig) func(int) func(int) wire.Stream {
 	t.Helper()
 	if c.Request.Host == "" {
 		c.Request = http1.Request{Target: "/", Host: "h"}
@@ -107,7 +108,7 @@ func TestStreamFaults(t *testing.T) {
 				var streamed uint64
 				r, err := engine.Run(ctx, engine.Config{
 					Address: s.Addr().String(), Workers: workers, Window: 2 * hang, Interval: 20 * time.Millisecond,
-					Subscribers: &engine.Subscribers{Count: count, NewStreams: subscribe(t, sse.StreamConfig{})},
+					Subscribers: &subscribe.Config{Count: count, NewStreams: streams(t, sse.StreamConfig{})},
 					OnInterval: func(i record.Interval) {
 						if streamed += i.Delivered; streamed >= count*tt.want.AllDelivered {
 							cancel()
@@ -156,7 +157,7 @@ func TestDelivery(t *testing.T) {
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: rate, Delay: delay})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Warmup: 100 * time.Millisecond, Window: 400 * time.Millisecond,
-		Subscribers: &engine.Subscribers{Count: 5, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 5, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	l := r.Latency
 	delivered := int64(r.Streams.Delivered)
@@ -191,7 +192,7 @@ func TestReconnect(t *testing.T) {
 		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, Events: 100, End: 20, Retry: retry, Unframed: unframed})
 		r := run(t, engine.Config{
 			Address: s.Addr().String(), Window: 1200 * time.Millisecond,
-			Subscribers: &engine.Subscribers{Count: 4, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Minute},
+			Subscribers: &subscribe.Config{Count: 4, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: time.Minute},
 		})
 		got, did := r.Streams, s.Counts()
 		if got.Opened != 24 || got.Reconnects != 20 || got.Ended != 20 || got.Peak != 4 || got.AllDelivered != 400 || got.Lost+got.Repeated+got.Disordered > 0 {
@@ -216,7 +217,7 @@ func TestReconnectForgetful(t *testing.T) {
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: time.Second,
-		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{Forgets: true})},
+		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{Forgets: true})},
 	})
 	got, did := r.Streams, s.Counts()
 	if got.Reconnects == 0 || got.Lost+got.Repeated+got.Disordered > 0 || did.Resumed != 0 {
@@ -226,7 +227,7 @@ func TestReconnectForgetful(t *testing.T) {
 	s = events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond, Forget: true})
 	r = run(t, engine.Config{
 		Address: s.Addr().String(), Window: time.Second,
-		Subscribers: &engine.Subscribers{Count: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if got := r.Streams; got.Repeated != got.AllDelivered-20 || got.Lost > 0 {
 		t.Errorf("%+v", got)
@@ -270,7 +271,7 @@ func TestReconnectJitter(t *testing.T) {
 				close(end)
 			}
 		},
-		Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: subscribers, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	mu.Lock()
 	defer mu.Unlock()
@@ -292,7 +293,7 @@ func TestNoContent(t *testing.T) {
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: 500 * time.Millisecond,
-		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if got := r.Streams; got.Opened != 3 || got.Ended != 3 || got.Closed != 3 || got.Failed > 0 || s.Counts().Refused != 3 {
 		t.Errorf("%+v, the server: %+v", got, s.Counts())
@@ -314,7 +315,7 @@ func TestNotAStream(t *testing.T) {
 		s := events(t, oracle.Config{}, tt.plan)
 		_, err := engine.Run(t.Context(), engine.Config{
 			Address: s.Addr().String(), Window: 100 * time.Millisecond,
-			Subscribers: &engine.Subscribers{Count: 2, NewStreams: subscribe(t, sse.StreamConfig{})},
+			Subscribers: &subscribe.Config{Count: 2, NewStreams: streams(t, sse.StreamConfig{})},
 		})
 		var unreachable *engine.Unreachable
 		if !errors.As(err, &unreachable) || unreachable.Err == nil || unreachable.Err.Error() != tt.want {
@@ -323,7 +324,7 @@ func TestNotAStream(t *testing.T) {
 	}
 	_, err := engine.Run(t.Context(), engine.Config{
 		Address: "127.0.0.1:1", Window: 100 * time.Millisecond,
-		Subscribers: &engine.Subscribers{Count: 2, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 2, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody there: %v", err)
@@ -365,8 +366,8 @@ func TestBrokenStreams(t *testing.T) {
 	}()
 	r := run(t, engine.Config{
 		Address: l.Addr().String(), Window: time.Second,
-		Subscribers: &engine.Subscribers{
-			Count: 1, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
+		Subscribers: &subscribe.Config{
+			Count: 1, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
 		},
 	})
 	if got := r.Streams; got.Opened != 3 || got.Reconnects != 2 || got.Failed != 3 || got.Broken != 1 || got.Ended != 2 || got.Closed != 1 || connections.Load() != 7 {
@@ -477,7 +478,7 @@ func TestPublishers(t *testing.T) {
 				r := run(t, engine.Config{
 					Address: server.Listener.Addr().String(), Workers: workers, Schedule: schedule, Connections: connections,
 					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: drain,
-					Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
+					Subscribers: &subscribe.Config{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
 						return func(n int) wire.Stream {
 							topic := n % topics
 							config := sse.StreamConfig{
@@ -522,7 +523,7 @@ func TestSlowSubscribers(t *testing.T) {
 		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 500, Size: 2000})
 		r := run(t, engine.Config{
 			Address: s.Addr().String(), Window: time.Second,
-			Subscribers: &engine.Subscribers{Count: 5, Slow: 2, SlowRate: tt.rate, NewStreams: subscribe(t, sse.StreamConfig{})},
+			Subscribers: &subscribe.Config{Count: 5, Slow: 2, SlowRate: tt.rate, NewStreams: streams(t, sse.StreamConfig{})},
 		})
 		got := r.Streams
 		if got.Opened != 3 || got.Slow.Opened != 2 || got.Peak != 5 || got.Lost+got.Repeated+got.Failed > 0 {
@@ -570,7 +571,7 @@ func TestSlowSubscriberReadsLongHead(t *testing.T) {
 		}()
 		r, err := engine.Run(t.Context(), engine.Config{
 			Network: network, Address: l.Addr().String(), Window: 500 * time.Millisecond, Timeout: 2 * time.Second,
-			Subscribers: &engine.Subscribers{Count: 1, Slow: 1, SlowRate: 1000, NewStreams: subscribe(t, sse.StreamConfig{})},
+			Subscribers: &subscribe.Config{Count: 1, Slow: 1, SlowRate: 1000, NewStreams: streams(t, sse.StreamConfig{})},
 		})
 		_ = l.Close()
 		<-ended
@@ -593,7 +594,7 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 	since := 0 // intervals
 	r, err := engine.Run(ctx, engine.Config{
 		Address: s.Addr().String(), Window: hang, Interval: 20 * time.Millisecond,
-		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: streams(t, sse.StreamConfig{})},
 		OnInterval: func(record.Interval) {
 			if s.Counts().Overrun > 0 {
 				since++
@@ -619,7 +620,7 @@ func TestRamp(t *testing.T) {
 	var start time.Time
 	run(t, engine.Config{
 		Address: s.Addr().String(), Workers: 2, Window: 50 * time.Millisecond,
-		Subscribers: &engine.Subscribers{Count: 11, Ramp: 50, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 11, Ramp: 50, NewStreams: streams(t, sse.StreamConfig{})},
 		OnStart:     func(s engine.Start) { start = s.Time },
 	})
 	if took := start.Sub(begun); took < 200*time.Millisecond {
@@ -633,14 +634,14 @@ func TestRampInterrupted(t *testing.T) {
 	s := events(t, oracle.Config{}, oracle.StreamConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
-	streams := subscribe(t, sse.StreamConfig{})
+	streams := streams(t, sse.StreamConfig{})
 	go func() {
 		<-begun
 		cancel()
 	}()
 	_, err := engine.Run(ctx, engine.Config{
 		Address: s.Addr().String(), Window: time.Second,
-		Subscribers: &engine.Subscribers{Count: 1000, Ramp: 0.1, NewStreams: func(worker int) func(int) wire.Stream {
+		Subscribers: &subscribe.Config{Count: 1000, Ramp: 0.1, NewStreams: func(worker int) func(int) wire.Stream {
 			close(begun)
 			return streams(worker)
 		}},
@@ -654,7 +655,7 @@ func TestRampInterrupted(t *testing.T) {
 func TestSubscribersFaults(t *testing.T) {
 	c := engine.Config{
 		Address: "h:1", Window: time.Second, Requests: 1, Workers: 3,
-		Subscribers: &engine.Subscribers{
+		Subscribers: &subscribe.Config{
 			Count: 2, Ramp: -1, MinBackoff: time.Minute, MaxBackoff: time.Second, Slow: 3, SlowRate: -1, ReceiveBuffer: -1,
 		},
 	}
@@ -677,7 +678,7 @@ func TestLoadBeginsWithoutSubscribers(t *testing.T) {
 	address := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client hangs up
 	r := run(t, engine.Config{
 		Address: address, Window: hang / 100, ConnectTimeout: 500 * time.Millisecond, Timeout: hang,
-		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if r.Streams.Untried != 3 || r.Streams.Opened != 0 {
 		t.Errorf("%+v", r.Streams)

@@ -16,6 +16,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
@@ -108,7 +109,7 @@ func TestSubscribersOverTLS(t *testing.T) {
 						Request: http1.Request{Target: "/{topic}", Host: "example.com"}, Topics: []string{"a", "b"}, Size: 100,
 					}),
 					Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: hang,
-					Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: topicStreams(t, "/{topic}")},
+					Subscribers: &subscribe.Config{Count: subscribers, NewStreams: topicStreams(t, "/{topic}")},
 				})
 				delivered(t, r, subscribers)
 				if a := r.Handshakes.Agreed; len(a) != 1 || a[0].Version != "TLS "+version || a[0].ALPN != "http/1.1" {
@@ -153,7 +154,7 @@ http {
 				Request: http1.Request{Target: "/publish?topic={topic}", Host: "example.com"}, Topics: []string{"a", "b"}, Size: 100,
 			}),
 			Warmup: 100 * time.Millisecond, Window: 500 * time.Millisecond,
-			Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: topicStreams(t, "/events?topic={topic}")},
+			Subscribers: &subscribe.Config{Count: subscribers, NewStreams: topicStreams(t, "/events?topic={topic}")},
 		})
 		delivered(t, r, subscribers)
 	}
@@ -175,7 +176,7 @@ func TestReconnectOverTLS(t *testing.T) {
 		r := run(t, engine.Config{
 			Address: secured(t, pair, s.Addr().String(), tt.cut), TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com", Tickets: tt.tickets},
 			Window:      4 * time.Second, // a busy machine takes long for as many handshakes
-			Subscribers: &engine.Subscribers{Count: 4, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Minute},
+			Subscribers: &subscribe.Config{Count: 4, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: time.Minute},
 		})
 		got, did := r.Streams, s.Counts()
 		if got.Opened != 24 || got.Reconnects != 20 || got.Ended != 20 || got.Peak != 4 || got.AllDelivered != 400 || got.Lost+got.Repeated+got.Disordered+got.Broken+got.Failed > 0 {
@@ -201,7 +202,7 @@ func TestSlowSubscribersOverTLS(t *testing.T) {
 		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 500, Size: 2000})
 		r := run(t, engine.Config{
 			Address: secured(t, pair, s.Addr().String(), false), TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com"}, Window: time.Second,
-			Subscribers: &engine.Subscribers{Count: 5, Slow: 2, SlowRate: rate, NewStreams: subscribe(t, sse.StreamConfig{})},
+			Subscribers: &subscribe.Config{Count: 5, Slow: 2, SlowRate: rate, NewStreams: streams(t, sse.StreamConfig{})},
 		})
 		got := r.Streams
 		if got.Opened != 3 || got.Slow.Opened != 2 || got.Peak != 5 || got.Lost+got.Repeated+got.Failed > 0 || got.AllDelivered < 3*250 {
@@ -251,8 +252,8 @@ func TestSubscriberHandshakeFails(t *testing.T) {
 		}
 		r, err := engine.Run(t.Context(), engine.Config{
 			Address: tt.address, TLS: offer(tt.tls, "http/1.1"), Window: 200 * time.Millisecond, ConnectTimeout: timeout,
-			Subscribers: &engine.Subscribers{
-				Count: 2, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+			Subscribers: &subscribe.Config{
+				Count: 2, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond,
 			},
 		})
 		if tt.want == "" {
@@ -289,7 +290,7 @@ func TestSubscriberHandshakeInterrupted(t *testing.T) {
 	})
 	_, err := engine.Run(ctx, engine.Config{
 		Address: mum, TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com"}, Window: time.Second, ConnectTimeout: hang,
-		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -301,7 +302,7 @@ func TestValidateSubscribersOverTLS(t *testing.T) {
 	_, config := https(t, true, func(http.ResponseWriter, *http.Request) {})
 	c := engine.Config{
 		Address: "h:1", Window: time.Second, NewMuxes: get2s(t, 1), TLS: offer(config, "h2"), Connections: 1,
-		Subscribers: &engine.Subscribers{Count: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{})},
 	}
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "no muxes together with subscribers") {
 		t.Error(err)

@@ -16,7 +16,7 @@ var (
 func (w *worker) startTunnel(i int32, c *connection) {
 	c.state = tunnelling
 	c.tunnel.Reset()
-	c.pending = c.tunnel.Request()
+	c.Put(c.tunnel.Request())
 	w.flush(i, c)
 }
 

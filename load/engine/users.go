@@ -201,7 +201,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	}
 	switch {
 	case err != nil:
-		now := w.clock.Now()
+		now := w.sockets.Clock.Now()
 		w.failWaiting(request, now, err)
 		w.failUser(n, now)
 	case i != none:
@@ -210,7 +210,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		w.openOneMore()
 	default:
 		w.dropRequest(request)
-		w.failUser(n, w.clock.Now())
+		w.failUser(n, w.sockets.Clock.Now())
 	}
 }
 
@@ -254,7 +254,7 @@ func (w *worker) nextRequest(n int32, u *user, intended int64, arrival bool) (se
 	if w.cursor != nil {
 		w.releaseUser(n)
 	} else {
-		w.alarms.Set(w.clock.Now()+int64(idlePause), n)
+		w.alarms.Set(w.sockets.Clock.Now()+int64(idlePause), n)
 	}
 	return false, nil
 }

@@ -12,9 +12,10 @@ import (
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
+	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
 	"dyno/load/wire"
-	"dyno/load/wire/tlslayer"
 )
 
 // never is later than any time of the engine.
@@ -23,24 +24,15 @@ const never = math.MaxInt64
 // none is no place in a slice.
 const none = queue.None
 
-// readSize is how much one read may bring. It is shared by a worker's
-// connections: nothing is kept in it from one read to the next.
-const readSize = 64 << 10
-
-// maxConnecting bounds a worker's connections under way, so that a large number
-// of them does not overrun the target's accept queue. The others wait their turn.
-const maxConnecting = 128
-
 // A worker is one thread with one poller and its share of the connections and of
 // the schedule. All its fields are its own thread's while that runs, but for the
 // channels and stop.
 type worker struct {
-	engine   *engine
-	number   int
-	thread   int // its id; set before it is ready
-	poller   *poll.Poller
-	endpoint endpoint
-	rng      *rand.Rand // back-off jitter
+	engine  *engine
+	number  int
+	thread  int // its id; set before it is ready
+	sockets *socket.Thread
+	rng     *rand.Rand // back-off jitter
 
 	users     *userPool // its share of the users; nil where one request is repeated
 	follower  wire.Follower
@@ -67,19 +59,15 @@ type worker struct {
 	messages      []messageTimes // by exchange; nil unless messages are timed
 	messageAlarms queue.Alarms   // messages of requests that are due
 	pingAlarms    queue.Alarms   // connections whose peers are to be asked whether they are there
-	buffer        []byte
-	sealed        []byte // bytes of TLS that are about to be written
-	tls           *tlslayer.Context
 	handshakes    record.Handshakes
 
-	subscribers subscriberPool
+	subscribers *subscribe.Pool
 	stamps      bool // there are clients that stamp what they publish
+	posted      bool // what this worker published is known to all
 
-	clock      clock.Clock
 	undecided  bool          // whether responses end by arrival is seen in the warm-up
 	decision   int64         // when it is due
 	cpuAtStart time.Duration // of this thread
-	emptied    int64         // when all sockets with anything to read had last been reported
 
 	// The open loop's.
 	cursor *pace.Cursor
@@ -101,7 +89,6 @@ type worker struct {
 	tally   record.Connections
 	open    int
 	goAways record.Texts
-	errnos  map[errnoKind]*wire.Error
 	refusal error // the last
 	starved bool  // the last connection could not be opened for want of descriptors, ports or memory
 	spun    int64
@@ -129,16 +116,16 @@ func (w *worker) connectAll() {
 			w.queueConnecting(int32(i))
 		}
 	}
-	deadline := w.clock.Now() + int64(w.engine.config.ConnectTimeout)*2
-	if len(w.subscribers.all) > 0 {
-		deadline += int64(w.engine.config.Subscribers.ramp())
-		w.startSubscribers(w.clock.Now())
+	deadline := w.sockets.Clock.Now() + int64(w.engine.config.ConnectTimeout)*2
+	if w.subscribers.Len() > 0 {
+		deadline += int64(w.engine.config.Subscribers.RampTime())
+		w.subscribers.Start(w.sockets.Clock.Now())
 	}
 	for {
-		now := w.clock.Now()
+		now := w.sockets.Clock.Now()
 		w.connectQueued(now)
-		w.serveSubscribers(now)
-		if (w.opening == 0 && w.connectQueue.Len() == 0 && w.subscribers.untried == 0) || now >= deadline || w.engine.stopped() {
+		w.subscribers.Serve(now)
+		if (w.opening == 0 && w.connectQueue.Len() == 0 && w.subscribers.Untried() == 0) || now >= deadline || w.engine.stopped() {
 			return
 		}
 		w.expireConnecting(now)
@@ -146,10 +133,10 @@ func (w *worker) connectAll() {
 		if len(w.again) > 0 {
 			pause = 0
 		}
-		if next := w.subscribers.next(); next != never {
-			pause = min(pause, time.Duration(next-w.clock.Now()))
+		if next := w.subscribers.Next(); next != never {
+			pause = min(pause, time.Duration(next-w.sockets.Clock.Now()))
 		}
-		w.handle(w.poller.Wait(pause))
+		w.handle(w.sockets.Poller.Wait(pause))
 	}
 }
 
@@ -164,7 +151,7 @@ func (w *worker) start(origin int64) {
 		w.drainEnd = windowEnd + int64(c.Drain)
 	}
 	w.rec.Begin(origin, windowStart, windowEnd)
-	w.subscribers.begin(origin)
+	w.subscribers.Begin(origin)
 	if w.cursor == nil {
 		for i := range w.conns {
 			if w.conns[i].state != established {
@@ -172,7 +159,6 @@ func (w *worker) start(origin int64) {
 			}
 		}
 	}
-	w.subscribers.streams.Untried = w.subscribers.untried
 	w.cpuAtStart = threadCPU().Total()
 	w.decision = origin + int64(c.Warmup)*3/4
 	if c.Warmup == 0 {
@@ -197,7 +183,7 @@ func (w *worker) loop() {
 	spin := int64(w.engine.config.Spin)
 	eager := false // the last turn found work
 	for {
-		now := w.clock.Now()
+		now := w.sockets.Clock.Now()
 		if now >= w.phase() {
 			w.mark(now)
 		}
@@ -223,36 +209,36 @@ func (w *worker) loop() {
 		w.keepAlive(now)
 		w.expire(now)
 		w.connectQueued(now)
-		w.serveSubscribers(now)
+		w.subscribers.Serve(now)
 		w.flushOutgoing()
 
 		next := w.nextDue()
 		var events []unix.EpollEvent
-		switch now = w.clock.Now(); {
+		switch now = w.sockets.Clock.Now(); {
 		case next-now <= 0 || eager || len(w.again) > 0:
-			events = w.poller.Poll()
+			events = w.sockets.Poller.Poll()
 			eager = len(events) > 0
 		case next == w.due && next-now <= spin:
-			events = w.poller.Poll()
-			w.spun += w.clock.Now() - now
+			events = w.sockets.Poller.Poll()
+			w.spun += w.sockets.Clock.Now() - now
 		case next == w.due:
-			events = w.poller.Wait(time.Duration(next - now - spin))
+			events = w.sockets.Poller.Wait(time.Duration(next - now - spin))
 			eager = len(events) > 0
 		default:
-			events = w.poller.Wait(time.Duration(min(next-now, int64(time.Second))))
+			events = w.sockets.Poller.Wait(time.Duration(min(next-now, int64(time.Second))))
 			eager = len(events) > 0
 		}
 		w.handle(events)
-		if !w.poller.Full(events) && len(w.again) == 0 {
+		if !w.sockets.Poller.Full(events) && len(w.again) == 0 {
 			// What came later makes an event of the next turn, or of a later one.
-			w.emptied = now
+			w.sockets.Emptied = now
 		}
 	}
 }
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.due, w.rec.NextInterval(), w.phase(), w.drainEnd, w.subscribers.next(),
+	next := min(w.due, w.rec.NextInterval(), w.phase(), w.drainEnd, w.subscribers.Next(),
 		w.alarms.Next(), w.messageAlarms.Next(), w.pingAlarms.Next())
 	if e := w.inFlight.Head(); e != none {
 		next = min(next, w.exchanges[e].Written+int64(w.engine.config.Timeout))
@@ -281,7 +267,7 @@ func (w *worker) mark(now int64) {
 		w.carry()
 	case w.marked == 1:
 		w.rec.EndWindow()
-		w.subscribers.windowEnded(&w.rec.Window)
+		w.subscribers.EndWindow()
 	}
 	w.marks[w.marked] = mark{at: now, thread: threadCPU(), process: processCPU(), spun: w.spun}
 	w.marked++
@@ -327,7 +313,7 @@ const hangTime = time.Second
 // giveUp accounts for what is under way at the end: sent requests are
 // unfinished, waiting ones were never sent.
 func (w *worker) giveUp() {
-	now := w.clock.Now()
+	now := w.sockets.Clock.Now()
 	for e := w.inFlight.Head(); e != none; {
 		x := &w.exchanges[e]
 		c := &w.conns[x.conn]
@@ -372,29 +358,57 @@ func (w *worker) giveUp() {
 	}
 	w.post()
 	w.countServed()
-	w.subscribers.countServed(&w.rec.Window)
+	w.subscribers.End()
 	w.concluded = now
 	w.rec.End(now, w.connections())
 }
 
 // closeAll closes the connections, on the thread that has opened them.
 func (w *worker) closeAll() {
-	for i := range w.subscribers.all {
-		if s := &w.subscribers.all[i]; s.fd != none {
-			w.hangUpSubscriber(s)
-		}
-	}
+	w.subscribers.Close()
 	for i := range w.conns {
-		if c := &w.conns[i]; c.fd != none {
-			w.closeNotify(c.fd, c.tls, c.pending)
+		if c := &w.conns[i]; c.FD != none {
+			c.CloseNotify(w.sockets)
 			w.hangUp(c)
 		}
 	}
-	w.clock.Close()
+	w.sockets.Clock.Close()
+}
+
+// sources returns the sources of a worker's publishers: those that have published, or
+// also those that may.
+func (w *worker) sources(planned bool) (sources []wire.Source) {
+	for i := range w.conns {
+		p, ok := w.conns[i].client.(wire.Stamper)
+		if !ok {
+			continue
+		}
+		for s := range p.Sources {
+			if planned || s.Published > 0 {
+				sources = append(sources, s)
+			}
+		}
+	}
+	return sources
+}
+
+// post tells all workers what this one has published. It has finished.
+func (w *worker) post() {
+	if !w.posted && w.engine.config.Subscribers != nil {
+		w.posted = true
+		w.engine.publications.Report(w.sources(false))
+	}
+}
+
+// allArrived tells, once the worker's requests have ended, whether its subscribers have
+// all that is due to them.
+func (w *worker) allArrived(now int64) bool {
+	w.post()
+	return w.subscribers.AllArrived(now)
 }
 
 // connections is how many are open now, subscriptions included.
-func (w *worker) connections() int { return w.open + w.subscribers.open }
+func (w *worker) connections() int { return w.open + w.subscribers.Open() }
 
 // handle serves events, and between them the arrivals that came due.
 func (w *worker) handle(events []unix.EpollEvent) {
@@ -405,7 +419,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 		ev := &events[n]
 		if ev.Fd <= poll.WakeToken {
 			if ev.Fd < poll.WakeToken {
-				if now := w.handleSubscriber(ev); now >= w.due {
+				if now := w.subscribers.Handle(ev); now >= w.due {
 					w.startDue(now)
 					w.flushOutgoing()
 				}
@@ -415,7 +429,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 		i := ev.Fd
 		c := &w.conns[i]
 		generation := uint32(ev.Pad) //nolint:gosec // carried, not computed with
-		if c.generation != generation {
+		if c.Generation != generation {
 			continue // of a connection that is gone
 		}
 		if c.state == connecting {
@@ -423,16 +437,16 @@ func (w *worker) handle(events []unix.EpollEvent) {
 				continue
 			}
 			w.connected(i, c)
-			if c.generation != generation {
+			if c.Generation != generation {
 				continue
 			}
 		}
-		if ev.Events&unix.EPOLLOUT != 0 && (len(c.pending) > 0 || c.blocked) {
+		if ev.Events&unix.EPOLLOUT != 0 && (c.Pending() || c.blocked) {
 			w.flush(i, c)
 		}
 		const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-		if ev.Events&readable != 0 && c.generation == generation {
-			c.hungUp = c.hungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+		if ev.Events&readable != 0 && c.Generation == generation {
+			c.HungUp = c.HungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 			w.readNow(i, c)
 		}
 	}
@@ -451,7 +465,7 @@ func (w *worker) readNow(i int32, c *connection) {
 func (w *worker) deferWork(i int32, c *connection) {
 	if !c.again {
 		c.again = true
-		w.again = append(w.again, place{i, c.generation})
+		w.again = append(w.again, place{i, c.Generation})
 	}
 }
 
@@ -462,14 +476,14 @@ func (w *worker) runDeferred() {
 	for k := range n {
 		p := w.again[k]
 		c := &w.conns[p.conn]
-		if c.generation != p.generation {
+		if c.Generation != p.generation {
 			continue
 		}
 		c.again = false
 		if c.mux != nil && c.state == established {
 			w.flushMux(p.conn, c)
 		}
-		if c.generation == p.generation {
+		if c.Generation == p.generation {
 			w.readNow(p.conn, c)
 		}
 	}
@@ -480,14 +494,14 @@ func (w *worker) runDeferred() {
 // Without a hang-up a read that did not fill the buffer has emptied the socket:
 // what comes later makes a new event. After maxReads others have their turn.
 func (w *worker) read(i int32, c *connection) (now int64) {
-	generation := c.generation
-	for range maxReads {
-		n, r, errno := w.take(c.fd, w.buffer, c.stamping, w.emptied)
+	generation, buffer := c.Generation, w.sockets.Buffer
+	for range socket.MaxReads {
+		n, r, errno := c.Read(w.sockets, buffer, w.sockets.Emptied)
 		now = r.Read
 		switch {
 		case errno == unix.EINTR:
 			continue
-		case errno == unix.EAGAIN && c.lost == nil:
+		case errno == unix.EAGAIN && c.Lost == nil:
 			return now
 		case errno != 0:
 			w.broken(i, c, now, errno)
@@ -496,30 +510,21 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 			w.peerEnded(i, c, now)
 			return now
 		}
+		w.rec.Received(n, now)
 		switch {
 		case c.state == tunnelling:
-			w.takeTunnel(i, c, w.buffer[:n], r)
-		case c.tls != nil:
-			w.unseal(i, c, w.buffer[:n], r)
+			w.takeTunnel(i, c, buffer[:n], r)
+		case c.Secure():
+			w.unseal(i, c, buffer[:n], r)
 		default:
-			w.consume(i, c, w.buffer[:n], r)
+			w.consume(i, c, buffer[:n], r)
 		}
-		if c.generation != generation || (n < len(w.buffer) && !c.hungUp) {
+		if c.Generation != generation || (n < len(buffer) && !c.HungUp) {
 			return now
 		}
 	}
 	w.deferWork(i, c)
 	return now
-}
-
-// take reads what has arrived on a socket. The socket was known to be empty at the time
-// given, which is 0 if that is not known.
-func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (n int, r clock.Reading, errno unix.Errno) {
-	n, r, errno = w.clock.Read(fd, p, stamps, empty)
-	if errno == 0 {
-		w.rec.Received(n, r.Read)
-	}
-	return n, r, errno
 }
 
 // consume takes in the bytes of one reading.
@@ -612,12 +617,12 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r clock.Read
 // keeps tells whether a connection whose exchange has ended can carry another one. A peer that hung
 // up after its response will not answer another request.
 func (w *worker) keeps(c *connection) bool {
-	return len(c.pending) == 0 && !c.hungUp && c.carried < w.lifetime && c.client.Reusable()
+	return !c.Pending() && !c.HungUp && c.carried < w.lifetime && c.client.Reusable()
 }
 
 // closeUsed closes a connection that is not kept.
 func (w *worker) closeUsed(i int32, c *connection) {
-	w.closeNotify(c.fd, c.tls, c.pending)
+	c.CloseNotify(w.sockets)
 	w.disconnect(i, c)
 	w.reuse(i, c)
 }
@@ -649,35 +654,35 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	switch {
 	case c.state == tunnelling:
-		w.openFailed(i, c, now, w.tunnelError(cmp.Or(c.lost, c.tunnel.End())))
+		w.openFailed(i, c, now, w.tunnelError(cmp.Or(c.Lost, c.tunnel.End())))
 		return
 	case c.state == handshaking:
-		err := c.tls.End()
-		if c.lost != nil {
-			err = c.lost
+		err := c.EndTLS()
+		if c.Lost != nil {
+			err = c.Lost
 		}
 		w.cut(i, c, now, err)
 		return
 	case c.mux != nil || c.busy == 0:
-		w.cut(i, c, now, c.lost)
+		w.cut(i, c, now, c.Lost)
 		return
 	}
 	err := c.client.End()
-	whole := err == nil && c.tls != nil
+	whole := err == nil && c.Secure()
 	if whole {
-		err = c.tls.End() // without its own end, the message may be cut short
+		err = c.EndTLS() // without its own end, the message may be cut short
 		whole = err == nil
 	}
 	// Where only the end of the connection ends a response, a lost one may have cut it short. That
 	// it is a refusal is known nevertheless.
-	if c.lost != nil && !whole && wire.KindOf(err) != wire.Status && (err != nil || record.StatusOf(c.client) < firstRefusal) {
-		err = c.lost
+	if c.Lost != nil && !whole && wire.KindOf(err) != wire.Status && (err != nil || record.StatusOf(c.client) < firstRefusal) {
+		err = c.Lost
 	}
 	if err != nil {
 		w.failed(i, c, now, err)
 		return
 	}
-	c.hungUp = true
+	c.HungUp = true
 	e := c.current
 	w.done(e, &w.exchanges[e], i, c, clock.At(now), nil) // the end of a connection bears no stamp
 }
@@ -687,8 +692,8 @@ const firstRefusal = 400
 
 // broken handles an error of the socket, from which nothing can be read any more.
 func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
-	if c.lost == nil {
-		c.lost = w.errnoError(kindOf(errno, c.cutKind()), errno)
+	if c.Lost == nil {
+		c.Lost = w.sockets.PeerError(c.cutKind(), errno)
 	}
 	w.peerEnded(i, c, now)
 }
@@ -697,7 +702,7 @@ func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
 // next turn: a peer that answers and closes before it has read all of a request resets the
 // connection after its answer (RFC 9112, section 9.5).
 func (w *worker) writeFailed(i int32, c *connection, err error) {
-	c.lost, c.pending, c.hungUp = err, nil, true
+	c.Break(err)
 	if c.idleAt != none {
 		w.removeIdle(c)
 	}
@@ -724,22 +729,11 @@ func (w *worker) cut(i int32, c *connection, now int64, err error) {
 // flush writes what is pending. What the socket does not take now goes when it
 // has room again.
 func (w *worker) flush(i int32, c *connection) {
-	rest, errno := poll.WriteAll(c.fd, c.pending)
-	c.pending = rest
-	switch {
-	case errno != 0:
-		w.writeFailed(i, c, w.errnoError(kindOf(errno, c.cutKind()), errno))
-		return
-	case len(rest) > 0:
+	if err := c.Flush(w.sockets, c.cutKind()); err != nil {
+		w.writeFailed(i, c, err)
 		return
 	}
-	if c.tls != nil {
-		if err := w.writePendingTLS(c); err != nil {
-			w.writeFailed(i, c, err)
-			return
-		}
-	}
-	if c.blocked && c.state >= startingMux {
+	if c.blocked && !c.Pending() && c.state >= startingMux {
 		w.flushMux(i, c)
 	}
 }

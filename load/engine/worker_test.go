@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/load/engine/poll"
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
@@ -41,7 +41,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = c.withDefaults()
-	to, err := resolve(context.Background(), c.Network, c.Address)
+	to, err := socket.Resolve(context.Background(), c.Network, c.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +59,11 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		defer close(collected)
 		e.collector.Run()
 	}()
-	w.start(w.clock.Now() - int64(window+late)) // it wakes up now
+	w.start(w.sockets.Clock.Now() - int64(window+late)) // it wakes up now
 	w.loop()
 	w.giveUp()
 	w.closeAll()
-	w.poller.Close()
+	w.sockets.Poller.Close()
 	e.collector.Stop()
 	<-collected
 
@@ -76,6 +76,23 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	if longest := time.Duration(r.Latency[record.Response].Max()); longest < window+late {
 		t.Errorf("the longest response took %v; the wait belongs to it", longest)
 	}
+}
+
+// newIdleWorker returns a worker with nothing to do.
+func newIdleWorker(t *testing.T) *worker {
+	t.Helper()
+	e := newEngine(Config{Window: time.Second}.withDefaults())
+	e.collector = record.NewCollector(1, time.Second, nil)
+	to, err := socket.Resolve(t.Context(), "tcp", "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := socket.NewThread(to, nil, e.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sockets.Poller.Close)
+	return &worker{engine: e, sockets: sockets, rec: record.NewRecorder(e.collector, 0, time.Second)}
 }
 
 // An endlessMux has one byte to say, and room for another as soon as that is written.
@@ -113,10 +130,10 @@ func TestEndlessRequest(t *testing.T) {
 	}
 	defer func() { _ = unix.Close(pair[0]) }()
 	defer func() { _ = unix.Close(pair[1]) }()
-	w := newSubscriberWorker(t, 1)
+	w := newIdleWorker(t)
 	m := &endlessMux{}
 	w.conns = []connection{{
-		fd: int32(pair[0]), mux: m, state: established, busy: 1, firstAwaiting: none, begun: none, spare: none, idleAt: none,
+		Socket: socket.Socket{FD: int32(pair[0])}, mux: m, state: established, busy: 1, firstAwaiting: none, begun: none, spare: none, idleAt: none,
 	}}
 	w.flushMux(0, &w.conns[0])
 	if m.written != maxWrites || len(w.again) != 1 {
@@ -125,42 +142,6 @@ func TestEndlessRequest(t *testing.T) {
 	w.handle(nil)
 	if m.written != 2*maxWrites || len(w.again) != 1 {
 		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.again))
-	}
-}
-
-// What TLS says by itself waits in its layer, which bounds it, while the socket takes nothing, and
-// goes when there is room again.
-func TestTLSWaitsForRoom(t *testing.T) {
-	w, _ := newSealedSubscriber(t, "1.3")
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Close(pair[0]) }()
-	defer func() { _ = unix.Close(pair[1]) }()
-	w.conns = []connection{{fd: int32(pair[0]), tls: w.subscribers.all[0].tls, state: established}}
-	c := &w.conns[0]
-	if err := w.writeSealed(c, make([]byte, 4<<20)); err != nil {
-		t.Fatal(err)
-	}
-	waiting := len(c.pending)
-	if waiting == 0 {
-		t.Fatal("the socket takes 4 MiB")
-	}
-	if _, err := c.tls.Open([]byte("no record at all")); err == nil || !c.tls.Pending() {
-		t.Fatalf("%v: want an error of which an alert tells", err)
-	}
-	if err := w.writePendingTLS(c); err != nil || len(c.pending) != waiting {
-		t.Errorf("%v; %d bytes wait outside of TLS, want %d", err, len(c.pending), waiting)
-	}
-	for buffer := make([]byte, 1<<20); len(c.pending) > 0; {
-		if _, errno := poll.Read(int32(pair[1]), buffer); errno != 0 {
-			t.Fatal(errno)
-		}
-		w.flush(0, c)
-	}
-	if c.tls.Pending() || c.state != established {
-		t.Errorf("state %v, and the alert still waits: %v", c.state, c.tls.Pending())
 	}
 }
 
@@ -176,7 +157,7 @@ func (p *countedPacer) Next(uint32) bool { p.sent++; return true }
 // follows in their place sends its own in time.
 func TestMessageAlarmsDoNotPileUp(t *testing.T) {
 	const interval = int64(time.Second)
-	w := newSubscriberWorker(t, 1)
+	w := newIdleWorker(t)
 	w.engine.config.Messages = &Messages{Interval: time.Duration(interval)}
 	mux := &countedPacer{}
 	w.streams, w.messages = 1, make([]messageTimes, 1)

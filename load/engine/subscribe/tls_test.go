@@ -1,4 +1,4 @@
-package engine
+package subscribe
 
 import (
 	"bytes"
@@ -7,8 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"dyno/load/wire"
+	"golang.org/x/sys/unix"
 	"math/big"
 	"net"
+	"os"
 	"testing"
 
 	"dyno/load/engine/clock"
@@ -28,9 +31,9 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.Conn.Write(p)
 }
 
-// newSealedSubscriber returns a worker whose first subscriber has a stream over TLS, and what
+// newSealedPool returns a pool whose first subscriber has a stream over TLS, and what
 // seals data as its server does.
-func newSealedSubscriber(t *testing.T, version string) (*worker, func(data []byte) []byte) {
+func newSealedPool(t *testing.T, version string) (*Pool, func(data []byte) []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -41,12 +44,8 @@ func newSealedSubscriber(t *testing.T, version string) (*worker, func(data []byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	context, err := tlslayer.NewContext(tlslayer.Config{Insecure: true, ServerName: "h", MaxVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	defer near.Close()
+	p, _ := newPoolOver(t, 1, &tlslayer.Config{Insecure: true, ServerName: "h", MaxVersion: version})
+	near, far := pair(t)
 	to := &recorder{Conn: far}
 	server := tls.Server(to, &tls.Config{
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12,
@@ -54,22 +53,19 @@ func newSealedSubscriber(t *testing.T, version string) (*worker, func(data []byt
 	})
 	shaken := make(chan error, 1)
 	go func() { shaken <- server.Handshake() }()
-	c := context.Conn()
-	out, err := c.Start(nil)
-	p := make([]byte, 16<<10)
-	for err == nil {
-		if len(out) > 0 {
-			if _, err = near.Write(out); err != nil {
-				break
-			}
-		}
-		if c.State() != tlslayer.Handshaking {
+	s := &p.all[0].Socket
+	s.FD = near
+	_, err = s.StartTLS(p.sockets)
+	for err == nil && s.TLS() == tlslayer.Handshaking {
+		if _, err = unix.Poll([]unix.PollFd{{Fd: near, Events: unix.POLLIN}}, -1); err != nil {
 			break
 		}
-		var n int
-		if n, err = near.Read(p); err == nil {
-			_, err = c.Open(p[:n])
-			out = c.Flush(nil)
+		n, _, errno := s.Read(p.sockets, p.sockets.Buffer, 0)
+		if errno != 0 {
+			t.Fatal(errno)
+		}
+		if _, err = s.Unseal(p.sockets.Buffer[:n]); err == nil {
+			err = s.FlushTLS(p.sockets, wire.TLS)
 		}
 	}
 	if err != nil {
@@ -78,15 +74,32 @@ func newSealedSubscriber(t *testing.T, version string) (*worker, func(data []byt
 	if err := <-shaken; err != nil {
 		t.Fatal(err)
 	}
-	w := newSubscriberWorker(t, 1)
-	w.subscribers.all[0].tls = c
-	return w, func(data []byte) []byte {
+	return p, func(data []byte) []byte {
 		to.kept = &bytes.Buffer{}
 		if _, err := server.Write(data); err != nil {
 			t.Fatal(err)
 		}
 		return to.kept.Bytes()
 	}
+}
+
+// pair returns the two ends of a connection: a descriptor that does not block, and a connection.
+func pair(t *testing.T) (near int32, far net.Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fds[1]), "far")
+	defer file.Close()
+	if far, err = net.FileConn(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = far.Close()
+		_ = unix.Close(fds[0])
+	})
+	return int32(fds[0]), far
 }
 
 // An event that arrives over TLS costs what crypto/tls allocates for a record, its reader, and
@@ -96,15 +109,15 @@ func TestUnsealEventsAllocates(t *testing.T) {
 		t.Skip("-short: counts allocations")
 	}
 	for _, version := range []string{"1.2", "1.3"} {
-		w, seal := newSealedSubscriber(t, version)
-		s := &w.subscribers.all[0]
+		p, seal := newSealedPool(t, version)
+		s := &p.all[0]
 		var records [300][]byte
 		for n := range records {
 			records[n] = bytes.Clone(seal(eventBytes(1, uint64(n+1))))
 		}
 		n := 0
 		take := func() {
-			w.unsealEvents(0, s, records[n], clock.At(1))
+			p.unsealEvents(0, s, records[n], clock.At(1))
 			n++
 		}
 		for range 20 { // crypto/tls's memory grows to what it needs
@@ -113,7 +126,7 @@ func TestUnsealEventsAllocates(t *testing.T) {
 		if allocs := testing.AllocsPerRun(100, take); allocs > 1 {
 			t.Errorf("TLS %s: %v allocations per event, want at most 1", version, allocs)
 		}
-		if got := w.subscribers.streams; got.AllDelivered != uint64(n) || got.Lost > 0 || s.state != subStreaming {
+		if got := p.streams; got.AllDelivered != uint64(n) || got.Lost > 0 || s.state != subStreaming {
 			t.Errorf("TLS %s: %+v", version, got)
 		}
 	}
@@ -122,25 +135,24 @@ func TestUnsealEventsAllocates(t *testing.T) {
 // An event over TLS has arrived with the segment that completed its record. If the reading went
 // on with a part of the next record, the stamp may be of that.
 func TestSealedEventTimes(t *testing.T) {
-	w, seal := newSealedSubscriber(t, "1.3")
-	w.rec.Window.Start, w.rec.Window.End = 0, never
-	s := &w.subscribers.all[0]
+	p, seal := newSealedPool(t, "1.3")
+	s := &p.all[0]
 	s.written = 1
 	one, two := bytes.Clone(seal(eventBytes(1, 1))), bytes.Clone(seal(eventBytes(1, 2)))
-	at := func(p []byte, arrived int64) {
-		w.unsealEvents(0, s, p, clock.Reading{Read: arrived + 5, Arrived: arrived, Stamp: clock.Stamped})
+	at := func(b []byte, arrived int64) {
+		p.unsealEvents(0, s, b, clock.Reading{Read: arrived + 5, Arrived: arrived, Stamp: clock.Stamped})
 	}
 	at(one[:30], 100)
-	if w.subscribers.streams.Delivered != 0 {
+	if p.streams.Delivered != 0 {
 		t.Fatal("an event was delivered before its record was complete")
 	}
 	at(append(bytes.Clone(one[30:]), two[:3]...), 200) // less than a record's header
-	if w.rec.Ends().ByArrival != 1 || w.rec.Ends().Shared != 1 || s.latest != 200 {
-		t.Errorf("%+v, the latest at %d", w.rec.Ends(), s.latest)
+	if p.rec.Ends().ByArrival != 1 || p.rec.Ends().Shared != 1 || s.latest != 200 {
+		t.Errorf("%+v, the latest at %d", p.rec.Ends(), s.latest)
 	}
 	at(two[3:len(two)-1], 300)
 	at(two[len(two)-1:], 400)
-	if w.rec.Ends().ByArrival != 2 || w.rec.Ends().Shared != 1 || s.latest != 400 {
-		t.Errorf("%+v, the latest at %d", w.rec.Ends(), s.latest)
+	if p.rec.Ends().ByArrival != 2 || p.rec.Ends().Shared != 1 || s.latest != 400 {
+		t.Errorf("%+v, the latest at %d", p.rec.Ends(), s.latest)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package subscribe
 
 import (
 	"errors"
@@ -11,18 +11,18 @@ import (
 
 // Bounds of what one engine may be asked for in subscribers.
 const (
-	MaxSubscribers   = 1_000_000
+	Max              = 1_000_000
 	MaxReceiveBuffer = 64 << 20
 
 	maxRamp = 24 * time.Hour
 )
 
-// Subscribers are connections on which events arrive without end, carried by the
+// A Config says of connections on which events arrive without end, carried by the
 // same threads as the requests. ConnectTimeout bounds their connecting, and Timeout how
 // long the response's head may take. The requests may be the events' publishers; where
 // they are wire.Stampers, delivery is timed and every event accounted for. The zero value
 // of a field takes the default named in its comment.
-type Subscribers struct {
+type Config struct {
 	Count int // subscribers over all workers
 
 	// NewStreams is called once per worker and returns the maker of that worker's
@@ -52,55 +52,57 @@ type Subscribers struct {
 	ReceiveBuffer int
 }
 
-func (s Subscribers) withDefaults() Subscribers {
-	if s.MinBackoff == 0 {
-		s.MinBackoff = time.Second
+// WithDefaults returns the configuration with the defaults of what it leaves open.
+func (c Config) WithDefaults() Config {
+	if c.MinBackoff == 0 {
+		c.MinBackoff = time.Second
 	}
-	if s.MaxBackoff == 0 {
-		s.MaxBackoff = max(64*time.Second, s.MinBackoff)
+	if c.MaxBackoff == 0 {
+		c.MaxBackoff = max(64*time.Second, c.MinBackoff)
 	}
-	return s
+	return c
 }
 
-// ramp is how long it takes until the last has begun to connect.
-func (s Subscribers) ramp() time.Duration {
-	if s.Ramp == 0 {
+// RampTime is how long it takes until the last has begun to connect.
+func (c Config) RampTime() time.Duration {
+	if c.Ramp == 0 {
 		return 0
 	}
-	return time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
+	return time.Duration(float64(c.Count) / c.Ramp * float64(time.Second))
 }
 
-func (s Subscribers) validate() error {
-	s = s.withDefaults()
+// Validate reports every fault of the configuration at once.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("engine: subscribers: "+format, args...))
 	}
-	if s.Count < 1 || s.Count > MaxSubscribers {
-		fault("count %d: want 1 to %d", s.Count, MaxSubscribers)
+	if c.Count < 1 || c.Count > Max {
+		fault("count %d: want 1 to %d", c.Count, Max)
 	}
-	if s.NewStreams == nil {
+	if c.NewStreams == nil {
 		fault("streams: want a maker of streams")
 	}
-	if !(s.Ramp >= 0) || math.IsInf(s.Ramp, 0) {
-		fault("ramp %v: want 0 connections per second or more", s.Ramp)
-	} else if s.Ramp > 0 && float64(s.Count)/s.Ramp > maxRamp.Seconds() {
-		fault("ramp %v: want at least %v per second, so that %d have begun within %v", s.Ramp, float64(s.Count)/maxRamp.Seconds(), s.Count, maxRamp)
+	if !(c.Ramp >= 0) || math.IsInf(c.Ramp, 0) {
+		fault("ramp %v: want 0 connections per second or more", c.Ramp)
+	} else if c.Ramp > 0 && float64(c.Count)/c.Ramp > maxRamp.Seconds() {
+		fault("ramp %v: want at least %v per second, so that %d have begun within %v", c.Ramp, float64(c.Count)/maxRamp.Seconds(), c.Count, maxRamp)
 	}
-	if s.MinBackoff < time.Millisecond {
-		fault("shortest back-off %v: want at least 1ms", s.MinBackoff)
+	if c.MinBackoff < time.Millisecond {
+		fault("shortest back-off %v: want at least 1ms", c.MinBackoff)
 	}
-	if s.MaxBackoff < s.MinBackoff {
-		fault("longest back-off %v: want at least the shortest, %v", s.MaxBackoff, s.MinBackoff)
+	if c.MaxBackoff < c.MinBackoff {
+		fault("longest back-off %v: want at least the shortest, %v", c.MaxBackoff, c.MinBackoff)
 	}
-	if s.Slow < 0 || s.Slow > s.Count {
-		fault("slow %d: want 0 to %d, the count", s.Slow, s.Count)
+	if c.Slow < 0 || c.Slow > c.Count {
+		fault("slow %d: want 0 to %d, the count", c.Slow, c.Count)
 	}
-	if s.SlowRate < 0 {
-		fault("slow rate %d: want 0 bytes per second or more", s.SlowRate)
+	if c.SlowRate < 0 {
+		fault("slow rate %d: want 0 bytes per second or more", c.SlowRate)
 	}
-	if s.ReceiveBuffer < 0 || s.ReceiveBuffer > MaxReceiveBuffer {
-		fault("receive buffer %d: want 0 to %d bytes", s.ReceiveBuffer, MaxReceiveBuffer)
+	if c.ReceiveBuffer < 0 || c.ReceiveBuffer > MaxReceiveBuffer {
+		fault("receive buffer %d: want 0 to %d bytes", c.ReceiveBuffer, MaxReceiveBuffer)
 	}
 	return errors.Join(faults...)
 }

@@ -1,4 +1,4 @@
-package engine
+package subscribe
 
 import (
 	"time"
@@ -6,51 +6,52 @@ import (
 	"dyno/load/delivery"
 	"dyno/load/engine/clock"
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
 	"dyno/load/wire"
 )
 
 // takeEvents takes in the bytes that have arrived for a subscriber.
-func (w *worker) takeEvents(i int32, s *subscriber, p []byte, r clock.Reading) {
+func (p *Pool) takeEvents(i int32, s *subscriber, b []byte, r clock.Reading) {
 	now := r.Read
 	r = r.After(s.written)
 	if s.state == subStreaming {
-		w.received(s, now) // be it a part of an event, or a comment that keeps the stream alive
+		p.received(s, now) // be it a part of an event, or a comment that keeps the stream alive
 	}
 	for {
-		n, e, err := s.stream.Next(p)
+		n, e, err := s.stream.Next(b)
 		if err != nil {
-			w.subscriptionFailed(i, s, now, err)
+			p.subscriptionFailed(i, s, now, err)
 			return
 		}
-		p = p[n:]
+		b = b[n:]
 		switch e.Kind {
 		case wire.Nothing:
 			return
 		case wire.Opened:
-			w.streamOpened(i, s, r)
+			p.streamOpened(i, s, r)
 		case wire.Message:
-			w.event(s, &e, r, r.More || len(p) > maxTrailer)
+			p.event(s, &e, r, r.More || len(b) > maxTrailer)
 		case wire.Gap:
-			w.gap(s)
+			p.gap(s)
 		case wire.Exhausted:
-			w.subscriptionEnded(i, s, now, nil)
+			p.subscriptionEnded(i, s, now, nil)
 			return
 		}
 	}
 }
 
 // streamOpened takes note of a subscription that the server has accepted.
-func (w *worker) streamOpened(i int32, s *subscriber, r clock.Reading) {
-	p, now := &w.subscribers, r.Read
+func (p *Pool) streamOpened(i int32, s *subscriber, r clock.Reading) {
+	now := r.Read
 	p.attempted(s)
 	if s.known {
 		p.streams.Reconnects++
 	}
-	s.delivery.Accepted(w.origin == 0, s.stream.Resumes()) // before the load has begun nothing can be missed
+	s.delivery.Accepted(!p.begun, s.stream.Resumes()) // before the load has begun nothing can be missed
 	s.known, s.first, s.failures = true, true, 0
 	s.state, s.opened = subStreaming, now
 	p.timers.Clear(i)
-	w.setSlowRead(i, s, now)
+	p.setSlowRead(i, s, now)
 	p.open++
 	p.streams.Peak = max(p.streams.Peak, p.open)
 	if s.slow {
@@ -58,16 +59,16 @@ func (w *worker) streamOpened(i int32, s *subscriber, r clock.Reading) {
 		return
 	}
 	p.streams.Opened++
-	w.rec.Time(record.Opening, r.Arrived-s.began)
+	p.rec.Time(record.Opening, r.Arrived-s.began)
 }
 
 // received notes that something reached a subscriber.
-func (w *worker) received(s *subscriber, now int64) {
+func (p *Pool) received(s *subscriber, now int64) {
 	if s.slow {
 		return
 	}
-	w.subscribers.silences.Answered(now, &w.rec.Window, true)
-	if w.rec.Window.Has(now) {
+	p.silences.Answered(now, &p.rec.Window, true)
+	if p.rec.Window.Has(now) {
 		s.served, s.last = true, now
 	}
 }
@@ -76,8 +77,8 @@ func (w *worker) received(s *subscriber, now int64) {
 const maxTrailer = len("\r\n")
 
 // event takes note of an event, which may have been followed by more in its reading.
-func (w *worker) event(s *subscriber, e *wire.Event, r clock.Reading, followed bool) {
-	p, now := &w.subscribers, r.Arrived
+func (p *Pool) event(s *subscriber, e *wire.Event, r clock.Reading, followed bool) {
+	now := r.Arrived
 	if s.slow {
 		p.streams.Slow.Delivered++
 		if e.Stamped {
@@ -85,25 +86,25 @@ func (w *worker) event(s *subscriber, e *wire.Event, r clock.Reading, followed b
 		}
 		return
 	}
-	measured := w.rec.Window.Has(now)
-	w.received(s, now)
+	measured := p.rec.Window.Has(now)
+	p.received(s, now)
 	p.streams.AllDelivered++
-	w.rec.Delivered()
+	p.rec.Delivered()
 	if s.first {
 		s.first = false
-		w.rec.Time(record.FirstEvent, now-s.written)
+		p.rec.Time(record.FirstEvent, now-s.written)
 	}
 	if measured {
 		p.streams.Delivered++
 		p.streams.DeliveredBytes += uint64(e.Bytes) //nolint:gosec // not negative
-		w.rec.Ended(r)
+		p.rec.Ended(r)
 		if followed && r.Stamp == clock.Stamped {
-			w.rec.Shared(max(0, r.Arrived-max(s.emptied, s.written)))
+			p.rec.Shared(max(0, r.Arrived-max(s.emptied, s.written)))
 		}
 		if s.latest != 0 {
 			// One whose stamp was refused ended when it was read: the next may have
 			// arrived before that.
-			w.rec.Time(record.EventGap, max(0, now-s.latest))
+			p.rec.Time(record.EventGap, max(0, now-s.latest))
 			p.longestGap = max(p.longestGap, now-s.latest)
 		}
 	}
@@ -113,30 +114,32 @@ func (w *worker) event(s *subscriber, e *wire.Event, r clock.Reading, followed b
 		return
 	}
 	if measured {
-		w.rec.Time(record.Delivery, now-(e.Time-w.engine.epoch))
+		p.rec.Time(record.Delivery, now-(e.Time-p.epoch))
 	}
 	s.delivery.See(p.ledger, e.Source, e.Sequence)
 }
 
 // gap takes note of an event that says that others are missing.
-func (w *worker) gap(s *subscriber) {
+func (p *Pool) gap(s *subscriber) {
 	if s.slow {
-		w.subscribers.streams.Slow.Gaps++
+		p.streams.Slow.Gaps++
 	} else {
-		w.subscribers.streams.Gaps++
+		p.streams.Gaps++
 	}
 	s.delivery.Gap()
 }
 
-// begin sets the beginning of the load. All subscribers are to receive something from then
+// Begin sets the beginning of the load. All subscribers are to receive something from then
 // on.
-func (p *subscriberPool) begin(origin int64) {
+func (p *Pool) Begin(origin int64) {
+	p.begun, p.streams.Untried = true, p.untried
 	p.silences.Begin(origin)
 	p.silences.Due(origin)
 }
 
-// windowEnded notes what the subscribers have when the window ends.
-func (p *subscriberPool) windowEnded(window *record.Window) {
+// EndWindow notes what the subscribers have when the window ends.
+func (p *Pool) EndWindow() {
+	window := &p.rec.Window
 	if len(p.all) == 0 {
 		return
 	}
@@ -150,7 +153,7 @@ func (p *subscriberPool) windowEnded(window *record.Window) {
 
 // addSubscribed adds the time for which a subscriber had a stream, as far as it lies in the
 // window.
-func (p *subscriberPool) addSubscribed(s *subscriber, until int64, window *record.Window) {
+func (p *Pool) addSubscribed(s *subscriber, until int64, window *record.Window) {
 	if !s.slow {
 		p.streams.Subscribed += time.Duration(max(0, min(until, window.End)-max(s.opened, window.Start)))
 	}
@@ -164,8 +167,9 @@ const (
 	quietFactor = 3
 )
 
-// countServed sums up, at the end, which subscribers were served.
-func (p *subscriberPool) countServed(window *record.Window) {
+// End sums up, at the end, which subscribers were served.
+func (p *Pool) End() {
+	window := &p.rec.Window
 	to := window.End
 	for i := range p.all {
 		s := &p.all[i]
@@ -185,54 +189,24 @@ func (p *subscriberPool) countServed(window *record.Window) {
 	}
 }
 
-// anyConnected tells whether a subscriber has a connection or has had a stream.
-func (p *subscriberPool) anyConnected() bool {
+// AnyConnected tells whether a subscriber has a connection or has had a stream.
+func (p *Pool) AnyConnected() bool {
 	for i := range p.all {
-		if s := &p.all[i]; s.fd != none || s.known {
+		if s := &p.all[i]; s.FD != socket.None || s.known {
 			return true
 		}
 	}
 	return false
 }
 
-// sources returns the sources of a worker's publishers: those that have published, or
-// also those that may.
-func (w *worker) sources(planned bool) (sources []wire.Source) {
-	for i := range w.conns {
-		p, ok := w.conns[i].client.(wire.Stamper)
-		if !ok {
-			continue
-		}
-		for s := range p.Sources {
-			if planned || s.Published > 0 {
-				sources = append(sources, s)
-			}
-		}
-	}
-	return sources
-}
-
-// post tells all workers what this one has published. It has finished.
-func (w *worker) post() {
-	e := w.engine
-	if p := &w.subscribers; !p.posted && e.config.Subscribers != nil {
-		p.posted = true
-		if left := e.published.Add(w.sources(false)); left == e.others() {
-			close(e.finished)
-		}
-	}
-}
-
-// allArrived tells, once the worker's requests have ended, whether its subscribers have
+// AllArrived tells, once the worker's requests have ended, whether its subscribers have
 // all that is due to them, as far as they are connected.
-func (w *worker) allArrived(now int64) bool {
-	p := &w.subscribers
-	w.post()
+func (p *Pool) AllArrived(now int64) bool {
 	if now < p.look {
 		return false
 	}
 	p.look = now + lookAgain
-	published, complete := w.engine.published.All()
+	published, complete := p.publications.published.All()
 	if !complete {
 		return false
 	}
@@ -244,13 +218,13 @@ func (w *worker) allArrived(now int64) bool {
 	return true
 }
 
-// sumStreams closes the accounts of all subscribers. All workers have ended.
-func (e *engine) sumStreams(r *record.Streams) {
-	published, _ := e.published.All()
+// Sum closes the accounts of the subscribers of all workers, which have ended, and returns what
+// became of them. A load that was interrupted did not wait for what was due.
+func Sum(c *Config, pools []*Pool, published *Publications, interrupted bool) *record.Streams {
+	all, _ := published.published.All()
 	var ledgers, slow []*delivery.Ledger
-	r.Failures = map[string]uint64{}
-	for _, w := range e.workers {
-		p := &w.subscribers
+	r := &record.Streams{Failures: map[string]uint64{}}
+	for _, p := range pools {
 		if len(p.all) == 0 {
 			continue
 		}
@@ -259,15 +233,31 @@ func (e *engine) sumStreams(r *record.Streams) {
 			case s.slow: // what it has not read may be on its way
 				s.delivery.Close(&p.slow, nil, nil, true)
 			default:
-				s.delivery.Close(p.ledger, published, s.stream, s.state == subStreaming && !e.stopped())
+				s.delivery.Close(p.ledger, all, s.stream, s.state == subStreaming && !interrupted)
 			}
 		}
 		ledgers, slow = append(ledgers, p.ledger), append(slow, &p.slow)
 		r.Add(&p.streams)
 		p.failures.AddTo(r.Failures)
 	}
-	r.Requested, r.Slow.Requested = e.config.Subscribers.Count, e.config.Subscribers.Slow
-	r.Account = delivery.Sum(ledgers, published)
+	r.Requested, r.Slow.Requested = c.Count, c.Slow
+	r.Account = delivery.Sum(ledgers, all)
 	missed := delivery.Sum(slow, nil)
 	r.Slow.Announced, r.Slow.Missing = missed.Announced, missed.Lost
+	return r
+}
+
+// Silences returns when nothing reached any of the subscribers.
+func (p *Pool) Silences() *record.Silences { return &p.silences }
+
+// Handshakes returns what became of their TLS handshakes.
+func (p *Pool) Handshakes() *record.Handshakes { return &p.handshakes }
+
+// Close closes their connections.
+func (p *Pool) Close() {
+	for i := range p.all {
+		if s := &p.all[i]; s.FD != socket.None {
+			p.hangUp(s)
+		}
+	}
 }

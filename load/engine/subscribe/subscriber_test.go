@@ -1,7 +1,10 @@
-package engine
+package subscribe
 
 import (
+	"dyno/load/wire/tlslayer"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -13,57 +16,62 @@ import (
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/record"
+	"dyno/load/engine/socket"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
 )
 
-// newSubscriberWorker returns a worker with count subscribers, of whom the first has a
-// stream on which nothing has arrived yet.
-func newSubscriberWorker(tb testing.TB, count int) *worker {
+// newPool returns a pool of count subscribers, of whom the first has a stream on which nothing has
+// arrived yet.
+func newPool(tb testing.TB, count int) (*Pool, *record.Collector) { return newPoolOver(tb, count, nil) }
+
+// newPoolOver returns one whose connections have TLS, if there is a configuration of it.
+func newPoolOver(tb testing.TB, count int, secure *tlslayer.Config) (*Pool, *record.Collector) {
 	tb.Helper()
 	template, err := sse.NewStreamTemplate(sse.StreamConfig{Request: http1.Request{Target: "/", Host: "h"}})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := Config{
-		Address: "h:1", Window: time.Second,
-		Subscribers: &Subscribers{Count: count, NewStreams: func(int) func(int) wire.Stream {
-			return func(int) wire.Stream { return template.Stream() }
-		}},
-	}
+	c := Config{Count: count, NewStreams: func(int) func(int) wire.Stream {
+		return func(int) wire.Stream { return template.Stream() }
+	}}.WithDefaults()
 	if err := c.Validate(); err != nil {
 		tb.Fatal(err)
 	}
-	e := newEngine(c.withDefaults())
-	e.collector = record.NewCollector(1, time.Second, nil)
-	w, err := e.newWorker(0, endpoint{})
+	collector := record.NewCollector(1, time.Second, nil)
+	base := time.Now().Add(-time.Second)
+	sockets, err := socket.NewThread(socket.Endpoint{}, secure, base)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(w.poller.Close)
-	s := &w.subscribers.all[0]
+	tb.Cleanup(sockets.Poller.Close)
+	p := New(&c, &Place{
+		Workers: 1, Window: time.Second, Timeout: time.Minute, ConnectTimeout: time.Minute, Epoch: base.UnixNano(),
+		Sockets: sockets, Recorder: record.NewRecorder(collector, 0, time.Second),
+		Random: rand.New(rand.NewPCG(1, 2)), Publications: NewPublications(1, false),
+	})
+	s := &p.all[0]
 	s.stream.Reset()
 	s.stream.Request()
 	s.state = subRequested
-	w.takeEvents(0, s, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), clock.At(w.clock.Now()))
+	p.takeEvents(0, s, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), clock.At(sockets.Clock.Now()))
 	if s.state != subStreaming {
-		tb.Fatalf("%+v", w.subscribers.streams)
+		tb.Fatalf("%+v", p.streams)
 	}
-	w.rec.Window = record.Window{End: never}
-	return w
+	p.rec.Window = record.Window{End: math.MaxInt64}
+	return p, collector
 }
 
-// recorded returns what a worker has recorded, which has ended.
-func recorded(w *worker) *record.Result {
-	c := w.engine.collector
+// recorded returns what a pool has recorded, which has ended.
+func recorded(p *Pool, c *record.Collector) *record.Result {
 	var collecting sync.WaitGroup
 	collecting.Go(c.Run)
-	w.rec.End(w.clock.Now(), 0)
+	p.rec.End(p.sockets.Clock.Now(), 0)
 	c.Stop()
 	collecting.Wait()
-	r := record.NewResult(w.engine.base, 0)
-	r.AddWorker(w.rec, &w.clock)
+	r := record.NewResult(time.Time{}, 0)
+	r.AddWorker(p.rec, &p.sockets.Clock)
 	r.AddIntervals(c)
 	return r
 }
@@ -78,8 +86,8 @@ func eventBytes(source uint32, n uint64) []byte {
 func BenchmarkTakeEvents(b *testing.B) {
 	for _, piece := range []int{1 << 20, 60} {
 		b.Run(fmt.Sprintf("pieces-of-%d", piece), func(b *testing.B) {
-			w := newSubscriberWorker(b, 1)
-			s := &w.subscribers.all[0]
+			p, _ := newPool(b, 1)
+			s := &p.all[0]
 			const events = 1024
 			var stream [events][]byte
 			for n := range stream {
@@ -88,16 +96,16 @@ func BenchmarkTakeEvents(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				now := w.clock.Now()
+				now := p.sockets.Clock.Now()
 				for rest := stream[n%events]; len(rest) > 0; {
-					p := rest[:min(piece, len(rest))]
-					w.takeEvents(0, s, p, clock.At(now))
-					rest = rest[len(p):]
+					b := rest[:min(piece, len(rest))]
+					p.takeEvents(0, s, b, clock.At(now))
+					rest = rest[len(b):]
 				}
 				n++
 			}
-			if got := w.subscribers.streams.AllDelivered; got != uint64(n) || s.state != subStreaming {
-				b.Errorf("%d events of %d: %+v", got, n, w.subscribers.streams)
+			if got := p.streams.AllDelivered; got != uint64(n) || s.state != subStreaming {
+				b.Errorf("%d events of %d: %+v", got, n, p.streams)
 			}
 		})
 	}
@@ -108,24 +116,24 @@ func TestTakeEventsDoesNotAllocate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: counts allocations")
 	}
-	w := newSubscriberWorker(t, 1)
-	s := &w.subscribers.all[0]
+	p, _ := newPool(t, 1)
+	s := &p.all[0]
 	n := uint64(0)
 	var events [300][]byte
 	for i := range events {
 		events[i] = eventBytes(1, uint64(i+1))
 	}
 	take := func() {
-		w.takeEvents(0, s, events[n][:70], clock.At(1))
-		w.takeEvents(0, s, events[n][70:], clock.At(1))
+		p.takeEvents(0, s, events[n][:70], clock.At(1))
+		p.takeEvents(0, s, events[n][70:], clock.At(1))
 		n += 2 // so that some are missing
 	}
-	w.subscribers.ledger = &delivery.Ledger{} // which has no room that could be enlarged
+	p.ledger = &delivery.Ledger{} // which has no room that could be enlarged
 	take()
 	if allocs := testing.AllocsPerRun(100, take); allocs > 0 {
 		t.Errorf("%v allocations per event", allocs)
 	}
-	if got := w.subscribers.streams; got.AllDelivered != n/2 || s.state != subStreaming {
+	if got := p.streams; got.AllDelivered != n/2 || s.state != subStreaming {
 		t.Errorf("%+v", got)
 	}
 }
@@ -133,22 +141,22 @@ func TestTakeEventsDoesNotAllocate(t *testing.T) {
 // The times of events are of the window, to the nanosecond: from the stamp on the wall
 // clock, from the subscription, and from one to the next.
 func TestEventTimes(t *testing.T) {
-	w := newSubscriberWorker(t, 2)
-	w.engine.epoch = 1_000_000
-	w.rec.Window.Start, w.rec.Window.End = 500, 900
-	s := &w.subscribers.all[0]
+	p, collector := newPool(t, 2)
+	p.epoch = 1_000_000
+	p.rec.Window = record.Window{Start: 500, End: 900}
+	s := &p.all[0]
 	s.written = 100
 	at := func(now, due int64, n uint64) {
 		stamp := sse.Stamp{Source: 1, Sequence: n, Time: 1_000_000 + due}
-		w.takeEvents(0, s, fmt.Appendf(nil, "data: %v\n\n", stamp), clock.At(now))
+		p.takeEvents(0, s, fmt.Appendf(nil, "data: %v\n\n", stamp), clock.At(now))
 	}
 	at(300, 290, 1)
 	at(600, 570, 2) // the first of the window
 	at(600, 580, 3) // in the same read
 	at(899, 893, 4)
 	at(900, 899, 5) // too late
-	w.takeEvents(0, s, []byte("data: no stamp\n\n"), clock.At(901))
-	r := recorded(w)
+	p.takeEvents(0, s, []byte("data: no stamp\n\n"), clock.At(901))
+	r := recorded(p, collector)
 	for _, tt := range []struct {
 		tag  record.Tag
 		want []int64
@@ -160,17 +168,42 @@ func TestEventTimes(t *testing.T) {
 			t.Errorf("%v: %d values from %d to %d, want %v", tt.tag, h.Count(), h.Min(), h.Max(), tt.want)
 		}
 	}
-	if got := w.subscribers.streams; got.Delivered != 3 || got.AllDelivered != 6 || got.Unstamped != 1 || got.DeliveredBytes != 3*uint64(sse.StampBytes+8) {
+	if got := p.streams; got.Delivered != 3 || got.AllDelivered != 6 || got.Unstamped != 1 || got.DeliveredBytes != 3*uint64(sse.StampBytes+8) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Of several events in one read, all but the last have a stamp that may be too late,
+// by no more than the time since the socket was empty.
+func TestSharedStamps(t *testing.T) {
+	p, collector := newPool(t, 1)
+	p.rec.Window = record.Window{End: 10_000}
+	s := &p.all[0]
+	s.written, s.emptied = 100, 700
+	var read []byte
+	for n := range uint64(3) {
+		read = fmt.Appendf(read, "data: %v\n\n", sse.Stamp{Source: 1, Sequence: n + 1})
+	}
+	p.takeEvents(0, s, append(read, "\r\n"...), clock.Reading{Read: 1500, Arrived: 1000, Stamp: clock.Stamped})
+	p.takeEvents(0, s, read, clock.At(1600))
+	r := recorded(p, collector)
+	if e := r.Ends; e.ByArrival != 3 || e.Shared != 2 || e.ByRead != 3 {
+		t.Errorf("%+v", e)
+	}
+	if h := r.Latency[record.SharedStamp]; h.Count() != 2 || h.Min() != 300 || h.Max() != 300 {
+		t.Errorf("shared: %d values from %d to %d, want 2 of 300", h.Count(), h.Min(), h.Max())
+	}
+	if h := r.Latency[record.ReadDelay]; h.Count() != 3 || h.Min() != 500 || h.Max() != 500 {
+		t.Errorf("read delay: %d values from %d to %d, want 3 of 500", h.Count(), h.Min(), h.Max())
 	}
 }
 
 // The pause before reconnecting: what the server asks for is kept, our own is jittered
 // downwards, both double with each failure in a row, and neither grows beyond its bound.
 func TestReconnectDelay(t *testing.T) {
-	w := newSubscriberWorker(t, 1)
-	s := &w.subscribers.all[0]
-	c := w.engine.config.Subscribers
+	p, _ := newPool(t, 1)
+	s := &p.all[0]
+	c := p.config
 	c.MinBackoff, c.MaxBackoff = time.Second, 10*time.Second
 	for _, tt := range []struct {
 		retry     string
@@ -189,12 +222,12 @@ func TestReconnectDelay(t *testing.T) {
 		{"60000", 0, 10 * time.Second, 15 * time.Second},
 	} {
 		if tt.retry != "" {
-			w.takeEvents(0, s, []byte("retry: "+tt.retry+"\n\n"), clock.At(1))
+			p.takeEvents(0, s, []byte("retry: "+tt.retry+"\n\n"), clock.At(1))
 		}
 		s.failures = tt.failures
-		lowest, highest := time.Duration(never), time.Duration(0)
+		lowest, highest := time.Duration(math.MaxInt64), time.Duration(0)
 		for range 1000 {
-			d := w.reconnectDelay(s)
+			d := p.reconnectDelay(s)
 			lowest, highest = min(lowest, d), max(highest, d)
 		}
 		if spread := tt.high - tt.low; lowest < tt.low || lowest > tt.low+spread/20 || highest > tt.high || highest < tt.high-spread/20 {
@@ -206,7 +239,7 @@ func TestReconnectDelay(t *testing.T) {
 // What is still due at the end depends on where a subscriber stands: with a stream it is
 // missing, without one it is pending, and so it is when the measurement was interrupted. Of
 // a slow one it may be on its way.
-func TestSumStreams(t *testing.T) {
+func TestSum(t *testing.T) {
 	type found struct{ lost, announced, pending, slowMissing, slowAnnounced uint64 }
 	for _, tt := range []struct {
 		name        string
@@ -220,22 +253,18 @@ func TestSumStreams(t *testing.T) {
 		{"was interrupted", false, subStreaming, true, found{announced: 3, pending: 4}},
 		{"is slow", true, subStreaming, false, found{slowAnnounced: 3}},
 	} {
-		w := newSubscriberWorker(t, 1)
-		e := w.engine
-		e.workers = append(e.workers, w)
-		e.sources[1] = struct{}{}
-		e.published.Add([]wire.Source{{ID: 1, Published: 10}})
-		e.stop.Store(tt.interrupted)
-		s := &w.subscribers.all[0]
+		p, _ := newPool(t, 1)
+		p.publications.Expect([]wire.Source{{ID: 1}})
+		p.publications.Report([]wire.Source{{ID: 1, Published: 10}})
+		s := &p.all[0]
 		s.slow = tt.slow
 		for _, n := range []uint64{1, 3} {
-			w.takeEvents(0, s, eventBytes(1, n), clock.At(1))
+			p.takeEvents(0, s, eventBytes(1, n), clock.At(1))
 		}
-		w.takeEvents(0, s, []byte("event: gap\ndata: {}\n\n"), clock.At(1))
-		w.takeEvents(0, s, eventBytes(1, 6), clock.At(1))
+		p.takeEvents(0, s, []byte("event: gap\ndata: {}\n\n"), clock.At(1))
+		p.takeEvents(0, s, eventBytes(1, 6), clock.At(1))
 		s.state = tt.state
-		var r record.Streams
-		e.sumStreams(&r)
+		r := Sum(p.config, []*Pool{p}, p.publications, tt.interrupted)
 		// The gap event announces number 2 as well as those before 6.
 		if got := (found{r.Lost, r.Announced, r.Pending, r.Slow.Missing, r.Slow.Announced}); got != tt.want {
 			t.Errorf("who %s: %+v, want %+v", tt.name, got, tt.want)
@@ -252,18 +281,18 @@ func TestAnswerBeforeTheSubscription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newSubscriberWorker(t, 1)
-	s := &w.subscribers.all[0]
-	s.fd, s.state = int32(pair[0]), subConnecting
-	w.subscribers.connecting++
+	p, _ := newPool(t, 1)
+	s := &p.all[0]
+	s.FD, s.state = int32(pair[0]), subConnecting
+	p.connecting++
 	if _, errno := poll.Write(int32(pair[1]), []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")); errno != 0 {
 		t.Fatal(errno)
 	}
 	if err := unix.Close(pair[1]); err != nil {
 		t.Fatal(err)
 	}
-	w.handleSubscriber(&unix.EpollEvent{Fd: subscriberToken(0), Events: unix.EPOLLOUT, Pad: int32(s.generation)})
-	if n := w.subscribers.failures[wire.StatusError(503)]; n != 1 || s.fd != none {
-		t.Errorf("failures %v; want status 503", w.subscribers.failures)
+	p.Handle(&unix.EpollEvent{Fd: subscriberToken(0), Events: unix.EPOLLOUT, Pad: int32(s.Generation)})
+	if n := p.failures[wire.StatusError(503)]; n != 1 || s.FD != socket.None {
+		t.Errorf("failures %v; want status 503", p.failures)
 	}
 }

@@ -1,0 +1,273 @@
+// Package socket opens connections and carries their bytes, with TLS or without. A Socket is one
+// connection, be it for requests or for events; a Thread is what the sockets of one thread share.
+package socket
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/engine/clock"
+	"dyno/load/engine/poll"
+	"dyno/load/engine/queue"
+	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
+)
+
+const (
+	// MaxConnecting bounds a thread's connections under way, so that a large number
+	// of them does not overrun the target's accept queue. The others wait their turn.
+	MaxConnecting = 128
+	// MaxReads bounds the reads from one connection before others have their turn.
+	MaxReads = 16
+
+	readSize = 64 << 10
+)
+
+// A Thread is what the sockets of one thread share.
+type Thread struct {
+	Poller  *poll.Poller
+	Clock   clock.Clock
+	Buffer  []byte // what one read may bring; nothing is kept in it from one read to the next
+	Emptied int64  // when all sockets with anything to read had last been reported
+
+	to     Endpoint
+	tls    *tlslayer.Context // nil without TLS
+	sealed []byte            // bytes of TLS that are about to be written
+	errnos map[errnoKind]*wire.Error
+}
+
+// NewThread returns what sockets to an endpoint share, whose clock's zero is base.
+func NewThread(to Endpoint, secure *tlslayer.Config, base time.Time) (*Thread, error) {
+	t := &Thread{
+		to: to.clone(), Clock: clock.New(base), Buffer: make([]byte, readSize), errnos: map[errnoKind]*wire.Error{},
+	}
+	var err error
+	if secure != nil {
+		if t.tls, err = tlslayer.NewContext(*secure); err != nil {
+			return nil, err
+		}
+	}
+	if t.Poller, err = poll.New(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// StartStamping asks the kernel for stamps of what arrives from now on.
+func (t *Thread) StartStamping() error { return t.Clock.StartStamping(t.to.family) }
+
+// Secure tells whether the sockets speak TLS.
+func (t *Thread) Secure() bool { return t.tls != nil }
+
+// FailedHandshakes returns how many TLS handshakes have failed.
+func (t *Thread) FailedHandshakes() uint64 { return t.tls.Stats().Failed }
+
+// An errnoKind is a system error and what it means for a request.
+type errnoKind struct {
+	kind  wire.Kind
+	errno unix.Errno
+}
+
+// Error returns the one error there is for a system error of that kind, so
+// that failing in the same way again allocates nothing.
+func (t *Thread) Error(kind wire.Kind, errno unix.Errno) *wire.Error {
+	key := errnoKind{kind, errno}
+	e := t.errnos[key]
+	if e == nil {
+		text := errno.Error()
+		switch errno {
+		case unix.ECONNRESET:
+			text = "the peer reset the connection"
+		case unix.EPIPE:
+			text = "the peer had closed the connection"
+		}
+		e = &wire.Error{Kind: kind, Text: text}
+		t.errnos[key] = e
+	}
+	return e
+}
+
+// PeerError returns the error for a system error of a connection: of a kind, unless it says that
+// the generator lacked descriptors, ports or memory, or that this machine forbids the connection.
+func (t *Thread) PeerError(kind wire.Kind, errno unix.Errno) *wire.Error {
+	return t.Error(kindOf(errno, kind), errno)
+}
+
+func kindOf(errno unix.Errno, otherwise wire.Kind) wire.Kind {
+	switch errno {
+	case unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM, unix.EPERM:
+		return wire.Generator
+	}
+	return otherwise
+}
+
+// generatorError makes a system error one of the generator's own.
+func (t *Thread) generatorError(err error) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return t.Error(wire.Generator, errno)
+	}
+	return err
+}
+
+// ConnectError returns the failure of a request whose connection could not be
+// opened.
+func (t *Thread) ConnectError(err error) *wire.Error {
+	var (
+		known *wire.Error
+		errno unix.Errno
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &errno):
+		return t.PeerError(wire.Connect, errno)
+	}
+	return &wire.Error{Kind: wire.Connect, Text: err.Error()}
+}
+
+// A Socket is a place for one connection. What it does not take at once of what is written waits,
+// and goes when there is room again.
+type Socket struct {
+	FD         int32 // none without a connection
+	Generation uint32
+	HungUp     bool // the peer has said that it will send no more
+	stamping   bool // it stamps what arrives
+	pending    []byte
+	tls        *secured // nil without TLS
+	Lost       error    // reading or writing failed for this; what had arrived by then may still be unread
+}
+
+// A secured is the TLS of a socket, and the memory of what is pending.
+type secured struct {
+	*tlslayer.Conn
+	kept []byte
+}
+
+// None is the descriptor of no connection.
+const None = queue.None
+
+// New returns a place for a connection.
+func (t *Thread) New() Socket {
+	s := Socket{FD: None}
+	if t.tls != nil {
+		s.tls = &secured{Conn: t.tls.Conn()}
+	}
+	return s
+}
+
+// Open begins to open a connection whose events bear the token and the new generation.
+// With receive it asks for a receive buffer of that many bytes. This must happen before the
+// connection exists to bound its window. What the generator itself lacks is an error of
+// kind Generator; all else the system said of the peer.
+func (s *Socket) Open(t *Thread, token int32, receive int) error {
+	fd, err := t.socket()
+	if err != nil {
+		return t.generatorError(err)
+	}
+	if receive > 0 {
+		err = t.generatorError(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive))
+	}
+	if err == nil {
+		if err = unix.Connect(fd, t.to.addr); errors.Is(err, unix.EINPROGRESS) {
+			err = nil
+		}
+		if t.to.family != unix.AF_UNIX && errors.Is(err, unix.EAGAIN) {
+			err = t.generatorError(err) // no local port; of a Unix socket it means a full accept queue
+		}
+	}
+	if err == nil {
+		err = t.generatorError(t.Poller.Add(fd, token, s.Generation+1))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	s.Generation++
+	s.FD, s.stamping, s.HungUp = int32(fd), t.Clock.Stamping(), false
+	return nil
+}
+
+func (t *Thread) socket() (int, error) {
+	fd, err := unix.Socket(t.to.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if t.to.family == unix.AF_UNIX {
+		return fd, nil
+	}
+	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	if err == nil && t.Clock.Stamping() {
+		err = clock.RequestStamps(fd)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Close closes the connection. Its later events no longer count.
+func (s *Socket) Close() {
+	unix.Close(int(s.FD))
+	s.FD = None
+	s.Generation++
+	s.pending, s.Lost = nil, nil
+	if s.tls != nil {
+		s.tls.Reset()
+		s.tls.kept = nil
+	}
+}
+
+// Stamp makes a connection stamp what arrives that is older than the decision to do so.
+func (s *Socket) Stamp(t *Thread) {
+	if t.Clock.Stamping() && !s.stamping {
+		s.stamp()
+	}
+}
+
+func (s *Socket) stamp() { s.stamping = clock.RequestStamps(int(s.FD)) == nil }
+
+// Read reads what has arrived. The socket was known to be empty at a time, which is 0 if that is
+// not known.
+func (s *Socket) Read(t *Thread, p []byte, empty int64) (n int, r clock.Reading, errno unix.Errno) {
+	return t.Clock.Read(s.FD, p, s.stamping, empty)
+}
+
+// Pending tells whether there is something that the socket has not taken yet.
+func (s *Socket) Pending() bool { return len(s.pending) > 0 }
+
+// Put makes bytes pending that stay unchanged until they are written. Nothing else is pending, and
+// the socket has no TLS or does not use it yet.
+func (s *Socket) Put(p []byte) { s.pending = p }
+
+// Flush writes what is pending, and then what TLS has to say. An error is of a kind.
+func (s *Socket) Flush(t *Thread, kind wire.Kind) error {
+	rest, errno := poll.WriteAll(s.FD, s.pending)
+	s.pending = rest
+	if errno != 0 {
+		return t.PeerError(kind, errno)
+	}
+	return s.FlushTLS(t, kind)
+}
+
+// Break notes that the connection cannot be written to. Whoever has caused it to be written reads
+// next, until the end: a peer may have answered before it closed.
+func (s *Socket) Break(err error) { s.Lost, s.pending, s.HungUp = err, nil, true }
+
+// Write writes some of p, without TLS. It returns how much: 0 if the socket takes nothing now.
+func (s *Socket) Write(t *Thread, p []byte) (int, error) {
+	for {
+		switch n, errno := poll.Write(s.FD, p); errno {
+		case 0:
+			return n, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, nil
+		default:
+			return 0, t.PeerError(wire.Reset, errno)
+		}
+	}
+}
