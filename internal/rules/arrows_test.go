@@ -62,7 +62,8 @@ var arrows = []arrow{
 	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
-	{"results/rundir", []string{"load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/rundir", []string{"results/mask", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
 	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
 	{"results/push", []string{"load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
@@ -85,7 +86,7 @@ var arrows = []arrow{
 	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"report", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"ui", []string{"lab/experiment", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"hub", "internal/loop"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
@@ -148,7 +149,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},

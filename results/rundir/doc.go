@@ -25,5 +25,6 @@
 //
 // To read the source: types.go is run.json and trial.json. names.go is the one table of
 // metrics, tags, columns and checks, with their units and the direction that is better.
-// writer.go and reader.go are the files, secrets.go the mask, bound.go the bounds.
+// writer.go and reader.go are the files, secrets.go is what is masked in them, bound.go the
+// bounds.
 package rundir

@@ -1,62 +1,34 @@
 package rundir
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"net/url"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"dyno/results/mask"
 )
 
 // A run folder is passed on, so it holds no credentials: neither those of the command line nor
-// those of the experiment file, wherever they stand. Their names stay, and so does what only
-// refers to them: $NAME, @FILE and {{ name }}. Folders that hold some are read without them.
-
-// Mask stands for a credential.
-const Mask = "***"
-
-// Bounds of the search, as others may have made the folder: how many credentials are masked where
-// their names do not stand, and how far a line is looked at before a name, in bytes.
-const (
-	maxElsewhere = 1000
-	maxBefore    = 4 << 10
-)
-
-// leastElsewhere is how long a credential must be to be masked where its name does not stand, in
-// bytes: shorter ones would be found in words that have nothing to do with them.
-const leastElsewhere = 6
+// those of the experiment file, wherever they stand. Folders that hold some are read without them.
 
 // secrets are the credentials that were found in a run.
 type secrets struct {
-	values  []string
 	replace *strings.Replacer // nil: there are none
 }
 
 // secretsOf finds the credentials in what a user wrote.
 func secretsOf(run *Run) *secrets {
-	s := &secrets{}
-	s.inPlace(run)
-	var pairs []string
-	// Where one begins with another, the longer one is replaced.
-	slices.SortFunc(s.values, func(a, b string) int { return len(b) - len(a) })
-	for _, value := range s.values {
-		pairs = append(pairs, value, Mask)
-	}
-	if len(pairs) > 0 {
-		s.replace = strings.NewReplacer(pairs...)
-	}
-	return s
+	var found mask.Credentials
+	inPlace(run, &found)
+	return &secrets{found.Replacer()}
 }
 
 // run returns a run without credentials.
 func (s *secrets) run(run *Run) *Run {
-	out := (&secrets{}).inPlace(run)
+	out := inPlace(run, new(mask.Credentials))
 	if s.replace == nil {
 		return out
 	}
-	masked := copied(reflect.ValueOf(*out), s.text).Interface().(Run)
+	masked := mask.Copy(*out, s.text)
 	masked.Plan.Masked = masked.Plan.Masked || masked.Plan.Source != out.Plan.Source
 	return &masked
 }
@@ -66,20 +38,8 @@ func (s *secrets) trial(t *Trial) *Trial {
 	if s == nil || s.replace == nil {
 		return t
 	}
-	masked := copied(reflect.ValueOf(*t), s.text).Interface().(Trial)
+	masked := mask.Copy(*t, s.text)
 	return &masked
-}
-
-// MaskText returns what a user wrote, be it a setting of a name or a command, without the
-// credentials in it.
-func MaskText(name, text string) string { return (&secrets{}).named(name, text) }
-
-// named masks a text that is the value of a name, or the credentials in it.
-func (s *secrets) named(name, text string) string {
-	if isCredential(name) {
-		return s.value(name, text)
-	}
-	return s.inText(text)
 }
 
 // text returns a text without the credentials.
@@ -90,59 +50,19 @@ func (s *secrets) text(text string) string {
 	return s.replace.Replace(text)
 }
 
-// copied returns a deep copy in which every text, keys included, is replaced.
-func copied(of reflect.Value, replace func(string) string) reflect.Value {
-	out := reflect.New(of.Type()).Elem()
-	out.Set(of)
-	switch of.Kind() {
-	case reflect.String:
-		out.SetString(replace(of.String()))
-	case reflect.Pointer:
-		if !of.IsNil() {
-			out.Set(reflect.New(of.Type().Elem()))
-			out.Elem().Set(copied(of.Elem(), replace))
-		}
-	case reflect.Struct:
-		for i := range of.NumField() {
-			if field := out.Field(i); field.CanSet() {
-				field.Set(copied(of.Field(i), replace))
-			}
-		}
-	case reflect.Slice:
-		if !of.IsNil() {
-			out.Set(reflect.MakeSlice(of.Type(), of.Len(), of.Len()))
-		}
-		for i := range of.Len() {
-			out.Index(i).Set(copied(of.Index(i), replace))
-		}
-	case reflect.Array:
-		for i := range of.Len() {
-			out.Index(i).Set(copied(of.Index(i), replace))
-		}
-	case reflect.Map:
-		if !of.IsNil() {
-			out.Set(reflect.MakeMap(of.Type()))
-		}
-		for _, key := range of.MapKeys() {
-			out.SetMapIndex(copied(key, replace), copied(of.MapIndex(key), replace))
-		}
-	}
-	return out
-}
-
 // inPlace returns a run in which the credentials that a user wrote next to their names are
-// masked, and notes them.
-func (s *secrets) inPlace(of *Run) *Run {
+// masked. It notes them in found.
+func inPlace(of *Run, found *mask.Credentials) *Run {
 	run := *of
-	run.Command = s.inArguments(run.Command)
-	run.Plan = copied(reflect.ValueOf(run.Plan), strings.Clone).Interface().(Plan)
+	run.Command = found.Arguments(run.Command)
+	run.Plan = mask.Copy(run.Plan, strings.Clone)
 	p := &run.Plan
-	mask := func(name, text string) string {
-		masked := s.named(name, text)
-		p.Masked = p.Masked || masked != text
-		return masked
+	masked := func(name, text string) string {
+		out := found.Named(name, text)
+		p.Masked = p.Masked || out != text
+		return out
 	}
-	p.Source = mask("", p.Source)
+	p.Source = masked("", p.Source)
 	// What variants are named after is compared, and no credential.
 	names := func(text string) bool {
 		return text != "" && slices.ContainsFunc(p.Variants, func(v PlanVariant) bool { return strings.Contains(v.Name, text) })
@@ -150,297 +70,20 @@ func (s *secrets) inPlace(of *Run) *Run {
 	inMap := func(m map[string]string) {
 		for name, text := range m {
 			if !names(text) {
-				m[name] = mask(name, text)
+				m[name] = masked(name, text)
 			}
 		}
 	}
 	inMap(p.Set)
 	for i := range p.Variants {
 		inMap(p.Variants[i].Variables)
-		p.Variants[i].Request = mask("", p.Variants[i].Request)
+		p.Variants[i].Request = masked("", p.Variants[i].Request)
 	}
 	return &run
 }
 
-var (
-	headerArgument = regexp.MustCompile("^(?:-H ?|--header=)?([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*)$")
-	flagArgument   = regexp.MustCompile(`^--?[A-Za-z][\w-]*$`)
-	flagAndValue   = regexp.MustCompile(`(?s)^(--([A-Za-z][\w-]*)=)(.*)$`)
-	// bareUserinfo is that of an address without a scheme.
-	bareUserinfo = regexp.MustCompile(`^([^\s/?#@:"'<>\\=]*:)([^\s/?#"'<>\\]+)(@[\w.\[\]:-]+(?:[/?#].*)?)$`)
-)
+// Mask stands for a credential.
+const Mask = mask.Sign
 
-// inArguments masks the credentials of a command line.
-func (s *secrets) inArguments(args []string) []string {
-	out := slices.Clone(args)
-	for i, arg := range args {
-		header, flag, address, before := headerArgument.FindStringSubmatch(arg), flagAndValue.FindStringSubmatch(arg), bareUserinfo.FindStringSubmatch(arg), ""
-		if i > 0 && flagArgument.MatchString(args[i-1]) {
-			before = strings.TrimLeft(args[i-1], "-")
-		}
-		switch {
-		case isCredential(before):
-			out[i] = s.value(before, arg)
-		case flag != nil && isCredential(flag[2]):
-			out[i] = flag[1] + s.value(flag[2], flag[3])
-		case header != nil && isCredential(header[1]):
-			out[i] = strings.TrimSuffix(arg, header[2]) + s.value(header[1], header[2])
-		case address != nil && before != "H" && before != "header":
-			out[i] = address[1] + s.value("", address[2]) + address[3]
-		default:
-			out[i] = s.inText(arg)
-		}
-	}
-	return out
-}
-
-var (
-	word     = regexp.MustCompile(`[A-Za-z][\w.-]*`)
-	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@:"'<>\\]*:)([^\s/?#"'<>\\]+)@`)
-	quote    = regexp.MustCompile(`^\\*["']`)
-	// ofFlag is what stands between a flag and its value, in a command or in a list of YAML.
-	ofFlag = regexp.MustCompile(`^(?:["']?[ \t]*,[ \t]*|[ \t]+|["']?[ \t]*\n[ \t]*-[ \t]+)`)
-	// ofName is what stands between a name and its value. A value of YAML may begin on a line of
-	// its own.
-	ofName = regexp.MustCompile(`^(?:\\*["'])?[ \t]*[:=][ \t]*`)
-	block  = regexp.MustCompile(`^(?:[|>][-+0-9]*[ \t]*)?(?:#.*)?\n`)
-)
-
-// inText masks the credentials in a text: YAML, JSON, a form, a header, a URL or a command.
-func (s *secrets) inText(text string) string {
-	text = userinfo.ReplaceAllStringFunc(text, func(found string) string {
-		parts := userinfo.FindStringSubmatch(found)
-		return parts[1] + s.value("", parts[2]) + "@"
-	})
-	var b strings.Builder
-	done := 0
-	for _, at := range word.FindAllStringIndex(text, -1) {
-		inQuery := at[0] > 0 && strings.ContainsAny(text[at[0]-1:at[0]], "?&") && text[at[0]:at[1]] == "key"
-		if at[0] < done || !inQuery && !isCredential(text[at[0]:at[1]]) {
-			continue
-		}
-		begin, end := valueAfter(text, at[0], at[1])
-		if begin == end {
-			continue
-		}
-		b.WriteString(text[done:begin])
-		b.WriteString(s.value(text[at[0]:at[1]], text[begin:end]))
-		done = end
-	}
-	b.WriteString(text[done:])
-	return b.String()
-}
-
-// valueAfter returns where the value of a name stands that is at a place in a text; begin and end
-// are the same if it has none.
-func valueAfter(text string, name, at int) (begin, end int) {
-	rest := text[at:]
-	isFlag := name > 0 && text[name-1] == '-'
-	separator := ofName.FindString(rest)
-	begin = at + len(separator)
-	switch {
-	case separator == "" && isFlag:
-		if separator = ofFlag.FindString(rest); separator == "" {
-			return at, at
-		}
-		begin = at + len(separator)
-	case separator == "", strings.HasPrefix(text[begin:], "//"), strings.HasPrefix(text[begin:], "="):
-		return at, at
-	}
-	value := text[begin:]
-	named := strings.TrimSpace(separator)
-	byColon := strings.HasSuffix(named, ":")
-	if byColon && block.MatchString(value) {
-		return blockAfter(text, name, begin)
-	}
-	if open := quote.FindString(value); open != "" {
-		begin += len(open)
-		return begin, begin + closing(text[begin:], open)
-	}
-	stops := "\"'\\\n"
-	switch {
-	case !byColon:
-		stops += " \t&#;,)}]|<>`"
-	case inFlow(text[:name]):
-		stops += ",}]"
-	}
-	end = strings.IndexAny(value, stops)
-	if strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "${") {
-		end = strings.IndexAny(value, "\n") // a reference, in which they may stand
-	}
-	if end < 0 {
-		end = len(value)
-	}
-	if comment := strings.Index(value[:end], " #"); byColon && comment >= 0 {
-		end = comment
-	}
-	return begin, begin + len(strings.TrimRight(value[:end], " \t\r"))
-}
-
-// closing returns where a quoted value ends.
-func closing(value, quote string) int {
-	for at := 0; at < len(value); at++ {
-		switch {
-		case strings.HasPrefix(value[at:], quote) && quote == "'" && strings.HasPrefix(value[at+1:], "'"):
-			at++ // YAML writes a quote in quotes twice
-		case strings.HasPrefix(value[at:], quote):
-			return at
-		case quote == `"` && value[at] == '\\':
-			at++
-		}
-	}
-	return len(value)
-}
-
-// inFlow tells whether what follows a text is in braces or brackets on the same line.
-func inFlow(before string) bool {
-	line := strings.NewReplacer("{{", "", "}}", "").Replace(lineOf(before))
-	return strings.Count(line, "{")+strings.Count(line, "[") > strings.Count(line, "}")+strings.Count(line, "]")
-}
-
-// lineOf returns the last line of a text, or its end if it is long.
-func lineOf(text string) string {
-	text = text[max(0, len(text)-maxBefore):]
-	return text[strings.LastIndexByte(text, '\n')+1:]
-}
-
-// blockAfter returns where a value stands on lines of its own, which are further in than its name. A
-// mapping is no value.
-func blockAfter(text string, name, at int) (begin, end int) {
-	depth := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
-	own := depth(lineOf(text[:name]) + text[name:at])
-	scalar := strings.ContainsAny(text[at:at+1], "|>")
-	at += strings.IndexByte(text[at:], '\n') + 1
-	begin, end = at, at
-	for at < len(text) {
-		line, _, _ := strings.Cut(text[at:], "\n")
-		switch trimmed := strings.TrimSpace(line); {
-		case trimmed == "":
-		case depth(line) <= own:
-			return begin, end
-		case !scalar && (strings.Contains(trimmed, ":") || strings.HasPrefix(trimmed, "- ")):
-			return begin, begin
-		default:
-			if begin == end {
-				begin = at + depth(line)
-			}
-			end = at + len(strings.TrimRight(line, " \t\r"))
-		}
-		at += len(line) + 1
-	}
-	return begin, end
-}
-
-var (
-	scheme = regexp.MustCompile(`(?i)^(?:basic|bearer|digest|dpop|negotiate|token|apikey|key)[ \t]+`)
-	// A reference says where a credential is, and a mapping is none.
-	reference = regexp.MustCompile(`^(?:\$|@|\{|\[|true$|false$|null$|~$)|\{\{`)
-)
-
-// value masks the value of a name, and notes what it masks.
-func (s *secrets) value(name, value string) string {
-	if folded := fold(name); folded == "cookie" || folded == "set_cookie" {
-		return s.cookies(value)
-	} else if folded == "basic_auth" && strings.Contains(value, ":") {
-		return s.basicAuth(value)
-	}
-	kept := scheme.FindString(value)
-	value = value[len(kept):]
-	if value == "" || value == Mask || reference.MatchString(value) {
-		return kept + value
-	}
-	s.note(value)
-	return kept + Mask
-}
-
-// basicAuth masks the password of a user, whatever it begins with, and notes what is sent of it.
-func (s *secrets) basicAuth(value string) string {
-	user, password, _ := strings.Cut(value, ":")
-	if password == "" || password == Mask {
-		return value
-	}
-	s.note(password)
-	s.note(base64.StdEncoding.EncodeToString([]byte(value)))
-	return user + ":" + Mask
-}
-
-// cookies masks the values of cookies.
-func (s *secrets) cookies(value string) string {
-	parts := strings.Split(value, ";")
-	for i, part := range parts {
-		name, value, found := strings.Cut(part, "=")
-		if !found {
-			name, value = "", part
-		} else {
-			name += "="
-		}
-		parts[i] = name + s.value("", value)
-	}
-	return strings.Join(parts, ";")
-}
-
-// credentialNames are values that people use as placeholders, and that stand all over a run as names.
-var credentialNames = []string{
-	"access_key", "access_token", "api_key", "apikey", "authorization", "basic_auth", "bearer", "cookie", "credential", "credentials",
-	"passphrase", "passwd", "password", "private_key", "secret", "session", "session_id", "sessionid", "signature", "tokens", "x_api_key",
-}
-
-// note has a value masked where it stands without its name, too, however it is written there.
-func (s *secrets) note(value string) {
-	forms := []string{value}
-	if plain, err := url.QueryUnescape(value); err == nil {
-		forms = append(forms, plain)
-	}
-	var plain string
-	if json.Unmarshal([]byte(`"`+value+`"`), &plain) == nil {
-		forms = append(forms, plain)
-	}
-	for _, form := range slices.Clone(forms) {
-		quoted, err := json.Marshal(form)
-		if err == nil {
-			forms = append(forms, string(quoted[1:len(quoted)-1]))
-		}
-		forms = append(forms, url.QueryEscape(form), url.PathEscape(form))
-	}
-	for _, form := range forms {
-		// What is itself the name of a credential, or a small number, says nothing.
-		if len(form) >= leastElsewhere && len(s.values) < maxElsewhere && !slices.Contains(credentialNames, fold(form)) && !slices.Contains(s.values, form) {
-			s.values = append(s.values, form)
-		}
-	}
-}
-
-// fold returns a name as it is compared: without what is before a dot, and however it is written.
-func fold(name string) string {
-	name = name[strings.LastIndexByte(name, '.')+1:]
-	return strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-}
-
-// isCredential tells whether something of a name, be it a header, a member, a parameter or a
-// variable, is a credential. Names of files with credentials, and of numbers of tokens, are not.
-func isCredential(name string) bool {
-	name = fold(name)
-	switch name {
-	case "auth", "basic_auth", "cookie", "jwt", "pass", "pwd", "session", "sessionid", "sid", "sig", "x_auth", "ocp_apim_subscription_key":
-		return true
-	case "first_token", "token_time": // metrics of language models, and bounds on them
-		return false
-	}
-	for _, suffix := range []string{"_file", "_path", "_env", "_type", "_name", "_header", "_url", "_uri", "_time", "_ttl", "_count", "_limit", "_size", "_first_token"} {
-		if strings.HasSuffix(name, suffix) {
-			return false
-		}
-	}
-	for _, part := range []string{
-		"authorization", "passw", "passphrase", "secret", "credential", "signature", "session_id", "_cookie",
-		"apikey", "api_key", "access_key", "accesskey", "private_key", "privatekey", "jwt",
-	} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	if strings.HasPrefix(name, "x_") && strings.HasSuffix(name, "_key") {
-		return true
-	}
-	return strings.Contains(name, "token") && !strings.Contains(name, "tokens") && !strings.Contains(name, "tokeni")
-}
+// MaskText returns what a user wrote without the credentials in it.
+func MaskText(name, text string) string { return mask.Text(name, text) }
