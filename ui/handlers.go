@@ -19,6 +19,7 @@ import (
 	"dyno/judge/verdict/expr"
 	"dyno/lab/experiment"
 	"dyno/results/history"
+	"dyno/results/mask"
 	"dyno/results/rundir"
 )
 
@@ -343,7 +344,7 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 	}
 	shown := map[string]string{}
 	for name, value := range o.Set {
-		shown[name] = rundir.MaskText(name, value)
+		shown[name] = mask.Text(name, value)
 	}
 	err = s.stage.start(Live{ID: id, Name: e.Name, Experiment: o.Experiment, Short: o.Short, Set: shown},
 		Launch{File: inFolder(s.library.dir, o.Experiment), Dir: inFolder(s.cfg.Runs, id), Short: o.Short, Set: o.Set})

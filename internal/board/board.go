@@ -20,6 +20,7 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
+	"dyno/results/mask"
 	"dyno/results/rundir"
 )
 
@@ -108,7 +109,7 @@ func (b *Board) Begin(next trial.Planned) {
 func (b *Board) Building(command []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.state.building = rundir.MaskText("", strings.Join(command, " "))
+	b.state.building = mask.Text("", strings.Join(command, " "))
 }
 
 // Reading implements trial.ReadingWatcher.

@@ -104,8 +104,8 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 				}
 			}
 			where := append(args, "")[0]
-			if a.bare && !q.given("requests") { // else the server gets as many as were asked for
-				if err := q.meant(cmd.Context(), where); err != nil {
+			if a.bare && !cmd.Flags().Changed("requests") { // else the server gets as many as were asked for
+				if err := meant(cmd.Context(), &q, where); err != nil {
 					return err
 				}
 			}
@@ -127,20 +127,20 @@ func (o *anotherCommand) Error() string {
 }
 
 // meant asks the server what it speaks, and returns an error if another command loads it.
-func (q *quickLoad) meant(ctx context.Context, where string) error {
-	e, err := q.plan(experiment.HTTP, where)
+func meant(ctx context.Context, q *quick.Load, where string) error {
+	e, err := q.Plan(experiment.HTTP, where)
 	if err != nil || e.Variants[0].Load.Scenario != nil || e.Variants[0].Fill(nil) != nil {
 		return nil //nolint:nilerr // the load reports it
 	}
 	v := &e.Variants[0]
 	answer := trial.Ask(ctx, v)
-	switch command := answer.Command(); command {
+	switch loader := answer.Command(); loader {
 	case "":
 		return nil
 	case trial.OverHTTP2:
-		return &anotherCommand{command, v.Target.URL, "over HTTP/2 only"}
+		return &anotherCommand{loader, v.Target.URL, "over HTTP/2 only"}
 	default:
-		return &anotherCommand{command, v.Target.URL, "with " + answer.Media}
+		return &anotherCommand{loader, v.Target.URL, "with " + answer.Media}
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"dyno/lab/trial"
 	"dyno/report"
 	"dyno/report/html"
+	"dyno/results/mask"
 	"dyno/results/push"
 	"dyno/results/rundir"
 )
@@ -194,7 +195,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 	for name, value := range plan.Set {
 		again, given := set[name]
 		switch {
-		case !strings.Contains(value, rundir.Mask):
+		case !strings.Contains(value, mask.Sign):
 		case !given:
 			return command.Usage(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
 		default:
@@ -309,7 +310,7 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 	case !j.output.noTUI && hasBoard(a.stderr, os.Getenv):
 		title := j.experiment.Name
 		if j.quick {
-			title = rundir.MaskText("", experiment.Unquote(j.experiment.Variants[0].Describe()))
+			title = mask.Text("", experiment.Unquote(j.experiment.Variants[0].Describe()))
 		}
 		b := board.Start(a.stderr, report.Printable(title), coloured(j.output.noColor, os.Getenv))
 		return b, sync.OnceFunc(b.Close)

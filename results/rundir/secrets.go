@@ -81,9 +81,3 @@ func inPlace(of *Run, found *mask.Credentials) *Run {
 	}
 	return &run
 }
-
-// Mask stands for a credential.
-const Mask = mask.Sign
-
-// MaskText returns what a user wrote without the credentials in it.
-func MaskText(name, text string) string { return mask.Text(name, text) }

@@ -16,7 +16,7 @@ import (
 	"dyno/internal/cli/fields"
 	"dyno/lab/experiment"
 	"dyno/report"
-	"dyno/results/rundir"
+	"dyno/results/mask"
 )
 
 // A Tool is a load generator whose command lines are translated.
@@ -342,7 +342,7 @@ func (t *translation) complete() {
 		t.fault("URL: is missing")
 	}
 	for _, more := range t.where[min(1, len(t.where)):] {
-		t.remark("%s: one server is loaded at a time; several requests are steps of --scenario FILE", rundir.MaskText("", more))
+		t.remark("%s: one server is loaded at a time; several requests are steps of --scenario FILE", mask.Text("", more))
 	}
 	if len(t.where) > 0 || !given("targets") {
 		t.where = append(t.where, "URL")[:1]
@@ -361,14 +361,14 @@ func (t *translation) line() string {
 		case f.NoOptDefVal != "":
 			words = append(words, name)
 		default:
-			words = append(words, name, rundir.MaskText("", f.value))
+			words = append(words, name, mask.Text("", f.value))
 		}
 	}
 	for _, w := range t.where {
-		words = append(words, rundir.MaskText("", w))
+		words = append(words, mask.Text("", w))
 	}
 	line := report.CommandLine(words)
-	for _, sign := range []string{userPassword, rundir.Mask} {
+	for _, sign := range []string{userPassword, mask.Sign} {
 		if strings.Contains(line, sign) {
 			t.remark("%s: stands for a credential, which is not printed", sign)
 		}

@@ -10,6 +10,7 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/report"
+	"dyno/results/mask"
 	"dyno/results/rundir"
 )
 
@@ -40,7 +41,7 @@ func (p *Rows) Begin(next trial.Planned) {
 func (p *Rows) Building(command []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.w, "building: "+rundir.MaskText("", strings.Join(command, " ")))
+	fmt.Fprintln(p.w, "building: "+mask.Text("", strings.Join(command, " ")))
 }
 
 // Interval adds one interval and shows a row when a second is complete.
