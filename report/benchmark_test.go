@@ -10,6 +10,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"pgregory.net/rapid"
 
+	"dyno/report/export"
 	"dyno/results/rundir"
 )
 
@@ -20,7 +21,7 @@ func parsed(t interface {
 }, f *rundir.Folder) (results []*benchfmt.Result, units benchfmt.UnitMetadataMap) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Benchmark(&b, f); err != nil {
+	if err := export.Benchmark(&b, f); err != nil {
 		t.Fatal(err)
 	}
 	r := benchfmt.NewReader(&b, "report")
@@ -52,7 +53,7 @@ func key(r *benchfmt.Result, key string) string {
 func TestBenchmark(t *testing.T) {
 	for _, name := range []string{"compare", "program"} {
 		var b bytes.Buffer
-		if err := Benchmark(&b, examples()[name]); err != nil {
+		if err := export.Benchmark(&b, examples()[name]); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name+".bench", b.String())

@@ -3,53 +3,55 @@ package report
 import (
 	"strings"
 
+	"dyno/report/figure"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
 // capacities writes the highest rates at which all thresholds held.
 func (p *page) capacities() {
-	if len(p.run.Capacities) == 0 {
+	if len(p.Run.Capacities) == 0 {
 		return
 	}
-	p.section("capacity: the highest rate at which all thresholds hold")
-	t := table{head: []string{"", "capacity", "rounds", "trials", "limited by"}, left: []int{4}, prose: true}
-	for _, c := range p.run.Capacities {
+	p.Section("capacity: the highest rate at which all thresholds hold")
+	t := layout.Table{Head: []string{"", "capacity", "rounds", "trials", "limited by"}, Left: []int{4}, Prose: true}
+	for _, c := range p.Run.Capacities {
 		trials := 0
 		for _, s := range c.Searches {
 			trials += s.Trials
 		}
-		rate := rates().estimate(c.Rate)
-		if c.Rate.Estimate != nil && !bounded(c.Rate) {
-			rate += " " + p.footnote("one search, or none that found both ends: no interval (design.rounds)")
+		rate := figure.Rates().Estimate(c.Rate)
+		if c.Rate.Estimate != nil && !figure.Bounded(c.Rate) {
+			rate += " " + p.Footnote("one search, or none that found both ends: no interval (design.rounds)")
 		}
 		limit := c.Limit
 		if c.Detail != "" {
 			limit = strings.TrimPrefix(limit+"; "+c.Detail, "; ")
 		}
-		t.add(c.Variant, rate, whole(int64(len(c.Searches))), whole(int64(trials)), limit)
+		t.Add(c.Variant, rate, figure.Whole(int64(len(c.Searches))), figure.Whole(int64(trials)), limit)
 	}
-	p.table(t)
+	p.Table(t)
 
-	p.section("the highest good and the lowest bad rate of each round's search, requests/s")
-	t = table{left: []int{1}, prose: true}
-	for _, c := range p.run.Capacities {
+	p.Section("the highest good and the lowest bad rate of each round's search, requests/s")
+	t = layout.Table{Left: []int{1}, Prose: true}
+	for _, c := range p.Run.Capacities {
 		var brackets []string
 		for _, s := range c.Searches {
 			brackets = append(brackets, bracket(s))
 		}
-		t.add(c.Variant, strings.Join(brackets, ", "))
+		t.Add(c.Variant, strings.Join(brackets, ", "))
 	}
-	p.table(t)
+	p.Table(t)
 }
 
 // bracket writes what a search found.
 func bracket(s rundir.Bracket) string {
 	low, high := "below the range", "beyond the range"
 	if s.Low != nil {
-		low = Count(*s.Low)
+		low = figure.Count(*s.Low)
 	}
 	if s.High != nil {
-		high = Count(*s.High)
+		high = figure.Count(*s.High)
 	}
 	return low + " … " + high
 }

@@ -7,65 +7,41 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/report/answer"
+	"dyno/report/figure"
+	"dyno/report/judged"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
 // control says how well the A/A control agrees with the base, and in which figures.
 func (p *page) control() {
-	found := p.primary(rundir.RoleControl)
+	found := p.Primary(rundir.RoleControl)
 	switch {
 	case len(found) > 0:
-		p.section("A/A control")
+		p.Section("A/A control")
 		for _, c := range found {
-			said := p.controlLine(c).In(texts.English)
-			if !p.identified(c) {
-				said = comparisonUnknown(p.state(c.Metric, c.Variant, c.Base))
+			said := answer.Control(p.Result, c).In(texts.English)
+			if !p.Identified(c) {
+				said = comparisonUnknown(p.State(c.Metric, c.Variant, c.Base))
 			}
-			p.line("%s against itself (%s), %s: %s: %s", c.Base, c.Variant, c.Metric, change(c.Ratio), said)
+			p.Line("%s against itself (%s), %s: %s: %s", c.Base, c.Variant, c.Metric, figure.Change(c.Ratio), said)
 		}
-	case p.run.Plan.Control != "":
-		p.section("A/A control")
-		p.line("%s was not measured in enough trials to compare it", p.run.Plan.Control)
-	case len(p.run.Comparisons) > 0:
-		p.section("no A/A control")
-		p.line("nothing here shows that the run finds no difference where there is none (design.control)")
+	case p.Run.Plan.Control != "":
+		p.Section("A/A control")
+		p.Line("%s was not measured in enough trials to compare it", p.Run.Plan.Control)
+	case len(p.Run.Comparisons) > 0:
+		p.Section("no A/A control")
+		p.Line("nothing here shows that the run finds no difference where there is none (design.control)")
 	}
-	if p.controlDiffers() {
-		p.line("%s", remedy(controlDiffers))
+	if p.ControlDiffers() {
+		p.Line("%s", judged.Remedy(judged.FlagControl))
 	}
-}
-
-// identified tells whether anything can be said of a comparison.
-func (p *page) identified(c rundir.Comparison) bool {
-	return c.Verdict != rundir.Invalid && p.state(c.Metric, c.Variant, c.Base).State != rundir.StateNotIdentified
 }
 
 // comparisonUnknown says why nothing can be said of a comparison.
 func comparisonUnknown(v rundir.Validity) string {
-	return "?: cannot be relied on: " + because(v).In(texts.English) + remedied(v)
-}
-
-// remedied returns the remedy for a figure: that of the first of its causes that has one.
-func remedied(v rundir.Validity) string {
-	for _, kind := range v.Causes {
-		if r := remedy(kind); r != "" {
-			return "; " + r
-		}
-	}
-	return ""
-}
-
-// controlDiffers tells whether the run has the flag of a control that differs.
-func (p *page) controlDiffers() bool {
-	return slices.ContainsFunc(p.run.Flags, func(f rundir.Flag) bool { return f.Kind == controlDiffers })
-}
-
-// pValue is the p that decides: within its family where there is one.
-func pValue(c rundir.Comparison) (p *float64, adjusted bool) {
-	if c.AdjustedP != nil {
-		return c.AdjustedP, true
-	}
-	return c.P, false
+	return "?: cannot be relied on: " + judged.Because(v).In(texts.English) + judged.Remedied(v)
 }
 
 // remedyFor says what would settle a comparison.
@@ -75,9 +51,9 @@ func (p *page) remedyFor(c rundir.Comparison) string {
 		if c.FurtherRounds == nil {
 			return ""
 		}
-		return plural(*c.FurtherRounds, "further round") + " would settle it, if the spread stays as it is (design.rounds)"
+		return figure.Plural(*c.FurtherRounds, "further round") + " would settle it, if the spread stays as it is (design.rounds)"
 	case c.Rounds < 2:
-		return plural(c.Rounds, "round") + ": too few for any interval (design.rounds)"
+		return figure.Plural(c.Rounds, "round") + ": too few for any interval (design.rounds)"
 	case c.Ratio.Interval == rundir.ByHodgesLehmann:
 		return "signed ranks bound a ratio of quantiles from 6 rounds on (design.rounds)"
 	}
@@ -90,7 +66,7 @@ func (p *page) comparisons() {
 	type family struct{ role, base string }
 	var families []family
 	of := map[family][]rundir.Comparison{}
-	for _, c := range p.run.Comparisons {
+	for _, c := range p.Run.Comparisons {
 		f := family{c.Role, c.Base}
 		switch c.Role {
 		case rundir.RoleControl:
@@ -116,8 +92,8 @@ func (p *page) comparisons() {
 			title = "comparison of the whole ladder with the ladder without one step"
 		}
 		list := of[f]
-		p.section(title + ", " + rounds(list))
-		p.table(p.changes(list, f.base))
+		p.Section(title + ", " + rounds(list))
+		p.Table(p.changes(list, f.base))
 	}
 }
 
@@ -128,19 +104,19 @@ func rounds(list []rundir.Comparison) string {
 		fewest, most = min(fewest, c.Rounds), max(most, c.Rounds)
 		confidence = max(confidence, c.Ratio.Confidence)
 	}
-	text := plural(most, "round")
+	text := figure.Plural(most, "round")
 	if fewest < most {
 		text = fmt.Sprintf("%d to %s", fewest, text)
 	}
 	if confidence > 0 {
-		text += ", " + digits(100*confidence) + "% intervals"
+		text += ", " + figure.Digits(100*confidence) + "% intervals"
 	}
 	return text
 }
 
 // changes is the table of comparisons. Base is the variant that all are compared with. If
 // it is empty, each row has its own.
-func (p *page) changes(list []rundir.Comparison, base string) table {
+func (p *page) changes(list []rundir.Comparison, base string) layout.Table {
 	var metrics []string
 	for _, c := range list {
 		if !slices.Contains(metrics, c.Metric) {
@@ -153,21 +129,21 @@ func (p *page) changes(list []rundir.Comparison, base string) table {
 	}
 	p1 := "p"
 	for _, method := range adjustments(list) {
-		p1 += " " + p.footnote(adjustment(method))
+		p1 += " " + p.Footnote(adjustment(method))
 	}
-	t := table{head: []string{"", "", "change", p1, "verdict", "MDE " + p.footnote(detectable)}, left: []int{2, 4}}
+	t := layout.Table{Head: []string{"", "", "change", p1, "verdict", "MDE " + p.Footnote(detectable)}, Left: []int{2, 4}}
 	for _, m := range metrics {
 		title := m
 		if strings.HasPrefix(m, "service.") {
-			title += " " + p.footnote(serviceOnly)
+			title += " " + p.Footnote(serviceOnly)
 		}
-		t.add(title)
+		t.Add(title)
 		if base != "" {
-			t.add("  "+base, p.cell(base, m))
+			t.Add("  "+base, p.cell(base, m))
 		}
 		for _, c := range list {
 			if c.Metric == m {
-				t.add(p.changeRow(c, base)...)
+				t.Add(p.changeRow(c, base)...)
 			}
 		}
 	}
@@ -202,12 +178,12 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 	if base == "" {
 		name += " / " + c.Base
 	}
-	prob := unknown
-	if v, _ := pValue(c); v != nil {
-		prob = probability(*v)
+	prob := figure.Unknown
+	if v, _ := judged.PValue(c); v != nil {
+		prob = figure.Probability(*v)
 	}
 	verdict := c.Verdict
-	if !p.identified(c) {
+	if !p.Identified(c) {
 		verdict = "?"
 	}
 	if verdict == "" {
@@ -218,17 +194,17 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 		verdict = "none found" // as it must be
 	case verdict == rundir.Inconclusive:
 		if r := p.remedyFor(c); r != "" {
-			verdict += " " + p.footnote(r)
+			verdict += " " + p.Footnote(r)
 		}
 	}
 	if c.SignFlipP != nil && *c.SignFlipP > 0.05 && (verdict == rundir.Better || verdict == rundir.Worse) {
-		verdict += " " + p.footnote("the exact sign-flip test, which assumes no distribution, gives p "+probability(*c.SignFlipP)+" here")
+		verdict += " " + p.Footnote("the exact sign-flip test, which assumes no distribution, gives p "+figure.Probability(*c.SignFlipP)+" here")
 	}
-	effect := unknown
+	effect := figure.Unknown
 	if c.Detectable != nil {
-		effect = "±" + margin(*c.Detectable)
+		effect = "±" + figure.Margin(*c.Detectable)
 	} else {
-		p.footnote(unknown + " for p or MDE: too few rounds to tell")
+		p.Footnote(figure.Unknown + " for p or MDE: too few rounds to tell")
 	}
 	return []string{name, p.cell(c.Variant, c.Metric), p.shown(c), prob, verdict, effect}
 }
@@ -237,55 +213,52 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 // is shown that there is no relevant difference.
 func (p *page) shown(c rundir.Comparison) string {
 	r := c.Ratio
-	if !p.identified(c) {
-		return "? " + p.footnote(comparisonUnknown(p.state(c.Metric, c.Variant, c.Base)))
+	if !p.Identified(c) {
+		return "? " + p.Footnote(comparisonUnknown(p.State(c.Metric, c.Variant, c.Base)))
 	}
 	switch c.Verdict {
 	case rundir.Equivalent:
-		text := "= within ±" + margin(p.run.Plan.Margin)
+		text := "= within ±" + figure.Margin(p.Run.Plan.Margin)
 		e := c.Equivalence
 		if e == nil { // the interval that showed it is not known here: this is the ratio's own
-			return text + " " + spread(less(r.Low), less(r.High), 1)
+			return text + " " + figure.Spread(figure.Less(r.Low), figure.Less(r.High), 1)
 		}
-		return text + " " + spread(less(e.Low), less(e.High), 1) + " " +
-			p.footnote("the two differ by less than the margin (design.margin): the "+digits(100*e.Confidence)+"% interval shown lies within it")
+		return text + " " + figure.Spread(figure.Less(e.Low), figure.Less(e.High), 1) + " " +
+			p.Footnote("the two differ by less than the margin (design.margin): the "+figure.Digits(100*e.Confidence)+"% interval shown lies within it")
 	case rundir.Inconclusive, "":
-		if r.Estimate == nil || !bounded(r) && len(r.Values) < 2 {
+		if r.Estimate == nil || !figure.Bounded(r) && len(r.Values) < 2 {
 			return "~ (no interval)"
 		}
-		if !bounded(r) {
-			return "~ " + change(r) + " " + p.footnote(needs(c).In(texts.English)+": without one, the range of the rounds is shown (design.rounds)")
+		if !figure.Bounded(r) {
+			return "~ " + figure.Change(r) + " " + p.Footnote(answer.Needs(c).In(texts.English)+": without one, the range of the rounds is shown (design.rounds)")
 		}
-		text, ends, _ := strings.Cut(change(r), " (")
+		text, ends, _ := strings.Cut(figure.Change(r), " (")
 		if strings.HasSuffix(text, "%") {
 			ends = strings.TrimSuffix(ends, ")") + "%)"
 		}
 		return "~ (" + ends
 	}
-	return change(r)
+	return figure.Change(r)
 }
-
-// digits writes a number with three significant digits at most.
-func digits(v float64) string { return fmt.Sprintf("%.3g", v) }
 
 // excludedRounds shows both figures where rounds were left out for noise.
 func (p *page) excludedRounds() {
 	var out []int
-	for _, e := range p.run.Trials {
+	for _, e := range p.Run.Trials {
 		if e.Excluded && !slices.Contains(out, e.Round) {
 			out = append(out, e.Round)
 		}
 	}
-	t := table{head: []string{"", "metric", "without them", "with all rounds"}, left: []int{1, 2, 3}}
-	for _, c := range p.run.Comparisons {
+	t := layout.Table{Head: []string{"", "metric", "without them", "with all rounds"}, Left: []int{1, 2, 3}}
+	for _, c := range p.Run.Comparisons {
 		if c.AllRounds != nil {
-			t.add(c.Variant+" / "+c.Base, c.Metric, change(c.Ratio), change(*c.AllRounds))
+			t.Add(c.Variant+" / "+c.Base, c.Metric, figure.Change(c.Ratio), figure.Change(*c.AllRounds))
 		}
 	}
-	if len(out) == 0 && len(t.rows) == 0 {
+	if len(out) == 0 && len(t.Rows) == 0 {
 		return
 	}
 	slices.Sort(out)
-	p.section(fmt.Sprintf("%s left out, because the machine disturbed them and others were measured in their place: %s", plural(len(out), "round"), units.FormatCPUs(out)))
-	p.table(t)
+	p.Section(fmt.Sprintf("%s left out, because the machine disturbed them and others were measured in their place: %s", figure.Plural(len(out), "round"), units.FormatCPUs(out)))
+	p.Table(t)
 }

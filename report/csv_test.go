@@ -5,13 +5,11 @@ import (
 	"encoding/csv"
 	"io"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"dyno/report/export"
 	"dyno/results/rundir"
 )
 
@@ -42,14 +40,14 @@ func readCSV(t *testing.T, write func(io.Writer, *rundir.Folder) error, f *rundi
 func TestCSV(t *testing.T) {
 	for _, name := range []string{"compare", "program", "streams", "capacity"} {
 		var b bytes.Buffer
-		if err := CSV(&b, examples()[name]); err != nil {
+		if err := export.CSV(&b, examples()[name]); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name+".csv", strings.ReplaceAll(b.String(), "\r\n", "\n"))
 	}
 	for _, name := range []string{"compare", "program"} {
 		var b bytes.Buffer
-		if err := TrialsCSV(&b, examples()[name]); err != nil {
+		if err := export.TrialsCSV(&b, examples()[name]); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name+".trials.csv", strings.ReplaceAll(b.String(), "\r\n", "\n"))
@@ -60,7 +58,7 @@ func TestCSV(t *testing.T) {
 func TestCSVIsExact(t *testing.T) {
 	f := examples()["compare"]
 	found := 0
-	for _, row := range readCSV(t, CSV, f) {
+	for _, row := range readCSV(t, export.CSV, f) {
 		for _, v := range f.Run.Variants {
 			if v.Name != row["variant"] || row["metric"] != "throughput" {
 				continue
@@ -80,7 +78,7 @@ func TestCSVIsExact(t *testing.T) {
 		t.Errorf("throughput of %d variants, want %d", found, len(f.Run.Variants))
 	}
 	counted := 0
-	rows := readCSV(t, TrialsCSV, f)
+	rows := readCSV(t, export.TrialsCSV, f)
 	for _, row := range rows {
 		if row["counted"] == "true" {
 			counted++
@@ -97,13 +95,6 @@ func TestCSVIsExact(t *testing.T) {
 
 // No name becomes a formula, or drives a terminal, in any cell.
 func TestCSVIsInert(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.OneOf(rapid.String(), rapid.StringMatching(`[=+@\t\r\n -]{1,3}[a-z(]*`)).Draw(t, "name")
-		got := inert(name)
-		if got != "" && strings.ContainsRune("=+-@\t\r", rune(got[0])) {
-			t.Fatalf("%q became %q", name, got)
-		}
-	})
 	for _, name := range []string{"compare", "program"} {
 		f := examples()[name]
 		for i := range f.Trials {
@@ -111,7 +102,7 @@ func TestCSVIsInert(t *testing.T) {
 		}
 		rewild(reflect.ValueOf(&f.Run), nil)
 		f.Run.Name = "=HYPERLINK(1)"
-		for _, write := range []func(io.Writer, *rundir.Folder) error{CSV, TrialsCSV} {
+		for _, write := range []func(io.Writer, *rundir.Folder) error{export.CSV, export.TrialsCSV} {
 			for _, row := range readCSV(t, write, f) {
 				if row["run"] != "'=HYPERLINK(1)" {
 					t.Errorf("run %q", row["run"])
@@ -123,20 +114,5 @@ func TestCSVIsInert(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestBaseUnits(t *testing.T) {
-	for metric, want := range map[string]string{
-		"throughput": "1/s", "capacity": "1/s", "response.p99": "s", "target.rss": "B", "errors.ratio": "1", "target.cpu_share": "1",
-		"target.cpu_per_request": "s", "program.lock_seconds": "s", "program.size_bytes": "B", "program.n": "1", "delivery.max": "s",
-		"target.syscalls_per_second": "1/s", "streams.lost": "1",
-	} {
-		if got := unitOf(metric).Base(); got != want {
-			t.Errorf("%s is in %q, want %q", metric, got, want)
-		}
-	}
-	if !slices.Contains(metricsOf(rundir.Variant{Intervals: map[string]rundir.Estimate{"target.goroutines": {}}}), "target.goroutines") {
-		t.Error("a metric that only has an interval is left out")
 	}
 }

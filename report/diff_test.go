@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/judge/diff"
+	"dyno/report/changes"
 	"dyno/results/rundir"
 )
 
@@ -52,7 +53,7 @@ func difference(t *testing.T, older, newer *rundir.Run) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := Diff(&b, &d); err != nil {
+	if err := changes.Diff(&b, &d); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -126,25 +127,7 @@ func TestDiffWriterFails(t *testing.T) {
 	if err := r.CloseWithError(broken); err != nil {
 		t.Fatal(err)
 	}
-	if err := Diff(w, &d); !errors.Is(err, broken) {
+	if err := changes.Diff(w, &d); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestInUnit(t *testing.T) {
-	for _, c := range []struct {
-		e    rundir.Estimate
-		want string
-		bare bool
-	}{
-		{rundir.Estimate{}, unknown, false},
-		{rundir.Estimate{Estimate: ptr(0.01)}, "10.0 ms [1]", true},
-		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099), High: ptr(0.01012)}, "10.0 ms ±1.2%", false},
-		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099), High: ptr(0.02)}, "10.0 ms (9.90 … 20.0)", false},
-		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099)}, "10.0 ms (≥ 9.90)", false},
-	} {
-		if got, bare := inUnit("response.p99", c.e); got != c.want || bare != c.bare {
-			t.Errorf("%+v: %q, bare %v, want %q", c.e, got, bare, c.want)
-		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"dyno/internal/units"
+	"dyno/report/figure"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
@@ -16,7 +18,7 @@ func (p *page) missing() {
 	for _, u := range p.unobserved() {
 		lines = append(lines, "not observed: "+u)
 	}
-	for _, c := range p.run.Claims {
+	for _, c := range p.Run.Claims {
 		if c.Outcome == rundir.NotTestable {
 			lines = append(lines, "not testable: "+c.ID+": "+c.Detail)
 		}
@@ -24,9 +26,9 @@ func (p *page) missing() {
 	if len(lines) == 0 {
 		return
 	}
-	p.section("not measured here")
+	p.Section("not measured here")
 	for _, l := range lines {
-		p.line("%s", l)
+		p.Line("%s", l)
 	}
 }
 
@@ -36,8 +38,8 @@ const mostUnobserved = 12
 // unobserved lists the observations that were not possible, and why: first those of the
 // whole run, then those of single trials.
 func (p *page) unobserved() []string {
-	list := slices.Clone(p.run.Environment.Unavailable)
-	for _, t := range p.folder.Trials {
+	list := slices.Clone(p.Run.Environment.Unavailable)
+	for _, t := range p.Folder.Trials {
 		for _, text := range t.Unavailable {
 			if !slices.Contains(list, text) {
 				list = append(list, text)
@@ -51,7 +53,7 @@ func (p *page) unobserved() []string {
 }
 
 func (p *page) environment() {
-	e := p.run.Environment
+	e := p.Run.Environment
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if e.Kernel != "" {
@@ -62,7 +64,7 @@ func (p *page) environment() {
 	if e.CPUModel != "" {
 		add("%s", e.CPUModel)
 	}
-	add("%s", plural(e.CPUs, "CPU"))
+	add("%s", figure.Plural(e.CPUs, "CPU"))
 	if e.Virtualization != "" {
 		add("%s", e.Virtualization)
 	}
@@ -74,19 +76,19 @@ func (p *page) environment() {
 		}
 	}
 	placement("target", e.TargetCPUs)
-	if !p.isProgram() {
+	if !p.IsProgram() {
 		placement("generator", e.GeneratorCPUs)
 	}
 	if len(e.AwakeCPUs) > 0 {
 		add("CPU %s kept from halting", units.FormatCPUs(e.AwakeCPUs))
 	}
-	p.section("environment")
-	p.line("%s", strings.Join(parts, ", "))
+	p.Section("environment")
+	p.Line("%s", strings.Join(parts, ", "))
 }
 
 // reproduce writes the command that makes the run again, and what that command needs.
 func (p *page) reproduce() {
-	r := p.run
+	r := p.Run
 	if len(r.Command) == 0 {
 		return
 	}
@@ -100,7 +102,7 @@ func (p *page) reproduce() {
 	if r.DynoVersion != "" {
 		parts = append(parts, "dyno "+r.DynoVersion)
 	}
-	p.section("reproduce")
-	p.item(item{mark: "to reproduce: ", text: CommandLine(r.Command), verbatim: true})
-	p.line("%s", strings.Join(parts, ", "))
+	p.Section("reproduce")
+	p.Item(layout.Item{Mark: "to reproduce: ", Text: figure.CommandLine(r.Command), Verbatim: true})
+	p.Line("%s", strings.Join(parts, ", "))
 }

@@ -10,6 +10,8 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/explain"
+	"dyno/report/figure"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
@@ -23,7 +25,7 @@ func Explanations(w io.Writer, list []*explain.Explanation, top int) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		s.writeText(&b)
+		s.WriteText(&b)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("explanation as text: %w", err)
@@ -36,10 +38,10 @@ func ExplanationsMarkdown(w io.Writer, list []*explain.Explanation, top int) err
 	var b strings.Builder
 	for _, s := range explanations(list, top) {
 		level := 2
-		if s.flush {
+		if s.Flush {
 			level = 1
 		}
-		s.writeMarkdown(&b, level)
+		s.WriteMarkdown(&b, level)
 	}
 	if _, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n")); err != nil {
 		return fmt.Errorf("explanation as markdown: %w", err)
@@ -48,20 +50,20 @@ func ExplanationsMarkdown(w io.Writer, list []*explain.Explanation, top int) err
 }
 
 // explanations makes the parts of all.
-func explanations(list []*explain.Explanation, top int) []*part {
-	var parts []*part
-	controls := &page{run: &rundir.Run{}}
+func explanations(list []*explain.Explanation, top int) []*layout.Part {
+	var parts []*layout.Part
+	controls := &page{}
 	for _, e := range list {
 		if e.Control && slices.ContainsFunc(list, func(e *explain.Explanation) bool { return !e.Control }) {
-			if len(controls.parts) == 0 {
-				controls.section("A/A control")
+			if len(controls.Parts) == 0 {
+				controls.Section("A/A control")
 			}
-			controls.line("%s", controlled(e))
+			controls.Line("%s", controlled(e))
 		} else {
 			parts = append(parts, explanation(e, top)...)
 		}
 	}
-	return append(parts, controls.parts...)
+	return append(parts, controls.Parts...)
 }
 
 // controlled says in a line whether a control has differences where there are none.
@@ -70,7 +72,7 @@ func controlled(e *explain.Explanation) string {
 	if e.CPU == nil {
 		return text
 	}
-	text += fmt.Sprintf(": %s of CPU time per %s", delta(times(), e.CPU.Measured), e.Per)
+	text += fmt.Sprintf(": %s of CPU time per %s", delta(figure.Times(), e.CPU.Measured), e.Per)
 	switch n := ranked(e); {
 	case n == 1:
 		return text + ", 1 function seems to have changed: do not rely on changes this small"
@@ -83,10 +85,10 @@ func controlled(e *explain.Explanation) string {
 }
 
 // explanation makes the parts of one explanation.
-func explanation(e *explain.Explanation, top int) []*part {
-	p := &page{run: &rundir.Run{}}
-	p.section(fmt.Sprintf("%s: why %s differs from %s", e.Run, e.Variant, e.Base))
-	p.parts[0].flush = true
+func explanation(e *explain.Explanation, top int) []*layout.Part {
+	p := &page{}
+	p.Section(fmt.Sprintf("%s: why %s differs from %s", e.Run, e.Variant, e.Base))
+	p.Parts[0].Flush = true
 	p.account(e)
 	for _, t := range e.Tables {
 		p.explained("groups", e.Per, t, t.Groups, top)
@@ -99,44 +101,44 @@ func explanation(e *explain.Explanation, top int) []*part {
 		notes = append([]string{"~: within chance, or too small to matter; p-values are adjusted for all that were tested together (Holm)"}, notes...)
 	}
 	if len(notes) > 0 {
-		p.section("notes")
+		p.Section("notes")
 		for _, n := range notes {
-			p.line("%s", n)
+			p.Line("%s", n)
 		}
 	}
-	return p.parts
+	return p.Parts
 }
 
 // account writes the measured change, and how much of it the profiles explain.
 func (p *page) account(e *explain.Explanation) {
 	if !e.Valid {
-		p.line("The run is INVALID: its figures are not fit for conclusions (dyno report says why).")
+		p.Line("The run is INVALID: its figures are not fit for conclusions (dyno report says why).")
 	}
 	if e.Control {
-		p.line("%s is %s measured twice: nothing may be ranked.", e.Variant, e.Base)
+		p.Line("%s is %s measured twice: nothing may be ranked.", e.Variant, e.Base)
 	}
 	a := e.CPU
 	if a == nil {
 		return
 	}
-	rounds := plural(a.Rounds, "round")
+	rounds := figure.Plural(a.Rounds, "round")
 	if a.LeftOut > 0 {
 		rounds += fmt.Sprintf("; %d without CPU time left out", a.LeftOut)
 	}
-	p.line("%s takes %s of CPU time per %s, %s takes %s: %s (%s).",
-		e.Base, Seconds(a.Base), e.Per, e.Variant, Seconds(a.Variant), delta(times(), a.Measured), rounds)
-	p.line("In the profiled trials the difference is %s (%s).", delta(times(), a.Profiled), plural(a.ProfileRounds, "round"))
+	p.Line("%s takes %s of CPU time per %s, %s takes %s: %s (%s).",
+		e.Base, figure.Seconds(a.Base), e.Per, e.Variant, figure.Seconds(a.Variant), delta(figure.Times(), a.Measured), rounds)
+	p.Line("In the profiled trials the difference is %s (%s).", delta(figure.Times(), a.Profiled), figure.Plural(a.ProfileRounds, "round"))
 	switch {
 	case a.Measured.Low == nil:
-		p.line("One round cannot tell a difference from chance.")
+		p.Line("One round cannot tell a difference from chance.")
 	case a.Accounted == nil:
-		p.line("The measured difference is within chance: there is nothing to account for.")
+		p.Line("The measured difference is within chance: there is nothing to account for.")
 	default:
-		text := fmt.Sprintf("The profiles account for %s of the measured difference; %s are left over", percent(*a.Accounted), delta(times(), a.Leftover))
+		text := fmt.Sprintf("The profiles account for %s of the measured difference; %s are left over", figure.Percent(*a.Accounted), delta(figure.Times(), a.Leftover))
 		if l := a.Leftover; l.Low != nil && *l.Low <= 0 && *l.High >= 0 {
 			text += ", which is within chance"
 		}
-		p.line("%s.", text)
+		p.Line("%s.", text)
 	}
 	switch n := ranked(e); {
 	case n > 0:
@@ -144,15 +146,15 @@ func (p *page) account(e *explain.Explanation) {
 		if n == 1 {
 			have, sum = "has", ""
 		}
-		p.line("%s below %s changed by more than chance, %s%s.", plural(n, "function"), have, signedIn(times(), a.Ranked), sum)
+		p.Line("%s below %s changed by more than chance, %s%s.", figure.Plural(n, "function"), have, signedIn(figure.Times(), a.Ranked), sum)
 	case a.ProfileRounds < 2:
-		p.line("One profiled round cannot tell functions that have changed from chance.")
+		p.Line("One profiled round cannot tell functions that have changed from chance.")
 	default:
-		p.line("No function has changed by more than chance.")
+		p.Line("No function has changed by more than chance.")
 	}
 	for _, name := range []string{e.Base, e.Variant} {
 		if share, ok := a.Coverage[name]; ok {
-			p.line("The samples of %s saw %s of the CPU time that the kernel accounted to it.", name, percent(share))
+			p.Line("The samples of %s saw %s of the CPU time that the kernel accounted to it.", name, figure.Percent(share))
 		}
 	}
 }
@@ -174,12 +176,12 @@ func ranked(e *explain.Explanation) (n int) {
 // explained writes a table of items: the ranked ones and, as far as there is room, those
 // with the largest changes that are not significant.
 func (p *page) explained(what, per string, t explain.Table, items []explain.Item, top int) {
-	u := unit{t.Unit.Scale()}
-	p.section(fmt.Sprintf("%s, %s per %s", what, kindOf(t), per))
-	out := table{head: []string{"", "before", "after", "change", "p"}, left: []int{3}}
+	u := figure.UnitIn(t.Unit)
+	p.Section(fmt.Sprintf("%s, %s per %s", what, kindOf(t), per))
+	out := layout.Table{Head: []string{"", "before", "after", "change", "p"}, Left: []int{3}}
 	hasGroups := what == "functions"
 	if hasGroups {
-		out.head, out.left = append(out.head, "group"), append(out.left, 5)
+		out.Head, out.Left = append(out.Head, "group"), append(out.Left, 5)
 	}
 	shown := 0
 	for _, i := range items {
@@ -191,13 +193,13 @@ func (p *page) explained(what, per string, t explain.Table, items []explain.Item
 		if !i.Ranked && i.Change.Low != nil {
 			text = "~ " + text
 		}
-		row := []string{called(i), u.Write(i.Base), u.Write(i.Variant), text, maybe(i.Adjusted, probability)}
+		row := []string{called(i), u.Write(i.Base), u.Write(i.Variant), text, figure.Maybe(i.Adjusted, figure.Probability)}
 		if hasGroups {
 			row = append(row, i.Group)
 		}
-		out.add(row...)
+		out.Add(row...)
 	}
-	p.table(out)
+	p.Table(out)
 	if rest := len(items) - shown; rest > 0 {
 		sum := 0.0
 		for _, i := range items[shown:] {
@@ -207,7 +209,7 @@ func (p *page) explained(what, per string, t explain.Table, items []explain.Item
 		if rest == 1 {
 			in = ""
 		}
-		p.line("and %d more, %s%s", rest, signedIn(u, sum), in)
+		p.Line("and %d more, %s%s", rest, signedIn(u, sum), in)
 	}
 }
 
@@ -218,13 +220,13 @@ const longestName = 40
 // both are without the folders of their packages' paths, and without package main.
 func called(i explain.Item) string {
 	if i.Caller == "" {
-		return middle(untyped(i.Name), longestName)
+		return layout.Middle(untyped(i.Name), longestName)
 	}
 	const arrow = " → "
 	leaf, caller := bareName(i.Name), bareName(i.Caller)
 	room := longestName - utf8.RuneCountInString(arrow)
 	short := min(utf8.RuneCountInString(leaf), utf8.RuneCountInString(caller), room/2)
-	return middle(caller, max(short, room-utf8.RuneCountInString(leaf))) + arrow + middle(leaf, max(short, room-utf8.RuneCountInString(caller)))
+	return layout.Middle(caller, max(short, room-utf8.RuneCountInString(leaf))) + arrow + layout.Middle(leaf, max(short, room-utf8.RuneCountInString(caller)))
 }
 
 // bareName is a function's name without the folders of a Go package's path, and without package main.
@@ -277,20 +279,20 @@ func (p *page) resources(list []explain.Resource, per string) {
 	if len(list) == 0 {
 		return
 	}
-	p.section("what the target used")
-	t := table{head: []string{"", "before", "after", "change", "p"}, left: []int{3}}
+	p.Section("what the target used")
+	t := layout.Table{Head: []string{"", "before", "after", "change", "p"}, Left: []int{3}}
 	for _, r := range list {
 		if r.Base == 0 && r.Variant == 0 {
 			continue
 		}
-		u := unit{r.Unit.Scale()}
+		u := figure.UnitIn(r.Unit)
 		text := delta(u, r.Change)
 		if !r.Changed && r.Change.Low != nil {
 			text = "~ " + text
 		}
-		t.add(strings.Replace(r.Name, "per request", "per "+per, 1), u.Write(r.Base), u.Write(r.Variant), text, maybe(r.Adjusted, probability))
+		t.Add(strings.Replace(r.Name, "per request", "per "+per, 1), u.Write(r.Base), u.Write(r.Variant), text, figure.Maybe(r.Adjusted, figure.Probability))
 	}
-	p.table(t)
+	p.Table(t)
 }
 
 // leftover writes the stacks that remained after the load stopped.
@@ -298,18 +300,18 @@ func (p *page) leftover(list []explain.Leftover) {
 	if len(list) == 0 {
 		return
 	}
-	p.section("left over after the load had stopped")
-	t := table{head: []string{"", "", "more than before", "where"}, left: []int{1, 3}, prose: true}
+	p.Section("left over after the load had stopped")
+	t := layout.Table{Head: []string{"", "", "more than before", "where"}, Left: []int{1, 3}, Prose: true}
 	for _, l := range list {
-		t.add(l.Variant, l.Kind, Count(l.Count), l.Where)
+		t.Add(l.Variant, l.Kind, figure.Count(l.Count), l.Where)
 	}
-	p.table(t)
+	p.Table(t)
 }
 
 // delta writes a difference in a unit with its interval.
-func delta(u unit, e rundir.Estimate) string {
+func delta(u figure.Unit, e rundir.Estimate) string {
 	if e.Estimate == nil {
-		return unknown
+		return figure.Unknown
 	}
 	text := signedIn(u, *e.Estimate)
 	if e.Low == nil || e.High == nil {
@@ -321,7 +323,7 @@ func delta(u unit, e rundir.Estimate) string {
 }
 
 // signedIn writes a difference in the largest step that it reaches.
-func signedIn(u unit, v float64) string {
+func signedIn(u figure.Unit, v float64) string {
 	if v == 0 {
 		return u.Write(0)
 	}

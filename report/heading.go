@@ -7,31 +7,24 @@ import (
 	"strings"
 
 	"dyno/internal/units"
+	"dyno/report/figure"
 	"dyno/results/rundir"
 )
 
-// title returns the name of the run.
-func (p *page) title() string {
-	if p.run.Name == "" {
-		return "dyno"
-	}
-	return p.run.Name
-}
-
 func (p *page) heading() {
-	p.section(p.title())
-	p.parts[0].flush = true
-	if p.run.Question != "" {
-		p.line("%s", p.run.Question)
+	p.Section(p.Title())
+	p.Parts[0].Flush = true
+	if p.Run.Question != "" {
+		p.Line("%s", p.Run.Question)
 	}
 	if load := p.load(); load != "" {
-		p.line("%s", load)
+		p.Line("%s", load)
 	}
 }
 
 // load describes the load, where all variants agree on it, and how often it was repeated.
 func (p *page) load() string {
-	plan := p.run.Plan
+	plan := p.Run.Plan
 	var parts []string
 	common := func(of func(rundir.PlanVariant) string) {
 		var values []string
@@ -45,12 +38,12 @@ func (p *page) load() string {
 	if plan.Protocol != "" {
 		parts = append(parts, plan.Protocol)
 	}
-	if !p.isProgram() {
+	if !p.IsProgram() {
 		common(func(v rundir.PlanVariant) string {
 			if v.Subscribers == 0 {
 				return ""
 			}
-			return plural(v.Subscribers, "subscriber")
+			return figure.Plural(v.Subscribers, "subscriber")
 		})
 		common(func(v rundir.PlanVariant) string {
 			switch {
@@ -65,19 +58,19 @@ func (p *page) load() string {
 			if v.Rate == nil {
 				return ""
 			}
-			return strconv.FormatFloat(*v.Rate, 'f', -1, 64) + " " + p.sent() + "/s"
+			return strconv.FormatFloat(*v.Rate, 'f', -1, 64) + " " + p.Sent() + "/s"
 		})
 		if c := plan.Capacity; c != nil {
-			parts = append(parts, "a search from "+units.Figure(c.From)+" to "+units.Figure(c.To)+" "+p.sent()+"/s")
+			parts = append(parts, "a search from "+units.Figure(c.From)+" to "+units.Figure(c.To)+" "+p.Sent()+"/s")
 		}
 		common(func(v rundir.PlanVariant) string {
 			switch v.Loop {
 			case "stream":
 				return ""
 			case "open":
-				return "at most " + plural(v.Connections, "connection")
+				return "at most " + figure.Plural(v.Connections, "connection")
 			}
-			return plural(v.Connections, "connection")
+			return figure.Plural(v.Connections, "connection")
 		})
 		common(func(v rundir.PlanVariant) string {
 			if v.WindowSeconds == 0 {
@@ -111,26 +104,17 @@ func duet(d *rundir.PlanDuet, base string) string {
 		return "CPU " + units.FormatCPUs(s.TargetCPUs) + " (generator " + units.FormatCPUs(s.LoadCPUs) + ")"
 	}
 	return fmt.Sprintf("duet: %s and another at once, on %s and %s, exchanged every round; only ratios are known",
-		Printable(base), place(d.CPUSets[0]), place(d.CPUSets[1]))
+		figure.Printable(base), place(d.CPUSets[0]), place(d.CPUSets[1]))
 }
 
 func (p *page) rounds() string {
-	plan := p.run.Plan
+	plan := p.Run.Plan
 	if plan.Rounds <= 1 {
 		return ""
 	}
-	text := plural(plan.Rounds, "round")
+	text := figure.Plural(plan.Rounds, "round")
 	if plan.Stop == "precision" || plan.Stop == "looks" {
 		text = "at most " + text
 	}
 	return text + " in random order (seed " + strconv.FormatUint(plan.Seed, 10) + ")"
 }
-
-// isProgram tells whether the target is a program that runs to its end.
-func (p *page) isProgram() bool { return p.run.Plan.Protocol == "program" }
-
-// latency is the name of the times that a variant is judged by.
-func (p *page) latency(variant string) string { return p.run.Plan.Variant(variant).Latency() }
-
-// unit names what is counted: the events that subscribers get, or requests.
-func (p *page) unit() string { return p.run.Plan.Per() }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
@@ -19,7 +20,7 @@ func TestHeadingOfADuet(t *testing.T) {
 			"on CPU 1-2 (generator 0) and CPU 4-5 (generator 3), exchanged"},
 	} {
 		run := rundir.Run{Plan: rundir.Plan{Base: "a", Rounds: 8, Duet: &rundir.PlanDuet{CPUSets: c.sets}}}
-		if got := (&page{run: &run}).load(); !strings.Contains(got, c.want) {
+		if got := (&page{Result: &judged.Result{Run: &run}}).load(); !strings.Contains(got, c.want) {
 			t.Errorf("%q does not say %q", got, c.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/report/changes"
 	"dyno/results/history"
 	"dyno/results/rundir"
 )
@@ -15,7 +16,7 @@ import (
 // autumn is a history in which one of two variants got slower with a new kernel, was
 // mended with a new version, and one run was invalid.
 func autumn(name string) []history.Run {
-	var runs []history.Run
+	var all []history.Run
 	for day := range 24 {
 		wobble := 1 + 0.004*float64((day*7)%11-5)/5
 		pool := 10_000 * wobble
@@ -37,21 +38,21 @@ func autumn(name string) []history.Run {
 		if day >= 16 {
 			r.DynoVersion = "v2"
 		}
-		runs = append(runs, r)
+		all = append(all, r)
 	}
-	return append(runs, history.Run{Dir: "runs/x", Problem: "run folder: runs/x/run.json: byte 1: unexpected end of JSON input"})
+	return append(all, history.Run{Dir: "runs/x", Problem: "run folder: runs/x/run.json: byte 1: unexpected end of JSON input"})
 }
 
 func TestHistory(t *testing.T) {
-	runs := autumn("relay")
+	all := autumn("relay")
 	short := autumn("echo")[:3]
-	for name, runs := range map[string][]history.Run{"history.txt": append(runs, short...), "history-none.txt": nil} {
-		h, err := history.Trace(runs, history.Query{})
+	for name, all := range map[string][]history.Run{"history.txt": append(all, short...), "history-none.txt": nil} {
+		h, err := history.Trace(all, history.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := History(&b, h); err != nil {
+		if err := changes.History(&b, h); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, b.String())
@@ -59,21 +60,21 @@ func TestHistory(t *testing.T) {
 }
 
 func TestLongHistory(t *testing.T) {
-	runs := autumn("relay")[:1]
+	all := autumn("relay")[:1]
 	for day := range 99 {
-		r := runs[0]
+		r := all[0]
 		r.StartedAt = r.StartedAt.AddDate(0, 0, day)
-		runs = append(runs, r)
+		all = append(all, r)
 	}
 	for range 20 {
-		runs = append(runs, history.Run{Problem: "bad"})
+		all = append(all, history.Run{Problem: "bad"})
 	}
-	h, err := history.Trace(runs, history.Query{Variant: "pool"})
+	h, err := history.Trace(all, history.Query{Variant: "pool"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := History(&b, h); err != nil {
+	if err := changes.History(&b, h); err != nil {
 		t.Fatal(err)
 	}
 	for _, says := range []string{"relay, 100 runs of", "  40 earlier\n", "no change found in 100 runs", "not readable: 20 folders", "  and 12 more\n"} {
@@ -81,29 +82,29 @@ func TestLongHistory(t *testing.T) {
 			t.Errorf("want %q in\n%s", says, b.String())
 		}
 	}
-	if n := strings.Count(b.String(), "\n  2026-"); n != mostRuns {
-		t.Errorf("%d runs are listed, want %d", n, mostRuns)
+	if n := strings.Count(b.String(), "\n  2026-"); n != 60 {
+		t.Errorf("%d runs are listed, want 60", n)
 	}
 }
 
 func TestHistoryIsTame(t *testing.T) {
 	const wild = "a\x1b[2Jb\u009b1mc\u202ed\r\ne\x00\xff"
-	runs := autumn(wild)
-	for i := range runs {
-		runs[i].Dir, runs[i].DynoVersion = wild, wild
-		if len(runs[i].Variants) > 0 {
-			runs[i].Variants = []string{wild}
-			runs[i].Figures[wild] = runs[i].Figures["pool"]
+	all := autumn(wild)
+	for i := range all {
+		all[i].Dir, all[i].DynoVersion = wild, wild
+		if len(all[i].Variants) > 0 {
+			all[i].Variants = []string{wild}
+			all[i].Figures[wild] = all[i].Figures["pool"]
 		} else {
-			runs[i].Problem = wild
+			all[i].Problem = wild
 		}
 	}
-	h, err := history.Trace(runs, history.Query{})
+	h, err := history.Trace(all, history.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := History(&b, h); err != nil {
+	if err := changes.History(&b, h); err != nil {
 		t.Fatal(err)
 	}
 	expectTame(t, b.String())
@@ -115,7 +116,7 @@ func TestHistoryWriterFails(t *testing.T) {
 	if err := r.CloseWithError(broken); err != nil {
 		t.Fatal(err)
 	}
-	if err := History(w, &history.History{}); !errors.Is(err, broken) {
+	if err := changes.History(w, &history.History{}); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/checks"
+	"dyno/report/export"
 	"dyno/results/rundir"
 )
 
 func TestJUnit(t *testing.T) {
 	for _, name := range []string{"compare", "invalid", "incomplete", "ladder"} {
 		var b bytes.Buffer
-		if err := JUnit(&b, &examples()[name].Run); err != nil {
+		if err := export.JUnit(&b, &examples()[name].Run); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name+".xml", b.String())
@@ -57,7 +58,7 @@ func TestJUnitOutcomes(t *testing.T) {
 	run.Trials = []rundir.Examined{{Number: 1, Spoilt: true}}
 	run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: 1, Spoils: true})
 	var disturbed bytes.Buffer
-	if err := JUnit(&disturbed, &run); err != nil || !strings.Contains(disturbed.String(), verdict.MostlyDisturbed(&run).In(texts.English)) {
+	if err := export.JUnit(&disturbed, &run); err != nil || !strings.Contains(disturbed.String(), verdict.MostlyDisturbed(&run).In(texts.English)) {
 		t.Errorf("a disturbed run: %v\n%s", err, disturbed.String())
 	}
 	run.Valid = false
@@ -77,7 +78,7 @@ func TestJUnitTargets(t *testing.T) {
 		run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagNoAnswers, Trial: trial + 1, Variant: variant, Breaks: true, Detail: "nothing was answered"})
 	}
 	var b bytes.Buffer
-	if err := JUnit(&b, &run); err != nil {
+	if err := export.JUnit(&b, &run); err != nil {
 		t.Fatal(err)
 	}
 	want := "pool: no_answers: trials 1 3: trial 1: nothing was answered&#xA;goroutine: no_answers: trial 2 (goroutine): nothing was answered</failure>"
@@ -90,10 +91,10 @@ func TestJUnitTargets(t *testing.T) {
 func outcomes(t *testing.T, run *rundir.Run) map[string]string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := JUnit(&b, run); err != nil {
+	if err := export.JUnit(&b, run); err != nil {
 		t.Fatal(err)
 	}
-	var all junitSuites
+	var all export.JunitSuites
 	if err := xml.Unmarshal(b.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestJUnitIsXML(t *testing.T) {
 	run.Name, run.Claims[0].Says, run.Thresholds[0].Text = wild, wild+"]]>", "\x00\x0b\ufffe"+wild
 	run.Flags[0].Detail = wild
 	var b bytes.Buffer
-	if err := JUnit(&b, &run); err != nil {
+	if err := export.JUnit(&b, &run); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(b.String(), xml.Header) {

@@ -20,13 +20,13 @@ func TestMessages(t *testing.T) {
 	p := newPage(f)
 	p.messages(f.Run.Variants)
 	var b strings.Builder
-	p.parts[0].writeText(&b)
+	p.Parts[0].WriteText(&b)
 	if text := words(b.String()); !strings.Contains(text, "chat 1.00 ms – – – – 2.00 ms – – 4.00 ms") || strings.Contains(text, "unary") {
 		t.Errorf("got\n%s", b.String())
 	}
 	p = newPage(f)
-	if p.messages(f.Run.Variants[:1]); len(p.parts) > 0 {
-		t.Errorf("a section of no messages: %q", p.parts[0].title)
+	if p.messages(f.Run.Variants[:1]); len(p.Parts) > 0 {
+		t.Errorf("a section of no messages: %q", p.Parts[0].Title)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestTokens(t *testing.T) {
 	p := newPage(f)
 	p.tokens(f.Run.Variants)
 	var b strings.Builder
-	p.parts[0].writeText(&b)
+	p.Parts[0].WriteText(&b)
 	if text := words(b.String()); !strings.Contains(text, "model 1.20k/s 4.50/s 250 ms – – 20.0 ms – 30.0 ms") || strings.Contains(text, "echo") {
 		t.Errorf("got\n%s", b.String())
 	}
@@ -49,12 +49,12 @@ func TestTokens(t *testing.T) {
 	p = newPage(f)
 	p.tokens(f.Run.Variants)
 	b.Reset()
-	p.parts[0].writeText(&b)
+	p.Parts[0].WriteText(&b)
 	if text := words(b.String()); !strings.Contains(text, "of prompts") || !strings.Contains(text, "model 1.20k/s 300/s 4.50/s") {
 		t.Errorf("got\n%s", b.String())
 	}
 	p = newPage(f)
-	if p.tokens(f.Run.Variants[:1]); len(p.parts) > 0 {
-		t.Errorf("a section of no answers: %q", p.parts[0].title)
+	if p.tokens(f.Run.Variants[:1]); len(p.Parts) > 0 {
+		t.Errorf("a section of no answers: %q", p.Parts[0].Title)
 	}
 }

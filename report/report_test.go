@@ -6,12 +6,10 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +17,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"dyno/load/hist"
+	"dyno/report/export"
+	"dyno/report/short"
 	"dyno/results/rundir"
 )
 
@@ -104,7 +103,7 @@ func TestText(t *testing.T) {
 			}
 			golden(t, name+".txt", b.String())
 			for line := range strings.Lines(b.String()) {
-				if n := utf8.RuneCountInString(line) - 1; n > tableWidth {
+				if n := utf8.RuneCountInString(line) - 1; n > 120 {
 					t.Errorf("%d characters: %s", n, line)
 				}
 			}
@@ -184,8 +183,8 @@ func forms() map[string]func(io.Writer, *rundir.Folder) error {
 	return map[string]func(io.Writer, *rundir.Folder) error{
 		"text":      Text,
 		"markdown":  func(w io.Writer, f *rundir.Folder) error { return Markdown(w, f, f) },
-		"junit":     func(w io.Writer, f *rundir.Folder) error { return JUnit(w, &f.Run) },
-		"benchmark": Benchmark,
+		"junit":     func(w io.Writer, f *rundir.Folder) error { return export.JUnit(w, &f.Run) },
+		"benchmark": export.Benchmark,
 	}
 }
 
@@ -197,8 +196,8 @@ func TestWriterFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"json": JSON(w, &f.Run), "hgrm": Hgrm(w, f, "goroutine", "service"),
-		"text": Text(w, f), "markdown": Markdown(w, f), "junit": JUnit(w, &f.Run), "benchmark": Benchmark(w, f),
+		"json": export.JSON(w, &f.Run), "hgrm": export.Hgrm(w, f, "goroutine", "service"),
+		"text": Text(w, f), "markdown": Markdown(w, f), "junit": export.JUnit(w, &f.Run), "benchmark": export.Benchmark(w, f),
 	} {
 		if !errors.Is(err, broken) {
 			t.Errorf("%s: error %v", name, err)
@@ -210,7 +209,7 @@ func TestJSON(t *testing.T) {
 	f := exampleCompare()
 	f.Run.Name = "<a & b>"
 	var b bytes.Buffer
-	if err := JSON(&b, &f.Run); err != nil {
+	if err := export.JSON(&b, &f.Run); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), `"name": "<a & b>"`) {
@@ -232,7 +231,7 @@ func TestHgrm(t *testing.T) {
 	x.Trials[6].Round = 1 // it replaces trial 1
 	f := written(t, x)
 	var got, want bytes.Buffer
-	if err := Hgrm(&got, f, "goroutine", "service"); err != nil {
+	if err := export.Hgrm(&got, f, "goroutine", "service"); err != nil {
 		t.Fatal(err)
 	}
 	// Goroutine's trials are 1, 3, 5 and 7, of which the figures use the last alone.
@@ -256,86 +255,22 @@ func TestHgrm(t *testing.T) {
 		{"goroutine", "lag", "want one of generator_lag, response, send_lag, service"},
 		{"pool-16", "service", "latency.hlog"},
 	} {
-		if err := Hgrm(io.Discard, f, c.variant, c.tag); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := export.Hgrm(io.Discard, f, c.variant, c.tag); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %s", err, c.want)
 		}
 	}
 	f.Trials[5].Complete, f.Trials[5].Fault = false, rundir.FaultTarget
-	if err := Hgrm(io.Discard, f, "pool-16", "service"); err != nil {
+	if err := export.Hgrm(io.Discard, f, "pool-16", "service"); err != nil {
 		t.Errorf("a trial lost before anything was recorded: %v", err)
 	}
 	f.Run.Plan.Variants = f.Run.Plan.Variants[:1]
-	if err := Hgrm(io.Discard, f, "", "service"); err != nil {
+	if err := export.Hgrm(io.Discard, f, "", "service"); err != nil {
 		t.Errorf("the only variant: %v", err)
 	}
 	f.Trials = nil
-	if err := Hgrm(io.Discard, f, "", "service"); err == nil || !strings.Contains(err.Error(), "nothing was recorded") {
+	if err := export.Hgrm(io.Discard, f, "", "service"); err == nil || !strings.Contains(err.Error(), "nothing was recorded") {
 		t.Errorf("without trials: error %v", err)
 	}
-}
-
-func TestFigures(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{Seconds(0), "0 s"}, {Seconds(1e-9), "1.00 ns"}, {Seconds(0.5e-9), "0.500 ns"}, {Seconds(12.34e-6), "12.3 µs"},
-		{Seconds(999.4e-6), "999 µs"}, {Seconds(999.6e-6), "1.00 ms"}, {Seconds(0.123456), "123 ms"}, {Seconds(1), "1.00 s"},
-		{Seconds(3600), "3600 s"}, {Seconds(-0.002), "-2.00 ms"},
-		{Count(0), "0"}, {Count(999), "999"}, {Count(41234), "41.2k"}, {Count(999_600), "1.00M"}, {Count(0.25), "0.250"},
-		{sizes().Write(1023), "1020 B"}, {sizes().Write(1024), "1.00 KiB"}, {sizes().Write(10 << 20), "10.0 MiB"}, {sizes().Write(3 << 30), "3.00 GiB"}, {sizes().Write(12), "12.0 B"},
-		{percent(0.001234), "0.123%"}, {percent(1), "100%"}, {percent(0), "0%"},
-		{whole(0), "0"}, {whole(999), "999"}, {whole(1000), "1,000"}, {whole(-1234567), "-1,234,567"},
-		{CommandLine([]string{"dyno", "run", "it's here.yaml", ""}), `dyno run 'it'\''s here.yaml' ''`},
-		{Printable(" a\n\t b "), "a b"},
-		{wrap("[1] ", "a µ", lineWidth), "[1] a µ"}, {wrap("", "", lineWidth), ""},
-		{wrap("[1] ", strings.Repeat("µ", 105)+" b "+strings.Repeat("c", 200)+" d", lineWidth), "[1] " + strings.Repeat("µ", 105) + "\n    b\n    " + strings.Repeat("c", 200) + "\n    d"},
-		{wrap("[1] ", strings.Repeat("µ", 104)+" b", lineWidth), "[1] " + strings.Repeat("µ", 104) + " b"},
-	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
-	}
-}
-
-// A duration is written in a unit that needs no exponent and at most four
-// digits before the point, and within half a percent of its value.
-func TestDurationsKeepTheirValue(t *testing.T) {
-	units := map[string]float64{"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1}
-	rapid.Check(t, func(t *rapid.T) {
-		v := math.Exp(rapid.Float64Range(math.Log(1e-9), math.Log(1e3)).Draw(t, "log"))
-		number, unit, _ := strings.Cut(Seconds(v), " ")
-		shown, err := strconv.ParseFloat(number, 64)
-		if err != nil || units[unit] == 0 || len(strings.Trim(number, "0123456789.")) > 0 || len(number) > 4 {
-			t.Fatalf("%v is written %q", v, Seconds(v))
-		}
-		if math.Abs(shown*units[unit]-v) > 0.0051*v {
-			t.Errorf("%v is written %q", v, Seconds(v))
-		}
-	})
-}
-
-// Columns are aligned by characters, not by bytes.
-func TestTableAlignment(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cell := rapid.StringOfN(rapid.SampledFrom([]rune("aµ≥–x9")), 1, 8, -1)
-		columns := rapid.IntRange(1, 5).Draw(t, "columns")
-		var tb table
-		for range rapid.IntRange(1, 6).Draw(t, "rows") {
-			tb.add(rapid.SliceOfN(cell, columns, columns).Draw(t, "row")...)
-		}
-		var b strings.Builder
-		tb.write(&b)
-		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-		if len(lines) != len(tb.rows) {
-			t.Fatalf("%d lines of %d rows", len(lines), len(tb.rows))
-		}
-		for i, line := range lines {
-			if diff := cmp.Diff(tb.rows[i], strings.Fields(line)); diff != "" {
-				t.Error(diff)
-			}
-			if columns > 1 && utf8.RuneCountInString(line) != utf8.RuneCountInString(lines[0]) {
-				t.Errorf("lines of different length:\n%s", b.String())
-			}
-		}
-	})
 }
 
 // A threshold that many variants keep takes one line; one that is broken somewhere
@@ -355,7 +290,7 @@ func TestThresholdsOfManyVariants(t *testing.T) {
 	p := newPage(&rundir.Folder{Run: run})
 	p.thresholds()
 	var b strings.Builder
-	p.parts[0].writeText(&b)
+	p.Parts[0].WriteText(&b)
 	got := b.String()
 	for _, want := range []string{"all 4 variants  1.00 ms to 4.00 ms\n", "BROKEN  throughput > 5/s     a", "ok      throughput > 5/s     d"} {
 		if !strings.Contains(got, want) {
@@ -371,11 +306,11 @@ func TestThresholdsOfManyVariants(t *testing.T) {
 func TestSoakSaysWhatWasMeasured(t *testing.T) {
 	f := exampleSoak()
 	f.Run.Plan.Variants[0].WindowSeconds = 300
-	var short, whole strings.Builder
-	if err := errors.Join(Short(&short, f, Screen{Kept: true}), Text(&whole, f)); err != nil {
+	var screen, whole strings.Builder
+	if err := errors.Join(short.Text(&screen, f, short.Screen{Kept: true}), Text(&whole, f)); err != nil {
 		t.Fatal(err)
 	}
-	if text := short.String(); !strings.Contains(text, "rss of goroutine grows by 0.26% in 5m (") || !strings.Contains(text, "in 5m\n") || strings.Contains(text, "30m") {
+	if text := screen.String(); !strings.Contains(text, "rss of goroutine grows by 0.26% in 5m (") || !strings.Contains(text, "in 5m\n") || strings.Contains(text, "30m") {
 		t.Error(text)
 	}
 	if text := whole.String(); !strings.Contains(text, "extrapolated: a window of 5m") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dyno/internal/texts"
+	"dyno/report/short"
 	"dyno/results/rundir"
 )
 
@@ -43,7 +44,7 @@ func TestSearchScreen(t *testing.T) {
 			last.Complete, last.Interrupted, f.Incomplete = false, true, []rundir.Message{texts.Verbatim("interrupted")}
 		}
 		var b bytes.Buffer
-		if err := Short(&b, f, Screen{}); err != nil {
+		if err := short.Text(&b, f, short.Screen{}); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Join(strings.Fields(b.String()), " ")

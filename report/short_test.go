@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,15 +17,17 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/checks"
+	"dyno/report/answer"
+	"dyno/report/short"
 	"dyno/results/rundir"
 )
 
 // fits fails when an answer is larger than its screen, which has a number of columns.
 func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 	t.Helper()
-	most := screenLines
-	if p := newPage(f); (p.isQuick() || p.isSearch()) && !p.nothing() {
-		most = quickLines
+	most := 24
+	if p := newPage(f); (p.IsQuick() || p.IsSearch()) && !p.IsEmpty() {
+		most = 14
 	}
 	if n := strings.Count(text, "\n"); n > most {
 		t.Errorf("%d lines, want at most %d:\n%s", n, most, text)
@@ -57,23 +60,25 @@ func TestFirstScreensOnATerminal(t *testing.T) {
 	}
 }
 
+// colours are the codes of a terminal's colours.
+var colours = regexp.MustCompile("\x1b\\[[0-9]+m")
+
 func TestShort(t *testing.T) {
 	for name, f := range examples() {
 		t.Run(name, func(t *testing.T) {
 			var piped bytes.Buffer
-			if err := Short(&piped, f, Screen{Kept: true}); err != nil {
+			if err := short.Text(&piped, f, short.Screen{Kept: true}); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".short.txt", piped.String())
 			var coloured bytes.Buffer
-			if err := Short(&coloured, f, Screen{Kept: true, Colour: true}); err != nil {
+			if err := short.Text(&coloured, f, short.Screen{Kept: true, Colour: true}); err != nil {
 				t.Fatal(err)
 			}
-			codes := strings.NewReplacer(red, "", green, "", yellow, "", noColour, "")
-			if plain := codes.Replace(coloured.String()); plain != piped.String() {
+			if plain := colours.ReplaceAllString(coloured.String(), ""); plain != piped.String() {
 				t.Errorf("with colours it says something else:\n%s", plain)
 			}
-			if name == "quick" && !strings.Contains(coloured.String(), red+"8 failed"+noColour) {
+			if name == "quick" && !strings.Contains(coloured.String(), "\x1b[31m8 failed\x1b[0m") {
 				t.Errorf("what failed is not red:\n%s", coloured.String())
 			}
 			if strings.Contains(piped.String(), "…\n") {
@@ -81,7 +86,7 @@ func TestShort(t *testing.T) {
 			}
 			for _, columns := range []int{60, 80, 200} {
 				var b bytes.Buffer
-				if err := Short(&b, f, Screen{Width: columns}); err != nil {
+				if err := short.Text(&b, f, short.Screen{Width: columns}); err != nil {
 					t.Fatal(err)
 				}
 				fits(t, f, b.String(), columns)
@@ -119,7 +124,7 @@ func TestShortOfHostileRuns(t *testing.T) {
 			rewild(reflect.ValueOf(f), []string{"Kind", "State", "Outcome", "Role", "Verdict", "Interval", "Metric", "Figure", "Loop", "Dir"})
 			r.Question = strings.Repeat(r.Question+wild, 9)
 			var b bytes.Buffer
-			if err := Short(&b, f, Screen{Width: 100, Kept: true}); err != nil {
+			if err := short.Text(&b, f, short.Screen{Width: 100, Kept: true}); err != nil {
 				t.Fatal(err)
 			}
 			text := strings.NewReplacer("{", "", "∞", "").Replace(b.String())
@@ -141,11 +146,11 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: e.Number, Spoils: true})
 		}
 		said := verdict.MostlyDisturbed(&f.Run).In(texts.English)
-		want := !newPage(f).isQuick()
+		want := !newPage(f).IsQuick()
 		for name, write := range map[string]func(w io.Writer) error{
-			"first screen":   func(w io.Writer) error { return Short(w, f, Screen{Kept: true}) },
+			"first screen":   func(w io.Writer) error { return short.Text(w, f, short.Screen{Kept: true}) },
 			"text":           func(w io.Writer) error { return Text(w, f) },
-			"short Markdown": func(w io.Writer) error { return ShortMarkdown(w, f) },
+			"short Markdown": func(w io.Writer) error { return short.Markdown(w, f) },
 			"Markdown":       func(w io.Writer) error { return Markdown(w, f) },
 		} {
 			var b bytes.Buffer
@@ -164,7 +169,7 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 func TestBothLanguagesSayTheSame(t *testing.T) {
 	for name, f := range examples() {
 		t.Run(name, func(t *testing.T) {
-			a := Make(f)
+			a := answer.Make(f)
 			for _, l := range append(append(append(append(append(a.Says, a.Sure...), a.Broke...), a.Trust...), a.Asked...), a.Again...) {
 				english, chinese := l.In(texts.English), l.In(texts.Chinese)
 				if strings.Contains(english, "{") || strings.Contains(chinese, "{") || english == l.Kind || chinese == l.Kind {
@@ -186,7 +191,7 @@ func TestQuickLost(t *testing.T) {
 	x := &f.Trials[0].Trial
 	x.Complete, x.Fault, x.WindowSeconds, x.WarmupSeconds = false, rundir.FaultTarget, 0, 0
 	for name, write := range map[string]func(io.Writer, *rundir.Folder) error{
-		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, Screen{}) }, "text": Text,
+		"short": func(w io.Writer, f *rundir.Folder) error { return short.Text(w, f, short.Screen{}) }, "text": Text,
 	} {
 		var b bytes.Buffer
 		if err := write(&b, f); err != nil {
@@ -203,7 +208,7 @@ func TestLadderUnidentified(t *testing.T) {
 	f := exampleLadder()
 	s := &f.Run.Ladder[1]
 	s.Verdict, s.TotalVerdict = rundir.Invalid, rundir.Invalid
-	row := newPage(f).ladderBrief().Rows[1]
+	row := answer.Make(f).Table.Rows[1]
 	if row[2] != "+4.0%?" || row[3] != rundir.Invalid || row[4] != "+4.0%?" {
 		t.Errorf("row %q, want ratios with a mark", row)
 	}
@@ -219,7 +224,7 @@ func TestRemarks(t *testing.T) {
 			{Kind: "redirects", Variant: "x", Trial: 1, Measured: ptr(20.)}, {Kind: "stalled", Variant: "x", Trial: 1, Breaks: true},
 		}
 		var kinds []string
-		for _, m := range Make(f).Broke {
+		for _, m := range answer.Make(f).Broke {
 			kinds = append(kinds, strings.TrimSuffix(m.Kind, ".quick"))
 		}
 		if want := []string{"broke.stalled", "broke.deviations", "broke.redirects"}; !slices.Equal(kinds, want) {
@@ -233,7 +238,7 @@ func both(t *testing.T, f *rundir.Folder) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for name, write := range map[string]func(io.Writer, *rundir.Folder) error{
-		"short": func(w io.Writer, f *rundir.Folder) error { return Short(w, f, Screen{}) }, "text": Text,
+		"short": func(w io.Writer, f *rundir.Folder) error { return short.Text(w, f, short.Screen{}) }, "text": Text,
 	} {
 		var b bytes.Buffer
 		if err := write(&b, f); err != nil {
@@ -284,7 +289,7 @@ func TestFailuresComeFirst(t *testing.T) {
 			f.Trials[i].Failures = map[string]int64{failure: 90, "timeout: no complete response in time": 9}
 		}
 		want := []string{prefix + `succeeded 50.5%; 99 of 200 failed (step "get": its body does not contain "ok")`, prefix + "3 users could not log in (12 logins failed)"}
-		said := Make(f).Says
+		said := answer.Make(f).Says
 		if len(said) < 3 || said[0].In(texts.English) != want[0] || said[1].In(texts.English) != want[1] {
 			t.Errorf("%s", said)
 		}

@@ -1,46 +1,44 @@
 package report
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"dyno/internal/units"
+	"dyno/report/figure"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
 // sweeps writes a table for each curve, with its knee and its fit.
 func (p *page) sweeps() {
-	for _, s := range p.run.Sweeps {
+	for _, s := range p.Run.Sweeps {
 		title := s.Metric + " by " + s.Variable
 		for _, name := range slices.Sorted(maps.Keys(s.Fixed)) {
 			title += ", " + name + " " + s.Fixed[name]
 		}
-		p.section(title)
-		t := table{head: []string{s.Variable, s.Metric, ""}, left: []int{2}}
+		p.Section(title)
+		t := layout.Table{Head: []string{s.Variable, s.Metric, ""}, Left: []int{2}}
 		for _, l := range s.Levels {
-			text := unitOf(s.Metric).estimate(l.Figure)
+			text := figure.UnitOf(s.Metric).Estimate(l.Figure)
 			if l.Figure.Estimate == nil {
-				p.footnote(fewValues)
-			} else if !bounded(l.Figure) {
-				text += " " + p.footnote("one trial of this level: no interval")
+				p.Footnote(fewValues)
+			} else if !figure.Bounded(l.Figure) {
+				text += " " + p.Footnote("one trial of this level: no interval")
 			}
-			t.add(level(l.Value), text, bar(l, s.Levels))
+			t.Add(figure.Level(l.Value), text, bar(l, s.Levels))
 		}
-		p.table(t)
+		p.Table(t)
 		if s.Knee != nil {
-			p.line("knee: after %s the curve bends most %s", level(*s.Knee), p.footnote("the knee sums up the shape of the curve and has no interval; it is no limit"))
+			p.Line("knee: after %s the curve bends most %s", figure.Level(*s.Knee), p.Footnote("the knee sums up the shape of the curve and has no interval; it is no limit"))
 		}
 		p.scalability(s)
 		if s.Detail != "" {
-			p.line("%s", s.Detail)
+			p.Line("%s", s.Detail)
 		}
 	}
 }
-
-// level writes a value of a sweep's variable in full.
-func level(v float64) string { return fmt.Sprintf("%.10g", v) }
 
 // barWidth is how many characters the longest of several bars has.
 const barWidth = 40
@@ -65,30 +63,30 @@ func (p *page) scalability(s rundir.Sweep) {
 	if f == nil {
 		return
 	}
-	law := p.footnote("X(N) = λN / (1 + σ(N−1) + κN(N−1)): λ is the rate of one, σ what is serial (contention), κ what each costs each other (coherency); intervals by bootstrap over rounds")
-	p.line("Universal Scalability Law %s: λ %s, σ %s, κ %s; the curve misses the levels by %s (root mean square)",
-		law, rates().estimate(f.Lambda), ratioEstimate(f.Sigma), ratioEstimate(f.Kappa), margin(f.Misfit))
+	law := p.Footnote("X(N) = λN / (1 + σ(N−1) + κN(N−1)): λ is the rate of one, σ what is serial (contention), κ what each costs each other (coherency); intervals by bootstrap over rounds")
+	p.Line("Universal Scalability Law %s: λ %s, σ %s, κ %s; the curve misses the levels by %s (root mean square)",
+		law, figure.Rates().Estimate(f.Lambda), ratioEstimate(f.Sigma), ratioEstimate(f.Kappa), figure.Margin(f.Misfit))
 	if f.PeakLevel == nil || f.PeakLevel.Estimate == nil {
-		p.line("no peak claimed: κ's interval includes 0")
+		p.Line("no peak claimed: κ's interval includes 0")
 		return
 	}
-	text := "peak at " + s.Variable + " " + plain().estimate(*f.PeakLevel)
+	text := "peak at " + s.Variable + " " + figure.Plain().Estimate(*f.PeakLevel)
 	if f.Peak != nil {
-		text += ", of " + rates().estimate(*f.Peak)
+		text += ", of " + figure.Rates().Estimate(*f.Peak)
 	}
 	if f.Extrapolated {
 		text += ": extrapolated, beyond the levels measured"
 	}
-	p.line("%s", text)
+	p.Line("%s", text)
 }
 
 // ratioEstimate writes a coefficient with both ends, which may include 0.
 func ratioEstimate(e rundir.Estimate) string {
 	switch {
 	case e.Estimate == nil:
-		return unknown
-	case !bounded(e):
+		return figure.Unknown
+	case !figure.Bounded(e):
 		return units.Figure(*e.Estimate)
 	}
-	return units.Figure(*e.Estimate) + " " + plain().ends(e)
+	return units.Figure(*e.Estimate) + " " + figure.Plain().Ends(e)
 }

@@ -3,11 +3,13 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/report/answer"
+	"dyno/report/figure"
+	"dyno/report/judged"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
@@ -18,7 +20,7 @@ func Text(w io.Writer, f *rundir.Folder) error {
 	p.heading()
 	p.answer()
 	p.validity()
-	if p.isQuick() {
+	if p.IsQuick() {
 		p.quick()
 	} else {
 		p.control()
@@ -33,11 +35,11 @@ func Text(w io.Writer, f *rundir.Folder) error {
 	p.reproduce()
 
 	var b strings.Builder
-	for i, s := range p.parts {
+	for i, s := range p.Parts {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		s.writeText(&b)
+		s.WriteText(&b)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("report as text: %w", err)
@@ -48,18 +50,18 @@ func Text(w io.Writer, f *rundir.Folder) error {
 // answer writes the answer of the run, with the same content as the first screen and the
 // page.
 func (p *page) answer() {
-	a := Make(p.folder)
-	p.section("answer")
-	for _, s := range said(a.Says) {
-		p.line("%s", s)
+	a := answer.Make(p.Folder)
+	p.Section("answer")
+	for _, s := range answer.Said(a.Says) {
+		p.Line("%s", s)
 	}
 	block := func(head string, sentences []string) {
 		for i, s := range sentences {
 			if i == mostSentences {
-				p.line("%s: %s", texts.Say(texts.English, head, nil), texts.Say(texts.English, "more.lines", map[string]string{"n": whole(int64(len(sentences) - i))}))
+				p.Line("%s: %s", texts.Say(texts.English, head, nil), texts.Say(texts.English, "more.lines", map[string]string{"n": figure.Whole(int64(len(sentences) - i))}))
 				return
 			}
-			p.line("%s: %s", texts.Say(texts.English, head, nil), s)
+			p.Line("%s: %s", texts.Say(texts.English, head, nil), s)
 		}
 	}
 	one := func(lines []texts.Message) []string {
@@ -68,37 +70,27 @@ func (p *page) answer() {
 		}
 		return []string{texts.Joined(texts.English, lines)}
 	}
-	block("pairs", said(a.Pairs))
+	block("pairs", answer.Said(a.Pairs))
 	block("sure", one(a.Sure))
-	block("broke", said(a.Broke))
+	block("broke", answer.Said(a.Broke))
 	block("trust", one(a.Trust))
-	block("trust", said(a.Asked))
-	block("again", said(a.Again))
+	block("trust", answer.Said(a.Asked))
+	block("again", answer.Said(a.Again))
 	if a.Next != nil {
-		block("next", said([]texts.Message{*a.Next}))
+		block("next", answer.Said([]texts.Message{*a.Next}))
 	}
 }
 
 // mostSentences is how many are listed of a kind.
 const mostSentences = 12
 
-// A page is the report of one run while it is written, with the footnotes that it needs.
+// A page is the report of one run while it is written.
 type page struct {
-	run       *rundir.Run
-	folder    *rundir.Folder
-	parts     []*part
-	footnotes []string
-	width     int // of the terminal in characters; 0: there is none
+	*judged.Result
+	layout.Document
 }
 
-func newPage(f *rundir.Folder) *page {
-	return &page{run: &f.Run, folder: f}
-}
-
-// isQuick tells whether the run was one trial of one variant.
-func (p *page) isQuick() bool {
-	return p.run.TrialsPlanned == 1 && len(p.run.Variants) == 1 && !p.run.Plan.Soak && !p.isProgram()
-}
+func newPage(f *rundir.Folder) *page { return &page{Result: judged.Of(f)} }
 
 // results writes the results of ladders, sweeps and other designs.
 func (p *page) results() {
@@ -110,54 +102,31 @@ func (p *page) results() {
 	p.trends()
 }
 
-// section begins a part of the page.
-func (p *page) section(title string) { p.parts = append(p.parts, &part{title: title}) }
-
-func (p *page) item(i item) {
-	last := p.parts[len(p.parts)-1]
-	last.items = append(last.items, i)
-}
-
-func (p *page) line(format string, args ...any) { p.item(item{text: fmt.Sprintf(format, args...)}) }
-
-func (p *page) table(t table) {
-	if len(t.rows) > 0 {
-		p.item(item{table: &t})
-	}
-}
-
-// footnote returns the mark of a footnote, which is added when it is new.
-func (p *page) footnote(text string) string {
-	i := slices.Index(p.footnotes, text)
-	if i < 0 {
-		i = len(p.footnotes)
-		p.footnotes = append(p.footnotes, text)
-	}
-	return "[" + strconv.Itoa(i+1) + "]"
-}
-
 // The footnotes.
 const (
 	serviceOnly = "service time, from the write to the last byte: in a closed loop a slow response holds back the requests that would have met the same delay, " +
 		"so its percentiles leave them out (coordinated omission); for what clients on a schedule would see, load.open with a rate (--rate)"
 	fewBeyond = "~: fewer than ten values beyond it (a p99 needs 1,000 requests, a p99.9 10,000): a longer load.window (--duration)"
-	fewValues = unknown + ": not observed, or no value beyond it"
+	fewValues = figure.Unknown + ": not observed, or no value beyond it"
 )
 
 // notes writes the footnotes and other notes for the reader.
 func (p *page) notes() {
 	methods := p.methods()
-	if len(p.footnotes)+len(p.run.Notes)+len(methods) == 0 {
+	if len(p.Footnotes)+len(p.Run.Notes)+len(methods) == 0 {
 		return
 	}
-	p.section("notes")
+	p.Section("notes")
 	for _, m := range methods {
-		p.line("%s", m)
+		p.Line("%s", m)
 	}
-	for i, text := range p.footnotes {
-		p.item(item{mark: fmt.Sprintf("[%d] ", i+1), text: text})
+	for i, text := range p.Footnotes {
+		p.Item(layout.Item{Mark: fmt.Sprintf("[%d] ", i+1), Text: text})
 	}
-	for _, n := range p.run.Notes {
-		p.line("%s", n)
+	for _, n := range p.Run.Notes {
+		p.Line("%s", n)
 	}
 }
+
+// mostReasons is how many reasons for being incomplete are listed.
+const mostReasons = 8

@@ -278,8 +278,8 @@ func sound(but func(*rundir.Trial)) func(*rundir.Trial) {
 	}
 }
 
-// judged is a folder with its verdict.
-func judged(t testing.TB, run *rundir.Run, recipes []recipe) *rundir.Folder {
+// judgement is a folder with its verdict.
+func judgement(t testing.TB, run *rundir.Run, recipes []recipe) *rundir.Folder {
 	t.Helper()
 	run.StartedAt, run.Complete = time.Unix(1_790_000_000, 0).UTC(), true
 	f := folder(t, run, recipes)
@@ -355,7 +355,7 @@ func compared(t testing.TB) *rundir.Folder {
 			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3, rate: 20_000 + 500*float64(i), columns: 11, but: sound(wrong[len(recipes)])})
 		}
 	}
-	return judged(t, run, recipes)
+	return judgement(t, run, recipes)
 }
 
 // swept is a sweep with a soak's trends, whose last levels are flat.
@@ -372,7 +372,7 @@ func swept(t testing.TB) *rundir.Folder {
 			x.Generator.CPUShare, x.Target.CPUShare = ptr(0.93), ptr(0.5)
 		})})
 	}
-	return judged(t, run, recipes)
+	return judgement(t, run, recipes)
 }
 
 // searched is a search for the capacity within a p99, which rises beyond 4,000 a second.
@@ -393,7 +393,7 @@ func searched(t testing.TB) *rundir.Folder {
 			recipes = append(recipes, recipe{round: round, variant: "only", purpose: rundir.PurposeProbe, seconds: 5, interval: 250 * time.Millisecond, probe: rate, rate: rate, p50: p50, columns: 11, but: sound(nil)})
 		}
 	}
-	return judged(t, run, recipes)
+	return judgement(t, run, recipes)
 }
 
 // opened is an open loop in which the generator was late and requests were dropped, and a
@@ -408,7 +408,7 @@ func opened(t testing.TB) *rundir.Folder {
 	late := func(x *rundir.Trial) {
 		x.Counts.Dropped, x.Counts.Sent, x.Generator.CPUShare, x.Generator.RunQueueWaitShare = 50, x.Counts.Sent-80, ptr(0.9), ptr(0.3)
 	}
-	return judged(t, run, []recipe{
+	return judgement(t, run, []recipe{
 		{round: 1, variant: "steady", seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3, rate: rate, columns: 11, but: sound(late)},
 		{round: 2, variant: "steady", seconds: 1, interval: time.Second, p50: 1e-3, rate: 20, columns: 11, but: sound(nil)},
 		{round: 1, variant: "never", seconds: 1, rate: rate, but: func(x *rundir.Trial) { x.Complete = false }},

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"dyno/judge/explain"
-	"dyno/report"
+	"dyno/report/answer"
 	"dyno/results/rundir"
 )
 
@@ -18,7 +18,7 @@ type Document struct {
 	Version int `json:"version"`
 	// Run is run.json without its list of trials and the machine's name.
 	Run        rundir.Run       `json:"run"`
-	Answer     report.Answer    `json:"answer"`               // the conclusion, which the page begins with
+	Answer     answer.Answer    `json:"answer"`               // the conclusion, which the page begins with
 	Incomplete []rundir.Message `json:"incomplete,omitempty"` // why the run is
 	Trials     []Trial          `json:"trials,omitempty"`     // by number
 	SLO        *SLO             `json:"slo,omitempty"`        // of a search for capacity

@@ -9,14 +9,15 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/verdict/expr"
 	"dyno/load/hist"
-	"dyno/report"
+	"dyno/report/answer"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
 // Make condenses a judged run folder. Files that are missing or cannot be read are left
 // out and listed in Unreadable.
 func Make(f *rundir.Folder) *Document {
-	d := &Document{Version: Version, Run: f.Run, Incomplete: report.Incomplete(f), Answer: report.Make(f)}
+	d := &Document{Version: Version, Run: f.Run, Incomplete: judged.Incomplete(f), Answer: answer.Make(f)}
 	d.Run.Trials = nil
 	d.Run.Environment.Hostname = "" // readers of the mailed page should not see it
 	examined := map[int]rundir.Examined{}

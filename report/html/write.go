@@ -13,6 +13,7 @@ import (
 
 	"dyno/report"
 	"dyno/report/assets"
+	"dyno/report/figure"
 	"dyno/results/rundir"
 )
 
@@ -31,7 +32,7 @@ func Write(w io.Writer, f *rundir.Folder) error {
 	b.WriteString("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n")
 	fmt.Fprintf(&b, "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", policy(assets.Script, assets.Style))
 	b.WriteString("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n")
-	fmt.Fprintf(&b, "<title>%s</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>%s</style>\n", html.EscapeString(report.Printable(f.Run.Name)), assets.Style)
+	fmt.Fprintf(&b, "<title>%s</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>%s</style>\n", html.EscapeString(figure.Printable(f.Run.Name)), assets.Style)
 	fmt.Fprintf(&b, "<div id=\"report\"></div>\n<noscript><pre>%s</pre></noscript>\n", html.EscapeString(text.String()))
 	fmt.Fprintf(&b, "<script type=\"application/gzip\" id=\"document\">%s</script>\n<script>%s</script>\n</html>\n", data, assets.Script)
 	if _, err := w.Write(b.Bytes()); err != nil {

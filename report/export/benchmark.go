@@ -1,4 +1,4 @@
-package report
+package export
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"dyno/report/figure"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
@@ -25,10 +27,10 @@ import (
 // Units that Go does not know are declared as its format has it, with the direction
 // that is better.
 func Benchmark(w io.Writer, f *rundir.Folder) error {
-	p := newPage(f)
+	p := judged.Of(f)
 	var b strings.Builder
 	config := func(key, value string) {
-		if value = Printable(value); value != "" {
+		if value = figure.Printable(value); value != "" {
 			fmt.Fprintf(&b, "%s: %s\n", key, value)
 		}
 	}
@@ -37,17 +39,17 @@ func Benchmark(w io.Writer, f *rundir.Folder) error {
 	config("goarch", e.Arch)
 	config("cpu", e.CPUModel)
 	config("dyno", f.Run.DynoVersion)
-	config("experiment", p.title())
+	config("experiment", p.Title())
 	config("valid", strconv.FormatBool(f.Run.Valid))
 
 	var lines strings.Builder
 	better := map[string]string{}
 	for _, t := range f.Measured() {
-		if p.examined(t.Number).Excluded {
+		if p.Examined(t.Number).Excluded {
 			continue
 		}
 		var cells []string
-		for _, m := range benchmarks(&t.Trial, p.run.Plan.Variant(t.Variant).Latency()) {
+		for _, m := range benchmarks(&t.Trial, p.Run.Plan.Variant(t.Variant).Latency()) {
 			if m.value == nil || math.IsNaN(*m.value) || math.IsInf(*m.value, 0) {
 				continue
 			}
@@ -57,7 +59,7 @@ func Benchmark(w io.Writer, f *rundir.Folder) error {
 			}
 		}
 		if len(cells) > 0 {
-			fmt.Fprintf(&lines, "%s 1 %s\n", p.benchmarkName(t.Variant), strings.Join(cells, " "))
+			fmt.Fprintf(&lines, "%s 1 %s\n", benchmarkName(p, t.Variant), strings.Join(cells, " "))
 		}
 	}
 	for _, u := range slices.Sorted(maps.Keys(better)) {
@@ -71,14 +73,14 @@ func Benchmark(w io.Writer, f *rundir.Folder) error {
 
 // benchmarkName is a benchmark's name. The protocol follows the variant because the
 // format takes a number at the very end, as in pool-16, for GOMAXPROCS.
-func (p *page) benchmarkName(variant string) string {
-	name := encoded(p.title())
+func benchmarkName(j *judged.Result, variant string) string {
+	name := encoded(j.Title())
 	first, size := utf8.DecodeRuneInString(name)
 	name = string(unicode.ToUpper(first)) + name[size:]
 	if unicode.IsLower(first) && unicode.ToUpper(first) == first {
 		name = "_" + name // a name must not begin with a lower-case letter
 	}
-	protocol := p.run.Plan.Protocol
+	protocol := j.Run.Plan.Protocol
 	if protocol == "" {
 		protocol = "unknown"
 	}
@@ -132,7 +134,7 @@ func benchmarks(t *rundir.Trial, latency string) []benchmark {
 		{"p50-ns", ns(clock.P50), "lower"},
 		{"p99-ns", ns(clock.P99), "lower"},
 		{"cpu-ns/op", ns(t.Target.CPUSecondsPerRequest), "lower"},
-		{"rss-B", float(t.Target.RSSBytes), "lower"},
+		{"rss-B", judged.Float(t.Target.RSSBytes), "lower"},
 		{"error-ratio", errorRatio(t), "lower"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Measures)) {

@@ -1,4 +1,7 @@
-package report
+// Package export writes a judged run for other programs: as JSON, as CSV for spreadsheets,
+// as JUnit's XML for build servers, in the Go benchmark format for benchstat, and as .hgrm
+// for HdrHistogram's plotter.
+package export
 
 import (
 	"encoding/json"

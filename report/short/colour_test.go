@@ -1,4 +1,4 @@
-package report
+package short
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package report
+package short
 
 import (
 	"cmp"
@@ -9,13 +9,11 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict/expr"
+	"dyno/report/answer"
+	"dyno/report/figure"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
-
-// isSearch tells whether the run was one search for a rate, made from flags.
-func (p *page) isSearch() bool {
-	return p.run.Plan.Capacity != nil && p.run.Plan.Source == "" && len(p.run.Variants) == 1 && p.run.Plan.Rounds == 1
-}
 
 // A found search is what a search from flags found, or an interrupted one until then.
 type found struct {
@@ -30,12 +28,12 @@ type found struct {
 // found sums up the loads of the search.
 func (p *page) found() (f found) {
 	b := &f.bracket
-	if c := p.run.Capacities; len(c) > 0 && len(c[0].Searches) > 0 {
+	if c := p.Run.Capacities; len(c) > 0 && len(c[0].Searches) > 0 {
 		*b, f.done = c[0].Searches[0], true
 	}
 	var low, high *float64 // as far as single loads tell
-	for _, x := range p.folder.Trials {
-		t := p.examined(x.Number)
+	for _, x := range p.Folder.Trials {
+		t := p.Examined(x.Number)
 		if t.Purpose != rundir.PurposeProbe || t.Rate == nil || t.Replaced || x.Interrupted {
 			continue
 		}
@@ -57,7 +55,7 @@ func (p *page) found() (f found) {
 			b.Low = low
 		}
 	}
-	for _, t := range p.folder.Trials {
+	for _, t := range p.Folder.Trials {
 		if at := cmp.Or(b.Low, b.High); at != nil && t.Rate != nil && *t.Rate == *at && t.Complete {
 			f.trial = &t.Trial
 		}
@@ -67,8 +65,8 @@ func (p *page) found() (f found) {
 
 // searchScreen is the screen of a search from flags: the rate, what was measured there and just
 // above, and how far that can be trusted.
-func (p *page) searchScreen(a Answer) []string {
-	v, f := &p.run.Variants[0], p.found()
+func (p *page) searchScreen(a answer.Answer) []string {
+	v, f := &p.Run.Variants[0], p.found()
 	b := &f.bracket
 	var rows []quickRow
 	add := func(spare int, name string, items ...string) {
@@ -76,12 +74,12 @@ func (p *page) searchScreen(a Answer) []string {
 	}
 	rate := "–"
 	if b.Low != nil {
-		rate = PerSecond(*b.Low) + "/s"
-		if state := p.state("capacity", v.Name, "").State; state != rundir.StateOK || b.High == nil || !f.done {
-			rate = marked(atLeast, rate)
+		rate = figure.PerSecond(*b.Low) + "/s"
+		if state := p.State("capacity", v.Name, "").State; state != rundir.StateOK || b.High == nil || !f.done {
+			rate = judged.Marked(judged.AtLeast, rate)
 		}
 	}
-	add(0, "capacity", fmt.Sprintf("%-12s  within %s", rate, Printable(strings.Join(p.run.Plan.Thresholds, ", "))))
+	add(0, "capacity", fmt.Sprintf("%-12s  within %s", rate, figure.Printable(strings.Join(p.Run.Plan.Thresholds, ", "))))
 	if b.Low != nil {
 		add(1, "kept", at(*b.Low, p.measuredAt(b.AtLow, false)))
 	}
@@ -95,15 +93,15 @@ func (p *page) searchScreen(a Answer) []string {
 	if n := len(f.tried); n > 0 {
 		rates := "1 rate"
 		if n > 1 {
-			rates = fmt.Sprintf("%d rates from %s/s to %s/s", n, PerSecond(f.tried[0]), PerSecond(f.tried[n-1]))
+			rates = fmt.Sprintf("%d rates from %s/s to %s/s", n, figure.PerSecond(f.tried[0]), figure.PerSecond(f.tried[n-1]))
 		}
-		add(2, "tried", rates, plural(f.loads, "load"))
+		add(2, "tried", rates, figure.Plural(f.loads, "load"))
 	}
 	if f.trial != nil {
 		seen := *v
 		seen.Target = f.trial.Target
 		if items := p.server(&seen, f.trial); len(items) > 0 {
-			add(2, "server", append(items, "at "+PerSecond(*f.trial.Rate)+"/s")...)
+			add(2, "server", append(items, "at "+figure.PerSecond(*f.trial.Rate)+"/s")...)
 		}
 	}
 	return p.laidOut(p.requested(v), p.searchSetting(v, f.trial), rows, p.searchNotes(a, f))
@@ -115,7 +113,7 @@ func (p *page) searchSetting(v *rundir.Variant, trial *rundir.Trial) (items []st
 		switch {
 		case item == "open loop" || strings.HasPrefix(item, "after "):
 			continue
-		case item == units.FormatSeconds(p.run.Plan.Variants[0].WindowSeconds):
+		case item == units.FormatSeconds(p.Run.Plan.Variants[0].WindowSeconds):
 			item += " at each rate"
 		}
 		items = append(items, item)
@@ -125,9 +123,9 @@ func (p *page) searchSetting(v *rundir.Variant, trial *rundir.Trial) (items []st
 
 // at says what was measured at a rate.
 func at(rate float64, measured []string) string {
-	text := fmt.Sprintf("at %s/s", PerSecond(rate))
+	text := fmt.Sprintf("at %s/s", figure.PerSecond(rate))
 	if len(measured) > 0 {
-		text = fmt.Sprintf("%-12s  %s", text, Printable(strings.Join(measured, ", ")))
+		text = fmt.Sprintf("%-12s  %s", text, figure.Printable(strings.Join(measured, ", ")))
 	}
 	return text
 }
@@ -140,9 +138,9 @@ func (p *page) measuredAt(decided []rundir.Threshold, broken bool) (measured []s
 		}
 		mark := ""
 		if t.Low != nil && t.High != nil && *t.High <= *t.Measured && *t.Low < *t.Measured {
-			mark = atMost
+			mark = judged.AtMost
 		}
-		measured = append(measured, metricOf(t.Text)+" "+marked(mark, p.measured(t.Text, expr.ForThreshold, t.Measured, nil, nil)))
+		measured = append(measured, metricOf(t.Text)+" "+judged.Marked(mark, p.Measured(t.Text, expr.ForThreshold, t.Measured, nil, nil)))
 	}
 	return measured
 }
@@ -157,38 +155,38 @@ func metricOf(condition string) string {
 
 // limitSays is what ended a search, where no condition was measured to be broken.
 func (p *page) limitSays(disturbed bool) string {
-	c := p.run.Capacities[0]
+	c := p.Run.Capacities[0]
 	switch {
 	case disturbed:
 		return "dyno or the machine was too busy to tell"
 	case c.LimitBecause != nil:
 		return c.LimitBecause.In(texts.English)
 	}
-	if says := p.message("broke." + c.Limit).In(texts.English); texts.Has("broke."+c.Limit) && !strings.Contains(says, "{") {
+	if says := p.Message("broke." + c.Limit).In(texts.English); texts.Has("broke."+c.Limit) && !strings.Contains(says, "{") {
 		return says
 	}
 	return strings.ReplaceAll(c.Limit, "_", " ")
 }
 
 // searchNotes are the sentences below: how far the rate can be trusted, and what would help.
-func (p *page) searchNotes(a Answer, f found) (notes []quickRow) {
+func (p *page) searchNotes(a answer.Answer, f found) (notes []quickRow) {
 	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
 	b := &f.bracket
-	v := p.state("capacity", p.run.Variants[0].Name, "")
+	v := p.State("capacity", p.Run.Variants[0].Name, "")
 	switch {
 	case !f.done:
 	case b.Low == nil && v.State == rundir.StateNotIdentified:
-		note(0, "The capacity is not known: "+sentenceEnd(because(v).In(texts.English)))
+		note(0, "The capacity is not known: "+sentenceEnd(judged.Because(v).In(texts.English)))
 		note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
 	case b.Low == nil:
 		note(0, "Not even the lowest rate kept to the limit: search from a lower one (--from).")
 	case b.High == nil:
 		note(0, "Every rate kept to the limit: the server may take more (≥). Search up to a higher one (--to).")
 	case v.State != rundir.StateOK:
-		note(0, "The server may take more (≥): "+sentenceEnd(because(v).In(texts.English)))
+		note(0, "The server may take more (≥): "+sentenceEnd(judged.Because(v).In(texts.English)))
 		note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
 	default:
-		note(0, fmt.Sprintf("The server itself broke the limit at %s/s: nothing else explains it.", PerSecond(*b.High)))
+		note(0, fmt.Sprintf("The server itself broke the limit at %s/s: nothing else explains it.", figure.PerSecond(*b.High)))
 	}
 	if f.spoilt > 0 {
 		note(3, fmt.Sprintf("Loads repeated because dyno or the machine was too busy: %d of %d.", f.spoilt, f.loads))

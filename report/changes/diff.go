@@ -1,4 +1,5 @@
-package report
+// Package changes prints what differs between runs: between two of them, and over time.
+package changes
 
 import (
 	"fmt"
@@ -7,6 +8,9 @@ import (
 	"time"
 
 	"dyno/judge/diff"
+	"dyno/report/figure"
+	"dyno/report/judged"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
@@ -16,12 +20,12 @@ func Diff(w io.Writer, d *diff.Difference) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
-	name := Printable(d.New.Name)
+	name := figure.Printable(d.New.Name)
 	if d.Old.Name != d.New.Name {
-		name = Printable(d.Old.Name) + " and " + name
+		name = figure.Printable(d.Old.Name) + " and " + name
 	}
 	line("%s: two runs, unpaired", name)
-	runs := table{left: []int{1, 2, 3, 4}}
+	runs := layout.Table{Left: []int{1, 2, 3, 4}}
 	for _, r := range []struct {
 		which string
 		diff.Summary
@@ -33,27 +37,27 @@ func Diff(w io.Writer, d *diff.Difference) error {
 		case !r.Complete:
 			state = "INCOMPLETE"
 		}
-		runs.add(r.which, instant(r.StartedAt), plural(r.Rounds, "round"), state, "dyno "+orUnknown(Printable(r.DynoVersion)))
+		runs.Add(r.which, instant(r.StartedAt), figure.Plural(r.Rounds, "round"), state, "dyno "+orUnknown(figure.Printable(r.DynoVersion)))
 	}
-	runs.write(&b)
-	line("%s", wrap("", d.Caveat, lineWidth))
+	runs.Write(&b)
+	line("%s", layout.Wrap("", d.Caveat, layout.LineWidth))
 	for _, n := range d.Notes {
-		line("%s", wrap("! ", Printable(n), lineWidth))
+		line("%s", layout.Wrap("! ", figure.Printable(n), layout.LineWidth))
 	}
 	diffDisparities(&b, d.Disparities)
 
 	line("")
 	for _, c := range d.Comparisons {
 		if c.Primary {
-			line("%s", wrap("", diffSentence(c), lineWidth))
+			line("%s", layout.Wrap("", diffSentence(c), layout.LineWidth))
 		}
 	}
 	bare := false // a figure has no interval
 	for i := 0; i < len(d.Comparisons); {
 		variant := d.Comparisons[i].Variant
 		line("")
-		line("%s", Printable(variant))
-		t := table{head: []string{"", "old", "new", "change", "p", "verdict", "MDE"}, left: []int{1, 2, 3, 5}}
+		line("%s", figure.Printable(variant))
+		t := layout.Table{Head: []string{"", "old", "new", "change", "p", "verdict", "MDE"}, Left: []int{1, 2, 3, 5}}
 		var details []string
 		metrics := map[string][]string{} // by detail
 		for ; i < len(d.Comparisons) && d.Comparisons[i].Variant == variant; i++ {
@@ -62,7 +66,7 @@ func Diff(w io.Writer, d *diff.Difference) error {
 			bare = bare || alone
 			after, alone := inUnit(c.Metric, c.New)
 			bare = bare || alone
-			t.add(Printable(c.Metric), before, after, changeUnder(c.Verdict, c.Ratio), pOf(c), c.Verdict, maybe(c.Detectable, plusMinus))
+			t.Add(figure.Printable(c.Metric), before, after, judged.ChangeUnder(c.Verdict, c.Ratio), pOf(c), c.Verdict, figure.Maybe(c.Detectable, plusMinus))
 			if c.Detail == "" {
 				continue
 			}
@@ -71,9 +75,9 @@ func Diff(w io.Writer, d *diff.Difference) error {
 			}
 			metrics[c.Detail] = append(metrics[c.Detail], c.Metric)
 		}
-		t.write(&b)
+		t.Write(&b)
 		for _, detail := range details {
-			line("%s", wrap("  ", Printable(strings.Join(metrics[detail], ", ")+": "+detail), lineWidth))
+			line("%s", layout.Wrap("  ", figure.Printable(strings.Join(metrics[detail], ", ")+": "+detail), layout.LineWidth))
 		}
 	}
 	line("")
@@ -82,12 +86,12 @@ func Diff(w io.Writer, d *diff.Difference) error {
 		names []string
 	}{{"old", d.OnlyOld}, {"new", d.OnlyNew}} {
 		if len(only.names) > 0 {
-			line("%s", wrap("", "only in the "+only.which+" run: "+Printable(strings.Join(only.names, ", ")), lineWidth))
+			line("%s", layout.Wrap("", "only in the "+only.which+" run: "+figure.Printable(strings.Join(only.names, ", ")), layout.LineWidth))
 		}
 	}
-	line("%s", wrap("", fmt.Sprintf("change: new over old, of the geometric means over the trials, with its 95 %% interval (Welch's t on logarithms). "+
+	line("%s", layout.Wrap("", fmt.Sprintf("change: new over old, of the geometric means over the trials, with its 95 %% interval (Welch's t on logarithms). "+
 		"p: adjusted by Holm where there are several. equivalent: the 90 %% interval lies within ±%s. "+
-		"MDE: minimum detectable effect, the smallest change that this number of trials finds in four comparisons of five.", margin(d.Margin)), lineWidth))
+		"MDE: minimum detectable effect, the smallest change that this number of trials finds in four comparisons of five.", figure.Margin(d.Margin)), layout.LineWidth))
 	if bare {
 		line("%s", bareFootnote)
 	}
@@ -106,41 +110,41 @@ func diffDisparities(b *strings.Builder, list []diff.Disparity) {
 		return
 	}
 	b.WriteString("\nnot the same in both runs\n")
-	t := table{head: []string{"", "", "old", "new"}, left: []int{1, 2, 3}}
+	t := layout.Table{Head: []string{"", "", "old", "new"}, Left: []int{1, 2, 3}}
 	for i, x := range list {
 		if i == mostDisparities {
-			t.add(fmt.Sprintf("and %d more", len(list)-i))
+			t.Add(fmt.Sprintf("and %d more", len(list)-i))
 			break
 		}
 		where := x.Where
 		if x.Variant != "" {
 			where = x.Variant
 		}
-		t.add(Printable(where), Printable(x.What), Printable(x.Old), Printable(x.New))
+		t.Add(figure.Printable(where), figure.Printable(x.What), figure.Printable(x.Old), figure.Printable(x.New))
 	}
-	t.write(b)
+	t.Write(b)
 }
 
 // diffSentence describes the difference of a variant in the primary metric.
 func diffSentence(c diff.Comparison) string {
-	subject := Printable(c.Variant) + ", " + Printable(c.Metric)
+	subject := figure.Printable(c.Variant) + ", " + figure.Printable(c.Metric)
 	if c.Ratio.Estimate == nil {
-		return subject + ": " + c.Verdict + ", " + Printable(c.Detail)
+		return subject + ": " + c.Verdict + ", " + figure.Printable(c.Detail)
 	}
 	if c.Verdict == rundir.Invalid {
 		return subject + ": " + c.Verdict + ", ?: one of the runs does not identify the figure"
 	}
-	return fmt.Sprintf("%s: %s, %s", subject, c.Verdict, change(c.Ratio))
+	return fmt.Sprintf("%s: %s, %s", subject, c.Verdict, figure.Change(c.Ratio))
 }
 
-func plusMinus(share float64) string { return "±" + margin(share) }
+func plusMinus(share float64) string { return "±" + figure.Margin(share) }
 
 func pOf(c diff.Comparison) string {
 	p := c.P
 	if c.AdjustedP != nil {
 		p = c.AdjustedP
 	}
-	return maybe(p, probability)
+	return figure.Maybe(p, figure.Probability)
 }
 
 // bareFootnote explains the mark that inUnit leaves.
@@ -149,8 +153,8 @@ const bareFootnote = "[1] no interval is claimed: it takes two rounds (design.ro
 // inUnit writes a figure of a metric with its interval. A figure without an interval is
 // marked.
 func inUnit(metric string, e rundir.Estimate) (text string, bare bool) {
-	text = unitOf(metric).estimate(e)
-	if e.Estimate == nil || bounded(e) {
+	text = figure.UnitOf(metric).Estimate(e)
+	if e.Estimate == nil || figure.Bounded(e) {
 		return text, false
 	}
 	return text + " [1]", true

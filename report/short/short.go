@@ -1,4 +1,6 @@
-package report
+// Package short writes the answer of a run on one screen of a terminal, or as a comment in
+// Markdown. A quick load and a search from flags have screens of their own.
+package short
 
 import (
 	"fmt"
@@ -9,6 +11,10 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/texts"
+	"dyno/report/answer"
+	"dyno/report/figure"
+	"dyno/report/judged"
+	"dyno/report/layout"
 	"dyno/results/rundir"
 )
 
@@ -27,16 +33,15 @@ type Screen struct {
 	Kept   bool // the run folder stays, and may be named
 }
 
-// Short writes the answer of a run on one screen: at most 24 lines, and 14 for a quick
+// Text writes the answer of a run on one screen: at most 24 lines, and 14 for a quick
 // load and for a search from flags.
-func Short(w io.Writer, f *rundir.Folder, s Screen) error {
-	p := newPage(f)
-	p.width = s.Width
+func Text(w io.Writer, f *rundir.Folder, s Screen) error {
+	p := &page{judged.Of(f), s.Width}
 	of := *f
 	if !s.Kept {
 		of.Dir = ""
 	}
-	a := Make(&of)
+	a := answer.Make(&of)
 	lines := p.ownScreen(a)
 	if lines == nil {
 		lines = p.screen(a)
@@ -50,26 +55,23 @@ func Short(w io.Writer, f *rundir.Folder, s Screen) error {
 	return nil
 }
 
+// A page is an answer while it is laid out.
+type page struct {
+	*judged.Result
+	width int // of the terminal in characters; 0: there is none
+}
+
 // ownScreen is the screen of a quick load, or of a search from flags; nil of anything else.
-func (p *page) ownScreen(a Answer) []string {
+func (p *page) ownScreen(a answer.Answer) []string {
 	switch {
-	case p.nothing():
+	case p.IsEmpty():
 		return nil
-	case p.isQuick():
+	case p.IsQuick():
 		return p.quickScreen(a)
-	case p.isSearch():
+	case p.IsSearch():
 		return p.searchScreen(a)
 	}
 	return nil
-}
-
-// said returns lines of text, in English.
-func said(lines []texts.Message) []string {
-	var out []string
-	for _, l := range lines {
-		out = append(out, l.In(texts.English))
-	}
-	return out
 }
 
 // block writes the sentences under a heading, in at most n lines.
@@ -82,10 +84,10 @@ func (p *page) block(head string, sentences []string, most int) []string {
 	var lines []string
 	for i, s := range sentences {
 		if len(lines) >= most {
-			more := texts.Say(texts.English, "more.lines", map[string]string{"n": whole(int64(len(sentences) - i))})
+			more := texts.Say(texts.English, "more.lines", map[string]string{"n": figure.Whole(int64(len(sentences) - i))})
 			last := &lines[len(lines)-1]
 			if p.width > 0 {
-				*last = cut(*last, p.width-utf8.RuneCountInString(more)-2)
+				*last = layout.Cut(*last, p.width-utf8.RuneCountInString(more)-2)
 			}
 			*last += "; " + more
 			break
@@ -106,11 +108,11 @@ func (p *page) wrapped(mark, text string, most int) []string {
 	if p.width > 0 {
 		limit = min(limit, p.width)
 	}
-	lines := strings.Split(wrap(mark, Printable(text), limit), "\n")
+	lines := strings.Split(layout.Wrap(mark, figure.Printable(text), limit), "\n")
 	if len(lines) > most && p.width > 0 {
 		lines = lines[:most]
 		rest := &lines[most-1]
-		*rest = cut(*rest, limit-2) + " …"
+		*rest = layout.Cut(*rest, limit-2) + " …"
 	}
 	for i := range lines {
 		lines[i] = strings.TrimRight(p.cut(lines[i]), " ")
@@ -123,30 +125,12 @@ func (p *page) cut(line string) string {
 	if p.width == 0 {
 		return line
 	}
-	return cut(line, p.width)
-}
-
-// cut shortens text to n characters, the last of which marks the cut.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return strings.TrimRight(string([]rune(text)[:max(0, most-1)]), " ") + "…"
-}
-
-// middle shortens a name in its middle, because beginning and end tell it from others.
-func middle(name string, most int) string {
-	runes := []rune(name)
-	if len(runes) <= most {
-		return name
-	}
-	front := (most - 1) / 2
-	return string(runes[:front]) + "…" + string(runes[len(runes)-(most-1-front):])
+	return layout.Cut(line, p.width)
 }
 
 // screen is the first screen of an experiment. If there is no room, it says less about
 // single figures, and then about the target.
-func (p *page) screen(a Answer) []string {
+func (p *page) screen(a answer.Answer) []string {
 	var lines []string
 	for _, most := range [][2]int{{4, 3}, {3, 3}, {2, 3}, {2, 2}} {
 		if lines = p.screenOf(a, most[0], most[1]); len(lines) <= screenLines {
@@ -157,23 +141,23 @@ func (p *page) screen(a Answer) []string {
 }
 
 // screenOf is the screen with a number of lines of figures and of the target.
-func (p *page) screenOf(a Answer, figures, target int) []string {
+func (p *page) screenOf(a answer.Answer, figures, target int) []string {
 	lines := p.wrapped("", p.headline(), 2)
-	for _, s := range said(a.Says) {
+	for _, s := range answer.Said(a.Says) {
 		lines = append(lines, p.wrapped("", s, 2)...)
 	}
 	lines = append(lines, "")
-	below := p.block("pairs", said(a.Pairs), figures)
+	below := p.block("pairs", answer.Said(a.Pairs), figures)
 	if sure := texts.Joined(texts.English, a.Sure); sure != "" {
 		below = append(below, p.block("sure", []string{sure}, 2)...)
 	}
-	below = append(below, p.block("broke", said(a.Broke), target)...)
-	trust := said(a.Asked)
+	below = append(below, p.block("broke", answer.Said(a.Broke), target)...)
+	trust := answer.Said(a.Asked)
 	if all := texts.Joined(texts.English, a.Trust); all != "" {
 		trust = append([]string{all}, trust...)
 	}
 	below = append(below, p.block("trust", trust, figures)...)
-	if again := strings.Join(said(a.Again), "; "); again != "" {
+	if again := strings.Join(answer.Said(a.Again), "; "); again != "" {
 		below = append(below, p.block("again", []string{again}, 2)...)
 	}
 	if a.Next != nil {
@@ -184,7 +168,7 @@ func (p *page) screenOf(a Answer, figures, target int) []string {
 	}
 	if a.Table != nil {
 		room := screenLines - len(lines) - len(below) - 1
-		lines = append(lines, a.Table.lines(max(leastRows+2, room), p.width)...)
+		lines = append(lines, tableLines(a.Table, max(leastRows+2, room), p.width)...)
 		if len(lines)+len(below) < screenLines {
 			lines = append(lines, "")
 		}
@@ -194,16 +178,16 @@ func (p *page) screenOf(a Answer, figures, target int) []string {
 
 // headline is the run's name with its question.
 func (p *page) headline() string {
-	if p.run.Question == "" {
-		return p.title()
+	if p.Run.Question == "" {
+		return p.Title()
 	}
-	return p.title() + ": " + p.run.Question
+	return p.Title() + ": " + p.Run.Question
 }
 
-// lines writes the table, no wider than the terminal, in at most n lines, including its head and
+// tableLines writes the table, no wider than the terminal, in at most n lines, including its head and
 // the line that says how many rows are left out. Names are shortened first, then columns are left
 // out. A figure is never cut.
-func (b *Brief) lines(most, width int) []string {
+func tableLines(b *answer.Brief, most, width int) []string {
 	if width == 0 {
 		width = math.MaxInt
 	}
@@ -216,7 +200,7 @@ func (b *Brief) lines(most, width int) []string {
 	cells := make([][]string, len(rows))
 	for r, row := range rows {
 		for _, cell := range row {
-			cells[r] = append(cells[r], Printable(cell))
+			cells[r] = append(cells[r], figure.Printable(cell))
 		}
 	}
 	widths := widthsOf(cells)
@@ -244,16 +228,16 @@ func (b *Brief) lines(most, width int) []string {
 		line := ""
 		for i, cell := range row {
 			if i > 0 && i == last {
-				cell = cut(cell, widths[i])
+				cell = layout.Cut(cell, widths[i])
 			} else {
-				cell = middle(cell, widths[i])
+				cell = layout.Middle(cell, widths[i])
 			}
 			line += "  " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 		}
-		lines = append(lines, strings.TrimRight(cut(line, width), " "))
+		lines = append(lines, strings.TrimRight(layout.Cut(line, width), " "))
 	}
 	if more > 0 {
-		lines = append(lines, "  "+texts.Say(texts.English, "more.rows", map[string]string{"n": whole(int64(more))}))
+		lines = append(lines, "  "+texts.Say(texts.English, "more.rows", map[string]string{"n": figure.Whole(int64(more))}))
 	}
 	return lines
 }
@@ -288,7 +272,7 @@ func reason(trial *rundir.Trial, prefix string) string {
 	if trial == nil {
 		return ""
 	}
-	for _, text := range descending(trial.Failures) {
+	for _, text := range judged.MostFrequent(trial.Failures) {
 		if why, ok := strings.CutPrefix(text, prefix); ok {
 			return " (" + why + ")"
 		}

@@ -1,4 +1,4 @@
-package report
+package changes
 
 import (
 	"fmt"
@@ -6,11 +6,16 @@ import (
 	"math"
 	"strings"
 
+	"dyno/report/figure"
+	"dyno/report/layout"
 	"dyno/results/history"
 )
 
 // mostRuns is how many of the latest runs of a series are listed.
 const mostRuns = 60
+
+// mostUnreadable is how many folders that cannot be read are listed.
+const mostUnreadable = 8
 
 // History writes the runs of each experiment by time, marks where a figure changed,
 // and says by how much.
@@ -25,31 +30,31 @@ func History(w io.Writer, h *history.History) error {
 		if b.Len() > 0 {
 			line("")
 		}
-		line("%s, %s of plan %s: %s", Printable(e.Name), plural(len(e.Runs), "run"), e.Plan, Printable(e.Metric))
+		line("%s, %s of plan %s: %s", figure.Printable(e.Name), figure.Plural(len(e.Runs), "run"), e.Plan, figure.Printable(e.Metric))
 		for _, s := range e.Series {
 			searched = searched || s.Compared > 0 && s.Detail == ""
 			line("")
-			line("%s", Printable(s.Variant))
+			line("%s", figure.Printable(s.Variant))
 			bare = historySeries(&b, &e, &s) || bare
 		}
 	}
 	if searched {
 		line("")
-		line("%s", wrap("", "changes: E-divisive over the runs' estimates at 1 %, valid and complete runs only; of a hundred series without a change, "+
-			"about one shows one. A change is an alert: to know what caused it, compare the versions in one run (dyno compare).", lineWidth))
+		line("%s", layout.Wrap("", "changes: E-divisive over the runs' estimates at 1 %, valid and complete runs only; of a hundred series without a change, "+
+			"about one shows one. A change is an alert: to know what caused it, compare the versions in one run (dyno compare).", layout.LineWidth))
 	}
 	if bare {
 		line("%s", bareFootnote)
 	}
 	if len(h.Unreadable) > 0 {
 		line("")
-		line("not readable: %s", plural(len(h.Unreadable), "folder"))
+		line("not readable: %s", figure.Plural(len(h.Unreadable), "folder"))
 		for i, r := range h.Unreadable {
-			if i == mostReasons {
+			if i == mostUnreadable {
 				line("  and %d more", len(h.Unreadable)-i)
 				break
 			}
-			line("  %s", Printable(r.Problem))
+			line("  %s", figure.Printable(r.Problem))
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -65,30 +70,30 @@ func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series)
 	for _, c := range s.Changes {
 		change[c.Run] = c
 	}
-	t := table{head: []string{"", "run", "rounds", "dyno", e.Metric + " (interval)", ""}, left: []int{1, 3, 4, 5}}
+	t := layout.Table{Head: []string{"", "run", "rounds", "dyno", e.Metric + " (interval)", ""}, Left: []int{1, 3, 4, 5}}
 	earlier := max(0, len(s.Points)-mostRuns)
 	if earlier > 0 {
-		t.add(fmt.Sprintf("%d earlier", earlier))
+		t.Add(fmt.Sprintf("%d earlier", earlier))
 	}
 	for _, p := range s.Points[earlier:] {
 		r := e.Runs[p.Run]
-		mark := Printable(p.Left)
+		mark := figure.Printable(p.Left)
 		if c, ok := change[p.Run]; ok {
 			mark = changeMark(c)
 		}
 		text, alone := inUnit(e.Metric, p.Figure)
 		bare = bare || alone
-		t.add(instant(r.StartedAt), Printable(r.Dir), whole(int64(r.Rounds)), Printable(r.DynoVersion), text, mark)
+		t.Add(instant(r.StartedAt), figure.Printable(r.Dir), figure.Whole(int64(r.Rounds)), figure.Printable(r.DynoVersion), text, mark)
 	}
-	t.write(b)
+	t.Write(b)
 	for _, c := range s.Changes {
-		b.WriteString(wrap(changeMark(c)+" ", changeSentence(e, s.Variant, c), lineWidth) + "\n")
+		b.WriteString(layout.Wrap(changeMark(c)+" ", changeSentence(e, s.Variant, c), layout.LineWidth) + "\n")
 	}
 	switch {
 	case s.Detail != "":
-		b.WriteString(wrap("", s.Detail, lineWidth) + "\n")
+		b.WriteString(layout.Wrap("", s.Detail, layout.LineWidth) + "\n")
 	case len(s.Changes) == 0:
-		b.WriteString("no change found in " + plural(s.Compared, "run") + "\n")
+		b.WriteString("no change found in " + figure.Plural(s.Compared, "run") + "\n")
 	}
 	return bare
 }
@@ -113,12 +118,12 @@ func changeSentence(e *history.Experiment, variant string, c history.Change) str
 	}
 	by := ""
 	if c.Relative != nil && *c.Relative != 0 {
-		by = " by " + margin(math.Abs(*c.Relative))
+		by = " by " + figure.Margin(math.Abs(*c.Relative))
 	}
-	write := unitOf(e.Metric).Write
+	write := figure.UnitOf(e.Metric).Write
 	r := e.Runs[c.Run]
 	text := fmt.Sprintf("%s of %s %s%s, from %s to %s on average, with the run of %s (%s); p %s.",
-		Printable(e.Metric), Printable(variant), verb, by, write(c.Before), write(c.After), instant(r.StartedAt), Printable(r.Dir), probability(c.P))
+		figure.Printable(e.Metric), figure.Printable(variant), verb, by, write(c.Before), write(c.After), instant(r.StartedAt), figure.Printable(r.Dir), figure.Probability(c.P))
 	switch {
 	case c.NewMachine && c.NewDyno:
 		text += " The machine and the version of dyno changed with it."

@@ -1,4 +1,4 @@
-package report
+package short
 
 import (
 	"fmt"
@@ -8,17 +8,22 @@ import (
 	"unicode/utf8"
 
 	"dyno/load/hist"
+	"dyno/report/figure"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
+
+// longestBar is how many characters the longest bar has.
+const longestBar = 40
 
 // Histogram draws the latencies of the run's only variant: a bar for each step of 1, 2, 5, 10, …
 // between the shortest and the longest, with how many responses took at most that long, but longer than
 // the step before.
 func Histogram(w io.Writer, f *rundir.Folder) error {
-	p := newPage(f)
+	p := judged.Of(f)
 	all := hist.New()
 	for _, t := range f.Measured() {
-		h, err := t.Latency(p.latency(t.Variant))
+		h, err := t.Latency(p.Clock(t.Variant))
 		if err != nil && !t.Unrecorded(err) {
 			return fmt.Errorf("histogram: %w", err)
 		}
@@ -37,15 +42,15 @@ func Histogram(w io.Writer, f *rundir.Folder) error {
 	most, below := int64(0), int64(0)
 	for _, upTo := range stepsBetween(all.Min(), all.Max()) {
 		upToHere := all.CountAtOrBelow(upTo)
-		steps = append(steps, step{"≤ " + Duration(upTo), upToHere - below})
+		steps = append(steps, step{"≤ " + figure.Duration(upTo), upToHere - below})
 		most, below = max(most, upToHere-below), upToHere
 	}
 	var b strings.Builder
 	b.WriteByte('\n')
 	for _, s := range steps {
-		bar := strings.Repeat("■", int(math.Ceil(barWidth*float64(s.count)/float64(most))))
+		bar := strings.Repeat("■", int(math.Ceil(longestBar*float64(s.count)/float64(most))))
 		label := strings.Repeat(" ", max(0, 10-utf8.RuneCountInString(s.label))) + s.label
-		fmt.Fprintf(&b, "  %s  %-*s  %s\n", label, barWidth, bar, whole(s.count))
+		fmt.Fprintf(&b, "  %s  %-*s  %s\n", label, longestBar, bar, figure.Whole(s.count))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("histogram: %w", err)

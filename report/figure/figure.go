@@ -1,15 +1,18 @@
-package report
+// Package figure writes figures: in their unit, with their interval, and as changes of
+// others. It also writes names and commands so that they are harmless on a terminal.
+package figure
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 
 	"dyno/internal/units"
 )
 
-// unknown replaces a figure that is not known.
-const unknown = "–"
+// Unknown replaces a figure that is not known.
+const Unknown = "–"
 
 // Seconds writes a time in a unit that fits, with three significant digits.
 func Seconds(seconds float64) string {
@@ -23,15 +26,15 @@ func Duration(ns int64) string { return Seconds(float64(ns) / 1e9) }
 // millions (M) where it is that large.
 func Count(n float64) string { return units.Counts().Write(n) }
 
-// whole writes a count.
-func whole(n int64) string { return units.Whole(n) }
+// Whole writes a count.
+func Whole(n int64) string { return units.Whole(n) }
 
-// plural writes a count with its noun.
-func plural(n int, noun string) string {
+// Plural writes a count with its noun.
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return whole(int64(n)) + " " + noun + "s"
+	return Whole(int64(n)) + " " + noun + "s"
 }
 
 // Printable makes text fit for one line of a terminal. Runs of white space become one
@@ -68,4 +71,12 @@ func CommandLine(args []string) string {
 		words = append(words, a)
 	}
 	return strings.Join(words, " ")
+}
+
+// PerSecond writes a rate in whole numbers from 100 on.
+func PerSecond(x float64) string {
+	if x >= 100 {
+		return Whole(int64(math.Round(x)))
+	}
+	return units.Figure(x)
 }

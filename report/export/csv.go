@@ -1,4 +1,4 @@
-package report
+package export
 
 import (
 	"encoding/csv"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"dyno/report/figure"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
@@ -20,17 +22,17 @@ import (
 // shares. Figures are written in full. A cell that a spreadsheet would take for a formula
 // begins with an apostrophe.
 func CSV(w io.Writer, f *rundir.Folder) error {
-	p := newPage(f)
+	p := judged.Of(f)
 	rows := [][]string{{"run", "valid", "variant", "trials", "metric", "unit", "estimate", "low", "high", "confidence", "interval"}}
 	for _, v := range f.Run.Variants {
 		for _, m := range metricsOf(v) {
-			e := p.estimate(v, m)
+			e := p.Estimate(v, m)
 			if e.Estimate == nil {
 				continue
 			}
-			row := []string{inert(p.title()), strconv.FormatBool(f.Run.Valid), inert(v.Name), strconv.Itoa(v.Trials), inert(m), unitOf(m).Base(),
+			row := []string{inert(p.Title()), strconv.FormatBool(f.Run.Valid), inert(v.Name), strconv.Itoa(v.Trials), inert(m), figure.UnitOf(m).Base(),
 				full(e.Estimate), full(e.Low), full(e.High), "", ""}
-			if bounded(e) {
+			if figure.Bounded(e) {
 				row[9], row[10] = full(&e.Confidence), inert(e.Interval)
 			}
 			rows = append(rows, row)
@@ -62,10 +64,10 @@ func metricsOf(v rundir.Variant) (names []string) {
 // Unknown cells are empty. The last columns hold values that programs printed and values
 // that the plan asks to observe.
 func TrialsCSV(w io.Writer, f *rundir.Folder) error {
-	p := newPage(f)
+	p := judged.Of(f)
 	counted := map[int]bool{}
 	for _, t := range f.Measured() {
-		counted[t.Number] = !p.examined(t.Number).Excluded
+		counted[t.Number] = !p.Examined(t.Number).Excluded
 	}
 	columns := trialColumns()
 	head := []string{"run"}
@@ -90,7 +92,7 @@ func TrialsCSV(w io.Writer, f *rundir.Folder) error {
 	}
 	rows := [][]string{head}
 	for _, t := range f.Trials {
-		row := []string{inert(p.title())}
+		row := []string{inert(p.Title())}
 		for _, c := range columns {
 			row = append(row, c.of(&t.Trial))
 		}
@@ -165,7 +167,7 @@ func trialColumns() []trialColumn {
 	return append(columns,
 		real("target_cpu_seconds_per_request", func(t *rundir.Trial) *float64 { return t.Target.CPUSecondsPerRequest }),
 		real("target_cpu_share", func(t *rundir.Trial) *float64 { return t.Target.CPUShare }),
-		real("target_rss_bytes", func(t *rundir.Trial) *float64 { return float(t.Target.RSSBytes) }),
+		real("target_rss_bytes", func(t *rundir.Trial) *float64 { return judged.Float(t.Target.RSSBytes) }),
 		real("generator_cpu_share", func(t *rundir.Trial) *float64 { return t.Generator.CPUShare }),
 		real("machine_steal_share", func(t *rundir.Trial) *float64 { return t.Machine.StealShare }),
 	)
@@ -175,7 +177,7 @@ func trialColumns() []trialColumn {
 // formula. A spreadsheet takes a cell that begins with one of the listed characters for a
 // formula, and runs it.
 func inert(s string) string {
-	s = Printable(s)
+	s = figure.Printable(s)
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
 		return "'" + s
 	}

@@ -1,6 +1,8 @@
-package report
+package short
 
-import "regexp"
+import (
+	"regexp"
+)
 
 // The colours of a terminal (ECMA-48, SGR).
 const (

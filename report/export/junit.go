@@ -1,4 +1,4 @@
-package report
+package export
 
 import (
 	"encoding/xml"
@@ -10,13 +10,16 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
+	"dyno/report/answer"
+	"dyno/report/figure"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
 // The elements of JUnit's format, as Jenkins and GitLab read it: the order of
 // attributes and children is that of Jenkins's schema (junit-10.xsd).
 type (
-	junitSuites struct {
+	JunitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
 		Name     string       `xml:"name,attr"`
 		Tests    int          `xml:"tests,attr"`
@@ -67,12 +70,12 @@ type (
 // measured whole is an error. A claim never fails: one that is not shown to hold is
 // skipped.
 func JUnit(w io.Writer, run *rundir.Run) error {
-	p := newPage(&rundir.Folder{Run: *run})
+	p := judged.Of(&rundir.Folder{Run: *run})
 	suite := junitSuite{
-		Name:       Printable(p.title()),
-		Hostname:   Printable(run.Environment.Hostname),
-		Properties: p.junitProperties(),
-		Cases:      p.junitCases(),
+		Name:       figure.Printable(p.Title()),
+		Hostname:   figure.Printable(run.Environment.Hostname),
+		Properties: junitProperties(p),
+		Cases:      casesOf(p),
 	}
 	if !run.StartedAt.IsZero() {
 		suite.Timestamp = run.StartedAt.UTC().Format("2006-01-02T15:04:05")
@@ -91,7 +94,7 @@ func JUnit(w io.Writer, run *rundir.Run) error {
 			suite.Skipped++
 		}
 	}
-	all := junitSuites{
+	all := JunitSuites{
 		Name: "dyno", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Time: suite.Time,
 		Suites: []junitSuite{suite},
 	}
@@ -105,53 +108,53 @@ func JUnit(w io.Writer, run *rundir.Run) error {
 	return nil
 }
 
-func (p *page) junitProperties() []junitProperty {
-	properties := []junitProperty{{"seed", fmt.Sprint(p.run.Plan.Seed)}, {"rounds", fmt.Sprint(p.run.Rounds)}}
-	if p.run.DynoVersion != "" {
-		properties = append(properties, junitProperty{"dyno", Printable(p.run.DynoVersion)})
+func junitProperties(j *judged.Result) []junitProperty {
+	properties := []junitProperty{{"seed", fmt.Sprint(j.Run.Plan.Seed)}, {"rounds", fmt.Sprint(j.Run.Rounds)}}
+	if j.Run.DynoVersion != "" {
+		properties = append(properties, junitProperty{"dyno", figure.Printable(j.Run.DynoVersion)})
 	}
-	if len(p.run.Command) > 0 {
-		properties = append(properties, junitProperty{"command", Printable(CommandLine(p.run.Command))})
+	if len(j.Run.Command) > 0 {
+		properties = append(properties, junitProperty{"command", figure.Printable(figure.CommandLine(j.Run.Command))})
 	}
 	return properties
 }
 
-func (p *page) junitCases() []junitCase {
-	cases := []junitCase{p.junitValidity(), p.junitTargets()}
-	for _, x := range p.run.Thresholds {
-		cases = append(cases, p.junitThreshold(x))
+func casesOf(j *judged.Result) []junitCase {
+	cases := []junitCase{junitValidity(j), junitTargets(j)}
+	for _, x := range j.Run.Thresholds {
+		cases = append(cases, junitThreshold(j, x))
 	}
-	regressions := verdict.Regressions(p.run)
-	for _, c := range p.run.Comparisons {
+	regressions := verdict.Regressions(j.Run)
+	for _, c := range j.Run.Comparisons {
 		if c.Primary {
-			cases = append(cases, p.junitComparison(c, regressions))
+			cases = append(cases, junitComparison(j, c, regressions))
 		}
 	}
-	for _, c := range p.run.Claims {
-		cases = append(cases, p.junitClaim(c))
+	for _, c := range j.Run.Claims {
+		cases = append(cases, junitClaim(j, c))
 	}
 	return cases
 }
 
-func (p *page) junitCase(group, name string) junitCase {
-	return junitCase{Name: Printable(group + ": " + name), Classname: Printable(p.title()), Time: "0"}
+func caseOf(j *judged.Result, group, name string) junitCase {
+	return junitCase{Name: figure.Printable(group + ": " + name), Classname: figure.Printable(j.Title()), Time: "0"}
 }
 
-func (p *page) junitValidity() junitCase {
-	c := p.junitCase("run", "complete and valid")
+func junitValidity(j *judged.Result) junitCase {
+	c := caseOf(j, "run", "complete and valid")
 	var flags []string
-	if m := verdict.MostlyDisturbed(p.run); m != nil {
-		flags = append(flags, Printable(m.In(texts.English)))
+	if m := verdict.MostlyDisturbed(j.Run); m != nil {
+		flags = append(flags, figure.Printable(m.In(texts.English)))
 	}
-	for _, g := range p.flagGroups() {
-		flags = append(flags, Printable(fmt.Sprintf("%s: %s: %s: %s", severity(g.first), g.first.Kind, where(g.first, g.trials), g.detail())))
+	for _, g := range j.FlagGroups() {
+		flags = append(flags, figure.Printable(fmt.Sprintf("%s: %s: %s: %s", judged.Severity(g.First), g.First.Kind, judged.Where(g.First, g.Trials), g.Detail())))
 	}
 	text := strings.Join(flags, "\n")
 	switch {
-	case !p.run.Complete:
-		c.Error = &junitProblem{Message: Printable("incomplete: " + p.run.Reason), Type: "incomplete", Text: text}
-	case !p.run.Valid:
-		c.Failure = &junitProblem{Message: Printable(p.run.Reason), Type: "invalid", Text: text}
+	case !j.Run.Complete:
+		c.Error = &junitProblem{Message: figure.Printable("incomplete: " + j.Run.Reason), Type: "incomplete", Text: text}
+	case !j.Run.Valid:
+		c.Failure = &junitProblem{Message: figure.Printable(j.Run.Reason), Type: "invalid", Text: text}
 	default:
 		c.SystemOut = text
 	}
@@ -160,12 +163,12 @@ func (p *page) junitValidity() junitCase {
 
 // junitTargets fails where a target could not be reached, ended, or answered nothing or only in
 // part: such a run is complete, and valid.
-func (p *page) junitTargets() junitCase {
-	c := p.junitCase("run", "targets answered")
+func junitTargets(j *judged.Result) junitCase {
+	c := caseOf(j, "run", "targets answered")
 	var found []string
-	for _, g := range p.flagGroups() {
-		if g.first.Breaks {
-			found = append(found, Printable(strings.Join(slices.DeleteFunc([]string{g.first.Variant, g.first.Kind, where(g.first, g.trials), g.detail()}, func(s string) bool { return s == "" }), ": ")))
+	for _, g := range j.FlagGroups() {
+		if g.First.Breaks {
+			found = append(found, figure.Printable(strings.Join(slices.DeleteFunc([]string{g.First.Variant, g.First.Kind, judged.Where(g.First, g.Trials), g.Detail()}, func(s string) bool { return s == "" }), ": ")))
 		}
 	}
 	if len(found) > 0 {
@@ -174,13 +177,13 @@ func (p *page) junitTargets() junitCase {
 	return c
 }
 
-func (p *page) junitThreshold(x rundir.Threshold) junitCase {
+func junitThreshold(j *judged.Result, x rundir.Threshold) junitCase {
 	name := x.Text
 	if x.Variant != "" {
 		name += " of " + x.Variant
 	}
-	c := p.junitCase("threshold", name)
-	found := "measured " + p.measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High)
+	c := caseOf(j, "threshold", name)
+	found := "measured " + j.Measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High)
 	if x.Measured == nil {
 		found = "nothing measured"
 	}
@@ -188,26 +191,26 @@ func (p *page) junitThreshold(x rundir.Threshold) junitCase {
 		found += "; " + x.Detail
 	}
 	if x.OK {
-		c.SystemOut = Printable(found)
+		c.SystemOut = figure.Printable(found)
 		return c
 	}
 	kind := x.Outcome
 	if kind == "" {
 		kind = rundir.Undecided
 	}
-	c.Failure = &junitProblem{Message: Printable(kind + ": " + found), Type: Printable(kind)}
+	c.Failure = &junitProblem{Message: figure.Printable(kind + ": " + found), Type: figure.Printable(kind)}
 	return c
 }
 
-func (p *page) junitComparison(x rundir.Comparison, regressions []rundir.Comparison) junitCase {
+func junitComparison(j *judged.Result, x rundir.Comparison, regressions []rundir.Comparison) junitCase {
 	group := "comparison"
 	if x.Role != "" {
 		group = x.Role
 	}
-	c := p.junitCase(group, x.Variant+" with "+x.Base+" in "+x.Metric)
-	text := Printable(fmt.Sprintf("%s (%s)", p.comparisonSays(x).In(texts.English), plural(x.Rounds, "round")))
+	c := caseOf(j, group, x.Variant+" with "+x.Base+" in "+x.Metric)
+	text := figure.Printable(fmt.Sprintf("%s (%s)", answer.Comparison(j, x).In(texts.English), figure.Plural(x.Rounds, "round")))
 	if x.Role == rundir.RoleControl {
-		text = Printable(fmt.Sprintf("%s (%s): %s", change(x.Ratio), plural(x.Rounds, "round"), p.controlLine(x).In(texts.English)))
+		text = figure.Printable(fmt.Sprintf("%s (%s): %s", figure.Change(x.Ratio), figure.Plural(x.Rounds, "round"), answer.Control(j, x).In(texts.English)))
 	}
 	regressed := slices.ContainsFunc(regressions, func(r rundir.Comparison) bool {
 		return r.Base == x.Base && r.Variant == x.Variant && r.Role == x.Role && r.Metric == x.Metric
@@ -220,15 +223,15 @@ func (p *page) junitComparison(x rundir.Comparison, regressions []rundir.Compari
 	return c
 }
 
-func (p *page) junitClaim(x rundir.Claim) junitCase {
-	c := p.junitCase("claim", x.ID)
-	text := x.Outcome + ": " + says(x)
-	if m := p.claimed(x); m != "" {
+func junitClaim(j *judged.Result, x rundir.Claim) junitCase {
+	c := caseOf(j, "claim", x.ID)
+	text := x.Outcome + ": " + judged.Says(x)
+	if m := j.Claimed(x); m != "" {
 		text += "; measured " + m
 	}
-	c.SystemOut = Printable(text)
+	c.SystemOut = figure.Printable(text)
 	if x.Outcome != rundir.Holds && x.Outcome != rundir.DirectionOnly {
-		c.Skipped = &junitSkipped{Message: Printable(x.Outcome)}
+		c.Skipped = &junitSkipped{Message: figure.Printable(x.Outcome)}
 	}
 	return c
 }

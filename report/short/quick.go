@@ -1,4 +1,4 @@
-package report
+package short
 
 import (
 	"cmp"
@@ -11,6 +11,9 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/report/answer"
+	"dyno/report/figure"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
@@ -28,9 +31,9 @@ type quickRow struct {
 
 // quickScreen is the screen of a quick load: what was done, what was measured, and below it how
 // far that can be trusted.
-func (p *page) quickScreen(a Answer) []string {
-	v := &p.run.Variants[0]
-	trial := p.only(v.Name)
+func (p *page) quickScreen(a answer.Answer) []string {
+	v := &p.Run.Variants[0]
+	trial := p.OnlyTrial(v.Name)
 	rows := append(p.quickRows(v, trial), p.quickFindings(a)...)
 	return p.laidOut(p.requested(v), p.setting(v, trial), rows, p.quickNotes(a, v))
 }
@@ -40,7 +43,7 @@ func (p *page) quickScreen(a Answer) []string {
 func (p *page) laidOut(requested string, setting []string, rows, notes []quickRow) []string {
 	for rowLines := 2; ; {
 		lines := p.wrapItems("", []string{requested, strings.Join(setting, " · ")}, "   ", rowLines)
-		for _, s := range said(p.unfinished()) {
+		for _, s := range answer.Said(answer.Unfinished(p.Result)) {
 			lines = append(lines, p.wrapped("", s, rowLines)...)
 		}
 		lines = append(lines, "")
@@ -72,7 +75,7 @@ func (p *page) laidOut(requested string, setting []string, rows, notes []quickRo
 }
 
 // quickNotes are the sentences below the figures.
-func (p *page) quickNotes(a Answer, v *rundir.Variant) (notes []quickRow) {
+func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow) {
 	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
 	for i, s := range p.quickTrust(v) {
 		note(3*i, s)
@@ -80,7 +83,7 @@ func (p *page) quickNotes(a Answer, v *rundir.Variant) (notes []quickRow) {
 	switch {
 	case a.Next != nil:
 		note(1, sentence(a.Next.In(texts.English)))
-	case p.run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0:
+	case p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0:
 		note(4, fmt.Sprintf("A closed loop hides what slow answers delay (coordinated omission): try --rate %d.", tryRate(v.Throughput.Estimate)))
 	}
 	if a.Rest != nil {
@@ -118,15 +121,15 @@ func tryRate(throughput *float64) int {
 
 // requested is what was sent, and to whom.
 func (p *page) requested(v *rundir.Variant) string {
-	return Printable(cmp.Or(p.run.Plan.Variant(v.Name).Request, p.title()))
+	return figure.Printable(cmp.Or(p.Run.Plan.Variant(v.Name).Request, p.Title()))
 }
 
 // setting says how it was sent: the protocol that was spoken, connections, loop and time.
 func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
-	plan := p.run.Plan.Variant(v.Name)
+	plan := p.Run.Plan.Variant(v.Name)
 	var items []string
 	if trial != nil {
-		version := version(p.run.Plan.Protocol, &trial.Connections)
+		version := version(p.Run.Plan.Protocol, &trial.Connections)
 		if trial.Streams != nil && trial.Streams.Opened > 0 {
 			version = "HTTP/1.1" // in which events are
 		}
@@ -138,25 +141,25 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 		}
 	}
 	if plan.Subscribers > 0 {
-		items = append(items, plural(plan.Subscribers, "subscriber"))
+		items = append(items, figure.Plural(plan.Subscribers, "subscriber"))
 	}
 	if v.Users != nil {
-		users := plural(int(v.Users.Count), "user")
+		users := figure.Plural(int(v.Users.Count), "user")
 		if plan.Loop == "open" { // whoever is free begins the next iteration
 			users = "at most " + users
 		}
 		items = append(items, users)
 	}
-	connections := plural(plan.Connections, "connection")
+	connections := figure.Plural(plan.Connections, "connection")
 	if trial != nil && trial.Connections.Streams > 1 {
-		connections += " × " + plural(int(trial.Connections.Streams), "stream")
+		connections += " × " + figure.Plural(int(trial.Connections.Streams), "stream")
 	}
 	switch {
 	case plan.Loop == "stream":
 	case plan.Loop != "open":
 		items = append(items, connections, "closed loop")
 	case plan.Rate != nil:
-		rate := whole(int64(math.Round(*plan.Rate)))
+		rate := figure.Whole(int64(math.Round(*plan.Rate)))
 		if v.Users != nil {
 			rate += " iterations"
 		}
@@ -167,7 +170,7 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	if plan.WindowSeconds > 0 {
 		items = append(items, units.FormatSeconds(plan.WindowSeconds))
 	} else if trial != nil {
-		items = append(items, Seconds(trial.WindowSeconds))
+		items = append(items, figure.Seconds(trial.WindowSeconds))
 	}
 	if plan.WarmupSeconds > 0 {
 		items = append(items, "after "+units.FormatSeconds(plan.WarmupSeconds)+" of warm-up")
@@ -199,7 +202,7 @@ func version(protocol string, c *rundir.Connections) string {
 func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRow) {
 	add := func(spare int, name string, items ...string) {
 		for i := range items {
-			items[i] = Printable(items[i])
+			items[i] = figure.Printable(items[i])
 		}
 		if len(items) > 0 {
 			rows = append(rows, quickRow{name: name, separator: " · ", items: items, spare: spare})
@@ -208,27 +211,27 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	c := &v.Counts
 	rate := "–"
 	if x := v.Throughput.Estimate; x != nil {
-		rate = marked(p.mark(*v, "throughput"), PerSecond(*x))
+		rate = judged.Marked(p.Mark(*v, "throughput"), figure.PerSecond(*x))
 	}
 	what := "requests/s"
 	if v.Streams != nil {
 		what = "events/s"
 	}
 	var amounts []string
-	if p.run.Plan.Variant(v.Name).Loop != "stream" {
-		amounts = []string{whole(c.OK) + " ok", whole(c.Sent-c.OK-c.Unfinished) + " failed"}
+	if p.Run.Plan.Variant(v.Name).Loop != "stream" {
+		amounts = []string{figure.Whole(c.OK) + " ok", figure.Whole(c.Sent-c.OK-c.Unfinished) + " failed"}
 		if c.Unfinished > 0 {
-			amounts = append(amounts, whole(c.Unfinished)+" unfinished")
+			amounts = append(amounts, figure.Whole(c.Unfinished)+" unfinished")
 		}
 		if c.Dropped > 0 {
-			amounts = append(amounts, whole(c.Dropped)+" dropped")
+			amounts = append(amounts, figure.Whole(c.Dropped)+" dropped")
 		}
-		if verdict.MostFailing(p.run) != nil {
-			amounts = append(amounts, "succeeded "+percent(1-*v.Errors.Ratio))
+		if verdict.MostFailing(p.Run) != nil {
+			amounts = append(amounts, "succeeded "+figure.Percent(1-*v.Errors.Ratio))
 		}
 	}
 	if trial != nil && trial.WindowSeconds > 0 && c.ReceivedBytes > 0 {
-		amounts = append(amounts, sizes().Write(float64(c.ReceivedBytes)/trial.WindowSeconds)+"/s received")
+		amounts = append(amounts, figure.Sizes().Write(float64(c.ReceivedBytes)/trial.WindowSeconds)+"/s received")
 	}
 	if len(amounts) > 0 {
 		amounts[0] = fmt.Sprintf("%-12s  %s", rate, amounts[0])
@@ -238,57 +241,49 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	rows = append(rows, quickRow{name: what, separator: " · ", items: amounts})
 
 	if t := v.Tokens; t != nil {
-		tokens := []string{p.figure(*v, "tokens_per_second", counts()) + " tokens/s"}
+		tokens := []string{p.Figure(*v, "tokens_per_second", figure.Counts()) + " tokens/s"}
 		if t.PromptPerSecond != nil {
-			tokens = append(tokens, p.figure(*v, "prompt_tokens_per_second", counts())+" tokens/s of prompts")
+			tokens = append(tokens, p.Figure(*v, "prompt_tokens_per_second", figure.Counts())+" tokens/s of prompts")
 		}
-		add(2, "tokens", append(tokens, "goodput "+p.figure(*v, "goodput", counts())+" answers/s within the goal")...)
+		add(2, "tokens", append(tokens, "goodput "+p.Figure(*v, "goodput", figure.Counts())+" answers/s within the goal")...)
 	}
 	for i, clock := range p.quickClocks(v) {
 		rows = append(rows, quickRow{name: clock.name, separator: "  ", items: p.quantiles(v, clock.tag), spare: min(i, 1) * clock.spare})
 	}
 	add(0, "status", p.statuses(v, trial)...)
 	if n := c.Redirects; n != nil {
-		add(1, "redirects", whole(*n)+" followed")
+		add(1, "redirects", figure.Whole(*n)+" followed")
 	}
 	add(0, "errors", p.errorKinds(v, trial)...)
 	if s := v.Streams; s != nil {
-		add(1, "subscribers", whole(s.Opened)+" accepted", whole(s.Peak)+" at once", whole(s.Failed)+" attempts failed", whole(s.Lost)+" events lost")
+		add(1, "subscribers", figure.Whole(s.Opened)+" accepted", figure.Whole(s.Peak)+" at once", figure.Whole(s.Failed)+" attempts failed", figure.Whole(s.Lost)+" events lost")
 	} else if trial != nil {
 		k := &trial.Connections
 		spare := 0
 		if k.Failed == 0 {
 			spare = 2
 		}
-		items := []string{whole(k.Opened) + " opened", whole(k.Failed) + " failed"}
+		items := []string{figure.Whole(k.Opened) + " opened", figure.Whole(k.Failed) + " failed"}
 		if reuse := v.Target.ConnectionReuseRatio; reuse != nil && k.Opened > k.Requested {
-			items = append(items, percent(*reuse)+" of the "+p.sent()+" on a reused one")
+			items = append(items, figure.Percent(*reuse)+" of the "+p.Sent()+" on a reused one")
 		}
 		if k.Refused > 0 {
-			items = append(items, whole(k.Refused)+" requests refused, "+whole(k.Resent)+" sent again")
+			items = append(items, figure.Whole(k.Refused)+" requests refused, "+figure.Whole(k.Resent)+" sent again")
 		}
 		add(spare, "connections", items...)
 	}
 	if trial != nil && trial.TLS != nil {
-		handshakes, agreed := secured(trial.TLS, &v.Handshake)
+		handshakes, agreed := judged.Handshakes(trial.TLS, &v.Handshake)
 		add(6, "handshakes", append([]string{handshakes}, agreed...)...)
 	}
 	if len(v.Steps) > 0 {
-		add(1, "steps", strings.Split(p.shortSteps(v), "; ")...)
+		add(1, "steps", strings.Split(p.steps(v), "; ")...)
 	}
 	if u := v.Users; u != nil && u.FailedLogins > 0 {
-		add(1, "logins", whole(u.FailedLogins)+" failed", plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
+		add(1, "logins", figure.Whole(u.FailedLogins)+" failed", figure.Plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
 	}
 	add(2, "server", p.server(v, trial)...)
 	return rows
-}
-
-// PerSecond writes a rate in whole numbers from 100 on.
-func PerSecond(x float64) string {
-	if x >= 100 {
-		return whole(int64(math.Round(x)))
-	}
-	return units.Figure(x)
 }
 
 // A quickClock is a row of times. Spare is of those after the first.
@@ -304,7 +299,7 @@ func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 			list = append(list, quickClock{name, tag, spare})
 		}
 	}
-	clock := p.run.Plan.Variant(v.Name).Latency()
+	clock := p.Run.Plan.Variant(v.Name).Latency()
 	switch {
 	case v.Streams != nil:
 		add("delivery", rundir.TagDelivery, 0)
@@ -335,32 +330,32 @@ func (p *page) quantiles(v *rundir.Variant, tag string) (items []string) {
 		if x == nil || s.Name == "mean" {
 			continue
 		}
-		number, its, _ := strings.Cut(Seconds(*x), " ")
+		number, its, _ := strings.Cut(figure.Seconds(*x), " ")
 		if its != unit || s.Name == "max" {
 			number, unit = number+" "+its, its
 		}
-		items = append(items, rundir.QuantileName(s.Name)+" "+marked(p.mark(*v, tag+"."+s.Name), number))
+		items = append(items, rundir.QuantileName(s.Name)+" "+judged.Marked(p.Mark(*v, tag+"."+s.Name), number))
 	}
 	return items
 }
 
 // statuses are the status codes, the most frequent first, with what the failed ones say.
 func (p *page) statuses(v *rundir.Variant, trial *rundir.Trial) (items []string) {
-	for i, code := range descending(v.Counts.ByStatus) {
+	for i, code := range judged.MostFrequent(v.Counts.ByStatus) {
 		if i == 4 {
 			return append(items, fmt.Sprintf("%d others", len(v.Counts.ByStatus)-i))
 		}
 		why := reason(trial, "status: grpc "+code+": ") + reason(trial, "status: status "+code+": ")
-		items = append(items, code+" × "+whole(v.Counts.ByStatus[code])+why)
+		items = append(items, code+" × "+figure.Whole(v.Counts.ByStatus[code])+why)
 	}
 	return items
 }
 
 // errorKinds are the failures of other kinds, with what the most frequent of each says.
 func (p *page) errorKinds(v *rundir.Variant, trial *rundir.Trial) (items []string) {
-	for i, kind := range descending(v.Errors.ByKind) {
+	for i, kind := range judged.MostFrequent(v.Errors.ByKind) {
 		if i < 4 && kind != "status" && kind != "unfinished" {
-			text := kind + " × " + whole(v.Errors.ByKind[kind])
+			text := kind + " × " + figure.Whole(v.Errors.ByKind[kind])
 			if kind != "timeout" { // which says all by its name
 				text += reason(trial, kind+": ")
 			}
@@ -368,7 +363,7 @@ func (p *page) errorKinds(v *rundir.Variant, trial *rundir.Trial) (items []strin
 		}
 	}
 	if trial != nil && len(v.Errors.ByKind) == 0 {
-		for _, text := range descending(trial.Failures) {
+		for _, text := range judged.MostFrequent(trial.Failures) {
 			return append(items, text)
 		}
 	}
@@ -383,30 +378,30 @@ func (p *page) server(v *rundir.Variant, trial *rundir.Trial) (items []string) {
 	}
 	cpus := units.Figure(*t.CPUSeconds/trial.WindowSeconds) + " CPUs"
 	if s := trial.Server; s != nil {
-		cpus = fmt.Sprintf("%s (pid %d): %s", Printable(s.Name), s.PID, cpus)
+		cpus = fmt.Sprintf("%s (pid %d): %s", figure.Printable(s.Name), s.PID, cpus)
 	}
 	items = append(items, cpus)
 	if t.CPUSecondsPerRequest != nil {
-		items = append(items, p.figure(*v, "target.cpu_per_request", times())+" per "+p.unit())
+		items = append(items, p.Figure(*v, "target.cpu_per_request", figure.Times())+" per "+p.Per())
 	}
 	if t.RSSBytes != nil {
-		items = append(items, sizes().Write(float64(*t.RSSBytes)))
+		items = append(items, figure.Sizes().Write(float64(*t.RSSBytes)))
 	}
 	return items
 }
 
 // quickFindings are what the target did wrong, and the thresholds.
-func (p *page) quickFindings(a Answer) (rows []quickRow) {
-	if n := len(p.run.Thresholds); n > 0 {
+func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
+	if n := len(p.Run.Thresholds); n > 0 {
 		kept := 0
-		for _, t := range p.run.Thresholds {
+		for _, t := range p.Run.Thresholds {
 			if t.OK {
 				kept++
 			}
 		}
 		rows = append(rows, quickRow{name: "thresholds", prose: fmt.Sprintf("%d of %d hold", kept, n), spare: 2})
 	}
-	for i, s := range said(a.Broke) {
+	for i, s := range answer.Said(a.Broke) {
 		name := "problem"
 		if i > 0 {
 			name = ""
@@ -424,9 +419,9 @@ func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
 	}
 	groups := map[string]*group{}
 	note := func(name, metric string) {
-		mark := p.mark(*v, metric)
+		mark := p.Mark(*v, metric)
 		if groups[mark] == nil {
-			groups[mark] = &group{why: because(p.state(metric, v.Name, "")).In(texts.English)}
+			groups[mark] = &group{why: judged.Because(p.State(metric, v.Name, "")).In(texts.English)}
 		}
 		groups[mark].names = append(groups[mark].names, name)
 	}
@@ -437,13 +432,13 @@ func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
 		p.noteQuantiles(v, clocks[0], note)
 	}
 	for _, m := range []struct{ mark, says string }{
-		{doubt, "do not rely on %s (?): %s"}, {atMost, "%s may be too high (≤): %s"}, {atLeast, "%s may be too low (≥): %s"},
+		{judged.Doubt, "do not rely on %s (?): %s"}, {judged.AtMost, "%s may be too high (≤): %s"}, {judged.AtLeast, "%s may be too low (≥): %s"},
 	} {
 		if g := groups[m.mark]; g != nil {
 			lines = append(lines, sentence(fmt.Sprintf(m.says, listed(g.names), g.why)))
 		}
 	}
-	if groups[tooFew] != nil {
+	if groups[judged.TooFew] != nil {
 		lines = append(lines, "Fewer than ten requests were slower than what is marked ~: measure longer.")
 	}
 	return lines
@@ -458,9 +453,9 @@ func (p *page) noteQuantiles(v *rundir.Variant, clock quickClock, note func(name
 		if s.Of(v.Times(clock.tag)) == nil || s.Name == "mean" {
 			continue
 		}
-		mark := p.mark(*v, metric)
+		mark := p.Mark(*v, metric)
 		marked[mark] = append(marked[mark], s.Name)
-		if mark != tooFew && s.Quantile > 0 {
+		if mark != judged.TooFew && s.Quantile > 0 {
 			shown = append(shown, s.Name)
 		}
 	}
@@ -514,4 +509,39 @@ func (p *page) wrapItems(mark string, items []string, separator string, most int
 		lines[i] = strings.TrimRight(p.cut(lines[i]), " ")
 	}
 	return lines
+}
+
+// mostSteps is how many steps the short report has.
+const mostSteps = 6
+
+// steps says in a line what became of the steps.
+func (p *page) steps(v *rundir.Variant) string {
+	var words []string
+	for i := range v.Steps {
+		if i == mostSteps {
+			words = append(words, fmt.Sprintf("and %d more", len(v.Steps)-i))
+			break
+		}
+		s := &v.Steps[i]
+		text := s.Name + " " + figure.Whole(s.OK) + " ok"
+		if n := s.Failed(); n > 0 {
+			text += " and " + figure.Whole(n) + " not"
+		}
+		if s.Skipped > 0 {
+			text += ", skipped " + figure.Whole(s.Skipped)
+		}
+		if q := p.clockOf(*v, s); q.P99 != nil {
+			text += ", p99 " + figure.Seconds(*q.P99)
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, "; ")
+}
+
+// clockOf returns the times of a step by the clock that the loop can know.
+func (p *page) clockOf(v rundir.Variant, s *rundir.ScenarioStep) *rundir.Quantiles {
+	if p.Run.Plan.Variant(v.Name).Loop == "open" {
+		return &s.Response
+	}
+	return &s.Service
 }

@@ -1,0 +1,76 @@
+package answer
+
+import (
+	"slices"
+
+	"dyno/internal/texts"
+	"dyno/report/judged"
+	"dyno/results/rundir"
+)
+
+// next is the one step that helps most. It is chosen in this order: a figure that was
+// asked for and is not identified, the target, a comparison that is not settled, bounds.
+func next(j *judged.Result) *texts.Message {
+	remedied := func(kinds []string) *texts.Message {
+		for _, kind := range kinds {
+			if r := judged.RemedyKind(kind); r != "" && j.Remediable(r) {
+				l := j.Message(r)
+				return &l
+			}
+		}
+		return nil
+	}
+	if !j.Run.Complete && j.Folder.Dir != "" && j.Run.Plan.Source != "" {
+		l := texts.New("next.resume", "folder", j.Folder.Dir)
+		return &l
+	}
+	bad := askedBadly(j)
+	for _, v := range bad {
+		if l := remedied(v.Causes); v.State == rundir.StateNotIdentified && l != nil {
+			return l
+		}
+	}
+	for _, f := range j.Run.Flags {
+		if judged.HasNoGoodAnswers(f) {
+			l := j.Message("remedy.no_good_answers")
+			return &l
+		}
+		if f.Breaks || f.Kind == "no_complete_trial" {
+			if l := remedied([]string{f.Kind}); l != nil {
+				return l
+			}
+		}
+	}
+	if j.ControlDiffers() {
+		return remedied([]string{judged.FlagControl})
+	}
+	for _, c := range j.Primary("") {
+		if c.Verdict == rundir.Inconclusive && c.FurtherRounds != nil {
+			l := counted("next.rounds", *c.FurtherRounds, "variant", c.Variant, "base", c.Base)
+			return &l
+		}
+	}
+	for _, c := range j.Primary("") {
+		if c.Ratio.Low == nil && c.Ratio.High == nil && c.Ratio.Estimate != nil {
+			l := texts.New("next.more").With("needs", Needs(c))
+			return &l
+		}
+	}
+	if slices.ContainsFunc(j.Run.Thresholds, func(t rundir.Threshold) bool { return t.Outcome == rundir.Undecided }) {
+		l := texts.New("next.threshold")
+		return &l
+	}
+	for _, v := range bad {
+		if l := remedied(v.Causes); l != nil {
+			return l
+		}
+	}
+	for _, f := range j.Run.Flags {
+		if f.Spoils || j.IsQuick() {
+			if l := remedied([]string{f.Kind}); l != nil {
+				return l
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package judged
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"dyno/report/figure"
+	"dyno/results/rundir"
+)
+
+// FlagControl is the kind of the flag that the A/A control raises.
+const FlagControl = "control_differs"
+
+// Primary returns the comparisons in the plan's metric, the clearest first.
+func (r *Result) Primary(role string) []rundir.Comparison {
+	var list []rundir.Comparison
+	for _, c := range r.Run.Comparisons {
+		if c.Primary && c.Role == role {
+			list = append(list, c)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b rundir.Comparison) int {
+		return cmp.Or(cmp.Compare(unclear(a), unclear(b)), -cmp.Compare(distance(a), distance(b)))
+	})
+	return list
+}
+
+// unclear ranks verdicts: differences, then equivalence, then undecided ones.
+func unclear(c rundir.Comparison) int {
+	return max(0, slices.Index([]string{rundir.Better, rundir.Worse, rundir.Equivalent, rundir.Inconclusive, "", rundir.Invalid}, c.Verdict)-1)
+}
+
+func distance(c rundir.Comparison) float64 {
+	if c.Ratio.Estimate == nil || *c.Ratio.Estimate <= 0 {
+		return 0
+	}
+	return math.Abs(math.Log(*c.Ratio.Estimate))
+}
+
+// ChangeUnder writes a ratio as a change, if its verdict does not say that it is not identified.
+func ChangeUnder(verdict string, ratio rundir.Estimate) string {
+	if verdict == rundir.Invalid {
+		return Doubted(ratio)
+	}
+	return figure.Change(ratio)
+}
+
+// Doubted writes a ratio that cannot be relied on as a change.
+func Doubted(ratio rundir.Estimate) string {
+	if ratio.Estimate == nil {
+		return figure.Unknown
+	}
+	return figure.Change(rundir.Estimate{Estimate: ratio.Estimate}) + Doubt
+}
+
+// Identified tells whether anything can be said of a comparison.
+func (r *Result) Identified(c rundir.Comparison) bool {
+	return c.Verdict != rundir.Invalid && r.State(c.Metric, c.Variant, c.Base).State != rundir.StateNotIdentified
+}
+
+// ControlDiffers tells whether the run has the flag of a control that differs.
+func (r *Result) ControlDiffers() bool {
+	return slices.ContainsFunc(r.Run.Flags, func(f rundir.Flag) bool { return f.Kind == FlagControl })
+}
+
+// PValue is the p that decides: within its family where there is one.
+func PValue(c rundir.Comparison) (p *float64, adjusted bool) {
+	if c.AdjustedP != nil {
+		return c.AdjustedP, true
+	}
+	return c.P, false
+}

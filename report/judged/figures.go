@@ -1,0 +1,273 @@
+package judged
+
+import (
+	"cmp"
+	"math"
+	"strings"
+
+	"dyno/internal/texts"
+	"dyno/internal/units"
+	"dyno/judge/verdict/expr"
+	"dyno/report/figure"
+	"dyno/results/rundir"
+)
+
+// State returns what may be said of a figure. A figure that was not judged is ok.
+func (r *Result) State(figure, variant, base string) rundir.Validity {
+	for _, v := range r.Run.Validity {
+		if v.Figure == figure && v.Variant == variant && v.Base == base {
+			return v
+		}
+	}
+	return rundir.Validity{Figure: figure, Variant: variant, Base: base, State: rundir.StateOK}
+}
+
+// Because is why a figure is not as it is printed.
+func Because(v rundir.Validity) texts.Message {
+	switch {
+	case v.Because != nil:
+		return *v.Because
+	case v.Why != "":
+		return texts.Verbatim(v.Why)
+	}
+	return texts.New("why.unknown")
+}
+
+// Briefly writes a variant's figure as its state allows, without footnotes.
+func (r *Result) Briefly(variant, metric string) string {
+	for _, v := range r.Run.Variants {
+		if v.Name == variant {
+			return r.Figure(v, metric, figure.UnitOf(metric))
+		}
+	}
+	return figure.Unknown
+}
+
+// Figure writes a variant's figure in a unit, with the mark that it needs.
+func (r *Result) Figure(v rundir.Variant, metric string, u figure.Unit) string {
+	e := r.Estimate(v, metric)
+	if e.Estimate != nil && IsFew(v, metric) {
+		return Marked(TooFew, u.Write(*e.Estimate))
+	}
+	return stated(u, e, r.State(metric, v.Name, ""))
+}
+
+// Mark is the mark that a variant's figure needs.
+func (r *Result) Mark(v rundir.Variant, metric string) string {
+	if IsFew(v, metric) {
+		return TooFew
+	}
+	return markOf(r.Estimate(v, metric), r.State(metric, v.Name, ""))
+}
+
+// IsFew tells whether a figure is a quantile with fewer than ten values beyond it.
+func IsFew(v rundir.Variant, metric string) bool {
+	if _, estimated := v.Intervals[metric]; estimated {
+		return false
+	}
+	of, step := rundir.SplitStep(metric)
+	if step != "" {
+		v = ofStep(v, step)
+	}
+	tag, name, _ := strings.Cut(of, ".")
+	q, ok := rundir.QuantileOf(name)
+	return ok && rundir.Few(v.Times(tag).Count, q)
+}
+
+// BrieflyIn writes a figure of a variant as its state allows.
+func (r *Result) BrieflyIn(variant, metric string, e rundir.Estimate) string {
+	return stated(figure.UnitOf(metric), e, r.State(metric, variant, ""))
+}
+
+// The marks of figures. A figure has one at most.
+const (
+	AtMost  = "≤" // disturbances can only have made it larger than it truly is
+	AtLeast = "≥" // or smaller
+	TooFew  = "~" // it has fewer than ten samples
+	Doubt   = "?" // it cannot be relied on
+)
+
+// stated writes a figure as it was measured, with its mark. The interval or the bounds come
+// after it.
+func stated(u figure.Unit, e rundir.Estimate, v rundir.Validity) string {
+	if e.Estimate == nil {
+		return figure.Unknown
+	}
+	if v.State == rundir.StateOK {
+		return u.Estimate(e)
+	}
+	mark := markOf(e, v)
+	text := Marked(mark, u.Write(*e.Estimate))
+	if mark != Doubt && figure.Bounded(e) && v.Low != nil && v.High != nil {
+		text += " " + u.Ends(rundir.Estimate{Estimate: e.Estimate, Low: v.Low, High: v.High})
+	}
+	return text
+}
+
+// Marked puts a mark where it stands: the doubt after the figure, the others before it.
+func Marked(mark, figure string) string {
+	if mark == Doubt {
+		return figure + mark
+	}
+	return mark + figure
+}
+
+// markOf is the mark that a figure needs as its state is.
+func markOf(e rundir.Estimate, v rundir.Validity) string {
+	if v.State == rundir.StateOK || e.Estimate == nil {
+		return ""
+	}
+	// Of an exchange that was disturbed the time is longer, not shorter. That a late generator gives the
+	// target less to do is in the upper bound, but no fault of what was measured.
+	if _, isTime := rundir.ClockOf(v.Figure); isTime && v.Base == "" && v.State == rundir.StateBounded {
+		return AtMost
+	}
+	// A bound at the end of the interval of trials is that of chance alone.
+	below, above := math.Inf(1), math.Inf(1) // how far beyond that the bounds lie, as a share
+	if v.Low != nil {
+		below = -beyond(*cmp.Or(e.Low, e.Estimate), *v.Low)
+	}
+	if v.High != nil {
+		above = beyond(*cmp.Or(e.High, e.Estimate), *v.High)
+	}
+	switch {
+	case v.State == rundir.StateRelative || !(min(below, above) <= slight):
+		return Doubt
+	case above <= below:
+		return AtMost
+	}
+	return AtLeast
+}
+
+// beyond is how far a bound lies above a value, as a share of it.
+func beyond(value, bound float64) float64 {
+	if value == bound {
+		return 0 // even where both are 0
+	}
+	return bound/value - 1
+}
+
+// slight is how far beyond a figure a bound may lie, as a share, for a mark to say that the
+// figure is not moved in that direction.
+const slight = 0.1
+
+// Claimed writes the measured value of a claim.
+func (r *Result) Claimed(c rundir.Claim) string {
+	if c.NotIdentified != "" && c.Measured != nil {
+		return r.Measured(c.Holds, expr.ForClaim, c.Measured, nil, nil) + Doubt
+	}
+	return r.Measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)
+}
+
+// Measured writes a measured value with its interval, in the unit that the
+// expression knows.
+func (r *Result) Measured(text string, kind expr.Kind, v, low, high *float64) string {
+	if v == nil {
+		return ""
+	}
+	of := expr.UnitIn(text, kind, r.Run.Plan)
+	if of == rundir.SharePerSecond {
+		// The expression's growth is that of its own time.
+		return figure.Over(rundir.Estimate{Estimate: v, Low: low, High: high}, MostSpan) + " in " + units.FormatSeconds(MostSpan)
+	}
+	u := figure.UnitIn(of)
+	if low == nil && high == nil || low != nil && high != nil && *low == *v && *high == *v {
+		return u.Write(*v)
+	}
+	return u.Write(*v) + " " + u.Ends(rundir.Estimate{Estimate: v, Low: low, High: high})
+}
+
+// MostSpan is the time of which reports say what grows in it.
+const MostSpan = 1800.0
+
+// MeasuredSpan is in how many seconds a variant's gauges are said to grow: no more than were measured,
+// as what comes later may be another slope.
+func (r *Result) MeasuredSpan(variant string) float64 {
+	for _, v := range r.Run.Plan.Variants {
+		if v.Name == variant && v.WindowSeconds > 0 {
+			return min(MostSpan, v.WindowSeconds)
+		}
+	}
+	return MostSpan
+}
+
+// Grown writes a variant's slope as the growth in what was measured of it.
+func (r *Result) Grown(variant string, slope rundir.Estimate) string {
+	if slope.Estimate == nil {
+		return figure.Unknown
+	}
+	span := r.MeasuredSpan(variant)
+	return figure.Over(slope, span) + " in " + units.FormatSeconds(span)
+}
+
+// ofStep returns the figures of one step of a variant. They are empty if it has no such step.
+func ofStep(v rundir.Variant, step string) rundir.Variant {
+	for _, s := range v.Steps {
+		if s.Name == step {
+			return rundir.Variant{Throughput: rundir.Estimate{Estimate: s.Throughput}, Response: s.Response, Service: s.Service, Tokens: s.Tokens}
+		}
+	}
+	return rundir.Variant{}
+}
+
+// Estimate returns a variant's figure in a metric, with its interval if that is
+// known.
+func (r *Result) Estimate(v rundir.Variant, metric string) rundir.Estimate {
+	switch {
+	case metric == "throughput":
+		return v.Throughput
+	case metric == "capacity":
+		for _, c := range r.Run.Capacities {
+			if c.Variant == v.Name {
+				return c.Rate
+			}
+		}
+		return rundir.Estimate{}
+	case strings.HasPrefix(metric, rundir.OfPrograms):
+		return v.Measures[strings.TrimPrefix(metric, rundir.OfPrograms)]
+	}
+	if e, ok := v.Intervals[metric]; ok {
+		return e
+	}
+	return rundir.Estimate{Estimate: summary(v, metric)}
+}
+
+// summary is a figure of a variant that is stored next to its intervals.
+func summary(v rundir.Variant, metric string) *float64 {
+	if of, step := rundir.SplitStep(metric); step != "" {
+		return summary(ofStep(v, step), of)
+	}
+	if metric == "throughput" {
+		return v.Throughput.Estimate
+	}
+	if c, ok := rundir.ClockOf(metric); ok {
+		_, of, _ := strings.Cut(metric, ".")
+		return v.Times(c.Tag).Summary(of)
+	}
+	if t := v.Tokens; t != nil {
+		if rate, ok := map[string]*float64{"tokens_per_second": t.PerSecond, "prompt_tokens_per_second": t.PromptPerSecond, "goodput": t.Goodput}[metric]; ok {
+			return rate
+		}
+	}
+	return map[string]*float64{
+		"errors.ratio":                  v.Errors.Ratio,
+		"target.cpu_per_request":        v.Target.CPUSecondsPerRequest,
+		"target.cpu_share":              v.Target.CPUShare,
+		"target.rss":                    Float(v.Target.RSSBytes),
+		"target.user_share":             v.Target.UserShare,
+		"target.connection_reuse_ratio": v.Target.ConnectionReuseRatio,
+		"target.syscalls_per_second":    v.Target.SyscallsPerSecond,
+		"target.syscalls_per_request":   v.Target.SyscallsPerRequest,
+		"generator.cpu_per_request":     v.Generator.CPUSecondsPerRequest,
+		"generator.cpu_share":           v.Generator.CPUShare,
+	}[metric]
+}
+
+// Float returns a count as a figure.
+func Float(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	f := float64(*n)
+	return &f
+}

@@ -1,0 +1,34 @@
+package judged
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestCompareIDs(t *testing.T) {
+	want := []string{"", "R1.1", "R1.2", "R1.2/switch", "R1.10", "R2", "R02", "R10.1", "a"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortStableFunc(got, CompareIDs)
+	// R2 and R02 are the same number: any order that does not change is right.
+	if CompareIDs("R2", "R02") > 0 {
+		i := slices.Index(want, "R2")
+		want[i], want[i+1] = want[i+1], want[i]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringOfN(rapid.SampledFrom([]rune("R.019")), 0, 6, -1)
+		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
+		if CompareIDs(a, b) != -CompareIDs(b, a) || CompareIDs(a, b) == 0 != (a == b) {
+			t.Errorf("%q and %q: %d and %d", a, b, CompareIDs(a, b), CompareIDs(b, a))
+		}
+		if CompareIDs(a, b) < 0 && CompareIDs(b, c) < 0 && CompareIDs(a, c) >= 0 {
+			t.Errorf("%q < %q < %q, and the first is not before the last", a, b, c)
+		}
+	})
+}
