@@ -16,7 +16,7 @@ import (
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/wire"
-	"dyno/report"
+	"dyno/report/figure"
 	"dyno/results/rundir"
 )
 
@@ -92,10 +92,10 @@ func (s state) lines(width int, colour bool) []string {
 		line := fmt.Sprintf("  %-*s%-*s", name, label, value, text)
 		lines = append(lines, strings.TrimRight(line+spark(history, width-name-value-4), " "))
 	}
-	row(unit, report.PerSecond(rate), s.rates)
+	row(unit, figure.PerSecond(rate), s.rates)
 	latency := "warming up"
 	if h := s.latency; h.Count() > 0 {
-		latency = fmt.Sprintf("p50 %s  p90 %s  p99 %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.9)), report.Duration(h.Quantile(0.99)))
+		latency = fmt.Sprintf("p50 %s  p90 %s  p99 %s", figure.Duration(h.Quantile(0.5)), figure.Duration(h.Quantile(0.9)), figure.Duration(h.Quantile(0.99)))
 	}
 	row("latency", latency, s.p99s)
 	add := func(label, text string) {
@@ -237,21 +237,21 @@ func isSearch(next trial.Planned) bool {
 }
 
 // rateOf is the rate that a search tries.
-func rateOf(next trial.Planned) string { return "at " + report.Count(next.Rate) + "/s" }
+func rateOf(next trial.Planned) string { return "at " + figure.Count(next.Rate) + "/s" }
 
 // measured names the variant, as wide as the longest, and says what for it is measured.
 func measured(next trial.Planned) []string {
-	parts := []string{fmt.Sprintf("%-*s", next.Width, report.Printable(next.Variant))}
+	parts := []string{fmt.Sprintf("%-*s", next.Width, figure.Printable(next.Variant))}
 	switch next.Purpose {
 	case rundir.PurposePilot:
 		parts = append(parts, "pilot")
 	case rundir.PurposeIdle:
-		return append(parts, "with idle "+report.Printable(next.Peer))
+		return append(parts, "with idle "+figure.Printable(next.Peer))
 	case rundir.PurposeProbe:
 		parts = append(parts, rateOf(next))
 	}
 	if next.Peer != "" {
-		parts = append(parts, "with "+report.Printable(next.Peer))
+		parts = append(parts, "with "+figure.Printable(next.Peer))
 	}
 	return parts
 }
@@ -262,14 +262,14 @@ func Row(next trial.Planned, t *rundir.Trial, flags []rundir.Flag) string {
 	switch {
 	case t.Error != "" && !t.Interrupted:
 		first, _, _ := strings.Cut(t.Error, "\n")
-		return line + "failed: " + report.Printable(first)
+		return line + "failed: " + figure.Printable(first)
 	case t.Throughput != nil:
-		line += report.Count(*t.Throughput) + "/s"
+		line += figure.Count(*t.Throughput) + "/s"
 		if t.Response.P50 != nil {
-			line += "  p50 " + report.Seconds(*t.Response.P50)
+			line += "  p50 " + figure.Seconds(*t.Response.P50)
 		}
 		if t.Response.P99 != nil {
-			line += "  p99 " + report.Seconds(*t.Response.P99)
+			line += "  p99 " + figure.Seconds(*t.Response.P99)
 		}
 		failed := t.Counts.Sent - t.Counts.OK
 		if t.Interrupted {
@@ -282,11 +282,11 @@ func Row(next trial.Planned, t *rundir.Trial, flags []rundir.Flag) string {
 			line += "  interrupted"
 		}
 	case len(t.Measures) > 0: // a program
-		line += report.Seconds(t.WindowSeconds)
+		line += figure.Seconds(t.WindowSeconds)
 	}
 	var kinds []string
 	for _, f := range flags {
-		if kind := report.Printable(f.Kind); t.Error == "" && !slices.Contains(kinds, kind) {
+		if kind := figure.Printable(f.Kind); t.Error == "" && !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
 	}

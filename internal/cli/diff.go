@@ -12,7 +12,7 @@ import (
 	"dyno/internal/units"
 	"dyno/judge/diff"
 	"dyno/judge/verdict"
-	"dyno/report"
+	"dyno/report/changes"
 	"dyno/results/rundir"
 )
 
@@ -50,7 +50,7 @@ compare measures two versions side by side.`,
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			err = a.output(asJSON, &d, func(w io.Writer) error { return report.Diff(w, &d) })
+			err = a.output(asJSON, &d, func(w io.Writer) error { return changes.Diff(w, &d) })
 			if err != nil || !g.isClosed() {
 				return err
 			}

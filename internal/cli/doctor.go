@@ -21,7 +21,7 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/observe"
-	"dyno/report"
+	"dyno/report/figure"
 	"dyno/selftest/oracle"
 )
 
@@ -193,7 +193,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	} {
 		if f.got > f.want {
 			t.Warnings = append(t.Warnings, fmt.Sprintf("send lag %s is %s, more than %s: the machine is busy, or its CPUs sleep deeply",
-				f.name, report.Seconds(f.got), report.Seconds(f.want)))
+				f.name, figure.Seconds(f.got), figure.Seconds(f.want)))
 		}
 	}
 	return t, nil
@@ -211,7 +211,7 @@ func printDiagnosis(w io.Writer, d *diagnosis) error {
 	fmt.Fprintf(tw, "longest accept queue\t%d\n", l.Somaxconn)
 	fmt.Fprintf(tw, "congestion control\t%s\n", e.Sysctls["net.ipv4.tcp_congestion_control"])
 	for _, c := range d.Clocks {
-		fmt.Fprintf(tw, "clock %s\tresolution %s, %s a reading\n", c.Name, report.Seconds(c.ResolutionSeconds), report.Seconds(c.ReadSeconds))
+		fmt.Fprintf(tw, "clock %s\tresolution %s, %s a reading\n", c.Name, figure.Seconds(c.ResolutionSeconds), figure.Seconds(c.ReadSeconds))
 	}
 	for _, f := range d.Facilities {
 		switch {
@@ -228,12 +228,12 @@ func printDiagnosis(w io.Writer, d *diagnosis) error {
 	}
 	t := &d.SelfTest
 	fmt.Fprintf(&b, "\nself-test against a null server, target on CPU %v, generator on CPU %v\n", t.TargetCPU, t.GeneratorCPU)
-	fmt.Fprintf(&b, "  ceiling   %s requests/s, %.0f requests per generator CPU-second\n", report.Count(t.Throughput), t.RequestsPerCPU)
-	fmt.Fprintf(&b, "  send lag  p50 %s  p99 %s  p99.9 %s at %s/s, generator CPU %.0f %%\n", report.Seconds(t.SendLagP50),
-		report.Seconds(t.SendLagP99), report.Seconds(t.SendLagP999), report.Count(t.SendLagRate), 100*t.GeneratorCPUPerTest)
+	fmt.Fprintf(&b, "  ceiling   %s requests/s, %.0f requests per generator CPU-second\n", figure.Count(t.Throughput), t.RequestsPerCPU)
+	fmt.Fprintf(&b, "  send lag  p50 %s  p99 %s  p99.9 %s at %s/s, generator CPU %.0f %%\n", figure.Seconds(t.SendLagP50),
+		figure.Seconds(t.SendLagP99), figure.Seconds(t.SendLagP999), figure.Count(t.SendLagRate), 100*t.GeneratorCPUPerTest)
 	if t.ArrivalShare > 0 {
 		fmt.Fprintf(&b, "  arrival   %.4g %% of responses stamped by the kernel; read p50 %s  p99 %s  p99.9 %s later\n", 100*t.ArrivalShare,
-			report.Seconds(t.ReadDelayP50), report.Seconds(t.ReadDelayP99), report.Seconds(t.ReadDelayP999))
+			figure.Seconds(t.ReadDelayP50), figure.Seconds(t.ReadDelayP99), figure.Seconds(t.ReadDelayP999))
 	}
 	for _, warning := range t.Warnings {
 		fmt.Fprintf(&b, "  warning: %s\n", warning)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
-	"dyno/report"
+	"dyno/report/changes"
 	"dyno/results/history"
 )
 
@@ -39,7 +39,7 @@ func (a *app) historyCommand() *cobra.Command {
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "dyno history without flags shows what there is")
 			}
-			return a.output(asJSON, h, func(w io.Writer) error { return report.History(w, h) })
+			return a.output(asJSON, h, func(w io.Writer) error { return changes.History(w, h) })
 		},
 	}
 	f := cmd.Flags()

@@ -18,7 +18,9 @@ import (
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
 	"dyno/report"
+	"dyno/report/export"
 	"dyno/report/html"
+	"dyno/report/short"
 	"dyno/results/rundir"
 )
 
@@ -32,16 +34,16 @@ func (a *app) reportCommand() *cobra.Command {
 			if full {
 				return report.Text(w, f)
 			}
-			return report.Short(w, f, screen(w, false, true))
+			return short.Text(w, f, screen(w, false, true))
 		},
 		"html":       html.Write,
-		"json":       func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },
-		"junit":      func(w io.Writer, f *rundir.Folder) error { return report.JUnit(w, &f.Run) },
-		"bench":      report.Benchmark,
-		"csv":        report.CSV,
-		"csv-trials": report.TrialsCSV,
+		"json":       func(w io.Writer, f *rundir.Folder) error { return export.JSON(w, &f.Run) },
+		"junit":      func(w io.Writer, f *rundir.Folder) error { return export.JUnit(w, &f.Run) },
+		"bench":      export.Benchmark,
+		"csv":        export.CSV,
+		"csv-trials": export.TrialsCSV,
 		"hgrm": func(w io.Writer, f *rundir.Folder) error {
-			if err := report.Hgrm(w, f, variant, tag); err != nil {
+			if err := export.Hgrm(w, f, variant, tag); err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
 			return nil
@@ -95,7 +97,7 @@ func (a *app) reportCommand() *cobra.Command {
 				case full:
 					return report.Markdown(w, folders...)
 				}
-				return report.ShortMarkdown(w, folders...)
+				return short.Markdown(w, folders...)
 			}
 			if out == "" || out == "-" {
 				return all(a.stdout)

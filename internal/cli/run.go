@@ -27,7 +27,10 @@ import (
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/report"
+	"dyno/report/export"
+	"dyno/report/figure"
 	"dyno/report/html"
+	"dyno/report/short"
 	"dyno/results/mask"
 	"dyno/results/push"
 	"dyno/results/rundir"
@@ -312,7 +315,7 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 		if j.quick {
 			title = mask.Text("", experiment.Unquote(j.experiment.Variants[0].Describe()))
 		}
-		b := board.Start(a.stderr, report.Printable(title), coloured(j.output.noColor, os.Getenv))
+		b := board.Start(a.stderr, figure.Printable(title), coloured(j.output.noColor, os.Getenv))
 		return b, sync.OnceFunc(b.Close)
 	}
 	return live.NewRows(a.stderr), func() {}
@@ -392,7 +395,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	err = a.print(folder, out, keep)
 	if errors.Is(err, syscall.EPIPE) {
 		// Nobody reads the results where they should go. They are not lost by that.
-		err = errors.Join(err, report.Short(a.stderr, folder, screen(a.stderr, out.noColor, keep)))
+		err = errors.Join(err, short.Text(a.stderr, folder, screen(a.stderr, out.noColor, keep)))
 	}
 	if ran != nil {
 		return keep, errors.Join(ran, err)
@@ -420,7 +423,7 @@ func (a *app) options(dir string) (trial.Options, error) {
 // print writes the results: JSON if that was requested, and a summary as text unless the
 // JSON goes to standard output.
 func (a *app) print(folder *rundir.Folder, out *output, kept bool) error {
-	asJSON := func(w io.Writer) error { return report.JSON(w, &folder.Run) }
+	asJSON := func(w io.Writer) error { return export.JSON(w, &folder.Run) }
 	if out.json == "-" {
 		return asJSON(a.stdout)
 	}
@@ -428,10 +431,10 @@ func (a *app) print(folder *rundir.Folder, out *output, kept bool) error {
 	if out.full {
 		err = report.Text(a.stdout, folder)
 	} else {
-		err = report.Short(a.stdout, folder, screen(a.stdout, out.noColor, kept))
+		err = short.Text(a.stdout, folder, screen(a.stdout, out.noColor, kept))
 	}
 	if out.histogram {
-		err = errors.Join(err, report.Histogram(a.stdout, folder))
+		err = errors.Join(err, short.Histogram(a.stdout, folder))
 	}
 	if out.json != "" {
 		err = errors.Join(err, replace(out.json, asJSON))

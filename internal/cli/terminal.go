@@ -4,9 +4,9 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/term"
+	"dyno/report/short"
 
-	"dyno/report"
+	"golang.org/x/term"
 )
 
 // hasBoard reports whether a board can be drawn on a writer: a terminal that is not dumb.
@@ -32,9 +32,9 @@ func terminalWidth(w io.Writer) int {
 }
 
 // screen is what a writer shows.
-func screen(w io.Writer, noColor, kept bool) report.Screen {
+func screen(w io.Writer, noColor, kept bool) short.Screen {
 	width := terminalWidth(w)
-	return report.Screen{Width: width, Colour: width > 0 && coloured(noColor, os.Getenv), Kept: kept}
+	return short.Screen{Width: width, Colour: width > 0 && coloured(noColor, os.Getenv), Kept: kept}
 }
 
 // coloured reports whether to use colours: the terminal must have them, and they must not

@@ -10,7 +10,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/live"
-	"dyno/report"
+	"dyno/report/answer"
 	"dyno/report/html"
 	"dyno/results/rundir"
 	"dyno/ui"
@@ -35,7 +35,7 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 				return err
 			}
 			c.Runner, c.Report = live.Launcher{Program: program}, html.Write
-			c.Answer = func(run *rundir.Run) any { return report.Make(&rundir.Folder{Run: *run}) }
+			c.Answer = func(run *rundir.Run) any { return answer.Make(&rundir.Folder{Run: *run}) }
 			if err := c.Validate(); err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}

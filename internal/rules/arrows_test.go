@@ -156,7 +156,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},

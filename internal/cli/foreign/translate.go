@@ -15,7 +15,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
 	"dyno/lab/experiment"
-	"dyno/report"
+	"dyno/report/figure"
 	"dyno/results/mask"
 )
 
@@ -367,7 +367,7 @@ func (t *translation) line() string {
 	for _, w := range t.where {
 		words = append(words, mask.Text("", w))
 	}
-	line := report.CommandLine(words)
+	line := figure.CommandLine(words)
 	for _, sign := range []string{userPassword, mask.Sign} {
 		if strings.Contains(line, sign) {
 			t.remark("%s: stands for a credential, which is not printed", sign)

@@ -9,7 +9,7 @@ import (
 	"dyno/internal/board"
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
-	"dyno/report"
+	"dyno/report/figure"
 	"dyno/results/mask"
 	"dyno/results/rundir"
 )
@@ -55,10 +55,10 @@ func (p *Rows) Interval(i record.Interval) {
 	if done.Delivered > 0 {
 		unit = " events/s"
 	}
-	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (done.Start+done.Length).Seconds(), report.Count(done.Rate()), unit)
+	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (done.Start+done.Length).Seconds(), figure.Count(done.Rate()), unit)
 	switch h := done.Times; {
 	case h.Count() > 0:
-		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(h.Quantile(0.5)), report.Duration(h.Quantile(0.99)), report.Duration(h.Max()))
+		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", figure.Duration(h.Quantile(0.5)), figure.Duration(h.Quantile(0.99)), figure.Duration(h.Max()))
 	case done.Start < p.planned.Warmup:
 		text += "  warming up"
 	}
