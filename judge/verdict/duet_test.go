@@ -17,14 +17,14 @@ type madeDuet struct {
 	ratio   float64 // of b over a
 	control float64 // of a.control over a
 	seat    float64 // of the second seat over the first
-	beside  float64 // what b's load leaves of its neighbour, over what a's does
-	idle    float64 // a beside b without load, over a beside b with load; 0: no such trial
+	peer    float64 // what b's load leaves of its neighbour, over what a's does
+	idle    float64 // a next to b without load, over a next to b with load; 0: no such trial
 	noise   float64 // of the machine, from pair to pair
 	own     float64 // of each half
 }
 
 func soundDuet() madeDuet {
-	return madeDuet{rounds: 8, ratio: 1, control: 1, seat: 1.05, beside: 1, idle: 1.3, noise: 0.1, own: 0.002}
+	return madeDuet{rounds: 8, ratio: 1, control: 1, seat: 1.05, peer: 1, idle: 1.3, noise: 0.1, own: 0.002}
 }
 
 // bench makes the run up.
@@ -39,7 +39,7 @@ func (d madeDuet) bench(r *rand.Rand) *bench {
 	for round := 1; round <= d.rounds; round++ {
 		seat := round % 2
 		machine := 1000 * math.Exp(d.noise*r.NormFloat64())
-		half(round, "a", "b", seat, machine*d.beside)
+		half(round, "a", "b", seat, machine*d.peer)
 		half(round, "b", "a", 1-seat, machine*d.ratio)
 		machine = 1000 * math.Exp(d.noise*r.NormFloat64())
 		half(round, "a", "a.control", seat, machine)
@@ -99,7 +99,7 @@ func TestDuetRefused(t *testing.T) {
 		{"sound", func(*madeDuet) {}, ""},
 		{"its control differs", func(d *madeDuet) { d.control = 0.97 }, "fails its control: two copies of a at the same time differ by 3"},
 		{"its control differs by next to nothing", func(d *madeDuet) { d.control, d.own = 0.998, 0.0005 }, ""},
-		{"the neighbour's load matters", func(d *madeDuet) { d.beside, d.noise = 0.9, 0.01 }, "the load of b does not disturb its neighbour as that of a does: a next to it differs by 9"},
+		{"the neighbour's load matters", func(d *madeDuet) { d.peer, d.noise = 0.9, 0.01 }, "the load of b does not disturb its neighbour as that of a does: a next to it differs by 9"},
 		{"one CPU for both", func(d *madeDuet) { d.idle, d.noise = 2, 0.01 }, "changes throughput of a by a factor of "},
 		{"some of the caches", func(d *madeDuet) { d.idle, d.noise = 1.5, 0.01 }, ""},
 		{"nobody looked", func(d *madeDuet) { d.idle = 0 }, "the idle-neighbour check was not made"},
@@ -179,7 +179,7 @@ func TestDuetHasNothingElse(t *testing.T) {
 	}
 }
 
-// A variant that loses every round beside a base that does not is worse, though nothing
+// A variant that loses every round is worse than a base that does not, though nothing
 // could be checked about it.
 func TestDuetWithADeadVariant(t *testing.T) {
 	d := soundDuet()

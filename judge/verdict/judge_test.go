@@ -118,7 +118,7 @@ func (b *bench) judge(t fataler) *rundir.Run {
 	return &run
 }
 
-// unsaid lists the sentences in a value of which the message beside them says another, or
+// unsaid lists the sentences in a value whose message says another, or
 // which have none, each after its path from the value on. What others said has none: flags that
 // the verdict does not raise, claims that cannot be tested, and capacities' limits that are a
 // threshold or a flag.
@@ -153,13 +153,13 @@ func unsaid(v reflect.Value) (faults []string) {
 				below("."+field.Name, v.Field(i))
 				continue
 			}
-			beside := reflect.Value{}
+			sentence := reflect.Value{}
 			for _, of := range []string{strings.TrimSuffix(field.Name, "Because"), "Detail", "Why", "Reason"} {
-				if beside = v.FieldByName(of); beside.IsValid() {
+				if sentence = v.FieldByName(of); sentence.IsValid() {
 					break
 				}
 			}
-			m, text := v.Field(i).Interface().(*rundir.Message), beside.String()
+			m, text := v.Field(i).Interface().(*rundir.Message), sentence.String()
 			switch {
 			case m != nil && m.English() != text:
 				faults = append(faults, fmt.Sprintf(".%s: %q, and as data %q", field.Name, text, m.English()))
@@ -636,7 +636,7 @@ func TestUnboundedIntervals(t *testing.T) {
 	}
 }
 
-// A resumed run measures its interrupted round anew. What it replaces is listed
+// A resumed run measures its interrupted round again. What it replaces is listed
 // and nothing else.
 func TestReplacedTrials(t *testing.T) {
 	want := abc().judge(t)
@@ -1199,7 +1199,7 @@ func TestCapacityOutsideTheRange(t *testing.T) {
 	}
 }
 
-// A search that was interrupted is begun anew, and its probes are marked as not
+// A search that was interrupted begins again, and its probes are marked as not
 // complete: they count for nothing.
 func TestCapacityResumed(t *testing.T) {
 	whole, resumed := capacityBench("a"), capacityBench("a")
@@ -1207,7 +1207,7 @@ func TestCapacityResumed(t *testing.T) {
 		b.search(t, 1, "a", 5000, 0)
 	}
 	*resumed.probe(2, "a", 200, false) = rundir.Trial{
-		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun anew",
+		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun again",
 		Conservation: rundir.Conservation{OK: true},
 	}
 	for _, b := range []*bench{whole, resumed} {
@@ -1223,7 +1223,7 @@ func TestCapacityResumed(t *testing.T) {
 		}
 	}
 
-	// One that was not begun anew is no search, and leaves nothing of its round.
+	// One that was not begun again is no search, and leaves nothing of its round.
 	resumed.trials = resumed.trials[:len(resumed.trials)-1]
 	run := resumed.judge(t)
 	if c := run.Capacities[0]; len(c.Searches) != 1 || c.Detail != "1 of 2 searches did not finish" || run.Rounds != 1 {
@@ -1497,7 +1497,7 @@ func BenchmarkJudge(b *testing.B) {
 }
 
 // An interrupted trial is behind the figures of a variant that has no other. It is in no
-// comparison, and beside a trial that stands it is behind nothing.
+// comparison, and nothing comes from it if another trial counts.
 func TestInterruptedTrial(t *testing.T) {
 	t.Parallel()
 	b := newBench(2, "a", "b")
@@ -1542,6 +1542,6 @@ func TestInterruptedTrial(t *testing.T) {
 	b.measure(2, "b", 80)
 	v = b.judge(t).Variants[1]
 	if v.Trials != 1 || *v.Throughput.Estimate != 80 {
-		t.Errorf("beside a trial that stands: %d trials, %v", v.Trials, *v.Throughput.Estimate)
+		t.Errorf("with a trial that counts: %d trials, %v", v.Trials, *v.Throughput.Estimate)
 	}
 }

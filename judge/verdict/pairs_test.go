@@ -13,7 +13,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// languages is a run of four variants and a control, in so many rounds. The second and the third
+// languages is a run of four variants and a control with a number of rounds. The second and the third
 // have the same throughput; all differ in memory but the third and the fourth.
 func languages(rounds int) *bench {
 	b := newBench(rounds, "go", "go.control", "rust", "cpp", "node")

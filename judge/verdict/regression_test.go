@@ -34,7 +34,7 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// What was not found and could not have been is told apart from what was not there.
+// A regression that the run could not have detected is distinguished from no regression.
 func TestTooImprecise(t *testing.T) {
 	for _, c := range []struct {
 		verdict    string

@@ -97,7 +97,7 @@ func TestStatesOfALatency(t *testing.T) {
 		{"a stall that moved nothing", []int{5}, 5 * ms, nil, "response.p99", rundir.StateOK, 0, 0},
 		{"stalls that moved the tail", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 1, 20},
 		{"stalls too short to be noticed", stretch(0, 20), 40 * time.Microsecond, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
-		{"the median beside them", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p50", rundir.StateOK, 0, 0},
+		{"the median next to them", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p50", rundir.StateOK, 0, 0},
 		{"the longest", stretch(0, 20), 5 * ms, stretch(0, 20), "response.max", rundir.StateBounded, 1, 20},
 		{"a tail of the target's own in clean stretches", stretch(0, 4), 5 * ms, stretch(20, 40), "response.p99", rundir.StateOK, 0, 0},
 		{"all disturbed", stretch(0, 40), 60 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 1, 20}, // the smallest time recorded is 1 ms
@@ -460,17 +460,17 @@ func counters(values map[string]float64) *rundir.Series {
 // of the target's own say so; and a stall that its sleeper felt is time lost.
 func TestTimeThatTheTargetLost(t *testing.T) {
 	// Others leave the target, which uses half of its CPUs, less time and colder caches.
-	beside := func(foreign float64) float64 { return (1 + 0.5*foreign*0.5/(1-foreign)) / (1 - foreign) }
+	slower := func(foreign float64) float64 { return (1 + 0.5*foreign*0.5/(1-foreign)) / (1 - foreign) }
 	for _, c := range []struct {
 		name     string
 		counters map[string]float64
 		stalls   []rundir.Stall
 		high     float64 // times the recorded; 0: as it is
 	}{
-		{"not known where", nil, nil, beside(0.2)},
+		{"not known where", nil, nil, slower(0.2)},
 		{"elsewhere", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 0},
-		{"a tenth of it there", map[string]float64{"target_cpus_cpu_busy_seconds": 2.4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, beside(0.1)},
-		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, beside(0.2)},
+		{"a tenth of it there", map[string]float64{"target_cpus_cpu_busy_seconds": 2.4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, slower(0.1)},
+		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, slower(0.2)},
 		{
 			"stalls between two ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4},
 			[]rundir.Stall{

@@ -160,7 +160,7 @@ func (p *describer) uses(d protoreflect.Descriptor) {
 	}
 }
 
-// comment returns the comment above a declaration, or beside it if there is none above:
+// comment returns the comment above a declaration, or on its line if there is none above:
 // its lines, without the signs of a comment and characters that a terminal would obey.
 func comment(d protoreflect.Descriptor) string {
 	at := d.ParentFile().SourceLocations().ByDescriptor(d)

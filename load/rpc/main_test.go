@@ -17,7 +17,7 @@ import (
 	"dyno/internal/leak"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
@@ -36,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s (go test -update writes it anew):\n%s\nwant\n%s", path, got, want)
+		t.Errorf("%s (go test -update writes it):\n%s\nwant\n%s", path, got, want)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestFailingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkShop is an exchange of log-in once, then list and post, beside a table of a
+// BenchmarkShop is an exchange of log-in once, then list and post, with a table of a
 // million users.
 func BenchmarkShop(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "users.csv")

@@ -68,7 +68,7 @@ func called(t testing.TB) *Scenario {
 func of(name int, value string) HeaderField { return HeaderField{Name: name, Value: []byte(value)} }
 
 // Calls have their messages encoded, with what varies in its places, and are judged by statuses of
-// their own; names of metadata at either end are told apart.
+// their own; names of metadata at either end are distinguished.
 func TestCalls(t *testing.T) {
 	s := called(t)
 	if got := strings.Join(s.HeaderNames(), " ") + "; " + strings.Join(s.TrailerNames(), " "); got != "x-id; x-cost x-id" {

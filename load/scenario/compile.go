@@ -417,7 +417,7 @@ type numbered struct {
 func (c *compiler) flows() (flows []numbered) {
 	switch {
 	case len(c.spec.Steps) > 0 && len(c.spec.Flows) > 0:
-		c.add("flows", -1, "given beside steps", "want either; put the steps into a flow of their own")
+		c.add("flows", -1, "given together with steps", "want either; put the steps into a flow of their own")
 	case len(c.spec.Steps) > 0:
 		flows = []numbered{{Flow: Flow{Steps: c.spec.Steps}}}
 	case len(c.spec.Flows) == 0:

@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"nothing", Spec{}, []string{"steps: none given; want at least one"}},
 		{"steps and flows", Spec{Steps: step(Step{}), Flows: []Flow{{Name: "a", Steps: step(Step{Name: "b"})}}}, []string{
-			"flows: given beside steps; want either",
+			"flows: given together with steps; want either",
 		}},
 		{"flows", Spec{Flows: []Flow{{Weight: -1}, {Name: "a", Weight: MaxWeight + 1, Steps: step(Step{})}, {Name: "a", Steps: step(Step{})}}}, []string{
 			`flows[0].name: ""; want a name that no other flow has`,

@@ -215,7 +215,7 @@ func (s *site) inDomain(domain []byte) bool {
 	return at == 0 || s.host[at-1] == '.' && !s.address
 }
 
-// deadline returns the Unix time in ns that is so many seconds after now.
+// deadline returns the Unix time in ns that is age seconds after now.
 func deadline(now, age int64) int64 {
 	switch {
 	case age <= 0:

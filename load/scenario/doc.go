@@ -75,7 +75,7 @@
 //	the load has ended                      unfinished, and nothing more
 //
 // The errors that Next and Response return are the same pointers each time, of which there
-// are a few for each step, so that they can be told apart and counted by their address.
+// are a few for each step, so that callers can count them by their address.
 // Their Text names the step. With Response, the codec's own opinion of the status does not
 // count: a step may accept a 404.
 //

@@ -53,7 +53,7 @@ func newClient(t *testing.T, c client.Config) *client.Client {
 
 // TestClient: an instance is found by others, while the control plane is away as well, by
 // programs that are started then too; and when it comes back with nothing of what it
-// knew, the instance registers itself again, and configurations are read anew.
+// knew, the instance registers itself again, and configurations are read again.
 func TestClient(t *testing.T) {
 	c := config(t)
 	s, end := serving(t, c)

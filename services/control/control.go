@@ -342,7 +342,7 @@ func (s *Server) answer() error {
 	return err
 }
 
-// drain lets requests end, and ends watches, which would go on for ever.
+// drain lets requests end, and ends watches, which would go on without end.
 func (s *Server) drain(ctx context.Context, api *rest.API) (cut int) {
 	ended := make(chan struct{})
 	go func() {

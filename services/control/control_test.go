@@ -183,7 +183,7 @@ func TestStreamsOutliveTimeouts(t *testing.T) {
 	}
 }
 
-// TestUnreadBodies: nobody waits for ever for the body of a request that has none by right.
+// TestUnreadBodies: the server does not wait for a body where a request must not have one.
 func TestUnreadBodies(t *testing.T) {
 	c := config(t)
 	c.ReadTimeout = time.Second

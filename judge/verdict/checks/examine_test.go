@@ -352,7 +352,7 @@ func TestStarvedAndHealthy(t *testing.T) {
 		{"on a shared machine with few late wake-ups", machine{0.33, 0.008, 0.62, 0.03, 0.001}, "", ""},
 		{"on a shared machine with more", machine{0.33, 0.008, 0.62, 0.03, 0.0046}, "late_wakeups", "late_wakeups"},
 		{"saturating the target", machine{0.74, 0.009, 0.99, 0.01, 0.001}, "", ""},
-		{"beside a busy neighbour", machine{0.27, 0.456, 0.54, 0.57, 0.05}, "run_queue_wait! foreign_cpu! late_wakeups", "run_queue_wait! foreign_cpu! late_wakeups"},
+		{"next to a busy neighbour", machine{0.27, 0.456, 0.54, 0.57, 0.05}, "run_queue_wait! foreign_cpu! late_wakeups", "run_queue_wait! foreign_cpu! late_wakeups"},
 		{"a fifth by quota", machine{0.19, 0.79, 0.2, 0.01, 0.05}, "run_queue_wait! late_wakeups", "run_queue_wait! generator_limit! late_wakeups"},
 		{"a fifth by stopping it", machine{0.15, 0.004, 0.2, 0.01, 0.048}, "late_wakeups", "late_wakeups"},
 		{"a fifth, and no sleeper", machine{0.19, 0.79, 0.2, 0.01, math.NaN()}, "run_queue_wait!", "run_queue_wait! generator_limit!"},

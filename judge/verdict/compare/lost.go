@@ -97,8 +97,7 @@ func (e effect) allLost(m dataset.Metric) (effect, error) {
 	return e, nil
 }
 
-// finite returns why a pair has no ratio if the base lost so many rounds that the ratio
-// would be infinite.
+// finite returns why a pair has no ratio if the base lost enough rounds to make it infinite.
 func (e effect) finite(p Pair, m dataset.Metric) error {
 	if e.estimate < lostRound/4 {
 		return nil

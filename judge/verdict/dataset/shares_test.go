@@ -9,7 +9,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// failing are trials of which so many requests of those due failed.
+// failing makes trials from pairs: the requests that failed, and those that were due.
 func failing(pairs ...int64) (trials []*Stats, whole *Stats) {
 	whole = &Stats{}
 	for i := 0; i < len(pairs); i += 2 {

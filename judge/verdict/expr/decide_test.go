@@ -161,7 +161,7 @@ func TestKeeps(t *testing.T) {
 		{"none", nil, true, "", ""},
 		{"all kept", []string{"response.p99 < 80ms", "errors.ratio < 1%", "slope(rss) <= 0%/h"}, true, "", ""},
 		{"the first broken", []string{"response.p99 < 80ms", "errors.ratio < 0.1%", "response.p99 < 1ms"}, false, "errors.ratio < 0.1%", ""},
-		{"broken beside a missing figure", []string{"response.p999 < 80ms", "response.p99 < 1ms"}, false, "response.p99 < 1ms", ""},
+		{"broken, and a missing figure", []string{"response.p999 < 80ms", "response.p99 < 1ms"}, false, "response.p99 < 1ms", ""},
 		{"missing figures", []string{"response.p999 < 80ms", "response.p99 < 80ms", "service.p50 < 1s"}, false, "", "v response.p999 is missing; v service.p50 is missing"},
 		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
 	} {

@@ -31,7 +31,7 @@ const (
 const (
 	// refill is how much longer a target's own work takes, as a share of the time that
 	// others used on its CPUs: it finds caches and branch predictors filled by them.
-	// Beside a neighbour that used 30 %, it took up to 10 % longer.
+	// Next to a neighbour that used 30 %, it took up to 10 % longer.
 	refill = 0.5
 	// fewestReadings is how often the speed of the CPUs must have been read in a window
 	// before its variation means anything.

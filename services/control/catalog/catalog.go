@@ -55,7 +55,7 @@ func Parse(path string, value []byte, revision int64) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, body, err := resource.Unseal(value)
+	version, body, err := resource.DecodeVersioned(value)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -177,8 +177,8 @@ func (c *Catalog) List(prefix, after string, limit int, keep func(*Item) bool) (
 	return c.list(prefix, after, limit, math.MaxInt, keep)
 }
 
-// PageBytes is how much the documents of a page have: with what is told of them beside, it is a message that clients of
-// gRPC take (4 MiB).
+// PageBytes is the size of the documents of a page. With their metadata they fit into a message that
+// gRPC clients accept (4 MiB).
 const PageBytes = 3 << 20
 
 // Page is List for one answer: it has one item at least if there is any, and ends with the one that fills it.

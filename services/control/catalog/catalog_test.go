@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func event(path string, revision int64, removed bool) store.Event {
 	e := store.Event{KV: store.KV{Key: store.State + path, Revision: revision}, Removed: removed}
 	if !removed {
-		e.Value = resource.Seal(revision, []byte("{}"))
+		e.Value = resource.EncodeVersioned(revision, []byte("{}"))
 	}
 	return e
 }
@@ -179,7 +179,7 @@ func TestOddKeys(t *testing.T) {
 // TestTag: an item has the same tag whether it was parsed or made.
 func TestTag(t *testing.T) {
 	body := []byte(`{"a":1}`)
-	parsed, err := Parse("policy/n/a", resource.Seal(3, body), 7)
+	parsed, err := Parse("policy/n/a", resource.EncodeVersioned(3, body), 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -296,7 +296,7 @@ func names(s Snapshot) (list []string) {
 }
 
 // TestWatch: what is known stays while streams are cut off, at any place, and while a
-// server tells everything anew; a stream that is silent is left.
+// server sends a snapshot; the client leaves a silent stream.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards pipe and since
@@ -363,14 +363,14 @@ func TestWatch(t *testing.T) {
 		say(":\n")
 		know("resumed", true, "a2", "b1")
 
-		// Everything anew, cut off in between: what is known stays, and it begins anew.
+		// A snapshot is cut off: what is known stays, and the snapshot starts again.
 		say(resync + put("", "c", 1))
 		know("in a resync", false, "a2", "b1")
 		time.Sleep(c.cfg.Silence)
 		synctest.Wait()
 		time.Sleep(c.cfg.MaxPause)
 		say(resync + put("", "c", 1) + synced)
-		know("anew", true, "c1")
+		know("snapshot", true, "c1")
 		mu.Lock()
 		if want := []string{"", "e-6", ""}; !slices.Equal(since, want) {
 			t.Errorf("resumed after %q, want %q", since, want)
@@ -378,7 +378,7 @@ func TestWatch(t *testing.T) {
 		mu.Unlock()
 
 		// What was applied is told once, and again to a server that may not know it.
-		s := know("anew", true, "c1")
+		s := know("snapshot", true, "c1")
 		w.Refused(s.Items[0], "no such thing")
 		synctest.Wait()
 		mu.Lock()

@@ -48,7 +48,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A stream without end may not fill the memory, and one of comments may go on for ever.
+// A stream without end must not fill the memory. One of comments may go on without end.
 func TestEventsAreBounded(t *testing.T) {
 	if _, _, err := readAll(io.MultiReader(strings.NewReader("data: "), endless('x'))); !errors.Is(err, errEvent) {
 		t.Errorf("a line without end: %v", err)

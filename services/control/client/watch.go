@@ -175,10 +175,10 @@ func (w *Watch) move() {
 
 // run watches, answers and writes the cache until ctx ends.
 func (w *Watch) run(ctx context.Context) {
-	var beside sync.WaitGroup
-	beside.Go(func() { w.answer(ctx) })
-	beside.Go(func() { w.keep(ctx) })
-	defer beside.Wait()
+	var helpers sync.WaitGroup
+	helpers.Go(func() { w.answer(ctx) })
+	helpers.Go(func() { w.keep(ctx) })
+	defer helpers.Wait()
 	route := w.client.route()
 	for ctx.Err() == nil {
 		err := w.follow(ctx, &route)
@@ -277,7 +277,7 @@ func (w *Watch) take(e event) error {
 	defer w.mu.Unlock()
 	switch e.kind {
 	case "resync":
-		// What is known stays until all is told; whoever is cut off before begins anew.
+		// What is known stays until the snapshot is complete. A client that is cut off before starts again.
 		w.filling, w.token = map[string]Item{}, ""
 		if w.current {
 			w.current = false

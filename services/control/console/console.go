@@ -1,5 +1,5 @@
 // Package console is the control plane's page for people: files for a browser, embedded.
-// The page asks the API beside it for all that it shows, with the token that its user
+// The page asks the API at the same address for all that it shows, with the token that its user
 // has entered, and nobody else for anything. Its sources are in web/src/console;
 // scripts/web.sh builds it.
 package console
@@ -33,7 +33,7 @@ func Files() map[string]http.Handler {
 	}
 }
 
-// file answers with one of the assets. A browser asks for it anew each time: another
+// file answers with one of the assets. A browser asks for it each time: another
 // program may have the address by then.
 func file(name string) http.Handler {
 	text, err := assets.ReadFile("assets/" + name)

@@ -115,10 +115,10 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 			some, err := parse(name, text)
 			docs, faults = append(docs, some...), append(faults, err)
 		}
-		var list []*wish
+		var list []*manifest
 		err := errors.Join(faults...)
 		if err == nil {
-			list, err = wishes(docs, s.space(), s.namespace)
+			list, err = manifests(docs, s.space(), s.namespace)
 		}
 		if err == nil && len(list) == 0 {
 			err = errors.New("there is no document in " + strings.Join(files, ", "))
@@ -134,16 +134,16 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 	return cmd
 }
 
-// A step is what has to be done about a wish.
+// A step is what has to be done about a manifest.
 type step struct {
-	*wish
+	*manifest
 	what    string // created, changed or unchanged
 	tag     string
 	version int64 // of what there is
 }
 
-// apply checks all wishes, and then makes them.
-func apply(cmd *cobra.Command, c *client.Client, list []*wish, dry bool) error {
+// apply checks all manifests, and then makes them.
+func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) error {
 	ctx := cmd.Context()
 	var steps []step
 	var faults []error
@@ -186,20 +186,20 @@ func apply(cmd *cobra.Command, c *client.Client, list []*wish, dry bool) error {
 	return errors.Join(failed...)
 }
 
-// What becomes of a wish.
+// What becomes of a manifest.
 const (
 	created   = "created"
 	changed   = "changed"
 	unchanged = "unchanged"
 )
 
-func (w *wish) request() client.Request {
+func (w *manifest) request() client.Request {
 	return client.Request{Method: http.MethodPut, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace), Body: w.sent()}
 }
 
 // plan finds out what has to be done, by a dry run.
-func plan(ctx context.Context, c *client.Client, w *wish) (step, error) {
-	st := step{wish: w, what: created}
+func plan(ctx context.Context, c *client.Client, w *manifest) (step, error) {
+	st := step{manifest: w, what: created}
 	var old []byte
 	answer, body, err := ask(ctx, c, client.Request{Method: http.MethodGet, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace)})
 	switch {
@@ -393,9 +393,9 @@ somebody else changes meanwhile is not overwritten, and what is refused is kept 
 			return said(cmd, r, unchanged, versionOf(e.raw), false)
 		}
 		docs, err := parse(file, after)
-		var list []*wish
+		var list []*manifest
 		if err == nil {
-			list, err = wishes(docs, s.space(), s.namespace)
+			list, err = manifests(docs, s.space(), s.namespace)
 		}
 		if err == nil && (len(list) != 1 || list[0].Kind != r.Kind || list[0].Name != r.Name) {
 			err = fmt.Errorf("%s: want one document, of %s/%s", file, r.Kind, r.Name)

@@ -35,7 +35,7 @@ func (s *session) connectionsCommand() *cobra.Command {
 		Use:   "connections [SERVICE…]",
 		Short: "Show this machine's TCP connections to services, as the kernel knows them",
 		Long: `Show this machine's TCP connections to services, as the kernel knows them: no program is
-touched, and none has to be started anew.
+touched, and none has to be restarted.
 
 The kernel (sock_diag, TCP_INFO) says of each connection where it leads, its smoothed
 round-trip time, and how many segments it has sent again; the control plane says which
@@ -130,8 +130,8 @@ type group struct {
 
 func (g group) key() string { return g.Service + "/" + g.Instance }
 
-// A standing is a group with its connections. Round-trip times are left out before the first acknowledgement.
-type standing struct {
+// A connectionStats is a group with its connections. Round-trip times are left out before the first acknowledgement.
+type connectionStats struct {
 	At time.Time `json:"at"`
 	group
 	Connections int      `json:"connections"`
@@ -150,7 +150,7 @@ type standing struct {
 }
 
 // setConnections sets what the kernel says of connections.
-func (s *standing) setConnections(t *tally) {
+func (s *connectionStats) setConnections(t *tally) {
 	s.Connections, s.Retransmits, s.Busy = t.connections, t.retransmits, t.busy.Seconds()
 	s.Unsent, s.Unacked, s.Unread = t.unsent, t.unacked, t.unread
 	if t.measured > 0 {
@@ -160,7 +160,7 @@ func (s *standing) setConnections(t *tally) {
 }
 
 // setHandshakes sets what is known of handshakes.
-func (s *standing) setHandshakes(t handshakes.Tally) {
+func (s *connectionStats) setHandshakes(t handshakes.Tally) {
 	s.Handshakes, s.FailedHandshakes = &t.Completed, &t.Failed
 	if t.Completed > 0 {
 		mean, longest := t.Mean().Seconds(), t.Max.Seconds()
@@ -185,9 +185,9 @@ func (v *connectionsView) show() error {
 		}
 	}
 	now := v.now()
-	list := make([]standing, len(groups))
+	list := make([]connectionStats, len(groups))
 	for i, g := range groups {
-		list[i] = standing{At: now, group: g}
+		list[i] = connectionStats{At: now, group: g}
 		if t := counted[g.key()]; t != nil {
 			list[i].setConnections(t)
 		}
@@ -262,7 +262,7 @@ func (v *connectionsView) resolve(ctx context.Context, host string) []netip.Addr
 }
 
 // table writes a line for each group, and above the first ones what they are.
-func (v *connectionsView) table(list []standing) error {
+func (v *connectionsView) table(list []connectionStats) error {
 	names := []string{"SERVICE"}
 	if v.perInstance {
 		names = append(names, "INSTANCE", "ADDRESS")
@@ -301,7 +301,7 @@ func seconds(s *float64) string {
 }
 
 // documents writes JSON or YAML: one document, or one a line where it goes on.
-func (v *connectionsView) documents(list []standing) error {
+func (v *connectionsView) documents(list []connectionStats) error {
 	raw, err := json.Marshal(map[string]any{"items": list})
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all struct{ Items []standing }
+	var all struct{ Items []connectionStats }
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +139,9 @@ func TestWatchedHandshakes(t *testing.T) {
 		ended <- err
 	}()
 	read := json.NewDecoder(out)
-	next := func() (shop, idle standing) {
+	next := func() (shop, idle connectionStats) {
 		t.Helper()
-		var all struct{ Items []standing }
+		var all struct{ Items []connectionStats }
 		if err := read.Decode(&all); err != nil {
 			t.Fatal(err)
 		}

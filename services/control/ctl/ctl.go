@@ -237,7 +237,7 @@ func (s *session) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// readFile reads a text file, or standard input for "-" where there is one, of at most so many
+// readFile reads a text file, or standard input for "-" where there is one, of at most limit
 // bytes. It must be UTF-8: the YAML parser and JSON would make something else of it.
 func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 	var from io.Reader

@@ -147,7 +147,7 @@ func TestForms(t *testing.T) {
 		if err != nil || len(docs) != 2 {
 			t.Fatalf("%s: %d documents, %v", form, len(docs), err)
 		}
-		list, err := wishes(docs, "default", "")
+		list, err := manifests(docs, "default", "")
 		if err == nil || !strings.Contains(err.Error(), "lists do not show that of a secret") {
 			t.Errorf("%s: %v", form, err)
 		}
@@ -199,9 +199,9 @@ func TestFaultsHavePlaces(t *testing.T) {
 		"JSON":          {`{"kind":"config","name":"a","content":"\u00e9","release":{"since":1}}`, ""},
 	} {
 		docs, err := parse("f", []byte(c.text))
-		var list []*wish
+		var list []*manifest
 		if err == nil {
-			list, err = wishes(docs, "default", "default")
+			list, err = manifests(docs, "default", "default")
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 				t.Error(where)
 			}
 		}
-		_, _ = wishes(docs, "default", "") // it must not fail in another way
+		_, _ = manifests(docs, "default", "") // it must not fail in another way
 	})
 }
 

@@ -225,8 +225,8 @@ func (b *builder) mapping(values []*ast.MappingValueNode, pointer string) any {
 	return fields
 }
 
-// A wish is a resource as somebody wants it.
-type wish struct {
+// A manifest is a resource as somebody wants it.
+type manifest struct {
 	*parsed
 	resource.Ref
 	body map[string]any // what is sent
@@ -235,17 +235,17 @@ type wish struct {
 // made are the fields that the control plane makes, and that its answers have.
 var made = []string{"version", "changed_at", "changed_by"}
 
-// wishes reads what documents ask for, in a namespace where they name none; fixed is the
+// manifests reads what documents ask for, in a namespace where they name none; fixed is the
 // one that all must be in, "" is any.
-func wishes(docs []*parsed, namespace, fixed string) ([]*wish, error) {
-	var list []*wish
+func manifests(docs []*parsed, namespace, fixed string) ([]*manifest, error) {
+	var list []*manifest
 	var faults []error
 	for _, d := range docs {
-		w, err := wishOf(d, namespace, fixed)
+		w, err := manifestOf(d, namespace, fixed)
 		faults = append(faults, err)
 		list = append(list, w)
 	}
-	seen := map[resource.Ref]*wish{}
+	seen := map[resource.Ref]*manifest{}
 	for _, w := range list {
 		if w == nil {
 			continue
@@ -258,12 +258,12 @@ func wishes(docs []*parsed, namespace, fixed string) ([]*wish, error) {
 	return list, errors.Join(faults...)
 }
 
-func wishOf(d *parsed, namespace, fixed string) (*wish, error) {
+func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 	fields, ok := d.value.(map[string]any)
 	if !ok {
 		return nil, d.fault("#", "want a mapping of fields, such as kind: policy")
 	}
-	w := &wish{parsed: d, body: map[string]any{}}
+	w := &manifest{parsed: d, body: map[string]any{}}
 	for name, value := range fields {
 		w.body[name] = value
 	}
@@ -326,7 +326,7 @@ func wishOf(d *parsed, namespace, fixed string) (*wish, error) {
 }
 
 // located is a refusal with the places of its faults in the file, a line each.
-func (w *wish) located(faults resource.Invalid) error {
+func (w *manifest) located(faults resource.Invalid) error {
 	var lines []error
 	for _, f := range faults {
 		lines = append(lines, w.fault(f.Pointer, f.Detail))
@@ -335,7 +335,7 @@ func (w *wish) located(faults resource.Invalid) error {
 }
 
 // sent is what is sent.
-func (w *wish) sent() json.RawMessage {
+func (w *manifest) sent() json.RawMessage {
 	raw, err := json.Marshal(w.body)
 	must(err) // it is of what JSON can say
 	return raw

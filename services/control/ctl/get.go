@@ -37,7 +37,7 @@ A rollout is one of a configuration or a policy: get rollout config/NAME.
 The audit is of all namespaces unless one is given, its newest entries last.
 
 With --watch what changes follows, until it is interrupted: in a table with put, remove or
-resync (that all was read anew), in JSON a document a line.`,
+resync (all was read again), in JSON a document a line.`,
 		Example: `  dyno ctl get policies
   dyno ctl get config limits -o yaml
   dyno ctl get policy a --version 3 -o yaml
@@ -117,7 +117,7 @@ type getter struct {
 
 func (g *getter) ctx() context.Context { return g.cmd.Context() }
 
-// note says something beside the results.
+// note prints a remark that is not a result.
 func (g *getter) note(format string, args ...any) {
 	fmt.Fprintf(g.cmd.ErrOrStderr(), format+"\n", args...)
 }

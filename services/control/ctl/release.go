@@ -209,7 +209,7 @@ With --keep, this command gives them until it is interrupted, and then takes the
 	f.IntVar(&i.Weight, "weight", resource.DefaultWeight, "its share of the requests; 0 asks for none")
 	f.StringToStringVar(&i.Metadata, "metadata", nil, "whatever else there is to know, as NAME=VALUE")
 	f.StringVar(&status, "status", string(resource.Up), "up, down or draining")
-	f.Float64Var(&i.TTL, "ttl", resource.DefaultTTL, "after so many seconds without a sign of life it is taken for gone")
+	f.Float64Var(&i.TTL, "ttl", resource.DefaultTTL, "seconds without a sign of life after which it counts as gone")
 	f.BoolVar(&keep, "keep", false, "give signs of life until interrupted")
 	return cmd
 }

@@ -71,7 +71,7 @@ func (r *rollout) String() string {
 	return printable(text)
 }
 
-// done tells whether everybody runs it, of so many clients at least.
+// done tells whether all clients run it, and whether there are at least atLeast.
 func (r *rollout) done(atLeast int) bool {
 	return r.Pending == 0 && r.Refused == 0 && r.Applied >= atLeast
 }

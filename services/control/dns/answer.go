@@ -109,7 +109,7 @@ func size(p *dnsmessage.Parser) (limit int, edns bool, err error) {
 	}
 }
 
-// pack writes an answer of so many bytes at most. What is too long has as many records as there
+// pack writes an answer of at most limit bytes. What is too long has as many records as there
 // is room for; since they are in random order, everybody gets others. Over UDP it says that it is
 // truncated: the asker comes by TCP, and whoever cannot has something. Over TCP it does not say so:
 // nobody could ask in a better way, and resolvers would take none of it.
@@ -135,7 +135,7 @@ func pack(m *dnsmessage.Message, limit int, tcp bool) []byte {
 // packMost writes as many of the answers as there is room for.
 func packMost(m *dnsmessage.Message, limit int) (most []byte) {
 	all := m.Answers
-	low, high := 0, len(all) // so many fit, and so many do not
+	low, high := 0, len(all) // low records fit, and more than high do not
 	for n := low; ; n = (low + high) / 2 {
 		m.Answers = all[:n]
 		out, err := m.Pack()

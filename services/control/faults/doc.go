@@ -4,7 +4,7 @@
 // Clients read and change resources through three replicas and write down what they asked
 // and were told (history_test.go). Watchers write down what they were told (sights_test.go).
 // Both are judged when all is over, and the judges are tested with histories that are
-// wrong. Beside them, nodes_test.go has the processes and their networks, clock_test.go
+// wrong. In addition, nodes_test.go has the processes and their networks, clock_test.go
 // a clock that jumps for one process, harm_test.go the faults, load_test.go and
 // protocols_test.go the clients, and faults_test.go the whole.
 package faults

@@ -18,7 +18,7 @@ const (
 	attemptTime = 2 * time.Second       // of one attempt
 	attempts    = 5                     // of a write that may be repeated
 
-	// Clients go on to other resources after so many writes, so that the history of each is
+	// Clients go on to other resources after a number of writes, so that the history of each is
 	// kept whole.
 	keysTogether   = 8
 	writesTogether = 1500

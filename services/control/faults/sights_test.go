@@ -41,7 +41,7 @@ type reader struct {
 	known    map[string]int64 // versions by key, up to the token
 	loose    []sight          // told since; whoever comes back is told them again
 	reached  []sight          // the first of each revision that was told since the last resync
-	snapshot map[string]int64 // versions by key, while everything is told anew; nil otherwise
+	snapshot map[string]int64 // versions by key, during a snapshot; nil otherwise
 }
 
 // judgeWatch returns what is wrong with what a watcher was told:

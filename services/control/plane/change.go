@@ -58,7 +58,7 @@ type Result struct {
 	DryRun        bool // nothing was changed
 }
 
-// Errors that callers tell apart, beside those of the store and resource.Invalid.
+// Errors that callers distinguish, in addition to those of the store and resource.Invalid.
 var (
 	// ErrPrecondition: the resource is not what Options says it must be.
 	ErrPrecondition = errors.New("the resource is another than the condition says")
@@ -70,7 +70,7 @@ var (
 	ErrContended = errors.New("others change the resource at the same time, again and again: try later")
 )
 
-// maxAttempts is how often a change is made anew.
+// maxAttempts is how often a change is attempted.
 const maxAttempts = 16
 
 // A change is how a resource becomes another.
@@ -120,7 +120,7 @@ func (c change) nearlyFull(old *catalog.Item) bool {
 	})
 }
 
-// historyKey is where a version is kept: in one of so many places of its resource, where it
+// historyKey is where a version is kept: in one of the places of its resource, where it
 // replaces the one that is as many versions older. Keys that are made and removed with every
 // change would cost etcd far more: each compaction goes through all that there were.
 //
@@ -132,7 +132,7 @@ func historyKey(path string, version int64, places int64) string {
 
 func historyFolder(path string) string { return store.Log + "history/" + path + "/" }
 
-// places is how many places a resource's earlier versions have, if so many are to be kept.
+// places returns the number of places for the earlier versions of a resource.
 func places(history int) int64 {
 	return int64(1) << bits.Len(uint(max(0, history-1))) //nolint:gosec // 0 at least
 }
@@ -141,7 +141,7 @@ func places(history int) int64 {
 func goneKey(path string) string { return store.Log + "gone/" + path }
 
 // apply makes a change that the caller may make, on condition that the resource is still what the change was made
-// for, and makes it anew if it is not.
+// for, and repeats it if it is not.
 func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
 	what := access.Write
 	if c.ref.Kind == resource.Instances {
@@ -200,7 +200,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 				return Result{}, err
 			}
 			request.If = append(request.If, store.Condition{Key: idempotency})
-			request.Then = append(request.Then, store.Op{Key: idempotency, Value: record, Passing: true})
+			request.Then = append(request.Then, store.Op{Key: idempotency, Value: record, Expires: true})
 		}
 		outcome, err := p.store.Apply(ctx, request)
 		if err != nil {
@@ -282,7 +282,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		revision, version = old.Revision, old.Version
 	case gone.Revision != 0:
 		goneRevision = gone.Revision
-		if version, _, err = resource.Unseal(gone.Value); err != nil {
+		if version, _, err = resource.DecodeVersioned(gone.Value); err != nil {
 			return Result{}, store.Request{}, fmt.Errorf("%s: %w", gone.Key, err)
 		}
 	}
@@ -291,7 +291,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 	request := store.Request{If: []store.Condition{{Key: key, Revision: revision}}}
 	result := Result{Created: old == nil}
 	if old != nil && !c.noHistory {
-		request.Then = append(request.Then, store.Op{Key: historyKey(path, version, places(p.cfg.Limits.History)), Value: resource.Seal(version, old.Body)})
+		request.Then = append(request.Then, store.Op{Key: historyKey(path, version, places(p.cfg.Limits.History)), Value: resource.EncodeVersioned(version, old.Body)})
 	}
 	audit := resource.Audit{At: now, Who: by.Name, From: by.From, Act: c.act, Ref: c.ref}
 	if old != nil {
@@ -301,7 +301,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		result.Item, result.Removed = old, true
 		request.Then = append(request.Then, store.Op{Key: key, Delete: true})
 		if !c.noHistory {
-			request.Then = append(request.Then, store.Op{Key: goneKey(path), Value: resource.Seal(version, now.AppendFormat(nil, time.RFC3339))})
+			request.Then = append(request.Then, store.Op{Key: goneKey(path), Value: resource.EncodeVersioned(version, now.AppendFormat(nil, time.RFC3339))})
 		}
 	} else {
 		version++
@@ -315,7 +315,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		}
 		audit.New = version
 		result.Item = &catalog.Item{Ref: c.ref, Path: path, Version: version, Body: body, Resource: resourceValue}
-		request.Then = append(request.Then, store.Op{Key: key, Value: resource.Seal(version, body)})
+		request.Then = append(request.Then, store.Op{Key: key, Value: resource.EncodeVersioned(version, body)})
 	}
 	if old == nil && !c.noHistory {
 		// Versions go on where they were when the resource was removed.

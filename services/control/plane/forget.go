@@ -45,7 +45,7 @@ func (p *Plane) forgetBefore(ctx context.Context, before time.Time) error {
 		}
 		for _, kv := range kvs {
 			after = kv.Key
-			_, at, err := resource.Unseal(kv.Value)
+			_, at, err := resource.DecodeVersioned(kv.Value)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ func (p *Plane) forgetOne(ctx context.Context, gone store.KV, path string) error
 func forgetting(gone store.KV, history []store.KV) (requests []store.Request, err error) {
 	versions := map[string]int64{}
 	for _, kv := range history {
-		if versions[kv.Key], _, err = resource.Unseal(kv.Value); err != nil {
+		if versions[kv.Key], _, err = resource.DecodeVersioned(kv.Value); err != nil {
 			return nil, fmt.Errorf("%s: %w", kv.Key, err)
 		}
 	}

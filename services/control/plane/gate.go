@@ -51,7 +51,7 @@ type Gate struct {
 	strangers *rate.Limiter // of refusals of unknown callers, by address
 }
 
-// NewGate returns a Gate by which each client may make so many requests a second, and burst at once; a
+// NewGate returns a Gate by which each client may make a number of requests a second, and burst at once; a
 // rate of 0 is without a limit. A client is a principal, or an address where there is no book.
 func NewGate(book *access.Book, perSecond float64, burst int) *Gate {
 	return &Gate{

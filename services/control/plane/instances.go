@@ -33,16 +33,16 @@ func changedAt(i *catalog.Item) (time.Time, bool) {
 	return c.At, true
 }
 
-// lookPeriod is how often silence is looked at, signPeriod how often a replica gives a
+// reapPeriod is how often expired instances are removed, signPeriod how often a replica gives a
 // sign of life, and replicaTTL how long one is believed.
 const (
-	lookPeriod = time.Second
+	reapPeriod = time.Second
 	signPeriod = 5 * time.Second
 	replicaTTL = 20 * time.Second
 )
 
-// Register makes an instance known, or known anew. Registering again what is known
-// already is a heartbeat and costs no write: after an outage, all may do it at once.
+// Register makes an instance known. Registering a known instance again
+// is a heartbeat and costs no write: after an outage, all may do it at once.
 func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o Options) (Result, error) {
 	if err := by.may(access.Register, i.Namespace); err != nil {
 		return Result{}, err
@@ -248,7 +248,7 @@ func instanceOf(i *catalog.Item) *resource.Instance {
 func (p *Plane) sign() {
 	giveSigns(p.ctx, func() error {
 		value := timeNow().UTC().Format(time.RFC3339) + " " + p.sender
-		_, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: p.signKey(), Value: []byte(value), Passing: true}}})
+		_, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: p.signKey(), Value: []byte(value), Expires: true}}})
 		if err != nil {
 			p.log.Debug("no sign of life to other replicas", "error", err)
 		}
@@ -281,9 +281,9 @@ func giveSigns(ctx context.Context, give func() error) {
 	}
 }
 
-// A twin is another process that gives signs of life under this replica's name. Each of the two
+// A duplicateReplica is another process that gives signs of life under this replica's name. Each of the two
 // takes the instances for its own, and hears only some.
-type twin struct {
+type duplicateReplica struct {
 	own    string // sender of this process's signs
 	begun  bool   // one of them has been seen: what comes after it is of a process that lives
 	sender string // of the last sign by somebody else since
@@ -291,32 +291,34 @@ type twin struct {
 	at     time.Duration
 }
 
-// twinSigns are how many signs show that there is a twin. One may be the last of a process that
+// duplicateSigns are how many signs show that there is a duplicate. One may be the last of a process that
 // this one has replaced.
-const twinSigns = 2
+const duplicateSigns = 2
 
 // see takes a sign under this replica's name, in the order of revisions, and tells whether it
-// shows a twin that had not been shown.
-func (t *twin) see(sender string, now time.Duration) bool {
+// shows a duplicate that had not been shown.
+func (d *duplicateReplica) see(sender string, now time.Duration) bool {
 	switch {
-	case sender == t.own:
-		t.begun = true
+	case sender == d.own:
+		d.begun = true
 		return false
-	case !t.begun:
+	case !d.begun:
 		return false // it was given before this process began
-	case sender != t.sender || now-t.at > replicaTTL:
-		t.sender, t.signs = sender, 0
+	case sender != d.sender || now-d.at > replicaTTL:
+		d.sender, d.signs = sender, 0
 	}
-	t.at = now
-	t.signs++
-	return t.signs == twinSigns
+	d.at = now
+	d.signs++
+	return d.signs == duplicateSigns
 }
 
-// there tells whether there is a twin.
-func (t *twin) there(now time.Duration) bool { return t.signs >= twinSigns && now-t.at < replicaTTL }
+// there tells whether there is a duplicate.
+func (d *duplicateReplica) there(now time.Duration) bool {
+	return d.signs >= duplicateSigns && now-d.at < replicaTTL
+}
 
-// beware looks for signs of life under this replica's name that are not its own.
-func (p *Plane) beware(events []store.Event) {
+// detectDuplicateReplica looks for signs of life under this replica's name that are not its own.
+func (p *Plane) detectDuplicateReplica(events []store.Event) {
 	key := p.signKey()
 	for _, e := range events {
 		if e.Key != key || e.Removed {
@@ -324,7 +326,7 @@ func (p *Plane) beware(events []store.Event) {
 		}
 		_, sender, _ := strings.Cut(string(e.Value), " ")
 		p.mu.Lock()
-		shown := p.twin.see(sender, p.now())
+		shown := p.duplicate.see(sender, p.now())
 		p.mu.Unlock()
 		if shown {
 			p.log.Error("another process is a replica of this name, and instances are lost: each replica must have a name of its own (--replica)", "replica", p.cfg.Replica)
@@ -336,12 +338,12 @@ func (p *Plane) beware(events []store.Event) {
 func (p *Plane) NameTaken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.twin.there(p.now())
+	return p.duplicate.there(p.now())
 }
 
-// look removes instances that have gone, and takes over those of replicas that have.
-func (p *Plane) look() {
-	ticker := time.NewTicker(lookPeriod)
+// reapExpired removes instances that have gone, and takes over those of replicas that have.
+func (p *Plane) reapExpired() {
+	ticker := time.NewTicker(reapPeriod)
 	defer ticker.Stop()
 	for {
 		select {
@@ -351,12 +353,12 @@ func (p *Plane) look() {
 		}
 		p.ledger.Sweep(timeNow())
 		p.forgetReplicas()
-		if p.Age() > p.cfg.Liveness.Pause {
+		if p.Age() > p.cfg.Liveness.StallThreshold {
 			continue // what is missing may be ours: the next look finds that this was a pause
 		}
 		now := p.now()
 		p.mu.Lock()
-		if now-p.looked > p.cfg.Liveness.Pause {
+		if now-p.looked > p.cfg.Liveness.StallThreshold {
 			p.awake = now
 		}
 		p.looked = now
@@ -373,7 +375,7 @@ func (p *Plane) look() {
 // there may be signs that have yet to arrive, as there may be heartbeats.
 func (p *Plane) takeOver(now time.Duration) {
 	for path, holder := range p.orphans(now) {
-		if p.now()-now > lookPeriod {
+		if p.now()-now > reapPeriod {
 			return // the next look goes on
 		}
 		r, err := resource.ParsePath(path)
@@ -396,7 +398,7 @@ func (p *Plane) takeOver(now time.Duration) {
 func (p *Plane) orphans(now time.Duration) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now-p.awake < p.cfg.Liveness.ReturnWindow {
+	if now-p.awake < p.cfg.Liveness.RecoveryGrace {
 		return nil
 	}
 	var orphans map[string]string

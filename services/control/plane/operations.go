@@ -202,7 +202,7 @@ func (p *Plane) newest(ctx context.Context, r resource.Ref) (current *catalog.It
 		state, gone := kvs[0], kvs[1]
 		switch {
 		case gone.Revision != 0:
-			if version, _, err = resource.Unseal(gone.Value); err != nil {
+			if version, _, err = resource.DecodeVersioned(gone.Value); err != nil {
 				return nil, 0, fmt.Errorf("%s: %w", gone.Key, err)
 			}
 			return nil, version, nil

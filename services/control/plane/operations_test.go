@@ -126,7 +126,7 @@ func TestForgetting(t *testing.T) {
 	for _, n := range []int64{0, 1, 14, 15, 16, 31, 40} {
 		var history []store.KV
 		for v := range n {
-			history = append(history, store.KV{Key: historyKey("a", v+100, 64), Value: resource.Seal(v+100, nil)})
+			history = append(history, store.KV{Key: historyKey("a", v+100, 64), Value: resource.EncodeVersioned(v+100, nil)})
 		}
 		rand.Shuffle(len(history), func(i, k int) { history[i], history[k] = history[k], history[i] })
 		requests, err := forgetting(gone, history)
@@ -165,7 +165,7 @@ func TestPlaces(t *testing.T) {
 // change repeated; so can one of a replica whose records have another form.
 func TestLargestRepeated(t *testing.T) {
 	p := opened(t, newStore(t), func(c *Config) { c.Limits.ConfigBytes = resource.MaxDocument })
-	const room = 1 << 10 // for what a document has beside its content
+	const room = 1 << 10 // for what a document has in addition to its content
 	config := func(letter string) *resource.Config {
 		return &resource.Config{Namespace: "default", Name: "c", Content: strings.Repeat(letter, resource.MaxDocument-room)}
 	}

@@ -8,7 +8,7 @@
 //	item, age, err := p.Get(ctx, caller, ref, false)
 //
 // A change is made on condition that the resource still is what the change was made
-// for; if it is not, it is made anew. Reads wait until the replica knows all that had
+// for; if it is not, it is repeated. Reads wait until the replica knows all that had
 // been acknowledged anywhere before them, unless they may be stale.
 //
 // To read the source: gate.go says who asks, read.go and operations.go what may be asked for,
@@ -91,8 +91,8 @@ func (c Config) Validate() error {
 		check(n.value >= 1 && n.value <= n.max, n.field, n.value, fmt.Sprintf("must be from 1 to %d", n.max))
 	}
 	check(c.Liveness.Threshold >= 0 && c.Liveness.Threshold <= 1, "protection threshold", c.Liveness.Threshold, "must be from 0 to 1")
-	check(c.Liveness.Grace >= 0 && c.Liveness.Window >= 0 && c.Liveness.ProtectFor >= 0 && c.Liveness.ReturnWindow >= 0, "liveness", c.Liveness, "no time may be negative")
-	check(c.Liveness.Pause > lookPeriod, "pause", c.Liveness.Pause, fmt.Sprintf("must be more than %v", lookPeriod))
+	check(c.Liveness.Grace >= 0 && c.Liveness.Window >= 0 && c.Liveness.ProtectFor >= 0 && c.Liveness.RecoveryGrace >= 0, "liveness", c.Liveness, "no time may be negative")
+	check(c.Liveness.StallThreshold > reapPeriod, "stall threshold", c.Liveness.StallThreshold, fmt.Sprintf("must be more than %v", reapPeriod))
 	check(c.LedgerKeep >= 0, "ledger keep", c.LedgerKeep, "must be 0 or more")
 	check(c.ForgetAfter >= time.Hour, "forget after", c.ForgetAfter, "must be 1h or more")
 	check(c.FreshPeriod > 0, "fresh period", c.FreshPeriod, "must be more than 0")
@@ -116,13 +116,13 @@ type Plane struct {
 	epoch   atomic.Pointer[string] // that the catalog is of
 	sender  string                 // this process's, in signs of life
 
-	mu       sync.Mutex                     // guards what follows
-	liveness *resource.Liveness             // of the instances that this replica holds
-	others   map[string]map[string]struct{} // paths of the other instances, by their holders
-	replicas map[string]time.Duration       // others: when each was last heard
-	looked   time.Duration                  // when look last did
-	awake    time.Duration                  // since when it did without a pause
-	twin     twin
+	mu        sync.Mutex                     // guards what follows
+	liveness  *resource.Liveness             // of the instances that this replica holds
+	others    map[string]map[string]struct{} // paths of the other instances, by their holders
+	replicas  map[string]time.Duration       // others: when each was last heard
+	looked    time.Duration                  // when look last did
+	awake     time.Duration                  // since when it did without a pause
+	duplicate duplicateReplica
 
 	ctx        context.Context
 	stop       context.CancelFunc
@@ -145,7 +145,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	}
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)
-	p.twin.own = p.sender
+	p.duplicate.own = p.sender
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.background.Go(func() {
 		_ = s.Follow(p.ctx, store.State, p.take) // it ends with the Plane, or with the store
@@ -161,12 +161,12 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p.mu.Unlock()
 	p.background.Go(p.freshen)
 	p.background.Go(p.sign)
-	p.background.Go(p.look)
+	p.background.Go(p.reapExpired)
 	p.background.Go(p.forget)
 	return p, nil
 }
 
-// Close ends all subscriptions and what runs beside.
+// Close ends all subscriptions and background work.
 func (p *Plane) Close() {
 	p.hub.Close()
 	p.stop()
@@ -204,7 +204,7 @@ func (p *Plane) take(b store.Batch) {
 		}
 	})
 	p.learn(deltas, signs)
-	p.beware(b.Events)
+	p.detectDuplicateReplica(b.Events)
 	changes := make([]push.Change, len(deltas))
 	for i, d := range deltas {
 		if d.New == nil {
@@ -216,13 +216,13 @@ func (p *Plane) take(b store.Batch) {
 	if b.Listed {
 		before, epoch := *p.epoch.Load(), b.Epoch
 		p.epoch.Store(&epoch) // after the catalog, so that no token of it is of what was before
-		anew := epoch != before || b.Revision < revision
-		if anew {
+		rebuilt := epoch != before || b.Revision < revision
+		if rebuilt {
 			// After the catalog, by which answers to versions of before are refused, and before
 			// everything is sent again.
 			p.ledger.Forget()
 		}
-		p.hub.PublishListing(changes, b.Revision, anew)
+		p.hub.PublishListing(changes, b.Revision, rebuilt)
 	} else {
 		p.hub.Publish(changes, b.Revision)
 	}
@@ -329,7 +329,7 @@ func newMetrics() metrics {
 	}
 	return metrics{
 		changes:    counter("changes_total", "Changes of resources learnt from the store."),
-		conflicts:  counter("conflicts_total", "Changes made anew because the resource had become another meanwhile."),
+		conflicts:  counter("conflicts_total", "Changes that were repeated because the resource had changed meanwhile."),
 		expired:    counter("instances_expired_total", "Instances removed because they were silent for too long."),
 		adopted:    counter("instances_adopted_total", "Instances taken over from other replicas."),
 		reconnects: counter("reconnects_total", "Streams of watches whose clients said where they had been: they were cut off before."),
@@ -357,7 +357,7 @@ var (
 	descAge         = prometheus.NewDesc("control_age_seconds", "For how long this replica may have missed changes.", nil, nil)
 	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
-	descProtected   = prometheus.NewDesc("control_protected", "1 while so many are silent that none is removed.", nil, nil)
+	descProtected   = prometheus.NewDesc("control_protected", "1 while too many are silent to remove any.", nil, nil)
 	descTwin        = prometheus.NewDesc("control_replica_name_taken", "1 while another process gives signs of life under this replica's name.", nil, nil)
 	descSubscribers = prometheus.NewDesc("control_subscribers", "Those who watch.", nil, nil)
 	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of those who watch.", nil, nil)

@@ -183,7 +183,7 @@ func TestLinearizable(t *testing.T) {
 // TestSilentInstance: an instance that is not heard is removed, which is in the audit,
 // and one that is heard stays.
 func TestSilentInstance(t *testing.T) {
-	p := opened(t, newStore(t), func(c *Config) { c.Liveness.Grace, c.Liveness.Few, c.Liveness.Pause = 0, 100, time.Hour })
+	p := opened(t, newStore(t), func(c *Config) { c.Liveness.Grace, c.Liveness.MinSilent, c.Liveness.StallThreshold = 0, 100, time.Hour })
 	sub, err := p.hub.Subscribe([]push.Topic{{Kind: resource.Instances}}, p.hub.Revision())
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestHolders(t *testing.T) {
 	if a.end(r.Path()); holder() != "b" {
 		t.Errorf("%s has it", holder())
 	}
-	if a.takeOver(a.now() + 2*replicaTTL + a.cfg.Liveness.ReturnWindow); holder() != "a" {
+	if a.takeOver(a.now() + 2*replicaTTL + a.cfg.Liveness.RecoveryGrace); holder() != "a" {
 		t.Errorf("%s has it", holder())
 	}
 	// What was registered again meanwhile is not removed.
@@ -345,7 +345,7 @@ func TestSigns(t *testing.T) {
 func TestReplicasApart(t *testing.T) {
 	s := newStore(t)
 	replica := func(name string) *Plane {
-		return opened(t, s, func(c *Config) { c.Replica, c.Liveness.Pause = name, 24*time.Hour })
+		return opened(t, s, func(c *Config) { c.Replica, c.Liveness.StallThreshold = name, 24*time.Hour })
 	}
 	a, b := replica("a"), replica("b")
 	refs := map[*Plane][]resource.Ref{}
@@ -384,7 +384,7 @@ func TestReplicasApart(t *testing.T) {
 	if orphans := a.orphans(a.now() + later + replicaTTL/2); len(orphans) > 0 {
 		t.Errorf("at once after a pause, %v have no holder", orphans)
 	}
-	a.takeOver(a.now() + later + 2*replicaTTL + a.cfg.Liveness.ReturnWindow)
+	a.takeOver(a.now() + later + 2*replicaTTL + a.cfg.Liveness.RecoveryGrace)
 	learnt(t, a)
 	for _, r := range append(refs[a], refs[b]...) {
 		item, _, err := a.Get(t.Context(), me, r, false)

@@ -25,20 +25,20 @@ func fed(log *slog.Logger) *Plane {
 		liveness: resource.NewLiveness(c.Liveness), others: map[string]map[string]struct{}{}, replicas: map[string]time.Duration{}, metrics: newMetrics(),
 	}
 	p.epoch.Store(new(string))
-	p.twin.own = p.sender
+	p.duplicate.own = p.sender
 	return p
 }
 
 // event is that a policy was put.
 func event(name string, revision int64) store.Event {
 	body := fmt.Sprintf(`{"namespace":"default","name":%q,"rules":[]}`, name)
-	return store.Event{KV: store.KV{Key: store.State + policy(name).Ref().Path(), Value: resource.Seal(1, []byte(body)), Revision: revision}}
+	return store.Event{KV: store.KV{Key: store.State + policy(name).Ref().Path(), Value: resource.EncodeVersioned(1, []byte(body)), Revision: revision}}
 }
 
 var everyPolicy = []push.Topic{{Kind: resource.Policies}}
 
 // TestListedBatch: what a replica missed is told with the revision of its listing, so that no
-// token lies within, and with the revisions of the resources themselves beside it.
+// token lies within, and together with the revisions of the resources themselves.
 func TestListedBatch(t *testing.T) {
 	p := fed(slog.New(slog.DiscardHandler))
 	defer p.hub.Close()
@@ -109,11 +109,11 @@ func TestRolloutGoneBack(t *testing.T) {
 		defer p.hub.Close()
 		sealed := func(version, revision int64) store.Event {
 			e := event("a", revision)
-			_, body, err := resource.Unseal(e.Value)
+			_, body, err := resource.DecodeVersioned(e.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.Value = resource.Seal(version, body)
+			e.Value = resource.EncodeVersioned(version, body)
 			return e
 		}
 		r := policy("a").Ref()
@@ -176,7 +176,7 @@ func TestTwin(t *testing.T) {
 					t.Errorf("logged %d times, there %v", shown, p.NameTaken())
 				}
 				if time.Sleep(c.forgets); p.NameTaken() {
-					t.Error("it is there for ever")
+					t.Error("it is never removed")
 				}
 			})
 		})
@@ -205,7 +205,7 @@ func TestSignsAgain(t *testing.T) {
 	})
 }
 
-// TestAwaitGoneBack: who waits for a revision that is lost does not wait for ever.
+// TestAwaitGoneBack: a caller that waits for a lost revision gets an answer.
 func TestAwaitGoneBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := fed(slog.New(slog.DiscardHandler))

@@ -62,7 +62,7 @@ const (
 	minHeap      = 4 << 20 // for each 100 %, before the first collection
 )
 
-// roomy is the percentage by which a heap with so many bytes alive grows by room, or by
+// roomy is the percentage by which a heap with a number of bytes alive grows by room, or by
 // Go's own percentage if that is more.
 func roomy(live uint64) int {
 	return max(usualPercent, int(room*100/max(live, minHeap))) //nolint:gosec // at most room*100/minHeap

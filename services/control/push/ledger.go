@@ -84,7 +84,7 @@ type client struct {
 	refs        map[resource.Ref]struct{}
 }
 
-// NewLedger returns a ledger of so many holdings at most, which forgets a client that
+// NewLedger returns a ledger with room for a number of holdings. It forgets a client that
 // has been away for longer than keep.
 func NewLedger(holdings int, keep time.Duration) *Ledger {
 	return &Ledger{max: holdings, keep: keep, book: map[resource.Ref]map[string]*Holding{}, clients: map[string]*client{}}

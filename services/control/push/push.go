@@ -89,8 +89,8 @@ type Counts struct {
 	Resumed     uint64 `json:"resumed"`     // subscribers that went on where they were
 }
 
-// NewHub returns a hub whose subscribers' queues hold so many changes, and which
-// remembers so many for subscribers that come back.
+// NewHub returns a hub. queue bounds the changes that wait for a subscriber, remembered those
+// that are kept for subscribers that come back.
 func NewHub(queue, remembered int) *Hub {
 	return &Hub{queue: queue, index: map[Topic]map[*Subscriber]struct{}{}, recent: newRing(remembered)}
 }
@@ -113,22 +113,22 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 // PublishListing tells what a listing found to be different from what was told before, as
 // changes of the listing's revision: what was between is not known. What was made and removed
 // within, nobody is told, so that whoever was told of a revision within elsewhere must read
-// everything, be it a subscriber or one that comes back. anew says that revisions are not those of
-// before, as the store is of another epoch: then everybody must.
-func (h *Hub) PublishListing(changes []Change, revision int64, anew bool) {
+// everything, be it a subscriber or one that comes back. rebuilt says that the store has another
+// epoch, whose revisions are not those of before: then every subscriber must.
+func (h *Hub) PublishListing(changes []Change, revision int64, rebuilt bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recent = newRing(h.recent.max)
 	h.recent.base = revision
-	anew = anew || revision < h.revision
+	rebuilt = rebuilt || revision < h.revision
 	before := h.revision
-	if anew {
+	if rebuilt {
 		h.whole.Store(0) // before queues are emptied: nothing of them is taken after that
 		h.revision = 0
 	}
 	for _, some := range h.index {
 		for s := range some {
-			s.lapse(before, revision, anew)
+			s.forceResync(before, revision, rebuilt)
 		}
 	}
 	listed := make([]Change, len(changes))
@@ -319,12 +319,12 @@ func (s *Subscriber) offer(c *Change) outcome {
 	return result
 }
 
-// lapse has the subscriber read everything if a listing of a revision, after all had been told
+// forceResync has the subscriber read everything if a listing of a revision, after all had been told
 // up to before, does not lead from what it knows to what there is.
-func (s *Subscriber) lapse(before, revision int64, anew bool) {
+func (s *Subscriber) forceResync(before, revision int64, rebuilt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !anew && (s.floor <= before || s.floor >= revision) {
+	if !rebuilt && (s.floor <= before || s.floor >= revision) {
 		return
 	}
 	s.resync = true

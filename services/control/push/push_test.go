@@ -327,7 +327,7 @@ func TestListing(t *testing.T) {
 func TestGoneBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		revision int64
-		anew     bool
+		rebuilt  bool
 	}{"lower": {60, false}, "lower, of another epoch": {60, true}, "of another epoch": {120, true}} {
 		h := NewHub(10, 10)
 		h.PublishListing(nil, 90, false)
@@ -335,7 +335,7 @@ func TestGoneBack(t *testing.T) {
 		s := begun(t, h, everyPolicy...)
 		reading := begun(t, h, everyPolicy...)
 		reading.Restart() // and has read a snapshot of before
-		h.PublishListing([]Change{put("b", 50)}, c.revision, c.anew)
+		h.PublishListing([]Change{put("b", 50)}, c.revision, c.rebuilt)
 		reading.Begin(100)
 		if whole := h.whole.Load(); whole != c.revision {
 			t.Errorf("%s: subscribers take what is up to %d", name, whole)

@@ -14,23 +14,23 @@ type LivenessConfig struct {
 	Grace time.Duration
 	// Threshold is the share of instances, overdue or taken for gone within Window, above
 	// which the fault is looked for here: a cut network, an overloaded replica. Then nobody
-	// is taken for gone for up to ProtectFor. Fewer than Few are never such a share.
+	// is taken for gone for up to ProtectFor. Fewer than MinSilent are never such a share.
 	Threshold  float64
-	Few        int
+	MinSilent  int
 	Window     time.Duration
 	ProtectFor time.Duration
-	// Pause is the longest time between two looks that is none: after more, as after a
-	// stopped process or an outage of the store, everybody has ReturnWindow to be heard
+	// StallThreshold is the longest time between two looks that is none: after more, as after a
+	// stopped process or an outage of the store, everybody has RecoveryGrace to be heard
 	// again.
-	Pause        time.Duration
-	ReturnWindow time.Duration
+	StallThreshold time.Duration
+	RecoveryGrace  time.Duration
 }
 
 // DefaultLiveness returns what holds unless something else is configured.
 func DefaultLiveness() LivenessConfig {
 	return LivenessConfig{
-		Grace: 5 * time.Second, Threshold: 0.15, Few: 3, Window: time.Minute, ProtectFor: 10 * time.Minute,
-		Pause: 5 * time.Second, ReturnWindow: 30 * time.Second,
+		Grace: 5 * time.Second, Threshold: 0.15, MinSilent: 3, Window: time.Minute, ProtectFor: 10 * time.Minute,
+		StallThreshold: 5 * time.Second, RecoveryGrace: 30 * time.Second,
 	}
 }
 
@@ -122,10 +122,10 @@ func (l *Liveness) Forget(id string) {
 	}
 }
 
-// Return gives everybody time to be heard again: until now and ReturnWindow, nobody is
+// Return gives everybody time to be heard again: until now and RecoveryGrace, nobody is
 // overdue.
 func (l *Liveness) Return(now time.Duration) {
-	until := now + l.cfg.ReturnWindow
+	until := now + l.cfg.RecoveryGrace
 	for id, m := range l.overdue {
 		m.late = false
 		m.deadline = max(m.deadline, until)
@@ -141,7 +141,7 @@ func (l *Liveness) Return(now time.Duration) {
 // Look returns who is gone, and forgets them. It is to be called regularly, every second
 // or so.
 func (l *Liveness) Look(now time.Duration) (gone []string) {
-	if l.looked && now-l.last > l.cfg.Pause {
+	if l.looked && now-l.last > l.cfg.StallThreshold {
 		l.Return(now)
 	}
 	l.last, l.looked = now, true
@@ -174,11 +174,11 @@ func (l *Liveness) Look(now time.Duration) (gone []string) {
 	return gone
 }
 
-// protect tells whether so many are silent that the fault is rather here.
+// protect tells whether enough are silent to suspect a fault on this side.
 func (l *Liveness) protect(now time.Duration) bool {
 	silent := len(l.overdue) + len(l.gone)
 	all := len(l.members) + len(l.gone)
-	if silent < l.cfg.Few || len(l.overdue) == 0 || float64(silent) <= l.cfg.Threshold*float64(all) {
+	if silent < l.cfg.MinSilent || len(l.overdue) == 0 || float64(silent) <= l.cfg.Threshold*float64(all) {
 		l.protected = false
 		return false
 	}

@@ -158,8 +158,8 @@ func TestShorterTTL(t *testing.T) {
 func TestNeverBeforeItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLiveness(LivenessConfig{
-			Grace: second, Threshold: rapid.Float64Range(0, 1).Draw(t, "threshold"), Few: 2, Window: 10 * second,
-			ProtectFor: 20 * second, Pause: 5 * second, ReturnWindow: 8 * second,
+			Grace: second, Threshold: rapid.Float64Range(0, 1).Draw(t, "threshold"), MinSilent: 2, Window: 10 * second,
+			ProtectFor: 20 * second, StallThreshold: 5 * second, RecoveryGrace: 8 * second,
 		})
 		heard, ttls := map[string]time.Duration{}, map[string]time.Duration{}
 		now := time.Duration(0)
@@ -199,7 +199,7 @@ func TestNeverBeforeItsTime(t *testing.T) {
 			l.Look(now)
 		}
 		if l.Pulse().Known != 0 {
-			t.Fatalf("%d are kept for ever", l.Pulse().Known)
+			t.Fatalf("%d are never removed", l.Pulse().Known)
 		}
 	})
 }

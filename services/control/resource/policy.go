@@ -43,8 +43,8 @@ const (
 // actions is for those who are told what they are.
 const actions = "allow, deny, limit, route, retry or timeout"
 
-// A Rule matches requests and says what becomes of them. Beside Action, exactly the
-// field that the action needs is given.
+// A Rule matches requests and says what becomes of them. It has Action, and exactly the
+// field that the action needs.
 type Rule struct {
 	Match  Match  `json:"match,omitzero"`
 	Action Action `json:"action"`

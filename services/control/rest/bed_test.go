@@ -358,7 +358,7 @@ func (s *stream) want(list ...string) (id string) {
 		}
 		got := e.kind
 		if e.kind == "put" || e.kind == "remove" {
-			var t told
+			var t changeEvent
 			if err := json.Unmarshal([]byte(e.data), &t); err != nil {
 				s.t.Fatal(err)
 			}

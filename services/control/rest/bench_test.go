@@ -104,7 +104,7 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 
-// TestReadAllocates bounds what a read from memory allocates, beside what net/http does.
+// TestReadAllocates bounds what a read from memory allocates, without what net/http allocates.
 func TestReadAllocates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: counts allocations")

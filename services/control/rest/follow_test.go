@@ -54,7 +54,7 @@ func TestNothingIsMissed(t *testing.T) {
 			case "synced":
 				syncing = false
 			case "put", "remove":
-				var c told
+				var c changeEvent
 				if err := json.Unmarshal([]byte(e.data), &c); err != nil {
 					t.Fatal(err)
 				}

@@ -62,7 +62,7 @@ func (q *request) formatted(f format.Format, into any) error {
 	return nil
 }
 
-// answer answers a long poll in another format than JSON: everything that is told anew begins with a resync, and
+// answer answers a long poll in another format than JSON: a snapshot begins with a resync, and
 // the last event has the token for the next poll.
 func (w *watcher) answer(f format.Format, changes []push.Change, resync bool, next plane.Token) error {
 	var list []format.Event

@@ -70,7 +70,7 @@ func TestPolicies(t *testing.T) {
 	b.want(404, "missing", "GET", "/v1/policies/a", "")
 	b.want(404, "missing", "DELETE", "/v1/policies/a", "")
 	if again := b.want(201, "", "POST", "/v1/policies", `{"name":"a","rules":[]}`); again.field(t, "version") != 7.0 {
-		t.Errorf("versions begin anew: %s", again.body)
+		t.Errorf("versions start again: %s", again.body)
 	}
 	if a := b.want(200, "", "GET", "/v1/audit?limit=1000", ""); a.field(t, "items", 0, "act") != "create" || a.field(t, "items", 0, "from") != "127.0.0.1" {
 		t.Errorf("audit %s", a.body)
@@ -284,7 +284,7 @@ func TestStream(t *testing.T) {
 	// Who comes back is told what came after, and nothing else.
 	b.stream("kind=policy&name=a&name=b", "Last-Event-ID", first).want("put b 1", "remove a 2")
 	b.stream("kind=policy&name=a&name=b&since="+escaped(synced)).want("put b 1", "remove a 2") // the newer change of a in the place of the older
-	// A token of another epoch, or none at all, begins anew.
+	// A token of another epoch, or none at all, starts again.
 	b.stream("kind=policy&name=b", "Last-Event-ID", "0000000000000000-5").want("resync", "put b 1", "synced")
 	b.stream("kind=policy&name=b", "Last-Event-ID", "nonsense").want("resync", "put b 1", "synced")
 

@@ -23,7 +23,7 @@ type route struct {
 	method, path string
 	id           string // unique
 	about        string
-	parameters   []string // names in the table of parameters, beside those of the path
+	parameters   []string // names in the table of parameters, without those of the path
 	body         string   // name of a schema; "" is none
 	answers      map[int]string
 	stream       bool // as long as the client wants
@@ -32,8 +32,7 @@ type route struct {
 	good         prometheus.Observer // of those that were answered as asked; New fills it in
 }
 
-// contextOf is the business that a path is of: what the metrics of requests are told apart
-// by. Whoever discovers services suffers from other things than whoever changes policies.
+// contextOf is the business that a path belongs to, a label of the metrics of requests. Whoever discovers services suffers from other things than whoever changes policies.
 func contextOf(path string) string {
 	for _, c := range []struct{ folder, context string }{
 		{"/v1/services", "discovery"}, {"/v1/heartbeats", "discovery"}, {"/v1/configs", "configuration"}, {"/v1/policies", "policy"},
@@ -46,7 +45,7 @@ func contextOf(path string) string {
 	return "administration"
 }
 
-// Answers beside JSON by a schema's name.
+// Answers that are not JSON, by a schema's name.
 const (
 	noBody     = ""
 	anyBody    = "*/*" // the content type that a configuration has
@@ -618,7 +617,7 @@ func status(q *request) error {
 }
 
 func writeBackup(q *request) error {
-	if err := q.unhurried(); err != nil {
+	if err := q.clearDeadlines(); err != nil {
 		return err
 	}
 	err := q.api.plane.Backup(q.Context(), q.caller, flushing{q})
@@ -645,7 +644,7 @@ func (f flushing) Write(p []byte) (int, error) {
 }
 
 func reclaim(q *request) error {
-	if err := q.unhurried(); err != nil {
+	if err := q.clearDeadlines(); err != nil {
 		return err
 	}
 	if err := q.api.plane.Reclaim(q.Context(), q.caller); err != nil {

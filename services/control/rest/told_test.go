@@ -20,7 +20,7 @@ import (
 func TestToldAsJSON(t *testing.T) {
 	text := rapid.StringOf(rapid.SampledFrom([]rune("aZ0-.:\"\\<é\n")))
 	rapid.Check(t, func(t *rapid.T) {
-		c := told{
+		c := changeEvent{
 			Type: rapid.SampledFrom([]string{"put", "remove"}).Draw(t, "type"),
 			Ref: resource.Ref{
 				Kind:      rapid.SampledFrom([]resource.Kind{resource.Policies, resource.Configs, resource.Instances}).Draw(t, "kind"),
@@ -39,7 +39,7 @@ func TestToldAsJSON(t *testing.T) {
 			t.Errorf("%s, %v: want %s", got, err, want)
 		}
 	})
-	if got, err := (&told{Resource: json.RawMessage("{\n")}).appendJSON(nil); err == nil {
+	if got, err := (&changeEvent{Resource: json.RawMessage("{\n")}).appendJSON(nil); err == nil {
 		t.Errorf("%s is no JSON", got)
 	}
 }

@@ -61,7 +61,7 @@ func watch(q *request) error {
 		return err
 	}
 	defer w.watch.Close()
-	if err := q.unhurried(); err != nil {
+	if err := q.clearDeadlines(); err != nil {
 		return err
 	}
 	ctx, end, err := q.live()
@@ -122,8 +122,8 @@ func (q *request) wait() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// A told change is as watchers have it.
-type told struct {
+// A changeEvent is as watchers have it.
+type changeEvent struct {
 	Type string `json:"type"` // put or remove
 	resource.Ref
 	Version  int64           `json:"version"`
@@ -135,7 +135,7 @@ type told struct {
 // appendJSON appends the change as encoding/json would write it, in a fraction of the time:
 // there is one for each watcher. It takes a document that is one line for JSON without a look
 // at it, as all are that the control plane has kept; a second line would end the event.
-func (t *told) appendJSON(dst []byte) ([]byte, error) {
+func (t *changeEvent) appendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, t.Type...)
 	dst = append(dst, `","kind":"`...)
@@ -164,8 +164,8 @@ func (t *told) appendJSON(dst []byte) ([]byte, error) {
 }
 
 // tell makes of a change what the watcher may know.
-func (w *watcher) tell(c push.Change) (told, error) {
-	t := told{Type: "put", Ref: c.Ref, Version: c.Version, Revision: c.Changed, Resource: c.Body}
+func (w *watcher) tell(c push.Change) (changeEvent, error) {
+	t := changeEvent{Type: "put", Ref: c.Ref, Version: c.Version, Revision: c.Changed, Resource: c.Body}
 	if c.Removed {
 		t.Type, t.Resource = "remove", nil
 		return t, nil
@@ -180,10 +180,10 @@ func (w *watcher) tell(c push.Change) (told, error) {
 	return t, err
 }
 
-// unhurried takes the server's deadlines off a connection: they are for requests that
+// clearDeadlines takes the server's deadlines off a connection: they are for requests that
 // are answered at once. Reading the next request and each write have their own. A body, which these
-// requests have none of, is read before: the server would wait for it later, for ever.
-func (q *request) unhurried() error {
+// requests have none of, is read before: the server would wait for it later, without end.
+func (q *request) clearDeadlines() error {
 	if q.ContentLength != 0 {
 		if _, err := q.bytes(); err != nil {
 			return err
@@ -240,9 +240,9 @@ const nothing = "0"
 // stream writes server-sent events (HTML standard, section 9.2) until the client goes or
 // takes nothing for WriteTimeout.
 //
-// The first event, and any after which the client has to begin anew, is "resync": it
+// The first event, and any after which the client has to start again, is "resync": it
 // forgets what it knows, its token too, and is told everything, which ends with "synced":
-// whoever is cut off in between begins anew, because the event's id, which a browser sends as
+// a client that is cut off in between starts again, because the event's id, which a browser sends as
 // Last-Event-ID, is that of knowing nothing. With an empty one it would send none, and the
 // address, which it keeps, may have an old token as since. An event's id is a token;
 // only the last of a revision has one, so that whoever comes back is told the others again.
@@ -365,10 +365,10 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 		return w.answer(f, changes, resync, next)
 	}
 	out := struct {
-		Resync  bool   `json:"resync"`
-		Changes []told `json:"changes"`
-		Next    string `json:"next"`
-	}{resync, make([]told, len(changes)), next.String()}
+		Resync  bool          `json:"resync"`
+		Changes []changeEvent `json:"changes"`
+		Next    string        `json:"next"`
+	}{resync, make([]changeEvent, len(changes)), next.String()}
 	for i, c := range changes {
 		if out.Changes[i], err = w.tell(c); err != nil {
 			return err
@@ -407,7 +407,7 @@ func watchRollout(q *request, r resource.Ref) error {
 		return err
 	}
 	defer end()
-	if err := q.unhurried(); err != nil {
+	if err := q.clearDeadlines(); err != nil {
 		return err
 	}
 	flush := q.events()

@@ -68,8 +68,8 @@ func write(i *catalog.Item) (*controlpb.Resource, error) {
 	return format.Message(d), nil
 }
 
-// A memo remembers messages, because many watchers are told of the same change. It holds
-// so many at most, and forgets all of them then.
+// A memo remembers messages, because many watchers get the same change. Once it is full, it
+// forgets all of them.
 type memo struct {
 	max int
 

@@ -569,7 +569,7 @@ func (s *stream) want(texts ...string) (last *controlpb.WatchResponse) {
 }
 
 // TestWatch: everything first, then each change once, and after a break what came
-// meanwhile; another store's token has everything told anew.
+// meanwhile; with another store's token everything is sent again.
 func TestWatch(t *testing.T) {
 	b := newBed(t, nil)
 	b.putConfig("a", "1")

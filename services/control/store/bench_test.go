@@ -11,7 +11,7 @@ import (
 func BenchmarkApply(b *testing.B) {
 	for _, lanes := range []int{1, 2, 4} {
 		b.Run(fmt.Sprintf("lanes=%d", lanes), func(b *testing.B) {
-			s := opened(b, func(c *Config) { c.NoSync, c.Lanes = false, lanes })
+			s := opened(b, func(c *Config) { c.NoSync, c.MaxInflightTxns = false, lanes })
 			value, note := make([]byte, 256), make([]byte, 160)
 			var n atomic.Int64
 			b.SetParallelism(128) // for each of GOMAXPROCS

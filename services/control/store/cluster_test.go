@@ -310,7 +310,7 @@ func TestClusterWithCredentials(t *testing.T) {
 		user.User, user.Password = "dyno", "secret"
 		s := openCluster(t, user)
 		set(t, s, "s/a", "1")
-		done(t, s, Request{Then: []Op{{Key: "l/a", Passing: true}}})
+		done(t, s, Request{Then: []Op{{Key: "l/a", Expires: true}}})
 		if got := get(t, s, "s/a"); string(got.Value) != "1" {
 			t.Errorf("%+v", got)
 		}

@@ -68,7 +68,7 @@ func (s *Store) enqueue(p *pending) error {
 // commit carries out a group and tells everybody in it.
 func (s *Store) commit(group []*pending) {
 	start := time.Now()
-	list, err := s.pursue(group)
+	list, err := s.commitUntilResolved(group)
 	if errors.Is(err, ErrRequest) && len(group) > 1 {
 		// One of them is at fault. The others shall not suffer from it.
 		for _, p := range group {
@@ -87,24 +87,24 @@ func (s *Store) commit(group []*pending) {
 	}
 }
 
-// roughGroups is how many groups go to etcd request by request after one in which a
+// nestedTxnGroups is how many groups go to etcd request by request after one in which a
 // condition did not hold, as is likely to happen again soon.
-const roughGroups = 16
+const nestedTxnGroups = 16
 
-// pursue sends a group until its fate is known or Timeout is over. It goes as one first,
+// commitUntilResolved sends a group until its fate is known or Timeout is over. It goes as one first,
 // which is less work for etcd, and request by request where a condition does not hold.
 // Both are under the same name, so that only one of them takes effect.
-func (s *Store) pursue(group []*pending) ([]Outcome, error) {
+func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
 	name := makeGroupName(time.Now(), s.id, s.counter.Add(1))
 	pause := minPause
 	notes := packNotes(group)
-	whole := s.rough.Add(-1) < 0
+	whole := s.forceNestedTxns.Add(-1) < 0
 	sent := false   // whether the fate of an attempt is not known
 	unread := false // whether it could not be read what became of one that was refused
 	for {
-		lease, err := s.passing(ctx, group)
+		lease, err := s.leaseFor(ctx, group)
 		if err == nil {
 			shape := oneByOne
 			if whole {
@@ -121,7 +121,7 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 				list, err := outcomes(s.cfg.Prefix, name, group, whole, answer)
 				if list == nil && err == nil {
 					whole = false
-					s.rough.Store(roughGroups)
+					s.forceNestedTxns.Store(nestedTxnGroups)
 					continue
 				}
 				s.account(group, notes)
@@ -196,25 +196,25 @@ const (
 	maxPause = time.Second
 )
 
-// A lease for what is of passing use is shared by all that is written in leaseTurn.
+// All keys that expire and are written within leaseTurn share a lease.
 const (
 	leaseTTL  = 24 * time.Hour
 	leaseTurn = 23 * time.Hour
 )
 
-// leases hands out the lease of Op.Passing.
+// leases hands out the lease of Op.Expires.
 type leases struct {
 	mu    sync.Mutex // guards what follows
 	id    clientv3.LeaseID
 	since time.Time
 }
 
-// passing returns the lease if the group needs one.
-func (s *Store) passing(ctx context.Context, group []*pending) (clientv3.LeaseID, error) {
+// leaseFor returns the lease if the group needs one.
+func (s *Store) leaseFor(ctx context.Context, group []*pending) (clientv3.LeaseID, error) {
 	needed := false
 	for _, p := range group {
 		for _, op := range p.request.Then {
-			needed = needed || op.Passing
+			needed = needed || op.Expires
 		}
 	}
 	if !needed {

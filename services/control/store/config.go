@@ -51,8 +51,8 @@ type Config struct {
 	// measurements and tests of the embedded etcd.
 	NoSync bool
 
-	// Lanes is how many groups may be on their way to etcd at a time.
-	Lanes int
+	// MaxInflightTxns is how many groups may be on their way to etcd at a time.
+	MaxInflightTxns int
 	// GroupRequests and GroupBytes bound one group. A group for a cluster at Endpoints also
 	// stays within the 128 operations and 1.5 MiB that etcd takes unless it is told
 	// otherwise; the embedded one is.
@@ -90,7 +90,7 @@ type Config struct {
 
 // Limits of the fields.
 const (
-	maxLanes         = 64
+	maxInflightTxns  = 64
 	maxGroupRequests = 512
 	maxGroupBytes    = 1 << 20 // of etcd's 1.5 MiB; the journal takes some
 	maxQueue         = 1 << 20
@@ -116,19 +116,19 @@ func (c Config) maxOps() int {
 // Defaults returns the Config that every field starts from; it has no place.
 func Defaults() Config {
 	return Config{
-		Prefix:        "dyno/",
-		Quota:         4 << 30,
-		Lanes:         2,
-		GroupRequests: 256,
-		GroupBytes:    maxGroupBytes,
-		Queue:         8192,
-		Timeout:       10 * time.Second,
-		HeadPeriod:    250 * time.Millisecond,
-		KeepRevisions: 20_000,
-		KeepChanges:   250_000,
-		CompactPeriod: 10 * time.Second,
-		JournalAge:    7 * 24 * time.Hour,
-		JournalBytes:  32 << 20,
+		Prefix:          "dyno/",
+		Quota:           4 << 30,
+		MaxInflightTxns: 2,
+		GroupRequests:   256,
+		GroupBytes:      maxGroupBytes,
+		Queue:           8192,
+		Timeout:         10 * time.Second,
+		HeadPeriod:      250 * time.Millisecond,
+		KeepRevisions:   20_000,
+		KeepChanges:     250_000,
+		CompactPeriod:   10 * time.Second,
+		JournalAge:      7 * 24 * time.Hour,
+		JournalBytes:    32 << 20,
 	}
 }
 
@@ -146,7 +146,7 @@ func (c Config) Validate() error {
 	between := func(field string, value, low, high int64) {
 		check(low <= value && value <= high, field, value, fmt.Sprintf("must be from %d to %d", low, high))
 	}
-	check((c.Dir != "") != (len(c.Endpoints) > 0), "data folder", fmt.Sprintf("%q beside %d endpoints", c.Dir, len(c.Endpoints)),
+	check((c.Dir != "") != (len(c.Endpoints) > 0), "data folder", fmt.Sprintf("%q and %d endpoints", c.Dir, len(c.Endpoints)),
 		"give a folder for an etcd of our own, or the endpoints of a cluster")
 	for i, e := range c.Endpoints {
 		host, port, err := net.SplitHostPort(e)
@@ -163,7 +163,7 @@ func (c Config) Validate() error {
 	check(c.Cert == "" || c.CA != "", "etcd CA", `""`, "must be given with a certificate: it says whom to show it to")
 	check((c.User == "") == (c.Password == ""), "etcd user", fmt.Sprintf("%q", c.User), "goes with its password, and neither alone")
 	check(strings.HasSuffix(c.Prefix, "/") && len(c.Prefix) <= 64, "prefix", fmt.Sprintf("%q", c.Prefix), "must end with a slash and have 64 bytes at most")
-	between("lanes", int64(c.Lanes), 1, maxLanes)
+	between("max inflight txns", int64(c.MaxInflightTxns), 1, maxInflightTxns)
 	between("group requests", int64(c.GroupRequests), 1, maxGroupRequests)
 	between("group bytes", int64(c.GroupBytes), 1024, maxGroupBytes)
 	between("queue", int64(c.Queue), 1, maxQueue)

@@ -21,7 +21,7 @@ func TestConfig(t *testing.T) {
 	}
 	bad := Config{Cert: "c", User: "u", Prefix: "p", Endpoints: []string{"nowhere"}, Timeout: -1}
 	err := bad.Validate()
-	for _, want := range []string{"etcd 1", "etcd certificate", "etcd CA", "etcd user", "prefix", "lanes", "group requests", "group bytes", "queue", "timeout", "head period", "journal age"} {
+	for _, want := range []string{"etcd 1", "etcd certificate", "etcd CA", "etcd user", "prefix", "max inflight txns", "group requests", "group bytes", "queue", "timeout", "head period", "journal age"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: says nothing of %q", err, want)
 		}
@@ -54,7 +54,7 @@ func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	l := zap.New(zapCore{handler: slog.NewTextHandler(&text, nil)}).With(zap.String("member", "a"))
 	l.Info("fine")
-	l.Warn(beside[0] + ". This is not recommended for production.")
+	l.Warn(ownStoreWarnings[0] + ". This is not recommended for production.")
 	l.Warn("slow disk", zap.Int("ms", 5))
 	l.Error("broken")
 	if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `level=WARN msg="etcd: slow disk"`) ||

@@ -405,7 +405,7 @@ func (s *Store) Journal(ctx context.Context, after string, limit int) (entries [
 	return entries, more, err
 }
 
-// readJournal joins entries with the marks beside them.
+// readJournal joins entries with their marks.
 func readJournal(kvs []KV) (entries []Entry, err error) {
 	var indexes []int
 	for _, kv := range kvs {

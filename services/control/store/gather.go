@@ -10,58 +10,58 @@ import (
 // as much as some four changes. So groups wait for more changes while many are made, as
 // PostgreSQL's commit_delay and commit_siblings have its commits wait, and do not otherwise.
 const (
-	// siblings is how many changes are expected if many are made.
-	siblings = 4
-	// linger is how long the first change of a group waits for others at most, and lull
+	// minBatch is how many changes are expected if many are made.
+	minBatch = 4
+	// maxDelay is how long the first change of a group waits for others at most, and idleGap
 	// after how long without another one, or an answer, nobody is expected.
-	linger = 3 * time.Millisecond
-	lull   = 500 * time.Microsecond
-	// crowd is how many changes go to etcd beside a group that is on its way; so do as many as
-	// a group may have, and fewer if that group takes longer than patience, as it may hang.
-	crowd    = 64
-	patience = 50 * time.Millisecond
+	maxDelay = 3 * time.Millisecond
+	idleGap  = 500 * time.Microsecond
+	// pipelineThreshold is how many changes go to etcd while another group is in flight. A full group
+	// goes too, and so do fewer changes once the other has taken stallAfter: it may hang.
+	pipelineThreshold = 64
+	stallAfter        = 50 * time.Millisecond
 )
 
 // A gathering decides when what waits becomes a group.
 type gathering struct {
-	lanes int // groups that may be on their way at a time
-	most  capacity
+	maxInflight int // groups that may be in flight at a time
+	most        capacity
 
 	underway []time.Duration // when groups that are on their way began
 	before   int             // changes of the group before
 	// When a group last came back, and how many waited then.
 	back   time.Duration
-	beside int
+	queued int
 }
 
 // due returns whether a group begins now of those who wait, in the order in which they came.
 // If it does not, wait is after how long it has to be asked again if nothing else happens; 0 is
 // never. now is by the clock of pending.at.
 func (g *gathering) due(now time.Duration, waiting []*pending) (begin bool, wait time.Duration) {
-	if len(waiting) == 0 || len(g.underway) == g.lanes {
+	if len(waiting) == 0 || len(g.underway) == g.maxInflight {
 		return false, 0
 	}
-	if len(waiting) >= crowd || loadOf(waiting).fills(g.most) {
+	if len(waiting) >= pipelineThreshold || loadOf(waiting).fills(g.most) {
 		return true, 0
 	}
 	if len(g.underway) > 0 {
-		if wait = slices.Max(g.underway) + patience - now; wait > 0 {
+		if wait = slices.Max(g.underway) + stallAfter - now; wait > 0 {
 			return false, wait
 		}
 	}
 	first, last := waiting[0].at, waiting[len(waiting)-1].at
 	// Those who wait for answers before they make the next change are all there then: more
 	// come where changes are made without waiting.
-	expected := g.before + g.beside
-	if len(waiting) >= expected || expected < siblings || first > g.back+linger {
+	expected := g.before + g.queued
+	if len(waiting) >= expected || expected < minBatch || first > g.back+maxDelay {
 		return true, 0
 	}
-	wait = min(first+linger, max(last, g.back)+lull) - now
+	wait = min(first+maxDelay, max(last, g.back)+idleGap) - now
 	return wait <= 0, max(0, wait)
 }
 
-// began notes a group of so many changes, ended that a group came back, which began then. How
-// many waited is known after that.
+// began notes a group and the number of its changes. ended notes that a group came back which began
+// then. The caller sets queued after that.
 func (g *gathering) began(now time.Duration, changes int) {
 	g.underway = append(g.underway, now)
 	g.before = changes
@@ -77,10 +77,10 @@ func (g *gathering) ended(began, now time.Duration) {
 // nothing waits. What waits here is a group's at most: the rest stays in the queue, which is bounded.
 func (s *Store) gather() {
 	var (
-		g       = gathering{lanes: s.cfg.Lanes, most: s.cfg.capacity()}
+		g       = gathering{maxInflight: s.cfg.MaxInflightTxns, most: s.cfg.capacity()}
 		queue   = s.queue // nil once it is closed
 		waiting []*pending
-		ended   = make(chan time.Duration, s.cfg.Lanes) // when each began
+		ended   = make(chan time.Duration, s.cfg.MaxInflightTxns) // when each began
 		timer   = time.NewTimer(0)
 	)
 	defer timer.Stop()
@@ -92,7 +92,7 @@ func (s *Store) gather() {
 		waiting = append(waiting, p)
 	}
 	room := func() bool {
-		return queue != nil && len(g.underway) < g.lanes && len(waiting) < g.most.requests
+		return queue != nil && len(g.underway) < g.maxInflight && len(waiting) < g.most.requests
 	}
 	takeAll := func() {
 		for room() {
@@ -116,7 +116,7 @@ func (s *Store) gather() {
 		case began := <-ended:
 			g.ended(began, time.Since(s.started))
 			takeAll()
-			g.beside = len(waiting)
+			g.queued = len(waiting)
 		case <-timer.C:
 		}
 		for {
@@ -132,7 +132,7 @@ func (s *Store) gather() {
 			var group []*pending
 			group, waiting = pick(waiting, g.most)
 			g.began(now, len(group))
-			s.lanes.Go(func() {
+			s.inflight.Go(func() {
 				s.commit(group)
 				ended <- now
 			})
@@ -140,8 +140,8 @@ func (s *Store) gather() {
 	}
 }
 
-// expire answers those that have waited for Timeout already, as others were pursued for as long:
-// etcd is away. They are in the order in which they came.
+// expire answers those that have waited for Timeout already, as long as a group in flight is
+// retried: etcd is away. They are in the order in which they came.
 func (s *Store) expire(waiting []*pending, now time.Duration) []*pending {
 	for len(waiting) > 0 && now-waiting[0].at > s.cfg.Timeout {
 		waiting[0].done <- result{err: fmt.Errorf("%w: the change waited for %v behind others", ErrUnavailable, s.cfg.Timeout)}

@@ -27,12 +27,12 @@ func TestDue(t *testing.T) {
 		return waiting
 	}
 	since := func(began ...time.Duration) []time.Duration { return began }
-	many := came(make([]time.Duration, crowd)...)
+	many := came(make([]time.Duration, pipelineThreshold)...)
 	large := came(ms, ms)
 	large[0].size = maxGroupBytes
 	for _, c := range []struct {
 		name           string
-		before, beside int
+		before, queued int
 		back, now      time.Duration
 		waiting        []*pending
 		underway       []time.Duration
@@ -44,25 +44,25 @@ func TestDue(t *testing.T) {
 		{"the first ever", 0, 0, 0, 0, came(0), nil, usual, true, 0},
 		{"one who is alone", 1, 0, 0, ms, came(ms), nil, usual, true, 0},
 		{"few", 2, 1, 0, ms, came(ms), nil, usual, true, 0},
-		{"many are expected", 8, 4, 0, ms, came(ms), nil, usual, false, lull},
+		{"many are expected", 8, 4, 0, ms, came(ms), nil, usual, false, idleGap},
 		{"and were, long ago", 8, 4, 0, 10 * ms, came(10 * ms), nil, usual, true, 0},
 		{"and have come", 2, 2, 0, ms, came(ms, ms, ms, ms), nil, usual, true, 0},
-		{"nobody comes any more", 8, 4, 0, ms + lull, came(ms, ms), nil, usual, true, 0},
-		{"an answer just came", 8, 4, 2 * ms, 2 * ms, came(ms, ms), nil, usual, false, lull},
+		{"nobody comes any more", 8, 4, 0, ms + idleGap, came(ms, ms), nil, usual, true, 0},
+		{"an answer just came", 8, 4, 2 * ms, 2 * ms, came(ms, ms), nil, usual, false, idleGap},
 		{"one after the other", 8, 4, 0, 3 * ms, came(ms/2, 3*ms), nil, usual, false, ms / 2},
-		{"for long enough", 8, 4, 0, linger + ms, came(ms, linger+ms), nil, usual, true, 0},
-		{"a crowd", 1000, 0, 0, ms, many, nil, usual, true, 0},
-		{"a crowd beside a group", 1000, 0, 0, ms, many, since(0), usual, true, 0},
-		{"less beside a group", 8, 0, 0, 4 * ms, many[1:], since(3 * ms), usual, false, patience - ms},
-		{"beside one that hangs", 1, 0, 0, patience, came(patience), since(0), usual, true, 0},
-		{"beside two, one of which hangs", 1, 0, 0, patience, came(patience), since(2*ms, 0), capacity{256, maxGroupBytes, embeddedOps}, false, 2 * ms},
+		{"for long enough", 8, 4, 0, maxDelay + ms, came(ms, maxDelay+ms), nil, usual, true, 0},
+		{"a large batch", 1000, 0, 0, ms, many, nil, usual, true, 0},
+		{"a large batch next to a group", 1000, 0, 0, ms, many, since(0), usual, true, 0},
+		{"less next to a group", 8, 0, 0, 4 * ms, many[1:], since(3 * ms), usual, false, stallAfter - ms},
+		{"next to one that hangs", 1, 0, 0, stallAfter, came(stallAfter), since(0), usual, true, 0},
+		{"next to two, one of which hangs", 1, 0, 0, stallAfter, came(stallAfter), since(2*ms, 0), capacity{256, maxGroupBytes, embeddedOps}, false, 2 * ms},
 		{"as many bytes as a group may have", 8, 0, 0, ms, large, since(0), usual, true, 0},
 		{"as many operations", 8, 0, 0, ms, came(ms, ms, ms), since(0), capacity{64, maxGroupBytes, 8}, true, 0},
-		{"fewer operations", 8, 0, 0, ms, came(ms, ms), since(0), capacity{64, maxGroupBytes, 8}, false, patience - ms},
+		{"fewer operations", 8, 0, 0, ms, came(ms, ms), since(0), capacity{64, maxGroupBytes, 8}, false, stallAfter - ms},
 		{"as many as a group may have", 8, 0, 0, ms, came(ms, ms), since(0), capacity{2, maxGroupBytes, embeddedOps}, true, 0},
 		{"no lane", 8, 0, 0, ms, many, since(0, 0, 0), usual, false, 0},
 	} {
-		g := gathering{lanes: 3, most: c.most, before: c.before, beside: c.beside, back: c.back, underway: c.underway}
+		g := gathering{maxInflight: 3, most: c.most, before: c.before, queued: c.queued, back: c.back, underway: c.underway}
 		if begin, wait := g.due(c.now, c.waiting); begin != c.begin || wait != c.wait {
 			t.Errorf("%s: %v, %v, want %v, %v", c.name, begin, wait, c.begin, c.wait)
 		}
@@ -79,7 +79,7 @@ func simulate(arrivals []time.Duration, closed bool, groups int) (sizes []int, l
 		size  int
 	}
 	var (
-		g        = gathering{lanes: 2, most: usual}
+		g        = gathering{maxInflight: 2, most: usual}
 		now      time.Duration
 		waiting  []*pending
 		underway []flight
@@ -113,7 +113,7 @@ func simulate(arrivals []time.Duration, closed bool, groups int) (sizes []int, l
 		}
 		if len(underway) > 0 && underway[0].began+commit <= now {
 			g.ended(underway[0].began, now)
-			g.beside = len(waiting)
+			g.queued = len(waiting)
 			if closed {
 				for i := range underway[0].size {
 					arrivals = append(arrivals, now+time.Duration(i+1)*turnaround)
@@ -127,7 +127,7 @@ func simulate(arrivals []time.Duration, closed bool, groups int) (sizes []int, l
 }
 
 // TestGroupSizes: clients that wait for their answers come to share groups, and no group waits for
-// nobody; where changes come at a rate, groups become as large as linger allows.
+// nobody; where changes come at a rate, groups become as large as maxDelay allows.
 func TestGroupSizes(t *testing.T) {
 	for _, clients := range []int{1, 2, 3, 4, 7, 16, 50} {
 		arrivals := make([]time.Duration, clients)
@@ -138,7 +138,7 @@ func TestGroupSizes(t *testing.T) {
 		if late > 2 {
 			t.Errorf("%d clients: %d groups waited for nobody", clients, late)
 		}
-		if clients >= siblings && slices.Max(sizes[100:]) != clients {
+		if clients >= minBatch && slices.Max(sizes[100:]) != clients {
 			t.Errorf("%d clients: groups of %d at most", clients, slices.Max(sizes[100:]))
 		}
 	}
@@ -170,7 +170,7 @@ func (w watched) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOp
 	return w.txns.Txn(ctx, in, opts...)
 }
 
-// queued waits until so many requests wait for a group that is on its way.
+// queued waits until n requests wait for the group in flight.
 func queued(t *testing.T, s *Store, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); len(s.queue) < n; {
@@ -182,8 +182,8 @@ func queued(t *testing.T, s *Store, n int) {
 
 // TestGathered: what comes while a group is on its way goes to etcd together.
 func TestGathered(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Lanes = 1 })
-	const beside = 10
+	s := opened(t, func(c *Config) { c.MaxInflightTxns = 1 })
+	const waiting = 10
 	entered, release := make(chan struct{}), make(chan struct{})
 	var (
 		once sync.Once
@@ -200,13 +200,13 @@ func TestGathered(t *testing.T) {
 	defer wg.Wait()
 	wg.Go(func() { set(t, s, "s/first", "1") })
 	<-entered
-	for i := range beside {
+	for i := range waiting {
 		wg.Go(func() { set(t, s, fmt.Sprintf("s/%d", i), "1") })
 	}
-	queued(t, s, beside)
+	queued(t, s, waiting)
 	close(release)
 	wg.Wait()
-	if !slices.Equal(changes, []int{1, beside}) {
+	if !slices.Equal(changes, []int{1, waiting}) {
 		t.Errorf("transactions of %v changes", changes)
 	}
 }
@@ -250,7 +250,7 @@ func (a away) Txn(ctx context.Context, _ *pb.TxnRequest, _ ...grpc.CallOption) (
 
 // TestWaitingBehindOthers: where etcd does not answer, nobody waits for all who came before.
 func TestWaitingBehindOthers(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Lanes, c.GroupRequests, c.Timeout = 1, 1, 300*time.Millisecond })
+	s := opened(t, func(c *Config) { c.MaxInflightTxns, c.GroupRequests, c.Timeout = 1, 1, 300*time.Millisecond })
 	var groups atomic.Int64
 	s.txns = away{s.txns, &groups}
 	const clients = 50

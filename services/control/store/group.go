@@ -33,9 +33,8 @@ type Op struct {
 	Key    string
 	Value  []byte
 	Delete bool
-	// Passing has the key removed by itself after an hour to a day, for what is of
-	// passing use.
-	Passing bool
+	// Expires has etcd remove the key after an hour to a day.
+	Expires bool
 }
 
 // A Condition holds when the key's newest change was at this revision. 0 is that there
@@ -113,7 +112,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// overhead is about what an operation takes beside its key and value.
+// overhead is about what an operation takes in addition to its key and value.
 const overhead = 32
 
 // size is about the bytes of the request in a transaction. Conditions are asked for
@@ -258,7 +257,7 @@ func together(prefix string, name groupName, group []*pending, notes []byte, lea
 
 // oneByOne returns the group as etcd takes it where conditions may not hold: if the group
 // has no entry in the journal yet, each request is a transaction within, and else the
-// entry and the marks beside it say what became of it before.
+// entry and its marks say what became of it before.
 func oneByOne(prefix string, name groupName, group []*pending, notes []byte, lease clientv3.LeaseID) *pb.TxnRequest {
 	entry := entryKey(prefix, name, group)
 	r := &pb.TxnRequest{
@@ -288,7 +287,7 @@ func (op *Op) of(prefix string, lease clientv3.LeaseID) *pb.RequestOp {
 	switch {
 	case op.Delete:
 		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(prefix + op.Key)}}}
-	case op.Passing:
+	case op.Expires:
 		return put(prefix+op.Key, op.Value, lease)
 	}
 	return put(prefix+op.Key, op.Value, clientv3.NoLease)
@@ -359,7 +358,7 @@ func outcomes(prefix string, name groupName, group []*pending, whole bool, answe
 	return list, nil
 }
 
-// recorded reads from a group's entry and the marks beside it what became of the group. nil is
+// recorded reads from a group's entry and its marks what became of the group. nil is
 // that there is no entry: it was not carried out.
 func recorded(entry string, group []*pending, kvs []*mvccpb.KeyValue) []Outcome {
 	refused := map[string]bool{}

@@ -46,9 +46,9 @@ func TestOutcomes(t *testing.T) {
 			}
 			waiting = append(waiting, p)
 		}
-		s.rough.Store(int64(rapid.SampledFrom([]int{0, 1}).Draw(t, "rough")))
+		s.forceNestedTxns.Store(int64(rapid.SampledFrom([]int{0, 1}).Draw(t, "rough")))
 		group, _ := pick(waiting, capacity{len(waiting), maxGroupBytes, embeddedOps})
-		got, err := s.pursue(group)
+		got, err := s.commitUntilResolved(group)
 		if err != nil || len(got) != len(group) {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -110,18 +110,18 @@ func TestShapes(t *testing.T) {
 		want int
 	}{{true, 1}, {false, 2}, {false, 1}, {true, 1}} {
 		sent = 0
-		got, err := s.pursue(group(step.held))
+		got, err := s.commitUntilResolved(group(step.held))
 		if err != nil || got[0].Done != step.held || !got[1].Done || sent != step.want {
 			t.Errorf("step %d: %+v, %v, by %d transactions, want %d", i, got, err, sent, step.want)
 		}
 	}
-	for range roughGroups {
-		if _, err := s.pursue(group(true)); err != nil {
+	for range nestedTxnGroups {
+		if _, err := s.commitUntilResolved(group(true)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	sent = 0
-	if _, err := s.pursue(group(false)); err != nil || sent != 2 {
+	if _, err := s.commitUntilResolved(group(false)); err != nil || sent != 2 {
 		t.Errorf("after a while: %v, %d transactions, want 2: it does not go as one again", err, sent)
 	}
 }

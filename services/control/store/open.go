@@ -44,16 +44,16 @@ type Store struct {
 	epoch   atomic.Pointer[string]
 	reading sync.Mutex // of the epoch: an answer is kept before the next is asked for, which may be newer
 
-	id      uint32 // in names of groups
-	counter atomic.Uint32
-	leases  leases
-	heads   heads
-	stats   stats
-	holds   holds
-	noted   atomic.Int64 // bytes written to the journal since upkeep looked
-	changes atomic.Int64 // operations of all groups so far
-	rough   atomic.Int64 // groups that go to etcd request by request, before the next goes as one
-	touched atomic.Int64 // when etcd last answered, as nanoseconds since started
+	id              uint32 // in names of groups
+	counter         atomic.Uint32
+	leases          leases
+	heads           heads
+	stats           stats
+	holds           holds
+	noted           atomic.Int64 // bytes written to the journal since upkeep looked
+	changes         atomic.Int64 // operations of all groups so far
+	forceNestedTxns atomic.Int64 // groups that go to etcd request by request, before the next goes as one
+	touched         atomic.Int64 // when etcd last answered, as nanoseconds since started
 	// answered is etcd's revision as of the last linearizable read that was looked at for it.
 	answered atomic.Int64
 	status   atomic.Pointer[Status] // as upkeep last found it; nil before that
@@ -67,7 +67,7 @@ type Store struct {
 	closed  bool
 	queue   chan *pending
 
-	lanes      sync.WaitGroup
+	inflight   sync.WaitGroup
 	background sync.WaitGroup
 }
 
@@ -111,7 +111,7 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 		s.stop(ErrClosed)
 		return nil, err
 	}
-	s.lanes.Go(s.gather)
+	s.inflight.Go(s.gather)
 	return s, nil
 }
 
@@ -240,7 +240,7 @@ func (s *Store) connect(context.Context) error {
 	return nil
 }
 
-// begin reads which epoch it is, or begins the first, and starts what runs beside.
+// begin reads which epoch it is, or begins the first, and starts the background work.
 func (s *Store) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -353,7 +353,7 @@ func (s *Store) Close() error {
 	close(s.queue)
 	s.closing.Unlock()
 
-	s.lanes.Wait()
+	s.inflight.Wait()
 	s.stop(ErrClosed)
 	s.background.Wait()
 	var errs []error

@@ -12,7 +12,7 @@ import (
 )
 
 // Snapshot reads everything as of one revision: it says which, and then hands out the keys, in order.
-// What is of passing use (Op.Passing) is left out, and so are the store's own keys but the journal.
+// Keys that expire (Op.Expires) are left out, and so are the store's own keys but the journal.
 // Writers and readers are not held up. For up to 10 minutes, this store compacts nothing that the
 // snapshot needs; other replicas and Reclaim may, and then it fails.
 func (s *Store) Snapshot(ctx context.Context, begin func(epoch string, revision int64) error, take func(key string, value []byte) error) error {

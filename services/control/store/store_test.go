@@ -141,7 +141,7 @@ func TestRequestsAtFault(t *testing.T) {
 // TestGroups sends many requests at once: each has an outcome of its own, and they
 // share transactions.
 func TestGroups(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Lanes = 1 })
+	s := opened(t, func(c *Config) { c.MaxInflightTxns = 1 })
 	const clients, each = 64, 20
 	var won [each]int
 	var mu sync.Mutex // guards won
@@ -220,7 +220,7 @@ func TestAnswersLost(t *testing.T) {
 				{request: Request{If: []Condition{{Key: "s/taken"}}, Then: []Op{{Key: "s/taken", Value: []byte("1")}}, Note: []byte("taken")}},
 				{request: Request{If: []Condition{{"s/taken", before}}, Then: []Op{{Key: "s/other", Value: []byte("1")}}, Note: []byte("other")}},
 			}
-			got, err := s.pursue(group)
+			got, err := s.commitUntilResolved(group)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +272,7 @@ func TestNoAnswer(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Lanes, c.Queue, c.GroupRequests = 1, 1, 1 })
+	s := opened(t, func(c *Config) { c.MaxInflightTxns, c.Queue, c.GroupRequests = 1, 1, 1 })
 	entered, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	s.txns = flaky{s.txns, func() (bool, error) {
@@ -293,8 +293,8 @@ func TestQueueIsBounded(t *testing.T) {
 
 func TestPassing(t *testing.T) {
 	s := opened(t, nil)
-	done(t, s, Request{Then: []Op{{Key: "l/a", Passing: true}}})
-	done(t, s, Request{Then: []Op{{Key: "l/b", Passing: true}}})
+	done(t, s, Request{Then: []Op{{Key: "l/a", Expires: true}}})
+	done(t, s, Request{Then: []Op{{Key: "l/b", Expires: true}}})
 	leases, err := s.client.Leases(t.Context())
 	if err != nil || len(leases.Leases) != 1 {
 		t.Fatalf("%+v, %v: want one lease for both", leases, err)
@@ -305,7 +305,7 @@ func TestPassing(t *testing.T) {
 	if got := get(t, s, "l/a"); got.Revision != 0 {
 		t.Errorf("outlived its lease: %+v", got)
 	}
-	done(t, s, Request{Then: []Op{{Key: "l/c", Passing: true}}}) // finds out that the lease is gone
+	done(t, s, Request{Then: []Op{{Key: "l/c", Expires: true}}}) // finds out that the lease is gone
 }
 
 func TestSnapshotAndFill(t *testing.T) {
@@ -320,7 +320,7 @@ func TestSnapshotAndFill(t *testing.T) {
 		wg.Go(func() { set(t, s, key, value) })
 	}
 	wg.Wait()
-	done(t, s, Request{Then: []Op{{Key: "l/history/a", Value: []byte("h")}, {Key: "l/passing", Passing: true}}, Note: []byte("who")})
+	done(t, s, Request{Then: []Op{{Key: "l/history/a", Value: []byte("h")}, {Key: "l/passing", Expires: true}}, Note: []byte("who")})
 	want["l/history/a"] = "h"
 	all, err := snapshot(t, s, func() {})
 	if err != nil {
@@ -438,7 +438,7 @@ func TestRefusedYetMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, func(c *Config) { c.CompactPeriod = 0 })
 			before := set(t, s, "s/taken", "before")
-			s.rough.Store(c.rough)
+			s.forceNestedTxns.Store(c.rough)
 			s.txns = flaky{s.txns, func() (bool, error) { return c.carried, rpctypes.ErrNoSpace }}
 			group := []*pending{
 				{request: Request{If: []Condition{{Key: "s/free"}}, Then: []Op{{Key: "s/free", Value: []byte("1")}}}},
@@ -447,7 +447,7 @@ func TestRefusedYetMade(t *testing.T) {
 			if c.rough > 0 { // a group that goes together is not carried out if this is among it
 				group = append(group, &pending{request: Request{If: []Condition{{"s/taken", before + 1}}, Then: []Op{{Key: "s/taken", Value: []byte("1")}}}})
 			}
-			got, err := s.pursue(group)
+			got, err := s.commitUntilResolved(group)
 			free := get(t, s, "s/free")
 			if !c.carried {
 				if !errors.Is(err, ErrNoSpace) || free.Revision != 0 {
@@ -468,7 +468,7 @@ func TestRefusedYetMade(t *testing.T) {
 // TestQuotaRefusals: when the quota is reached, what was refused is not there, and what was
 // acknowledged is.
 func TestQuotaRefusals(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Quota, c.CompactPeriod, c.Lanes = minQuota, 0, 16 })
+	s := opened(t, func(c *Config) { c.Quota, c.CompactPeriod, c.MaxInflightTxns = minQuota, 0, 16 })
 	value := make([]byte, 256<<10)
 	var (
 		wg      sync.WaitGroup
@@ -526,7 +526,7 @@ func TestReclaimOne(t *testing.T) {
 }
 
 func TestJournal(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Lanes = 1 })
+	s := opened(t, func(c *Config) { c.MaxInflightTxns = 1 })
 	for i := range 25 {
 		if _, err := s.Apply(t.Context(), Request{If: []Condition{{Key: "s/a"}}, Then: []Op{{Key: "s/a"}}, Note: fmt.Append(nil, i)}); err != nil {
 			t.Fatal(err)

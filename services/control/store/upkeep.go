@@ -177,7 +177,7 @@ func (u *upkeep) turn() {
 
 // trim removes what is old or too much of the journal.
 func (u *upkeep) trim(newest int64) (err error) {
-	settled := u.known.settled(newest, time.Since(u.started), u.pursuit())
+	settled := u.known.settled(newest, time.Since(u.started), u.resolveTimeout())
 	if u.journal == nil {
 		if u.journal, err = u.readSpans(u.ctx); err != nil {
 			return err
@@ -189,9 +189,9 @@ func (u *upkeep) trim(newest int64) (err error) {
 	return u.shorten(u.ctx, cutoff, settled, maxSlices)
 }
 
-// pursuit is for how long the fate of any group is pursued, by whichever store: until then,
+// resolveTimeout is for how long any store tries to resolve the fate of a group: until then,
 // it must be recognized by its entry.
-func (s *Store) pursuit() time.Duration { return max(time.Minute, 2*s.cfg.Timeout) }
+func (s *Store) resolveTimeout() time.Duration { return max(time.Minute, 2*s.cfg.Timeout) }
 
 // revisions are those that were the newest at some times, oldest first.
 type revisions []struct {
@@ -340,7 +340,7 @@ const (
 )
 
 // shorten removes journal entries from before a time, and those of groups without notes
-// older than quietAge, up to so many slices of each. Times in names are by the clocks of who
+// older than quietAge, at most the given number of slices of each. Times in names are by the clocks of who
 // made them, which may be days apart, so nothing is removed that is newer than a settled
 // revision: a group that is still pursued would not be recognized, and be carried out twice.
 func (s *Store) shorten(ctx context.Context, cutoff time.Time, settled int64, slices int) error {

@@ -17,9 +17,9 @@ type zapCore struct {
 
 var _ zapcore.Core = zapCore{}
 
-// beside are warnings at every start about what an embedded etcd does not have: listeners
+// ownStoreWarnings are warnings at every start about what an embedded etcd does not have: listeners
 // for clients, and users.
-var beside = []string{"Running http and grpc server on single port", "simple token is not cryptographically signed"}
+var ownStoreWarnings = []string{"Running http and grpc server on single port", "simple token is not cryptographically signed"}
 
 func (c zapCore) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }
 
@@ -39,7 +39,7 @@ func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if e.Level >= zapcore.ErrorLevel {
 		level = slog.LevelError
 	}
-	for _, text := range beside {
+	for _, text := range ownStoreWarnings {
 		if strings.HasPrefix(e.Message, text) {
 			return nil
 		}

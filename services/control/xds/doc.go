@@ -56,5 +56,5 @@
 //
 // To read the source: name.go says how services are called, translate.go what their
 // resources are, session.go what one client is to be told and when; these do no I/O.
-// world.go follows the catalog for all clients, and server.go carries the messages.
+// cache.go follows the catalog for all clients, and server.go carries the messages.
 package xds

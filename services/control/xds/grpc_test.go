@@ -493,7 +493,7 @@ func TestTooManyStreams(t *testing.T) {
 	if n := b.server.streams[0].Load() + b.server.streams[1].Load(); n != 0 {
 		t.Errorf("%d streams after the end", n)
 	}
-	if n := len(b.server.world.all) + len(b.server.world.watchers); n != 0 {
+	if n := len(b.server.cache.all) + len(b.server.cache.watchers); n != 0 {
 		t.Errorf("%d clients are told of changes after the end", n)
 	}
 }
@@ -543,7 +543,7 @@ func TestExcessLeavesNothing(t *testing.T) {
 				t.Error(err)
 			}
 			b.end()
-			if n := len(b.server.world.all) + len(b.server.world.watchers); n != 0 {
+			if n := len(b.server.cache.all) + len(b.server.cache.watchers); n != 0 {
 				t.Errorf("%d clients are told of changes after the end", n)
 			}
 		})
@@ -578,7 +578,7 @@ func TestStuck(t *testing.T) {
 // TestLate: that an instance is late is told.
 func TestLate(t *testing.T) {
 	b := newBed(t, nil)
-	b.server.world.period = time.Hour // this test says who is late
+	b.server.cache.period = time.Hour // this test says who is late
 	one := &resource.Instance{Service: "late", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600}
 	two := &resource.Instance{Service: "late", ID: "2", Address: "192.0.2.1", Port: 2, Weight: 100, TTL: 3600}
 	b.put(one)
@@ -598,10 +598,10 @@ func TestLate(t *testing.T) {
 		}
 		w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[assignments], ResponseNonce: m.GetNonce()})
 		if late == "HEALTHY HEALTHY" {
-			b.server.world.tellLate([]resource.Ref{two.Ref()})
+			b.server.cache.tellLate([]resource.Ref{two.Ref()})
 			continue
 		}
-		b.server.world.tellLate(nil)
+		b.server.cache.tellLate(nil)
 	}
 }
 

@@ -67,7 +67,7 @@ type Server struct {
 	cfg   Config
 	log   *slog.Logger
 	plane *plane.Plane
-	world *world
+	cache *snapshotCache
 
 	start   sync.Once // with the first client: without one, it costs nothing
 	streams [2]atomic.Int64
@@ -90,7 +90,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, world: newWorld(cfg.Plane),
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, cache: newSnapshotCache(cfg.Plane),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "control_xds_responses_total", Help: "Responses over xDS, and what clients made of them: sent, applied, refused.",
 		}, []string{"type", "state"}),
@@ -113,7 +113,7 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// goes runs f beside, unless the server is closed.
+// goes runs f in the background, unless the server is closed.
 func (s *Server) goes(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,23 +237,23 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 	}
 	s.start.Do(func() {
 		s.goes(func() {
-			if err := s.world.follow(s.ctx); s.ctx.Err() == nil {
+			if err := s.cache.follow(s.ctx); s.ctx.Err() == nil {
 				s.log.Warn("xds: changes are not followed any more", "error", err)
 				s.stop()
 			}
 		})
-		s.goes(func() { s.world.lookLate(s.ctx) })
+		s.goes(func() { s.cache.lookLate(s.ctx) })
 	})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(status.Error(codes.Unavailable, "the control plane ends here")) })()
 	select {
-	case <-s.world.begun:
+	case <-s.cache.begun:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	may := func(namespace string) bool { return who.May(access.Read, namespace) }
-	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.world, may, s.cfg.Patience)}
+	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.cache, may, s.cfg.Patience)}
 	c.stuck = time.AfterFunc(s.cfg.WriteTimeout, func() {
 		cancel(status.Errorf(codes.ResourceExhausted, "nothing was taken for %v", s.cfg.WriteTimeout))
 	})
@@ -299,7 +299,7 @@ func (c *client) signal() {
 func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server.world.unsubscribe(c, c.session.wanted, c.session.turned)
+	c.server.cache.unsubscribe(c, c.session.wanted, c.session.subscriptionDelta)
 	c.reader.Leave()
 	c.over = true
 }
@@ -342,8 +342,8 @@ func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpc
 	if errors.As(err, &much) {
 		return nil, status.Error(codes.InvalidArgument, much.text)
 	}
-	c.server.world.subscribe(c, c.session.turned, c.session.everything())
-	clear(c.session.turned)
+	c.server.cache.subscribe(c, c.session.subscriptionDelta, c.session.everything())
+	clear(c.session.subscriptionDelta)
 	if a == nil {
 		return nil, nil
 	}

@@ -39,12 +39,12 @@ type subscription struct {
 	all   bool // by a wildcard
 	plain bool // which was that of a request without names
 	named map[string]struct{}
-	// told has the versions that the client was sent; "" is that there is no such
+	// sentVersions has the versions that the client was sent; "" is that there is no such
 	// resource.
-	told map[string]string
+	sentVersions map[string]string
 	// dirty has what may differ from that.
-	dirty map[string]struct{}
-	owed  bool // a response is due, also without resources
+	dirty       map[string]struct{}
+	responseDue bool // a response is due, also without resources
 
 	nonce   string // of the newest response
 	waiting bool   // for the answer to it
@@ -64,7 +64,7 @@ func (s *subscription) covers(name string) bool {
 
 // drop forgets what the client knows of a resource that it does not want any more.
 func (s *subscription) drop(name string) {
-	delete(s.told, name)
+	delete(s.sentVersions, name)
 	delete(s.dirty, name)
 	delete(s.flight, name)
 }
@@ -123,16 +123,16 @@ type session struct {
 	// again is when next has something to do by the time alone; zero is never.
 	again time.Time
 
-	// wanted counts by how many names each service is wanted. turned has those for which
+	// wanted counts by how many names each service is wanted. subscriptionDelta has those for which
 	// that has become some (true) or none since it was last taken.
-	wanted map[service]int
-	turned map[service]bool
+	wanted            map[service]int
+	subscriptionDelta map[service]bool
 }
 
 func newSession(delta bool, v view, may func(string) bool, patience time.Duration) *session {
 	return &session{
 		delta: delta, view: v, may: may, patience: patience,
-		routed: map[service]struct{}{}, since: map[service]time.Time{}, wanted: map[service]int{}, turned: map[service]bool{},
+		routed: map[service]struct{}{}, since: map[service]time.Time{}, wanted: map[service]int{}, subscriptionDelta: map[service]bool{},
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *session) take(q *request) (*answer, error) {
 	sub := s.subs[q.kind]
 	first := sub == nil
 	if first {
-		sub = &subscription{kind: q.kind, named: map[string]struct{}{}, told: map[string]string{}, dirty: map[string]struct{}{}}
+		sub = &subscription{kind: q.kind, named: map[string]struct{}{}, sentVersions: map[string]string{}, dirty: map[string]struct{}{}}
 		s.subs[q.kind] = sub
 	}
 	var out *answer
@@ -212,10 +212,10 @@ func (s *session) replace(sub *subscription, names []string, first bool) {
 	for name := range next {
 		if _, ok := sub.named[name]; !ok {
 			s.name(sub, name)
-			sub.owed = sub.owed || sub.kind.whole()
+			sub.responseDue = sub.responseDue || sub.kind.whole()
 		}
 	}
-	sub.owed = sub.owed || first && sub.kind.whole()
+	sub.responseDue = sub.responseDue || first && sub.kind.whole()
 }
 
 // change makes a request's changes of what is wanted (incremental).
@@ -229,7 +229,7 @@ func (s *session) change(sub *subscription, q *request, first bool) {
 			continue
 		}
 		s.name(sub, name)
-		delete(sub.told, name) // who asks again is told again
+		delete(sub.sentVersions, name) // who asks again is told again
 	}
 	for _, name := range q.unsubscribe {
 		if name == wildcard {
@@ -242,17 +242,17 @@ func (s *session) change(sub *subscription, q *request, first bool) {
 		s.unname(sub, name)
 		if sub.covers(name) {
 			// The client cannot know whether it still gets it.
-			sub.told[name] = unknown
+			sub.sentVersions[name] = unknown
 			sub.dirty[name] = struct{}{}
 		}
 	}
 	if !first {
 		return
 	}
-	sub.owed = sub.owed || sub.all
+	sub.responseDue = sub.responseDue || sub.all
 	for name, version := range q.known {
 		if sub.covers(name) {
-			sub.told[name] = version
+			sub.sentVersions[name] = version
 			sub.dirty[name] = struct{}{}
 		}
 	}
@@ -269,10 +269,10 @@ func (s *session) widen(sub *subscription, all bool) {
 	sub.all = all
 	if all {
 		s.view.services(func(one service) { sub.dirty[one.String()] = struct{}{} })
-		sub.owed = true
+		sub.responseDue = true
 		return
 	}
-	for name := range sub.told {
+	for name := range sub.sentVersions {
 		if _, ok := sub.named[name]; !ok {
 			sub.drop(name)
 		}
@@ -288,7 +288,7 @@ func (s *session) name(sub *subscription, name string) {
 	sub.named[name] = struct{}{}
 	if one, ok := parse(sub.kind, name); ok {
 		if s.wanted[one]++; s.wanted[one] == 1 {
-			s.turned[one] = true
+			s.subscriptionDelta[one] = true
 		}
 	}
 }
@@ -302,7 +302,7 @@ func (s *session) unname(sub *subscription, name string) {
 	if one, ok := parse(sub.kind, name); ok {
 		if s.wanted[one]--; s.wanted[one] == 0 {
 			delete(s.wanted, one)
-			s.turned[one] = false
+			s.subscriptionDelta[one] = false
 		}
 	}
 	if !sub.covers(name) {
@@ -388,7 +388,7 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 		if b != nil {
 			version = b.version
 		}
-		told, known := sub.told[name]
+		told, known := sub.sentVersions[name]
 		if known && told == version {
 			s.settle(sub, name)
 			continue
@@ -408,17 +408,17 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 		}
 		changes = append(changes, named{name, b})
 	}
-	if len(changes) == 0 && !sub.owed {
+	if len(changes) == 0 && !sub.responseDue {
 		return nil, silent
 	}
 	s.nonces++
 	sub.nonce = strconv.FormatInt(s.nonces, 10)
-	sub.waiting, sub.sent, sub.owed = true, now, false
+	sub.waiting, sub.sent, sub.responseDue = true, now, false
 	sub.flight = make(map[string]int64, len(changes))
 	revision, text := s.view.revision()
 	r = &response{kind: sub.kind, nonce: sub.nonce, revision: text}
 	for _, c := range changes {
-		if !s.delta && sub.kind == clusters && c.built != nil && sub.told[c.name] == "" {
+		if !s.delta && sub.kind == clusters && c.built != nil && sub.sentVersions[c.name] == "" {
 			s.tellAgain(c.name)
 		}
 		s.note(sub, c.name, c.built)
@@ -437,8 +437,8 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 	if !s.delta && sub.kind.whole() {
 		r.removed = nil
 		r.resources = r.resources[:0]
-		for _, name := range slices.Sorted(maps.Keys(sub.told)) {
-			if sub.told[name] != "" {
+		for _, name := range slices.Sorted(maps.Keys(sub.sentVersions)) {
+			if sub.sentVersions[name] != "" {
 				r.resources = append(r.resources, named{name, s.fixed(sub.kind, name)})
 			}
 		}
@@ -451,7 +451,7 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 // crossed a response, and is then not known here.
 func (s *session) tellAgain(name string) {
 	if e := s.subs[assignments]; e != nil && e.covers(name) {
-		delete(e.told, name)
+		delete(e.sentVersions, name)
 		e.dirty[name] = struct{}{}
 	}
 }
@@ -477,11 +477,11 @@ func isNamed(sub *subscription, name string) bool {
 func (s *session) note(sub *subscription, name string, b *built) {
 	switch {
 	case b != nil:
-		sub.told[name] = b.version
+		sub.sentVersions[name] = b.version
 	case isNamed(sub, name):
-		sub.told[name] = ""
+		sub.sentVersions[name] = ""
 	default:
-		delete(sub.told, name)
+		delete(sub.sentVersions, name)
 	}
 }
 
@@ -584,7 +584,7 @@ func (s *session) ready(one service, now time.Time) bool {
 
 // has tells whether the client has a resource, and has answered that. A refusal is an
 // answer: see "Order" in the package's comment.
-func (s *subscription) has(name string) bool { return s.told[name] != "" && !s.flying(name) }
+func (s *subscription) has(name string) bool { return s.sentVersions[name] != "" && !s.flying(name) }
 
 // flying tells whether a change of a resource is not answered yet.
 func (s *subscription) flying(name string) bool {
@@ -600,14 +600,14 @@ func (s *session) late(k kind, name string) bool {
 	}
 	if k == assignments {
 		c := s.subs[clusters]
-		return c != nil && (c.told[name] != "" || c.flying(name))
+		return c != nil && (c.sentVersions[name] != "" || c.flying(name))
 	}
 	if _, ok := s.routed[one]; ok {
 		return true
 	}
 	l, r := s.subs[listeners], s.subs[routes]
 	refers := func(sub *subscription, name string) bool {
-		return sub != nil && name != "" && (sub.told[name] != "" || sub.flying(name))
+		return sub != nil && name != "" && (sub.sentVersions[name] != "" || sub.flying(name))
 	}
 	return refers(l, name) || refers(l, one.alias()) || refers(r, name) || r != nil && r.flying(allRoutes)
 }

@@ -222,7 +222,7 @@ func TestStateOfTheWorld(t *testing.T) {
 			-> eds b.default
 			-> eds 2 a.default b.default
 			<- eds 3 b.default`,
-		"what is not wanted any more is not sent, and is sent anew": `
+		"what is not wanted any more is not sent, and is sent again": `
 			put a.default 1
 			put b.default 1
 			-> eds a.default b.default

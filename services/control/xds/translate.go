@@ -200,9 +200,9 @@ type instance struct {
 	health core.HealthStatus
 }
 
-// told is what a client is told of an instance that may be late: silent for longer than it
+// instanceOf is what a client is told of an instance that may be late: silent for longer than it
 // said. One at a host name is not: addresses must be IP addresses, or clients refuse all.
-func told(i *resource.Instance, late bool) (instance, bool) {
+func instanceOf(i *resource.Instance, late bool) (instance, bool) {
 	address, err := netip.ParseAddr(i.Address)
 	if err != nil || address.Zone() != "" {
 		return instance{}, false

@@ -162,7 +162,7 @@ func TestAssignments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var list []instance
 			for _, i := range c.instances {
-				if one, ok := told(i, strings.HasPrefix(i.ID, "late")); ok {
+				if one, ok := instanceOf(i, strings.HasPrefix(i.ID, "late")); ok {
 					list = append(list, one)
 				}
 			}
@@ -194,9 +194,9 @@ func write(a *endpoint.ClusterLoadAssignment) string {
 func TestManyWeights(t *testing.T) {
 	var list []instance
 	for i := range 5000 {
-		one, ok := told(&resource.Instance{ID: fmt.Sprint(i), Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250), Port: 80, Weight: 1_000_000 - i%2, Status: resource.Up}, false)
+		one, ok := instanceOf(&resource.Instance{ID: fmt.Sprint(i), Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250), Port: 80, Weight: 1_000_000 - i%2, Status: resource.Up}, false)
 		if !ok {
-			t.Fatal("not told")
+			t.Fatal("left out")
 		}
 		list = append(list, one)
 	}

@@ -70,7 +70,7 @@ const (
 	againAt       = sourceAt + addressSize
 	headAt        = destinationAt - 40 // of IP, then of TCP
 	recordAt      = headAt - 8         // the first one's head and what follows it
-	secondAt      = recordAt - 8       // the second one's, likewise
+	secondAt      = recordAt - 8       // the second one's head and what follows it
 	flagsAt       = secondAt - 8       // of TCP
 	fromAt        = flagsAt - 8        // 0: the packet goes to the server; 1: it comes from there
 )

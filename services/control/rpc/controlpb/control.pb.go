@@ -403,7 +403,7 @@ func (x *Policy) GetRules() []*Rule {
 	return nil
 }
 
-// A Rule has, beside the action, exactly the field that the action needs.
+// A Rule has the action, and exactly the field that the action needs.
 type Rule struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Match          *Match                 `protobuf:"bytes,1,opt,name=match,proto3" json:"match,omitempty"`

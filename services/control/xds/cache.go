@@ -19,10 +19,10 @@ const latePeriod = time.Second
 // turnChanges is how many changes are taken from the queue at once, about.
 const turnChanges = 256
 
-// A world is what there is to tell, for all clients together: each resource is made once.
+// A snapshotCache is what there is to tell, for all clients together: each resource is made once.
 // Its methods may be called from any goroutine. Locks are taken in the order client.mu,
-// entry.mu, world.mu.
-type world struct {
+// entry.mu, snapshotCache.mu.
+type snapshotCache struct {
 	plane  *plane.Plane
 	begun  chan struct{} // closed when everything is known
 	period time.Duration // latePeriod, but in tests
@@ -37,7 +37,7 @@ type world struct {
 
 // An entry is a service that has instances.
 type entry struct {
-	changes uint64 // how often it has changed; world.mu guards it
+	changes uint64 // how often it has changed; snapshotCache.mu guards it
 
 	mu       sync.Mutex // guards what follows: while one makes a resource, the others wait for it
 	resource *built     // the assignment
@@ -45,15 +45,15 @@ type entry struct {
 	fixed    [kinds]*built
 }
 
-func newWorld(p *plane.Plane) *world {
-	return &world{
+func newSnapshotCache(p *plane.Plane) *snapshotCache {
+	return &snapshotCache{
 		plane: p, begun: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
 		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{},
 	}
 }
 
 // follow keeps up with the catalog until ctx or the plane ends.
-func (w *world) follow(ctx context.Context) error {
+func (w *snapshotCache) follow(ctx context.Context) error {
 	watch, err := w.plane.Watch(ctx, w.plane.Itself(), plane.Query{Namespace: access.AllNamespaces, Kinds: []resource.Kind{resource.Instances}})
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (w *world) follow(ctx context.Context) error {
 }
 
 // learn takes changes, or everything there is, and tells whom they concern.
-func (w *world) learn(changes []push.Change, everything bool) {
+func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 	touched := map[service]bool{}
 	for i := range changes {
 		touched[service{changes[i].Namespace, changes[i].Name}] = true
@@ -110,7 +110,7 @@ func (w *world) learn(changes []push.Change, everything bool) {
 
 // change notes that a service has changed, and tells whether it is new or gone by that.
 // w.mu is held.
-func (w *world) change(one service, exists bool) (existence bool) {
+func (w *snapshotCache) change(one service, exists bool) (existence bool) {
 	e := w.entries[one]
 	switch {
 	case e != nil && exists:
@@ -125,7 +125,7 @@ func (w *world) change(one service, exists bool) (existence bool) {
 }
 
 // lookLate finds out regularly who is late, until ctx ends.
-func (w *world) lookLate(ctx context.Context) {
+func (w *snapshotCache) lookLate(ctx context.Context) {
 	ticker := time.NewTicker(w.period)
 	defer ticker.Stop()
 	for {
@@ -139,7 +139,7 @@ func (w *world) lookLate(ctx context.Context) {
 }
 
 // tellLate notes which instances are late, and tells whom that concerns.
-func (w *world) tellLate(refs []resource.Ref) {
+func (w *snapshotCache) tellLate(refs []resource.Ref) {
 	late := map[service]map[string]bool{}
 	for _, r := range refs {
 		one := service{r.Namespace, r.Name}
@@ -167,10 +167,10 @@ func (w *world) tellLate(refs []resource.Ref) {
 
 // subscribe has a client told of changes of services, or not any more; everything is of
 // all of them.
-func (w *world) subscribe(c *client, turned map[service]bool, everything bool) {
+func (w *snapshotCache) subscribe(c *client, subscriptionDelta map[service]bool, everything bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for one, wanted := range turned {
+	for one, wanted := range subscriptionDelta {
 		if wanted {
 			if w.watchers[one] == nil {
 				w.watchers[one] = map[*client]struct{}{}
@@ -189,36 +189,36 @@ func (w *world) subscribe(c *client, turned map[service]bool, everything bool) {
 
 // unsubscribe has a client told of nothing any more: neither of services that it wants, nor
 // of those that it asked not to be told of in a request that was refused.
-func (w *world) unsubscribe(c *client, wanted map[service]int, turned map[service]bool) {
+func (w *snapshotCache) unsubscribe(c *client, wanted map[service]int, subscriptionDelta map[service]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range wanted {
 		w.leave(c, one)
 	}
-	for one := range turned {
+	for one := range subscriptionDelta {
 		w.leave(c, one)
 	}
 	delete(w.all, c)
 }
 
 // leave ends that a client is told of a service. w.mu is held.
-func (w *world) leave(c *client, one service) {
+func (w *snapshotCache) leave(c *client, one service) {
 	delete(w.watchers[one], c)
 	if len(w.watchers[one]) == 0 {
 		delete(w.watchers, one)
 	}
 }
 
-var _ view = (*world)(nil)
+var _ view = (*snapshotCache)(nil)
 
-func (w *world) exists(one service) bool {
+func (w *snapshotCache) exists(one service) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.entries[one] != nil
 }
 
-// services holds the world's lock while it calls f.
-func (w *world) services(f func(service)) {
+// services holds the cache's lock while it calls f.
+func (w *snapshotCache) services(f func(service)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range w.entries {
@@ -226,13 +226,13 @@ func (w *world) services(f func(service)) {
 	}
 }
 
-func (w *world) revision() (int64, string) {
+func (w *snapshotCache) revision() (int64, string) {
 	revision := w.plane.Revision()
 	return revision, w.plane.Token(revision).String()
 }
 
 // look finds an entry, how often it has changed, and which of its instances are late.
-func (w *world) look(one service) (e *entry, changes uint64, late map[string]bool) {
+func (w *snapshotCache) look(one service) (e *entry, changes uint64, late map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e = w.entries[one]; e != nil {
@@ -241,7 +241,7 @@ func (w *world) look(one service) (e *entry, changes uint64, late map[string]boo
 	return e, changes, w.late[one]
 }
 
-func (w *world) assignment(one service) *built {
+func (w *snapshotCache) assignment(one service) *built {
 	e, _, _ := w.look(one)
 	if e == nil {
 		return nil
@@ -256,7 +256,7 @@ func (w *world) assignment(one service) *built {
 	items, revision := w.plane.ServiceInstances(one.namespace, one.name)
 	list := make([]instance, 0, len(items))
 	for _, item := range items {
-		if i, ok := told(item.Resource.(*resource.Instance), late[item.ID]); ok {
+		if i, ok := instanceOf(item.Resource.(*resource.Instance), late[item.ID]); ok {
 			list = append(list, i)
 		}
 	}
@@ -267,7 +267,7 @@ func (w *world) assignment(one service) *built {
 	return e.resource
 }
 
-func (w *world) fixed(k kind, one service) *built {
+func (w *snapshotCache) fixed(k kind, one service) *built {
 	e, _, _ := w.look(one)
 	if e == nil {
 		return fixed(k, one.String(), one)

@@ -9,17 +9,17 @@ import (
 	"strconv"
 )
 
-// Seal returns what the store has of a resource: its version, a line's end, and its
+// EncodeVersioned returns what the store has of a resource: its version, a line's end, and its
 // document. So whoever only needs the version or hands the document on decodes nothing.
-func Seal(version int64, body []byte) []byte {
+func EncodeVersioned(version int64, body []byte) []byte {
 	out := make([]byte, 0, len(body)+21)
 	out = strconv.AppendInt(out, version, 10)
 	out = append(out, '\n')
 	return append(out, body...)
 }
 
-// Unseal reads what Seal wrote.
-func Unseal(text []byte) (version int64, body []byte, err error) {
+// DecodeVersioned reads what EncodeVersioned wrote.
+func DecodeVersioned(text []byte) (version int64, body []byte, err error) {
 	head, body, ok := bytes.Cut(text, []byte{'\n'})
 	if !ok || len(head) > 19 {
 		return 0, nil, errors.New("is no resource: it has no version")
