@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func TestKneeFixtures(t *testing.T) {
@@ -55,19 +53,6 @@ func TestKneeOfTwoLines(t *testing.T) {
 			t.Errorf("straight line: %d, %v, %v", at, ok, err)
 		}
 	}
-}
-
-func TestKneeInOtherUnits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ys, scale, shift := drawnSeries(t, 5, 30)
-		xs := counting(len(ys))
-		curve := rapid.SampledFrom([]Curve{Convex, Concave}).Draw(t, "curve")
-		a, okA, errA := Knee(xs, ys, curve, 1.01) // so that no rounding decides
-		b, okB, errB := Knee(affine(xs, 0.5, 3), affine(ys, scale, shift), curve, 1.01)
-		if errA != nil || errB != nil || a != b || okA != okB {
-			t.Fatalf("knee %d, %v, %v, in other units %d, %v, %v", a, okA, errA, b, okB, errB)
-		}
-	})
 }
 
 func TestKneeRefuses(t *testing.T) {

@@ -76,13 +76,6 @@ func drawDifferences(t *rapid.T, least, most int) []float64 {
 	return rapid.SliceOfN(value, least, most).Draw(t, "differences")
 }
 
-// drawRounds draws two variants' values, all above zero.
-func drawRounds(t *rapid.T) (a, b []float64) {
-	n := rapid.IntRange(2, 20).Draw(t, "rounds")
-	value := rapid.SliceOfN(rapid.Float64Range(1e-3, 1e6), n, n)
-	return value.Draw(t, "a"), value.Draw(t, "b")
-}
-
 func negated(values []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, x := range values {

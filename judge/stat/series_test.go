@@ -2,15 +2,12 @@ package stat
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // readSeries reads a fixture that testdata/series/make.py made.
@@ -65,15 +62,6 @@ func affine(xs []float64, a, b float64) []float64 {
 		ys[i] = a*x + b
 	}
 	return ys
-}
-
-// drawnSeries draws a series of tenths, with ties now and then, and a change of
-// units that is exact in binary.
-func drawnSeries(t *rapid.T, least, most int) (xs []float64, scale, shift float64) {
-	xs = rapid.SliceOfN(rapid.Map(rapid.IntRange(-4000, 4000), func(i int) float64 { return float64(i) / 8 }), least, most).Draw(t, "values")
-	scale = math.Ldexp(1, rapid.IntRange(-20, 20).Draw(t, "scale"))
-	shift = scale * float64(rapid.IntRange(-1000, 1000).Draw(t, "shift"))
-	return xs, scale, shift
 }
 
 func TestSeriesFixtures(t *testing.T) {
@@ -179,45 +167,6 @@ func TestMSER5OnSteadySeries(t *testing.T) {
 	if unsteady > 5 {
 		t.Errorf("%d of 200 steady series called not steady", unsteady)
 	}
-}
-
-func TestSeriesKeepTheirMeaningInOtherUnits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		xs, scale, shift := drawnSeries(t, 100, 160)
-		ys := affine(xs, scale, shift)
-		a, errA := MSER5(xs)
-		b, errB := MSER5(ys)
-		if errA != nil || errB != nil {
-			t.Fatal(errA, errB)
-		}
-		if s, u := mserAt(xs, a), mserAt(xs, b); math.Abs(s-u) > 1e-9*s { // equal but for rounding
-			t.Fatalf("truncation %+v in other units %+v", a, b)
-		}
-		c, errC := MeasureDependence(xs)
-		d, errD := MeasureDependence(ys)
-		if errors.Is(errC, ErrConstant) && errors.Is(errD, ErrConstant) {
-			return
-		}
-		if errC != nil || errD != nil {
-			t.Fatal(errC, errD)
-		}
-		if math.Abs(c.Lag1-d.Lag1) > 1e-9 || c.Lags == d.Lags && math.Abs(c.Time-d.Time) > 1e-9*c.Time {
-			t.Fatalf("dependence %+v in other units %+v", c, d)
-		}
-		if c.Time < 1 || c.EffectiveSize > float64(len(xs)) || math.Abs(c.Lag1) > 1 {
-			t.Fatalf("dependence %+v", c)
-		}
-	})
-}
-
-// mserAt returns the statistic that MSER5 minimises.
-func mserAt(xs []float64, cut Truncation) float64 {
-	zs := batchMeans(xs, MSERBatch)[cut.Index/MSERBatch:]
-	mean, sum := meanOf(zs), 0.0
-	for _, z := range zs {
-		sum += (z - mean) * (z - mean)
-	}
-	return sum / float64(len(zs)*len(zs))
 }
 
 func TestSeriesRefuse(t *testing.T) {

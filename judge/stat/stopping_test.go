@@ -163,31 +163,3 @@ func TestStoppingFindsADifference(t *testing.T) {
 		t.Errorf("found %v, covered %v, %v rounds", found, covered, rounds)
 	}
 }
-
-// Why there are rules: looking after every round finds a difference that is not
-// there.
-func TestStoppingAtTheFirstResultIsWrong(t *testing.T) {
-	rng := newRNG(31)
-	const runs = 400
-	found := 0
-	for range runs {
-		var d []float64
-		for len(d) < 24 {
-			d = append(d, rng.NormFloat64())
-			if len(d) < 4 {
-				continue
-			}
-			m, err := PairedMean(d, 0.95)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m.P <= 0.05 {
-				found++
-				break
-			}
-		}
-	}
-	if share := float64(found) / runs; share < 0.1 {
-		t.Errorf("false findings %v: this test expects them to be many", share)
-	}
-}

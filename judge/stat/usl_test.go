@@ -154,27 +154,6 @@ func TestScalabilityIntervals(t *testing.T) {
 	}
 }
 
-func TestScalabilityOfExactData(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		law := Scalability{
-			Lambda: rapid.Float64Range(1e-6, 1e6).Draw(t, "lambda"),
-			Sigma:  rapid.Float64Range(0, 0.5).Draw(t, "sigma"),
-			Kappa:  rapid.Float64Range(0, 0.01).Draw(t, "kappa"),
-		}
-		x := make([]float64, len(sweepLevels))
-		for i, n := range sweepLevels {
-			x[i] = law.Throughput(n)
-		}
-		got, err := ScalabilityFit(sweepLevels, x, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if math.Abs(got.Lambda/law.Lambda-1) > 1e-5 || math.Abs(got.Sigma-law.Sigma) > 1e-5 || math.Abs(got.Kappa-law.Kappa) > 1e-6 {
-			t.Fatalf("%+v, want %+v", got, law)
-		}
-	})
-}
-
 // Any positive throughputs have a fit no worse than the plain average, and other
 // units only change λ.
 func TestScalabilityOfAnything(t *testing.T) {
