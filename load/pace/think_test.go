@@ -94,15 +94,3 @@ func TestThinkValidate(t *testing.T) {
 		}
 	}
 }
-
-func TestThinkDoesNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	for _, think := range []Think{{Mean: 1}, {Kind: Uniform, Max: 1000}, {Kind: Exponential, Mean: 1000}} {
-		thinker := think.Thinker(1, 1)
-		if n := testing.AllocsPerRun(1000, func() { thinker.Next() }); n != 0 {
-			t.Errorf("%v: %v allocations per think time", think.Kind, n)
-		}
-	}
-}

@@ -99,38 +99,6 @@ func TestManyRequiredFields(t *testing.T) {
 	expect(t, m.Check(all[:len(all)-3]), "required field A.f69 not set")
 }
 
-func TestCheckAllocatesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	m := checking(find(t, shop(t), "shop.v1.Shop/Buy"))
-	b, err := m.Encode(m.Example())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := testing.AllocsPerRun(100, func() {
-		if err := m.Check(b); err != nil {
-			t.Error(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkCheck(b *testing.B) {
-	m := checking(find(b, shop(b), "shop.v1.Shop/Buy"))
-	response, err := m.Encode(m.Example())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(response)))
-	for b.Loop() {
-		if err := m.Check(response); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // clean tells whether a decoder has understood every field of a message.
 func clean(m protoreflect.Message) bool {
 	ok := len(m.GetUnknown()) == 0

@@ -300,34 +300,6 @@ func TestExamplesAreBounded(t *testing.T) {
 	}
 }
 
-// Encoding many rows at the start must not take long.
-func TestEncodeAllocations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	m := find(t, shop(t), "shop.v1.Shop/Fill")
-	message, buffer := []byte(`{"name": "row", "count": 7}`), make([]byte, 0, 64)
-	allocations := testing.AllocsPerRun(100, func() {
-		if _, err := m.AppendEncode(buffer, message); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if allocations > 30 {
-		t.Errorf("%v allocations for a message of two fields", allocations)
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	m := find(b, shop(b), "shop.v1.Shop/Fill")
-	message, buffer := []byte(`{"name": "row", "count": 7}`), make([]byte, 0, 64)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := m.AppendEncode(buffer, message); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func FuzzEncode(f *testing.F) {
 	methods := map[bool]Method{
 		false: find(f, shop(f), "shop.v1.Shop/Buy"),

@@ -153,39 +153,6 @@ func TestPrepareFindsFaults(t *testing.T) {
 	}
 }
 
-func TestEncoderAllocatesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	e, err := find(t, shop(t), "shop.v1.Shop/Buy").Prepare(cut(`{"id": "order-‹›", "items": [{"name": "‹›", "count": ‹›, "color": "‹›", "fragile": ‹›, "rating": ‹›}], "card": {"secret": "‹›"}}`)...)
-	if err != nil || !e.Fast() {
-		t.Fatal(err)
-	}
-	parts := partsOf("77", strings.Repeat("x", 300), "12", "COLOR_BLUE", "true", "0.25", "AAAA")
-	buffer := make([]byte, 0, 1024)
-	if n := testing.AllocsPerRun(100, func() {
-		if _, err := e.Append(buffer, parts); err != nil {
-			t.Error(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkEncoder(b *testing.B) {
-	e, err := find(b, shop(b), "shop.v1.Shop/Fill").Prepare(cut(`{"name": "‹›", "count": ‹›}`)...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	parts, buffer := partsOf("row", "7"), make([]byte, 0, 64)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := e.Append(buffer, parts); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // Whatever comes in, an encoder says what Encode says.
 func TestEncoderIsEncode(t *testing.T) {
 	m := find(t, shop(t), "shop.v1.Shop/Buy")

@@ -86,40 +86,6 @@ func TestAppendJSON(t *testing.T) {
 	translates(t, answering(find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep")), nil)
 }
 
-func TestAppendJSONAllocatesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	m := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
-	b, err := m.Encode([]byte(`{"id": "x\n", "items": [{"name": "a", "codes": ["1", "2"], "weights": [0.5], "rating": 0.1, "color": "COLOR_RED"}],
-		"notes": {"1": "one", "2": "two"}, "card": {"number": "7", "secret": "AQID"}, "discounts": {"a": {"units": "5"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dst []byte
-	if n := testing.AllocsPerRun(100, func() {
-		if dst, err = m.AppendJSON(dst[:0], b); err != nil {
-			t.Error(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkAppendJSON(b *testing.B) {
-	m := answering(find(b, shop(b), "shop.v1.Shop/Buy"))
-	response, err := m.Encode([]byte(`{"id": "x", "items": [{"name": "a", "codes": ["1", "2"]}]}`))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var dst []byte
-	for b.Loop() {
-		if dst, err = m.AppendJSON(dst[:0], response); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // An answer that the module for messages panics at is a fault like any other.
 func TestMapKeyOfTwoTypes(t *testing.T) {
 	m := answering(find(t, shop(t), "shop.v1.Shop/Buy"))

@@ -1,13 +1,10 @@
 package scenario
 
 import (
-	"bufio"
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"dyno/load/feed"
+	"dyno/load/pace"
 )
 
 // everything uses all that a hot path may go through.
@@ -98,54 +95,42 @@ func TestFailingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkShop is an exchange of log-in once, then list and post, with a table of a
-// million users.
+// BenchmarkShop is an exchange of 64 users: each logs in once, then lists and posts.
 func BenchmarkShop(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "users.csv")
-	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
+	w := mustCompile(b, shop(b, table(b, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
+	var all []*User
+	for range 64 {
+		all = append(all, w.User())
 	}
-	out := bufio.NewWriter(f)
-	fmt.Fprintln(out, "email,password")
-	for i := range 1_000_000 {
-		fmt.Fprintf(out, "user%07d@example.com,password-%d\n", i, i)
+	x := newExchange()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		x.do(b, all[i%64])
 	}
-	if err := out.Flush(); err != nil {
-		b.Fatal(err)
+}
+
+// Once warm, neither a call nor its answer allocates.
+func TestCallsDoNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
 	}
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
+	u := called(t).Worker(pace.Whole(), 1).User()
+	var r Request
+	answers := []*Response{
+		answer(0, `{"token":"T"}`, of(0, "I"), of(1, "C")),
+		answer(0, "", of(2, "I")),
 	}
-	users, err := feed.Open(path, feed.Options{})
-	if err != nil {
-		b.Fatal(err)
+	turn := func() {
+		if ok, err := u.Next(0, &r); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if err := u.Response(0, answers[r.Step]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer users.Close()
-	for _, bb := range []struct {
-		name  string
-		order feed.Order
-		per   Per
-	}{
-		{"a-row-per-user", feed.Sequential, PerNeed},
-		{"a-row-per-iteration/sequential", feed.Sequential, PerIteration},
-		{"a-row-per-iteration/shuffled", feed.Shuffled, PerIteration},
-	} {
-		b.Run(bb.name, func(b *testing.B) {
-			spec := shop(b, users, bb.order)
-			if spec.Feeds[0].Per = bb.per; bb.per == PerIteration {
-				spec.Steps[0].Once = false
-			}
-			w := mustCompile(b, spec).Worker(whole, 1)
-			var all []*User
-			for range 64 {
-				all = append(all, w.User())
-			}
-			x := newExchange()
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				x.do(b, all[i%64])
-			}
-		})
+	turn()
+	turn()
+	if n := testing.AllocsPerRun(100, turn); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -156,29 +156,3 @@ func TestFaultsOfCalls(t *testing.T) {
 		}
 	}
 }
-
-// Once warm, neither a call nor its answer allocates.
-func TestCallsDoNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	u := called(t).Worker(pace.Whole(), 1).User()
-	var r Request
-	answers := []*Response{
-		answer(0, `{"token":"T"}`, of(0, "I"), of(1, "C")),
-		answer(0, "", of(2, "I")),
-	}
-	turn := func() {
-		if ok, err := u.Next(0, &r); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		if err := u.Response(0, answers[r.Step]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	turn()
-	turn()
-	if n := testing.AllocsPerRun(100, turn); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}

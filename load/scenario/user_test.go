@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"dyno/load/feed"
 	"dyno/load/pace"
@@ -518,19 +517,6 @@ func TestBetween(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
-	}
-}
-
-// The package comment says how large a user is.
-func TestUserSize(t *testing.T) {
-	if size := unsafe.Sizeof(User{}); size != 168 {
-		t.Errorf("a User has %d bytes", size)
-	}
-	if size := unsafe.Sizeof(cookie{}); size != 72 {
-		t.Errorf("a cookie has %d bytes", size)
-	}
-	if size := unsafe.Sizeof(Request{}); size != 104 {
-		t.Errorf("a Request has %d bytes", size)
 	}
 }
 

@@ -1,0 +1,52 @@
+package rpc
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestHotPathAllocatesNothing: what runs for each call allocates nothing once warm.
+func TestHotPathAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
+	buy := find(t, shop(t), "shop.v1.Shop/Buy")
+	message, err := buy.Encode([]byte(`{"id": "x\n", "items": [{"name": "a", "codes": ["1", "2"], "weights": [0.5], "rating": 0.1, "color": "COLOR_RED"}],
+		"notes": {"1": "one", "2": "two"}, "card": {"number": "7", "secret": "AQID"}, "discounts": {"a": {"units": "5"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoder, err := buy.Prepare(cut(`{"id": "order-‹›", "items": [{"name": "‹›", "count": ‹›, "color": "‹›", "fragile": ‹›, "rating": ‹›}], "card": {"secret": "‹›"}}`)...)
+	if err != nil || !encoder.Fast() {
+		t.Fatal(err)
+	}
+	parts := partsOf("77", strings.Repeat("x", 300), "12", "COLOR_BLUE", "true", "0.25", "AAAA")
+	checked, answered, buffer := checking(buy), answering(buy), make([]byte, 0, 1024)
+	for name, call := range map[string]func() error{
+		"check":  func() error { return checked.Check(message) },
+		"encode": func() error { _, err := encoder.Append(buffer, parts); return err },
+		"decode": func() error { _, err := answered.AppendJSON(buffer, message); return err },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := call(); err != nil {
+				t.Error(name, err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkEncoder(b *testing.B) {
+	e, err := find(b, shop(b), "shop.v1.Shop/Fill").Prepare(cut(`{"name": "‹›", "count": ‹›}`)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	parts, buffer := partsOf("row", "7"), make([]byte, 0, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.Append(buffer, parts); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
