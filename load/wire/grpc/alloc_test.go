@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"strconv"
 	"testing"
 
 	"dyno/load/wire"
@@ -136,6 +137,42 @@ func BenchmarkUnary(b *testing.B) {
 				b.Fatal(err, e.Err)
 			}
 			p = p[n:]
+		}
+	}
+}
+
+// TestWebNoAllocations holds that calls over HTTP/1.1 do not allocate once warm.
+func TestWebNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: counts allocations")
+	}
+	content := append(AppendMessage(nil, []byte("answer"), false), trailersFrame("grpc-status: 0\r\n")...)
+	for web, body := range map[Web][]byte{Binary: content, Text: text64(content)} {
+		c := config(unary("question"))
+		c.Web = web
+		template, err := NewWebTemplate(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := append([]byte("HTTP/1.1 200 OK\r\ncontent-type: "+contentTypes[web]+"\r\ncontent-length: "+strconv.Itoa(len(body))+"\r\n\r\n"), body...)
+		for _, piece := range []int{1000, 7} {
+			client := template.WebClient()
+			cycle := func() {
+				client.Request()
+				for p := answer; len(p) > 0; {
+					n, _, err := client.Response(p[:min(piece, len(p))])
+					if err != nil {
+						t.Fatal(err)
+					}
+					p = p[n:]
+				}
+			}
+			for range 10 {
+				cycle()
+			}
+			if n := testing.AllocsPerRun(100, cycle); n > 0 {
+				t.Errorf("form %d, in pieces of %d: %v allocations a call", web, piece, n)
+			}
 		}
 	}
 }

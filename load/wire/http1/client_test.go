@@ -1,14 +1,12 @@
 package http1
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"dyno/load/wire"
 	"dyno/load/wire/wiretest"
@@ -392,64 +390,6 @@ func TestSpareBound(t *testing.T) {
 			t.Errorf("kept a buffer of %d bytes", cap(b))
 		}
 	}
-}
-
-func TestClientSize(t *testing.T) {
-	if size := unsafe.Sizeof(Client{}); size > 112 {
-		t.Errorf("a client takes %d bytes; want at most 112, as there are many", size)
-	}
-}
-
-func TestNoAllocation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	for _, tt := range []struct {
-		name  string
-		input string
-		piece int
-	}{
-		{"whole", nginx, 1 << 20},
-		{"chunked", chunkedResponse, 1 << 20},
-		{"informational", "HTTP/1.1 100 C\r\n\r\n" + nginx, 1 << 20},
-		{"pieces", nginx, 7},
-		{"chunked pieces", chunkedResponse, 7},
-		{"folded", strings.Replace(nginx, "Server: ", "Server:\r\n ", 1), 1 << 20},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c := newTemplate(t, testConfig()).Client()
-			input := []byte(tt.input)
-			date := bytes.Index(input, []byte("GMT")) - 2
-			run := func() {
-				input[date] = '0' + (input[date]-'0'+1)%10 // the memo misses, and hits after three
-				for range 3 {
-					exchange(t, c, input, tt.piece)
-				}
-				c.Reset()
-			}
-			run()
-			if n := testing.AllocsPerRun(100, run); n != 0 {
-				t.Errorf("%v allocations per three exchanges; want none", n)
-			}
-		})
-	}
-	t.Run("failures", func(t *testing.T) {
-		c := newTemplate(t, testConfig()).Client()
-		bad := [][]byte{[]byte("HTTP/1.1 503 no\r\nContent-Length: 0\r\n\r\n"), []byte("HTTP/1.1 2000\r\n"), []byte("x")}
-		run := func() {
-			for _, input := range bad {
-				c.Reset()
-				c.Request()
-				if _, _, err := c.Response(input); err == nil {
-					t.Error("no error")
-				}
-			}
-		}
-		run()
-		if n := testing.AllocsPerRun(100, run); n != 0 {
-			t.Errorf("%v allocations; want none", n)
-		}
-	})
 }
 
 // Every byte in every place of a word is distinguished, whatever surrounds it.

@@ -232,37 +232,3 @@ func TestClosesByRequest(t *testing.T) {
 		}
 	}
 }
-
-func TestComposeDoesNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	template := newTemplate(t, Config{
-		Requests: []Request{{Method: "POST", VariesTarget: true, Host: "h", VariesBody: true, Header: []Field{{Name: "A", Varies: true}}}},
-		Fields:   []string{"etag"}, Limits: DefaultLimits(),
-	})
-	client := template.Client()
-	parts := [][]byte{[]byte("/path"), []byte("value"), []byte("body")}
-	responses := [][]byte{
-		[]byte("HTTP/1.1 200 OK\r\nETag: 1\r\nContent-Length: 2\r\n\r\nhi"),
-		[]byte("HTTP/1.1 200 OK\r\nETag: 2\r\nContent-Length: 2\r\n\r\nhi"),
-	}
-	n := 0
-	exchange := func() {
-		client.Compose(0, parts)
-		p := responses[n/2%2] // remembered every other time
-		n++
-		used, size, _, err := client.Content(p)
-		if err != nil || size != 2 || len(client.Fields()) != 1 {
-			t.Fatal(used, size, err)
-		}
-		client.Take(size)
-		if _, _, done, err := client.Content(p[used+size:]); !done || err != nil {
-			t.Fatal(done, err)
-		}
-	}
-	exchange()
-	if allocs := testing.AllocsPerRun(200, exchange); allocs != 0 {
-		t.Errorf("%v allocations", allocs)
-	}
-}

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -143,42 +142,5 @@ func (d *driver) answer() {
 	}
 	if len(d.c.Output()) > 0 {
 		d.write()
-	}
-}
-
-func BenchmarkHuffman(b *testing.B) {
-	const date = "Mon, 06 Jan 2025 10:00:00 GMT"
-	encoded := appendHuffman(nil, date)
-	b.Run("encode", func(b *testing.B) {
-		buf := make([]byte, 0, 64)
-		for b.Loop() {
-			buf = appendText(buf[:0], date)
-		}
-	})
-	b.Run("decode", func(b *testing.B) {
-		buf := make([]byte, 0, 64)
-		for b.Loop() {
-			buf, _ = appendUnhuffman(buf[:0], encoded)
-		}
-	})
-}
-
-func BenchmarkParts(b *testing.B) {
-	config := benchConfig(1)
-	config.Requests[0].Path, config.Requests[0].VariesPath = "", true
-	c := newClient(b, config)
-	d := &driver{tb: b, c: c, streams: 1, piece: 1 << 20}
-	d.settle()
-	response := appendFrame(nil, frameHeaders, flagEndHeaders|flagEndStream, 1, nginxBlock("10:00:00")[:1])
-	parts := [][]byte{[]byte(fmt.Sprintf("/users/%d/orders?page=%d", 12345, 6))}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.next = 1
-		if err := c.Begin(0, 0, parts); err != nil {
-			b.Fatal(err)
-		}
-		d.write()
-		d.input = response
-		d.answer()
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http2/hpack"
@@ -686,25 +685,6 @@ func TestBuffersComeBack(t *testing.T) {
 	}
 }
 
-// What a connection takes, without the memory that its exchanges and its peer's use of the
-// table need.
-func TestClientIsSmall(t *testing.T) {
-	config := benchConfig(1)
-	c := newClient(t, config)
-	l := listen(t, c)
-	l.hear(settings())
-	begin(t, c, 0, 0)
-	wiretest.Take(c)
-	l.hear(ok200)
-	size := int(unsafe.Sizeof(*c)) + cap(c.streams)*int(unsafe.Sizeof(stream{})) + 2*cap(c.byNumber.places) + cap(c.encoder.places) + cap(c.encoder.same) + cap(c.decoder.data)
-	if size > 1000 {
-		t.Errorf("a client of %d bytes", size)
-	}
-	if c.out != nil || c.part != nil || c.block.bytes != nil || c.forgotten != nil {
-		t.Error("an idle client holds a buffer")
-	}
-}
-
 // An exchange may have any number of informational responses that the limit allows.
 func TestManyInformational(t *testing.T) {
 	config := testConfig()
@@ -777,21 +757,6 @@ func TestPing(t *testing.T) {
 	c.End()
 	if c.Ping() {
 		t.Error("a ping on a connection that has ended")
-	}
-}
-
-func TestPingDoesNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	c := newClient(t, testConfig())
-	listen(t, c).hear(settings())
-	if allocs := testing.AllocsPerRun(100, func() {
-		c.pings = 0
-		c.Ping()
-		c.Wrote(len(c.Output()))
-	}); allocs > 0 {
-		t.Errorf("%v allocations per ping", allocs)
 	}
 }
 

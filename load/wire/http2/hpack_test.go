@@ -247,28 +247,3 @@ func TestTableSizeMustBeLowered(t *testing.T) {
 		}
 	}
 }
-
-// Any blocks mean the same with and without memos, whatever these hold.
-func TestMemosChangeNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		with, without := collector(t, DefaultSettings()), collector(t, DefaultSettings())
-		without.memoOff = true
-		one, other := newDecoder(defaultTableSize), newDecoder(defaultTableSize)
-		known := [][]byte{nginxBlock("10:00:00"), nginxBlock("10:00:01"), []byte("\x88\x40\x01a\x01b\x88\x88\x88"), []byte("\x88\xbe\x40\x01b\x01c\x88"), fields(":status", "204", "a", "first"), fields(":status", "204", "a", "other")}
-		for range rapid.IntRange(1, 12).Draw(t, "blocks") {
-			block := bytes.Clone(rapid.SampledFrom(known).Draw(t, "block"))
-			if rapid.Bool().Draw(t, "changed") {
-				block[rapid.IntRange(0, len(block)-1).Draw(t, "at")] ^= byte(rapid.IntRange(1, 255).Draw(t, "by"))
-				known = append(known, block)
-			}
-			got, err := decodeOurs(&one, with, block)
-			want, wantErr := decodeOurs(&other, without, block)
-			if got != want || err != wantErr {
-				t.Fatalf("%x: %v, %v; without memos %v, %v", block, got, err, want, wantErr)
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
-}

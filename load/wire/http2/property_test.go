@@ -247,22 +247,6 @@ func TestCutsChangeNothing(t *testing.T) {
 	})
 }
 
-// Any bytes, in order or not, give the same events and replies wherever they are cut.
-func TestCutsChangeNoFault(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var input []byte
-		for range rapid.IntRange(1, 4).Draw(t, "cases") {
-			input = append(input, rapid.SampledFrom(cases).Draw(t, "case").input...)
-		}
-		for range rapid.IntRange(0, 3).Draw(t, "changes") {
-			if len(input) > 0 {
-				input[rapid.IntRange(0, len(input)-1).Draw(t, "at")] ^= byte(rapid.IntRange(1, 255).Draw(t, "by"))
-			}
-		}
-		checkCuts(t, input, drawCuts(t, len(input)))
-	})
-}
-
 // checkCuts compares what a client makes of bytes in one piece and in several, and that
 // it holds no more than it may.
 func checkCuts(tb wiretest.TB, input []byte, cuts []int) {

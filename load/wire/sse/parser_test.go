@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -313,12 +312,6 @@ func TestSearchIsBounded(t *testing.T) {
 		if got := lineEnd(b[:700]); got >= 0 {
 			t.Errorf("%q: found one at %d", end, got)
 		}
-	}
-}
-
-func TestSizeAtRest(t *testing.T) {
-	if size := unsafe.Sizeof(Parser{}); size > 64 {
-		t.Errorf("a parser takes %d bytes", size)
 	}
 }
 

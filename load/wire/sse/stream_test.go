@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -212,15 +211,6 @@ header Last-Event-ID: want none, as it is added when reconnecting
 topic -1: want a number from 0`
 	if fmt.Sprint(err) != want {
 		t.Errorf("got %v\nwant %v", err, want)
-	}
-}
-
-// A stream at rest is small enough to have 20,000 of.
-func TestStreamSize(t *testing.T) {
-	size := unsafe.Sizeof(Stream{}) + unsafe.Sizeof(http1.Client{}) + 48 // an ID
-	t.Logf("%d bytes", size)
-	if size > 500 {
-		t.Errorf("a stream takes %d bytes", size)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"testing"
-	"unsafe"
 
 	"dyno/load/wire"
 )
@@ -84,47 +83,5 @@ func TestUnsolicited(t *testing.T) {
 		}
 		c.Reset()
 		exchangeOnce(t, c, tt.answer)
-	}
-}
-
-func TestNoAllocation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	for _, tt := range clientTests(t) {
-		name := tt.name
-		if n := testing.AllocsPerRun(100, func() { exchangeOnce(t, tt.client, tt.answer) }); n != 0 {
-			t.Errorf("%s: %v allocations per exchange; want none", name, n)
-		}
-	}
-}
-
-func TestClientSize(t *testing.T) {
-	for name, size := range map[string]uintptr{
-		"echo": unsafe.Sizeof(Echo{}), "line": unsafe.Sizeof(Line{}), "prefixed": unsafe.Sizeof(Prefixed{}),
-	} {
-		if size > 64 {
-			t.Errorf("%s: a client takes %d bytes; want at most 64, as there are many", name, size)
-		}
-	}
-}
-
-func BenchmarkExchange(b *testing.B) {
-	for _, bm := range clientTests(b) {
-		b.Run(bm.name, func(b *testing.B) {
-			b.SetBytes(int64(len(bm.client.Request())))
-			b.ReportAllocs()
-			// What arrives lies elsewhere than what was sent.
-			received := make([]byte, 64<<10)
-			for b.Loop() {
-				answer := bm.answer
-				if request := bm.client.Request(); answer == nil {
-					answer = received[:copy(received, request)]
-				}
-				if _, done, err := bm.client.Response(answer); !done || err != nil {
-					b.Fatal(done, err)
-				}
-			}
-		})
 	}
 }

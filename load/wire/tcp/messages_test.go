@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -127,25 +126,6 @@ func TestMessagesValidate(t *testing.T) {
 	} {
 		if _, err := NewMessages(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
-		}
-	}
-}
-
-func TestMessagesDoNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	for _, f := range []Framing{Same, Lines, Length} {
-		c := newMessages(t, f, 100, Message{Varies: true})
-		parts := [][]byte{[]byte("hello")}
-		answer := bytes.Clone(c.Compose(0, parts))
-		if n := testing.AllocsPerRun(100, func() {
-			c.Compose(0, parts)
-			if _, done, err := c.Response(answer); !done || err != nil {
-				t.Errorf("%v, %v", done, err)
-			}
-		}); n != 0 {
-			t.Errorf("framing %d: %v allocations", f, n)
 		}
 	}
 }

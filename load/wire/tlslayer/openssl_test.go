@@ -42,7 +42,7 @@ func newOpenSSL(tb testing.TB, args ...string) *opensslServer {
 		return name
 	}
 	// Long before the tests' own limit, a server that does not answer fails its test.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server := serverCredentials()
 	cmd := exec.CommandContext(ctx, path, append([]string{
 		"s_server", "-accept", "127.0.0.1:0",
