@@ -29,7 +29,7 @@ var (
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
-const hangGuard = 30 * time.Second
+const hangGuard = time.Minute
 
 func TestMain(m *testing.M) { leak.Main(m) }
 

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -183,77 +182,6 @@ func TestAgreesWithStrace(t *testing.T) {
 	if compared < 5 || ours["write"] != 2000 {
 		t.Errorf("compared %d system calls, %d writes\n%s", compared, ours["write"], text)
 	}
-}
-
-// perf counts the same in the same window, but for what the program does while
-// perf starts and stops.
-func TestAgreesWithPerf(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("perf"); err != nil {
-		t.Skip("perf is not installed")
-	}
-	c, pid := startBelow(t, "caller")
-	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
-	control, perfControl := pipe(t)
-	perfAck, ack := pipe(t)
-	var out strings.Builder
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
-	defer cancel()
-	perf := exec.CommandContext(ctx, "perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter",
-		"-p", strconv.Itoa(pid), "--delay", "-1", "--control", "fd:3,4")
-	perf.Stderr, perf.ExtraFiles = &out, []*os.File{control, ack}
-	if err := perf.Start(); err != nil {
-		t.Fatal(err)
-	}
-	answers := bufio.NewReader(perfAck)
-	order := func(what string) {
-		t.Helper()
-		if _, err := fmt.Fprintln(perfControl, what); err != nil {
-			t.Fatal(err)
-		}
-		if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, "ack") {
-			t.Fatalf("perf: %q, %v, %s", answer, err, out.String())
-		}
-	}
-	order("enable")
-	before := look(t, o)["syscalls_total"]
-	c.do(t, "calls 100000")
-	c.do(t, "readvs 20000")
-	c.do(t, "threads 4 5000")
-	ours := look(t, o)["syscalls_total"] - before
-	order("disable")
-	ended := make(chan struct{})
-	go func() {
-		_ = perf.Wait() // interrupted: what it printed counts
-		close(ended)
-	}()
-	// It does not notice an interrupt that comes as it begins to wait.
-	until(t, "perf has ended", func() bool {
-		_ = perf.Process.Signal(os.Interrupt) // fails when it has ended
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
-	theirs := math.NaN()
-	if m := regexp.MustCompile(`(?m)^(\d+),`).FindStringSubmatch(out.String()); m != nil {
-		theirs = float64(number(m[1]))
-	}
-	if !(math.Abs(ours-theirs) <= 0.01*theirs) || theirs < 140000 {
-		t.Errorf("%v system calls; perf counts %v (%q)", ours, theirs, out.String())
-	}
-}
-
-func pipe(t *testing.T) (r, w *os.File) {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close(); w.Close() })
-	return r, w
 }
 
 // serving starts a server and returns its two ports.

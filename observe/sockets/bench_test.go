@@ -40,35 +40,3 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
-
-// What one reading of the accept queue costs.
-func BenchmarkQueue(b *testing.B) {
-	l := listen(b, "tcp4", "127.0.0.1:0")
-	o, err := NewConnections(b.Context(), Config{Address: l.Addr().String(), Every: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer o.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := o.queue.poller.Refresh(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// What one row of the kernel's counters costs.
-func BenchmarkCounters(b *testing.B) {
-	c, err := NewCounters("", 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
-	row := make([]float64, len(c.Columns()))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := c.Observe(row); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

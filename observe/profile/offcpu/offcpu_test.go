@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const hangGuard = 30 * time.Second
+const hangGuard = time.Minute
 
 // symbols are read once for all tests.
 var symbols symbol.Cache
