@@ -1477,25 +1477,6 @@ func TestCPUByBin(t *testing.T) {
 	}
 }
 
-// BenchmarkJudge is a run of twelve variants in nine rounds.
-func BenchmarkJudge(b *testing.B) {
-	var names []string
-	for i := range 12 {
-		names = append(names, fmt.Sprint("v", i))
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	made := newBench(9, names...)
-	for round := 1; round <= 9; round++ {
-		for _, v := range names {
-			made.measure(round, v, 5000*math.Exp(0.01*r.NormFloat64()))
-			made.record(latencies(r, 20000, time.Millisecond)...)
-		}
-	}
-	for b.Loop() {
-		made.judge(b)
-	}
-}
-
 // An interrupted trial is behind the figures of a variant that has no other. It is in no
 // comparison, and nothing comes from it if another trial counts.
 func TestInterruptedTrial(t *testing.T) {
