@@ -262,7 +262,7 @@ func (a *attempt) take(_ int, content []byte) error {
 }
 
 // patienceOfCall bounds a call that has no deadline. No case takes so long.
-const patienceOfCall = 30 * time.Second
+const patienceOfCall = time.Minute
 
 // run makes the call.
 func (a *attempt) run() error {

@@ -25,10 +25,9 @@ func oneByte(c net.Conn, limit time.Duration) error {
 // Each server is healthy until it breaks, and then breaks as it says, on connections there
 // are and on new ones.
 func TestBreaking(t *testing.T) {
-	const soon, long = 50 * time.Millisecond, 10 * time.Second
 	for _, c := range []struct {
 		is        Break
-		old, next func(error) bool // of the exchange on a connection there was, and on a new one
+		old, next outcome // of the exchange on a connection there was, and on a new one
 	}{
 		{Hangs, late, late},
 		{Crashes, fine, fine}, // as Crash does nothing here
@@ -59,40 +58,51 @@ func TestBreaking(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer old.Close()
-			if err := oneByte(old, long); err != nil {
+			if err := oneByte(old, fine.within); err != nil {
 				t.Fatalf("before: %v", err)
 			}
 			b.breakNow()
 			if c.is == Crashes {
 				<-crashed
 			}
-			if err := oneByte(old, soon); !c.old(err) {
+			if err := oneByte(old, c.old.within); !c.old.is(err) {
 				t.Errorf("on a connection there was: %v", err)
 			}
 			fresh, err := net.Dial("tcp", b.Addr().String())
 			if err == nil {
 				defer fresh.Close()
-				err = oneByte(fresh, soon)
+				err = oneByte(fresh, c.next.within)
 			}
-			if !c.next(err) {
+			if !c.next.is(err) {
 				t.Errorf("on a new connection: %v", err)
 			}
 		})
 	}
 }
 
-func fine(err error) bool     { return err == nil }
-func late(err error) bool     { return errors.Is(err, os.ErrDeadlineExceeded) }
-func refused(err error) bool  { return errors.Is(err, syscall.ECONNREFUSED) }
-func wasReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) }
-func ended(err error) bool    { return err != nil && !late(err) }
+// An outcome is what becomes of an exchange, and how long to wait for it: long enough for a busy
+// machine where an answer or an end is to come.
+type outcome struct {
+	is     func(error) bool
+	within time.Duration
+}
+
+func isLate(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+var (
+	fine     = outcome{func(err error) bool { return err == nil }, hang}
+	late     = outcome{isLate, 50 * time.Millisecond}
+	refused  = outcome{func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }, hang}
+	wasReset = outcome{func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }, hang}
+	ended    = outcome{func(err error) bool { return err != nil && !isLate(err) }, hang}
+)
 
 func TestBreakingIsBrokenFromTheStart(t *testing.T) {
 	b, err := StartBreaking(t.Context(), BreakingConfig{Addr: "127.0.0.1:1", Break: Refuses})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := net.Dial("tcp", b.Addr().String()); !refused(err) {
+	if _, err := net.Dial("tcp", b.Addr().String()); !refused.is(err) {
 		t.Errorf("%v, want that nobody is there", err)
 	}
 	if err := b.Close(); err != nil {

@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // hang is how long a test waits for what must happen at once.
-const hang = 30 * time.Second
+const hang = time.Minute
 
 func must[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // hang is how long anything may take before a test calls it hung.
-const hang = 20 * time.Second
+const hang = time.Minute
 
 var models = []Model{Goroutine, Pool, Epoll, Pinned}
 

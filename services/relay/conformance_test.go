@@ -187,7 +187,7 @@ func backpressure(b bed) {
 
 // idle: a silent connection ends, a busy one stays.
 func idle(b bed) {
-	s := b.relay(b.echo(), func(c *Config) { c.IdleTimeout = 200 * time.Millisecond })
+	s := b.relay(b.echo(), func(c *Config) { c.IdleTimeout = time.Second })
 	busy, silent := b.dial(s), b.dial(s)
 	b.ping(silent, "once")
 	for s.Stats().Ends[idled.String()] == 0 {
