@@ -435,7 +435,7 @@ func TestCompletionIsBounded(t *testing.T) {
 	})
 	defer close(release)
 	s := &session{servers: []string{address}, timeout: time.Hour}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if list := s.names(ctx, policies, nil, ""); list != nil || ctx.Err() != nil {
 		t.Errorf("%q, %v", list, ctx.Err())

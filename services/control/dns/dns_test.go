@@ -465,23 +465,3 @@ func TestManyInstances(t *testing.T) {
 		t.Error("the same instances are told each time, and others never")
 	}
 }
-
-// TestEqualAddresses: an answer takes time by how many instances there are, and not by the
-// square of that: all of UDP waits for it.
-func TestEqualAddresses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	allocated := func(n int) float64 {
-		list := make([]Endpoint, n)
-		for i := range list {
-			list[i] = Endpoint{fmt.Sprintf("10.0.%d.%d", i/256, i%256), 80, 100}
-		}
-		z := &Zone{Domain: domain, TTL: 5, Find: func(string, string) ([]Endpoint, bool) { return list, true }}
-		q := dnsmessage.Question{Name: dnsmessage.MustNewName("shop.default." + domain), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}
-		return testing.AllocsPerRun(3, func() { z.fill(new(dnsmessage.Message), q) })
-	}
-	if few, many := allocated(50), allocated(500); many > 20*few {
-		t.Errorf("%.0f allocations for 50 instances, %.0f for 500", few, many)
-	}
-}

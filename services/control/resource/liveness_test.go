@@ -204,18 +204,6 @@ func TestNeverBeforeItsTime(t *testing.T) {
 	})
 }
 
-func TestBeatAllocatesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	l := NewLiveness(DefaultLiveness())
-	l.Beat("a", second, 0)
-	now := second
-	if n := testing.AllocsPerRun(100, func() { now += second; l.Beat("a", second, now) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func TestSilence(t *testing.T) {
 	l := NewLiveness(DefaultLiveness())
 	if _, ok := l.Silence("a", time.Second); ok {

@@ -69,38 +69,6 @@ func TestHeartbeatsEachTheirOwn(t *testing.T) {
 	}
 }
 
-// TestMaskedTag: the tag of what a reader is shown of a secret is not of its content; who may read
-// secrets has the one that a change has to match, from a list, too.
-func TestMaskedTag(t *testing.T) {
-	b, as := withBook(t, nil)
-	ref := in("n", config("pin"))
-	put := &controlpb.PutRequest{Ref: ref, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "1234", Secret: true}}}
-	made, err := b.calls.Put(as("editor"), put)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole := made.GetResource().GetTag()
-	for _, who := range []string{"reader", "editor"} {
-		got, err := b.calls.Get(as(who), &controlpb.GetRequest{Ref: ref})
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := b.calls.List(as(who), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, Namespace: "n"})
-		if err != nil || len(list.GetResources()) != 1 || list.GetResources()[0].GetConfig().GetContent() != "" {
-			t.Fatalf("%v, %v", list, err)
-		}
-		for _, tag := range []string{got.GetResource().GetTag(), list.GetResources()[0].GetTag()} {
-			if (tag == whole) != (who == "editor") || tag == "" {
-				t.Errorf("%s has tag %s, the whole has %s", who, tag, whole)
-			}
-		}
-	}
-	put.Conditions = &controlpb.Conditions{IfMatch: whole}
-	if _, err := b.calls.Put(as("editor"), put); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestReleases: a gray release begins, changes and ends, and an earlier version comes back.
 func TestReleases(t *testing.T) {
 	b := newBed(t, nil)
@@ -213,35 +181,6 @@ func TestAudit(t *testing.T) {
 	for who, want := range map[string]string{"editor": "PermissionDenied role", "reader": "PermissionDenied role", "nobody": "Unauthenticated token"} {
 		if _, err := b.calls.Audit(as(who), &controlpb.AuditRequest{}); reason(t, err) != want {
 			t.Errorf("%s: %v", who, err)
-		}
-	}
-}
-
-// TestWritersOnly: releases and rollbacks are changes.
-func TestWritersOnly(t *testing.T) {
-	b, as := withBook(t, nil)
-	ref := in("n", config("c"))
-	if _, err := b.calls.Put(as("editor"), &controlpb.PutRequest{Ref: ref, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "x"}}}); err != nil {
-		t.Fatal(err)
-	}
-	for what, do := range map[string]func(context.Context) error{
-		"release": func(ctx context.Context) error {
-			_, err := b.calls.Release(ctx, &controlpb.ReleaseRequest{Ref: ref, Content: "y", Percent: 5})
-			return err
-		},
-		"end": func(ctx context.Context) error {
-			_, err := b.calls.EndRelease(ctx, &controlpb.EndReleaseRequest{Ref: ref})
-			return err
-		},
-		"rollback": func(ctx context.Context) error {
-			_, err := b.calls.Rollback(ctx, &controlpb.RollbackRequest{Ref: ref, Version: 1})
-			return err
-		},
-	} {
-		for _, who := range []string{"reader", "registrar", "other"} {
-			if err := do(as(who)); reason(t, err) != "PermissionDenied role" {
-				t.Errorf("%s by %s: %v", what, who, err)
-			}
 		}
 	}
 }

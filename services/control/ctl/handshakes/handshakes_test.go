@@ -28,7 +28,7 @@ import (
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
-const hangGuard = 30 * time.Second
+const hangGuard = time.Minute
 
 // delay is how long servers take to answer a ClientHello.
 const delay = 20 * time.Millisecond
