@@ -83,6 +83,7 @@ type turn struct {
 	who     identity
 	q       chatRequest
 	session string
+	begins  bool // the conversation
 	began   time.Time
 	hold    *hold
 	found   intent.Match
@@ -132,35 +133,29 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	waiting, waited := ctx.waiting()
 	defer waited()
-	if refused := t.take(waiting); refused != nil {
-		return ctx.refusal(refused)
-	}
-	after := int64(store.Unknown)
-	defer func() { t.hold.release(after) }()
 	j, refused := g.admit(waiting, t.who, "bot", t.began)
 	if refused != nil {
 		return ctx.refusal(refused)
 	}
 	defer j.leave()
+	if refused := t.enter(waiting, j); refused != nil {
+		return ctx.refusal(refused)
+	}
 	body.free() // what is under way is bounded by places
+	after := int64(store.Unknown)
+	defer func() { t.release(j, after) }()
 	name := turnName{t.who.key.id, t.q.User, j.entry.ID}
 	g.underWay.add(name, ctx)
 	defer g.underWay.remove(name, ctx)
-	j.entry.Session = t.session
-	j.entry.Queue += t.hold.waited
 	t.prepare(ctx, j.entry.ID)
-	after = t.hold.count // if there is no answer: what the archive says may change by a write under way
 	if ctx.stopped() {
 		return refusedStopped()
 	}
-	request, err := t.request()
-	t.past = nil // told is what matters from here on, however long the answer takes
-	if err != nil {
-		return refuse(http.StatusInternalServerError, "", "%v", err)
+	if refused := t.start(ctx, waiting, j); refused != nil {
+		return ctx.refusal(refused)
 	}
-	if refused := j.start(r.Context(), request); refused != nil {
-		return refused
-	}
+	t.past = nil         // told is what matters from here on, however long the answer takes
+	after = t.hold.turns // if there is no answer: what the archive says may change by a write under way
 	if t.q.Stream {
 		after, refused = t.stream(w, ctx, j)
 	} else {
@@ -203,27 +198,59 @@ func (t *turn) least() store.Cost {
 	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.g.pool.Price(c.Model).Of(prompt, c.ReplyTokens)}
 }
 
-// take takes the conversation for this turn. One that begins has a name that nobody else
-// knows.
-func (t *turn) take(ctx context.Context) *refusal {
-	begins := t.q.History == ""
-	if begins {
+// enter takes the conversation for this turn. One that begins has a name that nobody else knows.
+func (t *turn) enter(ctx context.Context, j *job) *refusal {
+	t.begins = t.q.History == ""
+	if t.begins {
 		t.q.History = store.NewID()
 	}
 	t.session = sessionOf(t.who.key.id, t.q.Bot, t.q.User, t.q.History)
 	var err error
-	if t.hold, err = t.g.hold(ctx, t.session); err != nil {
-		if ctx.Err() != nil {
-			return refuse(statusGone, "", "the client has gone")
-		}
-		return &refusal{status: http.StatusConflict, code: "turn_under_way", text: "another turn of this conversation is under way", after: time.Second}
+	if t.hold, err = t.g.enter(ctx, t.session); err != nil {
+		return refusedBusy(ctx)
 	}
-	if begins {
-		t.count = 0 // it is held all the same: a stream tells the name before its turn ends
-	} else if past, ok := t.g.recall.of(t.session, t.hold.count); ok {
-		t.past, t.count = past, t.hold.count
+	j.hold, j.entry.Session = t.hold, t.session
+	if t.begins {
+		t.count = 0 // it is locked all the same: a stream tells the name before its turn ends
+	} else {
+		t.past, t.count = t.g.recall.of(t.session)
 	}
 	return nil
+}
+
+// start makes the model's request, and takes what it may use together with the session. How much that is depends on what was
+// said before: the conversation was read without a lock. It is read once more if another gateway has had it since.
+func (t *turn) start(ctx *work, waiting context.Context, j *job) *refusal {
+	g := t.g
+	for {
+		request, err := t.request()
+		if err != nil {
+			return refuse(http.StatusInternalServerError, "", "%v", err)
+		}
+		locked := t.hold.locked
+		if refused := j.start(waiting, request); refused != nil {
+			return refused
+		}
+		if locked || t.begins || g.redis == nil || t.hold.missed || t.count == store.Unknown || t.count == t.hold.turns {
+			j.entry.Queue += t.hold.waited
+			return nil
+		}
+		g.settle(j.settlement)
+		j.settlement = settlement{}
+		t.read(ctx)
+	}
+}
+
+// release gives the conversation back, which has so many turns now.
+func (t *turn) release(j *job, turns int64) {
+	if turns == store.Unknown && t.hold.locked {
+		t.g.recall.forget(t.session)
+	}
+	s := j.settlement
+	if !j.finished { // what was used is not known: it is given back when its lease ends
+		s = settlement{}
+	}
+	t.hold.release(turns, s)
 }
 
 // sessionOf names a conversation. Whose it is belongs to its name: nobody reads another's
@@ -246,25 +273,7 @@ func (t *turn) prepare(ctx context.Context, id string) {
 	} else {
 		go func() {
 			defer close(read)
-			ended := ctx
-			ctx, span := trace.StartCall(ctx, "archive read")
-			defer span.End()
-			ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
-			defer cancel()
-			_, err := g.pasts.enter(ctx, t.who.key.pasts)
-			if err == nil {
-				t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns)
-				g.pasts.leave(t.who.key.pasts)
-			}
-			if err != nil {
-				if t.past, t.count = nil, store.Unknown; ended.Err() != nil {
-					return // nobody waits for it
-				}
-				span.Fail("the archive does not answer")
-				g.stats.degraded("archive")
-				return
-			}
-			g.recall.keep(t.session, t.past, t.count)
+			t.read(ctx)
 		}()
 	}
 	_, span := trace.Start(ctx, "intent")
@@ -281,6 +290,29 @@ func (t *turn) prepare(ctx context.Context, id string) {
 		}
 	}
 	<-read
+}
+
+// read reads the conversation from the archive.
+func (t *turn) read(ctx context.Context) {
+	g, ended := t.g, ctx
+	ctx, span := trace.StartCall(ctx, "archive read")
+	defer span.End()
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+	defer cancel()
+	_, err := g.pasts.enter(ctx, t.who.key.pasts)
+	if err == nil {
+		t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns)
+		g.pasts.leave(t.who.key.pasts)
+	}
+	if err != nil {
+		if t.past, t.count = nil, store.Unknown; ended.Err() != nil {
+			return // nobody waits for it
+		}
+		span.Fail("the archive does not answer")
+		g.stats.degraded("archive")
+		return
+	}
+	g.recall.keep(t.session, t.past, t.count)
 }
 
 // request makes the model's request: the system prompt, what plugins have said, as much
@@ -363,12 +395,12 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	t.g.stats.asked(a, asked)
 	took := time.Since(asked)
 	if err == nil {
-		err = j.hold(a)
+		err = j.holdAnswer(a)
 	}
 	done := j.wholeResult(a, cache.Made, err, ctx.gone() || err != nil && ctx.stopped())
 	if err != nil {
 		j.finish(done)
-		return t.hold.count, ctx.refusal(t.g.refusalOf(err))
+		return t.hold.turns, ctx.refusal(t.g.refusalOf(err))
 	}
 	reply, masked := t.g.out.Text(a.Reply.Text)
 	t.g.stats.masked("out", masked)
@@ -393,13 +425,13 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))
 		refused := ctx.refusal(g.refusalOf(err))
 		if !out.begun {
-			return t.hold.count, refused
+			return t.hold.turns, refused
 		}
 		n := t.newTeller(out, ctx, j)
 		defer n.close()
 		n.fault(refused.status, refused.fault())
 		out.end()
-		return t.hold.count, nil
+		return t.hold.turns, nil
 	}
 	first := time.Since(j.began)
 	j.request.Forget() // a stream goes on for long
@@ -418,14 +450,14 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 		j.finish(done)
 		n.fault(statusOf(err), g.faultOf(err))
 		out.end()
-		return t.hold.count, nil
+		return t.hold.turns, nil
 	}
 	if !stopped || reply != "" {
 		done.turn = t.turnOf(j, reply)
 	}
 	end := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: j.entry.Queue.Seconds(),
 		Usage: usageOf(done.usage), By: a.Upstream, Stopped: stopped}
-	count := t.hold.count
+	count := t.hold.turns
 	if state := j.finish(done); !stopped || reply != "" { // before the client is told: what it is told is kept
 		end.Turn, count = t.kept(done.turn, state)
 	}

@@ -101,16 +101,16 @@ func TestLoginIsShort(t *testing.T) {
 	}
 }
 
-// ordered are limits that note how many entries the ledger has when they are settled.
+// ordered is a coordinator that notes how many entries the ledger has when it is told what was used.
 type ordered struct {
-	store.Limits
+	store.Coordinator
 	g *Gateway
 
 	mu   sync.Mutex // guards seen
 	seen []int
 }
 
-func (o *ordered) Settle(ctx context.Context, r store.Reservation, used store.Cost) error {
+func (o *ordered) End(ctx context.Context, l *store.Lock, turns int64, r *store.Reservation, used store.Cost) error {
 	flushed := o.g.batch.Flush(ctx)
 	list, err := o.g.archive.Entries(ctx, r.Key, 10)
 	o.mu.Lock()
@@ -119,15 +119,15 @@ func (o *ordered) Settle(ctx context.Context, r store.Reservation, used store.Co
 	if err := errors.Join(flushed, err); err != nil {
 		return err
 	}
-	return o.Limits.Settle(ctx, r, used)
+	return o.Coordinator.End(ctx, l, turns, r, used)
 }
 
 // TestLedgerBeforeLimits: a gateway that dies between the two has the answer in the ledger; what it has reserved is given
 // back when its lease ends.
 func TestLedgerBeforeLimits(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test", Limit{store.Tokens, 1 << 40, 0})} })
-	o := &ordered{Limits: b.limits, g: b.Gateway}
-	b.limits = o
+	o := &ordered{Coordinator: b.coordinator, g: b.Gateway}
+	b.coordinator = o
 	b.say(secretOf("test"), "", "hello")
 	b.settled()
 	b.ask("/v1/chat/completions", secretOf("test"), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
@@ -139,13 +139,13 @@ func TestLedgerBeforeLimits(t *testing.T) {
 	}
 }
 
-// untouched are limits that nobody may settle.
+// untouched is a coordinator that nobody may tell anything.
 type untouched struct {
-	store.Limits
+	store.Coordinator
 	t *testing.T
 }
 
-func (u untouched) Settle(context.Context, store.Reservation, store.Cost) error {
+func (u untouched) End(context.Context, *store.Lock, int64, *store.Reservation, store.Cost) error {
 	u.t.Error("settled within the request")
 	return nil
 }
@@ -170,8 +170,8 @@ func TestSettleHoldsNobodyUp(t *testing.T) {
 	g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1)}
 	g.stats = newStats(g)
 	g.settles <- struct{}{}
-	j := &job{g: g, who: identity{key: &apiKey{id: "test"}}, limits: untouched{t: t}}
-	j.settle(store.Cost{Requests: 1})
+	j := &job{g: g, settlement: settlement{with: untouched{t: t}, reservation: &store.Reservation{At: time.Now()}, used: store.Cost{Requests: 1}}}
+	j.settle()
 	g.tasks.Wait()
 	var m dto.Metric
 	if err := g.stats.unsettled.Write(&m); err != nil || m.GetCounter().GetValue() != 1 {
@@ -179,15 +179,15 @@ func TestSettleHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// limitsAway are limits whose store does not answer until a moment.
+// limitsAway is a coordinator that does not answer until a moment.
 type limitsAway struct {
-	store.Limits
+	store.Coordinator
 	until   time.Time
 	tries   int
 	settled store.Cost
 }
 
-func (a *limitsAway) Settle(_ context.Context, _ store.Reservation, used store.Cost) error {
+func (a *limitsAway) End(_ context.Context, _ *store.Lock, _ int64, _ *store.Reservation, used store.Cost) error {
 	if a.tries++; time.Now().Before(a.until) {
 		return errors.New("nobody answers")
 	}
@@ -218,8 +218,8 @@ func TestSettleOutlastsAnOutage(t *testing.T) {
 				a := &limitsAway{until: began.Add(test.outage)}
 				g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1), alive: alive}
 				g.stats = newStats(g)
-				j := &job{g: g, who: identity{key: &apiKey{id: "test"}}, limits: a, reservation: store.Reservation{At: began}}
-				j.settle(used)
+				j := &job{g: g, settlement: settlement{with: a, reservation: &store.Reservation{At: began}, used: used}}
+				j.settle()
 				longest := g.longest() + lastSettlePause
 				if test.close > 0 {
 					<-time.After(test.close)
@@ -323,16 +323,16 @@ func spendAll(t *testing.T, set func(*Config)) {
 	}
 }
 
-// lingering are sessions that take their time to be given back.
+// lingering is a coordinator of sessions that take their time to be given back.
 type lingering struct {
-	store.Sessions
+	store.Coordinator
 	entered, proceed chan struct{}
 }
 
-func (l lingering) Release(ctx context.Context, session, holder string, count int64) error {
+func (l lingering) End(ctx context.Context, lock *store.Lock, turns int64, r *store.Reservation, used store.Cost) error {
 	close(l.entered)
 	<-l.proceed
-	return l.Sessions.Release(ctx, session, holder, count)
+	return l.Coordinator.End(ctx, lock, turns, r, used)
 }
 
 // TestCloseWaitsForSessions: the stores are there until the last session is given back.
@@ -349,8 +349,8 @@ func TestCloseWaitsForSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := lingering{g.sessions, make(chan struct{}), make(chan struct{})}
-		g.sessions = l
+		l := lingering{g.coordinator, make(chan struct{}), make(chan struct{})}
+		g.coordinator = l
 		w := httptest.NewRecorder()
 		answered, closed := make(chan struct{}), make(chan error, 1)
 		go func() {

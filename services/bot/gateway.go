@@ -102,22 +102,21 @@ type Gateway struct {
 	tracer    *trace.Tracer  // nil traces nothing
 	cache     *cache.Cache[*CachedAnswer]
 
-	archive  store.Archive
-	batch    *store.Batcher
-	sessions store.Sessions
-	limits   store.Limits
-	local    *memory.Limits // while the others do not answer
-	redis    *redis.Store   // nil without
-	turns    *turnstile
-	underWay underWay
-	recall   *recall // nil remembers no conversation
-	places   *admission
-	bodies   *ration.Ration // of requests
-	answers  *ration.Ration // whole ones, and of streams the text that is kept
-	settles  chan struct{}  // places beside requests for what stores are still to be told
-	sums     *admission     // the place of who sums up the ledger
-	reads    *admission     // places of those who read a conversation by itself
-	pasts    *admission     // places of turns that read theirs
+	archive     store.Archive
+	batch       *store.Batcher
+	coordinator store.Coordinator
+	local       *memory.Coordinator // of limits while the other does not answer
+	redis       *redis.Store        // nil without
+	turns       *turnstile
+	underWay    underWay
+	recall      *recall // nil remembers no conversation
+	places      *admission
+	bodies      *ration.Ration // of requests
+	answers     *ration.Ration // whole ones, and of streams the text that is kept
+	settles     chan struct{}  // places beside requests for what stores are still to be told
+	sums        *admission     // the place of who sums up the ledger
+	reads       *admission     // places of those who read a conversation by itself
+	pasts       *admission     // places of turns that read theirs
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -213,7 +212,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	answering, cut := context.WithCancel(context.WithoutCancel(ctx))
 	*g = Gateway{
-		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), local: memory.NewLimits(),
+		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), local: memory.NewCoordinator(0),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		logins:  newLogins(),
 		turns:   newTurnstile(cfg.SessionWaiters),
@@ -429,16 +428,14 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {
 		g.recall = newRecall(g.cfg.HistoryTurns, g.cfg.HistoryTokens, g.cfg.HistoryBytes)
 	}
-	const rememberedSessions = 100_000
-	g.sessions = memory.NewSessions(rememberedSessions)
 	if g.cfg.Redis != "" {
 		c := redis.Defaults()
 		c.Address, c.Timeout = g.cfg.Redis, g.cfg.StoreTimeout
 		if g.redis, err = redis.Open(c); err != nil {
 			return err
 		}
-		g.sessions, g.limits = g.redis, g.redis
-	} else if g.limits, err = g.countedLimits(ctx); err != nil {
+		g.coordinator = g.redis
+	} else if g.coordinator, err = g.inProcess(ctx); err != nil {
 		return err
 	}
 	b := g.cfg.batches()
@@ -447,10 +444,13 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	return err
 }
 
-// countedLimits are limits of this process. They begin with what the ledger says of every key, which is
+// rememberedSessions is of how many sessions the number of turns is remembered in the process.
+const rememberedSessions = 100_000
+
+// inProcess makes a coordinator of this process alone. Its limits start with what the ledger says of every key, which is
 // found out here, where a long ledger may take its time, and not by the first request.
-func (g *Gateway) countedLimits(ctx context.Context) (*memory.Limits, error) {
-	limits, now := memory.NewLimits(), time.Now()
+func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
+	c, now := memory.NewCoordinator(rememberedSessions), time.Now()
 	if g.cfg.Archive == ArchiveMemory {
 		var forgotten []string
 		for _, k := range g.cfg.Keys {
@@ -463,11 +463,11 @@ func (g *Gateway) countedLimits(ctx context.Context) (*memory.Limits, error) {
 		}
 	}
 	for _, k := range g.cfg.Keys {
-		if err := limits.Seed(ctx, g.archive, k.ID, g.payers[k.ID].limits, now); err != nil {
+		if err := c.Seed(ctx, g.archive, k.ID, g.payers[k.ID].limits, now); err != nil {
 			return nil, fmt.Errorf("sum up what key %q has used, by the ledger (a longer store timeout gives it more time): %w", k.ID, err)
 		}
 	}
-	return limits, nil
+	return c, nil
 }
 
 // Handler serves clients, for servers of others.

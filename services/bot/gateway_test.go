@@ -346,7 +346,7 @@ func TestBudget(t *testing.T) {
 		for _, e := range entries {
 			money += e.Money
 		}
-		used, err := one.limits.Used(t.Context(), key, one.payers[key].limits, time.Now())
+		used, err := one.coordinator.Used(t.Context(), key, one.payers[key].limits, time.Now())
 		if err != nil || !slices.Equal(used, []int64{100, money}) || money == 0 {
 			t.Errorf("used %v, ledger %d, %v", used, money, err)
 		}
@@ -380,7 +380,8 @@ func TestBudgetOutlives(t *testing.T) {
 			ended, end := context.WithCancel(t.Context())
 			end()
 			var beyond *store.LimitError
-			if _, err := b.limits.Reserve(ended, key, b.payers[key].limits, store.Cost{Requests: 1}, time.Now(), time.Minute); !errors.As(err, &beyond) {
+			r := &store.Reservation{ID: "r", Key: key, Limits: b.payers[key].limits, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Minute}
+			if _, err := b.coordinator.Begin(ended, nil, r); !errors.As(err, &beyond) {
 				t.Errorf("without the ledger: %v", err)
 			}
 			say(b, http.StatusTooManyRequests)

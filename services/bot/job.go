@@ -28,15 +28,16 @@ const (
 
 // A job is an answer under way: it has a place, and a reservation.
 type job struct {
-	g           *Gateway
-	who         identity
-	request     *openai.Request
-	limits      store.Limits
-	reservation store.Reservation
-	entry       store.Entry
-	began       time.Time       // when the request came
-	within      context.Context // of the request, for its spans alone
-	answer      ration.Share    // what is held of its answer
+	g          *Gateway
+	who        identity
+	request    *openai.Request
+	hold       *hold // of a turn; nil is none
+	settlement settlement
+	entry      store.Entry
+	began      time.Time       // when the request came
+	within     context.Context // of the request, for its spans alone
+	answer     ration.Share    // what is held of its answer
+	finished   bool
 }
 
 // admit lets a request in: it has a place from then on, until it leaves.
@@ -58,7 +59,7 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 		g.places.leave(who.key.places)
 		return nil, full
 	}
-	return &job{g: g, who: who, limits: g.limits, began: began, within: ctx, answer: g.answers.Share(&who.key.answers), entry: store.Entry{
+	return &job{g: g, who: who, began: began, within: ctx, answer: g.answers.Share(&who.key.answers), entry: store.Entry{
 		ID: store.NewID(), Key: who.key.id, User: who.user, Endpoint: endpoint, Queue: queue,
 	}}, nil
 }
@@ -88,8 +89,8 @@ func (j *job) leave() {
 	j.g.places.leave(j.who.key.places)
 }
 
-// hold holds an answer until the job leaves, if there is room.
-func (j *job) hold(a *upstream.Answer) error {
+// holdAnswer holds an answer until the job leaves, if there is room.
+func (j *job) holdAnswer(a *upstream.Answer) error {
 	if j.answer.Hold(int64(len(a.Body))) {
 		return nil
 	}
@@ -98,7 +99,8 @@ func (j *job) hold(a *upstream.Answer) error {
 	return e
 }
 
-// start reserves what an answer may use at most. What has started must finish.
+// start takes what an answer may use at most, and the session if there is one. What has started must finish. While another
+// gateway has the session, it waits as long as ctx.
 func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
 	if !j.g.pool.Has(r.Model) || !j.who.key.mayUse(r.Model) {
 		return &refusal{status: http.StatusNotFound, code: "model_not_found", param: "model", text: fmt.Sprintf("model: %q is not served here, or not to this key", r.Model)}
@@ -111,15 +113,13 @@ func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
 // statusGone is what is logged and answered of a client that has gone (as nginx does).
 const statusGone = 499
 
-// reserve takes what the answer may use at most.
-func (j *job) reserve(ctx context.Context) *refusal {
-	g, r := j.g, j.request
-	now := time.Now()
-	j.entry.At = now
-	if len(j.who.key.limits) == 0 {
-		return nil
+// reservation is what the answer may use at most; nil if nothing limits that.
+func (j *job) reservation(now time.Time) (*store.Reservation, *refusal) {
+	g, r, key := j.g, j.request, j.who.key
+	if len(key.limits) == 0 {
+		return nil, nil
 	}
-	if slices.ContainsFunc(j.who.key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
+	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
 		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
 		if r.Unseen() {
 			r.PromptTokens += g.cfg.ContextTokens
@@ -127,37 +127,66 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	}
 	completion := r.MaxCompletion()
 	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
-	if refused := exceeds(cost, j.who.key.limits); refused != nil {
+	if refused := exceeds(cost, key.limits); refused != nil {
+		return nil, refused
+	}
+	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: cost, Lease: g.longest()}, nil
+}
+
+// reserve takes what the answer may use at most, and locks its session.
+func (j *job) reserve(ctx context.Context) *refusal {
+	g, now := j.g, time.Now()
+	j.entry.At = now
+	r, refused := j.reservation(now)
+	if refused != nil {
 		return refused
 	}
-	// Whoever leaves in the middle would leave a reservation behind.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
-	defer cancel()
-	var err error
-	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.longest())
+	if r == nil && j.hold == nil {
+		return nil
+	}
+	with := g.coordinator
+	err := j.hold.begin(ctx, with, r, g.cfg.StoreTimeout)
 	var reached *store.LimitError
-	if err != nil && !errors.As(err, &reached) {
+	if err != nil && !errors.As(err, &reached) && !errors.Is(err, store.ErrBusy) {
+		if j.hold != nil {
+			j.hold.miss()
+		}
+		if r == nil {
+			return nil
+		}
 		g.stats.degraded("limits")
-		j.takeBack(j.reservation)
-		j.reservation = store.Reservation{}
+		g.settleLater(settlement{with: with, reservation: r}, time.Now()) // it may have been taken
 		if g.cfg.LimitsOutage == Refuse {
 			return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be checked now", after: time.Second}
 		}
-		j.limits = g.local
-		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.longest())
+		with = g.local
+		_, err = with.Begin(ctx, nil, r)
 	}
-	if errors.As(err, &reached) {
+	switch {
+	case errors.As(err, &reached):
 		g.stats.limited(string(reached.Limit.Resource))
 		j.who.key.tight.Store(true)
-		if j.limits == g.limits {
+		if with == g.coordinator {
 			j.who.key.reached(reached, now)
 		}
 		return beyond(reached, reached.RetryAfter)
-	}
-	if err != nil {
+	case errors.Is(err, store.ErrBusy):
+		return refusedBusy(ctx)
+	case err != nil:
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}
+	if r != nil {
+		j.settlement = settlement{with: with, reservation: r}
+	}
 	return nil
+}
+
+// refusedBusy answers a turn for whose session others did not make room in time, or whose client did not wait.
+func refusedBusy(ctx context.Context) *refusal {
+	if ctx.Err() != nil {
+		return refuse(statusGone, "", "the client has gone")
+	}
+	return &refusal{status: http.StatusConflict, code: "turn_under_way", text: "another turn of this conversation is under way", after: time.Second}
 }
 
 // affords refuses a request of a key that has not even the least left that it will reserve, before plugins are asked and
@@ -171,7 +200,7 @@ func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, no
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	used, err := g.limits.Used(ctx, key.id, key.limits, now)
+	used, err := g.coordinator.Used(ctx, key.id, key.limits, now)
 	if err != nil {
 		return nil // whoever reserves will find out, and knows what to do
 	}
@@ -242,8 +271,9 @@ func (j *job) finish(r result) historyState {
 	}
 	e.FirstByte, e.Took = r.first, time.Since(j.began)
 	g.stats.ended(e)
-	if j.reservation.ID != "" {
-		defer j.settle(cost) // the ledger first: who has died in between owes nothing but a reservation
+	j.settlement.used, j.finished = cost, true
+	if j.hold == nil {
+		defer j.settle() // the ledger first: who has died in between owes nothing but a reservation
 	}
 	kept := *e // what waits does not hold on to the request
 	if err := g.batch.Later(store.Record{Entry: &kept}); err != nil {
@@ -274,8 +304,17 @@ func (j *job) keep(turn *store.Turn) historyState {
 	return historyNotConfirmed
 }
 
-// Pauses between tries to settle a reservation, and how many more there are once the gateway has been closed.
-// One that is never settled is given back when its lease ends: the limit counts too little then, the ledger does
+// A settlement is what a coordinator is to be told at the end of an answer.
+type settlement struct {
+	with        store.Coordinator // nil has nothing to be told
+	lock        *store.Lock       // nil is none
+	turns       int64             // of its session
+	reservation *store.Reservation
+	used        store.Cost
+}
+
+// Pauses between tries to settle, and how many more there are once the gateway has been closed.
+// A reservation that is never settled is given back when its lease ends: the limit counts too little then, the ledger does
 // not.
 const (
 	settlePause     = 200 * time.Millisecond
@@ -289,23 +328,65 @@ func (g *Gateway) longest() time.Duration {
 	return time.Duration(g.cfg.Upstream.Attempts)*g.cfg.Upstream.Total + g.cfg.DrainTime + time.Minute
 }
 
-// settle puts what was used in place of what was reserved: beside the request if the limits are another
-// server's.
-func (j *job) settle(cost store.Cost) {
-	g := j.g
-	work := func() {
-		ends := j.reservation.At.Add(g.longest())
-		tries, closed := settleTries, g.alive.Done()
-		for pause := settlePause; ; pause = min(2*pause, lastSettlePause) {
-			ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
-			err := j.limits.Settle(ctx, j.reservation, cost)
-			cancel()
-			if err == nil {
-				return
-			}
-			if errors.Is(err, store.ErrGone) || tries == 0 || !time.Now().Before(ends) {
-				g.log.Warn("a reservation is not settled", "key", j.who.key.id, "error", err)
-				g.stats.unsettled.Inc()
+// settle tells it beside the request, if another server is to be told.
+func (j *job) settle() {
+	switch {
+	case j.settlement.with == nil:
+	case j.g.redis == nil || j.settlement.with == j.g.local:
+		j.g.settle(j.settlement) // within the process
+	default:
+		j.g.settleLater(j.settlement, j.settlement.reservation.At.Add(j.g.longest()))
+	}
+}
+
+// settle tells it at once. What is not understood is told later: until the lease ends, the next turn would be refused
+// for one that is over.
+func (g *Gateway) settle(s settlement) {
+	if s.with == nil || g.try(s) {
+		return
+	}
+	g.stats.degraded("sessions")
+	ends := time.Now().Add(g.cfg.SessionLease)
+	if s.reservation != nil {
+		ends = s.reservation.At.Add(g.longest())
+	}
+	g.settleLater(s, ends)
+}
+
+// try tells it once, and returns whether that was understood.
+func (g *Gateway) try(s settlement) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+	defer cancel()
+	err := s.with.End(ctx, s.lock, s.turns, s.reservation, s.used)
+	if errors.Is(err, store.ErrGone) && s.used != (store.Cost{}) {
+		g.unsettled(s, err)
+	}
+	return err == nil || errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrUnlocked)
+}
+
+// unsettled notes that what was used is not counted in place of what was reserved.
+func (g *Gateway) unsettled(s settlement, why error) {
+	if s.reservation == nil || s.used == (store.Cost{}) {
+		return
+	}
+	g.log.Warn("a reservation is not settled", "key", s.reservation.Key, "error", why)
+	g.stats.unsettled.Inc()
+}
+
+// settleLater tells it beside requests, until that is understood or a moment comes, if there is a place.
+func (g *Gateway) settleLater(s settlement, ends time.Time) {
+	select {
+	case g.settles <- struct{}{}:
+	default: // there are places for all answers under way: this store has not answered for long
+		g.unsettled(s, errors.New("too many wait for the coordinator"))
+		return
+	}
+	g.tasks.Go(func() {
+		defer func() { <-g.settles }()
+		tries, closed, unlocked := settleTries, g.alive.Done(), time.Now().Add(g.cfg.SessionLease)
+		for pause := settlePause; !g.try(s); {
+			if tries == 0 || !time.Now().Before(ends) {
+				g.unsettled(s, errors.New("the coordinator does not answer"))
 				return
 			}
 			t := time.NewTimer(pause)
@@ -318,41 +399,10 @@ func (j *job) settle(cost store.Cost) {
 			if closed == nil {
 				tries--
 			}
+			if s.lock == nil || time.Now().After(unlocked) {
+				pause = min(2*pause, lastSettlePause)
+			}
 		}
-	}
-	if g.redis == nil || j.limits == store.Limits(g.local) {
-		work() // within the process
-		return
-	}
-	select {
-	case g.settles <- struct{}{}:
-		g.tasks.Go(func() {
-			defer func() { <-g.settles }()
-			work()
-		})
-	default: // there are places for all answers under way: this store has not answered for long
-		g.log.Warn("a reservation is not settled", "key", j.who.key.id, "error", "too many wait for the limits' store")
-		g.stats.unsettled.Inc()
-	}
-}
-
-// takeBack settles for nothing what may have been reserved, if there is a place for that
-// beside the request: otherwise it is given back when its lease ends.
-func (j *job) takeBack(r store.Reservation) {
-	g, limits := j.g, j.limits
-	if r.ID == "" {
-		return
-	}
-	select {
-	case g.settles <- struct{}{}:
-	default:
-		return
-	}
-	g.tasks.Go(func() {
-		defer func() { <-g.settles }()
-		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
-		defer cancel()
-		_ = limits.Settle(ctx, r, store.Cost{}) // gone, most often: nothing was reserved
 	})
 }
 

@@ -262,7 +262,7 @@ func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal 
 	a, how, err := g.answer(ctx, j)
 	took := time.Since(asked)
 	if err == nil {
-		err = j.hold(a)
+		err = j.holdAnswer(a)
 	}
 	j.finish(j.wholeResult(a, how, err, ctx.gone()))
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 )
 
 // recall remembers what models are told of conversations that go on, so that the archive is read once for
-// a conversation and not for each of its turns. What it remembers holds as long as the conversation has as many
-// turns as the sessions' store says: after a turn that may or may not have been kept, that is not known. A nil
-// recall remembers nothing.
+// a conversation and not for each of its turns. It is for an archive that no other process writes to. After a turn that may
+// or may not have been kept, the conversation is forgotten. A nil recall remembers nothing.
 type recall struct {
 	turns, tokens int // of a conversation, at most
 	table         *cache.Sharded[conversation]
@@ -44,15 +43,22 @@ func (c conversation) Size() int64 {
 	return size
 }
 
-// of returns the last turns of a conversation that has so many, if they are remembered.
-func (r *recall) of(session string, count int64) ([]store.Turn, bool) {
-	if r == nil || count == store.Unknown {
-		return nil, false
+// of returns the last turns of a conversation, and how many it has; that is store.Unknown if it is not remembered.
+func (r *recall) of(session string) ([]store.Turn, int64) {
+	if r == nil {
+		return nil, store.Unknown
 	}
-	if c, ok := r.table.Get(session, time.Now()); ok && c.count == count {
-		return c.turns, true
+	if c, ok := r.table.Get(session, time.Now()); ok {
+		return c.turns, c.count
 	}
-	return nil, false
+	return nil, store.Unknown
+}
+
+// forget forgets a conversation: it is not known whether it has another turn.
+func (r *recall) forget(session string) {
+	if r != nil {
+		r.table.Remove(session)
+	}
 }
 
 // keep remembers the last turns of a conversation, and how many it has.
@@ -69,9 +75,12 @@ func (r *recall) keep(session string, turns []store.Turn, count int64) {
 
 // add remembers a turn that was kept, if those before it are remembered.
 func (r *recall) add(t *store.Turn) {
-	before, ok := r.of(t.Session, t.Number-1)
-	if !ok && t.Number > 1 || r == nil {
+	before, count := r.of(t.Session)
+	if r == nil || t.Number > 1 && count != t.Number-1 {
 		return
+	}
+	if t.Number == 1 {
+		before = nil
 	}
 	r.keep(t.Session, append(before[:len(before):len(before)], *t), t.Number)
 }

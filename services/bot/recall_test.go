@@ -21,8 +21,8 @@ func turnNumbered(n int64, tokens int) *store.Turn {
 
 // recalled names the turns that are remembered of a conversation of so many.
 func recalled(r *recall, session string, count int64) string {
-	turns, ok := r.of(session, count)
-	if !ok {
+	turns, known := r.of(session)
+	if known != count {
 		return "unknown"
 	}
 	var list []string
@@ -48,7 +48,7 @@ func TestRecall(t *testing.T) {
 			t.Errorf("after turn %d: %q, want %q", n, got, want)
 		}
 	}
-	for _, count := range []int64{3, 5, 0, store.Unknown} {
+	for _, count := range []int64{3, 5, 0} {
 		if got := recalled(r, "s", count); got != "unknown" {
 			t.Errorf("of %d turns: %q", count, got)
 		}
@@ -71,6 +71,10 @@ func TestRecall(t *testing.T) {
 	if got := recalled(r, "s", 8); got != "" {
 		t.Errorf("after a turn that is too long: %q", got)
 	}
+	r.forget("s")
+	if got := recalled(r, "s", 8); got != "unknown" {
+		t.Errorf("after it was forgotten: %q", got)
+	}
 	again := newRecall(3, 100, 1<<20)
 	for _, n := range []int64{1, 2, 1} { // the archive has lost it, and it begins again
 		again.add(turnNumbered(n, 10))
@@ -81,6 +85,7 @@ func TestRecall(t *testing.T) {
 	none := newRecall(3, 100, 0)
 	none.keep("s", nil, 0)
 	none.add(turnNumbered(1, 10))
+	none.forget("s")
 	if got := recalled(none, "s", 1); got != "unknown" {
 		t.Errorf("without memory: %q", got)
 	}
@@ -92,24 +97,24 @@ func TestRecallIsBounded(t *testing.T) {
 	const bytes = 1 << 20
 	r := newRecall(32, 1<<20, bytes)
 	reply := strings.Repeat("x", 1000)
-	held, _ := r.of("s", 0)
+	held, _ := r.of("s")
 	for i := range 5000 {
 		r.add(&store.Turn{Session: fmt.Sprint(i), Number: 1, Reply: reply})
 		if i == 0 {
-			held, _ = r.of("0", 1)
+			held, _ = r.of("0")
 		}
 	}
 	known := 0
 	for i := range 5000 {
-		if _, ok := r.of(fmt.Sprint(i), 1); ok {
+		if _, n := r.of(fmt.Sprint(i)); n == 1 {
 			known++
 		}
 	}
 	if known < bytes/4000 || known > bytes/1000 {
 		t.Errorf("%d conversations of 1 KB in %d bytes", known, bytes)
 	}
-	if _, ok := r.of("0", 1); ok || len(held) != 1 || held[0].Reply != reply {
-		t.Errorf("the first one: known %v, %+v", ok, held)
+	if _, n := r.of("0"); n != store.Unknown || len(held) != 1 || held[0].Reply != reply {
+		t.Errorf("the first one: %d turns, %+v", n, held)
 	}
 }
 
@@ -157,7 +162,7 @@ func TestCountIsNotTakenFromTheArchive(t *testing.T) {
 	if _, status, text := b.say(secretOf("key"), "h", "hello"); status != http.StatusTooManyRequests {
 		t.Fatalf("%d %s", status, text)
 	}
-	if n, err := b.sessions.Acquire(t.Context(), sessionOf("key", "b", "u1", "h"), "other", time.Hour); err != nil || n != store.Unknown {
+	if n, err := b.coordinator.Begin(t.Context(), &store.Lock{Session: sessionOf("key", "b", "u1", "h"), Holder: "other", Lease: time.Hour}, nil); err != nil || n != store.Unknown {
 		t.Errorf("%d turns, %v: want it to be unknown", n, err)
 	}
 }

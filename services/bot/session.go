@@ -11,7 +11,7 @@ import (
 )
 
 // turnstile lets one request of a session through at a time, in the order in which they
-// came. It is for those of one gateway; between gateways it is store.Sessions.
+// came. It is for those of one gateway; between gateways it is store.Coordinator.
 type turnstile struct {
 	most int // requests of one session that may wait
 
@@ -73,131 +73,133 @@ func (t *turnstile) leave(session string) {
 	g.waiting = g.waiting[1:]
 }
 
-// A hold is a session that a turn has for itself.
+// A hold is a session that a turn has for itself: at this gateway from the beginning, and among all gateways once the
+// coordinator has locked it, too.
 type hold struct {
 	gateway *Gateway
-	session string
-	holder  string
-	count   int64         // of its turns; store.Unknown if the sessions' store does not know
+	lock    store.Lock
+	turns   int64         // of the session; store.Unknown if the coordinator does not know, or has not locked it
 	waited  time.Duration // for other turns, in whole microseconds
-	// degraded says that the sessions' store did not answer: it may hold the session all the
-	// same.
-	degraded bool
+	wait    time.Duration // how long it may still wait
+	locked  bool          // the coordinator has locked it, or may have: it did not answer
+	missed  bool          // the coordinator did not answer
 
 	mu    sync.Mutex  // guards what follows
 	timer *time.Timer // extends the lease; nil if there is none, or no more
 }
 
-// Pauses between tries for a session that another gateway holds.
+// Pauses between tries to lock a session that another gateway has.
 const (
-	firstHoldPause = 5 * time.Millisecond
-	lastHoldPause  = 100 * time.Millisecond
+	firstLockPause = 5 * time.Millisecond
+	lastLockPause  = 100 * time.Millisecond
 )
 
-// hold takes a session for a turn. It waits as long as the configuration says. Where the
-// sessions' store does not answer, turns follow one another at this gateway only; turns
-// of others are told apart by their numbers in the archive. A hold must be released: Close waits for that.
-func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
+// enter takes a session for a turn, among those of this gateway. It waits as long as the configuration says. What it
+// returns must be released: Close waits for that.
+func (g *Gateway) enter(ctx context.Context, session string) (*hold, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.SessionWait)
 	defer cancel()
 	began := time.Now()
 	if err := g.turns.enter(ctx, session); err != nil {
 		return nil, err
 	}
-	h := &hold{gateway: g, session: session, holder: store.NewID(), count: store.Unknown}
-	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
-		h.waited = time.Since(began).Truncate(time.Microsecond)
-		count, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
-		switch {
-		case err == nil:
-			h.count = count
-			h.mu.Lock()
-			h.timer = time.AfterFunc(g.cfg.SessionLease/3, h.extend)
-			h.mu.Unlock()
-			g.tasks.Add(1)
-			return h, nil
-		case !errors.Is(err, store.ErrBusy) && ctx.Err() == nil:
-			g.stats.degraded("sessions")
-			h.degraded = true
-			g.tasks.Add(1)
-			return h, nil
+	g.tasks.Add(1)
+	h := &hold{gateway: g, lock: store.Lock{Session: session, Holder: store.NewID(), Lease: g.cfg.SessionLease}, turns: store.Unknown}
+	h.waited = time.Since(began).Truncate(time.Microsecond)
+	h.wait = g.cfg.SessionWait - h.waited
+	return h, nil
+}
+
+// begin locks the session and takes a reservation, together: nil takes none. A nil hold locks nothing. It waits while
+// another gateway has the session. Whoever leaves in the middle would leave both behind: ctx ends waiting only.
+func (h *hold) begin(ctx context.Context, c store.Coordinator, r *store.Reservation, timeout time.Duration) error {
+	once := func() (int64, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		var lock *store.Lock
+		if h != nil && !h.locked {
+			lock = &h.lock
+		}
+		return c.Begin(ctx, lock, r)
+	}
+	if h == nil || h.locked {
+		_, err := once()
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
+	defer cancel()
+	began := time.Now()
+	for pause := firstLockPause; ; pause = min(2*pause, lastLockPause) {
+		turns, err := once()
+		if err == nil {
+			h.waited += time.Since(began).Truncate(time.Microsecond)
+			h.turns, h.locked = turns, true
+			h.extendLater()
+			return nil
+		}
+		if !errors.Is(err, store.ErrBusy) {
+			return err
 		}
 		t := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-t.C:
-			continue
 		case <-ctx.Done():
 			t.Stop()
-			g.turns.leave(session)
-			return nil, ctx.Err()
+			return err
 		}
 	}
 }
 
-// extend has the lease begin anew, again and again.
-func (h *hold) extend() {
-	g := h.gateway
-	ctx, cancel := context.WithTimeout(context.Background(), min(g.cfg.StoreTimeout, g.cfg.SessionLease/3))
-	defer cancel()
-	err := g.sessions.Extend(ctx, h.session, h.holder, g.cfg.SessionLease)
+// miss goes on without the coordinator, which did not answer: turns follow one another at this gateway only; those of
+// others have other numbers in the archive. It may have locked the session.
+func (h *hold) miss() {
+	if !h.locked {
+		h.gateway.stats.degraded("sessions")
+		h.locked, h.missed = true, true
+	}
+}
+
+// extendLater extends the lease after a third of it.
+func (h *hold) extendLater() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.timer == nil || errors.Is(err, store.ErrGone) {
-		return // turns are told apart by their numbers in the archive, too
-	}
-	h.timer.Reset(g.cfg.SessionLease / 3)
+	h.timer = time.AfterFunc(h.lock.Lease/3, h.extend)
 }
 
-// release gives the session back, with the number of turns that it has now.
-func (h *hold) release(count int64) {
+// extend restarts the lease, again and again.
+func (h *hold) extend() {
+	g := h.gateway
+	ctx, cancel := context.WithTimeout(context.Background(), min(g.cfg.StoreTimeout, h.lock.Lease/3))
+	defer cancel()
+	err := g.coordinator.Extend(ctx, &h.lock)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer == nil || errors.Is(err, store.ErrUnlocked) {
+		return // the archive refuses a turn whose number another has
+	}
+	h.timer.Reset(h.lock.Lease / 3)
+}
+
+// release gives the session back, with the number of turns that it has now, and settles a reservation in one go.
+func (h *hold) release(turns int64, s settlement) {
 	g := h.gateway
 	defer g.tasks.Done()
-	defer g.turns.leave(h.session)
-	if h.degraded {
-		count = store.Unknown // others' turns may have come in between
-	} else {
-		h.mu.Lock()
+	defer g.turns.leave(h.lock.Session)
+	h.mu.Lock()
+	if h.timer != nil {
 		h.timer.Stop()
 		h.timer = nil
-		h.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
-	defer cancel()
-	err := g.sessions.Release(ctx, h.session, h.holder, count)
-	if err == nil || errors.Is(err, store.ErrGone) {
-		return
-	}
-	g.stats.degraded("sessions")
-	h.releaseLater(count)
-}
-
-// releaseLater goes on trying to give a session back whose store did not answer: until its lease ends,
-// the next turn would be refused for one that is over. It does so beside requests, if there is a place.
-func (h *hold) releaseLater(count int64) {
-	g := h.gateway
-	select {
-	case g.settles <- struct{}{}:
-	default:
-		return // the lease ends by itself
-	}
-	g.tasks.Go(func() {
-		defer func() { <-g.settles }()
-		ctx, cancel := context.WithTimeout(g.alive, g.cfg.SessionLease)
-		defer cancel()
-		for {
-			t := time.NewTimer(settlePause)
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
-				return
-			}
-			once, end := context.WithTimeout(ctx, g.cfg.StoreTimeout)
-			err := g.sessions.Release(once, h.session, h.holder, count)
-			end()
-			if err == nil || errors.Is(err, store.ErrGone) {
-				return
-			}
+	h.mu.Unlock()
+	if h.locked {
+		if h.missed {
+			turns = store.Unknown // others' turns may have come in between
 		}
-	})
+		if s.reservation != nil && s.with != g.coordinator {
+			g.settle(s)
+			s = settlement{}
+		}
+		s.with, s.lock, s.turns = g.coordinator, &h.lock, turns
+	}
+	g.settle(s)
 }

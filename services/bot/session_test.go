@@ -100,143 +100,192 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
+// beginning is a gateway that has sessions alone, of a coordinator.
+func beginning(t *testing.T, c store.Coordinator) *Gateway {
+	g := &Gateway{cfg: Defaults(), alive: t.Context(), turns: newTurnstile(1), settles: make(chan struct{}, 1), coordinator: c}
+	g.stats = newStats(g)
+	return g
+}
+
+// locks takes a session and locks it.
+func (g *Gateway) locks(t *testing.T, session string) *hold {
+	t.Helper()
+	h, err := g.enter(t.Context(), session)
+	if err == nil {
+		err = h.begin(t.Context(), g.coordinator, nil, g.cfg.StoreTimeout)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// lockAs tries to lock the session "s" for another holder.
+func lockAs(t *testing.T, c store.Coordinator) (int64, error) {
+	return c.Begin(t.Context(), &store.Lock{Session: "s", Holder: "other", Lease: time.Hour}, nil)
+}
+
 // TestLeaseIsExtended while a turn goes on, and no longer.
 func TestLeaseIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Defaults()
-		g := &Gateway{cfg: c, turns: newTurnstile(1), sessions: memory.NewSessions(10)}
-		h, err := g.hold(t.Context(), "s")
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * c.SessionLease)
-		if _, err := g.sessions.Acquire(t.Context(), "s", "other", time.Hour); !errors.Is(err, store.ErrBusy) {
+		g := beginning(t, memory.NewCoordinator(10))
+		h := g.locks(t, "s")
+		time.Sleep(10 * g.cfg.SessionLease)
+		if _, err := lockAs(t, g.coordinator); !errors.Is(err, store.ErrBusy) {
 			t.Errorf("after ten leases: %v", err)
 		}
-		h.release(3)
-		if n, err := g.sessions.Acquire(t.Context(), "s", "other", time.Hour); err != nil || n != 3 {
+		h.release(3, settlement{})
+		if n, err := lockAs(t, g.coordinator); err != nil || n != 3 {
 			t.Errorf("afterwards: %d, %v", n, err)
 		}
 	})
 }
 
-// TestWaitForATurn: who waits for another turn of the conversation knows for how long.
+// TestWaitForATurn: who waits for another turn of the conversation knows for how long, at the same gateway and at another.
 func TestWaitForATurn(t *testing.T) {
+	for name, another := range map[string]bool{"the same gateway": false, "another gateway": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := beginning(t, memory.NewCoordinator(10))
+				first, second := g.locks(t, "s"), g
+				if another {
+					second = beginning(t, g.coordinator)
+				}
+				waited := make(chan time.Duration)
+				go func() {
+					h := second.locks(t, "s")
+					defer h.release(2, settlement{})
+					waited <- h.waited
+				}()
+				<-time.After(3 * time.Second)
+				first.release(1, settlement{})
+				if d := <-waited; first.waited != 0 || d < 3*time.Second || d > 3*time.Second+2*lastLockPause {
+					t.Errorf("waited %v and %v, want nothing and 3s", first.waited, d)
+				}
+				g.tasks.Wait()
+				second.tasks.Wait()
+			})
+		})
+	}
+}
+
+// TestLockedTooLong: a turn whose session another gateway has for too long takes nothing, and leaves the queue.
+func TestLockedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{cfg: Defaults(), turns: newTurnstile(1), sessions: memory.NewSessions(10)}
-		first, err := g.hold(t.Context(), "s")
+		c := memory.NewCoordinator(10)
+		h := beginning(t, c).locks(t, "s")
+		g := beginning(t, c)
+		list := []store.Limit{{Resource: store.Requests, Amount: 10}}
+		r := &store.Reservation{ID: "r", Key: "k", Limits: list, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Hour}
+		late, err := g.enter(t.Context(), "s")
 		if err != nil {
 			t.Fatal(err)
 		}
-		waited := make(chan time.Duration)
-		go func() {
-			h, err := g.hold(t.Context(), "s")
-			if err != nil {
-				t.Error(err)
-				close(waited)
-				return
-			}
-			defer h.release(2)
-			waited <- h.waited
-		}()
-		<-time.After(3 * time.Second)
-		first.release(1)
-		if d := <-waited; first.waited != 0 || d != 3*time.Second {
-			t.Errorf("waited %v and %v, want nothing and 3s", first.waited, d)
+		began := time.Now()
+		if err := late.begin(t.Context(), c, r, g.cfg.StoreTimeout); !errors.Is(err, store.ErrBusy) || time.Since(began) != g.cfg.SessionWait {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		late.release(store.Unknown, settlement{})
+		if used, err := c.Used(t.Context(), "k", list, time.Now()); err != nil || used[0] != 0 || len(g.turns.gates) != 0 {
+			t.Errorf("used %v, %v, %d sessions are waited for", used, err, len(g.turns.gates))
+		}
+		h.release(1, settlement{})
+		if n, err := lockAs(t, c); err != nil || n != 1 {
+			t.Errorf("afterwards: %d, %v", n, err)
 		}
 	})
 }
 
-// stalled are sessions whose store answers too late: what was asked is done all the same.
-type stalled struct{ *memory.Sessions }
+// stalled is a coordinator that answers too late: what was asked is done all the same.
+type stalled struct{ *memory.Coordinator }
 
-func (s stalled) Acquire(ctx context.Context, session, holder string, lease time.Duration) (int64, error) {
-	if _, err := s.Sessions.Acquire(ctx, session, holder, lease); err != nil {
+func (s stalled) Begin(ctx context.Context, l *store.Lock, r *store.Reservation) (int64, error) {
+	if _, err := s.Coordinator.Begin(ctx, l, r); err != nil {
 		return 0, err
 	}
 	return 0, errors.New("it took too long")
 }
 
-// TestStalledSession: a session that was taken although the store did not say so is given back.
+// missing takes a session whose lock its coordinator does not confirm.
+func (g *Gateway) missing(t *testing.T) *hold {
+	t.Helper()
+	h, err := g.enter(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.begin(t.Context(), g.coordinator, nil, g.cfg.StoreTimeout); err == nil || errors.Is(err, store.ErrBusy) {
+		t.Fatal(err)
+	}
+	h.miss()
+	return h
+}
+
+// TestStalledSession: a session that was locked although the coordinator did not say so is given back.
 func TestStalledSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{cfg: Defaults(), turns: newTurnstile(1), sessions: stalled{memory.NewSessions(10)}}
-		g.stats = newStats(g)
-		h, err := g.hold(t.Context(), "s")
-		if err != nil || !h.degraded {
-			t.Fatalf("%+v, %v", h, err)
-		}
-		h.release(7)
-		if n, err := g.sessions.(stalled).Sessions.Acquire(t.Context(), "s", "other", time.Hour); err != nil || n != store.Unknown {
+		c := memory.NewCoordinator(10)
+		beginning(t, stalled{c}).missing(t).release(7, settlement{})
+		if n, err := lockAs(t, c); err != nil || n != store.Unknown {
 			t.Errorf("afterwards: %d, %v", n, err)
 		}
 	})
 }
 
-// mute are sessions whose store does not answer for a while when they are given back.
+// mute is a coordinator that does not answer for a while when sessions are given back.
 type mute struct {
-	*memory.Sessions
+	*memory.Coordinator
 	until time.Time
-	told  *[]int64 // numbers of turns, of sessions that were given back
+	turns *[]int64 // of sessions that were given back
 }
 
-func (m mute) Release(ctx context.Context, session, holder string, count int64) error {
+func (m mute) End(ctx context.Context, l *store.Lock, turns int64, r *store.Reservation, used store.Cost) error {
 	if time.Now().Before(m.until) {
 		return errors.New("nobody answers")
 	}
-	*m.told = append(*m.told, count)
-	return m.Sessions.Release(ctx, session, holder, count)
+	*m.turns = append(*m.turns, turns)
+	return m.Coordinator.End(ctx, l, turns, r, used)
 }
 
-// late are sessions that were taken although the store did not say so, and that cannot be given back for a while.
+// late is a coordinator that does not confirm its locks, and that cannot be told anything for a while.
 type late struct{ mute }
 
-func (l late) Acquire(ctx context.Context, session, holder string, lease time.Duration) (int64, error) {
-	return stalled{l.Sessions}.Acquire(ctx, session, holder, lease)
+func (l late) Begin(ctx context.Context, lock *store.Lock, r *store.Reservation) (int64, error) {
+	return stalled{l.Coordinator}.Begin(ctx, lock, r)
 }
 
-// TestStalledReleaseIsTriedAgain: such a session does not stay taken for its whole lease.
+// TestStalledReleaseIsTriedAgain: such a session does not stay locked for its whole lease.
 func TestStalledReleaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []int64
-		l := late{mute{memory.NewSessions(10), time.Now().Add(2 * time.Second), &told}}
-		g := &Gateway{cfg: Defaults(), alive: t.Context(), turns: newTurnstile(1), settles: make(chan struct{}, 1), sessions: l}
-		g.stats = newStats(g)
-		h, err := g.hold(t.Context(), "s")
-		if err != nil || !h.degraded {
-			t.Fatalf("%+v, %v", h, err)
-		}
-		h.release(7)
+		var turns []int64
+		l := late{mute{memory.NewCoordinator(10), time.Now().Add(2 * time.Second), &turns}}
+		g := beginning(t, l)
+		g.missing(t).release(7, settlement{})
 		began := time.Now()
 		g.tasks.Wait()
-		if n, err := l.Sessions.Acquire(t.Context(), "s", "other", time.Hour); err != nil || n != store.Unknown || time.Since(began) > 3*time.Second {
+		if n, err := lockAs(t, l.Coordinator); err != nil || n != store.Unknown || time.Since(began) > 3*time.Second {
 			t.Errorf("%d, %v after %v", n, err, time.Since(began))
 		}
 	})
 }
 
-// TestReleaseIsTriedAgain: a turn that ends while the sessions' store is away keeps its session no
-// longer than the store is away, and not for its whole lease.
+// TestReleaseIsTriedAgain: a turn that ends while the coordinator is away keeps its session no
+// longer than the coordinator is away, and not for its whole lease.
 func TestReleaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 5 * time.Second
-		var told []int64
-		g := &Gateway{cfg: Defaults(), alive: t.Context(), turns: newTurnstile(1), settles: make(chan struct{}, 1), sessions: mute{memory.NewSessions(10), time.Now().Add(outage), &told}}
-		g.stats = newStats(g)
-		h, err := g.hold(t.Context(), "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		var turns []int64
+		g := beginning(t, mute{memory.NewCoordinator(10), time.Now().Add(outage), &turns})
+		h := g.locks(t, "s")
 		began := time.Now()
-		h.release(3)
-		next, err := g.hold(t.Context(), "s")
-		if err != nil || len(told) != 1 || told[0] != 3 {
-			t.Fatalf("the next turn: %v, told %v", err, told)
+		h.release(3, settlement{})
+		next := g.locks(t, "s")
+		if len(turns) != 1 || turns[0] != 3 {
+			t.Fatalf("given back with %v", turns)
 		}
 		if waited := time.Since(began); waited < outage || waited > outage+time.Second {
 			t.Errorf("it waited for %v, want little more than %v", waited, outage)
 		}
-		next.release(4)
+		next.release(4, settlement{})
 		g.tasks.Wait()
 		if len(g.settles) > 0 {
 			t.Error("a place is still taken")

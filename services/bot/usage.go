@@ -43,7 +43,7 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	u := keyUsage{Key: key.id, Models: key.models, Limits: []limitUsed{}}
 	within, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	used, err := g.limits.Used(within, key.id, key.limits, now)
+	used, err := g.coordinator.Used(within, key.id, key.limits, now)
 	for i, l := range key.limits {
 		e := limitUsed{Resource: string(l.Resource), Amount: l.Amount, Window: l.Window.Seconds()}
 		if err == nil {

@@ -70,6 +70,16 @@ func (t *Sharded[V]) Keep(key string, v V, ends time.Time) {
 	}
 }
 
+// Remove removes a value, if it is there.
+func (t *Sharded[V]) Remove(key string) {
+	s := &t.shards[fnv1a(key)%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.values[key]; e != nil {
+		s.remove(e)
+	}
+}
+
 // remove takes a value out. The caller holds s.mu.
 func (s *shard[V]) remove(e *list.Element) {
 	i := e.Value.(*item[V])

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	goredis "github.com/redis/go-redis/v9"
 
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
@@ -165,31 +167,31 @@ func TestRedisKilled(t *testing.T) {
 	}
 	closing(t, s)
 	list := []store.Limit{{Resource: store.Requests, Amount: 10, Window: time.Hour}}
-	r, err := s.Reserve(t.Context(), "k", list, store.Cost{Requests: 3}, epoch, time.Hour)
+	r, err := reserve(t.Context(), s, "k", list, store.Cost{Requests: 3}, epoch, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Acquire(t.Context(), "s", "h", time.Hour); err != nil {
+	if _, err := acquire(t.Context(), s, "s", "h"); err != nil {
 		t.Fatal(err)
 	}
 	server.Kill()
 	var beyond *store.LimitError
-	if _, err := s.Reserve(t.Context(), "k", list, store.Cost{Requests: 1}, epoch, time.Hour); err == nil || errors.As(err, &beyond) {
+	if _, err := reserve(t.Context(), s, "k", list, store.Cost{Requests: 1}, epoch, time.Hour); err == nil || errors.As(err, &beyond) {
 		t.Errorf("without a server: %v", err)
 	}
-	if _, err := s.Acquire(t.Context(), "t", "h", time.Hour); err == nil || errors.Is(err, store.ErrBusy) {
+	if _, err := acquire(t.Context(), s, "t", "h"); err == nil || errors.Is(err, store.ErrBusy) {
 		t.Errorf("without a server: %v", err)
 	}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Acquire(t.Context(), "s", "other", time.Hour); !errors.Is(err, store.ErrBusy) {
+	if _, err := acquire(t.Context(), s, "s", "other"); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("held before: %v", err)
 	}
 	if got := used(t, s, "k", list, epoch); got[0] != 3 {
 		t.Errorf("used %v", got)
 	}
-	if err := s.Settle(t.Context(), r, store.Cost{Requests: 1}); err != nil {
+	if err := settle(t.Context(), s, r, store.Cost{Requests: 1}); err != nil {
 		t.Error(err)
 	}
 	// One that does not answer is given up.
@@ -198,7 +200,7 @@ func TestRedisKilled(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := s.Acquire(ctx, "paused", "holder", time.Second); err == nil {
+	if _, err := acquire(ctx, s, "paused", "holder"); err == nil {
 		t.Error("paused, and it answers")
 	}
 	if err := server.Resume(); err != nil {
@@ -206,6 +208,57 @@ func TestRedisKilled(t *testing.T) {
 	}
 	if got := used(t, s, "k", list, epoch); got[0] != 1 {
 		t.Errorf("used %v", got)
+	}
+}
+
+// TestRedisForgetsScripts: a Redis that was started again, or whose scripts were flushed, is given them again.
+func TestRedisForgetsScripts(t *testing.T) {
+	server, address := own(t, storetest.Redis)
+	c := redis.Defaults()
+	c.Address, c.Timeout = address, 20*time.Second
+	s, err := redis.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, s)
+	client := goredis.NewClient(&goredis.Options{Network: "unix", Addr: strings.TrimPrefix(address, "unix:"), DisableIdentity: true})
+	closing(t, client)
+	list := []store.Limit{{Resource: store.Tokens, Amount: 100, Window: time.Hour}}
+	for _, name := range []string{"started again", "flushed"} {
+		l := &store.Lock{Session: name, Holder: "h", Lease: time.Hour}
+		r := &store.Reservation{ID: name, Key: name, Limits: list, Cost: store.Cost{Tokens: 60}, At: epoch, Lease: time.Hour}
+		if _, err := s.Begin(t.Context(), l, r); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if name == "flushed" {
+			if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			server.Stop()
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = s.Used(t.Context(), name, list, epoch) // finds out that the one connection has ended
+		}
+		var all sync.WaitGroup // at once: all of them find out
+		for i := range 8 {
+			all.Go(func() {
+				if _, err := acquire(t.Context(), s, fmt.Sprint(name, i), "h"); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		all.Wait()
+		if err := s.End(t.Context(), l, 3, r, store.Cost{Tokens: 10}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := used(t, s, name, list, epoch); got[0] != 10 {
+			t.Errorf("%s: used %v", name, got)
+		}
+		if n, err := acquire(t.Context(), s, name, "next"); err != nil || n != 3 {
+			t.Errorf("%s: %d turns, %v", name, n, err)
+		}
 	}
 }
 

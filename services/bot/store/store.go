@@ -20,8 +20,10 @@ var (
 	ErrBusy = errors.New("another turn of the session is under way")
 	// ErrConflict says that there is another turn of that number.
 	ErrConflict = errors.New("there is another turn of this number")
-	// ErrGone says that a reservation or a session is not held any more.
-	ErrGone = errors.New("not held any more")
+	// ErrUnlocked says that a session is not locked by this holder any more.
+	ErrUnlocked = errors.New("the session is not locked any more")
+	// ErrGone says that a reservation is not held any more.
+	ErrGone = errors.New("the reservation is not held any more")
 )
 
 // Unknown is a session's number of turns when it is not known.
@@ -84,19 +86,6 @@ type Archive interface {
 	Entries(ctx context.Context, key string, most int) ([]Entry, error)
 	// Close frees what it has.
 	Close() error
-}
-
-// Sessions have the turns of a session follow one another.
-type Sessions interface {
-	// Acquire takes a session for a turn, for as long as lease says, and returns how many
-	// turns it has, or Unknown. Holder is a name that nobody else has. The error is ErrBusy
-	// while somebody else holds it.
-	Acquire(ctx context.Context, session, holder string, lease time.Duration) (count int64, err error)
-	// Extend has the lease begin anew. The error is ErrGone if it had ended.
-	Extend(ctx context.Context, session, holder string, lease time.Duration) error
-	// Release gives it back, with how many turns it has now, or Unknown. The error is
-	// ErrGone if the lease had ended.
-	Release(ctx context.Context, session, holder string, count int64) error
 }
 
 // A Resource is what can be limited.
@@ -204,28 +193,37 @@ func Beyond(l Limit, used int64, now time.Time) *LimitError {
 	return e
 }
 
-// A Reservation is what was taken of limits before it is known what is used.
-type Reservation struct {
-	ID     string
-	Key    string
-	Limits []Limit
-	At     time.Time
-	Cost   Cost
+// A Lock is a session that one turn has for itself until its lease ends.
+type Lock struct {
+	Session string
+	Holder  string // a name that nobody else has
+	Lease   time.Duration
 }
 
-// Limits count what keys use.
-type Limits interface {
-	// Reserve takes cost of each limit of a key, or of none. The error is a *LimitError
-	// for the first in the list that has not so much left. A reservation that is not
-	// settled within lease is given back: whoever held it has died. Two calls at once never
-	// take the same. The clocks of all that share limits should agree. After any other error
-	// it is not known whether something was taken: a reservation that has an ID should be
-	// settled for nothing then.
-	Reserve(ctx context.Context, key string, limits []Limit, cost Cost, now time.Time, lease time.Duration) (Reservation, error)
-	// Settle puts what was used in place of what was reserved, in the windows in which it
-	// was. The error is ErrGone for a reservation that was given back, or settled before:
-	// nothing has changed then.
-	Settle(ctx context.Context, r Reservation, used Cost) error
+// A Reservation is what is taken of a key's limits before it is known what is used.
+type Reservation struct {
+	ID     string // of this reservation and no other
+	Key    string
+	Limits []Limit // at least one
+	At     time.Time
+	Cost   Cost
+	Lease  time.Duration // it is given back after that: its holder has died
+}
+
+// A Coordinator lets the turns of a session follow one another, and counts what keys use of their limits. The clocks of
+// all gateways that share one should agree.
+type Coordinator interface {
+	// Begin locks a session and takes the cost of a reservation, or does neither; nil leaves one of them out. It returns
+	// how many turns the session has, or Unknown. The error is ErrBusy while another holder has the session, and a
+	// *LimitError for the first limit in the list that has less left than the cost. Two calls at once never take the same.
+	// After any other error it is not known whether something was taken: End should follow.
+	Begin(ctx context.Context, l *Lock, r *Reservation) (turns int64, err error)
+	// Extend restarts the lease of a lock. The error is ErrUnlocked if it had ended.
+	Extend(ctx context.Context, l *Lock) error
+	// End unlocks a session, with how many turns it has now or Unknown, and puts what was used in place of what was
+	// reserved, in the windows in which it was reserved; nil leaves one of them out. The error has ErrUnlocked if the lock
+	// was not held any more, and ErrGone if the reservation was not: that one has changed nothing then.
+	End(ctx context.Context, l *Lock, turns int64, r *Reservation, used Cost) error
 	// Used returns what is used of each limit, with what is reserved.
 	Used(ctx context.Context, key string, limits []Limit, now time.Time) ([]int64, error)
 }

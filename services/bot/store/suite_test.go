@@ -139,15 +139,30 @@ var (
 		"sqlite":   func(t testing.TB) store.Archive { return openSQLite(t, filepath.Join(t.TempDir(), "a file?#%.db")) },
 		"postgres": func(t testing.TB) store.Archive { return openPostgres(t) },
 	}
-	sessions = map[string]func(testing.TB) store.Sessions{
-		"memory": func(testing.TB) store.Sessions { return memory.NewSessions(1000) },
-		"redis":  func(t testing.TB) store.Sessions { return openRedis(t) },
-	}
-	limits = map[string]func(testing.TB) store.Limits{
-		"memory": func(testing.TB) store.Limits { return memory.NewLimits() },
-		"redis":  func(t testing.TB) store.Limits { return openRedis(t) },
+	coordinators = map[string]func(testing.TB) store.Coordinator{
+		"memory": func(testing.TB) store.Coordinator { return memory.NewCoordinator(1000) },
+		"redis":  func(t testing.TB) store.Coordinator { return openRedis(t) },
 	}
 )
+
+// acquire and release lock and unlock a session alone, reserve and settle are of limits alone.
+func acquire(ctx context.Context, c store.Coordinator, session, holder string) (int64, error) {
+	return c.Begin(ctx, &store.Lock{Session: session, Holder: holder, Lease: time.Hour}, nil)
+}
+
+func release(ctx context.Context, c store.Coordinator, session, holder string, turns int64) error {
+	return c.End(ctx, &store.Lock{Session: session, Holder: holder}, turns, nil, store.Cost{})
+}
+
+func reserve(ctx context.Context, c store.Coordinator, key string, limits []store.Limit, cost store.Cost, now time.Time, lease time.Duration) (*store.Reservation, error) {
+	r := &store.Reservation{ID: store.NewID(), Key: key, Limits: limits, Cost: cost, At: now, Lease: lease}
+	_, err := c.Begin(ctx, nil, r)
+	return r, err
+}
+
+func settle(ctx context.Context, c store.Coordinator, r *store.Reservation, used store.Cost) error {
+	return c.End(ctx, nil, store.Unknown, r, used)
+}
 
 // each runs a test on every kind.
 func each[S any](t *testing.T, kinds map[string]func(testing.TB) S, test func(t *testing.T, s S)) {
@@ -346,64 +361,64 @@ func TestLaterVersion(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
-	each(t, sessions, func(t *testing.T, s store.Sessions) {
+	each(t, coordinators, func(t *testing.T, s store.Coordinator) {
 		ctx := t.Context()
-		acquire := func(session, holder string, want int64, busy error) {
+		lock := func(session, holder string, want int64, busy error) {
 			t.Helper()
-			n, err := s.Acquire(ctx, session, holder, time.Hour)
+			n, err := acquire(ctx, s, session, holder)
 			if !errors.Is(err, busy) || err == nil && n != want {
 				t.Errorf("%s for %s: %d, %v, want %d, %v", session, holder, n, err, want, busy)
 			}
 		}
-		acquire("s", "a", store.Unknown, nil)
-		acquire("s", "b", 0, store.ErrBusy)
-		acquire("s", "a", 0, store.ErrBusy)
-		acquire("other{}", "b", store.Unknown, nil)
-		if err := s.Release(ctx, "s", "b", 1); !errors.Is(err, store.ErrGone) {
+		lock("s", "a", store.Unknown, nil)
+		lock("s", "b", 0, store.ErrBusy)
+		lock("s", "a", 0, store.ErrBusy)
+		lock("other{}", "b", store.Unknown, nil)
+		if err := release(ctx, s, "s", "b", 1); !errors.Is(err, store.ErrUnlocked) {
 			t.Errorf("released by another: %v", err)
 		}
-		if err := s.Extend(ctx, "s", "b", time.Hour); !errors.Is(err, store.ErrGone) {
+		if err := s.Extend(ctx, &store.Lock{Session: "s", Holder: "b", Lease: time.Hour}); !errors.Is(err, store.ErrUnlocked) {
 			t.Errorf("extended by another: %v", err)
 		}
-		if err := s.Extend(ctx, "s", "a", 2*time.Hour); err != nil {
+		if err := s.Extend(ctx, &store.Lock{Session: "s", Holder: "a", Lease: 2 * time.Hour}); err != nil {
 			t.Error(err)
 		}
-		if err := s.Release(ctx, "s", "a", 7); err != nil {
+		if err := release(ctx, s, "s", "a", 7); err != nil {
 			t.Error(err)
 		}
-		if err := s.Extend(ctx, "s", "a", time.Hour); !errors.Is(err, store.ErrGone) {
+		if err := s.Extend(ctx, &store.Lock{Session: "s", Holder: "a", Lease: time.Hour}); !errors.Is(err, store.ErrUnlocked) {
 			t.Errorf("extended after its release: %v", err)
 		}
-		acquire("s", "b", 7, nil)
-		if err := s.Release(ctx, "s", "b", store.Unknown); err != nil {
+		lock("s", "b", 7, nil)
+		if err := release(ctx, s, "s", "b", store.Unknown); err != nil {
 			t.Error(err)
 		}
-		if err := s.Release(ctx, "s", "b", 8); !errors.Is(err, store.ErrGone) {
+		if err := release(ctx, s, "s", "b", 8); !errors.Is(err, store.ErrUnlocked) {
 			t.Errorf("released twice: %v", err)
 		}
-		acquire("s", "c", store.Unknown, nil)
+		lock("s", "c", store.Unknown, nil)
 	})
 }
 
 // TestLeaseEnds: a session whose holder has died is free when the lease ends, and its
 // number of turns is not known then.
 func TestLeaseEnds(t *testing.T) {
-	each(t, sessions, func(t *testing.T, s store.Sessions) {
+	each(t, coordinators, func(t *testing.T, s store.Coordinator) {
 		ctx := t.Context()
-		if _, err := s.Acquire(ctx, "s", "a", time.Hour); err != nil {
+		if _, err := acquire(ctx, s, "s", "a"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Release(ctx, "s", "a", 7); err != nil {
+		if err := release(ctx, s, "s", "a", 7); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Acquire(ctx, "s", "dies", time.Hour); err != nil {
+		if _, err := acquire(ctx, s, "s", "dies"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Extend(ctx, "s", "dies", 20*time.Millisecond); err != nil { // sets it
+		if err := s.Extend(ctx, &store.Lock{Session: "s", Holder: "dies", Lease: 20 * time.Millisecond}); err != nil { // sets it
 			t.Fatal(err)
 		}
 		for {
-			n, err := s.Acquire(ctx, "s", "next", time.Hour)
+			n, err := acquire(ctx, s, "s", "next")
 			if errors.Is(err, store.ErrBusy) {
 				continue // Redis has a clock of its own
 			}
@@ -412,7 +427,7 @@ func TestLeaseEnds(t *testing.T) {
 			}
 			break
 		}
-		if err := s.Release(ctx, "s", "dies", 8); !errors.Is(err, store.ErrGone) {
+		if err := release(ctx, s, "s", "dies", 8); !errors.Is(err, store.ErrUnlocked) {
 			t.Errorf("the dead release: %v", err)
 		}
 	})
@@ -420,14 +435,14 @@ func TestLeaseEnds(t *testing.T) {
 
 // TestOneHolder: of many that want a session at once, one has it at any time.
 func TestOneHolder(t *testing.T) {
-	each(t, sessions, func(t *testing.T, s store.Sessions) {
+	each(t, coordinators, func(t *testing.T, s store.Coordinator) {
 		var inside, turns atomic.Int64
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
 				holder := fmt.Sprint("h", i)
 				for done := 0; done < 20; {
-					n, err := s.Acquire(t.Context(), "s", holder, time.Hour)
+					n, err := acquire(t.Context(), s, "s", holder)
 					if errors.Is(err, store.ErrBusy) {
 						continue
 					}
@@ -443,7 +458,7 @@ func TestOneHolder(t *testing.T) {
 					}
 					count := turns.Add(1)
 					inside.Add(-1)
-					if err := s.Release(t.Context(), "s", holder, count); err != nil {
+					if err := release(t.Context(), s, "s", holder, count); err != nil {
 						t.Error(err)
 					}
 					done++
@@ -451,13 +466,13 @@ func TestOneHolder(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n, err := s.Acquire(t.Context(), "s", "last", time.Hour); err != nil || n != 160 {
+		if n, err := acquire(t.Context(), s, "s", "last"); err != nil || n != 160 {
 			t.Errorf("%d turns, %v", n, err)
 		}
 	})
 }
 
-func used(t testing.TB, l store.Limits, key string, list []store.Limit, now time.Time) []int64 {
+func used(t testing.TB, l store.Coordinator, key string, list []store.Limit, now time.Time) []int64 {
 	t.Helper()
 	n, err := l.Used(t.Context(), key, list, now)
 	if err != nil {
@@ -467,13 +482,13 @@ func used(t testing.TB, l store.Limits, key string, list []store.Limit, now time
 }
 
 func TestLimits(t *testing.T) {
-	each(t, limits, func(t *testing.T, l store.Limits) {
+	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
 		ctx := t.Context()
 		list := []store.Limit{{store.Requests, 3, time.Minute}, {store.Tokens, 100, time.Hour}, {store.Money, 1 << 52, 0}}
 		now := epoch
-		reserve := func(cost store.Cost, want int) store.Reservation {
+		take := func(cost store.Cost, want int) *store.Reservation {
 			t.Helper()
-			r, err := l.Reserve(ctx, "k", list, cost, now, time.Hour)
+			r, err := reserve(ctx, l, "k", list, cost, now, time.Hour)
 			var beyond *store.LimitError
 			switch {
 			case want < 0 && err != nil:
@@ -490,50 +505,50 @@ func TestLimits(t *testing.T) {
 			}
 		}
 		check(0, 0, 0)
-		a := reserve(store.Cost{Requests: 1, Tokens: 60, Money: 1<<51 + 1}, -1)
+		a := take(store.Cost{Requests: 1, Tokens: 60, Money: 1<<51 + 1}, -1)
 		check(1, 60, 1<<51+1)
-		reserve(store.Cost{Requests: 1, Tokens: 41, Money: 1}, 1) // takes nothing of any
+		take(store.Cost{Requests: 1, Tokens: 41, Money: 1}, 1) // takes nothing of any
 		check(1, 60, 1<<51+1)
-		b := reserve(store.Cost{Requests: 1, Tokens: 40, Money: 1}, -1)
-		reserve(store.Cost{Requests: 1, Tokens: 1}, 1)
-		if err := l.Settle(ctx, a, store.Cost{Requests: 1, Tokens: 10, Money: 3}); err != nil {
+		b := take(store.Cost{Requests: 1, Tokens: 40, Money: 1}, -1)
+		take(store.Cost{Requests: 1, Tokens: 1}, 1)
+		if err := settle(ctx, l, a, store.Cost{Requests: 1, Tokens: 10, Money: 3}); err != nil {
 			t.Error(err)
 		}
 		check(2, 50, 4)
-		if err := l.Settle(ctx, a, store.Cost{Requests: 1, Tokens: 99}); !errors.Is(err, store.ErrGone) {
+		if err := settle(ctx, l, a, store.Cost{Requests: 1, Tokens: 99}); !errors.Is(err, store.ErrGone) {
 			t.Errorf("settled twice: %v", err)
 		}
-		reserve(store.Cost{Requests: 1, Tokens: 50}, -1)
-		reserve(store.Cost{Requests: 1}, 0)
-		_, err := l.Reserve(ctx, "k", list, store.Cost{Requests: 1}, now, time.Hour)
+		take(store.Cost{Requests: 1, Tokens: 50}, -1)
+		take(store.Cost{Requests: 1}, 0)
+		_, err := reserve(ctx, l, "k", list, store.Cost{Requests: 1}, now, time.Hour)
 		var beyond *store.LimitError
 		if !errors.As(err, &beyond) || beyond.Used != 3 || beyond.RetryAfter != 55*time.Second-6*time.Microsecond {
 			t.Errorf("%+v, %v", beyond, err)
 		}
 		// More was used than reserved: the limit is overdrawn, and says so.
-		if err := l.Settle(ctx, b, store.Cost{Requests: 1, Tokens: 140}); err != nil {
+		if err := settle(ctx, l, b, store.Cost{Requests: 1, Tokens: 140}); err != nil {
 			t.Error(err)
 		}
 		check(3, 200, 3)
 		// Another key has limits of its own, braces or not.
-		if _, err := l.Reserve(ctx, "{k}%", list, store.Cost{Requests: 3, Tokens: 100}, now, time.Hour); err != nil {
+		if _, err := reserve(ctx, l, "{k}%", list, store.Cost{Requests: 3, Tokens: 100}, now, time.Hour); err != nil {
 			t.Error(err)
 		}
-		// A new minute: requests begin anew, the rest goes on.
+		// A new minute: requests start from 0, the rest goes on.
 		now = now.Add(time.Minute)
 		check(0, 200, 3)
-		reserve(store.Cost{Requests: 1, Tokens: 1}, 1)
+		take(store.Cost{Requests: 1, Tokens: 1}, 1)
 		now = now.Add(time.Hour)
 		check(0, 0, 3)
-		c := reserve(store.Cost{Requests: 1, Tokens: 30, Money: 5}, -1)
+		c := take(store.Cost{Requests: 1, Tokens: 30, Money: 5}, -1)
 		now = now.Add(2 * time.Minute)
 		check(0, 30, 8)
-		if err := l.Settle(ctx, c, store.Cost{Requests: 1, Tokens: 20, Money: 1}); err != nil { // in the minute in which it was reserved
+		if err := settle(ctx, l, c, store.Cost{Requests: 1, Tokens: 20, Money: 1}); err != nil { // in the minute in which it was reserved
 			t.Error(err)
 		}
 		check(0, 20, 4)
-		if _, err := l.Reserve(ctx, "free", nil, store.Cost{Requests: 1}, now, time.Hour); err != nil {
-			t.Errorf("without limits: %v", err)
+		if got := used(t, l, "free", nil, now); len(got) != 0 {
+			t.Errorf("without limits: %v", got)
 		}
 	})
 }
@@ -541,11 +556,11 @@ func TestLimits(t *testing.T) {
 // TestGivenBack: what somebody reserved who has died is free after the lease, and cannot
 // be settled then.
 func TestGivenBack(t *testing.T) {
-	each(t, limits, func(t *testing.T, l store.Limits) {
+	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
 		list := []store.Limit{{store.Requests, 2, 0}, {store.Tokens, 100, 24 * time.Hour}}
-		var held []store.Reservation
+		var held []*store.Reservation
 		for range 2 {
-			r, err := l.Reserve(t.Context(), "k", list, store.Cost{Requests: 1, Tokens: 10}, epoch, time.Minute)
+			r, err := reserve(t.Context(), l, "k", list, store.Cost{Requests: 1, Tokens: 10}, epoch, time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -555,11 +570,11 @@ func TestGivenBack(t *testing.T) {
 			t.Errorf("before the end: %v", got)
 		}
 		later := epoch.Add(time.Minute + time.Second)
-		if _, err := l.Reserve(t.Context(), "k", list, store.Cost{Requests: 2, Tokens: 100}, later, time.Minute); err != nil {
+		if _, err := reserve(t.Context(), l, "k", list, store.Cost{Requests: 2, Tokens: 100}, later, time.Minute); err != nil {
 			t.Errorf("after the end: %v", err)
 		}
 		for _, r := range held {
-			if err := l.Settle(t.Context(), r, store.Cost{Requests: 1, Tokens: 50}); !errors.Is(err, store.ErrGone) {
+			if err := settle(t.Context(), l, r, store.Cost{Requests: 1, Tokens: 50}); !errors.Is(err, store.ErrGone) {
 				t.Errorf("settled after the end: %v", err)
 			}
 		}
@@ -572,8 +587,8 @@ func TestGivenBack(t *testing.T) {
 // TestExactly: 1,000 at once against a limit of 100, over two gateways where there can be
 // two: 100 pass.
 func TestExactly(t *testing.T) {
-	each(t, limits, func(t *testing.T, l store.Limits) {
-		gateways := []store.Limits{l, l}
+	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
+		gateways := []store.Coordinator{l, l}
 		if r, ok := l.(*redis.Store); ok {
 			_ = r
 			c := redis.Defaults()
@@ -592,7 +607,7 @@ func TestExactly(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
-				_, err := gateways[i%2].Reserve(t.Context(), "k", list, store.Cost{Requests: 1, Money: 10}, epoch, time.Hour)
+				_, err := reserve(t.Context(), gateways[i%2], "k", list, store.Cost{Requests: 1, Money: 10}, epoch, time.Hour)
 				var beyond *store.LimitError
 				switch {
 				case err == nil:
@@ -614,17 +629,127 @@ func TestExactly(t *testing.T) {
 	})
 }
 
+// TestBothOrNeither: a session and a reservation are taken together or not at all, and given back together. Each is
+// given back even if the other is gone.
+func TestBothOrNeither(t *testing.T) {
+	each(t, coordinators, func(t *testing.T, c store.Coordinator) {
+		ctx := t.Context()
+		list := []store.Limit{{store.Requests, 2, 0}, {store.Tokens, 100, time.Hour}}
+		lock := func(session, holder string) *store.Lock {
+			return &store.Lock{Session: session, Holder: holder, Lease: time.Hour}
+		}
+		reservation := func(id string, tokens int64) *store.Reservation {
+			return &store.Reservation{ID: id, Key: "k", Limits: list, Cost: store.Cost{Requests: 1, Tokens: tokens}, At: epoch, Lease: time.Hour}
+		}
+		begin := func(l *store.Lock, r *store.Reservation, want int64, fault error) {
+			t.Helper()
+			if n, err := c.Begin(ctx, l, r); !errors.Is(err, fault) || err == nil && n != want {
+				t.Errorf("begin %v %v: %d, %v, want %d, %v", l, r, n, err, want, fault)
+			}
+		}
+		end := func(l *store.Lock, turns int64, r *store.Reservation, used int64, want ...error) {
+			t.Helper()
+			err := c.End(ctx, l, turns, r, store.Cost{Requests: 1, Tokens: used})
+			for _, fault := range []error{store.ErrUnlocked, store.ErrGone} {
+				if errors.Is(err, fault) != slices.Contains(want, fault) {
+					t.Errorf("end %v %v: %v, want %v", l, r, err, want)
+				}
+			}
+		}
+		check := func(want ...int64) {
+			t.Helper()
+			if got := used(t, c, "k", list, epoch); !slices.Equal(got, want) {
+				t.Errorf("used %v, want %v", got, want)
+			}
+		}
+		begin(lock("s", "a"), reservation("1", 60), store.Unknown, nil)
+		check(1, 60)
+		begin(lock("s", "b"), reservation("2", 1), 0, store.ErrBusy) // reserves nothing
+		check(1, 60)
+		var beyond *store.LimitError
+		if _, err := c.Begin(ctx, lock("t", "b"), reservation("3", 41)); !errors.As(err, &beyond) || beyond.Limit != list[1] || beyond.Used != 60 {
+			t.Errorf("over the limit: %v", err)
+		}
+		check(1, 60)
+		begin(lock("t", "c"), nil, store.Unknown, nil) // which has locked nothing
+		end(lock("t", "c"), 4, nil, 0)
+		end(lock("s", "a"), 7, reservation("1", 60), 10)
+		check(1, 10)
+		// A refusal does not forget how many turns a session has.
+		if _, err := c.Begin(ctx, lock("s", "b"), reservation("4", 91)); !errors.As(err, &beyond) {
+			t.Errorf("over the limit: %v", err)
+		}
+		begin(lock("s", "b"), reservation("5", 90), 7, nil)
+		// Settled before: the session is unlocked all the same, and the limits stay.
+		end(nil, store.Unknown, reservation("5", 90), 20)
+		end(lock("s", "b"), 8, reservation("5", 90), 90, store.ErrGone)
+		check(2, 30)
+		begin(lock("s", "c"), nil, 8, nil)
+		// Unlocked before: the reservation is settled all the same.
+		end(lock("s", "d"), 9, reservation("5", 90), 1, store.ErrUnlocked, store.ErrGone)
+		end(lock("s", "c"), store.Unknown, nil, 0)
+		begin(lock("s", "e"), nil, store.Unknown, nil)
+		check(2, 30)
+		begin(lock("v", "a"), nil, store.Unknown, nil)
+		list = list[1:]
+		begin(nil, reservation("6", 10), store.Unknown, nil)
+		end(lock("v", "b"), 1, reservation("6", 10), 5, store.ErrUnlocked)
+		check(35)
+	})
+}
+
+// TestExpiryBetween: a turn that outlasts its lease and its reservation ends without touching what others hold by then.
+func TestExpiryBetween(t *testing.T) {
+	each(t, coordinators, func(t *testing.T, c store.Coordinator) {
+		ctx := t.Context()
+		list := []store.Limit{{store.Tokens, 100, time.Hour}}
+		slow := &store.Lock{Session: "s", Holder: "slow", Lease: time.Hour}
+		r := &store.Reservation{ID: "1", Key: "k", Limits: list, Cost: store.Cost{Tokens: 80}, At: epoch, Lease: time.Minute}
+		if _, err := c.Begin(ctx, slow, r); err != nil {
+			t.Fatal(err)
+		}
+		slow.Lease = 20 * time.Millisecond
+		if err := c.Extend(ctx, slow); err != nil { // sets it
+			t.Fatal(err)
+		}
+		next := &store.Lock{Session: "s", Holder: "next", Lease: time.Hour}
+		second := &store.Reservation{ID: "2", Key: "k", Limits: list, Cost: store.Cost{Tokens: 90}, At: epoch.Add(2 * time.Minute), Lease: time.Minute}
+		for {
+			n, err := c.Begin(ctx, next, second)
+			if errors.Is(err, store.ErrBusy) {
+				continue // Redis has a clock of its own
+			}
+			if err != nil || n != store.Unknown {
+				t.Errorf("%d, %v", n, err)
+			}
+			break
+		}
+		if err := c.End(ctx, slow, 1, r, store.Cost{Tokens: 80}); !errors.Is(err, store.ErrUnlocked) || !errors.Is(err, store.ErrGone) {
+			t.Errorf("the late end: %v", err)
+		}
+		if got := used(t, c, "k", list, second.At); !slices.Equal(got, []int64{90}) {
+			t.Errorf("used %v", got)
+		}
+		if err := c.End(ctx, next, 2, second, store.Cost{Tokens: 5}); err != nil {
+			t.Error(err)
+		}
+		if got := used(t, c, "k", list, second.At); !slices.Equal(got, []int64{5}) {
+			t.Errorf("used %v", got)
+		}
+	})
+}
+
 // TestLimitsAgree: whatever is reserved and settled, every kind says what the first
 // says.
 func TestLimitsAgree(t *testing.T) {
-	kinds := slices.Sorted(maps.Keys(limits))
-	open := map[string]store.Limits{}
+	kinds := slices.Sorted(maps.Keys(coordinators))
+	open := map[string]store.Coordinator{}
 	for _, kind := range kinds {
 		t.Run(kind, func(t2 *testing.T) {
 			if kind == "redis" {
 				use(t2, redisServer)
 			}
-			open[kind] = limits[kind](t)
+			open[kind] = coordinators[kind](t)
 		})
 	}
 	run := 0
@@ -633,7 +758,7 @@ func TestLimitsAgree(t *testing.T) {
 		key := fmt.Sprint("k", run)
 		list := []store.Limit{{store.Requests, 5, time.Minute}, {store.Tokens, 50, time.Hour}, {store.Money, 500, 0}}
 		now := epoch
-		held := map[string][]store.Reservation{}
+		held := map[string][]*store.Reservation{}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(rt, "seconds")) * time.Second)
 			cost := store.Cost{Requests: 1, Tokens: rapid.Int64Range(0, 30).Draw(rt, "tokens"), Money: rapid.Int64Range(0, 200).Draw(rt, "money")}
@@ -641,11 +766,11 @@ func TestLimitsAgree(t *testing.T) {
 			said := map[string]string{}
 			for kind, l := range open {
 				if settles && len(held[kind]) > 0 {
-					err := l.Settle(context.Background(), held[kind][0], cost)
+					err := settle(context.Background(), l, held[kind][0], cost)
 					held[kind] = held[kind][1:]
 					said[kind] = fmt.Sprint("settle ", err)
 				} else {
-					r, err := l.Reserve(context.Background(), key, list, cost, now, 2*time.Minute)
+					r, err := reserve(context.Background(), l, key, list, cost, now, 2*time.Minute)
 					if err == nil {
 						held[kind] = append(held[kind], r)
 					}
@@ -688,7 +813,7 @@ func TestReservationOutlivesItsCounters(t *testing.T) {
 		for _, w := range want.windows {
 			limits = append(limits, store.Limit{Resource: store.Tokens, Amount: 100, Window: w})
 		}
-		r, err := s.Reserve(t.Context(), fmt.Sprint("k", i), limits, store.Cost{Tokens: 1}, time.Now(), lease)
+		r, err := reserve(t.Context(), s, fmt.Sprint("k", i), limits, store.Cost{Tokens: 1}, time.Now(), lease)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -717,7 +842,7 @@ func TestSeeded(t *testing.T) {
 		before, cached := entry("1", now.Add(-48*time.Hour)), entry("cached", now)
 		before.Money, asked.Money, cached.Money = 1, 1, 1 // a sum of what others have is beyond 64 bits
 		write(t, a, store.Record{Entry: before}, store.Record{Entry: asked}, store.Record{Entry: cached})
-		l := memory.NewLimits()
+		l := memory.NewCoordinator(1)
 		if err := l.Seed(t.Context(), a, "k", list, now); err != nil {
 			t.Fatal(err)
 		}
@@ -734,7 +859,7 @@ func TestSeeded(t *testing.T) {
 			t.Errorf("another key: %v", got)
 		}
 	})
-	if err := memory.NewLimits().Seed(t.Context(), unread{}, "k", []store.Limit{{store.Requests, 1, 0}}, epoch); err == nil {
+	if err := memory.NewCoordinator(1).Seed(t.Context(), unread{}, "k", []store.Limit{{store.Requests, 1, 0}}, epoch); err == nil {
 		t.Error("begun without the ledger")
 	}
 }

@@ -3,15 +3,14 @@
 package memory
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"dyno/services/bot/store"
 )
 
-// Limits counts what keys use, exactly.
-type Limits struct {
+// limits count what keys use, exactly.
+type limits struct {
 	mu       sync.Mutex // guards what follows
 	accounts map[string]*account
 }
@@ -19,7 +18,7 @@ type Limits struct {
 type account struct {
 	mu       sync.Mutex // guards what follows
 	counters map[string]*counter
-	reserved map[string]held
+	reserved map[string]store.Reservation
 	pruned   time.Time
 }
 
@@ -28,54 +27,12 @@ type counter struct {
 	ends time.Time // zero: never
 }
 
-type held struct {
-	limits []store.Limit
-	at     time.Time
-	cost   store.Cost
-	ends   time.Time
-}
-
-// NewLimits returns limits of which nothing is used.
-func NewLimits() *Limits {
-	return &Limits{accounts: map[string]*account{}}
-}
-
-// A Ledger says what a key has used since a moment.
-type Ledger interface {
-	Sum(ctx context.Context, key string, from time.Time) (store.Cost, error)
-}
-
-// Seed has a key's limits begin with what a ledger says of the windows that hold now: what was
-// counted by a process that has ended. It is called before the key is used. Windows that
-// begin later begin with nothing, so that no request waits for a ledger, however long that is.
-func (l *Limits) Seed(ctx context.Context, ledger Ledger, key string, limits []store.Limit, now time.Time) error {
-	sums := map[time.Time]store.Cost{} // several resources may have the same window
-	for _, limit := range limits {
-		from := limit.Start(now)
-		if _, ok := sums[from]; ok {
-			continue
-		}
-		sum, err := ledger.Sum(ctx, key, from)
-		if err != nil {
-			return err
-		}
-		sums[from] = sum
-	}
-	a := l.account(key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, limit := range limits {
-		a.counter(limit, now).used = sums[limit.Start(now)].Of(limit.Resource)
-	}
-	return nil
-}
-
-func (l *Limits) account(key string) *account {
+func (l *limits) account(key string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[key]
 	if a == nil {
-		a = &account{counters: map[string]*counter{}, reserved: map[string]held{}}
+		a = &account{counters: map[string]*counter{}, reserved: map[string]store.Reservation{}}
 		l.accounts[key] = a
 	}
 	return a
@@ -105,9 +62,9 @@ func (a *account) prune(now time.Time) {
 		return
 	}
 	a.pruned = now
-	for id, h := range a.reserved {
-		if !now.Before(h.ends) {
-			a.add(h, store.Cost{}.Minus(h.cost))
+	for id, r := range a.reserved {
+		if !now.Before(r.At.Add(r.Lease)) {
+			a.add(r, store.Cost{}.Minus(r.Cost))
 			delete(a.reserved, id)
 		}
 	}
@@ -121,9 +78,9 @@ func (a *account) prune(now time.Time) {
 		return // nobody waits until all that is reserved has been gone through
 	}
 	used := map[string]bool{}
-	for _, h := range a.reserved {
-		for _, limit := range h.limits {
-			used[limit.Counter(h.at)] = true
+	for _, r := range a.reserved {
+		for _, limit := range r.Limits {
+			used[limit.Counter(r.At)] = true
 		}
 	}
 	for _, name := range over {
@@ -133,59 +90,52 @@ func (a *account) prune(now time.Time) {
 	}
 }
 
-// add counts in the windows in which it was reserved.
-func (a *account) add(h held, cost store.Cost) {
-	for _, limit := range h.limits {
-		if c := a.counters[limit.Counter(h.at)]; c != nil {
+// add counts in the windows in which a reservation was made. The caller holds a.mu.
+func (a *account) add(r store.Reservation, cost store.Cost) {
+	for _, limit := range r.Limits {
+		if c := a.counters[limit.Counter(r.At)]; c != nil {
 			c.used += cost.Of(limit.Resource)
 		}
 	}
 }
 
-// Reserve is store.Limits'.
-func (l *Limits) Reserve(_ context.Context, key string, limits []store.Limit, cost store.Cost, now time.Time, lease time.Duration) (store.Reservation, error) {
-	a := l.account(key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.prune(now)
-	for _, limit := range limits {
-		c := a.counter(limit, now)
-		if c.used+cost.Of(limit.Resource) > limit.Amount {
-			return store.Reservation{}, store.Beyond(limit, c.used, now)
-		}
-	}
-	r := store.Reservation{ID: store.NewID(), Key: key, Limits: limits, At: now, Cost: cost}
-	h := held{limits, now, cost, now.Add(lease)}
-	a.reserved[r.ID] = h
-	a.add(h, cost)
-	return r, nil
-}
-
-// Settle is store.Limits'.
-func (l *Limits) Settle(_ context.Context, r store.Reservation, used store.Cost) error {
+func (l *limits) reserve(r *store.Reservation) error {
 	a := l.account(r.Key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h, ok := a.reserved[r.ID]
+	a.prune(r.At)
+	for _, limit := range r.Limits {
+		c := a.counter(limit, r.At)
+		if c.used+r.Cost.Of(limit.Resource) > limit.Amount {
+			return store.Beyond(limit, c.used, r.At)
+		}
+	}
+	a.reserved[r.ID] = *r
+	a.add(*r, r.Cost)
+	return nil
+}
+
+func (l *limits) settle(r *store.Reservation, used store.Cost) error {
+	a := l.account(r.Key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	held, ok := a.reserved[r.ID]
 	if !ok {
 		return store.ErrGone
 	}
 	delete(a.reserved, r.ID)
-	a.add(h, used.Minus(h.cost))
+	a.add(held, used.Minus(held.Cost))
 	return nil
 }
 
-// Used is store.Limits'.
-func (l *Limits) Used(_ context.Context, key string, limits []store.Limit, now time.Time) ([]int64, error) {
+func (l *limits) used(key string, list []store.Limit, now time.Time) []int64 {
 	a := l.account(key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.prune(now)
-	used := make([]int64, len(limits))
-	for i, limit := range limits {
+	used := make([]int64, len(list))
+	for i, limit := range list {
 		used[i] = a.counter(limit, now).used
 	}
-	return used, nil
+	return used
 }
-
-var _ store.Limits = (*Limits)(nil)

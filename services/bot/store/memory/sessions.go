@@ -1,15 +1,14 @@
 package memory
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"dyno/services/bot/store"
 )
 
-// Sessions has turns follow one another within the process.
-type Sessions struct {
+// sessions let turns follow one another within the process.
+type sessions struct {
 	most int
 
 	mu   sync.Mutex // guards what follows
@@ -19,37 +18,30 @@ type Sessions struct {
 type session struct {
 	holder string // "" is nobody
 	ends   time.Time
-	count  int64
+	turns  int64
 }
 
-// NewSessions returns sessions of which nothing is known. The number of turns is
-// remembered of most of them; of others it is store.Unknown.
-func NewSessions(most int) *Sessions {
-	return &Sessions{most: most, held: map[string]*session{}}
-}
-
-// Acquire is store.Sessions'.
-func (s *Sessions) Acquire(_ context.Context, name, holder string, lease time.Duration) (int64, error) {
+func (s *sessions) acquire(l *store.Lock) (turns int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	h := s.held[name]
+	h := s.held[l.Session]
 	if h == nil {
 		s.makeRoom(now)
-		h = &session{count: store.Unknown}
-		s.held[name] = h
+		h = &session{turns: store.Unknown}
+		s.held[l.Session] = h
 	}
 	if h.holder != "" && now.Before(h.ends) {
 		return 0, store.ErrBusy
 	}
-	count := h.count
+	turns = h.turns
 	// Unknown until it is released: whoever held it may have died with a turn kept.
-	h.holder, h.ends, h.count = holder, now.Add(lease), store.Unknown
-	return count, nil
+	h.holder, h.ends, h.turns = l.Holder, now.Add(l.Lease), store.Unknown
+	return turns, nil
 }
 
 // makeRoom forgets some sessions that nobody holds. The caller holds mu.
-func (s *Sessions) makeRoom(now time.Time) {
+func (s *sessions) makeRoom(now time.Time) {
 	for name, h := range s.held {
 		if len(s.held) < s.most {
 			return
@@ -60,28 +52,33 @@ func (s *Sessions) makeRoom(now time.Time) {
 	}
 }
 
-// Extend is store.Sessions'.
-func (s *Sessions) Extend(_ context.Context, name, holder string, lease time.Duration) error {
+// locked returns a session if a lock of it still holds. The caller holds mu.
+func (s *sessions) locked(l *store.Lock) *session {
+	h := s.held[l.Session]
+	if h == nil || h.holder != l.Holder || !time.Now().Before(h.ends) {
+		return nil
+	}
+	return h
+}
+
+func (s *sessions) extend(l *store.Lock) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, now := s.held[name], time.Now()
-	if h == nil || h.holder != holder || !now.Before(h.ends) {
-		return store.ErrGone
+	h := s.locked(l)
+	if h == nil {
+		return store.ErrUnlocked
 	}
-	h.ends = now.Add(lease)
+	h.ends = time.Now().Add(l.Lease)
 	return nil
 }
 
-// Release is store.Sessions'.
-func (s *Sessions) Release(_ context.Context, name, holder string, count int64) error {
+func (s *sessions) release(l *store.Lock, turns int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.held[name]
-	if h == nil || h.holder != holder || !time.Now().Before(h.ends) {
-		return store.ErrGone
+	h := s.locked(l)
+	if h == nil {
+		return store.ErrUnlocked
 	}
-	h.holder, h.count = "", count
+	h.holder, h.turns = "", turns
 	return nil
 }
-
-var _ store.Sessions = (*Sessions)(nil)

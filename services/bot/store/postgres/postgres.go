@@ -1,6 +1,6 @@
 // Package postgres keeps turns and the ledger in PostgreSQL, for several gateways at
 // once. A batch of records is two statements, whatever its size, in one transaction and
-// one exchange with the server.
+// one exchange with the server. A third follows only if a turn was not new.
 package postgres
 
 import (
@@ -146,9 +146,8 @@ func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []
 
 const (
 	insertTurns = `INSERT INTO turns (session, number, id, at, said, reply, tokens)
-		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::integer[]) ON CONFLICT DO NOTHING`
-	// selectTurns is of a later snapshot than the insertion.
-	selectTurns   = `SELECT w.i, t.id FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (session, number, i) JOIN turns t USING (session, number)`
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::integer[]) ON CONFLICT DO NOTHING RETURNING id`
+	selectTurns   = `SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS w (session, number) JOIN turns t USING (session, number)`
 	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took)
 		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
 		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[]) ON CONFLICT DO NOTHING`
@@ -156,11 +155,11 @@ const (
 
 // Write is store.Archive's. Texts have no zero bytes afterwards: PostgreSQL has none.
 func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, error) {
-	each := make([]error, len(records))
 	var (
 		t      turnColumns
 		e      entryColumns
 		places []int // of turns, in records
+		kept   = map[string]bool{}
 	)
 	for i, r := range records {
 		if r.Turn != nil {
@@ -171,32 +170,42 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 			e.add(r.Entry)
 		}
 	}
-	var batch pgx.Batch // one implicit transaction
-	if len(places) > 0 {
-		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.said, t.reply, t.tokens)
-		batch.Queue(selectTurns, t.session, t.number).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				var i int
-				var id string
-				if err := rows.Scan(&i, &id); err != nil {
-					return err
-				}
-				if id != t.id[i-1] {
-					each[places[i-1]] = store.ErrConflict
-				}
-			}
-			return rows.Err()
+	read := func(rows pgx.Rows) error {
+		var id string
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			kept[id] = true
+			return nil
 		})
+		return err
+	}
+	var batch pgx.Batch // one exchange, and one implicit transaction
+	if len(places) > 0 {
+		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.said, t.reply, t.tokens).Query(read)
 	}
 	if len(e.id) > 0 {
 		batch.Queue(insertEntries, e.id, e.at, e.key, e.user, e.session, e.endpoint, e.model, e.upstream, e.outcome, e.stream, e.cached,
 			e.prompt, e.completion, e.estimated, e.money, e.attempts, e.queue, e.first, e.took)
 	}
+	each := make([]error, len(records))
 	if batch.Len() == 0 {
 		return each, nil
 	}
 	if err := a.writer.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if len(kept) < len(places) { // the others were kept before, or another turn has their number
+		rows, err := a.writer.Query(ctx, selectTurns, t.session, t.number)
+		if err == nil {
+			err = read(rows)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("postgres: %w", err)
+		}
+	}
+	for i, id := range t.id {
+		if !kept[id] {
+			each[places[i]] = store.ErrConflict
+		}
 	}
 	return each, nil
 }

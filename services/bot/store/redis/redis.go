@@ -126,206 +126,253 @@ func at(address string) (*redis.Options, error) {
 // Close closes the connections.
 func (s *Store) Close() error { return s.client.Close() }
 
-func (s *Store) key(name, kind string) string {
-	// A brace within would end what decides on the slot.
-	return s.cfg.Prefix + ":{" + strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(name) + "}:" + kind
-}
+// braces escapes the characters that would end what decides on the slot.
+var braces = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+// key is what all keys of an API key or of a session begin with.
+func (s *Store) key(name string) string { return s.cfg.Prefix + ":{" + braces.Replace(name) + "}:" }
 
 // grace is for how much longer than its window a counter is there: reservations are
 // settled in the window in which they were made.
 const grace = 24 * time.Hour
 
-// script is one with what goes with all of them. Reservations that nobody has settled in
-// time are given back by whatever script comes next, some at a time.
-func script(body string) *redis.Script {
-	return redis.NewScript(`
-local function give_back(now)
-  local late = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 64)
+// giveBack is the part of scripts that gives back what nobody settled in time, some at a time.
+const giveBack = `
+local function give_back(now, ends, prefix)
+  local late = redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 64)
   for _, id in ipairs(late) do
-    local fields = redis.call('HGETALL', KEYS[2] .. id)
+    local fields = redis.call('HGETALL', prefix .. id)
     for i = 1, #fields, 2 do
       if redis.call('EXISTS', fields[i]) == 1 then redis.call('DECRBY', fields[i], fields[i+1]) end
     end
-    redis.call('DEL', KEYS[2] .. id)
-    redis.call('ZREM', KEYS[1], id)
+    redis.call('DEL', prefix .. id)
+    redis.call('ZREM', ends, id)
   end
 end
-` + body)
-}
+`
 
-// KEYS: the set of reservations by when they end, the prefix of their own keys, a counter
-// for each limit. ARGV: now and the lease's end in milliseconds, for how many milliseconds what
-// is reserved is known (0 is for ever), the ID, and for each limit its amount, what is to be taken, and for how many milliseconds the counter
-// is there (0 is for ever). Returns 0, or which limit is reached and what is used of it.
-var reserve = script(`
-give_back(ARGV[1])
-for i = 3, #KEYS do
-  local used = redis.call('GET', KEYS[i]) or '0'
-  local at = 5 + (i - 3) * 3
-  if tonumber(used) + tonumber(ARGV[at + 1]) > tonumber(ARGV[at]) then return {i - 2, used} end
+// KEYS: the holder of the session, its number of turns, the set of reservations by when they end, the prefix of their own
+// keys, and a counter for each limit. ARGV: the holder ("" locks nothing), its lease in milliseconds; the ID of the
+// reservation ("" takes nothing), now and its end in milliseconds, for how many milliseconds it is known (0 is for ever); and
+// for each limit its amount, what is to be taken, and for how many milliseconds the counter is there (0 is for ever).
+// Returns 0 and how many turns the session has, -1 if it does not know; or -1 if the session is locked; or which limit is
+// reached, and what is used of it. The number of turns is not known again until the session is unlocked.
+var begin = redis.NewScript(giveBack + `
+if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 1 then return {-1, '0'} end
+if ARGV[3] ~= '' then
+  give_back(ARGV[4], KEYS[3], KEYS[4])
+  local used = redis.call('MGET', unpack(KEYS, 5))
+  for i = 1, #KEYS - 4 do
+    local at = 4 + i * 3
+    if tonumber(used[i] or '0') + tonumber(ARGV[at + 1]) > tonumber(ARGV[at]) then return {i, used[i] or '0'} end
+  end
+  local taken = {}
+  for i = 1, #KEYS - 4 do
+    local at, counter = 4 + i * 3, KEYS[4 + i]
+    redis.call('INCRBY', counter, ARGV[at + 1])
+    if not used[i] and ARGV[at + 2] ~= '0' then redis.call('PEXPIRE', counter, ARGV[at + 2]) end
+    taken[2 * i - 1], taken[2 * i] = counter, ARGV[at + 1]
+  end
+  local reservation = KEYS[4] .. ARGV[3]
+  redis.call('HSET', reservation, unpack(taken))
+  if ARGV[6] ~= '0' then redis.call('PEXPIRE', reservation, ARGV[6]) end
+  redis.call('ZADD', KEYS[3], ARGV[5], ARGV[3])
 end
-for i = 3, #KEYS do
-  local at = 5 + (i - 3) * 3
-  redis.call('INCRBY', KEYS[i], ARGV[at + 1])
-  if ARGV[at + 2] ~= '0' then redis.call('PEXPIRE', KEYS[i], ARGV[at + 2], 'NX') end
-  redis.call('HSET', KEYS[2] .. ARGV[4], KEYS[i], ARGV[at + 1])
-end
-if ARGV[3] ~= '0' then redis.call('PEXPIRE', KEYS[2] .. ARGV[4], ARGV[3]) end
-redis.call('ZADD', KEYS[1], ARGV[2], ARGV[4])
-return {0, 0}
+if ARGV[1] == '' then return {0, '-1'} end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return {0, redis.call('GETDEL', KEYS[2]) or '-1'}
 `)
 
-// KEYS: as above. ARGV: the ID, and for each limit what was used. Returns whether it was
-// held.
-var settle = redis.NewScript(`
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
-for i = 3, #KEYS do
-  local reserved = redis.call('HGET', KEYS[2] .. ARGV[1], KEYS[i])
-  if reserved and redis.call('EXISTS', KEYS[i]) == 1 then
-    redis.call('INCRBY', KEYS[i], ARGV[i - 1]) -- two steps: Lua would calculate in floating point
-    redis.call('DECRBY', KEYS[i], reserved)
+// KEYS: those of begin. ARGV: the holder ("" unlocks nothing), the number of turns (-1 is unknown), for how many milliseconds it is
+// remembered; the ID of the reservation ("" settles nothing), and for each limit what was used. Returns whether the session
+// was locked and whether the reservation was held, for what is left out too.
+var end = redis.NewScript(`
+local locked, held = 1, 1
+if ARGV[4] ~= '' then
+  local reservation = KEYS[4] .. ARGV[4]
+  held = redis.call('ZREM', KEYS[3], ARGV[4])
+  if held == 1 then
+    local taken = redis.call('HMGET', reservation, unpack(KEYS, 5))
+    local counters = redis.call('MGET', unpack(KEYS, 5))
+    for i = 1, #KEYS - 4 do
+      local used = ARGV[4 + i]
+      if taken[i] and counters[i] and taken[i] ~= used then
+        if #used < 16 and #taken[i] < 16 then
+          redis.call('INCRBY', KEYS[4 + i], string.format('%.0f', tonumber(used) - tonumber(taken[i])))
+        else -- two steps: Lua calculates in floating point
+          redis.call('INCRBY', KEYS[4 + i], used)
+          redis.call('DECRBY', KEYS[4 + i], taken[i])
+        end
+      end
+    end
+    redis.call('DEL', reservation)
   end
 end
-redis.call('DEL', KEYS[2] .. ARGV[1])
-return 1
+if ARGV[1] ~= '' then
+  if redis.call('GET', KEYS[1]) == ARGV[1] then
+    if ARGV[2] ~= '-1' then redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3]) end
+    redis.call('DEL', KEYS[1])
+  else
+    locked = 0
+  end
+end
+return {locked, held}
 `)
 
-// KEYS: as above. ARGV: now. Returns what is used of each.
-var usage = script(`
-give_back(ARGV[1])
-local list = {}
-for i = 3, #KEYS do list[i - 2] = redis.call('GET', KEYS[i]) or '0' end
+// KEYS: the set of reservations by when they end, the prefix of their own keys, and a counter for each limit. ARGV: now.
+// Returns what is used of each limit.
+var usage = redis.NewScript(giveBack + `
+give_back(ARGV[1], KEYS[1], KEYS[2])
+local list = redis.call('MGET', unpack(KEYS, 3))
+for i = 1, #list do list[i] = list[i] or '0' end
 return list
 `)
 
-func (s *Store) keys(key string, limits []store.Limit, at time.Time) []string {
-	keys := []string{s.key(key, "leases"), s.key(key, "lease:")}
+// KEYS: the holder of the session. ARGV: the holder, the lease in milliseconds. Returns whether the session was locked.
+var extend = redis.NewScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+`)
+
+// sessionKeys are those of a lock; nil has none.
+func (s *Store) sessionKeys(l *store.Lock) []string {
+	if l == nil {
+		return []string{"", ""}
+	}
+	name := s.key(l.Session)
+	return []string{name + "holder", name + "turns"}
+}
+
+// limitKeys adds those of a key's limits.
+func (s *Store) limitKeys(keys []string, key string, limits []store.Limit, at time.Time) []string {
+	name := s.key(key)
+	keys = append(keys, name+"leases", name+"lease:")
 	for _, l := range limits {
-		keys = append(keys, s.key(key, l.Counter(at)))
+		keys = append(keys, name+l.Counter(at))
 	}
 	return keys
 }
 
-// Reserve is store.Limits'.
-func (s *Store) Reserve(ctx context.Context, key string, limits []store.Limit, cost store.Cost, now time.Time, lease time.Duration) (store.Reservation, error) {
-	r := store.Reservation{ID: store.NewID(), Key: key, Limits: limits, At: now, Cost: cost}
-	// What is reserved is known until it is given back, which may be long after the lease's end:
-	// when the key is used again. No counter is there any longer than that.
-	args := []any{now.UnixMilli(), now.Add(lease).UnixMilli(), int64(0), r.ID}
+// reservationKeys adds those of a reservation; nil has none.
+func (s *Store) reservationKeys(keys []string, r *store.Reservation) []string {
+	if r == nil {
+		return keys
+	}
+	return s.limitKeys(keys, r.Key, r.Limits, r.At)
+}
+
+// Begin is store.Coordinator's.
+func (s *Store) Begin(ctx context.Context, l *store.Lock, r *store.Reservation) (int64, error) {
+	args := make([]any, 0, 6+3*store.MaxLimits)
+	if l == nil {
+		args = append(args, "", 0)
+	} else {
+		args = append(args, l.Holder, l.Lease.Milliseconds())
+	}
+	var limits []store.Limit
+	if r == nil {
+		args = append(args, "")
+	} else {
+		limits = r.Limits
+		args = appendReservation(args, r)
+	}
+	found, err := s.pair(begin.Run(ctx, s.client, s.reservationKeys(s.sessionKeys(l), r), args...))
+	switch {
+	case err != nil:
+		return 0, err
+	case found[0] == -1:
+		return 0, store.ErrBusy
+	case found[0] == 0:
+		return found[1], nil
+	case found[0] < -1 || found[0] > int64(len(limits)):
+		return 0, fmt.Errorf("redis: a strange answer: %v", found)
+	}
+	return 0, store.Beyond(limits[found[0]-1], found[1], r.At)
+}
+
+// pair reads an answer of two numbers.
+func (s *Store) pair(answer *redis.Cmd) ([]int64, error) {
+	found, err := answer.Int64Slice()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("redis: %w", err)
+	case len(found) != 2:
+		return nil, fmt.Errorf("redis: a strange answer: %v", found)
+	}
+	return found, nil
+}
+
+// appendReservation adds the arguments of a reservation. What is reserved is known until it is given back, which may be long
+// after the lease's end: when the key is used again. No counter is there any longer than that.
+func appendReservation(args []any, r *store.Reservation) []any {
+	args = append(args, r.ID, r.At.UnixMilli(), r.At.Add(r.Lease).UnixMilli(), int64(0))
 	longest, ever := time.Duration(0), false
-	for _, l := range limits {
+	for _, l := range r.Limits {
 		keep := int64(0)
 		if l.Window > 0 {
 			keep = (l.Window + grace).Milliseconds()
 		}
 		longest, ever = max(longest, l.Window), ever || l.Window == 0
-		args = append(args, l.Amount, cost.Of(l.Resource), keep)
+		args = append(args, l.Amount, r.Cost.Of(l.Resource), keep)
 	}
 	if !ever {
-		args[2] = (lease + longest + grace).Milliseconds()
+		args[5] = (r.Lease + longest + grace).Milliseconds()
 	}
-	found, err := reserve.Run(ctx, s.client, s.keys(key, limits, now), args...).Int64Slice()
-	switch {
-	case err != nil:
-		return r, fmt.Errorf("redis: %w", err)
-	case len(found) != 2 || found[0] < 0 || found[0] > int64(len(limits)):
-		return r, fmt.Errorf("redis: a strange answer: %v", found)
-	case found[0] > 0:
-		return store.Reservation{}, store.Beyond(limits[found[0]-1], found[1], now)
-	}
-	return r, nil
+	return args
 }
 
-// Settle is store.Limits'.
-func (s *Store) Settle(ctx context.Context, r store.Reservation, used store.Cost) error {
-	args := []any{r.ID}
-	for _, l := range r.Limits {
-		args = append(args, used.Of(l.Resource))
+// End is store.Coordinator's.
+func (s *Store) End(ctx context.Context, l *store.Lock, turns int64, r *store.Reservation, used store.Cost) error {
+	args := make([]any, 0, 4+store.MaxLimits)
+	if l == nil {
+		args = append(args, "", 0, 0)
+	} else {
+		args = append(args, l.Holder, turns, s.cfg.Remember.Milliseconds())
 	}
-	held, err := settle.Run(ctx, s.client, s.keys(r.Key, r.Limits, r.At), args...).Bool()
+	if r == nil {
+		args = append(args, "")
+	} else {
+		args = append(args, r.ID)
+		for _, limit := range r.Limits {
+			args = append(args, used.Of(limit.Resource))
+		}
+	}
+	found, err := s.pair(end.Run(ctx, s.client, s.reservationKeys(s.sessionKeys(l), r), args...))
+	if err != nil {
+		return err
+	}
+	var errs [2]error
+	if found[0] == 0 {
+		errs[0] = store.ErrUnlocked
+	}
+	if found[1] == 0 {
+		errs[1] = store.ErrGone
+	}
+	return errors.Join(errs[:]...)
+}
+
+// Extend is store.Coordinator's.
+func (s *Store) Extend(ctx context.Context, l *store.Lock) error {
+	locked, err := extend.Run(ctx, s.client, s.sessionKeys(l)[:1], l.Holder, l.Lease.Milliseconds()).Bool()
 	switch {
 	case err != nil:
 		return fmt.Errorf("redis: %w", err)
-	case !held:
-		return store.ErrGone
+	case !locked:
+		return store.ErrUnlocked
 	}
 	return nil
 }
 
-// Used is store.Limits'.
+// Used is store.Coordinator's.
 func (s *Store) Used(ctx context.Context, key string, limits []store.Limit, now time.Time) ([]int64, error) {
-	list, err := usage.Run(ctx, s.client, s.keys(key, limits, now), now.UnixMilli()).Int64Slice()
+	if len(limits) == 0 {
+		return nil, nil
+	}
+	list, err := usage.Run(ctx, s.client, s.limitKeys(nil, key, limits, now), now.UnixMilli()).Int64Slice()
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	return list, nil
 }
 
-// KEYS: who holds the session, how many turns it has. ARGV: the holder, the lease in
-// milliseconds. Returns how many turns it has, -1 if that is not known, -2 if it is held.
-// The number is not known again until it is released.
-var acquire = redis.NewScript(`
-if not redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then return -2 end
-return tonumber(redis.call('GETDEL', KEYS[2]) or '-1')
-`)
-
-// KEYS: as above. ARGV: the holder, the number of turns, for how many milliseconds it is
-// remembered. Returns whether it was held.
-var release = redis.NewScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if ARGV[2] ~= '-1' then redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3]) end
-redis.call('DEL', KEYS[1])
-return 1
-`)
-
-// KEYS: who holds the session. ARGV: the holder, the lease in milliseconds. Returns whether
-// it was held.
-var extend = redis.NewScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
-`)
-
-func (s *Store) sessionKeys(session string) []string {
-	return []string{s.key(session, "holder"), s.key(session, "turns")}
-}
-
-// Acquire is store.Sessions'.
-func (s *Store) Acquire(ctx context.Context, session, holder string, lease time.Duration) (int64, error) {
-	n, err := acquire.Run(ctx, s.client, s.sessionKeys(session), holder, lease.Milliseconds()).Int64()
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("redis: %w", err)
-	case n == -2:
-		return 0, store.ErrBusy
-	}
-	return n, nil
-}
-
-// Extend is store.Sessions'.
-func (s *Store) Extend(ctx context.Context, session, holder string, lease time.Duration) error {
-	held, err := extend.Run(ctx, s.client, s.sessionKeys(session), holder, lease.Milliseconds()).Bool()
-	switch {
-	case err == nil && !held:
-		return store.ErrGone
-	case err != nil:
-		return fmt.Errorf("redis: %w", err)
-	}
-	return nil
-}
-
-// Release is store.Sessions'.
-func (s *Store) Release(ctx context.Context, session, holder string, count int64) error {
-	held, err := release.Run(ctx, s.client, s.sessionKeys(session), holder, count, s.cfg.Remember.Milliseconds()).Bool()
-	switch {
-	case err == nil && !held:
-		return store.ErrGone
-	case err != nil:
-		return fmt.Errorf("redis: %w", err)
-	}
-	return nil
-}
-
-var (
-	_ store.Limits   = (*Store)(nil)
-	_ store.Sessions = (*Store)(nil)
-)
+var _ store.Coordinator = (*Store)(nil)

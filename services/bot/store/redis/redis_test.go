@@ -133,12 +133,13 @@ func TestURL(t *testing.T) {
 			}
 			s := &Store{config, redis.NewClient(o)}
 			defer s.Close() //nolint:errcheck // nothing is to be kept
-			r, err := s.Reserve(context.Background(), "key", []store.Limit{{Resource: store.Requests, Amount: 10}}, store.Cost{Requests: 1}, time.Now(), time.Minute)
+			r := &store.Reservation{ID: "r", Key: "key", Limits: []store.Limit{{Resource: store.Requests, Amount: 10}}, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Minute}
+			_, err = s.Begin(context.Background(), nil, r)
 			if c.good {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := s.Settle(context.Background(), r, store.Cost{}); err != nil {
+				if err := s.End(context.Background(), nil, 0, r, store.Cost{}); err != nil {
 					t.Error(err)
 				}
 				if n, err := s.client.DBSize(context.Background()).Result(); err != nil || n == 0 || c.path == "/3" && o.DB != 3 {

@@ -1,0 +1,96 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dyno/services/bot/store"
+)
+
+// Coordinator is a store.Coordinator of one process.
+type Coordinator struct {
+	sessions sessions
+	limits   limits
+}
+
+// NewCoordinator returns one that knows nothing yet. It remembers the number of turns of at most that many sessions; of
+// others it is store.Unknown.
+func NewCoordinator(sessions int) *Coordinator {
+	c := &Coordinator{}
+	c.sessions.most, c.sessions.held = sessions, map[string]*session{}
+	c.limits.accounts = map[string]*account{}
+	return c
+}
+
+// Begin is store.Coordinator's.
+func (c *Coordinator) Begin(_ context.Context, l *store.Lock, r *store.Reservation) (int64, error) {
+	turns := int64(store.Unknown)
+	if l != nil {
+		var err error
+		if turns, err = c.sessions.acquire(l); err != nil {
+			return 0, err
+		}
+	}
+	if r != nil {
+		if err := c.limits.reserve(r); err != nil {
+			if l != nil {
+				_ = c.sessions.release(l, turns) // it was locked just now
+			}
+			return 0, err
+		}
+	}
+	return turns, nil
+}
+
+// Extend is store.Coordinator's.
+func (c *Coordinator) Extend(_ context.Context, l *store.Lock) error { return c.sessions.extend(l) }
+
+// End is store.Coordinator's.
+func (c *Coordinator) End(_ context.Context, l *store.Lock, turns int64, r *store.Reservation, used store.Cost) error {
+	var errs [2]error
+	if r != nil {
+		errs[0] = c.limits.settle(r, used)
+	}
+	if l != nil {
+		errs[1] = c.sessions.release(l, turns)
+	}
+	return errors.Join(errs[:]...)
+}
+
+// Used is store.Coordinator's.
+func (c *Coordinator) Used(_ context.Context, key string, list []store.Limit, now time.Time) ([]int64, error) {
+	return c.limits.used(key, list, now), nil
+}
+
+// A Ledger says what a key has used since a moment.
+type Ledger interface {
+	Sum(ctx context.Context, key string, from time.Time) (store.Cost, error)
+}
+
+// Seed starts the counters of a key with what a ledger says of the current windows: what a process that has ended counted.
+// Call it before the key is used. Later windows start with nothing, so that no request waits for a ledger, however long
+// that is.
+func (c *Coordinator) Seed(ctx context.Context, ledger Ledger, key string, list []store.Limit, now time.Time) error {
+	sums := map[time.Time]store.Cost{} // several resources may have the same window
+	for _, limit := range list {
+		from := limit.Start(now)
+		if _, ok := sums[from]; ok {
+			continue
+		}
+		sum, err := ledger.Sum(ctx, key, from)
+		if err != nil {
+			return err
+		}
+		sums[from] = sum
+	}
+	a := c.limits.account(key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, limit := range list {
+		a.counter(limit, now).used = sums[limit.Start(now)].Of(limit.Resource)
+	}
+	return nil
+}
+
+var _ store.Coordinator = (*Coordinator)(nil)
