@@ -152,11 +152,11 @@ func TestPlaceUntilWritten(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("one")} })
 	for path, body := range map[string]string{"/v1/chat/completions": `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`, "/v1/bot/chat": `{"bot_id":"b","user_id":"u","query":"hi"}`} {
 		letGo := b.stuck("one", path, body)
-		if n := b.places.taken(); n != 1 {
+		if n := b.places.Taken(); n != 1 {
 			t.Errorf("%s: %d places are taken", path, n)
 		}
 		status := letGo()
-		if n := b.places.taken(); n != 0 || status != http.StatusOK {
+		if n := b.places.Taken(); n != 0 || status != http.StatusOK {
 			t.Errorf("%s: %d places are taken behind the answer %d", path, n, status)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"dyno/services/bot/buffer"
 	"dyno/services/bot/ration"
+	"dyno/services/bot/reply"
 	"dyno/services/bot/strict"
 )
 
@@ -33,19 +34,19 @@ func (b *body) forget() {
 
 // decode reads a body as one object of these members, which is checked first: what it means must not depend on who reads
 // it.
-func (g *Gateway) decode(body []byte, known strict.Members, v any) *refusal {
+func (g *Gateway) decode(body []byte, known strict.Members, v any) *reply.Refusal {
 	var fault *strict.Error
 	if err := strict.Check(body, known); errors.As(err, &fault) {
-		return &refusal{status: http.StatusBadRequest, param: fault.Member, text: "body: " + fault.Error()}
+		return &reply.Refusal{Status: http.StatusBadRequest, Param: fault.Member, Text: "body: " + fault.Error()}
 	}
 	if err := g.parts.Codec.JSON.Unmarshal(body, v); err != nil {
-		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
+		return reply.Refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
 	}
 	return nil
 }
 
 // readBody reads a request's body, whose size its layer bounds. It counts as held by key; nil is nobody.
-func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *refusal) {
+func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *reply.Refusal) {
 	b := &body{g: g}
 	if key != nil {
 		b.share = g.bodies.Share(&key.bodies)
@@ -54,7 +55,7 @@ func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *refusal) {
 	if r.ContentLength > 0 {
 		size = int(min(r.ContentLength, g.cfg.MaxBodyBytes)) + 1 // with one more, the end is read, too
 	}
-	crowded := &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: "the requests that are under way are too large", after: time.Second}
+	crowded := &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "overloaded", Text: "the requests that are under way are too large", After: time.Second}
 	if !b.share.Hold(int64(max(size-1, 0))) {
 		return nil, crowded
 	}
@@ -72,7 +73,7 @@ func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *refusal) {
 	case errors.Is(err, ration.ErrFull):
 		return nil, crowded
 	case errors.As(err, &long):
-		return nil, refuse(http.StatusRequestEntityTooLarge, "", "a request has %d bytes at most", long.Limit)
+		return nil, reply.Refuse(http.StatusRequestEntityTooLarge, "", "a request has %d bytes at most", long.Limit)
 	}
-	return nil, refuse(http.StatusBadRequest, "", "read body: %v", err)
+	return nil, reply.Refuse(http.StatusBadRequest, "", "read body: %v", err)
 }

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"dyno/services/bot/cache"
+	"dyno/services/bot/answer"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/plugin"
+	"dyno/services/bot/recall"
+	"dyno/services/bot/reply"
+	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
 	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
@@ -64,10 +67,10 @@ type pluginReply struct {
 }
 
 type usageReply struct {
-	Prompt     int  `json:"prompt_tokens"`
-	Completion int  `json:"completion_tokens"`
-	Total      int  `json:"total_tokens"`
-	Estimated  bool `json:"estimated"`
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Total      int64 `json:"total_tokens"`
+	Estimated  bool  `json:"estimated"`
 }
 
 // turnReply says what became of the turn: number is 0 unless it is kept.
@@ -77,94 +80,67 @@ type turnReply struct {
 	Told  int          `json:"turns_told"` // of the conversation so far, to the model
 }
 
-// A turn is a chat under way.
+// A turn is an exchange of POST /v1/bot/chat.
 type turn struct {
-	g       *Gateway
-	who     identity
+	exchange
 	q       chatRequest
+	waiting context.Context // until there is an answer: ends with the client, or when the turn is stopped
 	session string
 	begins  bool // the conversation
-	began   time.Time
-	hold    *hold
 	found   intent.Match
 	results []plugin.Result
-	asked   time.Duration // what plugins took
+	plugins time.Duration // what they took
 	past    []store.Turn
 	count   int64 // of the conversation's turns; store.Unknown if it cannot be read
 	told    int   // of these, to the model
+	text    string
+	events  *reply.Events // of a stream
+	kept    *turnReply    // nil if there is no turn
+	after   int64         // how many turns the conversation has then
+	free    []func()
 }
 
 // chat serves POST /v1/bot/chat.
-func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
-	t := &turn{g: g, began: time.Now(), count: store.Unknown}
-	var refused *refusal
-	if t.who, refused = g.identify(r); refused != nil {
-		return refused
+func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *reply.Refusal {
+	if r.Header.Get(lastEventID) != "" {
+		return g.again(w, r)
 	}
-	has := r.Header.Get(lastEventID)
-	if has == "" {
-		if refused := g.spent(t.who.key, t.began); refused != nil {
-			return refused
-		}
-	}
-	body, refused := g.readBody(r, t.who.key)
-	if refused != nil {
-		return refused
-	}
-	if has != "" {
-		body.free()
-		return g.again(w, r, t.who, has)
-	}
-	defer body.free()
-	refused = t.parse(body.B)
-	body.forget()
-	if refused != nil {
-		return refused
-	}
-	if refused := g.affords(r.Context(), t.who.key, t.least(), t.began); refused != nil {
-		return refused
-	}
-	ctx := newWork(r.Context(), g.answering, g.cfg.ChatDisconnect, g.cfg.DrainTime)
-	defer ctx.end()
-	if t.q.Message != "" {
-		name := turnName{t.who.key.id, t.q.User, t.q.Message}
-		g.underWay.add(name, ctx)
-		defer g.underWay.remove(name, ctx)
-	}
-	waiting, waited := ctx.waiting()
-	defer waited()
-	j, refused := g.admit(waiting, t.who, "bot", t.began)
-	if refused != nil {
-		return ctx.refusal(refused)
-	}
-	defer j.leave()
-	if refused := t.enter(waiting, j); refused != nil {
-		return ctx.refusal(refused)
-	}
-	body.free() // what is under way is bounded by places
-	after := int64(store.Unknown)
-	defer func() { t.release(j, after) }()
-	name := turnName{t.who.key.id, t.q.User, j.entry.ID}
-	g.underWay.add(name, ctx)
-	defer g.underWay.remove(name, ctx)
-	t.prepare(ctx, j.entry.ID)
-	if ctx.stopped() {
-		return refusedStopped()
-	}
-	if refused := t.start(ctx, waiting, j); refused != nil {
-		return ctx.refusal(refused)
-	}
-	t.past = nil         // told is what matters from here on, however long the answer takes
-	after = t.hold.turns // if there is no answer: what the archive says may change by a write under way
-	if t.q.Stream {
-		after, refused = t.stream(w, ctx, j)
-	} else {
-		after, refused = t.whole(w, ctx, j)
-	}
-	return refused
+	t := &turn{exchange: g.begin(w, r, "bot"), count: store.Unknown, after: store.Unknown}
+	defer t.close()
+	return t.stages(t.authenticate, t.limit, t.admit, t.enter, t.gather, t.upstream, t.deliver, t.record)
 }
 
-func (t *turn) parse(body []byte) *refusal {
+// close ends what the turn has begun. The coordinator is told last: nothing else waits for it.
+func (t *turn) close() {
+	if t.events != nil {
+		t.events.Close()
+	}
+	for _, free := range t.free {
+		free()
+	}
+	t.exchange.close()
+	if t.claim != nil {
+		if locked, _ := t.claim.Locked(); locked && t.after == store.Unknown {
+			t.g.recall.Forget(t.session)
+		}
+		t.claim.End(t.after)
+	}
+}
+
+// limit reads the request, and refuses one of a key that has not even the least left that the turn will reserve.
+func (t *turn) limit() *reply.Refusal {
+	if refused := t.exchange.limit(); refused != nil {
+		return refused
+	}
+	refused := t.parse(t.body.B)
+	t.body.forget()
+	if refused != nil {
+		return refused
+	}
+	return t.g.affords(t.r.Context(), t.who.key, t.least(), t.began)
+}
+
+func (t *turn) parse(body []byte) *reply.Refusal {
 	q := &t.q
 	refused := t.g.decode(body, chatMembers, q)
 	if refused != nil {
@@ -173,21 +149,21 @@ func (t *turn) parse(body []byte) *refusal {
 	if q.User, refused = t.who.asUser(q.User); refused != nil {
 		return refused
 	}
-	for _, f := range []struct{ name, value string }{{"bot_id", q.Bot}, {"user_id", q.User}, {"history_id", q.History}, {"message_id", q.Message}} {
-		if f.value == "" && strings.HasSuffix(f.name, "y_id") || f.value == "" && f.name == "message_id" {
-			continue // may be left out
-		}
-		if !validName(f.value) {
+	for _, f := range []struct {
+		name, value string
+		optional    bool
+	}{{"bot_id", q.Bot, false}, {"user_id", q.User, false}, {"history_id", q.History, true}, {"message_id", q.Message, true}} {
+		if (f.value != "" || !f.optional) && !validName(f.value) {
 			return badName(f.name)
 		}
 	}
 	if strings.TrimSpace(q.Query) == "" || len(q.Query) > t.g.cfg.MaxQueryBytes {
-		return &refusal{status: http.StatusBadRequest, param: "query", text: fmt.Sprintf("query: must have 1 to %d bytes", t.g.cfg.MaxQueryBytes)}
+		return &reply.Refusal{Status: http.StatusBadRequest, Param: "query", Text: fmt.Sprintf("query: must have 1 to %d bytes", t.g.cfg.MaxQueryBytes)}
 	}
 	t.who.user = q.User
 	var masked int
 	q.Query, masked = t.g.in.Text(q.Query)
-	t.g.stats.masked("in", masked)
+	t.g.stats.Masked("in", masked)
 	return nil
 }
 
@@ -198,59 +174,48 @@ func (t *turn) least() store.Cost {
 	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.g.pool.Price(c.Model).Of(prompt, c.ReplyTokens)}
 }
 
-// enter takes the conversation for this turn. One that begins has a name that nobody else knows.
-func (t *turn) enter(ctx context.Context, j *job) *refusal {
+// admit waits for a place. From here on, the user can stop the turn.
+func (t *turn) admit() *reply.Refusal {
+	t.ctx = answer.New(t.r.Context(), t.g.answering, t.g.drainTime(t.g.cfg.ChatDisconnect))
+	waiting, waited := t.ctx.Waiting()
+	t.waiting, t.free = waiting, append(t.free, waited)
+	if t.q.Message != "" {
+		t.register(t.q.Message)
+	}
+	if refused := t.exchange.admit(t.waiting); refused != nil {
+		return refused
+	}
+	t.register(t.entry.ID)
+	return nil
+}
+
+// register lets the user stop the turn by a name.
+func (t *turn) register(id string) {
+	name, ctx := answer.Name{Key: t.who.key.id, User: t.q.User, ID: id}, t.ctx
+	t.g.underWay.Add(name, ctx)
+	t.free = append(t.free, func() { t.g.underWay.Remove(name, ctx) })
+}
+
+// enter takes the conversation for this turn, among those of this gateway. One that begins has a name that nobody else
+// knows.
+func (t *turn) enter() *reply.Refusal {
 	t.begins = t.q.History == ""
 	if t.begins {
 		t.q.History = store.NewID()
 	}
 	t.session = sessionOf(t.who.key.id, t.q.Bot, t.q.User, t.q.History)
 	var err error
-	if t.hold, err = t.g.enter(ctx, t.session); err != nil {
-		return refusedBusy(ctx)
+	if t.claim, err = t.g.claims.Enter(t.waiting, t.session); err != nil {
+		return refusedBusy(t.waiting)
 	}
-	j.hold, j.entry.Session = t.hold, t.session
+	t.entry.Session = t.session
+	t.body.free() // what is under way is bounded by places
 	if t.begins {
 		t.count = 0 // it is locked all the same: a stream tells the name before its turn ends
 	} else {
-		t.past, t.count = t.g.recall.of(t.session)
+		t.past, t.count = t.g.recall.Of(t.session)
 	}
 	return nil
-}
-
-// start makes the model's request, and takes what it may use together with the session. How much that is depends on what was
-// said before: the conversation was read without a lock. It is read once more if another gateway has had it since.
-func (t *turn) start(ctx *work, waiting context.Context, j *job) *refusal {
-	g := t.g
-	for {
-		request, err := t.request()
-		if err != nil {
-			return refuse(http.StatusInternalServerError, "", "%v", err)
-		}
-		locked := t.hold.locked
-		if refused := j.start(waiting, request); refused != nil {
-			return refused
-		}
-		if locked || t.begins || g.redis == nil || t.hold.missed || t.count == store.Unknown || t.count == t.hold.turns {
-			j.entry.Queue += t.hold.waited
-			return nil
-		}
-		g.settle(j.settlement)
-		j.settlement = settlement{}
-		t.read(ctx)
-	}
-}
-
-// release gives the conversation back, which has so many turns now.
-func (t *turn) release(j *job, turns int64) {
-	if turns == store.Unknown && t.hold.locked {
-		t.g.recall.forget(t.session)
-	}
-	s := j.settlement
-	if !j.finished { // what was used is not known: it is given back when its lease ends
-		s = settlement{}
-	}
-	t.hold.release(turns, s)
 }
 
 // sessionOf names a conversation. Whose it is belongs to its name: nobody reads another's
@@ -263,9 +228,38 @@ func sessionOf(key, bot, user, history string) string {
 	return strings.Join(parts, "/")
 }
 
-// prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile, unless
-// it is known.
-func (t *turn) prepare(ctx context.Context, id string) {
+// gather gathers the context of the answer, and takes what the answer may use together with the session. How much that is
+// depends on the context: the conversation is read without a lock. It is read once more if another gateway has had it
+// since.
+func (t *turn) gather() *reply.Refusal {
+	g := t.g
+	t.prepare()
+	if t.ctx.Stopped() {
+		return refusedGone() // which says that it was stopped
+	}
+	for locked := false; ; {
+		request, err := t.newRequest()
+		if err != nil {
+			return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
+		}
+		if refused := t.reserve(t.waiting, request); refused != nil {
+			return refused
+		}
+		t.after = t.claim.Turns() // if there is no answer: what the archive says may change by a write under way
+		_, missed := t.claim.Locked()
+		if locked || missed || t.begins || g.redis == nil || t.count == store.Unknown || t.count == t.claim.Turns() {
+			t.past = nil // told is what matters from here on, however long the answer takes
+			t.entry.Queue += t.claim.Waited()
+			return nil
+		}
+		t.claim.Return()
+		t.read()
+		locked = true
+	}
+}
+
+// prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile, unless it is known.
+func (t *turn) prepare() {
 	g := t.g
 	read := make(chan struct{})
 	if t.count != store.Unknown {
@@ -273,18 +267,18 @@ func (t *turn) prepare(ctx context.Context, id string) {
 	} else {
 		go func() {
 			defer close(read)
-			t.read(ctx)
+			t.read()
 		}()
 	}
-	_, span := trace.Start(ctx, "intent")
+	_, span := trace.Start(t.ctx, "intent")
 	t.found = g.rules.Find(t.q.Query)
 	span.Text("intent", t.found.Intent)
 	span.End()
 	began := time.Now()
-	t.results = g.plugins.Run(ctx, plugin.Call{Key: t.who.key.id, ID: id, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
-	t.asked = time.Since(began)
+	t.results = g.plugins.Run(t.ctx, plugin.Call{Key: t.who.key.id, ID: t.entry.ID, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
+	t.plugins = time.Since(began)
 	for _, r := range t.results {
-		g.stats.plugins.WithLabelValues(r.Name, string(r.Outcome)).Inc()
+		g.stats.Plugins.WithLabelValues(r.Name, string(r.Outcome)).Inc()
 		if r.Err != nil {
 			g.log.Debug("plugin", "plugin", r.Name, "outcome", string(r.Outcome), "error", r.Err)
 		}
@@ -293,46 +287,46 @@ func (t *turn) prepare(ctx context.Context, id string) {
 }
 
 // read reads the conversation from the archive.
-func (t *turn) read(ctx context.Context) {
-	g, ended := t.g, ctx
-	ctx, span := trace.StartCall(ctx, "archive read")
+func (t *turn) read() {
+	g := t.g
+	ctx, span := trace.StartCall(t.ctx, "archive read")
 	defer span.End()
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	_, err := g.pasts.enter(ctx, t.who.key.pasts)
+	_, err := g.pasts.Enter(ctx, t.who.key.pasts)
 	if err == nil {
 		t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns)
-		g.pasts.leave(t.who.key.pasts)
+		g.pasts.Leave(t.who.key.pasts)
 	}
 	if err != nil {
-		if t.past, t.count = nil, store.Unknown; ended.Err() != nil {
+		if t.past, t.count = nil, store.Unknown; t.ctx.Err() != nil {
 			return // nobody waits for it
 		}
 		span.Fail("the archive does not answer")
-		g.stats.degraded("archive")
+		g.stats.Degraded("archive")
 		return
 	}
-	g.recall.keep(t.session, t.past, t.count)
+	g.recall.Keep(t.session, t.past, t.count)
 }
 
-// request makes the model's request: the system prompt, what plugins have said, as much
+// newRequest makes the model's request: the system prompt, what plugins have said, as much
 // of the conversation as there is room for, and what the user says now.
-func (t *turn) request() (*openai.Request, error) {
+func (t *turn) newRequest() (*openai.Request, error) {
 	c := t.g.cfg
 	var messages []openai.Message
 	if c.SystemPrompt != "" {
 		messages = append(messages, openai.Message{Role: "system", Content: c.SystemPrompt})
 	}
-	var said strings.Builder
+	var tools strings.Builder
 	for _, r := range t.results {
 		if r.Outcome == plugin.OK {
-			fmt.Fprintf(&said, "\n[%s] %s", r.Name, r.Text)
+			fmt.Fprintf(&tools, "\n[%s] %s", r.Name, r.Text)
 		}
 	}
-	if said.Len() > 0 {
-		messages = append(messages, openai.Message{Role: "system", Content: "Tools were asked about what the user says now:" + said.String()})
+	if tools.Len() > 0 {
+		messages = append(messages, openai.Message{Role: "system", Content: "Tools were asked about what the user says now:" + tools.String()})
 	}
-	first := recent(t.past, c.HistoryTokens)
+	first := recall.Recent(t.past, c.HistoryTokens)
 	t.told = len(t.past) - first
 	for _, p := range t.past[first:] {
 		messages = append(messages, openai.Message{Role: "user", Content: p.User}, openai.Message{Role: "assistant", Content: p.Reply})
@@ -341,129 +335,96 @@ func (t *turn) request() (*openai.Request, error) {
 	return t.g.parts.Codec.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
 }
 
-// recent returns the first of the latest turns that have so many tokens at most.
-func recent(turns []store.Turn, tokens int) int {
-	first := len(turns)
-	for first > 0 && tokens >= turns[first-1].Tokens {
-		first--
-		tokens -= turns[first].Tokens
-	}
-	return first
+// upstream asks for the answer. No answer of a turn comes from the cache: models are asked for another one each time.
+func (t *turn) upstream() *reply.Refusal {
+	t.ask(false)
+	return nil
 }
 
-// turnOf is what is to be kept; nil if the conversation could not be read: its number is
-// not known.
-func (t *turn) turnOf(j *job, reply string) *store.Turn {
-	if t.count == store.Unknown {
+// deliver passes a stream on as it comes. An answer that is no stream is delivered once it is recorded.
+func (t *turn) deliver() *reply.Refusal {
+	if t.out != nil && (t.answer != nil || t.out.Begun) {
+		t.events = &reply.Events{Out: t.out, ID: t.entry.ID, JSON: t.g.parts.Codec.JSON, Buffers: t.g.parts.Buffers}
+		if t.g.events != nil {
+			t.events.Kept = t.g.events.Begin(t.entry.ID, resume.Owner{Key: t.who.key.id, User: t.q.User}, t.ctx)
+		}
+	}
+	switch {
+	case t.err != nil:
+	case t.out != nil:
+		t.startStream()
+		t.events.Say("start", t.head(), t.answer.Stream.More())
+		t.relay()
+	default:
+		var masked int
+		t.text, masked = t.g.out.Text(t.answer.Reply.Text)
+		t.g.stats.Masked("out", masked)
+	}
+	return nil
+}
+
+// record accounts for the answer and keeps the turn, and then tells the client: what it is told is kept. A turn that was
+// stopped is kept with what was said until then.
+func (t *turn) record() *reply.Refusal {
+	t.account()
+	stopped := t.out != nil && t.answer != nil && errors.Is(t.err, answer.ErrStopped)
+	if (t.err == nil || stopped) && (!stopped || t.text != "") {
+		t.keep()
+	}
+	switch {
+	case t.err != nil && !stopped && t.events == nil:
+		return t.g.refusalOf(t.err)
+	case t.err != nil && !stopped && t.answer == nil:
+		refused := t.refusal(t.g.refusalOf(t.err))
+		t.events.Fault(refused.Status, refused.Fault())
+	case t.err != nil && !stopped:
+		t.events.Fault(statusOf(t.err), t.g.faultOf(t.err))
+	case t.out != nil:
+		t.events.Say("done", chatReply{ID: t.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: t.entry.Queue.Seconds(),
+			Usage: t.used(), By: t.answer.Upstream, Turn: t.kept, Stopped: stopped}, false)
+	default:
+		r := t.head()
+		r.Reply, r.Usage, r.By, r.Turn = &t.text, t.used(), t.answer.Upstream, t.kept
+		t.tellSource()
+		t.g.writeJSON(t.w, http.StatusOK, r)
+		t.overhead(t.plugins)
 		return nil
 	}
-	tokens := openai.Message{Content: t.q.Query}.Tokens() + openai.Message{Content: reply}.Tokens()
-	return &store.Turn{ID: j.entry.ID, Session: t.session, Number: t.count + 1, At: j.entry.At, User: t.q.Query, Reply: reply, Tokens: tokens}
+	t.out.End()
+	return nil
 }
 
-// kept says what became of the turn, and how many turns the conversation has then.
-func (t *turn) kept(turn *store.Turn, state historyState) (*turnReply, int64) {
-	switch state {
-	case historyKept:
-		t.g.recall.add(turn)
-		return &turnReply{state, turn.Number, t.told}, turn.Number
-	case "":
-		state = historyUnavailable
+// keep waits until the turn is kept, and notes what became of it. One whose conversation could not be read is not: its
+// number is not known.
+func (t *turn) keep() {
+	if t.count == store.Unknown {
+		t.after, t.kept = store.Unknown, &turnReply{State: historyUnavailable, Told: t.told}
+		return
 	}
-	return &turnReply{State: state, Told: t.told}, store.Unknown
+	tokens := openai.Message{Content: t.q.Query}.Tokens() + openai.Message{Content: t.text}.Tokens()
+	kept := &store.Turn{ID: t.entry.ID, Session: t.session, Number: t.count + 1, At: t.entry.At, User: t.q.Query, Reply: t.text, Tokens: tokens}
+	state := t.exchange.keep(kept)
+	t.after, t.kept = store.Unknown, &turnReply{State: state, Told: t.told}
+	if state == historyKept {
+		t.g.recall.Add(kept)
+		t.after, t.kept.Turn = kept.Number, kept.Number
+	}
 }
 
 // head is what is known before the model answers.
-func (t *turn) head(j *job) chatReply {
-	r := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Model: j.request.Model,
-		Intent: &intentReply{t.found.Intent, t.found.Score}, Queue: j.entry.Queue.Seconds()}
+func (t *turn) head() chatReply {
+	r := chatReply{ID: t.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Model: t.request.Model,
+		Intent: &intentReply{t.found.Intent, t.found.Score}, Queue: t.entry.Queue.Seconds()}
 	for _, p := range t.results {
 		r.Plugins = append(r.Plugins, pluginReply{p.Name, p.Outcome, p.Took.Seconds()})
 	}
 	return r
 }
 
-func usageOf(u openai.Usage) *usageReply {
-	return &usageReply{u.Prompt, u.Completion, u.Total(), u.Estimated}
-}
-
-// whole answers at once. It returns how many turns the conversation has then. No such answer is in the
-// cache: models are asked for another one each time.
-func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
-	asked := time.Now()
-	a, err := t.g.pool.Ask(ctx, j.request, j.who.key.tenant)
-	t.g.stats.asked(a, asked)
-	took := time.Since(asked)
-	if err == nil {
-		err = j.holdAnswer(a)
-	}
-	done := j.wholeResult(a, cache.Made, err, ctx.gone() || err != nil && ctx.stopped())
-	if err != nil {
-		j.finish(done)
-		return t.hold.turns, ctx.refusal(t.g.refusalOf(err))
-	}
-	reply, masked := t.g.out.Text(a.Reply.Text)
-	t.g.stats.masked("out", masked)
-	done.turn = t.turnOf(j, reply)
-	r := t.head(j)
-	var count int64
-	r.Turn, count = t.kept(done.turn, j.finish(done))
-	r.Reply, r.Usage, r.By = &reply, usageOf(a.Usage), a.Upstream
-	tell(w.Header(), j, a, cache.Made)
-	t.g.writeJSON(w, http.StatusOK, r)
-	t.g.stats.overhead.Observe((time.Since(t.began) - took - t.asked - j.entry.Queue).Seconds())
-	return count, nil
-}
-
-// stream answers piece by piece.
-func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
-	g := t.g
-	asked, out := time.Now(), newSink(w, g.cfg.WriteTimeout)
-	a, err := g.pool.AskStream(ctx, j.request, j.who.key.tenant, func() { out.alive(j, ctx) })
-	g.stats.asked(a, asked)
-	if err != nil {
-		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone() || ctx.stopped()))
-		refused := ctx.refusal(g.refusalOf(err))
-		if !out.begun {
-			return t.hold.turns, refused
-		}
-		n := t.newTeller(out, ctx, j)
-		defer n.close()
-		n.fault(refused.status, refused.fault())
-		out.end()
-		return t.hold.turns, nil
-	}
-	first := time.Since(j.began)
-	j.request.Forget() // a stream goes on for long
-	g.stats.streams.Add(1)
-	defer g.stats.streams.Add(-1)
-	out.head()
-	tell(w.Header(), j, a, cache.Made)
-	n := t.newTeller(out, ctx, j)
-	defer n.close()
-	n.say("start", t.head(j), a.Stream.More())
-	reply, err := t.relay(a, n, ctx, j)
-	gone := ctx.gone()
-	done := j.streamResult(a, err, first, gone)
-	stopped := errors.Is(err, errStopped)
-	if err != nil && !stopped {
-		j.finish(done)
-		n.fault(statusOf(err), g.faultOf(err))
-		out.end()
-		return t.hold.turns, nil
-	}
-	if !stopped || reply != "" {
-		done.turn = t.turnOf(j, reply)
-	}
-	end := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: j.entry.Queue.Seconds(),
-		Usage: usageOf(done.usage), By: a.Upstream, Stopped: stopped}
-	count := t.hold.turns
-	if state := j.finish(done); !stopped || reply != "" { // before the client is told: what it is told is kept
-		end.Turn, count = t.kept(done.turn, state)
-	}
-	n.say("done", end, false)
-	out.end()
-	return count, nil
+// used is what the client is told of the answer's tokens.
+func (t *turn) used() *usageReply {
+	e := &t.entry
+	return &usageReply{e.Prompt, e.Completion, e.Prompt + e.Completion, e.Estimated}
 }
 
 // errLong says that an answer has no end.
@@ -474,51 +435,45 @@ type deltaEvent struct {
 	Text string `json:"text"`
 }
 
-// relay passes text on as it comes, and returns all of it, which the job holds.
-func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work, j *job) (string, error) {
+// relay passes text on as it comes, and keeps all of it, which the exchange holds.
+func (t *turn) relay() {
 	g := t.g
-	var reply strings.Builder
-	masker := g.out
-	stream := masker.Stream()
+	var text strings.Builder
+	stream := g.out.Stream()
 	var buf []byte
 	var tooMuch error
-	tell := func(text []byte, more bool) {
-		if len(text) == 0 {
-			return
+	say := func(piece []byte, more bool) {
+		if len(piece) > 0 {
+			text.Write(piece)
+			t.events.Say("delta", deltaEvent{string(piece)}, more)
 		}
-		reply.Write(text)
-		n.say("delta", deltaEvent{string(text)}, more)
 	}
-	err := g.pass(a.Stream, func(_ openai.Frame, e *openai.Event, more bool) {
+	t.pass(func(_ openai.Frame, e *openai.Event, more bool) {
 		for _, d := range e.Deltas {
-			if masker == nil {
+			if g.out == nil {
 				buf = append(buf[:0], d.Text...)
 			} else {
 				buf = stream.Write(buf[:0], d.Text)
 			}
-			tell(buf, more)
+			say(buf, more)
 		}
 		if !more {
-			n.out.flush() // an event may have no text, or one that is held back
+			t.out.Flush() // an event may have no text, or one that is held back
 		}
 		switch {
-		case int64(reply.Len()) > g.cfg.Upstream.MaxAnswerBytes:
+		case int64(text.Len()) > g.cfg.Upstream.MaxAnswerBytes:
 			tooMuch = errLong
-			a.Stream.Cancel()
-		case !j.answer.Hold(int64(reply.Len())):
+			t.answer.Stream.Cancel()
+		case !t.held.Hold(int64(text.Len())):
 			tooMuch = upstream.Crowded(0)
-			a.Stream.Cancel()
-		}
-		if n.out.gone {
-			ctx.leave()
+			t.answer.Stream.Cancel()
 		}
 	})
-	if masker != nil {
-		tell(stream.Close(buf[:0]), false)
-		g.stats.masked("out", stream.Found())
+	if g.out != nil {
+		say(stream.Close(buf[:0]), false)
+		g.stats.Masked("out", stream.Found())
 	}
-	if tooMuch != nil {
-		err = tooMuch
+	if t.text = text.String(); tooMuch != nil {
+		t.err = tooMuch
 	}
-	return reply.String(), err
 }

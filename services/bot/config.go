@@ -12,6 +12,7 @@ import (
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
+	"dyno/services/bot/origin"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/resume"
@@ -321,11 +322,11 @@ func (c Config) Validate() error {
 			fault("keys", "none", "everybody could ask a gateway that other machines reach: give API keys")
 		}
 	}
-	for i, origin := range c.AllowOrigins {
-		if !isOrigin(origin) && (origin != "*" || len(c.AllowOrigins) > 1) {
-			fault(fmt.Sprintf("allow origins %d", i+1), fmt.Sprintf("%q", origin), `must be like https://example.org or http://localhost:8080, or "*" alone`)
+	for i, site := range c.AllowOrigins {
+		if !origin.Valid(site) && (site != "*" || len(c.AllowOrigins) > 1) {
+			fault(fmt.Sprintf("allow origins %d", i+1), fmt.Sprintf("%q", site), `must be like https://example.org or http://localhost:8080, or "*" alone`)
 		}
-		if origin == "*" && len(c.Keys) == 0 {
+		if site == "*" && len(c.Keys) == 0 {
 			fault(fmt.Sprintf("allow origins %d", i+1), `"*"`, "goes with keys: any page could ask a gateway that asks for none")
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -16,10 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
+	"dyno/services/bot/admission"
 	"dyno/services/bot/store"
-	"dyno/services/bot/store/redis"
 	"dyno/services/bot/upstream"
 	"dyno/services/llm"
 )
@@ -126,8 +123,8 @@ func (o *ordered) End(ctx context.Context, l *store.Lock, turns int64, r *store.
 // back when its lease ends.
 func TestLedgerBeforeLimits(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test", Limit{store.Tokens, 1 << 40, 0})} })
-	o := &ordered{Coordinator: b.coordinator, g: b.Gateway}
-	b.coordinator = o
+	o := &ordered{Coordinator: b.claims.Coordinator, g: b.Gateway}
+	b.claims.Coordinator = o
 	b.say(secretOf("test"), "", "hello")
 	b.settled()
 	b.ask("/v1/chat/completions", secretOf("test"), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
@@ -136,102 +133,6 @@ func TestLedgerBeforeLimits(t *testing.T) {
 	defer o.mu.Unlock()
 	if fmt.Sprint(o.seen) != "[1 2]" {
 		t.Errorf("entries in the ledger at each settlement: %v, want 1 and 2", o.seen)
-	}
-}
-
-// untouched is a coordinator that nobody may tell anything.
-type untouched struct {
-	store.Coordinator
-	t *testing.T
-}
-
-func (u untouched) End(context.Context, *store.Lock, int64, *store.Reservation, store.Cost) error {
-	u.t.Error("settled within the request")
-	return nil
-}
-
-// redisUnasked is a Redis that nobody asks anything.
-func redisUnasked(t *testing.T) *redis.Store {
-	t.Helper()
-	c := redis.Defaults()
-	c.Address = "127.0.0.1:1"
-	s, err := redis.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // there is no connection
-	return s
-}
-
-// TestSettleHoldsNobodyUp: where too much waits for a store that does not answer, a request leaves its reservation to its
-// lease, and goes on.
-func TestSettleHoldsNobodyUp(t *testing.T) {
-	s := redisUnasked(t)
-	g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1)}
-	g.stats = newStats(g)
-	g.settles <- struct{}{}
-	j := &job{g: g, settlement: settlement{with: untouched{t: t}, reservation: &store.Reservation{At: time.Now()}, used: store.Cost{Requests: 1}}}
-	j.settle()
-	g.tasks.Wait()
-	var m dto.Metric
-	if err := g.stats.unsettled.Write(&m); err != nil || m.GetCounter().GetValue() != 1 {
-		t.Errorf("%v, %v are counted", err, m.GetCounter().GetValue())
-	}
-}
-
-// limitsAway is a coordinator that does not answer until a moment.
-type limitsAway struct {
-	store.Coordinator
-	until   time.Time
-	tries   int
-	settled store.Cost
-}
-
-func (a *limitsAway) End(_ context.Context, _ *store.Lock, _ int64, _ *store.Reservation, used store.Cost) error {
-	if a.tries++; time.Now().Before(a.until) {
-		return errors.New("nobody answers")
-	}
-	a.settled = used
-	return nil
-}
-
-// TestSettleOutlastsAnOutage: what was used while the limits' store was away is counted when it is back, as long as the
-// reservation is held. A gateway that is closed tries a few times more.
-func TestSettleOutlastsAnOutage(t *testing.T) {
-	s := redisUnasked(t)
-	used := store.Cost{Requests: 1, Tokens: 7}
-	for _, test := range []struct {
-		name          string
-		outage, close time.Duration // the latter is 0 if it is not closed
-		want          store.Cost
-	}{
-		{"minutes", 5 * time.Minute, 0, used},
-		{"longer than the lease", 24 * time.Hour, 0, store.Cost{}},
-		{"closed meanwhile", time.Hour, time.Minute, store.Cost{}},
-		{"closed at its end", time.Minute, time.Minute, used},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				alive, stop := context.WithCancel(t.Context())
-				defer stop()
-				a := &limitsAway{until: began.Add(test.outage)}
-				g := &Gateway{cfg: Defaults(), log: slog.New(slog.DiscardHandler), redis: s, settles: make(chan struct{}, 1), alive: alive}
-				g.stats = newStats(g)
-				j := &job{g: g, settlement: settlement{with: a, reservation: &store.Reservation{At: began}, used: used}}
-				j.settle()
-				longest := g.longest() + lastSettlePause
-				if test.close > 0 {
-					<-time.After(test.close)
-					stop()
-					longest = test.close + 10*time.Second
-				}
-				g.tasks.Wait()
-				if took := time.Since(began); a.settled != test.want || took > longest || a.tries > 300 {
-					t.Errorf("settled %+v after %v and %d tries, want %+v", a.settled, took, a.tries, test.want)
-				}
-			})
-		})
 	}
 }
 
@@ -253,8 +154,8 @@ func (s *slow) Sum(context.Context, string, time.Time) (store.Cost, error) {
 // TestOneSum: who asks what a key has used does not take more than one of the archive's connections.
 func TestOneSum(t *testing.T) {
 	s := &slow{entered: make(chan struct{}), proceed: make(chan struct{})}
-	g := &Gateway{archive: s, sums: newAdmission(1, 2, time.Hour, 2), cfg: Defaults()}
-	one, two := &apiKey{id: "one", sums: g.sums.visitor()}, &apiKey{id: "two", sums: g.sums.visitor()}
+	g := &Gateway{archive: s, sums: admission.New(1, 2, time.Hour, 2), cfg: Defaults()}
+	one, two := &apiKey{id: "one", sums: g.sums.NewTenant()}, &apiKey{id: "two", sums: g.sums.NewTenant()}
 	first := make(chan error)
 	go func() {
 		_, err := g.sum(t.Context(), one, time.Time{})
@@ -318,7 +219,7 @@ func spendAll(t *testing.T, set func(*Config)) {
 	if r := k.refused(now.Add(spentFor)); r != nil {
 		t.Errorf("a minute later: %v", r)
 	}
-	if r := k.refused(now); r == nil || r.after <= 0 || r.after > 24*time.Hour {
+	if r := k.refused(now); r == nil || r.After <= 0 || r.After > 24*time.Hour {
 		t.Errorf("%+v", r)
 	}
 }
@@ -349,8 +250,8 @@ func TestCloseWaitsForSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := lingering{g.coordinator, make(chan struct{}), make(chan struct{})}
-		g.coordinator = l
+		l := lingering{g.claims.Coordinator, make(chan struct{}), make(chan struct{})}
+		g.claims.Coordinator = l
 		w := httptest.NewRecorder()
 		answered, closed := make(chan struct{}), make(chan error, 1)
 		go func() {

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"dyno/services/bot/answer"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/upstream"
 )
@@ -277,14 +277,14 @@ func TestLeftForGood(t *testing.T) {
 	}
 	cancel()
 	resp.Body.Close()
-	b.places.wait()
+	b.places.Wait()
 	if e := b.ledger("local", 1)[0]; e.Outcome != "aborted" {
 		t.Errorf("%+v", e)
 	}
 	resp = b.resume(t.Context(), resp.Header.Get("X-Dyno-Id"), "", "")
 	defer resp.Body.Close()
 	got := frames(t, resp.Body)
-	if n := len(got); n < 2 || got[0].name != "start" || got[n-1].name != "error" || !strings.Contains(got[n-1].data, errLeft.Error()) {
+	if n := len(got); n < 2 || got[0].name != "start" || got[n-1].name != "error" || !strings.Contains(got[n-1].data, answer.ErrLeft.Error()) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -338,102 +338,5 @@ func FuzzPosition(f *testing.F) {
 		if !ok || again != id || n != after || !validName(id) || strings.Contains(id, "-") {
 			t.Errorf("%q: %q, %d", text, id, after)
 		}
-	})
-}
-
-// TestWork: an answer goes on as long as somebody reads it, and for some time after.
-func TestWork(t *testing.T) {
-	begin := func(t *testing.T, d Disconnect) (w *work, leave context.CancelFunc) {
-		client, leave := context.WithCancel(t.Context())
-		t.Cleanup(leave)
-		w = newWork(client, t.Context(), d, time.Minute)
-		t.Cleanup(w.end)
-		return w, leave
-	}
-	t.Run("drained", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w, leave := begin(t, Drain)
-			if leave(); !w.gone() {
-				t.Error("there is a client")
-			}
-			if time.Sleep(time.Minute - 1); w.Err() != nil {
-				t.Error("ended too soon")
-			}
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
-			if !errors.Is(context.Cause(w), errLeft) {
-				t.Error("goes on")
-			}
-		})
-	})
-	t.Run("read on", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w, leave := begin(t, Drain)
-			leave()
-			time.Sleep(time.Minute - 1)
-			if w.Came(); w.gone() {
-				t.Error("there is no client")
-			}
-			time.Sleep(time.Hour)
-			w.Came()
-			w.Left()
-			if time.Sleep(time.Hour); w.Err() != nil {
-				t.Error("ended although it is read")
-			}
-			w.Left()
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if w.Err() == nil {
-				t.Error("goes on")
-			}
-		})
-	})
-	t.Run("read while the first is there", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w, leave := begin(t, Drain)
-			w.Came()
-			leave()
-			w.leave()
-			synctest.Wait()
-			if w.gone() || w.Err() != nil {
-				t.Error("it is read")
-			}
-			if w.Left(); !w.gone() {
-				t.Error("there is a client")
-			}
-			w.end()
-			w.Left() // a reader of what was kept, later
-		})
-	})
-	t.Run("cancelled", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w, leave := begin(t, Cancel)
-			w.Came()
-			leave()
-			synctest.Wait()
-			if w.Err() != nil {
-				t.Error("ended although it is read")
-			}
-			if w.Left(); w.Err() == nil {
-				t.Error("goes on without a client")
-			}
-		})
-	})
-	t.Run("cut", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			gateway, end := context.WithCancel(t.Context())
-			defer end()
-			w := newWork(t.Context(), gateway, Drain, time.Minute)
-			defer w.end()
-			synctest.Wait()
-			if w.gone() || w.Err() != nil {
-				t.Error("ended too soon")
-			}
-			end()
-			synctest.Wait()
-			if !w.gone() || !errors.Is(context.Cause(w), errLeft) {
-				t.Error("goes on although the gateway has ended")
-			}
-		})
 	})
 }

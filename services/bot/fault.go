@@ -1,18 +1,20 @@
 package bot
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/ration"
+	"dyno/services/bot/reply"
 	"dyno/services/bot/upstream"
 )
 
 // faultOf is what a client is told of an answer that failed. It may have an upstream's own words, and these a secret.
 func (g *Gateway) faultOf(err error) openai.Fault {
 	text, masked := g.out.Text(err.Error())
-	g.stats.masked("out", masked)
+	g.stats.Masked("out", masked)
 	f := openai.Fault{Message: openai.Brief(text), Code: "upstream_error"}
 	if errors.Is(err, ration.ErrFull) {
 		f.Code = "overloaded"
@@ -27,37 +29,6 @@ func (g *Gateway) faultOf(err error) openai.Fault {
 	return f
 }
 
-// alive is what a client is sent while an upstream is at work and has said nothing yet: a comment, which readers of events leave
-// out. It keeps connections from being cut that carry nothing.
-var alive = []byte(": the upstream is at work\n\n")
-
-// alive tells the client that an upstream is at work on its answer. It begins the stream, unless that has been done.
-func (s *sink) alive(j *job, ctx *work) {
-	if !s.begun {
-		s.head()
-		tellID(s.w.Header(), j)
-	}
-	s.write(alive, false)
-	if s.gone {
-		ctx.leave()
-	}
-}
-
-// failStream says in a stream that has begun why there is no answer, or no more of it.
-func failStream(out *sink, e openai.Endpoint, status int, f openai.Fault) {
-	name := ""
-	if e == openai.Responses {
-		name = "error"
-	}
-	// No [DONE], and no response.completed: the client sees that it is not complete.
-	out.write(openai.AppendFrame(nil, name, openai.AppendFault(nil, status, "", f)), false)
-}
-
-// fault is what r says in a stream that has begun.
-func (r *refusal) fault() openai.Fault {
-	return openai.Fault{Message: r.text, Type: r.kind, Code: r.code}
-}
-
 // statusOf is the status of a failure, which a stream that has begun does not have.
 func statusOf(err error) int {
 	var e *upstream.Error
@@ -65,4 +36,36 @@ func statusOf(err error) int {
 		return e.Status
 	}
 	return http.StatusBadGateway
+}
+
+// refusalOf says what a client is told when no upstream has answered.
+func (g *Gateway) refusalOf(err error) *reply.Refusal {
+	var e *upstream.Error
+	switch {
+	case errors.As(err, &e) && e.Status != 0:
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return refusedGone()
+	default: // whoever was to make an answer that others wait for has panicked
+		return reply.Refuse(http.StatusInternalServerError, "", "the answer could not be made")
+	}
+	f := g.faultOf(e)
+	r := &reply.Refusal{Status: e.Status, Code: f.Code, Kind: f.Type, Text: f.Message, After: e.RetryAfter}
+	if len(e.Body) > 0 && e.Body[0] == '{' {
+		var masked int
+		r.Body, masked = g.out.JSON(e.Body)
+		g.stats.Masked("out", masked)
+	}
+	return r
+}
+
+// outcomeOf says how an answer that did not come is accounted.
+func outcomeOf(err error, gone bool) outcome {
+	var e *upstream.Error
+	switch {
+	case errors.As(err, &e) && e.Body != nil:
+		return outcomeRefused
+	case gone:
+		return outcomeAborted
+	}
+	return outcomeFailed
 }

@@ -1,39 +1,40 @@
-// Package bot is a gateway between users and language models: it knows who asks, finds
-// out what they want, asks plugins for what a model cannot know, has an upstream answer,
-// and keeps the conversation and an account of what was used.
+// Package bot is a gateway between users and language models: it authenticates a user, finds out what they want, asks
+// plugins for what a model cannot know, asks an upstream for the answer, and keeps the conversation and an account of
+// what was used.
 //
-// POST /v1/bot/chat is a turn of a conversation. /v1/chat/completions, /v1/responses and
-// /v1/models are OpenAI's, on the same pipeline: authentication, limits reserved before
-// the call and settled after it, upstreams with fallback, masking, a ledger in which every
-// answer is, also one whose client has left.
+// POST /v1/bot/chat is a turn of a conversation. /v1/chat/completions, /v1/responses and /v1/models are OpenAI's. Both
+// kinds of request go through the same stages, which chat and model list in their order:
 //
-// Every queue is bounded: of requests that wait for a place (503 beyond), of turns that
-// wait for those before them (409), of records that wait for the archive (503), of calls
-// to a plugin (the result says so).
+//	authenticate  finds the key that pays, and the user; package jwt verifies tokens
+//	limit         refuses a key that has nothing left, reads the request, bounds its memory
+//	admit         waits for one of the gateway's places (503 without one)
+//	enter         waits for the turns before this one (409 after some time)
+//	gather        reads the conversation and asks plugins; locks the session and reserves what the answer may use
+//	upstream      asks for the answer
+//	deliver       passes a stream on as it comes
+//	record        accounts for the answer, keeps the turn, and tells the client how it ended
+//
+// Every queue is bounded. Every answer is in the ledger, also one whose client has left.
 //
 // # To read the source
 //
-//	gateway.go    what there is, and how it is joined
-//	auth.go       who asks; package jwt verifies tokens
-//	body.go       reads requests; package strict refuses bodies that two readers could read differently
-//	chat.go       a turn, from its request to its answer
-//	session.go    turns of one conversation follow one another
-//	models.go     OpenAI's endpoints; package openai is their codec
-//	work.go       an answer whose client may leave; package mask replaces secrets in it
-//	job.go        what both kinds of answers share: a place, a reservation, a ledger entry
-//	events.go     the events of a turn; package resume keeps them for clients that come back
-//	stop.go       ends turns
-//	recall.go     remembers conversations, so that the archive is not read for each turn
-//	admission.go  shares out the gateway's places among keys
+//	gateway.go   what there is, and how it is joined
+//	exchange.go  the state of a request and the stages that both kinds share
+//	chat.go      a turn
+//	models.go    OpenAI's endpoints; package openai is their codec
+//	auth.go      credentials and logins
+//	limits.go    keys and what they have left
+//	follow.go    clients that come back to a stream, or stop it
+//	usage.go     what keys have used, and past turns
+//	routes.go    paths and the layers around them
 //
-// Package intent finds what a user wants, and plugin asks others. upstream/pool.go chooses who
-// answers, and upstream.Tenant shares an upstream's places out among keys; ration does that for
-// memory. outward says which addresses may be called. store/store.go says what is kept; one
-// suite of tests checks all stores. trace says where time goes. page serves the pages that
-// web/src/bot builds, and program is the command line, dyno-bot.
+// Each package below has one job: admission shares out places among keys, and ration memory. Claim takes sessions and
+// limits and gives them back. Answer says how long an answer goes on. Reply writes to clients, and relay masks streams;
+// resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream chooses who
+// answers. Outward says which addresses may be called. One suite of tests checks all packages of store. Page serves the
+// pages that web/src/bot builds. Program is the command line, dyno-bot.
 //
-// Report R2 switches between the forms in middleware, codec, buffer, cache and tcp. Package
-// micro measures single pieces.
+// Parts is the seam for programs that measure other codecs, caches, layers or buffers in a whole gateway.
 package bot
 
 import (
@@ -47,18 +48,25 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"dyno/services/bot/admission"
+	"dyno/services/bot/answer"
 	"dyno/services/bot/cache"
+	"dyno/services/bot/claim"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
+	"dyno/services/bot/logins"
 	"dyno/services/bot/mask"
+	"dyno/services/bot/metrics"
+	"dyno/services/bot/origin"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/ration"
+	"dyno/services/bot/recall"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/memory"
@@ -81,16 +89,16 @@ type Gateway struct {
 	server    *http.Server
 	listener  net.Listener
 	listening bool
-	stats     *stats
+	stats     *metrics.Stats
 
-	open     *apiKey // whose everybody is, without API keys; nil with some
-	keys     map[[sha256.Size]byte]*apiKey
-	payers   map[string]*apiKey // by ID
-	issuers  map[string]string  // the ID of the key that pays, by the issuer's name
-	signer   jwt.Signer
-	verifier *jwt.Verifier
-	remotes  []remote
-	logins   *logins
+	everybody *apiKey // whose everybody is, without API keys; nil with some
+	keys      map[[sha256.Size]byte]*apiKey
+	payers    map[string]*apiKey // by ID
+	issuers   map[string]string  // the ID of the key that pays, by the issuer's name
+	signer    jwt.Signer
+	verifier  *jwt.Verifier
+	remotes   []remote
+	logins    *logins.Limiter
 
 	pool      *upstream.Pool
 	transport *http.Transport // of plugins and spans
@@ -102,21 +110,18 @@ type Gateway struct {
 	tracer    *trace.Tracer  // nil traces nothing
 	cache     *cache.Cache[*CachedAnswer]
 
-	archive     store.Archive
-	batch       *store.Batcher
-	coordinator store.Coordinator
-	local       *memory.Coordinator // of limits while the other does not answer
-	redis       *redis.Store        // nil without
-	turns       *turnstile
-	underWay    underWay
-	recall      *recall // nil remembers no conversation
-	places      *admission
-	bodies      *ration.Ration // of requests
-	answers     *ration.Ration // whole ones, and of streams the text that is kept
-	settles     chan struct{}  // places beside requests for what stores are still to be told
-	sums        *admission     // the place of who sums up the ledger
-	reads       *admission     // places of those who read a conversation by itself
-	pasts       *admission     // places of turns that read theirs
+	archive  store.Archive
+	batch    *store.Batcher
+	redis    *redis.Store // nil without
+	underWay answer.Registry
+	recall   *recall.Recall // nil remembers no conversation
+	places   *admission.Places
+	bodies   *ration.Ration // of requests
+	answers  *ration.Ration // whole ones, and of streams the text that is kept
+	claims   *claim.Claims
+	sums     *admission.Places // the place of who sums up the ledger
+	reads    *admission.Places // places of those who read a conversation by itself
+	pasts    *admission.Places // places of turns that read theirs
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -131,62 +136,9 @@ type remote struct {
 	transport *http.Transport
 }
 
-// apiKey is a Key that is in use.
-type apiKey struct {
-	id     string
-	models []string
-	limits []store.Limit
-	spent  atomic.Pointer[spent]  // what was found out last; nil is nothing
-	tight  atomic.Bool            // it was refused for a limit, and has not been found to have something left since
-	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
-	// What it has of all that is shared: memory for its requests, and for answers to them, upstreams, and places.
-	bodies, answers            ration.Holder
-	tenant                     *upstream.Tenant
-	places, reads, pasts, sums *visitor
-}
-
-// A spent limit is one of requests that a key has reached, and when that was found out.
-type spent struct {
-	limit *store.LimitError
-	at    time.Time
-}
-
-// spentFor is for how long a limit is taken to be spent, within its window: what was reserved by a gateway that has died
-// is given back.
-const spentFor = time.Minute
-
-// reached notes that a limit is reached, if it is one that no request can be below until its window ends.
-func (k *apiKey) reached(e *store.LimitError, now time.Time) {
-	if e.Limit.Resource == store.Requests && e.Limit.Window > 0 {
-		k.spent.Store(&spent{e, now})
-	}
-}
-
-// refused says why no request of a key can be served at a moment; nil if one may be.
-func (k *apiKey) refused(now time.Time) *refusal {
-	s := k.spent.Load()
-	if s == nil || now.Sub(s.at) >= min(s.limit.RetryAfter, spentFor) {
-		return nil
-	}
-	return beyond(s.limit, s.limit.RetryAfter-now.Sub(s.at))
-}
-
-// spent refuses a request of a key that has none left, before anything is done for it.
-func (g *Gateway) spent(key *apiKey, now time.Time) *refusal {
-	refused := key.refused(now)
-	if refused != nil {
-		g.stats.limited(string(store.Requests))
-	}
-	return refused
-}
-
-func (k *apiKey) mayUse(model string) bool {
-	return len(k.models) == 0 || slices.Contains(k.models, model)
-}
-
-// maxSettles is how many more than the answers under way may have something to be told to a store that does
+// maxSettling is how many more than the answers under way may have something to be told to a store that does
 // not answer.
-const maxSettles = 256
+const maxSettling = 256
 
 // maxReaders bounds those that wait to read the archive by themselves.
 const maxReaders = 1024
@@ -212,75 +164,45 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	answering, cut := context.WithCancel(context.WithoutCancel(ctx))
 	*g = Gateway{
-		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), local: memory.NewCoordinator(0),
+		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), parts: cfg.Parts.orOwn(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
-		logins:  newLogins(),
-		turns:   newTurnstile(cfg.SessionWaiters),
-		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
+		logins:  logins.New(),
+		places:  admission.New(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
 		bodies:  ration.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
 		answers: ration.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
-		settles: make(chan struct{}, maxSettles+cfg.MaxConcurrent),
 		sums:    cfg.newSums(),
-		reads:   newAdmission(2, maxReaders, cfg.StoreTimeout, len(cfg.Keys)),               // the archive has few connections
-		pasts:   newAdmission(maxPasts, cfg.MaxConcurrent, cfg.StoreTimeout, len(cfg.Keys)), // as many as have a place may wait
+		reads:   admission.New(2, maxReaders, cfg.StoreTimeout, len(cfg.Keys)),               // the archive has few connections
+		pasts:   admission.New(maxPasts, cfg.MaxConcurrent, cfg.StoreTimeout, len(cfg.Keys)), // as many as have a place may wait
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := g.open(ctx); err != nil {
+		return nil, err
+	}
+	guard := origin.Guard{Allow: cfg.AllowOrigins, Timeout: cfg.WriteTimeout, Count: g.stats.Request}
+	handler := guard.Share(g.routes())
+	// Sockets in the file system are not for browsers, and who uses the Handler alone has a guard of their own.
+	if g.everybody != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
+		handler = guard.RefuseForeign(handler)
+	}
+	g.handler = serve.Timely(handler)
+	g.server = g.newServer()
+	return g, flood.Guard(g.server, g.log)
+}
+
+// open opens all that the gateway uses.
+func (g *Gateway) open(ctx context.Context) error {
+	cfg := &g.cfg
 	policy, err := cfg.policy()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	g.parts = cfg.Parts.orOwn()
-	if cfg.ResumeAge > 0 {
-		if g.events, err = resume.New(cfg.resume()); err != nil {
-			return nil, err
-		}
-	}
-	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
-	if err := g.authentication(policy); err != nil {
-		return nil, err
-	}
-	if cfg.TraceEndpoint != "" {
-		c := cfg.trace()
-		c.Client, c.Logger = outward.NewClient(g.transport), g.log
-		if g.tracer, err = trace.New(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
-	cfg.Upstream.Codec, cfg.Upstream.Readers, cfg.Upstream.Control = g.parts.Codec, g.parts.Readers, g.parts.Control
-	cfg.Upstream.Answers, cfg.Upstream.Tenants = g.answers, len(cfg.Keys)
 	masker, err := mask.New(cfg.MaskRules)
 	if err != nil {
-		return nil, err
-	}
-	cfg.Upstream.Mask = func(text string) string {
-		text, _ = masker.Text(text)
-		return text
-	}
-	if g.pool, err = upstream.New(cfg.Upstream); err != nil {
-		return nil, err
-	}
-	for _, k := range g.payers {
-		k.tenant = g.pool.NewTenant(&k.answers)
-		k.places, k.reads, k.pasts, k.sums = g.places.visitor(), g.reads.visitor(), g.pasts.visitor(), g.sums.visitor()
-	}
-	if g.cfg.Model == "" {
-		g.cfg.Model = g.pool.Models()[0]
-	}
-	if cfg.Rules != "" {
-		f, err := intent.Open(cfg.Rules, g.log)
-		if err != nil {
-			return nil, err
-		}
-		g.rules = f
-		g.tasks.Go(func() { f.Watch(alive, cfg.RulesInterval) })
-	}
-	if err := g.openPlugins(policy); err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.MaskIn {
 		g.in = masker
@@ -291,16 +213,92 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if cfg.CacheAge > 0 {
 		g.cache = cache.New(g.parts.Table(cfg.CacheBytes), cfg.CacheAge)
 	}
-	if err := g.openStores(ctx); err != nil {
-		return nil, err
+	if cfg.ResumeAge > 0 {
+		if g.events, err = resume.New(cfg.resume()); err != nil {
+			return err
+		}
 	}
-	g.stats = newStats(g)
-	host.Registry().MustRegister(g.stats.collectors()...)
-	g.handler = serve.Timely(g.guarded(g.withCORS(g.routes())))
+	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
+	if cfg.TraceEndpoint != "" {
+		c := cfg.trace()
+		c.Client, c.Logger = outward.NewClient(g.transport), g.log
+		if g.tracer, err = trace.New(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, open := range []func() error{
+		func() error { return g.authentication(policy) },
+		func() error { return g.openUpstreams(policy, masker) },
+		g.openRules,
+		func() error { return g.openPlugins(policy) },
+		func() error { return g.openStores(ctx) },
+	} {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	return g.openMetrics()
+}
+
+func (g *Gateway) openUpstreams(policy outward.Policy, masker *mask.Masker) (err error) {
+	c := g.cfg.Upstream
+	c.Policy, c.Logger = policy, g.log
+	c.Codec, c.Readers, c.Control = g.parts.Codec, g.parts.Readers, g.parts.Control
+	c.Answers, c.Tenants = g.answers, len(g.cfg.Keys)
+	c.Mask = func(text string) string {
+		text, _ = masker.Text(text)
+		return text
+	}
+	if g.pool, err = upstream.New(c); err != nil {
+		return err
+	}
+	for _, k := range g.payers {
+		k.tenant = g.pool.NewTenant(&k.answers)
+		k.places, k.reads, k.pasts, k.sums = g.places.NewTenant(), g.reads.NewTenant(), g.pasts.NewTenant(), g.sums.NewTenant()
+	}
+	if g.cfg.Model == "" {
+		g.cfg.Model = g.pool.Models()[0]
+	}
+	return nil
+}
+
+func (g *Gateway) openRules() error {
+	if g.cfg.Rules == "" {
+		return nil
+	}
+	f, err := intent.Open(g.cfg.Rules, g.log)
+	if err != nil {
+		return err
+	}
+	g.rules = f
+	g.tasks.Go(func() { f.Watch(g.alive, g.cfg.RulesInterval) })
+	return nil
+}
+
+func (g *Gateway) openMetrics() error {
+	var upstreams, plugins []string
+	for _, u := range g.cfg.Upstream.Upstreams {
+		upstreams = append(upstreams, u.Name)
+	}
+	for _, p := range g.cfg.Plugins {
+		plugins = append(plugins, p.Name)
+	}
+	g.stats = metrics.New(upstreams, plugins)
+	for _, c := range g.collectors() {
+		if err := g.host.Registry().Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newServer returns what serves the handler over HTTP.
+func (g *Gateway) newServer() *http.Server {
+	cfg := &g.cfg
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
-	g.server = &http.Server{
+	return &http.Server{
 		Handler:   g.handler,
 		Protocols: protocols,
 		HTTP2: &http.HTTP2Config{
@@ -316,7 +314,6 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          serve.ErrorLog(g.log),
 	}
-	return g, flood.Guard(g.server, g.log)
 }
 
 // maxStreams bounds those of one connection over HTTP/2.
@@ -328,8 +325,8 @@ const ownLeeway = 2 * time.Second
 // authentication makes what knows who asks.
 func (g *Gateway) authentication(policy outward.Policy) error {
 	if len(g.cfg.Keys) == 0 {
-		g.open = &apiKey{id: "local"}
-		g.payers[g.open.id] = g.open
+		g.everybody = &apiKey{id: "local"}
+		g.payers[g.everybody.id] = g.everybody
 	}
 	for _, k := range g.cfg.Keys {
 		sum, err := hex.DecodeString(k.SHA256)
@@ -365,8 +362,8 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 		g.remotes = append(g.remotes, remote{r, transport})
 		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
-		if g.open != nil {
-			g.issuers[s.Name] = g.open.id
+		if g.everybody != nil {
+			g.issuers[s.Name] = g.everybody.id
 		}
 	}
 	var err error
@@ -426,18 +423,24 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	// Other archives may have turns of other gateways. What Redis says of them does not count: an outage of it stops
 	// no conversation.
 	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {
-		g.recall = newRecall(g.cfg.HistoryTurns, g.cfg.HistoryTokens, g.cfg.HistoryBytes)
+		g.recall = recall.New(g.cfg.HistoryTurns, g.cfg.HistoryTokens, g.cfg.HistoryBytes)
 	}
+	var coordinator store.Coordinator
 	if g.cfg.Redis != "" {
 		c := redis.Defaults()
 		c.Address, c.Timeout = g.cfg.Redis, g.cfg.StoreTimeout
 		if g.redis, err = redis.Open(c); err != nil {
 			return err
 		}
-		g.coordinator = g.redis
-	} else if g.coordinator, err = g.inProcess(ctx); err != nil {
+		coordinator = g.redis
+	} else if coordinator, err = g.inProcess(ctx); err != nil {
 		return err
 	}
+	g.claims = claim.New(g.alive, claim.Config{
+		Coordinator: coordinator, Remote: g.redis != nil, Local: memory.NewCoordinator(0),
+		Timeout: g.cfg.StoreTimeout, Waiters: g.cfg.SessionWaiters, Patience: g.cfg.SessionWait, Lease: g.cfg.SessionLease, Longest: g.longest(),
+		Settling: maxSettling + g.cfg.MaxConcurrent, Logger: g.log, Missed: func() { g.stats.Degraded("sessions") }, Unsettled: func() { g.stats.Unsettled.Inc() },
+	})
 	b := g.cfg.batches()
 	b.Logger = g.log
 	g.batch, err = store.NewBatcher(g.archive, b)
@@ -526,7 +529,7 @@ func (g *Gateway) serve() error {
 
 func (g *Gateway) drain(ctx context.Context) int {
 	if err := g.server.Shutdown(ctx); err != nil {
-		answers := g.places.taken()
+		answers := g.places.Taken()
 		_ = g.server.Close()
 		g.cut() // what has come of them is accounted, and nobody waits for more
 		return answers
@@ -542,13 +545,16 @@ const closeTimeout = 10 * time.Second
 // Serve does it by itself.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.stop()
-	g.places.wait()
+	g.places.Wait()
 	g.cut()
 	var errs []error
 	if g.plugins != nil {
 		g.plugins.Wait()
 	}
 	g.tasks.Wait()
+	if g.claims != nil {
+		g.claims.Wait()
+	}
 	for _, r := range g.remotes {
 		r.Wait()
 		r.transport.CloseIdleConnections()

@@ -28,6 +28,8 @@ import (
 	"dyno/internal/pipes"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/openai"
+	"dyno/services/bot/relay"
+	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/storetest"
 	"dyno/services/bot/upstream"
@@ -54,15 +56,8 @@ func (b *bed) ledger(key string, want int) []store.Entry {
 	return list
 }
 
-// settled waits until all settlements beside requests that are under way have ended.
-func (b *bed) settled() {
-	for range cap(b.settles) {
-		b.settles <- struct{}{}
-	}
-	for range cap(b.settles) {
-		<-b.settles
-	}
-}
+// settled waits until all that was claimed is given back.
+func (b *bed) settled() { b.claims.Wait() }
 
 // TestConversation: a user logs in and talks; the model is told what was said; all of it
 // is kept and accounted, whole and streamed.
@@ -346,7 +341,7 @@ func TestBudget(t *testing.T) {
 		for _, e := range entries {
 			money += e.Money
 		}
-		used, err := one.coordinator.Used(t.Context(), key, one.payers[key].limits, time.Now())
+		used, err := one.claims.Coordinator.Used(t.Context(), key, one.payers[key].limits, time.Now())
 		if err != nil || !slices.Equal(used, []int64{100, money}) || money == 0 {
 			t.Errorf("used %v, ledger %d, %v", used, money, err)
 		}
@@ -381,7 +376,7 @@ func TestBudgetOutlives(t *testing.T) {
 			end()
 			var beyond *store.LimitError
 			r := &store.Reservation{ID: "r", Key: key, Limits: b.payers[key].limits, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Minute}
-			if _, err := b.coordinator.Begin(ended, nil, r); !errors.As(err, &beyond) {
+			if _, err := b.claims.Coordinator.Begin(ended, nil, r); !errors.As(err, &beyond) {
 				t.Errorf("without the ledger: %v", err)
 			}
 			say(b, http.StatusTooManyRequests)
@@ -421,7 +416,7 @@ func aborted(t *testing.T, set func(*Config)) {
 		})
 	}
 	all.Wait()
-	b.places.wait()
+	b.places.Wait()
 	for _, e := range b.ledger("local", n) {
 		if e.Outcome != "aborted" || !e.Estimated || e.Completion < 1 || e.Prompt < 1 || e.Money < 1 {
 			t.Fatalf("%+v", e)
@@ -431,9 +426,9 @@ func aborted(t *testing.T, set func(*Config)) {
 		t.Errorf("%+v", s)
 	}
 	// A stream ends a moment after its place is free.
-	for end := time.Now().Add(time.Minute); b.stats.streams.Load() != 0; runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); b.stats.Streams.Load() != 0; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("%d streams are left", b.stats.streams.Load())
+			t.Fatalf("%d streams are left", b.stats.Streams.Load())
 		}
 	}
 }
@@ -468,14 +463,14 @@ func TestSharedConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := b.stats.streams.Load(); n != 150 {
+	if n := b.stats.Streams.Load(); n != 150 {
 		t.Errorf("%d streams", n)
 	}
 	leave()
 	if status, text, _ := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"max_tokens":1}`); status != http.StatusOK {
 		t.Errorf("%d %s", status, text)
 	}
-	b.places.wait()
+	b.places.Wait()
 	if n := connections.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
@@ -829,7 +824,7 @@ func TestLedgerBound(t *testing.T) {
 	}
 	<-model.asked
 	<-model.asked
-	for end := time.Now().Add(time.Minute); b.places.waiting() == 0; runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); b.places.Waiting() == 0; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("nobody waits")
 		}
@@ -1053,7 +1048,7 @@ func (w *firstWrite) Write(b []byte) (int, error) {
 // TestTooManyTexts: an answer with more texts at once than can be masked ends with an error, not with gaps.
 func TestTooManyTexts(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for i := range maxTexts + 1 {
+		for i := range relay.MaxTexts + 1 {
 			fmt.Fprintf(w, "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"%d\",\"delta\":\"word\"}\n\n", i)
 		}
 		_, _ = io.WriteString(w, "data: {\"type\":\"response.completed\",\"response\":{\"output\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n")
@@ -1063,7 +1058,7 @@ func TestTooManyTexts(t *testing.T) {
 		c.MaskOut, c.Upstream.Upstreams = true, []upstream.Upstream{modelOf(model.Listener.Addr())}
 	})
 	status, text, _ := b.ask("/v1/responses", "", `{"model":"dyno-1","input":"hi","stream":true}`)
-	if status != http.StatusOK || !strings.Contains(text, errTexts.Error()) || strings.Contains(text, "response.completed") || strings.Contains(text, `"delta":""`) {
+	if status != http.StatusOK || !strings.Contains(text, relay.ErrTexts.Error()) || strings.Contains(text, "response.completed") || strings.Contains(text, `"delta":""`) {
 		t.Errorf("%d …%s", status, text[max(0, len(text)-300):])
 	}
 	if e := b.ledger("local", 1)[0]; e.Outcome != "failed" || e.Completion == 0 {
@@ -1262,10 +1257,10 @@ func TestGivenUp(t *testing.T) {
 // of its answer, and has as much time as it likes to ask again.
 func TestTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		body := make([]byte, 3*writePiece)
+		body := make([]byte, 3*reply.WritePiece)
 		left := make(chan struct{})
 		server := &http.Server{ //nolint:gosec // in a test
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeBody(w, time.Second, http.StatusOK, body) }),
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply.Body(w, time.Second, http.StatusOK, body) }),
 			ConnState: func(_ net.Conn, s http.ConnState) {
 				if s == http.StateClosed {
 					close(left)
@@ -1292,7 +1287,7 @@ func TestTakesNothing(t *testing.T) {
 		}
 		for range 3 {
 			time.Sleep(900 * ms)
-			if _, err := io.ReadFull(resp.Body, body[:writePiece]); err != nil {
+			if _, err := io.ReadFull(resp.Body, body[:reply.WritePiece]); err != nil {
 				t.Fatal(err)
 			}
 		}

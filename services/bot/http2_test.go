@@ -72,7 +72,7 @@ func TestHTTP2(t *testing.T) {
 	defer two.Body.Close()
 	defer stay()
 	left := func(places int) { // until go test gives up
-		for b.places.taken() != places {
+		for b.places.Taken() != places {
 			runtime.Gosched()
 		}
 	}
@@ -222,7 +222,7 @@ func TestHTTP2Stuck(t *testing.T) {
 	for asked.Load() < streams { // until go test gives up
 		runtime.Gosched()
 	}
-	for b.places.taken() > 0 {
+	for b.places.Taken() > 0 {
 		<-time.After(10 * ms)
 	}
 	for _, e := range b.ledger("local", streams) {

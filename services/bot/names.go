@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"dyno/services/bot/reply"
 )
 
 // maxNameBytes bounds the names that clients give: of users, bots and histories.
@@ -19,20 +21,20 @@ func validName(s string) bool {
 }
 
 // badName refuses the name in a field.
-func badName(field string) *refusal {
-	return &refusal{status: http.StatusBadRequest, param: field, text: fmt.Sprintf("%s: must have 1 to %d bytes of UTF-8, without control characters", field, maxNameBytes)}
+func badName(field string) *reply.Refusal {
+	return &reply.Refusal{Status: http.StatusBadRequest, Param: field, Text: fmt.Sprintf("%s: must have 1 to %d bytes of UTF-8, without control characters", field, maxNameBytes)}
 }
 
 // queried reads the names that a request has in its query; "" is one that is not there. What cannot be decoded, or is
 // there twice, could be another name to somebody else.
-func queried(r *http.Request, fields ...string) (url.Values, *refusal) {
+func queried(r *http.Request, fields ...string) (url.Values, *reply.Refusal) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "", "query: %v", err)
+		return nil, reply.Refuse(http.StatusBadRequest, "", "query: %v", err)
 	}
 	for _, field := range fields {
 		if len(q[field]) > 1 {
-			return nil, &refusal{status: http.StatusBadRequest, param: field, text: field + ": is there twice"}
+			return nil, &reply.Refusal{Status: http.StatusBadRequest, Param: field, Text: field + ": is there twice"}
 		}
 		if name := q.Get(field); name != "" && !validName(name) {
 			return nil, badName(field)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dyno/services/bot/jwt"
@@ -171,21 +170,4 @@ func TestLogins(t *testing.T) {
 	if status, text := log(secretOf("test"), "ann"); status != http.StatusOK {
 		t.Errorf("with the right key: %d %s", status, text)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		l := newLogins()
-		wrong := refuse(http.StatusUnauthorized, "", "wrong")
-		answered := func(address, user string) bool { return l.refused(address, user, wrong) == wrong }
-		for i := range addressLoginsAtOnce {
-			if !answered(fmt.Sprint("192.0.2.1:", i), fmt.Sprint(i)) {
-				t.Fatalf("only %d at once from one address", i)
-			}
-		}
-		if answered("192.0.2.1:1", "other") || !answered("192.0.2.2:1", "next") {
-			t.Error("an address has its own, and no more")
-		}
-		wait := l.refused("192.0.2.1:1", "third", wrong).after
-		if time.Sleep(wait + time.Nanosecond); !answered("192.0.2.1:1", "fourth") {
-			t.Errorf("not answered after %v", wait)
-		}
-	})
 }

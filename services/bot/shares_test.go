@@ -3,7 +3,6 @@ package bot
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dyno/services/bot/admission"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
@@ -54,57 +54,6 @@ func TestOneKeyLeavesPlaces(t *testing.T) {
 	}
 }
 
-// TestAdmissionByKey: one key has half of the places, and of the line, and its requests wait for one another.
-func TestAdmissionByKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(4, 4, 10*time.Second, 2)
-		one, two := a.visitor(), a.visitor()
-		enter := func(v *visitor, want error) {
-			t.Helper()
-			if d, err := a.enter(t.Context(), v); !errors.Is(err, want) || d != 0 {
-				t.Errorf("after %v: %v, want %v", d, err, want)
-			}
-		}
-		enter(one, nil)
-		enter(one, nil)
-		waited := make(chan time.Duration, 2)
-		for range 2 {
-			go func() {
-				d, err := a.enter(t.Context(), one)
-				if err != nil {
-					t.Error(err)
-				}
-				waited <- d
-			}()
-		}
-		synctest.Wait()
-		enter(one, errCrowded)
-		enter(two, nil)
-		enter(two, nil)
-		a.leave(two)
-		synctest.Wait()
-		if n := a.waiting(); n != 2 || a.taken() != 3 {
-			t.Errorf("%d wait, %d places are taken: one key has what another has left", n, a.taken())
-		}
-		enter(two, nil)
-		time.Sleep(time.Second)
-		a.leave(one)
-		a.leave(one)
-		for range 2 {
-			if d := <-waited; d != time.Second {
-				t.Errorf("waited for %v", d)
-			}
-		}
-		for _, v := range []*visitor{one, one, two, two} {
-			a.leave(v)
-		}
-		a.wait()
-		if a.taken() != 0 || a.waiting() != 0 {
-			t.Errorf("%d places are taken, %d wait", a.taken(), a.waiting())
-		}
-	})
-}
-
 // long is an archive whose ledger has much to sum up of one key.
 type long struct {
 	store.Archive
@@ -139,7 +88,7 @@ func TestSumsByKey(t *testing.T) {
 				l := &long{takes: map[string]time.Duration{"one": c.takes}, sums: map[string]int{}}
 				g := &Gateway{cfg: Defaults(), archive: l}
 				g.sums = g.cfg.newSums()
-				one, two := &apiKey{id: "one", sums: g.sums.visitor()}, &apiKey{id: "two", sums: g.sums.visitor()}
+				one, two := &apiKey{id: "one", sums: g.sums.NewTenant()}, &apiKey{id: "two", sums: g.sums.NewTenant()}
 				ask := func(key *apiKey) (time.Duration, error) {
 					began := time.Now()
 					_, err := g.sum(t.Context(), key, time.Time{})
@@ -174,8 +123,8 @@ func TestSumsByKey(t *testing.T) {
 func TestSumIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &long{takes: map[string]time.Duration{}, sums: map[string]int{}}
-		g := &Gateway{archive: l, sums: newAdmission(1, 1, time.Second, 1), cfg: Defaults()}
-		one := &apiKey{id: "one", sums: g.sums.visitor()}
+		g := &Gateway{archive: l, sums: admission.New(1, 1, time.Second, 1), cfg: Defaults()}
+		one := &apiKey{id: "one", sums: g.sums.NewTenant()}
 		for i := range 3 {
 			if cost, err := g.sum(t.Context(), one, time.Time{}); err != nil || cost.Requests != int64(i+1) {
 				t.Errorf("%+v, %v", cost, err)
@@ -194,8 +143,8 @@ func TestSumIsFresh(t *testing.T) {
 func TestSumOutlivesWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &long{takes: map[string]time.Duration{"one": time.Second}, sums: map[string]int{}}
-		g := &Gateway{archive: l, sums: newAdmission(1, 1, time.Second, 1), cfg: Defaults()}
-		one := &apiKey{id: "one", sums: g.sums.visitor()}
+		g := &Gateway{archive: l, sums: admission.New(1, 1, time.Second, 1), cfg: Defaults()}
+		one := &apiKey{id: "one", sums: g.sums.NewTenant()}
 		for range 5 {
 			ctx, leave := context.WithTimeout(t.Context(), 100*ms)
 			if cost, err := g.sum(ctx, one, time.Time{}); err != nil || cost.Requests != 1 {
@@ -295,9 +244,9 @@ func TestReadsByKey(t *testing.T) {
 		})
 		all.Go(func() { serve("one", http.MethodGet, "/v1/bot/history?bot_id=b&user_id=u&history_id=h", "") })
 	}
-	for end := time.Now().Add(time.Minute); b.pasts.waiting() < many-maxPasts/2 || b.reads.waiting() < many-1; runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); b.pasts.Waiting() < many-maxPasts/2 || b.reads.Waiting() < many-1; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("%d turns wait, %d others", b.pasts.waiting(), b.reads.waiting())
+			t.Fatalf("%d turns wait, %d others", b.pasts.Waiting(), b.reads.Waiting())
 		}
 	}
 	if code := turn("two", 0); code != http.StatusOK {

@@ -79,7 +79,7 @@ func stopped(t *testing.T, set func(*Config), byMessage bool) {
 		outcomes[e.Outcome] = e.Completion
 	}
 	var counted dto.Metric
-	if err := b.stats.requests.WithLabelValues("stop", "204").Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
+	if err := b.stats.Requests.WithLabelValues("stop", "204").Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
 		t.Errorf("%v, %v: want one that was answered without content", &counted, err)
 	}
 	if outcomes[string(outcomeAborted)] != 2 || outcomes[string(outcomeOK)] != 3 {
@@ -118,7 +118,7 @@ func TestStopBeforeText(t *testing.T) {
 			ask("place", "other")
 			stop("place")
 			stop("model")
-			if n := b.places.taken(); n != 0 {
+			if n := b.places.Taken(); n != 0 {
 				t.Errorf("%d places are taken", n)
 			}
 			close(model.words)
@@ -129,10 +129,8 @@ func TestStopBeforeText(t *testing.T) {
 			if len(entries) != 2 || entries[0].Outcome != "ok" && entries[1].Outcome != "ok" {
 				t.Errorf("%+v", entries)
 			}
-			left := 0
-			b.underWay.works.Range(func(any, any) bool { left++; return true })
-			if left != 0 {
-				t.Errorf("%d turns are said to be under way", left)
+			if n := b.underWay.Len(); n != 0 {
+				t.Errorf("%d turns are said to be under way", n)
 			}
 		})
 	}

@@ -15,6 +15,9 @@ import (
 	"dyno/services/bot/upstream"
 )
 
+// alive is what a stream has before the upstream says anything.
+const alive = ": the upstream is at work\n\n"
+
 // atHandler runs a gateway before what stands in for a model server.
 func atHandler(t *testing.T, model http.HandlerFunc, change func(*Config)) *bed {
 	s := httptest.NewServer(model)
@@ -106,7 +109,7 @@ func TestClientsOfSlowUpstreams(t *testing.T) {
 					var n int
 					n, err = resp.Body.Read(piece)
 					in.Write(piece[:n])
-					for ; strings.Count(in.String(), string(alive)) > comments; comments++ {
+					for ; strings.Count(in.String(), alive) > comments; comments++ {
 						if comments < 2 && (!fails || comments < 1) {
 							seen <- struct{}{}
 						}
@@ -114,7 +117,7 @@ func TestClientsOfSlowUpstreams(t *testing.T) {
 				}
 				resp.Body.Close()
 				text := in.String()
-				if !errors.Is(err, io.EOF) || !strings.HasPrefix(text, string(alive)) {
+				if !errors.Is(err, io.EOF) || !strings.HasPrefix(text, alive) {
 					t.Errorf("%v, %s", err, text)
 				}
 				if last := frames(t, strings.NewReader(text)); fails {

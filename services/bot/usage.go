@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"dyno/services/bot/admission"
+	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 )
 
@@ -43,7 +45,7 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	u := keyUsage{Key: key.id, Models: key.models, Limits: []limitUsed{}}
 	within, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	used, err := g.coordinator.Used(within, key.id, key.limits, now)
+	used, err := g.claims.Coordinator.Used(within, key.id, key.limits, now)
 	for i, l := range key.limits {
 		e := limitUsed{Resource: string(l.Resource), Amount: l.Amount, Window: l.Window.Seconds()}
 		if err == nil {
@@ -74,8 +76,8 @@ type summed struct {
 const sumRest = 10
 
 // newSums returns the place of who sums up the ledger. Who waits may do so for longer than one sum of another takes.
-func (c Config) newSums() *admission {
-	return newAdmission(1, maxReaders, 2*c.StoreTimeout, len(c.Keys))
+func (c Config) newSums() *admission.Places {
+	return admission.New(1, maxReaders, 2*c.StoreTimeout, len(c.Keys))
 }
 
 // sum sums up the ledger, of one key at a time: the archive's few connections are for what is to be kept. Who asks the
@@ -90,10 +92,10 @@ func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.
 	if s := known(); s != nil {
 		return s.cost, s.err
 	}
-	if _, err := g.sums.enter(ctx, key.sums); err != nil {
+	if _, err := g.sums.Enter(ctx, key.sums); err != nil {
 		return store.Cost{}, err
 	}
-	defer g.sums.leave(key.sums)
+	defer g.sums.Leave(key.sums)
 	if s := known(); s != nil { // since it waits
 		return s.cost, s.err
 	}
@@ -111,7 +113,7 @@ func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.
 }
 
 // usage tells a client about its own key.
-func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
+func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {
 		return refused
@@ -122,7 +124,7 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
 		if !errors.Is(err, errLimitsAway) {
 			code = "ledger_unavailable"
 		}
-		return &refusal{status: http.StatusServiceUnavailable, code: code, text: err.Error(), after: time.Second}
+		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: code, Text: err.Error(), After: time.Second}
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	g.writeJSON(w, http.StatusOK, u)
@@ -165,7 +167,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("offset"); text != "" {
 		var err error
 		if offset, err = strconv.Atoi(text); err != nil || offset < 0 {
-			refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).answer(w, g.cfg.WriteTimeout)
+			reply.Refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).Answer(w, g.cfg.WriteTimeout)
 			return
 		}
 	}
@@ -212,7 +214,7 @@ type pastTurn struct {
 
 // history tells a user the last turns of a conversation of theirs, as many as a model
 // would be told at most.
-func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
+func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {
 		return refused
@@ -233,14 +235,14 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
 	defer cancel()
-	if _, err := g.reads.enter(ctx, who.key.reads); err != nil {
-		return &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: "too many conversations are being read", after: time.Second}
+	if _, err := g.reads.Enter(ctx, who.key.reads); err != nil {
+		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "overloaded", Text: "too many conversations are being read", After: time.Second}
 	}
 	turns, count, err := g.archive.Turns(ctx, sessionOf(who.key.id, bot, user, history), max(g.cfg.HistoryTurns, 1))
-	g.reads.leave(who.key.reads)
+	g.reads.Leave(who.key.reads)
 	if err != nil {
-		g.stats.degraded("archive")
-		return &refusal{status: http.StatusServiceUnavailable, code: "archive_unavailable", text: "the conversation cannot be read now", after: time.Second}
+		g.stats.Degraded("archive")
+		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "archive_unavailable", Text: "the conversation cannot be read now", After: time.Second}
 	}
 	answer := struct {
 		History string     `json:"history_id"`
@@ -256,12 +258,12 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	body, err := g.parts.Codec.JSON.Append(nil, answer)
 	if err != nil {
-		return refuse(http.StatusInternalServerError, "", "%v", err)
+		return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
 	}
 	if !held.Hold(int64(texts + len(body))) {
-		return &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: "the answers that are under way are too large", after: time.Second}
+		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "overloaded", Text: "the answers that are under way are too large", After: time.Second}
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeBody(w, g.cfg.WriteTimeout, http.StatusOK, body)
+	reply.Body(w, g.cfg.WriteTimeout, http.StatusOK, body)
 	return nil
 }

@@ -1,4 +1,4 @@
-package bot
+package relay
 
 import (
 	"cmp"
@@ -21,21 +21,21 @@ func relayed(t *testing.T, e openai.Endpoint, events ...string) (stream string, 
 		t.Fatal(err)
 	}
 	in := openai.NewReader(strings.NewReader("data: " + strings.Join(events, "\n\ndata: ") + "\n\n"))
-	r := relay{codec: openai.Standard(), endpoint: e, masker: masker}
+	r := Relay{Codec: openai.Standard(), Endpoint: e, Masker: masker}
 	var out []byte
 	for {
 		f, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return string(out), r.masked()
+			return string(out), r.Masked()
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		var v openai.Event
-		if err := r.codec.ParseEvent(e, f, &v); err != nil {
+		if err := r.Codec.ParseEvent(e, f, &v); err != nil {
 			t.Fatal(err)
 		}
-		out = r.next(out, f, &v)
+		out = r.Next(out, f, &v)
 	}
 }
 
@@ -79,23 +79,26 @@ func TestMaskedFields(t *testing.T) {
 func texts(t *testing.T, stream string) string {
 	t.Helper()
 	said := ""
-	for _, f := range frames(t, strings.NewReader(stream)) {
+	for in := openai.NewReader(strings.NewReader(stream)); ; {
+		f, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return strings.ReplaceAll(said, "x", "")
+		}
 		var e struct {
 			Delta   any
 			Choices []struct{ Delta any }
 		}
-		if f.data == "[DONE]" {
+		if f.End() {
 			continue
 		}
-		if err := json.Unmarshal([]byte(f.data), &e); err != nil {
-			t.Error(err)
+		if err := errors.Join(err, json.Unmarshal(f.Data, &e)); err != nil {
+			t.Fatal(err)
 		}
 		for _, c := range e.Choices {
 			said += leaves(c.Delta)
 		}
 		said += leaves(e.Delta)
 	}
-	return strings.ReplaceAll(said, "x", "")
 }
 
 // leaves are the strings of a value, but for what it is of.
@@ -190,21 +193,21 @@ func TestTextsAreBounded(t *testing.T) {
 		begin    func(i int) string
 		end      func(i int) string
 	}{
-		"texts":             {openai.Chat, maxTexts, begun, ends},
+		"texts":             {openai.Chat, MaxTexts, begun, ends},
 		"around held text":  {openai.Responses, maxTextBytes / large, func(i int) string { return part(i, large, "s") }, done},
-		"around other text": {openai.Responses, maxTexts, func(i int) string { return part(i, large, "word") }, done},
+		"around other text": {openai.Responses, MaxTexts, func(i int) string { return part(i, large, "word") }, done},
 		"large text":        {openai.Responses, 20, func(i int) string { return part(i, 0, strings.Repeat("word ", large)+"s") }, done},
 		"long names":        {openai.Responses, maxTextBytes / (2 * large), func(i int) string { return named(i, large, "word") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := relay{codec: openai.Standard(), endpoint: c.endpoint, masker: masker}
+			r := Relay{Codec: openai.Standard(), Endpoint: c.endpoint, Masker: masker}
 			next := func(data string) {
 				t.Helper()
 				var e openai.Event
-				if err := r.codec.ParseEvent(c.endpoint, openai.Frame{Data: []byte(data)}, &e); err != nil {
+				if err := r.Codec.ParseEvent(c.endpoint, openai.Frame{Data: []byte(data)}, &e); err != nil {
 					t.Fatal(err)
 				}
-				out := r.next(nil, openai.Frame{Raw: []byte("data: " + data + "\n\n"), Data: []byte(data)}, &e)
+				out := r.Next(nil, openai.Frame{Raw: []byte("data: " + data + "\n\n"), Data: []byte(data)}, &e)
 				if strings.Contains(string(out), "sk-") {
 					t.Errorf("not masked: %s", out)
 				}
@@ -215,24 +218,24 @@ func TestTextsAreBounded(t *testing.T) {
 			for i := range c.most {
 				next(c.begin(i))
 			}
-			if r.full {
+			if r.Full {
 				t.Fatal("full too early")
 			}
 			if c.end != nil {
 				next(c.end(0))
 				next(c.begin(c.most))
-				if r.full {
+				if r.Full {
 					t.Error("what has ended makes no room")
 				}
 			}
-			if next(c.begin(c.most + 1)); r.full != (name != "large text") { // what is said is not held
-				t.Errorf("full: %v", r.full)
+			if next(c.begin(c.most + 1)); r.Full != (name != "large text") { // what is said is not held
+				t.Errorf("full: %v", r.Full)
 			}
 			for _, text := range r.texts {
 				r.rest(nil, text)
 			}
 			if r.held != 0 || len(r.texts) != 0 {
-				t.Errorf("%d bytes are held of %d texts behind the end", r.held, len(r.texts))
+				t.Errorf("%d bytes are held of %d texts after the end", r.held, len(r.texts))
 			}
 		})
 	}

@@ -1,9 +1,10 @@
-package bot
+package claim
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,11 +14,11 @@ import (
 	"dyno/services/bot/store/memory"
 )
 
-// TestTurnstile: one at a time, in the order in which they came, and no more wait than
+// TestQueue: one at a time, in the order in which they came, and no more wait than
 // may.
-func TestTurnstile(t *testing.T) {
+func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTurnstile(3)
+		s := newQueue(3)
 		if err := s.enter(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
@@ -53,71 +54,31 @@ func TestTurnstile(t *testing.T) {
 		s.leave("s")
 		all.Wait()
 		s.leave("other")
-		if fmt.Sprint(order) != "[0 2]" || len(s.gates) != 0 {
-			t.Errorf("%v, %d gates are left", order, len(s.gates))
+		if fmt.Sprint(order) != "[0 2]" || len(s.sessions) != 0 {
+			t.Errorf("%v, %d sessions are left", order, len(s.sessions))
 		}
 	})
 }
 
-// TestAdmission: who finds no place waits in line, as long as they may.
-func TestAdmission(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(1, 2, 10*time.Second, 1)
-		v := a.visitor()
-		if d, err := a.enter(t.Context(), v); d != 0 || err != nil {
-			t.Errorf("%v, %v", d, err)
-		}
-		type answer struct {
-			d   time.Duration
-			err error
-		}
-		answers := make(chan answer, 2)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		for _, ctx := range []context.Context{t.Context(), ctx} {
-			go func() {
-				d, err := a.enter(ctx, v)
-				answers <- answer{d, err}
-			}()
-		}
-		synctest.Wait()
-		if _, err := a.enter(t.Context(), v); !errors.Is(err, errCrowded) {
-			t.Errorf("beyond: %v", err)
-		}
-		if got := <-answers; got.d != time.Second || !errors.Is(got.err, context.DeadlineExceeded) {
-			t.Errorf("who goes: %+v", got)
-		}
-		time.Sleep(2 * time.Second)
-		a.leave(v)
-		if got := <-answers; got.d != 3*time.Second || got.err != nil {
-			t.Errorf("who waits: %+v", got)
-		}
-		if d, err := a.enter(t.Context(), v); d != 10*time.Second || !errors.Is(err, errCrowded) {
-			t.Errorf("too long: %v, %v", d, err)
-		}
-		a.leave(v)
-		a.wait()
+// with returns claims of a coordinator.
+func with(t *testing.T, c store.Coordinator) *Claims {
+	return New(t.Context(), Config{
+		Coordinator: c, Local: memory.NewCoordinator(0), Timeout: 3 * time.Second, Waiters: 1, Patience: 10 * time.Second, Lease: 30 * time.Second,
+		Longest: time.Hour, Settling: 1, Logger: slog.New(slog.DiscardHandler), Missed: func() {}, Unsettled: func() {},
 	})
 }
 
-// beginning is a gateway that has sessions alone, of a coordinator.
-func beginning(t *testing.T, c store.Coordinator) *Gateway {
-	g := &Gateway{cfg: Defaults(), alive: t.Context(), turns: newTurnstile(1), settles: make(chan struct{}, 1), coordinator: c}
-	g.stats = newStats(g)
-	return g
-}
-
-// locks takes a session and locks it.
-func (g *Gateway) locks(t *testing.T, session string) *hold {
+// locked claims a session and locks it.
+func (c *Claims) locked(t *testing.T, session string) *Claim {
 	t.Helper()
-	h, err := g.enter(t.Context(), session)
+	n, err := c.Enter(t.Context(), session)
 	if err == nil {
-		err = h.begin(t.Context(), g.coordinator, nil, g.cfg.StoreTimeout)
+		err = n.Begin(t.Context(), nil)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return n
 }
 
 // lockAs tries to lock the session "s" for another holder.
@@ -128,14 +89,14 @@ func lockAs(t *testing.T, c store.Coordinator) (int64, error) {
 // TestLeaseIsExtended while a turn goes on, and no longer.
 func TestLeaseIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := beginning(t, memory.NewCoordinator(10))
-		h := g.locks(t, "s")
-		time.Sleep(10 * g.cfg.SessionLease)
-		if _, err := lockAs(t, g.coordinator); !errors.Is(err, store.ErrBusy) {
+		g := with(t, memory.NewCoordinator(10))
+		h := g.locked(t, "s")
+		time.Sleep(10 * g.Lease)
+		if _, err := lockAs(t, g.Coordinator); !errors.Is(err, store.ErrBusy) {
 			t.Errorf("after ten leases: %v", err)
 		}
-		h.release(3, settlement{})
-		if n, err := lockAs(t, g.coordinator); err != nil || n != 3 {
+		h.End(3)
+		if n, err := lockAs(t, g.Coordinator); err != nil || n != 3 {
 			t.Errorf("afterwards: %d, %v", n, err)
 		}
 	})
@@ -146,21 +107,21 @@ func TestWaitForATurn(t *testing.T) {
 	for name, another := range map[string]bool{"the same gateway": false, "another gateway": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := beginning(t, memory.NewCoordinator(10))
-				first, second := g.locks(t, "s"), g
+				g := with(t, memory.NewCoordinator(10))
+				first, second := g.locked(t, "s"), g
 				if another {
-					second = beginning(t, g.coordinator)
+					second = with(t, g.Coordinator)
 				}
 				waited := make(chan time.Duration)
 				go func() {
-					h := second.locks(t, "s")
-					defer h.release(2, settlement{})
-					waited <- h.waited
+					h := second.locked(t, "s")
+					defer h.End(2)
+					waited <- h.Waited()
 				}()
 				<-time.After(3 * time.Second)
-				first.release(1, settlement{})
-				if d := <-waited; first.waited != 0 || d < 3*time.Second || d > 3*time.Second+2*lastLockPause {
-					t.Errorf("waited %v and %v, want nothing and 3s", first.waited, d)
+				first.End(1)
+				if d := <-waited; first.Waited() != 0 || d < 3*time.Second || d > 3*time.Second+2*lastLockPause {
+					t.Errorf("waited %v and %v, want nothing and 3s", first.Waited(), d)
 				}
 				g.tasks.Wait()
 				second.tasks.Wait()
@@ -173,23 +134,23 @@ func TestWaitForATurn(t *testing.T) {
 func TestLockedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memory.NewCoordinator(10)
-		h := beginning(t, c).locks(t, "s")
-		g := beginning(t, c)
+		h := with(t, c).locked(t, "s")
+		g := with(t, c)
 		list := []store.Limit{{Resource: store.Requests, Amount: 10}}
 		r := &store.Reservation{ID: "r", Key: "k", Limits: list, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Hour}
-		late, err := g.enter(t.Context(), "s")
+		late, err := g.Enter(t.Context(), "s")
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := late.begin(t.Context(), c, r, g.cfg.StoreTimeout); !errors.Is(err, store.ErrBusy) || time.Since(began) != g.cfg.SessionWait {
+		if err := late.Begin(t.Context(), r); !errors.Is(err, store.ErrBusy) || time.Since(began) != g.Patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		late.release(store.Unknown, settlement{})
-		if used, err := c.Used(t.Context(), "k", list, time.Now()); err != nil || used[0] != 0 || len(g.turns.gates) != 0 {
-			t.Errorf("used %v, %v, %d sessions are waited for", used, err, len(g.turns.gates))
+		late.End(store.Unknown)
+		if used, err := c.Used(t.Context(), "k", list, time.Now()); err != nil || used[0] != 0 || len(g.queue.sessions) != 0 {
+			t.Errorf("used %v, %v, %d sessions are waited for", used, err, len(g.queue.sessions))
 		}
-		h.release(1, settlement{})
+		h.End(1)
 		if n, err := lockAs(t, c); err != nil || n != 1 {
 			t.Errorf("afterwards: %d, %v", n, err)
 		}
@@ -206,25 +167,27 @@ func (s stalled) Begin(ctx context.Context, l *store.Lock, r *store.Reservation)
 	return 0, errors.New("it took too long")
 }
 
-// missing takes a session whose lock its coordinator does not confirm.
-func (g *Gateway) missing(t *testing.T) *hold {
+// missing claims a session whose lock its coordinator does not confirm.
+func (c *Claims) missing(t *testing.T) *Claim {
 	t.Helper()
-	h, err := g.enter(t.Context(), "s")
+	n, err := c.Enter(t.Context(), "s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.begin(t.Context(), g.coordinator, nil, g.cfg.StoreTimeout); err == nil || errors.Is(err, store.ErrBusy) {
+	if err := n.Begin(t.Context(), nil); err == nil || errors.Is(err, store.ErrBusy) {
 		t.Fatal(err)
 	}
-	h.miss()
-	return h
+	if locked, missed := n.Locked(); !locked || !missed {
+		t.Fatalf("locked %v, missed %v", locked, missed)
+	}
+	return n
 }
 
 // TestStalledSession: a session that was locked although the coordinator did not say so is given back.
 func TestStalledSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memory.NewCoordinator(10)
-		beginning(t, stalled{c}).missing(t).release(7, settlement{})
+		with(t, stalled{c}).missing(t).End(7)
 		if n, err := lockAs(t, c); err != nil || n != store.Unknown {
 			t.Errorf("afterwards: %d, %v", n, err)
 		}
@@ -258,8 +221,8 @@ func TestStalledReleaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns []int64
 		l := late{mute{memory.NewCoordinator(10), time.Now().Add(2 * time.Second), &turns}}
-		g := beginning(t, l)
-		g.missing(t).release(7, settlement{})
+		g := with(t, l)
+		g.missing(t).End(7)
 		began := time.Now()
 		g.tasks.Wait()
 		if n, err := lockAs(t, l.Coordinator); err != nil || n != store.Unknown || time.Since(began) > 3*time.Second {
@@ -274,21 +237,107 @@ func TestReleaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 5 * time.Second
 		var turns []int64
-		g := beginning(t, mute{memory.NewCoordinator(10), time.Now().Add(outage), &turns})
-		h := g.locks(t, "s")
+		g := with(t, mute{memory.NewCoordinator(10), time.Now().Add(outage), &turns})
+		h := g.locked(t, "s")
 		began := time.Now()
-		h.release(3, settlement{})
-		next := g.locks(t, "s")
+		h.End(3)
+		next := g.locked(t, "s")
 		if len(turns) != 1 || turns[0] != 3 {
 			t.Fatalf("given back with %v", turns)
 		}
 		if waited := time.Since(began); waited < outage || waited > outage+time.Second {
 			t.Errorf("it waited for %v, want little more than %v", waited, outage)
 		}
-		next.release(4, settlement{})
+		next.End(4)
 		g.tasks.Wait()
-		if len(g.settles) > 0 {
+		if len(g.settling) > 0 {
 			t.Error("a place is still taken")
 		}
 	})
+}
+
+// used is a claim of a reservation, with what was used of it.
+func (c *Claims) used(cost store.Cost, at time.Time) *Claim {
+	n := c.New()
+	n.reservation, n.with = &store.Reservation{At: at}, c.Coordinator
+	n.Use(cost)
+	return n
+}
+
+// untouched is a coordinator that nobody may tell anything.
+type untouched struct {
+	store.Coordinator
+	t *testing.T
+}
+
+func (u *untouched) End(context.Context, *store.Lock, int64, *store.Reservation, store.Cost) error {
+	u.t.Error("settled within the request")
+	return nil
+}
+
+// TestSettleHoldsNobodyUp: where too much waits for a store that does not answer, a request leaves its reservation to its
+// lease, and goes on.
+func TestSettleHoldsNobodyUp(t *testing.T) {
+	g, unsettled := with(t, &untouched{t: t}), 0
+	g.Remote, g.Unsettled = true, func() { unsettled++ }
+	g.settling <- struct{}{}
+	g.used(store.Cost{Requests: 1}, time.Now()).End(store.Unknown)
+	g.Wait()
+	if unsettled != 1 {
+		t.Errorf("%d are counted", unsettled)
+	}
+}
+
+// limitsAway is a coordinator that does not answer until a moment.
+type limitsAway struct {
+	store.Coordinator
+	until   time.Time
+	tries   int
+	settled store.Cost
+}
+
+func (a *limitsAway) End(_ context.Context, _ *store.Lock, _ int64, _ *store.Reservation, used store.Cost) error {
+	if a.tries++; time.Now().Before(a.until) {
+		return errors.New("nobody answers")
+	}
+	a.settled = used
+	return nil
+}
+
+// TestSettleOutlastsAnOutage: what was used while the limits' store was away is counted when it is back, as long as the
+// reservation is held. A gateway that is closed tries a few times more.
+func TestSettleOutlastsAnOutage(t *testing.T) {
+	used := store.Cost{Requests: 1, Tokens: 7}
+	for _, test := range []struct {
+		name          string
+		outage, close time.Duration // the latter is 0 if it is not closed
+		want          store.Cost
+	}{
+		{"minutes", 5 * time.Minute, 0, used},
+		{"longer than the lease", 24 * time.Hour, 0, store.Cost{}},
+		{"closed meanwhile", time.Hour, time.Minute, store.Cost{}},
+		{"closed at its end", time.Minute, time.Minute, used},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				closing, stop := context.WithCancel(t.Context())
+				defer stop()
+				a := &limitsAway{until: began.Add(test.outage)}
+				g := with(t, a)
+				g.Remote, g.closing = true, closing
+				g.used(used, began).End(store.Unknown)
+				longest := g.Longest + lastEndPause
+				if test.close > 0 {
+					<-time.After(test.close)
+					stop()
+					longest = test.close + 10*time.Second
+				}
+				g.Wait()
+				if took := time.Since(began); a.settled != test.want || took > longest || a.tries > 1000 {
+					t.Errorf("settled %+v after %v and %d tries, want %+v", a.settled, took, a.tries, test.want)
+				}
+			})
+		})
+	}
 }

@@ -1,0 +1,138 @@
+// Package answer says how long an answer goes on: for as long as a client reads it, or for a while after that.
+package answer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A Context is that of an answer: not that of the client, who may leave before, and
+// come again.
+type Context struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	client context.Context
+	drain  time.Duration // how long it goes on without a client
+	stop   [2]func() bool
+
+	mu      sync.Mutex // guards what follows
+	present int        // clients
+	left    bool       // the first one has
+	cut     bool       // the gateway has ended
+	ended   bool
+	timer   *time.Timer // of drain; nil before it was needed
+}
+
+// ErrLeft is why an answer is given up whose client has left.
+var ErrLeft = errors.New("the client has left")
+
+// ErrStopped is why an answer is given up that its user has stopped.
+var ErrStopped = errors.New("the user has stopped it")
+
+// New returns the context of an answer. When the last client has left, it ends after drain, which may be 0; when the gateway
+// has ended, it ends at once.
+func New(client, gateway context.Context, drain time.Duration) *Context {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	w := &Context{Context: ctx, cancel: cancel, client: client, drain: drain, present: 1}
+	w.stop = [...]func() bool{context.AfterFunc(client, w.Leave), context.AfterFunc(gateway, w.cutOff)}
+	if client.Err() != nil { // nothing is begun for who has gone
+		w.Leave()
+	}
+	return w
+}
+
+// Leave says that the first client has left.
+func (w *Context) Leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.left {
+		w.left = true
+		w.without()
+	}
+}
+
+// cutOff ends it as if nobody were there: nobody will be any more.
+func (w *Context) cutOff() {
+	w.mu.Lock()
+	w.cut = true
+	w.mu.Unlock()
+	w.cancel(ErrLeft)
+}
+
+// Stop ends it because its user says so; false if it has ended.
+func (w *Context) Stop() bool {
+	w.cancel(ErrStopped)
+	return w.Stopped()
+}
+
+// Stopped tells whether that is why it has ended.
+func (w *Context) Stopped() bool { return errors.Is(context.Cause(w), ErrStopped) }
+
+// Waiting is a client's context that ends with the work, too: for waiting before there is an answer. It must be ended.
+func (w *Context) Waiting() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(w.client)
+	stop := context.AfterFunc(w, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// without counts one client less. The caller holds mu.
+func (w *Context) without() {
+	if w.present--; w.present > 0 || w.ended {
+		return
+	}
+	if w.drain == 0 {
+		w.cancel(ErrLeft)
+		return
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.drain, func() { w.cancel(ErrLeft) })
+		return
+	}
+	w.timer.Reset(w.drain)
+}
+
+// Came is resume.Presence's: another client reads.
+func (w *Context) Came() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.present++
+	w.stopTimer()
+}
+
+// stopTimer lets it go on. The caller holds mu.
+func (w *Context) stopTimer() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// Left is resume.Presence's.
+func (w *Context) Left() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.without()
+}
+
+// Gone tells whether no client is there, or will not be.
+func (w *Context) Gone() bool {
+	if w.client.Err() != nil {
+		w.Leave() // at once, whenever the context says so
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.present == 0 || w.cut
+}
+
+// End frees what it has.
+func (w *Context) End() {
+	for _, stop := range w.stop {
+		stop()
+	}
+	w.mu.Lock()
+	w.ended = true
+	w.stopTimer()
+	w.mu.Unlock()
+	w.cancel(ErrLeft)
+}

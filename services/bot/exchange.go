@@ -1,0 +1,424 @@
+package bot
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"dyno/services/bot/admission"
+	"dyno/services/bot/answer"
+	"dyno/services/bot/cache"
+	"dyno/services/bot/claim"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/ration"
+	"dyno/services/bot/reply"
+	"dyno/services/bot/store"
+	"dyno/services/bot/trace"
+	"dyno/services/bot/upstream"
+)
+
+// An outcome is how an answer has ended, in the ledger.
+type outcome string
+
+const (
+	outcomeOK      outcome = "ok"
+	outcomeAborted outcome = "aborted" // the client left, and the answer was left too
+	outcomeDrained outcome = "drained" // the client left, and the answer came to its end
+	outcomeFailed  outcome = "failed"  // there is no answer, or half of one
+	outcomeRefused outcome = "refused" // by the upstream: the request was at fault
+)
+
+// An exchange is a request to a model and its answer: all of its state, from authentication to the ledger.
+type exchange struct {
+	g     *Gateway
+	w     http.ResponseWriter
+	r     *http.Request
+	began time.Time
+
+	who    identity
+	body   *body // until its turn has a place and its session, or its model answers
+	placed bool
+	ctx    *answer.Context // nil until the answer depends on its clients
+	claim  *claim.Claim
+	entry  store.Entry
+
+	request *openai.Request
+	answer  *upstream.Answer
+	err     error // why there is no answer, or no more of it
+	how     cache.How
+	asked   time.Duration // what the upstream took, of a stream until its first event
+	first   time.Duration // from the request to the first byte of the answer
+	held    ration.Share  // of the answer
+	out     *reply.Writer // of a stream
+}
+
+// begin returns an exchange. It must be closed.
+func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, endpoint string) exchange {
+	return exchange{g: g, w: w, r: r, began: time.Now(), entry: store.Entry{Endpoint: endpoint}}
+}
+
+// stages serve an exchange one after the other. The first one that refuses ends it.
+func (x *exchange) stages(list ...func() *reply.Refusal) *reply.Refusal {
+	for _, stage := range list {
+		if refused := stage(); refused != nil {
+			return x.refusal(refused)
+		}
+	}
+	return nil
+}
+
+// refusal is a refusal, unless that comes of the user's having stopped the answer.
+func (x *exchange) refusal(r *reply.Refusal) *reply.Refusal {
+	if x.ctx != nil && x.ctx.Stopped() {
+		return &reply.Refusal{Status: statusGone, Code: "stopped", Text: answer.ErrStopped.Error()}
+	}
+	return r
+}
+
+// close frees what the exchange has, once the answer is written: it takes memory until then.
+func (x *exchange) close() {
+	if x.placed {
+		x.held.Keep(0)
+		x.g.places.Leave(x.who.key.places)
+	}
+	if x.ctx != nil {
+		x.ctx.End()
+	}
+	if x.body != nil {
+		x.body.free()
+	}
+}
+
+// drainTime is how long an answer goes on without a client.
+func (g *Gateway) drainTime(d Disconnect) time.Duration {
+	if d == Cancel {
+		return 0
+	}
+	return g.cfg.DrainTime
+}
+
+func (x *exchange) authenticate() (refused *reply.Refusal) {
+	x.who, refused = x.g.identify(x.r)
+	return refused
+}
+
+// limit refuses a request of a key that has none left, before its body is read.
+func (x *exchange) limit() (refused *reply.Refusal) {
+	if refused = x.g.spent(x.who.key, x.began); refused == nil {
+		x.body, refused = x.g.readBody(x.r, x.who.key)
+	}
+	return refused
+}
+
+// admit waits for a place until ctx ends.
+func (x *exchange) admit(ctx context.Context) *reply.Refusal {
+	g, key := x.g, x.who.key
+	full := &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "ledger_full", Text: "the ledger cannot keep up: nothing is answered that cannot be accounted", After: time.Second}
+	if g.ledgerFull(key) {
+		return full
+	}
+	_, span := trace.Start(x.r.Context(), "queue")
+	queue, err := g.places.Enter(ctx, key.places)
+	span.End()
+	g.stats.Queue.Observe(queue.Seconds())
+	switch {
+	case errors.Is(err, admission.ErrCrowded):
+		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "overloaded", Text: err.Error(), After: time.Second}
+	case err != nil:
+		return refusedGone()
+	}
+	x.placed, x.held = true, g.answers.Share(&key.answers)
+	if g.ledgerFull(key) { // since it waits for a place
+		return full
+	}
+	e := &x.entry
+	e.ID, e.Key, e.User, e.Queue = store.NewID(), key.id, x.who.user, queue
+	return nil
+}
+
+// statusGone is what is logged and answered of a client that has gone (as nginx does).
+const statusGone = 499
+
+func refusedGone() *reply.Refusal { return reply.Refuse(statusGone, "", "the client has gone") }
+
+// refusedBusy answers a turn whose session others had for too long, or whose client did not wait.
+func refusedBusy(ctx context.Context) *reply.Refusal {
+	if ctx.Err() != nil {
+		return refusedGone()
+	}
+	return &reply.Refusal{Status: http.StatusConflict, Code: "turn_under_way", Text: "another turn of this conversation is under way", After: time.Second}
+}
+
+// reserve takes what the answer may use at most, and locks the session of a turn. It waits until ctx ends while another
+// gateway has that.
+func (x *exchange) reserve(ctx context.Context, q *openai.Request) *reply.Refusal {
+	g, key := x.g, x.who.key
+	if !g.pool.Has(q.Model) || !key.mayUse(q.Model) {
+		return refusedModel(q.Model)
+	}
+	now := time.Now()
+	x.request, x.entry.Model, x.entry.Stream, x.entry.At = q, q.Model, q.Stream, now
+	r, refused := x.reservation(now)
+	if refused != nil {
+		return refused
+	}
+	err := x.claim.Begin(ctx, r)
+	var reached *store.LimitError
+	away := err != nil && !errors.As(err, &reached) && !errors.Is(err, store.ErrBusy)
+	if away && r == nil {
+		return nil
+	}
+	if away {
+		g.stats.Degraded("limits")
+		if g.cfg.LimitsOutage == Refuse {
+			return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "limits_unavailable", Text: "the limits cannot be checked now", After: time.Second}
+		}
+		err = x.claim.BeginLocally(ctx, r)
+	}
+	switch {
+	case errors.As(err, &reached):
+		g.stats.Limited(string(reached.Limit.Resource))
+		key.tight.Store(true)
+		if !away {
+			key.reached(reached, now)
+		}
+		return beyond(reached, reached.RetryAfter)
+	case errors.Is(err, store.ErrBusy):
+		return refusedBusy(ctx)
+	case err != nil:
+		return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	return nil
+}
+
+func refusedModel(name string) *reply.Refusal {
+	return &reply.Refusal{Status: http.StatusNotFound, Code: "model_not_found", Param: "model", Text: fmt.Sprintf("model: %q is not served here, or not to this key", name)}
+}
+
+// reservation is what the answer may use at most; nil if nothing limits that.
+func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusal) {
+	g, r, key := x.g, x.request, x.who.key
+	if len(key.limits) == 0 {
+		return nil, nil
+	}
+	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
+		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
+		if r.Unseen() {
+			r.PromptTokens += g.cfg.ContextTokens
+		}
+	}
+	completion := r.MaxCompletion()
+	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
+	if refused := exceeds(cost, key.limits); refused != nil {
+		return nil, refused
+	}
+	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: cost, Lease: g.longest()}, nil
+}
+
+// longest is how long an answer can take, with all tries of its upstreams: what it has
+// reserved of limits is given back after that.
+func (g *Gateway) longest() time.Duration {
+	return time.Duration(g.cfg.Upstream.Attempts)*g.cfg.Upstream.Total + g.cfg.DrainTime + time.Minute
+}
+
+// ask asks an upstream, or the cache if the answer may come from it. What has come of that is recorded in any case.
+func (x *exchange) ask(cached bool) {
+	g, began := x.g, time.Now()
+	switch {
+	case x.request.Stream:
+		x.out = reply.New(x.w, g.cfg.WriteTimeout)
+		x.answer, x.err = g.pool.AskStream(x.ctx, x.request, x.who.key.tenant, x.alive)
+		g.stats.Asked(x.answer, began)
+		x.first = time.Since(x.began)
+	case cached && g.cache != nil && x.request.Deterministic():
+		sum := sha256.Sum256(x.request.Key())
+		var k *CachedAnswer
+		k, x.how, x.err = g.cache.Get(x.ctx, x.who.key.id+"\x00"+string(sum[:]), func(ctx context.Context) (*CachedAnswer, error) {
+			a, err := g.ask(ctx, x)
+			return &CachedAnswer{a}, err
+		})
+		if x.err == nil {
+			x.answer = k.Answer
+		}
+	default:
+		x.answer, x.err = g.ask(x.ctx, x)
+	}
+	x.asked = time.Since(began)
+	if a := x.answer; x.err == nil && !x.request.Stream && !x.held.Hold(int64(len(a.Body))) {
+		e := upstream.Crowded(a.Usage.Completion)
+		e.Upstream, e.Attempts = a.Upstream, a.Attempts
+		x.err = e
+	}
+}
+
+// ask asks an upstream for a whole answer.
+func (g *Gateway) ask(ctx context.Context, x *exchange) (*upstream.Answer, error) {
+	began := time.Now()
+	a, err := g.pool.Ask(ctx, x.request, x.who.key.tenant)
+	g.stats.Asked(a, began)
+	return a, err
+}
+
+// alive tells the client of a stream that an upstream is at work.
+func (x *exchange) alive() {
+	x.out.Alive(x.tellID)
+	if x.out.Gone {
+		x.ctx.Leave()
+	}
+}
+
+// tellID writes to the head of the answer what is known before an upstream has answered.
+func (x *exchange) tellID(h http.Header) {
+	h.Set("X-Dyno-Id", x.entry.ID)
+	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(x.entry.Queue.Seconds(), 'f', 6, 64))
+}
+
+// tellSource writes to the head of the answer where it comes from.
+func (x *exchange) tellSource() {
+	h := x.w.Header()
+	x.tellID(h)
+	h.Set("X-Dyno-Upstream", x.answer.Upstream)
+	h.Set("X-Dyno-Attempts", strconv.Itoa(x.answer.Attempts))
+	if x.how != cache.Made {
+		h.Set("X-Dyno-Cache", [...]string{"", "joined", "hit"}[x.how])
+	}
+}
+
+// startStream begins the answer of a stream. The text of the request is not needed any more: a stream goes on for long.
+func (x *exchange) startStream() {
+	x.request.Forget()
+	x.body.free()
+	x.out.Head()
+	x.tellSource()
+}
+
+// pass reads a stream to its end and gives every event to each. It closes the stream. What failed is x.err.
+func (x *exchange) pass(each func(f openai.Frame, e *openai.Event, more bool)) {
+	g, s := x.g, x.answer.Stream
+	defer s.Close()
+	g.stats.Streams.Add(1)
+	defer g.stats.Streams.Add(-1)
+	var lastCame, lastWent time.Time
+	for {
+		f, e, err := s.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				x.err = err
+			}
+			return
+		}
+		came := time.Now()
+		each(f, e, s.More())
+		if x.out.Gone {
+			x.ctx.Leave()
+		}
+		went := time.Now()
+		g.stats.Event.Observe(went.Sub(came).Seconds())
+		if !lastCame.IsZero() {
+			g.stats.Gaps[0].Observe(came.Sub(lastCame).Seconds())
+			g.stats.Gaps[1].Observe(went.Sub(lastWent).Seconds())
+		}
+		lastCame, lastWent = came, went
+	}
+}
+
+// A historyState is what became of a turn.
+type historyState string
+
+const (
+	historyKept         historyState = "kept"          // it is in the archive
+	historyNotConfirmed historyState = "not_confirmed" // the archive has not said that it is
+	historyConflict     historyState = "conflict"      // another turn came in between: it is not
+	historyUnavailable  historyState = "unavailable"   // the conversation could not be read: it is not
+)
+
+// account hands an answer to the ledger, and says what it has used. The ledger comes first: who dies in between leaves
+// nothing but a reservation. Nobody waits for the entry, which is written together with others.
+func (x *exchange) account() {
+	g, e := x.g, &x.entry
+	u, price := x.usage()
+	e.Cached = x.err == nil && x.how != cache.Made
+	e.Prompt, e.Completion, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Estimated
+	cost := store.Cost{Requests: 1}
+	if !e.Cached {
+		e.Money = price.Of(u.Prompt, u.Completion)
+		cost.Tokens, cost.Money = int64(u.Total()), e.Money
+	}
+	e.FirstByte, e.Took = x.first, time.Since(x.began)
+	g.stats.Ended(e)
+	kept := *e // what waits does not hold on to the request
+	if err := g.batch.Later(store.Record{Entry: &kept}); err != nil {
+		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
+		g.stats.Unaccounted.Inc()
+	}
+	x.claim.Use(cost)
+}
+
+// usage finds out how the answer has ended, and what it has used.
+func (x *exchange) usage() (openai.Usage, upstream.Price) {
+	e, gone := &x.entry, x.ctx.Gone()
+	if a := x.answer; a != nil && (x.err == nil || a.Stream != nil) {
+		e.Upstream, e.Attempts = a.Upstream, int64(a.Attempts)
+		switch {
+		case x.err == nil && gone:
+			e.Outcome = string(outcomeDrained)
+		case x.err == nil:
+			e.Outcome = string(outcomeOK)
+		case gone || errors.Is(x.err, answer.ErrLeft) || errors.Is(x.err, answer.ErrStopped):
+			e.Outcome = string(outcomeAborted)
+		default:
+			e.Outcome = string(outcomeFailed)
+		}
+		if a.Stream != nil {
+			return a.Stream.Usage(), a.Price
+		}
+		x.first = time.Since(x.began)
+		return a.Usage, a.Price
+	}
+	x.first = 0
+	how := outcomeOf(x.err, gone || x.ctx.Stopped())
+	e.Outcome = string(how)
+	sent, late, completion := false, false, 0
+	var fault *upstream.Error
+	if errors.As(x.err, &fault) {
+		e.Upstream, e.Attempts = fault.Upstream, int64(fault.Attempts)
+		sent, late, completion = fault.Sent, fault.Late, fault.Completion
+	}
+	// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
+	if (how == outcomeAborted && sent || late || completion > 0) && x.how == cache.Made {
+		if x.request.Background { // it goes on there
+			completion = max(completion, x.request.MaxCompletion())
+		}
+		return openai.Usage{Prompt: x.request.PromptTokens, Completion: completion, Estimated: true}, x.g.pool.Price(x.request.Model)
+	}
+	return openai.Usage{}, upstream.Price{}
+}
+
+// keep waits until a turn is kept. This does not depend on whether the client is still there.
+func (x *exchange) keep(turn *store.Turn) historyState {
+	g := x.g
+	_, span := trace.StartCall(x.r.Context(), "archive")
+	defer span.End()
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+	defer cancel()
+	switch err := g.batch.Write(ctx, store.Record{Turn: turn}); {
+	case err == nil:
+		return historyKept
+	case errors.Is(err, store.ErrConflict):
+		return historyConflict
+	}
+	span.Fail("the archive does not answer")
+	g.stats.Degraded("archive")
+	return historyNotConfirmed
+}
+
+// overhead is what the gateway itself has added to an answer that is no stream, without what others took.
+func (x *exchange) overhead(others time.Duration) {
+	x.g.stats.Overhead.Observe((time.Since(x.began) - x.asked - others - x.entry.Queue).Seconds())
+}

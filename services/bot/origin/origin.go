@@ -1,0 +1,86 @@
+// Package origin decides which pages of other sites may use a gateway.
+package origin
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/services/bot/reply"
+	"dyno/services/internal/serve"
+)
+
+// exposed are the fields of answers that pages of other sites may read, with those that any page may read.
+const exposed = "Retry-After, WWW-Authenticate, X-Dyno-Attempts, X-Dyno-Cache, X-Dyno-Id, X-Dyno-Queue-Seconds, X-Dyno-Upstream"
+
+// preflightAge is for how long a browser need not ask once more, in seconds.
+const preflightAge = "600"
+
+// Valid tells whether text is an origin as browsers write it (RFC 6454, section 6.2). Extensions and apps have schemes of
+// their own.
+func Valid(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == text && text == strings.ToLower(text)
+}
+
+// A Guard decides which pages of other sites may use a gateway.
+type Guard struct {
+	Allow   []string      // origins, or "*"
+	Timeout time.Duration // of a refusal
+	Count   func(route string, status int, took time.Duration)
+}
+
+// allows tells whether pages of an origin may read answers.
+func (g Guard) allows(origin string) bool {
+	return origin != "" && (slices.Contains(g.Allow, origin) || slices.Contains(g.Allow, "*"))
+}
+
+// Share lets pages of other sites use the API (Fetch standard, section 3.2). Whoever asks shows a key
+// or a token: browsers send none by themselves, and cookies mean nothing here.
+func (g Guard) Share(next http.Handler) http.Handler {
+	if len(g.Allow) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin, h := r.Header.Get("Origin"), w.Header()
+		h.Add("Vary", "Origin") // also without one: requests with one get another answer
+		if !g.allows(origin) || !strings.HasPrefix(r.URL.Path, "/v1/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h.Set("Access-Control-Allow-Origin", origin)
+		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+			h.Set("Access-Control-Expose-Headers", exposed)
+			next.ServeHTTP(w, r)
+			return
+		}
+		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		if fields := r.Header.Get("Access-Control-Request-Headers"); fields != "" { // libraries have fields of their own
+			h.Add("Vary", "Access-Control-Request-Headers")
+			h.Set("Access-Control-Allow-Headers", fields)
+		}
+		h.Set("Access-Control-Max-Age", preflightAge)
+		w.WriteHeader(http.StatusNoContent)
+		g.Count("preflight", http.StatusNoContent, 0)
+	})
+}
+
+// RefuseForeign refuses requests that browsers make for other sites, but for those of pages that are allowed. It is for a
+// gateway that asks nobody for a key.
+func (g Guard) RefuseForeign(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := serve.Foreign(r); err != nil && (err.Header == "host" || !g.allows(r.Header.Get("Origin"))) {
+			code := "foreign_origin"
+			if err.Header == "host" {
+				code = "foreign_host"
+			}
+			refused := reply.Refuse(http.StatusForbidden, code, "%v", err)
+			refused.Answer(w, g.Timeout)
+			g.Count("foreign", refused.Status, 0)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,186 @@
+// Package relay passes the stream of a model on, event by event, with the secrets in its texts replaced.
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+
+	"dyno/services/bot/mask"
+	"dyno/services/bot/openai"
+)
+
+// Bounds of the texts of an answer that go on at once, and of what is held of them to tell them apart and to go on with
+// each. A model has a few choices, each with a few tool calls.
+const (
+	MaxTexts     = 1024
+	maxTextBytes = 64 << 10
+)
+
+// ErrTexts says that they are more.
+var ErrTexts = errors.New("the answer has too many texts at once")
+
+// A Relay passes a stream on, event by event.
+type Relay struct {
+	Codec    openai.Codec
+	Endpoint openai.Endpoint
+	Usage    bool // the client wants to know it
+	Masker   *mask.Masker
+	texts    map[string]*runningText // by the keys of their places
+	held     int                     // bytes of texts
+	Full     bool                    // there are more than may be: the answer cannot be passed on
+	found    int                     // secrets that were replaced, but for those of texts
+	buf      []byte
+}
+
+// A runningText is one that is passed on as it comes.
+type runningText struct {
+	place  openai.Place
+	stream *mask.Stream
+	last   []byte // its last event but for the text, of /v1/responses, if something is held back
+	name   string // of that event
+}
+
+// size is how many bytes are held of it.
+func (t *runningText) size() int { return 2*len(t.place.Key) + len(t.last) + len(t.name) }
+
+// Next adds to b what the client is to see of an event.
+func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
+	if e.UsageOnly && !r.Usage {
+		return b // it was asked for by the gateway
+	}
+	if r.Full {
+		return b // the client is told an error, not an end
+	}
+	if r.Masker == nil {
+		return append(b, f.Raw...)
+	}
+	if f.End() {
+		return append(r.all(b), f.Raw...)
+	}
+	plain := r.Codec.WithoutLogprobs(r.Endpoint, f.Data) // a secret's tokens say what it is
+	data, err := r.Codec.Rewrite(r.Endpoint, plain, openai.Rewriter{
+		Whole: func(value []byte) ([]byte, int) {
+			value, n := r.Masker.JSON(value)
+			r.found += n
+			return value, n
+		},
+		Piece: func(p openai.Place, piece string) string {
+			t := r.text(p)
+			if t == nil {
+				return ""
+			}
+			r.buf = t.stream.Write(r.buf[:0], piece)
+			if slices.Contains(e.Ended, p.Choice) { // others have what is held back in an event before this one
+				r.buf = t.stream.Close(r.buf)
+			}
+			r.noteLast(t, f, plain)
+			return string(r.buf)
+		},
+	})
+	if err != nil || r.Full {
+		return b // it was understood once: what cannot be masked is not passed on
+	}
+	if r.Endpoint == openai.Responses {
+		if ended := r.texts[string(r.Codec.Completed(f.Data))]; ended != nil {
+			b = r.rest(b, ended)
+		}
+		if e.Done {
+			b = r.all(b)
+		}
+	}
+	for _, choice := range e.Ended {
+		b = r.ended(b, func(t *runningText) bool { return t.place.Choice == choice })
+	}
+	if len(data) == len(f.Data) && &data[0] == &f.Data[0] {
+		return append(b, f.Raw...)
+	}
+	// Between values, JSON may have line breaks, which would end the event's data.
+	return openai.AppendFrame(b, string(f.Name), bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '}))
+}
+
+// noteLast notes a text's last event, if more of the text is to follow it.
+func (r *Relay) noteLast(t *runningText, f openai.Frame, plain []byte) {
+	r.held -= t.size()
+	t.last, t.name = nil, ""
+	if t.stream.Held() && r.Endpoint == openai.Responses {
+		const anyElement = "." // not nothing: that would not be a piece any more
+		bare, err := r.Codec.Rewrite(r.Endpoint, plain, openai.Rewriter{
+			Whole: func([]byte) ([]byte, int) { return nil, 0 },
+			Piece: func(openai.Place, string) string { return anyElement },
+		})
+		if err == nil && r.held+2*len(t.place.Key)+len(bare)+len(f.Name) <= maxTextBytes {
+			t.last, t.name = bytes.ReplaceAll(bare, []byte{'\n'}, []byte{' '}), string(f.Name)
+		} else {
+			r.Full = true
+		}
+	}
+	r.held += t.size()
+}
+
+// text returns that of a place, or nil if there are too many.
+func (r *Relay) text(p openai.Place) *runningText {
+	t := r.texts[string(p.Key)]
+	if t == nil {
+		if len(r.texts) == MaxTexts || r.held+2*len(p.Key) > maxTextBytes {
+			r.Full = true
+			return nil
+		}
+		if r.texts == nil {
+			r.texts = map[string]*runningText{}
+		}
+		t = &runningText{place: p.Clone(), stream: r.Masker.Stream()}
+		r.texts[string(t.place.Key)] = t
+		r.held += t.size()
+	}
+	return t
+}
+
+// all ends all texts.
+func (r *Relay) all(b []byte) []byte {
+	return r.ended(b, func(*runningText) bool { return true })
+}
+
+// ended ends some texts, in the order of their keys.
+func (r *Relay) ended(b []byte, which func(t *runningText) bool) []byte {
+	for _, key := range slices.Sorted(maps.Keys(r.texts)) {
+		if t := r.texts[key]; which(t) {
+			b = r.rest(b, t)
+		}
+	}
+	return b
+}
+
+// rest adds what is held back of a text, which has ended.
+func (r *Relay) rest(b []byte, t *runningText) []byte {
+	delete(r.texts, string(t.place.Key)) // what comes there afterwards is another text
+	r.held -= t.size()
+	held := t.stream.Held()
+	r.buf = t.stream.Close(r.buf[:0])
+	r.found += t.stream.Found()
+	if !held {
+		return b
+	}
+	rest := string(r.buf)
+	if r.Endpoint == openai.Chat {
+		return openai.AppendFrame(b, "", r.Codec.Continue(t.place, rest))
+	}
+	data, err := r.Codec.Rewrite(r.Endpoint, t.last, openai.Rewriter{
+		Whole: r.Masker.JSON,
+		Piece: func(openai.Place, string) string { return rest },
+	})
+	if err != nil {
+		return b // it was gone through once
+	}
+	return openai.AppendFrame(b, t.name, data)
+}
+
+// Masked is how many secrets have been replaced.
+func (r *Relay) Masked() int {
+	n := r.found
+	for _, t := range r.texts {
+		n += t.stream.Found()
+	}
+	return n
+}

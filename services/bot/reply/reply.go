@@ -1,0 +1,76 @@
+// Package reply writes answers to clients: refusals, whole bodies, streams and their events, each within a time.
+package reply
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"dyno/services/bot/openai"
+)
+
+// A Refusal is an answer without what was asked for.
+type Refusal struct {
+	Status            int
+	Code, Param, Text string
+	Kind              string        // the error's type; "" is that of the status
+	After             time.Duration // Retry-After; 0 says nothing
+	Body              []byte        // to be passed on as it is; nil makes one of the text
+}
+
+// NoContent is the answer that has none: there is nothing to say.
+var NoContent = &Refusal{Status: http.StatusNoContent}
+
+func (r *Refusal) Error() string { return r.Text }
+
+// Refuse returns a Refusal with a text.
+func Refuse(status int, code, format string, args ...any) *Refusal {
+	return &Refusal{Status: status, Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// Answer tells a client why it is not served, within timeout as Body does.
+func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
+	h := w.Header()
+	if r.Status == http.StatusNoContent {
+		w.WriteHeader(r.Status)
+		return
+	}
+	if r.After > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((r.After+time.Second-1)/time.Second), 10))
+	}
+	if r.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	body := r.Body
+	if body == nil {
+		body = openai.AppendFault(nil, r.Status, r.Param, r.Fault())
+	}
+	Body(w, timeout, r.Status, body)
+}
+
+// WritePiece is how much of an answer is written at once, in bytes: a client that is slow, but reads, has
+// a timeout for each.
+const WritePiece = 64 << 10
+
+// Body writes an answer that is no stream, each piece within timeout: a client that stops reading
+// would hold its handler until the process ends.
+func Body(w http.ResponseWriter, timeout time.Duration, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	out := Writer{w: w, control: http.NewResponseController(w), timeout: timeout, Begun: true}
+	for more := true; more; {
+		piece := body[:min(len(body), WritePiece)]
+		body = body[len(piece):]
+		more = len(body) > 0
+		out.Write(piece, more)
+	}
+	out.End()
+}
+
+// Fault is what a refusal says in a stream that has begun.
+func (r *Refusal) Fault() openai.Fault {
+	return openai.Fault{Message: r.Text, Type: r.Kind, Code: r.Code}
+}

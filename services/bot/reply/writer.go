@@ -1,0 +1,112 @@
+package reply
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"dyno/services/bot/openai"
+)
+
+// A Writer writes an answer to a client, piece by piece. What cannot be written is
+// dropped: the client has gone.
+type Writer struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	Begun   bool // the head is on its way
+	waits   bool // something that was written is not on its way yet
+	Gone    bool
+}
+
+// New returns a Writer of a stream. Each piece must be written within timeout.
+func New(w http.ResponseWriter, timeout time.Duration) *Writer {
+	return &Writer{w: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+// Head says that a stream follows.
+func (s *Writer) Head() {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // proxies pass on what comes
+}
+
+// Write writes a piece, and sends it on its way unless more follows at once.
+func (s *Writer) Write(b []byte, more bool) {
+	if s.Gone {
+		return
+	}
+	if s.Begun || more {
+		s.send(b, more)
+		return
+	}
+	// To write the head, net/http takes 3 KiB of stack. On this goroutine it would be twice as large from then on, for
+	// as long as the stream goes on: 8 KiB of each.
+	s.Begun = true
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.send(b, more)
+	}()
+	<-done
+}
+
+// Flush sends what waits on its way.
+func (s *Writer) Flush() {
+	if s.waits {
+		s.Write(nil, false)
+	}
+}
+
+// send is write for a client that has not gone.
+func (s *Writer) send(b []byte, more bool) {
+	// It is absolute, so each piece sets it. Writers without deadlines, as tests have
+	// them, go without.
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		s.Gone = true
+		return
+	}
+	if _, err := s.w.Write(b); err != nil {
+		s.Gone = true
+		return
+	}
+	if s.waits = more; more {
+		return
+	}
+	if s.control.Flush() != nil {
+		s.Gone = true
+		return
+	}
+	// Over HTTP/2 a deadline ends the stream, whether something is being written or not.
+	_ = s.control.SetWriteDeadline(time.Time{}) // if there are deadlines
+}
+
+// End bounds writing the end, which net/http does after the handler. It takes the deadline off.
+func (s *Writer) End() {
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // if there are deadlines
+}
+
+// alive is what a client is sent while an upstream is at work and has said nothing yet: a comment, which readers of events leave
+// out. It keeps connections from being cut that carry nothing.
+var alive = []byte(": the upstream is at work\n\n")
+
+// Alive tells the client that an upstream is at work on its answer. It begins the stream, unless that has been done; head
+// sets what is known by then.
+func (s *Writer) Alive(head func(h http.Header)) {
+	if !s.Begun {
+		s.Head()
+		head(s.w.Header())
+	}
+	s.Write(alive, false)
+}
+
+// Fail says in a stream that has begun why there is no answer, or no more of it.
+func (s *Writer) Fail(e openai.Endpoint, status int, f openai.Fault) {
+	name := ""
+	if e == openai.Responses {
+		name = "error"
+	}
+	// No [DONE], and no response.completed: the client sees that it is not complete.
+	s.Write(openai.AppendFrame(nil, name, openai.AppendFault(nil, status, "", f)), false)
+}

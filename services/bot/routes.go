@@ -1,0 +1,117 @@
+package bot
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/services/bot/middleware"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/page"
+	"dyno/services/bot/reply"
+	"dyno/services/bot/trace"
+	"dyno/services/internal/serve"
+)
+
+// layers are around routes, the outermost first.
+func (g *Gateway) layers() []middleware.Layer {
+	list := []middleware.Layer{
+		{ // Bodies are bounded before anybody reads them.
+			Matches: func(method, _ string) bool { return method == http.MethodPost },
+			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+				r.Body = http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes)
+				return r, middleware.Mark{}
+			},
+		},
+		{ // What is one user's is in nobody's cache.
+			Matches: func(_, path string) bool { return path == "/v1/login" || path == "/v1/usage" },
+			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+				w.Header().Set("Cache-Control", "no-store")
+				return r, middleware.Mark{}
+			},
+		},
+	}
+	if g.tracer == nil {
+		return list
+	}
+	return append([]middleware.Layer{{
+		Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+			name := r.Pattern
+			if name == "/" {
+				name = "none" // what is asked for is anything: names are few
+			}
+			r, span := g.tracer.Begin(r, name)
+			return r, middleware.Mark{Value: span}
+		},
+		Leave: func(_ *http.Request, m middleware.Mark, status int) {
+			span, _ := m.Value.(trace.Span)
+			span.Number("http.response.status_code", int64(status))
+			if status >= http.StatusInternalServerError {
+				span.Fail("status " + strconv.Itoa(status))
+			}
+			span.End()
+		},
+	}}, list...)
+}
+
+func (g *Gateway) routes() http.Handler {
+	mux, layers := http.NewServeMux(), g.layers()
+	handle := func(pattern, route string, serve func(w http.ResponseWriter, r *http.Request) *reply.Refusal) {
+		measured := middleware.Layer{
+			Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+				return r, middleware.Mark{Time: time.Now()}
+			},
+			Leave: func(_ *http.Request, m middleware.Mark, status int) {
+				g.stats.Request(route, status, time.Since(m.Time))
+			},
+		}
+		method, path, _ := strings.Cut(pattern, " ")
+		h := g.parts.Around(append([]middleware.Layer{measured}, layers...), method, path,
+			func(w http.ResponseWriter, r *http.Request) (status int) {
+				defer func() {
+					if p := recover(); p != nil {
+						g.panicked(p, route)
+						status = middleware.Panicked
+					}
+				}()
+				var refused *reply.Refusal
+				if r.ContentLength != 0 && (method == http.MethodGet || method == http.MethodDelete) {
+					// Over HTTP/2, what nobody reads would keep others' bodies from coming over the connection.
+					refused = reply.Refuse(http.StatusBadRequest, "", "body: %s requests have none", method)
+				} else {
+					refused = serve(w, r)
+				}
+				if refused == nil {
+					return http.StatusOK
+				}
+				refused.Answer(w, g.cfg.WriteTimeout) // also to who seems to have gone: nothing at all would be a 200
+				return refused.Status
+			})
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if h(w, r) == middleware.Panicked {
+				panic(http.ErrAbortHandler) // what was written is no answer
+			}
+		})
+	}
+	handle("POST /v1/login", "login", g.login)
+	handle("GET /v1/usage", "usage", g.usage)
+	handle("POST /v1/bot/chat", "bot", g.chat)
+	handle("GET /v1/bot/chat/{answer}/events", "events", g.readOn)
+	handle("DELETE /v1/bot/chat/{answer}", "stop", g.stopTurn)
+	handle("GET /v1/models", "models", g.listModels)
+	handle("GET /v1/models/{model...}", "models", g.showModel)
+	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Chat) })
+	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Responses) })
+	handle("GET /v1/bot/history", "history", g.history)
+	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
+		return reply.Refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
+	})
+	if g.cfg.Page {
+		page.Chat(mux)
+	}
+	return mux
+}
+
+// panicked logs what a handler has panicked with.
+func (g *Gateway) panicked(p any, route string) { serve.LogPanic(g.log, p, "route", route) }
