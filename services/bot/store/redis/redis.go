@@ -1,6 +1,6 @@
 // Package redis keeps sessions and limits in Redis, for several gateways at once. Each
 // operation is one script, which Redis runs without any other in between: that is what
-// makes a reservation atomic over all gateways.
+// makes a reservation atomic over all gateways. Operations that come at once share an exchange.
 //
 // Keys are "PREFIX:{NAME}:…", of one API key or of one session. A cluster of Redis is not supported.
 package redis
@@ -45,6 +45,7 @@ func Defaults() Config {
 type Store struct {
 	cfg    Config
 	client *redis.Client
+	pipe   pipe
 }
 
 // silent is a log of nothing.
@@ -63,7 +64,12 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{c, redis.NewClient(o)}, nil
+	return newStore(c, o), nil
+}
+
+func newStore(c Config, o *redis.Options) *Store {
+	client := redis.NewClient(o)
+	return &Store{cfg: c, client: client, pipe: pipe{client: client, timeout: c.Timeout}}
 }
 
 // options are the client's.
@@ -276,7 +282,7 @@ func (s *Store) Begin(ctx context.Context, l *store.Lock, r *store.Reservation) 
 		limits = r.Limits
 		args = appendReservation(args, r)
 	}
-	found, err := s.pair(begin.Run(ctx, s.client, s.reservationKeys(s.sessionKeys(l), r), args...))
+	found, err := s.pair(s.pipe.run(ctx, begin, s.reservationKeys(s.sessionKeys(l), r), args...))
 	switch {
 	case err != nil:
 		return 0, err
@@ -337,7 +343,7 @@ func (s *Store) End(ctx context.Context, l *store.Lock, turns int64, r *store.Re
 			args = append(args, used.Of(limit.Resource))
 		}
 	}
-	found, err := s.pair(end.Run(ctx, s.client, s.reservationKeys(s.sessionKeys(l), r), args...))
+	found, err := s.pair(s.pipe.run(ctx, end, s.reservationKeys(s.sessionKeys(l), r), args...))
 	if err != nil {
 		return err
 	}
@@ -353,7 +359,7 @@ func (s *Store) End(ctx context.Context, l *store.Lock, turns int64, r *store.Re
 
 // Extend is store.Coordinator's.
 func (s *Store) Extend(ctx context.Context, l *store.Lock) error {
-	locked, err := extend.Run(ctx, s.client, s.sessionKeys(l)[:1], l.Holder, l.Lease.Milliseconds()).Bool()
+	locked, err := s.pipe.run(ctx, extend, s.sessionKeys(l)[:1], l.Holder, l.Lease.Milliseconds()).Bool()
 	switch {
 	case err != nil:
 		return fmt.Errorf("redis: %w", err)
@@ -368,7 +374,7 @@ func (s *Store) Used(ctx context.Context, key string, limits []store.Limit, now 
 	if len(limits) == 0 {
 		return nil, nil
 	}
-	list, err := usage.Run(ctx, s.client, s.limitKeys(nil, key, limits, now), now.UnixMilli()).Int64Slice()
+	list, err := s.pipe.run(ctx, usage, s.limitKeys(nil, key, limits, now), now.UnixMilli()).Int64Slice()
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}

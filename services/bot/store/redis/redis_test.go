@@ -131,7 +131,7 @@ func TestURL(t *testing.T) {
 			if o.TLSConfig != nil {
 				o.TLSConfig.RootCAs = c.known
 			}
-			s := &Store{config, redis.NewClient(o)}
+			s := newStore(config, o)
 			defer s.Close() //nolint:errcheck // nothing is to be kept
 			r := &store.Reservation{ID: "r", Key: "key", Limits: []store.Limit{{Resource: store.Requests, Amount: 10}}, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Minute}
 			_, err = s.Begin(context.Background(), nil, r)
