@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
@@ -34,7 +35,7 @@ const (
 func (a *app) capacityCommand() *cobra.Command {
 	var (
 		q   quick.Load
-		out output
+		out outputFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "capacity URL",
@@ -74,7 +75,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		f.Lookup(flag).Hidden = true // they are refused: the search says how much is sent
 	}
 	out.flags(f, "none is kept")
-	a.groupHelp(cmd, "slo from to connections streams duration method header body payload call data out json")
+	help.ByGroup(cmd, "slo from to connections streams duration method header body payload call data out json")
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
 	"dyno/lab/experiment"
 )
@@ -13,7 +14,7 @@ import (
 func (a *app) compareCommand() *cobra.Command {
 	var (
 		c   quick.Comparison
-		out output
+		out outputFlags
 		o   = fileOptions()
 		g   gate
 	)
@@ -65,6 +66,6 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")
 	f.StringToStringVar(&o.Set, "set", nil, "with a file: set a variable, as `NAME=VALUE`")
 	out.flags(f, "runs/NAME-TIME")
-	a.groupHelp(cmd, "a b connections duration rounds rate margin threshold fail-on-regression set short out json")
+	help.ByGroup(cmd, "a b connections duration rounds rate margin threshold fail-on-regression set short out json")
 	return cmd
 }

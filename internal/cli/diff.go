@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/internal/units"
 	"dyno/judge/diff"
 	"dyno/judge/verdict"
@@ -50,7 +50,7 @@ compare measures two versions side by side.`,
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			err = a.output(asJSON, &d, func(w io.Writer) error { return changes.Diff(w, &d) })
+			err = output.Write(a.stdout, asJSON, &d, func(w io.Writer) error { return changes.Diff(w, &d) })
 			if err != nil || !g.isClosed() {
 				return err
 			}
@@ -83,26 +83,4 @@ compare measures two versions side by side.`,
 	g.flags(f, "exit with 5 if the new run is worse in its metric by more than the margin, or its target did not answer, with 4 if one of the runs is invalid")
 	f.StringVar(&margin, "margin", "", "the difference that matters, a `SHARE` such as 2% (default the new run's)")
 	return cmd
-}
-
-// output writes a value as JSON if that is requested, and as text unless the JSON goes to
-// standard output.
-func (a *app) output(asJSON string, value any, text func(io.Writer) error) error {
-	switch asJSON {
-	case "":
-		return text(a.stdout)
-	case "-":
-		return encode(a.stdout, value)
-	}
-	if err := a.writable(asJSON); err != nil {
-		return err
-	}
-	return errors.Join(replace(asJSON, func(w io.Writer) error { return encode(w, value) }), text(a.stdout))
-}
-
-func encode(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(value)
 }

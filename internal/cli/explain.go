@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/judge/explain"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -60,7 +61,7 @@ ladder against the one before.`,
 				}
 				explained = append(explained, e)
 			}
-			return a.output(asJSON, explained, func(w io.Writer) error {
+			return output.Write(a.stdout, asJSON, explained, func(w io.Writer) error {
 				if format == "markdown" {
 					return report.ExplanationsMarkdown(w, explained, top)
 				}

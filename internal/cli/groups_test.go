@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/help"
 )
 
 // loadCommands are those with the flags of a load.
@@ -23,8 +24,8 @@ func loadCommands() []string {
 // Each flag is in one group, and each name in a group is a flag.
 func TestFlagsHaveGroups(t *testing.T) {
 	var grouped []string
-	for _, g := range flagGroups() {
-		grouped = append(grouped, strings.Fields(g.flags)...)
+	for _, g := range help.Groups() {
+		grouped = append(grouped, strings.Fields(g.Flags)...)
 	}
 	known := map[string]bool{"help": true}
 	for _, name := range loadCommands() {
@@ -40,7 +41,7 @@ func TestFlagsHaveGroups(t *testing.T) {
 			t.Errorf("flagGroups: %s is no flag, or stands there twice", name)
 		}
 	}
-	for name := range strings.FieldsSeq(mostUsed) {
+	for name := range strings.FieldsSeq(help.MostUsed) {
 		if !known[name] {
 			t.Errorf("mostUsed: %s is no flag", name)
 		}
@@ -51,17 +52,17 @@ func TestFlagsHaveGroups(t *testing.T) {
 // explains all.
 func TestHelpOfLoads(t *testing.T) {
 	for _, name := range loadCommands() {
-		help := func(flag string) string {
+		printed := func(flag string) string {
 			var out strings.Builder
 			if code := Main(t.Context(), []string{name, flag}, nil, &out, &out); code != command.ExitDone {
 				t.Errorf("dyno %s %s: exit code %d", name, flag, code)
 			}
 			return out.String()
 		}
-		short, long := help("--help"), help("--help-all")
+		short, long := printed("--help"), printed("--help-all")
 		for line := range strings.Lines(short) {
-			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > helpWidth {
-				t.Errorf("dyno %s --help: more than %d columns: %s", name, helpWidth, line)
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > help.Width {
+				t.Errorf("dyno %s --help: more than %d columns: %s", name, help.Width, line)
 			}
 		}
 		commandNamed(t, name).Flags().VisitAll(func(f *pflag.Flag) {

@@ -6,13 +6,14 @@ import (
 	"io"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/internal/cli/quick"
 	"dyno/lab/experiment"
 	"dyno/load/rpc"
 )
 
 // call loads a server with calls of a method; or it shows services, if no method is named.
-func (a *app) call(ctx context.Context, q *quick.Load, args []string, out output) error {
+func (a *app) call(ctx context.Context, q *quick.Load, args []string, out outputFlags) error {
 	where := q.Locate(args)
 	schema, err := q.FindMethod(ctx, where)
 	if err != nil {
@@ -25,8 +26,8 @@ func (a *app) call(ctx context.Context, q *quick.Load, args []string, out output
 }
 
 // describe shows services, or what a name means, in JSON where results would be.
-func (a *app) describe(schema *rpc.Schema, name string, out output) error {
-	if err := a.writable(out.json); err != nil {
+func (a *app) describe(schema *rpc.Schema, name string, out outputFlags) error {
+	if err := output.CheckJSON(a.stdout, out.json); err != nil {
 		return err
 	}
 	var b bytes.Buffer
@@ -40,5 +41,5 @@ func (a *app) describe(schema *rpc.Schema, name string, out output) error {
 	if out.json == "" || out.json == "-" {
 		return write(a.stdout)
 	}
-	return replace(out.json, write)
+	return output.Replace(out.json, write)
 }

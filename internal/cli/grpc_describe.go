@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"dyno/internal/cli/output"
 	"dyno/load/rpc"
 )
 
@@ -93,7 +94,7 @@ func listGRPCAsJSON(w io.Writer, s *rpc.Schema) error {
 	for _, service := range s.Services() {
 		list.Services = append(list.Services, serviceAsJSON(service, false))
 	}
-	return indented(w, list)
+	return output.JSON(w, list)
 }
 
 // describeGRPCAsJSON writes a service or a method with examples of requests, and what else
@@ -115,7 +116,7 @@ func describeGRPCAsJSON(w io.Writer, s *rpc.Schema, name string) error {
 		inJSON := methodAsJSON(m, true)
 		described.Method = &inJSON
 	}
-	return indented(w, described)
+	return output.JSON(w, described)
 }
 
 func serviceAsJSON(service rpc.Service, examples bool) grpcService {
@@ -145,12 +146,4 @@ func methodAsJSON(m rpc.Method, example bool) grpcMethod {
 		inJSON.Example = m.Example()
 	}
 	return inJSON
-}
-
-// indented writes JSON for people and programs.
-func indented(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/report/changes"
 	"dyno/results/history"
 )
@@ -39,7 +40,7 @@ func (a *app) historyCommand() *cobra.Command {
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "dyno history without flags shows what there is")
 			}
-			return a.output(asJSON, h, func(w io.Writer) error { return changes.History(w, h) })
+			return output.Write(a.stdout, asJSON, h, func(w io.Writer) error { return changes.History(w, h) })
 		},
 	}
 	f := cmd.Flags()

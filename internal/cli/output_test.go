@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/internal/cli/command"
 	"dyno/judge/verdict/checks"
@@ -82,32 +79,6 @@ func TestResultsNeedAnOutput(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := Main(t.Context(), []string{"http", "-n", "1", "--json", "-", "127.0.0.1:1"}, nil, null, &stderr); code != command.ExitUsage || !strings.Contains(stderr.String(), "for reading only") {
 		t.Errorf("exit code %d: %s", code, &stderr)
-	}
-}
-
-// A file that is a mount of its own, as those of containers may be, is written to.
-func TestReplaceAMount(t *testing.T) {
-	dir := t.TempDir()
-	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	write(t, from, "long before")
-	write(t, to, "")
-	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-		t.Skipf("a file cannot be mounted here, which takes root: %v", err)
-	}
-	defer func() {
-		if err := unix.Unmount(to, 0); err != nil {
-			t.Error(err)
-		}
-	}()
-	err := replace(to, func(w io.Writer) error {
-		_, err := io.WriteString(w, "new")
-		return err
-	})
-	if got, failed := os.ReadFile(from); err != nil || failed != nil || string(got) != "new" {
-		t.Errorf("%q, %v, %v", got, err, failed)
-	}
-	if left, err := os.ReadDir(dir); len(left) != 2 || err != nil {
-		t.Errorf("left over: %v, %v", left, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
@@ -90,7 +91,7 @@ within both of --slo-first-token and --slo-token-time.`,
 func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	var (
 		q   quick.Load
-		out output
+		out outputFlags
 	)
 	cmd := &cobra.Command{
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
@@ -116,7 +117,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	q.Flags(cmd.Flags(), a.stdin, "capacity", c.protocol)
 	out.flags(cmd.Flags(), "none is kept")
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
-	a.groupHelp(cmd, mostUsed)
+	help.ByGroup(cmd, help.MostUsed)
 	return cmd
 }
 
@@ -146,7 +147,7 @@ func meant(ctx context.Context, q *quick.Load, where string) error {
 }
 
 // quick carries out what the flags say for a target at a URL or an address.
-func (a *app) quick(ctx context.Context, q *quick.Load, protocol, where string, out output) error {
+func (a *app) quick(ctx context.Context, q *quick.Load, protocol, where string, out outputFlags) error {
 	e, err := q.Plan(protocol, where)
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "")

@@ -4,17 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
 	"dyno/report"
@@ -34,7 +31,7 @@ func (a *app) reportCommand() *cobra.Command {
 			if full {
 				return report.Text(w, f)
 			}
-			return short.Text(w, f, screen(w, false, true))
+			return short.Text(w, f, output.Screen(w, false, true))
 		},
 		"html":       html.Write,
 		"json":       func(w io.Writer, f *rundir.Folder) error { return export.JSON(w, &f.Run) },
@@ -102,7 +99,7 @@ func (a *app) reportCommand() *cobra.Command {
 			if out == "" || out == "-" {
 				return all(a.stdout)
 			}
-			return replace(out, all)
+			return output.Replace(out, all)
 		},
 	}
 	f := cmd.Flags()
@@ -135,76 +132,4 @@ func judgePairs(folder *rundir.Folder) error {
 	}
 	plan.Pairs = true
 	return verdict.Judge(folder)
-}
-
-// replace writes a file atomically: a concurrent reader gets the old file, and so does a
-// reader after a failed write. A link stays, and so does what is no regular file, such as a pipe or
-// /dev/null: it is written to. The same holds for a file that cannot be replaced, because its
-// folder is not writable or it is a mount of its own.
-func replace(name string, write func(io.Writer) error) (err error) {
-	info, err := os.Stat(name)
-	exists := err == nil
-	if exists && !info.Mode().IsRegular() {
-		return overwrite(name, 0, write)
-	}
-	if file, err := filepath.EvalSymlinks(name); err == nil {
-		name = file
-	}
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		if exists && errors.Is(err, fs.ErrPermission) {
-			return overwrite(name, os.O_TRUNC, write)
-		}
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
-	if err := errors.Join(write(temp), temp.Chmod(0o644), temp.Close()); err != nil {
-		return err
-	}
-	err = os.Rename(temp.Name(), name)
-	if errors.Is(err, unix.EBUSY) {
-		return errors.Join(overwrite(name, os.O_TRUNC, write), os.Remove(temp.Name()))
-	}
-	return err
-}
-
-// overwrite writes to a file that is there.
-func overwrite(name string, flag int, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|flag, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
-}
-
-// replaceable tells in time why replace could not write a file. Of what is there it changes nothing.
-func replaceable(name string) error {
-	info, err := os.Stat(name)
-	exists := err == nil
-	switch {
-	case exists && info.IsDir():
-		return &fs.PathError{Op: "open", Path: name, Err: unix.EISDIR}
-	case !exists && !errors.Is(err, fs.ErrNotExist):
-		return err
-	case !exists || info.Mode().IsRegular():
-		temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-		if err == nil {
-			return errors.Join(temp.Close(), os.Remove(temp.Name()))
-		}
-		if !exists || !errors.Is(err, fs.ErrPermission) {
-			var failed *fs.PathError
-			if errors.As(err, &failed) {
-				failed.Path = name
-			}
-			return err
-		}
-	}
-	if err := unix.Access(name, unix.W_OK); err != nil {
-		return &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return nil
 }

@@ -2,10 +2,9 @@
 // function of the streams it was given; Main maps its error to an exit code and
 // prints it, once.
 //
-// To read the source: fields.go makes flags of the fields of an experiment, quick.go the commands
-// that load one server. run.go measures, judges and prints. foreign.go is the one table of other
-// tools' flags, and translate.go reads their command lines. groups.go has each flag's group in
-// help, and topics.go makes pages of help from declarations.
+// To read the source: package quick makes experiments from flags, by package fields; run.go measures,
+// judges and prints. Package foreign has the one table of other tools' flags, and reads their command
+// lines. Package help groups flags; serve, doctor and live have the jobs that are not a run's.
 package cli
 
 import (
@@ -27,8 +26,11 @@ import (
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/doctor"
 	"dyno/internal/cli/foreign"
+	"dyno/internal/cli/help"
 	"dyno/internal/cli/live"
+	"dyno/internal/cli/output"
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
 	"dyno/lab/trial"
@@ -51,11 +53,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()
-	surviveBrokenPipes()
+	output.SurviveBrokenPipes()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	gone := func() { end(signalled{syscall.SIGPIPE}) }
-	stdout, stderr = piped(stdout, gone), piped(stderr, gone)
+	stdout, stderr = output.Piped(stdout, gone), output.Piped(stderr, gone)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	if live.Followed(args) {
 		args = args[1:]
@@ -123,12 +125,10 @@ or with -n, none is sent.`,
 	for _, c := range quickCommands() {
 		root.AddCommand(a.quickCommand(c))
 	}
-	for _, t := range topics() {
-		root.AddCommand(a.topicCommand(t))
-	}
+	root.AddCommand(help.Topics()...)
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.doctorCommand(), serve.Command(), a.ctlCommand(), a.oracleCommand(),
+		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), doctor.OracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root
 }

@@ -20,7 +20,9 @@ import (
 	"dyno/internal/board"
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
+	"dyno/internal/cli/help"
 	"dyno/internal/cli/live"
+	"dyno/internal/cli/output"
 	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
@@ -36,8 +38,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// An output says where results go. Run and the quick loads share it.
-type output struct {
+// outputFlags say where results go. Run and the quick loads share it.
+type outputFlags struct {
 	dir     string
 	json    string
 	quiet   bool
@@ -46,10 +48,10 @@ type output struct {
 	full    bool
 	// histogram is of quick loads.
 	histogram bool
-	push      live.Receivers
+	push      live.PushFlags
 }
 
-func (o *output) flags(f *pflag.FlagSet, dir string) {
+func (o *outputFlags) flags(f *pflag.FlagSet, dir string) {
 	f.StringVarP(&o.dir, "out", "o", "", "the run folder to create (default "+dir+")")
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
 	f.BoolVar(&o.full, "full", false, "print the whole report, not only its summary")
@@ -61,7 +63,7 @@ func (o *output) flags(f *pflag.FlagSet, dir string) {
 
 func (a *app) runCommand() *cobra.Command {
 	var (
-		out    output
+		out    outputFlags
 		o      = fileOptions()
 		quick  quick.Load
 		file   fields.Flags
@@ -147,7 +149,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
 	quick.Flags(loads, a.stdin, "capacity", experiment.HTTP)
 	f.AddFlagSet(loads)
-	a.groupHelp(cmd, "set short resume "+mostUsed)
+	help.ByGroup(cmd, "set short resume "+help.MostUsed)
 	return cmd
 }
 
@@ -181,7 +183,7 @@ func fileOptions() experiment.Options {
 
 // resume continues an interrupted run, whose experiment is in its folder. The credentials of it
 // are not: the file must be at hand, and a setting that is one is given again.
-func (a *app) resume(ctx context.Context, dir string, set map[string]string, out output) error {
+func (a *app) resume(ctx context.Context, dir string, set map[string]string, out outputFlags) error {
 	if out.dir != "" {
 		return command.Usage("leave out --out", "--resume names the run folder already")
 	}
@@ -221,7 +223,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 // A job is an experiment to run, and says what to do with the results.
 type job struct {
 	experiment *experiment.Experiment
-	output     output
+	output     outputFlags
 	quick      bool        // a quick load, which keeps no folder unless one is named
 	flags      *quick.Load // from which the experiment was made; nil: from a file, or it is complete
 	resume     bool        // the folder exists and holds a part of the run
@@ -275,7 +277,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 
 // checkOutput refuses an output that results could not be written to: that should not cost the time of
 // a run. What is in a file stays until there is something else. It returns who gets live figures.
-func (a *app) checkOutput(o *output) ([]push.Config, error) {
+func (a *app) checkOutput(o *outputFlags) ([]push.Config, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -283,7 +285,7 @@ func (a *app) checkOutput(o *output) ([]push.Config, error) {
 	if err != nil {
 		return nil, command.Fail(command.ExitUsage, err, "")
 	}
-	return receivers, a.writable(o.json)
+	return receivers, output.CheckJSON(a.stdout, o.json)
 }
 
 // folder returns the run folder of a job, and whether it is kept whatever becomes of the run. One that is
@@ -310,12 +312,12 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 		return a.feed, func() {}
 	case j.output.quiet:
 		return live.Watchers{}, func() {}
-	case !j.output.noTUI && hasBoard(a.stderr, os.Getenv):
+	case !j.output.noTUI && output.HasBoard(a.stderr, os.Getenv):
 		title := j.experiment.Name
 		if j.quick {
 			title = mask.Text("", experiment.Unquote(j.experiment.Variants[0].Describe()))
 		}
-		b := board.Start(a.stderr, figure.Printable(title), coloured(j.output.noColor, os.Getenv))
+		b := board.Start(a.stderr, figure.Printable(title), output.Coloured(j.output.noColor, os.Getenv))
 		return b, sync.OnceFunc(b.Close)
 	}
 	return live.NewRows(a.stderr), func() {}
@@ -384,7 +386,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	})
 	keep = keep || ran != nil && measured
 	if keep {
-		rewritten = errors.Join(rewritten, replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
+		rewritten = errors.Join(rewritten, output.Replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
 	}
 	if j.quick && ran != nil && !measured && out.json == "" {
 		return keep, errors.Join(ran, rewritten)
@@ -395,7 +397,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	err = a.print(folder, out, keep)
 	if errors.Is(err, syscall.EPIPE) {
 		// Nobody reads the results where they should go. They are not lost by that.
-		err = errors.Join(err, short.Text(a.stderr, folder, screen(a.stderr, out.noColor, keep)))
+		err = errors.Join(err, short.Text(a.stderr, folder, output.Screen(a.stderr, out.noColor, keep)))
 	}
 	if ran != nil {
 		return keep, errors.Join(ran, err)
@@ -422,7 +424,7 @@ func (a *app) options(dir string) (trial.Options, error) {
 
 // print writes the results: JSON if that was requested, and a summary as text unless the
 // JSON goes to standard output.
-func (a *app) print(folder *rundir.Folder, out *output, kept bool) error {
+func (a *app) print(folder *rundir.Folder, out *outputFlags, kept bool) error {
 	asJSON := func(w io.Writer) error { return export.JSON(w, &folder.Run) }
 	if out.json == "-" {
 		return asJSON(a.stdout)
@@ -431,42 +433,25 @@ func (a *app) print(folder *rundir.Folder, out *output, kept bool) error {
 	if out.full {
 		err = report.Text(a.stdout, folder)
 	} else {
-		err = short.Text(a.stdout, folder, screen(a.stdout, out.noColor, kept))
+		err = short.Text(a.stdout, folder, output.Screen(a.stdout, out.noColor, kept))
 	}
 	if out.histogram {
 		err = errors.Join(err, short.Histogram(a.stdout, folder))
 	}
 	if out.json != "" {
-		err = errors.Join(err, replace(out.json, asJSON))
+		err = errors.Join(err, output.Replace(out.json, asJSON))
 	}
 	return err
 }
 
 // check refuses the name of a format where that of a folder or a file stands.
-func (o *output) check() error {
+func (o *outputFlags) check() error {
 	if isFormat(o.dir) {
 		return command.Usage("JSON is written by --json FILE, or by --json - to standard output, and other forms by dyno report --format; a folder of that name is ./"+o.dir,
 			"--out (-o): it names the run folder here, and %s is a form of output", o.dir)
 	}
 	if isFormat(o.json) {
 		return command.Usage("as in: --json result.json, or --json - for standard output", "--json: it names a file, and %s is a form of output", o.json)
-	}
-	return nil
-}
-
-// writable returns the error of a --json that could not be written: a file, or - for standard
-// output.
-func (a *app) writable(asJSON string) error {
-	var err error
-	switch asJSON {
-	case "":
-	case "-":
-		err = checkOutput(a.stdout)
-	default:
-		err = replaceable(asJSON)
-	}
-	if err != nil {
-		return command.Fail(command.ExitUsage, fmt.Errorf("--json: %w", err), "")
 	}
 	return nil
 }

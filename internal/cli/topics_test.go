@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/help"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/load/scenario"
@@ -48,19 +49,19 @@ func TestTopics(t *testing.T) {
 	for _, c := range command.ExitCodes() {
 		declared["exit-codes"] = append(declared["exit-codes"], entry{strconv.Itoa(c.Code), c.Means})
 	}
-	for _, topic := range topics() {
-		page := pageOf(t, topic.name)
+	for _, topic := range help.Topics() {
+		page := pageOf(t, topic.Name())
 		for line := range strings.Lines(page) {
-			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > helpWidth {
-				t.Errorf("%s: more than %d columns: %s", topic.name, helpWidth, line)
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > help.Width {
+				t.Errorf("%s: more than %d columns: %s", topic.Name(), help.Width, line)
 			}
 		}
-		if len(declared[topic.name]) == 0 {
-			t.Errorf("%s: nothing is declared", topic.name)
+		if len(declared[topic.Name()]) == 0 {
+			t.Errorf("%s: nothing is declared", topic.Name())
 		}
-		for _, e := range declared[topic.name] {
+		for _, e := range declared[topic.Name()] {
 			if !strings.Contains(page, "\n  "+e.name+" ") && !strings.HasPrefix(page, "  "+e.name+" ") || e.about == "" {
-				t.Errorf("%s: no line on %s, or no words on it (%q)", topic.name, e.name, e.about)
+				t.Errorf("%s: no line on %s, or no words on it (%q)", topic.Name(), e.name, e.about)
 			}
 		}
 	}

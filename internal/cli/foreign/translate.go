@@ -282,7 +282,8 @@ func (t *translation) fault(format string, args ...any) {
 func (t *translation) set(name, value string) {
 	f := t.cmd.Flags().Lookup(name)
 	field, isField := f.Value.(*fields.Flag)
-	if _, isList := f.Value.(pflag.SliceValue); !isList && !(isField && field.Repeats) {
+	_, isList := f.Value.(pflag.SliceValue)
+	if repeats := isList || isField && field.Repeats; !repeats {
 		t.remove(name)
 	}
 	t.flags = append(t.flags, translatedFlag{f, value})

@@ -24,20 +24,21 @@ import (
 // samples.
 const closePush = 5 * time.Second
 
-// A Receivers says where live figures go, as given by flags.
-type Receivers struct {
+// PushFlags say where live figures go.
+type PushFlags struct {
 	receivers []string
 	headers   []string
 }
 
-func (p *Receivers) Flags(f *pflag.FlagSet) {
+// Flags registers them.
+func (p *PushFlags) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.receivers, "push", nil, "send live figures every second to `PROTOCOL=URL`: prometheus (remote write), otlp or influx; may be repeated")
 	f.StringArrayVar(&p.headers, "push-header", nil, "header line of those requests, its value from the environment: `'Name: $VARIABLE'`, or 'PROTOCOL=Name: $VARIABLE' with several receivers")
 }
 
 // Configs reads the flags and, with lookup, the environment. Its errors never contain the
 // value of a variable.
-func (p *Receivers) Configs(lookup func(string) (string, bool)) (configs []push.Config, err error) {
+func (p *PushFlags) Configs(lookup func(string) (string, bool)) (configs []push.Config, err error) {
 	var faults []error
 	for _, r := range p.receivers {
 		protocol, url, ok := strings.Cut(r, "=")

@@ -37,7 +37,7 @@ func TestPushFlags(t *testing.T) {
 		{[]string{"statsd=http://h/"}, nil, "", `protocol: "statsd": want one of`},
 		{[]string{"influx=http://h/"}, nil, "", "the path is missing"},
 	} {
-		p := Receivers{receivers: c.receivers, headers: c.headers}
+		p := PushFlags{receivers: c.receivers, headers: c.headers}
 		configs, err := p.Configs(lookup)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
@@ -58,7 +58,7 @@ func TestPushFlags(t *testing.T) {
 			t.Errorf("%q %q: headers %v, %v; want %s", c.receivers, c.headers, got, err, c.want)
 		}
 	}
-	if _, err := (&Receivers{receivers: []string{prom}}).Configs(lookup); err != nil {
+	if _, err := (&PushFlags{receivers: []string{prom}}).Configs(lookup); err != nil {
 		t.Error(err)
 	}
 }

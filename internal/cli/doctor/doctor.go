@@ -1,8 +1,9 @@
-package cli
+// Package doctor says what can be measured on a machine and how well, proves by calibration that
+// figures are right, and starts the servers with a known answer that this needs.
+package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dyno/host/target"
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/internal/units"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
@@ -56,11 +59,13 @@ type diagnosis struct {
 	SelfTest selfTest `json:"self_test"`
 }
 
-func (a *app) doctorCommand() *cobra.Command {
+// Command returns dyno doctor. The arguments and the version are those that a calibration records.
+func Command(args []string, version string) *cobra.Command {
 	var (
-		asJSON bool
-		length string
-		c      calibration
+		asJSON, isCalibration bool
+		length                string
+		c                     calibration
+		ofCalibration         = pflag.NewFlagSet("", pflag.ContinueOnError)
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -71,27 +76,29 @@ With --calibrate it proves that dyno's figures are right: it measures servers
 whose answer is known, checks that comparisons find planted differences and no
 others, and starves generators to check that their trials are called invalid. That
 takes some minutes. With --long it takes hours, and writes a document with its
-raw data. You can measure it in parts, each with --raw and a --seed of its own, and
-pool them with --from. Figures that miss their limits are in the tables; they are an
-error only with --strict.`,
+raw data. Figures that miss their limits are in the tables; they are an error only
+with --strict.`,
 		Example: `  dyno doctor
   dyno doctor --calibrate
   dyno doctor --calibrate --only aa,power --comparisons 50 --slow 2%,5%
-  dyno doctor --calibrate --long --docs docs
-  dyno doctor --calibrate --from docs/calibration/one,docs/calibration/two --docs docs`,
+  dyno doctor --calibrate --long --docs docs`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.given = cmd.Flags().Changed
-			if c.wanted {
+			if isCalibration {
 				if c.given("json") || c.given("duration") {
 					return command.Usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
 				}
-				return a.calibrate(cmd.Context(), &c)
+				return c.run(cmd, args, version)
 			}
-			for _, flag := range calibrationFlags() {
-				if c.given(flag) {
-					return command.Usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", flag)
+			var needless error
+			ofCalibration.VisitAll(func(f *pflag.Flag) {
+				if f.Changed {
+					needless = command.Usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", f.Name)
 				}
+			})
+			if needless != nil {
+				return needless
 			}
 			d, err := units.ParseDuration(length)
 			if err != nil || d <= 0 {
@@ -105,17 +112,17 @@ error only with --strict.`,
 				return err
 			}
 			if asJSON {
-				e := json.NewEncoder(a.stdout)
-				e.SetIndent("", "  ")
-				return e.Encode(result)
+				return output.JSON(cmd.OutOrStdout(), result)
 			}
-			return printDiagnosis(a.stdout, &result)
+			return printDiagnosis(cmd.OutOrStdout(), &result)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVarP(&length, "duration", "z", "2s", "of each part of the self-test")
-	c.flags(f)
+	f.BoolVar(&isCalibration, "calibrate", false, "prove that the figures are right; takes some minutes")
+	c.flags(ofCalibration)
+	f.AddFlagSet(ofCalibration)
 	return cmd
 }
 

@@ -1,4 +1,6 @@
-package cli
+// Package help makes pages of help from declarations: of flags by group, and of topics that are no
+// commands.
+package help
 
 import (
 	"fmt"
@@ -18,44 +20,40 @@ import (
 	"dyno/results/rundir"
 )
 
-// helpWidth is how many columns the lines of help have at most.
-const helpWidth = 100
+// Width is how many columns the lines of help have at most.
+const Width = 100
 
 // A topic is a page of help that is about no command. It is made from the declarations of what
 // it lists.
 type topic struct {
 	name, short string
-	write       func(p *helpPage)
+	write       func(p *page)
 }
 
-func topics() []topic {
-	return []topic{
+// Topics returns the topics as commands, which makes them known to help. They have nothing to run.
+func Topics() (all []*cobra.Command) {
+	for _, t := range []topic{
 		{"metrics", "The metrics of thresholds, claims and reports", metricsTopic},
 		{"expressions", "How thresholds and claims are written", expressionsTopic},
 		{"templates", "What may stand between braces in requests", templatesTopic},
 		{"exit-codes", "What the exit codes mean", exitCodesTopic},
 		{"trust", "What the marks of figures mean, and what dyno checks", trustTopic},
+	} {
+		cmd := &cobra.Command{Use: t.name, Short: t.short}
+		cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { t.write(&page{w: cmd.OutOrStdout()}) })
+		all = append(all, cmd)
 	}
+	return all
 }
 
-// topicCommand makes a topic known to help. It has nothing to run.
-func (a *app) topicCommand(t topic) *cobra.Command {
-	cmd := &cobra.Command{Use: t.name, Short: t.short}
-	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		p := &helpPage{w: a.stdout}
-		t.write(p)
-	})
-	return cmd
-}
-
-// A helpPage is written to the end whatever becomes of it, as help of commands is.
-type helpPage struct{ w io.Writer }
+// A page is written to the end whatever becomes of it, as help of commands is.
+type page struct{ w io.Writer }
 
 // text writes a paragraph.
-func (p *helpPage) text(text string) { fmt.Fprintf(p.w, "%s\n\n", wrapText(text, helpWidth, "")) }
+func (p *page) text(text string) { fmt.Fprintf(p.w, "%s\n\n", wrapText(text, Width, "")) }
 
 // table writes rows of which the last cell is wrapped.
-func (p *helpPage) table(rows ...[]string) {
+func (p *page) table(rows ...[]string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row[:len(row)-1] {
@@ -71,7 +69,7 @@ func (p *helpPage) table(rows ...[]string) {
 			line += " " + cell + strings.Repeat(" ", 1+widths[i]-utf8.RuneCountInString(cell))
 		}
 		indent := strings.Repeat(" ", utf8.RuneCountInString(line)+1)
-		fmt.Fprintln(p.w, strings.TrimRight(line+" "+strings.TrimLeft(wrapText(row[len(row)-1], helpWidth, indent), " "), " "))
+		fmt.Fprintln(p.w, strings.TrimRight(line+" "+strings.TrimLeft(wrapText(row[len(row)-1], Width, indent), " "), " "))
 	}
 	fmt.Fprintln(p.w)
 }
@@ -92,7 +90,7 @@ func wrapText(text string, width int, indent string) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-func metricsTopic(p *helpPage) {
+func metricsTopic(p *page) {
 	p.text("Metrics stand in --threshold, in thresholds and claims of experiment files, in design.metric and in reports. More is better of those with +.")
 	p.text("Times, each with .p50 .p75 .p90 .p95 .p99 .p999 .p9999 .max .mean and any other quantile, such as response.p995 for the 99.5th percentile:")
 	var rows [][]string
@@ -120,7 +118,7 @@ func metricsTopic(p *helpPage) {
 	)
 }
 
-func expressionsTopic(p *helpPage) {
+func expressionsTopic(p *page) {
 	p.text("A threshold is a condition on metrics, which dyno help metrics lists. A claim is one that may name variants.")
 	p.table(
 		[]string{"response.p99 < 80ms and errors.ratio < 0.1%"},
@@ -139,7 +137,7 @@ func expressionsTopic(p *helpPage) {
 	p.text("Every figure is an interval. A condition holds if all of the interval keeps it, and is broken if none of it does. Between them, a threshold is not shown to hold, and a claim is not settled. The figure of a single trial has no interval: its value decides a threshold, and no claim.")
 }
 
-func templatesTopic(p *helpPage) {
+func templatesTopic(p *page) {
 	p.text("In the steps of a scenario, and with --data-file or --rows in what the flags send, {{ }} holds one expression:")
 	rows := [][]string{
 		{"name", "a variable: given, extracted from a response, or a column of the rows"},
@@ -156,7 +154,7 @@ func templatesTopic(p *helpPage) {
 	p.text("Nothing is encoded unless a function says so. What is random depends on --seed: two runs with one seed use the same values.")
 }
 
-func exitCodesTopic(p *helpPage) {
+func exitCodesTopic(p *page) {
 	var rows [][]string
 	for _, c := range command.ExitCodes() {
 		rows = append(rows, []string{strconv.Itoa(c.Code), c.Means})
@@ -164,7 +162,7 @@ func exitCodesTopic(p *helpPage) {
 	p.table(rows...)
 }
 
-func trustTopic(p *helpPage) {
+func trustTopic(p *page) {
 	p.text("A figure is printed as it was measured, with at most one mark:")
 	p.table(
 		[]string{"12.3 ms", "disturbances did not move it by what matters"},

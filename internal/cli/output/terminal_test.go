@@ -1,4 +1,4 @@
-package cli
+package output
 
 import "testing"
 
@@ -14,7 +14,7 @@ func TestColoured(t *testing.T) {
 		{false, map[string]string{"NO_COLOR": "0"}, false},
 		{false, map[string]string{"TERM": "dumb"}, false},
 	} {
-		if got := coloured(c.no, func(name string) string { return c.environment[name] }); got != c.want {
+		if got := Coloured(c.no, func(name string) string { return c.environment[name] }); got != c.want {
 			t.Errorf("--no-color %v, environment %v: %v", c.no, c.environment, got)
 		}
 	}

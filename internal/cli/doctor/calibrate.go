@@ -1,7 +1,6 @@
-package cli
+package doctor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +10,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 )
 
 // A calibration holds doctor's flags about calibration.
 type calibration struct {
-	wanted, long, strict, quiet, awake bool
+	long, strict, quiet, awake bool
 
 	docs, raw   string
 	only, slow  []string
@@ -39,13 +40,8 @@ type calibration struct {
 	given func(flag string) bool
 }
 
-// calibrationFlags lists the flags that need --calibrate.
-func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "noises", "duet", "seed"}
-}
-
+// flags registers them.
 func (c *calibration) flags(f *pflag.FlagSet) {
-	f.BoolVar(&c.wanted, "calibrate", false, "prove that the figures are right; takes some minutes")
 	f.BoolVar(&c.long, "long", false, "the long form: takes hours, and writes a document")
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
@@ -95,20 +91,19 @@ func (c *calibration) config() (calibrate.Config, error) {
 	if len(c.only) > 0 {
 		k.Only = c.only
 	}
-	if c.given("comparisons") {
-		k.Comparisons = c.comparisons
-	}
-	if c.given("rounds") {
-		k.Rounds = c.rounds
-	}
-	if c.given("flag-trials") {
-		k.FlagTrials = c.trials
-	}
-	if c.given("explained") {
-		k.Explained = c.explained
-	}
-	if c.given("noise-runs") {
-		k.NoiseRuns = c.noiseRuns
+	for _, n := range []struct {
+		flag      string
+		given, to *int
+	}{
+		{"comparisons", &c.comparisons, &k.Comparisons},
+		{"rounds", &c.rounds, &k.Rounds},
+		{"flag-trials", &c.trials, &k.FlagTrials},
+		{"explained", &c.explained, &k.Explained},
+		{"noise-runs", &c.noiseRuns, &k.NoiseRuns},
+	} {
+		if c.given(n.flag) {
+			*n.to = *n.given
+		}
 	}
 	if c.given("noise-rates") {
 		k.NoiseRates = c.noiseRates
@@ -134,30 +129,30 @@ func (c *calibration) config() (calibrate.Config, error) {
 	return k, errors.Join(faults...)
 }
 
-// calibrate measures, prints the tables, and with --long writes the document. It prints
+// run measures, prints the tables, and with --long writes the document. It prints
 // what was measured even after an error or an interruption.
-func (a *app) calibrate(ctx context.Context, c *calibration) error {
+func (c *calibration) run(cmd *cobra.Command, args []string, version string) error {
 	k, err := c.config()
 	if err == nil {
 		if k.Program, err = os.Executable(); err != nil {
 			return err
 		}
-		k.Command, k.Version = append([]string{"dyno"}, a.args...), version()
+		k.Command, k.Version = append([]string{"dyno"}, args...), version
 		err = k.Validate()
 	}
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "dyno doctor --help lists the flags")
 	}
 	if !c.quiet {
-		k.Progress = a.stderr
+		k.Progress = cmd.ErrOrStderr()
 	}
-	result, err := calibrate.Run(ctx, k)
+	result, err := calibrate.Run(cmd.Context(), k)
 	if result == nil {
 		return err
 	}
-	err = errors.Join(err, calibrate.Text(a.stdout, result))
+	err = errors.Join(err, calibrate.Text(cmd.OutOrStdout(), result))
 	if err == nil && c.long {
-		err = writeCalibration(c.docs, result)
+		err = output.Replace(filepath.Join(c.docs, "calibration.md"), func(w io.Writer) error { return calibrate.Markdown(w, result, c.docs) })
 	}
 	if err != nil {
 		return err
@@ -166,9 +161,4 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 		return command.Fail(command.ExitInvalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again")
 	}
 	return nil
-}
-
-// writeCalibration writes DOCS/calibration.md.
-func writeCalibration(docs string, result *calibrate.Result) error {
-	return replace(filepath.Join(docs, "calibration.md"), func(w io.Writer) error { return calibrate.Markdown(w, result, docs) })
 }

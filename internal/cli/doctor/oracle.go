@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// oracleCommand starts servers with a known answer as processes of their own, so that
+// OracleCommand starts servers with a known answer as processes of their own, so that
 // trials can start them like any target. It is hidden: calibration uses it.
-func (a *app) oracleCommand() *cobra.Command {
+func OracleCommand() *cobra.Command {
 	cmd := command.Group(&cobra.Command{Use: calibrate.OracleCommand, Short: "Servers with a known answer, which calibration loads", Hidden: true})
-	cmd.AddCommand(a.oracleNull(), a.oracleDelay(), a.oracleQueue(), a.oracleFreeze(), a.oracleWork(), a.oracleStream(), a.oracleBreaking(), a.oracleBurn())
+	cmd.AddCommand(nullServer(), delayServer(), queueServer(), freezeServer(), workServer(), streamServer(), breakingServer(), burnCommand())
 	return cmd
 }
 
 // serveOracle is the command of one kind of server. It calls start once the flags are
 // known. It prints the result of last, which may be nil, as JSON when the server has
 // ended.
-func (a *app) serveOracle(kind, short string, start func(context.Context, oracle.Config) (*oracle.Server, error), last func() any) *cobra.Command {
+func serveOracle(kind, short string, start func(context.Context, oracle.Config) (*oracle.Server, error), last func() any) *cobra.Command {
 	var c oracle.Config
 	var cpus string
 	cmd := &cobra.Command{
@@ -46,13 +46,13 @@ func (a *app) serveOracle(kind, short string, start func(context.Context, oracle
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			fmt.Fprintf(a.stderr, "%s on %s\n", kind, server.Addr())
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s on %s\n", kind, server.Addr())
 			<-cmd.Context().Done()
 			if err := server.Close(); err != nil {
 				return err
 			}
 			if last != nil {
-				return json.NewEncoder(a.stdout).Encode(last())
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(last())
 			}
 			return nil
 		},
@@ -64,14 +64,14 @@ func (a *app) serveOracle(kind, short string, start func(context.Context, oracle
 	return cmd
 }
 
-func (a *app) oracleNull() *cobra.Command {
-	return a.serveOracle("null", "answers at once", oracle.StartNull, nil)
+func nullServer() *cobra.Command {
+	return serveOracle("null", "answers at once", oracle.StartNull, nil)
 }
 
-func (a *app) oracleDelay() *cobra.Command {
+func delayServer() *cobra.Command {
 	var delay time.Duration
 	var seed uint64
-	cmd := a.serveOracle("delay", "answers each request a fixed time after its arrival", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+	cmd := serveOracle("delay", "answers each request a fixed time after its arrival", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		s, err := oracle.StartDelay(ctx, c, oracle.Fixed(delay), seed)
 		if err != nil {
 			return nil, err
@@ -83,14 +83,14 @@ func (a *app) oracleDelay() *cobra.Command {
 	return cmd
 }
 
-func (a *app) oracleQueue() *cobra.Command {
+func queueServer() *cobra.Command {
 	var (
 		service     time.Duration
 		workers     int
 		exponential bool
 		seed        uint64
 	)
-	cmd := a.serveOracle("queue", "has workers with one queue", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+	cmd := serveOracle("queue", "has workers with one queue", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		var d oracle.Distribution = oracle.Fixed(service)
 		if exponential {
 			d = oracle.Exponential{Mean: service}
@@ -109,9 +109,9 @@ func (a *app) oracleQueue() *cobra.Command {
 	return cmd
 }
 
-func (a *app) oracleFreeze() *cobra.Command {
+func freezeServer() *cobra.Command {
 	var hold, period time.Duration
-	cmd := a.serveOracle("freeze", "answers at once, but stands still once in every period", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+	cmd := serveOracle("freeze", "answers at once, but stands still once in every period", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		s, err := oracle.StartFreeze(ctx, c, hold, period)
 		if err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func (a *app) oracleFreeze() *cobra.Command {
 	return cmd
 }
 
-func (a *app) oracleWork() *cobra.Command {
+func workServer() *cobra.Command {
 	var (
 		load   oracle.Workload
 		work   time.Duration
@@ -131,7 +131,7 @@ func (a *app) oracleWork() *cobra.Command {
 		hot    string
 		server *oracle.Work
 	)
-	cmd := a.serveOracle("work", "computes for each request", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+	cmd := serveOracle("work", "computes for each request", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		var err error
 		if load.Slow, err = calibrate.ParseShare(slow); err != nil {
 			return nil, fmt.Errorf("--slow: %w", err)
@@ -164,9 +164,9 @@ func (a *app) oracleWork() *cobra.Command {
 	return cmd
 }
 
-func (a *app) oracleStream() *cobra.Command {
+func streamServer() *cobra.Command {
 	var rate float64
-	cmd := a.serveOracle("stream", "sends numbered events to its subscribers", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+	cmd := serveOracle("stream", "sends numbered events to its subscribers", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		s, err := oracle.StartStream(ctx, c, oracle.StreamConfig{Rate: rate})
 		if err != nil {
 			return nil, err
@@ -178,7 +178,7 @@ func (a *app) oracleStream() *cobra.Command {
 }
 
 // oracleBreaking relays to a healthy server until it breaks.
-func (a *app) oracleBreaking() *cobra.Command {
+func breakingServer() *cobra.Command {
 	var (
 		c     oracle.BreakingConfig
 		fault string
@@ -197,7 +197,7 @@ func (a *app) oracleBreaking() *cobra.Command {
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			fmt.Fprintf(a.stderr, "breaking on %s\n", server.Addr())
+			fmt.Fprintf(cmd.ErrOrStderr(), "breaking on %s\n", server.Addr())
 			<-cmd.Context().Done()
 			return server.Close()
 		},
@@ -215,7 +215,7 @@ func (a *app) oracleBreaking() *cobra.Command {
 const crashed = 7
 
 // oracleBurn is not a server but a noisy neighbour.
-func (a *app) oracleBurn() *cobra.Command {
+func burnCommand() *cobra.Command {
 	var threads int
 	cmd := &cobra.Command{
 		Use:   "burn",

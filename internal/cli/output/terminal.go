@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"io"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// hasBoard reports whether a board can be drawn on a writer: a terminal that is not dumb.
-func hasBoard(w io.Writer, getenv func(string) string) bool {
+// HasBoard reports whether a board can be drawn on a writer: a terminal that is not dumb.
+func HasBoard(w io.Writer, getenv func(string) string) bool {
 	return terminalWidth(w) > 0 && getenv("TERM") != "dumb" && getenv("TERM") != ""
 }
 
@@ -31,14 +31,14 @@ func terminalWidth(w io.Writer) int {
 	return columns
 }
 
-// screen is what a writer shows.
-func screen(w io.Writer, noColor, kept bool) short.Screen {
+// Screen is what a writer shows.
+func Screen(w io.Writer, noColor, kept bool) short.Screen {
 	width := terminalWidth(w)
-	return short.Screen{Width: width, Colour: width > 0 && coloured(noColor, os.Getenv), Kept: kept}
+	return short.Screen{Width: width, Colour: width > 0 && Coloured(noColor, os.Getenv), Kept: kept}
 }
 
-// coloured reports whether to use colours: the terminal must have them, and they must not
+// Coloured reports whether to use colours: the terminal must have them, and they must not
 // be disabled by a flag or by NO_COLOR (https://no-color.org).
-func coloured(no bool, getenv func(string) string) bool {
+func Coloured(no bool, getenv func(string) string) bool {
 	return !no && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }

@@ -1,4 +1,4 @@
-package cli
+package help
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flagGroup is a group of flags in help.
-type flagGroup struct{ name, flags string }
+// A Group is a group of flags in help.
+type Group struct{ name, Flags string }
 
-// flagGroups returns the groups in the order of help. Every flag of a command that makes load stands in
+// Groups returns the groups in the order of help. Every flag of a command that makes load stands in
 // one of them; a test fails for a flag that does not.
-func flagGroups() []flagGroup {
-	return []flagGroup{
+func Groups() []Group {
+	return []Group{
 		{"load", `connections streams users publishers duration requests rate arrivals stages ramp capacity slo from to warmup pilot timeout deadline
 			requests-per-connection slow slow-rate receive-buffer seed`},
 		{"request", `method header basic-auth body form targets location data data-file binary-file rows metadata metadata-file call messages
@@ -31,8 +31,8 @@ func flagGroups() []flagGroup {
 	}
 }
 
-// mostUsed are the flags that short help of a quick load explains, as far as it has them.
-const mostUsed = `connections streams duration requests rate method header data payload body publish model max-tokens
+// MostUsed are the flags that short help of a quick load explains, as far as it has them.
+const MostUsed = `connections streams duration requests rate method header data payload body publish model max-tokens
 	threshold out json`
 
 // lookUp returns those of the named flags that a command has and shows.
@@ -45,32 +45,32 @@ func lookUp(cmd *cobra.Command, names string) (found []*pflag.Flag) {
 	return found
 }
 
-// groupHelp has help of a command show its most used flags, and all of them by group on demand.
-func (a *app) groupHelp(cmd *cobra.Command, most string) {
+// ByGroup makes help of a command show its most used flags, and all of them by group on demand.
+func ByGroup(cmd *cobra.Command, most string) {
 	all := false
 	cmd.Flags().BoolFunc("help-all", "explain all flags", func(string) error {
 		all = true
 		return cmd.Flags().Set("help", "true")
 	})
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		p := &helpPage{w: a.stdout}
+		p := &page{w: cmd.OutOrStdout()}
 		about := cmd.Long
 		if about == "" {
 			about = cmd.Short
 		}
 		fmt.Fprintf(p.w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n", about, cmd.UseLine(), cmd.Example)
 		if all {
-			for _, g := range flagGroups() {
-				p.flags(g.name, lookUp(cmd, g.flags))
+			for _, g := range Groups() {
+				p.flags(g.name, lookUp(cmd, g.Flags))
 			}
 			return
 		}
 		first := lookUp(cmd, most)
 		p.flags("most used", first)
 		var rows [][]string
-		for _, g := range flagGroups() {
+		for _, g := range Groups() {
 			var names []string
-			for _, f := range lookUp(cmd, g.flags) {
+			for _, f := range lookUp(cmd, g.Flags) {
 				if !slices.Contains(first, f) {
 					names = append(names, "--"+f.Name)
 				}
@@ -85,7 +85,7 @@ func (a *app) groupHelp(cmd *cobra.Command, most string) {
 }
 
 // flags writes what a group of flags is, unless it is empty.
-func (p *helpPage) flags(group string, flags []*pflag.Flag) {
+func (p *page) flags(group string, flags []*pflag.Flag) {
 	var rows [][]string
 	for _, f := range flags {
 		value, about := pflag.UnquoteUsage(f)

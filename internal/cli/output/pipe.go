@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"errors"
@@ -32,9 +32,9 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// piped returns the writer. If it is a pipe or a socket, which another program reads, it
+// Piped returns the writer. If it is a pipe or a socket, which another program reads, it
 // is watched.
-func piped(w io.Writer, gone func()) io.Writer {
+func Piped(w io.Writer, gone func()) io.Writer {
 	f, ok := w.(*os.File)
 	if !ok {
 		return w
@@ -46,11 +46,11 @@ func piped(w io.Writer, gone func()) io.Writer {
 	return &pipe{w, gone}
 }
 
-// surviveBrokenPipes makes writes to closed pipes fail instead of ending the process. Go
+// SurviveBrokenPipes makes writes to closed pipes fail instead of ending the process. Go
 // ends the process if the descriptor is that of standard output or error and nobody is
 // notified of SIGPIPE. Ignoring the signal would also work, but commands that dyno starts
 // would inherit that.
-func surviveBrokenPipes() {
+func SurviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives: the error of the write is enough
 }
 

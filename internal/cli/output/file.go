@@ -1,0 +1,85 @@
+// Package output writes results where they should go: to files that are replaced as a whole, as JSON or
+// text, to pipes whose reader may go away, and to terminals.
+package output
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Replace writes a file atomically: a concurrent reader gets the old file, and so does a
+// reader after a failed write. A link stays, and so does what is no regular file, such as a pipe or
+// /dev/null: it is written to. The same holds for a file that cannot be replaced, because its
+// folder is not writable or it is a mount of its own.
+func Replace(name string, write func(io.Writer) error) (err error) {
+	info, err := os.Stat(name)
+	exists := err == nil
+	if exists && !info.Mode().IsRegular() {
+		return overwrite(name, 0, write)
+	}
+	if file, err := filepath.EvalSymlinks(name); err == nil {
+		name = file
+	}
+	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		if exists && errors.Is(err, fs.ErrPermission) {
+			return overwrite(name, os.O_TRUNC, write)
+		}
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
+	}()
+	if err := errors.Join(write(temp), temp.Chmod(0o644), temp.Close()); err != nil {
+		return err
+	}
+	err = os.Rename(temp.Name(), name)
+	if errors.Is(err, unix.EBUSY) {
+		return errors.Join(overwrite(name, os.O_TRUNC, write), os.Remove(temp.Name()))
+	}
+	return err
+}
+
+// overwrite writes to a file that is there.
+func overwrite(name string, flag int, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|flag, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// replaceable tells in time why replace could not write a file. Of what is there it changes nothing.
+func replaceable(name string) error {
+	info, err := os.Stat(name)
+	exists := err == nil
+	switch {
+	case exists && info.IsDir():
+		return &fs.PathError{Op: "open", Path: name, Err: unix.EISDIR}
+	case !exists && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !exists || info.Mode().IsRegular():
+		temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+		if err == nil {
+			return errors.Join(temp.Close(), os.Remove(temp.Name()))
+		}
+		if !exists || !errors.Is(err, fs.ErrPermission) {
+			var failed *fs.PathError
+			if errors.As(err, &failed) {
+				failed.Path = name
+			}
+			return err
+		}
+	}
+	if err := unix.Access(name, unix.W_OK); err != nil {
+		return &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return nil
+}
