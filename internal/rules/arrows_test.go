@@ -24,6 +24,7 @@ var arrows = []arrow{
 		"internal/cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
 	}, "the command line joins all stages"},
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
+	{"internal/cli/doctor", []string{"internal/cli/command", "internal/cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
 	{"internal/cli/fields", []string{"lab/experiment"}, "a flag is read as the field that it sets"},
 	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/fields", "internal/nearest", "internal/units", "lab/experiment", "load/scenario", "load/wire/http1", "report", "results/rundir"}, "words come in, and dyno's own or a located fault go out"},
 	{"internal/cli/live", []string{"results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
