@@ -28,6 +28,7 @@ var arrows = []arrow{
 	{"internal/cli/fields", []string{"lab/experiment"}, "a flag is read as the field that it sets"},
 	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/fields", "internal/nearest", "internal/units", "lab/experiment", "load/scenario", "load/wire/http1", "report", "results/rundir"}, "words come in, and dyno's own or a located fault go out"},
 	{"internal/cli/live", []string{"results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
+	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
 	{"internal/cli/output", []string{"internal/cli/command", "report"}, "results are written, whatever they are of"},
 	{"internal/cli/quick", []string{"internal/cli/command", "internal/cli/fields", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir"}, "a plan is made from flags; nothing is measured to make it"},
 	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units"}, "who starts a service measures nothing"},
