@@ -205,6 +205,7 @@ func (c *Client) EventStream() bool { return c.head.seen&sawEvents != 0 }
 func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 	begin := -1 // where in p the current header block began; -1: earlier
 	for {
+		ready, fault := true, (*wire.Error)(nil)
 		switch c.state {
 		case idle:
 			if n == len(p) {
@@ -216,13 +217,8 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 			if n == len(p) {
 				return n, false, nil
 			}
-			if used := c.t.memo.recall(p[n:], c.headOnly); used > 0 {
+			if used := c.recall(p[n:]); used > 0 {
 				n += used
-				c.head = c.t.memo.head
-				if c.own != nil {
-					c.own.fields.copy(&c.t.memo.fields)
-				}
-				c.enterBody()
 				break
 			}
 			begin = n
@@ -230,165 +226,184 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 			c.state = inStatus
 
 		case inStatus:
-			if fit, err := misfit(p[n:], len(c.part)); err != nil {
-				return c.fail(n+fit+1, err)
-			}
-			line, used, err := c.line(p[n:])
-			n += used
-			if err != nil {
-				return c.fail(n, err)
-			}
-			if line == nil {
-				return n, false, nil
-			}
-			if err := c.head.statusLine(line); err != nil {
-				return c.fail(n, err)
-			}
-			c.forgetPart()
-			c.state = inHeader
-
+			n, ready, fault = c.readStatusLine(p, n)
 		case inHeader:
-			if c.part == nil {
-				used, err := c.head.fields(p[n:min(int64(len(p)), int64(n)+c.room)])
-				if len(c.t.wanted) > 0 {
-					c.keepLines(p[n : n+used])
-				}
-				n += used
-				c.room -= int64(used)
-				if err != nil {
-					return c.fail(n, err)
-				}
-			}
-			line, used, err := c.fieldLine(p[n:])
-			n += used
-			if err != nil {
-				return c.fail(n, err)
-			}
-			if line == nil {
-				return n, false, nil
-			}
-			if len(line) > 0 {
-				if err := c.head.field(line); err != nil {
-					return c.fail(n, err)
-				}
-				if len(c.t.wanted) > 0 {
-					c.keepLine(line)
-				}
-				c.forgetPart()
-				break
-			}
-			c.forgetPart()
-			if err := c.head.complete(c.t, c.headOnly); err != nil {
-				return c.fail(n, err)
-			}
-			if c.head.status < 200 {
-				c.informational++
-				if err := c.skip(); err != nil {
-					return c.fail(n, err)
-				}
-				break
-			}
-			if begin >= 0 {
-				c.t.memo.store(p[begin:n], c)
-			}
-			c.enterBody()
+			n, ready, fault = c.readFields(p, n, begin)
 
-		case inBody:
+		case inBody, inStream, inChunk:
 			if stop && c.left > 0 && n < len(p) {
 				return n, false, nil
 			}
 			n += c.take(p[n:])
-			if c.left > 0 {
-				return n, false, nil
-			}
-			return c.finish(n, len(p))
-
-		case inStream:
-			if stop && c.left > 0 && n < len(p) {
-				return n, false, nil
-			}
-			n += c.take(p[n:])
-			if n < len(p) {
-				return c.fail(n, ErrBodyTooLarge)
-			}
-			return n, false, nil
-
-		case inChunkSize:
-			line, used, err := c.line(p[n:])
-			n += used
-			if err != nil {
-				return c.fail(n, err)
-			}
-			if line == nil {
-				return n, false, nil
-			}
-			size, spaces, err := chunkSize(line)
-			if err != nil {
-				return c.fail(n, err)
-			}
-			if spaces {
-				c.head.departs |= wire.SpacesAtSizes
-			}
-			c.forgetPart()
 			switch {
-			case size > c.t.limits.BodyBytes-c.body:
+			case c.state == inStream && n < len(p):
 				return c.fail(n, ErrBodyTooLarge)
-			case size > 0:
-				c.left = size
-				c.state = inChunk
-			default:
-				c.room = c.t.limits.HeaderBytes
-				c.state = inTrailer
-			}
-
-		case inChunk:
-			if stop && c.left > 0 && n < len(p) {
+			case c.state == inStream || c.left > 0:
 				return n, false, nil
-			}
-			n += c.take(p[n:])
-			if c.left > 0 {
-				return n, false, nil
+			case c.state == inBody:
+				return c.finish(n, len(p))
 			}
 			c.left = int64(len("\r\n"))
 			c.state = afterChunk
 
+		case inChunkSize:
+			n, ready, fault = c.readChunkSize(p, n)
 		case afterChunk:
-			for ; c.left > 0; c.left-- {
-				if n == len(p) {
-					return n, false, nil
-				}
-				n++
-				switch p[n-1] {
-				case "\n\r"[c.left-1]:
-				case '\n':
-					c.head.departs |= wire.BareLF
-					c.left = 1 // which this loop's step makes 0
-				default:
-					return c.fail(n, ErrChunkEnd)
-				}
-			}
-			c.room = maxChunkLine
-			c.state = inChunkSize
+			n, ready, fault = c.readChunkEnd(p, n)
 
 		case inTrailer:
-			line, used, err := c.fieldLine(p[n:])
-			n += used
-			if err != nil {
-				return c.fail(n, err)
-			}
-			if line == nil {
-				return n, false, nil
-			}
-			if len(line) == 0 {
-				c.forgetPart()
+			var last bool
+			if n, ready, last, fault = c.readTrailer(p, n); last {
 				return c.finish(n, len(p))
 			}
-			if _, _, err := splitField(line); err != nil {
-				return c.fail(n, err)
-			}
-			c.forgetPart()
+		}
+		if fault != nil {
+			return c.fail(n, fault)
+		}
+		if !ready {
+			return n, false, nil
 		}
 	}
+}
+
+// recall takes a header block off p that is as the last one, and enters the body after it. It returns 0
+// if p begins with another one.
+func (c *Client) recall(p []byte) (used int) {
+	if used = c.t.memo.recall(p, c.headOnly); used > 0 {
+		c.head = c.t.memo.head
+		if c.own != nil {
+			c.own.fields.copy(&c.t.memo.fields)
+		}
+		c.enterBody()
+	}
+	return used
+}
+
+// Methods that read a part of a response from p[n:] return where they stopped. They are ready if the
+// part was complete, and else need the bytes that follow p.
+
+// readStatusLine reads the status line.
+func (c *Client) readStatusLine(p []byte, n int) (next int, ready bool, err *wire.Error) {
+	if fit, err := misfit(p[n:], len(c.part)); err != nil {
+		return n + fit + 1, false, err
+	}
+	line, used, err := c.line(p[n:])
+	if n += used; err != nil || line == nil {
+		return n, false, err
+	}
+	if err := c.head.statusLine(line); err != nil {
+		return n, false, err
+	}
+	c.forgetPart()
+	c.state = inHeader
+	return n, true, nil
+}
+
+// readFields reads field lines up to one that is cut or folded, or the end of the header block, which
+// began at p[begin] or, if begin is negative, earlier.
+func (c *Client) readFields(p []byte, n, begin int) (next int, ready bool, err *wire.Error) {
+	if c.part == nil {
+		used, err := c.head.fields(p[n:min(int64(len(p)), int64(n)+c.room)])
+		if len(c.t.wanted) > 0 {
+			c.keepLines(p[n : n+used])
+		}
+		n += used
+		c.room -= int64(used)
+		if err != nil {
+			return n, false, err
+		}
+	}
+	line, used, err := c.fieldLine(p[n:])
+	if n += used; err != nil || line == nil {
+		return n, false, err
+	}
+	if len(line) > 0 {
+		if err := c.head.field(line); err != nil {
+			return n, false, err
+		}
+		if len(c.t.wanted) > 0 {
+			c.keepLine(line)
+		}
+		c.forgetPart()
+		return n, true, nil
+	}
+	c.forgetPart()
+	if err := c.head.complete(c.t, c.headOnly); err != nil {
+		return n, false, err
+	}
+	if c.head.status < 200 {
+		c.informational++
+		return n, true, c.skip()
+	}
+	if begin >= 0 {
+		c.t.memo.store(p[begin:n], c)
+	}
+	c.enterBody()
+	return n, true, nil
+}
+
+// readChunkSize reads the line before a chunk's data.
+func (c *Client) readChunkSize(p []byte, n int) (next int, ready bool, err *wire.Error) {
+	line, used, err := c.line(p[n:])
+	if n += used; err != nil || line == nil {
+		return n, false, err
+	}
+	size, spaces, err := chunkSize(line)
+	if err != nil {
+		return n, false, err
+	}
+	if spaces {
+		c.head.departs |= wire.SpacesAtSizes
+	}
+	c.forgetPart()
+	switch {
+	case size > c.t.limits.BodyBytes-c.body:
+		return n, false, ErrBodyTooLarge
+	case size > 0:
+		c.left = size
+		c.state = inChunk
+	default:
+		c.room = c.t.limits.HeaderBytes
+		c.state = inTrailer
+	}
+	return n, true, nil
+}
+
+// readChunkEnd reads the end of the line after a chunk's data.
+func (c *Client) readChunkEnd(p []byte, n int) (next int, ready bool, err *wire.Error) {
+	for ; c.left > 0; c.left-- {
+		if n == len(p) {
+			return n, false, nil
+		}
+		n++
+		switch p[n-1] {
+		case "\n\r"[c.left-1]:
+		case '\n':
+			c.head.departs |= wire.BareLF
+			c.left = 1 // which this loop's step makes 0
+		default:
+			return n, false, ErrChunkEnd
+		}
+	}
+	c.room = maxChunkLine
+	c.state = inChunkSize
+	return n, true, nil
+}
+
+// readTrailer reads a field line after the last chunk, or the empty line that is the last one.
+func (c *Client) readTrailer(p []byte, n int) (next int, ready, last bool, err *wire.Error) {
+	line, used, err := c.fieldLine(p[n:])
+	if n += used; err != nil || line == nil {
+		return n, false, false, err
+	}
+	if len(line) > 0 {
+		if _, _, err := splitField(line); err != nil {
+			return n, false, false, err
+		}
+	}
+	last = len(line) == 0
+	c.forgetPart()
+	return n, true, last, nil
 }
 
 // skip passes over an informational response, to wait for the final one.
