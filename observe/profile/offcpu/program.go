@@ -184,19 +184,28 @@ func (m *maps) onFree(f format) *ebpf.ProgramSpec {
 // thread that was preempted, and others are ending.
 const blockedStates = 0x0f
 
+// What onSwitch has on its stack, by the distance from the frame.
+const (
+	processSlot = -4
+	tidSlot     = -8
+	indexSlot   = -12
+	waitSlot    = -40 // 24 bytes, aligned to 8
+	placeSlot   = -56 // 12 bytes
+	totalSlot   = -72 // 16 bytes
+)
+
 // onSwitch runs as the thread that leaves its CPU. If that thread has to wait, its stacks
 // and the time are stored. The wait of the thread that comes next has ended.
 func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
-	const (
-		process   = -4
-		tid       = -8
-		index     = -12
-		waitSlot  = -40    // 24 bytes, aligned to 8
-		placeSlot = -56    // 12 bytes
-		totalSlot = -72    // 16 bytes
-		userStack = 1 << 8 // BPF_F_USER_STACK
-		notThere  = int64(ebpf.UpdateNoExist)
-	)
+	return program("dyno_switch", join(m.storeWait(f), m.endWait(f), asm.Instructions{
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("exit"),
+		asm.Return(),
+	}, addToTotal()))
+}
+
+// storeWait stores when and where the thread waits that leaves, if it has to wait. It goes on at next.
+func (m *maps) storeWait(f format) asm.Instructions {
+	const userStack = 1 << 8 // BPF_F_USER_STACK
 	stackID := func(flags int64, to int16) asm.Instructions {
 		return asm.Instructions{
 			asm.Mov.Reg(asm.R1, context),
@@ -206,24 +215,7 @@ func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 			asm.StoreMem(asm.RFP, to, asm.R0, asm.Word),
 		}
 	}
-	lost := func(next string) asm.Instructions {
-		return join(
-			asm.Instructions{asm.StoreImm(asm.RFP, index, 0, asm.Word)},
-			lookup(m.lost, index),
-			asm.Instructions{
-				asm.JEq.Imm(asm.R0, 0, next),
-				asm.Mov.Imm(asm.R1, 1),
-				asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-			},
-		)
-	}
-	add := asm.Instructions{ // R0 is the total, saved the time
-		asm.StoreXAdd(asm.R0, saved, asm.DWord),
-		asm.Mov.Imm(asm.R1, 1),
-		asm.Add.Imm(asm.R0, totalWaits),
-		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-	}
-	return program("dyno_switch", join(
+	return join(
 		asm.Instructions{
 			asm.Mov.Reg(context, asm.R1),
 			asm.FnKtimeGetNs.Call(),
@@ -235,30 +227,38 @@ func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 			asm.FnGetCurrentPidTgid.Call(),
 			asm.Mov.Reg(thread, asm.R0),
 			asm.RSh.Imm(asm.R0, 32),
-			asm.StoreMem(asm.RFP, process, asm.R0, asm.Word),
+			asm.StoreMem(asm.RFP, processSlot, asm.R0, asm.Word),
 		},
-		lookup(m.processes, process),
+		lookup(m.processes, processSlot),
 		asm.Instructions{
 			asm.JEq.Imm(asm.R0, 0, "next"),
 			asm.LoadMem(asm.R1, asm.R0, 0, asm.Word),
 			asm.JEq.Imm(asm.R1, followed, "next"),
 			asm.StoreMem(asm.RFP, waitSlot, now, asm.DWord),
-			asm.LoadMem(asm.R1, asm.RFP, process, asm.Word),
+			asm.LoadMem(asm.R1, asm.RFP, processSlot, asm.Word),
 			asm.StoreMem(asm.RFP, waitSlot+waitPlace+placeProcess, asm.R1, asm.Word),
 			asm.StoreImm(asm.RFP, waitSlot+waitPlace+placeSize, 0, asm.Word),
 		},
 		stackID(0, waitSlot+waitPlace+placeKernel),
 		stackID(userStack, waitSlot+waitPlace+placeUser),
-		asm.Instructions{asm.StoreMem(asm.RFP, tid, thread, asm.Word)},
-		update(m.blocked, tid, waitSlot, 0),
+		asm.Instructions{asm.StoreMem(asm.RFP, tidSlot, thread, asm.Word)},
+		update(m.blocked, tidSlot, waitSlot, 0),
 		asm.Instructions{asm.JEq.Imm(asm.R0, 0, "next")},
-		lost("next"),
+		m.countLost("next"),
+	)
+}
+
+// endWait begins at next. It adds the wait of the thread that comes to the total of the place where it
+// waited: a new one here, another one at add. It goes on at exit.
+func (m *maps) endWait(f format) asm.Instructions {
+	const notThere = int64(ebpf.UpdateNoExist)
+	return join(
 		// Which thread comes, and was it waiting?
 		asm.Instructions{
 			load(asm.R1, f["next_pid"]).WithSymbol("next"),
-			asm.StoreMem(asm.RFP, tid, asm.R1, asm.Word),
+			asm.StoreMem(asm.RFP, tidSlot, asm.R1, asm.Word),
 		},
-		lookup(m.blocked, tid),
+		lookup(m.blocked, tidSlot),
 		asm.Instructions{
 			asm.JEq.Imm(asm.R0, 0, "exit"),
 			asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
@@ -271,7 +271,7 @@ func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 			asm.LoadMem(asm.R1, asm.R0, waitPlace+placeUser, asm.Word),
 			asm.StoreMem(asm.RFP, placeSlot+placeUser, asm.R1, asm.Word),
 		},
-		remove(m.blocked, tid),
+		remove(m.blocked, tidSlot),
 		lookup(m.totals, placeSlot),
 		asm.Instructions{asm.JNE.Imm(asm.R0, 0, "add")},
 		asm.Instructions{
@@ -284,12 +284,31 @@ func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 		// There is no room, or another CPU was first.
 		lookup(m.totals, placeSlot),
 		asm.Instructions{asm.JNE.Imm(asm.R0, 0, "add")},
-		lost("exit"),
+		m.countLost("exit"),
+	)
+}
+
+// countLost counts a wait for which there was no room. It goes on at next if there is no counter.
+func (m *maps) countLost(next string) asm.Instructions {
+	return join(
+		asm.Instructions{asm.StoreImm(asm.RFP, indexSlot, 0, asm.Word)},
+		lookup(m.lost, indexSlot),
 		asm.Instructions{
-			asm.Mov.Imm(asm.R0, 0).WithSymbol("exit"),
-			asm.Return(),
+			asm.JEq.Imm(asm.R0, 0, next),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
 		},
-		asm.Instructions{add[0].WithSymbol("add")}, add[1:],
-		asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	))
+	)
+}
+
+// addToTotal begins at add, with a total in R0. It adds the wait to it and ends.
+func addToTotal() asm.Instructions {
+	return asm.Instructions{
+		asm.StoreXAdd(asm.R0, saved, asm.DWord).WithSymbol("add"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.Add.Imm(asm.R0, totalWaits),
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.Return(),
+	}
 }
