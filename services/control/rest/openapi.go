@@ -96,11 +96,104 @@ func ref(name string) map[string]any { return map[string]any{"$ref": "#/componen
 // formatted are the schemas of what is written and read in other formats, too.
 var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput", "WatchAnswer"}
 
-// addFormats adds the formats besides JSON to a content.
-func (a *API) addFormats(content map[string]any) {
-	for _, f := range a.cfg.Formats {
-		content[f.MediaTypes()[0]] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
+// describeOperation describes an operation, by the schemas that there are.
+func (a *API) describeOperation(r route, components map[string]any) (map[string]any, error) {
+	list, err := describeParameters(r)
+	if err != nil {
+		return nil, err
 	}
+	answers, err := a.describeAnswers(r, components)
+	if err != nil {
+		return nil, err
+	}
+	operation := map[string]any{"operationId": r.id, "summary": r.about, "parameters": list, "responses": answers}
+	if r.body != "" {
+		content, err := a.describeContent(r.body, components)
+		if err != nil {
+			return nil, err
+		}
+		operation["requestBody"] = map[string]any{"required": true, "content": content}
+	}
+	return operation, nil
+}
+
+// describeParameters describes the parameters of an operation, with those of its path.
+func describeParameters(r route) ([]any, error) {
+	list := []any{}
+	names := slices.Clone(r.parameters)
+	for part := range strings.SplitSeq(r.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	for _, name := range names {
+		p, ok := parameters[name]
+		for _, key := range []string{r.id + " " + name, r.method + " " + name} {
+			if other, is := special[key]; is {
+				p, ok = other, true
+			}
+		}
+		if !ok {
+			return nil, fmt.Errorf("no parameter %q", name)
+		}
+		one := map[string]any{"name": name, "in": p.in, "description": p.about, "schema": p.schema}
+		if p.in == "path" {
+			one["required"] = true
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// describeAnswers describes what an operation answers, by status.
+func (a *API) describeAnswers(r route, components map[string]any) (map[string]any, error) {
+	answers := map[string]any{
+		"default": map[string]any{
+			"description": "A problem (RFC 9457). Its type is " + typePrefix + " and one of: " + strings.Join(kinds(), ", ") + ".",
+			"content":     map[string]any{"application/problem+json": map[string]any{"schema": ref("Problem")}},
+		},
+		"431": map[string]any{
+			"description": "The address and the header fields are too long together.",
+			"content":     map[string]any{"text/plain": map[string]any{"schema": text}},
+		},
+	}
+	for status, body := range r.answers {
+		answer := map[string]any{"description": http.StatusText(status)}
+		content, err := a.describeContent(body, components)
+		if err != nil {
+			return nil, err
+		}
+		if len(content) > 0 {
+			answer["content"] = content
+		}
+		answers[strconv.Itoa(status)] = answer
+	}
+	return answers, nil
+}
+
+// describeContent describes a body, of which there may be several kinds: media types, and names of schemas.
+func (a *API) describeContent(body string, components map[string]any) (map[string]any, error) {
+	content := map[string]any{}
+	for kind := range strings.FieldsSeq(body) {
+		switch {
+		case kind == anyBody:
+			content[kind] = map[string]any{}
+		case strings.Contains(kind, "/"):
+			content[kind] = map[string]any{"schema": text}
+		case kind == "object":
+			content["application/json"] = map[string]any{"schema": map[string]any{"type": "object"}}
+		case components[kind] == nil:
+			return nil, fmt.Errorf("no schema %q", kind)
+		default:
+			content["application/json"] = map[string]any{"schema": ref(kind)}
+			if slices.Contains(formatted, kind) {
+				for _, f := range a.cfg.Formats {
+					content[f.MediaTypes()[0]] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
+				}
+			}
+		}
+	}
+	return content, nil
 }
 
 // describe makes the OpenAPI 3.1 document of the table of operations.
@@ -114,73 +207,9 @@ func (a *API) describe() ([]byte, error) {
 	}
 	paths := map[string]map[string]any{}
 	for _, r := range a.routes {
-		list := []any{}
-		names := slices.Clone(r.parameters)
-		for part := range strings.SplitSeq(r.path, "/") {
-			if name, ok := strings.CutPrefix(part, "{"); ok {
-				names = append(names, strings.TrimSuffix(name, "}"))
-			}
-		}
-		for _, name := range names {
-			p, ok := parameters[name]
-			for _, key := range []string{r.id + " " + name, r.method + " " + name} {
-				if other, is := special[key]; is {
-					p, ok = other, true
-				}
-			}
-			if !ok {
-				return nil, fmt.Errorf("operation %s: no parameter %q", r.id, name)
-			}
-			one := map[string]any{"name": name, "in": p.in, "description": p.about, "schema": p.schema}
-			if p.in == "path" {
-				one["required"] = true
-			}
-			list = append(list, one)
-		}
-		answers := map[string]any{"default": map[string]any{
-			"description": "A problem (RFC 9457). Its type is " + typePrefix + " and one of: " + strings.Join(kinds(), ", ") + ".",
-			"content":     map[string]any{"application/problem+json": map[string]any{"schema": ref("Problem")}},
-		}}
-		answers["431"] = map[string]any{
-			"description": "The address and the header fields are too long together.",
-			"content":     map[string]any{"text/plain": map[string]any{"schema": text}},
-		}
-		for status, body := range r.answers {
-			answer := map[string]any{"description": http.StatusText(status)}
-			content := map[string]any{}
-			for kind := range strings.FieldsSeq(body) {
-				switch {
-				case kind == anyBody:
-					content[kind] = map[string]any{}
-				case strings.Contains(kind, "/"):
-					content[kind] = map[string]any{"schema": text}
-				case kind == "object":
-					content["application/json"] = map[string]any{"schema": map[string]any{"type": "object"}}
-				default:
-					if components[kind] == nil {
-						return nil, fmt.Errorf("operation %s: no schema %q", r.id, kind)
-					}
-					content["application/json"] = map[string]any{"schema": ref(kind)}
-					if slices.Contains(formatted, kind) {
-						a.addFormats(content)
-					}
-				}
-			}
-			if len(content) > 0 {
-				answer["content"] = content
-			}
-			answers[strconv.Itoa(status)] = answer
-		}
-		operation := map[string]any{"operationId": r.id, "summary": r.about, "parameters": list, "responses": answers}
-		if r.body != "" {
-			if components[r.body] == nil {
-				return nil, fmt.Errorf("operation %s: no schema %q", r.id, r.body)
-			}
-			content := map[string]any{"application/json": map[string]any{"schema": ref(r.body)}}
-			if slices.Contains(formatted, r.body) {
-				a.addFormats(content)
-			}
-			operation["requestBody"] = map[string]any{"required": true, "content": content}
+		operation, err := a.describeOperation(r, components)
+		if err != nil {
+			return nil, fmt.Errorf("operation %s: %w", r.id, err)
 		}
 		if paths[r.path] == nil {
 			paths[r.path] = map[string]any{}
