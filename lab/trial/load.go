@@ -16,7 +16,9 @@ import (
 	"dyno/internal/texts"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/results/rundir"
 )
@@ -171,7 +173,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
 	c.NewFollower, c.NewTunnels = codecs.Follower, codecs.Tunnels
 	if m := codecs.Messages; m != nil {
-		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
+		c.Messages = &messages.Config{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
 	}
 	if k := l.Keepalive; k != nil {
 		c.Keepalive = &engine.Keepalive{Time: k.Time, Timeout: k.Timeout, WithoutCalls: k.WithoutCalls}
@@ -184,7 +186,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 		c.Subscribers = subscribers(l, codecs.Streams)
 	}
 	if s := l.Scenario; s != nil {
-		c.Users = &engine.Users{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
+		c.Users = &users.Config{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
 		if s.Users > 0 {
 			c.Workers = min(c.Workers, s.Users)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/results/rundir"
 )
@@ -123,7 +124,7 @@ func TestShardsOfALoad(t *testing.T) {
 			CPUs: []int{3, 5, 7}[:rapid.IntRange(0, 3).Draw(t, "cpus")],
 		}
 		if n := rapid.IntRange(0, 50).Draw(t, "users"); n > 0 {
-			c.Users = &engine.Users{Count: n}
+			c.Users = &users.Config{Count: n}
 			c.Workers = min(c.Workers, n)
 		}
 		c.Workers = min(c.Workers, c.Connections)
@@ -178,7 +179,7 @@ func TestShardsOfALoad(t *testing.T) {
 
 // More processes than there are descriptors for, or work, are not started.
 func TestProcessesFor(t *testing.T) {
-	users := &engine.Users{Count: 3}
+	users := &users.Config{Count: 3}
 	for _, c := range []struct {
 		config       engine.Config
 		wanted, room int

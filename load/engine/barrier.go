@@ -68,3 +68,35 @@ func (e *engine) learnPublished(ctx context.Context) error {
 	}
 	return nil
 }
+
+// sources returns the sources of a worker's publishers: those that have published, or
+// also those that may.
+func (w *worker) sources(planned bool) (sources []wire.Source) {
+	for i := range w.conns.all {
+		p, ok := w.conns.all[i].client.(wire.Stamper)
+		if !ok {
+			continue
+		}
+		for s := range p.Sources {
+			if planned || s.Published > 0 {
+				sources = append(sources, s)
+			}
+		}
+	}
+	return sources
+}
+
+// post tells all workers what this one has published. It has finished.
+func (w *worker) post() {
+	if !w.posted && w.engine.config.Subscribers != nil {
+		w.posted = true
+		w.engine.publications.Report(w.sources(false))
+	}
+}
+
+// allArrived tells, once the worker's requests have ended, whether its subscribers have
+// all that is due to them.
+func (w *worker) allArrived(now int64) bool {
+	w.post()
+	return w.subscribers.AllArrived(now)
+}

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -21,6 +23,8 @@ const (
 	MaxExchanges   = 4_000_000 // on all connections together
 	MaxWorkers     = 1024
 	MaxWaiting     = 16_000_000
+
+	openUsers = 10_000 // the most that an open loop has, without a count
 )
 
 // A Config says what to send, where, when and for how long. The zero value of a field takes
@@ -58,7 +62,7 @@ type Config struct {
 	ExchangesPerConnection uint64
 
 	// Messages has the messages that exchanges consist of timed. Default none.
-	Messages *Messages
+	Messages *messages.Config
 
 	// Keepalive has peers pinged from which nothing comes. Default: nobody is.
 	Keepalive *Keepalive
@@ -75,7 +79,7 @@ type Config struct {
 	// with; they must accept every status, keep the fields of its HeaderNames, and muxes
 	// deliver the content if a step wants it. With a Schedule, an arrival is an iteration.
 	// Default none: the same request is repeated.
-	Users *Users
+	Users *users.Config
 
 	// NewFollower is called once per worker and returns what tells where redirects lead. An
 	// exchange that is redirected goes on with the request that follows, on the same connection
@@ -187,7 +191,14 @@ func (c Config) withDefaults() Config {
 		c.Shard = pace.Whole()
 	}
 	if c.Users != nil {
-		u := c.Users.withDefaults(&c)
+		u := *c.Users
+		switch {
+		case u.Count != 0:
+		case c.Schedule != nil:
+			u.Count = max(1, share(openUsers, c.Shard.Index, c.Shard.Count))
+		default:
+			u.Count = c.Connections * c.Streams
+		}
 		c.Users = &u
 	}
 	if c.TimedOut == nil {
@@ -281,7 +292,15 @@ func (c Config) Validate() error {
 		fault("%w", err)
 	}
 	if c.Users != nil {
-		faults = append(faults, c.Users.faults(&c)...)
+		if err := c.Users.Validate(c.Workers); err != nil {
+			faults = append(faults, err)
+		}
+		if c.Users.Answers != nil && c.Messages == nil {
+			fault("users: answers of language models consist of messages, which are not timed")
+		}
+		if c.Subscribers != nil {
+			fault("users: want none together with subscribers")
+		}
 		if c.Think != (pace.Think{}) {
 			fault("think time: want none with users, whose scenario says how long they think")
 		}
@@ -315,7 +334,12 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Messages != nil {
-		faults = append(faults, c.Messages.faults(&c)...)
+		if err := c.Messages.Validate(); err != nil {
+			faults = append(faults, err)
+		}
+		if c.Messages.Interval > 0 && (c.NewMuxes == nil || c.NewClients != nil) {
+			fault("interval of messages: want muxes alone, as clients send requests whole")
+		}
 	}
 	if c.Keepalive != nil {
 		faults = append(faults, c.Keepalive.faults(&c)...)

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/engine/poll"
+	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
 	"dyno/load/engine/socket"
 	"dyno/load/wire"
@@ -47,6 +48,41 @@ type connection struct {
 	spare          int32 // mux, pooled: the first of the exchanges that nothing uses
 }
 
+// connections are a worker's places for connections of requests.
+type connections struct {
+	all      []connection
+	streams  int32  // exchanges of each connection
+	lifetime uint64 // exchanges that one connection carries at most
+
+	newClient    func() wire.Client // with TLS, if the server chooses by ALPN
+	newMux       func() wire.Mux    // with TLS, if the server chooses by ALPN
+	tunnelErrors map[error]*wire.Error
+	stamps       bool // there are clients that stamp what they publish
+
+	connectQueue queue.FIFO[int32] // those in state queued; never more than there are
+	connecting   queue.List        // those that are not established yet
+	opening      int               // in that list
+	starved      bool              // the last could not be opened for want of descriptors, ports or memory
+	refusal      error             // the last
+
+	idles      []int32      // pooled: those that can carry one more request, the latest used last
+	vacant     []int32      // pooled: those that are closed
+	outgoing   []int32      // those that have something to say
+	again      []place      // those that had more to do than one turn allows
+	pingAlarms queue.Alarms // of those whose peers are to be asked whether they are there
+
+	open       int
+	tally      record.Connections
+	handshakes record.Handshakes
+	goAways    record.Texts
+}
+
+// A place is a connection as it was when it was noted: one that follows it there is another.
+type place struct {
+	conn       int32
+	generation uint32
+}
+
 // A connectionState says where a connection stands.
 type connectionState uint8
 
@@ -71,7 +107,7 @@ func (w *worker) free(c *connection) int {
 			return 0
 		}
 		n := c.mux.Free()
-		if left := w.lifetime - c.carried; uint64(n) > left { //nolint:gosec // not negative
+		if left := w.conns.lifetime - c.carried; uint64(n) > left { //nolint:gosec // not negative
 			n = int(left) //nolint:gosec // less than an int
 		}
 		return n
@@ -83,27 +119,27 @@ func (w *worker) free(c *connection) int {
 
 // queueConnecting makes a connection wait for its turn to be opened.
 func (w *worker) queueConnecting(i int32) {
-	w.conns[i].state = queued
-	w.connectQueue.Push(i)
+	w.conns.all[i].state = queued
+	w.conns.connectQueue.Push(i)
 }
 
 // connectQueued begins connecting as far as the bound allows.
 func (w *worker) connectQueued(now int64) {
-	for w.connectQueue.Len() > 0 && w.opening < socket.MaxConnecting {
-		i := w.connectQueue.Pop()
-		w.connect(i, &w.conns[i], now)
+	for w.conns.connectQueue.Len() > 0 && w.conns.opening < socket.MaxConnecting {
+		i := w.conns.connectQueue.Pop()
+		w.connect(i, &w.conns.all[i], now)
 	}
 }
 
 // openOneMore begins one more pooled connection, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if (w.opening+w.connectQueue.Len())*int(w.streams) >= w.waiting.Len() || len(w.vacant) == 0 {
+	if (w.conns.opening+w.conns.connectQueue.Len())*int(w.conns.streams) >= w.exchanges.waiting.Len() || len(w.conns.vacant) == 0 {
 		return
 	}
-	n := len(w.vacant)
-	i := w.vacant[n-1]
-	w.vacant = w.vacant[:n-1]
+	n := len(w.conns.vacant)
+	i := w.conns.vacant[n-1]
+	w.conns.vacant = w.conns.vacant[:n-1]
 	w.queueConnecting(i)
 }
 
@@ -114,8 +150,8 @@ func (w *worker) connect(i int32, c *connection, now int64) {
 	}
 	c.began = now
 	c.state = connecting
-	w.opening++
-	w.connecting.Push(i)
+	w.conns.opening++
+	w.conns.connecting.Push(i)
 }
 
 // connected ends a connection's connecting, well or badly.
@@ -156,15 +192,15 @@ func (w *worker) startCodec(i int32, c *connection, now int64) {
 
 // establish has an open connection carry what waits for it.
 func (w *worker) establish(i int32, c *connection, now int64) {
-	w.opening--
-	w.connecting.Remove(i)
-	w.tally.Opened++
+	w.conns.opening--
+	w.conns.connecting.Remove(i)
+	w.conns.tally.Opened++
 	if c.mux != nil {
-		w.tally.Multiplexed++
+		w.conns.tally.Multiplexed++
 	}
-	w.starved = false
-	w.open++
-	w.tally.Peak = max(w.tally.Peak, w.open)
+	w.conns.starved = false
+	w.conns.open++
+	w.conns.tally.Peak = max(w.conns.tally.Peak, w.conns.open)
 	c.state = established
 	w.watch(i, c)
 	w.refill(i, c, now)
@@ -172,8 +208,8 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 
 // openFailed ends the opening of a connection, which has failed.
 func (w *worker) openFailed(i int32, c *connection, now int64, err error) {
-	w.opening--
-	w.connecting.Remove(i)
+	w.conns.opening--
+	w.conns.connecting.Remove(i)
 	w.hangUp(c)
 	w.connectFailed(i, c, now, err)
 }
@@ -187,36 +223,36 @@ func (w *worker) refill(i int32, c *connection, now int64) {
 	if !w.pooled {
 		return
 	}
-	for w.waiting.Len() > 0 && w.free(c) > 0 {
-		w.send(i, c, w.waiting.Pop(), now)
+	for w.exchanges.waiting.Len() > 0 && w.free(c) > 0 {
+		w.send(i, c, w.exchanges.waiting.Pop(), now)
 	}
 	switch free := w.free(c) > 0; {
 	case free && c.idleAt == none:
-		c.idleAt = int32(len(w.idles)) //nolint:gosec // bounded by the number of connections
-		w.idles = append(w.idles, i)
+		c.idleAt = int32(len(w.conns.idles)) //nolint:gosec // bounded by the number of connections
+		w.conns.idles = append(w.conns.idles, i)
 	case !free && c.idleAt != none:
 		w.removeIdle(c)
 	}
-	if c.mux != nil && w.waiting.Len() > 0 {
+	if c.mux != nil && w.exchanges.waiting.Len() > 0 {
 		w.openOneMore() // it carries fewer than it might have
 	}
 }
 
 // removeIdle removes a connection from the list of idle ones.
 func (w *worker) removeIdle(c *connection) {
-	last := len(w.idles) - 1
-	moved := w.idles[last]
-	w.idles[c.idleAt] = moved
-	w.conns[moved].idleAt = c.idleAt
-	w.idles = w.idles[:last]
+	last := len(w.conns.idles) - 1
+	moved := w.conns.idles[last]
+	w.conns.idles[c.idleAt] = moved
+	w.conns.all[moved].idleAt = c.idleAt
+	w.conns.idles = w.conns.idles[:last]
 	c.idleAt = none
 }
 
 // expireConnecting ends the attempts that have taken too long.
 func (w *worker) expireConnecting(now int64) {
 	limit := now - int64(w.engine.config.ConnectTimeout)
-	for i := w.connecting.Head(); i != none && w.conns[i].began <= limit; i = w.connecting.Head() {
-		c := &w.conns[i]
+	for i := w.conns.connecting.Head(); i != none && w.conns.all[i].began <= limit; i = w.conns.connecting.Head() {
+		c := &w.conns.all[i]
 		var err error = unix.ETIMEDOUT
 		switch c.state {
 		case tunnelling:
@@ -233,11 +269,11 @@ func (w *worker) expireConnecting(now int64) {
 // connectFailed accounts for a connection that could not be opened: the requests that
 // it was for have failed.
 func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
-	w.tally.Failed++
+	w.conns.tally.Failed++
 	failure := w.sockets.ConnectError(err)
-	w.refusal = err
-	if w.starved = failure.Kind == wire.Generator; w.starved {
-		w.tally.Generator++
+	w.conns.refusal = err
+	if w.conns.starved = failure.Kind == wire.Generator; w.conns.starved {
+		w.conns.tally.Generator++
 	}
 	c.state = closed
 	c.failedAgain()
@@ -255,10 +291,10 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	if !w.pooled {
 		return
 	}
-	if pooled && w.waiting.Len() > 0 {
+	if pooled && w.exchanges.waiting.Len() > 0 {
 		// The oldest request that waits has used up its attempt.
-		x := &w.exchanges[c.current]
-		r := w.waiting.Pop()
+		x := &w.exchanges.all[c.current]
+		r := w.exchanges.waiting.Pop()
 		x.assign(r)
 		w.failUnsent(x, c, now, failure)
 		if w.users != nil {
@@ -287,7 +323,7 @@ func (w *worker) disconnect(i int32, c *connection) {
 		w.removeIdle(c)
 	}
 	w.hangUp(c)
-	w.open--
+	w.conns.open--
 }
 
 // reuse puts a closed connection to its next use: to open again for a waiting exchange, or to be free.
@@ -297,20 +333,20 @@ func (w *worker) reuse(i int32, c *connection) {
 	case c.firstAwaiting != none:
 		w.queueConnecting(i)
 	case w.pooled:
-		w.vacant = append(w.vacant, i)
+		w.conns.vacant = append(w.conns.vacant, i)
 		w.openOneMore()
 	}
 }
 
 // countServed counts the places whose requests were answered. All requests have ended.
 func (w *worker) countServed() {
-	for i := range w.conns {
-		c := &w.conns[i]
+	for i := range w.conns.all {
+		c := &w.conns.all[i]
 		if c.served {
-			w.tally.Served++
+			w.conns.tally.Served++
 		}
 		if c.asked && !c.answered {
-			w.tally.Unanswered++
+			w.conns.tally.Unanswered++
 		}
 	}
 }

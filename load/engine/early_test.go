@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/users"
 	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/grpc"
@@ -112,8 +113,8 @@ func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 		{"until the end", refusing(byClose), engine.Config{NewClients: postLarge(t)}, 413},
 		{"open loop", refusing(withLength), engine.Config{NewClients: postLarge(t), Schedule: poisson(t, 100)}, 413},
 		{"by TLS", secure(refusing(withLength)), engine.Config{NewClients: postLarge(t), TLS: &tlslayer.Config{ServerName: "h", Insecure: true}}, 413},
-		{"users", refusing(withLength), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &engine.Users{Scenario: compile(t, upload), Count: 2}}, 413},
-		{"users, until the end", refusing(byClose), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &engine.Users{Scenario: compile(t, upload), Count: 2}}, 413},
+		{"users", refusing(withLength), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &users.Config{Scenario: compile(t, upload), Count: 2}}, 413},
+		{"users, until the end", refusing(byClose), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &users.Config{Scenario: compile(t, upload), Count: 2}}, 413},
 		{"HTTP/2", refusing2(false, status413), engine.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
 		{"HTTP/2, RST_STREAM", refusing2(true, status413), engine.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
 		{"gRPC", refusing2(false, exhausted), engine.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"time"
+
+	"dyno/load/engine/thread"
 )
 
 // A Clock says what ends a response: its last byte's arrival at this machine, or its
@@ -36,6 +38,13 @@ const idleEnough = 0.75
 // trialRun is how long a worker reads before it decides, without a warm-up.
 const trialRun = int64(100 * time.Millisecond)
 
+// A clockChoice is what is left to decide of how responses end.
+type clockChoice struct {
+	undecided  bool          // whether they end by arrival is seen in the warm-up
+	decision   int64         // when it is due
+	cpuAtStart time.Duration // of this thread
+}
+
 // chooseClock decides what the configuration leaves open, in a closed loop not yet.
 func (w *worker) chooseClock() {
 	c := &w.engine.config
@@ -43,14 +52,14 @@ func (w *worker) chooseClock() {
 	case c.Clock == ClockArrival, c.Clock == ClockAuto && (c.Schedule != nil || c.Subscribers != nil):
 		w.stampArrivals()
 	case c.Clock == ClockAuto:
-		w.undecided = true
+		w.choice.undecided = true
 	}
 }
 
 // decideClock decides by how the warm-up went.
 func (w *worker) decideClock(now int64) {
-	w.undecided = false
-	if float64(threadCPU().Total()-w.cpuAtStart) <= idleEnough*float64(now-w.origin) {
+	w.choice.undecided = false
+	if float64(thread.CPU().Total()-w.choice.cpuAtStart) <= idleEnough*float64(now-w.phases.origin) {
 		w.stampArrivals()
 	}
 }

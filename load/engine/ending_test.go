@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dyno/load/engine/record"
+	"dyno/load/engine/thread"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
 	"dyno/selftest/oracle"
@@ -22,17 +23,17 @@ func TestDecideClock(t *testing.T) {
 		"busier":              {time.Second * 5 / 4, false},
 	} {
 		w := newIdleWorker(t)
-		w.undecided = true
+		w.choice.undecided = true
 		runtime.LockOSThread()
-		w.cpuAtStart = threadCPU().Total() - time.Second + 5*time.Millisecond // what passes until it is read is less
-		w.origin = w.sockets.Clock.Now() - int64(tt.elapsed)
-		w.decideClock(w.origin + int64(tt.elapsed))
+		w.choice.cpuAtStart = thread.CPU().Total() - time.Second + 5*time.Millisecond // what passes until it is read is less
+		w.phases.origin = w.sockets.Clock.Now() - int64(tt.elapsed)
+		w.decideClock(w.phases.origin + int64(tt.elapsed))
 		runtime.UnlockOSThread()
 		defer w.sockets.Clock.Close()
 		if w.rec.Ends().Fault != "" {
 			t.Skip(w.rec.Ends().Fault)
 		}
-		if w.sockets.Clock.Stamping() != tt.want || w.undecided {
+		if w.sockets.Clock.Stamping() != tt.want || w.choice.undecided {
 			t.Errorf("%s: stamping %v, want %v", name, w.sockets.Clock.Stamping(), tt.want)
 		}
 	}

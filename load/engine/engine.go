@@ -68,10 +68,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/messages"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
+	"dyno/load/engine/redirects"
 	"dyno/load/engine/socket"
 	"dyno/load/engine/subscribe"
+	"dyno/load/engine/thread"
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/load/wire"
 )
@@ -132,8 +136,8 @@ func (e *engine) stopped() bool { return e.stop.Load() }
 func (e *engine) unreachable() error {
 	u := &Unreachable{Address: e.config.Address}
 	for _, w := range e.workers {
-		u.Err = cmp.Or(u.Err, w.refusal, w.subscribers.Refusal())
-		for _, e := range w.tunnelErrors {
+		u.Err = cmp.Or(u.Err, w.conns.refusal, w.subscribers.Refusal())
+		for _, e := range w.conns.tunnelErrors {
 			u.Proxied = u.Proxied || errors.Is(u.Err, e)
 		}
 	}
@@ -156,7 +160,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
-	if err := enlargeDescriptorTable(c.carried()); err != nil {
+	if err := thread.EnlargeDescriptorTable(c.carried()); err != nil {
 		return nil, err
 	}
 	e := newEngine(c)
@@ -193,130 +197,147 @@ func (e *engine) newWorker(n int, to socket.Endpoint) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	count := share(c.Connections, n, c.Workers)
-	exchanges := count * c.Streams
 	w := &worker{
-		engine:     e,
-		number:     n,
-		sockets:    sockets,
-		rng:        rand.New(rand.NewPCG(c.Seed, c.Shard.At(uint64(n)))), //nolint:gosec // jitter, not a secret
-		exchanges:  make([]exchange, exchanges),
-		inFlight:   queue.NewList(exchanges),
-		conns:      make([]connection, count),
-		streams:    int32(c.Streams), //nolint:gosec // bounded by MaxStreams
-		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
-		connecting: queue.NewList(count),
-		remaining:  never,
-		due:        never,
-		rec:        record.NewRecorder(e.collector, n, c.Window),
-		goAways:    record.Texts{},
+		engine: e, number: n, sockets: sockets,
+		rec:      record.NewRecorder(e.collector, n, c.Window),
+		rng:      rand.New(rand.NewPCG(c.Seed, c.Shard.At(uint64(n)))), //nolint:gosec // jitter, not a secret
+		phases:   phases{remaining: never},
+		arrivals: arrivals{due: never},
 	}
 	w.subscribers = subscribe.New(c.Subscribers, &subscribe.Place{
 		Worker: n, Workers: c.Workers, Window: c.Window, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout, Epoch: e.epoch,
 		Sockets: sockets, Recorder: w.rec, Random: w.rng, Publications: e.publications,
 	})
-	if c.Messages != nil {
-		w.messages = make([]messageTimes, exchanges)
-	}
-	w.connectQueue.Limit = len(w.conns)
-	w.users = e.newUserPool(n, w.rec)
-	if w.users != nil {
-		w.users.prepareTimes(exchanges, c.Timeout)
-	}
-	w.waiting.Limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
-		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
+		w.phases.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
 	}
 	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
 		s := c.shard(n)
-		w.cursor = c.Schedule.Split(s.Index, s.Count)
+		w.arrivals.cursor = c.Schedule.Split(s.Index, s.Count)
 	}
-	if w.pooled = w.cursor != nil || w.users != nil; w.pooled {
-		w.idles = make([]int32, 0, len(w.conns))
-		w.vacant = make([]int32, 0, len(w.conns))
-	} else {
-		w.alarms = queue.NewAlarms(len(w.exchanges))
+	if c.Users != nil && n < min(c.Workers, c.Connections) {
+		w.users = users.New(&users.Share{
+			Scenario: c.Users.Scenario, Shard: c.shard(n), Seed: c.Seed, Count: share(c.Users.Count, n, c.Workers), Open: c.Schedule != nil,
+			Restart: c.Users.Restart, Answers: c.Users.Answers, Epoch: e.epoch, Clock: &sockets.Clock, Recorder: w.rec,
+		})
 	}
-	if w.users != nil {
-		w.alarms = queue.NewAlarms(len(w.users.all))
-		if w.cursor == nil {
-			w.waiting.Limit = max(1, w.users.limit) // each user has one request at a time
-		}
-	}
-	if count == 0 {
-		return w, nil // with subscribers only
-	}
+	w.pooled = w.arrivals.cursor != nil || w.users != nil
 	if err := w.equip(c); err != nil {
 		sockets.Poller.Close()
 		return nil, err
 	}
-	newTunnel := func() wire.Client { return nil }
-	if c.NewTunnels != nil {
-		newTunnel, w.tunnelErrors = c.NewTunnels(n), map[error]*wire.Error{}
-	}
-	for i := range w.conns {
-		conn := &w.conns[i]
-		*conn = connection{
-			Socket: sockets.New(), firstAwaiting: none, idleAt: none, begun: none, spare: none,
-			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
-			tunnel:  newTunnel(),
-		}
-		// With both, the server chooses.
-		if w.newMux == nil {
-			conn.client = w.newClient()
-		} else if w.newClient == nil {
-			conn.mux = w.newMux()
-		}
-		if _, ok := conn.client.(wire.Stamper); ok {
-			w.stamps = true
-		}
-		if w.cursor != nil {
-			w.vacant = append(w.vacant, int32(count-1-i)) //nolint:gosec // bounded by MaxConnections
-		}
-	}
-	for k := range w.exchanges {
-		x := &w.exchanges[k]
-		x.number = int32(k)           //nolint:gosec // bounded by MaxExchanges
-		x.conn = int32(k / c.Streams) //nolint:gosec // bounded by MaxConnections
-		switch {
-		case w.pooled:
-			conn := &w.conns[x.conn]
-			x.next = conn.spare
-			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
-		case c.Think != (pace.Think{}):
-			t := c.Think.Thinker(c.Seed, c.Shard.At(uint64(k*c.Workers+n))) //nolint:gosec // not negative
-			x.thinker = &t
-		}
-	}
 	return w, nil
 }
 
-// equip makes what the connections of a worker share.
+// equip gives a worker its places for connections and exchanges, if it has any.
 func (w *worker) equip(c *Config) error {
-	if c.NewClients != nil {
-		w.newClient = c.NewClients(w.number)
+	count := share(c.Connections, w.number, c.Workers)
+	n := count * c.Streams
+	w.conns = connections{
+		all: make([]connection, count), connecting: queue.NewList(count), goAways: record.Texts{},
+		streams:  int32(c.Streams), //nolint:gosec // bounded by MaxStreams
+		lifetime: cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
+	}
+	w.conns.connectQueue.Limit = count
+	w.exchanges = exchanges{all: make([]exchange, n), inFlight: queue.NewList(n)}
+	w.exchanges.waiting.Limit = max(1, share(c.MaxWaiting, w.number, c.Workers))
+	if w.users != nil {
+		w.exchanges.timeouts = queue.NewTimeouts(w.users.Timeouts(), c.Timeout, n)
+		if w.arrivals.cursor == nil {
+			w.exchanges.waiting.Limit = max(1, w.users.Count()) // each user has one request at a time
+		}
+	}
+	if c.Messages != nil {
+		w.messages = messages.New(c.Messages, n, w.rec)
+	}
+	if count == 0 {
+		return nil // with subscribers only
+	}
+	if w.pooled {
+		w.conns.idles = make([]int32, 0, count)
+		w.conns.vacant = make([]int32, 0, count)
+	} else {
+		w.closed.alarms = queue.NewAlarms(n)
 	}
 	if c.NewFollower != nil {
-		w.follower, w.trails = c.NewFollower(w.number), make([]trail, len(w.exchanges))
+		w.redirects = redirects.New(c.NewFollower(w.number), n, w.rec)
+	}
+	if err := w.chooseCodecs(c); err != nil {
+		return err
+	}
+	w.placeConnections(c)
+	w.placeExchanges(c)
+	return nil
+}
+
+// chooseCodecs makes what makes the codecs of a worker's connections.
+func (w *worker) chooseCodecs(c *Config) error {
+	if c.NewClients != nil {
+		w.conns.newClient = c.NewClients(w.number)
 	}
 	if c.NewClients != nil && (c.Users != nil || c.NewFollower != nil) {
-		client := w.newClient()
+		client := w.conns.newClient()
 		if _, ok := client.(wire.Composer); !ok {
 			return errors.New("the clients send one request only, and users and redirects take different ones")
 		}
-		if w.users != nil {
-			_, w.users.collects = client.(wire.Collector)
+		if _, ok := client.(wire.Collector); ok && w.users != nil {
+			w.users.HaveCollected()
 		}
 	}
 	if c.NewMuxes != nil {
-		w.newMux = c.NewMuxes(w.number)
+		w.conns.newMux = c.NewMuxes(w.number)
 	}
 	if c.Keepalive != nil {
-		if _, ok := w.newMux().(wire.Pinger); !ok {
+		if _, ok := w.conns.newMux().(wire.Pinger); !ok {
 			return errors.New("the muxes have no pings, and keepalive wants some")
 		}
 	}
 	return nil
+}
+
+func (w *worker) placeConnections(c *Config) {
+	newTunnel := func() wire.Client { return nil }
+	if c.NewTunnels != nil {
+		newTunnel, w.conns.tunnelErrors = c.NewTunnels(w.number), map[error]*wire.Error{}
+	}
+	count := len(w.conns.all)
+	for i := range w.conns.all {
+		conn := &w.conns.all[i]
+		*conn = connection{
+			Socket: w.sockets.New(), firstAwaiting: none, idleAt: none, begun: none, spare: none,
+			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
+			tunnel:  newTunnel(),
+		}
+		// With both, the server chooses.
+		if w.conns.newMux == nil {
+			conn.client = w.conns.newClient()
+		} else if w.conns.newClient == nil {
+			conn.mux = w.conns.newMux()
+		}
+		if _, ok := conn.client.(wire.Stamper); ok {
+			w.conns.stamps = true
+		}
+		if w.arrivals.cursor != nil {
+			w.conns.vacant = append(w.conns.vacant, int32(count-1-i)) //nolint:gosec // bounded by MaxConnections
+		}
+	}
+}
+
+func (w *worker) placeExchanges(c *Config) {
+	for k := range w.exchanges.all {
+		x := &w.exchanges.all[k]
+		x.number = int32(k)           //nolint:gosec // bounded by MaxExchanges
+		x.conn = int32(k / c.Streams) //nolint:gosec // bounded by MaxConnections
+		switch {
+		case w.pooled:
+			conn := &w.conns.all[x.conn]
+			x.next = conn.spare
+			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
+		case c.Think != (pace.Think{}):
+			t := c.Think.Thinker(c.Seed, c.Shard.At(uint64(k*c.Workers+w.number))) //nolint:gosec // not negative
+			x.thinker = &t
+		}
+	}
 }
 
 // share returns how much of total falls to member n of count.
@@ -372,7 +393,7 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 				cpu = cpus[w.number%len(cpus)]
 			}
 			w.thread = unix.Gettid()
-			err := placeThread(cpu)
+			err := thread.Place(cpu)
 			if err == nil {
 				w.chooseClock()
 				w.connectAll()
@@ -442,8 +463,8 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 		return result, e.unreachable()
 	}
 	for _, w := range e.workers {
-		if w.users != nil && w.users.worker.Err() != nil {
-			return result, errors.Join(unlearned, fmt.Errorf("engine: data of users: %w", w.users.worker.Err()))
+		if w.users != nil && w.users.Err() != nil {
+			return result, errors.Join(unlearned, fmt.Errorf("engine: data of users: %w", w.users.Err()))
 		}
 	}
 	return result, unlearned
@@ -459,7 +480,7 @@ func (e *engine) interrupt() {
 
 func (e *engine) opened() (n uint64) {
 	for _, w := range e.workers {
-		n += w.tally.Opened
+		n += w.conns.tally.Opened
 	}
 	return n
 }
@@ -517,31 +538,31 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 	var requests, events []*record.Silences
 	for n, w := range e.workers {
 		r.AddWorker(w.rec, &w.sockets.Clock)
-		if len(w.conns) > 0 {
+		if len(w.conns.all) > 0 {
 			requests = append(requests, w.rec.Silences())
 		}
 		if w.subscribers.Len() > 0 {
 			events = append(events, w.subscribers.Silences())
 		}
-		concluded = max(concluded, w.concluded)
+		concluded = max(concluded, w.phases.concluded)
 		if w.asksModels() {
 			r.AddTokens(w.rec.Tokens())
 		}
-		if w.follower != nil {
+		if w.redirects != nil {
 			r.AddRedirects(w.rec.Redirects())
 		}
-		r.Connections.Add(&w.tally)
+		r.Connections.Add(&w.conns.tally)
 		if w.users != nil {
-			r.Users.Add(w.users.result())
+			r.Users.Add(w.users.Result())
 		}
 		if w.sockets.Secure() {
-			w.handshakes.Failed = w.sockets.FailedHandshakes()
-			r.Handshakes.Add(&w.handshakes)
+			w.conns.handshakes.Failed = w.sockets.FailedHandshakes()
+			r.Handshakes.Add(&w.conns.handshakes)
 			r.Handshakes.Add(w.subscribers.Handshakes())
 		}
-		w.goAways.AddTo(r.GoAways)
+		w.conns.goAways.AddTo(r.GoAways)
 		end = max(end, w.rec.Window.End)
-		first, last := &w.marks[0], &w.marks[1]
+		first, last := &w.phases.marks[0], &w.phases.marks[1]
 		r.Workers = r.Workers.Plus(last.thread.Sub(first.thread))
 		r.Spun += time.Duration(last.spun - first.spun)
 		if n == 0 {
@@ -550,13 +571,12 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
 	r.Silence = record.SilenceOf(requests, origin, concluded)
-	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
-		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
-		users := e.config.Connections * e.config.Streams
+	if e.config.Schedule == nil {
+		waiting := e.config.Connections * e.config.Streams
 		if e.config.Users != nil {
-			users = e.config.Users.Count
+			waiting = e.config.Users.Count
 		}
-		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(users))
+		r.Omit(waiting)
 	}
 	if e.config.Subscribers != nil {
 		pools := make([]*subscribe.Pool, len(e.workers))
@@ -568,7 +588,3 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 	}
 	r.AddIntervals(e.collector)
 }
-
-// failingRow is how many requests in a row must have failed that a target may be said to
-// answer nothing any more.
-const failingRow = 10

@@ -22,6 +22,7 @@ import (
 	"dyno/internal/race"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -340,7 +341,7 @@ func TestScheduleEnds(t *testing.T) {
 	}
 	one := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "one", Path: "/"}}})
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), NewClients: composers(t, one, "h"), Users: &engine.Users{Scenario: one, Count: 100}, Schedule: schedule, Connections: 10, Window: window,
+		Address: s.Addr().String(), NewClients: composers(t, one, "h"), Users: &users.Config{Scenario: one, Count: 100}, Schedule: schedule, Connections: 10, Window: window,
 	})
 	if r.Counts.OK != 40 || r.Window != window {
 		t.Errorf("users: counts %+v in %v", r.Counts, r.Window)

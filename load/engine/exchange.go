@@ -2,9 +2,9 @@ package engine
 
 import (
 	"math"
-	"time"
 
 	"dyno/load/engine/clock"
+	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -38,6 +38,48 @@ type waiter struct {
 	part     record.Part
 }
 
+// exchanges are a worker's places for requests, and the requests that wait for a connection.
+type exchanges struct {
+	all      []exchange
+	inFlight queue.List
+	timeouts queue.Timeouts // of those in flight, the ones that have a time of their own for the response
+	begun    int            // exchanges that were begun and will be in flight once they are written
+	awaiting int            // exchanges in that state
+	waiting  queue.FIFO[waiter]
+}
+
+// unanswered tells whether requests are unanswered.
+func (x *exchanges) unanswered() bool {
+	return x.inFlight.Head() != none || x.awaiting > 0 || x.waiting.Len() > 0
+}
+
+// othersUnanswered tells whether requests are unanswered other than the one that has just ended
+// and is still in its list.
+func (x *exchanges) othersUnanswered() bool {
+	return x.inFlight.Several() || x.begun > 0 || x.awaiting > 0 || x.waiting.Len() > 0
+}
+
+// next returns when the first of the requests in flight expires, after a time or one of its own.
+func (x *exchanges) next(timeout int64) int64 {
+	next := x.timeouts.Next()
+	if e := x.inFlight.Head(); e != none {
+		next = min(next, x.all[e].Written+timeout)
+	}
+	return next
+}
+
+// track adds an exchange whose request is in flight. Its step is known with users only.
+func (x *exchanges) track(e int32, step int) {
+	x.inFlight.Push(e)
+	x.all[e].timed = x.timeouts.Start(e, step, x.all[e].Written)
+}
+
+// untrack removes an exchange whose request has ended.
+func (x *exchanges) untrack(e int32) {
+	x.inFlight.Remove(e)
+	x.timeouts.End(e, x.all[e].timed)
+}
+
 // An exchangeState says what an exchange is doing.
 type exchangeState uint8
 
@@ -48,30 +90,11 @@ const (
 	inFlight                      // its request was sent; in the list of that name
 )
 
-// startRequest makes a user send the next request, due at a time, or wait for its connection
-// to take it.
-func (w *worker) startRequest(e int32, x *exchange, intended int64) {
-	if intended >= w.rec.Window.End || (w.remaining == 0 && intended >= w.rec.Window.Start) {
-		x.state = parked
-		return
-	}
-	x.Intended = intended
-	x.Resends, x.redirected = 0, false
-	x.Part = w.schedule(intended)
-	i := x.conn
-	c := &w.conns[i]
-	if c.firstAwaiting == none && w.free(c) > 0 {
-		w.dispatch(e, x, i, c, intended)
-		return
-	}
-	w.awaitConnection(e, x, i, c)
-}
-
 // schedule counts a request as scheduled, and returns what it belongs to.
 func (w *worker) schedule(intended int64) record.Part {
 	part := w.rec.Schedule(intended)
-	if part == record.Inside && w.remaining != never {
-		w.remaining--
+	if part == record.Inside && w.phases.remaining != never {
+		w.phases.remaining--
 	}
 	return part
 }
@@ -82,10 +105,10 @@ func (w *worker) awaitConnection(e int32, x *exchange, i int32, c *connection) {
 	if c.firstAwaiting == none {
 		c.firstAwaiting = e
 	} else {
-		w.exchanges[c.lastAwaiting].next = e
+		w.exchanges.all[c.lastAwaiting].next = e
 	}
 	c.lastAwaiting = e
-	w.awaiting++
+	w.exchanges.awaiting++
 	if c.state == closed {
 		w.queueConnecting(i)
 	}
@@ -94,51 +117,33 @@ func (w *worker) awaitConnection(e int32, x *exchange, i int32, c *connection) {
 // takeAwaiting takes the first of the requests that wait for a connection.
 func (w *worker) takeAwaiting(c *connection) (e int32, x *exchange) {
 	e = c.firstAwaiting
-	x = &w.exchanges[e]
+	x = &w.exchanges.all[e]
 	c.firstAwaiting = x.next
 	x.state = parked
-	w.awaiting--
+	w.exchanges.awaiting--
 	return e, x
-}
-
-// continueExchange continues the user whose request has ended.
-func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
-	switch {
-	case c.failures == 0 && x.thinker != nil:
-		w.pause(e, x, now+int64(x.thinker.Next()))
-	case c.state == established && c.failures <= 1:
-		w.startRequest(e, x, now)
-	default:
-		w.pause(e, x, now+int64(w.backoff(c.failures)))
-	}
 }
 
 // carry finds the requests that are carried into the window, which begins: those that are
 // under way, or wait for a connection.
 func (w *worker) carry() {
 	w.rec.BeginWindow()
-	for e := range w.exchanges {
-		x := &w.exchanges[e]
+	for e := range w.exchanges.all {
+		x := &w.exchanges.all[e]
 		if x.state != inFlight && x.state != awaiting || x.Part != record.Outside {
 			continue
 		}
 		sent := x.state == inFlight || x.wasSent()
 		w.rec.Carry(&x.Part, sent)
 		if sent {
-			w.conns[x.conn].asked = true
+			w.conns.all[x.conn].asked = true
 		}
 	}
-	for i := range w.waiting.Len() {
-		if waiter := w.waiting.At(i); waiter.part == record.Outside {
+	for i := range w.exchanges.waiting.Len() {
+		if waiter := w.exchanges.waiting.At(i); waiter.part == record.Outside {
 			w.rec.Carry(&waiter.part, waiter.resends > 0)
 		}
 	}
-}
-
-// othersUnanswered tells whether requests are unanswered other than the one that has just ended
-// and is still in its list.
-func (w *worker) othersUnanswered() bool {
-	return w.inFlight.Several() || w.begun > 0 || w.awaiting > 0 || w.waiting.Len() > 0
 }
 
 // begin counts a request as sent, be it the first time or once more.
@@ -159,15 +164,15 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 	e := c.current
 	if c.mux != nil {
 		e = c.spare
-		c.spare = w.exchanges[e].next
+		c.spare = w.exchanges.all[e].next
 	}
 	if c.idleAt != none && (c.mux == nil || w.free(c) == 1) {
 		w.removeIdle(c)
 	}
-	x := &w.exchanges[e]
+	x := &w.exchanges.all[e]
 	x.assign(r)
 	if w.users != nil {
-		w.users.prepareResponse(&w.users.all[r.user])
+		w.users.PrepareResponse(r.user)
 	}
 	w.dispatch(e, x, i, c, ready)
 }
@@ -182,20 +187,20 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	w.begin(x, c)
 	if !x.redirected {
 		x.Ready, x.First = ready, 0
-		if w.follower != nil {
-			w.trails[e].begin()
+		if w.redirects != nil {
+			w.redirects.Begin(e)
 		}
 	}
 	x.Status = record.NoStatus
 	x.state = inFlight
-	w.tally.Exchanges++
+	w.conns.tally.Exchanges++
 	if x.Part == record.Inside {
-		w.tally.WindowExchanges++
+		w.conns.tally.WindowExchanges++
 	}
 	if c.carried > 0 {
-		w.tally.Reused++
+		w.conns.tally.Reused++
 		if x.Part == record.Inside {
-			w.tally.WindowReused++
+			w.conns.tally.WindowReused++
 		}
 	}
 	c.carried++
@@ -206,7 +211,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 		return
 	}
 	c.current = e
-	if w.stamps {
+	if w.conns.stamps {
 		if p, ok := c.client.(wire.Stamper); ok {
 			p.Stamp(w.engine.epoch + x.Intended)
 		}
@@ -217,9 +222,9 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	}
 	c.Put(w.request(x, c))
 	x.Written = w.sockets.Clock.Now()
-	w.trackInFlight(e, x)
+	w.exchanges.track(e, w.step(x))
 	if w.messages != nil {
-		w.startMessages(e, x.Written)
+		w.messages.Start(e, x.Written)
 	}
 	w.flush(i, c)
 }
@@ -235,37 +240,9 @@ func (w *worker) release(e int32, x *exchange, c *connection) {
 
 // suspend takes an exchange off its connection, on which it may go on.
 func (w *worker) suspend(e int32, x *exchange, c *connection) {
-	w.untrack(e, x)
+	w.exchanges.untrack(e)
 	x.state = parked
 	c.busy--
-}
-
-// pause makes a user pause until a time.
-func (w *worker) pause(e int32, x *exchange, until int64) {
-	x.state = pausing
-	w.alarms.Set(until, e)
-}
-
-// fireAlarms wakes the users whose pause is over.
-func (w *worker) fireAlarms(now int64) {
-	for w.alarms.Next() <= now {
-		a := w.alarms.Pop()
-		if w.users != nil {
-			w.sendNext(a.Whose, a.At, false)
-			continue
-		}
-		w.startRequest(a.Whose, &w.exchanges[a.Whose], a.At)
-	}
-}
-
-// expire ends what has taken too long.
-func (w *worker) expire(now int64) {
-	limit := now - int64(w.engine.config.Timeout)
-	for e := w.inFlight.Head(); e != none && w.exchanges[e].Written <= limit; e = w.inFlight.Head() {
-		w.timeOut(e, now, w.engine.config.Deadline)
-	}
-	w.expireTimed(now)
-	w.expireConnecting(now)
 }
 
 var (
@@ -274,66 +251,26 @@ var (
 	errUnconnected = &wire.Error{Kind: wire.Unfinished, Text: "still connecting at the end"}
 )
 
-// startDue starts the requests of the open loop that are due.
-func (w *worker) startDue(now int64) {
-	for now >= w.due {
-		intended := w.due
-		if intended >= w.rec.Window.End || (w.rec.Window.PartOf(intended) == record.Inside && w.remaining == 0) {
-			w.due = never
-			return
-		}
-		if w.users != nil {
-			w.advance()
-			w.startIteration(intended)
-			now = w.sockets.Clock.Now()
-			continue
-		}
-		r := waiter{intended: intended, part: w.schedule(intended)}
-		w.advance()
-		if n := len(w.idles); n > 0 {
-			i := w.idles[n-1]
-			// The connection was at hand before the request was due.
-			w.send(i, &w.conns[i], r, intended)
-			now = w.sockets.Clock.Now()
-			continue
-		}
-		if !w.waiting.Push(r) {
-			w.rec.Drop(r.part, w.starved)
-			continue
-		}
-		w.openOneMore()
-	}
-}
-
-// advance reads the next intended start from the schedule.
-func (w *worker) advance() {
-	_, at, ok := w.cursor.Next()
-	w.due = never
-	if ok {
-		w.due = w.origin + int64(at)
-	}
-}
-
 // step returns the step whose request an exchange carries: none without users.
 func (w *worker) step(x *exchange) int {
 	if w.users == nil {
 		return record.NoStep
 	}
-	return w.users.stepOf(x.User)
+	return w.users.Step(x.User)
 }
 
 // firstWritten returns when the request of an exchange was written, or the first of those that
 // redirects have led to.
 func (w *worker) firstWritten(x *exchange) int64 {
 	if x.redirected {
-		return w.trails[x.number].written
+		return w.redirects.Written(x.number)
 	}
 	return x.Written
 }
 
 // succeed records a good response.
 func (w *worker) succeed(x *exchange, c *connection, r clock.Reading) {
-	w.rec.Succeed(&x.Request, w.firstWritten(x), w.step(x), r, w.othersUnanswered())
+	w.rec.Succeed(&x.Request, w.firstWritten(x), w.step(x), r, w.exchanges.othersUnanswered())
 	if x.Part != record.Outside {
 		c.answered, c.served = true, true
 	}
@@ -348,16 +285,46 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	}
 }
 
-// backoff returns how long a user pauses after failures in a row: not at all
-// after the first, then from 1 ms doubling to the limit, with jitter over half
-// of it so that users do not return in step.
-func (w *worker) backoff(failures uint8) time.Duration {
-	if failures <= 1 {
-		return 0
-	}
-	d := min(time.Millisecond<<min(failures-2, 30), w.engine.config.MaxBackoff)
-	return d/2 + time.Duration(w.rng.Int64N(int64(d/2)+1))
-}
-
 // failedAgain counts a failure of a connection in a row.
 func (c *connection) failedAgain() { c.failures = min(c.failures, math.MaxUint8-1) + 1 }
+
+// expire ends what has taken too long.
+func (w *worker) expire(now int64) {
+	limit := now - int64(w.engine.config.Timeout)
+	for e := w.exchanges.inFlight.Head(); e != none && w.exchanges.all[e].Written <= limit; e = w.exchanges.inFlight.Head() {
+		w.timeOut(e, now, w.engine.config.Deadline)
+	}
+	for e := w.exchanges.timeouts.Expired(now); e != none; e = w.exchanges.timeouts.Expired(now) {
+		w.timeOut(e, now, true)
+	}
+	w.expireConnecting(now)
+}
+
+// timeOut fails a request that has taken too long. The peer knows some of the timeouts.
+// What has come and was not read yet may be the response: it was in time if the worker was
+// not.
+func (w *worker) timeOut(e int32, now int64, peerKnows bool) {
+	x := &w.exchanges.all[e]
+	c := &w.conns.all[x.conn]
+	written := x.Written
+	w.read(x.conn, c)
+	if x.state != inFlight || x.Written != written {
+		return // it has ended, and its place may have another
+	}
+	if c.mux != nil {
+		w.expireMuxExchange(e, x, x.conn, c, now, peerKnows)
+		return
+	}
+	w.failed(x.conn, c, now, w.engine.config.TimedOut)
+}
+
+// asksModels tells whether the worker's clients ask language models.
+func (w *worker) asksModels() bool {
+	for i := range w.conns.all {
+		if client := w.conns.all[i].client; client != nil { // with TLS, one that never agreed on a protocol has none
+			_, ok := client.(wire.TokenCounter)
+			return ok
+		}
+	}
+	return false
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/grpc"
@@ -229,7 +230,7 @@ func TestGRPCServerStream(t *testing.T) {
 	call := echoCall("hello")
 	call.Path, call.ServerStream = "/p.S/Expand", true
 	r := run(t, engine.Config{
-		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40, Messages: &engine.Messages{},
+		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40, Messages: &messages.Config{},
 	})
 	first, gap := r.Latency[record.FirstMessage], r.Latency[record.MessageGap]
 	if r.Counts.OK != 40 || first.Count() != 40 || gap.Count() != 160 || r.Latency[record.Message].Count() != 0 {
@@ -247,7 +248,7 @@ func TestGRPCLockstep(t *testing.T) {
 	call := grpc.Call{Path: "/p.S/Echo", Messages: [][]byte{[]byte("a"), []byte("bb")}, Count: 6, ClientStream: true, ServerStream: true, Lockstep: true}
 	r := run(t, engine.Config{
 		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40,
-		Messages: &engine.Messages{Answered: true},
+		Messages: &messages.Config{Answered: true},
 	})
 	first, answers := r.Latency[record.FirstMessage], r.Latency[record.Message]
 	if r.Counts.OK != 40 || first.Count() != 40 || answers.Count() != 240 || r.Latency[record.MessageGap].Count() != 0 {
@@ -265,7 +266,7 @@ func TestGRPCPaced(t *testing.T) {
 	call := grpc.Call{Path: "/p.S/Echo", Messages: [][]byte{[]byte("a")}, Count: 5, ClientStream: true, ServerStream: true, Paced: true}
 	r := run(t, engine.Config{
 		Address: serveMessages(t, 0), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40,
-		Messages: &engine.Messages{Answered: true, Interval: interval},
+		Messages: &messages.Config{Answered: true, Interval: interval},
 	})
 	if r.Counts.OK != 40 || r.Latency[record.Message].Count() != 200 {
 		t.Fatalf("%+v, %v; %d answers", r.Counts, r.Failures, r.Latency[record.Message].Count())
@@ -276,7 +277,7 @@ func TestGRPCPaced(t *testing.T) {
 	collect := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{[]byte("a")}, Count: 3, ClientStream: true, Paced: true}
 	r = run(t, engine.Config{
 		Address: serveMessages(t, 0), NewMuxes: calls(t, 4, collect), Streams: 4, Connections: 2, Schedule: poisson(t, 1000), Requests: 40, Drain: time.Minute,
-		Messages: &engine.Messages{Interval: interval},
+		Messages: &messages.Config{Interval: interval},
 	})
 	if took := time.Duration(r.Latency[record.Service].Quantile(0)); r.Counts.OK != 40 || took < 2*interval {
 		t.Errorf("%+v, %v; a call took %v", r.Counts, r.Failures, took)
@@ -327,7 +328,7 @@ func TestGRPCLongClientStream(t *testing.T) {
 func TestGRPCValidate(t *testing.T) {
 	c := engine.Config{
 		Address: "127.0.0.1:1", Window: time.Second, NewClients: func(int) func() wire.Client { return nil },
-		Messages: &engine.Messages{Interval: time.Millisecond}, TimedOut: &wire.Error{Kind: wire.Reset},
+		Messages: &messages.Config{Interval: time.Millisecond}, TimedOut: &wire.Error{Kind: wire.Reset},
 	}
 	err := c.Validate()
 	for _, want := range []string{"want muxes alone", "want kind timeout"} {

@@ -66,18 +66,18 @@ func (w *worker) watch(i int32, c *connection) {
 	c.pinged = 0
 	if !c.watched {
 		c.watched = true
-		w.pingAlarms.Set(c.lastRead+int64(k.Time), i)
+		w.conns.pingAlarms.Set(c.lastRead+int64(k.Time), i)
 	}
 }
 
 // keepAlive looks at the connections whose time it is: it pings those on which nothing has
 // come, and gives up those that have not answered.
 func (w *worker) keepAlive(now int64) {
-	for w.pingAlarms.Next() <= now {
-		i := w.pingAlarms.Pop().Whose
-		c := &w.conns[i]
+	for w.conns.pingAlarms.Next() <= now {
+		i := w.conns.pingAlarms.Pop().Whose
+		c := &w.conns.all[i]
 		if at := w.checkAlive(i, c, now); at != never {
-			w.pingAlarms.Set(at, i)
+			w.conns.pingAlarms.Set(at, i)
 		} else {
 			c.watched = false
 		}
@@ -108,7 +108,7 @@ func (w *worker) checkAlive(i int32, c *connection, now int64) int64 {
 	case c.busy == 0 && !k.WithoutCalls, !c.mux.(wire.Pinger).Ping():
 		return now + idle
 	}
-	w.tally.Pings++
+	w.conns.tally.Pings++
 	c.pinged = now
 	w.queueOutput(i, c)
 	return now + min(idle, patience)
@@ -116,7 +116,7 @@ func (w *worker) checkAlive(i int32, c *connection, now int64) int64 {
 
 // unpinged gives a connection up whose peer has not answered a ping.
 func (w *worker) unpinged(i int32, c *connection, now int64) {
-	w.tally.PingsUnanswered++
+	w.conns.tally.PingsUnanswered++
 	if c.busy > 0 {
 		w.muxLost(i, c, now, w.engine.unpinged)
 		return

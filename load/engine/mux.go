@@ -41,8 +41,8 @@ func (w *worker) startMux(i int32, c *connection, now int64) {
 
 // exchangeOf returns an exchange by the number it has on its connection.
 func (w *worker) exchangeOf(i int32, id uint32) (int32, *exchange) {
-	e := i*w.streams + int32(id) //nolint:gosec // bounded by the number of streams
-	return e, &w.exchanges[e]
+	e := i*w.conns.streams + int32(id) //nolint:gosec // bounded by the number of streams
+	return e, &w.exchanges.all[e]
 }
 
 // beginMuxExchange begins an exchange on a connection that carries many.
@@ -50,16 +50,16 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 	w.queueOutput(i, c)
 	outline, parts := 0, [][]byte(nil)
 	switch {
-	case w.follower != nil:
-		outline, parts = w.followed(e)
+	case w.redirects != nil:
+		outline, parts = w.redirects.Request(e)
 	case w.users != nil:
-		request := &w.users.all[x.User].request
+		request := w.users.Request(x.User)
 		outline, parts = request.Outline, request.Parts
 	}
-	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
+	if err := c.mux.Begin(uint32(e-i*w.conns.streams), outline, parts); err != nil { //nolint:gosec // not negative
 		now := w.sockets.Clock.Now()
 		x.Written = now
-		w.trackInFlight(e, x)
+		w.exchanges.track(e, w.step(x))
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
 		switch {
@@ -72,7 +72,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 	}
 	x.Written, x.next = 0, c.begun
 	c.begun = e
-	w.begun++
+	w.exchanges.begun++
 }
 
 // stamp notes when the exchanges that were begun are written, which is now.
@@ -82,12 +82,12 @@ func (w *worker) stamp(c *connection) {
 	}
 	now := w.sockets.Clock.Now()
 	for e := c.begun; e != none; {
-		x := &w.exchanges[e]
+		x := &w.exchanges.all[e]
 		x.Written = now
-		w.trackInFlight(e, x)
-		w.begun--
+		w.exchanges.track(e, w.step(x))
+		w.exchanges.begun--
 		if w.messages != nil {
-			w.startMessages(e, now)
+			w.messages.Start(e, now)
 		}
 		e = x.next
 	}
@@ -98,21 +98,21 @@ func (w *worker) stamp(c *connection) {
 func (w *worker) queueOutput(i int32, c *connection) {
 	if !c.outgoing {
 		c.outgoing = true
-		w.outgoing = append(w.outgoing, i)
+		w.conns.outgoing = append(w.conns.outgoing, i)
 	}
 }
 
 // flushOutgoing writes what connections have to say.
 func (w *worker) flushOutgoing() {
-	for n := 0; n < len(w.outgoing); n++ { // one that breaks may make others send more
-		i := w.outgoing[n]
-		c := &w.conns[i]
+	for n := 0; n < len(w.conns.outgoing); n++ { // one that breaks may make others send more
+		i := w.conns.outgoing[n]
+		c := &w.conns.all[i]
 		c.outgoing = false
 		if c.state >= startingMux && c.mux != nil {
 			w.flushMux(i, c)
 		}
 	}
-	w.outgoing = w.outgoing[:0]
+	w.conns.outgoing = w.conns.outgoing[:0]
 }
 
 // flushMux writes what the mux has to say, as far as the socket takes it. What was written may
@@ -141,37 +141,9 @@ func (w *worker) flushMux(i int32, c *connection) {
 }
 
 // writeMux is flushMux without the consequences.
-func (w *worker) writeMux(c *connection) error {
-	for {
-		c.blocked = c.Pending() // what was sealed before goes first
-		if c.blocked {
-			return nil
-		}
-		p := c.mux.Output()
-		if len(p) == 0 {
-			return nil
-		}
-		if c.Secure() {
-			sealed, err := c.Seal(w.sockets, p)
-			c.mux.Wrote(len(p))
-			if err == nil {
-				err = c.WriteSealed(w.sockets, sealed)
-			}
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		n, err := c.Write(w.sockets, p)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			c.blocked = true
-			return nil
-		}
-		c.mux.Wrote(n)
-	}
+func (w *worker) writeMux(c *connection) (err error) {
+	c.blocked, err = c.WriteOutput(w.sockets, c.mux)
+	return err
 }
 
 // consumeMux takes in the bytes of one reading on a connection that carries many exchanges.
@@ -207,11 +179,11 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	if event.Kind == wire.MuxGoAway {
 		if !c.leaving {
 			c.leaving = true
-			w.tally.GoAways++
+			w.conns.tally.GoAways++
 		}
 		if event.Err != nil && !c.goAwayError {
 			c.goAwayError = true
-			w.goAways.Count(event.Err)
+			w.conns.goAways.Count(event.Err)
 		}
 		return
 	}
@@ -230,13 +202,13 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 			x.First = r.After(x.Written).Arrived
 		}
 		if event.Kind == wire.MuxMessage && w.messages != nil {
-			w.recordMessage(e, x, r)
+			w.messages.Received(e, &x.Request, r)
 		}
 		switch {
 		case w.users != nil:
-			w.users.takeMuxEvent(x.User, c.mux, event)
-		case w.follower != nil && event.Kind == wire.MuxHead:
-			w.trails[e].note(c.mux.Fields())
+			w.users.TakeMuxEvent(x.User, c.mux, event)
+		case w.redirects != nil && event.Kind == wire.MuxHead:
+			w.redirects.Note(e, c.mux.Fields())
 		}
 		return
 	}
@@ -252,11 +224,11 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	case event.Err != nil:
 		err = event.Err
 	case w.users != nil:
-		w.users.takeMuxEvent(x.User, c.mux, event)
-		err = w.judge(x.User, x.Status, w.users.all[x.User].fields, r.Read)
-	case w.follower != nil:
+		w.users.TakeMuxEvent(x.User, c.mux, event)
+		err = w.users.Judge(x.User, x.Status, w.users.Fields(x.User), r.Read)
+	case w.redirects != nil:
 		if !event.Trailers {
-			w.trails[e].note(c.mux.Fields())
+			w.redirects.Note(e, c.mux.Fields())
 		}
 		var follows bool
 		if follows, err = w.follow(e, x); follows {
@@ -287,18 +259,18 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 // resend has a request sent once more that the peer says it has not processed, whatever its
 // method (RFC 9113, section 8.7), or fails it if that has been done too often.
 func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
-	w.tally.Refused++
+	w.conns.tally.Refused++
 	resend := x.Resends < maxResends
 	own := !w.pooled || x.redirected // it stays with its connection
 	if resend && !own {
-		resend = w.waiting.PushFront(waiter{intended: x.Intended, written: x.Written, user: x.User, resends: x.Resends + 1, part: x.Part})
+		resend = w.exchanges.waiting.PushFront(waiter{intended: x.Intended, written: x.Written, user: x.User, resends: x.Resends + 1, part: x.Part})
 	}
 	if !resend {
 		w.fail(x, c, now, err)
 		c.failedAgain()
 	}
 	if resend {
-		w.tally.Resent++
+		w.conns.tally.Resent++
 	}
 	if resend && own {
 		w.suspend(e, x, c)
@@ -346,9 +318,9 @@ func (w *worker) sendWaiting(now int64) {
 	if !w.pooled {
 		return
 	}
-	for w.waiting.Len() > 0 && len(w.idles) > 0 {
-		i := w.idles[len(w.idles)-1]
-		w.send(i, &w.conns[i], w.waiting.Pop(), now)
+	for w.exchanges.waiting.Len() > 0 && len(w.conns.idles) > 0 {
+		i := w.conns.idles[len(w.conns.idles)-1]
+		w.send(i, &w.conns.all[i], w.exchanges.waiting.Pop(), now)
 	}
 	w.openOneMore()
 }
@@ -365,9 +337,9 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 		return
 	case c.busy == 0:
 		if wire.KindOf(err) == wire.Protocol {
-			w.tally.Unsolicited++
+			w.conns.tally.Unsolicited++
 		} else {
-			w.tally.PeerClosed++
+			w.conns.tally.PeerClosed++
 		}
 		w.disconnect(i, c)
 		w.reuse(i, c)
@@ -408,10 +380,24 @@ func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection,
 		w.muxLost(i, c, now, w.engine.silent)
 		return
 	}
-	c.mux.Cancel(uint32(e - i*w.streams)) //nolint:gosec // not negative
+	c.mux.Cancel(uint32(e - i*w.conns.streams)) //nolint:gosec // not negative
 	w.queueOutput(i, c)
 	w.fail(x, c, now, w.engine.config.TimedOut)
 	w.release(e, x, c)
 	w.resume(e, x, c, now)
 	w.refillOrClose(i, c, now)
+}
+
+// sendDueMessages sends the messages of requests that are due.
+func (w *worker) sendDueMessages(now int64) {
+	for e, at := w.messages.Due(now); e != none; e, at = w.messages.Due(now) {
+		x := &w.exchanges.all[e]
+		if x.state != inFlight {
+			continue // it has ended
+		}
+		w.queueOutput(x.conn, &w.conns.all[x.conn])
+		if w.conns.all[x.conn].mux.(wire.Pacer).Next(uint32(e - x.conn*w.conns.streams)) { //nolint:gosec // not negative
+			w.messages.Sent(e, at)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 )
 
@@ -10,10 +11,10 @@ import (
 func TestUsersOfAShard(t *testing.T) {
 	sum := 0
 	for i := range 3 {
-		c := Config{Shard: pace.Shard{Index: i, Count: 3}, Schedule: &pace.Schedule{}, Users: &Users{}}
+		c := Config{Shard: pace.Shard{Index: i, Count: 3}, Schedule: &pace.Schedule{}, Users: &users.Config{}}
 		sum += c.withDefaults().Users.Count
 	}
-	if sum != defaultUsers {
-		t.Errorf("%d users, want %d", sum, defaultUsers)
+	if sum != openUsers {
+		t.Errorf("%d users, want %d", sum, openUsers)
 	}
 }

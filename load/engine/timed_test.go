@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/users"
 	"dyno/load/scenario"
 	"dyno/load/wire"
 )
@@ -35,7 +36,7 @@ func TestUsersStepTimeouts(t *testing.T) {
 		{Name: "longer than all", Path: "/slow", Timeout: time.Hour},
 	}})
 	for _, two := range []bool{false, true} {
-		c := engine.Config{Connections: 2, Requests: 5 * each, Timeout: 150 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 4}}
+		c := engine.Config{Connections: 2, Requests: 5 * each, Timeout: 150 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 4}}
 		if two {
 			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 4), 4
 		} else {

@@ -48,9 +48,9 @@ func (c *connection) cutKind() wire.Kind {
 func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	sealed, err := c.Seal(w.sockets, w.request(x, c))
 	x.Written = w.sockets.Clock.Now()
-	w.trackInFlight(e, x)
+	w.exchanges.track(e, w.step(x))
 	if w.messages != nil {
-		w.startMessages(e, x.Written)
+		w.messages.Start(e, x.Written)
 	}
 	if err != nil {
 		w.failed(i, c, x.Written, err)
@@ -103,7 +103,7 @@ func (w *worker) handshakeCompleted(i int32, c *connection, r clock.Reading) {
 	r = r.After(c.handshakeBegan)
 	w.rec.Time(record.HandshakeTime, r.Arrived-c.handshakeBegan)
 	info := c.Agreed()
-	w.handshakes.Note(info)
+	w.conns.handshakes.Note(info)
 	if err := w.chooseCodec(i, c, info.ALPN); err != nil {
 		w.openFailed(i, c, r.Read, err)
 		return
@@ -114,17 +114,17 @@ func (w *worker) handshakeCompleted(i int32, c *connection, r clock.Reading) {
 // chooseCodec gives a connection the codec for the protocol that was agreed on.
 func (w *worker) chooseCodec(i int32, c *connection, alpn string) error {
 	switch {
-	case w.newClient == nil || w.newMux == nil:
+	case w.conns.newClient == nil || w.conns.newMux == nil:
 		if c.mux != nil && alpn != muxName {
 			return errNoMux
 		}
 	case alpn != muxName:
 		c.mux = nil
 		if c.client == nil {
-			c.client = w.newClient()
+			c.client = w.conns.newClient()
 		}
 	case c.mux == nil:
-		c.mux = w.newMux()
+		c.mux = w.conns.newMux()
 		w.gatherSpare(i, c)
 	}
 	return nil
@@ -137,8 +137,8 @@ func (w *worker) gatherSpare(i int32, c *connection) {
 		return
 	}
 	c.spare = none
-	for e := i * w.streams; e < (i+1)*w.streams; e++ {
-		if x := &w.exchanges[e]; x.state == parked {
+	for e := i * w.conns.streams; e < (i+1)*w.conns.streams; e++ {
+		if x := &w.exchanges.all[e]; x.state == parked {
 			x.next, c.spare = c.spare, e
 		}
 	}

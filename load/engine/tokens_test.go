@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
+	"dyno/load/engine/users"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/scenario"
@@ -71,7 +73,7 @@ func TestTokens(t *testing.T) {
 	const pause = 2 * time.Millisecond
 	r := run(t, engine.Config{
 		Address: serveAnswers(t, pause), NewClients: askers(t), Connections: 4, Requests: 40,
-		Messages: &engine.Messages{Goal: record.Goal{First: time.Hour, Each: time.Hour}},
+		Messages: &messages.Config{Goal: record.Goal{First: time.Hour, Each: time.Hour}},
 	})
 	count := func(tag record.Tag) int64 { return r.Latency[tag].Count() }
 	if r.Counts.OK != 40 || count(record.FirstToken) != 40 || count(record.TokenTime) != 40 ||
@@ -98,7 +100,7 @@ func TestTokens(t *testing.T) {
 func TestTokensOfNothing(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
-	c := engine.Config{Address: s.Listener.Addr().String(), NewClients: askers(t), Requests: 4, Messages: &engine.Messages{}}
+	c := engine.Config{Address: s.Listener.Addr().String(), NewClients: askers(t), Requests: 4, Messages: &messages.Config{}}
 	if r := run(t, c); r.Tokens == nil || *r.Tokens != (record.Tokens{}) || r.Counts.ByKind[wire.Status] != 4 {
 		t.Errorf("%+v, %+v", r.Tokens, r.Counts)
 	}
@@ -122,7 +124,7 @@ func TestGoodput(t *testing.T) {
 		{"tokens too slow", record.Goal{First: time.Hour, Each: pause / 100}, false},
 	} {
 		r := run(t, engine.Config{
-			Address: address, NewClients: askers(t), Connections: 4, Requests: 8, Messages: &engine.Messages{Goal: test.goal},
+			Address: address, NewClients: askers(t), Connections: 4, Requests: 8, Messages: &messages.Config{Goal: test.goal},
 		})
 		if r.Completed == 0 || r.Tokens == nil || (r.Tokens.Within == r.Completed) != test.all {
 			t.Errorf("%s: %+v of %d answers", test.name, r.Tokens, r.Completed)
@@ -140,7 +142,7 @@ func TestFirstTokenIsFromTheSchedule(t *testing.T) {
 	}
 	r := run(t, engine.Config{
 		Address: serveAnswers(t, pause), NewClients: askers(t), Schedule: schedule, Connections: 1, Requests: 20,
-		Messages: &engine.Messages{},
+		Messages: &messages.Config{},
 	})
 	due, written := last(r.Latency[record.FirstToken]), last(r.Latency[record.FirstMessage])
 	if r.Counts.OK != 20 || due < 10*7*int64(pause) || written > due/2 {
@@ -175,21 +177,21 @@ func TestAnswersOfSteps(t *testing.T) {
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	}))
 	t.Cleanup(s.Close)
-	users := compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "token"}, {Name: "answer"}}, Steps: []scenario.Step{
+	plan := compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "token"}, {Name: "answer"}}, Steps: []scenario.Step{
 		{Name: "login", Once: true, Path: "/login", Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Of: "$.token"}}},
 		{Name: "first", Path: "/first", Method: "POST", Body: "{{ token }}", Extract: []scenario.Extraction{{Name: "answer", From: scenario.JSON, Of: "$.text"}}},
 		{Name: "second", Path: "/second", Method: "POST", Body: "{{ token }} said {{ json_escape(answer) }}"},
 	}})
 	config := llm.Config{HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits(), Accept: func(int) bool { return true }}
-	for _, o := range users.Outlines() {
-		info := users.Steps()[o.Step]
+	for _, o := range plan.Outlines() {
+		info := plan.Steps()[o.Step]
 		r := http1.Request{Method: o.Method, Target: o.Path, Host: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}
 		config.Requests = append(config.Requests, r)
 		config.Expects = append(config.Expects, llm.Expect{Plain: info.Name == "login", Keep: info.MaxBody})
 	}
 	c := engine.Config{
-		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Workers: 2, Messages: &engine.Messages{Goal: record.Goal{First: time.Hour}},
-		Users: &engine.Users{Scenario: users, Count: 3, Answers: []bool{false, true, true}},
+		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Workers: 2, Messages: &messages.Config{Goal: record.Goal{First: time.Hour}},
+		Users: &users.Config{Scenario: plan, Count: 3, Answers: []bool{false, true, true}},
 		NewClients: func(int) func() wire.Client {
 			template, err := llm.NewTemplate(config)
 			if err != nil {

@@ -37,7 +37,7 @@ func (w *worker) takeTunnel(i int32, c *connection, p []byte, r clock.Reading) {
 // tunnelError returns the failure of a connection for which the proxy gave no tunnel: one for each
 // reason.
 func (w *worker) tunnelError(reason error) error {
-	e := w.tunnelErrors[reason]
+	e := w.conns.tunnelErrors[reason]
 	if e == nil {
 		text := "the proxy " + w.engine.config.Address
 		status, known := strings.CutPrefix(reason.Error(), wire.Status.String()+": status ")
@@ -47,7 +47,7 @@ func (w *worker) tunnelError(reason error) error {
 			text += " did not answer CONNECT: " + reason.Error()
 		}
 		e = &wire.Error{Kind: wire.Connect, Text: text}
-		w.tunnelErrors[reason] = e
+		w.conns.tunnelErrors[reason] = e
 	}
 	return e
 }

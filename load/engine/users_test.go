@@ -18,6 +18,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -215,8 +216,8 @@ func TestUsers(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "TLS", "TLS, HTTP/2"} {
 		for _, c := range []engine.Config{
 			{Connections: 4, Workers: 1},
-			{Connections: 4, Workers: 3, Users: &engine.Users{Count: 20}},
-			{Connections: 7, Workers: 2, Users: &engine.Users{Count: 3}},
+			{Connections: 4, Workers: 3, Users: &users.Config{Count: 20}},
+			{Connections: 7, Workers: 2, Users: &users.Config{Count: 3}},
 			{Connections: 5, ExchangesPerConnection: 3},
 		} {
 			t.Run(fmt.Sprintf("%s, %d workers", protocol, c.Workers), func(t *testing.T) {
@@ -246,7 +247,7 @@ func TestUsers(t *testing.T) {
 				if two {
 					c.NewMuxes, c.Streams = muxesOf(t, s, map[bool]string{true: "https", false: "http"}[secure], streams), streams
 				}
-				users := engine.Users{Scenario: s, Count: c.Connections * streams}
+				users := users.Config{Scenario: s, Count: c.Connections * streams}
 				if c.Users != nil {
 					users.Count = c.Users.Count
 				}
@@ -312,7 +313,7 @@ func TestUsersFailures(t *testing.T) {
 	})
 	for _, two := range []bool{false, true} {
 		c := engine.Config{
-			Address: address, Connections: 3, Requests: 7 * each, Timeout: 150 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 1},
+			Address: address, Connections: 3, Requests: 7 * each, Timeout: 150 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 1},
 		}
 		if c.NewClients = composers(t, s, "h"); two {
 			c.NewClients, c.NewMuxes = nil, muxesOf(t, s, "http", 1)
@@ -364,7 +365,7 @@ func TestUsersCannotSend(t *testing.T) {
 	for _, schedule := range []*pace.Schedule{nil, steady(t, 1000)} {
 		seen.Store(0)
 		r := carryOut(t, engine.Config{
-			Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 100, Schedule: schedule, Users: &engine.Users{Scenario: s},
+			Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 100, Schedule: schedule, Users: &users.Config{Scenario: s},
 		})
 		good, bad := step(t, r, "good").Counts, step(t, r, "bad").Counts
 		if good.OK != good.Sent || bad.Generator != bad.Sent || bad.Sent == 0 || seen.Load() != good.OK || good.Sent+bad.Sent != 100 {
@@ -390,7 +391,7 @@ func TestUsersOpenLoop(t *testing.T) {
 	address := plain(t, target.ServeHTTP)
 	r := carryOut(t, engine.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 20, Schedule: steady(t, 500), Workers: 2,
-		Window: 400 * time.Millisecond, Drain: 10 * time.Second, Users: &engine.Users{Scenario: s},
+		Window: 400 * time.Millisecond, Drain: 10 * time.Second, Users: &users.Config{Scenario: s},
 	})
 	if n := r.Users.Arrivals; n != 200 || r.Counts.Dropped > 0 || target.wrong.Load() > 0 || step(t, r, "list").Counts.OK == 0 {
 		t.Errorf("%d arrivals, counts %+v, %d wrong", n, r.Counts, target.wrong.Load())
@@ -403,7 +404,7 @@ func TestUsersOpenLoop(t *testing.T) {
 	slow := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}, {Name: "b", Path: "/"}}})
 	r = carryOut(t, engine.Config{
 		Address: address, NewClients: composers(t, slow, "h"), Connections: 3, Schedule: steady(t, 500),
-		Window: 400 * time.Millisecond, Users: &engine.Users{Scenario: slow, Count: 1},
+		Window: 400 * time.Millisecond, Users: &users.Config{Scenario: slow, Count: 1},
 	})
 	if r.Users.TurnedAway != r.Counts.Dropped || r.Users.TurnedAway < 100 || r.Users.Started != 1 || r.Users.Iterations < 5 {
 		t.Errorf("%+v, counts %+v", r.Users, r.Counts)
@@ -426,7 +427,7 @@ func TestUsersOpenLoopDrops(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}, {Name: "b", Path: "/"}}})
 	r := carryOut(t, engine.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 1, Schedule: steady(t, 1000), MaxWaiting: 3,
-		Window: 100 * time.Millisecond, Drain: time.Millisecond, Users: &engine.Users{Scenario: s},
+		Window: 100 * time.Millisecond, Drain: time.Millisecond, Users: &users.Config{Scenario: s},
 	})
 	close(release)
 	if a := step(t, r, "a").Counts; a.Dropped < 80 || r.Counts.Unfinished != 1 || r.Users.TurnedAway > 0 {
@@ -441,7 +442,7 @@ func TestUsersEnd(t *testing.T) {
 	address := plain(t, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Once: true, Path: "/"}, {Name: "b", Once: true, Path: "/"}}})
 	c := engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 3, Window: time.Minute, Users: &engine.Users{Scenario: s, Count: 5},
+		Address: address, NewClients: composers(t, s, "h"), Connections: 3, Window: time.Minute, Users: &users.Config{Scenario: s, Count: 5},
 	}
 	if r := carryOut(t, c); seen.Load() != 10 || r.Counts.OK != 10 || r.Users.Ended != 5 || r.Window > time.Minute/2 {
 		t.Errorf("%+v, %+v, window %v, seen %d", r.Users, r.Counts, r.Window, seen.Load())
@@ -451,7 +452,7 @@ func TestUsersEnd(t *testing.T) {
 		t.Errorf("%+v, %+v", r.Users, r.Counts)
 	}
 	// In an open loop users come and go by themselves.
-	c.Users, c.Requests, c.Schedule = &engine.Users{Scenario: s, Count: 5}, 100, steady(t, 1000)
+	c.Users, c.Requests, c.Schedule = &users.Config{Scenario: s, Count: 5}, 100, steady(t, 1000)
 	if r := carryOut(t, c); r.Counts.OK+r.Counts.Dropped != 100 || r.Users.Started < 10 || r.Users.Ended+5 < r.Users.Started || r.Users.Iterations < 5 {
 		t.Errorf("open loop: %+v, %+v", r.Users, r.Counts)
 	}
@@ -470,7 +471,7 @@ func TestUsersShards(t *testing.T) {
 	for i := range 3 {
 		carryOut(t, engine.Config{
 			Address: address, NewClients: composers(t, s, "h"), Connections: 4, Workers: 2, Requests: 200,
-			Shard: pace.Shard{Index: i, Count: 3}, Users: &engine.Users{Scenario: s},
+			Shard: pace.Shard{Index: i, Count: 3}, Users: &users.Config{Scenario: s},
 		})
 	}
 	mu.Lock()
@@ -530,7 +531,7 @@ func TestUsersContent(t *testing.T) {
 		Name: "draw", Path: "/?n={{ random_int(1, 1000000) }}", Extract: []scenario.Extraction{{Name: "n", From: scenario.Header, Of: "X-Id"}},
 	}}, Variables: []scenario.Variable{{Name: "n", Value: "1"}}})
 	for _, two := range []bool{false, true} {
-		c := engine.Config{Connections: 3, Requests: 60, Users: &engine.Users{Scenario: s, Count: 9}}
+		c := engine.Config{Connections: 3, Requests: 60, Users: &users.Config{Scenario: s, Count: 9}}
 		if two {
 			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 3), 3
 		} else {
@@ -551,7 +552,7 @@ func TestUsersContentUpToTheEnd(t *testing.T) {
 		}
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Assert: []scenario.Assertion{{Of: scenario.JSON, Name: "$.id", Value: "17"}}}}})
-	r := carryOut(t, engine.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &engine.Users{Scenario: s}})
+	r := carryOut(t, engine.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &users.Config{Scenario: s}})
 	if r.Counts.OK != 20 || r.Connections.Opened < 20 {
 		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
 	}
@@ -563,7 +564,7 @@ func TestUsersThink(t *testing.T) {
 	address := plain(t, func(http.ResponseWriter, *http.Request) {})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}}})
 	r := carryOut(t, engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 300 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 8},
+		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 300 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 8},
 	})
 	if n := r.Counts.Sent; n > 8*16 || n < 8*2 {
 		t.Errorf("%d requests of 8 users in 15 think times", n)
@@ -589,7 +590,7 @@ func TestUsersSkipSteps(t *testing.T) {
 		{Name: "end", Steps: []scenario.Step{{Name: "once", Once: true, Path: "/", If: "1 > 2"}}},
 	}})
 	c := engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 30, Users: &engine.Users{Scenario: s, Count: 3, Restart: true},
+		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 30, Users: &users.Config{Scenario: s, Count: 3, Restart: true},
 	}
 	r := carryOut(t, c)
 	skipped := func(name string) uint64 { return step(t, r, name).Skipped }
@@ -601,7 +602,7 @@ func TestUsersSkipSteps(t *testing.T) {
 		t.Errorf("skipped: %d last, %d first, %d never, %d then, %d no, %d once", n, skipped("first"), skipped("never"), skipped("then"), skipped("no"), skipped("once"))
 	}
 	s = compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "maybe", Path: "/", If: "random_int(1, 2) == 1"}, {Name: "no", Path: "/", If: "1 > 2"}}})
-	c.NewClients, c.Users = composers(t, s, "h"), &engine.Users{Scenario: s}
+	c.NewClients, c.Users = composers(t, s, "h"), &users.Config{Scenario: s}
 	c.Requests, c.Window, c.Schedule = 0, 300*time.Millisecond, steady(t, 200)
 	r = carryOut(t, c)
 	if u := r.Users; r.Counts.OK == 0 || r.Counts.Scheduled+skipped("maybe") != u.Arrivals || skipped("maybe") == 0 || u.Iterations == 0 || u.Iterations > u.Arrivals {
@@ -620,14 +621,14 @@ func TestUsersWhoCannotLogIn(t *testing.T) {
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "login", Once: true, Path: "/login"}, {Name: "loop", Path: "/"}}})
 	c := engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 140 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 4},
+		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 140 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 4},
 	}
 	r := carryOut(t, c)
 	if u := r.Users; r.Counts.Sent < 4 || r.Counts.Sent > 8 || u.FailedLogins != r.Counts.Errors || u.LoggedOut != 4 {
 		t.Errorf("%+v, %+v", r.Counts, u)
 	}
 	// In an open loop the arrivals say when users log in, and nobody waits.
-	c.Schedule, c.Users = steady(t, 500), &engine.Users{Scenario: s}
+	c.Schedule, c.Users = steady(t, 500), &users.Config{Scenario: s}
 	r = carryOut(t, c)
 	if u := r.Users; u.FailedLogins != r.Counts.Errors || u.FailedLogins == 0 || u.LoggedOut != 0 {
 		t.Errorf("open loop: %+v, %+v", r.Counts, u)
@@ -651,7 +652,7 @@ func TestUsersConservation(t *testing.T) {
 		r, err := engine.Run(t.Context(), engine.Config{
 			Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4, Connections: 5, Workers: 2, Schedule: schedule, MaxWaiting: 30,
 			Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Timeout: 30 * time.Millisecond, Drain: 20 * time.Millisecond,
-			Users: &engine.Users{Scenario: s, Count: 40},
+			Users: &users.Config{Scenario: s, Count: 40},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -699,7 +700,7 @@ func TestUsersConservationHTTP1(t *testing.T) {
 		r := carryOut(t, engine.Config{
 			Address: address, NewClients: composers(t, s, "h"), Connections: 9, Workers: 2, Schedule: schedule, MaxWaiting: 30,
 			Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Timeout: 30 * time.Millisecond, Drain: 20 * time.Millisecond,
-			Users: &engine.Users{Scenario: s, Count: 40},
+			Users: &users.Config{Scenario: s, Count: 40},
 		})
 		if err := r.Carried.Conserved(); err != nil {
 			t.Error(err)
@@ -726,7 +727,7 @@ func TestUsersDoNotAllocate(t *testing.T) {
 		for _, status := range []int{200, 201} {
 			for _, open := range []bool{false, true} {
 				s := spec(status)
-				c := engine.Config{Users: &engine.Users{Scenario: s, Count: 32}}
+				c := engine.Config{Users: &users.Config{Scenario: s, Count: 32}}
 				if open {
 					c.Schedule = poisson(t, 20_000)
 				}
@@ -767,7 +768,7 @@ func TestValidateUsers(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}}})
 	err := engine.Config{
 		Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Workers: 3, Think: pace.Think{Mean: 1},
-		Users: &engine.Users{Count: 2}, Shard: pace.Shard{Index: 3, Count: 2},
+		Users: &users.Config{Count: 2}, Shard: pace.Shard{Index: 3, Count: 2},
 	}.Validate()
 	for _, want := range []string{"want a scenario", "users 2: want at least one for each of 3 workers", "think time", "shard 3 of 2"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -775,7 +776,7 @@ func TestValidateUsers(t *testing.T) {
 		}
 	}
 	_, err = engine.Run(t.Context(), engine.Config{
-		Address: "127.0.0.1:1", Requests: 1, NewClients: echo(1), Users: &engine.Users{Scenario: s},
+		Address: "127.0.0.1:1", Requests: 1, NewClients: echo(1), Users: &users.Config{Scenario: s},
 	})
 	if err == nil || !strings.Contains(err.Error(), "one request only") {
 		t.Errorf("%v", err)
@@ -798,7 +799,7 @@ func BenchmarkUsers(b *testing.B) {
 			b.ReportAllocs()
 			r, err := engine.Run(b.Context(), engine.Config{
 				Address: target.Addr().String(), NewClients: composers(b, s, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour, //nolint:gosec // positive
-				Users: &engine.Users{Scenario: s},
+				Users: &users.Config{Scenario: s},
 			})
 			if err != nil {
 				b.Fatal(err)

@@ -132,56 +132,15 @@ func TestEndlessRequest(t *testing.T) {
 	defer func() { _ = unix.Close(pair[1]) }()
 	w := newIdleWorker(t)
 	m := &endlessMux{}
-	w.conns = []connection{{
+	w.conns.all = []connection{{
 		Socket: socket.Socket{FD: int32(pair[0])}, mux: m, state: established, busy: 1, firstAwaiting: none, begun: none, spare: none, idleAt: none,
 	}}
-	w.flushMux(0, &w.conns[0])
-	if m.written != maxWrites || len(w.again) != 1 {
-		t.Fatalf("%d bytes were written at once, want %d; %d connections are to go on", m.written, maxWrites, len(w.again))
+	w.flushMux(0, &w.conns.all[0])
+	if m.written != maxWrites || len(w.conns.again) != 1 {
+		t.Fatalf("%d bytes were written at once, want %d; %d connections are to go on", m.written, maxWrites, len(w.conns.again))
 	}
 	w.handle(nil)
-	if m.written != 2*maxWrites || len(w.again) != 1 {
-		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.again))
-	}
-}
-
-// A countedPacer counts the messages that it is asked to send.
-type countedPacer struct {
-	wire.Mux
-	sent int
-}
-
-func (p *countedPacer) Next(uint32) bool { p.sent++; return true }
-
-// Exchanges that end before their next message is due leave no alarms, and the one that
-// follows in their place sends its own in time.
-func TestMessageAlarmsDoNotPileUp(t *testing.T) {
-	const interval = int64(time.Second)
-	w := newIdleWorker(t)
-	w.engine.config.Messages = &Messages{Interval: time.Duration(interval)}
-	mux := &countedPacer{}
-	w.streams, w.messages = 1, make([]messageTimes, 1)
-	w.conns = []connection{{mux: mux, state: established}}
-	w.exchanges = []exchange{{state: inFlight}}
-	for written := range int64(1000) {
-		w.startMessages(0, written)
-	}
-	if n := w.messageAlarms.Len(); n != 1 {
-		t.Fatalf("%d alarms of one exchange", n)
-	}
-	w.sendDueMessages(999 + interval - 1)
-	if mux.sent != 0 {
-		t.Error("a message was sent before it was due")
-	}
-	for n := range 3 {
-		w.sendDueMessages(999 + int64(n+1)*interval)
-		if mux.sent != n+1 {
-			t.Errorf("%d messages were sent by the time of %d", mux.sent, n+1)
-		}
-	}
-	w.exchanges[0].state = parked
-	w.sendDueMessages(never - 1)
-	if w.messageAlarms.Len() != 0 || mux.sent != 3 {
-		t.Errorf("%d alarms and %d messages after the end", w.messageAlarms.Len(), mux.sent)
+	if m.written != 2*maxWrites || len(w.conns.again) != 1 {
+		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.conns.again))
 	}
 }

@@ -170,3 +170,16 @@ func (s *Silence) merge(o *Silence) {
 	s.Ending = min(s.Ending, o.Ending)
 	s.Failing += o.Failing
 }
+
+// failingRow is how many requests in a row must have failed that a target may be said to
+// answer nothing any more.
+const failingRow = 10
+
+// Omit adds how long the users of a closed loop waited in vain, if the target has answered nothing
+// any more.
+func (r *Result) Omit(users int) {
+	if s := &r.Silence; s.Answered && s.Failing >= failingRow {
+		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
+		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(users))
+	}
+}

@@ -257,17 +257,33 @@ func (s *Socket) Flush(t *Thread, kind wire.Kind) error {
 // next, until the end: a peer may have answered before it closed.
 func (s *Socket) Break(err error) { s.Lost, s.pending, s.HungUp = err, nil, true }
 
-// Write writes some of p, without TLS. It returns how much: 0 if the socket takes nothing now.
-func (s *Socket) Write(t *Thread, p []byte) (int, error) {
-	for {
+// WriteOutput writes what a mux has to say. It returns whether the socket takes no more for now.
+func (s *Socket) WriteOutput(t *Thread, m wire.Mux) (blocked bool, err error) {
+	for !s.Pending() { // what was sealed before goes first
+		p := m.Output()
+		if len(p) == 0 {
+			return false, nil
+		}
+		if s.Secure() {
+			sealed, err := s.Seal(t, p)
+			m.Wrote(len(p))
+			if err == nil {
+				err = s.WriteSealed(t, sealed)
+			}
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
 		switch n, errno := poll.Write(s.FD, p); errno {
 		case 0:
-			return n, nil
+			m.Wrote(n)
 		case unix.EINTR:
 		case unix.EAGAIN:
-			return 0, nil
+			return true, nil
 		default:
-			return 0, t.PeerError(wire.Reset, errno)
+			return false, t.PeerError(wire.Reset, errno)
 		}
 	}
+	return true, nil
 }

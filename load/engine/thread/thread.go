@@ -1,4 +1,5 @@
-package engine
+// Package thread places a worker's thread and reads the processor time that threads use.
+package thread
 
 import (
 	"time"
@@ -8,11 +9,11 @@ import (
 	"dyno/load/engine/record"
 )
 
-// threadCPU returns the processor time the calling thread has used.
-func threadCPU() record.CPUTime { return rusage(unix.RUSAGE_THREAD) }
+// CPU returns the processor time the calling thread has used.
+func CPU() record.CPUTime { return rusage(unix.RUSAGE_THREAD) }
 
-// processCPU returns the processor time this process has used.
-func processCPU() record.CPUTime { return rusage(unix.RUSAGE_SELF) }
+// ProcessCPU returns the processor time this process has used.
+func ProcessCPU() record.CPUTime { return rusage(unix.RUSAGE_SELF) }
 
 func rusage(who int) record.CPUTime {
 	var u unix.Rusage
@@ -22,10 +23,10 @@ func rusage(who int) record.CPUTime {
 	return record.CPUTime{User: time.Duration(u.Utime.Nano()), System: time.Duration(u.Stime.Nano())}
 }
 
-// placeThread ties the calling thread to one CPU, if cpu is not negative, and
+// Place ties the calling thread to one CPU, if cpu is not negative, and
 // asks for timers without slack: the default of 50 µs would end up in the send
 // lag.
-func placeThread(cpu int) error {
+func Place(cpu int) error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return err
 	}

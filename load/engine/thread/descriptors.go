@@ -1,4 +1,4 @@
-package engine
+package thread
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 // room: observers, files, and connections that are closed while others are opened.
 const spareDescriptors = 1024
 
-// enlargeDescriptorTable makes room for the connections' descriptors, as far as the
+// EnlargeDescriptorTable makes room for the connections' descriptors, as far as the
 // process may have them. Otherwise the kernel enlarges the table when it is full, and as
 // several threads share it, it makes the worker wait until RCU knows that nobody uses
 // the old one: some 10 to 30 ms, and much longer on a busy machine, at 256, 512, 1,024 …
 // descriptors. The table never shrinks.
-func enlargeDescriptorTable(connections int) error {
+func EnlargeDescriptorTable(connections int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("engine: descriptor table: limit: %w", err)

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"time"
+
+	"dyno/load/engine/queue"
+)
+
+// A closedLoop repeats one request: each exchange is a user, who sends, awaits the response, thinks
+// and sends again.
+type closedLoop struct {
+	alarms queue.Alarms // of the users who pause
+}
+
+// startRequest makes a user send the next request, due at a time, or wait for its connection
+// to take it.
+func (w *worker) startRequest(e int32, x *exchange, intended int64) {
+	if intended >= w.rec.Window.End || (w.phases.remaining == 0 && intended >= w.rec.Window.Start) {
+		x.state = parked
+		return
+	}
+	x.Intended = intended
+	x.Resends, x.redirected = 0, false
+	x.Part = w.schedule(intended)
+	i := x.conn
+	c := &w.conns.all[i]
+	if c.firstAwaiting == none && w.free(c) > 0 {
+		w.dispatch(e, x, i, c, intended)
+		return
+	}
+	w.awaitConnection(e, x, i, c)
+}
+
+// continueExchange continues the user whose request has ended.
+func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
+	switch {
+	case c.failures == 0 && x.thinker != nil:
+		w.pause(e, x, now+int64(x.thinker.Next()))
+	case c.state == established && c.failures <= 1:
+		w.startRequest(e, x, now)
+	default:
+		w.pause(e, x, now+int64(w.backoff(c.failures)))
+	}
+}
+
+// pause makes a user pause until a time.
+func (w *worker) pause(e int32, x *exchange, until int64) {
+	x.state = pausing
+	w.closed.alarms.Set(until, e)
+}
+
+// endPauses wakes the users whose pause is over.
+func (w *worker) endPauses(now int64) {
+	for w.closed.alarms.Next() <= now {
+		a := w.closed.alarms.Pop()
+		w.startRequest(a.Whose, &w.exchanges.all[a.Whose], a.At)
+	}
+	for w.users != nil && w.users.NextPause() <= now {
+		n, until := w.users.EndPause()
+		w.sendNext(n, until, false)
+	}
+}
+
+// backoff returns how long a user pauses after failures in a row: not at all
+// after the first, then from 1 ms doubling to the limit, with jitter over half
+// of it so that users do not return in step.
+func (w *worker) backoff(failures uint8) time.Duration {
+	if failures <= 1 {
+		return 0
+	}
+	d := min(time.Millisecond<<min(failures-2, 30), w.engine.config.MaxBackoff)
+	return d/2 + time.Duration(w.rng.Int64N(int64(d/2)+1))
+}

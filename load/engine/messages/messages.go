@@ -1,0 +1,165 @@
+// Package messages times the messages of which requests and responses consist, and says when the
+// next message of a request is due.
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/load/engine/clock"
+	"dyno/load/engine/queue"
+	"dyno/load/engine/record"
+	"dyno/load/wire"
+)
+
+// A Config says that exchanges consist of messages, each of which is timed, and how those of
+// requests are sent. There is a time of each message of a response (event MuxMessage of a
+// mux; what Messages of a client counts): FirstMessage of the first, MessageGap of the others,
+// and Message of all if they are answers.
+type Config struct {
+	// Answered tells that each message of a request is answered by one of the response, in
+	// their order.
+	Answered bool
+
+	// Interval is the time from one message of a request to the next, whatever is answered:
+	// the muxes are wire.Pacers. Without, they send as they were prepared to.
+	Interval time.Duration
+
+	// Goal is what good answers of language models hold, to be counted as Within. The zero
+	// value is held by all.
+	Goal record.Goal
+}
+
+// Validate reports every fault of the configuration at once.
+func (c *Config) Validate() error {
+	var faults []error
+	if c.Interval < 0 {
+		faults = append(faults, fmt.Errorf("engine: interval of messages %v: want no negative duration", c.Interval))
+	}
+	if c.Goal.First < 0 || c.Goal.Each < 0 {
+		faults = append(faults, fmt.Errorf("engine: goal of %v and %v: want no negative duration", c.Goal.First, c.Goal.Each))
+	}
+	return errors.Join(faults...)
+}
+
+// Times are those of the messages of a worker's exchanges, by the exchanges' numbers. The worker's
+// thread alone uses them.
+type Times struct {
+	config *Config
+	rec    *record.Recorder
+	of     []times
+	alarms queue.Alarms // of exchanges whose next message is due at a time
+}
+
+// times is what is kept of the messages of an exchange.
+type times struct {
+	first    int64 // when the first message of the response came; 0 before
+	last     int64 // when the last message of the response came, or the last one to be answered was due
+	due      int64 // when the next message of the request is due; 0 without
+	received uint32
+	alarmed  bool // its alarm is in the heap, be it that of an exchange that has ended
+}
+
+// New returns the times of a number of exchanges.
+func New(c *Config, exchanges int, rec *record.Recorder) *Times {
+	return &Times{config: c, rec: rec, of: make([]times, exchanges)}
+}
+
+// Start begins the messages of an exchange, whose request is written now.
+func (t *Times) Start(e int32, written int64) {
+	d := &t.of[e]
+	*d = times{last: written, alarmed: d.alarmed}
+	if interval := int64(t.config.Interval); interval > 0 {
+		t.set(e, d, written+interval)
+	}
+}
+
+// set says when the next message is due. Each place of an exchange has one alarm at
+// most, so that those whose exchanges end early do not fill the heap: what an earlier exchange
+// left there comes no later than it is needed, and is then set again.
+func (t *Times) set(e int32, d *times, due int64) {
+	d.due = due
+	if !d.alarmed {
+		d.alarmed = true
+		t.alarms.Set(due, e)
+	}
+}
+
+// Next returns when the next message may be due: later than any time if none is.
+func (t *Times) Next() int64 { return t.alarms.Next() }
+
+// Due returns an exchange whose next message is due, and since when; queue.None if there is none.
+func (t *Times) Due(now int64) (e int32, at int64) {
+	for t.alarms.Next() <= now {
+		a := t.alarms.Pop()
+		d := &t.of[a.Whose]
+		d.alarmed = false
+		switch {
+		case d.due > a.At: // an exchange has begun in the place of the one that set the alarm
+			t.set(a.Whose, d, d.due)
+		case d.due != 0:
+			d.due = 0
+			return a.Whose, a.At
+		}
+	}
+	return queue.None, 0
+}
+
+// Sent notes that a message of an exchange was sent which was due at a time, and is not the last.
+func (t *Times) Sent(e int32, at int64) { t.set(e, &t.of[e], at+int64(t.config.Interval)) }
+
+// Received takes the time of a message of a response.
+func (t *Times) Received(e int32, x *record.Request, r clock.Reading) {
+	d, c := &t.of[e], t.config
+	arrived := r.After(x.Written).Arrived
+	if x.Part == record.Inside {
+		if d.received == 0 {
+			t.rec.Time(record.FirstMessage, arrived-x.Written)
+		}
+		switch {
+		case !c.Answered && d.received > 0:
+			t.rec.Time(record.MessageGap, max(0, arrived-d.last))
+		case c.Answered && c.Interval > 0:
+			// From when the message was due, be it sent late.
+			t.rec.Time(record.Message, max(0, arrived-x.Written-int64(d.received)*int64(c.Interval)))
+		case c.Answered:
+			t.rec.Time(record.Message, max(0, arrived-d.last))
+		}
+	}
+	if d.received == 0 {
+		d.first = arrived
+	}
+	d.received++
+	d.last = arrived
+	if c.Answered {
+		d.last = r.Read // the next message is due now
+	}
+}
+
+// Count takes the times of the messages that one reading has completed, of a connection
+// that carries one exchange at a time.
+func (t *Times) Count(e int32, x *record.Request, client wire.Client, r clock.Reading) {
+	counter, ok := client.(wire.MessageCounter)
+	if !ok {
+		return
+	}
+	for n := counter.Messages(); t.of[e].received < n; {
+		t.Received(e, x, r)
+	}
+}
+
+// Answer records a good response to a request of a step, if it is the answer of a language model.
+func (t *Times) Answer(e int32, x *record.Request, step int, client wire.Client, r clock.Reading) {
+	answer, ok := client.(wire.TokenCounter)
+	d := &t.of[e]
+	if !ok || d.received == 0 {
+		return
+	}
+	a := record.Answer{First: d.first - x.Intended, Tokens: answer.Tokens(), Prompt: answer.Prompt()}
+	// Without several pieces nothing is known of the time between tokens.
+	if shown := answer.Shown(); shown > 1 && d.received > 1 {
+		a.Several, a.Each = true, max(0, d.last-d.first)/int64(shown-1)
+	}
+	t.rec.Answer(x, step, r, &a, t.config.Goal)
+}
