@@ -34,6 +34,10 @@ var arrows = []arrow{
 	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
+	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
+	{"load/engine/messages", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/wire"}, "messages are timed, whatever carries them"},
+	{"load/engine/redirects", []string{"load/engine/record", "load/wire"}, "where redirects lead does not depend on what carries the requests"},
+	{"load/engine/thread", []string{"load/engine/record"}, "threads know nothing of what they carry"},
 	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
 	{"load/engine/poll", nil, "system calls know nothing of what is sent"},
 	{"load/engine/record", []string{"load/engine/clock", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "what is recorded does not depend on how it was sent"},

@@ -229,93 +229,126 @@ func (c *Config) shard(n int) pace.Shard {
 // Validate reports every fault of the configuration at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("engine: "+format, args...))
-	}
+	var f faults
 	switch c.Network {
 	case "tcp", "tcp4", "tcp6":
 		if _, _, err := net.SplitHostPort(c.Address); err != nil {
-			fault("address %q: want host:port: %w", c.Address, err)
+			f.add("address %q: want host:port: %w", c.Address, err)
 		}
 	case "unix":
 		if c.Address == "" {
-			fault("address: want the path of a Unix socket")
+			f.add("address: want the path of a Unix socket")
 		}
 	default:
-		fault("network %q: want tcp, tcp4, tcp6 or unix", c.Network)
+		f.add("network %q: want tcp, tcp4, tcp6 or unix", c.Network)
 	}
+	c.validateCodecs(&f)
+	c.validateSizes(&f)
+	c.validateParts(&f)
+	c.validateTimes(&f)
+	return errors.Join(f...)
+}
+
+// faults are those of a configuration.
+type faults []error
+
+func (f *faults) add(format string, args ...any) {
+	*f = append(*f, fmt.Errorf("engine: "+format, args...))
+}
+
+func (f *faults) join(err error) {
+	if err != nil {
+		*f = append(*f, err)
+	}
+}
+
+func (c *Config) validateCodecs(f *faults) {
+	switch {
+	case c.NewClients == nil && c.NewMuxes == nil && c.Connections != 0:
+		f.add("clients: want a maker of clients, or of muxes")
+	case c.NewClients != nil && c.NewMuxes != nil && c.TLS == nil:
+		f.add("muxes: want a maker of clients or one of muxes, as there is nothing to choose by")
+	}
+	if c.TLS != nil {
+		if err := c.TLS.Validate(time.Now()); err != nil {
+			f.add("tls: %w", err)
+		}
+		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
+			f.add("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
+		}
+		if c.NewMuxes != nil && c.Subscribers != nil {
+			f.add("tls: want no muxes together with subscribers: these do not speak h2, and all connections offer the same")
+		}
+	}
+}
+
+func (c *Config) validateSizes(f *faults) {
 	fewest := 1
 	if c.Subscribers != nil && c.Schedule == nil {
 		fewest = 0
 	}
-	switch {
-	case c.NewClients == nil && c.NewMuxes == nil && c.Connections != 0:
-		fault("clients: want a maker of clients, or of muxes")
-	case c.NewClients != nil && c.NewMuxes != nil && c.TLS == nil:
-		fault("muxes: want a maker of clients or one of muxes, as there is nothing to choose by")
-	}
-	if c.TLS != nil {
-		if err := c.TLS.Validate(time.Now()); err != nil {
-			fault("tls: %w", err)
-		}
-		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
-			fault("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
-		}
-		if c.NewMuxes != nil && c.Subscribers != nil {
-			fault("tls: want no muxes together with subscribers: these do not speak h2, and all connections offer the same")
-		}
-	}
 	if c.Streams < 1 || c.Streams > MaxStreams {
-		fault("streams %d: want 1 to %d", c.Streams, MaxStreams)
+		f.add("streams %d: want 1 to %d", c.Streams, MaxStreams)
 	} else if c.Connections > 0 && c.Connections*c.Streams > MaxExchanges {
-		fault("streams %d on %d connections: want at most %d exchanges in all", c.Streams, c.Connections, MaxExchanges)
+		f.add("streams %d on %d connections: want at most %d exchanges in all", c.Streams, c.Connections, MaxExchanges)
 	}
 	if c.Connections < fewest || c.Connections > MaxConnections {
-		fault("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
+		f.add("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
 	}
 	if c.Workers < 1 || c.Workers > MaxWorkers {
-		fault("workers %d: want 1 to %d", c.Workers, MaxWorkers)
+		f.add("workers %d: want 1 to %d", c.Workers, MaxWorkers)
 	}
 	if n := c.carried(); c.Workers > n {
-		fault("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
+		f.add("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
 	}
+	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
+		f.add("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)
+	}
+}
+
+// validateParts looks at what a load may consist of, and at what excludes what.
+func (c *Config) validateParts(f *faults) {
 	if c.Subscribers != nil {
-		if err := c.Subscribers.Validate(); err != nil {
-			faults = append(faults, err)
-		}
+		f.join(c.Subscribers.Validate())
 		if c.Requests > 0 {
-			fault("requests %d: want none, as the window of subscribers is a length of time", c.Requests)
+			f.add("requests %d: want none, as the window of subscribers is a length of time", c.Requests)
 		}
 	}
 	if err := c.Shard.Validate(); err != nil {
-		fault("%w", err)
+		f.add("%w", err)
 	}
 	if c.Users != nil {
-		if err := c.Users.Validate(c.Workers); err != nil {
-			faults = append(faults, err)
-		}
+		f.join(c.Users.Validate(c.Workers))
 		if c.Users.Answers != nil && c.Messages == nil {
-			fault("users: answers of language models consist of messages, which are not timed")
+			f.add("users: answers of language models consist of messages, which are not timed")
 		}
 		if c.Subscribers != nil {
-			fault("users: want none together with subscribers")
+			f.add("users: want none together with subscribers")
 		}
 		if c.Think != (pace.Think{}) {
-			fault("think time: want none with users, whose scenario says how long they think")
+			f.add("think time: want none with users, whose scenario says how long they think")
 		}
 	}
 	if c.NewFollower != nil && (c.Users != nil || c.Messages != nil) {
-		fault("redirects: want none followed where users carry out a scenario, or messages are timed")
+		f.add("redirects: want none followed where users carry out a scenario, or messages are timed")
 	}
 	if c.NewTunnels != nil && c.Subscribers != nil {
-		fault("tunnels: want none with subscribers, who connect to the target itself")
+		f.add("tunnels: want none with subscribers, who connect to the target itself")
 	}
-	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
-		fault("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)
+	if c.Messages != nil {
+		f.join(c.Messages.Validate())
+		if c.Messages.Interval > 0 && (c.NewMuxes == nil || c.NewClients != nil) {
+			f.add("interval of messages: want muxes alone, as clients send requests whole")
+		}
 	}
+	if c.Keepalive != nil {
+		f.join(c.Keepalive.validate(c.NewMuxes != nil))
+	}
+}
+
+func (c *Config) validateTimes(f *faults) {
 	if c.Window == 0 && c.Requests == 0 {
-		fault("window: want a length or a number of requests")
+		f.add("window: want a length or a number of requests")
 	}
 	for _, d := range []struct {
 		name  string
@@ -330,34 +363,22 @@ func (c Config) Validate() error {
 		{"spin", c.Spin},
 	} {
 		if d.value < 0 {
-			fault("%s %v: want no negative duration", d.name, d.value)
+			f.add("%s %v: want no negative duration", d.name, d.value)
 		}
-	}
-	if c.Messages != nil {
-		if err := c.Messages.Validate(); err != nil {
-			faults = append(faults, err)
-		}
-		if c.Messages.Interval > 0 && (c.NewMuxes == nil || c.NewClients != nil) {
-			fault("interval of messages: want muxes alone, as clients send requests whole")
-		}
-	}
-	if c.Keepalive != nil {
-		faults = append(faults, c.Keepalive.faults(&c)...)
 	}
 	if c.TimedOut.Kind != wire.Timeout {
-		fault("failure of a request that timed out, %v: want kind timeout", c.TimedOut)
+		f.add("failure of a request that timed out, %v: want kind timeout", c.TimedOut)
 	}
 	if c.Clock > ClockRead {
-		fault("clock %d: want auto, arrival or read", c.Clock)
+		f.add("clock %d: want auto, arrival or read", c.Clock)
 	}
 	if c.Interval < time.Millisecond {
-		fault("interval %v: want at least 1ms", c.Interval)
+		f.add("interval %v: want at least 1ms", c.Interval)
 	}
 	if err := c.Think.Validate(); err != nil {
-		fault("think time: %w", err)
+		f.add("think time: %w", err)
 	}
 	if c.Schedule != nil && c.Think != (pace.Think{}) {
-		fault("think time: belongs to a closed loop, and the schedule makes it open")
+		f.add("think time: belongs to a closed loop, and the schedule makes it open")
 	}
-	return errors.Join(faults...)
 }

@@ -256,7 +256,7 @@ func (w *worker) expireConnecting(now int64) {
 		var err error = unix.ETIMEDOUT
 		switch c.state {
 		case tunnelling:
-			err = w.tunnelError(errTunnelTimeout)
+			err = w.tunnelError(errTimeout)
 		case handshaking:
 			err = socket.ErrHandshakeTimeout
 		case startingMux:

@@ -3,12 +3,23 @@
 // down silently, and it accounts for every request. It also carries subscribers, and accounts
 // for every event that is due to each of them.
 //
-// # Threads
+// # Components
 //
 // A worker is one locked operating-system thread with one epoll instance. It owns a share of
 // the connections and of the schedule. There is no goroutine per connection, and no channel,
-// lock or allocation per request. Sockets are registered once, edge-triggered, in both
-// directions. System calls bypass Go's scheduler: see sys.go.
+// lock or allocation per request. What a worker has is in components, each of which owns its state:
+//
+//	who sends         arrivals (open loop) · closedLoop · users (scenarios) · subscribe
+//	requests          exchanges · redirects · messages        codecs: load/wire
+//	connections       connections · socket (TLS, descriptors)
+//	thread            poll (epoll, system calls) · clock (arrival stamps) · thread · queue
+//	what is recorded  record: one Recorder a worker, one Collector an engine
+//
+// One request: loop finds it due (open.go, closed.go, users.go) and takes a free connection, or
+// makes the request wait. dispatch composes and writes it (exchange.go). poll reports the answer,
+// and read takes it with the time of its arrival (reading.go, mux.go). The codec says when it is
+// complete. succeed or fail tells the recorder, and release frees the exchange. Then the
+// sender continues: with a pause, or with the next request on the same connection.
 //
 // # Connections, exchanges, users
 //
@@ -16,13 +27,10 @@
 // as its mux allows: --streams, the peer's settings, none after GOAWAY. The exchanges of
 // connection i begin at index i × streams. So HTTP/1.1 finds its exchange without a look-up.
 //
-// In a closed loop that repeats one request, an exchange is a user: it sends, waits, thinks
-// and sends again. All users connect before the warm-up, at most 128 at a time per worker. In
-// an open loop, intended starts come from the schedule. A request without a free connection
-// waits, and its clock runs. Beyond MaxWaiting requests are dropped and counted.
-//
-// A scenario separates users from connections: see users.go. Each worker has its shard of
-// users, counters and rows (pace.Shard). The scenario judges responses; codecs accept any status.
+// In a closed loop that repeats one request, an exchange is a user. All users connect before
+// the warm-up, at most 128 at a time per worker. In an open loop, a request without a free
+// connection waits, and its clock runs. Beyond MaxWaiting requests are dropped and counted.
+// A scenario separates users from connections: see package users.
 //
 // # Accounting
 //
@@ -40,18 +48,10 @@
 // et al., "Open Versus Closed: A Cautionary Tale", NSDI 2006). Send lag includes the wait for
 // a connection, which the target often causes. Generator lag starts when the request was due
 // and a connection was available, so it judges the generator. A response ends by the kernel's
-// stamp of its last segment: see arrival.go.
+// stamp of its last segment: see package clock.
 //
 // A request belongs to the window if it was due in it, however late it ends. Throughput counts
-// good responses that end inside the window, whenever they were due. The target was silent
-// where no worker had a good response and load was live: see silence.go.
-//
-// To read the source: config.go and result.go say what goes in and comes out. worker.go is the
-// inner loop, exchange.go the life of a request, connect.go that of a connection. mux.go has
-// connections with many exchanges, keepalive.go their pings, tls.go and tunnel.go what precedes
-// a codec. users.go has scenarios, messages.go and tokens.go the times within a response.
-// subscriber.go is a subscriber's connection, events.go what arrives on it. record.go passes
-// intervals to a collector without making a worker wait. barrier.go joins several engines.
+// good responses that end inside the window, whenever they were due.
 package engine
 
 import (
@@ -123,6 +123,7 @@ type engine struct {
 	epoch        int64     // the same as Unix time in nanoseconds, as it was at the start
 	collector    *record.Collector
 	workers      []*worker
+	pools        []*subscribe.Pool // of the workers
 	publications *subscribe.Publications
 	stop         atomic.Bool
 	silent       *wire.Error // of exchanges whose connection is given up
@@ -173,7 +174,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 			}
 			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
 		}
-		e.workers = append(e.workers, w)
+		e.workers, e.pools = append(e.workers, w), append(e.pools, w.subscribers)
 	}
 	if c.Subscribers != nil {
 		for _, w := range e.workers {
@@ -353,20 +354,47 @@ func share(total, n, count int) int {
 // are in place when it begins.
 const lead = 20 * time.Millisecond
 
+// threads are those of the workers. They outlive the work until the last phase was announced: the
+// observer reads their CPU time, which ends with them.
+type threads struct {
+	running, loading sync.WaitGroup // threads; workers that are not done
+	ready            chan error     // of each worker that has tried its connections
+	begin            chan struct{}  // closed when origin is known
+	origin           int64          // when the load begins; 0: it does not take place
+	released         chan struct{}  // closed when the threads may end
+}
+
+// carry runs a worker on a thread of its own.
+func (t *threads) carry(w *worker) {
+	defer func() { <-t.released }()
+	defer t.loading.Done()
+	// Never unlocked: the thread ends with its placement and timer slack.
+	runtime.LockOSThread()
+	cpu := -1
+	if cpus := w.engine.config.CPUs; len(cpus) > 0 {
+		cpu = cpus[w.number%len(cpus)]
+	}
+	w.thread = unix.Gettid()
+	err := thread.Place(cpu)
+	if err == nil {
+		w.chooseClock()
+		w.connectAll()
+	}
+	t.ready <- err
+	<-t.begin
+	defer w.closeAll()
+	if t.origin == 0 {
+		return
+	}
+	w.start(t.origin)
+	w.loop()
+	w.giveUp()
+}
+
 func (e *engine) run(ctx context.Context) (*record.Result, error) {
-	var (
-		origin   int64
-		running  sync.WaitGroup // threads
-		loading  sync.WaitGroup // workers that are not done
-		ready    = make(chan error, len(e.workers))
-		begin    = make(chan struct{})
-		done     = make(chan struct{})
-		released = make(chan struct{})
-	)
-	// A worker's thread outlives its work until the last phase was announced: the observer
-	// reads the threads' CPU time, which ends with them.
-	defer running.Wait()
-	defer close(released)
+	t := &threads{ready: make(chan error, len(e.workers)), begin: make(chan struct{}), released: make(chan struct{})}
+	defer t.running.Wait()
+	defer close(t.released)
 	woken := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(woken)
@@ -381,83 +409,70 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 			w.sockets.Poller.Close()
 		}
 	}()
-	loading.Add(len(e.workers))
+	t.loading.Add(len(e.workers))
 	for _, w := range e.workers {
-		running.Go(func() {
-			defer func() { <-released }()
-			defer loading.Done()
-			// Never unlocked: the thread ends with its placement and timer slack.
-			runtime.LockOSThread()
-			cpu := -1
-			if cpus := e.config.CPUs; len(cpus) > 0 {
-				cpu = cpus[w.number%len(cpus)]
-			}
-			w.thread = unix.Gettid()
-			err := thread.Place(cpu)
-			if err == nil {
-				w.chooseClock()
-				w.connectAll()
-			}
-			ready <- err
-			<-begin
-			defer w.closeAll()
-			if origin == 0 {
-				return // the measurement does not take place
-			}
-			w.start(origin)
-			w.loop()
-			w.giveUp()
-		})
+		t.running.Go(func() { t.carry(w) })
 	}
+	var origin int64
+	var ids []int
+	err := e.ready(ctx, t)
+	if err == nil {
+		origin, ids, err = e.join(ctx)
+	}
+	if err != nil {
+		close(t.begin)
+		t.loading.Wait()
+		return nil, err
+	}
+	t.origin = origin
+	return e.measure(ctx, t, ids)
+}
+
+// ready waits until all workers have tried their connections. It returns why there is no load.
+func (e *engine) ready(ctx context.Context, t *threads) error {
 	var failed error
 	for range e.workers {
-		failed = errors.Join(failed, <-ready)
+		failed = errors.Join(failed, <-t.ready)
 	}
 	switch {
 	case failed != nil:
-		failed = fmt.Errorf("engine: placing a worker: %w", failed)
+		return fmt.Errorf("engine: placing a worker: %w", failed)
 	case ctx.Err() != nil:
-		failed = ctx.Err()
+		return ctx.Err()
 	case e.config.Schedule == nil && e.config.Connections > 0 && e.opened() == 0,
-		e.config.Subscribers != nil && e.noneSubscribed():
-		failed = e.unreachable()
+		e.config.Subscribers != nil && !subscribe.AnyConnected(e.pools):
+		return e.unreachable()
 	}
-	var first int64
-	var threads []int
-	if failed == nil {
-		first, threads, failed = e.join(ctx)
-	}
-	if failed != nil {
-		close(begin)
-		loading.Wait()
-		return nil, failed
-	}
+	return nil
+}
 
+// measure begins the load, which threads with these ids carry, and awaits its end.
+func (e *engine) measure(ctx context.Context, t *threads, ids []int) (*record.Result, error) {
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.Run)
-	origin = first
 	learned := make(chan error, 1) // nil once it is known what the others have published
 	if e.config.Barrier != nil && e.config.Subscribers != nil {
 		go func() { learned <- e.learnPublished(ctx) }()
 	} else {
 		learned <- nil
 	}
-	e.collector.Start(origin)
-	result := record.NewResult(e.base.Add(time.Duration(origin)), e.config.Warmup)
-	close(begin)
+	e.collector.Start(t.origin)
+	result := record.NewResult(e.base.Add(time.Duration(t.origin)), e.config.Warmup)
+	close(t.begin)
+	done := make(chan struct{})
 	go func() {
-		loading.Wait()
+		t.loading.Wait()
 		close(done)
 	}()
 	if e.config.OnStart != nil {
-		e.config.OnStart(Start{Time: result.Start, Threads: threads})
+		e.config.OnStart(Start{Time: result.Start, Threads: ids})
 	}
-	e.announcePhases(origin, done)
+	e.announcePhases(t.origin, done)
 	<-done
 	e.collector.Stop()
 	collecting.Wait()
 	unlearned := <-learned
-	e.conclude(result, origin)
+	e.conclude(result, t.origin)
 	result.Interrupted = ctx.Err() != nil
 	if e.config.Connections > 0 && result.Connections.Opened == 0 && !result.Interrupted {
 		return result, e.unreachable()
@@ -485,17 +500,6 @@ func (e *engine) opened() (n uint64) {
 	return n
 }
 
-// noneSubscribed tells whether every subscriber has failed to subscribe. The workers must be
-// waiting.
-func (e *engine) noneSubscribed() bool {
-	for _, w := range e.workers {
-		if w.subscribers.AnyConnected() {
-			return false
-		}
-	}
-	return true
-}
-
 // announcePhases reports each phase when it begins, until done. A phase that had begun by then is
 // reported even if the work ended in the meantime, as in a closed loop it does at once.
 func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
@@ -511,8 +515,7 @@ func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
 		{Draining, e.config.Warmup + e.config.Window},
 	} {
 		at := e.base.Add(time.Duration(origin) + edge.at)
-		timer := time.NewTimer(time.Until(at))
-		due := timer.C
+		due := time.After(time.Until(at))
 		if edge.phase == Draining && e.config.Window == 0 {
 			due = nil // nobody knows when that will be
 		}
@@ -522,11 +525,9 @@ func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
 			// The end of the work is that of the window, however short that made it:
 			// the last request of an open loop may be answered before the clock says so.
 			if edge.phase != Draining && time.Now().Before(at) {
-				timer.Stop()
 				return
 			}
 		}
-		timer.Stop()
 		e.config.OnPhase(edge.phase)
 	}
 }
@@ -579,11 +580,7 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		r.Omit(waiting)
 	}
 	if e.config.Subscribers != nil {
-		pools := make([]*subscribe.Pool, len(e.workers))
-		for i, w := range e.workers {
-			pools[i] = w.subscribers
-		}
-		r.Streams = *subscribe.Sum(e.config.Subscribers, pools, e.publications, e.stopped())
+		r.Streams = *subscribe.Sum(e.config.Subscribers, e.pools, e.publications, e.stopped())
 		r.Streams.Silence = record.SilenceOf(events, origin, min(concluded, end))
 	}
 	r.AddIntervals(e.collector)

@@ -38,14 +38,15 @@ func (k *Keepalive) withDefaults() *Keepalive {
 	return &full
 }
 
-func (k *Keepalive) faults(c *Config) (faults []error) {
+func (k *Keepalive) validate(muxes bool) error {
+	var f faults
 	if k.Time < minKeepalive || k.Timeout < minKeepalive {
-		faults = append(faults, fmt.Errorf("engine: keepalive after %v, within %v: want at least %v each", k.Time, k.Timeout, minKeepalive))
+		f.add("keepalive after %v, within %v: want at least %v each", k.Time, k.Timeout, minKeepalive)
 	}
-	if c.NewMuxes == nil {
-		faults = append(faults, errors.New("engine: keepalive: want muxes, as other connections have no pings"))
+	if !muxes {
+		f.add("keepalive: want muxes, as other connections have no pings")
 	}
-	return faults
+	return errors.Join(f...)
 }
 
 // failure is that of the exchanges of a connection whose peer did not answer a ping.
@@ -121,7 +122,5 @@ func (w *worker) unpinged(i int32, c *connection, now int64) {
 		w.muxLost(i, c, now, w.engine.unpinged)
 		return
 	}
-	c.CloseNotify(w.sockets)
-	w.disconnect(i, c)
-	w.reuse(i, c)
+	w.closeUsed(i, c)
 }

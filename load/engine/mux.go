@@ -279,13 +279,8 @@ func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64,
 		return
 	}
 	w.release(e, x, c)
-	switch {
-	case w.pooled:
-		if w.users != nil && !resend {
-			w.failUser(x.User, now)
-		}
-	default:
-		w.continueExchange(e, x, c, now)
+	if !resend {
+		w.resume(e, x, c, now)
 	}
 }
 
@@ -308,9 +303,7 @@ func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
 	w.queueOutput(i, c)
 	_ = w.writeMux(c) // the connection ends in any case
-	c.CloseNotify(w.sockets)
-	w.disconnect(i, c)
-	w.reuse(i, c)
+	w.closeUsed(i, c)
 }
 
 // sendWaiting has idle connections carry pooled requests that have come back.

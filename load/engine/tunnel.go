@@ -7,10 +7,7 @@ import (
 	"dyno/load/wire"
 )
 
-var (
-	errTunnelTimeout = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
-	errTunnelExcess  = &wire.Error{Kind: wire.Protocol, Text: "bytes of the target before any were sent to it"}
-)
+var errTunnelExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes of the target before any were sent to it"}
 
 // startTunnel asks the proxy to which a connection was opened for a tunnel to the target.
 func (w *worker) startTunnel(i int32, c *connection) {

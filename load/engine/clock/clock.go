@@ -259,7 +259,7 @@ func (o *offset) middle() int64 { return o.low + (o.high-o.low)/2 }
 // with a change of its own code, which is nothing to do for each connection.
 func (c *Clock) StartStamping(family int) error {
 	if family == unix.AF_UNIX {
-		return errors.New("Unix sockets have no arrival stamps")
+		return errors.New("there are no arrival stamps on Unix sockets")
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {

@@ -1,3 +1,6 @@
+// Package record holds what an engine records: counts and times of requests, connections and events.
+// Each worker writes to a Recorder of its own. A Collector merges the intervals of all workers while
+// the load runs, and a Result is the sum at the end.
 package record
 
 import (

@@ -189,11 +189,14 @@ func (p *Pool) End() {
 	}
 }
 
-// AnyConnected tells whether a subscriber has a connection or has had a stream.
-func (p *Pool) AnyConnected() bool {
-	for i := range p.all {
-		if s := &p.all[i]; s.FD != socket.None || s.known {
-			return true
+// AnyConnected tells whether a subscriber of any pool has a connection or has had a stream. The
+// workers must be waiting.
+func AnyConnected(pools []*Pool) bool {
+	for _, p := range pools {
+		for i := range p.all {
+			if s := &p.all[i]; s.FD != socket.None || s.known {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,3 +1,5 @@
+// Package subscribe carries subscribers, on whose connections events arrive without end, and accounts
+// for every event that is due to each of them. A Pool is one worker's share, on the worker's thread.
 package subscribe
 
 import (
