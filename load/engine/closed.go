@@ -24,7 +24,7 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 	x.Part = w.schedule(intended)
 	i := x.conn
 	c := &w.conns.all[i]
-	if c.firstAwaiting == none && w.free(c) > 0 {
+	if c.firstAwaiting == none && w.conns.free(c) > 0 {
 		w.dispatch(e, x, i, c, intended)
 		return
 	}
@@ -35,18 +35,18 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case c.failures == 0 && x.thinker != nil:
-		w.pause(e, x, now+int64(x.thinker.Next()))
+		w.closed.pause(e, x, now+int64(x.thinker.Next()))
 	case c.state == established && c.failures <= 1:
 		w.startRequest(e, x, now)
 	default:
-		w.pause(e, x, now+int64(w.backoff(c.failures)))
+		w.closed.pause(e, x, now+int64(w.backoff(c.failures)))
 	}
 }
 
 // pause makes a user pause until a time.
-func (w *worker) pause(e int32, x *exchange, until int64) {
+func (l *closedLoop) pause(e int32, x *exchange, until int64) {
 	x.state = pausing
-	w.closed.alarms.Set(until, e)
+	l.alarms.Set(until, e)
 }
 
 // endPauses wakes the users whose pause is over.

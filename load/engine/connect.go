@@ -98,7 +98,7 @@ const (
 )
 
 // free returns how many exchanges a connection can begin now.
-func (w *worker) free(c *connection) int {
+func (cs *connections) free(c *connection) int {
 	switch {
 	case c.state != established:
 		return 0
@@ -107,7 +107,7 @@ func (w *worker) free(c *connection) int {
 			return 0
 		}
 		n := c.mux.Free()
-		if left := w.conns.lifetime - c.carried; uint64(n) > left { //nolint:gosec // not negative
+		if left := cs.lifetime - c.carried; uint64(n) > left { //nolint:gosec // not negative
 			n = int(left) //nolint:gosec // less than an int
 		}
 		return n
@@ -118,9 +118,9 @@ func (w *worker) free(c *connection) int {
 }
 
 // queueConnecting makes a connection wait for its turn to be opened.
-func (w *worker) queueConnecting(i int32) {
-	w.conns.all[i].state = queued
-	w.conns.connectQueue.Push(i)
+func (cs *connections) queueConnecting(i int32) {
+	cs.all[i].state = queued
+	cs.connectQueue.Push(i)
 }
 
 // connectQueued begins connecting as far as the bound allows.
@@ -140,7 +140,7 @@ func (w *worker) openOneMore() {
 	n := len(w.conns.vacant)
 	i := w.conns.vacant[n-1]
 	w.conns.vacant = w.conns.vacant[:n-1]
-	w.queueConnecting(i)
+	w.conns.queueConnecting(i)
 }
 
 func (w *worker) connect(i int32, c *connection, now int64) {
@@ -216,22 +216,22 @@ func (w *worker) openFailed(i int32, c *connection, now int64, err error) {
 
 // refill gives a connection the requests that wait for it, as far as it can carry them.
 func (w *worker) refill(i int32, c *connection, now int64) {
-	for c.firstAwaiting != none && w.free(c) > 0 {
-		e, x := w.takeAwaiting(c)
+	for c.firstAwaiting != none && w.conns.free(c) > 0 {
+		e, x := w.exchanges.takeAwaiting(c)
 		w.dispatch(e, x, i, c, now)
 	}
 	if !w.pooled {
 		return
 	}
-	for w.exchanges.waiting.Len() > 0 && w.free(c) > 0 {
+	for w.exchanges.waiting.Len() > 0 && w.conns.free(c) > 0 {
 		w.send(i, c, w.exchanges.waiting.Pop(), now)
 	}
-	switch free := w.free(c) > 0; {
+	switch free := w.conns.free(c) > 0; {
 	case free && c.idleAt == none:
 		c.idleAt = int32(len(w.conns.idles)) //nolint:gosec // bounded by the number of connections
 		w.conns.idles = append(w.conns.idles, i)
 	case !free && c.idleAt != none:
-		w.removeIdle(c)
+		w.conns.removeIdle(c)
 	}
 	if c.mux != nil && w.exchanges.waiting.Len() > 0 {
 		w.openOneMore() // it carries fewer than it might have
@@ -239,12 +239,12 @@ func (w *worker) refill(i int32, c *connection, now int64) {
 }
 
 // removeIdle removes a connection from the list of idle ones.
-func (w *worker) removeIdle(c *connection) {
-	last := len(w.conns.idles) - 1
-	moved := w.conns.idles[last]
-	w.conns.idles[c.idleAt] = moved
-	w.conns.all[moved].idleAt = c.idleAt
-	w.conns.idles = w.conns.idles[:last]
+func (cs *connections) removeIdle(c *connection) {
+	last := len(cs.idles) - 1
+	moved := cs.idles[last]
+	cs.idles[c.idleAt] = moved
+	cs.all[moved].idleAt = c.idleAt
+	cs.idles = cs.idles[:last]
 	c.idleAt = none
 }
 
@@ -279,11 +279,11 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	c.failedAgain()
 	pooled := w.pooled && c.firstAwaiting == none // it was for whichever requests wait
 	for c.firstAwaiting != none {
-		e, x := w.takeAwaiting(c)
+		e, x := w.exchanges.takeAwaiting(c)
 		w.failUnsent(x, c, now, failure)
 		switch {
 		case !w.pooled:
-			w.pause(e, x, now+int64(w.backoff(c.failures)))
+			w.closed.pause(e, x, now+int64(w.backoff(c.failures)))
 		case c.mux != nil:
 			x.next, c.spare = c.spare, e
 		}
@@ -320,7 +320,7 @@ func (w *worker) hangUp(c *connection) {
 // disconnect closes an established connection.
 func (w *worker) disconnect(i int32, c *connection) {
 	if c.idleAt != none {
-		w.removeIdle(c)
+		w.conns.removeIdle(c)
 	}
 	w.hangUp(c)
 	w.conns.open--
@@ -331,7 +331,7 @@ func (w *worker) reuse(i int32, c *connection) {
 	c.state = closed
 	switch {
 	case c.firstAwaiting != none:
-		w.queueConnecting(i)
+		w.conns.queueConnecting(i)
 	case w.pooled:
 		w.conns.vacant = append(w.conns.vacant, i)
 		w.openOneMore()
@@ -339,14 +339,14 @@ func (w *worker) reuse(i int32, c *connection) {
 }
 
 // countServed counts the places whose requests were answered. All requests have ended.
-func (w *worker) countServed() {
-	for i := range w.conns.all {
-		c := &w.conns.all[i]
+func (cs *connections) countServed() {
+	for i := range cs.all {
+		c := &cs.all[i]
 		if c.served {
-			w.conns.tally.Served++
+			cs.tally.Served++
 		}
 		if c.asked && !c.answered {
-			w.conns.tally.Unanswered++
+			cs.tally.Unanswered++
 		}
 	}
 }

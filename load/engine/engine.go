@@ -205,8 +205,8 @@ func (e *engine) newWorker(n int, to socket.Endpoint) (*worker, error) {
 		phases:   phases{remaining: never},
 		arrivals: arrivals{due: never},
 	}
-	w.subscribers = subscribe.New(c.Subscribers, &subscribe.Place{
-		Worker: n, Workers: c.Workers, Window: c.Window, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout, Epoch: e.epoch,
+	w.subscribers = subscribe.New(c.Subscribers, &subscribe.Worker{
+		Number: n, Count: c.Workers, Window: c.Window, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout, Epoch: e.epoch,
 		Sockets: sockets, Recorder: w.rec, Random: w.rng, Publications: e.publications,
 	})
 	if c.Requests > 0 {

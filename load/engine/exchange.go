@@ -110,17 +110,17 @@ func (w *worker) awaitConnection(e int32, x *exchange, i int32, c *connection) {
 	c.lastAwaiting = e
 	w.exchanges.awaiting++
 	if c.state == closed {
-		w.queueConnecting(i)
+		w.conns.queueConnecting(i)
 	}
 }
 
 // takeAwaiting takes the first of the requests that wait for a connection.
-func (w *worker) takeAwaiting(c *connection) (e int32, x *exchange) {
+func (xs *exchanges) takeAwaiting(c *connection) (e int32, x *exchange) {
 	e = c.firstAwaiting
-	x = &w.exchanges.all[e]
+	x = &xs.all[e]
 	c.firstAwaiting = x.next
 	x.state = parked
-	w.exchanges.awaiting--
+	xs.awaiting--
 	return e, x
 }
 
@@ -166,8 +166,8 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 		e = c.spare
 		c.spare = w.exchanges.all[e].next
 	}
-	if c.idleAt != none && (c.mux == nil || w.free(c) == 1) {
-		w.removeIdle(c)
+	if c.idleAt != none && (c.mux == nil || w.conns.free(c) == 1) {
+		w.conns.removeIdle(c)
 	}
 	x := &w.exchanges.all[e]
 	x.assign(r)

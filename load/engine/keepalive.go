@@ -111,7 +111,7 @@ func (w *worker) checkAlive(i int32, c *connection, now int64) int64 {
 	}
 	w.conns.tally.Pings++
 	c.pinged = now
-	w.queueOutput(i, c)
+	w.conns.queueOutput(i, c)
 	return now + min(idle, patience)
 }
 

@@ -47,7 +47,7 @@ func (w *worker) exchangeOf(i int32, id uint32) (int32, *exchange) {
 
 // beginMuxExchange begins an exchange on a connection that carries many.
 func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) {
-	w.queueOutput(i, c)
+	w.conns.queueOutput(i, c)
 	outline, parts := 0, [][]byte(nil)
 	switch {
 	case w.redirects != nil:
@@ -66,7 +66,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 		case w.users != nil:
 			w.failUser(x.User, now)
 		case !w.pooled:
-			w.pause(e, x, now+int64(w.engine.config.MaxBackoff))
+			w.closed.pause(e, x, now+int64(w.engine.config.MaxBackoff))
 		}
 		return
 	}
@@ -95,10 +95,10 @@ func (w *worker) stamp(c *connection) {
 }
 
 // queueOutput notes that a connection has something to say.
-func (w *worker) queueOutput(i int32, c *connection) {
+func (cs *connections) queueOutput(i int32, c *connection) {
 	if !c.outgoing {
 		c.outgoing = true
-		w.conns.outgoing = append(w.conns.outgoing, i)
+		cs.outgoing = append(cs.outgoing, i)
 	}
 }
 
@@ -137,7 +137,7 @@ func (w *worker) flushMux(i int32, c *connection) {
 			return
 		}
 	}
-	w.deferWork(i, c)
+	w.conns.deferWork(i, c)
 }
 
 // writeMux is flushMux without the consequences.
@@ -149,7 +149,7 @@ func (w *worker) writeMux(c *connection) (err error) {
 // consumeMux takes in the bytes of one reading on a connection that carries many exchanges.
 func (w *worker) consumeMux(i int32, c *connection, p []byte, r clock.Reading) {
 	c.lastRead = r.Read
-	w.queueOutput(i, c)
+	w.conns.queueOutput(i, c)
 	w.takeMux(i, c, p, r)
 	w.sendWaiting(r.Read)
 	w.flushOutgoing()
@@ -297,11 +297,11 @@ func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 		return
 	}
 	w.refill(i, c, now)
-	if c.busy > 0 || c.carried == 0 && !c.leaving || w.free(c) > 0 || c.HungUp {
+	if c.busy > 0 || c.carried == 0 && !c.leaving || w.conns.free(c) > 0 || c.HungUp {
 		return
 	}
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
-	w.queueOutput(i, c)
+	w.conns.queueOutput(i, c)
 	_ = w.writeMux(c) // the connection ends in any case
 	w.closeUsed(i, c)
 }
@@ -374,7 +374,7 @@ func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection,
 		return
 	}
 	c.mux.Cancel(uint32(e - i*w.conns.streams)) //nolint:gosec // not negative
-	w.queueOutput(i, c)
+	w.conns.queueOutput(i, c)
 	w.fail(x, c, now, w.engine.config.TimedOut)
 	w.release(e, x, c)
 	w.resume(e, x, c, now)
@@ -388,7 +388,7 @@ func (w *worker) sendDueMessages(now int64) {
 		if x.state != inFlight {
 			continue // it has ended
 		}
-		w.queueOutput(x.conn, &w.conns.all[x.conn])
+		w.conns.queueOutput(x.conn, &w.conns.all[x.conn])
 		if w.conns.all[x.conn].mux.(wire.Pacer).Next(uint32(e - x.conn*w.conns.streams)) { //nolint:gosec // not negative
 			w.messages.Sent(e, at)
 		}

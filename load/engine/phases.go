@@ -58,17 +58,17 @@ func (w *worker) start(origin int64) {
 		return
 	}
 	for e := range w.exchanges.all {
-		w.pause(int32(e), &w.exchanges.all[e], origin)
+		w.closed.pause(int32(e), &w.exchanges.all[e], origin)
 	}
 }
 
-// phase returns when the window's next edge is.
-func (w *worker) phase() int64 {
-	switch w.phases.marked {
+// next returns when the window's next edge is.
+func (p *phases) next(window *record.Window) int64 {
+	switch p.marked {
 	case 0:
-		return w.rec.Window.Start
+		return window.Start
 	case 1:
-		return w.rec.Window.End
+		return window.End
 	}
 	return never
 }
@@ -164,7 +164,7 @@ func (w *worker) giveUp() {
 		}
 	}
 	w.post()
-	w.countServed()
+	w.conns.countServed()
 	w.subscribers.End()
 	w.phases.concluded = now
 	w.rec.End(now, w.connections())

@@ -21,10 +21,10 @@ func (w *worker) readNow(i int32, c *connection) {
 
 // deferWork leaves the rest of a connection's work to the next turn, so that others have theirs
 // first. Epoll does not report it a second time.
-func (w *worker) deferWork(i int32, c *connection) {
+func (cs *connections) deferWork(i int32, c *connection) {
 	if !c.again {
 		c.again = true
-		w.conns.again = append(w.conns.again, place{i, c.Generation})
+		cs.again = append(cs.again, place{i, c.Generation})
 	}
 }
 
@@ -82,7 +82,7 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 			return now
 		}
 	}
-	w.deferWork(i, c)
+	w.conns.deferWork(i, c)
 	return now
 }
 
@@ -282,9 +282,9 @@ func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
 func (w *worker) writeFailed(i int32, c *connection, err error) {
 	c.Break(err)
 	if c.idleAt != none {
-		w.removeIdle(c)
+		w.conns.removeIdle(c)
 	}
-	w.deferWork(i, c)
+	w.conns.deferWork(i, c)
 }
 
 // cut ends a connection for an error of the socket or of TLS, or without one because the peer

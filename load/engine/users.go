@@ -32,7 +32,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	request := waiter{intended: intended, user: n, part: w.schedule(intended)}
 	i := none
 	if err == nil {
-		i = w.idle()
+		i = w.conns.idle()
 	}
 	switch {
 	case err != nil:
@@ -51,14 +51,14 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 
 // idle returns a connection that can carry one more request, or none. One that said so may
 // learn otherwise from the bytes that are being read: it is asked again after those.
-func (w *worker) idle() int32 {
-	for k := len(w.conns.idles); k > 0; k = len(w.conns.idles) {
-		i := w.conns.idles[k-1]
-		c := &w.conns.all[i]
-		if w.free(c) > 0 {
+func (cs *connections) idle() int32 {
+	for k := len(cs.idles); k > 0; k = len(cs.idles) {
+		i := cs.idles[k-1]
+		c := &cs.all[i]
+		if cs.free(c) > 0 {
 			return i
 		}
-		w.removeIdle(c)
+		cs.removeIdle(c)
 	}
 	return none
 }

@@ -59,7 +59,7 @@ type worker struct {
 func (w *worker) connectAll() {
 	if w.arrivals.cursor == nil {
 		for i := range w.conns.all {
-			w.queueConnecting(int32(i))
+			w.conns.queueConnecting(int32(i))
 		}
 	}
 	deadline := w.sockets.Clock.Now() + int64(w.engine.config.ConnectTimeout)*2
@@ -92,7 +92,7 @@ func (w *worker) loop() {
 	eager := false // the last turn found work
 	for {
 		now := w.sockets.Clock.Now()
-		if now >= w.phase() {
+		if now >= w.phases.next(&w.rec.Window) {
 			w.mark(now)
 		}
 		if now >= w.rec.NextInterval() {
@@ -148,7 +148,7 @@ func (w *worker) loop() {
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.arrivals.due, w.rec.NextInterval(), w.phase(), w.phases.drainEnd, w.subscribers.Next(),
+	next := min(w.arrivals.due, w.rec.NextInterval(), w.phases.next(&w.rec.Window), w.phases.drainEnd, w.subscribers.Next(),
 		w.closed.alarms.Next(), w.conns.pingAlarms.Next(), w.exchanges.next(int64(w.engine.config.Timeout)))
 	if w.messages != nil {
 		next = min(next, w.messages.Next())

@@ -60,7 +60,7 @@ type Request struct {
 }
 
 // A Recorder records what one worker sees. The worker's thread alone uses it, until it has ended.
-// Recording allocates nothing.
+// Recording what was recorded before allocates nothing.
 type Recorder struct {
 	Window Window
 

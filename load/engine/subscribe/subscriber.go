@@ -95,9 +95,9 @@ const (
 	lookAgain = int64(5 * time.Millisecond)
 )
 
-// A Place is what a pool of subscribers is a part of.
-type Place struct {
-	Worker, Workers         int           // which worker's it is, of how many
+// A Worker is whose pool it is, and what they share.
+type Worker struct {
+	Number, Count           int           // which worker it is, of how many
 	Window                  time.Duration // how long it is to be
 	Timeout, ConnectTimeout time.Duration
 	Epoch                   int64 // the clock's zero, in Unix time
@@ -108,21 +108,21 @@ type Place struct {
 }
 
 // New returns a worker's pool of its share of the subscribers: an empty one without a configuration.
-func New(c *Config, at *Place) *Pool {
+func New(c *Config, w *Worker) *Pool {
 	p := &Pool{
-		config: c, timeout: at.Timeout, connectTimeout: at.ConnectTimeout, epoch: at.Epoch,
-		sockets: at.Sockets, rec: at.Recorder, rng: at.Random, publications: at.Publications,
+		config: c, timeout: w.Timeout, connectTimeout: w.ConnectTimeout, epoch: w.Epoch,
+		sockets: w.Sockets, rec: w.Recorder, rng: w.Random, publications: w.Publications,
 	}
 	if c == nil {
 		return p
 	}
-	count := c.Count / at.Workers
-	if at.Worker < c.Count%at.Workers {
+	count := c.Count / w.Count
+	if w.Number < c.Count%w.Count {
 		count++
 	}
 	p.all = make([]subscriber, count)
-	p.ledger = delivery.NewLedger(at.Publications.sources)
-	p.silences = record.NewSilences(at.Window)
+	p.ledger = delivery.NewLedger(w.Publications.sources)
+	p.silences = record.NewSilences(w.Window)
 	p.failures = record.Texts{}
 	p.queue.Limit = count
 	p.timers = queue.NewTimers(count)
@@ -130,11 +130,11 @@ func New(c *Config, at *Place) *Pool {
 	if count == 0 {
 		return p
 	}
-	newStream := c.NewStreams(at.Worker)
+	newStream := c.NewStreams(w.Number)
 	for i := range p.all {
-		number := i*at.Workers + at.Worker
+		number := i*w.Count + w.Number
 		p.all[i] = subscriber{
-			Socket: at.Sockets.New(), stream: newStream(number), slow: number < c.Slow,
+			Socket: w.Sockets.New(), stream: newStream(number), slow: number < c.Slow,
 			delivery: delivery.Subscriber{Number: int32(number)}, //nolint:gosec // bounded by Max
 		}
 	}

@@ -46,8 +46,8 @@ func newPoolOver(tb testing.TB, count int, secure *tlslayer.Config) (*Pool, *rec
 		tb.Fatal(err)
 	}
 	tb.Cleanup(sockets.Poller.Close)
-	p := New(&c, &Place{
-		Workers: 1, Window: time.Second, Timeout: time.Minute, ConnectTimeout: time.Minute, Epoch: base.UnixNano(),
+	p := New(&c, &Worker{
+		Count: 1, Window: time.Second, Timeout: time.Minute, ConnectTimeout: time.Minute, Epoch: base.UnixNano(),
 		Sockets: sockets, Recorder: record.NewRecorder(collector, 0, time.Second),
 		Random: rand.New(rand.NewPCG(1, 2)), Publications: NewPublications(1, false),
 	})
