@@ -49,35 +49,35 @@ type exchanges struct {
 }
 
 // unanswered tells whether requests are unanswered.
-func (x *exchanges) unanswered() bool {
-	return x.inFlight.Head() != none || x.awaiting > 0 || x.waiting.Len() > 0
+func (xs *exchanges) unanswered() bool {
+	return xs.inFlight.Head() != none || xs.awaiting > 0 || xs.waiting.Len() > 0
 }
 
 // othersUnanswered tells whether requests are unanswered other than the one that has just ended
 // and is still in its list.
-func (x *exchanges) othersUnanswered() bool {
-	return x.inFlight.Several() || x.begun > 0 || x.awaiting > 0 || x.waiting.Len() > 0
+func (xs *exchanges) othersUnanswered() bool {
+	return xs.inFlight.Several() || xs.begun > 0 || xs.awaiting > 0 || xs.waiting.Len() > 0
 }
 
 // next returns when the first of the requests in flight expires, after a time or one of its own.
-func (x *exchanges) next(timeout int64) int64 {
-	next := x.timeouts.Next()
-	if e := x.inFlight.Head(); e != none {
-		next = min(next, x.all[e].Written+timeout)
+func (xs *exchanges) next(timeout int64) int64 {
+	next := xs.timeouts.Next()
+	if e := xs.inFlight.Head(); e != none {
+		next = min(next, xs.all[e].Written+timeout)
 	}
 	return next
 }
 
 // track adds an exchange whose request is in flight. Its step is known with users only.
-func (x *exchanges) track(e int32, step int) {
-	x.inFlight.Push(e)
-	x.all[e].timed = x.timeouts.Start(e, step, x.all[e].Written)
+func (xs *exchanges) track(e int32, step int) {
+	xs.inFlight.Push(e)
+	xs.all[e].timed = xs.timeouts.Start(e, step, xs.all[e].Written)
 }
 
 // untrack removes an exchange whose request has ended.
-func (x *exchanges) untrack(e int32) {
-	x.inFlight.Remove(e)
-	x.timeouts.End(e, x.all[e].timed)
+func (xs *exchanges) untrack(e int32) {
+	xs.inFlight.Remove(e)
+	xs.timeouts.End(e, xs.all[e].timed)
 }
 
 // An exchangeState says what an exchange is doing.
