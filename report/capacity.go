@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"strings"
 
 	"dyno/report/figure"
@@ -24,9 +25,9 @@ func (p *page) capacities() {
 		if c.Rate.Estimate != nil && !figure.Bounded(c.Rate) {
 			rate += " " + p.Footnote("one search, or none that found both ends: no interval (design.rounds)")
 		}
-		limit := c.Limit
-		if c.Detail != "" {
-			limit = strings.TrimPrefix(limit+"; "+c.Detail, "; ")
+		limit := cmp.Or(c.Limit, c.LimitBecause.English())
+		if c.Detail != nil {
+			limit = strings.TrimPrefix(limit+"; "+c.Detail.English(), "; ")
 		}
 		t.Add(c.Variant, rate, figure.Whole(int64(len(c.Searches))), figure.Whole(int64(trials)), limit)
 	}

@@ -27,7 +27,7 @@ func (p *page) thresholds() {
 			continue
 		}
 		for _, x := range same {
-			t.Add(outcome(x), x.Text, x.Variant, p.Measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High), x.Detail)
+			t.Add(outcome(x), x.Text, x.Variant, p.Measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High), x.Detail.English())
 		}
 	}
 	p.Table(t)

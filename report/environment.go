@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dyno/internal/units"
+	"dyno/report/answer"
 	"dyno/report/figure"
 	"dyno/report/layout"
 	"dyno/results/rundir"
@@ -20,7 +21,7 @@ func (p *page) missing() {
 	}
 	for _, c := range p.Run.Claims {
 		if c.Outcome == rundir.NotTestable {
-			lines = append(lines, "not testable: "+c.ID+": "+c.Detail)
+			lines = append(lines, "not testable: "+c.ID+": "+c.Detail.English())
 		}
 	}
 	if len(lines) == 0 {
@@ -38,9 +39,9 @@ const mostUnobserved = 12
 // unobserved lists the observations that were not possible, and why: first those of the
 // whole run, then those of single trials.
 func (p *page) unobserved() []string {
-	list := slices.Clone(p.Run.Environment.Unavailable)
+	list := answer.Said(p.Run.Environment.Unavailable)
 	for _, t := range p.Folder.Trials {
-		for _, text := range t.Unavailable {
+		for _, text := range answer.Said(t.Unavailable) {
 			if !slices.Contains(list, text) {
 				list = append(list, text)
 			}

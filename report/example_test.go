@@ -42,7 +42,7 @@ func example(name, question string, rounds int, variants ...string) *rundir.Fold
 		},
 		Environment: rundir.Environment{
 			Hostname: "bench", OS: "linux", Arch: "amd64", Kernel: "6.1.0", CPUModel: "Some CPU @ 2.00GHz", CPUs: 2, Virtualization: "kvm",
-			GeneratorCPUs: []int{1}, TargetCPUs: []int{0}, Unavailable: []string{"system calls: no permission for tracepoints"},
+			GeneratorCPUs: []int{1}, TargetCPUs: []int{0}, Unavailable: []rundir.Message{texts.Verbatim("system calls: no permission for tracepoints")},
 		},
 		Command: []string{"dyno", "run", name + ".yaml"}, DynoVersion: "0.2.0",
 	}}
@@ -136,19 +136,19 @@ func exampleCompare() *rundir.Folder {
 	}
 	r.Trials[10].Dependence = &rundir.Dependence{BinSeconds: 0.1, Bins: 49, Lag1: 0.61, EffectiveSize: 12.4}
 	r.Thresholds = []rundir.Threshold{
-		{Text: "service.p99 < 4ms", Variant: "pool", OK: false, Outcome: rundir.Undecided, Measured: ptr(3.6e-3), Low: ptr(3.36e-3), High: ptr(4.32e-3), Detail: "its interval holds the limit"},
-		{Text: "service.p99 < 4ms", Variant: "pool.control", OK: false, Outcome: rundir.Undecided, Measured: ptr(3.6e-3), Low: ptr(3.36e-3), High: ptr(4.32e-3), Detail: "its interval holds the limit"},
-		{Text: "service.p99 < 4ms", Variant: "goroutine", OK: false, Outcome: rundir.Undecided, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: "its interval holds the limit"},
+		{Text: "service.p99 < 4ms", Variant: "pool", OK: false, Outcome: rundir.Undecided, Measured: ptr(3.6e-3), Low: ptr(3.36e-3), High: ptr(4.32e-3), Detail: new(texts.Verbatim("its interval holds the limit"))},
+		{Text: "service.p99 < 4ms", Variant: "pool.control", OK: false, Outcome: rundir.Undecided, Measured: ptr(3.6e-3), Low: ptr(3.36e-3), High: ptr(4.32e-3), Detail: new(texts.Verbatim("its interval holds the limit"))},
+		{Text: "service.p99 < 4ms", Variant: "goroutine", OK: false, Outcome: rundir.Undecided, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: new(texts.Verbatim("its interval holds the limit"))},
 		{Text: "service.p50 < 1ms", Variant: "goroutine", OK: false, Outcome: rundir.Broken, Measured: ptr(1.31e-3), Low: ptr(1.297e-3), High: ptr(1.323e-3)},
 		{Text: `ratio(goroutine, pool, throughput) > 0.9`, OK: true, Outcome: rundir.Kept, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 	}
 	r.Claims = []rundir.Claim{
 		{ID: "R1.1", Says: "the goroutine model has 1.36 times the pool's throughput", Holds: "ratio(goroutine, pool, throughput) >= 1.36", Outcome: rundir.Refuted, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 		{ID: "R1.2", Says: "p50 below 2 ms", Holds: "value(goroutine, service.p50) < 2ms", Outcome: rundir.Holds, Measured: ptr(1.31e-3), Low: ptr(1.297e-3), High: ptr(1.323e-3)},
-		{ID: "R1.10", Says: "the tail is below 4 ms", Holds: "value(goroutine, service.p99) < 4ms", Outcome: rundir.NotSettled, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: "its interval holds the limit"},
-		{ID: "R1.3", Says: "256 cores are enough", Outcome: rundir.NotTestable, Detail: "this needs 256 cores"},
+		{ID: "R1.10", Says: "the tail is below 4 ms", Holds: "value(goroutine, service.p99) < 4ms", Outcome: rundir.NotSettled, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: new(texts.Verbatim("its interval holds the limit"))},
+		{ID: "R1.3", Says: "256 cores are enough", Outcome: rundir.NotTestable, Detail: new(texts.Verbatim("this needs 256 cores"))},
 	}
-	r.Flags = []rundir.Flag{{Kind: "late_wakeups", Trial: 4, Variant: "pool", Detail: "0.21 % of sleeps of 1 ms were overslept by more than 1 ms, more than 0.1 %"}}
+	r.Flags = []rundir.Flag{{Kind: "late_wakeups", Trial: 4, Variant: "pool", Detail: new(texts.Verbatim("0.21 % of sleeps of 1 ms were overslept by more than 1 ms, more than 0.1 %"))}}
 	return f
 }
 
@@ -220,9 +220,9 @@ func exampleLadder() *rundir.Folder {
 	r.Pilot = &rundir.Pilot{WarmupSeconds: 4.8, Variants: []rundir.PilotVariant{
 		{Variant: "baseline", SteadySeconds: 1.1, Steady: true, Series: "throughput"},
 		{Variant: "pooled", SteadySeconds: 3.2, Steady: true, Series: "cpu_per_request"},
-		{Variant: "encode-once", SteadySeconds: 15, Steady: false, Series: "p50", Detail: "it was still changing in the second half"},
+		{Variant: "encode-once", SteadySeconds: 15, Steady: false, Series: "p50", Detail: new(texts.Verbatim("it was still changing in the second half"))},
 	}}
-	r.Flags = []rundir.Flag{{Kind: "pilot_not_steady", Variant: "encode-once", Detail: "the pilot of encode-once was still changing in its second half"}}
+	r.Flags = []rundir.Flag{{Kind: "pilot_not_steady", Variant: "encode-once", Detail: new(texts.Verbatim("the pilot of encode-once was still changing in its second half"))}}
 	return f
 }
 
@@ -264,7 +264,7 @@ func examplePairs() *rundir.Folder {
 	pair("rust", "node", memory, rundir.RolePair, rundir.Worse, 19, 0.01, 0.0000001)
 	pair("cpp", "node", "throughput", rundir.RolePair, rundir.Worse, 0.31, 0.05, 0.00001)
 	pair("cpp", "node", memory, rundir.RolePair, rundir.Invalid, 6.7, 0.01, 0.0000001)
-	r.Validity = append(r.Validity, rundir.Validity{Figure: memory, Variant: "node", Base: "cpp", State: rundir.StateNotIdentified, Why: "it was measured by another clock"})
+	r.Validity = append(r.Validity, rundir.Validity{Figure: memory, Variant: "node", Base: "cpp", State: rundir.StateNotIdentified, Why: new(texts.Verbatim("it was measured by another clock"))})
 	return f
 }
 
@@ -304,11 +304,11 @@ func exampleSweep() *rundir.Folder {
 	beyond.Scalability = ptr(*s.Scalability)
 	beyond.Scalability.PeakLevel, beyond.Scalability.Extrapolated = ptr(between(140, 110, 190, rundir.ByResampledRounds)), true
 	few := rundir.Sweep{
-		Variable: "payload", Metric: "service.p99", Detail: "3 levels: the Universal Scalability Law needs six, and throughput",
+		Variable: "payload", Metric: "service.p99", Detail: new(texts.Verbatim("3 levels: the Universal Scalability Law needs six, and throughput")),
 		Levels: []rundir.Level{{Value: 64, Figure: quantile(1e-3, 0.9e-3, 1.3e-3)}, {Value: 1024, Figure: quantile(1.4e-3, 1.3e-3, 1.5e-3)}, {Value: 65536}},
 	}
 	r.Sweeps = []rundir.Sweep{s, flat, beyond, few}
-	r.Stopped = "all rounds were measured"
+	r.Stopped = new(texts.Verbatim("all rounds were measured"))
 	return f
 }
 
@@ -335,7 +335,7 @@ func exampleCapacity() *rundir.Folder {
 	}
 	r.Capacities = []rundir.Capacity{
 		{Variant: "pool", Rate: estimate(9200, 0.024, 5), Searches: searches(9100), Limit: "response.p99 < 80ms"},
-		{Variant: "goroutine", Rate: estimate(9950, 0.03, 5), Searches: append(searches(9800)[:4], rundir.Bracket{Round: 5, Low: ptr(20000.), Trials: 6}), Limit: "drops", Detail: "in round 5 the edge lay beyond the range"},
+		{Variant: "goroutine", Rate: estimate(9950, 0.03, 5), Searches: append(searches(9800)[:4], rundir.Bracket{Round: 5, Low: ptr(20000.), Trials: 6}), Limit: "drops", Detail: new(texts.Verbatim("in round 5 the edge lay beyond the range"))},
 	}
 	c := compared("pool", "goroutine", "capacity", "", rundir.Better, 5, 1.08, 0.03, 0.003)
 	c.Primary, c.Good, c.Ratio.Interval, c.SignFlipP = true, "higher", rundir.ByPairedStudent, ptr(0.0625)
@@ -391,8 +391,8 @@ func exampleSoak() *rundir.Folder {
 	r.Trends = []rundir.Trend{
 		{Variant: "goroutine", Trial: 1, Metric: "rss", Slope: between(0.031/3600, 0.024/3600, 0.039/3600, rundir.ByTheilSen), Growth: ptr(0.0155), P: ptr(0.00004), Values: 1800},
 		{Variant: "goroutine", Trial: 1, Metric: "goroutines", Slope: between(0.0004/3600, -0.002/3600, 0.003/3600, rundir.ByTheilSen), Growth: ptr(0.0002), P: ptr(0.63), Values: 1800},
-		{Variant: "goroutine", Trial: 1, Metric: "descriptors", Slope: between(0, 0, 0, rundir.ByTheilSen), Growth: ptr(0.), Values: 1800, Detail: "the same throughout"},
-		{Variant: "goroutine", Trial: 1, Metric: "threads", Values: 3, Detail: "3 values are too few for a trend"},
+		{Variant: "goroutine", Trial: 1, Metric: "descriptors", Slope: between(0, 0, 0, rundir.ByTheilSen), Growth: ptr(0.), Values: 1800, Detail: new(texts.Verbatim("the same throughout"))},
+		{Variant: "goroutine", Trial: 1, Metric: "threads", Values: 3, Detail: new(texts.Verbatim("3 values are too few for a trend"))},
 	}
 	r.Thresholds = []rundir.Threshold{
 		{Text: "slope(rss) < 5%/30min", Variant: "goroutine", OK: true, Outcome: rundir.Kept, Measured: ptr(8.6e-6), Low: ptr(6.7e-6), High: ptr(1.08e-5)},
@@ -444,29 +444,29 @@ func exampleInvalid() *rundir.Folder {
 		c := r.Comparisons[i]
 		r.Validity = append(r.Validity, rundir.Validity{
 			Figure: c.Metric, Variant: c.Variant, Base: c.Base, State: rundir.StateNotIdentified, Asked: c.Primary && c.Role == "", Causes: []string{"generator_limit"},
-			Because: &rundir.Message{Kind: "why.alike"},
+			Why: &rundir.Message{Kind: "why.alike"},
 		})
 		r.Comparisons[i].Rounds = 6
 	}
 	r.Comparisons[0].Ratio = between(1.031, 1.012, 1.05, rundir.ByPairedStudent)
 	r.Comparisons[0].P = ptr(0.004)
 	r.Comparisons[4].AllRounds = ptr(between(0.91, 0.82, 1.01, rundir.ByPairedStudent))
-	r.Flags = []rundir.Flag{{Kind: "control_differs", Variant: "pool.control", Detail: "pool.control has 1.031 times the throughput of pool, though they are the same"}}
+	r.Flags = []rundir.Flag{{Kind: "control_differs", Variant: "pool.control", Detail: new(texts.Verbatim("pool.control has 1.031 times the throughput of pool, though they are the same"))}}
 	for i := 1; i <= 9; i++ {
-		r.Flags = append(r.Flags, rundir.Flag{Kind: "generator_limit", Trial: i, Variant: "pool", Spoils: true, Detail: "the generator was busy or waiting for a CPU in 99 % of the window, and the target in 71 %"})
+		r.Flags = append(r.Flags, rundir.Flag{Kind: "generator_limit", Trial: i, Variant: "pool", Spoils: true, Detail: new(texts.Verbatim("the generator was busy or waiting for a CPU in 99 % of the window, and the target in 71 %"))})
 	}
 	for _, kind := range []string{"foreign_cpu", "memory_pressure", "io_pressure", "unfinished", "dependent", "steal"} {
-		r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Trial: 10, Variant: "pool.control", Detail: "more than is allowed"})
+		r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Trial: 10, Variant: "pool.control", Detail: new(texts.Verbatim("more than is allowed"))})
 	}
-	r.Flags = append(r.Flags, rundir.Flag{Kind: "plateau", Detail: "throughput stands still over the last three levels", Spoils: true})
+	r.Flags = append(r.Flags, rundir.Flag{Kind: "plateau", Detail: new(texts.Verbatim("throughput stands still over the last three levels")), Spoils: true})
 	for i := 6; i < 12; i++ {
 		r.Trials[i].Excluded = true
 	}
 	share := map[string]string{"share": "0.62%"}
 	r.Validity = append(r.Validity,
-		rundir.Validity{Figure: "throughput", Variant: "pool", State: rundir.StateNotIdentified, Low: ptr(4180.), Asked: true, Causes: []string{"generator_limit"}, Because: &rundir.Message{Kind: "why.generator"}},
-		rundir.Validity{Figure: "service.p99", Variant: "pool", State: rundir.StateBounded, Low: ptr(3.1e-3), High: ptr(4.4e-3), Asked: true, Causes: []string{"steal"}, Because: &rundir.Message{Kind: "why.disturbed", Values: share}},
-		rundir.Validity{Figure: "service.p50", Variant: "pool", State: rundir.StateRelative, Causes: []string{"steal"}, Because: &rundir.Message{Kind: "why.disturbed", Values: share}},
+		rundir.Validity{Figure: "throughput", Variant: "pool", State: rundir.StateNotIdentified, Low: ptr(4180.), Asked: true, Causes: []string{"generator_limit"}, Why: &rundir.Message{Kind: "why.generator"}},
+		rundir.Validity{Figure: "service.p99", Variant: "pool", State: rundir.StateBounded, Low: ptr(3.1e-3), High: ptr(4.4e-3), Asked: true, Causes: []string{"steal"}, Why: &rundir.Message{Kind: "why.disturbed", Values: share}},
+		rundir.Validity{Figure: "service.p50", Variant: "pool", State: rundir.StateRelative, Causes: []string{"steal"}, Why: &rundir.Message{Kind: "why.disturbed", Values: share}},
 		rundir.Validity{Figure: "service.p50", Variant: "goroutine", State: rundir.StateOK})
 	return f
 }
@@ -475,7 +475,7 @@ func exampleInvalid() *rundir.Folder {
 func exampleIncomplete() *rundir.Folder {
 	f := example("relay-models", "Does one goroutine per connection beat a bounded pool?", 8, "pool", "goroutine")
 	r := &f.Run
-	r.Complete, r.Valid, r.Reason, r.Rounds, r.Plan.Base = false, false, "interrupted", 0, "pool"
+	r.Complete, r.Valid, r.Reason, r.Rounds, r.Plan.Base = false, false, new(texts.Verbatim("interrupted")), 0, "pool"
 	for i := range r.Plan.Variants {
 		r.Plan.Variants[i].Started = true
 	}
@@ -487,12 +487,12 @@ func exampleIncomplete() *rundir.Folder {
 	}
 	r.Variants = []rundir.Variant{figuresOf("pool", 1, 4230, 1.2e-3), {Name: "goroutine", Throughput: rundir.Estimate{Interval: rundir.NoInterval}}}
 	r.Flags = []rundir.Flag{
-		{Kind: "no_complete_trial", Variant: "goroutine", Detail: "no trial of goroutine was completed", Spoils: true},
-		{Kind: "incomplete", Trial: 2, Variant: "goroutine", Detail: "the target ended with exit code 1", Spoils: true},
+		{Kind: "no_complete_trial", Variant: "goroutine", Detail: new(texts.Verbatim("no trial of goroutine was completed")), Spoils: true},
+		{Kind: "incomplete", Trial: 2, Variant: "goroutine", Detail: new(texts.Verbatim("the target ended with exit code 1")), Spoils: true},
 	}
 	r.Thresholds = []rundir.Threshold{
-		{Text: "service.p99 < 5ms", Variant: "pool", OK: true, Outcome: rundir.Kept, Measured: ptr(3.6e-3), Detail: "one trial: no interval"},
-		{Text: "service.p99 < 5ms", Variant: "goroutine", Outcome: rundir.Undecided, Detail: "no complete trial of goroutine"},
+		{Text: "service.p99 < 5ms", Variant: "pool", OK: true, Outcome: rundir.Kept, Measured: ptr(3.6e-3), Detail: new(texts.Verbatim("one trial: no interval"))},
+		{Text: "service.p99 < 5ms", Variant: "goroutine", Outcome: rundir.Undecided, Detail: new(texts.Verbatim("no complete trial of goroutine"))},
 	}
 	return f
 }

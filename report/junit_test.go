@@ -51,7 +51,7 @@ func TestJUnitOutcomes(t *testing.T) {
 	if got := outcomes(t, &run)["comparison: goroutine with pool in throughput"]; got != "" {
 		t.Errorf("a loss within the margin: %s", got)
 	}
-	run.Flags = append(slices.Clone(run.Flags), rundir.Flag{Kind: checks.FlagNoAnswers, Variant: "pool", Breaks: true, Detail: "nothing was answered in 4 s"})
+	run.Flags = append(slices.Clone(run.Flags), rundir.Flag{Kind: checks.FlagNoAnswers, Variant: "pool", Breaks: true, Detail: new(texts.Verbatim("nothing was answered in 4 s"))})
 	if got := outcomes(t, &run)["run: targets answered"]; got != "failure target" {
 		t.Errorf("a target that answered nothing: %q", got)
 	}
@@ -75,7 +75,7 @@ func TestJUnitOutcomes(t *testing.T) {
 func TestJUnitTargets(t *testing.T) {
 	run := exampleCompare().Run
 	for trial, variant := range []string{"pool", "goroutine", "pool"} {
-		run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagNoAnswers, Trial: trial + 1, Variant: variant, Breaks: true, Detail: "nothing was answered"})
+		run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagNoAnswers, Trial: trial + 1, Variant: variant, Breaks: true, Detail: new(texts.Verbatim("nothing was answered"))})
 	}
 	var b bytes.Buffer
 	if err := export.JUnit(&b, &run); err != nil {
@@ -125,7 +125,7 @@ func outcomes(t *testing.T, run *rundir.Run) map[string]string {
 func TestJUnitIsXML(t *testing.T) {
 	run := exampleCompare().Run
 	run.Name, run.Claims[0].Says, run.Thresholds[0].Text = wild, wild+"]]>", "\x00\x0b\ufffe"+wild
-	run.Flags[0].Detail = wild
+	run.Flags[0].Detail = new(texts.Verbatim(wild))
 	var b bytes.Buffer
 	if err := export.JUnit(&b, &run); err != nil {
 		t.Fatal(err)

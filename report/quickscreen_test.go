@@ -50,7 +50,7 @@ func TestQuickMarks(t *testing.T) {
 		v.Intervals = nil
 		v.Service.Count = 5000 // which is too few for a p99.9
 		state := func(figure, state string, low, high float64) rundir.Validity {
-			of := rundir.Validity{Figure: figure, Variant: v.Name, State: state, Because: &because}
+			of := rundir.Validity{Figure: figure, Variant: v.Name, State: state, Why: &because}
 			if high > 0 {
 				of.Low, of.High = &low, &high
 			}

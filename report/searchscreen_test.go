@@ -14,7 +14,7 @@ import (
 func TestSearchScreen(t *testing.T) {
 	because := texts.New("why.generator")
 	state := func(r *rundir.Run, state string) {
-		r.Validity = []rundir.Validity{{Figure: "capacity", Variant: "default", State: state, Because: &because}}
+		r.Validity = []rundir.Validity{{Figure: "capacity", Variant: "default", State: state, Why: &because}}
 		r.Capacities[0].Searches[0].HighDisturbed = true
 	}
 	for name, c := range map[string]struct {
@@ -35,7 +35,7 @@ func TestSearchScreen(t *testing.T) {
 		"not known": {func(r *rundir.Run, b *rundir.Bracket) { state(r, rundir.StateNotIdentified); b.Low, b.AtLow = nil, nil },
 			[]string{"capacity – within", "The capacity is not known: the generator was the limit"}},
 		"interrupted": {func(r *rundir.Run, _ *rundir.Bracket) {
-			r.Complete, r.Reason, r.Capacities[0].Searches = false, "interrupted by SIGINT", nil
+			r.Complete, r.Reason, r.Capacities[0].Searches = false, new(texts.Verbatim("interrupted by SIGINT")), nil
 		}, []string{"INCOMPLETE: interrupted by SIGINT; loads measured: 6", "capacity ≥3,810/s within", "kept at 3,810/s", "broken at 4,530/s"}},
 	} {
 		f := exampleSearch()

@@ -111,12 +111,12 @@ func TestShortOfHostileRuns(t *testing.T) {
 				})
 				variant := fmt.Sprintf("%s-%d", strings.Repeat("variant", 20), i)
 				for _, kind := range []string{"no_answers", "stalled", "connections", "drops", "subscribers", "incomplete", "redirects", "deviations", "unheard_of"} {
-					r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Variant: variant, Trial: i + 1, Breaks: true, Measured: ptr(float64(i)), Unit: "s", Detail: wild})
+					r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Variant: variant, Trial: i + 1, Breaks: true, Measured: ptr(float64(i)), Unit: "s", Detail: new(texts.Verbatim(wild))})
 				}
 				for _, state := range []string{rundir.StateBounded, rundir.StateRelative, rundir.StateNotIdentified} {
 					r.Validity = append(r.Validity, rundir.Validity{
 						Figure: "service.p99", Variant: variant, Base: strings.Repeat("base", 30), State: state, Asked: true, Low: ptr(1.), High: ptr(2.),
-						Why: strings.Repeat("for a reason ", 30), Causes: []string{"steal"},
+						Why: new(texts.Verbatim(strings.Repeat("for a reason ", 30))), Causes: []string{"steal"},
 					})
 				}
 				r.Thresholds = append(r.Thresholds, rundir.Threshold{Text: strings.Repeat("throughput > 1 && ", 20), Variant: variant, Outcome: rundir.Broken, Measured: ptr(1.)})
@@ -220,7 +220,7 @@ func TestRemarks(t *testing.T) {
 		f.Run.Thresholds = nil
 		because := texts.New("found.deviations").With("ways", texts.New("deviation.bare_lf", "n", "20"))
 		f.Run.Flags = []rundir.Flag{
-			{Kind: "deviations", Variant: "x", Trial: 1, Because: &because}, {Kind: "steal", Variant: "x", Trial: 1},
+			{Kind: "deviations", Variant: "x", Trial: 1, Detail: &because}, {Kind: "steal", Variant: "x", Trial: 1},
 			{Kind: "redirects", Variant: "x", Trial: 1, Measured: ptr(20.)}, {Kind: "stalled", Variant: "x", Trial: 1, Breaks: true},
 		}
 		var kinds []string
@@ -254,7 +254,7 @@ func both(t *testing.T, f *rundir.Folder) map[string]string {
 func TestNoGoodAnswers(t *testing.T) {
 	f := exampleQuick()
 	because := texts.New("found.no_good_answers", "answers", "404 × 20 (no such path)")
-	f.Run.Flags = []rundir.Flag{{Kind: "no_answers", Trial: 1, Variant: "target", Breaks: true, Detail: because.English(), Because: &because}}
+	f.Run.Flags = []rundir.Flag{{Kind: "no_answers", Trial: 1, Variant: "target", Breaks: true, Detail: &because}}
 	f.Run.Variants[0].Counts.ByStatus = map[string]int64{"404": 20}
 	f.Trials[0].Failures = map[string]int64{"status: status 404: no such path": 20}
 	for name, got := range both(t, f) {

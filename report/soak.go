@@ -36,7 +36,7 @@ func (p *page) trends() {
 		if x.Growth != nil {
 			grown = figure.Growth(*x.Growth, nil, nil)
 		}
-		detail := x.Detail
+		detail := x.Detail.English()
 		if detail == "" {
 			detail = "of " + figure.Plural(x.Values, "value")
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/internal/texts"
 	"dyno/results/rundir"
 )
 
@@ -27,7 +28,7 @@ func scenarioRun(loop string) (*page, []rundir.Variant) {
 		},
 	}}
 	f.Run.Validity = []rundir.Validity{
-		{Figure: "response.p50{step=login}", Variant: "shop", State: rundir.StateBounded, Low: ptr(0.001), High: ptr(0.002), Why: "something"},
+		{Figure: "response.p50{step=login}", Variant: "shop", State: rundir.StateBounded, Low: ptr(0.001), High: ptr(0.002), Why: new(texts.Verbatim("something"))},
 	}
 	return newPage(f), f.Run.Variants
 }

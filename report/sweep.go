@@ -34,8 +34,8 @@ func (p *page) sweeps() {
 			p.Line("knee: after %s the curve bends most %s", figure.Level(*s.Knee), p.Footnote("the knee sums up the shape of the curve and has no interval; it is no limit"))
 		}
 		p.scalability(s)
-		if s.Detail != "" {
-			p.Line("%s", s.Detail)
+		if s.Detail != nil {
+			p.Line("%s", s.Detail.English())
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (p *page) notes() {
 	for i, text := range p.Footnotes {
 		p.Item(layout.Item{Mark: fmt.Sprintf("[%d] ", i+1), Text: text})
 	}
-	for _, n := range p.Run.Notes {
+	for _, n := range answer.Said(p.Run.Notes) {
 		p.Line("%s", n)
 	}
 }

@@ -24,8 +24,8 @@ func (p *page) validity() {
 		p.Line("no flags")
 	}
 	p.flags()
-	if p.Run.Stopped != "" {
-		p.Line("stopped after %s: %s", figure.Plural(p.Run.Rounds, "round"), p.Run.Stopped)
+	if p.Run.Stopped != nil {
+		p.Line("stopped after %s: %s", figure.Plural(p.Run.Rounds, "round"), p.Run.Stopped.English())
 	}
 	p.pilot()
 	p.dependence()
@@ -134,7 +134,7 @@ func (p *page) pilot() {
 		if v.Series != "" {
 			by = "by " + v.Series
 		}
-		t.Add(v.Variant, found, by, v.Detail)
+		t.Add(v.Variant, found, by, v.Detail.English())
 	}
 	p.Table(t)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/texts"
 	"dyno/judge/diff"
 	"dyno/results/history"
 	"dyno/results/rundir"
@@ -54,11 +55,11 @@ func TestList(t *testing.T) {
 	b.addRun("a", func(r *rundir.Run) { r.StartedAt, r.Question = day(1), "Why?" })
 	b.addRun("nightly/b", func(r *rundir.Run) {
 		r.StartedAt, r.Name, r.Valid = day(2), "relay <b>", false
-		r.Flags = []rundir.Flag{{Kind: "steal", Detail: "x", Spoils: true}}
+		r.Flags = []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("x")), Spoils: true}}
 	})
 	b.addRun("c", func(r *rundir.Run) {
 		ratio := 1.2
-		r.StartedAt, r.Complete, r.Reason = day(3), false, "interrupted by SIGINT"
+		r.StartedAt, r.Complete, r.Reason = day(3), false, new(texts.Verbatim("interrupted by SIGINT"))
 		r.Plan.Variants = append(r.Plan.Variants, rundir.PlanVariant{Name: "Epoll"}, rundir.PlanVariant{Name: "pool.control", AliasOf: "pool"})
 		r.Comparisons = []rundir.Comparison{
 			{Base: "pool", Variant: "pool.control", Role: rundir.RoleControl, Primary: true},
@@ -101,17 +102,17 @@ func TestList(t *testing.T) {
 	}
 	check(t, os.RemoveAll(b.path("runs", "f")))
 	all := get[RunList](b, "/api/runs").Runs
-	if c := all[0]; c.Reason != "interrupted by SIGINT" || c.Broken != 1 || len(c.Results) != 1 || c.Results[0].Variant != "Epoll" || c.Results[0].Ratio.Values != nil ||
+	if c := all[0]; c.Reason.English() != "interrupted by SIGINT" || c.Broken != 1 || len(c.Results) != 1 || c.Results[0].Variant != "Epoll" || c.Results[0].Ratio.Values != nil ||
 		!slices.Equal(c.Variants, []string{"pool", "Epoll"}) || len(c.Figures) != 0 {
 		t.Errorf("%+v", c)
 	}
 	if r := all[1]; r.Flags != 1 || len(r.Figures) != 1 || r.Figures[0].Variant != "pool" || *r.Figures[0].Figure.Estimate != 1000 {
 		t.Errorf("%+v", r)
 	}
-	if r := all[3]; r.Reason != "run folder: d/run.json: byte 1: unexpected end of JSON input" {
+	if r := all[3]; r.Reason.English() != "run folder: d/run.json: byte 1: unexpected end of JSON input" {
 		t.Errorf("%q", r.Reason)
 	}
-	if r := all[4]; !strings.Contains(r.Reason, "schema_version: 999") {
+	if r := all[4]; !strings.Contains(r.Reason.English(), "schema_version: 999") {
 		t.Errorf("%q", r.Reason)
 	}
 }
@@ -174,7 +175,7 @@ func TestRunIsBounded(t *testing.T) {
 	b := newBed(t, nil)
 	huge := strings.Repeat("<", 256<<10)
 	b.addRun("huge", func(r *rundir.Run) {
-		r.Name, r.Question, r.Complete, r.Reason = huge, huge, false, huge
+		r.Name, r.Question, r.Complete, r.Reason = huge, huge, false, new(texts.Verbatim(huge))
 		r.Plan.Variants = []rundir.PlanVariant{{Name: huge}}
 		for n := range 1000 {
 			r.Plan.Variants = append(r.Plan.Variants, rundir.PlanVariant{Name: strconv.Itoa(n)})
@@ -193,7 +194,7 @@ func TestRunIsBounded(t *testing.T) {
 			t.Errorf("%s: %d bytes, want at most %d", path, len(text), most)
 		}
 	}
-	if run := get[rundir.Run](b, "/api/runs/huge"); len(run.Notes) != 1 || !strings.Contains(run.Notes[0], "4 texts") || !strings.HasSuffix(run.Name, "… [of 262144 bytes]") {
+	if run := get[rundir.Run](b, "/api/runs/huge"); len(run.Notes) != 1 || !strings.Contains(run.Notes[0].English(), "4 texts") || !strings.HasSuffix(run.Name, "… [of 262144 bytes]") {
 		t.Errorf("%q, a name of %d bytes", run.Notes, len(run.Name))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dyno/internal/texts"
 	"dyno/results/rundir"
 )
 
@@ -71,7 +72,7 @@ func TestEverybodyKnowsTheSame(t *testing.T) {
 			case what == "second":
 				x.tell(Event{Second: &Second{Trial: trials, Throughput: rapid.Float64Range(0, 1e9).Draw(rt, "throughput"), Latency: map[string]Latency{"response": {P50: 0.25}}}})
 			case what == "end":
-				x.tell(Event{End: &TrialEnd{Number: trials, Variant: "v", Flags: []rundir.Flag{{Kind: "steal", Detail: "</script>"}}}})
+				x.tell(Event{End: &TrialEnd{Number: trials, Variant: "v", Flags: []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("</script>"))}}}})
 			case what == "come":
 				v := &viewer{}
 				v.events, v.cut = b.follow("")

@@ -55,9 +55,8 @@ type Run struct {
 	StartedAt  time.Time  `json:"started_at,omitzero"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	State      State      `json:"state"`
-	Reason     string     `json:"reason,omitempty"` // why it is broken or incomplete
-
-	Because  *rundir.Message `json:"because,omitempty"` // the reason as data
+	// Reason is why it is broken or incomplete.
+	Reason   *rundir.Message `json:"reason,omitempty"`
 	Short    bool            `json:"short,omitempty"`
 	Rounds   int             `json:"rounds"`
 	Metric   string          `json:"metric,omitempty"`
@@ -438,16 +437,13 @@ func newEntry(root *os.Root, id string) *entry {
 	e := &entry{run: Run{ID: id, State: Broken, Variants: []string{}, Results: []Result{}, Figures: []Figure{}}}
 	run, err := readRun(root, id)
 	if err != nil {
-		e.run.explain(texts.New("reason.unreadable", "error", cut(err.Error(), mostText)))
+		e.run.Reason = new(texts.New("reason.unreadable", "error", cut(err.Error(), mostText)))
 	} else {
 		e.run.fill(run)
 	}
 	e.text = strings.ToLower(strings.Join(append([]string{id, e.run.Name, e.run.Question}, e.run.Variants...), "\n"))
 	return e
 }
-
-// explain says why a run is broken or incomplete.
-func (r *Run) explain(why rundir.Message) { r.Reason, r.Because = why.English(), &why }
 
 // fill fills in what lists show.
 func (r *Run) fill(run *rundir.Run) {
@@ -461,7 +457,7 @@ func (r *Run) fill(run *rundir.Run) {
 		if len(why.English()) > mostText {
 			why = texts.Verbatim(cut(why.English(), mostText))
 		}
-		r.explain(why)
+		r.Reason = &why
 	case !run.Valid:
 		r.State = Invalid
 	case slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Spoils }):

@@ -65,7 +65,7 @@ func seen(findings []rundir.Flag) string {
 		// A window without answers needs no further detail.
 		again := f.Kind == checks.FlagStalled && first.Kind == checks.FlagNoAnswers
 		if f.Trial == first.Trial && len(said) < mostSeen && !again {
-			said = append(said, f.Detail)
+			said = append(said, f.Detail.English())
 		}
 	}
 	text := strings.Join(said, ": ")

@@ -6,6 +6,8 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/cli/command"
+	"dyno/internal/texts"
+	"dyno/internal/texts"
 	"dyno/judge/verdict/checks"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -15,7 +17,7 @@ import (
 // Failures of the target are reported first, except for a requested regression and a
 // threshold.
 func TestUnansweredComesFirst(t *testing.T) {
-	dead := rundir.Flag{Kind: checks.FlagNoAnswers, Trial: 2, Variant: "b", About: rundir.AboutTarget, Breaks: true, Detail: "nothing came"}
+	dead := rundir.Flag{Kind: checks.FlagNoAnswers, Trial: 2, Variant: "b", About: rundir.AboutTarget, Breaks: true, Detail: new(texts.Verbatim("nothing came"))}
 	noise := rundir.Flag{Kind: checks.FlagSteal, Trial: 1, About: rundir.AboutMachine}
 	plan := rundir.Plan{Base: "a", Variants: []rundir.PlanVariant{{Name: "a"}, {Name: "b"}}}
 	for _, c := range []struct {
@@ -71,7 +73,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 func TestLogOfTheTarget(t *testing.T) {
 	run := rundir.Run{
 		Plan:  rundir.Plan{Variants: []rundir.PlanVariant{{Name: "a", Started: true}, {Name: "b"}}},
-		Flags: []rundir.Flag{{Kind: checks.FlagNoAnswers, Trial: 1, Breaks: true, Detail: "nothing came"}},
+		Flags: []rundir.Flag{{Kind: checks.FlagNoAnswers, Trial: 1, Breaks: true, Detail: new(texts.Verbatim("nothing came"))}},
 	}
 	for variant, want := range map[string]string{"a": "the log of the target is in the trial's folder", "b": ""} {
 		run.Flags[0].Variant = variant

@@ -473,7 +473,7 @@ func judged(run *rundir.Run, g gate) error {
 	case len(broken) > 0:
 		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), "")
 	case !run.Valid:
-		return command.Fail(command.ExitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help")
+		return command.Fail(command.ExitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason.English()), "the report says what would help")
 	case len(open) > 0:
 		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(open, "; ")),
 			"the interval includes the limit, or a figure is missing: use more rounds or a longer window")

@@ -176,7 +176,7 @@ func TestUI(t *testing.T) {
 	if len(tree) < 3 || anyAlive(tree) {
 		t.Errorf("of %d processes some still run", len(tree))
 	}
-	if f := open(t, filepath.Join(dir, "runs", started.ID)); f.Complete() || f.Run.Reason != "interrupted by SIGINT" && !strings.Contains(f.Run.Reason, "SIGINT") {
+	if f := open(t, filepath.Join(dir, "runs", started.ID)); f.Complete() || f.Run.Reason.English() != "interrupted by SIGINT" && !strings.Contains(f.Run.Reason.English(), "SIGINT") {
 		t.Errorf("%q", f.Run.Reason)
 	}
 }
@@ -199,7 +199,7 @@ func TestUIKilled(t *testing.T) {
 	}
 	d.wait(t)
 	until(t, "nothing is left", func() bool { return !anyAlive(tree) })
-	if f := open(t, filepath.Join(dir, "runs", started.ID)); !strings.Contains(f.Run.Reason, "nobody follows the run any more") {
+	if f := open(t, filepath.Join(dir, "runs", started.ID)); !strings.Contains(f.Run.Reason.English(), "nobody follows the run any more") {
 		t.Errorf("%q, %v", f.Run.Reason, f.Incomplete)
 	}
 }

@@ -78,14 +78,6 @@ func Joint(list []Message) *Message {
 	return new(Together(list...))
 }
 
-// OrVerbatim returns a sentence as data, or its English text if that is all there is.
-func OrVerbatim(m *Message, english string) Message {
-	if m == nil {
-		return Verbatim(english)
-	}
-	return *m
-}
-
 // In writes the message in a language. This package has no words for names: it writes
 // those of checks with blanks, and leaves all others as they are.
 func (m Message) In(language string) string {
@@ -151,6 +143,14 @@ func Of(err error) (Message, bool) {
 		}
 	}
 	return Message{}, false
+}
+
+// OfError returns what an error says: its message, or its text if it has none.
+func OfError(err error) Message {
+	if m, ok := Of(err); ok {
+		return m
+	}
+	return Verbatim(err.Error())
 }
 
 // Reasons returns what an error says, without repetitions. For an Error, and for each

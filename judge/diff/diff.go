@@ -262,7 +262,11 @@ func (d *Difference) note(older, newer *rundir.Run) {
 			add(texts.New("differ.incomplete").With("which", run.which))
 		}
 		if !run.Valid {
-			add(texts.New("differ.invalid").With("which", run.which).With("why", texts.OrVerbatim(run.Because, run.Reason)))
+			var why []rundir.Message
+			if run.Reason != nil {
+				why = append(why, *run.Reason)
+			}
+			add(texts.New("differ.invalid").With("which", run.which).With("why", why...))
 		}
 	}
 	on := func(where string) bool {

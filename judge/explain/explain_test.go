@@ -207,8 +207,7 @@ func TestExplainLeavesOutRounds(t *testing.T) {
 func TestWhyAProfileIsMissing(t *testing.T) {
 	said := (&profile.Unavailable{Profile: "off-CPU", Reason: texts.Verbatim("no BTF")}).Said()
 	x := &rundir.TrialFolder{Trial: rundir.Trial{
-		Unavailable:        []string{"profile heap: 404", said.English(), "profile cpu samples cannot be taken here: EPERM"},
-		UnavailableBecause: []*rundir.Message{nil, &said, nil},
+		Unavailable: []rundir.Message{texts.Verbatim("profile heap: 404"), said, texts.Verbatim("profile cpu samples cannot be taken here: EPERM")},
 	}}
 	for kind, want := range map[string]string{waitKind: said.English(), "heap": "profile heap: 404", cpuKind: "profile cpu samples cannot be taken here: EPERM", "mutex": ""} {
 		if got := why(x, kind).English(); got != want {

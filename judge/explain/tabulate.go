@@ -190,13 +190,9 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 // why returns the trial's reason for a profile that it does not have. Reasons begin with its name
 // as people write it, such as off-CPU.
 func why(t *rundir.TrialFolder, kind string) *rundir.Message {
-	for i, text := range t.Unavailable {
-		about, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(text), "-", "_"), "profile ")
+	for _, m := range t.Unavailable {
+		about, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(m.English()), "-", "_"), "profile ")
 		if ok && strings.HasPrefix(about, kind) {
-			if i < len(t.UnavailableBecause) && t.UnavailableBecause[i] != nil {
-				return t.UnavailableBecause[i]
-			}
-			m := texts.Verbatim(text)
 			return &m
 		}
 	}

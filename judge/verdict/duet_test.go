@@ -116,7 +116,7 @@ func TestDuetRefused(t *testing.T) {
 			}
 			continue
 		}
-		if k.Verdict != rundir.Invalid || v.State != rundir.StateNotIdentified || !strings.Contains(v.Why, c.want) || run.Valid || !strings.Contains(run.Reason, c.want) {
+		if k.Verdict != rundir.Invalid || v.State != rundir.StateNotIdentified || !strings.Contains(v.Why.English(), c.want) || run.Valid || !strings.Contains(run.Reason.English(), c.want) {
 			t.Errorf("%s: %s, %s: %s; the run: %v, %s", c.name, k.Verdict, v.State, v.Why, run.Valid, run.Reason)
 		}
 		if own := figureOfRun(t, run, "throughput", "b", ""); own.State != rundir.StateNotIdentified {

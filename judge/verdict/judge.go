@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
@@ -70,7 +69,7 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 		return err
 	}
 	judged.Trials = examined(trials, probes)
-	judged.Notes, judged.NotesBecause = withNotes(run, notes)
+	judged.Notes = texts.Once(append(slices.Clone(run.Notes), notes...)...)
 
 	flat, spent := sweep.Plateaus(&judged)
 	s.GeneratorLimited = spent
@@ -85,8 +84,8 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	var why *rundir.Message
 	judged.Valid, why = judgeValidity(ev, &judged)
 	s.RaiseLows(judged.Validity)
-	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
-		judged.Reason, judged.Because = why.English(), why
+	if run.Complete || run.Reason == nil || run.Reason.Kind == unidentifiedReason { // else the run itself has said why it ended
+		judged.Reason = why
 	}
 	*run = judged
 	return nil
@@ -105,8 +104,8 @@ func withdraw(comparisons []rundir.Comparison, ev *evidence.Evidence) {
 	}
 }
 
-// unidentifiedReason is the beginning of the reason of a run that was found not valid.
-const unidentifiedReason = "not identified: "
+// unidentifiedReason is the kind of the reason of a run that was found not valid.
+const unidentifiedReason = "reason.unidentified"
 
 // examined lists the trials, with the outcome of those that are probes.
 func examined(trials []*dataset.Trial, probes []*search.Probe) (list []rundir.Examined) {
@@ -191,29 +190,6 @@ func runFirst(lists ...[]rundir.Flag) []rundir.Flag {
 	flags := append([]rundir.Flag{}, slices.Concat(lists...)...)
 	slices.SortStableFunc(flags, func(a, b rundir.Flag) int { return cmp.Compare(a.Trial, b.Trial) })
 	return flags
-}
-
-// withNotes adds the notes that are not there yet. It drops notes of runs that were
-// judged before there were intervals.
-func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because []*rundir.Message) {
-	made := map[string]*rundir.Message{}
-	for i := range more {
-		made[more[i].English()] = &more[i]
-	}
-	for i, n := range run.Notes {
-		if strings.HasPrefix(n, "no interval is claimed by this version") || made[n] != nil {
-			continue
-		}
-		var why *rundir.Message
-		if len(run.NotesBecause) == len(run.Notes) {
-			why = run.NotesBecause[i]
-		}
-		notes, because = append(notes, n), append(because, why)
-	}
-	for _, m := range texts.Once(more...) {
-		notes, because = append(notes, m.English()), append(because, &m)
-	}
-	return notes, because
 }
 
 // thresholds decides the plan's thresholds. In a search for capacity they judge each

@@ -9,9 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,72 +110,7 @@ func (b *bench) judge(t fataler) *rundir.Run {
 	if err := judge(&run, b.sources()); err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range unsaid(reflect.ValueOf(run)) {
-		t.Fatal("run" + fault)
-	}
 	return &run
-}
-
-// unsaid lists the sentences in a value whose message says another, or
-// which have none, each after its path from the value on. What others said has none: flags that
-// the verdict does not raise, claims that cannot be tested, and capacities' limits that are a
-// threshold or a flag.
-func unsaid(v reflect.Value) (faults []string) {
-	below := func(step string, v reflect.Value) {
-		for _, fault := range unsaid(v) { // seldom one, so that paths cost nothing
-			faults = append(faults, step+fault)
-		}
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return unsaid(v.Elem())
-		}
-	case reflect.Slice:
-		if !holdsStructs(v.Type().Elem()) { // the values of a figure are many
-			return nil
-		}
-		for i := range v.Len() {
-			below("["+strconv.Itoa(i)+"]", v.Index(i))
-		}
-	case reflect.Struct:
-		isClaim := v.Type() == reflect.TypeFor[rundir.Claim]()
-		isFlag := v.Type() == reflect.TypeFor[rundir.Flag]()
-		others := isFlag && !checks.IsKnown(v.FieldByName("Kind").String()) || isClaim && v.FieldByName("Outcome").String() == rundir.NotTestable
-		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			if !field.IsExported() { // of times
-				continue
-			}
-			if field.Type != reflect.TypeFor[*rundir.Message]() {
-				below("."+field.Name, v.Field(i))
-				continue
-			}
-			sentence := reflect.Value{}
-			for _, of := range []string{strings.TrimSuffix(field.Name, "Because"), "Detail", "Why", "Reason"} {
-				if sentence = v.FieldByName(of); sentence.IsValid() {
-					break
-				}
-			}
-			m, text := v.Field(i).Interface().(*rundir.Message), sentence.String()
-			switch {
-			case m != nil && m.English() != text:
-				faults = append(faults, fmt.Sprintf(".%s: %q, and as data %q", field.Name, text, m.English()))
-			case m == nil && text != "" && !others && field.Name != "LimitBecause":
-				faults = append(faults, fmt.Sprintf(".%s: %q is not there as data", field.Name, text))
-			}
-		}
-	}
-	return faults
-}
-
-// holdsStructs reports whether values of a type may have structs in them that unsaid looks at.
-func holdsStructs(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice:
-		return holdsStructs(t.Elem())
-	}
-	return t.Kind() == reflect.Struct
 }
 
 // comparison finds the one of a variant, its base and a metric.
@@ -678,10 +611,10 @@ func TestFlagsOfTheRun(t *testing.T) {
 			*b.trials[i].Throughput *= 1.05
 		}
 	}
-	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
+	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: new(texts.Verbatim("shared CPU"))}}
 	b.run.Pilot = &rundir.Pilot{WarmupSeconds: 7.5, Variants: []rundir.PilotVariant{{Variant: "a", Steady: true}, {Variant: "b", Series: "p50"}}}
-	b.run.Notes = []string{"no interval is claimed by this version: throughputs are medians", "measured by night"}
-	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: "no counters"}, {Kind: checks.FlagDrops, Spoils: true}}
+	b.run.Notes = []rundir.Message{texts.Verbatim("measured by night")}
+	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: new(texts.Verbatim("no counters"))}, {Kind: checks.FlagDrops, Spoils: true}}
 	b.measure(0, "a", 1).Purpose = rundir.PurposePilot
 	b.trials[len(b.trials)-1].Machine.StealShare = new(0.5)
 	run := b.judge(t)
@@ -691,7 +624,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	if f := run.Flags[3]; f.Trial != 4 || f.Variant != "c" {
 		t.Errorf("%+v", f)
 	}
-	if diff := cmp.Diff([]string{"measured by night"}, run.Notes); diff != "" {
+	if diff := cmp.Diff([]rundir.Message{texts.Verbatim("measured by night")}, run.Notes); diff != "" {
 		t.Error(diff)
 	}
 	if last := run.Trials[len(run.Trials)-1]; last.Purpose != rundir.PurposePilot || !last.Spoilt || run.Variants[0].Trials != 8 {
@@ -704,7 +637,7 @@ func TestOrderDoesNotMatterAndJudgingTwiceNeither(t *testing.T) {
 	b.trials[9].Complete = false
 	b.trials[4].Machine.StealShare = new(0.3)
 	b.run.Plan.Remeasure = 4
-	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
+	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: new(texts.Verbatim("shared CPU"))}}
 	*b.trials[3].Throughput = 0
 	want := b.judge(t)
 	before := slices.Clone(b.trials)
@@ -1017,7 +950,7 @@ func TestSweepWithoutFit(t *testing.T) {
 				c.plan(&c.b.run.Plan)
 			}
 			w := c.b.judge(t).Sweeps[0]
-			if (w.Scalability != nil) != (c.want == "") || !strings.Contains(w.Detail, c.want) {
+			if (w.Scalability != nil) != (c.want == "") || !strings.Contains(w.Detail.English(), c.want) {
 				t.Errorf("fit %v, detail %q", w.Scalability != nil, w.Detail)
 			}
 		})
@@ -1117,7 +1050,7 @@ func TestCapacity(t *testing.T) {
 		for _, edge := range edges[c.Variant] {
 			want *= math.Pow(edge, 1/float64(len(edges[c.Variant])))
 		}
-		if len(c.Searches) != 4 || !(*c.Rate.Low <= want && want <= *c.Rate.High) || c.Limit != "response.p99 < 10ms" || c.Detail != "" {
+		if len(c.Searches) != 4 || !(*c.Rate.Low <= want && want <= *c.Rate.High) || c.Limit != "response.p99 < 10ms" || c.Detail != nil {
 			t.Errorf("%+v, want %v", c, want)
 		}
 		for i, s := range c.Searches {
@@ -1174,13 +1107,13 @@ func TestCapacityOutsideTheRange(t *testing.T) {
 	b.search(t, 2, "both", 2000, 0)
 	run := b.judge(t)
 	low, high, both := run.Capacities[0], run.Capacities[1], run.Capacities[2]
-	if low.Rate.Estimate != nil || low.Rate.Low != nil || *low.Rate.High != 100 || low.Detail != "the edge lies below the range in 2 of 2 searches" {
+	if low.Rate.Estimate != nil || low.Rate.Low != nil || *low.Rate.High != 100 || low.Detail.English() != "the edge lies below the range in 2 of 2 searches" {
 		t.Errorf("%+v", low)
 	}
-	if high.Rate.Estimate != nil || high.Rate.High != nil || *high.Rate.Low != 100000 || high.Detail != "the edge lies above the range in 2 of 2 searches" {
+	if high.Rate.Estimate != nil || high.Rate.High != nil || *high.Rate.Low != 100000 || high.Detail.English() != "the edge lies above the range in 2 of 2 searches" {
 		t.Errorf("%+v", high)
 	}
-	if both.Rate.Estimate != nil || both.Rate.High != nil || *both.Rate.Low > 2000 || both.Detail != "the edge lies above the range in 1 of 2 searches" {
+	if both.Rate.Estimate != nil || both.Rate.High != nil || *both.Rate.Low > 2000 || both.Detail.English() != "the edge lies above the range in 1 of 2 searches" {
 		t.Errorf("%+v", both)
 	}
 	if len(run.Comparisons) != 0 || !run.Valid || len(Breaking(run)) != 1 {
@@ -1194,7 +1127,7 @@ func TestCapacityOutsideTheRange(t *testing.T) {
 	}
 	b.search(t, 5, "once", 10, 0)
 	run = b.judge(t)
-	if found := Breaking(run); run.Capacities[0].Rate.Estimate != nil || len(found) != 1 || found[0].Detail != "in 1 of 5 searches once did not keep up with 100 requests a second, the lowest rate of the range" {
+	if found := Breaking(run); run.Capacities[0].Rate.Estimate != nil || len(found) != 1 || found[0].Detail.English() != "in 1 of 5 searches once did not keep up with 100 requests a second, the lowest rate of the range" {
 		t.Errorf("%+v, %+v", run.Capacities[0], found)
 	}
 }
@@ -1207,7 +1140,7 @@ func TestCapacityResumed(t *testing.T) {
 		b.search(t, 1, "a", 5000, 0)
 	}
 	*resumed.probe(2, "a", 200, false) = rundir.Trial{
-		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun again",
+		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun anew",
 		Conservation: rundir.Conservation{OK: true},
 	}
 	for _, b := range []*bench{whole, resumed} {
@@ -1223,10 +1156,10 @@ func TestCapacityResumed(t *testing.T) {
 		}
 	}
 
-	// One that was not begun again is no search, and leaves nothing of its round.
+	// One that was not begun anew is no search, and leaves nothing of its round.
 	resumed.trials = resumed.trials[:len(resumed.trials)-1]
 	run := resumed.judge(t)
-	if c := run.Capacities[0]; len(c.Searches) != 1 || c.Detail != "1 of 2 searches did not finish" || run.Rounds != 1 {
+	if c := run.Capacities[0]; len(c.Searches) != 1 || c.Detail.English() != "1 of 2 searches did not finish" || run.Rounds != 1 {
 		t.Errorf("%+v, %d rounds", c, run.Rounds)
 	}
 }
@@ -1253,7 +1186,7 @@ func TestDisturbedProbe(t *testing.T) {
 	}
 	run := b.judge(t)
 	c := run.Capacities[0]
-	if c.Limit != checks.FlagGeneratorCPU || !strings.Contains(c.Detail, "repeated: "+checks.FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
+	if c.Limit != checks.FlagGeneratorCPU || !strings.Contains(c.Detail.English(), "repeated: "+checks.FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
 		t.Errorf("%+v, flags %s", c, kinds(run.Flags))
 	}
 	if low := c.Searches[0].Low; low == nil || *low > 5000 || *low < 4000 || !c.Searches[0].HighDisturbed {
@@ -1261,7 +1194,7 @@ func TestDisturbedProbe(t *testing.T) {
 	}
 	// So it is known from below only.
 	v := run.Validity[len(run.Validity)-1]
-	if v.Figure != rundir.MetricCapacity || v.State != rundir.StateBounded || v.Low != c.Searches[0].Low || v.High != nil || v.Because.Kind != "why.generator" {
+	if v.Figure != rundir.MetricCapacity || v.State != rundir.StateBounded || v.Low != c.Searches[0].Low || v.High != nil || v.Why.Kind != "why.generator" {
 		t.Errorf("%+v", v)
 	}
 	for _, x := range run.Trials {
@@ -1454,7 +1387,7 @@ func TestSettling(t *testing.T) {
 			if p.SteadySeconds < c.low || p.SteadySeconds > c.high || p.Steady != c.steady || c.series != "" && p.Series != c.series {
 				t.Errorf("%+v, want %v to %v s", p, c.low, c.high)
 			}
-			if (p.Detail == "") != c.observed {
+			if (p.Detail == nil) != c.observed {
 				t.Errorf("detail %q", p.Detail)
 			}
 		})
@@ -1478,12 +1411,12 @@ func TestCPUByBin(t *testing.T) {
 }
 
 // An interrupted trial is behind the figures of a variant that has no other. It is in no
-// comparison, and nothing comes from it if another trial counts.
+// comparison, and beside a trial that stands it is behind nothing.
 func TestInterruptedTrial(t *testing.T) {
 	t.Parallel()
 	b := newBench(2, "a", "b")
 	why := new(texts.New("incomplete.run"))
-	b.run.Complete, b.run.Reason, b.run.Because = false, why.English(), why
+	b.run.Complete, b.run.Reason = false, why
 	b.measure(1, "a", 100)
 	cut := b.measure(1, "b", 50)
 	cut.Complete, cut.Interrupted, cut.Error = false, true, "interrupted by SIGINT"
@@ -1523,6 +1456,6 @@ func TestInterruptedTrial(t *testing.T) {
 	b.measure(2, "b", 80)
 	v = b.judge(t).Variants[1]
 	if v.Trials != 1 || *v.Throughput.Estimate != 80 {
-		t.Errorf("with a trial that counts: %d trials, %v", v.Trials, *v.Throughput.Estimate)
+		t.Errorf("beside a trial that stands: %d trials, %v", v.Trials, *v.Throughput.Estimate)
 	}
 }

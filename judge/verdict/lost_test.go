@@ -86,7 +86,7 @@ func TestRunWithResponsesTooLarge(t *testing.T) {
 	x.Counts = rundir.Counts{Scheduled: 20, Sent: 20, Errors: 20, ByKind: map[string]int64{"limit": 20}}
 	x.Failures = map[string]int64{"limit: message of 5000000 bytes": 20}
 	b.record(time.Millisecond)
-	if run := b.judge(t); run.Valid || !strings.Contains(run.Reason, "message of 5000000 bytes") || len(Breaking(run)) > 0 {
+	if run := b.judge(t); run.Valid || !strings.Contains(run.Reason.English(), "message of 5000000 bytes") || len(Breaking(run)) > 0 {
 		t.Errorf("valid %v, %q, %v", run.Valid, run.Reason, Breaking(run))
 	}
 }

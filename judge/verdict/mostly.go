@@ -60,8 +60,8 @@ func MostlyDisturbed(run *rundir.Run) *texts.Message {
 // causesOf are the kinds for which there are words of what disturbed a trial, as one of its flags says.
 func causesOf(f rundir.Flag) []string {
 	var causes []string
-	if f.Because != nil {
-		for _, c := range f.Because.Parts["causes"] {
+	if f.Detail != nil {
+		for _, c := range f.Detail.Parts["causes"] {
 			if cause := c.Values["cause"]; texts.Has("disturbance." + cause) {
 				causes = append(causes, cause)
 			}

@@ -17,7 +17,7 @@ func TestMostlyDisturbed(t *testing.T) {
 				parts = append(parts, texts.New("cause", "cause", c))
 			}
 			m := texts.New("found.disturbed", "share", "30 %").With("causes", parts...)
-			f.Because = &m
+			f.Detail = &m
 		}
 		return f
 	}

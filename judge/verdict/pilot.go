@@ -67,8 +67,7 @@ func settling(v rundir.PlanVariant, from recording.Source) (rundir.PilotVariant,
 	names := []string{"throughput", "p50", "cpu_per_request"}
 	series := binned(v, from.Trial, log, observed)
 	if len(series) < len(names) {
-		found.Because = new(texts.New("found.pilot.cpu"))
-		found.Detail = found.Because.English()
+		found.Detail = new(texts.New("found.pilot.cpu"))
 	}
 	at, err := stat.MSER5(series...)
 	if err != nil {

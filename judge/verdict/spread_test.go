@@ -27,7 +27,7 @@ func TestSpreadOfTrials(t *testing.T) {
 	run := b.judge(t)
 	var got []string
 	for _, c := range run.Claims {
-		got = append(got, c.ID+": "+c.Outcome+"; "+c.Detail)
+		got = append(got, c.ID+": "+c.Outcome+"; "+c.Detail.English())
 	}
 	for _, x := range run.Thresholds {
 		got = append(got, x.Variant+": "+x.Outcome)
@@ -56,7 +56,7 @@ func TestSpreadOfOneTrial(t *testing.T) {
 	b := newBench(1, "go")
 	b.measure(1, "go", 1000)
 	b.run.Plan.Thresholds = []string{"spread(throughput) < 5%"}
-	if got := b.judge(t).Thresholds[0]; got.Outcome != rundir.Undecided || got.Detail != "the spread of throughput of go is not known: it takes two trials" {
+	if got := b.judge(t).Thresholds[0]; got.Outcome != rundir.Undecided || got.Detail.English() != "the spread of throughput of go is not known: it takes two trials" {
 		t.Errorf("%+v", got)
 	}
 }

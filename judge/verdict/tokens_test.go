@@ -55,7 +55,7 @@ func TestGoodputOfADisturbedTrial(t *testing.T) {
 	if got.State != rundir.StateBounded || got.Low == nil || *got.Low > 900 || *got.Low < 899 || got.High == nil || *got.High <= 900 || *got.High > 1000 {
 		t.Errorf("disturbed: %+v, %v to %v", got, got.Low, got.High)
 	}
-	if got.Why == "" || len(got.Causes) == 0 {
+	if got.Why == nil || len(got.Causes) == 0 {
 		t.Errorf("no reason: %+v", got)
 	}
 }

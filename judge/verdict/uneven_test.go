@@ -57,7 +57,7 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 		}
 		run := b.judge(t)
 		v, x := figureOfRun(t, run, "throughput", "b", "a"), comparison(t, run, "b", "a", "throughput")
-		if v.State != rundir.StateBounded || !strings.Contains(v.Why, "b was disturbed in") || !slices.Contains(v.Causes, checks.FlagSteal) && len(v.Causes) > 0 {
+		if v.State != rundir.StateBounded || !strings.Contains(v.Why.English(), "b was disturbed in") || !slices.Contains(v.Causes, checks.FlagSteal) && len(v.Causes) > 0 {
 			t.Errorf("%s: %+v", c.name, v)
 			continue
 		}
@@ -71,7 +71,7 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, far)
 		}
 		near := run.Claims[1]
-		if near.Outcome != rundir.NotSettled || near.NotIdentified != "" || !strings.Contains(near.Detail, "b was disturbed in") {
+		if near.Outcome != rundir.NotSettled || near.NotIdentified != nil || !strings.Contains(near.Detail.English(), "b was disturbed in") {
 			t.Errorf("%s: %+v", c.name, near)
 		}
 		if !run.Valid {

@@ -30,18 +30,18 @@ func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *r
 		}
 	}
 	for _, t := range run.Thresholds {
-		if t.NotIdentified != "" {
-			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", texts.OrVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
+		if t.NotIdentified != nil {
+			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", *t.NotIdentified))
 		}
 	}
 	for _, c := range run.Claims {
-		if c.NotIdentified != "" {
-			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", texts.OrVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
+		if c.NotIdentified != nil {
+			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", *c.NotIdentified))
 		}
 	}
 	for _, f := range run.Flags {
 		if f.Spoils && (f.Kind == checks.FlagNoTrials || !checks.IsKnown(f.Kind)) {
-			missing = append(missing, texts.OrVerbatim(f.Because, f.Detail))
+			missing = append(missing, *f.Detail)
 		}
 	}
 	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
@@ -50,7 +50,7 @@ func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *r
 	if len(missing) == 0 {
 		return true, nil
 	}
-	return false, new(texts.Because("reason.unidentified", missing...))
+	return false, new(texts.Because(unidentifiedReason, missing...))
 }
 
 // atLeast tells whether a figure of one variant, of which more is better, is known from below: the

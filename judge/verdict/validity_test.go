@@ -131,7 +131,7 @@ func TestStatesOfALatency(t *testing.T) {
 			if !run.Valid {
 				t.Errorf("invalid: %s", run.Reason)
 			}
-			if c.state != rundir.StateOK && (got.Why == "" || len(got.Causes) == 0) {
+			if c.state != rundir.StateOK && (got.Why == nil || len(got.Causes) == 0) {
 				t.Errorf("no reason: %+v", got)
 			}
 		})
@@ -283,7 +283,7 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 	}
 	run = made(func(b *bench, round int) { b.stallIn(20*time.Millisecond, 1, 5, 9, 13, 17, 21, 25, 29+round%3) })
 	got := figureOfRun(t, run, "response.p99", "b", "a")
-	if got.State != rundir.StateBounded || !run.Valid || !strings.Contains(got.Why, "b was disturbed") || *got.Low > 1.1 || *got.High < 1.1 {
+	if got.State != rundir.StateBounded || !run.Valid || !strings.Contains(got.Why.English(), "b was disturbed") || *got.Low > 1.1 || *got.High < 1.1 {
 		t.Errorf("one disturbed more: %+v, valid %v", got, run.Valid)
 	}
 	// No time of b is left in which nothing disturbed it.
@@ -293,7 +293,7 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 		}
 	})
 	got = figureOfRun(t, run, "response.p99", "b", "a")
-	if got.State != rundir.StateNotIdentified || run.Valid || !strings.Contains(got.Why, "b was disturbed") {
+	if got.State != rundir.StateNotIdentified || run.Valid || !strings.Contains(got.Why.English(), "b was disturbed") {
 		t.Errorf("one disturbed all the time: %+v, valid %v", got, run.Valid)
 	}
 	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Invalid {
@@ -383,7 +383,7 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 		b.stallIn(60*time.Millisecond, all...)
 		b.tenthsOf(rundir.TagResponse, 20*time.Millisecond, 20*time.Millisecond)
 		run := b.judge(t)
-		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == "") != c.valid {
+		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == nil) != c.valid {
 			t.Errorf("%s: %+v, valid %v", c.text, got, run.Valid)
 		}
 	}
@@ -401,7 +401,7 @@ func TestNothingIdentified(t *testing.T) {
 		x.Counts.Sent -= dropped
 		x.Counts.OK -= dropped
 		run := b.judge(t)
-		if run.Valid != (dropped == 0) || (run.Reason != "") != (dropped > 0) {
+		if run.Valid != (dropped == 0) || (run.Reason != nil) != (dropped > 0) {
 			t.Errorf("%d not sent: valid %v, %s, %+v", dropped, run.Valid, run.Reason, run.Validity)
 		}
 	}
@@ -624,7 +624,7 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 				}
 				continue
 			}
-			if got.State != rundir.StateBounded || math.Abs(*got.Low/estimate-want[0]) > 1e-6 || math.Abs(*got.High/estimate-want[1]) > 1e-6 || got.Because.Kind != "why.speed" {
+			if got.State != rundir.StateBounded || math.Abs(*got.Low/estimate-want[0]) > 1e-6 || math.Abs(*got.High/estimate-want[1]) > 1e-6 || got.Why.Kind != "why.speed" {
 				t.Errorf("%s: %s of %v: %+v", c.name, figure, estimate, got)
 			}
 		}

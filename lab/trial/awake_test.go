@@ -1,7 +1,9 @@
 package trial
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +32,7 @@ design: {rounds: 1}
 	allowed := observe.ReadEnvironment().AllowedCPUs
 	lock, refused := awake.Start(allowed...)
 	if refused != nil {
-		if len(env.AwakeCPUs) > 0 || !slices.Contains(env.Unavailable, refused.Error()) {
+		if len(env.AwakeCPUs) > 0 || !strings.Contains(fmt.Sprint(env.Unavailable), refused.Error()) {
 			t.Errorf("awake were %v, unavailable %q: want none, and %q", env.AwakeCPUs, env.Unavailable, refused)
 		}
 		return

@@ -34,7 +34,7 @@ func TestLostRoundsDoNotEndTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := open(t, o.Dir)
-			if f.Run.Rounds != c.made || (f.Run.Stopped != "") != (c.made < c.rounds) || len(f.Trials) != 2*c.made {
+			if f.Run.Rounds != c.made || (f.Run.Stopped != nil) != (c.made < c.rounds) || len(f.Trials) != 2*c.made {
 				t.Errorf("%d rounds, %d trials, stopped %q", f.Run.Rounds, len(f.Trials), f.Run.Stopped)
 			}
 			lost := 0

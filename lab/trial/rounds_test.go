@@ -104,7 +104,7 @@ func TestRunStops(t *testing.T) {
 		}
 		f := open(t, o.Dir)
 		if !f.Complete() || !f.Run.Complete || f.Run.Rounds != c.rounds || len(f.Trials) != 2*c.rounds || f.Run.TrialsPlanned != 2*c.rounds ||
-			f.Run.Stopped != c.stopped {
+			f.Run.Stopped.English() != c.stopped {
 			t.Errorf("%s: %d trials of %d in %d rounds, stopped because %q, incomplete: %v",
 				c.name, len(f.Trials), f.Run.TrialsPlanned, f.Run.Rounds, f.Run.Stopped, f.Incomplete)
 		}

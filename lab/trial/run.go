@@ -235,7 +235,7 @@ func ruled(d *experiment.Design) bool { return d.Stop != "" && d.Stop != experim
 func (r *runner) finish(err error) error {
 	r.run.Complete = err == nil
 	if err != nil {
-		r.run.Reason, r.run.Because = err.Error(), because(err)
+		r.run.Reason = because(err)
 	}
 	finished := time.Now()
 	r.run.FinishedAt = &finished
@@ -344,7 +344,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 
 // stopped records why there were no more rounds.
 func (r *runner) stopped(why rundir.Message) {
-	r.run.Stopped, r.run.StoppedBecause = why.English(), &why
+	r.run.Stopped = &why
 }
 
 // remeasure is how many spoilt rounds are measured again at most.

@@ -195,7 +195,7 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	}
 
 	run := f.Run
-	if run.Name != "running" || run.Question != "Is it all there?" || run.TrialsPlanned != 6 || run.Rounds != 3 || run.Stopped != "" || run.FinishedAt == nil ||
+	if run.Name != "running" || run.Question != "Is it all there?" || run.TrialsPlanned != 6 || run.Rounds != 3 || run.Stopped != nil || run.FinishedAt == nil ||
 		run.DynoVersion != "v1" || !slices.Equal(run.Command, o.Command) {
 		t.Errorf("run %+v", run)
 	}
@@ -375,7 +375,7 @@ func TestRunFails(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			f := open(t, o.Dir)
-			if f.Run.Complete || f.Run.Reason != err.Error() || len(f.Trials) != 1 || len(l.ended) != 1 {
+			if f.Run.Complete || f.Run.Reason.English() != err.Error() || len(f.Trials) != 1 || len(l.ended) != 1 {
 				t.Fatalf("complete %v because of %q, %d trials", f.Run.Complete, f.Run.Reason, len(f.Trials))
 			}
 			trial := f.Trials[0]

@@ -61,7 +61,7 @@ observe:
 	if m.LateWakeupShare == nil || *m.LateWakeupShare < 0 || *m.LateWakeupShare > 1 {
 		t.Errorf("late wake-ups %v, %v", m.LateWakeupShare, trial.Unavailable)
 	}
-	missing := strings.Join(trial.Unavailable, "\n")
+	missing := fmt.Sprint(trial.Unavailable)
 	if (m.MemoryStall == nil) != strings.Contains(missing, "pressure of memory") || (m.IOStall == nil) != strings.Contains(missing, "pressure of io") {
 		t.Errorf("%v, %v, and unavailable is %q", m.MemoryStall, m.IOStall, missing)
 	}

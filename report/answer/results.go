@@ -101,7 +101,7 @@ func capacities(j *judged.Result) []texts.Message {
 		switch {
 		case c.Rate.Estimate == nil:
 			lines = append(lines, texts.New("answer.capacity.none", "variant", c.Variant))
-		case c.Limit == "":
+		case c.Limit == "" && c.LimitBecause == nil:
 			lines = append(lines, texts.New("answer.capacity", "variant", c.Variant, "rate", figure.Rates().Estimate(c.Rate)))
 		default:
 			l := texts.New("answer.capacity.limit", "variant", c.Variant, "rate", figure.Rates().Estimate(c.Rate), "limit", c.Limit)

@@ -91,7 +91,7 @@ func broke(j *judged.Result) []texts.Message {
 	for _, g := range found {
 		kind := "broke." + g.first.Kind
 		var ways []texts.Message
-		if m := g.first.Because; m != nil {
+		if m := g.first.Detail; m != nil {
 			ways = m.Parts["ways"]
 		}
 		if !texts.Has(kind) || g.first.Kind == checks.FlagDeviations && len(ways) == 0 {
@@ -111,7 +111,7 @@ func broke(j *judged.Result) []texts.Message {
 			where = texts.New("where.trial", "trial", strconv.Itoa(g.first.Trial))
 		}
 		l := j.Message(kind, "variant", cmp.Or(g.first.Variant, j.Title()), "check", g.first.Kind, "measured", measuredAs(g.first))
-		if because := g.first.Because; judged.HasNoGoodAnswers(g.first) {
+		if because := g.first.Detail; judged.HasNoGoodAnswers(g.first) {
 			l = j.Message("broke.no_good_answers", "variant", l.Values["variant"], "answers", because.Values["answers"])
 		}
 		lines = append(lines, l.With("ways", ways...).With("where", where))

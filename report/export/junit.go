@@ -152,9 +152,9 @@ func junitValidity(j *judged.Result) junitCase {
 	text := strings.Join(flags, "\n")
 	switch {
 	case !j.Run.Complete:
-		c.Error = &junitProblem{Message: figure.Printable("incomplete: " + j.Run.Reason), Type: "incomplete", Text: text}
+		c.Error = &junitProblem{Message: figure.Printable("incomplete: " + j.Run.Reason.English()), Type: "incomplete", Text: text}
 	case !j.Run.Valid:
-		c.Failure = &junitProblem{Message: figure.Printable(j.Run.Reason), Type: "invalid", Text: text}
+		c.Failure = &junitProblem{Message: figure.Printable(j.Run.Reason.English()), Type: "invalid", Text: text}
 	default:
 		c.SystemOut = text
 	}
@@ -187,8 +187,8 @@ func junitThreshold(j *judged.Result, x rundir.Threshold) junitCase {
 	if x.Measured == nil {
 		found = "nothing measured"
 	}
-	if x.Detail != "" {
-		found += "; " + x.Detail
+	if x.Detail != nil {
+		found += "; " + x.Detail.English()
 	}
 	if x.OK {
 		c.SystemOut = figure.Printable(found)

@@ -298,7 +298,7 @@ func compared(t testing.TB) *rundir.Folder {
 	stopped := texts.New("stopped.pair", "variant", "goroutine", "base", "pool", "metric", "throughput").
 		With("why", texts.New("stopped.narrow", "half", "0.005", "n", "3", "want", "0.0099"))
 	run := &rundir.Run{
-		Name: "compared", TrialsPlanned: 9, Stopped: stopped.English(), StoppedBecause: &stopped,
+		Name: "compared", TrialsPlanned: 9, Stopped: &stopped,
 		Plan: rundir.Plan{
 			Rounds: 5, Base: names[0], Control: names[1], Metric: "throughput", Margin: 0.02, Protocol: "tcp", Loop: "closed", Seed: 3,
 			Thresholds: []string{"service.p99 < 4ms", "errors.ratio < 0.1%", "value(goroutine, target.syscalls_per_request) < 3", "slope(rss) < 5%/h"},
@@ -427,34 +427,34 @@ func everything(t testing.TB) *rundir.Folder {
 	names := []string{"baseline", "baseline.control", "pooled", "encode " + hostile, "one-write"}
 	run := &rundir.Run{
 		Name: "ladder " + hostile, Question: "What does each step add? " + hostile, StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_000_600, 0).UTC()),
-		Complete: true, Valid: true, TrialsPlanned: 30, Rounds: 2, Stopped: "the interval is narrow enough " + hostile,
+		Complete: true, Valid: true, TrialsPlanned: 30, Rounds: 2, Stopped: new(texts.Verbatim("the interval is narrow enough " + hostile)),
 		Plan: rundir.Plan{
 			File: "javascript:alert(1)", Source: "name: x\n" + hostile, Rounds: 2, Seed: 7, Margin: 0.02, Metric: "throughput", Base: "baseline", Control: "baseline.control", Protocol: "http", Loop: "open",
 			Set: map[string]string{"a": hostile}, Ladder: &rundir.PlanLadder{Steps: []string{names[0], names[2], names[3], names[4]}}, Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}, By: "sampling", Rounds: 1},
 		},
 		Environment: rundir.Environment{
 			Hostname: "secret-host", OS: "linux", Arch: "amd64", Kernel: "6.1.0", CPUModel: hostile, CPUs: 2, MemoryBytes: ptr(int64(8 << 30)), GoVersion: "go1.26",
-			GeneratorCPUs: []int{1}, TargetCPUs: []int{0}, Unavailable: []string{"system calls: " + hostile},
+			GeneratorCPUs: []int{1}, TargetCPUs: []int{0}, Unavailable: []rundir.Message{texts.Verbatim("system calls: " + hostile)},
 		},
 		Flags: []rundir.Flag{
-			{Kind: "late_wakeups", Trial: 1, Variant: "baseline", Detail: "0.2 % of sleeps " + hostile}, {Kind: "late_wakeups", Trial: 3, Variant: names[3], Detail: "again"},
-			{Kind: hostile, Detail: hostile},
+			{Kind: "late_wakeups", Trial: 1, Variant: "baseline", Detail: new(texts.Verbatim("0.2 % of sleeps " + hostile))}, {Kind: "late_wakeups", Trial: 3, Variant: names[3], Detail: new(texts.Verbatim("again"))},
+			{Kind: hostile, Detail: new(texts.Verbatim(hostile))},
 		},
 		Claims: []rundir.Claim{
 			{ID: "R4.1", Says: "pooling helps " + hostile, Holds: `ratio("pooled", "baseline", throughput) > 1.02`, Outcome: rundir.Holds, Measured: ptr(1.04), Low: ptr(1.03), High: ptr(1.05)},
-			{ID: "R4.2", Says: "below 4 ms", Holds: `value("pooled", response.p99) < 4ms`, Outcome: rundir.Inconclusive, Measured: ptr(3.9e-3), Low: ptr(3.5e-3), High: ptr(4.4e-3), Detail: hostile},
+			{ID: "R4.2", Says: "below 4 ms", Holds: `value("pooled", response.p99) < 4ms`, Outcome: rundir.Inconclusive, Measured: ptr(3.9e-3), Low: ptr(3.5e-3), High: ptr(4.4e-3), Detail: new(texts.Verbatim(hostile))},
 			{ID: "R4.3", Says: "twice as much", Outcome: rundir.Refuted, Measured: ptr(1.1)},
-			{ID: "R4.4", Says: "256 cores", Outcome: rundir.NotTestable, Detail: "this needs 256 cores"},
+			{ID: "R4.4", Says: "256 cores", Outcome: rundir.NotTestable, Detail: new(texts.Verbatim("this needs 256 cores"))},
 		},
-		Notes: []string{hostile}, Command: []string{"dyno", "run", hostile}, DynoVersion: "0.9 " + hostile,
+		Notes: []rundir.Message{texts.Verbatim(hostile)}, Command: []string{"dyno", "run", hostile}, DynoVersion: "0.9 " + hostile,
 		Trends: []rundir.Trend{{Variant: "baseline", Trial: 1, Metric: "rss", Slope: e(1e-5, 0.2), P: ptr(0.01)}},
 		Capacities: []rundir.Capacity{{Variant: "baseline", Rate: e(5200, 0.04), Limit: "response.p99 < 4ms", Searches: []rundir.Bracket{
 			{Round: 1, Low: ptr(5000.), High: ptr(5300.), Trials: 6}, {Round: 2, Low: ptr(5100.), Trials: 5},
 		}}},
 	}
 	above, lacks := texts.New("edge.above", "above", "1", "n", "2"), texts.New("lacks.figure", "metric", "response.p99", "variant", "pooled")
-	run.Capacities[0].Detail, run.Capacities[0].Because = above.English(), &above
-	run.Capacities = append(run.Capacities, rundir.Capacity{Variant: "pooled", Rate: e(5100, 0.05), Limit: lacks.English(), LimitBecause: &lacks})
+	run.Capacities[0].Detail = &above
+	run.Capacities = append(run.Capacities, rundir.Capacity{Variant: "pooled", Rate: e(5100, 0.05), LimitBecause: &lacks})
 	throughputs := []float64{4230, 4236, 4400, 9800, 10300}
 	for i, n := range names {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20})
@@ -466,7 +466,7 @@ func everything(t testing.TB) *rundir.Folder {
 		run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "errors.ratio < 0.1%", Variant: n, OK: true, Outcome: rundir.Kept, Measured: ptr(0.)})
 	}
 	run.Variants[0].Measures = map[string]rundir.Estimate{"x_seconds": e(1e-6, 0.1), hostile: e(3, 0.2)}
-	run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "response.p99 < 2ms", Variant: "baseline", Outcome: rundir.Broken, Measured: ptr(3e-3), Low: ptr(2.7e-3), High: ptr(3.3e-3), Detail: hostile})
+	run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "response.p99 < 2ms", Variant: "baseline", Outcome: rundir.Broken, Measured: ptr(3e-3), Low: ptr(2.7e-3), High: ptr(3.3e-3), Detail: new(texts.Verbatim(hostile))})
 	compare := func(base, variant, role, verdict, metric string, ratio, wide float64) {
 		run.Comparisons = append(run.Comparisons, rundir.Comparison{
 			Base: base, Variant: variant, Metric: metric, Role: role, Primary: metric == "throughput", Good: "higher", Rounds: 12, Ratio: e(ratio, wide), P: ptr(0.003), AdjustedP: ptr(0.01), Adjustment: "Holm", Detectable: ptr(0.02), Verdict: verdict,
@@ -489,7 +489,7 @@ func everything(t testing.TB) *rundir.Folder {
 		{Variant: names[3], Marginal: ptr(e(2.23, 0.03)), Verdict: rundir.Better, Total: ptr(e(2.32, 0.03)), TotalVerdict: rundir.Better},
 		{Variant: names[4], Marginal: ptr(e(1.05, 0.06)), Verdict: rundir.Inconclusive, Total: ptr(e(2.43, 0.04)), TotalVerdict: rundir.Better},
 	}
-	sweep := rundir.Sweep{Variable: "connections " + hostile, Metric: "throughput", Knee: ptr(200.), Detail: hostile, Scalability: &rundir.Scalability{
+	sweep := rundir.Sweep{Variable: "connections " + hostile, Metric: "throughput", Knee: ptr(200.), Detail: new(texts.Verbatim(hostile)), Scalability: &rundir.Scalability{
 		Lambda: e(60, 0.1), Sigma: e(0.01, 0.2), Kappa: e(1e-5, 0.3), PeakLevel: ptr(e(310, 0.2)), Extrapolated: true, Misfit: 0.03,
 	}}
 	for i, n := range names {
@@ -515,7 +515,7 @@ func everything(t testing.TB) *rundir.Folder {
 	for i := range 5 {
 		run.Trials = append(run.Trials, rundir.Examined{Number: i + 1, Round: 1, Variant: names[i], Checks: []rundir.Check{
 			{Kind: "steal", Measured: ptr(0.001 * float64(i)), Limit: ptr(0.01), Unit: "ratio", Outcome: rundir.CheckOK},
-			{Kind: hostile, Outcome: rundir.CheckUnknown, Detail: hostile},
+			{Kind: hostile, Outcome: rundir.CheckUnknown, Detail: new(texts.Verbatim(hostile))},
 		}})
 	}
 	return folder(t, run, recipes)

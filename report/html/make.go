@@ -38,9 +38,9 @@ func Make(f *rundir.Folder) *Document {
 			Spoilt: e.Spoilt, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
 			Latency: d.SLO.probe(t),
 		})
-		lacking = append(lacking, messages(t.Unavailable, t.UnavailableBecause)...)
+		lacking = append(lacking, t.Unavailable...)
 	}
-	d.Unavailable = texts.Once(append(messages(f.Run.Environment.Unavailable, f.Run.Environment.UnavailableBecause), lacking...)...)
+	d.Unavailable = texts.Once(append(slices.Clone(f.Run.Environment.Unavailable), lacking...)...)
 	if f.Run.Plan.Protocol != "program" {
 		d.measure(f, counted)
 	}
@@ -85,18 +85,6 @@ func (s *SLO) probe(t *rundir.TrialFolder) *float64 {
 	}
 	seconds := ns / 1e9
 	return &seconds
-}
-
-// messages returns sentences as data. Sentences without data are returned as they are.
-func messages(english []string, because []*rundir.Message) (list []rundir.Message) {
-	for i, text := range english {
-		if i < len(because) && because[i] != nil {
-			list = append(list, *because[i])
-		} else {
-			list = append(list, texts.Verbatim(text))
-		}
-	}
-	return list
 }
 
 // checks sums up by kind the checks of all trials that are not replaced.

@@ -24,11 +24,8 @@ func (r *Result) State(figure, variant, base string) rundir.Validity {
 
 // Because is why a figure is not as it is printed.
 func Because(v rundir.Validity) texts.Message {
-	switch {
-	case v.Because != nil:
-		return *v.Because
-	case v.Why != "":
-		return texts.Verbatim(v.Why)
+	if v.Why != nil {
+		return *v.Why
 	}
 	return texts.New("why.unknown")
 }
@@ -153,7 +150,7 @@ const slight = 0.1
 
 // Claimed writes the measured value of a claim.
 func (r *Result) Claimed(c rundir.Claim) string {
-	if c.NotIdentified != "" && c.Measured != nil {
+	if c.NotIdentified != nil && c.Measured != nil {
 		return r.Measured(c.Holds, expr.ForClaim, c.Measured, nil, nil) + Doubt
 	}
 	return r.Measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)

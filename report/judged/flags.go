@@ -13,7 +13,7 @@ import (
 
 // HasNoGoodAnswers tells whether a flag says that the target answered, but nothing well.
 func HasNoGoodAnswers(f rundir.Flag) bool {
-	return f.Because != nil && f.Because.Kind == "found.no_good_answers"
+	return f.Detail != nil && f.Detail.Kind == "found.no_good_answers"
 }
 
 // Remedied returns the remedy for a figure: that of the first of its causes that has one.
@@ -35,9 +35,9 @@ type FlagGroup struct {
 // Detail describes the first of the group, and names its trial if there are others.
 func (g *FlagGroup) Detail() string {
 	if len(g.Trials) > 1 {
-		return "trial " + g.Trials[0] + ": " + g.First.Detail
+		return "trial " + g.Trials[0] + ": " + g.First.Detail.English()
 	}
-	return g.First.Detail
+	return g.First.Detail.English()
 }
 
 // FlagGroups brings flags of a kind together, the most serious first. Those of the whole run stay

@@ -60,10 +60,10 @@ func (r *Result) Remediable(remedy string) bool {
 
 // Says is a claim's statement with the reason of its outcome.
 func Says(c rundir.Claim) string {
-	if c.Detail == "" {
+	if c.Detail == nil {
 		return c.Says
 	}
-	return c.Says + " (" + c.Detail + ")"
+	return c.Says + " (" + c.Detail.English() + ")"
 }
 
 // Title returns the name of the run.

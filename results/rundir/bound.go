@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"unicode/utf8"
+
+	"dyno/internal/texts"
 )
 
 // Bounds of what is shown of a folder that somebody else may have made. What dyno writes is far
@@ -46,11 +48,7 @@ func (b *bound) note(r *Run, file string) {
 	if b.cutTexts+b.cutEntries == 0 {
 		return
 	}
-	for len(r.NotesBecause) < len(r.Notes) {
-		r.NotesBecause = append(r.NotesBecause, nil)
-	}
-	r.Notes = append(r.Notes, fmt.Sprintf("not all of %s is shown: %d texts and %d entries of lists are beyond the bounds", file, b.cutTexts, b.cutEntries))
-	r.NotesBecause = append(r.NotesBecause, nil)
+	r.Notes = append(r.Notes, texts.Verbatim(fmt.Sprintf("not all of %s is shown: %d texts and %d entries of lists are beyond the bounds", file, b.cutTexts, b.cutEntries)))
 }
 
 // cut cuts a value in place. A text may have most bytes.

@@ -69,11 +69,8 @@ func (f *Folder) Measured() []*TrialFolder {
 
 // Unfinished says why a run that is not complete is not.
 func (r *Run) Unfinished() Message {
-	switch {
-	case r.Because != nil:
-		return *r.Because
-	case r.Reason != "":
-		return texts.Verbatim(r.Reason)
+	if r.Reason != nil {
+		return *r.Reason
 	}
 	return texts.New("incomplete.run")
 }
@@ -271,7 +268,7 @@ func readJSON(root *os.Root, name string, into any) error {
 
 func checkVersion(v int) error {
 	if v != SchemaVersion {
-		return fmt.Errorf("schema_version: %d, this program reads %d", v, SchemaVersion)
+		return fmt.Errorf("schema_version: %d, this program reads %d: read the folder with the version of dyno that wrote it", v, SchemaVersion)
 	}
 	return nil
 }

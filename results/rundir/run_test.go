@@ -13,10 +13,10 @@ import (
 // ReadRun reads what Open does of run.json, and refuses what Open refuses.
 func TestReadRun(t *testing.T) {
 	for name, text := range map[string]string{
-		"good":    `{"schema_version": 1, "name": "x", "trials_planned": 2, "variants": [{"name": "a", "trials": 1}]}`,
-		"cut":     `{"schema_version": 1, "name"`,
+		"good":    `{"schema_version": 2, "name": "x", "trials_planned": 2, "variants": [{"name": "a", "trials": 1}]}`,
+		"cut":     `{"schema_version": 2, "name"`,
 		"later":   `{"schema_version": 99, "name": "x"}`,
-		"no name": `{"schema_version": 1}`,
+		"no name": `{"schema_version": 2}`,
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, RunFile), []byte(text), 0o644); err != nil {

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"dyno/internal/texts"
 	"dyno/load/hist"
 )
 
@@ -153,7 +154,7 @@ func TestRunJSON(t *testing.T) {
 			t.Errorf("%s is %T, want a list", list, got[list])
 		}
 	}
-	if got["schema_version"] != 1.0 || got["complete"] != false || got["valid"] != true {
+	if got["schema_version"] != 2.0 || got["complete"] != false || got["valid"] != true {
 		t.Errorf("%v", got)
 	}
 	variant := got["variants"].([]any)[0].(map[string]any)
@@ -252,7 +253,7 @@ func TestKilled(t *testing.T) {
 	failed.Complete, failed.Error = false, "the target died"
 	check(t, tw.Finish(failed))
 	run := aRun()
-	run.Reason = "interrupted"
+	run.Reason = new(texts.Verbatim("interrupted"))
 	check(t, w.Finish(run))
 	incomplete("interrupted")
 	if folder = incomplete("trials/0002-pool: the target died"); len(folder.Trials) != 2 {
@@ -409,7 +410,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	located("series", err, "trials/0002-pool/series.csv")
 	located("trial", tw.Finish(aTrial(2, "pool")), "trials/0002-pool/trial.json")
-	run.Notes = []string{strings.Repeat("x", 10_000)}
+	run.Notes = []Message{texts.Verbatim(strings.Repeat("x", 10_000))}
 	located("run", w.Finish(run), "run.json")
 
 	folder := must(Open(dir))(t)
@@ -426,13 +427,13 @@ func TestOpenRefuses(t *testing.T) {
 		name, content, want string
 	}{
 		{"nothing", "", "unexpected end of JSON"},
-		{"version", `{"schema_version": 2, "name": "x"}`, "schema_version: 2, this program reads 1"},
+		{"version", `{"schema_version": 1, "name": "x"}`, "schema_version: 1, this program reads 2"},
 		{"no version", `{"name": "x"}`, "schema_version: 0"},
-		{"no name", `{"schema_version": 1}`, "name: is empty"},
-		{"type", `{"schema_version": 1, "name": 5}`, "byte 31: name cannot be a number"},
-		{"syntax", `{"schema_version": 1,}`, "byte 22"},
-		{"planned", `{"schema_version": 1, "name": "x", "trials_planned": -1}`, "trials_planned: -1"},
-		{"variants", `{"schema_version": 1, "name": "x", "variants": [{"name": "a"}, {"name": "a", "trials": -1}]}`, "variants[1].trials: -1"},
+		{"no name", `{"schema_version": 2}`, "name: is empty"},
+		{"type", `{"schema_version": 2, "name": 5}`, "byte 31: name cannot be a number"},
+		{"syntax", `{"schema_version": 2,}`, "byte 22"},
+		{"planned", `{"schema_version": 2, "name": "x", "trials_planned": -1}`, "trials_planned: -1"},
+		{"variants", `{"schema_version": 2, "name": "x", "variants": [{"name": "a"}, {"name": "a", "trials": -1}]}`, "variants[1].trials: -1"},
 	} {
 		dir := t.TempDir()
 		check(t, os.WriteFile(filepath.Join(dir, RunFile), []byte(c.content), 0o644))
@@ -491,7 +492,7 @@ func TestTrialsThatCannotBeRead(t *testing.T) {
 		"0002-syntax":  "{",
 		"0003-number":  good,
 		"0001-again":   good,
-		"0004-version": strings.Replace(good, `"schema_version": 1`, `"schema_version": 9`, 1),
+		"0004-version": strings.Replace(good, `"schema_version": 2`, `"schema_version": 9`, 1),
 		"0006-pilot":   strings.NewReplacer(`"number": 1`, `"number": 6, "purpose": "pilot"`).Replace(good),
 		"0007-probe":   strings.NewReplacer(`"number": 1`, `"number": 7, "purpose": "probe"`).Replace(good),
 		"0008-purpose": strings.NewReplacer(`"number": 1`, `"number": 8, "purpose": "fun"`).Replace(good),
@@ -586,7 +587,7 @@ func FuzzOpen(f *testing.F) {
 	run, trial := read(RunFile), read("trials/0001-pool/"+TrialFile)
 	latency, series := read("trials/0001-pool/"+LatencyFile), read("trials/0001-pool/"+SeriesFile)
 	f.Add(run, trial, latency, series)
-	f.Add([]byte(`{"schema_version": 1, "name": "x"}`), []byte("{}"), []byte{}, []byte("time_seconds\n1\n"))
+	f.Add([]byte(`{"schema_version": 2, "name": "x"}`), []byte("{}"), []byte{}, []byte("time_seconds\n1\n"))
 	f.Add([]byte("null"), []byte("[]"), []byte("#x"), []byte("time_seconds,a\n1,\n"))
 	scratch := f.TempDir()
 	f.Fuzz(func(t *testing.T, run, trial, latency, series []byte) {

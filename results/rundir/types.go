@@ -12,7 +12,7 @@ import (
 
 // SchemaVersion is the version of run.json and trial.json written here.
 // Readers refuse any other.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // The methods that make the low and high of an Estimate, as Estimate.Interval names them.
 // NoInterval means that no interval is claimed, for example for a single trial.
@@ -97,37 +97,34 @@ const (
 // A Run is run.json. Times are seconds, sizes bytes, ratios and shares plain
 // numbers. A nil pointer is a value that is not known; it is left out.
 type Run struct {
-	SchemaVersion  int          `json:"schema_version"`
-	Name           string       `json:"name"`
-	Question       string       `json:"question,omitempty"`
-	StartedAt      time.Time    `json:"started_at"`
-	FinishedAt     *time.Time   `json:"finished_at,omitempty"`
-	Complete       bool         `json:"complete"`         // every planned trial was measured
-	Reason         string       `json:"reason,omitempty"` // why the run is not complete or not valid
-	Because        *Message     `json:"because,omitempty"`
-	Valid          bool         `json:"valid"`             // everything that was asked for is identified
-	TrialsPlanned  int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
-	Plan           Plan         `json:"plan"`              // what was to be measured
-	Environment    Environment  `json:"environment"`       // where
-	Rounds         int          `json:"rounds"`            // how many were measured whole
-	Stopped        string       `json:"stopped,omitempty"` // why there were no more
-	StoppedBecause *Message     `json:"stopped_because,omitempty"`
-	Pilot          *Pilot       `json:"pilot,omitempty"`
-	Variants       []Variant    `json:"variants"` // in the plan's order
-	Comparisons    []Comparison `json:"comparisons"`
-	Ladder         []Step       `json:"ladder,omitempty"`
-	Sweeps         []Sweep      `json:"sweeps,omitempty"`
-	Capacities     []Capacity   `json:"capacities,omitempty"`
-	Trends         []Trend      `json:"trends,omitempty"` // of a soak
-	Thresholds     []Threshold  `json:"thresholds"`
-	Claims         []Claim      `json:"claims"`
-	Validity       []Validity   `json:"validity"` // of each figure
-	Flags          []Flag       `json:"flags"`
-	Trials         []Examined   `json:"trials,omitempty"`        // by number
-	Notes          []string     `json:"notes,omitempty"`         // what a reader should know in addition to the figures
-	NotesBecause   []*Message   `json:"notes_because,omitempty"` // of each note; null of one that somebody else has made
-	Command        []string     `json:"command_line,omitempty"`  // how dyno was called
-	DynoVersion    string       `json:"dyno_version,omitempty"`
+	SchemaVersion int          `json:"schema_version"`
+	Name          string       `json:"name"`
+	Question      string       `json:"question,omitempty"`
+	StartedAt     time.Time    `json:"started_at"`
+	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
+	Complete      bool         `json:"complete"`          // every planned trial was measured
+	Reason        *Message     `json:"reason,omitempty"`  // why the run is not complete or not valid
+	Valid         bool         `json:"valid"`             // everything that was asked for is identified
+	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
+	Plan          Plan         `json:"plan"`              // what was to be measured
+	Environment   Environment  `json:"environment"`       // where
+	Rounds        int          `json:"rounds"`            // how many were measured whole
+	Stopped       *Message     `json:"stopped,omitempty"` // why there were no more
+	Pilot         *Pilot       `json:"pilot,omitempty"`
+	Variants      []Variant    `json:"variants"` // in the plan's order
+	Comparisons   []Comparison `json:"comparisons"`
+	Ladder        []Step       `json:"ladder,omitempty"`
+	Sweeps        []Sweep      `json:"sweeps,omitempty"`
+	Capacities    []Capacity   `json:"capacities,omitempty"`
+	Trends        []Trend      `json:"trends,omitempty"` // of a soak
+	Thresholds    []Threshold  `json:"thresholds"`
+	Claims        []Claim      `json:"claims"`
+	Validity      []Validity   `json:"validity"` // of each figure
+	Flags         []Flag       `json:"flags"`
+	Trials        []Examined   `json:"trials,omitempty"`       // by number
+	Notes         []Message    `json:"notes,omitempty"`        // what a reader should know in addition to the figures
+	Command       []string     `json:"command_line,omitempty"` // how dyno was called
+	DynoVersion   string       `json:"dyno_version,omitempty"`
 }
 
 // A Plan is what the run was asked to do.
@@ -329,9 +326,7 @@ type Environment struct {
 	GeneratorCPUs   []int             `json:"generator_cpus,omitempty"`
 	TargetCPUs      []int             `json:"target_cpus,omitempty"`
 	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting
-	Unavailable     []string          `json:"unavailable,omitempty"` // what could not be observed here, and why
-
-	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
+	Unavailable     []Message         `json:"unavailable,omitempty"` // what could not be observed here, and why
 }
 
 // A Variant sums up the trials of one variant.
@@ -626,8 +621,7 @@ type Sweep struct {
 	Levels      []Level           `json:"levels"`
 	Knee        *float64          `json:"knee,omitempty"`        // the level after which the curve bends most; a summary, not a limit
 	Scalability *Scalability      `json:"scalability,omitempty"` // of throughput over concurrency, with six levels or more
-	Detail      string            `json:"detail,omitempty"`      // why there is no fit
-	Because     *Message          `json:"because,omitempty"`
+	Detail      *Message          `json:"detail,omitempty"`      // why there is no fit
 }
 
 // A Level is one value of a sweep's variable.
@@ -655,10 +649,9 @@ type Capacity struct {
 	Variant      string    `json:"variant"`
 	Rate         Estimate  `json:"rate_per_second"`
 	Searches     []Bracket `json:"searches"`                // by round
-	Limit        string    `json:"limit,omitempty"`         // the threshold or flag that the lowest bad rates broke most often, or why one could not be judged
-	LimitBecause *Message  `json:"limit_because,omitempty"` // only of the latter
-	Detail       string    `json:"detail,omitempty"`        // such as that the edge lies outside the range searched
-	Because      *Message  `json:"because,omitempty"`
+	Limit        string    `json:"limit,omitempty"`         // the threshold or flag that the lowest bad rates broke most often
+	LimitBecause *Message  `json:"limit_because,omitempty"` // instead of that, where a threshold could not be judged: why
+	Detail       *Message  `json:"detail,omitempty"`        // such as that the edge lies outside the range searched
 }
 
 // A Bracket is the result of one search: Low is the highest rate that was good and High
@@ -683,12 +676,11 @@ type Trend struct {
 	Trial   int    `json:"trial"`
 	Metric  string `json:"metric"` // as expressions name it: rss, descriptors, threads, goroutines
 	// Slope is relative to the level at the window's beginning, per second.
-	Slope   Estimate `json:"slope_per_second"`
-	Growth  *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
-	P       *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
-	Values  int      `json:"values"`
-	Detail  string   `json:"detail,omitempty"`
-	Because *Message `json:"because,omitempty"`
+	Slope  Estimate `json:"slope_per_second"`
+	Growth *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
+	P      *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
+	Values int      `json:"values"`
+	Detail *Message `json:"detail,omitempty"`
 }
 
 // A Pilot holds the results of the pilots. The warm-up of all variants is one and a half
@@ -704,8 +696,7 @@ type PilotVariant struct {
 	SteadySeconds float64  `json:"steady_after_seconds"`
 	Steady        bool     `json:"steady"`           // false: it was still changing in the pilot's second half
 	Series        string   `json:"series,omitempty"` // the one that took longest: throughput, p50 or cpu_per_request
-	Detail        string   `json:"detail,omitempty"`
-	Because       *Message `json:"because,omitempty"`
+	Detail        *Message `json:"detail,omitempty"`
 }
 
 // An Examined trial is a trial with all its checks.
@@ -734,8 +725,7 @@ type Check struct {
 	Unit     Unit     `json:"unit,omitempty"`
 	Outcome  string   `json:"outcome"`         // see the Check constants
 	About    string   `json:"about,omitempty"` // whose doing it is when it is not ok: see the About constants
-	Detail   string   `json:"detail,omitempty"`
-	Because  *Message `json:"because,omitempty"`
+	Detail   *Message `json:"detail,omitempty"`
 }
 
 // A Dependence says how much a window's throughput, in bins, resembles itself one bin
@@ -759,12 +749,10 @@ type Threshold struct {
 	Measured *float64 `json:"measured,omitempty"` // in the metric's own unit
 	Low      *float64 `json:"low,omitempty"`      // of Measured
 	High     *float64 `json:"high,omitempty"`
-	Detail   string   `json:"detail,omitempty"` // why it could not be decided
-	Because  *Message `json:"because,omitempty"`
+	Detail   *Message `json:"detail,omitempty"` // why it could not be decided
 	// NotIdentified names a figure of the threshold that is not identified, and its
 	// disturbance.
-	NotIdentified        string   `json:"not_identified,omitempty"`
-	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
+	NotIdentified *Message `json:"not_identified,omitempty"`
 }
 
 // The outcomes of a claim.
@@ -785,11 +773,9 @@ type Claim struct {
 	Measured *float64 `json:"measured,omitempty"`
 	Low      *float64 `json:"low,omitempty"` // of Measured
 	High     *float64 `json:"high,omitempty"`
-	Detail   string   `json:"detail,omitempty"` // the reason, where the outcome needs one; of a claim that is not testable, the author's
-	Because  *Message `json:"because,omitempty"`
+	Detail   *Message `json:"detail,omitempty"` // the reason, where the outcome needs one; of a claim that is not testable, the author's
 	// NotIdentified is as a threshold's.
-	NotIdentified        string   `json:"not_identified,omitempty"`
-	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
+	NotIdentified *Message `json:"not_identified,omitempty"`
 }
 
 // A Flag is a doubt about a trial, or about the run when Trial is 0.
@@ -798,8 +784,7 @@ type Flag struct {
 	About   string   `json:"about,omitempty"` // see the About constants
 	Trial   int      `json:"trial,omitempty"`
 	Variant string   `json:"variant,omitempty"`
-	Detail  string   `json:"detail"`
-	Because *Message `json:"because,omitempty"`
+	Detail  *Message `json:"detail,omitempty"`
 	// Measured, Limit and Unit are those of the check that raised the flag.
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
@@ -822,20 +807,17 @@ type Validity struct {
 	State   string `json:"state"`          // see the State constants
 	// Low and High bound the true value, with the sampling error, in the metric's own unit.
 	// For a figure that is not identified, one of them may be known.
-	Low     *float64 `json:"low,omitempty"`
-	High    *float64 `json:"high,omitempty"`
-	Why     string   `json:"why,omitempty"`
-	Because *Message `json:"because,omitempty"`
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	Why  *Message `json:"why,omitempty"`
 	// Causes are the kinds of checks that led to it, the most important first.
 	Causes []string `json:"causes,omitempty"`
 	// Asked tells that the plan's metric, a threshold, a claim or a search needs it.
 	Asked bool `json:"asked,omitempty"`
 }
 
-// A Message is a sentence of dyno's as data. Where run.json has a sentence in English,
-// the field because next to it has the same as data. In a struct with several sentences,
-// the data of a field X is in X_because. Folders of earlier versions have only the
-// English.
+// A Message is a sentence as data, which reports write in their reader's language. What
+// somebody else said is a message of the kind verbatim.
 type Message = texts.Message
 
 // A Trial is trial.json: one measured window of one variant.
@@ -892,9 +874,7 @@ type Trial struct {
 	// column, how much a counter grew per second of the window, and the mean of a gauge.
 	Observed    map[string]float64 `json:"observed,omitempty"`
 	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
-	Unavailable []string           `json:"unavailable,omitempty"` // what could not be observed, and why
-
-	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
+	Unavailable []Message          `json:"unavailable,omitempty"` // what could not be observed, and why
 
 	// Measures are the figures that a program printed, by name, in the unit at the end of
 	// the name (_seconds, _bytes, _per_second), or plain.
@@ -944,20 +924,12 @@ func Substitutes(trials []*Trial) map[int]bool {
 
 // AddUnavailable records something that could not be observed here, and why.
 func (e *Environment) AddUnavailable(err error) {
-	e.Unavailable, e.UnavailableBecause = append(e.Unavailable, err.Error()), append(e.UnavailableBecause, because(err))
+	e.Unavailable = append(e.Unavailable, texts.OfError(err))
 }
 
 // AddUnavailable records something that could not be observed, and why.
 func (t *Trial) AddUnavailable(err error) {
-	t.Unavailable, t.UnavailableBecause = append(t.Unavailable, err.Error()), append(t.UnavailableBecause, because(err))
-}
-
-// because returns an error as a message; nil if it is not one.
-func because(err error) *Message {
-	if m, ok := texts.Of(err); ok {
-		return &m
-	}
-	return nil
+	t.Unavailable = append(t.Unavailable, texts.OfError(err))
 }
 
 // Failure says why the trial failed. Text from a process or the kernel is in it

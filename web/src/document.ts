@@ -51,8 +51,7 @@ export interface Run {
   /** every planned trial was measured */
   complete: boolean;
   /** why the run is not complete or not valid */
-  reason?: string;
-  because?: Message;
+  reason?: Message;
   /** everything that was asked for is identified */
   valid: boolean;
   /** rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand */
@@ -64,8 +63,7 @@ export interface Run {
   /** how many were measured whole */
   rounds: number;
   /** why there were no more */
-  stopped?: string;
-  stopped_because?: Message;
+  stopped?: Message;
   pilot?: Pilot;
   /** in the plan's order */
   variants: Variant[] | null;
@@ -83,9 +81,7 @@ export interface Run {
   /** by number */
   trials?: Examined[];
   /** what a reader should know in addition to the figures */
-  notes?: string[];
-  /** of each note; null of one that somebody else has made */
-  notes_because?: (Message | null)[];
+  notes?: Message[];
   /** how dyno was called */
   command_line?: string[];
   dyno_version?: string;
@@ -287,9 +283,7 @@ export interface Environment {
   /** in use, and kept from halting */
   awake_cpus?: number[];
   /** what could not be observed here, and why */
-  unavailable?: string[];
-  /** of each; null of what somebody else said */
-  unavailable_because?: (Message | null)[];
+  unavailable?: Message[];
 }
 
 /** A Pilot holds the results of the pilots. The warm-up of all variants is one and a half
@@ -414,8 +408,7 @@ export interface Sweep {
   /** of throughput over concurrency, with six levels or more */
   scalability?: Scalability;
   /** why there is no fit */
-  detail?: string;
-  because?: Message;
+  detail?: Message;
 }
 
 /** A Capacity is the highest rate at which a variant kept all thresholds. The estimate is
@@ -425,13 +418,12 @@ export interface Capacity {
   rate_per_second: Estimate;
   /** by round */
   searches: Bracket[] | null;
-  /** the threshold or flag that the lowest bad rates broke most often, or why one could not be judged */
+  /** the threshold or flag that the lowest bad rates broke most often */
   limit?: string;
-  /** only of the latter */
+  /** instead of that, where a threshold could not be judged: why */
   limit_because?: Message;
   /** such as that the edge lies outside the range searched */
-  detail?: string;
-  because?: Message;
+  detail?: Message;
 }
 
 /** A Trend describes how a gauge of the target grew during a variant's trials. */
@@ -447,8 +439,7 @@ export interface Trend {
   /** Mann-Kendall, of there being no trend */
   p?: number;
   values: number;
-  detail?: string;
-  because?: Message;
+  detail?: Message;
 }
 
 /** A Threshold is a condition and whether it held for a variant. It is OK only if
@@ -465,12 +456,10 @@ export interface Threshold {
   low?: number;
   high?: number;
   /** why it could not be decided */
-  detail?: string;
-  because?: Message;
+  detail?: Message;
   /** NotIdentified names a figure of the threshold that is not identified, and its
    * disturbance. */
-  not_identified?: string;
-  not_identified_because?: Message;
+  not_identified?: Message;
 }
 
 /** A Claim is a statement with its outcome. */
@@ -485,11 +474,9 @@ export interface Claim {
   low?: number;
   high?: number;
   /** the reason, where the outcome needs one; of a claim that is not testable, the author's */
-  detail?: string;
-  because?: Message;
+  detail?: Message;
   /** NotIdentified is as a threshold's. */
-  not_identified?: string;
-  not_identified_because?: Message;
+  not_identified?: Message;
 }
 
 /** A Validity says how far one figure of a variant, or the ratio of two, can be trusted.
@@ -506,8 +493,7 @@ export interface Validity {
    * For a figure that is not identified, one of them may be known. */
   low?: number;
   high?: number;
-  why?: string;
-  because?: Message;
+  why?: Message;
   /** Causes are the kinds of checks that led to it, the most important first. */
   causes?: string[];
   /** Asked tells that the plan's metric, a threshold, a claim or a search needs it. */
@@ -521,8 +507,7 @@ export interface Flag {
   about?: string;
   trial?: number;
   variant?: string;
-  detail: string;
-  because?: Message;
+  detail?: Message;
   /** Measured, Limit and Unit are those of the check that raised the flag. */
   measured?: number;
   limit?: number;
@@ -765,8 +750,7 @@ export interface PilotVariant {
   steady: boolean;
   /** the one that took longest: throughput, p50 or cpu_per_request */
   series?: string;
-  detail?: string;
-  because?: Message;
+  detail?: Message;
 }
 
 /** An Estimate is a figure with its interval, and the value of each of its trials (in the
@@ -1116,8 +1100,7 @@ export interface RundirCheck {
   outcome: string;
   /** whose doing it is when it is not ok: see the About constants */
   about?: string;
-  detail?: string;
-  because?: Message;
+  detail?: Message;
 }
 
 /** A Dependence says how much a window's throughput, in bins, resembles itself one bin

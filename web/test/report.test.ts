@@ -102,7 +102,7 @@ test("what was measured has the unit of its expression", () => {
   const slope = { measured: 0.002 / 1800, low: 0.001 / 1800, high: 0.003 / 1800 };
   expect(measured(c, "slope(rss) < 5%/30min", slope)).toBe("+0.200% (+0.100 … +0.300) in 30m");
   expect(measured(zh, "slope(rss) < 5%/30min", { measured: 0.002 / 1800 })).toBe("30m 内 +0.200%");
-  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: "steal" })).toBe("+0.200% in 30m?");
+  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: { kind: "why.spoilt", values: { check: "steal" } } })).toBe("+0.200% in 30m?");
 });
 
 test("a change is said as its verdict lets it be", () => {
@@ -115,13 +115,13 @@ test("a change is said as its verdict lets it be", () => {
 });
 
 test("flags are grouped by kind, what makes the run invalid first", () => {
-  const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, spoils: invalid, detail: "" });
+  const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, spoils: invalid });
   const list = kinds([flag("a", 1, false), flag("a", 2, false), flag("b", 3, true), flag("control_differs", 0, false), flag("a", 4, true)]);
   expect(list.map((k) => [k.first.kind, k.trials.length])).toEqual([["control_differs", 0], ["b", 1], ["a", 1], ["a", 2]]);
 });
 
 test("a finding about the target is no warning", () => {
-  const flag = { kind: "no_answers", spoils: false, detail: "" };
+  const flag = { kind: "no_answers", spoils: false };
   expect([{ ...flag, breaks: true }, { ...flag, spoils: true }, flag].map(severity)).toEqual([
     { kind: "bad", key: "flags.broken" }, { kind: "bad", key: "flags.spoilt" }, { kind: "warn", key: "flags.warning" }]);
 });

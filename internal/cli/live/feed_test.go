@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/texts"
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -42,7 +43,7 @@ func TestFeed(t *testing.T) {
 		f.Interval(record.Interval{Length: half, Completed: 10})
 		f.Interval(intervalOf(half, half, 20, 1, 200))
 		f.Interval(intervalOf(2*half, half/2, 5, 0, 5))
-		f.End(trial3, []rundir.Flag{{Kind: "steal", Detail: "<b>"}})
+		f.End(trial3, []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("<b>"))}})
 		f.Interval(record.Interval{Length: half})
 		f.End(trial3, nil)
 	})
@@ -62,7 +63,7 @@ func TestFeed(t *testing.T) {
 	if s := events[2].Second; s == nil || s.Seconds != 0.25 || s.Throughput != 20 || s.Latency["response"].P90 != nil {
 		t.Errorf("the rest of a second: %+v", s)
 	}
-	if e := events[3].End; e == nil || e.Failed != 2 || len(e.Flags) != 1 || e.Flags[0].Detail != "<b>" || e.Clock != "response" {
+	if e := events[3].End; e == nil || e.Failed != 2 || len(e.Flags) != 1 || e.Flags[0].Detail.English() != "<b>" || e.Clock != "response" {
 		t.Errorf("%+v", e)
 	}
 	if events := fed(t, func(f *Feed) {

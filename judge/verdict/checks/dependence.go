@@ -101,10 +101,10 @@ func (x *examination) steady(bins []bin) {
 	said := new(texts.New("found.not_steady", "share", units.Percent(off), "early", units.FourDigits(n1/s1), "late", units.FourDigits(n2/s2)))
 	switch {
 	case off > limit:
-		c.Outcome, c.Because = rundir.CheckWarning, said
+		c.Outcome, c.Detail = rundir.CheckWarning, said
 	case off > SteadyTolerance:
 		said.Kind, said.Values["most"] = "found.not_steady.chance", units.Percent(limit)
-		c.Because = said
+		c.Detail = said
 	}
 	x.add(c)
 }
@@ -167,12 +167,12 @@ func (x *examination) dependent(d *rundir.Dependence, bins int) {
 	case bins < judgedBins:
 		x.unknown(FlagDependent, new(texts.New("unchecked.bins", "n", strconv.Itoa(judgedBins))))
 	case d == nil: // all bins are equal
-		x.add(rundir.Check{Kind: FlagDependent, Limit: &limit, Outcome: rundir.CheckOK, Because: new(texts.New("found.dependent.even"))})
+		x.add(rundir.Check{Kind: FlagDependent, Limit: &limit, Outcome: rundir.CheckOK, Detail: new(texts.New("found.dependent.even"))})
 	default:
 		c := rundir.Check{Kind: FlagDependent, Measured: &d.EffectiveSize, Limit: &limit, Outcome: rundir.CheckOK}
 		if d.EffectiveSize < limit {
 			c.Outcome = rundir.CheckWarning
-			c.Because = new(texts.New("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize)))
+			c.Detail = new(texts.New("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize)))
 		}
 		x.add(c)
 	}

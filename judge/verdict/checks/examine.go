@@ -70,10 +70,9 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 	return x.checks, x.flags, d
 }
 
-// add records a check, with its sentence in English, and raises a flag unless there is
+// add records a check, and raises a flag unless there is
 // nothing to say.
 func (x *examination) add(c rundir.Check) {
-	c.Detail = c.Because.English()
 	c.Unit = rundir.CheckUnits()[c.Kind]
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
@@ -88,7 +87,7 @@ func (x *examination) add(c rundir.Check) {
 	x.checks = append(x.checks, c)
 	switch c.Outcome {
 	case rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckBroken:
-		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Because)
+		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Detail)
 		raised := &x.flags[len(x.flags)-1]
 		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
 		raised.Measured, raised.Limit, raised.Unit = c.Measured, c.Limit, c.Unit
@@ -103,12 +102,12 @@ func (x *examination) raise(kind string, spoils bool, found *rundir.Message) {
 // NewFlag makes a flag of one of Judge's kinds.
 func NewFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Flag {
 	k := kindsOfFlags[kind]
-	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found.English(), Because: found, Biases: k.biases, Spoils: spoils}
+	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found, Biases: k.biases, Spoils: spoils}
 }
 
 // unknown records a check that could not be made.
 func (x *examination) unknown(kind string, why *rundir.Message) {
-	x.add(rundir.Check{Kind: kind, Outcome: rundir.CheckUnknown, Because: why})
+	x.add(rundir.Check{Kind: kind, Outcome: rundir.CheckUnknown, Detail: why})
 }
 
 // compare records a figure that must not be above its limit. If it is above, the outcome
@@ -116,7 +115,7 @@ func (x *examination) unknown(kind string, why *rundir.Message) {
 func (x *examination) compare(kind string, measured, limit float64, bad string, found *rundir.Message) {
 	c := rundir.Check{Kind: kind, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if measured > limit {
-		c.Outcome, c.Because = bad, found
+		c.Outcome, c.Detail = bad, found
 	}
 	x.add(c)
 }
@@ -124,9 +123,9 @@ func (x *examination) compare(kind string, measured, limit float64, bad string, 
 func (x *examination) conserved() {
 	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
 	if !x.Trial.Conservation.OK {
-		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.conservation", "error", x.Trial.Conservation.Detail))
+		c.Outcome, c.Detail = rundir.CheckSpoilt, new(texts.New("found.conservation", "error", x.Trial.Conservation.Detail))
 		if x.Trial.Conservation.Detail == "" {
-			c.Because = new(texts.New("found.conservation.unsaid"))
+			c.Detail = new(texts.New("found.conservation.unsaid"))
 		}
 	}
 	x.add(c)
@@ -135,7 +134,7 @@ func (x *examination) conserved() {
 func (x *examination) complete() bool {
 	c := rundir.Check{Kind: FlagIncomplete, Outcome: rundir.CheckOK}
 	if !x.Trial.Complete {
-		c.Outcome, c.Because = rundir.CheckSpoilt, new(texts.New("found.incomplete.unended"))
+		c.Outcome, c.Detail = rundir.CheckSpoilt, new(texts.New("found.incomplete.unended"))
 		if x.Trial.Fault == rundir.FaultTarget {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
@@ -147,7 +146,7 @@ func (x *examination) complete() bool {
 			if why.Kind == texts.Others {
 				why = texts.New("found.incomplete", "error", t.Error)
 			}
-			c.Because = &why
+			c.Detail = &why
 		}
 	}
 	x.add(c)
@@ -382,7 +381,7 @@ func (x *examination) exhausted() {
 			new(texts.New("found.generator_limit", "share", units.Percent(occupied), "target", units.Percent(*target))))
 	default:
 		x.add(rundir.Check{Kind: FlagGeneratorLimit, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
-			Because: new(texts.New("found.generator_limit.saturated", "target", units.Percent(*target)))})
+			Detail: new(texts.New("found.generator_limit.saturated", "target", units.Percent(*target)))})
 	}
 }
 

@@ -286,12 +286,12 @@ func TestChecks(t *testing.T) {
 				t.Error(diff)
 			}
 			for _, f := range flags {
-				if f.Trial != 1 || f.Variant != "v" || f.Detail == "" || !IsKnown(f.Kind) {
+				if f.Trial != 1 || f.Variant != "v" || f.Detail == nil || !IsKnown(f.Kind) {
 					t.Errorf("flag %+v", f)
 				}
 			}
 			for _, k := range checks {
-				if k.Outcome != ok && k.Detail == "" || !IsKnown(k.Kind) {
+				if k.Outcome != ok && k.Detail == nil || !IsKnown(k.Kind) {
 					t.Errorf("check %+v", k)
 				}
 			}

@@ -70,7 +70,7 @@ func (x *examination) checkSilence() {
 func (x *examination) breaks(kind string, measured, limit float64, found bool, what *rundir.Message) {
 	c := rundir.Check{Kind: kind, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if found {
-		c.Outcome, c.Because = rundir.CheckBroken, what
+		c.Outcome, c.Detail = rundir.CheckBroken, what
 	}
 	x.add(c)
 }

@@ -101,7 +101,7 @@ func TestDeadTargets(t *testing.T) {
 		var breaks, said []string
 		for _, f := range flags {
 			if f.Breaks {
-				breaks, said = append(breaks, f.Kind), append(said, f.Detail)
+				breaks, said = append(breaks, f.Kind), append(said, f.Detail.English())
 				if f.Spoils || f.About != rundir.AboutTarget {
 					t.Errorf("%s: %+v", c.name, f)
 				}
@@ -114,7 +114,7 @@ func TestDeadTargets(t *testing.T) {
 			t.Errorf("%s: %q says nothing of %q", c.name, text, c.says)
 		}
 		own := slices.ContainsFunc(flags, func(f rundir.Flag) bool {
-			return f.Kind == FlagGeneratorResources && f.Spoils && f.About == rundir.AboutGenerator && strings.Contains(f.Detail, "too many open files")
+			return f.Kind == FlagGeneratorResources && f.Spoils && f.About == rundir.AboutGenerator && strings.Contains(f.Detail.English(), "too many open files")
 		})
 		if own != (lacking(s.Trial) > 0) {
 			t.Errorf("%s: checks %+v", c.name, checks)
@@ -260,7 +260,7 @@ func TestOwnLimit(t *testing.T) {
 	var found []string
 	for _, f := range flags {
 		if f.Breaks || f.Spoils && slices.Contains(f.Biases, BiasAll) {
-			found = append(found, f.Kind+": "+f.Detail)
+			found = append(found, f.Kind+": "+f.Detail.English())
 		}
 	}
 	if want := []string{"own_limit: answers were larger than dyno takes (20): message of 5000000 bytes"}; !slices.Equal(found, want) {

@@ -60,13 +60,12 @@ func Trends(s recording.Recording) []rundir.Trend {
 		t := rundir.Trend{Variant: s.Trial.Variant, Trial: s.Trial.Number, Metric: g.Name, Values: len(values)}
 		if grown, err := measureGrowth(at, values, s.Trial.WarmupSeconds); err != nil {
 			why := texts.Together(texts.Reasons(err)...)
-			t.Slope.Interval, t.Detail, t.Because = rundir.NoInterval, why.English(), &why
+			t.Slope.Interval, t.Detail = rundir.NoInterval, &why
 		} else {
 			growth := *grown.slope.Estimate * s.Trial.WindowSeconds
 			t.Slope, t.P, t.Growth = grown.slope, &grown.p, &growth
 			if grown.constant {
-				t.Because = new(texts.New("growth.none"))
-				t.Detail = t.Because.English()
+				t.Detail = new(texts.New("growth.none"))
 			}
 		}
 		ts = append(ts, t)

@@ -63,11 +63,11 @@ func TestTrends(t *testing.T) {
 		!(*e.Low < *e.Estimate && *e.Estimate < *e.High) || *e.High-*e.Low > 1e-3 || *rss.P > 1e-6 || math.Abs(*rss.Growth-60**e.Estimate) > 1e-12 {
 		t.Errorf("rss %+v: slope %v (%v to %v), p %v, growth %v", rss, *e.Estimate, *e.Low, *e.High, *rss.P, *rss.Growth)
 	}
-	if e := threads.Slope; *e.Estimate != 0 || *e.Low != 0 || *e.High != 0 || *threads.P != 1 || *threads.Growth != 0 || threads.Detail != "it never changed" {
+	if e := threads.Slope; *e.Estimate != 0 || *e.Low != 0 || *e.High != 0 || *threads.P != 1 || *threads.Growth != 0 || threads.Detail.English() != "it never changed" {
 		t.Errorf("threads %+v", threads)
 	}
 	for i, why := range map[int]string{2: "its level was -98", 3: "7 readings in the window: want at least 10"} {
-		if e := ts[i].Slope; e.Estimate != nil || e.Low != nil || e.High != nil || e.Interval != rundir.NoInterval || ts[i].P != nil || ts[i].Growth != nil || !strings.Contains(ts[i].Detail, why) {
+		if e := ts[i].Slope; e.Estimate != nil || e.Low != nil || e.High != nil || e.Interval != rundir.NoInterval || ts[i].P != nil || ts[i].Growth != nil || !strings.Contains(ts[i].Detail.English(), why) {
 			t.Errorf("trend %+v, want none: %s", ts[i], why)
 		}
 	}

@@ -138,7 +138,7 @@ func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
 		switch {
 		case t.Variant != variant || t.Metric != gauge:
 		case t.Slope.Estimate == nil:
-			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", texts.OrVerbatim(t.Because, t.Detail))
+			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", *t.Detail)
 		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
 			most = t
 		}
@@ -192,4 +192,9 @@ func (s *Evidence) SayUnidentified(at expr.Ref, v *rundir.Validity) rundir.Messa
 }
 
 // reasonOf says why a figure is not as it is printed, as far as that is known.
-func reasonOf(v *rundir.Validity) rundir.Message { return texts.OrVerbatim(v.Because, v.Why) }
+func reasonOf(v *rundir.Validity) rundir.Message {
+	if v.Why == nil {
+		return texts.New("why.unknown")
+	}
+	return *v.Why
+}

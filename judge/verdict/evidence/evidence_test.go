@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"dyno/internal/texts"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
@@ -18,7 +19,7 @@ func TestSteepest(t *testing.T) {
 		slope("a", "rss", 5, new(-0.2), new(-0.1), new(0.9)),
 		slope("b", "rss", 2, new(0.5), new(0.6), new(0.7)),
 		slope("b", "threads", 2, new(0.), new(0.), new(0.)),
-		{Variant: "b", Trial: 4, Metric: "descriptors", Slope: rundir.Estimate{Interval: rundir.NoInterval}, Detail: "7 readings"},
+		{Variant: "b", Trial: 4, Metric: "descriptors", Slope: rundir.Estimate{Interval: rundir.NoInterval}, Detail: new(texts.Verbatim("7 readings"))},
 	}
 	for _, c := range []struct {
 		variant, gauge string

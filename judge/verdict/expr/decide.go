@@ -17,7 +17,7 @@ func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
 		why := new(texts.New("undecided.expression", "error", oneLine(err)))
-		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: why.English(), Because: why}}
+		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: why}}
 	}
 	variants := []string{""}
 	if e.perVariant {
@@ -27,11 +27,9 @@ func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 	for _, variant := range variants {
 		on := &evaluation{Evidence: ev, variant: variant, byEstimate: true}
 		r := e.holds(on)
-		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Because: texts.Joint(r.why)}
-		t.Detail = t.Because.English()
+		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Detail: texts.Joint(r.why)}
 		if r.is == undecided {
-			t.NotIdentifiedBecause = ev.Doubtful(e.Refs(on.variant))
-			t.NotIdentified = t.NotIdentifiedBecause.English()
+			t.NotIdentified = ev.Doubtful(e.Refs(on.variant))
 		}
 		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
 		t.Measured, t.Low, t.High = e.measured(on)
@@ -113,7 +111,7 @@ func (e estimates) Spread(variant string, metric string) (Quantity, error) {
 func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
 	if c.NotTestable != "" {
-		r.Outcome, r.Detail = rundir.NotTestable, c.NotTestable
+		r.Outcome, r.Detail = rundir.NotTestable, new(texts.Verbatim(c.NotTestable))
 		return r
 	}
 	on := &evaluation{Evidence: ev}
@@ -126,8 +124,7 @@ func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 		for _, l := range e.leftOut {
 			why = append(why, texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why))
 		}
-		r.Outcome, r.Because = rundir.NotTestable, texts.Joint(why)
-		r.Detail = r.Because.English()
+		r.Outcome, r.Detail = rundir.NotTestable, texts.Joint(why)
 		return r
 	} else {
 		holds, looked = e.holds(on), e.Refs(on.variant)
@@ -151,26 +148,24 @@ func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 		r.Outcome = rundir.DirectionOnly
 	case holds.is == no && direction.is == undecided:
 		r.Outcome = rundir.Refuted
-		r.Because = about("undecided.refuted", direction.why)
+		r.Detail = about("undecided.refuted", direction.why)
 	case holds.is == no:
 		r.Outcome = rundir.Refuted
 	case direction.is == yes:
 		r.Outcome = rundir.NotSettled
-		r.Because = about("undecided.size", holds.why)
+		r.Detail = about("undecided.size", holds.why)
 	case direction.is == no && c.Direction != "":
 		r.Outcome = rundir.NotSettled
-		r.Because = about("undecided.against", holds.why)
+		r.Detail = about("undecided.against", holds.why)
 	default:
 		r.Outcome = rundir.NotSettled
-		r.Because = texts.Joint(append(holds.why, direction.why...))
+		r.Detail = texts.Joint(append(holds.why, direction.why...))
 	}
 	if r.Outcome == rundir.NotSettled {
-		if r.NotIdentifiedBecause = ev.Unidentified(looked); r.NotIdentifiedBecause == nil {
-			r.Because = texts.Joint(append(listed(r.Because), listed(ev.Doubtful(looked))...))
+		if r.NotIdentified = ev.Unidentified(looked); r.NotIdentified == nil {
+			r.Detail = texts.Joint(append(listed(r.Detail), listed(ev.Doubtful(looked))...))
 		}
-		r.NotIdentified = r.NotIdentifiedBecause.English()
 	}
-	r.Detail = r.Because.English()
 	return r
 }
 

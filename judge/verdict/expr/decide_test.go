@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/internal/texts"
 	"dyno/results/rundir"
 )
 
@@ -25,19 +26,19 @@ func TestThresholds(t *testing.T) {
 			"e response.p99": single(0.081),
 		}, []rundir.Threshold{
 			{Text: p99, Variant: "a", OK: true, Outcome: rundir.Kept, Measured: new(0.075), Low: new(0.070), High: new(0.079)},
-			{Text: p99, Variant: "b", Outcome: rundir.Undecided, Measured: new(0.079), Low: new(0.078), High: new(0.085), Detail: "78ms to 85ms straddles 80ms"},
+			{Text: p99, Variant: "b", Outcome: rundir.Undecided, Measured: new(0.079), Low: new(0.078), High: new(0.085), Detail: new(texts.Verbatim("78ms to 85ms straddles 80ms"))},
 			{Text: p99, Variant: "c", Outcome: rundir.Broken, Measured: new(0.090), Low: new(0.080)},
-			{Text: p99, Variant: "d", OK: true, Outcome: rundir.Kept, Measured: new(0.079), Detail: "decided by the estimate, which has no interval"},
-			{Text: p99, Variant: "e", Outcome: rundir.Broken, Measured: new(0.081), Detail: "decided by the estimate, which has no interval"},
-			{Text: p99, Variant: "f", Outcome: rundir.Undecided, Detail: "f response.p99 is missing"},
+			{Text: p99, Variant: "d", OK: true, Outcome: rundir.Kept, Measured: new(0.079), Detail: new(texts.Verbatim("decided by the estimate, which has no interval"))},
+			{Text: p99, Variant: "e", Outcome: rundir.Broken, Measured: new(0.081), Detail: new(texts.Verbatim("decided by the estimate, which has no interval"))},
+			{Text: p99, Variant: "f", Outcome: rundir.Undecided, Detail: new(texts.Verbatim("f response.p99 is missing"))},
 		}},
 		{"named variants", `value(a, response.p99) < value(b, response.p99)`, facts{
 			"a response.p99": between(1, 2, 3), "b response.p99": between(2, 3, 4),
 		}, []rundir.Threshold{
-			{Text: `value(a, response.p99) < value(b, response.p99)`, Outcome: rundir.Undecided, Measured: new(2.), Low: new(1.), High: new(3.), Detail: "1s to 3s overlaps 2s to 4s"},
+			{Text: `value(a, response.p99) < value(b, response.p99)`, Outcome: rundir.Undecided, Measured: new(2.), Low: new(1.), High: new(3.), Detail: new(texts.Verbatim("1s to 3s overlaps 2s to 4s"))},
 		}},
 		{"the limit on the left", `1.4 <= ratio(a, b, throughput)`, facts{"a/b throughput": between(1.2, 1.3, 1.5)}, []rundir.Threshold{
-			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Undecided, Measured: new(1.4), Low: new(1.4), High: new(1.4), Detail: "1.2 to 1.5 straddles 1.4"},
+			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Undecided, Measured: new(1.4), Low: new(1.4), High: new(1.4), Detail: new(texts.Verbatim("1.2 to 1.5 straddles 1.4"))},
 		}},
 		{"a settled side", `value(a, throughput) > 10/s or value(b, throughput) > 10/s`, facts{
 			"a throughput": single(11), "b throughput": between(11, 12, 13),
@@ -47,16 +48,16 @@ func TestThresholds(t *testing.T) {
 		{"two reasons", `value(a, throughput) > 10/s and value(b, throughput) > 10/s`, facts{
 			"a throughput": between(9, 11, 12),
 		}, []rundir.Threshold{
-			{Text: `value(a, throughput) > 10/s and value(b, throughput) > 10/s`, Outcome: rundir.Undecided, Detail: "9/s to 12/s straddles 10/s; b throughput is missing"},
+			{Text: `value(a, throughput) > 10/s and value(b, throughput) > 10/s`, Outcome: rundir.Undecided, Detail: new(texts.Verbatim("9/s to 12/s straddles 10/s; b throughput is missing"))},
 		}},
 		{"no expression", "respnse.p99 < 80ms and 1", nil, []rundir.Threshold{
-			{Text: "respnse.p99 < 80ms and 1", Outcome: rundir.Undecided, Detail: "column 1: unknown metric \"respnse.p99\"; did you mean response.p99?; column 24: a number is not a condition; want a comparison such as response.p99 < 80ms"},
+			{Text: "respnse.p99 < 80ms and 1", Outcome: rundir.Undecided, Detail: new(texts.Verbatim("column 1: unknown metric \"respnse.p99\"; did you mean response.p99?; column 24: a number is not a condition; want a comparison such as response.p99 < 80ms"))},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := DecideThreshold(c.text, Names{Variants: []string{"a", "b", "c", "d", "e", "f"}}, c.of)
 			for i := range got {
-				inEnglish(t, got[i].Detail, &got[i].Because)
+				got[i].Detail = inEnglish(got[i].Detail)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -65,13 +66,12 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// inEnglish checks that a text is what a message says, and takes the message away.
-func inEnglish(t *testing.T, text string, because **rundir.Message) {
-	t.Helper()
-	if said := (*because).English(); said != text {
-		t.Errorf("%q, and as data %q", text, said)
+// inEnglish is a sentence as a reader of English has it.
+func inEnglish(m *rundir.Message) *rundir.Message {
+	if m == nil {
+		return nil
 	}
-	*because = nil
+	return new(texts.Verbatim(m.English()))
 }
 
 // The table of decideClaim's comment.
@@ -106,9 +106,13 @@ func TestClaims(t *testing.T) {
 			plan.Direction = ""
 		}
 		f := figures[c.holds][0]
-		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: c.detail, Measured: &f.Estimate, Low: &f.Low, High: &f.High}
+		var detail *rundir.Message
+		if c.detail != "" {
+			detail = new(texts.Verbatim(c.detail))
+		}
+		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: detail, Measured: &f.Estimate, Low: &f.Low, High: &f.High}
 		got := DecideClaim(plan, Names{Variants: []string{"a", "b"}}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
-		inEnglish(t, got.Detail, &got.Because)
+		got.Detail = inEnglish(got.Detail)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("holds %d, direction %d (-want +got):\n%s", c.holds, c.direction, diff)
 		}
@@ -141,7 +145,7 @@ func TestClaimsThatCannotBeDecided(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := DecideClaim(c.plan, Names{Variants: []string{"a", "b"}}, c.of)
-			if got.Outcome != c.outcome || !strings.HasPrefix(got.Detail, c.detail) || (c.detail == "") != (got.Detail == "") {
+			if got.Outcome != c.outcome || !strings.HasPrefix(got.Detail.English(), c.detail) || (c.detail == "") != (got.Detail == nil) {
 				t.Errorf("%s: %q, want %s: %q", got.Outcome, got.Detail, c.outcome, c.detail)
 			}
 		})
@@ -195,7 +199,7 @@ func TestClaimOfLeftOut(t *testing.T) {
 	})
 	of := facts{"java/go throughput": {Estimate: 2, Low: 1.9, High: 2.1, Bounded: true}}
 	got := DecideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(rust, go, throughput) > 1"}, names, of)
-	if want := "variant rust is left out, because it cannot be built here: there is no cargo"; got.Outcome != rundir.NotTestable || got.Detail != want {
+	if want := "variant rust is left out, because it cannot be built here: there is no cargo"; got.Outcome != rundir.NotTestable || got.Detail.English() != want {
 		t.Errorf("%s: %s; want not testable: %s", got.Outcome, got.Detail, want)
 	}
 	if got := DecideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(java, go, throughput) > 1"}, names, of); got.Outcome != rundir.Holds {

@@ -310,8 +310,7 @@ func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 		if open := len(all[v.Name]) - len(done); open > 0 {
 			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(all[v.Name]))))
 		}
-		c.Because = texts.Joint(details)
-		c.Detail = c.Because.English()
+		c.Detail = texts.Joint(details)
 		list = append(list, c)
 	}
 	return list
@@ -341,7 +340,7 @@ func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity)
 			}
 			validity.Explain(&v, why)
 		}
-		if v.Because == nil {
+		if v.Why == nil {
 			continue
 		}
 		for _, b := range c.Searches {
@@ -388,8 +387,8 @@ func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 	return texts.New("edge.both", "below", strconv.Itoa(below), "above", strconv.Itoa(above), "n", n)
 }
 
-// limits returns what the probes at the lowest bad rates broke most often, as data if it
-// is a sentence. It also says how many probes were disturbed.
+// limits returns what the probes at the lowest bad rates broke most often, or why that could
+// not be judged. It also says how many probes were disturbed.
 func limits(searches []*bracket) (limit string, because, disturbed *rundir.Message) {
 	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
 	for _, b := range searches {
@@ -404,7 +403,9 @@ func limits(searches []*bracket) (limit string, because, disturbed *rundir.Messa
 		}
 	}
 	if names := validity.MostFirst(broke); len(names) > 0 {
-		limit, because = names[0], sentences[names[0]]
+		if because = sentences[names[0]]; because == nil {
+			limit = names[0]
+		}
 	}
 	var parts []rundir.Message
 	for _, kind := range validity.MostFirst(kinds) {

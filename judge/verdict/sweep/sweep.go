@@ -120,15 +120,14 @@ func (s curves) shape(w *rundir.Sweep, m dataset.Metric) error {
 			w.Knee = &x[at]
 		}
 	}
-	w.Because = s.unfit(w, m)
-	if w.Because == nil {
+	w.Detail = s.unfit(w, m)
+	if w.Detail == nil {
 		var err error
 		if w.Scalability, err = s.scalability(x, s.table(w, m)); err != nil {
 			why := texts.Together(texts.Reasons(err)...)
-			w.Because = &why
+			w.Detail = &why
 		}
 	}
-	w.Detail = w.Because.English()
 	return nil
 }
 

@@ -48,7 +48,7 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 	for _, t := range trials {
 		for _, f := range t.Flags {
 			if f.Kind == kind && kind == checks.FlagOwnLimit { // which says how to raise it
-				return f.Because
+				return f.Detail
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 
 // Explain says why a figure is not as it is printed.
 func Explain(v *rundir.Validity, why *rundir.Message) {
-	v.Because, v.Why = why, why.English()
+	v.Why = why
 }
 
 // exact is a figure that nothing disturbed.

@@ -3,12 +3,12 @@ import type { Answer, Brief, Message, Validity } from "../document";
 import type { Texts } from "../i18n";
 import type { Context } from "./context";
 import { verdict } from "./comparison";
-import { figured, spoken, told } from "./say";
+import { figured, said, spoken } from "./say";
 
 /** Why a figure is not as it is printed. */
-export function why(t: Texts, v: { because?: Message; why?: string; causes?: string[] }): Child {
+export function why(t: Texts, v: { why?: Message; causes?: string[] }): Child {
   const causes = (v.causes ?? []).map((kind) => t.maybe(`check.${kind}`, kind)).join(t("answer.comma"));
-  return told(t, v.why, v.because) ?? (causes || t("why.unknown"));
+  return said(t, v.why) ?? (causes || t("why.unknown"));
 }
 
 /** The sentences that answer the question. */

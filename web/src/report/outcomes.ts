@@ -1,11 +1,11 @@
 import { details, h, table, type Child } from "../dom";
-import type { Claim, Threshold } from "../document";
+import type { Claim, Message, Threshold } from "../document";
 import { between, command, delta, figure, ranges, shares, sizes, unitNamed, write } from "../format";
 import type { Key } from "../i18n";
 import type { Context } from "./context";
-import { others, spoken, told } from "./say";
+import { others, said, spoken } from "./say";
 
-interface Decided { measured?: number; low?: number; high?: number; not_identified?: string }
+interface Decided { measured?: number; low?: number; high?: number; not_identified?: Message }
 
 /** What a threshold or claim measured, in the unit of its expression. */
 export function measured(c: Context, text: string, x: Decided): string {
@@ -32,7 +32,7 @@ export function thresholds(c: Context): Child[] {
   for (const text of texts) {
     const same = list.filter((x) => x.text === text);
     if (same.length > 3 && same.every((x) => x.ok)) rows.push([h("code", {}, text), t("allVariants", { n: same.length }), span(c, same), outcome(c, "ok"), ""]);
-    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(c, text, x), outcome(c, x.outcome), told(t, x.detail, x.because)]);
+    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(c, text, x), outcome(c, x.outcome), said(t, x.detail)]);
   }
   return [table(t("section.thresholds"), [{ head: t("threshold") }, { head: t("col.variant"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }, { head: "", left: true }], rows)];
 }
@@ -54,7 +54,7 @@ export function claims(c: Context): Child[] {
 /** Why a claim came out as it did. That it cannot be tested, its author says. */
 function reason(c: Context, x: Claim): Child {
   if (!x.detail) return null;
-  return x.outcome === "not testable here" ? h("small", { class: "below", "data-own": true }, x.detail) : h("small", { class: "below" }, told(c.t, x.detail, x.because));
+  return x.outcome === "not testable here" ? h("small", { class: "below", "data-own": true }, said(c.t, x.detail)) : h("small", { class: "below" }, said(c.t, x.detail));
 }
 
 /** The time, in seconds, of which it is told what grows in it. */
@@ -79,7 +79,7 @@ export function trends(c: Context): Child[] {
   const span = (variant: string) => Math.min(mostSpan, c.doc.run.plan.variants?.find((v) => v.name === variant)?.window_seconds || mostSpan);
   return [table(t("section.trends"), [{ head: t("col.variant") }, { head: t("col.metric"), left: true }, { head: t("trend.slope") }, { head: t("col.p") }], list.map((x) => {
     const e = x.slope_per_second;
-    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, told(t, x.detail, x.because))], e.estimate === undefined ? "–" : growth(c, e, span(x.variant)), x.p === undefined ? "–" : figure(x.p)];
+    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, said(t, x.detail))], e.estimate === undefined ? "–" : growth(c, e, span(x.variant)), x.p === undefined ? "–" : figure(x.p)];
   }))];
 }
 
@@ -90,7 +90,7 @@ export function missing(c: Context): Child[] {
   const list = (items: Child[][]): Child => items.length > 0 && h("ul", {}, items.map((x) => h("li", {}, x)));
   const words = [...(c.doc.unavailable ?? []).map((what) => [t("missing.observed"), " ", spoken(t, what)]), ...(c.doc.unreadable ?? []).map((what) => [t("missing.file"), " ", others(t, what)])];
   return [
-    list(untestable.map((x) => [t("missing.claim", { id: x.id }), " ", h("span", { "data-own": true }, x.detail ?? "")])),
+    list(untestable.map((x) => [t("missing.claim", { id: x.id }), " ", h("span", { "data-own": true }, said(t, x.detail))])),
     list(words.slice(0, 12)), words.length > 12 && details(t("n.more", { n: words.length - 12 }), list(words.slice(12))),
   ].filter(Boolean);
 }
@@ -156,8 +156,8 @@ export function notes(c: Context): Child[] {
     methods.set(percent, (methods.get(percent) ?? new Set()).add(e.interval));
   }
   const lines: Child[] = [...methods].map(([confidence, names]) => h("li", {}, t("notes.intervals", { confidence, methods: [...names].map((n) => t(method[n] ?? "method.other")).join("; ") })));
-  if (run.stopped) lines.push(h("li", {}, t("stopped", { made: run.rounds, planned: run.plan.rounds }), " ", told(t, run.stopped, run.stopped_because)));
-  (run.notes ?? []).forEach((n, i) => lines.push(h("li", {}, told(t, n, run.notes_because?.[i]))));
+  if (run.stopped) lines.push(h("li", {}, t("stopped", { made: run.rounds, planned: run.plan.rounds }), " ", said(t, run.stopped)));
+  (run.notes ?? []).forEach((n) => lines.push(h("li", {}, said(t, n))));
   return lines.length > 0 ? [h("ul", {}, lines)] : [];
 }
 

@@ -120,6 +120,11 @@ export function others(t: Texts, words: string): Child {
   return t.language === "en" ? words : h("span", { lang: "en" }, words);
 }
 
+/** A sentence that may not be there. */
+export function said(t: Texts, m: Message | null | undefined): Child {
+  return m ? spoken(t, m) : null;
+}
+
 /** A sentence that is there in English, and as data but of old folders. */
 export function told(t: Texts, english: string | undefined, because: Message | null | undefined): Child {
   if (because) return spoken(t, because);

@@ -8,7 +8,7 @@ import type { Texts } from "../i18n";
 import { counts, estimate, margin, plain, rates, tick, times, unitOf, write } from "../format";
 import { limit as limits } from "./answer";
 import { figureOf, mainClock, orderOf, type Context } from "./context";
-import { paragraph, told } from "./say";
+import { paragraph, said } from "./say";
 
 /** What the metrics of a sweep do along its variable, and the edge of capacity. */
 export function sweeps(c: Context): Child[] {
@@ -52,7 +52,7 @@ function curves(c: Context, list: Sweep[]): Child {
         lambda: estimate(rates, x.scalability.lambda), sigma: estimate(plain, x.scalability.sigma), kappa: estimate(plain, x.scalability.kappa), misfit: margin(x.scalability.misfit),
       }), " ", x.scalability.peak_level?.estimate === undefined ? t("sweep.noPeak")
         : [t("sweep.peak", { level: `${x.variable} ${estimate(plain, x.scalability.peak_level)}` }), x.scalability.extrapolated && ` (${t("sweep.extrapolated")})`]),
-      !x.scalability && x.detail && h("p", { class: "hint" }, list.length > 1 && `${fixed(t, x)}: `, told(t, x.detail, x.because)),
+      !x.scalability && x.detail && h("p", { class: "hint" }, list.length > 1 && `${fixed(t, x)}: `, said(t, x.detail)),
     ]),
     table(title, [{ head: s.variable }, ...list.map((x) => ({ head: fixed(t, x) }))],
       [...new Set(values)].sort((a, b) => a - b).map((v) => [write(plain, v), ...list.map((x) => estimate(unit, levels(x).find((l) => l.value === v)?.figure))])),
@@ -95,7 +95,7 @@ function capacity(c: Context, list: Capacity[]): Child {
       h("p", { class: "hint" }, paragraph(t, label!, t("capacity.hint"), t("capacity.open"))),
     ] : [fitted((width) => edge(c, list, width)), h("p", { class: "hint" }, t("capacity.hint"))],
     table(t("capacity.title"), [{ head: t("col.variant") }, { head: t("capacity.rate") }, { head: t("capacity.searches"), left: true }, { head: t("capacity.limit"), left: true }],
-      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limits(c, x), x.limit && x.detail && t("answer.semicolon"), told(t, x.detail, x.because)]])),
+      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limits(c, x), (x.limit || x.limit_because) && x.detail && t("answer.semicolon"), said(t, x.detail)]])),
   ];
 }
 

@@ -6,7 +6,7 @@ import type { Key, Texts } from "../i18n";
 import { controls, doubted } from "./comparison";
 import { states } from "./answer";
 import type { Context } from "./context";
-import { spoken, spokenAll, told } from "./say";
+import { said, spoken, spokenAll } from "./say";
 
 export const remedies = shared as Record<string, Key>;
 
@@ -78,7 +78,7 @@ function flags(c: Context): Child {
     const where = trials.length > 1 ? t("flags.trials", { n: trials.length, list: trials.slice(0, 6).join(" ") + (trials.length > 6 ? " …" : "") })
       : first.trial ? t("flags.trial", { trial: first.trial, variant: first.variant ?? "" }) : t("flags.run");
     const remedy = remedies[first.kind];
-    return [badge(t, first), name(first), where, told(t, first.detail, first.because), remedy ? t(remedy) : ""];
+    return [badge(t, first), name(first), where, said(t, first.detail), remedy ? t(remedy) : ""];
   })));
 }
 

@@ -20,8 +20,7 @@ export interface Run {
   started_at?: string;
   finished_at?: string;
   state: State;
-  reason?: string;
-  because?: Message;
+  reason?: Message;
   short?: boolean;
   rounds: number;
   metric?: string;

@@ -6,7 +6,7 @@ import { figures } from "../report/figures";
 import { claims, environment, notes, reproduce, thresholds } from "../report/outcomes";
 import { validity } from "../report/validity";
 import { brief, commands, facts, sentences, verdicts } from "../report/answer";
-import { firstLine, told } from "../report/say";
+import { said } from "../report/say";
 import { call, pathOf, type Document, type RunList } from "./api";
 import { historyPage, link, type App, type Page } from "./app";
 import { state } from "./runs";
@@ -40,7 +40,7 @@ export async function run(app: App, id: string): Promise<Page> {
       entry?.report && h("a", { href: entry.report, target: "_blank", rel: "noopener", class: "action" }, t("run.report")),
       entry?.state === "running" && link("#/live", t("run.follow")),
       link(historyPage(doc.name), t("run.history"))),
-    !doc.complete && doc.reason && h("p", { class: "alarm" }, t("run.incomplete"), " ", told(c.t, firstLine(doc.reason), doc.because)),
+    !doc.complete && doc.reason && h("p", { class: "alarm" }, t("run.incomplete"), " ", said(c.t, doc.reason)),
     section("section.ladder", ladder),
     section("section.comparison", comparisons),
     section("section.thresholds", thresholds),

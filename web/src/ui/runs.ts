@@ -1,7 +1,7 @@
 import { h, select, table, type Child } from "../dom";
 import { change, estimate, unitOf } from "../format";
 import { sign } from "../report/comparison";
-import { firstLine, told } from "../report/say";
+import { said } from "../report/say";
 import { call, states, type Run, type RunList } from "./api";
 import { comparePage, link, problem, runPage, type App, type Page } from "./app";
 
@@ -99,7 +99,7 @@ function rows(app: App, list: Run[], picked: Run[], changed: () => void): HTMLEl
 
 export function state(app: App, r: Run): Child {
   const [kind, sign] = { valid: ["good", "✓"], disturbed: ["warn", "⚠"], invalid: ["bad", "✕"], incomplete: ["warn", "…"], broken: ["bad", "✕"], running: ["", "▸"] }[r.state];
-  return [h("span", { class: `badge ${kind}` }, `${sign} `, app.t(`state.${r.state}`)), r.reason && h("span", { class: "below" }, told(app.t.report, firstLine(r.reason), r.because))];
+  return [h("span", { class: `badge ${kind}` }, `${sign} `, app.t(`state.${r.state}`)), r.reason && h("span", { class: "below" }, said(app.t.report, r.reason))];
 }
 
 function result(app: App, r: Run): Child {

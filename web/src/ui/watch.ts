@@ -1,6 +1,6 @@
 import { details, h, select, table, type Child } from "../dom";
 import { rates, times, write } from "../format";
-import { firstLine, told } from "../report/say";
+import { firstLine, said } from "../report/say";
 import { badge, kinds, remedies } from "../report/validity";
 import { call, pathOf, type Live, type Second, type TrialEnd } from "./api";
 import { link, problem, runPage, type App, type Page } from "./app";
@@ -208,7 +208,7 @@ class View {
       { head: r("flags.severity") }, { head: r("flags.kind"), left: true }, { head: t("live.trials"), left: true }, { head: r("flags.detail"), left: true }, { head: r("flags.remedy"), left: true },
     ], list.map(({ first, trials }) => [
       badge(r, first), r.maybe(`check.${first.kind}`, first.kind),
-      trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), told(r, first.detail, first.because), remedies[first.kind] ? r(remedies[first.kind]!) : "",
+      trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), said(r, first.detail), remedies[first.kind] ? r(remedies[first.kind]!) : "",
     ])));
   }
 
