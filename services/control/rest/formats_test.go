@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -65,21 +64,6 @@ func TestFormats(t *testing.T) {
 	read := b.want(200, "", "GET", "/v1/configs/"+name, "", "Accept", "application/json;q=0.5, "+kind)
 	if d, err := format.Decode(format.Protobuf, read.body); err != nil || d.Config.Content != "c" {
 		t.Errorf("%+v: %v", d, err)
-	}
-}
-
-// TestSecretsInFormats: what is not shown in JSON is not shown in Protocol Buffers.
-func TestSecretsInFormats(t *testing.T) {
-	b := withBook(t, nil)
-	b.token = "editor"
-	tag := b.want(201, "", "PUT", "/v1/configs/a?namespace=shop", `{"content":"hidden","secret":true}`).header.Get("ETag")
-	b.token = "reader"
-	for _, f := range []string{"application/json", "application/x-protobuf"} {
-		for _, path := range []string{"/v1/configs/a?namespace=shop", "/v1/watch?namespace=shop&wait=0"} {
-			if got := b.want(200, "", "GET", path, "", "Accept", f); bytes.Contains(got.body, []byte("hidden")) || bytes.Contains(got.body, []byte(tag)) || strings.Contains(got.header.Get("ETag"), tag) || got.header.Get("Content-Type") != f {
-				t.Errorf("%s: %s: %v %s", f, path, got.header, got.body)
-			}
-		}
 	}
 }
 

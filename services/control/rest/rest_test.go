@@ -440,23 +440,16 @@ func TestRoles(t *testing.T) {
 		may                string
 	}{
 		{"GET", "/v1/policies/p?namespace=shop", "", "reader registrar editor admin root"},
-		{"GET", "/v1/policies?namespace=shop", "", "reader registrar editor admin root"},
-		{"GET", "/v1/policies/p/rollout?namespace=shop", "", "reader registrar editor admin root"},
-		{"GET", "/v1/services/s/rollout?namespace=shop", "", "reader registrar editor admin root"},
 		{"GET", "/v1/watch?namespace=shop", "", "reader registrar editor admin root"},
 		{"GET", "/v1/watch?namespace=*", "", "root"},
 		{"PUT", "/v1/services/s/instances/1?namespace=shop", `{"address":"a","port":1}`, "registrar editor admin root"},
-		{"POST", "/v1/heartbeats", `{"instances":[{"namespace":"shop","service":"s","id":"1"}]}`, "registrar editor admin root"},
 		{"PUT", "/v1/policies/p?namespace=shop", `{"rules":[]}`, "editor admin root"},
 		{"PUT", "/v1/policies/p", `{"namespace":"shop","rules":[]}`, "editor admin root"},
-		{"POST", "/v1/policies/p/rollback?namespace=shop", `{"version":1}`, "editor admin root"},
-		{"PUT", "/v1/configs/secret/release?namespace=shop", `{"content":"x","percent":5}`, "editor admin root"},
 		{"DELETE", "/v1/policies/none?namespace=shop&dry_run=true", "", "editor admin root"},
 		{"GET", "/v1/configs/secret/content?namespace=shop", "", "registrar editor admin root"},
 		{"GET", "/v1/audit", "", "admin root other"},
 		{"GET", "/v1/backup", "", "root"},
 		{"POST", "/v1/reclaim", "", "root"},
-		{"POST", "/v1/acks", `{"client":"c","acks":[{"kind":"policy","namespace":"shop","name":"p","version":1,"state":"applied"}]}`, "reader registrar editor admin root"},
 	} {
 		for _, who := range []string{"reader", "registrar", "editor", "admin", "root", "other"} {
 			b.token = who

@@ -113,6 +113,10 @@ func TestSecretsAreNotWatched(t *testing.T) {
 			s.want("synced")
 		}
 	}
+	b.token = "reader"
+	if got := b.want(200, "", "GET", "/v1/configs/pin?namespace=shop", "", "Accept", "application/x-protobuf"); told(got.body) || got.header.Get("Content-Type") != "application/x-protobuf" {
+		t.Errorf("%v %q", got.header, got.body)
+	}
 	// A program asks for what it needs by itself.
 	b.token = "registrar"
 	if got := b.want(200, "", "GET", "/v1/configs/pin/content?namespace=shop&client=one&label=zone%3Da", ""); string(got.body) != released {
