@@ -203,7 +203,7 @@ func (b *bed) asking(path string, length int, begin string) sender {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		b.t.Fatal(err)
 	}
 	s := sender{b.t, c}

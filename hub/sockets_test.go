@@ -311,27 +311,6 @@ func handler(t *testing.T, set func(*Config)) (*Hub, *bed) {
 	return h, &bed{Hub: h, t: t, url: server.URL, dial: func() (net.Conn, error) { return net.Dial("tcp", server.Listener.Addr().String()) }}
 }
 
-// TestHandlerDrains: Drain ends what the handler has begun, without anybody's
-// deadline, and who comes later is asked to come back.
-func TestHandlerDrains(t *testing.T) {
-	inModes(t, func(t *testing.T, set func(*Config)) {
-		h, b := handler(t, set)
-		streams := []*stream{b.subscribe("topic=t").begun(), b.subscribe("topic=t").begun()}
-		b.say("t", "x")
-		if cut := h.Drain(t.Context(), 160*time.Millisecond); cut != 0 {
-			t.Errorf("%d were cut", cut)
-		}
-		for _, s := range streams {
-			s.want(event{Data: "x"})
-			s.ends()
-		}
-		s := b.subscribe("topic=t")
-		if s.resp.StatusCode != http.StatusServiceUnavailable || s.resp.Header.Get("Retry-After") != "1" {
-			t.Errorf("after the end: %s %v", s.resp.Status, s.resp.Header)
-		}
-	})
-}
-
 // TestHandlerCloses: Close ends everything at once, in the middle of arrivals and
 // publishing.
 func TestHandlerCloses(t *testing.T) {
@@ -431,24 +410,6 @@ func TestLoopEnds(t *testing.T) {
 	if err := without.Wait(); err != nil {
 		t.Errorf("Wait, without a loop: %v", err)
 	}
-}
-
-// TestGapOnSockets: who comes back for what is gone learns which events these are.
-func TestGapOnSockets(t *testing.T) {
-	inModes(t, func(t *testing.T, set func(*Config)) {
-		b := serving(t, func(c *Config) { set(c); c.HistoryEvents, c.QueueEvents = 3, 3 })
-		first := b.say("t", "1")
-		for i := 2; i <= 10; i++ {
-			b.say("t", fmt.Sprint(i))
-		}
-		s := b.subscribe("topic=t&lastEventID=" + first).begun()
-		s.want(event{Type: "gap", Data: `{"from":2,"to":7,"missed":null}`})
-		for i := 8; i <= 10; i++ {
-			s.want(event{Data: fmt.Sprint(i)})
-		}
-		b.say("t", "11")
-		s.want(event{Data: "11"})
-	})
 }
 
 // TestTogether: the event loop sends events that come together with one write.

@@ -23,13 +23,7 @@ import (
 
 const patience = 60 * time.Second // until a test gives up; no measure of anything
 
-func TestMain(m *testing.M) {
-	if address := os.Getenv(crowdAddress); address != "" {
-		crowd(address)
-		return
-	}
-	leak.Main(m)
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // fatal is the common part of rapid's and testing's tests.
 type fatal interface {

@@ -112,7 +112,7 @@ func TestBatches(t *testing.T) {
 // TestBatchDelay: the loop leaves entries until the delay has passed.
 func TestBatchDelay(t *testing.T) {
 	c := Defaults()
-	c.BatchDelay = 20 * time.Millisecond
+	c.BatchDelay = 200 * time.Millisecond
 	j := newJournal(t, 1000)
 	l := runs(t, c, j)
 	s := subscribe(t, l, Subscriber{}, false)
@@ -512,22 +512,6 @@ func TestHeartbeats(t *testing.T) {
 	}
 	if most > many/4 {
 		t.Errorf("%d of %d heartbeats in one tick", most, many)
-	}
-}
-
-// TestHeartbeatsArrive, by the real clock.
-func TestHeartbeatsArrive(t *testing.T) {
-	c := Defaults()
-	c.Heartbeat = MinPeriod
-	j := newJournal(t, 10)
-	l := runs(t, c, j)
-	s := subscribe(t, l, Subscriber{}, false)
-	defer s.conn.Close()
-	until(t, l, "heartbeats", func(s Stats) bool { return s.Heartbeats >= 3 })
-	add(t, j, "a", 0)
-	s.expect(t, 1)
-	if s.beats < 3 {
-		t.Errorf("%d heartbeats arrived", s.beats)
 	}
 }
 

@@ -342,23 +342,6 @@ func TestPagesTornUnderway(t *testing.T) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
-	l, err := Open(filepath.Join(b.TempDir(), "history"), journal.Defaults())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	u := journal.Update{Topics: []string{"t"}, Data: []byte(strings.Repeat("x", 100))}
-	b.SetParallelism(32)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, err := l.Append(context.Background(), u); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 // TestReservedIDs: a file in which publishers chose IDs that they may not choose any more can be read. Their updates get
 // IDs by their places, so that a subscriber with such an ID loses nothing.
 func TestReservedIDs(t *testing.T) {

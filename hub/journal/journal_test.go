@@ -409,15 +409,6 @@ func BenchmarkSince(b *testing.B) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
-	j := open(b, bounded(10_000))
-	u := update(strings.Repeat("x", 100))
-	b.ReportAllocs()
-	for b.Loop() {
-		add(b, j, u)
-	}
-}
-
 // TestAppendAs: an ID from outside takes the place of the journal's own, and not that of a publisher's.
 func TestAppendAs(t *testing.T) {
 	j := open(t, Defaults())

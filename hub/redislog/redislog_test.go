@@ -96,7 +96,7 @@ func until(t *testing.T, l *Log, id string) {
 		}
 	})
 	defer stop()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		if _, found := l.Journal().Seek(id); found {
 			return
