@@ -81,7 +81,7 @@ on "$all" redis-server --port $((port + 33)) --bind 127.0.0.1 --dir "$dir" --sav
 redis=$started
 ready $((port + 32)) $((port + 33))
 sleep 1 # it says so before it lets anybody in
-echo "postgres://bot@127.0.0.1:$((port + 32))/postgres?sslmode=disable" >"$dir/postgres.secret"
+(umask 077 && echo "postgres://bot@127.0.0.1:$((port + 32))/postgres?sslmode=disable" >"$dir/postgres.secret") # a secret that others could read is refused
 {
 	bot_config $((port + 20)) "$port" "" | grep -v '^file:\|^archive:'
 	printf 'archive: postgres\npostgres_file: %s\nredis: 127.0.0.1:%s\n' "$dir/postgres.secret" $((port + 33))

@@ -7,7 +7,6 @@ import (
 	"dyno/host/target"
 	"dyno/internal/cli/command"
 	"dyno/internal/texts"
-	"dyno/internal/texts"
 	"dyno/judge/verdict/checks"
 	"dyno/lab/trial"
 	"dyno/load/engine"

@@ -350,12 +350,11 @@ func (t *turn) deliver() *reply.Refusal {
 		}
 	}
 	switch {
-	case t.err != nil:
-	case t.out != nil:
+	case t.err == nil && t.out != nil:
 		t.startStream()
 		t.events.Say("start", t.head(), t.answer.Stream.More())
 		t.relay()
-	default:
+	case t.err == nil:
 		var masked int
 		t.text, masked = t.g.out.Text(t.answer.Reply.Text)
 		t.g.stats.Masked("out", masked)

@@ -96,11 +96,10 @@ func (m *modelCall) upstream() *reply.Refusal {
 func (m *modelCall) deliver() *reply.Refusal {
 	g := m.g
 	switch {
-	case m.err != nil:
-	case m.out != nil:
+	case m.err == nil && m.out != nil:
 		m.startStream()
 		m.relay()
-	default:
+	case m.err == nil:
 		var masked int
 		m.whole, masked = g.out.JSON(m.answer.Body)
 		g.stats.Masked("out", masked)
