@@ -13,13 +13,14 @@ import (
 	"syscall"
 
 	"dyno/judge/verdict/expr"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 // The bounds of what is read in the folder of experiments.
 const (
 	maxFiles     = 1000
-	maxFileBytes = 1 << 20 // the same limit as in package experiment
+	maxFileBytes = 1 << 20 // the same limit as in package planfile
 )
 
 // An ExperimentList lists the experiments that can be started.
@@ -156,8 +157,8 @@ func (l *library) source(id string) ([]byte, error) {
 }
 
 // options are those with which the command line reads a file.
-func options(short bool, set map[string]string) experiment.Options {
-	return experiment.Options{
+func options(short bool, set map[string]string) planfile.Options {
+	return planfile.Options{
 		Short: short, Set: set,
 		CheckThreshold: expr.CheckThreshold, CheckProbe: expr.CheckProbe, CheckClaim: expr.CheckClaim, CheckMetric: expr.CheckMetric,
 		RequestsNeeded: expr.RequestsNeeded,
@@ -175,7 +176,7 @@ func (l *library) open(id string) *Experiment {
 	if !experimentKey.Match(src) {
 		return nil
 	}
-	e, err := experiment.Parse(id, src, options(false, nil))
+	e, err := planfile.Parse(id, src, options(false, nil))
 	if err != nil {
 		x.Faults = faultsOf(err)
 		return x
@@ -200,7 +201,7 @@ func (l *library) open(id string) *Experiment {
 	for _, w := range e.Warnings {
 		x.Warnings = append(x.Warnings, faultOf(w))
 	}
-	if short, err := experiment.Parse(id, src, options(true, nil)); err == nil {
+	if short, err := planfile.Parse(id, src, options(true, nil)); err == nil {
 		x.Short = &Extent{short.Design.Rounds, short.LoadTime().Seconds()}
 	}
 	return x
@@ -208,7 +209,7 @@ func (l *library) open(id string) *Experiment {
 
 // faultsOf lists the faults in an error, one by one if it has several parts.
 func faultsOf(err error) []Fault {
-	var list *experiment.Faults
+	var list *plan.Faults
 	if !errors.As(err, &list) {
 		return []Fault{{Problem: err.Error()}}
 	}
@@ -219,6 +220,6 @@ func faultsOf(err error) []Fault {
 	return faults
 }
 
-func faultOf(f experiment.Fault) Fault {
+func faultOf(f plan.Fault) Fault {
 	return Fault{Line: f.Line, Column: f.Column, Field: f.Field, Problem: f.Problem, Hint: f.Hint}
 }

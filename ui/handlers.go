@@ -17,7 +17,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/judge/diff"
 	"dyno/judge/verdict/expr"
-	"dyno/lab/experiment"
+	"dyno/lab/planfile"
 	"dyno/results/history"
 	"dyno/results/mask"
 	"dyno/results/rundir"
@@ -330,7 +330,7 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusUnprocessableEntity, err)
 		return
 	}
-	e, err := experiment.Parse(o.Experiment, src, options(o.Short, o.Set))
+	e, err := planfile.Parse(o.Experiment, src, options(o.Short, o.Set))
 	if err != nil {
 		r := refuse(texts.NewError("refused.faults"))
 		r.Faults = faultsOf(err)

@@ -13,7 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"dyno/internal/units"
-	"dyno/lab/experiment"
+	"dyno/lab/protocols"
 	"dyno/lab/trial"
 	"dyno/load/wire"
 	"dyno/report/figure"
@@ -110,7 +110,7 @@ func (s state) lines(width int, colour bool) []string {
 	add("responses", plain(s.counts.Completed)+" ok · "+failed)
 	codes := map[string]uint64{}
 	for code, n := range s.counts.Status {
-		codes[experiment.StatusName(s.planned.Protocol, code)] += n
+		codes[protocols.StatusName(s.planned.Protocol, code)] += n
 	}
 	add("status", frequent(codes))
 	kinds := map[string]uint64{}

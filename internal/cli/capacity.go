@@ -15,7 +15,7 @@ import (
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/lab/trial"
 	"dyno/results/rundir"
 )
@@ -61,14 +61,14 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			if len(faults) > 0 {
 				return command.Fail(command.ExitUsage, errors.Join(faults...), "")
 			}
-			if protocol == experiment.GRPC {
+			if protocol == plan.GRPC {
 				return a.call(cmd.Context(), &q, []string{where}, out)
 			}
 			return a.quick(cmd.Context(), &q, protocol, where, out)
 		},
 	}
 	f := cmd.Flags()
-	q.Flags(f, a.stdin, "slo", experiment.HTTP, experiment.TCP, experiment.GRPC)
+	q.Flags(f, a.stdin, "slo", plan.HTTP, plan.TCP, plan.GRPC)
 	window := f.Lookup("duration")
 	window.Usage, window.DefValue = "how long to measure at each rate (default: 2s, or as long as the percentiles of the conditions need)", ""
 	for _, flag := range []string{"rate", "stages", "requests"} {
@@ -82,7 +82,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 // findRange completes a search: where it begins, where it ends and how long there is load at each
 // rate, where flags do not say it. Any load before the search fails if the server is not there, which a
 // search would take for a slow one.
-func (a *app) findRange(ctx context.Context, q *quick.Load, e *experiment.Experiment, quiet bool) error {
+func (a *app) findRange(ctx context.Context, q *quick.Load, e *plan.Experiment, quiet bool) error {
 	c := e.Capacity
 	first, slow := c.From, c.From
 	if !q.Given("from") {
@@ -108,7 +108,7 @@ func (a *app) findRange(ctx context.Context, q *quick.Load, e *experiment.Experi
 }
 
 // reached is how many requests per second a closed loop of a load gets answered.
-func (a *app) reached(ctx context.Context, q *quick.Load, e *experiment.Experiment, quiet bool) (rate float64, err error) {
+func (a *app) reached(ctx context.Context, q *quick.Load, e *plan.Experiment, quiet bool) (rate float64, err error) {
 	if !quiet {
 		fmt.Fprintf(a.stderr, "finding a rate to begin with: %d connections, %v\n", q.ClosedConnections(e), reachWindow)
 	}
@@ -128,14 +128,14 @@ func (a *app) reached(ctx context.Context, q *quick.Load, e *experiment.Experime
 }
 
 // tryOut has a closed loop instead of a search. Nothing of it is kept.
-func (a *app) tryOut(ctx context.Context, q *quick.Load, e *experiment.Experiment, window time.Duration) (_ *rundir.Folder, err error) {
+func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, window time.Duration) (_ *rundir.Folder, err error) {
 	closed := *e
 	closed.Capacity, closed.Thresholds, closed.Design.Metric = nil, nil, ""
 	closed.Variants = slices.Clone(e.Variants)
 	v := &closed.Variants[0]
 	v.Observe.Server = false
 	l := &v.Load
-	l.Open, l.Closed = nil, &experiment.Closed{Connections: q.ClosedConnections(e)}
+	l.Open, l.Closed = nil, &plan.Closed{Connections: q.ClosedConnections(e)}
 	l.Warmup, l.Window = 0, window
 	closed.Complete()
 	dir, err := os.MkdirTemp("", "dyno-")

@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 // fileFlags registers the flags that say in which form an experiment file is read.
-func fileFlags(f *pflag.FlagSet, o *experiment.Options) {
+func fileFlags(f *pflag.FlagSet, o *planfile.Options) {
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
-	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its "+strings.Join(experiment.Settings(), ", ")+", as `NAME=VALUE`")
+	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its "+strings.Join(planfile.Settings(), ", ")+", as `NAME=VALUE`")
 }
 
 func (a *app) checkCommand() *cobra.Command {
@@ -37,7 +38,7 @@ and how long they load the target, without starts and stops.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			var faults []error
 			for _, file := range args {
-				e, err := experiment.ReadFile(file, o)
+				e, err := planfile.ReadFile(file, o)
 				if err != nil {
 					faults = append(faults, err)
 					continue
@@ -60,13 +61,13 @@ and how long they load the target, without starts and stops.`,
 }
 
 // extent says what a run of an experiment does, and how long it takes.
-func extent(e *experiment.Experiment) string {
+func extent(e *plan.Experiment) string {
 	variants, rounds := len(e.Variants), e.Design.Rounds
 	text := fmt.Sprintf("%s: %s × %s", e.Name, quantity(variants, "variant"), quantity(rounds, "round"))
 	switch {
 	case e.Capacity != nil:
 		text += fmt.Sprintf(", each a search for the highest rate from %g/s to %g/s", e.Capacity.From, e.Capacity.To)
-	case e.Design.Stop != experiment.StopFixed:
+	case e.Design.Stop != plan.StopFixed:
 		text += fmt.Sprintf(" = at most %s", quantity(variants*rounds, "trial"))
 	default:
 		text += " = " + quantity(variants*rounds, "trial")

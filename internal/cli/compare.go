@@ -8,7 +8,8 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 func (a *app) compareCommand() *cobra.Command {
@@ -38,7 +39,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		Args: command.ExactArgs(1, "an experiment file, or a URL with --a and --b"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var (
-				e   *experiment.Experiment
+				e   *plan.Experiment
 				err error
 			)
 			commands := cmd.Flags().Changed("a") || cmd.Flags().Changed("b")
@@ -50,7 +51,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			case strings.Contains(args[0], "://") || command.IsAddress(args[0]):
 				return command.Usage("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
 			default:
-				if e, err = experiment.ReadFile(args[0], c.Settings(o)); err == nil && e.Base == "" {
+				if e, err = planfile.ReadFile(args[0], c.Settings(o)); err == nil && e.Base == "" {
 					return command.Usage("add a compare section or a ladder, or use dyno run", "%s: there is nothing to compare", args[0])
 				}
 			}

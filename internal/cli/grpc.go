@@ -8,7 +8,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/output"
 	"dyno/internal/cli/quick"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/rpc"
 )
 
@@ -22,7 +22,7 @@ func (a *app) call(ctx context.Context, q *quick.Load, args []string, out output
 	if schema != nil {
 		return a.describe(schema, q.Method(), out)
 	}
-	return a.quick(ctx, q, experiment.GRPC, where, out)
+	return a.quick(ctx, q, plan.GRPC, where, out)
 }
 
 // describe shows services, or what a name means, in JSON where results would be.

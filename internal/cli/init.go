@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -57,13 +57,13 @@ type beginningOf struct {
 }
 
 var beginnings = map[string]beginningOf{
-	experiment.HTTP: {"url", `  # What is sent; without it, GET of the URL:
+	plan.HTTP: {"url", `  # What is sent; without it, GET of the URL:
   # request: {method: POST, body: '{"a": 1}', headers: {Content-Type: application/json}}
 `, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}/`},
-	experiment.GRPC: {"url", `  # The method that is called; dyno grpc HOST:PORT lists those of the server:
+	plan.GRPC: {"url", `  # The method that is called; dyno grpc HOST:PORT lists those of the server:
   call: {method: pkg.Service/Method, message: '{}'}
 `, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}`},
-	experiment.TCP: {"address", `  # What is sent, and comes back:
+	plan.TCP: {"address", `  # What is sent, and comes back:
   payload: 1KiB
 `, `[./server, -listen, "127.0.0.1:{{port}}"]`, `127.0.0.1:{{port}}`},
 }
@@ -72,20 +72,20 @@ var notInHost = regexp.MustCompile(`[^0-9A-Za-z.]`)
 
 // beginning returns an experiment for a server.
 func beginning(where string) (string, error) {
-	protocol, rest := experiment.HTTP, where
+	protocol, rest := plan.HTTP, where
 	scheme, address, found := strings.Cut(where, "://")
 	switch {
 	case !found:
 		rest = command.WithScheme(where)
-	case scheme == experiment.TCP:
-		protocol, rest = experiment.TCP, address
-	case scheme == experiment.GRPC:
-		protocol, rest = experiment.GRPC, "http://"+address
+	case scheme == plan.TCP:
+		protocol, rest = plan.TCP, address
+	case scheme == plan.GRPC:
+		protocol, rest = plan.GRPC, "http://"+address
 	case !command.IsURL(where):
 		return "", fmt.Errorf("%q: the scheme is none of http, https, grpc and tcp", scheme)
 	}
 	host := address
-	if protocol != experiment.TCP {
+	if protocol != plan.TCP {
 		parsed, err := url.Parse(rest)
 		if err != nil || parsed.Host == "" {
 			return "", fmt.Errorf("%q is no URL", where)
@@ -95,7 +95,7 @@ func beginning(where string) (string, error) {
 	name := strings.Trim(notInHost.ReplaceAllString(host, "-"), "-.")
 	b := beginnings[protocol]
 	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
-# All fields are in docs/reference.md; an editor completes them by lab/experiment/schema.json.
+# All fields are in docs/reference.md; an editor completes them by lab/planfile/schema.json.
 name: %[1]s
 question: How fast does it answer, and what does that cost?
 
@@ -127,5 +127,5 @@ thresholds:
 #   variants:
 #     few: {connections: 10}
 #     many: {connections: 100}
-`, cmp.Or(name, "experiment"), protocol, b.field, strconv.Quote(experiment.Quote(rest)), b.example, b.where, b.load), nil
+`, cmp.Or(name, "experiment"), protocol, b.field, strconv.Quote(plan.Quote(rest)), b.example, b.where, b.load), nil
 }

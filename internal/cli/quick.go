@@ -9,7 +9,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/lab/trial"
 )
 
@@ -22,7 +22,7 @@ type quickCommand struct {
 
 func quickCommands() []quickCommand {
 	return []quickCommand{{
-		protocol: experiment.HTTP, use: "http URL", where: "a URL",
+		protocol: plan.HTTP, use: "http URL", where: "a URL",
 		short: "Load an HTTP server",
 		example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
@@ -36,7 +36,7 @@ func quickCommands() []quickCommand {
   dyno http --connect-to example.com:443:127.0.0.1:8443 https://example.com/
   dyno http --targets requests.txt -R 1000 -z 30s`,
 	}, {
-		protocol: experiment.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method",
+		protocol: plan.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method",
 		short: "Load a gRPC server with calls, or list its services and methods",
 		long: `Load a gRPC server with calls of one method; or, without a method, list its services and
 methods, and with a service what its messages look like.
@@ -59,20 +59,20 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
   dyno grpc -d '{"text": "a"}' --messages 100 127.0.0.1:50051 dyno.echo.v1.Echo/Chat
   dyno grpc --web text -d '{}' http://127.0.0.1:8080 dyno.echo.v1.Echo/Echo`,
 	}, {
-		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix",
+		protocol: plan.TCP, use: "tcp HOST:PORT", where: "an address, or --unix",
 		short: "Load a TCP server with exchanges of messages",
 		example: `  dyno tcp -c 100 --payload 1KiB 127.0.0.1:7000
   dyno tcp --scenario session.yaml --users 500 -c 50 --framing line 127.0.0.1:7000
   dyno tcp --unix /run/echo.sock --framing line`,
 	}, {
-		protocol: experiment.SSE, use: "sse URL", where: "a URL",
+		protocol: plan.SSE, use: "sse URL", where: "a URL",
 		short: "Load a server of server-sent events with subscribers, and publish to them",
 		example: `  dyno sse -c 1000 http://127.0.0.1:8080/events
   dyno sse -c 1000 --cacert ca.pem https://127.0.0.1:8443/events
   dyno sse -c 1000 --publish '/publish?topic=a' -R 50 'http://127.0.0.1:8080/events?topic=a'
   dyno sse --topics 10 --publish '/pub?topic={topic}' 'http://127.0.0.1:8080/events?topic={topic}'`,
 	}, {
-		protocol: experiment.LLM, use: "llm URL", where: "a URL",
+		protocol: plan.LLM, use: "llm URL", where: "a URL",
 		short: "Load a server of language models, and time the tokens of its answers",
 		long: `Load a server of language models that speaks OpenAI's API, and time the tokens of its
 answers, which are streamed over HTTP/1.1. The URL goes up to /v1, or to the API's path.
@@ -97,10 +97,10 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
 		Args: q.Args(c.protocol, c.where),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.protocol == experiment.GRPC {
+			if c.protocol == plan.GRPC {
 				return a.call(cmd.Context(), &q, args, out)
 			}
-			if c.protocol == experiment.LLM {
+			if c.protocol == plan.LLM {
 				if err := q.ChooseModel(cmd.Context(), args[0]); err != nil {
 					return err
 				}
@@ -130,7 +130,7 @@ func (o *anotherCommand) Error() string {
 
 // meant asks the server what it speaks, and returns an error if another command loads it.
 func meant(ctx context.Context, q *quick.Load, where string) error {
-	e, err := q.Plan(experiment.HTTP, where)
+	e, err := q.Plan(plan.HTTP, where)
 	if err != nil || e.Variants[0].Load.Scenario != nil || e.Variants[0].Fill(nil) != nil {
 		return nil //nolint:nilerr // the load reports it
 	}

@@ -13,7 +13,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/output"
 	"dyno/judge/verdict"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/report"
 	"dyno/report/export"
 	"dyno/report/html"
@@ -115,21 +115,21 @@ func (a *app) reportCommand() *cobra.Command {
 
 // judgePairs judges a run as if its plan had asked for all pairs of variants.
 func judgePairs(folder *rundir.Folder) error {
-	plan := &folder.Run.Plan
+	recorded := &folder.Run.Plan
 	n := 0
-	for _, v := range plan.Variants {
+	for _, v := range recorded.Variants {
 		if v.AliasOf == "" {
 			n++
 		}
 	}
 	switch {
-	case plan.Base == "" || plan.Ladder != nil:
+	case recorded.Base == "" || recorded.Ladder != nil:
 		return command.Usage("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
-	case plan.Duet != nil:
+	case recorded.Duet != nil:
 		return command.Usage("a run without design.duet", "each variant of a duet ran at the same time as the base, and no two others did")
-	case n > experiment.MostInPairs:
-		return command.Usage(fmt.Sprintf("a run of at most %d variants", experiment.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
+	case n > plan.MostInPairs:
+		return command.Usage(fmt.Sprintf("a run of at most %d variants", plan.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
 	}
-	plan.Pairs = true
+	recorded.Pairs = true
 	return verdict.Judge(folder)
 }

@@ -33,7 +33,7 @@ import (
 	"dyno/internal/cli/output"
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
-	"dyno/lab/trial"
+	"dyno/lab/generator"
 	"dyno/selftest/disturb"
 )
 
@@ -48,7 +48,7 @@ type app struct {
 
 // Main runs dyno and returns its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if code, ran := child.Run(args, target.Role(), trial.Role(), sysctl.Role(), disturb.Role()); ran {
+	if code, ran := child.Run(args, target.Role(), generator.Role(), sysctl.Role(), disturb.Role()); ran {
 		return code
 	}
 	ctx, stop := withSignals(ctx)

@@ -26,7 +26,8 @@ import (
 	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 	"dyno/lab/trial"
 	"dyno/report"
 	"dyno/report/export"
@@ -101,17 +102,17 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			// All files are read before the first is run: a fault in the last one should
 			// not cost the time of the others.
-			var experiments []*experiment.Experiment
+			var experiments []*plan.Experiment
 			var faults []error
 			for _, arg := range args {
 				var (
-					e   *experiment.Experiment
+					e   *plan.Experiment
 					err error
 				)
 				if command.IsURL(arg) || command.IsAddress(arg) {
-					e, err = quick.Plan(experiment.HTTP, arg)
+					e, err = quick.Plan(plan.HTTP, arg)
 				} else if err = onlyForURLs(loads, arg); err == nil {
-					e, err = experiment.ReadFile(arg, file.Settings(o))
+					e, err = planfile.ReadFile(arg, file.Settings(o))
 				}
 				faults = append(faults, err)
 				experiments = append(experiments, e)
@@ -145,9 +146,9 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
 	fileFlags(f, &o)
-	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
+	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, plan.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
-	quick.Flags(loads, a.stdin, "capacity", experiment.HTTP)
+	quick.Flags(loads, a.stdin, "capacity", plan.HTTP)
 	f.AddFlagSet(loads)
 	help.ByGroup(cmd, "set short resume "+help.MostUsed)
 	return cmd
@@ -171,8 +172,8 @@ func onlyForURLs(loads *pflag.FlagSet, file string) error {
 }
 
 // fileOptions returns the options with which every experiment file is read.
-func fileOptions() experiment.Options {
-	return experiment.Options{
+func fileOptions() planfile.Options {
+	return planfile.Options{
 		CheckThreshold: expr.CheckThreshold,
 		CheckProbe:     expr.CheckProbe,
 		CheckClaim:     expr.CheckClaim,
@@ -191,13 +192,13 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 	}
-	plan := &folder.Run.Plan
-	if plan.Source == "" {
+	recorded := &folder.Run.Plan
+	if recorded.Source == "" {
 		return command.Usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
 	}
 	o := fileOptions()
-	o.Short, o.Set = plan.Short, maps.Clone(plan.Set)
-	for name, value := range plan.Set {
+	o.Short, o.Set = recorded.Short, maps.Clone(recorded.Set)
+	for name, value := range recorded.Set {
 		again, given := set[name]
 		switch {
 		case !strings.Contains(value, mask.Sign):
@@ -207,13 +208,13 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 			o.Set[name] = again
 		}
 	}
-	var e *experiment.Experiment
-	if plan.Masked {
-		if e, err = experiment.ReadFile(plan.File, o); err != nil {
+	var e *plan.Experiment
+	if recorded.Masked {
+		if e, err = planfile.ReadFile(recorded.File, o); err != nil {
 			return command.Fail(command.ExitUsage, fmt.Errorf("%s: the credentials of the experiment are not kept, so that its file is needed: %w", dir, err),
 				"begin in the folder in which the run began, with the file that it had")
 		}
-	} else if e, err = experiment.Parse(plan.File, []byte(plan.Source), o); err != nil {
+	} else if e, err = planfile.Parse(recorded.File, []byte(recorded.Source), o); err != nil {
 		return command.Fail(command.ExitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
 	}
 	out.dir = dir
@@ -222,7 +223,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 
 // A job is an experiment to run, and says what to do with the results.
 type job struct {
-	experiment *experiment.Experiment
+	experiment *plan.Experiment
 	output     outputFlags
 	quick      bool        // a quick load, which keeps no folder unless one is named
 	flags      *quick.Load // from which the experiment was made; nil: from a file, or it is complete
@@ -315,7 +316,7 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 	case !j.output.noTUI && output.HasBoard(a.stderr, os.Getenv):
 		title := j.experiment.Name
 		if j.quick {
-			title = mask.Text("", experiment.Unquote(j.experiment.Variants[0].Describe()))
+			title = mask.Text("", plan.Unquote(j.experiment.Variants[0].Describe()))
 		}
 		b := board.Start(a.stderr, figure.Printable(title), output.Coloured(j.output.noColor, os.Getenv))
 		return b, sync.OnceFunc(b.Close)

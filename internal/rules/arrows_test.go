@@ -54,10 +54,13 @@ var arrows = []arrow{
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
-		"lab/experiment", "load", "host", "observe", "results/rundir", "internal/texts",
+		"lab/plan", "lab/protocols", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"lab/experiment", []string{"load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace", "internal/nearest", "internal/nesting", "internal/units"}, "a plan is data, and what speaks its protocols; nothing is started to read it"},
+	{"lab/planfile", []string{"lab/schema", "lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
+	{"lab/protocols", []string{"lab/schema", "lab/plan", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
+	{"lab/plan", []string{"lab/schema", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
+	{"lab/schema", []string{"internal/nearest", "internal/units"}, "it reads tags, whatever they are of"},
 
 	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
 	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},
@@ -100,7 +103,7 @@ var arrows = []arrow{
 	{"report/changes", []string{"report/judged", "report/layout", "report/figure", "judge/diff", "results/history", "results/rundir"}, "what differs between runs is found by others"},
 	{"report/html", []string{"report", "report/answer", "report/judged", "report/figure", "report/assets", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"lab/experiment", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"ui", []string{"lab/experiment", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"hub", "internal/loop"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
@@ -172,7 +175,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
@@ -197,6 +200,7 @@ var arrows = []arrow{
 
 // testsMay are the packages that tests may import beyond their package's arrows.
 var testsMay = []string{
+	"lab/planfile",      // plans as users write them
 	"selftest/oracle",   // servers with a known answer
 	"services/llm",      // a model server with known answers
 	"internal/leak",     // what fails them when a goroutine outlives them

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/host/awake"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/observe"
 )
 
@@ -49,25 +49,25 @@ func TestInUse(t *testing.T) {
 	allowed := []int{0, 1, 2, 3}
 	for _, c := range []struct {
 		name    string
-		variant experiment.Variant
+		variant plan.Variant
 		want    []int
 	}{
-		{"nothing placed", experiment.Variant{}, allowed},
-		{"a target elsewhere", experiment.Variant{Load: experiment.Load{CPUs: []int{3}}}, []int{3}},
-		{"a target anywhere", experiment.Variant{
-			Load:   experiment.Load{CPUs: []int{3}},
-			Target: experiment.Target{Process: experiment.Process{Start: []string{"x"}}},
+		{"nothing placed", plan.Variant{}, allowed},
+		{"a target elsewhere", plan.Variant{Load: plan.Load{CPUs: []int{3}}}, []int{3}},
+		{"a target anywhere", plan.Variant{
+			Load:   plan.Load{CPUs: []int{3}},
+			Target: plan.Target{Process: plan.Process{Start: []string{"x"}}},
 		}, allowed},
-		{"all placed", experiment.Variant{
-			Load:     experiment.Load{CPUs: []int{3}},
-			Target:   experiment.Target{Process: experiment.Process{Start: []string{"x"}, CPUs: []int{0}}},
-			Services: []experiment.Service{{Process: experiment.Process{CPUs: []int{0, 1}}}},
+		{"all placed", plan.Variant{
+			Load:     plan.Load{CPUs: []int{3}},
+			Target:   plan.Target{Process: plan.Process{Start: []string{"x"}, CPUs: []int{0}}},
+			Services: []plan.Service{{Process: plan.Process{CPUs: []int{0, 1}}}},
 		}, []int{0, 1, 3}},
-		{"a program", experiment.Variant{
-			Target: experiment.Target{Protocol: experiment.Program, Process: experiment.Process{Start: []string{"x"}, CPUs: []int{1}}},
+		{"a program", plan.Variant{
+			Target: plan.Target{Protocol: plan.Program, Process: plan.Process{Start: []string{"x"}, CPUs: []int{1}}},
 		}, []int{1}},
 	} {
-		got := inUse(&experiment.Experiment{Variants: []experiment.Variant{c.variant}}, allowed)
+		got := inUse(&plan.Experiment{Variants: []plan.Variant{c.variant}}, allowed)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}

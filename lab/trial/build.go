@@ -10,7 +10,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/texts"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -31,9 +31,9 @@ type BuildWatcher interface {
 // build runs the commands that build what is started, each once. It returns the experiment
 // without the variants that cannot be built on this machine, and which these are. Without the
 // base, or a step of a ladder, nothing could be compared: that is an error.
-func build(ctx context.Context, e *experiment.Experiment, o Options) (*experiment.Experiment, []rundir.LeftOut, error) {
+func build(ctx context.Context, e *plan.Experiment, o Options) (*plan.Experiment, []rundir.LeftOut, error) {
 	b := builder{options: o, done: map[string]string{}}
-	var kept []experiment.Variant
+	var kept []plan.Variant
 	var left []rundir.LeftOut
 	for i := range e.Variants {
 		v := &e.Variants[i]
@@ -77,8 +77,8 @@ type builder struct {
 }
 
 // variant builds what a variant starts. It returns why this cannot be done here, or "".
-func (b *builder) variant(ctx context.Context, v *experiment.Variant) (why string, err error) {
-	processes := []experiment.Process{v.Target.Process}
+func (b *builder) variant(ctx context.Context, v *plan.Variant) (why string, err error) {
+	processes := []plan.Process{v.Target.Process}
 	for _, s := range v.Services {
 		processes = append(processes, s.Process)
 	}
@@ -102,7 +102,7 @@ func (b *builder) variant(ctx context.Context, v *experiment.Variant) (why strin
 }
 
 // run carries out one build.
-func (b *builder) run(ctx context.Context, p experiment.Process) (lacking string, err error) {
+func (b *builder) run(ctx context.Context, p plan.Process) (lacking string, err error) {
 	if w, ok := b.options.Watcher.(BuildWatcher); ok {
 		w.Building(p.Build)
 	}

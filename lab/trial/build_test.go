@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 	"dyno/results/rundir"
 )
 
 // builds is an experiment whose variants are built by a script of the test.
-func builds(t *testing.T, design string) (e *experiment.Experiment, ran func() []string) {
+func builds(t *testing.T, design string) (e *plan.Experiment, ran func() []string) {
 	t.Helper()
 	dir := t.TempDir()
 	script := `echo "$1" >> ran
@@ -109,10 +110,10 @@ sweep: {language: [rust]}
 }
 
 func TestBuildKnowsNoPorts(t *testing.T) {
-	_, err := experiment.Parse("test.yaml", []byte(`name: t
+	_, err := planfile.Parse("test.yaml", []byte(`name: t
 target: {protocol: tcp, build: [make, "{{port}}"], start: [x, "{{port}}"]}
 load: {closed: {connections: 1}}
-`), experiment.Options{})
+`), planfile.Options{})
 	if err == nil || !strings.Contains(err.Error(), "target.build: {{port}} is known only when a process is started") {
 		t.Error(err)
 	}

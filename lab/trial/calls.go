@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/observe"
 	"dyno/observe/kernel"
@@ -37,7 +37,7 @@ const (
 func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
 	// In a duet the hooks would also cost the other side an unknown amount.
-	return up.target != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
+	return up.target != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
 		purpose == "" && round <= countedRounds &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }

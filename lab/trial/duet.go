@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/wire"
 	"dyno/results/rundir"
@@ -24,17 +24,17 @@ import (
 
 // A pair is the base and another variant that are measured at the same time.
 type pair struct {
-	base, variant *experiment.Variant
+	base, variant *plan.Variant
 	cpuSet        int // the base's, 0 or 1; the variant has the other one
 }
 
 // pairs plans the given number of rounds. Each round holds every variant except the base
 // once, paired with the base, in a random order of its own from the seed. The base's first
 // CPU set is drawn for each variant, and changes from round to round.
-func pairs(e *experiment.Experiment, count int) [][]pair {
+func pairs(e *plan.Experiment, count int) [][]pair {
 	rng := rand.New(rand.NewPCG(e.Design.Seed, 0x0d0e7)) //nolint:gosec // an order, not a secret
-	var base *experiment.Variant
-	var others []*experiment.Variant
+	var base *plan.Variant
+	var others []*plan.Variant
 	for i := range e.Variants {
 		if v := &e.Variants[i]; v.Name == e.Base {
 			base = v
@@ -122,7 +122,7 @@ func listed(cpus []int) string {
 
 // planDuet places a duet on this machine; nil if the plan is not a duet. Services run on
 // the CPUs of their targets.
-func planDuet(e *experiment.Experiment) (*rundir.PlanDuet, error) {
+func planDuet(e *plan.Experiment) (*rundir.PlanDuet, error) {
 	if !e.Design.Duet {
 		return nil, nil
 	}
@@ -139,7 +139,7 @@ func planDuet(e *experiment.Experiment) (*rundir.PlanDuet, error) {
 }
 
 // onCPUSet returns a variant with its load and its processes on the CPUs of a set.
-func onCPUSet(v experiment.Variant, set rundir.CPUSet) experiment.Variant {
+func onCPUSet(v plan.Variant, set rundir.CPUSet) plan.Variant {
 	v.Load.CPUs, v.Target.CPUs = set.LoadCPUs, set.TargetCPUs
 	v.Services = slices.Clone(v.Services)
 	for i := range v.Services {
@@ -159,7 +159,7 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error
 			return err
 		}
 	}
-	if round > experiment.IdleRounds {
+	if round > plan.IdleRounds {
 		return nil
 	}
 	for _, c := range couples {

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/results/rundir"
 )
 
 func TestCouples(t *testing.T) {
-	e := &experiment.Experiment{Base: "a", Variants: []experiment.Variant{{Name: "b"}, {Name: "a"}, {Name: "a.control"}, {Name: "c"}}}
+	e := &plan.Experiment{Base: "a", Variants: []plan.Variant{{Name: "b"}, {Name: "a"}, {Name: "a.control"}, {Name: "c"}}}
 	orders, firsts := map[string]bool{}, map[int]bool{}
 	for seed := range uint64(20) {
 		e.Design.Seed = seed
@@ -150,7 +150,7 @@ func TestPartners(t *testing.T) {
 }
 
 // duetOf is an experiment with two servers; each trial starts its own.
-func duetOf(t *testing.T, rounds int) *experiment.Experiment {
+func duetOf(t *testing.T, rounds int) *plan.Experiment {
 	t.Helper()
 	if cpus, err := target.AllowedCPUs(); err != nil || len(cpus) < 2 {
 		t.Skip("needs two CPUs: ", err)
@@ -230,7 +230,7 @@ func TestDuet(t *testing.T) {
 // A variant that cannot serve loses its trials, and the other one goes on.
 func TestDuetWithADeadVariant(t *testing.T) {
 	e := duetOf(t, 1)
-	at := slices.IndexFunc(e.Variants, func(v experiment.Variant) bool { return v.Name == "b" })
+	at := slices.IndexFunc(e.Variants, func(v plan.Variant) bool { return v.Name == "b" })
 	e.Variants[at].Target.Start = []string{"sh", "-c", "exit 3"}
 	o := options(t, new(log))
 	if err := Run(t.Context(), e, o); err != nil {
@@ -257,7 +257,7 @@ func TestResumeDuet(t *testing.T) {
 	}
 	e := duetOf(t, 3)
 	for i := range e.Variants {
-		e.Variants[i].Observe.Kernel = experiment.KernelNone // which takes more CPU time than all the rest
+		e.Variants[i].Observe.Kernel = plan.KernelNone // which takes more CPU time than all the rest
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	l := log{begun: func(p Planned) {

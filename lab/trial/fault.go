@@ -9,7 +9,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/texts"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/results/rundir"
 )
@@ -52,7 +52,7 @@ func targets(err error) bool {
 
 // lose records a trial that its target ended: the target did nothing in the rest of the
 // window.
-func lose(t *rundir.Trial, l *experiment.Load, program bool) {
+func lose(t *rundir.Trial, l *plan.Load, program bool) {
 	t.Fault, t.Interrupted = rundir.FaultTarget, false
 	if program {
 		return
@@ -68,7 +68,7 @@ func lose(t *rundir.Trial, l *experiment.Load, program bool) {
 
 // missed is how many requests would have been due in the rest of the window: at the rate
 // until then, or else at the load's own rate, or else one for each user.
-func missed(t *rundir.Trial, l *experiment.Load) int64 {
+func missed(t *rundir.Trial, l *plan.Load) int64 {
 	rest := t.PlannedSeconds - t.WindowSeconds
 	switch {
 	case rest <= 0:

@@ -8,7 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/protocols"
 )
 
 // maxSum is the size up to which a file is summed up, so that a record takes at most a second.
@@ -17,7 +18,7 @@ const maxSum = 256 << 20
 // sums returns the SHA-256 of dyno's program, of the files that the commands of an experiment
 // name (their programs, and scripts, archives or settings among their arguments), and of those
 // that its loads read. What is no file, cannot be read or is too large is left out.
-func sums(e *experiment.Experiment, program string) map[string]string {
+func sums(e *plan.Experiment, program string) map[string]string {
 	files := map[string]string{}
 	add := func(name, file string) {
 		if _, seen := files[name]; seen {
@@ -28,7 +29,7 @@ func sums(e *experiment.Experiment, program string) map[string]string {
 		}
 	}
 	add("dyno", program)
-	command := func(p *experiment.Process) {
+	command := func(p *plan.Process) {
 		for i, arg := range p.Start {
 			if i == 0 && filepath.Base(arg) == arg {
 				if file, err := exec.LookPath(arg); err == nil { // else starting it says so
@@ -48,7 +49,7 @@ func sums(e *experiment.Experiment, program string) map[string]string {
 		for j := range v.Services {
 			command(&v.Services[j].Process)
 		}
-		v.EachFile(func(_, file string) { add(file, file) })
+		protocols.EachFile(v, func(_, file string) { add(file, file) })
 	}
 	return files
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // TestSums: the record has the files that commands name and loads read, and another sum when one has changed.
@@ -23,14 +23,14 @@ func TestSums(t *testing.T) {
 	}
 	server, script, program := write("server", "one"), write("script", "two"), write("dyno", "three")
 	t.Setenv("PATH", dir)
-	var e experiment.Experiment
-	e.Variants = make([]experiment.Variant, 1)
+	var e plan.Experiment
+	e.Variants = make([]plan.Variant, 1)
 	v := &e.Variants[0]
 	v.Target.Start = []string{"server", script, "--port", "{{port}}", dir, filepath.Join(dir, "none")}
-	v.Services = []experiment.Service{{Process: experiment.Process{Dir: dir, Start: []string{"./script", "server"}}}, {Process: experiment.Process{Start: []string{"nowhere"}}}}
+	v.Services = []plan.Service{{Process: plan.Process{Dir: dir, Start: []string{"./script", "server"}}}, {Process: plan.Process{Start: []string{"nowhere"}}}}
 	body, rows := write("body", "four"), write("rows.csv", "five")
-	v.Load.Request = &experiment.Request{BodyFile: body}
-	v.Load.Scenario = &experiment.Scenario{Data: []experiment.Data{{Name: "users", File: rows}}}
+	v.Load.Request = &plan.Request{BodyFile: body}
+	v.Load.Scenario = &plan.Scenario{Data: []plan.Data{{Name: "users", File: rows}}}
 	before := sums(&e, program)
 	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"dyno", "server", server, script, body, rows})); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/observe"
 	"dyno/results/rundir"
 )
@@ -24,7 +24,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 		Question:      e.Question,
 		StartedAt:     time.Now(),
 		TrialsPlanned: r.planned(e.Design.Rounds),
-		Plan:          plan(e, r.remeasure()),
+		Plan:          recordedPlan(e, r.remeasure()),
 		Environment:   environment(e, duet, r.options.Program),
 		Command:       r.options.Command,
 		DynoVersion:   r.options.Version,
@@ -50,8 +50,8 @@ func (r *runner) planned(rounds int) int {
 	return n
 }
 
-// plan is the record of what the experiment asks for.
-func plan(e *experiment.Experiment, remeasure int) rundir.Plan {
+// recordedPlan is the record of what the experiment asks for.
+func recordedPlan(e *plan.Experiment, remeasure int) rundir.Plan {
 	d := &e.Design
 	p := rundir.Plan{
 		File:         e.File,
@@ -95,7 +95,7 @@ func plan(e *experiment.Experiment, remeasure int) rundir.Plan {
 	return p
 }
 
-func planVariant(v *experiment.Variant) rundir.PlanVariant {
+func planVariant(v *plan.Variant) rundir.PlanVariant {
 	p := rundir.PlanVariant{
 		Name:          v.Name,
 		AliasOf:       v.AliasOf,
@@ -103,7 +103,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 		WarmupSeconds: v.Load.Unmeasured().Seconds(),
 		WindowSeconds: v.Load.Window.Seconds(),
 		Steps:         v.Steps(),
-		Request:       experiment.Unquote(v.Describe()),
+		Request:       plan.Unquote(v.Describe()),
 		Started:       len(v.Target.Start) > 0,
 	}
 	if s := v.Load.Subscribers; s != nil {
@@ -121,7 +121,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 	return p
 }
 
-func environment(e *experiment.Experiment, duet *rundir.PlanDuet, program string) rundir.Environment {
+func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rundir.Environment {
 	here := observe.ReadEnvironment()
 	memory, descriptors := signed(here.MemoryBytes), signed(here.Limits.Descriptors)
 	host, err := os.Hostname()
@@ -171,7 +171,7 @@ func hypervisor(hint string) string {
 
 // inUse returns the CPUs that a run uses: all that it may, unless the plan places every
 // process.
-func inUse(e *experiment.Experiment, allowed []int) []int {
+func inUse(e *plan.Experiment, allowed []int) []int {
 	var cpus []int
 	for i := range e.Variants {
 		v := &e.Variants[i]
@@ -179,7 +179,7 @@ func inUse(e *experiment.Experiment, allowed []int) []int {
 		if len(v.Target.Start) > 0 {
 			places = append(places, v.Target.CPUs)
 		}
-		if v.Target.Protocol == experiment.Program {
+		if v.Target.Protocol == plan.Program {
 			places = places[1:]
 		}
 		for s := range v.Services {

@@ -14,7 +14,8 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/texts"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/protocols"
 	"dyno/load/engine"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
@@ -127,7 +128,7 @@ const processorsBeside = 4
 
 // engineConfig translates a variant's load for the engine. The run-time variables are
 // filled in. The codecs are to be closed when the load has ended.
-func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs experiment.Codecs, err error) {
+func engineConfig(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Codecs, err error) {
 	l := &v.Load
 	c = engine.Config{
 		Seed:           seed,
@@ -167,7 +168,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 		c.Workers = max(1, len(l.CPUs))
 	}
 	c.Workers = min(c.Workers, carried)
-	if codecs, err = v.Codecs(seed, c.Workers); err != nil {
+	if codecs, err = protocols.CodecsOf(v, seed, c.Workers); err != nil {
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
@@ -201,9 +202,9 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 // clock translates the setting for what ends a response.
 func clock(name string) engine.Clock {
 	switch name {
-	case experiment.ClockArrival:
+	case plan.ClockArrival:
 		return engine.ClockArrival
-	case experiment.ClockRead:
+	case plan.ClockRead:
 		return engine.ClockRead
 	}
 	return engine.ClockAuto
@@ -215,8 +216,8 @@ const spin = 60 * time.Microsecond
 
 // ownCPUs reports whether the plan gives the generator CPUs that neither the target nor a
 // service may use.
-func ownCPUs(v *experiment.Variant) bool {
-	processes := []experiment.Process{v.Target.Process}
+func ownCPUs(v *plan.Variant) bool {
+	processes := []plan.Process{v.Target.Process}
 	for _, s := range v.Services {
 		processes = append(processes, s.Process)
 	}
@@ -234,7 +235,7 @@ func ownCPUs(v *experiment.Variant) bool {
 
 // schedule makes the schedule of arrivals. The warm-up has the rate with which the window
 // begins, after the ramp if there is one.
-func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
+func schedule(l *plan.Load, seed uint64) (*pace.Schedule, error) {
 	process, err := pace.ParseProcess(l.Open.Arrivals)
 	if err != nil {
 		return nil, err
@@ -266,7 +267,7 @@ const (
 // interval returns the length of the intervals in which a load is recorded. Disturbances
 // are left out by whole intervals, so these are as short as the log allows: 100 ms up to
 // seven minutes, and almost a second for an hour.
-func interval(l *experiment.Load) time.Duration {
+func interval(l *plan.Load) time.Duration {
 	switch {
 	case l.Requests > finelyRecorded:
 		return time.Second

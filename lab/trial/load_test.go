@@ -11,24 +11,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/pace"
 )
 
-func httpVariant(change func(*experiment.Variant)) *experiment.Variant {
-	v := experiment.DefaultVariant(experiment.HTTP)
+func httpVariant(change func(*plan.Variant)) *plan.Variant {
+	v := plan.DefaultVariant(plan.HTTP)
 	v.Target.URL = "http://127.0.0.1:8080/path?q=1"
 	v.Target.Complete()
-	v.Load.Closed = &experiment.Closed{Connections: 10}
+	v.Load.Closed = &plan.Closed{Connections: 10}
 	change(&v)
 	return &v
 }
 
-func tcpVariant(change func(*experiment.Variant)) *experiment.Variant {
-	v := experiment.DefaultVariant(experiment.TCP)
+func tcpVariant(change func(*plan.Variant)) *plan.Variant {
+	v := plan.DefaultVariant(plan.TCP)
 	v.Target.Address = "[::1]:7000"
-	v.Load.Closed = &experiment.Closed{Connections: 10}
+	v.Load.Closed = &plan.Closed{Connections: 10}
 	change(&v)
 	return &v
 }
@@ -41,44 +41,44 @@ func TestEngineConfig(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*experiment.Variant)
+		change func(*plan.Variant)
 		want   func(*engine.Config)
 	}{
-		{"defaults", func(*experiment.Variant) {}, func(*engine.Config) {}},
-		{"times", func(v *experiment.Variant) {
+		{"defaults", func(*plan.Variant) {}, func(*engine.Config) {}},
+		{"times", func(v *plan.Variant) {
 			v.Load.Warmup, v.Load.Window, v.Load.Timeout, v.Load.ConnectTimeout = 1, 2, 3, 4
 			v.Load.Reconnect.MaxBackoff = 5
 		}, func(c *engine.Config) {
 			c.Warmup, c.Window, c.Timeout, c.ConnectTimeout, c.MaxBackoff = 1, 2, 3, 4, 5
 		}},
-		{"unix", func(v *experiment.Variant) { v.Target.Address = "unix:/run/x.sock" },
+		{"unix", func(v *plan.Variant) { v.Target.Address = "unix:/run/x.sock" },
 			func(c *engine.Config) { c.Network, c.Address = "unix", "/run/x.sock" }},
-		{"a worker for each CPU", func(v *experiment.Variant) { v.Load.CPUs = []int{1, 3} },
+		{"a worker for each CPU", func(v *plan.Variant) { v.Load.CPUs = []int{1, 3} },
 			func(c *engine.Config) { c.CPUs, c.Workers = []int{1, 3}, 2 }},
-		{"workers as given", func(v *experiment.Variant) { v.Load.CPUs, v.Load.Workers = []int{1, 3}, 5 },
+		{"workers as given", func(v *plan.Variant) { v.Load.CPUs, v.Load.Workers = []int{1, 3}, 5 },
 			func(c *engine.Config) { c.CPUs, c.Workers = []int{1, 3}, 5 }},
-		{"no worker without a connection", func(v *experiment.Variant) { v.Load.CPUs, v.Load.Closed.Connections = []int{1, 3}, 1 },
+		{"no worker without a connection", func(v *plan.Variant) { v.Load.CPUs, v.Load.Closed.Connections = []int{1, 3}, 1 },
 			func(c *engine.Config) { c.CPUs, c.Workers, c.Connections = []int{1, 3}, 1, 1 }},
-		{"constant think time", func(v *experiment.Variant) {
-			v.Load.Closed.Think = experiment.Think{Constant: 5}
+		{"constant think time", func(v *plan.Variant) {
+			v.Load.Closed.Think = plan.Think{Constant: 5}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Fixed, Mean: 5} }},
-		{"uniform think time", func(v *experiment.Variant) {
-			v.Load.Closed.Think = experiment.Think{Uniform: &experiment.Span{From: 1, To: 2}}
+		{"uniform think time", func(v *plan.Variant) {
+			v.Load.Closed.Think = plan.Think{Uniform: &plan.Span{From: 1, To: 2}}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Uniform, Min: 1, Max: 2} }},
-		{"exponential think time", func(v *experiment.Variant) {
-			v.Load.Closed.Think = experiment.Think{Exponential: 5}
+		{"exponential think time", func(v *plan.Variant) {
+			v.Load.Closed.Think = plan.Think{Exponential: 5}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Exponential, Mean: 5} }},
-		{"a number of requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
+		{"a number of requests", func(v *plan.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
 			func(c *engine.Config) { c.Requests, c.Window = 1000, 0 }},
-		{"a long window", func(v *experiment.Variant) { v.Load.Window = time.Minute },
+		{"a long window", func(v *plan.Variant) { v.Load.Window = time.Minute },
 			func(c *engine.Config) { c.Window = time.Minute }},
-		{"a very long one", func(v *experiment.Variant) { v.Load.Warmup, v.Load.Window = 0, time.Hour },
+		{"a very long one", func(v *plan.Variant) { v.Load.Warmup, v.Load.Window = 0, time.Hour },
 			func(c *engine.Config) { c.Warmup, c.Window, c.Interval = 0, time.Hour, 879*time.Millisecond }},
-		{"very many requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 2_000_000, 0 },
+		{"very many requests", func(v *plan.Variant) { v.Load.Requests, v.Load.Window = 2_000_000, 0 },
 			func(c *engine.Config) { c.Requests, c.Window, c.Interval = 2_000_000, 0, time.Second }},
-		{"open", func(v *experiment.Variant) {
+		{"open", func(v *plan.Variant) {
 			v.Load.Closed = nil
-			v.Load.Open = &experiment.Open{Rate: 50, Arrivals: experiment.ArrivalsConstant, MaxConnections: 20, MaxWaiting: 30}
+			v.Load.Open = &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 20, MaxWaiting: 30}
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
@@ -102,10 +102,10 @@ func TestEngineConfig(t *testing.T) {
 }
 
 func TestSchedule(t *testing.T) {
-	arrivals := func(change func(*experiment.Load)) (at []time.Duration) {
+	arrivals := func(change func(*plan.Load)) (at []time.Duration) {
 		t.Helper()
-		v := httpVariant(func(v *experiment.Variant) {
-			v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
+		v := httpVariant(func(v *plan.Variant) {
+			v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
 			change(&v.Load)
 		})
 		c, _, err := engineConfig(v, 7)
@@ -118,37 +118,37 @@ func TestSchedule(t *testing.T) {
 		}
 		return at
 	}
-	steady := arrivals(func(l *experiment.Load) { l.Open.Rate = 10 })
+	steady := arrivals(func(l *plan.Load) { l.Open.Rate = 10 })
 	if len(steady) != 120 || steady[1]-steady[0] != 100*time.Millisecond {
 		t.Errorf("10/s over 12 s are %d arrivals, the first two %v apart", len(steady), steady[1]-steady[0])
 	}
 	// A ramp of 2 s has half as many arrivals, and a rate from its end on.
-	ramped := arrivals(func(l *experiment.Load) { l.Open.Rate, l.Open.Ramp = 10, 2*time.Second })
+	ramped := arrivals(func(l *plan.Load) { l.Open.Rate, l.Open.Ramp = 10, 2*time.Second })
 	if n := len(ramped); n != 110 || ramped[n-1]-ramped[n-100] != 9900*time.Millisecond || ramped[1] < 300*time.Millisecond {
 		t.Errorf("%d arrivals with a ramp: %v", n, ramped)
 	}
 	// The warm-up goes at the rate with which the first stage begins.
-	staged := arrivals(func(l *experiment.Load) {
+	staged := arrivals(func(l *plan.Load) {
 		l.Window = 3 * time.Second
-		l.Open.Stages = []experiment.Stage{{Duration: time.Second, From: 10, To: 10}, {Duration: 2 * time.Second, From: 10, To: 30}}
+		l.Open.Stages = []plan.Stage{{Duration: time.Second, From: 10, To: 10}, {Duration: 2 * time.Second, From: 10, To: 30}}
 	})
 	if len(staged) != 20+10+40 || staged[0] != 0 || staged[19] != 1900*time.Millisecond {
 		t.Errorf("%d arrivals: %v", len(staged), staged)
 	}
 	// Without one, the first stage begins at once.
-	cold := arrivals(func(l *experiment.Load) {
+	cold := arrivals(func(l *plan.Load) {
 		l.Warmup, l.Window = 0, time.Second
-		l.Open.Stages = []experiment.Stage{{Duration: time.Second, From: 10, To: 10}}
+		l.Open.Stages = []plan.Stage{{Duration: time.Second, From: 10, To: 10}}
 	})
 	if len(cold) != 10 {
 		t.Errorf("%d arrivals without a warm-up", len(cold))
 	}
-	poisson := func(l *experiment.Load) { l.Open.Rate, l.Open.Arrivals = 10, experiment.ArrivalsPoisson }
+	poisson := func(l *plan.Load) { l.Open.Rate, l.Open.Arrivals = 10, plan.ArrivalsPoisson }
 	if a := arrivals(poisson); cmp.Equal(a, steady) || !cmp.Equal(a, arrivals(poisson)) {
 		t.Error("Poisson arrivals must differ from constant ones, and not from themselves")
 	}
-	v := httpVariant(func(v *experiment.Variant) {
-		v.Load.Closed, v.Load.Open = nil, &experiment.Open{Rate: 1, Arrivals: "sometimes"}
+	v := httpVariant(func(v *plan.Variant) {
+		v.Load.Closed, v.Load.Open = nil, &plan.Open{Rate: 1, Arrivals: "sometimes"}
 	})
 	if _, _, err := engineConfig(v, 0); err == nil {
 		t.Error("an unknown arrival process was accepted")
@@ -156,7 +156,7 @@ func TestSchedule(t *testing.T) {
 }
 
 // request returns the bytes of a connection's first request.
-func request(t *testing.T, v *experiment.Variant) string {
+func request(t *testing.T, v *plan.Variant) string {
 	t.Helper()
 	c, _, err := engineConfig(v, 7)
 	if err != nil {
@@ -174,16 +174,16 @@ func TestProtocolChoice(t *testing.T) {
 		one, two bool
 		alpn     string
 	}{
-		{"http://h/", experiment.HTTP2Auto, true, false, ""},
-		{"http://h/", experiment.HTTP2Never, true, false, ""},
-		{"http://h/", experiment.HTTP2Always, false, true, ""},
-		{"https://h/", experiment.HTTP2Auto, true, true, "h2 http/1.1"},
-		{"https://h/", experiment.HTTP2Never, true, false, "http/1.1"},
-		{"https://h/", experiment.HTTP2Always, false, true, "h2"},
+		{"http://h/", plan.HTTP2Auto, true, false, ""},
+		{"http://h/", plan.HTTP2Never, true, false, ""},
+		{"http://h/", plan.HTTP2Always, false, true, ""},
+		{"https://h/", plan.HTTP2Auto, true, true, "h2 http/1.1"},
+		{"https://h/", plan.HTTP2Never, true, false, "http/1.1"},
+		{"https://h/", plan.HTTP2Always, false, true, "h2"},
 	} {
-		got, _, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+		got, _, err := engineConfig(httpVariant(func(v *plan.Variant) {
 			v.Target.URL = c.url
-			v.Load.HTTP2 = &experiment.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
+			v.Load.HTTP2 = &plan.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
 			v.Load.RequestsPerConnection = 5
 		}), 1)
 		if err != nil {
@@ -209,14 +209,14 @@ func TestProtocolChoice(t *testing.T) {
 			t.Errorf("%s, %s: %v", c.url, c.use, err)
 		}
 	}
-	_, _, err := engineConfig(httpVariant(func(v *experiment.Variant) {
-		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{CA: filepath.Join(t.TempDir(), "none")}
+	_, _, err := engineConfig(httpVariant(func(v *plan.Variant) {
+		v.Target.URL, v.Target.TLS = "https://h/", &plan.TLS{CA: filepath.Join(t.TempDir(), "none")}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls.ca: ") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	_, _, err = engineConfig(httpVariant(func(v *experiment.Variant) {
-		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{Groups: []string{"x"}}
+	_, _, err = engineConfig(httpVariant(func(v *plan.Variant) {
+		v.Target.URL, v.Target.TLS = "https://h/", &plan.TLS{Groups: []string{"x"}}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
 		t.Errorf("a group that is not known: %v", err)
@@ -230,18 +230,18 @@ func TestHTTPRequests(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*experiment.Variant)
+		change func(*plan.Variant)
 		want   []string
 		not    string
 	}{
-		{"plain", func(*experiment.Variant) {}, []string{"GET /path?q=1 HTTP/1.1\r\n", "Host: 127.0.0.1:8080\r\n"}, "Content-Length"},
-		{"path", func(v *experiment.Variant) { v.Load.Request.Path = "/other" }, []string{"GET /other HTTP/1.1\r\n"}, "q=1"},
-		{"headers", func(v *experiment.Variant) {
-			v.Load.Request.Headers = []experiment.Header{{Name: "X-A", Value: "1"}, {Name: "hOST", Value: "some.name"}, {Name: "X-A", Value: "2"}}
+		{"plain", func(*plan.Variant) {}, []string{"GET /path?q=1 HTTP/1.1\r\n", "Host: 127.0.0.1:8080\r\n"}, "Content-Length"},
+		{"path", func(v *plan.Variant) { v.Load.Request.Path = "/other" }, []string{"GET /other HTTP/1.1\r\n"}, "q=1"},
+		{"headers", func(v *plan.Variant) {
+			v.Load.Request.Headers = []plan.Header{{Name: "X-A", Value: "1"}, {Name: "hOST", Value: "some.name"}, {Name: "X-A", Value: "2"}}
 		}, []string{"X-A: 1\r\nX-A: 2\r\n", "Host: some.name\r\n"}, "127.0.0.1"},
-		{"body", func(v *experiment.Variant) { v.Load.Request.Method, v.Load.Request.Body = "POST", "hello" },
+		{"body", func(v *plan.Variant) { v.Load.Request.Method, v.Load.Request.Body = "POST", "hello" },
 			[]string{"POST ", "Content-Length: 5\r\n", "\r\n\r\nhello"}, "file"},
-		{"body file", func(v *experiment.Variant) { v.Load.Request.Method, v.Load.Request.BodyFile = "PUT", file },
+		{"body file", func(v *plan.Variant) { v.Load.Request.Method, v.Load.Request.BodyFile = "PUT", file },
 			[]string{"PUT ", "Content-Length: 11\r\n", "\r\n\r\nfrom a file"}, "hello"},
 	} {
 		got := request(t, httpVariant(c.change))
@@ -254,10 +254,10 @@ func TestHTTPRequests(t *testing.T) {
 			t.Errorf("%s: %q holds %q", c.name, got, c.not)
 		}
 	}
-	for name, change := range map[string]func(*experiment.Variant){
-		"body_file": func(v *experiment.Variant) { v.Load.Request.BodyFile = file + ".not" },
-		"method":    func(v *experiment.Variant) { v.Load.Request.Method = "G T" },
-		"scheme":    func(v *experiment.Variant) { v.Target.URL = "ftp://x/" },
+	for name, change := range map[string]func(*plan.Variant){
+		"body_file": func(v *plan.Variant) { v.Load.Request.BodyFile = file + ".not" },
+		"method":    func(v *plan.Variant) { v.Load.Request.Method = "G T" },
+		"scheme":    func(v *plan.Variant) { v.Target.URL = "ftp://x/" },
 	} {
 		if _, _, err := engineConfig(httpVariant(change), 0); err == nil {
 			t.Errorf("%s: no error", name)
@@ -267,18 +267,18 @@ func TestHTTPRequests(t *testing.T) {
 
 func TestTCPRequests(t *testing.T) {
 	framed := func(framing string, size int) string {
-		return request(t, tcpVariant(func(v *experiment.Variant) { v.Load.Framing, v.Load.Payload = framing, size }))
+		return request(t, tcpVariant(func(v *plan.Variant) { v.Load.Framing, v.Load.Payload = framing, size }))
 	}
-	if got := framed(experiment.FramingEcho, 100); len(got) != 100 || got != framed(experiment.FramingEcho, 100) {
+	if got := framed(plan.FramingEcho, 100); len(got) != 100 || got != framed(plan.FramingEcho, 100) {
 		t.Errorf("echo: %d bytes, which must be the same for the same seed", len(got))
 	}
-	if got := framed(experiment.FramingLine, 100); len(got) != 100 || strings.Index(got, "\n") != 99 {
+	if got := framed(plan.FramingLine, 100); len(got) != 100 || strings.Index(got, "\n") != 99 {
 		t.Errorf("line: %q", got)
 	}
-	if got := framed(experiment.FramingLength, 100); len(got) != 104 || binary.BigEndian.Uint32([]byte(got)) != 100 {
+	if got := framed(plan.FramingLength, 100); len(got) != 104 || binary.BigEndian.Uint32([]byte(got)) != 100 {
 		t.Errorf("length-prefixed: %q", got)
 	}
-	v := tcpVariant(func(v *experiment.Variant) { v.Load.Payload = 0 })
+	v := tcpVariant(func(v *plan.Variant) { v.Load.Payload = 0 })
 	if _, _, err := engineConfig(v, 0); err == nil {
 		t.Error("a payload of 0 bytes was accepted")
 	}
@@ -286,27 +286,27 @@ func TestTCPRequests(t *testing.T) {
 
 // Only an open loop on CPUs of its own polls before it starts a request.
 func TestSpin(t *testing.T) {
-	process := func(cpus ...int) experiment.Process { return experiment.Process{Start: []string{"x"}, CPUs: cpus} }
+	process := func(cpus ...int) plan.Process { return plan.Process{Start: []string{"x"}, CPUs: cpus} }
 	for _, c := range []struct {
 		name      string
 		generator []int
-		target    experiment.Process
-		service   experiment.Process
+		target    plan.Process
+		service   plan.Process
 		want      bool
 	}{
 		{"apart", []int{1}, process(0), process(0), true},
-		{"target runs already", []int{1}, experiment.Process{}, process(0), true},
+		{"target runs already", []int{1}, plan.Process{}, process(0), true},
 		{"generator not placed", nil, process(0), process(0), false},
 		{"target not placed", []int{1}, process(), process(0), false},
 		{"shared with the target", []int{1, 2}, process(0, 2), process(0), false},
 		{"shared with a service", []int{1}, process(0), process(1), false},
 	} {
 		for _, open := range []bool{true, false} {
-			v := tcpVariant(func(v *experiment.Variant) {
+			v := tcpVariant(func(v *plan.Variant) {
 				v.Load.CPUs, v.Target.Process = c.generator, c.target
-				v.Services = []experiment.Service{{Name: "s", Process: c.service}}
+				v.Services = []plan.Service{{Name: "s", Process: c.service}}
 				if open {
-					v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
+					v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
 					v.Load.Open.Rate = 10
 				}
 			})

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 	"dyno/load/engine/record"
 	"dyno/observe/scrape"
 	"dyno/results/rundir"
@@ -58,8 +59,8 @@ func TestNamesOfObserversAreTaken(t *testing.T) {
 		t.Errorf("only %v", observers)
 	}
 	for name := range observers {
-		_, err := experiment.Parse("names.yaml", []byte(`{name: names, target: {protocol: http, address: "127.0.0.1:1"}, load: {closed: {connections: 1}}, `+
-			`design: {rounds: 1}, observe: {commands: {`+name+`: {run: [date]}}}}`), experiment.Options{})
+		_, err := planfile.Parse("names.yaml", []byte(`{name: names, target: {protocol: http, address: "127.0.0.1:1"}, load: {closed: {connections: 1}}, `+
+			`design: {rounds: 1}, observe: {commands: {`+name+`: {run: [date]}}}}`), planfile.Options{})
 		if err == nil || !strings.Contains(err.Error(), "observe.commands."+name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -85,11 +86,11 @@ func TestLargestRecording(t *testing.T) {
 		ofWorkers = 3
 		calls     = 600 // the kernel has fewer
 	)
-	observed, variant := reflect.TypeFor[experiment.Observe](), reflect.TypeFor[experiment.Variant]()
+	observed, variant := reflect.TypeFor[plan.Observe](), reflect.TypeFor[plan.Variant]()
 	named := most(observed, "Endpoints", "most") + most(observed, "Commands", "most")
 	processes := 1 + most(variant, "Services", "most")
 	columns := named*(scrape.DefaultMaxColumns+1) + 2*processes*trees + // both sides of a duet
-		most(reflect.TypeFor[experiment.Load](), "Workers", "range")*ofWorkers + len(rundir.Columns()) + calls
+		most(reflect.TypeFor[plan.Load](), "Workers", "range")*ofWorkers + len(rundir.Columns()) + calls
 	if columns > rundir.MaxColumns || rundir.MaxColumns*mostRows > rundir.MaxCells {
 		t.Errorf("%d columns and %d rows; at most %d columns and %d values can be read", columns, mostRows, rundir.MaxColumns, rundir.MaxCells)
 	}

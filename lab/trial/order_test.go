@@ -7,18 +7,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
-func planOf(variants, rounds int, seed uint64) *experiment.Experiment {
-	e := &experiment.Experiment{Design: experiment.Design{Rounds: rounds, Seed: seed}}
+func planOf(variants, rounds int, seed uint64) *plan.Experiment {
+	e := &plan.Experiment{Design: plan.Design{Rounds: rounds, Seed: seed}}
 	for i := range variants {
-		e.Variants = append(e.Variants, experiment.Variant{Name: fmt.Sprint("v", i)})
+		e.Variants = append(e.Variants, plan.Variant{Name: fmt.Sprint("v", i)})
 	}
 	return e
 }
 
-func names(round []*experiment.Variant) (all []string) {
+func names(round []*plan.Variant) (all []string) {
 	for _, v := range round {
 		all = append(all, v.Name)
 	}

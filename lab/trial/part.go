@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/host/child"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
@@ -48,7 +48,7 @@ func Role() child.Role {
 // A partPlan is the work of a part: a portion of a variant's load, whose run-time variables
 // are filled in.
 type partPlan struct {
-	Variant  *experiment.Variant
+	Variant  *plan.Variant
 	Seed     uint64
 	Portion  portion
 	Warmup   time.Duration

@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/selftest/oracle"
 )
 
-func sseVariant(server *oracle.Stream, subscribers int) *experiment.Variant {
-	v := experiment.DefaultVariant(experiment.SSE)
+func sseVariant(server *oracle.Stream, subscribers int) *plan.Variant {
+	v := plan.DefaultVariant(plan.SSE)
 	v.Target.URL = server.URL() + "/"
 	v.Target.Complete()
 	v.Load.Subscribers.Connections = subscribers

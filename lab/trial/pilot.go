@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -15,7 +15,7 @@ const fine = 100 * time.Millisecond
 
 // piloted returns the variants that have a pilot: all except aliases, which behave like
 // the variants that they stand for.
-func piloted(e *experiment.Experiment) (variants []*experiment.Variant) {
+func piloted(e *plan.Experiment) (variants []*plan.Variant) {
 	for i := range e.Variants {
 		if e.Variants[i].AliasOf == "" {
 			variants = append(variants, &e.Variants[i])
@@ -62,7 +62,7 @@ func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 // pilotLoad turns a load into that of a pilot. It has neither ramp nor warm-up, and a window at one
 // rate, the rate with which the window of a trial begins. For a search this is the lowest
 // rate.
-func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
+func pilotLoad(l *plan.Load, e *plan.Experiment) {
 	l.Warmup, l.Window, l.Requests = 0, e.Design.Pilot, 0
 	if l.Open == nil {
 		return
@@ -81,7 +81,7 @@ func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
 
 // profiledLoad turns a load into that of a profiled trial: the same load, for as long as
 // the profile needs. A window in stages keeps its own length.
-func profiledLoad(l *experiment.Load, p *experiment.Profile) {
+func profiledLoad(l *plan.Load, p *plan.Profile) {
 	if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) {
 		l.Window, l.Requests = p.Window, 0
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // The program prints where it runs.
@@ -45,9 +45,9 @@ func TestRunPlaces(t *testing.T) {
 
 func TestSpecHasThePlacement(t *testing.T) {
 	nice, node := -3, 1
-	p := experiment.Process{
+	p := plan.Process{
 		Start: []string{"x"}, Env: map[string]string{"A": "b"}, GOMAXPROCS: 4, Nice: &nice, NUMA: &node,
-		Cgroup: &experiment.Cgroup{CPUMax: 0.5, CPUWeight: 20, MemoryMax: 1 << 30},
+		Cgroup: &plan.Cgroup{CPUMax: 0.5, CPUWeight: 20, MemoryMax: 1 << 30},
 	}
 	r := &runner{}
 	spec, err := r.spec("echo", p, nil, "")
@@ -67,16 +67,16 @@ func TestRunWithLimits(t *testing.T) {
 	e := programs(1, "program.procs", whereAmI)
 	node := 1000
 	e.Variants[0].Target.NUMA = &node
-	var plan *PlanError
-	if err := Run(t.Context(), e, options(t, new(log))); !errors.As(err, &plan) || !strings.Contains(err.Error(), "no node 1000") {
+	var wrong *PlanError
+	if err := Run(t.Context(), e, options(t, new(log))); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "no node 1000") {
 		t.Errorf("%v; want a *PlanError", err)
 	}
 
 	// tail keeps a line that does not end, which is more memory than it may use.
 	e = programs(1, "program.procs", "head -c 300000000 /dev/zero | tail -n 1 | wc -c; exit 7")
-	e.Variants[0].Target.Cgroup = &experiment.Cgroup{MemoryMax: 32 << 20}
+	e.Variants[0].Target.Cgroup = &plan.Cgroup{MemoryMax: 32 << 20}
 	err := Run(t.Context(), e, options(t, new(log)))
-	if errors.As(err, &plan) {
+	if errors.As(err, &wrong) {
 		t.Skip("needs root and the memory controller: ", err)
 	}
 	if !errors.Is(err, target.ErrExited) || !strings.Contains(err.Error(), "out of memory: the kernel killed ") {
@@ -88,16 +88,16 @@ func TestRunWithLimits(t *testing.T) {
 func TestTargetCPUsAreWhatTheLimitAllows(t *testing.T) {
 	for _, c := range []struct {
 		cpus  []int
-		limit *experiment.Cgroup
+		limit *plan.Cgroup
 		want  float64
 	}{
 		{nil, nil, float64(runtime.NumCPU())},
 		{[]int{0, 1, 2}, nil, 3},
-		{[]int{0, 1, 2}, &experiment.Cgroup{MemoryMax: 1}, 3},
-		{[]int{0, 1, 2}, &experiment.Cgroup{CPUMax: 0.25}, 0.25},
-		{[]int{0}, &experiment.Cgroup{CPUMax: 2}, 1},
+		{[]int{0, 1, 2}, &plan.Cgroup{MemoryMax: 1}, 3},
+		{[]int{0, 1, 2}, &plan.Cgroup{CPUMax: 0.25}, 0.25},
+		{[]int{0}, &plan.Cgroup{CPUMax: 2}, 1},
 	} {
-		v := experiment.Variant{Target: experiment.Target{Process: experiment.Process{CPUs: c.cpus, Cgroup: c.limit}}}
+		v := plan.Variant{Target: plan.Target{Process: plan.Process{CPUs: c.cpus, Cgroup: c.limit}}}
 		if got := (&runner{}).newWatch(&stage{variant: &v}, "").targetCPUs; got != c.want {
 			t.Errorf("CPUs %v, limit %+v: %v, want %v", c.cpus, c.limit, got, c.want)
 		}

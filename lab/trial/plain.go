@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
@@ -47,7 +47,7 @@ func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, r
 		return nil //nolint:nilerr // an interrupted run asks nothing any more
 	}
 	kind := "fault.speaks_tls"
-	if !experiment.HasURL(v.Target.Protocol) {
+	if !plan.HasURL(v.Target.Protocol) {
 		kind = "fault.speaks_tls.no_url"
 	}
 	return &Fault{texts.NewError(kind, "address", c.Address, "protocol", v.Target.Protocol)}
@@ -59,7 +59,7 @@ func otherwise(ctx context.Context, v *experiment.Variant, c *engine.Config, res
 	if plain := inPlainText(ctx, v, c, result, failed); plain != nil {
 		return plain
 	}
-	if v.Target.Protocol != experiment.HTTP || v.Target.Proxy != "" || c.TLS != nil || c.NewClients == nil ||
+	if v.Target.Protocol != plan.HTTP || v.Target.Proxy != "" || c.TLS != nil || c.NewClients == nil ||
 		result == nil || result.AllCounts.Sent == 0 || result.AllCounts.OK > 0 || context.Cause(ctx) != nil {
 		return nil //nolint:nilerr // an interrupted run asks nothing any more
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -50,22 +50,22 @@ func TestPlainText(t *testing.T) {
 		name, protocol, address string
 		fault                   string
 	}{
-		{"400 to plain text", experiment.HTTP, secure.Listener.Addr().String(), "begin the URL with https://"},
-		{"an event stream", experiment.SSE, secure.Listener.Addr().String(), "begin the URL with https://"},
-		{"a protocol without TLS", experiment.TCP, secure.Listener.Addr().String(), "speaks TLS, and tcp is spoken in plain text only"},
-		{"400 of plain text", experiment.HTTP, plain.Listener.Addr().String(), ""},
-		{"closed", experiment.HTTP, silent.Addr().String(), ""},
-		{"no answer", experiment.HTTP, hanging.Addr().String(), ""},
+		{"400 to plain text", plan.HTTP, secure.Listener.Addr().String(), "begin the URL with https://"},
+		{"an event stream", plan.SSE, secure.Listener.Addr().String(), "begin the URL with https://"},
+		{"a protocol without TLS", plan.TCP, secure.Listener.Addr().String(), "speaks TLS, and tcp is spoken in plain text only"},
+		{"400 of plain text", plan.HTTP, plain.Listener.Addr().String(), ""},
+		{"closed", plan.HTTP, silent.Addr().String(), ""},
+		{"no answer", plan.HTTP, hanging.Addr().String(), ""},
 	} {
-		e := experiment.New("x", c.protocol)
+		e := plan.New("x", c.protocol)
 		v := &e.Variants[0]
 		v.Target.Address = c.address
 		v.Target.Complete()
 		v.Load.Warmup = 0
-		if l := &v.Load; c.protocol == experiment.SSE {
+		if l := &v.Load; c.protocol == plan.SSE {
 			l.Subscribers.Connections, l.Window = 1, 300*time.Millisecond
 		} else {
-			l.Closed, l.Requests, l.Window = &experiment.Closed{Connections: 1}, 3, 0
+			l.Closed, l.Requests, l.Window = &plan.Closed{Connections: 1}, 3, 0
 		}
 		if c.address == hanging.Addr().String() {
 			v.Load.Timeout = 100 * time.Millisecond
@@ -138,12 +138,12 @@ func TestOtherwise(t *testing.T) {
 		{endless.Listener.Addr().String(), "GET", ""},
 		{two.Listener.Addr().String(), "GET", "speaks HTTP/2 only"},
 	} {
-		e := experiment.New("x", experiment.HTTP)
+		e := plan.New("x", plan.HTTP)
 		v := &e.Variants[0]
 		v.Target.URL = "http://" + c.address + "/"
 		v.Target.Complete()
 		v.Load.Warmup, v.Load.Window, v.Load.Timeout = 0, 0, 100*time.Millisecond
-		v.Load.Request.Method, v.Load.Closed, v.Load.Requests = c.method, &experiment.Closed{Connections: 1}, 2
+		v.Load.Request.Method, v.Load.Closed, v.Load.Requests = c.method, &plan.Closed{Connections: 1}, 2
 		e.Design.Rounds = 1
 		e.Complete()
 		o := options(t, new(log))

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // targetName is the name of the target's log, next to those of the services.
@@ -21,10 +21,10 @@ const targetName = "target"
 
 // A stage holds the running processes of a trial: the services and the target.
 type stage struct {
-	variant   *experiment.Variant // with its run-time variables filled in
-	variables map[string]string   // their values, including those of the target
-	target    *target.Process     // nil if the target is already running, or is a program
-	processes []*target.Process   // in the order they were started
+	variant   *plan.Variant     // with its run-time variables filled in
+	variables map[string]string // their values, including those of the target
+	target    *target.Process   // nil if the target is already running, or is a program
+	processes []*target.Process // in the order they were started
 
 	side *side  // of a duet; nil: no other load runs at the same time
 	idle *stage // the other variant of a duet, which is up without load
@@ -84,7 +84,7 @@ func (s *stage) died() <-chan *target.Process {
 // set starts a variant's services and its target, each when the ones before are ready. It
 // does not start a program yet. On failure nothing is left running. output returns where
 // a process's output goes.
-func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name string) (io.Writer, error)) (_ *stage, err error) {
+func (r *runner) set(ctx context.Context, v plan.Variant, output func(name string) (io.Writer, error)) (_ *stage, err error) {
 	s := &stage{variant: &v}
 	defer func() {
 		if err != nil {
@@ -115,7 +115,7 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 		return nil, err
 	}
 	s.variables = known
-	if len(v.Target.Start) > 0 && v.Target.Protocol != experiment.Program {
+	if len(v.Target.Start) > 0 && v.Target.Protocol != plan.Program {
 		if s.target, err = r.start(ctx, s, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
 			return nil, startFault(err)
 		}
@@ -133,7 +133,7 @@ func (r *runner) portPair() (port, admin string, err error) {
 	return strconv.Itoa(a), strconv.Itoa(b), err
 }
 
-func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.Process, vars map[string]string,
+func (r *runner) start(ctx context.Context, s *stage, name string, p plan.Process, vars map[string]string,
 	address string, output func(string) (io.Writer, error),
 ) (*target.Process, error) {
 	spec, err := r.spec(name, p, vars, address)
@@ -162,7 +162,7 @@ func begin(ctx context.Context, spec target.Spec) (*target.Process, error) {
 }
 
 // spec says how to start a process, with its run-time variables filled in.
-func (r *runner) spec(name string, p experiment.Process, vars map[string]string, address string) (target.Spec, error) {
+func (r *runner) spec(name string, p plan.Process, vars map[string]string, address string) (target.Spec, error) {
 	if err := p.Fill(vars); err != nil {
 		return target.Spec{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -196,20 +196,20 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 }
 
 // probe says how to find out that a process which serves on address is ready.
-func probe(r experiment.Ready, address string) target.Probe {
+func probe(r plan.Ready, address string) target.Probe {
 	switch r.Kind {
-	case experiment.ReadyTCP:
+	case plan.ReadyTCP:
 		if path, ok := strings.CutPrefix(address, "unix:"); ok {
 			return target.Probe{Unix: path}
 		}
 		return target.Probe{TCP: address}
-	case experiment.ReadyHTTP:
+	case plan.ReadyHTTP:
 		u := r.URL
 		if strings.HasPrefix(u, "/") {
 			u = (&url.URL{Scheme: "http", Host: address}).String() + u
 		}
 		return target.Probe{HTTP: u}
-	case experiment.ReadyLine:
+	case plan.ReadyLine:
 		return target.Probe{Output: r.Line}
 	}
 	return target.Probe{}

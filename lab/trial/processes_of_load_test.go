@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/users"
 	"dyno/load/pace"
@@ -74,7 +74,7 @@ load:
 
 // The arrivals of several processes are those of the schedule, each once.
 func TestArrivalsInProcesses(t *testing.T) {
-	for _, arrivals := range []string{experiment.ArrivalsConstant, experiment.ArrivalsPoisson} {
+	for _, arrivals := range []string{plan.ArrivalsConstant, plan.ArrivalsPoisson} {
 		var scheduled []int64
 		for _, n := range []int{1, 2, 3} {
 			var seen atomic.Int64
@@ -95,7 +95,7 @@ load:
 				t.Errorf("%d processes, %s arrivals: %d requests seen, %+v", n, arrivals, seen.Load(), c)
 			}
 		}
-		if scheduled[0] != scheduled[1] || scheduled[0] != scheduled[2] || arrivals == experiment.ArrivalsConstant && scheduled[0] != 350 {
+		if scheduled[0] != scheduled[1] || scheduled[0] != scheduled[2] || arrivals == plan.ArrivalsConstant && scheduled[0] != 350 {
 			t.Errorf("%s arrivals: %d with 1, 2 and 3 processes", arrivals, scheduled)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/internal/texts"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/observe"
 	"dyno/observe/profile"
@@ -36,7 +36,7 @@ const (
 // A profiler takes the profiles of one trial, in its window. If one cannot be taken here,
 // it is left out and this is recorded; the trial does not fail.
 type profiler struct {
-	plan    *experiment.Profile
+	plan    *plan.Profile
 	source  profile.Source // of the target; its URL is empty if there is none
 	root    int            // the target's supervisor; 0 if dyno did not start the target
 	cpus    []int          // those on which the target may run
@@ -71,7 +71,7 @@ func (r *runner) newProfiler(ctx context.Context, up *stage) *profiler {
 		p.root = up.target.Supervisor()
 		p.descriptors = descriptors(p.root)
 	}
-	if p.wants(experiment.ProfileGoroutine) {
+	if p.wants(plan.ProfileGoroutine) {
 		p.goroutines = p.fetch(ctx, "goroutine_before", profile.Goroutine, 0)
 	}
 	return p
@@ -91,7 +91,7 @@ func (p *profiler) phase(ctx context.Context, phase engine.Phase) {
 
 // begin starts the profiles that cover the window.
 func (p *profiler) begin(ctx context.Context) {
-	if p.wants(experiment.ProfileCPU) && p.plan.By == experiment.BySampling {
+	if p.wants(plan.ProfileCPU) && p.plan.By == plan.BySampling {
 		c := sample.DefaultConfig(p.root)
 		c.CPUs, c.Symbols = p.cpus, p.symbols
 		var err error
@@ -100,7 +100,7 @@ func (p *profiler) begin(ctx context.Context) {
 			p.sampler = nil
 		}
 	}
-	if p.wants(experiment.ProfileOffCPU) {
+	if p.wants(plan.ProfileOffCPU) {
 		var err error
 		if p.waits, err = offcpu.Start(p.root, p.symbols); err != nil {
 			p.lack(err)
@@ -111,7 +111,7 @@ func (p *profiler) begin(ctx context.Context) {
 	// says so, or if there is no sampler.
 	whole := p.window.Truncate(time.Second)
 	for _, kind := range []profile.Kind{profile.CPU, profile.Allocs, profile.Mutex, profile.Block} {
-		own := kind != profile.CPU || p.plan.By == experiment.ByPprof || p.sampler == nil && p.source.URL != ""
+		own := kind != profile.CPU || p.plan.By == plan.ByPprof || p.sampler == nil && p.source.URL != ""
 		if !p.wants(string(kind)) || !own {
 			continue
 		}
@@ -132,7 +132,7 @@ func (p *profiler) end(ctx context.Context) {
 			p.lack(err)
 		} else {
 			p.keep(taken{rundir.Profile{
-				Kind: experiment.ProfileCPU, By: experiment.BySampling, Samples: signed(r.Samples), Lost: signed(r.Lost + r.Dropped),
+				Kind: plan.ProfileCPU, By: plan.BySampling, Samples: signed(r.Samples), Lost: signed(r.Lost + r.Dropped),
 				Detail: strings.Join(r.Notes, "; "),
 			}, r.Profile})
 		}
@@ -144,7 +144,7 @@ func (p *profiler) end(ctx context.Context) {
 			p.lack(err)
 		} else {
 			p.keep(taken{rundir.Profile{
-				Kind: experiment.ProfileOffCPU, By: "ebpf", Samples: int64(len(r.Profile.Sample)), Lost: signed(r.Lost + r.Unknown),
+				Kind: plan.ProfileOffCPU, By: "ebpf", Samples: int64(len(r.Profile.Sample)), Lost: signed(r.Lost + r.Unknown),
 			}, r.Profile})
 		}
 	}
@@ -197,7 +197,7 @@ func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
 			t.Target.DescriptorsLeft = &n
 		}
 		if after != nil {
-			p.keep(taken{rundir.Profile{Kind: "goroutine_after", By: experiment.ByPprof, Samples: int64(len(after.Sample))}, after})
+			p.keep(taken{rundir.Profile{Kind: "goroutine_after", By: plan.ByPprof, Samples: int64(len(after.Sample))}, after})
 		}
 		return
 	}
@@ -210,7 +210,7 @@ func (p *profiler) fetch(ctx context.Context, name string, kind profile.Kind, d 
 		p.lack(err)
 		return nil
 	}
-	p.keep(taken{rundir.Profile{Kind: name, By: experiment.ByPprof, Samples: int64(len(content.Sample))}, content})
+	p.keep(taken{rundir.Profile{Kind: name, By: plan.ByPprof, Samples: int64(len(content.Sample))}, content})
 	return content
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -21,7 +21,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 ) error {
 	v := up.variant
 	process := v.Target.Process
-	process.Ready = experiment.Ready{Kind: experiment.ReadyNone}
+	process.Ready = plan.Ready{Kind: plan.ReadyNone}
 	spec, err := r.spec(targetName, process, up.variables, "")
 	if err != nil {
 		return err

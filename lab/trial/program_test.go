@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // programs is an experiment with shell scripts, one for each variant.
-func programs(rounds int, metric string, scripts ...string) *experiment.Experiment {
-	e := &experiment.Experiment{Name: "programs", Design: experiment.Design{Rounds: rounds, Seed: 3, Metric: metric}}
+func programs(rounds int, metric string, scripts ...string) *plan.Experiment {
+	e := &plan.Experiment{Name: "programs", Design: plan.Design{Rounds: rounds, Seed: 3, Metric: metric}}
 	for i, script := range scripts {
-		e.Variants = append(e.Variants, experiment.Variant{
+		e.Variants = append(e.Variants, plan.Variant{
 			Name: fmt.Sprint("v", i),
-			Target: experiment.Target{
-				Protocol: experiment.Program,
-				Process:  experiment.Process{Start: []string{"sh", "-c", script}, StopTimeout: 10 * time.Second},
+			Target: plan.Target{
+				Protocol: plan.Program,
+				Process:  plan.Process{Start: []string{"sh", "-c", script}, StopTimeout: 10 * time.Second},
 				Timeout:  time.Minute,
 			},
 		})
@@ -28,9 +28,9 @@ func programs(rounds int, metric string, scripts ...string) *experiment.Experime
 }
 
 // service is a service that a program may use.
-func service(start ...string) []experiment.Service {
-	return []experiment.Service{{Name: "helper", Process: experiment.Process{
-		Start: start, Ready: experiment.Ready{Kind: experiment.ReadyNone}, ReadyTimeout: time.Minute, StopTimeout: 10 * time.Second,
+func service(start ...string) []plan.Service {
+	return []plan.Service{{Name: "helper", Process: plan.Process{
+		Start: start, Ready: plan.Ready{Kind: plan.ReadyNone}, ReadyTimeout: time.Minute, StopTimeout: 10 * time.Second,
 	}}}
 }
 
@@ -40,7 +40,7 @@ func TestRunPrograms(t *testing.T) {
 		`echo '{"x_seconds": 9}'; echo; echo '{"x_seconds": 1.5e-3, "count": 7}'; echo`,
 		`echo "the helper is at $SERVICE" >&2; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; printf '{"x_seconds":2}'`)
 	e.Variants[1].Services = service("dyno", "null", "127.0.0.1:{{port}}")
-	e.Variants[1].Services[0].Ready.Kind = experiment.ReadyTCP
+	e.Variants[1].Services[0].Ready.Kind = plan.ReadyTCP
 	e.Variants[1].Target.Env = map[string]string{"SERVICE": "{{helper.addr}}"}
 	var l log
 	o := options(t, &l)
@@ -88,7 +88,7 @@ func TestRunPrograms(t *testing.T) {
 func TestProgramFails(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
-		change       func(*experiment.Variant)
+		change       func(*plan.Variant)
 		want         string
 		is           error
 	}{
@@ -97,11 +97,11 @@ func TestProgramFails(t *testing.T) {
 		{"no output", ``, nil, "there is none", nil},
 		{"no object", `echo '{"x": 1}'; echo done`, nil, `the last line of its output: "done"; want a JSON object`, nil},
 		{"not the metric", `echo '{"y": 1}'`, nil, "x is missing, and design.metric asks for it", nil},
-		{"time", `sleep 600`, func(v *experiment.Variant) { v.Target.Timeout = 50 * time.Millisecond }, "has not ended after 50ms (target.timeout)", nil},
-		{"service", `sleep 600`, func(v *experiment.Variant) {
+		{"time", `sleep 600`, func(v *plan.Variant) { v.Target.Timeout = 50 * time.Millisecond }, "has not ended after 50ms (target.timeout)", nil},
+		{"service", `sleep 600`, func(v *plan.Variant) {
 			v.Services = service("sh", "-c", "sleep 0.2; exit 5; : {{port}}")
 		}, "exit status 5", target.ErrExited},
-		{"not found", ``, func(v *experiment.Variant) { v.Target.Start = []string{"no-such-program"} }, "searched PATH", target.ErrNotFound},
+		{"not found", ``, func(v *plan.Variant) { v.Target.Start = []string{"no-such-program"} }, "searched PATH", target.ErrNotFound},
 		{"variable", `: {{nobody.port}}`, nil, "nobody.port", nil},
 	} {
 		e := programs(1, "program.x", c.script)

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"dyno/lab/experiment"
+	"dyno/lab/protocols"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
@@ -108,7 +108,7 @@ func counts(protocol string, r *record.Result) rundir.Counts {
 		}
 	}
 	for status, n := range r.Status {
-		c.ByStatus[experiment.StatusName(protocol, status)] += signed(n)
+		c.ByStatus[protocols.StatusName(protocol, status)] += signed(n)
 	}
 	return c
 }

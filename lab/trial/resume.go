@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -22,7 +22,7 @@ import (
 // What it wraps is a *FolderError if that is due to the folder, and wraps rundir.ErrFinished or
 // rundir.ErrBusy where these apply. It is a *PlanError if the experiment, the machine or the
 // version of dyno is not that of the folder, because their figures must not be mixed.
-func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
+func Resume(ctx context.Context, e *plan.Experiment, o Options) error {
 	r, err := reopen(ctx, e, o)
 	if err != nil {
 		return &NotBegunError{err}
@@ -34,7 +34,7 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 }
 
 // reopen prepares a run in the folder of its first part.
-func reopen(ctx context.Context, e *experiment.Experiment, o Options) (*runner, error) {
+func reopen(ctx context.Context, e *plan.Experiment, o Options) (*runner, error) {
 	r, err := prepare(ctx, e, o)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (r *runner) whole(round int) bool {
 func (r *runner) trialsOf(round int) int {
 	if r.experiment.Design.Duet {
 		n := 2 * (len(r.experiment.Variants) - 1)
-		if round <= experiment.IdleRounds {
+		if round <= plan.IdleRounds {
 			n += len(r.experiment.Variants) - 2 // no trial of the control next to the base: the control is the base
 		}
 		return n

@@ -11,14 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
 
 // killed runs an experiment and kills itself in the sixth trial: for TestMain.
 func killed(file, dir string) int {
-	e, err := experiment.ReadFile(file, experiment.Options{})
+	e, err := planfile.ReadFile(file, planfile.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -141,7 +142,7 @@ func TestResumeAfterKill(t *testing.T) {
 // twice. It does not ask about earlier rounds again, because it asked when they ended.
 func TestResumeAsks(t *testing.T) {
 	e := twoVariants(t, startNull(t), 5)
-	e.Design.Stop = experiment.StopPrecision
+	e.Design.Stop = plan.StopPrecision
 	broken := errors.New("cannot say")
 	ref := &referee{enough: func(trials []rundir.Trial) (bool, string, error) {
 		if len(trials) == 4 {

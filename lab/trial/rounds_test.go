@@ -11,7 +11,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
@@ -55,7 +55,7 @@ func (r *referee) Examine(_ rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, 
 }
 
 // twoVariants is an experiment against a server that is already running.
-func twoVariants(t *testing.T, server *oracle.Server, rounds int) *experiment.Experiment {
+func twoVariants(t *testing.T, server *oracle.Server, rounds int) *plan.Experiment {
 	t.Helper()
 	return parse(t, fmt.Sprintf(`name: two
 target: {protocol: http, address: "%s"}
@@ -94,7 +94,7 @@ func TestRunStops(t *testing.T) {
 		{"never", func([]rundir.Trial) (bool, string, error) { return false, "", nil }, 4, "the plan allows no more than 4 rounds"},
 	} {
 		e := twoVariants(t, server, 4)
-		e.Design.Stop, e.Design.Margin, e.Design.Metric = experiment.StopPrecision, 0.03, "throughput"
+		e.Design.Stop, e.Design.Margin, e.Design.Metric = plan.StopPrecision, 0.03, "throughput"
 		ref := &referee{enough: c.enough}
 		var l log
 		o := options(t, &l)
@@ -126,26 +126,26 @@ func TestRunStops(t *testing.T) {
 // What needs a referee does not begin without one.
 func TestRunWithoutReferee(t *testing.T) {
 	server := startNull(t)
-	open := func(e *experiment.Experiment) {
+	open := func(e *plan.Experiment) {
 		for i := range e.Variants {
-			e.Variants[i].Load.Closed, e.Variants[i].Load.Open = nil, experiment.DefaultOpen()
+			e.Variants[i].Load.Closed, e.Variants[i].Load.Open = nil, plan.DefaultOpen()
 		}
 	}
-	search := &experiment.Capacity{From: 10, To: 100, Resolution: 0.1, Trials: 1}
+	search := &plan.Capacity{From: 10, To: 100, Resolution: 0.1, Trials: 1}
 	some := &referee{}
 	for _, c := range []struct {
 		name    string
-		change  func(*experiment.Experiment)
+		change  func(*plan.Experiment)
 		referee Referee
 		want    string
 	}{
-		{"looks", func(e *experiment.Experiment) { e.Design.Stop = experiment.StopLooks }, nil, "need a referee"},
-		{"pilot", func(e *experiment.Experiment) { e.Design.Pilot = time.Second }, nil, "need a referee"},
-		{"capacity", func(e *experiment.Experiment) { open(e); e.Capacity = search }, nil, "need a referee"},
-		{"closed capacity", func(e *experiment.Experiment) { e.Capacity = search }, some, "variant several: a search for capacity wants an open load"},
-		{"range", func(e *experiment.Experiment) { open(e); e.Capacity = &experiment.Capacity{From: 5} }, some, "resolution"},
-		{"program", func(e *experiment.Experiment) {
-			e.Design.Pilot, e.Variants[0].Target.Protocol = time.Second, experiment.Program
+		{"looks", func(e *plan.Experiment) { e.Design.Stop = plan.StopLooks }, nil, "need a referee"},
+		{"pilot", func(e *plan.Experiment) { e.Design.Pilot = time.Second }, nil, "need a referee"},
+		{"capacity", func(e *plan.Experiment) { open(e); e.Capacity = search }, nil, "need a referee"},
+		{"closed capacity", func(e *plan.Experiment) { e.Capacity = search }, some, "variant several: a search for capacity wants an open load"},
+		{"range", func(e *plan.Experiment) { open(e); e.Capacity = &plan.Capacity{From: 5} }, some, "resolution"},
+		{"program", func(e *plan.Experiment) {
+			e.Design.Pilot, e.Variants[0].Target.Protocol = time.Second, plan.Program
 		}, some, "a program has no load"},
 	} {
 		e := twoVariants(t, server, 1)
@@ -164,7 +164,7 @@ func TestRunWithoutReferee(t *testing.T) {
 }
 
 // withControl adds an alias of the first variant, as the reader of files does.
-func withControl(e *experiment.Experiment) {
+func withControl(e *plan.Experiment) {
 	alias := e.Variants[0]
 	alias.AliasOf, alias.Name = alias.Name, alias.Name+".control"
 	e.Variants = append(e.Variants, alias)
@@ -229,22 +229,22 @@ func TestRunPilots(t *testing.T) {
 
 // A pilot has the rate with which a trial's window begins.
 func TestPilotLoad(t *testing.T) {
-	stage := func(from, to float64) []experiment.Stage {
-		return []experiment.Stage{{Duration: time.Second, From: from, To: to}}
+	stage := func(from, to float64) []plan.Stage {
+		return []plan.Stage{{Duration: time.Second, From: from, To: to}}
 	}
 	for _, c := range []struct {
 		name   string
-		load   experiment.Load
-		search *experiment.Capacity
+		load   plan.Load
+		search *plan.Capacity
 		want   float64
 	}{
-		{"closed", experiment.Load{Closed: &experiment.Closed{}, Requests: 7}, nil, 0},
-		{"steady", experiment.Load{Open: &experiment.Open{Rate: 5}}, nil, 5},
-		{"stages", experiment.Load{Open: &experiment.Open{Stages: stage(3, 9)}}, nil, 3},
-		{"ramp", experiment.Load{Open: &experiment.Open{Stages: stage(0, 9)}}, nil, 9},
-		{"search", experiment.Load{Open: &experiment.Open{}}, &experiment.Capacity{From: 4, To: 40}, 4},
+		{"closed", plan.Load{Closed: &plan.Closed{}, Requests: 7}, nil, 0},
+		{"steady", plan.Load{Open: &plan.Open{Rate: 5}}, nil, 5},
+		{"stages", plan.Load{Open: &plan.Open{Stages: stage(3, 9)}}, nil, 3},
+		{"ramp", plan.Load{Open: &plan.Open{Stages: stage(0, 9)}}, nil, 9},
+		{"search", plan.Load{Open: &plan.Open{}}, &plan.Capacity{From: 4, To: 40}, 4},
 	} {
-		e := &experiment.Experiment{Design: experiment.Design{Pilot: time.Minute}, Capacity: c.search}
+		e := &plan.Experiment{Design: plan.Design{Pilot: time.Minute}, Capacity: c.search}
 		c.load.Warmup = time.Second
 		pilotLoad(&c.load, e)
 		if c.load.Warmup != 0 || c.load.Window != time.Minute || c.load.Requests != 0 {
@@ -258,7 +258,7 @@ func TestPilotLoad(t *testing.T) {
 
 // searched is an experiment with searches for a capacity between 240 and 3,840 requests a
 // second, which end when they know it to within a factor of two.
-func searched(t *testing.T, server *oracle.Server, rounds int) *experiment.Experiment {
+func searched(t *testing.T, server *oracle.Server, rounds int) *plan.Experiment {
 	t.Helper()
 	e := parse(t, fmt.Sprintf(`name: searched
 target: {protocol: http, address: "%s"}
@@ -269,13 +269,13 @@ compare: {base: few, variants: {few: {connections: 2}, several: {connections: 4}
 	for i := range e.Variants {
 		e.Variants[i].Load.Open.Rate = 0
 	}
-	e.Capacity = &experiment.Capacity{From: 240, To: 3840, Resolution: 1, Trials: 1}
+	e.Capacity = &plan.Capacity{From: 240, To: 3840, Resolution: 1, Trials: 1}
 	return e
 }
 
 // replayed checks that the probes of each search are those that the search asks for, one
 // after the other, and returns where each search ended.
-func replayed(t *testing.T, e *experiment.Experiment, f *rundir.Folder, ref *referee) (found []capacity.State) {
+func replayed(t *testing.T, e *plan.Experiment, f *rundir.Folder, ref *referee) (found []capacity.State) {
 	t.Helper()
 	edges := map[string][]float64{}
 	for i, variants := range order(e, e.Design.Rounds) {

@@ -36,7 +36,8 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+
 	"dyno/load/engine/record"
 	"dyno/observe/profile/symbol"
 	"dyno/results/rundir"
@@ -148,7 +149,7 @@ func planFault(ctx context.Context, err error) error {
 
 // A runner is the state of one run.
 type runner struct {
-	experiment *experiment.Experiment
+	experiment *plan.Experiment
 	options    Options
 	folder     *rundir.Writer
 	run        *rundir.Run
@@ -169,7 +170,7 @@ type runner struct {
 // If it ends before that, the error is a *NotBegunError. When it returns any other
 // error, the folder holds what was measured until then and is marked incomplete. Run
 // writes no verdicts.
-func Run(ctx context.Context, e *experiment.Experiment, o Options) error {
+func Run(ctx context.Context, e *plan.Experiment, o Options) error {
 	r, err := create(ctx, e, o)
 	if err != nil {
 		return &NotBegunError{err}
@@ -178,7 +179,7 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) error {
 }
 
 // create prepares a run and creates its folder.
-func create(ctx context.Context, e *experiment.Experiment, o Options) (*runner, error) {
+func create(ctx context.Context, e *plan.Experiment, o Options) (*runner, error) {
 	r, err := prepare(ctx, e, o)
 	if err != nil {
 		return nil, err
@@ -190,7 +191,7 @@ func create(ctx context.Context, e *experiment.Experiment, o Options) (*runner, 
 }
 
 // prepare returns a run that can be carried out here, but for its folder.
-func prepare(ctx context.Context, e *experiment.Experiment, o Options) (*runner, error) {
+func prepare(ctx context.Context, e *plan.Experiment, o Options) (*runner, error) {
 	if err := check(e, o); err != nil {
 		return nil, &PlanError{err}
 	}
@@ -206,7 +207,7 @@ func prepare(ctx context.Context, e *experiment.Experiment, o Options) (*runner,
 }
 
 // check reports what the experiment needs and cannot have here.
-func check(e *experiment.Experiment, o Options) error {
+func check(e *plan.Experiment, o Options) error {
 	var faults []error
 	d := &e.Design
 	if o.Referee == nil && (ruled(d) || d.Pilot > 0 || e.Capacity != nil) {
@@ -217,7 +218,7 @@ func check(e *experiment.Experiment, o Options) error {
 	}
 	for i := range e.Variants {
 		v := &e.Variants[i]
-		if v.Target.Protocol == experiment.Program {
+		if v.Target.Protocol == plan.Program {
 			if d.Pilot > 0 || e.Capacity != nil {
 				faults = append(faults, fmt.Errorf("variant %s: a program has no load: want neither pilots nor a search for capacity", v.Name))
 			}
@@ -229,7 +230,7 @@ func check(e *experiment.Experiment, o Options) error {
 }
 
 // ruled reports whether the number of rounds depends on what is measured.
-func ruled(d *experiment.Design) bool { return d.Stop != "" && d.Stop != experiment.StopFixed }
+func ruled(d *plan.Design) bool { return d.Stop != "" && d.Stop != plan.StopFixed }
 
 // finish writes the final state of the run and closes the folder.
 func (r *runner) finish(err error) error {
@@ -398,7 +399,7 @@ func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int
 
 // round measures every variant once, or searches for its capacity. What the folder of a
 // resumed run already holds is not measured again.
-func (r *runner) round(ctx context.Context, round int, variants []*experiment.Variant) error {
+func (r *runner) round(ctx context.Context, round int, variants []*plan.Variant) error {
 	if r.experiment.Capacity != nil {
 		for _, v := range variants {
 			if err := r.search(ctx, round, v); err != nil {
@@ -443,13 +444,13 @@ func (r *runner) measured() []rundir.Trial {
 // A task is one trial to make.
 type task struct {
 	round   int // from 1; 0 for a pilot
-	variant *experiment.Variant
+	variant *plan.Variant
 	purpose string
 	rate    float64 // of a probe
 
-	cpuSet int                 // of a duet
-	peer   *experiment.Variant // the other variant of a duet; without side, it is up and has no load
-	side   *side               // nil: no other load runs at the same time
+	cpuSet int           // of a duet
+	peer   *plan.Variant // the other variant of a duet; without side, it is up and has no load
+	side   *side         // nil: no other load runs at the same time
 }
 
 // A begun trial is one that has its number and its folder.
@@ -525,7 +526,7 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 	case s.purpose == rundir.PurposeIdle: // the other variant loses its ordinary trials by that, not this base
 		t.Fault, failed = rundir.FaultTarget, nil
 	default:
-		lose(t, &s.variant.Load, s.variant.Target.Protocol == experiment.Program)
+		lose(t, &s.variant.Load, s.variant.Target.Protocol == plan.Program)
 		if r.canContinue(t) {
 			failed = nil
 		}
@@ -603,7 +604,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 		case <-loaded:
 		}
 	}()
-	if up.variant.Target.Protocol == experiment.Program {
+	if up.variant.Target.Protocol == plan.Program {
 		return r.program(ctx, up, t, folder, output)
 	}
 	if h := up.side; h != nil {
@@ -615,7 +616,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 }
 
 // adapted returns the variant with the load that the task needs. Its ramp is a part of the warm-up.
-func (r *runner) adapted(s task) experiment.Variant {
+func (r *runner) adapted(s task) plan.Variant {
 	v := *s.variant
 	if d := r.run.Plan.Duet; d != nil {
 		v = onCPUSet(v, d.CPUSets[s.cpuSet])
@@ -650,4 +651,4 @@ func save(folder *rundir.TrialWriter, name string, write func(io.Writer) error) 
 	return write(f)
 }
 
-func goal(c *experiment.Capacity) capacity.Goal { return capacity.Goal(*c) }
+func goal(c *plan.Capacity) capacity.Goal { return capacity.Goal(*c) }

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
@@ -61,9 +62,9 @@ func (l *log) End(t *rundir.Trial, flags []rundir.Flag) {
 	l.flags = append(l.flags, flags...)
 }
 
-func parse(t *testing.T, text string) *experiment.Experiment {
+func parse(t *testing.T, text string) *plan.Experiment {
 	t.Helper()
-	e, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{})
+	e, err := planfile.Parse("test.yaml", []byte(text), planfile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	if l.completed != uint64(sent) || len(l.planned) != 6 || len(l.ended) != 6 {
 		t.Errorf("the watcher saw %d responses, %d beginnings, %d ends", l.completed, len(l.planned), len(l.ended))
 	}
-	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Protocol: experiment.HTTP, Width: len("several")}); l.planned[5] != want {
+	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Protocol: plan.HTTP, Width: len("several")}); l.planned[5] != want {
 		t.Errorf("last planned %+v, want %+v", l.planned[5], want)
 	}
 

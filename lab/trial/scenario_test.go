@@ -14,7 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/pace"
@@ -98,7 +99,7 @@ const storeScenario = `
 `
 
 // planOf writes a plan with rows of users, and reads it.
-func shopPlan(t *testing.T, users int, text string) *experiment.Experiment {
+func shopPlan(t *testing.T, users int, text string) *plan.Experiment {
 	t.Helper()
 	dir := t.TempDir()
 	rows := "user,password\n"
@@ -110,7 +111,7 @@ func shopPlan(t *testing.T, users int, text string) *experiment.Experiment {
 			t.Fatal(err)
 		}
 	}
-	e, err := experiment.ReadFile(filepath.Join(dir, "test.yaml"), experiment.Options{})
+	e, err := planfile.ReadFile(filepath.Join(dir, "test.yaml"), planfile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func serve(t *testing.T, handler http.Handler, h2 bool) string {
 }
 
 // measured runs a plan and returns its one trial.
-func measured(t *testing.T, e *experiment.Experiment) *rundir.TrialFolder {
+func measured(t *testing.T, e *plan.Experiment) *rundir.TrialFolder {
 	t.Helper()
 	var l log
 	o := options(t, &l)

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"dyno/judge/capacity"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -14,7 +14,7 @@ import (
 // trial after the other. It begins where the searches of earlier rounds ended. In a
 // resumed run, a finished search is not repeated. An interrupted search begins again,
 // because its probes must be close together in time.
-func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) error {
+func (r *runner) search(ctx context.Context, round int, v *plan.Variant) error {
 	goal, hint := goal(r.experiment.Capacity), geometricMean(r.edges[v.Name])
 	recorded, done, err := r.recordedProbes(round, v.Name)
 	if err != nil {

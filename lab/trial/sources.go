@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/observe"
 	"dyno/observe/goruntime"
 	"dyno/observe/kernel"
@@ -29,15 +29,15 @@ type paid interface{ CPUSeconds() float64 }
 
 // open makes the observers of a target that is up, before the load begins: some take time
 // to attach, or make a first request to the target.
-func (w *watch) open(ctx context.Context, v *experiment.Variant) {
+func (w *watch) open(ctx context.Context, v *plan.Variant) {
 	o := &v.Observe
 	pid, root := 0, 0
 	if w.target != nil {
 		pid, root = w.target.PID(), w.target.Supervisor()
 	}
-	if (o.Kernel == experiment.KernelAfter || o.Kernel == experiment.KernelWindow) && root != 0 && !w.profiled {
+	if (o.Kernel == plan.KernelAfter || o.Kernel == plan.KernelWindow) && root != 0 && !w.profiled {
 		c := kernel.DefaultConfig(kernelColumns, root, ports(v.Target.Address)...)
-		if o.Kernel == experiment.KernelAfter { // costly hooks come after the window
+		if o.Kernel == plan.KernelAfter { // costly hooks come after the window
 			c.SystemCalls, c.Accepts, c.RunQueue = false, false, false
 		}
 		if k, err := kernel.New(c); w.available(err) {
@@ -75,7 +75,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 	}
 	for _, e := range o.Endpoints {
 		c := scrape.Config{Name: e.Name, URL: e.URL, Metrics: e.Metrics, Every: e.Every, Remote: w.target == nil}
-		if e.Format == experiment.FormatExpvar {
+		if e.Format == plan.FormatExpvar {
 			c.Format = scrape.Expvar
 		}
 		if s, err := scrape.NewEndpoint(ctx, c); w.available(err) {
@@ -101,7 +101,7 @@ func (w *watch) add(o observe.Observer) {
 
 // runtimeAt says where a target reports its Go runtime. A page that is named replaces the
 // one next to the profiles.
-func runtimeAt(v *experiment.Variant) goruntime.Config {
+func runtimeAt(v *plan.Variant) goruntime.Config {
 	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0}
 	if u := v.Observe.Runtime; strings.Contains(u, "/debug/pprof") {
 		c.Pprof = u

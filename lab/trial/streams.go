@@ -1,7 +1,7 @@
 package trial
 
 import (
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/hist"
@@ -10,7 +10,7 @@ import (
 )
 
 // subscribers translates a plan's subscribers for the engine.
-func subscribers(l *experiment.Load, streams func(worker int) func(subscriber int) wire.Stream) *subscribe.Config {
+func subscribers(l *plan.Load, streams func(worker int) func(subscriber int) wire.Stream) *subscribe.Config {
 	s := l.Subscribers
 	c := &subscribe.Config{
 		Count:         s.Connections,

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"dyno/internal/freeport"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/observe"
 	"dyno/results/rundir"
 )
@@ -105,7 +105,7 @@ func TestTick(t *testing.T) {
 		{0, 48 * time.Hour, ""},
 		{0, 30 * time.Second, rundir.PurposePilot},
 	} {
-		v := experiment.Variant{Load: experiment.Load{Warmup: c.warmup, Window: c.window}}
+		v := plan.Variant{Load: plan.Load{Warmup: c.warmup, Window: c.window}}
 		w := new(runner).newWatch(&stage{variant: &v}, c.purpose)
 		rows := (c.warmup + c.window) / w.tick
 		if rows > mostRows || w.tick < fine || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {

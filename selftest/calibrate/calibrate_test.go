@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/judge/stat"
-	"dyno/lab/experiment"
+	"dyno/lab/planfile"
 	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/observe"
@@ -260,7 +260,7 @@ func TestPlans(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e, err := experiment.ReadFile(file, experiment.Options{})
+		e, err := planfile.ReadFile(file, planfile.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", loop, err)
 			continue

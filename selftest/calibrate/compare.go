@@ -14,7 +14,7 @@ import (
 
 	"dyno/judge/stat"
 	"dyno/judge/verdict"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/lab/trial"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
@@ -327,15 +327,15 @@ func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []f
 }
 
 // experiment plans one run: base, control and slowed variants, in rounds.
-func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) *experiment.Experiment {
-	e := &experiment.Experiment{
+func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) *plan.Experiment {
+	e := &plan.Experiment{
 		Name:  "calibration",
 		Base:  baseName,
 		Awake: k.Awake,
-		Design: experiment.Design{
-			Rounds: k.Rounds, Seed: seed, Stop: experiment.StopFixed, Margin: 0.02, Metric: compared, Duet: k.Duet,
+		Design: plan.Design{
+			Rounds: k.Rounds, Seed: seed, Stop: plan.StopFixed, Margin: 0.02, Metric: compared, Duet: k.Duet,
 		},
-		Variants: []experiment.Variant{k.variant(baseName, iterations, 0)},
+		Variants: []plan.Variant{k.variant(baseName, iterations, 0)},
 	}
 	if k.wanted(AA) {
 		control := k.variant(controlName, iterations, 0)
@@ -348,9 +348,9 @@ func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) 
 	return e
 }
 
-func (k *calibrator) variant(name string, iterations int64, slow float64) experiment.Variant {
-	v := experiment.DefaultVariant(experiment.HTTP)
-	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
+func (k *calibrator) variant(name string, iterations int64, slow float64) plan.Variant {
+	v := plan.DefaultVariant(plan.HTTP)
+	v.Observe = plan.Observe{Kernel: plan.KernelNone} // many short trials
 	v.Name = name
 	v.Target.Start = []string{
 		k.Program, OracleCommand, "work", "--listen", "127.0.0.1:{{port}}",
@@ -359,14 +359,14 @@ func (k *calibrator) variant(name string, iterations int64, slow float64) experi
 	v.Target.CPUs = k.server
 	v.Target.Complete()
 	v.Load.CPUs = k.load
-	v.Load.Closed = &experiment.Closed{Connections: k.Connections}
+	v.Load.Closed = &plan.Closed{Connections: k.Connections}
 	v.Load.Warmup, v.Load.Window = k.Warmup, k.Trial
 	return v
 }
 
 // measure runs an experiment, judges it and hands its folder to read. The folder is
 // removed afterwards.
-func (k *calibrator) measure(ctx context.Context, e *experiment.Experiment, read func(*rundir.Folder) error) (err error) {
+func (k *calibrator) measure(ctx context.Context, e *plan.Experiment, read func(*rundir.Folder) error) (err error) {
 	if err := e.Validate(); err != nil {
 		return err
 	}

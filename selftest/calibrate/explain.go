@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dyno/judge/explain"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
@@ -98,15 +98,15 @@ func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (fo
 	control, hot := k.variant(controlName, iterations, 0), k.variant(hotName, iterations, 0)
 	control.AliasOf = baseName
 	hot.Target.Start = append(hot.Target.Start, "--hot", strconv.FormatFloat(k.Hot, 'f', -1, 64))
-	err = k.measure(ctx, &experiment.Experiment{
+	err = k.measure(ctx, &plan.Experiment{
 		Name:  "calibration",
 		Base:  baseName,
 		Awake: k.Awake,
-		Design: experiment.Design{
-			Rounds: k.Rounds, Seed: uint64(n), Stop: experiment.StopFixed, Margin: 0.02, Metric: compared, Control: controlName,
+		Design: plan.Design{
+			Rounds: k.Rounds, Seed: uint64(n), Stop: plan.StopFixed, Margin: 0.02, Metric: compared, Control: controlName,
 		},
-		Profile:  &experiment.Profile{Kinds: []string{experiment.ProfileCPU}, By: experiment.BySampling, Rounds: k.Rounds, Window: k.ProfileWindow},
-		Variants: []experiment.Variant{k.variant(baseName, iterations, 0), control, hot},
+		Profile:  &plan.Profile{Kinds: []string{plan.ProfileCPU}, By: plan.BySampling, Rounds: k.Rounds, Window: k.ProfileWindow},
+		Variants: []plan.Variant{k.variant(baseName, iterations, 0), control, hot},
 	}, func(folder *rundir.Folder) error {
 		for _, variant := range []string{controlName, hotName} {
 			e, err := explainedOf(folder, variant)

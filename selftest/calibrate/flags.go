@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -235,7 +235,7 @@ func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]
 	load := map[string]any{"cpus": strconv.Itoa(k.load[0]), "warmup": "200ms", "window": k.FlagWindow.String()}
 	if loop == "open" {
 		target = append(target, "delay", "--delay", "1ms", "--spin", "60us")
-		load["open"] = map[string]any{"rate": "2000/s", "arrivals": experiment.ArrivalsPoisson}
+		load["open"] = map[string]any{"rate": "2000/s", "arrivals": plan.ArrivalsPoisson}
 	} else {
 		target = append(target, "work", "--work", "50us")
 		load["closed"] = map[string]any{"connections": k.Connections}
@@ -248,7 +248,7 @@ func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]
 	return json.Marshal(map[string]any{
 		"name":   "flags",
 		"awake":  k.Awake,
-		"target": map[string]any{"protocol": experiment.HTTP, "start": target, "ready": experiment.ReadyTCP, "cpus": strconv.Itoa(k.server[0])},
+		"target": map[string]any{"protocol": plan.HTTP, "start": target, "ready": plan.ReadyTCP, "cpus": strconv.Itoa(k.server[0])},
 		"load":   load,
 		"design": map[string]any{"rounds": 1, "seed": seed, "remeasure": false},
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dyno/judge/verdict/checks"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 	"dyno/selftest/disturb"
 	"dyno/selftest/oracle"
@@ -238,27 +238,27 @@ func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noi
 }
 
 // noisyExperiment is a quick load: one trial.
-func (k *calibrator) noisyExperiment(s knownServer) *experiment.Experiment {
-	v := experiment.DefaultVariant(experiment.HTTP)
+func (k *calibrator) noisyExperiment(s knownServer) *plan.Experiment {
+	v := plan.DefaultVariant(plan.HTTP)
 	v.Target.Start = append([]string{k.Program, OracleCommand}, s.args...)
 	v.Target.Start = append(v.Target.Start, "--listen", "127.0.0.1:{{port}}")
 	v.Target.CPUs, v.Load.CPUs = k.server, k.load
 	v.Target.Complete()
 	if s.rate > 0 {
-		v.Load.Open = experiment.DefaultOpen()
+		v.Load.Open = plan.DefaultOpen()
 		v.Load.Open.Rate = s.rate
 		if s.poisson {
-			v.Load.Open.Arrivals = experiment.ArrivalsPoisson
+			v.Load.Open.Arrivals = plan.ArrivalsPoisson
 		}
 	} else {
-		v.Load.Closed = &experiment.Closed{Connections: s.users}
+		v.Load.Closed = &plan.Closed{Connections: s.users}
 	}
 	v.Load.Warmup, v.Load.Window = 200*time.Millisecond, k.NoiseWindow
-	e := &experiment.Experiment{
-		Name: "noise", Awake: k.Awake, Variants: []experiment.Variant{v},
+	e := &plan.Experiment{
+		Name: "noise", Awake: k.Awake, Variants: []plan.Variant{v},
 		// The arrivals are the same in each run, because they decide the times of a
 		// queue.
-		Design: experiment.Design{Rounds: 1, Seed: 1, Stop: experiment.StopFixed, KeepSpoilt: true},
+		Design: plan.Design{Rounds: 1, Seed: 1, Stop: plan.StopFixed, KeepSpoilt: true},
 	}
 	e.Complete()
 	return e

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/judge/verdict/checks"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -208,7 +208,7 @@ func TestNoisesAreWhatTheirNamesSay(t *testing.T) {
 			continue
 		}
 		open := e.Variants[0].Load.Open
-		if (open != nil) != (s.rate > 0) || open != nil && (open.Arrivals == experiment.ArrivalsPoisson) != s.poisson || !e.Design.KeepSpoilt || e.Design.Seed != 1 {
+		if (open != nil) != (s.rate > 0) || open != nil && (open.Arrivals == plan.ArrivalsPoisson) != s.poisson || !e.Design.KeepSpoilt || e.Design.Seed != 1 {
 			t.Errorf("%s: %+v", s.name, e)
 		}
 	}

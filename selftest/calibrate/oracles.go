@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -409,23 +409,23 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 		rounds           = 3
 	)
 	k.step("oracle: search for the capacity")
-	v := experiment.DefaultVariant(experiment.HTTP)
-	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
+	v := plan.DefaultVariant(plan.HTTP)
+	v.Observe = plan.Observe{Kernel: plan.KernelNone} // many short trials
 	v.Target.Start = []string{
 		k.Program, OracleCommand, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
 		"--workers", strconv.Itoa(workers), "--service", service.String(),
 	}
 	v.Target.CPUs, v.Load.CPUs = k.server, k.load
 	v.Target.Complete()
-	v.Load.Open = experiment.DefaultOpen()
+	v.Load.Open = plan.DefaultOpen()
 	v.Load.Warmup, v.Load.Window = 100*time.Millisecond, 2*time.Second
 	expected := oracle.Capacity(workers, service)
-	e := &experiment.Experiment{
+	e := &plan.Experiment{
 		Name:       "calibration",
 		Awake:      k.Awake,
-		Design:     experiment.Design{Rounds: rounds, Seed: 1},
-		Variants:   []experiment.Variant{v},
-		Capacity:   &experiment.Capacity{From: expected / 2, To: 2 * expected, Resolution: 0.01, Trials: 5, Tolerate: 0.5},
+		Design:     plan.Design{Rounds: rounds, Seed: 1},
+		Variants:   []plan.Variant{v},
+		Capacity:   &plan.Capacity{From: expected / 2, To: 2 * expected, Resolution: 0.01, Trials: 5, Tolerate: 0.5},
 		Thresholds: []string{"response.p99 < 30ms"},
 	}
 	e.Complete()

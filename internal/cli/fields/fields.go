@@ -16,13 +16,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 // A Flag holds the value of a flag for a field of the experiment file.
 type Flag struct {
-	experiment.Flag
-	also  []experiment.Flag // the same flag's field for targets with other protocols
+	planfile.Flag
+	also  []planfile.Flag // the same flag's field for targets with other protocols
 	texts []string
 	given bool
 	own   bool // the command has a default that differs from the file's
@@ -63,7 +64,7 @@ func (f *Flag) Set(text string) (err error) {
 
 // content returns the given value, or the value in the file's form that it stands for.
 func (f *Flag) content() ([]string, error) {
-	if f.Flag.Type == experiment.NameAndValue {
+	if f.Flag.Type == planfile.NameAndValue {
 		return headersOf(f.texts)
 	}
 	name, isFile := strings.CutPrefix(f.String(), "@")
@@ -127,7 +128,7 @@ type Flags []*Flag
 // protocols. The command may have defaults of its own. Where fields of several protocols have
 // the same flag, it is the field of the target's protocol that gets its value.
 func (all *Flags) Register(f *pflag.FlagSet, wanted func(field string) bool, defaults map[string]string, protocols ...string) {
-	for _, flag := range experiment.Flags(protocols...) {
+	for _, flag := range planfile.Flags(protocols...) {
 		if !wanted(flag.Field) {
 			continue
 		}
@@ -165,13 +166,13 @@ func (all Flags) UseStdin(stdin io.Reader) func() (string, error) {
 
 // of returns the flag with the field that targets with a protocol have. If they have none, it
 // is that of some other protocol.
-func (f *Flag) of(protocol string) experiment.Flag {
+func (f *Flag) of(protocol string) planfile.Flag {
 	if len(f.also) == 0 {
 		return f.Flag
 	}
-	theirs := experiment.Flags(protocol)
-	for _, flag := range append([]experiment.Flag{f.Flag}, f.also...) {
-		if slices.ContainsFunc(theirs, func(t experiment.Flag) bool { return t.Field == flag.Field }) {
+	theirs := planfile.Flags(protocol)
+	for _, flag := range append([]planfile.Flag{f.Flag}, f.also...) {
+		if slices.ContainsFunc(theirs, func(t planfile.Flag) bool { return t.Field == flag.Field }) {
 			return flag
 		}
 	}
@@ -179,7 +180,7 @@ func (f *Flag) of(protocol string) experiment.Flag {
 }
 
 // Fill sets the fields of a plan from the flags. It reports the faults of all flags.
-func (all Flags) Fill(e *experiment.Experiment) (faults []error) {
+func (all Flags) Fill(e *plan.Experiment) (faults []error) {
 	for _, f := range all {
 		if !f.given && !f.own {
 			continue // the plan already has the default
@@ -197,7 +198,7 @@ func (all Flags) Fill(e *experiment.Experiment) (faults []error) {
 
 // Settings returns the options of a file, with the values of flags that were given for
 // its fields.
-func (all Flags) Settings(o experiment.Options) experiment.Options {
+func (all Flags) Settings(o planfile.Options) planfile.Options {
 	set := maps.Clone(o.Set)
 	for _, f := range all {
 		if f.given && f.Setting != "" {
@@ -228,7 +229,7 @@ var fieldName = regexp.MustCompile(`\b[a-z]+(\.[a-z_0-9]+)+\b`)
 func (all Flags) Renamed(text string, others map[string]string) string {
 	names := maps.Clone(others)
 	for _, f := range all {
-		for _, flag := range append([]experiment.Flag{f.Flag}, f.also...) {
+		for _, flag := range append([]planfile.Flag{f.Flag}, f.also...) {
 			names[flag.Field] = "--" + flag.Name
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // DialAddress returns where connections for an address go, by curl's options --connect-to and --resolve.
@@ -31,7 +31,7 @@ func DialAddress(address string, connectTo, resolve []string) (to string, faults
 			fault("connect-to", "%q cannot be read; want host:port:host2:port2, such as example.com:443:127.0.0.1:8443", text)
 			found = true
 		case !found && applies(c[0], c[1]):
-			toHost, toPort, found = cmp.Or(experiment.Quote(c[2]), host), cmp.Or(c[3], port), true
+			toHost, toPort, found = cmp.Or(plan.Quote(c[2]), host), cmp.Or(c[3], port), true
 		}
 	}
 	if !found {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/load/scenario"
 	"dyno/load/wire/http1"
 )
@@ -17,7 +17,7 @@ import (
 // A Target is one of --targets.
 type Target struct {
 	Method, Path string
-	Headers      []experiment.Header
+	Headers      []plan.Header
 	Body         string
 }
 
@@ -94,7 +94,7 @@ func (t *targetReader) add(method, url string) error {
 	if !scenario.IsToken(method) {
 		return errors.New("the method is missing, or no word; want such as GET")
 	}
-	host, user, hasUser := experiment.CutUser(url)
+	host, user, hasUser := plan.CutUser(url)
 	if strings.HasPrefix(url, "/") {
 		if t.base == "" {
 			return errors.New("a path without a host; write GET http://host/path, or give dyno the URL, too")
@@ -135,7 +135,7 @@ func (t *targetReader) addHeader(name, value string) error {
 		return fmt.Errorf("the value of %s holds a control character", name)
 	}
 	last := &t.requests[len(t.requests)-1]
-	last.Headers = append(last.Headers, experiment.Header{Name: name, Value: value})
+	last.Headers = append(last.Headers, plan.Header{Name: name, Value: value})
 	return nil
 }
 

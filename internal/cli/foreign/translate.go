@@ -14,7 +14,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/report/figure"
 	"dyno/results/mask"
 )
@@ -35,28 +35,28 @@ type Tool struct {
 // Tools are those whose command lines are translated.
 func Tools() []Tool {
 	return []Tool{{
-		Name: "wrk", Command: experiment.HTTP, Same: "c connections H header timeout R rate",
+		Name: "wrk", Command: plan.HTTP, Same: "c connections H header timeout R rate",
 		Defaults: map[string]string{"connections": "10"},
 	}, {
-		Name: "hey", Command: experiment.HTTP, goFlags: true, Same: "n c z H",
+		Name: "hey", Command: plan.HTTP, goFlags: true, Same: "n c z H",
 		Defaults: map[string]string{"connections": "50"}, requests: "200", timed: true,
 	}, {
-		Name: "oha", Command: experiment.HTTP, Same: "n c z H method no-tui http2 cacert cert key insecure",
+		Name: "oha", Command: plan.HTTP, Same: "n c z H method no-tui http2 cacert cert key insecure",
 		Defaults: map[string]string{"connections": "50"}, requests: "200", timed: true,
 	}, {
-		Name: "ab", Command: experiment.HTTP, Same: "n c H",
+		Name: "ab", Command: plan.HTTP, Same: "n c H",
 		Defaults: map[string]string{"connections": "1", "requests-per-connection": "1"}, requests: "1",
 	}, {
-		Name: "h2load", Command: experiment.HTTP, Same: "n requests c H header",
+		Name: "h2load", Command: plan.HTTP, Same: "n requests c H header",
 		Defaults: map[string]string{"connections": "1", "http2": "true"}, requests: "1",
 	}, {
-		Name: "vegeta", Command: experiment.HTTP, verb: "attack", goFlags: true, Same: "duration timeout header insecure cert key",
+		Name: "vegeta", Command: plan.HTTP, verb: "attack", goFlags: true, Same: "duration timeout header insecure cert key",
 		Defaults: map[string]string{"rate": "50"}, noURL: "standard input or a file",
 	}, {
-		Name: "k6", Command: experiment.HTTP, verb: "run",
+		Name: "k6", Command: plan.HTTP, verb: "run",
 		Defaults: map[string]string{"connections": "1"}, requests: "1", noURL: "its script",
 	}, {
-		Name: "ghz", Command: experiment.GRPC,
+		Name: "ghz", Command: plan.GRPC,
 		Same: "proto protoset call import-paths cacert cert key authority timeout duration z data d data-file D " +
 			"binary-file B metadata m metadata-file M stream-interval connections",
 		Defaults: map[string]string{"connections": "1", "streams": "50", "tls": "true"}, requests: "200",
@@ -261,7 +261,7 @@ func (t *translation) fits(f *pflag.Flag, value string) bool {
 	case value == "" || ok && strings.HasPrefix(value, "@"):
 		return true
 	case ok:
-		return field.Fill(experiment.New(t.tool.Name, t.tool.Command), value) == nil
+		return field.Fill(plan.New(t.tool.Name, t.tool.Command), value) == nil
 	case f.Value.Type() == "int":
 		_, err := strconv.Atoi(value)
 		return err == nil

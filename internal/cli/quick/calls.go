@@ -14,7 +14,8 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/protocols"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/rpc"
@@ -81,7 +82,7 @@ func (c *callFlags) scheme(where string, given func(string) bool) string {
 }
 
 // fill gives the call of a plan what these flags say.
-func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
+func (c *callFlags) fill(v *plan.Variant) (faults []error) {
 	call := v.Load.Call
 	call.Method = c.method
 	call.ImportPaths = foreign.SplitLists(call.ImportPaths)
@@ -105,7 +106,7 @@ func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
 		add("metadata-file", content)
 	}
 	for _, file := range c.rows {
-		call.Data = append(call.Data, experiment.DefaultData(dataName(file, call.Data), file))
+		call.Data = append(call.Data, plan.DefaultData(dataName(file, call.Data), file))
 	}
 	if c.connections.times > 1 {
 		faults = append(faults, errors.New("--connections (-c) is given twice: in ghz, -c is the number of calls under way; here, say how many there are on each connection with --streams"))
@@ -131,7 +132,7 @@ func (q *Load) Method() string { return q.calls.method }
 // scenario. Where it names no method it returns the description instead: of the server, or of files.
 func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error) {
 	name := q.calls.method
-	e, faults := q.unjudged(experiment.GRPC, where)
+	e, faults := q.unjudged(plan.GRPC, where)
 	if err := errors.Join(faults...); err != nil {
 		return nil, command.Fail(command.ExitUsage, err, "")
 	}
@@ -144,15 +145,15 @@ func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error
 	}
 	if strings.Contains(name, "/") {
 		// Faults of the flags are reported before the server is asked for anything.
-		if _, err := q.Plan(experiment.GRPC, where); err != nil {
+		if _, err := q.Plan(plan.GRPC, where); err != nil {
 			return nil, command.Fail(command.ExitUsage, err, "")
 		}
 	}
-	if v.Load.Call.Kind != experiment.KindAuto {
+	if v.Load.Call.Kind != plan.KindAuto {
 		return nil, nil
 	}
 	asked := len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == ""
-	schema, err := v.Schema()
+	schema, err := protocols.Schema(v)
 	if err != nil && asked {
 		return nil, notDescribed(ctx, &v.Target, err)
 	}
@@ -174,7 +175,7 @@ func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error
 }
 
 // notDescribed is the error of a server that does not say what its services are.
-func notDescribed(ctx context.Context, t *experiment.Target, err error) error {
+func notDescribed(ctx context.Context, t *plan.Target, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &engine.Unreachable{Address: t.Address, Err: err}

@@ -10,7 +10,8 @@ import (
 	"github.com/mattn/go-shellwords"
 	"github.com/spf13/pflag"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 // A Comparison is a comparison of two commands, made from flags.
@@ -30,18 +31,18 @@ func (c *Comparison) Flags(f *pflag.FlagSet, stdin io.Reader) {
 	but := func(field string) bool {
 		return field != "load.call.message_file" && !strings.HasPrefix(field, "capacity.")
 	}
-	protocols := []string{experiment.HTTP, experiment.TCP, experiment.GRPC}
+	protocols := []string{plan.HTTP, plan.TCP, plan.GRPC}
 	c.fields.Register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
 	c.ownFlags(f, stdin, protocols...)
 }
 
 // Settings returns the options of a file, with the values of flags that were given for its fields.
-func (c *Comparison) Settings(o experiment.Options) experiment.Options { return c.fields.Settings(o) }
+func (c *Comparison) Settings(o planfile.Options) planfile.Options { return c.fields.Settings(o) }
 
 // Experiment makes the plan for two commands.
-func (c *Comparison) Experiment(url string) (*experiment.Experiment, error) {
+func (c *Comparison) Experiment(url string) (*plan.Experiment, error) {
 	protocol, where, misplaced := c.Spoken(url)
-	c.ports = experiment.RuntimeNames()
+	c.ports = plan.RuntimeNames()
 	e, faults := c.unjudged(protocol, where)
 	faults = append(faults, misplaced...)
 	e.Name, e.Base = "compare", "a"
@@ -53,7 +54,7 @@ func (c *Comparison) Experiment(url string) (*experiment.Experiment, error) {
 			faults = append(faults, fmt.Errorf("--%s: %w", name, err))
 		}
 		for w := range words {
-			words[w] = experiment.Quote(words[w], c.ports...)
+			words[w] = plan.Quote(words[w], c.ports...)
 		}
 		variant.Name, variant.Target.Start = name, words
 		variant.Vars = map[string]string{"command": c.commands[i]}
@@ -71,15 +72,15 @@ func (c *Comparison) Experiment(url string) (*experiment.Experiment, error) {
 // flags that do not go together with it.
 func (q *Load) Spoken(url string) (protocol, where string, faults []error) {
 	scheme, rest, _ := strings.Cut(url, "://")
-	protocol, where = experiment.HTTP, url
+	protocol, where = plan.HTTP, url
 	switch {
-	case scheme == experiment.TCP, scheme == experiment.GRPC:
+	case scheme == plan.TCP, scheme == plan.GRPC:
 		protocol, where = scheme, rest
 	case q.calls.method != "":
-		protocol = experiment.GRPC
+		protocol = plan.GRPC
 	}
 	faults = q.misplaced(protocol)
-	if protocol == experiment.GRPC && q.calls.method == "" && q.scenario == "" {
+	if protocol == plan.GRPC && q.calls.method == "" && q.scenario == "" {
 		faults = append(faults, errors.New("--call: is missing; name the method, as pkg.Service/Method"))
 	}
 	return protocol, where, faults
@@ -93,21 +94,21 @@ func (q *Load) misplaced(protocol string) (faults []error) {
 		protocols []string // that have it
 		instead   string
 	}{
-		{"http1", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
-		{"http2", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
-		{"basic-auth", []string{experiment.HTTP}, "use --header (-H)"},
-		{"form", []string{experiment.HTTP}, "leave it out"},
-		{"targets", []string{experiment.HTTP}, "use --scenario"},
-		{"resolve", []string{experiment.HTTP}, "write the address into the URL"},
-		{"connect-to", []string{experiment.HTTP}, "write the address into the URL"},
-		{"scenario", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "write an experiment file"},
-		{"data-file", []string{experiment.HTTP, experiment.TCP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
-		{"users", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "say how many there are with --connections (-c)"},
-		{"call", []string{experiment.GRPC}, "leave it out"},
-		{"metadata", []string{experiment.GRPC}, "use --header (-H)"},
-		{"metadata-file", []string{experiment.GRPC}, "use --header (-H)"},
-		{"rows", []string{experiment.GRPC}, "use --data-file"},
-		{"tls", []string{experiment.GRPC}, "write https:// before the address"},
+		{"http1", []string{plan.HTTP, plan.GRPC}, "leave it out"},
+		{"http2", []string{plan.HTTP, plan.GRPC}, "leave it out"},
+		{"basic-auth", []string{plan.HTTP}, "use --header (-H)"},
+		{"form", []string{plan.HTTP}, "leave it out"},
+		{"targets", []string{plan.HTTP}, "use --scenario"},
+		{"resolve", []string{plan.HTTP}, "write the address into the URL"},
+		{"connect-to", []string{plan.HTTP}, "write the address into the URL"},
+		{"scenario", []string{plan.HTTP, plan.GRPC, plan.TCP}, "write an experiment file"},
+		{"data-file", []string{plan.HTTP, plan.TCP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
+		{"users", []string{plan.HTTP, plan.GRPC, plan.TCP}, "say how many there are with --connections (-c)"},
+		{"call", []string{plan.GRPC}, "leave it out"},
+		{"metadata", []string{plan.GRPC}, "use --header (-H)"},
+		{"metadata-file", []string{plan.GRPC}, "use --header (-H)"},
+		{"rows", []string{plan.GRPC}, "use --data-file"},
+		{"tls", []string{plan.GRPC}, "write https:// before the address"},
 	} {
 		if q.Given(o.flag) && !slices.Contains(o.protocols, protocol) {
 			faults = append(faults, fmt.Errorf("--%s: is not for %s; %s", o.flag, protocol, o.instead))

@@ -17,7 +17,9 @@ import (
 	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
 	"dyno/judge/verdict/expr"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
+	"dyno/lab/protocols"
 )
 
 // A Load is an experiment of one variant and one trial, made from flags.
@@ -65,11 +67,11 @@ func (q *Load) Flags(f *pflag.FlagSet, stdin io.Reader, conditions string, proto
 // ownFlags registers the flags that are not fields of the file. Those that are must be registered.
 func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) {
 	connections := "closed loop: connections, each with one request at a time; open loop: the maximum"
-	if slices.Contains(protocols, experiment.SSE) {
+	if slices.Contains(protocols, plan.SSE) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
 	}
-	http, grpc, tcp := slices.Contains(protocols, experiment.HTTP), slices.Contains(protocols, experiment.GRPC), slices.Contains(protocols, experiment.TCP)
+	http, grpc, tcp := slices.Contains(protocols, plan.HTTP), slices.Contains(protocols, plan.GRPC), slices.Contains(protocols, plan.TCP)
 	if http {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
@@ -109,14 +111,14 @@ func (q *Load) Args(protocol, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		least, most := 1, 1
 		switch {
-		case protocol == experiment.GRPC:
+		case protocol == plan.GRPC:
 			if q.calls.method == "" {
 				most = 2
 			}
 			if q.unix != "" {
 				least, most = 0, most-1
 			}
-		case protocol == experiment.TCP && q.unix != "", q.request.targets != "":
+		case protocol == plan.TCP && q.unix != "", q.request.targets != "":
 			least = 0
 		}
 		if len(args) < least || len(args) > most {
@@ -127,15 +129,15 @@ func (q *Load) Args(protocol, what string) cobra.PositionalArgs {
 }
 
 // Plan makes a plan with one round of one variant, for a target at a URL or an address.
-func (q *Load) Plan(protocol, where string) (*experiment.Experiment, error) {
+func (q *Load) Plan(protocol, where string) (*plan.Experiment, error) {
 	e, faults := q.unjudged(protocol, where)
 	e.Design.Rounds = 1
 	return q.judgedPlan(e, faults)
 }
 
 // unjudged makes a plan of one variant, as far as the flags can be read.
-func (q *Load) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
-	e = experiment.New(protocol, protocol)
+func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []error) {
+	e = plan.New(protocol, protocol)
 	v := &e.Variants[0]
 	var (
 		requests []foreign.Target
@@ -143,8 +145,8 @@ func (q *Load) unjudged(protocol, where string) (e *experiment.Experiment, fault
 		hasUser  bool
 		path     string // with the query, if it is a template
 	)
-	if protocol == experiment.HTTP {
-		where, user, hasUser = experiment.CutUser(command.WithScheme(where))
+	if protocol == plan.HTTP {
+		where, user, hasUser = plan.CutUser(command.WithScheme(where))
 		if q.request.targets != "" {
 			var err error
 			if requests, where, err = q.list(where); err != nil {
@@ -152,24 +154,24 @@ func (q *Load) unjudged(protocol, where string) (e *experiment.Experiment, fault
 			}
 		}
 	}
-	if protocol == experiment.HTTP && len(q.data) > 0 && q.scenario == "" {
+	if protocol == plan.HTTP && len(q.data) > 0 && q.scenario == "" {
 		where, path = cutPath(where)
 	}
-	if protocol == experiment.GRPC {
+	if protocol == plan.GRPC {
 		where = q.calls.scheme(where, q.Given)
 	}
 	// Nothing else that is typed is a template, unless there are rows or a scenario.
 	v.Plain = true
-	if experiment.HasURL(protocol) {
-		v.Target.URL = experiment.Quote(command.WithScheme(where), q.ports...)
+	if plan.HasURL(protocol) {
+		v.Target.URL = plan.Quote(command.WithScheme(where), q.ports...)
 	} else {
-		v.Target.Address = experiment.Quote(where, q.ports...)
+		v.Target.Address = plan.Quote(where, q.ports...)
 	}
 	if q.unix != "" {
-		v.Target.Address = experiment.Quote("unix:" + q.unix)
+		v.Target.Address = plan.Quote("unix:" + q.unix)
 	}
 	v.Target.Complete()
-	if protocol == experiment.HTTP {
+	if protocol == plan.HTTP {
 		faults = append(faults, q.connect(&v.Target)...)
 	}
 	faults = append(faults, q.fields.Fill(e)...)
@@ -190,7 +192,7 @@ func (q *Load) unjudged(protocol, where string) (e *experiment.Experiment, fault
 	case l.Call != nil:
 		faults = append(faults, q.calls.fill(v)...)
 		faults = append(faults, q.playMessages(l)...)
-	case protocol == experiment.TCP:
+	case protocol == plan.TCP:
 		faults = append(faults, q.playMessages(l)...)
 	case l.Request != nil:
 		if q.Given("body") && !q.Given("method") {
@@ -211,7 +213,7 @@ func (q *Load) unjudged(protocol, where string) (e *experiment.Experiment, fault
 }
 
 // shape gives an open loop its stages, or its ramp.
-func (q *Load) shape(l *experiment.Load) (faults []error) {
+func (q *Load) shape(l *plan.Load) (faults []error) {
 	if !q.Given("stages") {
 		if l.Open != nil && l.Open.Ramp > 0 && !q.Given("rate") && !q.IsSearch() {
 			faults = append(faults, errors.New("--ramp: there is no rate to reach; give it with --rate (-R)"))
@@ -228,9 +230,9 @@ func (q *Load) shape(l *experiment.Load) (faults []error) {
 		}
 	}
 	if l.Open == nil {
-		l.Open = experiment.DefaultOpen()
+		l.Open = plan.DefaultOpen()
 	}
-	stages, wrong := experiment.ReadStages(q.stages)
+	stages, wrong := planfile.ReadStages(q.stages)
 	for _, err := range wrong {
 		faults = append(faults, fmt.Errorf("--stages: %w", err))
 	}
@@ -242,30 +244,30 @@ func (q *Load) shape(l *experiment.Load) (faults []error) {
 }
 
 // version says which HTTP is spoken.
-func (q *Load) version(h *experiment.HTTP2) (faults []error) {
+func (q *Load) version(h *plan.HTTP2) (faults []error) {
 	switch {
 	case q.http1 && q.http2:
 		return []error{errors.New("--http2: --http1 and --http2 exclude each other; keep one of them")}
 	case q.http1:
-		h.Use = experiment.HTTP2Never
+		h.Use = plan.HTTP2Never
 	case q.http2:
-		h.Use = experiment.HTTP2Always
+		h.Use = plan.HTTP2Always
 	}
 	return nil
 }
 
 // loop makes the loop closed if it is not open.
-func loop(l *experiment.Load, connections int, given bool) {
+func loop(l *plan.Load, connections int, given bool) {
 	switch {
 	case l.Open == nil:
-		l.Closed = &experiment.Closed{Connections: connections}
+		l.Closed = &plan.Closed{Connections: connections}
 	case given:
 		l.Open.MaxConnections = connections
 	}
 }
 
 // streams completes a load of subscribers, with publications if a path for them is given.
-func (q *Load) streams(l *experiment.Load) (faults []error) {
+func (q *Load) streams(l *plan.Load) (faults []error) {
 	s := l.Subscribers
 	s.Connections = q.connections
 	if s.Slow != nil && s.Slow.Connections == 0 {
@@ -295,7 +297,7 @@ func (q *Load) streams(l *experiment.Load) (faults []error) {
 
 // judgedPlan checks a plan made from flags. It checks how its parts go together only if
 // every flag could be read.
-func (q *Load) judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experiment, error) {
+func (q *Load) judgedPlan(e *plan.Experiment, faults []error) (*plan.Experiment, error) {
 	e.Complete()
 	var names []string
 	for _, v := range e.Variants {
@@ -317,14 +319,14 @@ func (q *Load) judgedPlan(e *experiment.Experiment, faults []error) (*experiment
 		faults = append(faults, q.inFlags(e.Validate()))
 	}
 	if errors.Join(faults...) == nil {
-		faults = append(faults, q.inFlags(e.CheckScenarios()))
+		faults = append(faults, q.inFlags(protocols.CheckScenarios(e)))
 	}
 	return e, errors.Join(faults...)
 }
 
 // inFlags returns the faults of a plan for somebody who has typed flags, and has no file.
 func (q *Load) inFlags(err error) error {
-	var found *experiment.Faults
+	var found *plan.Faults
 	if errors.As(err, &found) {
 		for i := range found.Faults {
 			f := &found.Faults[i]

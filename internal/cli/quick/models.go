@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"dyno/internal/cli/command"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/protocols"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/wire"
@@ -38,11 +39,11 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 	if malformed != nil || parsed.Host == "" {
 		return nil //nolint:nilerr // the plan says what is wrong with it
 	}
-	e, faults := q.unjudged(experiment.LLM, where)
+	e, faults := q.unjudged(plan.LLM, where)
 	if len(faults) > 0 {
 		return nil // they are reported with the plan
 	}
-	secure, err := e.Variants[0].Target.ModelsTLS()
+	secure, err := protocols.ModelsTLS(&e.Variants[0].Target)
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "")
 	}
@@ -68,7 +69,7 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []string, secure *tls.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askModels)
 	defer cancel()
-	parsed.Path, parsed.RawPath, parsed.RawQuery = experiment.ModelsPath(parsed.Path), "", ""
+	parsed.Path, parsed.RawPath, parsed.RawQuery = protocols.ModelsPath(parsed.Path), "", ""
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, parsed.String(), nil)
 	if err != nil {
 		return "", err

@@ -13,7 +13,7 @@ import (
 
 	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // requestFlags are the flags of quick loads of HTTP that are not fields of the file: what is
@@ -44,7 +44,7 @@ func (q *Load) read(name string) (string, error) {
 
 // authorize adds the user and the password of --basic-auth to requests, or else those of the
 // URL. Errors name none of them.
-func (q *Load) authorize(r *experiment.Request, inURL string, isInURL bool) error {
+func (q *Load) authorize(r *plan.Request, inURL string, isInURL bool) error {
 	given := hasHeader(r.Headers, "Authorization")
 	switch {
 	case q.Given("basic-auth") && given:
@@ -88,7 +88,7 @@ func (q *Load) credentials(lookup func(string) (string, bool)) (user string, err
 }
 
 // fillForm makes the request's body of the fields of a form.
-func (q *Load) fillForm(r *experiment.Request, seed uint64) (faults []error) {
+func (q *Load) fillForm(r *plan.Request, seed uint64) (faults []error) {
 	if !q.Given("form") {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (q *Load) fillForm(r *experiment.Request, seed uint64) (faults []error) {
 	if len(q.data) > 0 { // braces in the fields are templates, and those in files are text
 		read = func(name string) (string, error) {
 			content, err := q.read(name)
-			return experiment.Quote(content), err
+			return plan.Quote(content), err
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a boundary is no secret
@@ -110,7 +110,7 @@ func (q *Load) fillForm(r *experiment.Request, seed uint64) (faults []error) {
 	if err != nil {
 		return append(faults, fmt.Errorf("--form: %w", err))
 	}
-	r.Body, r.Headers = body, append(r.Headers, experiment.Header{Name: "Content-Type", Value: kind})
+	r.Body, r.Headers = body, append(r.Headers, plan.Header{Name: "Content-Type", Value: kind})
 	if !q.Given("method") {
 		r.Method = "POST"
 	}
@@ -118,7 +118,7 @@ func (q *Load) fillForm(r *experiment.Request, seed uint64) (faults []error) {
 }
 
 // connect directs connections to where --connect-to and --resolve say.
-func (q *Load) connect(t *experiment.Target) (faults []error) {
+func (q *Load) connect(t *plan.Target) (faults []error) {
 	r := &q.request
 	if len(r.connectTo)+len(r.resolve) == 0 {
 		return nil
@@ -148,26 +148,26 @@ func (q *Load) list(url string) ([]foreign.Target, string, error) {
 }
 
 // playList makes users send requests in turn.
-func (q *Load) playList(l *experiment.Load, requests []foreign.Target) (faults []error) {
+func (q *Load) playList(l *plan.Load, requests []foreign.Target) (faults []error) {
 	for _, flag := range []string{"method", "body", "form", "scenario", "data-file"} {
 		if q.Given(flag) {
 			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))
 		}
 	}
-	s := &experiment.Scenario{InTurn: true, Headers: quoted(l.Request.Headers)}
+	s := &plan.Scenario{InTurn: true, Headers: quoted(l.Request.Headers)}
 	for i, r := range requests {
-		step := experiment.DefaultStep(r.Name(i + 1))
-		step.Method, step.Path, step.Headers, step.Body = r.Method, experiment.Quote(r.Path), quoted(r.Headers), experiment.Quote(r.Body)
+		step := plan.DefaultStep(r.Name(i + 1))
+		step.Method, step.Path, step.Headers, step.Body = r.Method, plan.Quote(r.Path), quoted(r.Headers), plan.Quote(r.Body)
 		s.Steps = append(s.Steps, step)
 	}
-	l.Request, l.Scenario = experiment.DefaultVariant(experiment.HTTP).Load.Request, s
+	l.Request, l.Scenario = plan.DefaultVariant(plan.HTTP).Load.Request, s
 	return append(faults, q.complete(s, nil)...)
 }
 
 // quoted returns header fields in whose values braces are text.
-func quoted(headers []experiment.Header) (out []experiment.Header) {
+func quoted(headers []plan.Header) (out []plan.Header) {
 	for _, h := range headers {
-		out = append(out, experiment.Header{Name: h.Name, Value: experiment.Quote(h.Value)})
+		out = append(out, plan.Header{Name: h.Name, Value: plan.Quote(h.Value)})
 	}
 	return out
 }

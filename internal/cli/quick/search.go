@@ -12,7 +12,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/judge/verdict/expr"
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
 
@@ -79,7 +79,7 @@ func expand(texts []string, latency string) (conditions []string) {
 func (q *Load) IsSearch() bool { return len(q.search.conditions) > 0 }
 
 // seek makes a plan a search, if flags ask for one.
-func (q *Load) seek(e *experiment.Experiment) (faults []error) {
+func (q *Load) seek(e *plan.Experiment) (faults []error) {
 	s, l := &q.search, &e.Variants[0].Load
 	if !q.IsSearch() {
 		e.Capacity = nil
@@ -96,7 +96,7 @@ func (q *Load) seek(e *experiment.Experiment) (faults []error) {
 		}
 	}
 	if l.Open == nil {
-		l.Open = experiment.DefaultOpen()
+		l.Open = plan.DefaultOpen()
 	}
 	if !q.Given("duration") {
 		l.Window = searchWindow
@@ -115,7 +115,7 @@ func (q *Load) seek(e *experiment.Experiment) (faults []error) {
 		}
 	}
 	e.Thresholds = append(conditions, e.Thresholds...)
-	c := experiment.Capacity{Resolution: searchResolution, Trials: searchTrials, Tolerate: searchTolerate}
+	c := plan.Capacity{Resolution: searchResolution, Trials: searchTrials, Tolerate: searchTolerate}
 	if e.Capacity != nil {
 		c.From, c.To = e.Capacity.From, e.Capacity.To
 	}
@@ -132,7 +132,7 @@ func (q *Load) seek(e *experiment.Experiment) (faults []error) {
 }
 
 // needed is how many requests a load needs for the percentiles of the conditions to be known.
-func needed(e *experiment.Experiment) float64 {
+func needed(e *plan.Experiment) float64 {
 	v := &e.Variants[0]
 	if v.Load.Scenario != nil || v.Load.Subscribers != nil {
 		return 0
@@ -146,7 +146,7 @@ func needed(e *experiment.Experiment) float64 {
 
 // LastEnough has the load at a rate last until there are enough requests for the conditions, or
 // refuses a duration in which there are not. It returns the lowest rate at which there are.
-func (q *Load) LastEnough(e *experiment.Experiment, rate float64) (least float64, err error) {
+func (q *Load) LastEnough(e *plan.Experiment, rate float64) (least float64, err error) {
 	l, enough := &e.Variants[0].Load, needed(e)
 	if !q.Given("duration") {
 		seconds := math.Ceil(enough/rate*10) / 10
@@ -170,7 +170,7 @@ func rounded(rate float64) float64 {
 }
 
 // ClosedConnections is how many connections a closed loop instead of a search has.
-func (q *Load) ClosedConnections(e *experiment.Experiment) int {
+func (q *Load) ClosedConnections(e *plan.Experiment) int {
 	if e.Variants[0].Load.Subscribers != nil {
 		return q.publishers
 	}
@@ -178,7 +178,7 @@ func (q *Load) ClosedConnections(e *experiment.Experiment) int {
 }
 
 // BeginAt makes a search begin near a rate, and end where flags say or far above that.
-func (q *Load) BeginAt(c *experiment.Capacity, rate float64) {
+func (q *Load) BeginAt(c *plan.Capacity, rate float64) {
 	c.From = rounded(rate)
 	if !q.Given("to") {
 		c.To = highest(c.From)

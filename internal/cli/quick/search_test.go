@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
 )
 
 // Conditions have commas between them, but not within braces, and may leave out the clock.
@@ -39,14 +39,14 @@ func TestRounded(t *testing.T) {
 // What a search is like follows from the flags and, where they leave it open, from what its
 // conditions need.
 func TestSearchFromFlags(t *testing.T) {
-	search := func(args ...string) (*experiment.Experiment, error) {
+	search := func(args ...string) (*plan.Experiment, error) {
 		var q Load
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		q.Flags(f, strings.NewReader(""), "slo", experiment.HTTP)
+		q.Flags(f, strings.NewReader(""), "slo", plan.HTTP)
 		if err := f.Parse(args); err != nil {
 			t.Fatal(err)
 		}
-		e, err := q.Plan(experiment.HTTP, "http://127.0.0.1:1/")
+		e, err := q.Plan(plan.HTTP, "http://127.0.0.1:1/")
 		if err == nil {
 			_, err = q.LastEnough(e, e.Capacity.From)
 		}

@@ -8,28 +8,29 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/lab/experiment"
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 // play makes users carry out a scenario if a file of it, or of data for it, is given. With
 // data alone the scenario is the one request, whose texts are templates.
-func (q *Load) play(l *experiment.Load, path string) (faults []error) {
+func (q *Load) play(l *plan.Load, path string) (faults []error) {
 	if q.scenario == "" && len(q.data) == 0 {
 		return q.withoutScenario()
 	}
 	if l.Request.Follow {
 		faults = append(faults, errors.New("--location: users of a scenario, and requests with rows of --data-file, follow no redirects; a step takes the address from the field Location with extract"))
 	}
-	s, request := &experiment.Scenario{}, l.Request
-	l.Request = experiment.DefaultVariant(experiment.HTTP).Load.Request
+	s, request := &plan.Scenario{}, l.Request
+	l.Request = plan.DefaultVariant(plan.HTTP).Load.Request
 	if q.scenario != "" {
-		read, err := experiment.ReadScenario(q.scenario)
+		read, err := planfile.ReadScenario(q.scenario)
 		if err != nil {
 			return append(faults, fmt.Errorf("--scenario: %w", err))
 		}
 		s = read
 		// The flag's fields take the place of the file's.
-		s.Headers = slices.DeleteFunc(s.Headers, func(h experiment.Header) bool { return hasHeader(request.Headers, h.Name) })
+		s.Headers = slices.DeleteFunc(s.Headers, func(h plan.Header) bool { return hasHeader(request.Headers, h.Name) })
 		s.Headers = append(s.Headers, request.Headers...)
 		for _, flag := range []string{"method", "body", "form"} {
 			if q.Given(flag) {
@@ -37,9 +38,9 @@ func (q *Load) play(l *experiment.Load, path string) (faults []error) {
 			}
 		}
 	} else {
-		step := experiment.DefaultStep("request")
+		step := plan.DefaultStep("request")
 		step.Method, step.Path, step.Headers, step.Body = request.Method, path, request.Headers, request.Body
-		s.Steps = []experiment.Step{step}
+		s.Steps = []plan.Step{step}
 	}
 	faults = append(faults, q.complete(s, q.data)...)
 	l.Scenario = s
@@ -55,9 +56,9 @@ func (q *Load) withoutScenario() (faults []error) {
 }
 
 // complete gives a scenario its rows and users.
-func (q *Load) complete(s *experiment.Scenario, rows []string) (faults []error) {
+func (q *Load) complete(s *plan.Scenario, rows []string) (faults []error) {
 	for _, file := range rows {
-		s.Data = append(s.Data, experiment.DefaultData(dataName(file, s.Data), file))
+		s.Data = append(s.Data, plan.DefaultData(dataName(file, s.Data), file))
 	}
 	if q.Given("users") {
 		s.Users = q.users
@@ -70,14 +71,14 @@ func (q *Load) complete(s *experiment.Scenario, rows []string) (faults []error) 
 
 // playMessages makes users carry out a scenario of gRPC calls or TCP messages, if a file of it
 // is given. The steps say what is sent, rows included.
-func (q *Load) playMessages(l *experiment.Load) (faults []error) {
+func (q *Load) playMessages(l *plan.Load) (faults []error) {
 	if q.scenario == "" {
 		if len(q.data) > 0 && l.Call == nil {
 			faults = append(faults, errors.New("--data-file: rows stand in the messages of a scenario; give it with --scenario"))
 		}
 		return append(faults, q.withoutScenario()...)
 	}
-	s, err := experiment.ReadScenario(q.scenario)
+	s, err := planfile.ReadScenario(q.scenario)
 	if err != nil {
 		return append(faults, fmt.Errorf("--scenario: %w", err))
 	}
@@ -98,8 +99,8 @@ func (q *Load) playMessages(l *experiment.Load) (faults []error) {
 	return faults
 }
 
-func hasHeader(headers []experiment.Header, name string) bool {
-	return slices.ContainsFunc(headers, func(h experiment.Header) bool { return strings.EqualFold(h.Name, name) })
+func hasHeader(headers []plan.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // cutPath takes path and query off a URL, which may be a template.
@@ -119,14 +120,14 @@ func cutPath(url string) (target, path string) {
 var notInWord = regexp.MustCompile(`[^0-9A-Za-z_]`)
 
 // dataName makes a name for rows of a file that others do not have.
-func dataName(file string, others []experiment.Data) string {
+func dataName(file string, others []plan.Data) string {
 	base := filepath.Base(file)
 	name := notInWord.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "_")
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "_" + name
 	}
 	taken := func(name string) bool {
-		return slices.ContainsFunc(others, func(d experiment.Data) bool { return d.Name == name })
+		return slices.ContainsFunc(others, func(d plan.Data) bool { return d.Name == name })
 	}
 	for n, plain := 2, name; taken(name); n++ {
 		name = fmt.Sprintf("%s_%d", plain, n)

@@ -2,6 +2,7 @@ package grpc
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -47,6 +48,9 @@ func (c Code) String() string {
 	}
 	return "unknown code"
 }
+
+// CodeNames returns the names of all codes, by their numbers.
+func CodeNames() []string { return slices.Clone(codeNames[:]) }
 
 // CodeNamed returns the code of a name.
 func CodeNamed(name string) (Code, bool) {

@@ -1,0 +1,12 @@
+// Package plan is what an experiment asks for: its types and rules. It reads no files and starts
+// nothing.
+//
+// Each field is declared once, by the tags of the Go field that holds it (see package schema).
+// Package planfile reads a plan from a file, and Validate checks it against the tags; the JSON Schema,
+// docs/reference.md and the flags of quick loads are made from them. To add a field is to add a Go
+// field with its tags, and to use it.
+//
+// What a field alone cannot say, such as which fields exclude each other, Validate says in
+// Go. types.go is the plan. A protocol is one file, such as tcp.go, and an entry of protocols; package
+// protocols makes its load.
+package plan

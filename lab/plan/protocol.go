@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"dyno/lab/schema"
+)
+
+// A protocol is what a target may speak. To add one is to write a file like tcp.go: a
+// struct of the fields that a load has for it, embedded in Load, whose tags say all about
+// them, with the method validate; and a line in protocols. Package protocols makes its load.
+type protocol struct {
+	name   string   // in a file
+	title  string   // of its targets, in messages
+	groups []string // by which tags name it together with others
+	validator
+}
+
+// A validator reports how the fields of a variant and of the plan have to go together, beyond
+// what their tags say.
+type validator interface {
+	validate(i *inspector, e *Experiment, v *Variant)
+}
+
+// The groups of protocols.
+const (
+	Loaded    = "loaded"    // the target is loaded, rather than run
+	withURL   = "url"       // it has a URL
+	exchanges = "exchanges" // each request has one response
+)
+
+// protocols are all there are, in the order in which they are offered. It is never changed.
+var protocols = []protocol{
+	{HTTP, "HTTP", []string{Loaded, withURL, exchanges}, HTTPLoad{}},
+	{GRPC, "gRPC", []string{Loaded, withURL, exchanges}, GRPCLoad{}},
+	{TCP, "TCP", []string{Loaded, exchanges}, TCPLoad{}},
+	{SSE, "SSE", []string{Loaded, withURL}, SSELoad{}},
+	{LLM, "LLM", []string{Loaded, withURL, exchanges}, LLMLoad{}},
+	{Program, "program", nil, program{}},
+}
+
+// protocolNamed returns the protocol of a name; for any other name one that has nothing.
+func protocolNamed(name string) protocol {
+	if at := slices.IndexFunc(protocols, func(p protocol) bool { return p.name == name }); at >= 0 {
+		return protocols[at]
+	}
+	return protocol{}
+}
+
+// is tells whether a tag that names a protocol or a group means this one.
+func (p protocol) is(name string) bool { return p.name == name || slices.Contains(p.groups, name) }
+
+// Protocols returns the names of all there are.
+func Protocols() []string {
+	var names []string
+	for _, p := range protocols {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// ProtocolsWith returns the names of those whose targets have a field.
+func ProtocolsWith(s *schema.Spec) []string {
+	return slices.DeleteFunc(Protocols(), func(name string) bool { return !hasField(name, s) })
+}
+
+// hasField tells whether targets of a protocol have a field.
+func hasField(protocol string, s *schema.Spec) bool {
+	return len(s.Only) == 0 || protocol == "" || slices.ContainsFunc(s.Only, protocolNamed(protocol).is)
+}
+
+// Has tells whether targets of a protocol have the field at a path.
+func Has(protocol, path string) bool {
+	for ; path != ""; path = schema.Parent(path) {
+		if !hasField(protocol, DeclaredAt(path)) {
+			return false
+		}
+	}
+	return true
+}
+
+// HasURL tells whether targets of a protocol are named by a URL, rather than by an address.
+func HasURL(protocol string) bool { return protocolNamed(protocol).is(withURL) }
+
+// CutUser returns a URL without the user and the password in it, and these as they are written.
+func CutUser(url string) (without, user string, found bool) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 || strings.ContainsAny(scheme, "/?#") {
+		return url, "", false
+	}
+	return scheme + "://" + rest[at+1:], rest[:at], true
+}
+
+// Complete fills in, but for a program, the address from the URL or the command, and the URL from
+// the address, where one is missing.
+func (t *Target) Complete() {
+	p := protocolNamed(t.Protocol)
+	if t.Address == "" && p.is(withURL) {
+		url, _, _ := CutUser(t.URL)
+		authority, ok := strings.CutPrefix(url, "http://")
+		port := ":80"
+		if !ok {
+			authority, ok = strings.CutPrefix(url, "https://")
+			port = ":443"
+		}
+		if ok {
+			if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+				authority = authority[:end]
+			}
+			t.Address = authority
+			if _, _, err := net.SplitHostPort(placeholders(authority)); err != nil && authority != "" {
+				t.Address += port
+			}
+		}
+	}
+	if t.Address == "" && p.is(Loaded) && len(t.Start) > 0 {
+		t.Address = "127.0.0.1:{{port}}"
+	}
+	if !p.is(withURL) || t.URL != "" || t.Address == "" {
+		return
+	}
+	t.URL = "http://" + t.Address + "/"
+	if strings.HasPrefix(t.Address, "unix:") {
+		t.URL = "http://localhost/"
+	}
+}

@@ -1,0 +1,448 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/lab/schema"
+)
+
+// Bounds that hold in addition to those of the tags.
+const (
+	MaxVariants = 1000
+	maxTrials   = 100_000
+)
+
+// maxSocketPath is how long the path of a Unix socket may be on Linux.
+const maxSocketPath = 107
+
+// Validate reports every fault of the experiment at once, as *Faults. Parse
+// and ReadFile have done so already; it is for experiments built in code. It
+// changes nothing.
+func (e *Experiment) Validate() error {
+	c := NewCollector()
+	c.Settle()
+	Inspect(e, c)
+	return c.Err(e.File, func(string) (int, int) { return 0, 0 })
+}
+
+// An inspector judges a plan, however it came about. Where reading the file
+// found a value wrong already, it stays silent.
+type inspector struct {
+	c        *Collector
+	variant  string // that is inspected; empty for the plan as a whole
+	protocol string // of its target
+	plain    bool   // braces in its load are text
+}
+
+// Inspect is Validate for who collects the faults of a plan. What reading a file found before Settle
+// is not found again.
+func Inspect(e *Experiment, c *Collector) {
+	i := &inspector{c: c}
+	_, parts := Declared()
+	i.fields("", parts[0], reflect.ValueOf(e).Elem())
+	i.plan(e)
+	c.Variants = 0
+	for n := range e.Variants {
+		if e.Variants[n].AliasOf == "" { // an alias has its original's faults
+			c.Variants++
+		}
+	}
+	for n := range e.Variants {
+		v := &e.Variants[n]
+		if v.AliasOf != "" {
+			continue
+		}
+		p := protocolNamed(v.Target.Protocol)
+		i.variant, i.protocol, i.plain = v.Name, p.name, v.Plain
+		i.fields("", parts[1], reflect.ValueOf(v).Elem())
+		i.profiled(e.Profile, v)
+		i.observed(&v.Observe)
+		i.process("target", &v.Target.Process)
+		i.services(v)
+		if p.is(Loaded) {
+			i.target(&v.Target)
+			i.load(v, e.Capacity != nil)
+		}
+		if p.validator != nil {
+			p.validate(i, e, v)
+		}
+	}
+}
+
+func (i *inspector) fault(path, problem, hint string) {
+	if i.c.reliable(path) {
+		i.c.Add(Finding{Path: path, Problem: problem, Hint: hint}, i.variant)
+	}
+}
+
+// fields holds what is in a struct against the tags of its fields, by path.
+func (i *inspector) fields(path string, s *schema.Spec, of reflect.Value) {
+	for _, f := range s.Fields {
+		if f.Spec.Form {
+			continue
+		}
+		at, v := schema.Join(path, f.Name), of.FieldByIndex(f.Spec.At)
+		switch {
+		case !hasField(i.protocol, f.Spec):
+			if !v.IsZero() {
+				i.misplaced(at, s, f.Spec)
+			}
+		case v.IsZero() && (f.Spec.MayBeZero || !f.Required && f.Spec.Base() == ""):
+		default:
+			i.value(at, f.Spec, v)
+		}
+	}
+}
+
+func (i *inspector) value(path string, s *schema.Spec, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case !v.IsValid():
+	case s.Kind == schema.Mapping && v.Kind() == reflect.Struct:
+		i.fields(path, s, v)
+	case s.Kind == schema.Mapping && v.Kind() == reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			i.entry(path, s, key.String(), v.MapIndex(key))
+		}
+	case s.Kind == schema.Mapping:
+		for n := range v.Len() {
+			i.entry(path, s, v.Index(n).FieldByIndex(s.Key).String(), v.Index(n).FieldByIndex(s.Item.At))
+		}
+	case s.Kind == schema.List:
+		for n := range v.Len() {
+			i.value(fmt.Sprintf("%s[%d]", path, n), s.Item, v.Index(n))
+		}
+	default:
+		if problem, hint := s.ValueFault(v); problem != "" {
+			i.fault(path, problem, hint)
+		}
+	}
+}
+
+// entry judges an entry of a mapping of names.
+func (i *inspector) entry(path string, s *schema.Spec, name string, v reflect.Value) {
+	if problem, hint := s.Names.NameFault(name); problem != "" {
+		i.fault(schema.Join(path, name), problem, hint)
+		return
+	}
+	i.value(schema.Join(path, name), s.Item, v)
+}
+
+// misplaced reports a field that targets of this protocol do not have, and what to do
+// instead.
+func (i *inspector) misplaced(path string, of, s *schema.Spec) {
+	if !protocolNamed(i.protocol).is(Loaded) {
+		i.fault(path, OnlyLoaded, "remove it")
+		return
+	}
+	var titles, names []string
+	for _, p := range ProtocolsWith(s) {
+		titles, names = append(titles, protocolNamed(p).title), append(names, p)
+	}
+	var own []string // of this protocol, next to it
+	for _, f := range of.Fields {
+		if slices.Contains(f.Spec.Only, i.protocol) {
+			own = append(own, schema.Join(schema.Parent(path), f.Name))
+		}
+	}
+	instead := cmp.Or(s.Instead, "use "+strings.Join(own, " and "))
+	if s.Instead == "" && len(own) == 0 {
+		instead = "remove it"
+	}
+	i.fault(path, "is only for "+strings.Join(titles, " and ")+" targets", "say protocol: "+strings.Join(names, " or ")+", or "+instead)
+}
+
+// bound holds a number that the plan does not have as the file has it against what is said
+// of that field.
+func (i *inspector) bound(path string, value float64) {
+	if problem, hint := DeclaredAt(path).BoundFault(value); problem != "" {
+		i.fault(path, problem, hint)
+	}
+}
+
+func (i *inspector) duration(path string, d time.Duration) { i.bound(path, d.Seconds()) }
+
+func (i *inspector) plan(e *Experiment) {
+	i.design(e)
+	if e.Capacity != nil {
+		i.capacity(e)
+	}
+	if e.Soak {
+		i.soak(e)
+	}
+	i.profile(e)
+	if e.Ladder != nil && e.known() {
+		i.ladder(e)
+	}
+	trials := e.Design.Rounds * len(e.Variants)
+	if e.Design.Duet { // each but the base runs at the same time as the base
+		trials = 2 * (e.Design.Rounds + 1) * (len(e.Variants) - 1) // with those next to an idle variant
+	}
+	if p := e.Profile; p != nil {
+		trials += min(p.Rounds, e.Design.Rounds) * len(e.Variants)
+	}
+	switch {
+	case len(e.Variants) == 0:
+		i.fault("", "there is no variant", "")
+	case len(e.Variants) > MaxVariants:
+		i.fault("", fmt.Sprintf("%d variants are too many", len(e.Variants)), fmt.Sprintf("at most %d", MaxVariants))
+	case trials > maxTrials:
+		i.fault("design.rounds", fmt.Sprintf("%d trials are too many", trials), fmt.Sprintf("at most %d rounds of %d variants", maxTrials/len(e.Variants), len(e.Variants)))
+	}
+	names := map[string]bool{}
+	for _, v := range e.Variants {
+		switch {
+		case v.Name == "": // not known
+		case !schema.PatternNamed("name").Matches(v.Name):
+			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", schema.Clip(v.Name)), schema.PatternNamed("name").Hint)
+		case names[v.Name]:
+			i.fault("variants", fmt.Sprintf("two variants are named %q", v.Name), "")
+		}
+		names[v.Name] = true
+	}
+	if e.Base != "" && !names[e.Base] && !names[""] {
+		i.fault("compare.base", fmt.Sprintf("there is no variant %q", schema.Clip(e.Base)), "")
+	}
+	ids := map[string]bool{}
+	for n, c := range e.Claims {
+		path := fmt.Sprintf("claims[%d]", n)
+		switch {
+		case ids[c.ID]:
+			i.fault(path+".id", fmt.Sprintf("%q is there twice", schema.Clip(c.ID)), "give each claim its own")
+		case c.Holds == "" && c.NotTestable == "":
+			i.fault(path+".holds", "is missing", "an expression, or testable with the reason why it cannot be tested here")
+		case c.Direction != "" && c.Holds == "":
+			i.fault(path+".direction", "there is no holds that it would weaken", "add holds")
+		}
+		ids[c.ID] = true
+	}
+}
+
+// target judges a target that is loaded.
+func (i *inspector) target(t *Target) {
+	started := len(t.Start) > 0
+	switch {
+	case t.Address == "" && t.URL == "":
+		i.fault("target", "there is nothing to load", "give address or url for a target that runs, start for one to be started")
+	case t.Address != "": // else the URL is to blame, see below
+		i.address(t, started)
+	}
+	if HasURL(t.Protocol) && (t.URL != "" || t.Address != "") {
+		i.url(t)
+	}
+	if t.Pprof != "" {
+		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			i.fault("target.pprof", fmt.Sprintf("%q is not a URL", schema.Clip(t.Pprof)), "such as http://127.0.0.1:{{admin}}/debug/pprof")
+		}
+	}
+	if started {
+		return
+	}
+	for _, f := range DeclaredAt("target").Fields {
+		if f.Spec.Started && !reflect.ValueOf(t).Elem().FieldByIndex(f.Spec.At).IsZero() {
+			i.fault("target."+f.Name, "is only for a target that dyno starts", "add start, or remove it")
+		}
+	}
+	if t.Ready.Kind == ReadyLine {
+		i.fault("target.ready", "dyno sees the output only of a target that it starts", "add start, or use tcp")
+	}
+	for path, s := range map[string]string{"target.address": t.Address, "target.url": t.URL, "target.proxy": t.Proxy, "target.pprof": t.Pprof, "target.ready": t.Ready.URL} {
+		i.ownPorts(path, s)
+	}
+}
+
+// ownPorts reports the ports of a target that dyno does not start.
+func (i *inspector) ownPorts(path, s string) {
+	if i.plain && strings.HasPrefix(path, "load.") {
+		return
+	}
+	for _, name := range RuntimeNames() {
+		if uses(s, name) {
+			i.fault(path, fmt.Sprintf("{{%s}} is known only for a target that dyno starts", name), "add start, or write the number")
+			return
+		}
+	}
+}
+
+// sent returns a text of the load as it will be sent, with something in the place of the ports.
+func (i *inspector) sent(s string) string {
+	if i.plain {
+		return s
+	}
+	return placeholders(s)
+}
+
+func (i *inspector) address(t *Target, started bool) {
+	if path, unix := strings.CutPrefix(t.Address, "unix:"); unix {
+		if path == "" || len(path) > maxSocketPath {
+			i.fault("target.address", fmt.Sprintf("a path of %d bytes", len(path)), fmt.Sprintf("from 1 to %d", maxSocketPath))
+		}
+		return
+	}
+	const hint = "host:port, [ipv6]:port or unix:/path"
+	host, port, err := net.SplitHostPort(placeholders(t.Address))
+	if err != nil || host == "" {
+		i.fault("target.address", fmt.Sprintf("%q is not an address", schema.Clip(t.Address)), hint)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		i.fault("target.address", fmt.Sprintf("%q is not a port", schema.Clip(port)), "from 1 to 65535")
+	}
+	if started && uses(t.Address, "port") && !t.Mentions("port") {
+		i.fault("target.start", "the command does not get its port", "use {{port}} in start or env, or give the address it listens on")
+	}
+}
+
+func (i *inspector) url(t *Target) {
+	without, _, user := CutUser(t.URL)                       // a message shows no password
+	raw := strings.ReplaceAll(without, QuotedBraces, braces) // as it was typed
+	u, err := url.Parse(placeholders(without))
+	const hint = "such as http://127.0.0.1:{{port}}/path"
+	switch {
+	case raw == "":
+		i.fault("target.url", "is missing", hint)
+	case err != nil:
+		i.fault("target.url", fmt.Sprintf("%q is not a URL", schema.Clip(raw)), hint)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
+		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", schema.Clip(raw)), hint)
+	case user:
+		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		i.fault("target.url", "a fragment is never sent", "remove what follows #")
+	}
+}
+
+func (i *inspector) process(path string, p *Process) {
+	if len(p.Start) > 0 && p.Start[0] == "" {
+		i.fault(path+".start", "the command is empty", "")
+	}
+	if len(p.Build) > 0 && p.Build[0] == "" {
+		i.fault(path+".build", "the command is empty", "")
+	}
+	for _, s := range p.Build {
+		for _, name := range TemplateNames(s) {
+			i.fault(path+".build", fmt.Sprintf("{{%s}} is known only when a process is started", name), "leave it out; start has it")
+		}
+	}
+	if p.Cgroup != nil && *p.Cgroup == (Cgroup{}) {
+		i.fault(path+".cgroup", "it limits nothing", "such as {cpu_max: 0.5, memory_max: 512MiB}")
+	}
+	if _, twice := p.Env["GOMAXPROCS"]; twice && p.GOMAXPROCS != 0 {
+		i.fault(path+".gomaxprocs", "env sets GOMAXPROCS too", "keep one of them")
+	}
+	at := path + ".ready"
+	switch p.Ready.Kind {
+	case ReadyNone, ReadyTCP:
+	case ReadyHTTP:
+		u, err := url.Parse(placeholders(p.Ready.URL))
+		if local := strings.HasPrefix(p.Ready.URL, "/"); err != nil || !local && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			i.fault(at, fmt.Sprintf("%q is neither a URL nor a path", schema.Clip(p.Ready.URL)), "such as /healthz")
+		}
+	case ReadyLine:
+		if _, err := regexp.Compile(p.Ready.Line); err != nil || p.Ready.Line == "" {
+			i.fault(at, fmt.Sprintf("%q is not a regular expression", schema.Clip(p.Ready.Line)), "RE2 syntax, such as listening on .*")
+		}
+	default:
+		i.fault(at, fmt.Sprintf("%q is not possible", schema.Clip(p.Ready.Kind)), "tcp, none, http or line")
+	}
+}
+
+func (i *inspector) services(v *Variant) {
+	names := map[string]bool{}
+	for n := range v.Services {
+		s := &v.Services[n]
+		path := schema.Join("services", s.Name)
+		switch {
+		case names[s.Name]:
+			i.fault(path, "two services have this name", "")
+		case len(s.Start) == 0:
+			i.fault(path+".start", "is missing", "the command and its arguments")
+		}
+		names[s.Name] = true
+		i.process(path, &s.Process)
+		if local := s.Ready.Kind == ReadyTCP || s.Ready.Kind == ReadyHTTP && strings.HasPrefix(s.Ready.URL, "/"); local && !s.Mentions("port") {
+			i.fault(path+".ready", "the command does not get the port that is probed", "use {{port}} in start or env, or another ready")
+		}
+	}
+}
+
+// load judges how the parts of any load go together.
+func (i *inspector) load(v *Variant, search bool) {
+	l := &v.Load
+	connections := 0
+	if l.Subscribers != nil {
+		connections = l.Subscribers.Connections
+	}
+	switch {
+	case l.Subscribers != nil && l.Publish == nil:
+		// Nothing is sent that a loop could repeat: streams looks.
+	case l.Closed != nil && l.Open != nil:
+		i.fault("load.open", "closed and open exclude each other", "keep one of them; stages are for an open load")
+	case l.Closed == nil && l.Open == nil:
+		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
+	case l.Closed != nil:
+		connections += l.Closed.Connections
+		i.think("load.closed.think", l.Closed.Think)
+	default:
+		connections += l.Open.MaxConnections
+		i.open(l.Open, search)
+	}
+	if search {
+		i.searched(l)
+	}
+	if connections > 0 && l.Workers > connections {
+		i.fault("load.workers", fmt.Sprintf("%d workers for %d connections", l.Workers, connections), "at most one per connection")
+	}
+	if l.Window == 0 && l.Requests == 0 {
+		i.duration("load.window", 0)
+	}
+}
+
+func (i *inspector) think(path string, t Think) {
+	u := t.Uniform
+	switch {
+	case t.Constant != 0 && t.Exponential != 0, u != nil && t.Constant+t.Exponential != 0:
+		i.fault(path, "more than one distribution", "one of constant, uniform, exponential")
+	case u != nil && u.From > u.To:
+		i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", u.To, u.From), "swap them")
+	}
+}
+
+func (i *inspector) open(o *Open, search bool) {
+	if len(o.Stages) == 0 {
+		if o.Rate == 0 && !search {
+			i.fault("load.open.rate", "is missing", "such as 5000/s, or give load.stages")
+		}
+		return
+	}
+	if o.Rate != 0 {
+		i.fault("load.open.rate", "rate and stages exclude each other", "keep one of them")
+	}
+	if o.Ramp != 0 {
+		i.fault("load.open.ramp", "ramp and stages exclude each other", "make the ramp the first stage")
+	}
+	idle := true
+	for n, s := range o.Stages {
+		path := fmt.Sprintf("load.stages[%d]", n)
+		i.duration(path+".duration", s.Duration)
+		i.bound(path+".from", s.From)
+		i.bound(path+".to", s.To)
+		idle = idle && s.From == 0 && s.To == 0
+	}
+	if idle {
+		i.fault("load.stages", "the rate is 0 throughout", "give a stage a rate")
+	}
+}

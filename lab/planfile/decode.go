@@ -1,0 +1,343 @@
+package planfile
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"dyno/internal/nearest"
+	"dyno/lab/plan"
+	"dyno/lab/schema"
+)
+
+// maxWork bounds what all variants of a file may hold together, in bytes and
+// values.
+const maxWork = 8 << 20
+
+// A view reads values as one variant sees them: with its variables in place.
+type view struct {
+	*reader
+	variant string
+	vars    map[string]string // nil when the variables are not known
+	runtime map[string]bool
+	// protocol and traits say which defaults hold.
+	protocol string
+	traits   map[string]bool
+}
+
+// report adds a finding about a value in this variant.
+func (v *view) report(n *node, problem, hint string) {
+	v.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: n.line, Column: n.column}, v.variant)
+}
+
+// reportField adds a finding about there being a field in this variant.
+func (v *view) reportField(n *node, problem, hint string) {
+	line, column := n.where()
+	v.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: line, Column: column}, v.variant)
+}
+
+// scalar returns a value's text with its templates replaced; not ok when there
+// is none or when it is wrong, which is then reported.
+func (v *view) scalar(n *node) (t string, ok bool) {
+	if n == nil || n.spec == nil || n.bad || !n.scalar() {
+		return "", false
+	}
+	if v.work++; v.work > maxWork {
+		v.c.Add(plan.Finding{Problem: "all variants together hold too much", Hint: "fewer or smaller values"}, "")
+		return "", false
+	}
+	if n.kind != isText || v.runtime == nil || !plan.HasTemplate(n.text) {
+		return n.text, true
+	}
+	v.work += len(n.text)
+	if v.vars == nil {
+		v.c.Touched[n.path] = true
+		return "", false
+	}
+	if n.spec.Scripted {
+		t = plan.ExpandKnown(n.text, func(name string) (string, bool) {
+			value, ok := v.vars[name]
+			return value, ok
+		})
+		if v.work += len(t); len(t) > plan.MaxText {
+			v.report(n, "longer than 1 MiB after substitution", "")
+			return "", false
+		}
+		return t, true
+	}
+	var unknown []string
+	t, err := plan.ExpandWith(n.text, plan.QuotedBraces, func(name string) (string, bool) {
+		value, ok := v.vars[name]
+		switch {
+		case ok:
+			return value, true
+		case v.runtime[name]:
+			return "{{" + name + "}}", true
+		}
+		unknown = append(unknown, name)
+		return "", false
+	})
+	if err != nil {
+		problem, hint, _ := strings.Cut(err.Error(), "; ")
+		v.report(n, problem, hint)
+		return "", false
+	}
+	v.work += len(t)
+	for _, name := range unknown {
+		known := slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime)))
+		hint := nearest.Hint(name, known)
+		if _, found := nearest.Find(name, known); !found {
+			hint += "; " + plan.HintBraces
+		}
+		if slices.Contains(v.variableNames(), name) {
+			hint = "set it in the base, from which the others take it"
+		}
+		v.report(n, fmt.Sprintf("there is no variable %q", name), hint)
+	}
+	if len(unknown) > 0 {
+		return "", false
+	}
+	if problem, hint := n.spec.ScalarFault(t); problem != "" {
+		v.report(n, fmt.Sprintf("%s (from %s)", problem, schema.Clip(n.text)), hint)
+		return "", false
+	}
+	return t, true
+}
+
+// read reads what is at a path of the file, or another node of the same form, into a
+// value of the Go type that the path's field has. What does not stand there keeps the
+// value it has.
+func (v *view) read(n *node, path string, into any) {
+	if n != nil {
+		v.value(n, plan.DeclaredAt(path), reflect.ValueOf(into).Elem())
+	}
+}
+
+// field reads a field of a mapping, whose Go struct holds the value.
+func (v *view) field(n *node, s *schema.Spec, of reflect.Value) {
+	if n != nil && !s.Form {
+		v.value(n, s, of.FieldByIndex(s.At))
+	}
+}
+
+// value reads a node that is not nil. Where it makes something new, that has its
+// defaults before what the file says.
+func (v *view) value(n *node, s *schema.Spec, into reflect.Value) {
+	if into.Kind() == reflect.Pointer {
+		if into.IsNil() {
+			into.Set(v.fresh(into.Type().Elem(), s).Addr())
+		}
+		into = into.Elem()
+	}
+	switch {
+	case s.Kind == schema.List:
+		items := reflect.MakeSlice(into.Type(), len(n.items), len(n.items))
+		for i, item := range n.items {
+			items.Index(i).Set(v.fresh(into.Type().Elem(), s.Item))
+			v.value(item, s.Item, items.Index(i))
+		}
+		into.Set(items)
+	case s.Kind != schema.Mapping:
+		if t, ok := v.scalar(n); ok {
+			if s.Path && !filepath.IsAbs(t) {
+				t = filepath.Join(filepath.Dir(v.file), t)
+			}
+			s.Put(into, t)
+		}
+	case s.Short != nil && n.kind != isMapping:
+		v.field(n, s.Short, into)
+	case into.Kind() == reflect.Map:
+		into.Set(reflect.MakeMap(into.Type()))
+		for _, k := range n.keys {
+			entry := v.fresh(into.Type().Elem(), s.Item)
+			v.value(k.value, s.Item, entry)
+			into.SetMapIndex(reflect.ValueOf(k.name), entry)
+		}
+	case into.Kind() == reflect.Slice:
+		for _, k := range n.keys {
+			entry := v.fresh(into.Type().Elem(), s.Item)
+			entry.FieldByIndex(s.Key).SetString(k.name)
+			v.field(k.value, s.Item, entry)
+			into.Set(reflect.Append(into, entry))
+		}
+	default:
+		for _, f := range s.Fields {
+			v.field(n.get(f.Name), f.Spec, into)
+		}
+	}
+	switch of := into.Addr().Interface().(type) {
+	case *plan.Ready:
+		v.ready(n, of)
+	case *plan.Think:
+		v.think(n)
+	}
+}
+
+// fresh returns a new value in which everything has its default that has one.
+func (v *view) fresh(t reflect.Type, s *schema.Spec) reflect.Value {
+	value := reflect.New(t).Elem()
+	plan.Preset(value, s, v.protocol, v.traits)
+	return value
+}
+
+// variant resolves everything one variant holds.
+func (r *reader) variant(choice variantChoice, short *node) plan.Variant {
+	v := &view{reader: r, variant: choice.name, vars: choice.vars, runtime: map[string]bool{}}
+	for _, name := range plan.RuntimeNames(r.serviceNames()...) {
+		v.runtime[name] = true
+	}
+	target := r.root.get("target")
+	v.protocol = plan.TCP
+	v.read(target.get("protocol"), "target.protocol", &v.protocol)
+	v.traits = maps.Clone(r.traits)
+	v.traits["of "+v.protocol] = true
+	out := plan.VariantWith(v.protocol, v.traits)
+	out.Name, out.Vars = choice.name, choice.vars
+	if v.protocol == plan.Program {
+		v.program(target, short)
+	}
+	v.read(target, "target", &out.Target)
+	if v.protocol == plan.Program {
+		out.Target.Ready = plan.Ready{Kind: plan.ReadyNone}
+	}
+	out.Target.Complete()
+	v.read(r.root.get("services"), "services", &out.Services)
+	for i := range out.Services {
+		if s := &out.Services[i]; s.Ready.Kind == "" {
+			s.Ready.Kind = plan.ReadyNone
+			if s.Mentions("port") {
+				s.Ready.Kind = plan.ReadyTCP
+			}
+		}
+	}
+	out.Services = v.startOrder(out.Services)
+	v.read(r.root.get("observe"), "observe", &out.Observe)
+	switch load := r.root.get("load"); {
+	case v.protocol == plan.Program:
+	case load != nil:
+		v.load(load, short, &out.Load)
+	case r.noLoad:
+		r.c.Add(plan.Finding{Path: "load", Problem: "is missing", Hint: "want a mapping", Line: r.root.line, Column: r.root.column}, choice.name)
+	}
+	return out
+}
+
+// ready sets what a scalar means that stands for the mapping.
+func (v *view) ready(n *node, r *plan.Ready) {
+	http, line := n.get("http") != nil, n.get("line") != nil
+	switch t := r.Kind; {
+	case http && line:
+		v.report(n, "http and line exclude each other", "keep one of them")
+	case http:
+		r.Kind = plan.ReadyHTTP
+	case line:
+		r.Kind = plan.ReadyLine
+	case n.kind == isMapping:
+		v.report(n, "the mapping is empty", `such as {http: /healthz} or {line: "listening on"}`)
+	case t == "" || t == plan.ReadyTCP || t == plan.ReadyNone:
+	case strings.HasPrefix(t, "/") || strings.Contains(t, "://"):
+		r.Kind, r.URL = plan.ReadyHTTP, t
+	default:
+		v.report(n, fmt.Sprintf("%q is not possible", schema.Clip(t)), `tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`)
+	}
+}
+
+// think reports what is not one distribution.
+func (v *view) think(n *node) {
+	if n.kind == isMapping && len(n.keys) != 1 {
+		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
+	}
+}
+
+// load reads a load, with what the short form and the options say on top.
+func (v *view) load(n, short *node, l *plan.Load) {
+	set := v.settings.get("load")
+	for _, layer := range []*node{n, short, set} {
+		v.read(layer, "load", l)
+	}
+	windows := []*node{n.get("window"), v.root.get("short").get("window"), set.get("window")}
+	stages := n.get("stages")
+	if stages == nil {
+		if l.Requests > 0 && n.get("window") == nil && short.get("window") == nil && set.get("window") == nil {
+			l.Window = 0
+		}
+		return
+	}
+	for _, w := range windows {
+		if w != nil {
+			v.report(w, "the stages give the window its length", "remove it, or the stages")
+		}
+	}
+	if l.Open == nil {
+		l.Open = plan.DefaultOpen()
+	}
+	v.stages(stages, l)
+}
+
+// stages reads the parts of the window and makes their sum its length.
+func (v *view) stages(list *node, l *plan.Load) {
+	var forms []plan.StageForm
+	v.read(list, "load.stages", &forms)
+	l.Window = 0
+	rate := 0.0 // where the last stage ended
+	for i, f := range forms {
+		n := list.items[i]
+		s := plan.Stage{Duration: f.Duration, From: rate}
+		steady, from, to := n.get("rate") != nil, n.get("from") != nil, n.get("to") != nil
+		switch {
+		case steady && (from || to):
+			v.report(n, "rate excludes from and to", "keep rate for a steady stage, from and to for a ramp")
+		case steady:
+			s.From, s.To = f.Rate, f.Rate
+		case to:
+			if s.To = f.To; from {
+				s.From = f.From
+			}
+		case n.kind == isMapping:
+			v.report(n, "the stage has no rate", "give it rate, or to")
+		}
+		rate = s.To
+		l.Window += s.Duration
+		l.Open.Stages = append(l.Open.Stages, s)
+	}
+}
+
+// startOrder sorts services by name, but after those whose addresses they use.
+func (v *view) startOrder(services []plan.Service) []plan.Service {
+	slices.SortFunc(services, func(a, b plan.Service) int { return strings.Compare(a.Name, b.Name) })
+	needs := map[string][]string{} // the services whose addresses each one uses
+	for _, s := range services {
+		for _, name := range s.RuntimeNames() {
+			if other, _, ok := strings.Cut(name, "."); ok && other != s.Name {
+				needs[s.Name] = append(needs[s.Name], other)
+			}
+		}
+	}
+	var out []plan.Service
+	started := map[string]bool{}
+	waits := func(other string) bool { return !started[other] }
+	for len(out) < len(services) {
+		before := len(out)
+		for _, s := range services {
+			if !started[s.Name] && !slices.ContainsFunc(needs[s.Name], waits) {
+				started[s.Name] = true
+				out = append(out, s)
+			}
+		}
+		if len(out) > before {
+			continue
+		}
+		var circle []string
+		for _, s := range services {
+			if !started[s.Name] {
+				circle = append(circle, s.Name)
+			}
+		}
+		v.report(v.root.get("services").get(circle[0]).get("start"), "none of "+strings.Join(circle, ", ")+" can start first", "each uses the address of another")
+		return services
+	}
+	return out
+}

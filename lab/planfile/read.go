@@ -1,0 +1,354 @@
+package planfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/internal/nearest"
+	"dyno/lab/plan"
+	"dyno/lab/protocols"
+	"dyno/lab/schema"
+)
+
+// Options change how a file is read.
+type Options struct {
+	// Short asks for the file's short form.
+	Short bool
+
+	// Set overrides, by name: a variable, in all variants (of a sweep's
+	// variable, it replaces the list); or one of Settings, unless a variable is called
+	// that.
+	Set map[string]string
+
+	// CheckThreshold, CheckProbe (a threshold of a search for capacity) and CheckClaim, if not
+	// nil, judge an expression, so that its
+	// faults (several, when they are joined) are reported with their place in the
+	// file. It may name variants, and steps of their scenarios. They belong to whoever
+	// evaluates the expressions.
+	CheckThreshold func(expression string, variants, steps []string) error
+	CheckProbe     func(expression string, variants, steps []string) error
+	CheckClaim     func(expression string, variants, steps []string) error
+
+	// RequestsNeeded, if not nil, is how many requests a trial needs for a threshold's
+	// percentiles to be known; 0 if it has none.
+	RequestsNeeded func(expression string, variants, steps []string) int
+
+	// CheckMetric, if not nil, judges the metric that the design names. It belongs
+	// to whoever knows the metrics.
+	CheckMetric func(metric string, steps []string) error
+}
+
+// ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
+// other errors are about reading the file.
+func ReadFile(path string, o Options) (*plan.Experiment, error) {
+	src, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	r := newReader(path, o)
+	e := r.read(src)
+	if e != nil {
+		r.findFiles(e)
+	}
+	if e != nil && r.c.Count() == 0 {
+		protocols.FindFaults(e, r.c)
+	}
+	return r.done(e)
+}
+
+// readBounded reads a file. One byte more than allowed tells whoever parses it that it is too
+// large.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	return src, nil
+}
+
+// Parse reads an experiment from the bytes of a file. It looks at nothing
+// else; the file's name is for messages and for the paths that are relative to
+// it. The error is *Faults.
+func Parse(file string, src []byte, o Options) (*plan.Experiment, error) {
+	r := newReader(file, o)
+	return r.done(r.read(src))
+}
+
+// A reader turns one file into an experiment.
+type reader struct {
+	file     string
+	options  Options
+	c        *plan.Collector
+	root     *node
+	settings *node // what the options say of fields, in the form of a file
+	places   map[string]*node
+	work     int // bytes of values resolved so far, over all variants
+
+	noLoad   bool            // there is no load, not even a misspelt one
+	traits   map[string]bool // of the plan, by which variants have their defaults
+	warnings []plan.Fault
+}
+
+func newReader(file string, o Options) *reader {
+	return &reader{file: file, options: o, c: plan.NewCollector(), places: map[string]*node{}}
+}
+
+func (r *reader) done(e *plan.Experiment) (*plan.Experiment, error) {
+	if err := r.c.Err(r.file, r.place); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// place returns where in the file a path is, or the closest path above it.
+func (r *reader) place(path string) (line, column int) {
+	if strings.HasPrefix(path, "set.") {
+		return 0, 0 // given with the options
+	}
+	for ; path != ""; path = schema.Parent(path) {
+		n, ok := r.places[path]
+		switch {
+		case ok && n.scalar():
+			return n.line, n.column
+		case ok:
+			return n.where()
+		}
+	}
+	return 1, 1
+}
+
+func (r *reader) fault(n *node, problem, hint string) {
+	r.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: n.line, Column: n.column}, "")
+}
+
+// atName reports a fault at the name of a field.
+func (r *reader) atName(n *node, problem, hint string) {
+	line, column := n.where()
+	r.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: line, Column: column}, "")
+}
+
+// warn adds a warning about what is at a path.
+func (r *reader) warn(path, problem, hint string) {
+	f := plan.Fault{File: r.file, Field: path, Problem: problem, Hint: hint}
+	f.Line, f.Column = r.place(path)
+	r.warnings = append(r.warnings, f)
+}
+
+// judge reports what whoever knows a value finds wrong with it; faults that are
+// joined, one by one.
+func (r *reader) judge(n *node, err error) {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			r.fault(n, e.Error(), "")
+		}
+	} else if err != nil {
+		r.fault(n, err.Error(), "")
+	}
+}
+
+// read returns the experiment, of use only if nothing was found wrong.
+func (r *reader) read(src []byte) *plan.Experiment {
+	if r.root = parseTree(src, r.c); r.root == nil {
+		return nil
+	}
+	r.index(r.root)
+	file, _ := plan.Declared()
+	checker{r.c, file}.check(r.root, file, false)
+	r.set()
+
+	e := plan.Empty()
+	e.File, e.Source, e.Short = r.file, src, r.options.Short
+	if len(r.options.Set) > 0 {
+		e.Set = maps.Clone(r.options.Set)
+	}
+	short := r.short()
+	r.plan(e, short)
+	r.noLoad = r.root.get("load") == nil && !r.c.Touched["load"]
+	r.traits = e.Traits()
+	choices := r.variants(e, short)
+	if len(choices) == 0 {
+		// Without variables only what holds no template can be judged.
+		choices = []variantChoice{{}}
+	}
+	r.c.Variants = len(choices)
+	for _, choice := range choices {
+		e.Variants = append(e.Variants, r.variant(choice, short))
+	}
+	r.design(e)
+	r.expressions(e)
+	r.unknownSettings()
+	r.c.Settle()
+	plan.Inspect(e, r.c)
+	r.unused()
+	r.fewRounds(e)
+	r.idlePilot(e)
+	r.hurriedSoak(e)
+	e.Warnings = r.warnings
+	return e
+}
+
+// index notes the place of every value.
+func (r *reader) index(n *node) {
+	r.places[n.path] = n
+	for _, k := range n.keys {
+		r.index(k.value)
+	}
+	for _, item := range n.items {
+		r.index(item)
+	}
+}
+
+// short returns the overlay when it is asked for, nil otherwise.
+func (r *reader) short() *node {
+	n := r.root.get("short")
+	switch {
+	case !r.options.Short:
+		return nil
+	case n == nil && !r.c.Touched["short"]:
+		r.c.Add(plan.Finding{Path: "short", Problem: "the experiment has no short form", Hint: "add a section such as short: {rounds: 2, window: 1s}"}, "")
+	}
+	return n
+}
+
+// plan reads what holds for all variants, with what the short form and the options say
+// on top.
+func (r *reader) plan(e *plan.Experiment, short *node) {
+	v := &view{reader: r}
+	_, parts := plan.Declared()
+	into := reflect.ValueOf(e).Elem()
+	v.value(r.root, parts[0], into)
+	if rounds := short.get("rounds"); rounds != nil {
+		v.read(rounds, "design.rounds", &e.Design.Rounds)
+		e.Design.Stop = plan.StopFixed // a quick look has too few for any other rule
+	}
+	v.value(r.settings, parts[0], into)
+}
+
+// set notes what the options say of fields, unless a variable of that name is meant.
+func (r *reader) set() {
+	r.settings = &node{kind: isMapping}
+	variables := r.variableNames()
+	file, _ := plan.Declared()
+	file.Walk("", func(path string, s *schema.Spec) {
+		value, ok := r.options.Set[s.Set]
+		if !ok || s.Set == "" || slices.Contains(variables, s.Set) {
+			return
+		}
+		leaf := newLeaf("set."+s.Set, s, value)
+		for _, n := range append(leaf.items, leaf) {
+			if n.kind == isList {
+				continue
+			}
+			if problem, hint := n.spec.ScalarFault(n.text); problem != "" {
+				n.bad = true
+				r.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint}, "")
+			}
+		}
+		r.settings.insert(path, leaf)
+	})
+}
+
+// from returns the path of the option that gives a field its value, or the field's own.
+func (r *reader) from(path string) string {
+	if n := r.settings.find(path); n != nil {
+		return n.path
+	}
+	return path
+}
+
+// Settings returns the names by which Options.Set changes fields.
+func Settings() []string {
+	var names []string
+	file, _ := plan.Declared()
+	file.Walk("", func(_ string, s *schema.Spec) {
+		if s.Set != "" {
+			names = append(names, s.Set)
+		}
+	})
+	return names
+}
+
+// unknownSettings reports options that set nothing.
+func (r *reader) unknownSettings() {
+	known := append(Settings(), r.variableNames()...)
+	for _, name := range slices.Sorted(maps.Keys(r.options.Set)) {
+		if !slices.Contains(known, name) {
+			r.c.Add(plan.Finding{Path: "set." + name, Problem: "there is no variable of this name", Hint: nearest.Hint(name, known)}, "")
+		}
+	}
+}
+
+// expressions has thresholds and claims judged by whoever evaluates them.
+func (r *reader) expressions(e *plan.Experiment) {
+	var names []string
+	for _, x := range e.Variants {
+		names = append(names, x.Name)
+	}
+	steps := e.Steps()
+	judge := func(n *node, expression string, check func(expression string, variants, steps []string) error) {
+		if expression != "" && check != nil {
+			r.judge(n, check(expression, names, steps))
+		}
+	}
+	threshold := r.options.CheckThreshold
+	if e.Capacity != nil {
+		threshold = r.options.CheckProbe
+	}
+	for i, t := range e.Thresholds {
+		n := r.root.get("thresholds").items[i]
+		judge(n, t, threshold)
+		if e.Capacity != nil && r.options.RequestsNeeded != nil {
+			r.searchable(n, e, r.options.RequestsNeeded(t, names, steps))
+		}
+	}
+	for i, c := range e.Claims {
+		if n := r.root.get("claims").items[i]; c.NotTestable == "" {
+			judge(n.get("holds"), c.Holds, r.options.CheckClaim)
+			judge(n.get("direction"), c.Direction, r.options.CheckClaim)
+		}
+	}
+}
+
+// findFiles reports files the experiment names that are not there.
+func (r *reader) findFiles(e *plan.Experiment) {
+	for i := range e.Variants {
+		if v := &e.Variants[i]; v.AliasOf == "" {
+			protocols.EachFile(v, func(field, file string) { r.findFile(field, file, v.Name) })
+		}
+	}
+}
+
+// findFile reports a file that is named and not there.
+func (r *reader) findFile(path, file, variant string) {
+	if plan.HasTemplate(file) {
+		return
+	}
+	if err := regular(file); err != nil {
+		r.c.Add(plan.Finding{Path: path, Problem: err.Error(), Hint: "paths are relative to the experiment's file"}, variant)
+	}
+}
+
+// regular says why something is no file that can be read.
+func regular(file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot be read: %w", err)
+	case !info.Mode().IsRegular():
+		return errors.New("not a regular file: " + strconv.Quote(file))
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package protocols
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dyno/lab/plan"
+	"dyno/load/scenario"
+	"dyno/load/wire"
+	"dyno/load/wire/tcp"
+)
+
+// tcpCodecs makes clients that send a message and await as many bytes, a line, or what a length
+// says.
+func tcpCodecs(v *plan.Variant, seed uint64, _ int) (c Codecs, err error) {
+	if v.Load.Scenario != nil {
+		if err = ready(v, &c, tcpScript); err != nil {
+			return c, err
+		}
+		var messages []tcp.Message
+		for _, o := range c.Scenario.Outlines() {
+			messages = append(messages, tcp.Message{Text: []byte(o.Body), Varies: o.VariesBody})
+		}
+		config := tcp.DefaultMessages(framings[v.Load.Framing], messages)
+		c.Clients, err = perWorker(alike(config), tcp.NewMessages, func(t *tcp.MessagesTemplate) wire.Client { return t.Client() })
+		return c, err
+	}
+	switch size := v.Load.Payload; v.Load.Framing {
+	case plan.FramingLine: // whose end is one byte of the payload
+		line := tcp.DefaultLine(strings.Repeat("x", max(0, size-1)))
+		line.Limit = tcp.MaxLineBytes // an answer is counted, and not held
+		c.Clients, err = perWorker(alike(line), tcp.NewLine, func(t *tcp.LineTemplate) wire.Client { return t.Client() })
+	case plan.FramingLength:
+		prefixed := tcp.DefaultPrefixed(make([]byte, size))
+		c.Clients, err = perWorker(alike(prefixed), tcp.NewPrefixed, func(t *tcp.PrefixedTemplate) wire.Client { return t.Client() })
+	default:
+		c.Clients, err = perWorker(alike(tcp.EchoConfig{Size: size, Seed: seed}), tcp.NewEcho, func(t *tcp.EchoTemplate) wire.Client { return t.Client() })
+	}
+	return c, err
+}
+
+var framings = map[string]tcp.Framing{plan.FramingEcho: tcp.Same, plan.FramingLine: tcp.Lines, plan.FramingLength: tcp.Length}
+
+// tcpScript says what a scenario's users do over TCP: they send messages, and look at what is
+// answered.
+func tcpScript(v *plan.Variant, _ bool) (script, error) {
+	framing := framings[v.Load.Framing]
+	return script{
+		spec: scenario.Spec{BodyOnly: true},
+		step: func(st *plan.Step, body string, to *scenario.Step) error {
+			to.Body = body
+			to.Encode = func(pieces ...[]byte) (scenario.Encoder, error) {
+				return &messageEncoder{framing, st.Encoding, pieces}, nil
+			}
+			return nil
+		},
+	}, nil
+}
+
+// A messageEncoder makes a message of TCP: it decodes what is written, and holds it against what
+// the framing allows.
+type messageEncoder struct {
+	framing  tcp.Framing
+	encoding string
+	pieces   [][]byte
+}
+
+// Append appends a message; see scenario.Encoder.
+func (e *messageEncoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
+	start := len(dst)
+	size := len(e.pieces[0])
+	for i, part := range parts {
+		size += len(part) + len(e.pieces[i+1])
+	}
+	// The decoded text is no longer than its encoding.
+	dst = slices.Grow(dst, 2*size)
+	begin := start
+	if e.encoding == plan.EncodingBase64 || e.encoding == plan.EncodingHex {
+		begin += size
+	}
+	text := append(dst[:begin], e.pieces[0]...)
+	for i, part := range parts {
+		text = append(append(text, part...), e.pieces[i+1]...)
+	}
+	text = text[begin:]
+	n, err := len(text), error(nil)
+	switch e.encoding {
+	case plan.EncodingBase64:
+		if n, err = base64.StdEncoding.Decode(dst[start:begin], text); err != nil {
+			return dst[:start], fmt.Errorf("it is no base64: %w", err)
+		}
+	case plan.EncodingHex:
+		if n, err = hex.Decode(dst[start:begin], text); err != nil {
+			return dst[:start], fmt.Errorf("it is not hexadecimal: %w", err)
+		}
+	}
+	if err := e.framing.Check(dst[start : start+n]); err != nil {
+		return dst[:start], err
+	}
+	return dst[:start+n], nil
+}
