@@ -54,9 +54,10 @@ var arrows = []arrow{
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
-		"lab/plan", "lab/protocols", "load", "host", "observe", "results/rundir", "internal/texts",
+		"lab/plan", "lab/protocols", "lab/generator", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
+	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
 	{"lab/planfile", []string{"lab/schema", "lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
 	{"lab/protocols", []string{"lab/schema", "lab/plan", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
 	{"lab/plan", []string{"lab/schema", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},

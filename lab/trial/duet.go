@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dyno/host/target"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/wire"
@@ -206,7 +207,7 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 		workers += max(s.variant.Load.Workers, len(r.run.Plan.Duet.CPUSets[s.cpuSet].LoadCPUs))
 	}
 	procs := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(max(procs, workers+2*processorsBeside))
+	runtime.GOMAXPROCS(max(procs, workers+2*generator.SpareProcessors))
 	r.announce(tasks[0], begun[0])
 	var failed [2]error
 	var sides sync.WaitGroup
@@ -247,7 +248,7 @@ type partners struct {
 func newPartners(place func() error) *partners {
 	p := &partners{}
 	p.up = newBarrier(func() { p.placed = place() })
-	p.start = newBarrier(func() { p.at = time.Now().Add(partLead) })
+	p.start = newBarrier(func() { p.at = time.Now().Add(generator.StartLead) })
 	return p
 }
 

@@ -3,15 +3,10 @@ package trial
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
-
-// fine is the length of the intervals in which the engine and the observers record a
-// pilot: the steady state is looked for in bins of this length.
-const fine = 100 * time.Millisecond
 
 // piloted returns the variants that have a pilot: all except aliases, which behave like
 // the variants that they stand for.

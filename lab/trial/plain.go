@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
@@ -40,7 +41,7 @@ func SpeaksTLS(ctx context.Context, network, address string) bool {
 // inPlainText returns the fault of a target that speaks TLS and was spoken to in plain text; nil
 // if it is none. Many such servers close the connection without a word, so one that did nothing
 // else is asked.
-func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
+func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
 	var unreachable *engine.Unreachable
 	closed := result == nil && errors.As(failed, &unreachable) || result != nil && closesOnAll(result)
 	if c.TLS != nil || v.Target.Proxy != "" || !closed || context.Cause(ctx) != nil || !SpeaksTLS(ctx, c.Network, c.Address) {
@@ -55,7 +56,7 @@ func inPlainText(ctx context.Context, v *experiment.Variant, c *engine.Config, r
 
 // otherwise returns the fault of a target that gave no good answer because it speaks something else
 // than what it was spoken to: TLS, HTTP/2, or a stream of events that does not end; nil if it is none.
-func otherwise(ctx context.Context, v *experiment.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
+func otherwise(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
 	if plain := inPlainText(ctx, v, c, result, failed); plain != nil {
 		return plain
 	}
@@ -100,8 +101,8 @@ func (a Answer) Command() string {
 
 // Ask sends the request of a load of HTTP once, on a connection of its own, and returns what the
 // server answers. A request that may change something is not sent.
-func Ask(ctx context.Context, v *experiment.Variant) Answer {
-	c, codecs, err := engineConfig(v, 0)
+func Ask(ctx context.Context, v *plan.Variant) Answer {
+	c, codecs, err := generator.Config(v, 0)
 	if err != nil {
 		return Answer{} // the load will say so
 	}

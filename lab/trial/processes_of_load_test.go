@@ -3,16 +3,10 @@ package trial
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"dyno/lab/plan"
-	"dyno/load/engine"
-	"dyno/load/engine/users"
-	"dyno/load/pace"
 	"dyno/results/rundir"
 )
 
@@ -112,97 +106,5 @@ func TestRequestsInProcesses(t *testing.T) {
 		if c := trial.Counts; c.OK != 301 || c.CompletedInWindow != 301 || seen.Load() != 301 {
 			t.Errorf("%d processes: %d seen, %+v", n, seen.Load(), c)
 		}
-	}
-}
-
-// The shards of a load are the load: nothing is left out, and nothing is there twice.
-func TestShardsOfALoad(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := engine.Config{
-			Connections: rapid.IntRange(1, 100).Draw(t, "connections"), Workers: rapid.IntRange(1, 10).Draw(t, "workers"),
-			MaxWaiting: rapid.IntRange(100, 1000).Draw(t, "waiting"), Requests: rapid.Uint64Range(0, 500).Draw(t, "requests"),
-			CPUs: []int{3, 5, 7}[:rapid.IntRange(0, 3).Draw(t, "cpus")],
-		}
-		if n := rapid.IntRange(0, 50).Draw(t, "users"); n > 0 {
-			c.Users = &users.Config{Count: n}
-			c.Workers = min(c.Workers, n)
-		}
-		c.Workers = min(c.Workers, c.Connections)
-		portions, err := split(c, rapid.IntRange(0, 64).Draw(t, "processes"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var connections, waiting, users, threads int
-		var requests uint64
-		placed := map[int]int{}
-		for i, p := range portions {
-			if p.Shard != (pace.Shard{Index: i, Count: len(portions)}) {
-				t.Fatalf("%+v", p)
-			}
-			s := partOf(c, p)
-			connections += s.Connections
-			waiting += s.MaxWaiting
-			requests += s.Requests
-			if s.Connections < 1 || s.Workers < 1 || s.Workers > s.Connections || c.Requests > 0 && s.Requests < 1 {
-				t.Fatalf("shard %d of %d has %+v", i, len(portions), s)
-			}
-			if s.Users != nil {
-				users += s.Users.Count
-				if s.Users.Count < s.Workers {
-					t.Fatalf("%d users for %d workers", s.Users.Count, s.Workers)
-				}
-			}
-			for k := range s.Workers {
-				threads++
-				if len(c.CPUs) > 0 {
-					placed[s.CPUs[k%len(s.CPUs)]]++
-				}
-			}
-		}
-		if connections != c.Connections || waiting != c.MaxWaiting || requests != c.Requests || c.Users != nil && users != c.Users.Count {
-			t.Fatalf("%d connections, %d waiting, %d requests, %d users of %+v", connections, waiting, requests, users, c)
-		}
-		if len(portions) <= c.Workers && threads > c.Workers || len(portions) > c.Workers && threads != len(portions) {
-			t.Fatalf("%d threads in %d processes, for %d", threads, len(portions), c.Workers)
-		}
-		if threads == c.Workers && len(c.CPUs) > 0 {
-			var most, least int
-			for _, cpu := range c.CPUs {
-				most, least = max(most, placed[cpu]), min(least, placed[cpu])
-			}
-			if most-least > (threads+len(c.CPUs)-1)/len(c.CPUs) {
-				t.Fatalf("threads by CPU: %v", placed)
-			}
-		}
-	})
-}
-
-// More processes than there are descriptors for, or work, are not started.
-func TestProcessesFor(t *testing.T) {
-	users := &users.Config{Count: 3}
-	for _, c := range []struct {
-		config       engine.Config
-		wanted, room int
-		want         int
-	}{
-		{engine.Config{Connections: 1000}, 0, 1000, 1},
-		{engine.Config{Connections: 1001}, 0, 1000, 2},
-		{engine.Config{Connections: 5000}, 3, 1000, 5},
-		{engine.Config{Connections: 5000}, 7, 1000, 7},
-		{engine.Config{Connections: 2}, 7, 1000, 2},
-		{engine.Config{Connections: 50, Users: users}, 7, 1000, 3},
-		{engine.Config{Connections: 50, Requests: 2}, 7, 1000, 2},
-		{engine.Config{Connections: 1_000_000}, 0, 1000, 1000},
-	} {
-		if got := processesFor(c.config, c.wanted, c.room); got != c.want {
-			t.Errorf("%+v: %d processes, want %d", c, got, c.want)
-		}
-	}
-	c := engine.Config{Connections: 1_000_000_000}
-	if _, err := split(c, 0); err == nil {
-		t.Error("a billion connections are possible")
-	}
-	if got := inOrder([]int{3, 2}); !slices.Equal(got, []portion{{First: 0, Count: 3}, {First: 3, Count: 2}}) {
-		t.Errorf("%+v", got)
 	}
 }

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"dyno/lab/protocols"
@@ -65,7 +64,7 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	if r.Streams.Requested > 0 {
 		recordStreams(t, r)
 	}
-	t.Generator = generator(r, workers, t.Work(), t.Duet != nil)
+	t.Generator = generatorFigures(r, workers, t.Work(), t.Duet != nil)
 	if exchanges := r.Connections.WindowExchanges; exchanges > 0 {
 		reuse := float64(r.Connections.WindowReused) / float64(exchanges)
 		t.Target.ConnectionReuseRatio = &reuse
@@ -238,9 +237,9 @@ func byText(of map[string]uint64) map[string]int64 {
 	return m
 }
 
-// generator sums up what the load cost dyno. In a duet dyno's process has two loads, so
+// generatorFigures sums up what the load cost dyno. In a duet dyno's process has two loads, so
 // only the workers of the one count.
-func generator(r *record.Result, workers int, work int64, duet bool) rundir.Generator {
+func generatorFigures(r *record.Result, workers int, work int64, duet bool) rundir.Generator {
 	g := rundir.Generator{Workers: workers}
 	used := r.Process
 	if duet {
@@ -262,54 +261,6 @@ func generator(r *record.Result, workers int, work int64, duet bool) rundir.Gene
 		g.UserShare = &user
 	}
 	return g
-}
-
-// writeLatency writes the log of all intervals, those of each tag in order. The tag that
-// counts the load has a line for each interval: one in which nothing ended is a value,
-// and none is missing.
-func writeLatency(w io.Writer, r *record.Result) error {
-	log, err := hist.NewLogWriter(w, r.Start)
-	if err != nil {
-		return err
-	}
-	counted, nothing := record.Response, hist.New()
-	if r.AllCounts.Scheduled == 0 && r.Streams.Requested > 0 {
-		counted = record.EventGap
-	}
-	for _, i := range r.Intervals {
-		for tag, h := range i.Latency {
-			if h == nil {
-				if record.Tag(tag) != counted {
-					continue
-				}
-				h = nothing
-			}
-			err := log.Write(hist.Interval{Tag: record.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	for i := range r.Steps {
-		s := &r.Steps[i]
-		for tag, h := range timesOfStep(s) {
-			if h == nil || h.Count() == 0 {
-				continue
-			}
-			err := log.Write(hist.Interval{Tag: rundir.StepTag(tag.String(), s.Name), Start: r.WindowStart, Length: r.Window, Hist: h})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// timesOfStep are the times of a step, by what they are of all steps; nil where it has none.
-func timesOfStep(s *record.StepResult) map[record.Tag]*hist.Histogram {
-	return map[record.Tag]*hist.Histogram{
-		record.Response: s.Response, record.Service: s.Service, record.FirstToken: s.FirstToken, record.TokenTime: s.TokenTime,
-	}
 }
 
 // signed converts a count. Counts of requests are far below the limit.

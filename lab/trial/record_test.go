@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -119,34 +118,6 @@ func TestRecordNothing(t *testing.T) {
 	}
 	if !got.Conservation.OK {
 		t.Error("no requests are not conserved")
-	}
-}
-
-func TestWriteLatency(t *testing.T) {
-	var b bytes.Buffer
-	if err := writeLatency(&b, result()); err != nil {
-		t.Fatal(err)
-	}
-	start, intervals, err := hist.ReadLog(&b)
-	if err != nil || !start.Equal(result().Start) {
-		t.Fatalf("start %v, %v", start, err)
-	}
-	type row struct {
-		Tag           string
-		Start, Length time.Duration
-		Count         int64
-	}
-	var got []row
-	for _, i := range intervals {
-		got = append(got, row{i.Tag, i.Start, i.Length, i.Hist.Count()})
-	}
-	want := []row{
-		{"response", time.Second, time.Second, 2},
-		{"connect", time.Second, time.Second, 1},
-		{"response", 2 * time.Second, time.Second, 1},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -10,15 +10,13 @@
 // interrupted round is measured again as a whole, because its trials should be close in time.
 // Its trials stay in the folder and are in no comparison.
 //
-// If one process has too few descriptors, or the plan says load.processes, several processes
-// carry one load: see part.go. A duet measures two variants at the same time on disjoint CPUs:
-// see duet.go.
+// Package generator carries the load, in several processes if need be. A duet measures two variants
+// at the same time on disjoint CPUs: see duet.go.
 //
 // A run that was cut short can be continued: see Resume.
 //
 // To read the source: run.go from top to bottom is a run. pilot.go, search.go and resume.go come
-// before and after it. load.go makes an engine.Config of a variant and runs the engine. watch.go
-// and sources.go run the observers, profile.go the profilers. record.go writes an engine's
+// before and after it. load.go places the generator and runs it. watch.go and sources.go run the observers, profile.go the profilers. record.go writes an engine's
 // result to trial.json and latency.hlog.
 package trial
 

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 	"dyno/load/engine"
@@ -249,7 +250,7 @@ func TestScenarioShards(t *testing.T) {
 	e := shopPlan(t, 60, fmt.Sprintf("name: store\ntarget: {protocol: http, url: %q}\nload:\n  closed: {connections: 4}\n  workers: 2\n  warmup: 0\n  requests: 100\n  scenario:", serve(t, &s, false))+fmt.Sprintf(storeScenario, "stop"))
 	var whole *record.Result
 	for i := range 3 {
-		c, codecs, err := engineConfig(&e.Variants[0], 1)
+		c, codecs, err := generator.Config(&e.Variants[0], 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +298,7 @@ func TestScenarioWithoutItsData(t *testing.T) {
 	if err := os.WriteFile(file, []byte("name\nx\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := engineConfig(&e.Variants[0], 1)
+	_, _, err := generator.Config(&e.Variants[0], 1)
 	if err == nil || !strings.Contains(err.Error(), `load.scenario.steps[0].body: at offset 12: no variable "user"`) {
 		t.Errorf("%v", err)
 	}

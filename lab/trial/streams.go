@@ -1,30 +1,10 @@
 package trial
 
 import (
-	"dyno/lab/plan"
 	"dyno/load/engine/record"
-	"dyno/load/engine/subscribe"
 	"dyno/load/hist"
-	"dyno/load/wire"
 	"dyno/results/rundir"
 )
-
-// subscribers translates a plan's subscribers for the engine.
-func subscribers(l *plan.Load, streams func(worker int) func(subscriber int) wire.Stream) *subscribe.Config {
-	s := l.Subscribers
-	c := &subscribe.Config{
-		Count:         s.Connections,
-		Ramp:          s.Ramp,
-		MinBackoff:    l.Reconnect.MinBackoff,
-		MaxBackoff:    l.Reconnect.MaxBackoff,
-		ReceiveBuffer: s.ReceiveBuffer,
-		NewStreams:    streams,
-	}
-	if s.Slow != nil {
-		c.Slow, c.SlowRate = s.Slow.Connections, s.Slow.Rate
-	}
-	return c
-}
 
 // recordStreams translates the engine's result on subscribers for the run folder.
 func recordStreams(t *rundir.Trial, r *record.Result) {

@@ -16,6 +16,7 @@ import (
 	"dyno/host/proc"
 	"dyno/host/target"
 	"dyno/internal/texts"
+	"dyno/lab/generator"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/observe"
@@ -84,7 +85,7 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 		w.targetCPUs = min(w.targetCPUs, c.CPUMax)
 	}
 	if purpose == rundir.PurposePilot {
-		w.tick = fine
+		w.tick = generator.ShortestInterval
 	}
 	if o := &up.variant.Observe; up.target == nil && o.Server {
 		address := up.variant.Target.Address

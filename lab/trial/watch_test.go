@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"dyno/internal/freeport"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/observe"
 	"dyno/results/rundir"
@@ -108,7 +109,7 @@ func TestTick(t *testing.T) {
 		v := plan.Variant{Load: plan.Load{Warmup: c.warmup, Window: c.window}}
 		w := new(runner).newWatch(&stage{variant: &v}, c.purpose)
 		rows := (c.warmup + c.window) / w.tick
-		if rows > mostRows || w.tick < fine || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
+		if rows > mostRows || w.tick < generator.ShortestInterval || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
 			t.Errorf("%v and %v: a row every %v, %d of them", c.warmup, c.window, w.tick, rows)
 		}
 	}

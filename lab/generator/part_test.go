@@ -1,18 +1,16 @@
-package trial
+package generator
 
 import (
 	"bufio"
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"dyno/lab/plan"
 	"dyno/load/engine"
@@ -49,11 +47,11 @@ func startStream(t *testing.T, c oracle.StreamConfig) *oracle.Stream {
 func TestParts(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Rate: 50, Drop: 7})
 	v := sseVariant(server, 60)
-	c, _, err := engineConfig(v, 1)
+	c, _, err := Config(v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := carryAs(t.Context(), v, 1, c, inOrder([]int{20, 25, 15}))
+	result, err := Run(t.Context(), v, 1, c, inOrder([]int{20, 25, 15}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +120,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{})
 	v := sseVariant(server, 20)
 	v.Load.Window = time.Hour
-	c, _, err := engineConfig(v, 1)
+	c, _, err := Config(v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +130,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	result, err := carryAs(ctx, v, 1, c, inOrder([]int{10, 10}))
+	result, err := Run(ctx, v, 1, c, inOrder([]int{10, 10}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,47 +143,13 @@ func TestPartsAreInterrupted(t *testing.T) {
 func TestPartsFail(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)
-	c, _, err := engineConfig(v, 1)
+	c, _, err := Config(v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := carryAs(t.Context(), v, 1, c, inOrder([]int{10, 10}))
+	result, err := Run(t.Context(), v, 1, c, inOrder([]int{10, 10}))
 	var unreachable *engine.Unreachable
 	if !errors.As(err, &unreachable) || result != nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("%v, %v", result, err)
 	}
-}
-
-func TestShares(t *testing.T) {
-	for _, c := range []struct {
-		subscribers, publishers, room int
-		want                          []int
-	}{
-		{1000, 0, 1000, []int{1000}},
-		{1000, 1, 1000, []int{999, 1}},
-		{3000, 10, 1000, []int{990, 1000, 1000, 10}},
-		{1000, 1000, 1000, nil}, // no room for a subscriber next to them
-		{1_000_000, 0, 1000, nil},
-	} {
-		if got := shares(c.subscribers, c.publishers, c.room); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		subscribers, publishers := rapid.IntRange(1, 5000).Draw(t, "subscribers"), rapid.IntRange(0, 300).Draw(t, "publishers")
-		room := rapid.IntRange(301, 2000).Draw(t, "room")
-		total := 0
-		for i, n := range shares(subscribers, publishers, room) {
-			total += n
-			if i == 0 {
-				n += publishers
-			}
-			if n < 1 || n > room {
-				t.Fatalf("process %d has %d connections", i, n)
-			}
-		}
-		if total != subscribers {
-			t.Fatalf("%d of %d subscribers", total, subscribers)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package trial
+package generator
 
 import (
 	"encoding/binary"
@@ -82,7 +82,7 @@ func TestEngineConfig(t *testing.T) {
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
-		got, _, err := engineConfig(v, 7)
+		got, _, err := Config(v, 7)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -108,7 +108,7 @@ func TestSchedule(t *testing.T) {
 			v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
 			change(&v.Load)
 		})
-		c, _, err := engineConfig(v, 7)
+		c, _, err := Config(v, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestSchedule(t *testing.T) {
 	v := httpVariant(func(v *plan.Variant) {
 		v.Load.Closed, v.Load.Open = nil, &plan.Open{Rate: 1, Arrivals: "sometimes"}
 	})
-	if _, _, err := engineConfig(v, 0); err == nil {
+	if _, _, err := Config(v, 0); err == nil {
 		t.Error("an unknown arrival process was accepted")
 	}
 }
@@ -158,7 +158,7 @@ func TestSchedule(t *testing.T) {
 // request returns the bytes of a connection's first request.
 func request(t *testing.T, v *plan.Variant) string {
 	t.Helper()
-	c, _, err := engineConfig(v, 7)
+	c, _, err := Config(v, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestProtocolChoice(t *testing.T) {
 		{"https://h/", plan.HTTP2Never, true, false, "http/1.1"},
 		{"https://h/", plan.HTTP2Always, false, true, "h2"},
 	} {
-		got, _, err := engineConfig(httpVariant(func(v *plan.Variant) {
+		got, _, err := Config(httpVariant(func(v *plan.Variant) {
 			v.Target.URL = c.url
 			v.Load.HTTP2 = &plan.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
 			v.Load.RequestsPerConnection = 5
@@ -209,13 +209,13 @@ func TestProtocolChoice(t *testing.T) {
 			t.Errorf("%s, %s: %v", c.url, c.use, err)
 		}
 	}
-	_, _, err := engineConfig(httpVariant(func(v *plan.Variant) {
+	_, _, err := Config(httpVariant(func(v *plan.Variant) {
 		v.Target.URL, v.Target.TLS = "https://h/", &plan.TLS{CA: filepath.Join(t.TempDir(), "none")}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls.ca: ") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	_, _, err = engineConfig(httpVariant(func(v *plan.Variant) {
+	_, _, err = Config(httpVariant(func(v *plan.Variant) {
 		v.Target.URL, v.Target.TLS = "https://h/", &plan.TLS{Groups: []string{"x"}}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
@@ -259,7 +259,7 @@ func TestHTTPRequests(t *testing.T) {
 		"method":    func(v *plan.Variant) { v.Load.Request.Method = "G T" },
 		"scheme":    func(v *plan.Variant) { v.Target.URL = "ftp://x/" },
 	} {
-		if _, _, err := engineConfig(httpVariant(change), 0); err == nil {
+		if _, _, err := Config(httpVariant(change), 0); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -279,7 +279,7 @@ func TestTCPRequests(t *testing.T) {
 		t.Errorf("length-prefixed: %q", got)
 	}
 	v := tcpVariant(func(v *plan.Variant) { v.Load.Payload = 0 })
-	if _, _, err := engineConfig(v, 0); err == nil {
+	if _, _, err := Config(v, 0); err == nil {
 		t.Error("a payload of 0 bytes was accepted")
 	}
 }
@@ -310,7 +310,7 @@ func TestSpin(t *testing.T) {
 					v.Load.Open.Rate = 10
 				}
 			})
-			got, _, err := engineConfig(v, 0)
+			got, _, err := Config(v, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

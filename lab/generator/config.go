@@ -1,0 +1,195 @@
+package generator
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/lab/plan"
+	"dyno/lab/protocols"
+	"dyno/load/engine"
+	"dyno/load/engine/messages"
+	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
+	"dyno/load/engine/users"
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// SpareProcessors is how many of Go's processors there are in addition to one for each
+// worker: one for each sleeper, which keeps it, and two for everything else, whatever the
+// number of CPUs. With fewer, Go's scheduler would take turns between a worker and the
+// rest, and wake threads to do so.
+const SpareProcessors = 4
+
+// Config translates a variant's load for the engine. The run-time variables are
+// filled in. The codecs are to be closed when the load has ended.
+func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Codecs, err error) {
+	l := &v.Load
+	c = engine.Config{
+		Seed:           seed,
+		Warmup:         l.Warmup,
+		Window:         l.Window,
+		Requests:       l.Requests,
+		Timeout:        l.Timeout,
+		ConnectTimeout: l.ConnectTimeout,
+		MaxBackoff:     l.Reconnect.MaxBackoff,
+		Workers:        l.Workers,
+		CPUs:           l.CPUs,
+		Clock:          clock(l.Clock),
+
+		ExchangesPerConnection: l.RequestsPerConnection,
+	}
+	c.Network, c.Address = "tcp", v.Target.Peer()
+	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
+		c.Network, c.Address = "unix", path
+	}
+	switch {
+	case l.Closed != nil:
+		c.Connections = l.Closed.Connections
+		c.Think = l.Closed.Think.Pace()
+	case l.Open != nil:
+		c.Connections = l.Open.MaxConnections
+		c.MaxWaiting = l.Open.MaxWaiting
+		c.Schedule, err = schedule(l, seed)
+	}
+	if err != nil {
+		return c, codecs, err
+	}
+	carried := c.Connections
+	if s := l.Subscribers; s != nil {
+		carried = max(carried, s.Connections)
+	}
+	if c.Workers == 0 {
+		c.Workers = max(1, len(l.CPUs))
+	}
+	c.Workers = min(c.Workers, carried)
+	if codecs, err = protocols.CodecsOf(v, seed, c.Workers); err != nil {
+		return c, codecs, err
+	}
+	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
+	c.NewFollower, c.NewTunnels = codecs.Follower, codecs.Tunnels
+	if m := codecs.Messages; m != nil {
+		c.Messages = &messages.Config{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
+	}
+	if k := l.Keepalive; k != nil {
+		c.Keepalive = &engine.Keepalive{Time: k.Time, Timeout: k.Timeout, WithoutCalls: k.WithoutCalls}
+	}
+	if c.TimedOut = codecs.TimedOut; codecs.Timeout > 0 {
+		c.Deadline = codecs.Timeout <= c.Timeout
+		c.Timeout = min(c.Timeout, codecs.Timeout)
+	}
+	if l.Subscribers != nil {
+		c.Subscribers = subscribers(l, codecs.Streams)
+	}
+	if s := l.Scenario; s != nil {
+		c.Users = &users.Config{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
+		if s.Users > 0 {
+			c.Workers = min(c.Workers, s.Users)
+		}
+	}
+	c.Interval = interval(l)
+	if l.Open != nil && ownCPUs(v) {
+		c.Spin = spin
+	}
+	return c, codecs, nil
+}
+
+// clock translates the setting for what ends a response.
+func clock(name string) engine.Clock {
+	switch name {
+	case plan.ClockArrival:
+		return engine.ClockArrival
+	case plan.ClockRead:
+		return engine.ClockRead
+	}
+	return engine.ClockAuto
+}
+
+// spin covers the time that a sleeping thread usually takes to wake up. It is used only
+// where the generator's CPUs are its own, because there nobody else needs the CPU time.
+const spin = 60 * time.Microsecond
+
+// ownCPUs reports whether the plan gives the generator CPUs that neither the target nor a
+// service may use.
+func ownCPUs(v *plan.Variant) bool {
+	processes := []plan.Process{v.Target.Process}
+	for _, s := range v.Services {
+		processes = append(processes, s.Process)
+	}
+	for _, p := range processes {
+		if len(p.Start) == 0 {
+			continue // dyno did not start it and cannot know where it runs
+		}
+		shares := func(cpu int) bool { return slices.Contains(v.Load.CPUs, cpu) }
+		if len(p.CPUs) == 0 || slices.ContainsFunc(p.CPUs, shares) {
+			return false
+		}
+	}
+	return len(v.Load.CPUs) > 0
+}
+
+// schedule makes the schedule of arrivals. The warm-up has the rate with which the window
+// begins, after the ramp if there is one.
+func schedule(l *plan.Load, seed uint64) (*pace.Schedule, error) {
+	process, err := pace.ParseProcess(l.Open.Arrivals)
+	if err != nil {
+		return nil, err
+	}
+	var stages []pace.Stage
+	if len(l.Open.Stages) == 0 {
+		if l.Open.Ramp > 0 {
+			stages = append(stages, pace.Stage{Duration: l.Open.Ramp, To: l.Open.Rate})
+		}
+		return pace.New(append(stages, pace.Steady(l.Open.Rate, 0)...), process, seed)
+	}
+	if l.Warmup > 0 {
+		stages = append(stages, pace.Stage{Duration: l.Warmup, From: l.Open.Stages[0].From, To: l.Open.Stages[0].From})
+	}
+	for _, s := range l.Open.Stages {
+		stages = append(stages, pace.Stage{Duration: s.Duration, From: s.From, To: s.To})
+	}
+	return pace.New(stages, process, seed)
+}
+
+// The bounds of a trial's log: how many intervals it may have, and how many requests may
+// be recorded in short intervals if the number of requests ends the window and nobody
+// knows how long they take.
+const (
+	mostIntervals  = 4096
+	finelyRecorded = 1_000_000
+)
+
+// ShortestInterval is the length of the shortest intervals in which a load is recorded. Pilots are, and so are their
+// observers: the steady state is looked for in bins of this length.
+const ShortestInterval = 100 * time.Millisecond
+
+// interval returns the length of the intervals in which a load is recorded. Disturbances
+// are left out by whole intervals, so these are as short as the log allows: 100 ms up to
+// seven minutes, and almost a second for an hour.
+func interval(l *plan.Load) time.Duration {
+	switch {
+	case l.Requests > finelyRecorded:
+		return time.Second
+	case l.Requests > 0:
+		return ShortestInterval
+	}
+	return max(ShortestInterval, ((l.Warmup + l.Window) / mostIntervals).Round(time.Millisecond))
+}
+
+// subscribers translates a plan's subscribers for the engine.
+func subscribers(l *plan.Load, streams func(worker int) func(subscriber int) wire.Stream) *subscribe.Config {
+	s := l.Subscribers
+	c := &subscribe.Config{
+		Count:         s.Connections,
+		Ramp:          s.Ramp,
+		MinBackoff:    l.Reconnect.MinBackoff,
+		MaxBackoff:    l.Reconnect.MaxBackoff,
+		ReceiveBuffer: s.ReceiveBuffer,
+		NewStreams:    streams,
+	}
+	if s.Slow != nil {
+		c.Slow, c.SlowRate = s.Slow.Connections, s.Slow.Rate
+	}
+	return c
+}

@@ -1,0 +1,82 @@
+package generator
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/lab/plan"
+	"dyno/load/engine"
+	"dyno/load/engine/record"
+	"dyno/load/wire"
+)
+
+// StartLead is how long before the warm-up all parts learn when it begins.
+const StartLead = 50 * time.Millisecond
+
+// The bounds of the exchange.
+const (
+	// partPatience is how long a part may take beyond the time that its work needs.
+	partPatience = 30 * time.Second
+	// maxPartLine bounds a line of the exchange. A million sources with their uncertain
+	// numbers could need a few hundred MiB, but a load with a million publishers makes no
+	// sense.
+	maxPartLine = 64 << 20
+	// maxSaid is more than the number of messages from a part, without intervals.
+	maxSaid = 8
+)
+
+// A partPlan is the work of a part: a portion of a variant's load, whose run-time variables
+// are filled in.
+type partPlan struct {
+	Variant  *plan.Variant
+	Seed     uint64
+	Portion  Portion
+	Warmup   time.Duration
+	Window   time.Duration
+	Interval time.Duration
+}
+
+// A partReport is a message from a part. One of its fields is set.
+type partReport struct {
+	Party     *engine.Party    `json:"party,omitempty"`
+	Interval  *record.Interval `json:"interval,omitempty"` // without latencies
+	Published *publications    `json:"published,omitempty"`
+	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
+	Failed    string           `json:"failed,omitempty"`
+}
+
+// A partOrder is a message to a part. One of its fields is set.
+type partOrder struct {
+	Plan      *partPlan     `json:"plan,omitempty"`
+	Start     *startSignal  `json:"start,omitempty"`
+	Published *publications `json:"published,omitempty"`
+	Stop      bool          `json:"stop,omitempty"` // at once: the run is interrupted
+}
+
+type startSignal struct {
+	At  int64 // Unix time in nanoseconds
+	All engine.Party
+}
+
+type publications struct{ Sources []wire.Source }
+
+// readLine reads a line of the exchange.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case err == nil:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(line) > maxPartLine:
+			return nil, fmt.Errorf("a line longer than %d bytes", maxPartLine)
+		}
+	}
+}
+
+var _ engine.Barrier = (*participant)(nil)

@@ -1,0 +1,82 @@
+// Package generator runs the load of a variant, in one process or in several.
+//
+// If a load has more connections than one process has descriptors for, or the plan says so,
+// several processes carry it: dyno itself, and parts, which are dyno's own executable started
+// again. Subscribers are divided by their numbers, and dyno itself has all publishers. A load
+// of requests is divided by pace.Shard: arrivals, users and rows of data, each once; its
+// connections, and whatever is counted or bounded, are divided evenly. The processes exchange
+// lines of JSON over a part's standard input and output, so a part learns at once when dyno
+// is gone.
+//
+//	to a part:   its plan, when to start, what was published
+//	from a part: who it is, its intervals, what it has published, its result and its latency log
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"dyno/host/child"
+	"dyno/lab/plan"
+	"dyno/load/engine"
+	"dyno/load/engine/record"
+)
+
+// Role is the role of a process that carries a part of a load.
+func Role() child.Role {
+	return child.Role{Name: "__carry-part", Main: func([]string) int { return runPart(os.Stdin, os.Stdout) }}
+}
+
+// Run runs the load of a variant, which Config has made and Split has divided among processes.
+func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion) (*record.Result, error) {
+	if len(portions) == 1 {
+		return engine.Run(ctx, c)
+	}
+	var parts []*part
+	// Kill the parts that were not waited for.
+	defer func() {
+		for _, p := range parts {
+			_ = p.kill() // it does not matter any more how it ended
+		}
+	}()
+	for n, of := range portions[1:] {
+		p, err := startPart(partPlan{Variant: v, Seed: seed, Portion: of, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval})
+		if err != nil {
+			return nil, fmt.Errorf("start process %d of %d that carry the load: %w", n+2, len(portions), err)
+		}
+		parts = append(parts, p)
+	}
+	own := partOf(c, portions[0])
+	own.Barrier = &coordinator{parts: parts}
+	if c.OnInterval != nil {
+		own.OnInterval = func(i record.Interval) {
+			for _, p := range parts {
+				p.addTo(&i)
+			}
+			c.OnInterval(i)
+		}
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, p := range parts {
+			_ = p.tell(partOrder{Stop: true}) // if this fails, the part is already gone
+		}
+	})
+	defer stop()
+	result, err := engine.Run(ctx, own)
+	if result == nil {
+		for _, p := range parts {
+			err = errors.Join(err, p.fault())
+		}
+		return nil, err
+	}
+	for _, p := range parts {
+		of, failed := p.result()
+		if failed == nil {
+			failed = result.Merge(of)
+		}
+		err = errors.Join(err, failed)
+	}
+	return result, err
+}

@@ -1,0 +1,164 @@
+package generator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/engine/record"
+	"dyno/load/hist"
+	"dyno/load/wire"
+)
+
+// runPart carries a part of a load as standard input says, and returns the exit code. It
+// ends as soon as standard input does.
+func runPart(stdin io.Reader, stdout io.Writer) int {
+	// Ctrl-C in a terminal reaches every process, but dyno decides when to stop.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m := &participant{output: json.NewEncoder(stdout), start: make(chan startSignal, 1), published: make(chan publications, 1)}
+	orders := bufio.NewReader(stdin)
+	var plan partOrder
+	line, err := readLine(orders)
+	if err == nil {
+		err = json.Unmarshal(line, &plan)
+	}
+	if err == nil && plan.Plan == nil {
+		err = errors.New("no plan")
+	}
+	if err == nil {
+		go m.follow(orders, cancel)
+		err = m.carry(ctx, plan.Plan, stdout)
+	}
+	if err != nil {
+		_ = m.say(partReport{Failed: err.Error()}) // if this fails, nobody is left to read it
+		return 1
+	}
+	return 0
+}
+
+// A participant is the part's own side of the exchange.
+type participant struct {
+	mu     sync.Mutex // guards output
+	output *json.Encoder
+
+	start     chan startSignal  // one
+	published chan publications // one
+}
+
+func (m *participant) say(r partReport) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.output.Encode(r)
+}
+
+// follow reads orders until they end, which means that dyno is dead.
+func (m *participant) follow(orders *bufio.Reader, cancel func()) {
+	for {
+		var o partOrder
+		line, err := readLine(orders)
+		if err == nil {
+			err = json.Unmarshal(line, &o)
+		}
+		switch {
+		case err != nil:
+			os.Exit(1)
+		case o.Start != nil:
+			m.start <- *o.Start
+		case o.Published != nil:
+			m.published <- *o.Published
+		case o.Stop:
+			cancel()
+		}
+	}
+}
+
+func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Writer) (err error) {
+	whole, codecs, err := Config(plan.Variant, plan.Seed)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if failed := codecs.Close(); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}()
+	c := partOf(whole, plan.Portion)
+	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
+	c.OnInterval = func(i record.Interval) {
+		i.Latency = [record.Tags]*hist.Histogram{}
+		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
+	}
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+SpareProcessors))
+	runtime.GC()
+	if c.Window > 0 { // otherwise only the number of requests ends it
+		var release func()
+		ctx, release = context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partPatience)
+		defer release()
+	}
+	result, err := engine.Run(ctx, c)
+	if result == nil {
+		return err
+	}
+	bare := *result
+	bare.Intervals, bare.Latency = nil, [record.Tags]*hist.Histogram{}
+	for _, i := range result.Intervals {
+		i.Latency = [record.Tags]*hist.Histogram{}
+		bare.Intervals = append(bare.Intervals, i)
+	}
+	bare.Steps = slices.Clone(result.Steps)
+	for i := range bare.Steps {
+		s := &bare.Steps[i]
+		s.Response, s.Service, s.FirstToken, s.TokenTime = nil, nil, nil, nil
+	}
+	if err := m.say(partReport{Result: &bare}); err != nil {
+		return err
+	}
+	return WriteLog(stdout, result)
+}
+
+// rampOf is how long a part may take until it has tried to open all its connections.
+func rampOf(c engine.Config) time.Duration {
+	d := 2 * c.ConnectTimeout
+	if s := c.Subscribers; s != nil && s.Ramp > 0 {
+		d += time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
+	}
+	return d
+}
+
+// Join reports this part's share and waits for the start.
+func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+	if err := m.say(partReport{Party: &self}); err != nil {
+		return all, start, err
+	}
+	select {
+	case begin := <-m.start:
+		return begin.All, time.Unix(0, begin.At), nil
+	case <-ctx.Done():
+		return all, start, context.Cause(ctx)
+	}
+}
+
+// WaitPublished reports what this part has published and waits for what all have published.
+func (m *participant) WaitPublished(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+	if err := m.say(partReport{Published: &publications{published}}); err != nil {
+		return nil, err
+	}
+	select {
+	case s := <-m.published:
+		return s.Sources, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

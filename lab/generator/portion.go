@@ -1,0 +1,161 @@
+package generator
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/engine"
+	"dyno/load/engine/subscribe"
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// The bounds of portions.
+const (
+	maxParts = 64
+	// descriptorReserve is how many descriptors a process needs in addition to
+	// connections: for files, pollers, observers, and what dyno has open for the target.
+	descriptorReserve = 256
+)
+
+// A Portion is what one process carries of a load: Count subscribers, from number First on,
+// or a shard of the requests.
+type Portion struct {
+	First, Count int
+	Shard        pace.Shard
+}
+
+// Split returns what each process carries. There is one entry if this process has
+// descriptors for all, unless more are wanted. Errors say what the plan asks too much of.
+func Split(c engine.Config, wanted int) (portions []Portion, err error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return nil, fmt.Errorf("descriptors: %w", err)
+	}
+	room := int(min(limit.Cur, subscribe.Max)) - descriptorReserve //nolint:gosec // bounded
+	if c.Subscribers == nil {
+		n := processesFor(c, wanted, room)
+		if n > maxParts {
+			return nil, fmt.Errorf("load: %d connections take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
+				c.Connections, maxParts, limit.Cur)
+		}
+		for i := range n {
+			portions = append(portions, Portion{Shard: pace.Shard{Index: i, Count: n}})
+		}
+		return portions, nil
+	}
+	counts := shares(c.Subscribers.Count, c.Connections, room)
+	if counts == nil {
+		return nil, fmt.Errorf("load.subscribers.connections: %d subscribers take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
+			c.Subscribers.Count, maxParts, limit.Cur)
+	}
+	return inOrder(counts), nil
+}
+
+// inOrder makes portions of n subscribers each.
+func inOrder(counts []int) (portions []Portion) {
+	first := 0
+	for _, n := range counts {
+		portions = append(portions, Portion{First: first, Count: n})
+		first += n
+	}
+	return portions
+}
+
+// processesFor is how many processes carry a load of requests, each with room for a number
+// of connections: as many as are wanted, if that is enough, but none without a connection,
+// a user or a request.
+func processesFor(c engine.Config, wanted, room int) int {
+	n := max(1, wanted, (c.Connections+max(room, 1)-1)/max(room, 1))
+	n = min(n, max(c.Connections, 1))
+	if c.Users != nil && c.Users.Count > 0 {
+		n = min(n, c.Users.Count)
+	}
+	if c.Requests > 0 {
+		n = int(min(uint64(n), c.Requests)) //nolint:gosec // bounded by the connections
+	}
+	return n
+}
+
+// shares divides subscribers among processes, each with room for the given number of
+// connections. The first process also has the publishers. It returns nil if that takes
+// too many processes.
+func shares(subscribers, publishers, room int) []int {
+	if subscribers+publishers <= room {
+		return []int{subscribers}
+	}
+	own := room - publishers
+	if own < 1 {
+		return nil
+	}
+	counts := []int{own}
+	for left := subscribers - own; left > 0; left -= room {
+		counts = append(counts, min(left, room))
+	}
+	if len(counts) > maxParts {
+		return nil
+	}
+	return counts
+}
+
+// partOf is a portion of a load. Of one with subscribers, only the first publishes.
+func partOf(c engine.Config, of Portion) engine.Config {
+	if c.Subscribers == nil {
+		return shardOf(c, of.Shard)
+	}
+	first, count := of.First, of.Count
+	whole := *c.Subscribers
+	s := whole
+	s.Count = count
+	s.Ramp = whole.Ramp * float64(count) / float64(whole.Count)
+	s.Slow = max(0, min(count, whole.Slow-first))
+	s.NewStreams = func(worker int) func(int) wire.Stream {
+		of := whole.NewStreams(worker)
+		return func(subscriber int) wire.Stream { return of(first + subscriber) }
+	}
+	c.Subscribers = &s
+	if first > 0 {
+		c.Connections, c.Schedule, c.NewClients = 0, nil, nil
+		c.Think = engine.Config{}.Think
+	}
+	c.Workers = min(c.Workers, max(c.Connections, count))
+	return c
+}
+
+// shardOf is a shard of a load of requests. The threads of all shards are as many as the
+// plan's, and have its CPUs in turn; but no shard is without.
+func shardOf(c engine.Config, s pace.Shard) engine.Config {
+	c.Shard = s
+	before := 0 // threads of the shards before this one
+	for i := range s.Index {
+		before += max(1, shareOf(c.Workers, pace.Shard{Index: i, Count: s.Count}))
+	}
+	c.Workers = max(1, shareOf(c.Workers, s))
+	c.Connections = shareOf(c.Connections, s)
+	c.MaxWaiting = max(1, shareOf(c.MaxWaiting, s))
+	c.Requests = uint64(shareOf(int(c.Requests), s)) //nolint:gosec // fits: see load.requests
+	if c.Users != nil {
+		u := *c.Users
+		if u.Count > 0 {
+			u.Count = shareOf(u.Count, s)
+			c.Workers = min(c.Workers, u.Count)
+		}
+		c.Users = &u
+	}
+	c.Workers = min(c.Workers, c.Connections)
+	if n := len(c.CPUs); n > 0 {
+		c.CPUs = slices.Concat(c.CPUs[before%n:], c.CPUs[:before%n])
+	}
+	return c
+}
+
+// shareOf is a shard's share of a number of things.
+func shareOf(total int, s pace.Shard) int {
+	n := total / s.Count
+	if s.Index < total%s.Count {
+		n++
+	}
+	return n
+}

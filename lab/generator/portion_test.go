@@ -1,0 +1,138 @@
+package generator
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"dyno/load/engine"
+	"dyno/load/engine/users"
+	"dyno/load/pace"
+)
+
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		subscribers, publishers, room int
+		want                          []int
+	}{
+		{1000, 0, 1000, []int{1000}},
+		{1000, 1, 1000, []int{999, 1}},
+		{3000, 10, 1000, []int{990, 1000, 1000, 10}},
+		{1000, 1000, 1000, nil}, // no room for a subscriber next to them
+		{1_000_000, 0, 1000, nil},
+	} {
+		if got := shares(c.subscribers, c.publishers, c.room); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		subscribers, publishers := rapid.IntRange(1, 5000).Draw(t, "subscribers"), rapid.IntRange(0, 300).Draw(t, "publishers")
+		room := rapid.IntRange(301, 2000).Draw(t, "room")
+		total := 0
+		for i, n := range shares(subscribers, publishers, room) {
+			total += n
+			if i == 0 {
+				n += publishers
+			}
+			if n < 1 || n > room {
+				t.Fatalf("process %d has %d connections", i, n)
+			}
+		}
+		if total != subscribers {
+			t.Fatalf("%d of %d subscribers", total, subscribers)
+		}
+	})
+}
+
+// The shards of a load are the load: nothing is left out, and nothing is there twice.
+func TestShardsOfALoad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := engine.Config{
+			Connections: rapid.IntRange(1, 100).Draw(t, "connections"), Workers: rapid.IntRange(1, 10).Draw(t, "workers"),
+			MaxWaiting: rapid.IntRange(100, 1000).Draw(t, "waiting"), Requests: rapid.Uint64Range(0, 500).Draw(t, "requests"),
+			CPUs: []int{3, 5, 7}[:rapid.IntRange(0, 3).Draw(t, "cpus")],
+		}
+		if n := rapid.IntRange(0, 50).Draw(t, "users"); n > 0 {
+			c.Users = &users.Config{Count: n}
+			c.Workers = min(c.Workers, n)
+		}
+		c.Workers = min(c.Workers, c.Connections)
+		portions, err := Split(c, rapid.IntRange(0, 64).Draw(t, "processes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var connections, waiting, users, threads int
+		var requests uint64
+		placed := map[int]int{}
+		for i, p := range portions {
+			if p.Shard != (pace.Shard{Index: i, Count: len(portions)}) {
+				t.Fatalf("%+v", p)
+			}
+			s := partOf(c, p)
+			connections += s.Connections
+			waiting += s.MaxWaiting
+			requests += s.Requests
+			if s.Connections < 1 || s.Workers < 1 || s.Workers > s.Connections || c.Requests > 0 && s.Requests < 1 {
+				t.Fatalf("shard %d of %d has %+v", i, len(portions), s)
+			}
+			if s.Users != nil {
+				users += s.Users.Count
+				if s.Users.Count < s.Workers {
+					t.Fatalf("%d users for %d workers", s.Users.Count, s.Workers)
+				}
+			}
+			for k := range s.Workers {
+				threads++
+				if len(c.CPUs) > 0 {
+					placed[s.CPUs[k%len(s.CPUs)]]++
+				}
+			}
+		}
+		if connections != c.Connections || waiting != c.MaxWaiting || requests != c.Requests || c.Users != nil && users != c.Users.Count {
+			t.Fatalf("%d connections, %d waiting, %d requests, %d users of %+v", connections, waiting, requests, users, c)
+		}
+		if len(portions) <= c.Workers && threads > c.Workers || len(portions) > c.Workers && threads != len(portions) {
+			t.Fatalf("%d threads in %d processes, for %d", threads, len(portions), c.Workers)
+		}
+		if threads == c.Workers && len(c.CPUs) > 0 {
+			var most, least int
+			for _, cpu := range c.CPUs {
+				most, least = max(most, placed[cpu]), min(least, placed[cpu])
+			}
+			if most-least > (threads+len(c.CPUs)-1)/len(c.CPUs) {
+				t.Fatalf("threads by CPU: %v", placed)
+			}
+		}
+	})
+}
+
+// More processes than there are descriptors for, or work, are not started.
+func TestProcessesFor(t *testing.T) {
+	users := &users.Config{Count: 3}
+	for _, c := range []struct {
+		config       engine.Config
+		wanted, room int
+		want         int
+	}{
+		{engine.Config{Connections: 1000}, 0, 1000, 1},
+		{engine.Config{Connections: 1001}, 0, 1000, 2},
+		{engine.Config{Connections: 5000}, 3, 1000, 5},
+		{engine.Config{Connections: 5000}, 7, 1000, 7},
+		{engine.Config{Connections: 2}, 7, 1000, 2},
+		{engine.Config{Connections: 50, Users: users}, 7, 1000, 3},
+		{engine.Config{Connections: 50, Requests: 2}, 7, 1000, 2},
+		{engine.Config{Connections: 1_000_000}, 0, 1000, 1000},
+	} {
+		if got := processesFor(c.config, c.wanted, c.room); got != c.want {
+			t.Errorf("%+v: %d processes, want %d", c, got, c.want)
+		}
+	}
+	c := engine.Config{Connections: 1_000_000_000}
+	if _, err := Split(c, 0); err == nil {
+		t.Error("a billion connections are possible")
+	}
+	if got := inOrder([]int{3, 2}); !slices.Equal(got, []Portion{{First: 0, Count: 3}, {First: 3, Count: 2}}) {
+		t.Errorf("%+v", got)
+	}
+}
