@@ -43,7 +43,7 @@ func (b *Bounds) value(path string, s *Spec, v reflect.Value) {
 		v = v.Elem()
 	}
 	switch {
-	case !v.IsValid():
+	case !v.IsValid(), s.Custom:
 	case s.Kind == Mapping && v.Kind() == reflect.Struct:
 		b.Fields(path, s, v)
 	case s.Kind == Mapping && v.Kind() == reflect.Map:
@@ -57,6 +57,9 @@ func (b *Bounds) value(path string, s *Spec, v reflect.Value) {
 			b.entry(path, s, v.Index(n).FieldByIndex(s.key).String(), v.Index(n).FieldByIndex(s.Item.At))
 		}
 	case s.Kind == List:
+		if float64(v.Len()) > s.Max {
+			b.Fault(path, fmt.Sprintf("%d entries are too many", v.Len()), fmt.Sprintf("at most %v", s.Max))
+		}
 		for n := range v.Len() {
 			b.value(fmt.Sprintf("%s[%d]", path, n), s.Item, v.Index(n))
 		}

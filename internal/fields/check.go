@@ -56,7 +56,7 @@ func (ch checker) check(n *Node, s *Spec, templates bool) {
 
 func (ch checker) scalar(n *Node, s *Spec) {
 	switch s.Kind {
-	case text, Choice:
+	case Text, Choice:
 		if n.Kind != IsText {
 			ch.fault(n, fmt.Sprintf("want text, have %s", n), fmt.Sprintf("with quotes: %q", Clip(n.Text)))
 			return
@@ -66,7 +66,7 @@ func (ch checker) scalar(n *Node, s *Spec) {
 			ch.fault(n, fmt.Sprintf("want %s, have %s", s.Kind, n), "")
 			return
 		}
-	case Integer, number:
+	case Integer, Number:
 		if n.Kind == IsText {
 			problem, hint := fmt.Sprintf("want %s, have %s", s.Kind, n), s.Kind.Example()
 			if _, ok := parseNumber(n.Text); ok {

@@ -17,6 +17,9 @@ type Decoder struct {
 	Protocol string
 	Traits   map[string]bool
 
+	// Fault is called if a Setter refuses a text.
+	Fault func(n *Node, problem, hint string)
+
 	// after, if not nil, is called with a pointer to each value that was read.
 	After func(value any, n *Node)
 }
@@ -43,7 +46,10 @@ func (d *Decoder) Value(n *Node, s *Spec, into reflect.Value) {
 			if s.path && !filepath.IsAbs(t) {
 				t = filepath.Join(d.Folder, t)
 			}
-			s.Put(into, t)
+			if err := s.put(into, t, d.Folder); err != nil {
+				problem, hint, _ := strings.Cut(err.Error(), "; ")
+				d.Fault(n, problem, hint)
+			}
 		}
 	case s.Short != nil && n.Kind != IsMapping:
 		d.field(n, s.Short, into)
@@ -76,6 +82,24 @@ func (d *Decoder) field(n *Node, s *Spec, of reflect.Value) {
 	if n != nil && !s.form {
 		d.Value(n, s, of.FieldByIndex(s.At))
 	}
+}
+
+// A Setter is a value that reads its text itself. Files that the text names are relative to the
+// folder. The error is what is wrong and, after a semicolon, what would be right.
+type Setter interface {
+	SetText(text, folder string) error
+}
+
+func isSetter(t reflect.Type) bool {
+	return t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[Setter]())
+}
+
+func (s *Spec) put(into reflect.Value, t, folder string) error {
+	if s.Custom {
+		return into.Addr().Interface().(Setter).SetText(t, folder)
+	}
+	s.Put(into, t)
+	return nil
 }
 
 // Put gives a field the value of a text whose form is right; of a list, one of words.
@@ -114,7 +138,9 @@ func Preset(into reflect.Value, s *Spec, protocol string, traits map[string]bool
 			to.Set(reflect.New(to.Type().Elem()))
 			Preset(to.Elem(), f.Spec, protocol, traits)
 		case d != "" && (len(f.Spec.Defaults) == 1 || traits != nil):
-			f.Spec.Put(to, d)
+			if err := f.Spec.put(to, d, ""); err != nil {
+				panic("fields: in a default, " + err.Error())
+			}
 		case to.Kind() == reflect.Struct:
 			Preset(to, f.Spec, protocol, traits)
 		}

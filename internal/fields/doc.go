@@ -15,7 +15,7 @@
 //	             short      a scalar of this form may stand for the whole mapping
 //	             key        the name of a mapping's entry, when a list of these stands as one
 //	             rest       the entries of a mapping that are no fields
-//	             inline     the fields of the list's items stand in its place
+//	             inline     the fields of the struct, or of the list's items, stand in its place
 //	             outer      it stands next to the mapping that it belongs to, one level up
 //	             again      the reference has shown what is below it, and does not do so again
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or

@@ -88,6 +88,7 @@ type Collector struct {
 	above   map[string]bool // and all paths above those
 }
 
+// NewCollector returns an empty collector.
 func NewCollector() *Collector {
 	return &Collector{found: map[Finding]*[]string{}, Touched: map[string]bool{}}
 }

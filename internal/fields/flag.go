@@ -26,6 +26,8 @@ func (s *Spec) FlagType() string {
 		return "int"
 	}
 	switch {
+	case s.path:
+		return "file"
 	case s.Kind != List:
 		return s.Kind.Name()
 	case s.Item.Kind == Choice:

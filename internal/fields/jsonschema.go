@@ -28,15 +28,15 @@ func (s *Spec) plainSchema(templates bool) map[string]any {
 		return s.mappingSchema(templates)
 	case s.Kind == List:
 		return map[string]any{"type": "array", "items": s.Item.Schema(templates), "minItems": s.Min, "maxItems": s.Max}
-	case s.Kind == word:
+	case s.Kind == Word:
 		out := map[string]any{"type": []any{"string", "number", "boolean"}}
 		if s.pattern != nil {
 			out["pattern"] = s.pattern.expression // of a string; JSON Schema applies it to nothing else
 		}
 		return out
-	case s.Kind == text && s.pattern == nil:
+	case s.Kind == Text && s.pattern == nil:
 		return map[string]any{"type": "string", "minLength": 1}
-	case s.Kind == text:
+	case s.Kind == Text:
 		ways = append(ways, written(s.pattern.expression))
 	case s.Kind == Boolean:
 		ways = append(ways, map[string]any{"type": "boolean"})

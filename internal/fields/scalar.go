@@ -17,12 +17,12 @@ import (
 // forms says how each kind is called in messages, and by tags where the Go type does not
 // tell, how a value is written, and what it is in a JSON Schema: a number, or text.
 var forms = [...]struct{ article, name, tag, example, json, pattern string }{
-	text:     {name: "text"},
-	word:     {name: "text", tag: "word"},
+	Text:     {name: "text"},
+	Word:     {name: "text", tag: "word"},
 	Boolean:  {name: "true or false"},
 	Choice:   {name: "text"},
 	Integer:  {"a ", "whole number", "", "such as 100", "integer", ""},
-	number:   {"a ", "number", "", "such as 0.5", "number", ""},
+	Number:   {"a ", "number", "", "such as 0.5", "number", ""},
 	Duration: {"a ", "duration", "", units.DurationExample, "number", units.DurationPattern},
 	Rate:     {"a ", "rate", "rate", units.RateExample, "number", units.RatePattern},
 	Size:     {"a ", "size", "size", units.SizeExample, "number", units.SizePattern},
@@ -112,7 +112,7 @@ func (s *Spec) Read(t string) (value any, err error) {
 		value, ok = ParseBool(t)
 	case Integer:
 		value, ok = parseInteger(t)
-	case number:
+	case Number:
 		value, ok = parseNumber(t)
 	case Duration:
 		if slices.Contains(s.Choices, t) {
@@ -144,7 +144,7 @@ func (s *Spec) Read(t string) (value any, err error) {
 func (s *Spec) ScalarFault(t string) (problem, hint string) {
 	value, err := s.Read(t)
 	switch {
-	case s.Kind == text && t == "":
+	case s.Kind == Text && t == "":
 		return "is empty", ""
 	case s.pattern != nil && !s.pattern.Matches(t):
 		return fmt.Sprintf("%q does not fit", Clip(t)), s.pattern.Hint

@@ -14,13 +14,14 @@ import (
 // A Kind is the form of a value in the file.
 type Kind uint8
 
+// The kinds of values.
 const (
-	text     Kind = iota // a string
-	word                 // any scalar, taken as it is written
+	Text     Kind = iota // a string
+	Word                 // any scalar, taken as it is written
 	Boolean              // true or false
 	Choice               // one of some words
 	Integer              // a whole number
-	number               // a number
+	Number               // a number
 	Duration             // a Go duration, or a number of seconds
 	Rate                 // a number per s, min or h
 	Size                 // bytes, with a unit or without
@@ -52,6 +53,7 @@ type Spec struct {
 	key       []int    // of a mapping that is a list of structs: the place of an entry's name in each
 	form      bool     // the Go field has another form, and is not read by its tags
 	path      bool     // a text that names a file, relative to the experiment's
+	Custom    bool     // the Go field is a Setter
 	unsigned  bool     // the Go field takes no negative number
 	inverted  bool     // the Go field holds the opposite
 	Started   bool     // only a process that dyno starts has it
@@ -99,6 +101,7 @@ type ProtocolGroups struct {
 func (g *Grammar) Mapping(doc string, t reflect.Type) *Spec {
 	s := &Spec{Kind: Mapping, Doc: doc}
 	g.addFields(s, t, nil, "")
+	s.Fields = append(s.Fields, s.outer...)
 	s.Walk("", func(_ string, below *Spec) {
 		if of := s.Find(below.sameAs); below.sameAs != "" && of != nil {
 			below.Min, below.Max = of.Min, of.Max
@@ -137,7 +140,7 @@ func (g *Grammar) formOf(t reflect.Type, tag reflect.StructTag, names []string, 
 			s.Item = s.Item.Short
 		}
 	default:
-		s.unsigned = t.Kind() == reflect.Uint64
+		s.unsigned, s.Custom = t.Kind() == reflect.Uint64, isSetter(t)
 		g.scalar(s, tag)
 	}
 	return s
@@ -188,6 +191,9 @@ func Numeric(v reflect.Value) float64 {
 
 // kindOf tells the kind by the Go type, and by the tag where that does not tell.
 func kindOf(t reflect.Type, tag reflect.StructTag) Kind {
+	if isSetter(t) {
+		return Word
+	}
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return Duration
@@ -217,9 +223,9 @@ func kindOf(t reflect.Type, tag reflect.StructTag) Kind {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return text
+		return Text
 	case reflect.Float64:
-		return number
+		return Number
 	}
 	return Integer
 }
@@ -239,7 +245,11 @@ func (g *Grammar) addFields(s *Spec, t reflect.Type, at []int, embedded reflect.
 			g.addFields(s, f.Type, place, f.Tag)
 			continue
 		case has("inline"):
-			g.addFields(s, f.Type.Elem(), nil, "")
+			if f.Type.Kind() == reflect.Struct {
+				g.addFields(s, f.Type, place, f.Tag)
+			} else {
+				g.addFields(s, f.Type.Elem(), nil, "")
+			}
 			continue
 		case has("key"):
 			s.key = place
@@ -263,7 +273,10 @@ func (g *Grammar) addFields(s *Spec, t reflect.Type, at []int, embedded reflect.
 			s.outer = append(s.outer, Field{name, false, value})
 		case name != "":
 			s.Fields = append(s.Fields, Field{name, has("required") || name == embedded.Get("require"), value})
-			s.Fields = append(s.Fields, value.outer...)
+			for _, o := range value.outer {
+				o.Spec.At = append(slices.Clone(place), o.Spec.At...)
+				s.Fields = append(s.Fields, o)
+			}
 		}
 	}
 }
@@ -335,7 +348,7 @@ func (s *Spec) DefaultWith(traits map[string]bool) string {
 
 // script has a scenario's templates stay in all texts that may be anything.
 func (s *Spec) script() {
-	s.Scripted = (s.Kind == text || s.Kind == word) && s.pattern == nil && !s.path
+	s.Scripted = (s.Kind == Text || s.Kind == Word) && s.pattern == nil && !s.path
 	for _, f := range s.Fields {
 		f.Spec.script()
 	}

@@ -3,6 +3,7 @@ package fields
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -27,6 +28,7 @@ const (
 // A nodeKind is what a YAML value is.
 type nodeKind uint8
 
+// The kinds of nodes.
 const (
 	isNull nodeKind = iota
 	IsText
@@ -70,12 +72,17 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// Find returns the value at a path below a mapping, or nil.
+// Find returns the value at a path below a mapping, which may lead through lists, or nil.
 func (n *Node) Find(path string) *Node {
-	for n != nil && path != "" {
-		var step string
-		step, path, _ = strings.Cut(path, ".")
-		n = n.Get(step)
+	for step := range strings.SplitSeq(path, ".") {
+		name, index, item := strings.Cut(strings.TrimSuffix(step, "]"), "[")
+		if n = n.Get(name); item {
+			at, err := strconv.Atoi(index)
+			if n == nil || err != nil || at >= len(n.Items) {
+				return nil
+			}
+			n = n.Items[at]
+		}
 	}
 	return n
 }
