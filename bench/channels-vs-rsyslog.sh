@@ -78,7 +78,7 @@ subject() { # NAME SERVER-COMMAND…
 }
 {
 	subject rsyslog rsyslogd -n -f "$dir/rsyslog.conf" -i "$dir/rsyslog.pid"
-	subject channels "$dyno" serve channels "$dir/channels.yaml"
+	subject channels "$dyno" serve channels --config "$dir/channels.yaml"
 } | jq -s --argjson rounds "$rounds" --arg c "$connections" '{
 	title: "Records of 100 bytes from \($c) TCP connections into a file, per CPU-second of the server",
 	key: $c, unit: "records", $rounds, base: "rsyslog", services: [], subjects: .}' >"$dir/plan.json"

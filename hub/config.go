@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"dyno/hub/fanout"
 	"dyno/hub/journal"
+	"dyno/internal/fields"
 )
 
 // A History says where updates are kept.
@@ -48,133 +48,90 @@ const (
 )
 
 // KeepAlive makes the kernel probe idle connections; the zero value leaves them as they
-// are.
+// are. Times are whole seconds.
 type KeepAlive struct {
-	Idle     time.Duration // before the first probe; whole seconds
-	Interval time.Duration // between probes; whole seconds
-	Count    int           // unanswered probes that end the connection
+	Idle     time.Duration `yaml:"keepalive_idle" range:"0..32767s" doc:"TCP keep-alive: time before the first probe"`
+	Interval time.Duration `yaml:"keepalive_interval" range:"0..32767s" doc:"TCP keep-alive: time between probes"`
+	Count    int           `yaml:"keepalive_count" range:"0..127" doc:"TCP keep-alive: probes without an answer that end a connection"`
 }
 
 // Redis says where the shared history is kept.
 type Redis struct {
-	Address string // host:port
-	Stream  string // its key; Stream + ":sequence" is used as well
-	// Events is about how many events the stream holds. The oldest are removed.
-	Events int64
+	Address string `yaml:"redis" doc:"address of the Redis that has the history: host:port"`
+	Stream  string `yaml:"redis_stream" default:"dyno:events" doc:"the key of its stream; KEY:sequence is used as well"`
+	Events  int64  `yaml:"redis_events" range:"1..4294967296" default:"100000" doc:"about how many updates the stream holds"`
 }
 
 // Config configures a hub. Start from Defaults.
 type Config struct {
-	// History is where updates are kept. File is the path of the file; Redis names the
-	// stream.
-	History History
-	File    string
-	Redis   Redis
-	// HistoryEvents, HistoryBytes (of memory, approximately) and HistoryAge (0 is no
-	// bound) bound the history in the process. The oldest updates are removed. A
-	// subscriber that still needed them gets a gap event.
-	HistoryEvents int
-	HistoryBytes  int64
-	HistoryAge    time.Duration
+	History History `yaml:"history" oneof:"memory file redis" default:"memory" doc:"where updates are kept"`
+	File    string  `yaml:"file" kind:"path" doc:"the history's file: it survives the process, and may not survive a power cut"`
+	Redis   Redis   `yaml:",inline"`
+	// The oldest updates are removed. A subscriber that still needed them gets a gap event.
+	HistoryEvents int           `yaml:"history_events" range:"1..16777216" default:"10000" doc:"updates held in memory for subscribers that come back"`
+	HistoryBytes  int64         `yaml:"history_bytes" kind:"size" range:"1..1024GiB" default:"64MiB" doc:"bytes that these updates may take"`
+	HistoryAge    time.Duration `yaml:"history_age" range:"0..8760h" doc:"how old these updates may be; 0 is no bound"`
 
 	// PublisherKey and SubscriberKey verify the JWTs of publishers and of subscribers;
 	// nil accepts none.
 	PublisherKey, SubscriberKey *Key
-	// If they are not "", Issuer must be the "iss" of every JWT, and Audience must be
-	// among its "aud".
-	Issuer, Audience string
-	// AnonymousSubscribe gives public updates to subscribers without a JWT.
-	AnonymousSubscribe bool
-	// AnonymousPublish lets anybody publish. Without it and without PublisherKey, only
-	// Hub.Publish can publish.
-	AnonymousPublish bool
-	// AllowOrigins are the origins of web pages on other sites that may subscribe, and
-	// may read the answers to what they publish. A single "*" is every origin, without
-	// cookies.
-	AllowOrigins []string
-	// PublishOrigins are the origins of web pages that may publish without a token of
-	// their own: by cookie, or anonymously.
-	PublishOrigins []string
+	Issuer                      string `yaml:"issuer" otherwise:"any" doc:"the issuer that JWTs must have"`
+	Audience                    string `yaml:"audience" otherwise:"any" doc:"the audience that JWTs must have"`
+	AnonymousSubscribe          bool   `yaml:"anonymous_subscribe" default:"true" doc:"let subscribers without a JWT have public updates"`
+	// Without AnonymousPublish and PublisherKey, only Hub.Publish can publish.
+	AnonymousPublish bool     `yaml:"anonymous_publish" doc:"let anybody publish"`
+	AllowOrigins     []string `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may subscribe, and read the answers to what they publish (CORS); * is every origin, without cookies"`
+	PublishOrigins   []string `yaml:"publish_origins" flag:"publish-origin" doc:"pages of these origins may publish by cookie, or anonymously"`
 	// Foreign returns why a request is not from a user of this machine, but from the page of
 	// another site. Such requests get 403 if the hub verifies no token of theirs. It is for
 	// hubs that only this machine can reach; nil refuses none.
 	Foreign func(*http.Request) error
 
-	// MaxSubscribers bounds all subscribers (beyond: 503), and MaxPerAddress those of one
-	// IP address (beyond: 429).
-	MaxSubscribers, MaxPerAddress int
-	// MaxUpdateBytes bounds the body of a request that publishes (beyond: 413).
-	MaxUpdateBytes int64
-	// MaxBodiesBytes bounds what the bodies of all these requests take at the same time
-	// (beyond: 503). A body counts from its arrival until its update is kept.
-	MaxBodiesBytes int64
-	// MaxTopics bounds the topics of an update and of a subscription (beyond: 400).
-	MaxTopics int
+	MaxSubscribers int   `yaml:"max_subscribers" range:"1..1048576" default:"50000" doc:"subscribers in all; beyond: 503"`
+	MaxPerAddress  int   `yaml:"max_per_address" range:"1..1048576" default:"50000" doc:"subscribers of one address; beyond: 429"`
+	MaxUpdateBytes int64 `yaml:"max_update" kind:"size" range:"1..1GiB" default:"1MiB" doc:"bytes of a publisher's request; beyond: 413"`
+	// A body counts from its arrival until its update is kept.
+	MaxBodiesBytes int64 `yaml:"max_bodies" kind:"size" range:"1..1024GiB" default:"64MiB" doc:"bytes of all publishers' requests that are arriving; beyond: 503"`
+	MaxTopics      int   `yaml:"max_topics" range:"1..4096" default:"100" doc:"topics of an update or a subscription; beyond: 400"`
 
-	// QueueEvents and QueueBytes (of frames) bound a subscriber's queue: what was
-	// published since it came and has not been given to it. Outcome is what happens if
-	// the queue is full. If a subscriber's connection takes nothing at the moment, the
-	// hub checks its queue ten times a second.
-	QueueEvents int
-	QueueBytes  int64
-	Outcome     Outcome
-	// BlockTimeout bounds how long Outcome Block holds up one publish.
-	BlockTimeout time.Duration
-	// WriteTimeout bounds writing one event, from 16ms to 24h. The hub ends a connection
-	// that takes nothing for so long, whatever the Outcome. The event loop may do so up
-	// to two seconds later.
-	WriteTimeout time.Duration
+	// A subscriber's queue holds what was published since it came and has not been given to it. If
+	// its connection takes nothing at the moment, the hub checks its queue ten times a second.
+	QueueEvents  int           `yaml:"queue_events" range:"1..16777216" default:"1000" doc:"events that may wait for one subscriber"`
+	QueueBytes   int64         `yaml:"queue_bytes" kind:"size" range:"1..1024GiB" default:"4MiB" doc:"bytes of events that may wait for one subscriber"`
+	Outcome      Outcome       `yaml:"outcome" oneof:"disconnect drop_oldest coalesce block" default:"disconnect" doc:"of a full queue; block: publishers wait"`
+	BlockTimeout time.Duration `yaml:"block_timeout" range:"1ms..24h" default:"5s" doc:"how long publishers wait for a subscriber"`
+	// The hub ends a connection that takes nothing for WriteTimeout, whatever the Outcome. The
+	// event loop may do so up to two seconds later.
+	WriteTimeout time.Duration `yaml:"write_timeout" range:"16ms..24h" default:"10s" doc:"of writing one event"`
 
-	// Heartbeat is the time without an event after which a comment is sent, from 16ms to
-	// 24h; 0 is never. The event loop may send it up to two seconds earlier.
-	Heartbeat time.Duration
-	// ClientBackoff is the longest time that clients wait before they reconnect, from
-	// 20ms to 24h. If it is not 0, the heartbeat is 0.8 times this time, and Heartbeat
-	// must be 0.
-	ClientBackoff time.Duration
-	// Retry tells clients how long to wait before they reconnect. Each client gets
-	// another time, between Retry and twice that, so that they do not all come back at
-	// once; 0 tells them nothing.
-	Retry time.Duration
+	// The event loop may send a heartbeat up to two seconds earlier.
+	Heartbeat     time.Duration `yaml:"heartbeat" range:"0..24h" default:"40s" doc:"a comment after so long without an event; 0 is never"`
+	ClientBackoff time.Duration `yaml:"client_backoff" range:"0..24h" doc:"the longest that clients wait to reconnect: the heartbeat is 0.8 times that"`
+	// Each client gets another time, so that they do not all come back at once.
+	Retry time.Duration `yaml:"retry" range:"0..24h" default:"1s" doc:"tells clients to wait from this to twice as long before they reconnect; 0 tells nothing"`
 
-	// PooledBuffers encodes events into buffers that are reused.
-	PooledBuffers bool
-	// EncodeOnce encodes an event once for all subscribers, instead of once for each.
-	EncodeOnce bool
-	// SingleWrite writes an event with one call, instead of line by line with a flush
-	// after each.
-	SingleWrite bool
-	// Hijack answers HTTP/1.1 subscribers with as few header fields as possible. It
-	// writes events straight to the connection, which ends with the stream: no chunks, no
-	// buffer. HTTP/2 subscribers share a connection, so this setting does not apply to
-	// them.
-	Hijack bool
-	// EventLoop makes one event loop write to all hijacked connections, without a
-	// goroutine or a buffer for each. Events that came since its last turn go out
-	// together. It does not apply to HTTP/2, nor to connections that are not plain
-	// sockets, such as those of TLS.
-	EventLoop bool
-	// BatchDelay is how long the event loop waits for more events to send together; 0 is
-	// no wait. It adds to the delay of every event.
-	BatchDelay time.Duration
-	// NoDelay sets TCP_NODELAY on or off; nil leaves Go's default, which is on.
-	NoDelay *bool
-	// SendBuffer and ReceiveBuffer are SO_SNDBUF and SO_RCVBUF in bytes; 0 leaves them to
-	// the kernel. The kernel doubles the requested size, within the bounds of
-	// net.core.wmem_max and rmem_max. The resulting size is logged once and is in the
-	// metrics.
-	SendBuffer, ReceiveBuffer int
-	// KeepAlive sets keep-alive probes, in place of the kernel's own settings. These
-	// socket options need Hijack, or a server that calls ConnContext, and they need plain
+	PooledBuffers bool `yaml:"pooled_buffers" default:"true" doc:"encode into buffers that are reused"`
+	EncodeOnce    bool `yaml:"encode_once" default:"true" doc:"encode an event once for all subscribers"`
+	SingleWrite   bool `yaml:"single_write" default:"true" doc:"write an event with one call instead of line by line"`
+	// With Hijack the connection ends with the stream: no chunks, no buffer. HTTP/2 subscribers
+	// share a connection, so this setting does not apply to them.
+	Hijack bool `yaml:"hijack" default:"true" doc:"write straight to HTTP/1.1 connections, with a minimal head"`
+	// EventLoop does not apply to HTTP/2, nor to connections that are not plain sockets, such as
+	// those of TLS.
+	EventLoop  bool          `yaml:"event_loop" default:"true" doc:"write to all these connections from one event loop, with one call for events that came together"`
+	BatchDelay time.Duration `yaml:"batch_delay" range:"0..10s" doc:"how long the event loop waits for more events to send together"`
+	NoDelay    *bool         `yaml:"no_delay" otherwise:"as Go sets it: on" doc:"TCP_NODELAY"`
+	// The kernel doubles the requested size, within the bounds of net.core.wmem_max and rmem_max.
+	// The resulting size is logged once and is in the metrics.
+	SendBuffer    int `yaml:"send_buffer" kind:"size" range:"0..1GiB" doc:"SO_SNDBUF; 0 leaves it to the kernel"`
+	ReceiveBuffer int `yaml:"receive_buffer" kind:"size" range:"0..1GiB" doc:"SO_RCVBUF; 0 leaves it to the kernel"`
+	// These socket options need Hijack, or a server that calls ConnContext, and they need plain
 	// sockets, which connections of TLS are not. Otherwise the connections keep the
 	// server's options, and the log says so once.
-	KeepAlive KeepAlive
-	// MeasureFlush records how long each flush takes, in a histogram of the metrics.
-	MeasureFlush bool
+	KeepAlive    KeepAlive `yaml:",inline"`
+	MeasureFlush bool      `yaml:"measure_flush" doc:"record how long each flush takes in the metrics"`
 
-	// Seed makes the random times of retry and drain repeatable; 0 is a new seed each
-	// time.
-	Seed uint64
+	Seed uint64 `yaml:"seed" range:"0..9007199254740992" otherwise:"a new one each time" doc:"makes the random times of retry and drain repeatable"`
 	// Logger receives the hub's events, and at debug level those of single subscribers;
 	// nil discards them.
 	Logger *slog.Logger
@@ -183,137 +140,59 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// The bounds of Config's numbers.
-const (
-	maxSubscribers  = 1 << 20
-	maxTopics       = 1 << 12
-	maxUpdateBytes  = 1 << 30
-	maxSocketBuffer = 1 << 30
-	maxProbes       = 127   // of TCP_KEEPCNT
-	maxProbeSeconds = 32767 // of TCP_KEEPIDLE and TCP_KEEPINTVL
-	maxRetry        = 24 * time.Hour
-	maxStream       = 1 << 32
-)
+// maxRetry bounds the times that updates may tell clients to wait.
+const maxRetry = 24 * time.Hour
 
 // Defaults returns a Config with every default.
-func Defaults() Config {
-	history := journal.Defaults()
-	return Config{
-		History:            HistoryMemory,
-		Redis:              Redis{Stream: "dyno:events", Events: 100_000},
-		HistoryEvents:      history.Events,
-		HistoryBytes:       history.Bytes,
-		AnonymousSubscribe: true,
-		MaxSubscribers:     50_000,
-		MaxPerAddress:      50_000,
-		MaxUpdateBytes:     1 << 20,
-		MaxBodiesBytes:     64 << 20,
-		MaxTopics:          100,
-		QueueEvents:        1000,
-		QueueBytes:         4 << 20,
-		Outcome:            Disconnect,
-		BlockTimeout:       5 * time.Second,
-		WriteTimeout:       10 * time.Second,
-		Heartbeat:          40 * time.Second,
-		Retry:              time.Second,
-		PooledBuffers:      true,
-		EncodeOnce:         true,
-		SingleWrite:        true,
-		Hijack:             true,
-		EventLoop:          true,
-	}
-}
+func Defaults() Config { return fields.Default[Config]() }
 
-// Validate reports every fault at once: the field, its value, and what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-		}
-	}
-	between := func(field string, value, low, high int64) {
-		check(low <= value && value <= high, field, value, fmt.Sprintf("must be from %d to %d", low, high))
-	}
-	switch c.History {
-	case HistoryMemory, HistoryFile, HistoryRedis:
-	default:
-		check(false, "history", fmt.Sprintf("%q", c.History), "must be memory, file or redis")
-	}
-	check((c.File != "") == (c.History == HistoryFile), "file", fmt.Sprintf("%q", c.File), "goes with history file, and only with that")
-	check((c.Redis.Address != "") == (c.History == HistoryRedis), "redis address", fmt.Sprintf("%q", c.Redis.Address), "goes with history redis, and only with that")
-	if c.History == HistoryRedis {
-		check(c.Redis.Stream != "", "redis stream", `""`, "must not be empty")
-		between("redis events", c.Redis.Events, 1, maxStream)
-	}
-	if err := c.journal().Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("history: %w", err))
-	}
+// Validate reports every fault at once.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	r.Check((c.File != "") == (c.History == HistoryFile), "file", "goes with history file, and only with that", "give both --history file and --file, or neither")
+	r.Check((c.Redis.Address != "") == (c.History == HistoryRedis), "redis", "goes with history redis, and only with that", "give both --history redis and --redis, or neither")
 	for _, k := range []struct {
 		field string
 		key   *Key
-	}{{"publisher key", c.PublisherKey}, {"subscriber key", c.SubscriberKey}} {
-		if k.key == nil {
-			continue
-		}
-		if _, err := k.key.parse(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", k.field, err))
+	}{{"publisher_key", c.PublisherKey}, {"subscriber_key", c.SubscriberKey}} {
+		if k.key != nil {
+			_, err := k.key.parse()
+			r.Error(k.field, err)
 		}
 	}
-	check(c.AnonymousSubscribe || c.SubscriberKey != nil, "subscriber key", "none",
-		"nobody could subscribe: give a key, or allow anonymous subscribers")
-	for i, origin := range c.AllowOrigins {
-		check(isOrigin(origin) || origin == "*" && len(c.AllowOrigins) == 1, fmt.Sprintf("allow origins %d", i+1), fmt.Sprintf("%q", origin),
-			`must be like https://example.org or http://localhost:8080, or "*" alone`)
+	r.Check(c.AnonymousSubscribe || c.SubscriberKey != nil, "subscriber_key", "is missing: nobody could subscribe", "give a key, or allow anonymous subscribers")
+	const origin = "such as https://example.org or http://localhost:8080"
+	for i, o := range c.AllowOrigins {
+		r.Check(isOrigin(o) || o == "*" && len(c.AllowOrigins) == 1, fmt.Sprintf("allow_origins[%d]", i), fmt.Sprintf("%q is not an origin", o), origin+`, or "*" alone`)
 	}
-	for i, origin := range c.PublishOrigins {
-		check(isOrigin(origin), fmt.Sprintf("publish origins %d", i+1), fmt.Sprintf("%q", origin), "must be like https://example.org or http://localhost:8080")
+	for i, o := range c.PublishOrigins {
+		r.Check(isOrigin(o), fmt.Sprintf("publish_origins[%d]", i), fmt.Sprintf("%q is not an origin", o), origin)
 	}
-
-	between("max subscribers", int64(c.MaxSubscribers), 1, maxSubscribers)
-	between("max per address", int64(c.MaxPerAddress), 1, maxSubscribers)
-	between("max update bytes", c.MaxUpdateBytes, 1, maxUpdateBytes)
-	check(c.MaxBodiesBytes >= c.MaxUpdateBytes, "max bodies bytes", c.MaxBodiesBytes, fmt.Sprintf("must be %d or more, as one update may have", c.MaxUpdateBytes))
-	between("max topics", int64(c.MaxTopics), 1, maxTopics)
-	between("queue events", int64(c.QueueEvents), 1, int64(max(c.HistoryEvents, 1)))
-	between("queue bytes", c.QueueBytes, 1, max(c.HistoryBytes, 1))
-	switch c.Outcome {
-	case Disconnect, DropOldest, Coalesce, Block:
-	default:
-		check(false, "outcome", fmt.Sprintf("%q", c.Outcome), "must be disconnect, drop_oldest, coalesce or block")
-	}
-	check(c.BlockTimeout > 0, "block timeout", c.BlockTimeout, "must be more than 0")
-	check(c.Outcome != Block || c.History != HistoryRedis, "outcome", c.Outcome,
-		"cannot hold up publishers at other hubs of the stream: use disconnect, drop_oldest or coalesce")
-	period := func(field string, d, low, high time.Duration, zero string) {
-		check(d == 0 && zero != "" || low <= d && d <= high, field, d, fmt.Sprintf("must be %sfrom %v to %v", zero, low, high))
-	}
-	period("write timeout", c.WriteTimeout, fanout.MinPeriod, fanout.MaxPeriod, "")
-	period("heartbeat", c.Heartbeat, fanout.MinPeriod, fanout.MaxPeriod, "0 (never) or ")
+	r.Check(c.MaxBodiesBytes >= c.MaxUpdateBytes, "max_bodies", fmt.Sprintf("%d is too little", c.MaxBodiesBytes), fmt.Sprintf("at least max_update, %d", c.MaxUpdateBytes))
+	r.Check(c.QueueEvents <= c.HistoryEvents, "queue_events", fmt.Sprintf("%d is too much", c.QueueEvents), fmt.Sprintf("at most history_events, %d", c.HistoryEvents))
+	r.Check(c.QueueBytes <= c.HistoryBytes, "queue_bytes", fmt.Sprintf("%d is too much", c.QueueBytes), fmt.Sprintf("at most history_bytes, %d", c.HistoryBytes))
+	r.Check(c.Outcome != Block || c.History != HistoryRedis, "outcome", "block cannot hold up publishers at other hubs of the stream", "disconnect, drop_oldest or coalesce")
+	r.Check(c.Heartbeat == 0 || c.Heartbeat >= fanout.MinPeriod, "heartbeat", fmt.Sprintf("%v is too little", c.Heartbeat), fmt.Sprintf("at least %v, or 0 for never", fanout.MinPeriod))
 	// Of the heartbeat that follows from it.
-	period("client backoff", c.ClientBackoff, fanout.MinPeriod*10/8, fanout.MaxPeriod, "0 (not known) or ")
-	check(c.ClientBackoff == 0 || c.Heartbeat == 0, "heartbeat", c.Heartbeat, "must be 0 when it follows from the client backoff")
-	check(c.Retry >= 0 && c.Retry <= maxRetry && c.Retry%time.Millisecond == 0, "retry", c.Retry, "must be from 0 (says nothing) to 24h, in whole milliseconds")
+	r.Check(c.ClientBackoff == 0 || c.ClientBackoff >= fanout.MinPeriod*10/8, "client_backoff", fmt.Sprintf("%v is too little", c.ClientBackoff), fmt.Sprintf("at least %v, or 0 if it is not known", fanout.MinPeriod*10/8))
+	r.Check(c.ClientBackoff == 0 || c.Heartbeat == 0, "heartbeat", "follows from client_backoff", "leave one of them out")
+	r.Check(c.Retry%time.Millisecond == 0, "retry", fmt.Sprintf("%v has a part of a millisecond", c.Retry), "whole milliseconds")
 
-	check(!c.Hijack || c.SingleWrite, "hijack", c.Hijack, "needs single write: line by line, every line would be a packet of its own")
-	check(!c.EventLoop || c.Hijack, "event loop", c.EventLoop, "needs hijack: it writes to connections of its own")
-	check(!c.EventLoop || c.EncodeOnce, "event loop", c.EventLoop, "needs encode once: it sends all subscribers the same bytes")
-	check(!c.EventLoop || !c.MeasureFlush, "measure flush", c.MeasureFlush, "the event loop flushes nothing: measure without it")
-	check(c.BatchDelay == 0 || c.EventLoop, "batch delay", c.BatchDelay, "must be 0 without the event loop")
-	check(c.BatchDelay >= 0 && c.BatchDelay <= 10*time.Second, "batch delay", c.BatchDelay, "must be from 0 to 10s")
-	between("send buffer", int64(c.SendBuffer), 0, maxSocketBuffer)
-	between("receive buffer", int64(c.ReceiveBuffer), 0, maxSocketBuffer)
+	r.Check(!c.Hijack || c.SingleWrite, "hijack", "needs single_write: line by line, every line would be a packet of its own", "--hijack=false")
+	r.Check(!c.EventLoop || c.Hijack, "event_loop", "needs hijack: it writes to connections of its own", "--event-loop=false")
+	r.Check(!c.EventLoop || c.EncodeOnce, "event_loop", "needs encode_once: it sends all subscribers the same bytes", "--event-loop=false")
+	r.Check(!c.EventLoop || !c.MeasureFlush, "measure_flush", "the event loop flushes nothing", "measure with --event-loop=false")
+	r.Check(c.BatchDelay == 0 || c.EventLoop, "batch_delay", "is only for the event loop", "leave it out")
 	if c.KeepAlive != (KeepAlive{}) {
 		seconds := func(field string, d time.Duration) {
-			check(d >= time.Second && d <= maxProbeSeconds*time.Second && d%time.Second == 0, field, d,
-				fmt.Sprintf("must be whole seconds from 1s to %ds", maxProbeSeconds))
+			r.Check(d >= time.Second && d%time.Second == 0, field, fmt.Sprintf("%v is not possible", d), "whole seconds from 1s")
 		}
-		seconds("keepalive idle", c.KeepAlive.Idle)
-		seconds("keepalive interval", c.KeepAlive.Interval)
-		between("keepalive count", int64(c.KeepAlive.Count), 1, maxProbes)
+		seconds("keepalive_idle", c.KeepAlive.Idle)
+		seconds("keepalive_interval", c.KeepAlive.Interval)
+		r.Check(c.KeepAlive.Count > 0, "keepalive_count", "0 is too little", "at least 1")
 	}
-	return errors.Join(errs...)
 }
 
 // journal is what the history holds in memory.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run every generator (go:generate, the figures in documents, what the report's page
+# Run every generator (go:generate, the figures in documents, the tables of configurations, what the report's page
 # shares with Go in TypeScript, and the build of the report's page) and fail if a file changed. What changed stays changed: look at it and commit it. Without Node.js
 # the page is left alone, and that is said.
 set -euo pipefail
@@ -14,6 +14,7 @@ trap 'rm -f "$before" "$after"' EXIT
 snapshot >"$before"
 go generate ./...
 go run ./scripts/figures
+go run ./scripts/configuration
 go run ./scripts/types web/src
 if command -v npm >/dev/null; then
 	scripts/web.sh

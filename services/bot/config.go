@@ -1,14 +1,17 @@
 package bot
 
 import (
+	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
+	"dyno/internal/fields"
+	"dyno/internal/settings"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
@@ -21,6 +24,7 @@ import (
 	"dyno/services/bot/store/redis"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 
@@ -58,14 +62,11 @@ const (
 
 // A Key is an API key: who has it may ask, and log users in.
 type Key struct {
-	ID string `yaml:"id"`
-	// SHA256 is of its secret, in hexadecimal. The secret itself is kept nowhere; it must
-	// be long and random.
-	SHA256 string `yaml:"sha256"`
-	// Models are those that it may use; none is all.
-	Models []string `yaml:"models"`
-	// Limits bound what it may use, one for a resource and a window.
-	Limits []Limit `yaml:"limits"`
+	ID string `yaml:"id,required" doc:"its name in the ledger, in tokens and on the operator's page: 1 to 64 bytes, no two the same"`
+	// The secret itself is kept nowhere; it must be long and random.
+	SHA256 string   `yaml:"sha256,required" doc:"the SHA-256 of its secret: 64 hexadecimal digits, no two the same"`
+	Models []string `yaml:"models" otherwise:"all" doc:"the models that it may use"`
+	Limits []Limit  `yaml:"limits" most:"16" doc:"what it may use, one for a resource and a window"`
 }
 
 // pays tells whether some upstream that the key may use has a price.
@@ -85,20 +86,20 @@ func (k Key) pays(upstreams []upstream.Upstream) bool {
 
 // A Limit is store.Limit as configuration has it.
 type Limit struct {
-	Resource store.Resource `yaml:"resource"` // requests, tokens or money
-	Amount   int64          `yaml:"amount"`   // money in billionths
-	Window   time.Duration  `yaml:"window"`   // 0 is for ever
+	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money" doc:"what it bounds; tokens: of questions and answers together"`
+	Amount   int64          `yaml:"amount" range:"0..9007199254740992" doc:"how much of it within one window; money in billionths; with 0, nothing that uses some is answered"`
+	Window   time.Duration  `yaml:"window" range:"0..8784h" otherwise:"for ever" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
 }
 
 // An Issuer is somebody else whose tokens are accepted.
 type Issuer struct {
-	Name       string          `yaml:"name"` // the "iss" of its tokens
-	Audience   string          `yaml:"audience"`
-	Algorithms []jwt.Algorithm `yaml:"algorithms"`
-	Lifetime   time.Duration   `yaml:"lifetime"` // of its tokens at most
-	KeySet     string          `yaml:"key_set"`  // the URL of its keys
-	Key        string          `yaml:"key"`      // the ID of the API key that pays
-	Leeway     *time.Duration  `yaml:"leeway"`   // by how much its clock may differ; nil is 30 seconds
+	Name       string          `yaml:"name,required" doc:"the claim iss of its tokens; no two the same"`
+	Audience   string          `yaml:"audience,required" doc:"must be in the claim aud"`
+	Algorithms []jwt.Algorithm `yaml:"algorithms,required" oneof:"RS256 ES256 EdDSA" doc:"those of its keys"`
+	Lifetime   time.Duration   `yaml:"lifetime,required" range:"1ms..8784h" doc:"the longest time from iat to exp"`
+	KeySet     string          `yaml:"key_set,required" doc:"the URL of its key set (RFC 7517); public with https, or in allow_networks"`
+	Key        string          `yaml:"key" doc:"the id of the API key that pays; no two issuers have the same one"`
+	Leeway     *time.Duration  `yaml:"leeway" range:"0..5m" otherwise:"30s" doc:"by how much its clock may differ"`
 }
 
 // defaultLeeway is that of an issuer that has none.
@@ -113,457 +114,294 @@ func (s Issuer) leeway() time.Duration {
 
 // A Plugin is one as configuration has it.
 type Plugin struct {
-	Name          string        `yaml:"name"`
-	URL           string        `yaml:"url"`     // one of the two
-	Builtin       string        `yaml:"builtin"` // clock or calculator
-	Intents       []string      `yaml:"intents"`
-	Timeout       time.Duration `yaml:"timeout"`        // 0 is a second
-	MaxConcurrent int           `yaml:"max_concurrent"` // 0 is 64
+	Name          string        `yaml:"name,required" doc:"its name in the context of a turn and in metrics; no two the same"`
+	URL           string        `yaml:"url" doc:"where it is asked by POST; public, or in allow_networks; it excludes builtin"`
+	Builtin       string        `yaml:"builtin" oneof:"clock calculator" doc:"one that the gateway has; it excludes url"`
+	Intents       []string      `yaml:"intents" otherwise:"all" doc:"the intents that it is asked for"`
+	Timeout       time.Duration `yaml:"timeout" range:"0..5m" otherwise:"1s" doc:"of one call, next to the budget of all"`
+	MaxConcurrent int           `yaml:"max_concurrent" range:"0..65536" otherwise:"64" doc:"calls at once; more are not made; one key of several has half at most"`
 }
 
 // Token says how users' tokens are made.
 type Token struct {
 	// Secret signs them, 32 bytes at least; none is one of this process's own.
-	Secret []byte `yaml:"-"`
+	Secret []byte
 	// Previous is the secret before: its tokens are good until they expire.
-	Previous []byte        `yaml:"-"`
-	Issuer   string        `yaml:"issuer"`
-	Audience string        `yaml:"audience"`
-	Lifetime time.Duration `yaml:"lifetime"`
-	// Remember bounds the tokens that are remembered as verified; 0 is none.
-	Remember int `yaml:"remember"`
+	Previous []byte
+	Issuer   string        `yaml:"issuer" default:"dyno-bot" doc:"the claim iss"`
+	Audience string        `yaml:"audience" default:"dyno-bot" doc:"the claim aud"`
+	Lifetime time.Duration `yaml:"lifetime" range:"1s..24h" default:"10m" doc:"how long a token is good, in whole seconds; tokens of a longer lifetime are refused"`
+	Remember int           `yaml:"remember" range:"0..1048576" default:"16384" doc:"tokens that are remembered as verified"`
 }
 
 // Config says what a gateway does. Start from Defaults.
 type Config struct {
-	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
-	// one. It must be a loopback address unless AllowRemote is set. "" is for gateways
-	// that are used by their Handler only.
-	Listen string `yaml:"listen"`
-	// AllowRemote permits Listen and Admin addresses that other machines reach.
-	AllowRemote         bool `yaml:"allow_remote"`
-	serve.AdminListener `yaml:",inline"`
-	// Page serves a page to chat in at /.
-	Page bool `yaml:"page"`
-	// AllowNetworks are networks that upstreams, plugins and key sets may be in although
-	// they are not public.
-	AllowNetworks []string `yaml:"allow_networks"`
+	// Listen is "" for gateways that are used by their Handler only.
+	Listen      string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set; an address that other machines reach needs keys"`
+	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
+	serve.AdminListener
+	Page          bool     `yaml:"page" default:"true" doc:"serve a page to chat in at /"`
+	AllowNetworks []string `yaml:"allow_networks" flag:"allow-network" doc:"networks that upstreams, plugins, key sets and the collector of traces may be in although they are not public, such as 10.1.0.0/16 or 127.0.0.1"`
+	AllowOrigins  []string `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may use the API (CORS), such as https://app.example; * alone is every origin, and needs keys"`
 
-	// AllowOrigins are the origins of pages of other sites that may use the API (CORS). A single "*" is every origin.
-	AllowOrigins []string `yaml:"allow_origins"`
-
-	// Keys are the API keys. Without any, everybody who reaches a loopback Listen may log
-	// in and ask, without limits.
-	Keys    []Key    `yaml:"keys"`
-	Token   Token    `yaml:"token"`
-	Issuers []Issuer `yaml:"issuers"`
+	// Without Keys, everybody who reaches a loopback Listen may log in and ask, without limits.
+	Keys          []Key           `yaml:"keys" doc:"the API keys"`
+	TokenSecret   secretfile.Text `yaml:"token_secret_file" otherwise:"one of this process's own" doc:"the file of the secret that signs tokens, of 32 to 1,024 bytes"`
+	TokenPrevious secretfile.Text `yaml:"token_previous_file" doc:"the file of the secret before, whose tokens are accepted too"`
+	Token         Token           `yaml:"token" doc:"how tokens are made and checked; all gateways of one secret should have the same"`
+	Issuers       []Issuer        `yaml:"issuers" doc:"others whose tokens are accepted"`
 
 	// Upstream is who answers; its Policy is AllowNetworks.
-	Upstream upstream.Config `yaml:"-"`
-	// Model answers /v1/bot/chat; "" is the first by name.
-	Model string `yaml:"model"`
-	// SystemPrompt is what its conversations begin with; "" is nothing.
-	SystemPrompt string `yaml:"system_prompt"`
-	// HistoryTokens and HistoryTurns bound what of a conversation is told to the model
-	// again: the latest turns that fit. ReplyTokens bounds its answer, and that to a request of
-	// the endpoints of OpenAI's kind that has no bound, if its key has limits of tokens or money.
-	HistoryTokens int `yaml:"history_tokens"`
-	HistoryTurns  int `yaml:"history_turns"`
-	ReplyTokens   int `yaml:"reply_tokens"`
-	// ContextTokens is how many tokens a model is taken to read beside what is in the request, if its key has limits of tokens
-	// or money: of what an upstream keeps or finds by its own tools, and of files by ID or link. What the upstream tells counts.
-	ContextTokens int `yaml:"context_tokens"`
-	// HistoryBytes is the memory for what is told again of conversations that go on, so that SQLite is not read
-	// for each turn; 0 has it read. Archives of several gateways are read for each turn in any case.
-	HistoryBytes int64 `yaml:"history_bytes"`
+	Upstream     upstream.Config `yaml:"upstream" doc:"how all upstreams are asked"`
+	Model        string          `yaml:"model" otherwise:"the first by name" doc:"the model of /v1/bot/chat"`
+	SystemPrompt string          `yaml:"system_prompt" otherwise:"nothing" doc:"what its conversations begin with"`
+	// Of a conversation the model is sent the latest turns that fit.
+	HistoryTokens int `yaml:"history_tokens" range:"0..1048576" default:"2048" doc:"tokens of a conversation that the model is sent again"`
+	HistoryTurns  int `yaml:"history_turns" range:"0..1024" default:"32" doc:"turns of a conversation that the model is sent again"`
+	ReplyTokens   int `yaml:"reply_tokens" range:"1..1048576" default:"1024" doc:"tokens of an answer of /v1/bot/chat, and of others that have no bound, for keys with limits of tokens or money"`
+	// What the upstream says counts.
+	ContextTokens int   `yaml:"context_tokens" range:"0..134217728" default:"128000" doc:"tokens that a model is taken to read in addition to the request, for keys with limits of tokens or money: what an upstream keeps or finds by its own tools, and files by ID or link"`
+	HistoryBytes  int64 `yaml:"history_bytes" kind:"size" range:"0..16GiB" default:"32MiB" doc:"memory for conversations that go on, so that SQLite is not read for each turn; archives of several gateways are read in any case"`
 
-	// Rules is the file of the rules for intents; "" finds nothing but "chat". It is looked
-	// at for changes every RulesInterval.
-	Rules         string        `yaml:"rules"`
-	RulesInterval time.Duration `yaml:"rules_interval"`
-	Plugins       []Plugin      `yaml:"plugins"`
-	PluginBudget  time.Duration `yaml:"plugin_budget"`
+	Rules         string        `yaml:"rules" kind:"path" otherwise:"all is chat" doc:"the file of the rules for intents, read again when it changes"`
+	RulesInterval time.Duration `yaml:"rules_interval" range:"100ms..1h" default:"2s" doc:"how often it is looked at"`
+	Plugins       []Plugin      `yaml:"plugins" most:"64" doc:"what adds to the context of a turn"`
+	PluginBudget  time.Duration `yaml:"plugin_budget" range:"1ms..5m" default:"2s" doc:"time of all plugins of a turn"`
 
-	// MaskIn and MaskOut replace secrets in what is asked and in what is answered, by
-	// MaskRules.
-	MaskIn    bool        `yaml:"mask_in"`
-	MaskOut   bool        `yaml:"mask_out"`
-	MaskRules []mask.Rule `yaml:"mask_rules"`
+	MaskIn    bool        `yaml:"mask_in" doc:"replace secrets in what is asked"`
+	MaskOut   bool        `yaml:"mask_out" doc:"replace secrets in what is answered"`
+	MaskRules []mask.Rule `yaml:"mask_rules" otherwise:"common keys and tokens" doc:"what a secret looks like"`
 
-	// CacheAge is for how long answers are kept that are no streams and whose temperature
-	// is 0; 0 keeps none. An API key has only its own. CacheBytes bounds them.
-	CacheAge   time.Duration `yaml:"cache_age"`
-	CacheBytes int64         `yaml:"cache_bytes"`
+	// An API key has only its own answers.
+	CacheAge   time.Duration `yaml:"cache_age" range:"0..24h" doc:"how long answers are kept that are no streams and whose temperature is 0; 0 keeps none"`
+	CacheBytes int64         `yaml:"cache_bytes" kind:"size" range:"1MiB..16GiB" default:"64MiB" doc:"the memory for them"`
 
-	// ResumeAge is for how long a client that has lost its connection may read on in a
-	// stream of /v1/bot/chat after its end; 0 is never. ResumeStreamBytes bounds what is kept
-	// of one stream, ResumeBytes what is kept of all.
-	ResumeAge         time.Duration `yaml:"resume_age"`
-	ResumeStreamBytes int64         `yaml:"resume_stream_bytes"`
-	ResumeBytes       int64         `yaml:"resume_bytes"`
+	ResumeAge         time.Duration `yaml:"resume_age" range:"0..24h" default:"1m" doc:"how long a client that lost its connection may read on in a stream of /v1/bot/chat after its end; 0 is never"`
+	ResumeStreamBytes int64         `yaml:"resume_stream_bytes" kind:"size" range:"1KiB..1GiB" default:"64KiB" doc:"what is kept of one stream for that"`
+	ResumeBytes       int64         `yaml:"resume_bytes" kind:"size" range:"1KiB..1024GiB" default:"64MiB" doc:"what is kept of all streams for that"`
 
-	// Archive is where turns and the ledger are: File is SQLite's, Postgres a connection
-	// string. SyncWrites has SQLite wait for the disk.
-	Archive    Archive `yaml:"archive"`
-	File       string  `yaml:"file"`
-	SyncWrites bool    `yaml:"sync_writes"`
-	Postgres   string  `yaml:"-"`
-	// Redis has sessions and limits, at host:port, unix:PATH, redis://user:password@host:port/db or, with TLS,
-	// rediss://…; "" is this process.
-	Redis string `yaml:"redis"`
-	// LimitsOutage is what becomes of requests while Redis does not answer.
-	LimitsOutage Outage `yaml:"limits_outage"`
-	// StoreTimeout bounds one operation of a store: a connection that is stuck is given up.
-	StoreTimeout time.Duration `yaml:"store_timeout"`
+	Archive      Archive         `yaml:"archive" oneof:"memory sqlite postgres" default:"memory" doc:"where turns and the ledger are"`
+	File         string          `yaml:"file" doc:"SQLite's file, relative to the working directory"`
+	SyncWrites   bool            `yaml:"sync_writes" flag:"sync" doc:"have SQLite wait for the disk with each write; without it a power cut, not the end of the process, loses what was kept in the last second"`
+	PostgresFile secretfile.Text `yaml:"postgres_file" doc:"the file of PostgreSQL's connection string"`
+	Postgres     string          // the connection string
+	Redis        string          `yaml:"redis" otherwise:"this process" doc:"Redis for sessions and limits: host:port, unix:PATH, redis://host:port/db or, with TLS, rediss://host:port/db"`
+	RedisFile    secretfile.Text `yaml:"redis_file" doc:"the file of Redis's address that has a password: redis://user:password@host:port/db or, with TLS, rediss://…; it excludes redis"`
+	LimitsOutage Outage          `yaml:"limits_outage" oneof:"refuse local" default:"refuse" doc:"of requests while Redis does not answer; local: each gateway counts by itself, from zero"`
+	StoreTimeout time.Duration   `yaml:"store_timeout" range:"10ms..5m" default:"3s" doc:"of one operation of a store; with Redis, less than session_wait"`
 	// Batch bounds what waits for the archive. Beyond that requests are refused.
-	Batch store.BatchConfig `yaml:"-"`
+	Batch store.BatchConfig
 
-	// MaxConcurrent bounds the answers under way. MaxWaiting more wait, in order, for
-	// MaxWait at most (beyond: 503).
-	MaxConcurrent int           `yaml:"max_concurrent"`
-	MaxWaiting    int           `yaml:"max_waiting"`
-	MaxWait       time.Duration `yaml:"max_wait"`
-	// SessionWait is how long a turn waits for those of its session before it, and
-	// SessionWaiters how many may (beyond: 409). SessionLease is for how long a turn still
-	// has its session when its gateway has died.
-	SessionWait    time.Duration `yaml:"session_wait"`
-	SessionWaiters int           `yaml:"session_waiters"`
-	SessionLease   time.Duration `yaml:"session_lease"`
-	// ChatDisconnect is of /v1/bot/chat, ModelDisconnect of /v1/chat/completions, ResponsesDisconnect of /v1/responses.
-	ChatDisconnect      Disconnect    `yaml:"chat_disconnect"`
-	ModelDisconnect     Disconnect    `yaml:"model_disconnect"`
-	ResponsesDisconnect Disconnect    `yaml:"responses_disconnect"`
-	DrainTime           time.Duration `yaml:"drain_time"`
+	MaxConcurrent       int           `yaml:"max_concurrent" range:"1..1048576" default:"16384" doc:"answers under way; further ones wait, and one of several keys has half at most"`
+	MaxWaiting          int           `yaml:"max_waiting" range:"0..1048576" default:"4096" doc:"requests that wait; beyond: 503"`
+	MaxWait             time.Duration `yaml:"max_wait" range:"1ms..1h" default:"10s" doc:"how long such a request waits; then 503"`
+	SessionWait         time.Duration `yaml:"session_wait" range:"1ms..1h" default:"10s" doc:"how long a turn waits for those of its conversation before it; then 409"`
+	SessionWaiters      int           `yaml:"session_waiters" range:"0..1024" default:"8" doc:"turns of one conversation that may wait; beyond: 409"`
+	SessionLease        time.Duration `yaml:"session_lease" range:"300ms..1h" default:"30s" doc:"how long a turn still has its conversation when its gateway has died"`
+	ChatDisconnect      Disconnect    `yaml:"chat_disconnect" oneof:"cancel drain" default:"drain" doc:"of answers of /v1/bot/chat whose client has left; drain: the answer is completed and the turn kept; cancel: it is ended"`
+	ModelDisconnect     Disconnect    `yaml:"model_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/chat/completions"`
+	ResponsesDisconnect Disconnect    `yaml:"responses_disconnect" oneof:"cancel drain" default:"cancel" doc:"of those of /v1/responses"`
+	DrainTime           time.Duration `yaml:"drain_time" range:"1ms..1h" default:"30s" doc:"how long drain lets an answer go on"`
 
-	// MaxBodyBytes bounds a request's body (beyond: 413), MaxQueryBytes a query of
-	// /v1/bot/chat.
-	MaxBodyBytes  int64 `yaml:"max_body_bytes"`
-	MaxQueryBytes int   `yaml:"max_query_bytes"`
-	// MaxBodiesBytes bounds those that are held at once (beyond: 503): until an answer begins, or for one that is no
-	// stream ends. A key has half of it at most if there are others.
-	MaxBodiesBytes int64 `yaml:"max_bodies_bytes"`
-	// MaxAnswersBytes bounds what is held of answers at once (beyond: 503): of whole ones until they are written, and of
-	// streams of /v1/bot/chat the text, which is kept. A key has half of it at most if there are others.
-	MaxAnswersBytes int64 `yaml:"max_answers_bytes"`
-	// WriteTimeout bounds writing one piece of an answer.
-	WriteTimeout time.Duration `yaml:"write_timeout"`
-	// HTTP2 lets clients speak HTTP/2 without TLS, beside HTTP/1.1.
-	HTTP2 bool `yaml:"http2"`
-	// IdleTimeout is how long a client's connection is kept while nothing is asked.
-	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	MaxBodyBytes  int64 `yaml:"max_body_bytes" kind:"size" range:"1..1GiB" default:"4MiB" doc:"bytes of a request; beyond: 413"`
+	MaxQueryBytes int   `yaml:"max_query_bytes" kind:"size" range:"1..1MiB" default:"16KiB" doc:"bytes of a query of /v1/bot/chat; beyond: 400"`
+	// A body is held until an answer begins, or for one that is no stream ends.
+	MaxBodiesBytes int64 `yaml:"max_bodies_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"bodies of requests that are held at once; beyond: 503; at least twice max_body_bytes; one key of several has half at most"`
+	// Whole answers are held until they are written, and of streams of /v1/bot/chat the text, which is kept.
+	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"what is held of answers at once; beyond: 503; at least 16 MiB; one key of several has half at most"`
+	WriteTimeout    time.Duration `yaml:"write_timeout" range:"1ms..1h" default:"30s" doc:"of writing one piece of an answer: an event of a stream, or 64 KiB of another answer"`
+	HTTP2           bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2 without TLS, as proxies do, in addition to HTTP/1.1"`
+	IdleTimeout     time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"5m" doc:"how long a client's connection is kept while nothing is asked"`
 
-	// TraceEndpoint is a collector's URL, such as http://127.0.0.1:4318/v1/traces; "" traces
-	// nothing. TraceRatio is the share of requests that is traced, of those that do not say
-	// themselves.
-	TraceEndpoint string  `yaml:"trace_endpoint"`
-	TraceRatio    float64 `yaml:"trace_ratio"`
+	TraceEndpoint string  `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; public, or in allow_networks"`
+	TraceRatio    float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of requests that is traced, of those that do not say themselves"`
 
-	// DrainTimeout is how long answers under way may go on at the end.
-	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..1h" default:"10s" doc:"how long answers under way may go on at the end"`
 	// Logger takes what happens to the gateway; nil discards.
-	Logger *slog.Logger `yaml:"-"`
+	Logger *slog.Logger
 	// Parts are the gateway's own unless a program measures others.
-	Parts Parts `yaml:"-"`
+	Parts Parts
 }
 
 // Defaults returns the Config that every field starts from. It has neither an address
 // nor upstreams.
 func Defaults() Config {
-	return Config{
-		Page:          true,
-		Token:         Token{Issuer: "dyno-bot", Audience: "dyno-bot", Lifetime: 10 * time.Minute, Remember: 16 << 10},
-		Upstream:      upstream.Defaults(),
-		HistoryTokens: 2048, HistoryTurns: 32, HistoryBytes: 32 << 20, ReplyTokens: 1024, ContextTokens: 128_000,
-		RulesInterval: 2 * time.Second,
-		PluginBudget:  2 * time.Second,
-		MaskRules:     mask.Defaults(),
-		CacheBytes:    64 << 20,
-		ResumeAge:     resume.Defaults().Age, ResumeStreamBytes: resume.Defaults().StreamBytes, ResumeBytes: resume.Defaults().Bytes,
-		TraceRatio:    trace.Defaults().Ratio,
-		Archive:       ArchiveMemory,
-		LimitsOutage:  Refuse,
-		StoreTimeout:  3 * time.Second,
-		Batch:         store.BatchDefaults(),
-		MaxConcurrent: 16 << 10, MaxWaiting: 4 << 10, MaxWait: 10 * time.Second,
-		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
-		ChatDisconnect: Drain, ModelDisconnect: Cancel, ResponsesDisconnect: Cancel, DrainTime: 30 * time.Second,
-		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10, MaxBodiesBytes: 128 << 20, MaxAnswersBytes: 128 << 20,
-		WriteTimeout: 30 * time.Second, HTTP2: true, IdleTimeout: 5 * time.Minute, DrainTimeout: 10 * time.Second,
+	c := fields.Default[Config]()
+	c.MaskRules, c.Batch = mask.Defaults(), store.BatchDefaults()
+	c.Upstream.Complete()
+	return c
+}
+
+// Complete puts the secrets that were read where they are used.
+func (c *Config) Complete() {
+	set := func(to *[]byte, secret secretfile.Text) {
+		if secret != "" {
+			*to = []byte(secret)
+		}
+	}
+	set(&c.Token.Secret, c.TokenSecret)
+	set(&c.Token.Previous, c.TokenPrevious)
+	c.Postgres = cmp.Or(string(c.PostgresFile), c.Postgres)
+	c.Redis = cmp.Or(c.Redis, string(c.RedisFile))
+}
+
+// ReadConfig reads a configuration in YAML over Defaults. The error lists every fault.
+func ReadConfig(path string) (Config, error) {
+	c := Defaults()
+	s := settings.New(&c)
+	s.File = path
+	s.Read()
+	c.Complete()
+	return c, s.Validate(c.Check)
+}
+
+// Validate reports every fault at once. It reads the files of the rules and of the admin listener's
+// token, and opens nothing else.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	if c.Listen != "" {
+		serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
+		a, err := serve.ParseAddress(c.Listen)
+		r.Check(err != nil || a.Local() || len(c.Keys) > 0, "keys", "there is none: everybody could ask a gateway that other machines reach", "give API keys")
+	}
+	c.AdminListener.Check(r, c.AllowRemote)
+	for i, site := range c.AllowOrigins {
+		at := fmt.Sprintf("allow_origins[%d]", i)
+		r.Check(origin.Valid(site) || site == "*" && len(c.AllowOrigins) == 1, at, fmt.Sprintf("%q is not an origin", site), `such as https://example.org or http://localhost:8080, or "*" alone`)
+		r.Check(site != "*" || len(c.Keys) > 0, at, `"*" goes with keys: any page could ask a gateway that asks for none`, "give API keys")
+	}
+	policy, err := c.policy()
+	r.Error("allow_networks", err)
+	c.checkKeys(r)
+	c.checkTokens(r, policy)
+	c.checkModels(r, policy)
+	c.checkPlugins(r, policy)
+	_, err = mask.New(c.MaskRules)
+	r.Error("mask_rules", err)
+	if c.ResumeAge != 0 {
+		r.Error("resume_bytes", c.resume().Validate())
+	}
+	c.checkStores(r)
+	r.Check(c.MaxBodiesBytes >= 2*c.MaxBodyBytes, "max_bodies_bytes", fmt.Sprintf("%d is too little", c.MaxBodiesBytes), fmt.Sprintf("at least twice max_body_bytes, %d", 2*c.MaxBodyBytes))
+	most := c.Upstream.MaxAnswerBytes
+	r.Check(c.MaxAnswersBytes >= 2*most, "max_answers_bytes", fmt.Sprintf("%d is too little", c.MaxAnswersBytes), fmt.Sprintf("at least twice an answer's most, %d", 2*most))
+	if c.TraceEndpoint != "" {
+		if err := c.trace().Validate(); err != nil {
+			r.Error("trace_endpoint", err)
+		} else {
+			r.Error("trace_endpoint", policy.CheckURL(c.TraceEndpoint))
+		}
 	}
 }
 
-// Validate reports every fault at once: the field, its value, what would be right. It reads the files of the rules and of
-// the admin listener's token, and opens nothing else.
-func (c Config) Validate() error {
-	var errs []error
-	fault := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+// checkModels reports what is wrong with upstreams, and with models that nobody has.
+func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
+	c.Upstream.Policy = policy
+	c.Upstream.Check(r)
+	has := func(model string) bool {
+		return slices.ContainsFunc(c.Upstream.Upstreams, func(s upstream.Upstream) bool { return s.Models[model] != "" })
 	}
-	between := func(field string, value, low, high int64) {
-		if value < low || value > high {
-			fault(field, value, fmt.Sprintf("must be from %d to %d", low, high))
+	r.Check(c.Model == "" || has(c.Model), "model", fmt.Sprintf("no upstream has %q", c.Model), "a model of an upstream")
+	for i, k := range c.Keys {
+		for j, model := range k.Models {
+			r.Check(has(model), fmt.Sprintf("keys[%d].models[%d]", i, j), fmt.Sprintf("no upstream has %q", model), "a model of an upstream")
+		}
+		for j, l := range k.Limits {
+			at := r.At("keys[%d].limits[%d]", i, j)
+			at.Check(l.Resource != store.Money || k.pays(c.Upstream.Upstreams), "resource", "money: no upstream that it may use has a price: it would bound nothing", "give an upstream a price")
+			at.Check(l.Resource != store.Tokens || l.Amount == 0 || l.Amount > int64(c.ReplyTokens), "amount", fmt.Sprintf("%d is too little", l.Amount), fmt.Sprintf("more than reply_tokens, %d, which each answer without a bound of its own reserves", c.ReplyTokens))
 		}
 	}
-	period := func(field string, d, low, high time.Duration) {
-		if d < low || d > high {
-			fault(field, d, fmt.Sprintf("must be from %v to %v", low, high))
-		}
-	}
-	if c.Listen != "" {
-		if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if err := c.CheckAdmin(c.AllowRemote); err != nil {
-		errs = append(errs, err)
-	}
-	if len(c.Keys) == 0 && c.Listen != "" {
-		if a, err := serve.ParseAddress(c.Listen); err == nil && !a.Local() {
-			fault("keys", "none", "everybody could ask a gateway that other machines reach: give API keys")
-		}
-	}
-	for i, site := range c.AllowOrigins {
-		if !origin.Valid(site) && (site != "*" || len(c.AllowOrigins) > 1) {
-			fault(fmt.Sprintf("allow origins %d", i+1), fmt.Sprintf("%q", site), `must be like https://example.org or http://localhost:8080, or "*" alone`)
-		}
-		if site == "*" && len(c.Keys) == 0 {
-			fault(fmt.Sprintf("allow origins %d", i+1), `"*"`, "goes with keys: any page could ask a gateway that asks for none")
-		}
-	}
-	policy, err := c.policy()
-	if err != nil {
-		errs = append(errs, fmt.Errorf("allow networks: %w", err))
-	}
-	errs = append(errs, c.validateKeys(policy)...)
-	u := c.Upstream
-	u.Policy = policy
-	if err := u.Validate(); err != nil {
-		errs = append(errs, err)
-	} else {
-		has := func(model string) bool {
-			return slices.ContainsFunc(u.Upstreams, func(s upstream.Upstream) bool { return s.Models[model] != "" })
-		}
-		if c.Model != "" && !has(c.Model) {
-			fault("model", fmt.Sprintf("%q", c.Model), "no upstream has it")
-		}
-		for i, k := range c.Keys {
-			for _, model := range k.Models {
-				if !has(model) {
-					fault(fmt.Sprintf("key %d: models", i+1), fmt.Sprintf("%q", model), "no upstream has it")
-				}
-			}
-			for j, l := range k.Limits {
-				if l.Resource == store.Money && !k.pays(u.Upstreams) {
-					fault(fmt.Sprintf("key %d: limit %d", i+1, j+1), l.Resource, "no upstream that it may use has a price: it would bound nothing")
-				}
-				if l.Resource == store.Tokens && l.Amount > 0 && l.Amount <= int64(c.ReplyTokens) {
-					fault(fmt.Sprintf("key %d: limit %d: amount", i+1, j+1), l.Amount, fmt.Sprintf("must be more than the reply tokens, %d, which each answer without a bound of its own reserves", c.ReplyTokens))
-				}
-			}
-		}
-	}
-	between("history tokens", int64(c.HistoryTokens), 0, 1<<20)
-	between("history turns", int64(c.HistoryTurns), 0, 1024)
-	between("history bytes", c.HistoryBytes, 0, 1<<34)
-	between("reply tokens", int64(c.ReplyTokens), 1, 1<<20)
-	between("context tokens", int64(c.ContextTokens), 0, 1<<27)
-	period("rules interval", c.RulesInterval, 100*time.Millisecond, time.Hour)
+}
+
+// checkPlugins reports what is wrong with plugins and with the rules for intents.
+func (c Config) checkPlugins(r *fields.Report, policy outward.Policy) {
 	intents := intent.Default().Intents()
 	if c.Rules != "" {
-		if f, err := intent.Open(c.Rules, nil); err != nil {
-			errs, intents = append(errs, err), nil
+		f, err := intent.Open(c.Rules, nil)
+		if r.Error("rules", err); err != nil {
+			intents = nil
 		} else {
 			intents = f.Intents()
 		}
 	}
-	if err := plugin.Validate(c.PluginBudget, c.plugins()); err != nil {
-		errs = append(errs, err)
-	}
+	r.Error("plugins", plugin.Validate(c.PluginBudget, c.plugins()))
 	for i, p := range c.Plugins {
-		at := fmt.Sprintf("plugin %d, %q", i+1, p.Name)
-		for _, name := range p.Intents {
-			if intents != nil && !slices.Contains(intents, name) {
-				fault(at+": intents", fmt.Sprintf("%q", name), "the rules have none of this name: it would never be asked for it")
-			}
+		at := r.At("plugins[%d]", i)
+		for j, name := range p.Intents {
+			at.Check(intents == nil || slices.Contains(intents, name), fmt.Sprintf("intents[%d]", j), fmt.Sprintf("the rules have no %q: it would never be asked for it", name), "one of "+strings.Join(intents, ", "))
 		}
-		switch {
-		case (p.URL == "") == (p.Builtin == ""):
-			fault(at, p.URL+p.Builtin, "must have one of url and builtin")
-		case p.URL != "":
-			if err := policy.CheckURL(p.URL); err != nil {
-				errs = append(errs, fmt.Errorf("%s: url: %w", at, err))
-			}
-		default:
-			if _, err := plugin.Builtin(p.Builtin); err != nil {
-				errs = append(errs, fmt.Errorf("%s: builtin: %w", at, err))
-			}
+		at.Check((p.URL == "") != (p.Builtin == ""), "", "there must be one of url and builtin", "such as builtin: clock")
+		if p.URL != "" {
+			at.Error("url", policy.CheckURL(p.URL))
 		}
 	}
-	if _, err := mask.New(c.MaskRules); err != nil {
-		errs = append(errs, fmt.Errorf("mask rules: %w", err))
-	}
-	period("cache age", c.CacheAge, 0, 24*time.Hour)
-	between("cache bytes", c.CacheBytes, 1<<20, 1<<34)
-	if c.ResumeAge != 0 {
-		if err := c.resume().Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("resume: %w", err))
-		}
-	}
-	switch c.Archive {
-	case ArchiveMemory, ArchiveSQLite, ArchivePostgres:
-	default:
-		fault("archive", fmt.Sprintf("%q", c.Archive), "must be memory, sqlite or postgres")
-	}
-	if (c.File != "") != (c.Archive == ArchiveSQLite) {
-		fault("file", fmt.Sprintf("%q", c.File), "goes with archive sqlite, and only with that")
-	}
-	if (c.Postgres != "") != (c.Archive == ArchivePostgres) {
-		fault("postgres", map[bool]string{true: "given", false: "not given"}[c.Postgres != ""], "goes with archive postgres, and only with that")
-	}
-	if c.Postgres != "" {
-		if err := postgres.CheckURL(c.Postgres); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if err := c.batches().Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Redis != "" {
-		if err := redis.CheckAddress(c.Redis); err != nil {
-			errs = append(errs, err)
-		}
-		if c.StoreTimeout >= c.SessionWait {
-			fault("store timeout", c.StoreTimeout, fmt.Sprintf("must be less than the session wait, %v: while Redis does not answer, turns would be refused as if others were under way", c.SessionWait))
-		}
-	}
-	if c.LimitsOutage != Refuse && c.LimitsOutage != Local {
-		fault("limits outage", fmt.Sprintf("%q", c.LimitsOutage), "must be refuse or local")
-	}
-	period("store timeout", c.StoreTimeout, 10*time.Millisecond, 5*time.Minute)
-	between("max concurrent", int64(c.MaxConcurrent), 1, 1<<20)
-	between("max waiting", int64(c.MaxWaiting), 0, 1<<20)
-	period("max wait", c.MaxWait, time.Millisecond, time.Hour)
-	period("session wait", c.SessionWait, time.Millisecond, time.Hour)
-	between("session waiters", int64(c.SessionWaiters), 0, 1<<10)
-	period("session lease", c.SessionLease, 300*time.Millisecond, time.Hour)
-	for _, d := range []struct {
-		field string
-		v     Disconnect
-	}{{"chat disconnect", c.ChatDisconnect}, {"model disconnect", c.ModelDisconnect}, {"responses disconnect", c.ResponsesDisconnect}} {
-		if d.v != Cancel && d.v != Drain {
-			fault(d.field, fmt.Sprintf("%q", d.v), "must be cancel or drain")
-		}
-	}
-	period("drain time", c.DrainTime, time.Millisecond, time.Hour)
-	between("max body bytes", c.MaxBodyBytes, 1, 1<<30)
-	if c.MaxBodiesBytes < 2*c.MaxBodyBytes || c.MaxBodiesBytes > 1<<40 {
-		fault("max bodies bytes", c.MaxBodiesBytes, fmt.Sprintf("must be from twice max body bytes, %d, to %d", 2*c.MaxBodyBytes, int64(1)<<40))
-	}
-	if most := c.Upstream.MaxAnswerBytes; c.MaxAnswersBytes < 2*most || c.MaxAnswersBytes > 1<<40 {
-		fault("max answers bytes", c.MaxAnswersBytes, fmt.Sprintf("must be from twice an answer's most, %d, to %d", 2*most, int64(1)<<40))
-	}
-	between("max query bytes", int64(c.MaxQueryBytes), 1, 1<<20)
-	if c.TraceEndpoint != "" {
-		if err := c.trace().Validate(); err != nil {
-			errs = append(errs, err)
-		} else if err := policy.CheckURL(c.TraceEndpoint); err != nil {
-			errs = append(errs, fmt.Errorf("trace endpoint: %w", err))
-		}
-	}
-	period("idle timeout", c.IdleTimeout, time.Millisecond, 24*time.Hour)
-	period("write timeout", c.WriteTimeout, time.Millisecond, time.Hour)
-	period("drain timeout", c.DrainTimeout, 0, time.Hour)
-	return errors.Join(errs...)
 }
 
-func (c Config) validateKeys(policy outward.Policy) (errs []error) {
-	fault := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+// checkStores reports what is wrong with where turns, sessions and limits are kept.
+func (c Config) checkStores(r *fields.Report) {
+	r.Check((c.File != "") == (c.Archive == ArchiveSQLite), "file", "goes with archive sqlite, and only with that", "give both --archive sqlite and --file, or neither")
+	r.Check((c.Postgres != "") == (c.Archive == ArchivePostgres), "postgres_file", "goes with archive postgres, and only with that", "give both --archive postgres and --postgres-file, or neither")
+	if c.Postgres != "" {
+		r.Error("postgres_file", postgres.CheckURL(c.Postgres))
 	}
+	r.Error("batch", c.batches().Validate())
+	r.Check(c.RedisFile == "" || c.Redis == string(c.RedisFile), "redis_file", "excludes redis", "an address with a password belongs into the file")
+	if c.Redis != "" {
+		r.Error("redis", redis.CheckAddress(c.Redis))
+		r.Check(c.StoreTimeout < c.SessionWait, "store_timeout", fmt.Sprintf("%v is too much: while Redis does not answer, turns would be refused as if others were under way", c.StoreTimeout), fmt.Sprintf("less than session_wait, %v", c.SessionWait))
+	}
+}
+
+// checkKeys reports what is wrong with API keys.
+func (c Config) checkKeys(r *fields.Report) {
 	ids, sums := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
-		at := fmt.Sprintf("key %d", i+1)
-		if k.ID == "" || len(k.ID) > 64 || !utf8.ValidString(k.ID) || ids[k.ID] {
-			fault(at+": id", fmt.Sprintf("%q", k.ID), "must have 1 to 64 bytes of UTF-8, and be there once")
-		}
-		if b, err := hex.DecodeString(k.SHA256); err != nil || len(b) != 32 || sums[string(b)] {
-			fault(at+": sha256", fmt.Sprintf("%q", k.SHA256), "must have 64 hexadecimal digits, and be there once")
-		} else {
-			sums[string(b)] = true
-		}
-		ids[k.ID] = true
-		if len(k.Limits) > store.MaxLimits {
-			fault(at+": limits", len(k.Limits), fmt.Sprintf("must be %d at most", store.MaxLimits))
-		}
+		at := r.At("keys[%d]", i)
+		at.Check(k.ID != "" && len(k.ID) <= 64 && utf8.ValidString(k.ID) && !ids[k.ID], "id", fmt.Sprintf("%q is not possible", k.ID), "1 to 64 bytes of UTF-8, no two the same")
+		b, err := hex.DecodeString(k.SHA256)
+		at.Check(err == nil && len(b) == 32 && !sums[string(b)], "sha256", fmt.Sprintf("%q is not possible", k.SHA256), "64 hexadecimal digits, no two the same")
+		ids[k.ID], sums[string(b)] = true, true
 		counters := map[string]bool{}
 		for j, l := range k.Limits {
 			limit := store.Limit(l)
-			if err := limit.Validate(); err != nil {
-				errs = append(errs, fmt.Errorf("%s: limit %d: %w", at, j+1, err))
-			}
-			if name := limit.Counter(time.Time{}); counters[name] {
-				fault(fmt.Sprintf("%s: limit %d", at, j+1), name, "there are two of this resource and window")
-			} else {
-				counters[name] = true
-			}
+			field := fmt.Sprintf("limits[%d]", j)
+			at.Error(field, limit.Validate())
+			name := limit.Counter(time.Time{})
+			at.Check(!counters[name], field, "there are two of this resource and window", "keep one of them")
+			counters[name] = true
 		}
 	}
-	if n := len(c.Token.Secret); n != 0 && (n < 32 || n > 1024) {
-		fault("token secret", fmt.Sprint(n, " bytes"), "must have 32 to 1024")
+}
+
+// checkTokens reports what is wrong with the gateway's own tokens and those of others.
+func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
+	secret := func(field string, b []byte) {
+		r.Check(len(b) == 0 || len(b) >= 32 && len(b) <= 1024, field, fmt.Sprintf("a secret of %d bytes", len(b)), "32 to 1024 bytes")
 	}
-	if n := len(c.Token.Previous); n != 0 && (n < 32 || n > 1024) {
-		fault("previous token secret", fmt.Sprint(n, " bytes"), "must have 32 to 1024")
-	}
-	if len(c.Token.Previous) > 0 && len(c.Token.Secret) == 0 {
-		fault("previous token secret", "given", "goes with a token secret, which comes after it")
-	}
-	if c.Token.Remember < 0 || c.Token.Remember > jwt.MaxRemember {
-		fault("token remember", c.Token.Remember, fmt.Sprintf("must be from 0 to %d", jwt.MaxRemember))
-	}
-	if c.Token.Issuer == "" || c.Token.Audience == "" {
-		fault("token", fmt.Sprintf("issuer %q, audience %q", c.Token.Issuer, c.Token.Audience), "must not be empty")
-	}
-	if c.Token.Lifetime < time.Second || c.Token.Lifetime > 24*time.Hour || c.Token.Lifetime%time.Second != 0 {
-		fault("token lifetime", c.Token.Lifetime, "must be whole seconds from 1s to 24h")
-	}
+	secret("token_secret_file", c.Token.Secret)
+	secret("token_previous_file", c.Token.Previous)
+	r.Check(len(c.Token.Previous) == 0 || len(c.Token.Secret) > 0, "token_previous_file", "goes with a token secret, which comes after it", "give --token-secret-file")
+	r.Check(c.Token.Lifetime%time.Second == 0, "token.lifetime", fmt.Sprintf("%v has a part of a second", c.Token.Lifetime), "whole seconds")
 	names, payers := map[string]bool{}, map[string]bool{}
 	for i, s := range c.Issuers {
-		at := fmt.Sprintf("issuer %d", i+1)
-		switch {
-		case s.Name == "" || names[s.Name]:
-			fault(at+": name", fmt.Sprintf("%q", s.Name), "must be there, and once")
-		case s.Name == c.Token.Issuer:
-			fault(at+": name", fmt.Sprintf("%q", s.Name), "is the gateway's own")
-		}
+		at := r.At("issuers[%d]", i)
+		at.Check(!names[s.Name], "name", fmt.Sprintf("%q is there twice", s.Name), "give each issuer its own")
+		at.Check(s.Name != c.Token.Issuer, "name", fmt.Sprintf("%q is the gateway's own", s.Name), "another name")
 		names[s.Name] = true
-		if s.Audience == "" {
-			fault(at+": audience", `""`, "must not be empty")
+		at.Check(len(s.Algorithms) > 0, "algorithms", "there is none", "some of RS256, ES256 and EdDSA")
+		at.Error("key_set", policy.Trusting(s.KeySet).CheckURL(s.KeySet))
+		payer := "" // everybody's
+		if len(c.Keys) > 0 {
+			payer = s.Key
+			at.Check(slices.ContainsFunc(c.Keys, func(k Key) bool { return k.ID == s.Key }), "key", fmt.Sprintf("%q is none of the API keys: somebody must pay", s.Key), "the id of an API key")
 		}
-		if len(s.Algorithms) == 0 || slices.ContainsFunc(s.Algorithms, func(a jwt.Algorithm) bool { return !a.Public() }) {
-			fault(at+": algorithms", s.Algorithms, "must be some of RS256, ES256 and EdDSA: a secret is not published")
-		}
-		if s.Lifetime <= 0 {
-			fault(at+": lifetime", s.Lifetime, "must be more than 0")
-		}
-		if err := policy.Trusting(s.KeySet).CheckURL(s.KeySet); err != nil {
-			errs = append(errs, fmt.Errorf("%s: key set: %w", at, err))
-		}
-		if d := s.leeway(); d < 0 || d > 5*time.Minute {
-			fault(at+": leeway", d, "must be from 0s to 5m")
-		}
-		if len(c.Keys) > 0 && !ids[s.Key] {
-			fault(at+": key", fmt.Sprintf("%q", s.Key), "is none of the API keys: somebody must pay")
-		}
-		payer := s.Key
-		if len(c.Keys) == 0 {
-			payer = "" // everybody's
-		}
-		if payers[payer] { // subjects are unique within an issuer only
-			fault(at+": key", fmt.Sprintf("%q", s.Key), "is another issuer's too: users of the same name would read one another's conversations. Give each a key of its own")
-		}
+		// Subjects are unique within an issuer only.
+		at.Check(!payers[payer], "key", fmt.Sprintf("%q is another issuer's too: users of the same name would read one another's conversations", s.Key), "give each a key of its own")
 		payers[payer] = true
 	}
-	return errs
 }
 
 // plugins are what is configured of plugins, without what is asked.

@@ -13,7 +13,7 @@ import (
 	"dyno/services/bot/intent"
 )
 
-// TestDocument: the reference has a row for each key of the configuration's file and of the file of rules, and for each
+// TestDocument: the reference has a row for each key of the file of rules, and for each
 // metric, once, and none for others.
 func TestDocument(t *testing.T) {
 	document, err := os.ReadFile("../../docs/bot-configuration.md")
@@ -39,7 +39,7 @@ func TestDocument(t *testing.T) {
 		head string
 		want []string
 	}{
-		{"| key | default | what |", append(keysOf(reflect.TypeFor[configFile](), ""), keysOf(reflect.TypeFor[intent.Rules](), "")...)},
+		{"| key | default | what |", keysOf(reflect.TypeFor[intent.Rules](), "")},
 		{"| metric | type | labels | what |", metrics},
 	} {
 		if got := rowsOf(string(document), c.head); len(c.want) == 0 || !cmp.Equal(slices.Sorted(slices.Values(c.want)), got) {

@@ -1503,9 +1503,6 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Validate(); err != nil {
-		t.Error(err)
-	}
 	u := c.Upstream.Upstreams
 	if c.AdminTokenFile != filepath.Join(dir, "admin") || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 || u[1].Bound != openai.MaxCompletionTokens ||
 		u[0].NoStreamOptions || u[0].FirstByte != 0 || !u[1].NoStreamOptions || u[1].FirstByte != 2*time.Minute || u[1].Idle != 90*time.Second || len(c.AllowOrigins) != 1 ||
@@ -1513,27 +1510,22 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Errorf("%+v", c)
 	}
 	for text, want := range map[string]string{
-		"listne: x": "listne", "keys: [{id: \"ann\xff\"}]": "wrong.yaml: is not UTF-8", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected",
+		"listne: x": "wrong.yaml:1:1: listne: unknown field; did you mean \"listen\"?", "keys: [{id: \"ann\xff\"}]": "the line is not UTF-8", "token_secret_file: none": "no such file", "keys: 5": "want a list",
 		"token_secret_file: empty":   "token_secret_file: " + dir + "/empty: is empty",
 		"token_previous_file: empty": "token_previous_file: " + dir + "/empty: is empty", "postgres_file: empty": "postgres_file: " + dir + "/empty: is empty",
-		"redis_file: empty": "redis_file: " + dir + "/empty: is empty", "upstreams: [{name: a, key_file: empty}]": `upstream 1, "a": key_file: ` + dir + "/empty: is empty",
-		"redis: x:1\nredis_file: secret": "redis, redis_file: there must be one",
+		"redis_file: empty": "redis_file: " + dir + "/empty: is empty", "upstreams: [{name: a, key_file: empty}]": "wrong.yaml:1:33: upstreams[0].key_file: " + dir + "/empty: is empty",
+		"redis: x:1\nredis_file: secret": "redis_file: excludes redis",
+		// Zero is not taken for what is not given.
+		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, weight: 0}]`:         "upstreams[0].weight: 0 is too little",
+		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, max_concurrent: 0}]`: "upstreams[0].max_concurrent: 0 is too little",
+		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, bound: other}]`:      `upstreams[0].bound: "other" is not possible`,
 	} {
 		if _, err := ReadConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	c, err = ReadConfig(write("zero.yaml", `upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, weight: 0, max_concurrent: 0, bound: other}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"weight: 0: must be", "max concurrent: 0: must be", `bound: "other": must be`} { // not taken for what is not given
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-	if c, err := ReadConfig(write("redis.yaml", "redis_file: up.key")); err != nil || c.Redis != "key" {
-		t.Errorf("%q, %v", c.Redis, err)
+	if c, _ := ReadConfig(write("redis.yaml", "redis_file: up.key")); c.Redis != "key" {
+		t.Errorf("%q", c.Redis)
 	}
 }
 
@@ -1547,8 +1539,8 @@ func TestValidate(t *testing.T) {
 	c.Plugins = []Plugin{{}, {Builtin: "shell"}, {URL: "http://169.254.169.254/"}}
 	c.Archive, c.LimitsOutage, c.ChatDisconnect, c.SessionLease, c.MaxConcurrent = "disk", "hope", "stay", 1, 0
 	err := c.Validate()
-	for _, want := range []string{"keys: none", "admin token: none", "allow networks", "token secret: 5 bytes", "token: issuer", "token lifetime: 1ns", "issuer 1: key set", "issuer 1: leeway: 6m", "upstreams: 0", "plugin 1", "plugin 2", "plugin 3",
-		`archive: "disk"`, `limits outage: "hope"`, `chat disconnect: "stay"`, "session lease: 1ns", "max concurrent: 0"} {
+	for _, want := range []string{"keys: there is none", "admin_token_file: is missing", "allow_networks", "token_secret_file: a secret of 5 bytes", "token.issuer: is empty", "token.lifetime: 1ns", "issuers[0].key_set", "issuers[0].leeway: 6m", "upstreams: there is none", "plugins[0]", "plugins[1].builtin", "plugins[2].url",
+		`archive: "disk"`, `limits_outage: "hope"`, `chat_disconnect: "stay"`, "session_lease: 1ns", "max_concurrent: 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
@@ -1560,7 +1552,7 @@ func TestValidate(t *testing.T) {
 	c.AdminTokenFile = "none"
 	c.Keys = []Key{{ID: "a", SHA256: "xyz", Limits: []Limit{{store.Tokens, 1, time.Hour}, {store.Tokens, 2, time.Hour}, {"cpu", 1, 0}}}, keyOf("b"), keyOf("b")}
 	err = c.Validate()
-	for _, want := range []string{"admin token file: open none", "key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
+	for _, want := range []string{"admin_token_file: open none", "keys[0].sha256", "keys[0].limits[1]", `keys[0].limits[2].resource: "cpu"`, `keys[2].id: "b"`, "keys[2].sha256"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
@@ -1578,39 +1570,39 @@ func TestValidateIsComplete(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"a plugin without a name":   {func(c *Config) { c.Plugins[0].Name = "" }, `plugin 1, "": name`},
+		"a plugin without a name":   {func(c *Config) { c.Plugins[0].Name = "" }, "plugins[0].name: is empty"},
 		"two plugins of a name":     {func(c *Config) { c.Plugins[1].Name = "clock" }, `plugin 2, "clock": name`},
-		"a slow plugin":             {func(c *Config) { c.Plugins[0].Timeout = time.Hour }, `plugin 1, "clock": timeout: 1h`},
-		"a plugin that nobody asks": {func(c *Config) { c.Plugins[0].Intents = []string{"buy", "sell"} }, `plugin 1, "clock": intents: "sell"`},
-		"a plugin that is too much": {func(c *Config) { c.Plugins[0].MaxConcurrent = 1 << 20 }, `plugin 1, "clock": max concurrent`},
-		"no time for plugins":       {func(c *Config) { c.PluginBudget = 0 }, "plugin budget: 0s"},
-		"an issuer of no audience":  {func(c *Config) { c.Issuers[0].Audience = "" }, "issuer 1: audience"},
-		"an issuer of no algorithm": {func(c *Config) { c.Issuers[0].Algorithms = nil }, "issuer 1: algorithms"},
-		"an issuer of a secret":     {func(c *Config) { c.Issuers[0].Algorithms = []jwt.Algorithm{jwt.HS256} }, "issuer 1: algorithms"},
-		"an issuer of no lifetime":  {func(c *Config) { c.Issuers[0].Lifetime = 0 }, "issuer 1: lifetime"},
-		"an issuer without a name":  {func(c *Config) { c.Issuers[0].Name = "" }, "issuer 1: name"},
-		"issuers of one key":        {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]); c.Issuers[1].Name = "other" }, `issuer 2: key: "test"`},
-		"an issuer twice":           {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]) }, `issuer 2: name: "idp"`},
-		"too many tokens":           {func(c *Config) { c.Token.Remember = 1 << 30 }, "token remember: 1073741824"},
-		"no tokens":                 {func(c *Config) { c.Token.Remember = -1 }, "token remember: -1"},
-		"a secret before none":      {func(c *Config) { c.Token.Previous = []byte(strings.Repeat("p", 32)) }, "previous token secret: given"},
+		"a slow plugin":             {func(c *Config) { c.Plugins[0].Timeout = time.Hour }, "plugins[0].timeout: 1h"},
+		"a plugin that nobody asks": {func(c *Config) { c.Plugins[0].Intents = []string{"buy", "sell"} }, `plugins[0].intents[1]: the rules have no "sell"`},
+		"a plugin that is too much": {func(c *Config) { c.Plugins[0].MaxConcurrent = 1 << 20 }, "plugins[0].max_concurrent: 1048576"},
+		"no time for plugins":       {func(c *Config) { c.PluginBudget = 0 }, "plugin_budget: 0s"},
+		"an issuer of no audience":  {func(c *Config) { c.Issuers[0].Audience = "" }, "issuers[0].audience"},
+		"an issuer of no algorithm": {func(c *Config) { c.Issuers[0].Algorithms = nil }, "issuers[0].algorithms"},
+		"an issuer of a secret":     {func(c *Config) { c.Issuers[0].Algorithms = []jwt.Algorithm{jwt.HS256} }, "issuers[0].algorithms"},
+		"an issuer of no lifetime":  {func(c *Config) { c.Issuers[0].Lifetime = 0 }, "issuers[0].lifetime"},
+		"an issuer without a name":  {func(c *Config) { c.Issuers[0].Name = "" }, "issuers[0].name"},
+		"issuers of one key":        {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]); c.Issuers[1].Name = "other" }, `issuers[1].key: "test"`},
+		"an issuer twice":           {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]) }, `issuers[1].name: "idp"`},
+		"too many tokens":           {func(c *Config) { c.Token.Remember = 1 << 30 }, "token.remember: 1073741824"},
+		"no tokens":                 {func(c *Config) { c.Token.Remember = -1 }, "token.remember: -1"},
+		"a secret before none":      {func(c *Config) { c.Token.Previous = []byte(strings.Repeat("p", 32)) }, "token_previous_file: goes with"},
 		"rules that are not there":  {func(c *Config) { c.Rules += ".none" }, "rules: stat "},
 		"rules that are none":       {func(c *Config) { c.Rules = filepath.Dir(rules) }, "rules: "},
-		"a model of nobody":         {func(c *Config) { c.Keys[0].Models = []string{"dyno-1", "dyno-2"} }, `key 1: models: "dyno-2"`},
-		"a store that is slow":      {func(c *Config) { c.Redis, c.StoreTimeout = "127.0.0.1:1", c.SessionWait }, "store timeout: 10s: must be less than the session wait"},
+		"a model of nobody":         {func(c *Config) { c.Keys[0].Models = []string{"dyno-1", "dyno-2"} }, `keys[0].models[1]: no upstream has "dyno-2"`},
+		"a store that is slow":      {func(c *Config) { c.Redis, c.StoreTimeout = "127.0.0.1:1", c.SessionWait }, "store_timeout: 10s is too much"},
 		"an address of nothing":     {func(c *Config) { c.Redis = "redis" }, "redis: want host:port"},
-		"a database of nothing":     {func(c *Config) { c.Archive, c.Postgres = ArchivePostgres, "nothing" }, "postgres: the connection string"},
+		"a database of nothing":     {func(c *Config) { c.Archive, c.Postgres = ArchivePostgres, "nothing" }, "postgres_file: postgres: the connection string"},
 		"batches of nothing":        {func(c *Config) { c.Batch.Most = 0 }, "batches: most 0"},
 		"money that costs nothing": {func(c *Config) {
 			c.Keys[0].Limits, c.Upstream.Upstreams[0].Price = []Limit{{store.Money, 1, 0}}, upstream.Price{}
-		}, `key 1: limit 1: money: no upstream that it may use has a price`},
+		}, "keys[0].limits[0].resource: money: no upstream that it may use has a price"},
 		"a key over plain HTTP":     {func(c *Config) { c.Upstream.Upstreams[0].URL, c.Upstream.Upstreams[0].Key = "http://8.8.8.8/v1", "k" }, "use https://"},
-		"a key set over plain HTTP": {func(c *Config) { c.Issuers[0].KeySet = "http://8.8.8.8/keys" }, "issuer 1: key set: address not allowed"},
-		"an origin with a path":     {func(c *Config) { c.AllowOrigins = []string{"https://a.example/"} }, `allow origins 1: "https://a.example/"`},
-		"an origin in capitals":     {func(c *Config) { c.AllowOrigins = []string{"https://A.example"} }, `allow origins 1: "https://A.example"`},
-		"all origins, and another":  {func(c *Config) { c.AllowOrigins = []string{"app://a.b", "*"} }, `allow origins 2: "*"`},
-		"all origins, without keys": {func(c *Config) { c.AllowOrigins, c.Keys = []string{"*"}, nil }, `allow origins 1: "*": goes with keys`},
-		"a query for all":           {func(c *Config) { c.Upstream.Upstreams[0].URL += "?x=y" }, `upstream 1, "up": URL: `},
+		"a key set over plain HTTP": {func(c *Config) { c.Issuers[0].KeySet = "http://8.8.8.8/keys" }, "issuers[0].key_set: address not allowed"},
+		"an origin with a path":     {func(c *Config) { c.AllowOrigins = []string{"https://a.example/"} }, `allow_origins[0]: "https://a.example/"`},
+		"an origin in capitals":     {func(c *Config) { c.AllowOrigins = []string{"https://A.example"} }, `allow_origins[0]: "https://A.example"`},
+		"all origins, and another":  {func(c *Config) { c.AllowOrigins = []string{"app://a.b", "*"} }, `allow_origins[1]: "*"`},
+		"all origins, without keys": {func(c *Config) { c.AllowOrigins, c.Keys = []string{"*"}, nil }, `allow_origins[0]: "*" goes with keys`},
+		"a query for all":           {func(c *Config) { c.Upstream.Upstreams[0].URL += "?x=y" }, "upstreams[0].url: "},
 	}
 	config := func() Config {
 		c := Defaults()
@@ -1635,7 +1627,7 @@ func TestValidateIsComplete(t *testing.T) {
 	for _, name := range []string{"a slow plugin", "an issuer of no audience", "too many tokens", "rules that are not there", "an address of nothing"} {
 		faults[name].change(&c)
 	}
-	for _, want := range []string{"plugin 1", "issuer 1", "token remember", "rules: ", "redis: "} {
+	for _, want := range []string{"plugins[0]", "issuers[0]", "token.remember", "rules: ", "redis: "} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("all at once: not reported: %s in %v", want, err)
 		}

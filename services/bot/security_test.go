@@ -29,7 +29,7 @@ func TestForbiddenAddresses(t *testing.T) {
 		c.Plugins = []Plugin{{Name: "p", URL: url}}
 		c.Issuers = []Issuer{{Name: "i", Audience: "a", Algorithms: []jwt.Algorithm{jwt.ES256}, Lifetime: time.Hour, KeySet: url}}
 		err := c.Validate()
-		for _, want := range []string{`upstream 1, "up": URL: `, `plugin 1, "p": url: `, "issuer 1: key set: "} {
+		for _, want := range []string{"upstreams[0].url: ", "plugins[0].url: ", "issuers[0].key_set: "} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: not reported: %s in %v", url, want, err)
 			}

@@ -101,14 +101,14 @@ func TestSettingFaults(t *testing.T) {
 	c.ResumeBytes, c.TraceEndpoint, c.TraceRatio, c.IdleTimeout = 1, "collector", 2, 0
 	c.Upstream.Client.Connections, c.Upstream.Client.Idle, c.Upstream.Client.IdleTime = -1, 0, 0
 	err := c.Validate()
-	for _, want := range []string{"resume: bytes", `trace endpoint: "collector"`, "trace ratio: 2", "idle timeout: 0s", "connections: -1", "idle connections: 0", "idle connection time: 0s"} {
+	for _, want := range []string{"resume_bytes: 1B", "trace_endpoint: ", "trace_ratio: 2", "idle_timeout: 0s", "upstream.connections: -1", "upstream.idle_connections: 0", "upstream.idle_connection_time: 0s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
 	}
 	c = Defaults()
 	c.TraceEndpoint = "http://10.0.0.1/v1/traces"
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "trace endpoint: address not allowed") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "trace_endpoint: address not allowed") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,30 +11,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"dyno/internal/fields"
+	"dyno/services/internal/serve"
 )
 
 // A Config describes the channels of a Server.
 type Config struct {
-	// Seed makes the random pauses before reconnections repeatable.
-	Seed uint64 `yaml:"seed"`
-	// DrainTimeout bounds the time between the end of Serve's context and its return
-	// (default 10s). In that time, the received records are delivered.
-	DrainTimeout time.Duration `yaml:"drain_timeout"`
-	// AllowRemote lets listeners bind to addresses other than loopback.
-	AllowRemote bool `yaml:"allow_remote"`
-
-	Channels []Channel `yaml:"channels"`
+	AllowRemote bool `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
+	serve.AdminListener
+	Seed         uint64        `yaml:"seed" range:"0..9007199254740992" doc:"makes the random pauses before reconnections repeatable"`
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"1ms..24h" default:"10s" doc:"how long the end may take, for records that were received"`
+	Channels     []Channel     `yaml:"channels" doc:"the channels"`
 }
 
 // A Channel carries records from its source to its sink.
 type Channel struct {
-	Name   string `yaml:"name"`
-	Source Source `yaml:"source"`
-	Buffer Buffer `yaml:"buffer"`
-	Sink   Sink   `yaml:"sink"`
+	Name   string `yaml:"name,required" doc:"1 to 64 letters, digits, dots, dashes or underscores"`
+	Source Source `yaml:"source,required" doc:"where records come from"`
+	Buffer Buffer `yaml:"buffer" doc:"what it holds at most, with records that were sent and not acknowledged"`
+	Sink   Sink   `yaml:"sink,required" doc:"where they go to"`
 }
 
 // The kinds of sources and sinks.
@@ -73,48 +67,47 @@ const (
 
 // A Source is the origin of a channel's records.
 type Source struct {
-	Kind           string `yaml:"kind"`
-	Framing        string `yaml:"framing"`          // lines (default) or length; tcp, unix: also framed, the format of a framed sink
-	MaxRecordBytes int    `yaml:"max_record_bytes"` // default 64 KiB
+	Kind           string `yaml:"kind,required" oneof:"tcp unix file stdin" doc:"tcp, unix: a listener; file: one that grows; stdin: standard input"`
+	Framing        string `yaml:"framing" oneof:"lines length framed" default:"lines" doc:"how bytes are cut into records; framed, of tcp and unix: what a framed sink sends"`
+	MaxRecordBytes int    `yaml:"max_record_bytes" kind:"size" range:"1..64MiB" default:"64KiB" doc:"the longest record"`
 
-	Address        string        `yaml:"address"`         // tcp: host:port
-	MaxConnections int           `yaml:"max_connections"` // tcp, unix: connections beyond this are closed at once (default 1024)
-	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // tcp, unix: a producer that is silent for so long is disconnected (default 0: never)
+	Address        string        `yaml:"address" doc:"tcp: where it listens: host:port"`
+	MaxConnections int           `yaml:"max_connections" range:"1..1048576" otherwise:"1024" doc:"tcp, unix: connections; further ones are closed at once"`
+	IdleTimeout    time.Duration `yaml:"idle_timeout" range:"0..24h" otherwise:"never" doc:"tcp, unix: a producer that is silent for so long is disconnected"`
 
-	Path       string        `yaml:"path"`        // unix, file
-	State      string        `yaml:"state"`       // file: where the position in it is kept
-	SaveEvery  time.Duration `yaml:"save_every"`  // file: how often the position is saved (default 1s)
-	From       string        `yaml:"from"`        // file without a saved position: start at its beginning (default) or end
-	RotateWait time.Duration `yaml:"rotate_wait"` // file: how long the old file must be quiet before the new one is read (default 1s)
-	Poll       time.Duration `yaml:"poll"`        // file: how often to check it if the kernel reports nothing (default 1s)
+	Path       string        `yaml:"path" kind:"path" doc:"unix, file: the socket, or the file to follow"`
+	State      string        `yaml:"state" kind:"path" doc:"file: where the position in the file is kept"`
+	SaveEvery  time.Duration `yaml:"save_every" range:"1ms..24h" otherwise:"1s" doc:"file: how often the position is saved"`
+	From       string        `yaml:"from" oneof:"beginning end" otherwise:"beginning" doc:"file: where to start without a saved position"`
+	RotateWait time.Duration `yaml:"rotate_wait" range:"1ms..24h" otherwise:"1s" doc:"file: how long the old file must be quiet before the new one is read"`
+	Poll       time.Duration `yaml:"poll" range:"1ms..24h" otherwise:"1s" doc:"file: how often it is looked at if the kernel reports nothing"`
 }
 
 // A Buffer bounds what a channel holds, including records that were sent and not yet
 // acknowledged.
 type Buffer struct {
-	Records  int    `yaml:"records"`   // default 4096
-	Bytes    int    `yaml:"bytes"`     // of payload (default 16 MiB)
-	WhenFull string `yaml:"when_full"` // block (default), drop-oldest, drop-newest or disconnect
+	Records  int    `yaml:"records" range:"1..16777216" default:"4096" doc:"records"`
+	Bytes    int    `yaml:"bytes" kind:"size" range:"1..4GiB" default:"16MiB" doc:"their bytes, at least those of one record"`
+	WhenFull string `yaml:"when_full" oneof:"block drop-oldest drop-newest disconnect" default:"block" doc:"block: the source waits; disconnect: the producer is disconnected"`
 }
 
 // A Sink is the destination of a channel's records.
 type Sink struct {
-	Kind   string `yaml:"kind"`
-	Format string `yaml:"format"` // raw (default) or framed
+	Kind   string `yaml:"kind,required" oneof:"tcp file stdout" doc:"tcp: a peer; file: a file to append to; stdout: standard output"`
+	Format string `yaml:"format" oneof:"raw framed" default:"raw" doc:"raw: each record and a newline; framed: with number and checksum"`
 
-	Address     string        `yaml:"address"`      // tcp: host:port
-	DialTimeout time.Duration `yaml:"dial_timeout"` // tcp (default 5s)
-	Window      int           `yaml:"window"`       // tcp, framed: records sent and not acknowledged (default half the buffer, at most 1024)
-	AckTimeout  time.Duration `yaml:"ack_timeout"`  // tcp, framed: reconnect after so long without progress, up to twice that (default 10s)
+	Address     string        `yaml:"address" doc:"tcp: the peer: host:port"`
+	DialTimeout time.Duration `yaml:"dial_timeout" range:"1ms..24h" otherwise:"5s" doc:"tcp: how long a connection may take"`
+	Window      int           `yaml:"window" range:"1..16777216" otherwise:"half the buffer, at most 1024" doc:"tcp, framed: records sent and not acknowledged"`
+	AckTimeout  time.Duration `yaml:"ack_timeout" range:"1ms..24h" otherwise:"10s" doc:"tcp, framed: how long without progress, up to twice that, until it connects again"`
 
-	Path      string        `yaml:"path"`       // file
-	Sync      string        `yaml:"sync"`       // file: always, interval (default) or never
-	SyncEvery time.Duration `yaml:"sync_every"` // file with sync interval (default 1s); sooner if unsynced records fill half the buffer
+	Path      string        `yaml:"path" kind:"path" doc:"file: the file to append to"`
+	Sync      string        `yaml:"sync" oneof:"always interval never" otherwise:"interval" doc:"file: when it is on disk"`
+	SyncEvery time.Duration `yaml:"sync_every" range:"1ms..24h" otherwise:"1s" doc:"file, interval: how often; sooner if unsynced records fill half the buffer"`
 
-	// A failed tcp or file sink is tried again after a pause that doubles from
-	// RetryMin (default 50ms) to RetryMax (default 5s), half of it random.
-	RetryMin time.Duration `yaml:"retry_min"`
-	RetryMax time.Duration `yaml:"retry_max"`
+	// A failed sink is tried again after a pause that doubles from RetryMin to RetryMax, half of it random.
+	RetryMin time.Duration `yaml:"retry_min" range:"1ms..24h" otherwise:"50ms" doc:"tcp, file: the first pause after a failure"`
+	RetryMax time.Duration `yaml:"retry_max" range:"1ms..24h" otherwise:"5s" doc:"tcp, file: the longest pause after a failure"`
 }
 
 // sourceFields and sinkFields list the fields that a kind has in addition to the common
@@ -151,7 +144,7 @@ func sinkFields(kind, format, sync string) []string {
 // WithDefaults returns the configuration with defaults for every field that was left out
 // and has a meaning here.
 func (c Config) WithDefaults() Config {
-	or(&c.DrainTimeout, 10*time.Second)
+	or(&c.DrainTimeout, fields.Default[Config]().DrainTimeout)
 	c.Channels = slices.Clone(c.Channels)
 	for i := range c.Channels {
 		c.Channels[i].setDefaults()
@@ -161,8 +154,9 @@ func (c Config) WithDefaults() Config {
 
 func (ch *Channel) setDefaults() {
 	src, buf, snk := &ch.Source, &ch.Buffer, &ch.Sink
-	or(&src.Framing, Lines)
-	or(&src.MaxRecordBytes, 64<<10)
+	d := fields.Default[Channel]()
+	or(&src.Framing, d.Source.Framing)
+	or(&src.MaxRecordBytes, d.Source.MaxRecordBytes)
 	switch src.Kind {
 	case TCP, Unix:
 		or(&src.MaxConnections, 1024)
@@ -172,10 +166,10 @@ func (ch *Channel) setDefaults() {
 		or(&src.RotateWait, time.Second)
 		or(&src.Poll, time.Second)
 	}
-	or(&buf.Records, 4096)
-	or(&buf.Bytes, 16<<20)
-	or(&buf.WhenFull, Block)
-	or(&snk.Format, Raw)
+	or(&buf.Records, d.Buffer.Records)
+	or(&buf.Bytes, d.Buffer.Bytes)
+	or(&buf.WhenFull, d.Buffer.WhenFull)
+	or(&snk.Format, d.Sink.Format)
 	if snk.Kind == TCP {
 		or(&snk.DialTimeout, 5*time.Second)
 		if snk.Format == Framed {
@@ -203,38 +197,20 @@ func or[T comparable](v *T, otherwise T) {
 	}
 }
 
-// A Fault is something wrong with a field of a configuration.
-type Fault struct {
-	Field string // its path, such as channels[0].source.kind
-	Text  string // the value and what would be right
-}
-
-func (f *Fault) Error() string { return f.Field + ": " + f.Text }
-
-const maxWait = 24 * time.Hour
-
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Validate reports every fault at once, as joined *Fault. It expects the
-// defaults to be filled in and changes nothing.
-func (c Config) Validate() error {
-	var faults []error
-	for _, f := range c.faults() {
-		faults = append(faults, f)
-	}
-	return errors.Join(faults...)
-}
+// Validate reports every fault at once. It expects the defaults to be filled in and changes nothing.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-func (c Config) faults() []*Fault {
-	v := &validation{uses: map[string]string{}}
-	v.duration("drain_timeout", c.DrainTimeout, time.Millisecond)
-	if len(c.Channels) == 0 {
-		v.fault("channels", "none: want at least one")
-	}
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	c.AdminListener.Check(r, c.AllowRemote)
+	r.Check(len(c.Channels) > 0, "channels", "there is none", "give at least one, in a file of --config")
+	v := &validation{r, map[string]string{}}
 	for i, ch := range c.Channels {
 		at := fmt.Sprintf("channels[%d].", i)
 		if !validName.MatchString(ch.Name) {
-			v.fault(at+"name", "%s: want 1 to 64 letters, digits, dots, dashes or underscores", given(ch.Name))
+			v.Fault(at+"name", fmt.Sprintf("%q cannot be a name", ch.Name), "1 to 64 letters, digits, dots, dashes or underscores")
 		} else {
 			v.once(at+"name", "name "+ch.Name)
 		}
@@ -242,174 +218,98 @@ func (c Config) faults() []*Fault {
 		v.buffer(at+"buffer", ch)
 		v.sink(at+"sink", ch)
 	}
-	return v.faults
 }
 
 type validation struct {
-	faults []*Fault
-	uses   map[string]string // things that may be used only once, with the field that uses them
-}
-
-func (v *validation) fault(field, format string, args ...any) {
-	v.faults = append(v.faults, &Fault{field, fmt.Sprintf(format, args...)})
-}
-
-// given is a value in a message.
-func given(value string) string {
-	if value == "" {
-		return "is missing"
-	}
-	return fmt.Sprintf("%q", value)
+	*fields.Report
+	uses map[string]string // things that may be used only once, with the field that uses them
 }
 
 func (v *validation) once(field, what string) {
 	if first, ok := v.uses[what]; ok {
-		v.fault(field, "%s is used by %s already: want another", what, first)
+		v.Fault(field, what+" is used by "+first+" already", "another one")
 		return
 	}
 	v.uses[what] = field
 }
 
-func (v *validation) oneOf(field, value string, choices ...string) bool {
-	if slices.Contains(choices, value) {
-		return true
-	}
-	v.fault(field, "%s: want %s", given(value), strings.Join(choices, ", "))
-	return false
-}
-
-func (v *validation) number(field string, n, low, high int) {
-	if n < low || n > high {
-		v.fault(field, "%d: want %d to %d", n, low, high)
-	}
-}
-
-func (v *validation) duration(field string, d, low time.Duration) {
-	if d < low || d > maxWait {
-		v.fault(field, "%v: want %v to %v", d, low, maxWait)
-	}
-}
-
 // path checks a path, and that it is used only once.
 func (v *validation) path(field, path string) {
-	if path == "" || strings.ContainsRune(path, 0) {
-		v.fault(field, "%s: want a path", given(path))
+	if path == "" {
+		v.Fault(field, "is missing", "a path")
 		return
 	}
 	v.once(field, "path "+filepath.Clean(path))
 }
 
 // only reports fields that are set but have no meaning here.
-func (v *validation) only(at string, s any, common, fields []string) {
+func (v *validation) only(at string, s any, fields ...string) {
 	value := reflect.ValueOf(s)
 	for i := range value.NumField() {
-		name := value.Type().Field(i).Tag.Get("yaml")
-		if !value.Field(i).IsZero() && !slices.Contains(common, name) && !slices.Contains(fields, name) {
-			v.fault(at+"."+name, "%v: has no effect here: leave it out, or use %s", value.Field(i), strings.Join(slices.Concat(common, fields), ", "))
-		}
+		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("yaml"), ",")
+		v.Check(value.Field(i).IsZero() || slices.Contains(fields, name), at+"."+name, "has no effect here", "leave it out, or use "+strings.Join(fields, ", "))
 	}
 }
 
 func (v *validation) source(at string, s Source, allowRemote bool) {
-	if !v.oneOf(at+".kind", s.Kind, TCP, Unix, File, Stdin) {
-		return
-	}
-	v.only(at, s, []string{"kind", "framing", "max_record_bytes"}, sourceFields(s.Kind))
-	framings := []string{Lines, Length}
-	if s.Kind == TCP || s.Kind == Unix {
-		framings = append(framings, Framed)
-	}
-	v.oneOf(at+".framing", s.Framing, framings...)
-	v.number(at+".max_record_bytes", s.MaxRecordBytes, 1, 64<<20)
+	v.only(at, s, append([]string{"kind", "framing", "max_record_bytes"}, sourceFields(s.Kind)...)...)
+	listens := s.Kind == TCP || s.Kind == Unix
+	v.Check(listens || s.Framing != Framed, at+".framing", "framed is what a peer sends to a listener", "lines or length")
 	switch s.Kind {
 	case TCP:
-		host, port := v.address(at+".address", s.Address)
-		if host != "" || port != "" {
-			if !allowRemote && !loopback(host) {
-				v.fault(at+".address", "%q: want a loopback address, such as 127.0.0.1, unless allow_remote is set", s.Address)
-			}
+		if host, port, ok := v.address(at+".address", s.Address); ok {
+			v.Check(allowRemote || loopback(host), at+".address", fmt.Sprintf("%q can be reached from other machines", s.Address), "a loopback address, such as 127.0.0.1, or --allow-remote")
 			if port != "0" {
 				v.once(at+".address", "address "+s.Address)
 			}
 		}
 	case Unix:
 		v.path(at+".path", s.Path)
-		if len(s.Path) > 107 {
-			v.fault(at+".path", "%q: want at most 107 bytes, the limit of a socket's path", s.Path)
-		}
+		v.Check(len(s.Path) <= 107, at+".path", fmt.Sprintf("%q is too long for a socket", s.Path), "at most 107 bytes")
 	case File:
 		v.path(at+".path", s.Path)
 		v.path(at+".state", s.State)
-		v.oneOf(at+".from", s.From, FromBeginning, FromEnd)
-		v.duration(at+".save_every", s.SaveEvery, time.Millisecond)
-		v.duration(at+".rotate_wait", s.RotateWait, time.Millisecond)
-		v.duration(at+".poll", s.Poll, time.Millisecond)
 	case Stdin:
 		v.once(at+".kind", "standard input")
-	}
-	if s.Kind == TCP || s.Kind == Unix {
-		v.number(at+".max_connections", s.MaxConnections, 1, 1<<20)
-		v.duration(at+".idle_timeout", s.IdleTimeout, 0)
 	}
 }
 
 func (v *validation) buffer(at string, ch Channel) {
 	b := ch.Buffer
-	v.number(at+".records", b.Records, 1, 1<<24)
-	v.number(at+".bytes", b.Bytes, max(1, ch.Source.MaxRecordBytes), 1<<32)
-	if v.oneOf(at+".when_full", b.WhenFull, Block, DropOldest, DropNewest, Disconnect) &&
-		b.WhenFull == Disconnect && ch.Source.Kind != TCP && ch.Source.Kind != Unix {
-		v.fault(at+".when_full", "disconnect: a source of kind %s has no connections: want block, drop-oldest or drop-newest", ch.Source.Kind)
-	}
-	if b.WhenFull == Disconnect && ch.Source.Framing == Framed {
-		v.fault(at+".when_full", "disconnect: a framed peer would send the dropped record again: want block, drop-oldest or drop-newest")
+	v.Check(b.Bytes >= ch.Source.MaxRecordBytes, at+".bytes", fmt.Sprintf("%d is too little", b.Bytes), fmt.Sprintf("at least max_record_bytes, %d", ch.Source.MaxRecordBytes))
+	if b.WhenFull == Disconnect {
+		v.Check(ch.Source.Kind == TCP || ch.Source.Kind == Unix, at+".when_full", "disconnect: a source of kind "+ch.Source.Kind+" has no connections", "block, drop-oldest or drop-newest")
+		v.Check(ch.Source.Framing != Framed, at+".when_full", "disconnect: a framed peer would send the dropped record again", "block, drop-oldest or drop-newest")
 	}
 }
 
 func (v *validation) sink(at string, ch Channel) {
 	s := ch.Sink
-	if !v.oneOf(at+".kind", s.Kind, TCP, File, Stdout) {
-		return
-	}
-	v.only(at, s, []string{"kind", "format"}, sinkFields(s.Kind, s.Format, s.Sync))
-	v.oneOf(at+".format", s.Format, Raw, Framed)
-	if s.Format == Raw && (ch.Source.Framing == Length || ch.Source.Framing == Framed) {
-		v.fault(at+".format", "raw: records with a length may hold newlines, which end raw records: want framed")
-	}
+	v.only(at, s, append([]string{"kind", "format"}, sinkFields(s.Kind, s.Format, s.Sync)...)...)
+	v.Check(s.Format != Raw || ch.Source.Framing != Length && ch.Source.Framing != Framed, at+".format", "raw: records with a length may hold newlines, which end raw records", "framed")
 	switch s.Kind {
 	case TCP:
-		if _, port := v.address(at+".address", s.Address); port == "0" {
-			v.fault(at+".address", "%q: want the port of the peer", s.Address)
-		}
-		v.duration(at+".dial_timeout", s.DialTimeout, time.Millisecond)
-		if s.Format == Framed {
-			v.number(at+".window", s.Window, 1, max(1, ch.Buffer.Records))
-			v.duration(at+".ack_timeout", s.AckTimeout, time.Millisecond)
-		}
+		_, port, ok := v.address(at+".address", s.Address)
+		v.Check(!ok || port != "0", at+".address", fmt.Sprintf("%q has no port", s.Address), "the port of the peer")
+		v.Check(s.Window <= ch.Buffer.Records, at+".window", fmt.Sprintf("%d is too much", s.Window), fmt.Sprintf("at most the buffer's records, %d", ch.Buffer.Records))
 	case File:
 		v.path(at+".path", s.Path)
-		if v.oneOf(at+".sync", s.Sync, SyncAlways, SyncInterval, SyncNever) && s.Sync == SyncInterval {
-			v.duration(at+".sync_every", s.SyncEvery, time.Millisecond)
-		}
 	case Stdout:
 		v.once(at+".kind", "standard output")
 	}
-	if s.Kind != Stdout {
-		v.duration(at+".retry_min", s.RetryMin, time.Millisecond)
-		v.duration(at+".retry_max", s.RetryMax, s.RetryMin)
-	}
+	v.Check(s.RetryMax >= s.RetryMin, at+".retry_max", fmt.Sprintf("%v is too little", s.RetryMax), fmt.Sprintf("at least retry_min, %v", s.RetryMin))
 }
 
-func (v *validation) address(field, address string) (host, port string) {
+func (v *validation) address(field, address string) (host, port string, ok bool) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {
-		v.fault(field, "%s: want host:port", given(address))
-		return "", ""
+		v.Fault(field, fmt.Sprintf("%q is not an address", address), "host:port")
+		return "", "", false
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
-		v.fault(field, "%q: want a port from 0 to 65535", address)
+		v.Fault(field, fmt.Sprintf("%q is not a port", port), "from 0 to 65535")
 	}
-	return host, port
+	return host, port, true
 }
 
 func loopback(host string) bool {
@@ -420,55 +320,14 @@ func loopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// ParseConfig reads a configuration in YAML, fills in the defaults and validates it. Each
-// fault has its place, as file:line:column, and its field. Unknown fields are faults.
-func ParseConfig(name string, src []byte) (Config, error) {
-	if file, err := parser.ParseBytes(src, 0); err == nil {
-		s := shape{name: name}
-		for _, document := range file.Docs {
-			s.check("", document.Body, reflect.TypeFor[Config]())
-		}
-		if len(s.faults) > 0 {
-			return Config{}, errors.Join(s.faults...)
-		}
-	}
-	var c Config
-	if err := yaml.UnmarshalWithOptions(src, &c, yaml.Strict()); err != nil {
-		var located yaml.Error
-		if errors.As(err, &located) && located.GetToken() != nil {
-			p := located.GetToken().Position
-			return Config{}, fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, located.GetMessage())
-		}
-		return Config{}, fmt.Errorf("%s: %w", name, err)
-	}
-	c = c.WithDefaults()
-	faults := c.faults()
-	if len(faults) == 0 {
-		return c, nil
-	}
-	file, err := parser.ParseBytes(src, 0)
-	if err != nil { // cannot happen: it was parsed above
-		return Config{}, fmt.Errorf("%s: %w", name, c.Validate())
-	}
-	var located []error
-	for _, fault := range faults {
-		line, column := locate(file, fault.Field)
-		located = append(located, fmt.Errorf("%s:%d:%d: %w", name, line, column, fault))
-	}
-	return Config{}, errors.Join(located...)
-}
-
-// locate returns the place of a field or, if it is missing, of the mapping that should
-// hold it.
-func locate(file *ast.File, field string) (line, column int) {
-	for field != "" {
-		if path, err := yaml.PathString("$." + field); err == nil {
-			if node, err := path.FilterFile(file); err == nil && node.GetToken() != nil {
-				p := node.GetToken().Position
-				return p.Line, p.Column
-			}
-		}
-		field = field[:max(0, strings.LastIndexAny(field, ".["))]
-	}
-	return 1, 1
-}
+// Example is a file of channels, as help and the manual show it.
+const Example = `drain_timeout: 10s                 # at the end, for records under way
+channels:
+  - name: app-log                  # a log file that grows and is rotated, to another machine
+    source: {kind: file, path: /var/log/app.log, state: /var/lib/dyno/app-log.json}
+    buffer: {records: 4096, bytes: 16777216, when_full: block}
+    sink: {kind: tcp, address: "192.0.2.7:7001", format: framed}
+  - name: sensors                  # lines from TCP connections, to a file
+    source: {kind: tcp, address: "127.0.0.1:7002", framing: lines}
+    sink: {kind: file, path: /var/lib/dyno/sensors.log, sync: interval, sync_every: 1s}
+`

@@ -13,10 +13,9 @@ import (
 // ServeConfig configures Serve.
 type ServeConfig struct {
 	Channels Config
-	serve.AdminListener
-	Logger *slog.Logger
-	Stdin  *os.File  // for a stdin source
-	Stdout io.Writer // for a stdout sink
+	Logger   *slog.Logger
+	Stdin    *os.File  // for a stdin source
+	Stdout   io.Writer // for a stdout sink
 }
 
 // Serve runs channels with the life cycle, metrics and health of a service, until their
@@ -24,7 +23,7 @@ type ServeConfig struct {
 func Serve(ctx context.Context, c ServeConfig) (err error) {
 	host, err := serve.New(serve.Config{
 		Name:          "channels",
-		AdminListener: c.AdminListener,
+		AdminListener: c.Channels.AdminListener,
 		AllowRemote:   c.Channels.AllowRemote,
 		DrainTimeout:  c.Channels.WithDefaults().DrainTimeout,
 		Logger:        c.Logger,

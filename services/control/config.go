@@ -3,13 +3,13 @@ package control
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/services/control/access"
 	"dyno/services/control/dns"
 	"dyno/services/control/format"
@@ -21,64 +21,46 @@ import (
 
 // Config says what a Server does. Start from Defaults.
 type Config struct {
-	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
-	// one. It must be a loopback address unless AllowRemote is set, and then there must be
-	// principals, and a certificate or PlainHTTP.
-	Listen string
-	// GRPC is where clients connect by gRPC, and find services over xDS, in the same forms
-	// and with the same conditions; "" means nowhere.
-	GRPC string
-	// DNS is where services are found by DNS, over UDP and TCP: host:port; "" means nowhere.
-	// It knows no principals: whoever reaches it may know which services there are. Domain
-	// ends their names.
-	DNS    string
-	Domain string
-	// AllowRemote permits addresses that other machines reach.
-	AllowRemote bool
-	// PlainHTTP permits tokens over connections that are not encrypted, for a server behind
-	// a proxy that does that.
-	PlainHTTP bool
+	// An address that is not a loopback one needs principals, and a certificate or PlainHTTP.
+	Listen string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
+	GRPC   string `yaml:"grpc" otherwise:"nowhere" doc:"where clients connect by gRPC, and find services over xDS, in the same forms"`
+	// DNS knows no principals.
+	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where services are found by DNS, over UDP and TCP, by whoever reaches it: host:port"`
+	Domain      string `yaml:"domain" default:"control.internal." doc:"what their names end with: SERVICE.NAMESPACE.DOMAIN"`
+	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach; needs principals"`
+	PlainHTTP   bool   `yaml:"plain_http" doc:"permit that without TLS, behind a proxy that encrypts"`
 	serve.AdminListener
 
-	// Principals is a file in YAML of who may do what (package access); "" lets everybody
-	// who reaches the loopback listener do everything. It is read again when it has changed.
-	Principals string
-	// Certificate and Key are files in PEM, which are read again when they have. ClientCA is a file of certificates that
-	// clients' must be signed by, who may show one instead of a token.
-	Certificate, Key, ClientCA string
-	// SessionTickets lets clients of TLS come back without a full handshake.
-	SessionTickets bool
+	Principals  string `yaml:"principals" kind:"path" otherwise:"everybody on this machine may do everything" doc:"a file of who may do what, read again when it changes"`
+	Certificate string `yaml:"tls_cert" kind:"path" doc:"the certificate to show clients, in PEM, read again when it changes, as is the key"`
+	Key         string `yaml:"tls_key" kind:"path" doc:"its key"`
+	// Clients may show a certificate instead of a token.
+	ClientCA       string `yaml:"tls_client_ca" kind:"path" doc:"certificates that clients' may be signed by"`
+	SessionTickets bool   `yaml:"tls_tickets" default:"true" doc:"let clients come back without a full handshake"`
 
-	Store store.Config
-	Plane plane.Config
+	Store store.Config `yaml:",inline"`
+	Plane plane.Config `yaml:",inline"`
 
-	// Rate is how many requests a second a client may make, and Burst how many at once; 0
-	// is without a limit. Principals may have their own.
-	Rate  float64
-	Burst int
-	// MaxWatchers bounds streams and long polls at a time.
-	MaxWatchers int
-	// Heartbeat is after how long without a change a stream has a comment.
-	Heartbeat time.Duration
+	// Principals may have their own.
+	Rate  float64 `yaml:"rate" range:"0..1000000000" doc:"requests a second of one client; 0 is no limit; beyond: 429"`
+	Burst int     `yaml:"burst" range:"0..1073741824" doc:"requests of one client at once"`
 
-	// ReadTimeout bounds reading a request, WriteTimeout writing an answer, or one write of
-	// a stream, and IdleTimeout waiting for the next request of a connection.
-	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
-	// HTTP2 lets clients speak HTTP/2, without TLS as well.
-	HTTP2 bool
-	// StreamWindow and ConnectionWindow are how many bytes clients may send ahead by HTTP/2,
-	// gRPC included, of one request and of all of a connection. 0 leaves it to the
-	// libraries, which give 1 MiB over HTTP and find out by the round trip over gRPC.
-	StreamWindow, ConnectionWindow int
-	// Workers is how many goroutines carry out requests over HTTP; 0 is each connection's
-	// own.
-	Workers int
+	MaxWatchers int           `yaml:"max_watchers" range:"1..1048576" default:"20000" doc:"streams and long polls at a time; beyond: 503"`
+	Heartbeat   time.Duration `yaml:"heartbeat" range:"1ms..24h" default:"15s" doc:"of streams: a comment after so long without a change"`
+
+	// These are longer than the store may take.
+	ReadTimeout  time.Duration `yaml:"read_timeout" range:"1ms..24h" default:"15s" doc:"of reading a request"`
+	WriteTimeout time.Duration `yaml:"write_timeout" range:"1ms..24h" default:"15s" doc:"of writing an answer, or once to a stream"`
+	IdleTimeout  time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"1m" doc:"of waiting for a connection's next request"`
+	HTTP2        bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2, without TLS as well"`
+	// The libraries give 1 MiB over HTTP, and find out by the round trip over gRPC.
+	StreamWindow     int `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
+	ConnectionWindow int `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
+	Workers          int `yaml:"workers" range:"0..65536" doc:"goroutines that carry out requests over HTTP; 0: each connection's own does"`
 	// Formats are those that clients may choose instead of JSON.
-	Formats format.Formats
-	// DrainTimeout is how long the end may take.
-	DrainTimeout time.Duration
-	// OpenTimeout is how long the store may take to answer at the start.
-	OpenTimeout time.Duration
+	Formats      format.Formats
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long the end may take"`
+	OpenTimeout  time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: one that was away for long is sent the database first"`
 
 	Logger *slog.Logger // nil discards
 }
@@ -86,79 +68,56 @@ type Config struct {
 // Defaults returns the Config that every field starts from; it has no address, and the
 // store no place.
 func Defaults() Config {
-	api := rest.Defaults()
-	return Config{
-		Store: store.Defaults(), Plane: plane.Defaults(), Domain: "control.internal.", Formats: api.Formats, MaxWatchers: api.MaxWatchers, Heartbeat: api.Heartbeat, SessionTickets: true,
-		ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second, // longer than the store may take
-		IdleTimeout: time.Minute, HTTP2: true, DrainTimeout: 10 * time.Second, OpenTimeout: time.Minute,
-	}
+	c := fields.Default[Config]()
+	c.Complete()
+	return c
 }
 
-// Validate reports every fault at once: the field, its value, what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+// Complete sets the defaults of what no file has.
+func (c *Config) Complete() {
+	c.Formats = rest.Defaults().Formats
+	c.Store.Complete()
+	c.Plane.Complete()
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	listener := func(field, address string) {
+		serve.CheckListener(r, field, address, c.AllowRemote)
+		if a, err := serve.ParseAddress(address); err == nil && !a.Local() && c.AllowRemote {
+			r.Check(c.Principals != "", field, "can be reached from other machines without a token or a certificate", "give --principals")
+			r.Check(c.Certificate != "" || c.PlainHTTP, field, "can be reached from other machines without TLS", "give --tls-cert, or --plain-http behind a proxy that encrypts")
 		}
 	}
-	for _, l := range []struct{ field, address string }{{"listen", c.Listen}, {"grpc", c.GRPC}} {
-		if l.field == "grpc" && l.address == "" {
-			continue
-		}
-		if err := serve.CheckListen(l.field, l.address, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		} else if a, err := serve.ParseAddress(l.address); err == nil && !a.Local() {
-			check(c.Principals != "", l.field, fmt.Sprintf("%q", l.address), "can be reached from other machines: give principals, who have tokens or certificates")
-			check(c.Certificate != "" || c.PlainHTTP, l.field, fmt.Sprintf("%q", l.address), "can be reached from other machines: give a certificate, or allow plain HTTP behind a proxy that encrypts")
-		}
+	listener("listen", c.Listen)
+	if c.GRPC != "" {
+		listener("grpc", c.GRPC)
 	}
 	if c.DNS != "" {
-		if err := serve.CheckListen("dns", c.DNS, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		}
-		check(!strings.HasPrefix(c.DNS, "unix:"), "dns", fmt.Sprintf("%q", c.DNS), "must be host:port")
-		if err := dns.CheckDomain(c.Domain); err != nil {
-			errs = append(errs, err)
-		}
+		serve.CheckListener(r, "dns", c.DNS, c.AllowRemote)
+		r.Check(!strings.HasPrefix(c.DNS, "unix:"), "dns", fmt.Sprintf("%q is a socket", c.DNS), "host:port")
+		r.Error("domain", dns.CheckDomain(c.Domain))
 	}
-	if err := c.CheckAdmin(c.AllowRemote); err != nil {
-		errs = append(errs, err)
+	c.AdminListener.Check(r, c.AllowRemote)
+	r.Check((c.Certificate == "") == (c.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")
+	r.Check(c.ClientCA == "" || c.Certificate != "", "tls_client_ca", "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
+	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, who are known by certificates", "give --principals")
+	window := func(field string, bytes int) {
+		r.Check(bytes == 0 || bytes >= minWindow, field, fmt.Sprintf("%d is too little", bytes), fmt.Sprintf("0, or from %d to less than 4 MiB", minWindow))
 	}
-	check((c.Certificate == "") == (c.Key == ""), "certificate", fmt.Sprintf("%q", c.Certificate), "goes with its key, and neither alone")
-	check(c.ClientCA == "" || c.Certificate != "", "client CA", fmt.Sprintf("%q", c.ClientCA), "needs a certificate: clients show theirs by TLS only")
-	check(c.ClientCA == "" || c.Principals != "", "client CA", fmt.Sprintf("%q", c.ClientCA), "needs principals, who are known by certificates")
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"read timeout", c.ReadTimeout}, {"write timeout", c.WriteTimeout}, {"idle timeout", c.IdleTimeout}, {"open timeout", c.OpenTimeout}} {
-		check(d.value > 0, d.field, d.value, "must be more than 0")
-	}
-	for _, w := range []struct {
-		field string
-		value int
-	}{{"stream window", c.StreamWindow}, {"connection window", c.ConnectionWindow}} {
-		check(w.value == 0 || w.value >= minWindow && w.value < maxWindow, w.field, w.value, fmt.Sprintf("must be 0 (the libraries' own) or from %d to less than %d", minWindow, maxWindow))
-	}
-	check(c.Rate >= 0, "rate", c.Rate, "must be 0 (no limit) or more")
-	check(c.Burst >= 0 && (c.Burst > 0 || c.Rate == 0), "burst", c.Burst, "must be more than 0 with a rate")
-	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
-	for _, part := range []struct {
-		name string
-		err  error
-	}{{"store", c.Store.Validate()}, {"plane", c.Plane.Validate()}, {"api", c.api().Validate()}} {
-		if part.err != nil {
-			errs = append(errs, part.err)
-		}
-	}
-	return errors.Join(errs...)
+	window("stream_window", c.StreamWindow)
+	window("connection_window", c.ConnectionWindow)
+	r.Check(c.Burst > 0 || c.Rate == 0, "burst", "is missing: a rate needs one", "such as --burst 100")
+	c.Store.Check(r)
+	c.Plane.Check(r)
 }
 
-// What net/http takes as windows; it silently ignores anything else.
-const (
-	minWindow = 64 << 10
-	maxWindow = 4 << 20
-)
+// minWindow is what net/http takes as a window, which must be less than 4 MiB; it silently ignores
+// anything else.
+const minWindow = 64 << 10
 
 // api is the part of the API's configuration that is given.
 func (c Config) api() rest.Config {

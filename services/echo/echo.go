@@ -9,12 +9,12 @@ package echo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/services/internal/serve"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,71 +22,37 @@ import (
 
 // Config says where to listen. Start from Defaults.
 type Config struct {
-	// TCP and HTTP are the addresses of the two end points: host:port, [ipv6]:port
-	// or unix:PATH; port 0 picks one, "" means none, and at least one is needed.
-	// They must be loopback addresses unless AllowRemote is set.
-	TCP  string
-	HTTP string
-	// AllowRemote permits addresses that other machines reach.
-	AllowRemote bool
+	TCP         string `yaml:"tcp" otherwise:"none" doc:"address of the echo over TCP: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
+	HTTP        string `yaml:"http" otherwise:"none" doc:"address of the echo over HTTP/1.1, in the same forms"`
+	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
 
-	// BufferBytes bounds what is held for a TCP connection whose client does not read its
-	// echo. When the buffer is full, the client's bytes are not read any more.
-	BufferBytes int
-	// MaxConnections bounds the TCP connections served at once. Further ones wait
-	// in the listener's queue.
-	MaxConnections int
-	// MaxBodyBytes bounds HTTP bodies, both echoed ones and those requested by ?size=. A
-	// longer one is answered with 413 or 400.
-	MaxBodyBytes int64
-	// DrainTimeout is how long open connections may go on when Serve's context has
-	// ended. The rest are reset.
-	DrainTimeout time.Duration
+	BufferBytes    int   `yaml:"buffer" kind:"size" range:"4KiB..16MiB" default:"64KiB" doc:"bytes held of a TCP connection whose client does not read; when they are full, its bytes are not read either"`
+	MaxConnections int   `yaml:"max_connections" range:"1..1048576" default:"16384" doc:"TCP connections served at once; further ones wait"`
+	MaxBodyBytes   int64 `yaml:"max_body" kind:"size" range:"1..1GiB" default:"16MiB" doc:"bytes of an HTTP body, echoed or requested by ?size=; beyond: 413 or 400"`
+	// Connections that outlast DrainTimeout are reset.
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long open connections may continue at the end"`
 
 	// Logger receives the service's events; nil discards them.
 	Logger *slog.Logger
 }
 
 // Defaults returns a Config with every default. It has no addresses.
-func Defaults() Config {
-	return Config{
-		BufferBytes:    64 << 10,
-		MaxConnections: 16384,
-		MaxBodyBytes:   16 << 20,
-		DrainTimeout:   10 * time.Second,
-	}
-}
+func Defaults() Config { return fields.Default[Config]() }
 
-// Validate reports every fault at once: the field, its value, and what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	if c.TCP == "" && c.HTTP == "" {
-		errs = append(errs, errors.New("tcp, http: both empty: at least one address is needed"))
+// Validate reports every fault at once.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	r.Check(c.TCP != "" || c.HTTP != "", "tcp", "there is no address", "such as --tcp 127.0.0.1:7000 or --http 127.0.0.1:8080")
+	if c.TCP != "" {
+		serve.CheckListener(r, "tcp", c.TCP, c.AllowRemote)
 	}
-	for _, a := range []struct{ field, address string }{{"tcp", c.TCP}, {"http", c.HTTP}} {
-		if a.address == "" {
-			continue
-		}
-		if err := serve.CheckListen(a.field, a.address, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		}
+	if c.HTTP != "" {
+		serve.CheckListener(r, "http", c.HTTP, c.AllowRemote)
 	}
-	if err := c.CheckAdmin(c.AllowRemote); err != nil {
-		errs = append(errs, err)
-	}
-	between := func(field string, value, low, high int64) {
-		if value < low || value > high {
-			errs = append(errs, fmt.Errorf("%s: %d: must be from %d to %d", field, value, low, high))
-		}
-	}
-	between("buffer bytes", int64(c.BufferBytes), 4<<10, 16<<20)
-	between("max connections", int64(c.MaxConnections), 1, 1<<20)
-	between("max body bytes", c.MaxBodyBytes, 1, 1<<30)
-	if c.DrainTimeout < 0 {
-		errs = append(errs, fmt.Errorf("drain timeout: %v: must be 0 (cut at once) or more", c.DrainTimeout))
-	}
-	return errors.Join(errs...)
+	c.AdminListener.Check(r, c.AllowRemote)
 }
 
 // A Server is one echo service. Use New, then Listen and Serve, or Serve alone.

@@ -220,7 +220,7 @@ func TestHTTP(t *testing.T) {
 
 func TestValidateReportsAllFaults(t *testing.T) {
 	_, err := New(Config{DrainTimeout: -1, AdminListener: serve.AdminListener{Admin: "x"}})
-	for _, want := range []string{"tcp, http: both empty", "admin: ", "buffer bytes: 0", "max connections: 0", "max body bytes: 0", "drain timeout: -1ns"} {
+	for _, want := range []string{"tcp: there is no address", "admin: ", "buffer: 0B", "max_connections: 0", "max_body: 0B", "drain_timeout: -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}

@@ -1,30 +1,31 @@
 package events
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"dyno/hub"
+	"dyno/internal/fields"
 	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 
 // Config says where a server listens, and configures its hub. Start from Defaults.
 type Config struct {
-	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
-	// one. It must be a loopback address unless AllowRemote is set.
-	Listen string
-	// AllowRemote permits Listen and Admin addresses that other machines reach.
-	AllowRemote bool
+	Listen      string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
+	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
-	// HTTP2 lets clients speak HTTP/2 without TLS, in addition to HTTP/1.1.
-	HTTP2 bool
-	// DrainTimeout is how long stopping may take: subscribers are disconnected one by one
-	// in the first 0.8 of this time, and the rest at its end.
-	DrainTimeout time.Duration
+	HTTP2 bool `yaml:"http2" default:"true" doc:"let clients also use HTTP/2 without TLS"`
+	// Subscribers are disconnected one by one in the first 0.8 of DrainTimeout, and the rest at its
+	// end.
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"over which subscribers are disconnected at the end"`
+	// Publisher and Subscriber are files of the hub's keys.
+	Publisher  *KeyFile `yaml:"publisher_key" otherwise:"none" doc:"verifies publishers' JWTs, as METHOD:FILE: HS256 with a secret, RS256 or ES256 with a public key in PEM"`
+	Subscriber *KeyFile `yaml:"subscriber_key" otherwise:"none" doc:"verifies subscribers' JWTs, as METHOD:FILE"`
 
 	// Config is the hub's. If only this machine can reach Listen, everybody may publish,
 	// even without AnonymousPublish and PublisherKey. The metrics are on the admin
@@ -34,33 +35,44 @@ type Config struct {
 }
 
 // Defaults returns a Config with every default; Listen has none.
-func Defaults() Config {
-	return Config{HTTP2: true, DrainTimeout: 10 * time.Second, Config: hub.Defaults()}
+func Defaults() Config { return fields.Default[Config]() }
+
+// Complete sets what follows from other fields, unless it is given.
+func (c *Config) Complete(given func(field string) bool) {
+	if !given("event_loop") {
+		c.EventLoop = c.Hijack && c.EncodeOnce && !c.MeasureFlush // it needs both, and never flushes
+	}
+	if c.ClientBackoff > 0 && !given("heartbeat") {
+		c.Heartbeat = 0
+	}
+	if !given("max_bodies") {
+		c.MaxBodiesBytes = max(c.MaxBodiesBytes, c.MaxUpdateBytes)
+	}
 }
 
-// Validate reports every fault at once, including those of the hub's Config: the field,
-// its value, and what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
-		errs = append(errs, err)
+// withKeys returns the Config with the keys of the files.
+func (c Config) withKeys() Config {
+	if c.Publisher != nil {
+		c.PublisherKey = &c.Publisher.Key
 	}
-	if err := c.CheckAdmin(c.AllowRemote); err != nil {
-		errs = append(errs, err)
+	if c.Subscriber != nil {
+		c.SubscriberKey = &c.Subscriber.Key
 	}
-	if !c.local() && c.PublisherKey == nil && !c.AnonymousPublish {
-		errs = append(errs, errors.New("publisher key: none: nobody could publish to a hub that other machines reach: give a key, or allow anonymous publishers"))
-	}
-	if c.DrainTimeout < 0 {
-		errs = append(errs, fmt.Errorf("drain timeout: %v: must be 0 (cut at once) or more", c.DrainTimeout))
-	}
-	if c.Registerer != nil {
-		errs = append(errs, errors.New("registerer: must be nil: the metrics are on the admin listener"))
-	}
-	if c.Foreign != nil {
-		errs = append(errs, errors.New("foreign: must be nil: it follows from listen"))
-	}
-	return errors.Join(append(errs, c.Config.Validate())...)
+	return c
+}
+
+// Validate reports every fault at once, including those of the hub's Config.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	c = c.withKeys()
+	serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
+	c.AdminListener.Check(r, c.AllowRemote)
+	r.Check(c.local() || c.PublisherKey != nil || c.AnonymousPublish, "publisher_key", "is missing: nobody could publish to a hub that other machines reach", "give a key, or allow anonymous publishers")
+	r.Check(c.Registerer == nil, "registerer", "must be nil", "the metrics are on the admin listener")
+	r.Check(c.Foreign == nil, "foreign", "must be nil", "it follows from listen")
+	c.Config.Check(r)
 }
 
 // foreign returns why a request is another site's, unless that site's pages are permitted.
@@ -79,20 +91,26 @@ func (c Config) local() bool {
 	return err == nil && a.Local()
 }
 
+// A KeyFile is a key for JSON Web Tokens that a file has.
+type KeyFile struct{ hub.Key }
+
 // maxPublicKey bounds a public key in PEM, in bytes.
 const maxPublicKey = 64 << 10
 
-// ReadKey reads the file of a key for JSON Web Tokens by a method. The end of line is not part of a secret, and nobody
-// else may read one; public keys are for everybody.
-func ReadKey(method, file string) (*hub.Key, error) {
-	var (
-		material []byte
-		err      error
-	)
-	if method == "HS256" {
-		material, err = secretfile.Read(file)
-	} else {
-		material, err = serve.ReadFile(file, maxPublicKey)
+// SetText reads the key of METHOD:FILE. The end of line is not part of a secret, and nobody else
+// may read one; public keys are for everybody.
+func (k *KeyFile) SetText(text, folder string) (err error) {
+	method, file, ok := strings.Cut(text, ":")
+	if !ok || file == "" {
+		return fmt.Errorf("%q: want METHOD:FILE; such as HS256:secret.txt", text)
 	}
-	return &hub.Key{Method: method, Material: material}, err
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(folder, file)
+	}
+	if k.Method = method; method == "HS256" {
+		k.Material, err = secretfile.Read(file)
+	} else {
+		k.Material, err = serve.ReadFile(file, maxPublicKey)
+	}
+	return err
 }

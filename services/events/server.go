@@ -48,6 +48,7 @@ const (
 // error lists every fault of cfg, or says why the history cannot be used. Serve calls
 // Close at its end; if Serve is not called, call Close.
 func New(cfg Config) (*Server, error) {
+	cfg = cfg.withKeys()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -33,13 +33,13 @@ func TestValidate(t *testing.T) {
 		change func(*Config)
 		want   []string
 	}{
-		{func(c *Config) { c.Listen = "" }, []string{`listen: "": want host:port`}},
-		{func(c *Config) { c.Listen = "0.0.0.0:80" }, []string{`listen: "0.0.0.0:80" can be reached`, "publisher key: none: nobody could publish"}},
-		{func(c *Config) { c.Listen, c.AllowRemote, c.Admin = ":80", true, "nonsense" }, []string{"publisher key: none", `admin: "nonsense"`}},
-		{func(c *Config) { c.DrainTimeout = -1 }, []string{"drain timeout: -1ns"}},
+		{func(c *Config) { c.Listen = "" }, []string{`listen: is missing`}},
+		{func(c *Config) { c.Listen = "0.0.0.0:80" }, []string{`listen: "0.0.0.0:80" can be reached`, "publisher_key: is missing: nobody could publish"}},
+		{func(c *Config) { c.Listen, c.AllowRemote, c.Admin = ":80", true, "nonsense" }, []string{"publisher_key: is missing", `admin: "nonsense"`}},
+		{func(c *Config) { c.DrainTimeout = -1 }, []string{"drain_timeout: -1ns"}},
 		{func(c *Config) { c.Foreign = func(*http.Request) error { return nil } }, []string{"foreign: must be nil"}},
 		{func(c *Config) { c.Registerer = prometheus.NewRegistry() }, []string{"registerer: must be nil"}},
-		{func(c *Config) { c.Admin, c.Outcome, c.MaxTopics = ":80", "", 0 }, []string{`admin: ":80"`, `outcome: ""`, "max topics: 0"}},
+		{func(c *Config) { c.Admin, c.Outcome, c.MaxTopics = ":80", "x", 0 }, []string{`admin: ":80"`, `outcome: "x"`, "max_topics: 0"}},
 	} {
 		config := Defaults()
 		config.Listen = "127.0.0.1:0"

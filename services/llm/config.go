@@ -9,124 +9,79 @@
 package llm
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/services/internal/serve"
 )
 
 // Config says what the server does. Start from Defaults.
 type Config struct {
-	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0
-	// picks one. It must be a loopback address unless AllowRemote is set. "" is for
-	// servers that are used by their Handler only.
-	Listen string
-	// AllowRemote permits Listen and Admin addresses that other machines reach.
-	AllowRemote bool
+	// Listen is "" for servers that are used by their Handler only.
+	Listen      string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
+	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
 
-	// Models are the names that are served. A request for another is answered with 404.
-	Models []string
-	// Tokens is how many tokens an answer has, unless its request wants fewer.
-	Tokens int
-	// MaxTokens bounds what a request may ask for, of all its choices together (beyond:
-	// 400).
-	MaxTokens int
-	// MaxBodyBytes bounds a request's body (beyond: 413).
-	MaxBodyBytes int64
-	// MaxConcurrent bounds the answers under way (beyond: 429 with Retry-After).
-	MaxConcurrent int
+	Models        []string `yaml:"models" most:"1024" default:"dyno-1" doc:"names of the models; requests for others get 404"`
+	Tokens        int      `yaml:"tokens" range:"1..1048576" default:"32" doc:"tokens of an answer, unless its request wants fewer"`
+	MaxTokens     int      `yaml:"max_tokens" range:"1..1048576" default:"32768" doc:"tokens that a request may ask for, of all its choices together; beyond: 400"`
+	MaxBodyBytes  int64    `yaml:"max_body" kind:"size" range:"1..1GiB" default:"4MiB" doc:"bytes of a request; beyond: 413"`
+	MaxConcurrent int      `yaml:"max_concurrent" range:"1..1048576" default:"16384" doc:"answers under way; beyond: 429 with Retry-After"`
 
-	// FirstToken is the time from a request to its first token, InterToken the time
-	// between tokens. An answer that is no stream takes as long as a stream would.
-	FirstToken, InterToken Delay
-	// Faults happen by chance. The first that is drawn happens; a request's X-Dyno-Fault
-	// field goes before all of them.
-	Faults []FaultRate
-	// FaultHeader lets requests ask for faults by X-Dyno-Fault.
-	FaultHeader bool
-	// Seed makes delays and faults repeatable.
-	Seed uint64
+	// An answer that is no stream takes as long as a stream would.
+	FirstToken Delay `yaml:"first_token" otherwise:"none" doc:"the delay before the first token"`
+	InterToken Delay `yaml:"inter_token" otherwise:"none" doc:"the delay between tokens"`
+	// The first fault that is drawn happens.
+	Faults      []FaultRate `yaml:"faults" flag:"fault" doc:"a fault by chance, as PROBABILITY=FAULT; as a flag, it may be repeated"`
+	FaultHeader bool        `yaml:"fault_header" default:"true" doc:"let requests ask for faults by X-Dyno-Fault, which goes before all others"`
+	Seed        uint64      `yaml:"seed" range:"0..9007199254740992" default:"0" doc:"makes delays and faults other ones, which repeat"`
 
-	// DrainTimeout is how long answers under way may go on when Serve's context has
-	// ended. The rest are cut.
-	DrainTimeout time.Duration
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long answers under way may go on at the end"`
 	// Logger takes what happens to the service; nil discards.
 	Logger *slog.Logger
 }
 
-// Bounds of Config's numbers.
-const (
-	maxModels     = 1024
-	maxTokens     = 1 << 20
-	maxConcurrent = 1 << 20
-)
+// maxTokens bounds a fault's place in an answer.
+const maxTokens = 1 << 20
 
 // Defaults returns the Config that every field starts from. It has no address, and
 // neither delays nor faults.
-func Defaults() Config {
-	return Config{
-		Models:        []string{"dyno-1"},
-		Tokens:        32,
-		MaxTokens:     32 << 10,
-		MaxBodyBytes:  4 << 20,
-		MaxConcurrent: 16384,
-		FaultHeader:   true,
-		DrainTimeout:  10 * time.Second,
-	}
-}
+func Defaults() Config { return fields.Default[Config]() }
 
-// Validate reports every fault at once: the field, its value, what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	fault := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-	}
-	between := func(field string, value, low, high int64) {
-		if value < low || value > high {
-			fault(field, value, fmt.Sprintf("must be from %d to %d", low, high))
-		}
-	}
+// Validate reports every fault at once.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
 	if c.Listen != "" {
-		if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
-			errs = append(errs, err)
-		}
+		serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
 	}
-	if err := c.CheckAdmin(c.AllowRemote); err != nil {
-		errs = append(errs, err)
-	}
-	between("models", int64(len(c.Models)), 1, maxModels)
+	c.AdminListener.Check(r, c.AllowRemote)
+	r.Check(len(c.Models) > 0, "models", "there is none", "give at least one")
 	for i, m := range c.Models {
-		if m == "" || len(m) > maxModelName {
-			fault(fmt.Sprintf("model %d", i+1), fmt.Sprintf("%q", m), fmt.Sprintf("must have 1 to %d bytes", maxModelName))
-		}
+		r.Check(len(m) <= maxModelName, fmt.Sprintf("models[%d]", i), fmt.Sprintf("a name of %d bytes", len(m)), fmt.Sprintf("at most %d", maxModelName))
 	}
-	between("max tokens", int64(c.MaxTokens), 1, maxTokens)
-	between("tokens", int64(c.Tokens), 1, int64(max(c.MaxTokens, 1)))
-	between("max body bytes", c.MaxBodyBytes, 1, 1<<30)
-	between("max concurrent", int64(c.MaxConcurrent), 1, maxConcurrent)
-	for _, d := range []struct {
-		field string
-		delay Delay
-	}{{"first token", c.FirstToken}, {"inter token", c.InterToken}} {
-		if err := d.delay.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", d.field, err))
-		}
-	}
+	r.Check(c.Tokens <= c.MaxTokens, "tokens", fmt.Sprintf("%d is too much", c.Tokens), fmt.Sprintf("at most max_tokens, %d", c.MaxTokens))
+	r.Error("first_token", c.FirstToken.Validate())
+	r.Error("inter_token", c.InterToken.Validate())
 	total := 0.0
 	for i, f := range c.Faults {
-		if err := f.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("fault %d: %w", i+1, err))
-		}
+		r.Error(fmt.Sprintf("faults[%d]", i), f.Validate())
 		total += f.Probability
 	}
-	if total > 1 {
-		fault("faults", total, "probabilities must not add up to more than 1")
-	}
-	if c.DrainTimeout < 0 {
-		fault("drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
-	}
-	return errors.Join(errs...)
+	r.Check(total <= 1, "faults", fmt.Sprintf("the probabilities add up to %v", total), "at most 1")
+}
+
+// SetText reads the text of a delay; see ParseDelay.
+func (d *Delay) SetText(text, _ string) (err error) {
+	*d, err = ParseDelay(text)
+	return err
+}
+
+// SetText reads the text of a fault by chance; see ParseFaultRate.
+func (r *FaultRate) SetText(text, _ string) (err error) {
+	*r, err = ParseFaultRate(text)
+	return err
 }

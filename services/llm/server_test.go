@@ -730,11 +730,16 @@ func TestValidate(t *testing.T) {
 	c := Config{Listen: ":1", AdminListener: serve.AdminListener{Admin: "x"}, InterToken: Delay{Shape: "odd"}, DrainTimeout: -1,
 		Models: []string{""}, Faults: []FaultRate{{Fault{Kind: "429"}, 0.7}, {Fault{Kind: "500"}, 0.7}, {Fault{Kind: "odd"}, 0}}}
 	err := c.Validate()
-	for _, want := range []string{"listen: ", "admin: ", "model 1: ", "max tokens: 0", "tokens: 0", "max body bytes: 0", "max concurrent: 0", "inter token: ",
-		"fault 3: ", "faults: 1.4", "drain timeout: -1ns"} {
+	for _, want := range []string{"listen: ", "admin: ", "models[0]: ", "max_tokens: 0", "tokens: 0", "max_body: 0B", "max_concurrent: 0", "inter_token: ",
+		"faults[2]: ", "drain_timeout: -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
+	}
+	c = Defaults()
+	c.Faults = []FaultRate{{Fault{Kind: "429"}, 0.7}, {Fault{Kind: "500"}, 0.7}}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "faults: the probabilities add up to 1.4") {
+		t.Errorf("likely faults: %v", err)
 	}
 	if err := Defaults().Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)

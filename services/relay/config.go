@@ -1,14 +1,15 @@
 package relay
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/services/internal/serve"
+	"dyno/services/relay/conditions"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,64 +65,50 @@ const (
 
 // Config configures a relay. Start from Defaults.
 type Config struct {
-	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0
-	// picks one. It must be a loopback address unless AllowRemote is set.
-	Listen string
-	// To is the upstream, in the same forms. A host name is looked up by Server.Listen, every
-	// 30 s after that, and when no address of it accepts a connection. That connection waits
-	// for the lookup, and then goes on with the addresses that are new.
-	To string
-	// Model is how connections are served.
-	Model Model
-	// AllowRemote permits Listen and Admin addresses that other machines reach.
-	AllowRemote bool
+	Listen string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
+	// To is looked up by Server.Listen, every 30 s after that, and when no address of it accepts a
+	// connection. That connection waits for the lookup, and then goes on with the addresses that
+	// are new.
+	To          string `yaml:"to" doc:"the upstream, in the same forms; a name is looked up again when connecting fails"`
+	Model       Model  `yaml:"model" oneof:"goroutine pool epoll pinned" default:"goroutine" doc:"goroutine: two goroutines for a connection; pool: workers for all that have something to forward; epoll: loops that share a listener; pinned: loops that have a CPU and a listener each"`
+	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
 
-	// Workers is how many goroutines the pool model forwards with.
-	Workers int
-	// Queue is how many ready connections may wait for a worker of the pool model. When
-	// it is full, the relay reads no further events until a worker is free: readiness
-	// waits in the kernel and is not lost.
-	Queue int
-	// Loops is how many loops the epoll model runs; 0 means GOMAXPROCS.
-	Loops int
-	// CPUs are the CPUs on which the pinned model runs a loop each; none means all that
-	// the process may use.
-	CPUs []int
+	Workers int `yaml:"workers" range:"1..4096" default:"16" doc:"pool: how many goroutines forward"`
+	// Queue bounds what waits without loss: when it is full, the relay reads no further events
+	// until a worker is free, and readiness waits in the kernel.
+	Queue int   `yaml:"queue" range:"1..1048576" default:"1024" doc:"pool: how many ready connections may wait for a worker"`
+	Loops int   `yaml:"loops" range:"0..1024" otherwise:"one per CPU" doc:"epoll: how many loops"`
+	CPUs  []int `yaml:"cpus" otherwise:"all it may use" doc:"pinned: a loop on each of these CPUs, such as 0-3,5"`
 
-	// BufferBytes bounds what the relay holds of a connection, per direction, if one side
-	// reads slower than the other writes. When it is full, the relay stops reading the
-	// fast side until everything has been written. Kernel buffers are not included.
-	BufferBytes int
-	// ReadBudgetBytes is how much a loop or a pool's worker forwards in one direction
-	// before it turns to the next connection, so that one fast stream cannot starve the
-	// others. The goroutine model leaves this to the Go scheduler.
-	ReadBudgetBytes int
+	// BufferBytes does not count the kernel's buffers. When it is full, the relay stops reading the
+	// fast side until everything has been written.
+	BufferBytes int `yaml:"buffer" kind:"size" range:"4KiB..16MiB" default:"64KiB" doc:"bytes held per direction of a connection before reading the fast side stops"`
+	// ReadBudgetBytes keeps one fast stream from starving the others. The goroutine model leaves
+	// this to the Go scheduler.
+	ReadBudgetBytes int `yaml:"read_budget" kind:"size" range:"1..1GiB" default:"256KiB" doc:"bytes forwarded for one connection before the next one's turn"`
 
-	// MaxConnections bounds the clients served at once; each takes two descriptors.
-	MaxConnections int
-	// Full is what happens beyond MaxConnections.
-	Full Full
+	MaxConnections int  `yaml:"max_connections" range:"1..1048576" default:"8192" doc:"clients served at once; each takes two descriptors"`
+	Full           Full `yaml:"when_full" oneof:"wait reject" default:"wait" doc:"what further connections do; wait: in the listener's queue; reject: they are reset"`
 
-	// ConnectTimeout bounds connecting to the upstream. The addresses of a name are tried one
-	// after the other, each for its share of the time. All timeouts are coarse: a
-	// connection ends after at least the timeout and less than two ticks later. A tick is
-	// a quarter of the shortest timeout, but at least 10 ms and at most 1 s.
-	ConnectTimeout time.Duration
-	// IdleTimeout ends a connection if nothing could be read from or written to either
-	// side for so long; 0 means never.
-	IdleTimeout time.Duration
-	// HeaderTimeout bounds waiting for the client's whole PROXY protocol header.
-	HeaderTimeout time.Duration
-	// DrainTimeout is how long open connections may continue after Serve's context has
-	// ended. The rest are reset, so that no peer takes the cut for the end of the stream.
-	DrainTimeout time.Duration
+	// The addresses of a name are tried one after the other, each for its share of ConnectTimeout.
+	// All timeouts are coarse: a connection ends after at least the timeout and less than two ticks
+	// later. A tick is a quarter of the shortest timeout, but at least 10 ms and at most 1 s.
+	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..24h" default:"5s" doc:"of connecting to the upstream, at all of its addresses"`
+	IdleTimeout    time.Duration `yaml:"idle_timeout" range:"0..24h" default:"5m" doc:"ends a connection that has been idle for so long; 0 is never"`
+	HeaderTimeout  time.Duration `yaml:"header_timeout" range:"1ms..24h" default:"5s" doc:"of the client's whole PROXY protocol header"`
+	// Connections that outlast DrainTimeout are reset, so that no peer takes the cut for the end of
+	// the stream.
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long open connections may continue at the end"`
 
-	// ProxyIn and ProxyOut are the PROXY protocol's two sides.
-	ProxyIn  ProxyIn
-	ProxyOut ProxyOut
+	ProxyIn  ProxyIn  `yaml:"proxy_in" oneof:"off require" default:"off" doc:"PROXY protocol header from clients; require: a connection without one is reset"`
+	ProxyOut ProxyOut `yaml:"proxy_out" oneof:"off v1 v2" default:"off" doc:"PROXY protocol header to the upstream"`
 
-	// Conditions, if not nil, is placed between the two sides of each connection and
+	Network     conditions.Text `yaml:"network" doc:"conditions of both directions, such as delay=20ms,jitter=5ms,bandwidth=1MiB/s; needs the goroutine model"`
+	ToServer    conditions.Text `yaml:"to_server" doc:"further conditions towards the upstream"`
+	ToClient    conditions.Text `yaml:"to_client" doc:"further conditions towards the client"`
+	NetworkSeed uint64          `yaml:"network_seed" range:"0..9007199254740992" default:"1" doc:"of what is random in the conditions"`
+	// Conditions, if not nil, takes their place. It is placed between the two sides of each connection and
 	// delays, limits or breaks it. Only the goroutine model can use it: a condition
 	// sleeps, and a loop that slept would hold up its other connections.
 	Conditions Conditioner
@@ -131,93 +118,30 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// The bounds of Config's numbers.
-const (
-	minBuffer      = 4 << 10
-	maxBuffer      = 16 << 20
-	maxBudget      = 1 << 30
-	maxWorkers     = 4096
-	maxQueue       = 1 << 20
-	maxLoops       = 1024
-	maxConnections = 1 << 20
-)
-
 // Defaults returns a Config with every default; Listen and To have none.
-func Defaults() Config {
-	return Config{
-		Model:           Goroutine,
-		Workers:         16,
-		Queue:           1024,
-		BufferBytes:     64 << 10,
-		ReadBudgetBytes: 256 << 10,
-		MaxConnections:  8192,
-		Full:            Wait,
-		ConnectTimeout:  5 * time.Second,
-		IdleTimeout:     5 * time.Minute,
-		HeaderTimeout:   5 * time.Second,
-		DrainTimeout:    10 * time.Second,
-		ProxyIn:         ProxyInOff,
-		ProxyOut:        ProxyOutOff,
-	}
+func Defaults() Config { return fields.Default[Config]() }
+
+// Validate reports every fault at once.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
+	_, err := serve.ParseAddress(c.To)
+	r.Error("to", err)
+	c.AdminListener.Check(r, c.AllowRemote)
+	network, err := c.conditioner()
+	r.Error("network", err)
+	r.Check(network == nil || c.Model == Goroutine, "model", fmt.Sprintf("%s cannot simulate a network", c.Model),
+		"the goroutine model: a condition sleeps, and would hold up every other connection of a loop or worker")
 }
 
-// Validate reports every fault at once: the field, its value, and what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-		}
+// conditioner returns what simulates a network; nil for none.
+func (c Config) conditioner() (Conditioner, error) {
+	if c.Conditions != nil || c.Network+c.ToServer+c.ToClient == "" {
+		return c.Conditions, nil
 	}
-	between := func(field string, value, low, high int) {
-		check(low <= value && value <= high, field, value, fmt.Sprintf("must be from %d to %d", low, high))
-	}
-
-	if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := serve.ParseAddress(c.To); err != nil {
-		errs = append(errs, fmt.Errorf("to: %w", err))
-	}
-	if err := c.CheckAdmin(c.AllowRemote); err != nil {
-		errs = append(errs, err)
-	}
-	switch c.Model {
-	case Goroutine, Pool, Epoll, Pinned:
-	default:
-		check(false, "model", fmt.Sprintf("%q", c.Model), "must be goroutine, pool, epoll or pinned")
-	}
-	switch c.Full {
-	case Wait, Reject:
-	default:
-		check(false, "full", fmt.Sprintf("%q", c.Full), "must be wait or reject")
-	}
-	switch c.ProxyIn {
-	case ProxyInOff, ProxyInRequire:
-	default:
-		check(false, "proxy in", fmt.Sprintf("%q", c.ProxyIn), "must be off or require")
-	}
-	switch c.ProxyOut {
-	case ProxyOutOff, ProxyOutV1, ProxyOutV2:
-	default:
-		check(false, "proxy out", fmt.Sprintf("%q", c.ProxyOut), "must be off, v1 or v2")
-	}
-	between("workers", c.Workers, 1, maxWorkers)
-	between("queue", c.Queue, 1, maxQueue)
-	between("loops", c.Loops, 0, maxLoops)
-	for _, cpu := range c.CPUs {
-		check(cpu >= 0 && cpu < cpuSetSize, "cpus", cpu, "is not the number of a CPU")
-	}
-	between("buffer bytes", c.BufferBytes, minBuffer, maxBuffer)
-	between("read budget bytes", c.ReadBudgetBytes, 1, maxBudget)
-	between("max connections", c.MaxConnections, 1, maxConnections)
-	check(c.ConnectTimeout > 0, "connect timeout", c.ConnectTimeout, "must be more than 0")
-	check(c.IdleTimeout >= 0, "idle timeout", c.IdleTimeout, "must be 0 (never) or more")
-	check(c.HeaderTimeout > 0, "header timeout", c.HeaderTimeout, "must be more than 0")
-	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
-	check(c.Conditions == nil || c.Model == Goroutine, "conditions", c.Model,
-		"need the goroutine model: a condition sleeps, and would hold up every other connection of a loop or worker")
-	return errors.Join(errs...)
+	return conditions.Of(c.Network, c.ToServer, c.ToClient, c.NetworkSeed)
 }
 
 const cpuSetSize = len(unix.CPUSet{}) * 64

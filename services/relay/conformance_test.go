@@ -100,7 +100,7 @@ func exchanges(b bed, s *Server, conns, size int) {
 
 func integritySmall(b bed) {
 	s := b.relay(b.echo(), func(c *Config) {
-		c.BufferBytes, c.ReadBudgetBytes, c.Queue, c.Workers = minBuffer, 1, 2, 3
+		c.BufferBytes, c.ReadBudgetBytes, c.Queue, c.Workers = 4<<10, 1, 2, 3
 	})
 	exchanges(b, s, 20, 400_000)
 	if n := s.Stats().BudgetExhausted; b.model != Goroutine && n == 0 {

@@ -65,6 +65,10 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	var err error
+	if cfg.Conditions, err = cfg.conditioner(); err != nil {
+		return nil, err
+	}
 	host, err := serve.New(serve.Config{
 		Name: "relay", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote,
 		DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,

@@ -3,18 +3,40 @@
 package serve
 
 import (
+	"context"
 	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/settings"
 )
 
 // Command returns dyno serve with the commands of all services below it.
 func Command() *cobra.Command {
 	cmd := command.Group(&cobra.Command{Use: "serve", Short: "Run a reference service"})
 	cmd.AddCommand(relayCommand(), echoCommand(), eventsCommand(), channelsCommand(), controlCommand(), llmCommand(), botCommand())
+	return cmd
+}
+
+// A service runs until its context ends.
+type service interface {
+	Serve(ctx context.Context) error
+}
+
+// serviceCommand completes a command that runs the service which start makes of the settings.
+func serviceCommand(cmd *cobra.Command, s *settings.Settings, start func(*cobra.Command, *settings.Settings) (service, error)) *cobra.Command {
+	cmd.Args = command.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s.Read()
+		service, err := start(cmd, s)
+		if err != nil {
+			return err
+		}
+		return service.Serve(cmd.Context())
+	}
+	s.AddFlags(cmd.Flags())
 	return cmd
 }
 

@@ -18,15 +18,15 @@ import (
 // A Rule describes a kind of secret.
 type Rule struct {
 	// Name is what the secret is replaced by, in square brackets.
-	Name string `yaml:"name"`
+	Name string `yaml:"name,required" doc:"what the secret is replaced by, in square brackets"`
 	// Prefix is what it begins with: ASCII, in this case of letters. What is before must
 	// be no letter, digit or underscore.
-	Prefix string `yaml:"prefix"`
+	Prefix string `yaml:"prefix,required" doc:"what it begins with: ASCII, in this case of letters"`
 	// Class are the characters that follow, as in a regular expression's brackets:
 	// "A-Za-z0-9_-". A hyphen that is meant stands last.
-	Class string `yaml:"class"`
+	Class string `yaml:"class,required" doc:"the characters that follow, as in a regular expression's brackets, such as A-Za-z0-9_-"`
 	// Min is how many must follow. All that follow belong to the secret.
-	Min int `yaml:"min"`
+	Min int `yaml:"min,required" range:"0..1000000" doc:"how many must follow"`
 }
 
 // Defaults are rules for what is often pasted by mistake.

@@ -6,7 +6,6 @@
 package upstream
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,14 +14,19 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/ration"
+	"dyno/services/internal/secretfile"
 )
 
 // Price is what tokens cost, in billionths of whatever money is counted in: 150 is 0.15
-// per million tokens.
-type Price struct{ Prompt, Completion int64 }
+// per million tokens. With 1 per token, and all tokens that a request can have, it is a number.
+type Price struct {
+	Prompt     int64 `yaml:"prompt" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
+	Completion int64 `yaml:"completion" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
+}
 
 // Of returns what so many tokens cost.
 func (p Price) Of(prompt, completion int) int64 {
@@ -31,27 +35,22 @@ func (p Price) Of(prompt, completion int) int64 {
 
 // An Upstream is one server. Start from Defaults.
 type Upstream struct {
-	Name string
-	// URL is where its API is, up to and including /v1.
-	URL string
-	// Key is sent as a bearer token; "" sends none.
-	Key string
-	// Models are those that it has: its own name by the name that clients use.
-	Models map[string]string
-	// Priority orders upstreams: one of a higher number is asked only if none of a lower
-	// one can be. Among equals, each gets a share by its Weight.
-	Priority, Weight int
-	// MaxConcurrent bounds the calls under way.
-	MaxConcurrent int
-	Price         Price
-	// Bound is how it is told how many tokens an answer may have, where there are limits: "" is max_tokens, which almost all
-	// servers know, but for OpenAI's own max_completion_tokens, whose reasoning models refuse the other.
-	Bound openai.BoundField
-	// FirstByte and Idle are those of Config for this one; 0 are those of all.
-	FirstByte, Idle time.Duration
-	// NoStreamOptions sends it no options of streams, which it does not know: what its streams use is estimated. One that
+	Name string          `yaml:"name,required" doc:"its name in answers, metrics and the ledger; no two the same"`
+	URL  string          `yaml:"url,required" doc:"the URL of its API, up to and including /v1, without a user, a query or a fragment. Its address must be public or in allow_networks"`
+	Key  secretfile.Text `yaml:"key_file" doc:"the file of the key that it is sent as a bearer token; to a public address, only by https"`
+	// Models are its own names by those that clients use.
+	Models map[string]string `yaml:"models,required" names:"any" most:"1000" doc:"its own name of each model, by the name that clients use"`
+	// Among upstreams of equal priority, each gets a share by its Weight.
+	Priority      int               `yaml:"priority" range:"-1000000..1000000" default:"0" doc:"it is asked only if none of a lower number can be"`
+	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
+	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls under way"`
+	Price         Price             `yaml:"price" doc:"what tokens cost"`
+	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field that tells it how many tokens an answer may have, where there are limits"`
+	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
+	Idle          time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"upstream.idle_timeout" doc:"how long it may be silent within a stream"`
+	// NoStreamOptions is for a server that does not know them: what its streams use is estimated. One that
 	// refuses them is asked without them in any case.
-	NoStreamOptions bool
+	NoStreamOptions bool `yaml:"stream_options,inverted" default:"true" doc:"send it stream_options, so that it tells what a stream has used"`
 }
 
 // policy is what its addresses are held to: its key is a secret.
@@ -76,25 +75,23 @@ func (u Upstream) bound() openai.BoundField {
 
 // A Client is how connections to upstreams are used.
 type Client struct {
-	// Connections bounds those to one upstream, those in use included: further calls wait, or, if there are several tenants,
-	// find no place. 0 is no bound.
-	Connections int
-	// Idle bounds those that are kept for later, IdleTime for how long.
-	Idle     int
-	IdleTime time.Duration
-	// HTTP2 speaks HTTP/2 to every upstream, without TLS too: all of them must.
-	HTTP2 bool
+	// Those in use are included. Beyond Connections further calls wait, or, if there are several tenants,
+	// find no place.
+	Connections int           `yaml:"connections" range:"0..1048576" doc:"connections to one upstream; further calls wait; 0 is no bound"`
+	Idle        int           `yaml:"idle_connections" range:"1..1048576" default:"1024" doc:"connections to one upstream that are kept for later"`
+	IdleTime    time.Duration `yaml:"idle_connection_time" range:"1ms..24h" default:"75s" flag:"upstream-idle-time" doc:"how long they are kept"`
+	HTTP2       bool          `yaml:"http2" doc:"speak HTTP/2 to upstreams, without TLS too: many streams share a connection, and all upstreams must know it"`
 }
 
 // Config says what is asked, and how long. Start from Defaults.
 type Config struct {
-	Upstreams []Upstream
+	Upstreams []Upstream `yaml:"upstreams,outer" most:"256" doc:"the servers of models"`
 	// Policy says which addresses upstreams may have.
 	Policy outward.Policy
 	// Transport makes the calls; nil is one of this package's own, as Client says. It must
 	// hold connections to the policy.
 	Transport http.RoundTripper
-	Client    Client
+	Client    Client `yaml:",inline"`
 	// Codec reads what upstreams say; the zero value is openai.Standard.
 	Codec openai.Codec
 	// Readers lends what reads streams; nil is an openai.ReaderPool.
@@ -102,27 +99,27 @@ type Config struct {
 	// Control prepares sockets before they connect, if Transport is nil; nil does nothing.
 	Control func(network, address string, c syscall.RawConn) error
 
-	// FirstByte and Idle bound for how long an upstream is silent on a stream: before its first event, and after it. Whatever
-	// comes, such as the head of the answer or a comment, begins the time again. Total bounds all of an answer, stream or not.
+	// Whatever comes, such as the head of the answer or a comment, begins the time of FirstByte and Idle again.
 	// Each try has as much.
-	FirstByte, Idle, Total time.Duration
+	FirstByte time.Duration `yaml:"first_byte_timeout" range:"1ms..24h" default:"30s" doc:"how long an upstream may be silent before the first event of a stream"`
+	Idle      time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"30s" doc:"how long an upstream may be silent within a stream"`
+	Total     time.Duration `yaml:"total_timeout" range:"1ms..24h" default:"5m" doc:"how long an answer may take, stream or not"`
 	// MaxAnswerBytes bounds an answer that is no stream.
 	MaxAnswerBytes int64
 	// Answers bounds what is held of all such answers while they come; nil is not at all.
 	Answers *ration.Ration
 	// Tenants is how many ask: if there are several, none has more than half of an upstream's places.
-	Tenants int
-	// Attempts bounds how often one request is tried, the first time included.
-	Attempts int
-	// RetryRatio is how many retries there may be per request of a tenant in the long run, and
-	// RetryBurst how many at once: a server that fails is not asked twice as much.
-	RetryRatio float64
-	RetryBurst int
+	Tenants  int
+	Attempts int `yaml:"attempts" range:"1..16" default:"3" doc:"how often one request is tried, the first time included"`
+	// A server that fails is not asked twice as much.
+	RetryRatio float64 `yaml:"retry_ratio" range:"0..1" default:"0.1" doc:"retries per request of a key in the long run"`
+	RetryBurst int     `yaml:"retry_burst" range:"0..1048576" default:"20" doc:"retries of a key at once"`
 	// Failures in a row, streams that were cut among them, have an upstream cool down: it is not asked for Cooldown, then by
 	// one request that decides; the tries of one request count once, and failures of one tenant alone for that tenant; each time twice as long, MaxCooldown at most. One that says
 	// when to come back (Retry-After) is not asked before.
-	Failures              int
-	Cooldown, MaxCooldown time.Duration
+	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"failures in a row after which an upstream is not asked for a while"`
+	Cooldown    time.Duration `yaml:"cooldown" range:"1ms..24h" default:"1s" doc:"how long it is not asked the first time; then one request decides, and each further time is twice as long"`
+	MaxCooldown time.Duration `yaml:"max_cooldown" range:"1ms..24h" default:"30s" doc:"the longest such time"`
 	// Seed makes choices repeatable; 0 is another each time.
 	Seed uint64
 	// Mask replaces secrets in what is logged of an upstream's words; nil replaces none.
@@ -131,106 +128,41 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Bounds of Config.
-const (
-	maxUpstreams = 256
-	maxWeight    = 1 << 20
-	maxPrice     = 1e9 // 1 per token: with all tokens that a request can have, it is a number
-	maxTime      = 24 * time.Hour
-)
+// maxTime bounds the times that upstreams say.
+const maxTime = 24 * time.Hour
 
 // Defaults returns the Config that every field starts from. It has no upstreams.
 func Defaults() Config {
-	return Config{
-		FirstByte: 30 * time.Second, Idle: 30 * time.Second, Total: 5 * time.Minute, MaxAnswerBytes: 8 << 20,
-		Client:   Client{Idle: 1024, IdleTime: 75 * time.Second},
-		Attempts: 3, RetryRatio: 0.1, RetryBurst: 20, Failures: 3, Cooldown: time.Second, MaxCooldown: 30 * time.Second,
-	}
+	c := fields.Default[Config]()
+	c.Complete()
+	return c
 }
 
+// Complete sets the defaults of what no file has.
+func (c *Config) Complete() { c.MaxAnswerBytes = 8 << 20 }
+
 // DefaultUpstream returns the Upstream that every field starts from.
-func DefaultUpstream() Upstream { return Upstream{Weight: 1, MaxConcurrent: 4096} }
+func DefaultUpstream() Upstream { return fields.Default[Upstream]() }
 
 // Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if len(c.Upstreams) == 0 || len(c.Upstreams) > maxUpstreams {
-		fault("upstreams: %d: must be 1 to %d", len(c.Upstreams), maxUpstreams)
-	}
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say. The report is on what
+// the Config is part of.
+func (c Config) Check(r *fields.Report) {
+	r.Check(len(c.Upstreams) > 0, "upstreams", "there is none", "such as --upstream http://127.0.0.1:9000/v1")
 	seen := map[string]bool{}
 	for i, u := range c.Upstreams {
-		at := fmt.Sprintf("upstream %d, %q", i+1, u.Name)
-		if u.Name == "" || seen[u.Name] {
-			fault("%s: name: must be there, and once", at)
-		}
+		at := r.At("upstreams[%d]", i)
+		at.Check(!seen[u.Name], "name", fmt.Sprintf("%q is there twice", u.Name), "give each upstream its own")
 		seen[u.Name] = true
-		if err := u.policy(c.Policy).CheckURL(u.URL); err != nil {
-			fault("%s: URL: %w", at, err)
-		} else if strings.ContainsAny(u.URL, "?#") {
-			fault("%s: URL: %q: must have no query and no fragment: paths are put behind it", at, u.URL)
-		}
-		if len(u.Models) == 0 {
-			fault("%s: models: none", at)
-		}
+		at.Error("url", u.policy(c.Policy).CheckURL(u.URL))
+		at.Check(!strings.ContainsAny(u.URL, "?#"), "url", fmt.Sprintf("%q has a query or a fragment", u.URL), "leave it out: paths are put after it")
+		at.Check(len(u.Models) > 0, "models", "there is none", "such as {dyno-1: dyno-1}")
 		for name, own := range u.Models {
-			if name == "" || own == "" {
-				fault("%s: model %q, %q: must not be empty", at, name, own)
-			}
-		}
-		if u.Weight < 1 || u.Weight > maxWeight {
-			fault("%s: weight: %d: must be from 1 to %d", at, u.Weight, maxWeight)
-		}
-		if u.MaxConcurrent < 1 || u.MaxConcurrent > 1<<20 {
-			fault("%s: max concurrent: %d: must be from 1 to %d", at, u.MaxConcurrent, 1<<20)
-		}
-		for _, d := range []time.Duration{u.FirstByte, u.Idle} {
-			if d < 0 || d > maxTime {
-				fault("%s: first byte %v, idle %v: must be from 0 to %v", at, u.FirstByte, u.Idle, maxTime)
-				break
-			}
-		}
-		if u.Bound != "" && u.Bound != openai.MaxTokens && u.Bound != openai.MaxCompletionTokens {
-			fault("%s: bound: %q: must be %s or %s", at, u.Bound, openai.MaxTokens, openai.MaxCompletionTokens)
-		}
-		if u.Price.Prompt < 0 || u.Price.Completion < 0 || u.Price.Prompt > maxPrice || u.Price.Completion > maxPrice {
-			fault("%s: price: %+v: must be from 0 to %.0e", at, u.Price, maxPrice)
+			at.Check(own != "", "models."+name, "is empty", "the server's own name of the model")
 		}
 	}
-	for _, t := range []struct {
-		field string
-		d     time.Duration
-	}{{"first byte", c.FirstByte}, {"idle", c.Idle}, {"total", c.Total}, {"cooldown", c.Cooldown}, {"max cooldown", c.MaxCooldown}} {
-		if t.d <= 0 || t.d > maxTime {
-			fault("%s: %v: must be more than 0 and %v at most", t.field, t.d, maxTime)
-		}
-	}
-	if c.MaxCooldown < c.Cooldown {
-		fault("max cooldown: %v: must be the cooldown, %v, or more", c.MaxCooldown, c.Cooldown)
-	}
-	if n := c.Client.Connections; n < 0 || n > 1<<20 {
-		fault("connections: %d: must be from 1 to %d, or 0 for no bound", n, 1<<20)
-	}
-	if n := c.Client.Idle; n < 1 || n > 1<<20 {
-		fault("idle connections: %d: must be from 1 to %d", n, 1<<20)
-	}
-	if d := c.Client.IdleTime; d < time.Millisecond || d > maxTime {
-		fault("idle connection time: %v: must be from 1ms to %v", d, maxTime)
-	}
-	if c.MaxAnswerBytes < 1 || c.MaxAnswerBytes > 1<<30 {
-		fault("max answer bytes: %d: must be from 1 to %d", c.MaxAnswerBytes, 1<<30)
-	}
-	if c.Attempts < 1 || c.Attempts > 16 {
-		fault("attempts: %d: must be from 1 to 16", c.Attempts)
-	}
-	if !(c.RetryRatio >= 0 && c.RetryRatio <= 1) {
-		fault("retry ratio: %v: must be from 0 to 1", c.RetryRatio)
-	}
-	if c.RetryBurst < 0 || c.RetryBurst > 1<<20 {
-		fault("retry burst: %d: must be from 0 to %d", c.RetryBurst, 1<<20)
-	}
-	if c.Failures < 1 {
-		fault("failures: %d: must be 1 or more", c.Failures)
-	}
-	return errors.Join(errs...)
+	r.Check(c.MaxCooldown >= c.Cooldown, "upstream.max_cooldown", fmt.Sprintf("%v is too little", c.MaxCooldown), fmt.Sprintf("at least cooldown, %v", c.Cooldown))
+	r.Check(c.MaxAnswerBytes >= 1 && c.MaxAnswerBytes <= 1<<30, "upstream.max_answer_bytes", fmt.Sprintf("%d is not possible", c.MaxAnswerBytes), fmt.Sprintf("from 1 to %d", 1<<30))
 }

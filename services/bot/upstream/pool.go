@@ -454,7 +454,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	req.Header.Set("Content-Type", "application/json")
 	trace.Inject(c.ctx, req.Header)
 	if t.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+t.Key)
+		req.Header.Set("Authorization", "Bearer "+string(t.Key))
 	}
 	if r.Stream {
 		req.Header.Set("Accept", "text/event-stream")

@@ -951,13 +951,13 @@ func TestForbidden(t *testing.T) {
 		u := DefaultUpstream()
 		u.Name, u.URL, u.Models = "a", url, map[string]string{"m": "m"}
 		c.Upstreams = []Upstream{u}
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `upstream 1, "a": URL`) {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "upstreams[0].url: ") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
 	for _, url := range []string{"http://example.org/v1?key=x", "http://example.org/v1?", "http://example.org/v1#"} {
 		c.Upstreams[0].URL = url
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "must have no query and no fragment") {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "has a query or a fragment") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -1000,8 +1000,9 @@ func TestKeyOverPlainHTTP(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	err := Config{Upstreams: []Upstream{{Price: Price{-1, 0}}, {Name: "x", Models: map[string]string{"a": ""}}, {Name: "x", FirstByte: -1}}, RetryRatio: 2, RetryBurst: -1, MaxCooldown: -1}.Validate()
-	for _, want := range []string{`upstream 1, "": name`, `upstream 1, "": URL`, "models: none", "weight: 0", "max concurrent: 0", "price: ", `model "a", ""`, `upstream 3, "x": name`,
-		"first byte -1ns, idle 0s", "first byte: 0s", "idle: 0s", "total: 0s", "cooldown: 0s", "max cooldown: -1ns", "max answer bytes: 0", "attempts: 0", "retry ratio: 2", "retry burst: -1", "failures: 0"} {
+	for _, want := range []string{"upstreams[0].name: is empty", "upstreams[0].url: ", "upstreams[0].models: there is none", "upstreams[0].weight: 0", "upstreams[0].max_concurrent: 0", "upstreams[0].price.prompt: -1",
+		"upstreams[1].models.a: is empty", "upstreams[2].name: \"x\" is there twice", "upstreams[2].first_byte_timeout: -1ns",
+		"first_byte_timeout: 0s", "idle_timeout: 0s", "total_timeout: 0s", "cooldown: 0s", "max_cooldown: -1ns", "max_answer_bytes: 0", "attempts: 0", "retry_ratio: 2", "retry_burst: -1", "failures: 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}

@@ -19,7 +19,6 @@ package plane
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dyno/internal/fields"
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/push"
@@ -39,19 +39,17 @@ import (
 type Config struct {
 	// Replica is this one's name among those of the store. The embedded store's only one
 	// keeps its name, so that it still has its instances after a restart.
-	Replica  string
-	Limits   resource.Limits
-	Liveness resource.LivenessConfig
-	// QueueChanges is how many changes may wait for one subscriber, RecentChanges how many
-	// are remembered for those that come back.
-	QueueChanges, RecentChanges int
+	Replica       string
+	Limits        resource.Limits         `yaml:",inline"`
+	Liveness      resource.LivenessConfig `yaml:",inline"`
+	QueueChanges  int                     `yaml:"queue_changes" range:"1..1048576" default:"1024" doc:"changes that may wait for one watcher; beyond, it is sent everything again"`
+	RecentChanges int                     `yaml:"recent_changes" range:"1..16777216" default:"65536" doc:"changes that are remembered for watchers that come back"`
 	// LedgerHoldings bounds what is remembered of clients, each with each resource;
 	// LedgerKeep is for how long a client is remembered that has gone.
 	LedgerHoldings int
 	LedgerKeep     time.Duration
-	// ForgetAfter is for how long the history of a resource is kept after it was removed.
-	// Then a new one of its name begins with version 1.
-	ForgetAfter time.Duration
+	// A new resource of the name of one that is forgotten begins with version 1.
+	ForgetAfter time.Duration `yaml:"forget_after" range:"1h..87600h" default:"720h" doc:"how long the history of what was removed is kept"`
 	// FreshPeriod is how often the replica finds out whether it knows everything, so that
 	// stale reads can be labelled with their age.
 	FreshPeriod time.Duration
@@ -63,40 +61,29 @@ const maxHistory = 1000
 
 // Defaults returns the Config that every field starts from.
 func Defaults() Config {
-	return Config{
-		Replica: "control", Limits: resource.DefaultLimits(), Liveness: resource.DefaultLiveness(),
-		QueueChanges: 1024, RecentChanges: 65_536, LedgerHoldings: 1_000_000, LedgerKeep: 10 * time.Minute, ForgetAfter: 30 * 24 * time.Hour, FreshPeriod: 250 * time.Millisecond,
-	}
+	c := fields.Default[Config]()
+	c.Complete()
+	return c
+}
+
+// Complete sets the defaults of what no file has.
+func (c *Config) Complete() {
+	c.Replica, c.LedgerHoldings, c.LedgerKeep, c.FreshPeriod = "control", 1_000_000, 10*time.Minute, 250*time.Millisecond
+	c.Limits, c.Liveness = resource.DefaultLimits(), resource.DefaultLiveness()
 }
 
 // Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-		}
-	}
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports what is wrong beyond what the tags of fields say.
+func (c Config) Check(r *fields.Report) {
 	replica := resource.Ref{Kind: resource.Configs, Namespace: "replicas", Name: c.Replica}
-	check(replica.Check() == nil, "replica", fmt.Sprintf("%q", c.Replica), "must be a name of letters, digits, -, _, . and :")
-	for _, n := range []struct {
-		field      string
-		value, max int
-	}{
-		{"policy bytes", c.Limits.PolicyBytes, resource.MaxDocument}, {"config bytes", c.Limits.ConfigBytes, resource.MaxDocument},
-		{"rules", c.Limits.Rules, 1 << 20}, {"labels", c.Limits.Labels, 1 << 10}, {"policies", c.Limits.Policies, 1 << 30}, {"configs", c.Limits.Configs, 1 << 30},
-		{"instances", c.Limits.Instances, 1 << 30}, {"instances per service", c.Limits.PerService, 1 << 30}, {"history", c.Limits.History, maxHistory},
-		{"queue changes", c.QueueChanges, 1 << 20}, {"recent changes", c.RecentChanges, 1 << 24}, {"ledger holdings", c.LedgerHoldings, 1 << 28},
-	} {
-		check(n.value >= 1 && n.value <= n.max, n.field, n.value, fmt.Sprintf("must be from 1 to %d", n.max))
-	}
-	check(c.Liveness.Threshold >= 0 && c.Liveness.Threshold <= 1, "protection threshold", c.Liveness.Threshold, "must be from 0 to 1")
-	check(c.Liveness.Grace >= 0 && c.Liveness.Window >= 0 && c.Liveness.ProtectFor >= 0 && c.Liveness.RecoveryGrace >= 0, "liveness", c.Liveness, "no time may be negative")
-	check(c.Liveness.StallThreshold > reapPeriod, "stall threshold", c.Liveness.StallThreshold, fmt.Sprintf("must be more than %v", reapPeriod))
-	check(c.LedgerKeep >= 0, "ledger keep", c.LedgerKeep, "must be 0 or more")
-	check(c.ForgetAfter >= time.Hour, "forget after", c.ForgetAfter, "must be 1h or more")
-	check(c.FreshPeriod > 0, "fresh period", c.FreshPeriod, "must be more than 0")
-	return errors.Join(errs...)
+	r.Check(replica.Check() == nil, "replica", fmt.Sprintf("%q cannot be a name", c.Replica), "letters, digits, -, _, . and :")
+	r.Check(c.Limits.Rules > 0 && c.Limits.Labels > 0, "limits", fmt.Sprintf("%d rules, %d labels", c.Limits.Rules, c.Limits.Labels), "at least 1")
+	r.Check(c.Liveness.Window >= 0, "window", fmt.Sprintf("%v is too little", c.Liveness.Window), "at least 0")
+	r.Check(c.Liveness.StallThreshold > reapPeriod, "stall_threshold", fmt.Sprintf("%v is too little", c.Liveness.StallThreshold), fmt.Sprintf("more than %v", reapPeriod))
+	r.Check(c.LedgerHoldings > 0 && c.LedgerKeep >= 0, "ledger", fmt.Sprintf("%d for %v", c.LedgerHoldings, c.LedgerKeep), "at least 1, for 0 or more")
+	r.Check(c.FreshPeriod > 0, "fresh_period", fmt.Sprintf("%v is too little", c.FreshPeriod), "more than 0")
 }
 
 // A Plane is one replica's. Its methods may be called from any goroutine.

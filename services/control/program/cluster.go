@@ -24,9 +24,6 @@ import (
 	"dyno/services/internal/command"
 )
 
-// maxReplicas bounds --cluster: more members make etcd slower, not safer.
-const maxReplicas = 7
-
 // perReplica are the flags that differ from replica to replica, or are the cluster's own.
 var perReplica = []string{"cluster", "listen", "grpc", "dns", "admin", "data", "scratch", "name", "peers", "peer-listen", "replica"}
 
@@ -34,8 +31,8 @@ var perReplica = []string{"cluster", "listen", "grpc", "dns", "admin", "data", "
 // i listens at the i-th port from --listen's on, and its etcd at one of those after all of
 // these.
 func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error {
-	if n < 2 || n > maxReplicas {
-		return command.Misused("3 can lose one and go on", "--cluster: %d: must be from 2 to %d", n, maxReplicas)
+	if n < 2 {
+		return command.Misused("3 can lose one and go on", "--cluster: %d: must be 2 or more", n)
 	}
 	if c.Store.Dir == "" || len(c.Store.Peers) > 0 {
 		return command.Misused("such as --data cluster.d --cluster 3", "--cluster: needs --data, and neither --etcd nor --peers")
@@ -92,7 +89,7 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 	var replicas sync.WaitGroup
 	for i := range n {
 		name := strconv.Itoa(i + 1)
-		args := append([]string{"--listen", ports[i], "--data", filepath.Join(c.Store.Dir, name), "--name", name, "--peers", strings.Join(peers, ",")}, same...)
+		args := append([]string{"--cluster=0", "--listen", ports[i], "--data", filepath.Join(c.Store.Dir, name), "--name", name, "--replica", name, "--peers", strings.Join(peers, ",")}, same...)
 		args = append(args, more[i]...)
 		replicas.Go(func() { a.keepReplica(cmd.Context(), log.With("replica", name), self, args) })
 	}

@@ -1,51 +1,39 @@
 package program
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 
+	"dyno/internal/fields"
 	"dyno/services/internal/command"
 )
 
 // A collector is how Go's garbage collector is set. The zero value leaves it as the
 // environment says, and where that does not say, gives a small heap room.
 type collector struct {
-	percent int   // GOGC; -1 is never, but for the limit
-	limit   int64 // GOMEMLIMIT, in bytes
+	Percent int   `yaml:"gc_percent" range:"-1..10000" doc:"how much the heap may grow, in percent of what is live, before it is collected (GOGC); 0: as the environment says, without that 100, but a small heap may grow by 128 MiB; -1: only at memory_limit"`
+	Limit   int64 `yaml:"memory_limit" kind:"size" range:"0..1024GiB" doc:"bytes from which on it is collected more often (GOMEMLIMIT); 0: as the environment says"`
 }
 
-// Bounds of the settings. A limit that the program needs all the time would have it do
-// nothing but collect.
-const (
-	maxPercent = 10_000
-	minLimit   = 64 << 20
-)
+// minLimit bounds the limit: one that the program needs all the time would have it do nothing but
+// collect.
+const minLimit = 64 << 20
 
-// check reports every fault.
-func (c collector) check() error {
-	var errs []error
-	if c.percent < -1 || c.percent > maxPercent {
-		errs = append(errs, fmt.Errorf("gc percent: %d: must be from -1 to %d", c.percent, maxPercent))
-	}
-	if c.percent == -1 && c.limit == 0 {
-		errs = append(errs, errors.New("gc percent: -1: needs a memory limit, or memory would never be given back"))
-	}
-	if c.limit != 0 && c.limit < minLimit {
-		errs = append(errs, fmt.Errorf("memory limit: %d: must be 0 (none) or %d at least", c.limit, minLimit))
-	}
-	return errors.Join(errs...)
+// check reports what is wrong beyond what the tags of fields say.
+func (c collector) check(r *fields.Report) {
+	r.Check(c.Percent != -1 || c.Limit != 0, "gc_percent", "-1 needs a memory limit, or memory would never be given back", "give --memory-limit")
+	r.Check(c.Limit == 0 || c.Limit >= minLimit, "memory_limit", fmt.Sprintf("%d is too little", c.Limit), "0 for none, or at least 64MiB")
 }
 
 // set has the settings hold for this process.
 func (c collector) set() {
-	if c.limit != 0 {
-		debug.SetMemoryLimit(c.limit)
+	if c.Limit != 0 {
+		debug.SetMemoryLimit(c.Limit)
 	}
 	switch {
-	case c.percent != 0:
-		debug.SetGCPercent(c.percent)
+	case c.Percent != 0:
+		debug.SetGCPercent(c.Percent)
 	case os.Getenv("GOGC") == "":
 		command.PaceGarbage(roomy)
 	}

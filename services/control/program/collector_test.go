@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"dyno/internal/fields"
 )
 
 func TestCollector(t *testing.T) {
@@ -15,10 +17,10 @@ func TestCollector(t *testing.T) {
 		{collector{50, 0}, ""},
 		{collector{-1, 1 << 30}, ""},
 		{collector{-1, 0}, "needs a memory limit"},
-		{collector{-2, 1 << 30}, "from -1"},
+		{collector{-2, 1 << 30}, "is too little"},
 		{collector{0, 1}, "at least"},
 	} {
-		err := c.check()
+		err := fields.Validate(c.collector, c.check)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.collector, err, c.want)
 		}
@@ -33,7 +35,7 @@ func TestCollector(t *testing.T) {
 	if got := debug.SetGCPercent(100); got != 100 {
 		t.Errorf("nothing was asked for, and GOGC is %d", got)
 	}
-	collector{percent: 250, limit: 1 << 30}.set()
+	collector{Percent: 250, Limit: 1 << 30}.set()
 	if got := debug.SetGCPercent(100); got != 250 {
 		t.Errorf("GOGC is %d, want 250", got)
 	}

@@ -4,28 +4,29 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"dyno/internal/fields"
 )
 
 // Limits bound sizes and counts. Counts of resources are compared with what a replica
 // knows when it is asked: many changes at the same moment may exceed them by as many.
 type Limits struct {
-	PolicyBytes int `json:"policy_bytes"` // of a policy's document
-	Rules       int `json:"rules"`        // of a policy
-	ConfigBytes int `json:"config_bytes"` // of a configuration's content
-	Labels      int `json:"labels"`       // of a resource, and of metadata
-	Policies    int `json:"policies"`     // in all
-	Configs     int `json:"configs"`
-	Instances   int `json:"instances"`
-	PerService  int `json:"per_service"` // instances of one service
-	History     int `json:"history"`     // earlier versions that are kept of a resource
+	PolicyBytes int `json:"policy_bytes" yaml:"max_policy" kind:"size" range:"1..320KiB" default:"128KiB" doc:"bytes of a policy"`
+	Rules       int `json:"rules"` // of a policy
+	ConfigBytes int `json:"config_bytes" yaml:"max_config" kind:"size" range:"1..320KiB" default:"256KiB" doc:"bytes of a configuration"`
+	Labels      int `json:"labels"` // of a resource, and of metadata
+	Policies    int `json:"policies" yaml:"max_policies" range:"1..1073741824" default:"1000000" doc:"policies in all"`
+	Configs     int `json:"configs" yaml:"max_configs" range:"1..1073741824" default:"100000" doc:"configurations in all"`
+	Instances   int `json:"instances" yaml:"max_instances" range:"1..1073741824" default:"200000" doc:"instances in all"`
+	PerService  int `json:"per_service" yaml:"max_per_service" range:"1..1073741824" default:"20000" doc:"instances of one service"`
+	History     int `json:"history" yaml:"history" range:"1..1000" default:"16" doc:"earlier versions that are kept"`
 }
 
 // DefaultLimits returns what holds unless something else is configured.
 func DefaultLimits() Limits {
-	return Limits{
-		PolicyBytes: 128 << 10, Rules: 1000, ConfigBytes: 256 << 10, Labels: 64,
-		Policies: 1_000_000, Configs: 100_000, Instances: 200_000, PerService: 20_000, History: 16,
-	}
+	l := fields.Default[Limits]()
+	l.Rules, l.Labels = 1000, 64
+	return l
 }
 
 // MaxDocument is what a document may have at most, whatever the limits. The store takes

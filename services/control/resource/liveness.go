@@ -5,33 +5,33 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"dyno/internal/fields"
 )
 
 // LivenessConfig says when silence is taken for an end. Start from DefaultLiveness.
 type LivenessConfig struct {
-	// Grace is how long an instance that is overdue is kept before it may be taken for
-	// gone, so that the end of many shows as one before the first of them is.
-	Grace time.Duration
+	// Grace lets the end of many show as one before the first of them is taken for gone.
+	Grace time.Duration `yaml:"grace" range:"0..24h" default:"5s" doc:"how long an instance that is overdue is kept"`
 	// Threshold is the share of instances, overdue or taken for gone within Window, above
 	// which the fault is looked for here: a cut network, an overloaded replica. Then nobody
 	// is taken for gone for up to ProtectFor. Fewer than MinSilent are never such a share.
-	Threshold  float64
+	Threshold  float64 `yaml:"self_preservation_threshold" range:"0..1" default:"0.15" doc:"if a larger share is silent, the fault is looked for here, and none is removed"`
 	MinSilent  int
 	Window     time.Duration
-	ProtectFor time.Duration
+	ProtectFor time.Duration `yaml:"protect_for" range:"0..8760h" default:"10m" doc:"for how long none is removed then"`
 	// StallThreshold is the longest time between two looks that is none: after more, as after a
 	// stopped process or an outage of the store, everybody has RecoveryGrace to be heard
 	// again.
 	StallThreshold time.Duration
-	RecoveryGrace  time.Duration
+	RecoveryGrace  time.Duration `yaml:"recovery_grace" range:"0..24h" default:"30s" doc:"how long instances have to be heard again after an outage"`
 }
 
 // DefaultLiveness returns what holds unless something else is configured.
 func DefaultLiveness() LivenessConfig {
-	return LivenessConfig{
-		Grace: 5 * time.Second, Threshold: 0.15, MinSilent: 3, Window: time.Minute, ProtectFor: 10 * time.Minute,
-		StallThreshold: 5 * time.Second, RecoveryGrace: 30 * time.Second,
-	}
+	c := fields.Default[LivenessConfig]()
+	c.MinSilent, c.Window, c.StallThreshold = 3, time.Minute, 5*time.Second
+	return c
 }
 
 // Liveness knows since when instances are silent, and decides which are gone. Times are

@@ -473,8 +473,8 @@ func TestPeerFaults(t *testing.T) {
 		"good":           {func(*Config) {}, ""},
 		"not among them": {func(c *Config) { c.Name = "x" }, "name"},
 		"name alone":     {func(c *Config) { c.Peers = nil }, "peers: none"},
-		"remote":         {func(c *Config) { c.Peers["b"] = "192.0.2.1:1" }, "peer b"},
-		"no port":        {func(c *Config) { c.Peers["b"] = "127.0.0.1" }, "peer b"},
+		"remote":         {func(c *Config) { c.Peers["b"] = "192.0.2.1:1" }, "peers.b"},
+		"no port":        {func(c *Config) { c.Peers["b"] = "127.0.0.1" }, "peers.b"},
 		"half":           {func(c *Config) { c.PeerCA = "x" }, "go together"},
 		"cluster":        {func(c *Config) { c.Dir, c.Endpoints = "", []string{"127.0.0.1:1"} }, "peers: are for"},
 	} {

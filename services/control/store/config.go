@@ -3,84 +3,72 @@ package store
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/services/internal/secretfile"
 )
 
 // Config says where the store is and how it is used. Start from Defaults.
 type Config struct {
-	// Dir is the data folder of the embedded etcd, which is created if need be and
-	// belongs to one process at a time. Endpoints are the host:port of an etcd cluster
-	// to use instead. One of the two must be given.
-	Dir       string
-	Endpoints []string
+	// The data folder belongs to one process at a time. Either it or Endpoints must be given.
+	Dir       string   `yaml:"data" kind:"path" doc:"the folder of an etcd of its own, which is created if need be"`
+	Endpoints []string `yaml:"etcd" doc:"an etcd cluster instead: host:port,host:port"`
 
-	// Name and Peers make the embedded etcd one member of a cluster of its own kind, in
-	// which each replica has one: Name is this one's, and Peers the host:port of all
-	// members by their names, this one's included, where they listen for each other. Peers
-	// on other machines need PeerCA, PeerCert and PeerKey, files in PEM: all members show
-	// and check certificates.
-	Name                      string
-	Peers                     map[string]string
-	PeerCA, PeerCert, PeerKey string
-	// PeerListen is the IP:port at which this one listens for its peers, where that is
-	// another than its address among Peers: where they know it by a name. "" is that address.
-	PeerListen string
+	// Name and Peers make the embedded etcd one member of a cluster of its own kind, in which each
+	// replica has one. Peers on other machines need PeerCA, PeerCert and PeerKey, files in PEM: all
+	// members show and check certificates.
+	Name       string            `yaml:"name" doc:"this replica's name among the peers"`
+	Peers      map[string]string `yaml:"peers" names:"any" most:"7" doc:"where the etcds of all replicas listen for each other, by name; as a flag: a=host:port,b=host:port,c=host:port"`
+	PeerListen string            `yaml:"peer_listen" otherwise:"its address among the peers" doc:"where this one's etcd listens for its peers, if they know it by a name: IP:port"`
+	PeerCA     string            `yaml:"peer_ca" kind:"path" doc:"certificates that the peers' are signed by"`
+	PeerCert   string            `yaml:"peer_cert" kind:"path" doc:"the certificate to show peers"`
+	PeerKey    string            `yaml:"peer_key" kind:"path" doc:"its key"`
 
-	// CA is a file of certificates in PEM that an endpoint's must be signed by; with it,
-	// connections are encrypted. Cert and Key are files with the certificate that the
-	// store shows. User and Password are etcd's. All of them are for Endpoints only.
-	CA, Cert, Key  string
-	User, Password string
+	// These are for Endpoints only.
+	CA       string          `yaml:"etcd_ca" kind:"path" doc:"certificates that the cluster's are signed by; connections are encrypted then"`
+	Cert     string          `yaml:"etcd_cert" kind:"path" doc:"the certificate to show the cluster"`
+	Key      string          `yaml:"etcd_key" kind:"path" doc:"its key"`
+	User     string          `yaml:"etcd_user" doc:"the cluster's user to be"`
+	Password secretfile.Text `yaml:"etcd_password_file" doc:"the file of that user's password"`
 
-	// Prefix is what all keys in etcd begin with; it ends with a slash.
-	Prefix string
+	Prefix string `yaml:"etcd_prefix" default:"dyno/" doc:"what all keys begin with; it ends with a slash"`
 
-	// Quota bounds the embedded etcd's database, in bytes. When it is reached, etcd
-	// refuses writes until space is reclaimed; reads go on.
-	Quota int64
-	// NoSync leaves fsync out: a power cut then loses what was acknowledged. It is for
-	// measurements and tests of the embedded etcd.
-	NoSync bool
+	// When the database is full, etcd refuses writes until space is reclaimed; reads go on.
+	Quota int64 `yaml:"quota" kind:"size" range:"16MiB..100GiB" default:"4GiB" doc:"bytes that the database of data may have; beyond, writes are refused"`
+	// NoSync is for measurements and tests of the embedded etcd.
+	NoSync bool `yaml:"no_sync" doc:"do not wait for the disk: a power cut loses what was acknowledged"`
 
-	// MaxInflightTxns is how many groups may be on their way to etcd at a time.
-	MaxInflightTxns int
+	MaxInflightTxns int `yaml:"max_inflight_txns" range:"1..64" default:"2" doc:"transactions on their way at a time"`
 	// GroupRequests and GroupBytes bound one group. A group for a cluster at Endpoints also
 	// stays within the 128 operations and 1.5 MiB that etcd takes unless it is told
 	// otherwise; the embedded one is.
-	GroupRequests int
+	GroupRequests int `yaml:"group_requests" range:"1..512" default:"256" doc:"changes in one transaction"`
 	GroupBytes    int
-	// Queue is how many requests may wait, those of the next group apart; beyond, Apply returns
-	// ErrBusy.
-	Queue int
-	// Timeout bounds how long the fate of a group is pursued, and every read.
-	Timeout time.Duration
+	// Queue does not count those of the next group. Beyond, Apply returns ErrBusy.
+	Queue   int           `yaml:"queue" range:"1..1048576" default:"8192" doc:"changes that may wait; beyond: 503"`
+	Timeout time.Duration `yaml:"store_timeout" range:"1ms..1h" default:"10s" doc:"how long the store may take to answer"`
 
 	// HeadPeriod is how often the store is asked for its newest revision when nobody
 	// else asks, to know how old what is in memory may be.
 	HeadPeriod time.Duration
 
-	// KeepRevisions is how many revisions remain for followers that come back when old
-	// ones are compacted, as long as they are no more than KeepChanges changes of this
-	// store: a revision is a group, and what remains takes memory by its changes.
-	// What this store reads page by page, as for a backup, it keeps for up to 10 minutes more.
-	// CompactPeriod is how often this is done; 0 leaves compaction to others, as is right for
-	// a shared cluster.
-	KeepRevisions int64
-	KeepChanges   int64
-	CompactPeriod time.Duration
-	// JournalAge is how long the journal of changes is kept, and JournalBytes about how
-	// much of what this store wrote to it: the oldest is removed.
-	JournalAge   time.Duration
-	JournalBytes int64
+	// A revision is a group, and what remains takes memory by its changes. What this store reads
+	// page by page, as for a backup, it keeps for up to 10 minutes more.
+	KeepRevisions int64         `yaml:"keep_revisions" range:"0..9007199254740992" default:"20000" doc:"revisions that remain for replicas that come back"`
+	KeepChanges   int64         `yaml:"keep_changes" range:"0..9007199254740992" default:"250000" doc:"the most changes of this replica that these revisions may have"`
+	CompactPeriod time.Duration `yaml:"compact_period" range:"0..24h" default:"10s" doc:"how often older ones are removed; 0 is never, as with etcd"`
+	// A group is recognized by its entry in the journal.
+	JournalAge   time.Duration `yaml:"audit_age" range:"1m..87600h" default:"168h" doc:"how long the audit goes back"`
+	JournalBytes int64         `yaml:"audit_bytes" kind:"size" range:"1MiB..1024GiB" default:"32MiB" doc:"about how many bytes of it are kept"`
 
 	// Logger takes etcd's warnings too; nil discards.
 	Logger *slog.Logger
@@ -88,14 +76,10 @@ type Config struct {
 	diskOf func(folder string) (disk, error) // a test's; nil asks the system
 }
 
-// Limits of the fields.
+// The bounds of a group. Of etcd's 1.5 MiB the journal takes some.
 const (
-	maxInflightTxns  = 64
 	maxGroupRequests = 512
-	maxGroupBytes    = 1 << 20 // of etcd's 1.5 MiB; the journal takes some
-	maxQueue         = 1 << 20
-	minQuota         = 16 << 20
-	maxQuota         = 100 << 30
+	maxGroupBytes    = 1 << 20
 )
 
 // Operations of one transaction. A transaction within one has the more room the fewer
@@ -115,116 +99,70 @@ func (c Config) maxOps() int {
 
 // Defaults returns the Config that every field starts from; it has no place.
 func Defaults() Config {
-	return Config{
-		Prefix:          "dyno/",
-		Quota:           4 << 30,
-		MaxInflightTxns: 2,
-		GroupRequests:   256,
-		GroupBytes:      maxGroupBytes,
-		Queue:           8192,
-		Timeout:         10 * time.Second,
-		HeadPeriod:      250 * time.Millisecond,
-		KeepRevisions:   20_000,
-		KeepChanges:     250_000,
-		CompactPeriod:   10 * time.Second,
-		JournalAge:      7 * 24 * time.Hour,
-		JournalBytes:    32 << 20,
-	}
+	c := fields.Default[Config]()
+	c.Complete()
+	return c
 }
+
+// Complete sets the defaults of what no file has.
+func (c *Config) Complete() { c.GroupBytes, c.HeadPeriod = maxGroupBytes, 250*time.Millisecond }
 
 // Embedded tells whether the etcd is in this process.
 func (c Config) Embedded() bool { return len(c.Endpoints) == 0 }
 
-// Validate reports every fault at once: the field, its value, what would be right.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-		}
-	}
-	between := func(field string, value, low, high int64) {
-		check(low <= value && value <= high, field, value, fmt.Sprintf("must be from %d to %d", low, high))
-	}
-	check((c.Dir != "") != (len(c.Endpoints) > 0), "data folder", fmt.Sprintf("%q and %d endpoints", c.Dir, len(c.Endpoints)),
-		"give a folder for an etcd of our own, or the endpoints of a cluster")
+// Validate reports every fault at once.
+func (c Config) Validate() error { return fields.Validate(c, c.Check) }
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c Config) Check(r *fields.Report) {
+	r.Check((c.Dir != "") != (len(c.Endpoints) > 0), "data", "there must be either a folder for an etcd of its own or the endpoints of a cluster", "one of --data and --etcd")
 	for i, e := range c.Endpoints {
 		host, port, err := net.SplitHostPort(e)
-		check(err == nil && host != "" && port != "", fmt.Sprintf("etcd %d", i+1), fmt.Sprintf("%q", e), "want host:port")
+		r.Check(err == nil && host != "" && port != "", fmt.Sprintf("etcd[%d]", i), fmt.Sprintf("%q is not an address", e), "host:port")
 	}
 	if c.Embedded() {
-		check(c.CA == "" && c.Cert == "" && c.Key == "" && c.User == "" && c.Password == "", "etcd credentials", "given", "are for an etcd cluster, not for one of our own")
-		between("quota", c.Quota, minQuota, maxQuota)
+		r.Check(c.CA == "" && c.Cert == "" && c.Key == "" && c.User == "" && c.Password == "", "etcd_ca", "credentials are for an etcd cluster, not for an etcd of its own", "leave them out")
 	} else {
-		check(!c.NoSync, "no sync", c.NoSync, "is for an etcd of our own")
+		r.Check(!c.NoSync, "no_sync", "is for an etcd of its own", "leave it out")
 	}
-	errs = append(errs, c.validatePeers()...)
-	check((c.Cert == "") == (c.Key == ""), "etcd certificate", fmt.Sprintf("%q", c.Cert), "goes with its key, and neither alone")
-	check(c.Cert == "" || c.CA != "", "etcd CA", `""`, "must be given with a certificate: it says whom to show it to")
-	check((c.User == "") == (c.Password == ""), "etcd user", fmt.Sprintf("%q", c.User), "goes with its password, and neither alone")
-	check(strings.HasSuffix(c.Prefix, "/") && len(c.Prefix) <= 64, "prefix", fmt.Sprintf("%q", c.Prefix), "must end with a slash and have 64 bytes at most")
-	between("max inflight txns", int64(c.MaxInflightTxns), 1, maxInflightTxns)
-	between("group requests", int64(c.GroupRequests), 1, maxGroupRequests)
-	between("group bytes", int64(c.GroupBytes), 1024, maxGroupBytes)
-	between("queue", int64(c.Queue), 1, maxQueue)
-	check(c.Timeout > 0, "timeout", c.Timeout, "must be more than 0")
-	check(c.HeadPeriod > 0, "head period", c.HeadPeriod, "must be more than 0")
-	check(c.KeepRevisions >= 0, "keep revisions", c.KeepRevisions, "must be 0 or more")
-	check(c.KeepChanges >= 0, "keep changes", c.KeepChanges, "must be 0 or more")
-	check(c.CompactPeriod >= 0, "compact period", c.CompactPeriod, "must be 0 (never) or more")
-	check(c.JournalBytes >= 1<<20, "journal bytes", c.JournalBytes, "must be 1048576 or more")
-	check(c.JournalAge >= time.Minute, "journal age", c.JournalAge, "must be 1m or more: a group is recognized by its entry")
-	return errors.Join(errs...)
+	r.Check((c.Cert == "") == (c.Key == ""), "etcd_cert", "a certificate and its key go together", "give both --etcd-cert and --etcd-key")
+	r.Check(c.Cert == "" || c.CA != "", "etcd_ca", "is missing: it says whom to show the certificate to", "give --etcd-ca")
+	r.Check((c.User == "") == (c.Password == ""), "etcd_user", "a user and a password go together", "give both --etcd-user and --etcd-password-file")
+	r.Check(strings.HasSuffix(c.Prefix, "/") && len(c.Prefix) <= 64, "etcd_prefix", fmt.Sprintf("%q cannot be a prefix", c.Prefix), "a slash at its end, and at most 64 bytes")
+	r.Check(c.GroupBytes >= 1024 && c.GroupBytes <= maxGroupBytes, "group_bytes", fmt.Sprintf("%d is not possible", c.GroupBytes), fmt.Sprintf("from 1024 to %d", maxGroupBytes))
+	r.Check(c.HeadPeriod > 0, "head_period", fmt.Sprintf("%v is too little", c.HeadPeriod), "more than 0")
+	c.checkPeers(r)
 }
 
-// maxMembers bounds a cluster; more would be slower and not safer.
-const maxMembers = 7
-
-// validatePeers reports what is wrong with the members.
-func (c Config) validatePeers() (errs []error) {
-	fault := func(field, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
-	}
+// checkPeers reports what is wrong with the members.
+func (c Config) checkPeers(r *fields.Report) {
+	const secure = "--peer-ca, --peer-cert and --peer-key"
 	secured := c.PeerCA != "" && c.PeerCert != "" && c.PeerKey != ""
-	if !secured && c.PeerCA+c.PeerCert+c.PeerKey != "" {
-		fault("peer certificate", "CA, certificate and key go together, and none alone")
-	}
+	r.Check(secured || c.PeerCA+c.PeerCert+c.PeerKey == "", "peer_cert", "CA, certificate and key go together, and none alone", secure)
 	if len(c.Peers) == 0 {
-		if c.Name != "" || secured || c.PeerListen != "" {
-			fault("peers", "none: must be given with a name, a certificate or an address of a member")
-		}
-		return errs
+		r.Check(c.Name == "" && !secured && c.PeerListen == "", "peers", "none: must be given with a name, a certificate or an address of a member", "such as --peers a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3")
+		return
 	}
-	if !c.Embedded() {
-		fault("peers", "are for an etcd of our own, not for a cluster that is there")
-	}
+	r.Check(c.Embedded(), "peers", "are for an etcd of its own, not for a cluster that is there", "leave them out")
 	if c.PeerListen != "" {
 		at, err := netip.ParseAddrPort(c.PeerListen)
-		switch {
-		case err != nil:
-			fault("peer listen", "%q: want IP:port", c.PeerListen)
-		case !at.Addr().Unmap().IsLoopback() && !secured:
-			fault("peer listen", "%q: can be reached from other machines: give a CA, a certificate and a key", c.PeerListen)
-		}
+		r.Check(err == nil, "peer_listen", fmt.Sprintf("%q is not an address", c.PeerListen), "IP:port")
+		r.Check(err != nil || at.Addr().Unmap().IsLoopback() || secured, "peer_listen", fmt.Sprintf("%q can be reached from other machines", c.PeerListen), secure)
 	}
 	if _, ok := c.Peers[c.Name]; !ok {
-		fault("name", "%q: must be one of the peers'", c.Name)
+		r.Fault("name", fmt.Sprintf("%q is not among the peers", c.Name), "one of "+strings.Join(slices.Sorted(maps.Keys(c.Peers)), ", "))
 	}
-	if len(c.Peers) > maxMembers {
-		fault("peers", "%d: must be %d at most", len(c.Peers), maxMembers)
-	}
-	for name, address := range c.Peers {
+	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
+		address := c.Peers[name]
 		host, port, err := net.SplitHostPort(address)
 		if err != nil || host == "" || port == "" || strings.ContainsAny(name, ",= ") {
-			fault("peer "+name, "%q: want NAME=host:port", address)
+			r.Fault("peers."+name, fmt.Sprintf("%q is not an address", address), "NAME=host:port")
 			continue
 		}
 		ip := net.ParseIP(host)
-		if host != "localhost" && (ip == nil || !ip.IsLoopback()) && !secured {
-			fault("peer "+name, "%q: can be reached from other machines: give a CA, a certificate and a key", address)
-		}
+		local := host == "localhost" || ip != nil && ip.IsLoopback()
+		r.Check(local || secured, "peers."+name, fmt.Sprintf("%q can be reached from other machines", address), secure)
 	}
-	return errs
 }
 
 // tls returns how to encrypt connections to the endpoints; nil is not at all.

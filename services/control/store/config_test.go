@@ -21,7 +21,7 @@ func TestConfig(t *testing.T) {
 	}
 	bad := Config{Cert: "c", User: "u", Prefix: "p", Endpoints: []string{"nowhere"}, Timeout: -1}
 	err := bad.Validate()
-	for _, want := range []string{"etcd 1", "etcd certificate", "etcd CA", "etcd user", "prefix", "max inflight txns", "group requests", "group bytes", "queue", "timeout", "head period", "journal age"} {
+	for _, want := range []string{"etcd[0]", "etcd_cert", "etcd_ca", "etcd_user", "etcd_prefix", "max_inflight_txns", "group_requests", "group_bytes", "queue", "store_timeout", "head_period", "audit_age"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: says nothing of %q", err, want)
 		}
@@ -29,7 +29,7 @@ func TestConfig(t *testing.T) {
 	embedded := Defaults()
 	embedded.Dir, embedded.CA, embedded.Quota = "x", "ca", 1
 	err = embedded.Validate()
-	for _, want := range []string{"etcd credentials", "quota"} {
+	for _, want := range []string{"etcd_ca: credentials", "quota"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: says nothing of %q", err, want)
 		}

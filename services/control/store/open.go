@@ -227,7 +227,7 @@ func (s *Store) connect(context.Context) error {
 		return err
 	}
 	s.client, err = clientv3.New(clientv3.Config{
-		Endpoints: s.cfg.Endpoints, TLS: t, Username: s.cfg.User, Password: s.cfg.Password,
+		Endpoints: s.cfg.Endpoints, TLS: t, Username: s.cfg.User, Password: string(s.cfg.Password),
 		DialTimeout: s.cfg.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		MaxCallSendMsgSize: maxGroupBytes * 2, MaxCallRecvMsgSize: maxMessage,
 		Logger: zap.New(zapCore{handler: s.log.Handler()}), Context: s.ctx,

@@ -399,12 +399,12 @@ func TestInterruptedRestore(t *testing.T) {
 // TestQuota: writes are refused when the quota is reached, and taken again when space
 // was reclaimed.
 func TestQuota(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Quota = minQuota; c.CompactPeriod = 0 })
+	s := opened(t, func(c *Config) { c.Quota = 16 << 20; c.CompactPeriod = 0 })
 	value := make([]byte, 512<<10)
 	var err error
 	for i := 0; err == nil; i++ {
 		// etcd looks at the size as of its database's last commit, which may be 100 ms ago.
-		if i > minQuota/len(value)*50 {
+		if i > (16<<20)/len(value)*50 {
 			t.Fatal("the quota does not hold")
 		}
 		_, err = s.Apply(t.Context(), Request{Then: []Op{{Key: "s/a", Value: value}}})
@@ -413,7 +413,7 @@ func TestQuota(t *testing.T) {
 		t.Fatalf("refused with %v", err)
 	}
 	st, err := s.Status(t.Context())
-	if err != nil || len(st.Alarms) != 1 || !strings.Contains(st.Warning, "quota") || st.Members[0].Quota != minQuota {
+	if err != nil || len(st.Alarms) != 1 || !strings.Contains(st.Warning, "quota") || st.Members[0].Quota != 16<<20 {
 		t.Errorf("status %+v, %v", st, err)
 	}
 	if got := get(t, s, "s/a"); len(got.Value) != len(value) {
@@ -468,7 +468,7 @@ func TestRefusedYetMade(t *testing.T) {
 // TestQuotaRefusals: when the quota is reached, what was refused is not there, and what was
 // acknowledged is.
 func TestQuotaRefusals(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Quota, c.CompactPeriod, c.MaxInflightTxns = minQuota, 0, 16 })
+	s := opened(t, func(c *Config) { c.Quota, c.CompactPeriod, c.MaxInflightTxns = 16<<20, 0, 16 })
 	value := make([]byte, 256<<10)
 	var (
 		wg      sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // maxBytes bounds a file.
@@ -52,6 +53,19 @@ func Check(path string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// A Text is a secret that a configuration keeps in a file of its own.
+type Text string
+
+// SetText reads the secret from a file, whose path is relative to a folder.
+func (t *Text) SetText(path, folder string) error {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	secret, err := Read(path)
+	*t = Text(secret)
+	return err
 }
 
 // Read reads a file that has a secret and nothing else, but for the ends of lines after it. An

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"dyno/internal/fields"
 )
 
 // An Address is where a service listens or connects to: a TCP address
@@ -29,16 +31,16 @@ const maxUnixPath = 107
 func ParseAddress(text string) (Address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" || len(path) > maxUnixPath {
-			return Address{}, fmt.Errorf("%q: a unix socket's path has 1 to %d bytes", text, maxUnixPath)
+			return Address{}, fmt.Errorf("%q; a unix socket's path has 1 to %d bytes", text, maxUnixPath)
 		}
 		return Address{Network: "unix", Address: path}, nil
 	}
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {
-		return Address{}, fmt.Errorf("%q: want host:port, [ipv6]:port or unix:PATH", text)
+		return Address{}, fmt.Errorf("%q; want host:port, [ipv6]:port or unix:PATH", text)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return Address{}, fmt.Errorf("%q: the port must be a number from 0 to 65535", text)
+		return Address{}, fmt.Errorf("%q; the port must be a number from 0 to 65535", text)
 	}
 	return Address{Network: "tcp", Address: text}, nil
 }
@@ -69,17 +71,17 @@ func (a Address) Local() bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// CheckListen returns nil if it is allowed to listen on the address in text: any address
-// with allowRemote, otherwise only a local one. The error names the field.
-func CheckListen(field, text string, allowRemote bool) error {
-	a, err := ParseAddress(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", field, err)
+// CheckListener reports a field if it is not allowed to listen on its address: any address is
+// with allowRemote, otherwise only a local one.
+func CheckListener(r *fields.Report, field, text string, allowRemote bool) {
+	switch a, err := ParseAddress(text); {
+	case text == "":
+		r.Fault(field, "is missing", "host:port, [ipv6]:port or unix:PATH")
+	case err != nil:
+		r.Error(field, err)
+	default:
+		r.Check(allowRemote || a.Local(), field, fmt.Sprintf("%q can be reached from other machines", text), "a loopback address or a unix socket, or --allow-remote")
 	}
-	if !allowRemote && !a.Local() {
-		return fmt.Errorf("%s: %q can be reached from other machines: use a loopback address or a unix socket, or allow remote clients explicitly", field, text)
-	}
-	return nil
 }
 
 // Listen opens a listener. It replaces a Unix socket of a process that has died, but not

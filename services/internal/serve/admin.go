@@ -3,7 +3,6 @@ package serve
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -11,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/spf13/pflag"
 
+	"dyno/internal/fields"
 	"dyno/services/internal/secretfile"
 )
 
@@ -82,32 +81,20 @@ const (
 // An AdminListener says where a service's admin listener is, and what it asks for. It is part of the services'
 // configurations.
 type AdminListener struct {
-	// Admin is the address of the admin listener; "" means none. It must be a loopback address unless AllowRemote is set,
-	// and then there must be a token.
-	Admin string `yaml:"admin"`
-	// AdminTokenFile is the file of the token that the admin listener asks for, but for /healthz and /readyz: 16 bytes at
-	// least. "" is nothing, which only a loopback Admin may ask for.
-	AdminTokenFile string `yaml:"admin_token_file"`
+	Admin          string `yaml:"admin" otherwise:"none" doc:"address of the service's own pages, /metrics, /healthz, /readyz and /debug/pprof; GET / lists them"`
+	AdminTokenFile string `yaml:"admin_token_file" kind:"path" doc:"the file of a token of 16 bytes or more that admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address"`
 }
 
-// AdminFlags adds the flags. The pages are those of the service that the admin listener has.
-func (l *AdminListener) AdminFlags(f *pflag.FlagSet, pages ...string) {
-	pages = append(pages, "/metrics", "/healthz", "/readyz")
-	f.StringVar(&l.Admin, "admin", l.Admin, "address of "+strings.Join(pages, ", ")+" and /debug/pprof")
-	f.StringVar(&l.AdminTokenFile, "admin-token-file", l.AdminTokenFile, "`FILE` of what --admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address")
-}
-
-// CheckAdmin reports every fault. It reads the token's file.
-func (l AdminListener) CheckAdmin(allowRemote bool) error {
-	var errs []error
+// Check reports every fault. It reads the token's file.
+func (l AdminListener) Check(r *fields.Report, allowRemote bool) {
 	if l.Admin != "" {
-		errs = append(errs, CheckListen("admin", l.Admin, allowRemote))
+		CheckListener(r, "admin", l.Admin, allowRemote)
 		if a, err := ParseAddress(l.Admin); err == nil && !a.Local() && l.AdminTokenFile == "" {
-			errs = append(errs, errors.New("admin token: none: everybody who reaches the admin listener could read profiles and metrics: give --admin-token-file"))
+			r.Fault("admin_token_file", "is missing: everybody who reaches the admin listener could read profiles and metrics", "give --admin-token-file")
 		}
 	}
 	_, err := l.token()
-	return errors.Join(append(errs, err)...)
+	r.Error("admin_token_file", err)
 }
 
 // token reads the token; nil is none.
@@ -117,10 +104,10 @@ func (l AdminListener) token() ([]byte, error) {
 	}
 	token, err := secretfile.Read(l.AdminTokenFile)
 	if err != nil {
-		return nil, fmt.Errorf("admin token file: %w", err)
+		return nil, err
 	}
 	if n := len(token); n < minToken || n > maxToken {
-		return nil, fmt.Errorf("admin token file: %s: %d bytes: must have %d to %d", l.AdminTokenFile, n, minToken, maxToken)
+		return nil, fmt.Errorf("%s: %d bytes; must have %d to %d", l.AdminTokenFile, n, minToken, maxToken)
 	}
 	return token, nil
 }

@@ -25,6 +25,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"dyno/internal/fields"
 )
 
 // Config configures a Host.
@@ -53,7 +55,7 @@ func (c Config) Validate() error {
 	if c.Name == "" {
 		errs = append(errs, errors.New("name: must not be empty"))
 	}
-	errs = append(errs, c.CheckAdmin(c.AllowRemote))
+	errs = append(errs, fields.Validate(c.AdminListener, func(r *fields.Report) { c.Check(r, c.AllowRemote) }))
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain timeout: %v: must not be negative", c.DrainTimeout))
 	}

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/internal/leak"
 )
 
@@ -62,15 +63,22 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-func TestCheckListen(t *testing.T) {
-	if err := CheckListen("listen", "0.0.0.0:80", false); err == nil || !strings.HasPrefix(err.Error(), `listen: "0.0.0.0:80"`) {
-		t.Errorf("got %v", err)
-	}
-	if err := CheckListen("listen", "0.0.0.0:80", true); err != nil {
-		t.Errorf("remote clients allowed: %v", err)
-	}
-	if err := CheckListen("listen", "nonsense", true); err == nil {
-		t.Error("nonsense accepted")
+func TestCheckListener(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		remote bool
+		want   string // "" is no fault
+	}{
+		{"127.0.0.1:80", false, ""},
+		{"0.0.0.0:80", false, `listen: "0.0.0.0:80" can be reached`},
+		{"0.0.0.0:80", true, ""},
+		{"nonsense", true, `listen: "nonsense"; want host:port`},
+		{"", true, "listen: is missing"},
+	} {
+		err := fields.Validate(struct{}{}, func(r *fields.Report) { CheckListener(r, "listen", c.text, c.remote) })
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.text, err, c.want)
+		}
 	}
 }
 
@@ -123,7 +131,7 @@ func TestListenWaitsForTheAddress(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	err := Config{AdminListener: AdminListener{":1", secretFile(t, "short")}, DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
-	for _, want := range []string{"name: ", "admin: ", ": 5 bytes: must have 16", "drain timeout: -1ns", `page: "x"`} {
+	for _, want := range []string{"name: ", "admin: ", ": 5 bytes; must have 16", "drain timeout: -1ns", `page: "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
@@ -152,14 +160,15 @@ func TestAdminToken(t *testing.T) {
 		{"127.0.0.1:0", "", false, ""},
 		{"unix:x", "", false, ""},
 		{"0.0.0.0:0", token, false, "can be reached"},
-		{"0.0.0.0:0", "", true, "admin token: none"},
-		{":0", "", true, "admin token: none"},
-		{"host:0", "", true, "admin token: none"},
+		{"0.0.0.0:0", "", true, "admin_token_file: is missing"},
+		{":0", "", true, "admin_token_file: is missing"},
+		{"host:0", "", true, "admin_token_file: is missing"},
 		{"0.0.0.0:0", token, true, ""},
 		{"127.0.0.1:0", token, false, ""},
-		{"127.0.0.1:0", token + ".none", false, "admin token file: open"},
+		{"127.0.0.1:0", token + ".none", false, "admin_token_file: open"},
 	} {
-		err := AdminListener{c.admin, c.file}.CheckAdmin(c.remote)
+		l := AdminListener{c.admin, c.file}
+		err := fields.Validate(l, func(r *fields.Report) { l.Check(r, c.remote) })
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
