@@ -343,7 +343,7 @@ func answered(r *controlpb.Resource, err error) answer {
 		return answer{outcome: done}
 	case "precondition":
 		return answer{outcome: refused}
-	case "unavailable", "busy", "closed", "space", "contended":
+	case "unavailable", "busy", "closed", "space", "disk", "contended":
 		return answer{outcome: undone}
 	case "uncertain", "deadline", "canceled":
 		return answer{outcome: unknown}
