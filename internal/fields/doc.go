@@ -35,4 +35,6 @@
 //	require    of an embedded struct: which of its fields is required
 //	flag       the flag, and its shorthand
 //	doc        what it is, in words that the help of a flag can use, too
+//
+// A value whose Go type is a Setter reads its text itself.
 package fields

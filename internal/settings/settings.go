@@ -102,8 +102,11 @@ func (s *Settings) AddFlags(to *pflag.FlagSet) {
 }
 
 // Given tells whether the file or a flag gives a field its value.
-func (s *Settings) Given(path string) bool {
-	return s.root.Find(path) != nil || slices.ContainsFunc(s.flags, func(f *flag) bool { return f.path == path && f.given })
+func (s *Settings) Given(path string) bool { return s.root.Find(path) != nil || s.Flagged(path) }
+
+// Flagged tells whether a flag gives a field its value.
+func (s *Settings) Flagged(path string) bool {
+	return slices.ContainsFunc(s.flags, func(f *flag) bool { return f.path == path && f.given })
 }
 
 // Read reads the file and, over it, the flags. Validate reports what is wrong with them.
@@ -214,10 +217,8 @@ func (s *Settings) Validate(check func(*fields.Report)) error {
 // place returns where in the file the value at a path is; 0 if it is not there, or a flag overrides it.
 func (s *Settings) place(path string) (line, column int) {
 	for ; path != ""; path = fields.Parent(path) {
-		for _, f := range s.flags {
-			if f.path == path && f.given {
-				return 0, 0
-			}
+		if s.Flagged(path) {
+			return 0, 0
 		}
 		switch n := s.root.Find(path); {
 		case n == nil:

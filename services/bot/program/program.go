@@ -102,6 +102,12 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Read()
+			switch address, file := s.Flagged("redis"), s.Flagged("redis_file"); {
+			case address && !file:
+				c.RedisFile = "" // the flag overrides what the file has
+			case file && !address:
+				c.Redis = ""
+			}
 			c.Complete()
 			c.Upstream.Upstreams = append(c.Upstream.Upstreams, own.upstreams()...)
 			err := s.Validate(func(r *fields.Report) {
