@@ -127,7 +127,7 @@ func (a *app) reached(ctx context.Context, q *quick.Load, e *plan.Experiment, qu
 	return float64(t.Counts.OK) / t.WindowSeconds, nil
 }
 
-// tryOut has a closed loop instead of a search. Nothing of it is kept.
+// tryOut runs a closed loop instead of a search. Nothing of it is kept.
 func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, window time.Duration) (_ *rundir.Folder, err error) {
 	closed := *e
 	closed.Capacity, closed.Thresholds, closed.Design.Metric = nil, nil, ""

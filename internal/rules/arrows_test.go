@@ -26,13 +26,13 @@ var arrows = []arrow{
 	}, "the command line joins all stages"},
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
 	{"internal/cli/doctor", []string{"internal/cli/command", "internal/cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
-	{"internal/cli/fields", []string{"lab/experiment"}, "a flag is read as the field that it sets"},
-	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/fields", "internal/nearest", "internal/units", "lab/experiment", "load/scenario", "load/wire/http1", "report", "results/rundir"}, "words come in, and dyno's own or a located fault go out"},
-	{"internal/cli/live", []string{"results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
+	{"internal/cli/fields", []string{"lab/plan", "lab/planfile"}, "a flag is read as the field that it sets"},
+	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/fields", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
+	{"internal/cli/live", []string{"results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
 	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
 	{"internal/cli/output", []string{"internal/cli/command", "report"}, "results are written, whatever they are of"},
 	{"internal/cli/quick", []string{"internal/cli/command", "internal/cli/fields", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir"}, "a plan is made from flags; nothing is measured to make it"},
-	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units"}, "who starts a service measures nothing"},
+	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
@@ -105,7 +105,7 @@ var arrows = []arrow{
 	{"report/changes", []string{"report/judged", "report/layout", "report/figure", "judge/diff", "results/history", "results/rundir"}, "what differs between runs is found by others"},
 	{"report/html", []string{"report", "report/answer", "report/judged", "report/figure", "report/assets", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"lab/experiment", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"ui", []string{"results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"hub", "internal/loop", "internal/fields"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
@@ -177,7 +177,7 @@ var arrows = []arrow{
 	{"services/internal/rate", nil, "it counts, whoever is counted and whatever for"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/experiment", "lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"internal/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/fields", []string{"internal/nearest", "internal/nesting", "internal/units"}, "it reads what tags declare, and nothing of what it is for"},
 	{"internal/settings", []string{"internal/fields"}, "what a file and flags say goes to a struct, whatever it configures"},
 	{"internal/texts", nil, "words need nothing but themselves"},

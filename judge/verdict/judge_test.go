@@ -1140,7 +1140,7 @@ func TestCapacityResumed(t *testing.T) {
 		b.search(t, 1, "a", 5000, 0)
 	}
 	*resumed.probe(2, "a", 200, false) = rundir.Trial{
-		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun anew",
+		Number: len(resumed.trials), Round: 2, Variant: "a", Purpose: rundir.PurposeProbe, Rate: new(200.), Error: "begun again",
 		Conservation: rundir.Conservation{OK: true},
 	}
 	for _, b := range []*bench{whole, resumed} {
@@ -1156,7 +1156,7 @@ func TestCapacityResumed(t *testing.T) {
 		}
 	}
 
-	// One that was not begun anew is no search, and leaves nothing of its round.
+	// One that was not begun again is no search, and leaves nothing of its round.
 	resumed.trials = resumed.trials[:len(resumed.trials)-1]
 	run := resumed.judge(t)
 	if c := run.Capacities[0]; len(c.Searches) != 1 || c.Detail.English() != "1 of 2 searches did not finish" || run.Rounds != 1 {
@@ -1411,7 +1411,7 @@ func TestCPUByBin(t *testing.T) {
 }
 
 // An interrupted trial is behind the figures of a variant that has no other. It is in no
-// comparison, and beside a trial that stands it is behind nothing.
+// comparison, and with a trial that stands it is behind nothing.
 func TestInterruptedTrial(t *testing.T) {
 	t.Parallel()
 	b := newBench(2, "a", "b")
@@ -1456,6 +1456,6 @@ func TestInterruptedTrial(t *testing.T) {
 	b.measure(2, "b", 80)
 	v = b.judge(t).Variants[1]
 	if v.Trials != 1 || *v.Throughput.Estimate != 80 {
-		t.Errorf("beside a trial that stands: %d trials, %v", v.Trials, *v.Throughput.Estimate)
+		t.Errorf("with a trial that stands: %d trials, %v", v.Trials, *v.Throughput.Estimate)
 	}
 }

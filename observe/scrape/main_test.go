@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/internal/leak"
 	"dyno/observe"
 )
@@ -26,7 +28,7 @@ const hangGuard = time.Minute
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "hang" {
 		fmt.Println("hanging 1")
-		time.Sleep(time.Hour) // until it is killed: without cgo, an empty select is a deadlock
+		_ = unix.Pause() // until it is killed: without cgo, an empty select is a deadlock
 	}
 	leak.Main(m)
 }

@@ -30,7 +30,6 @@ type calibration struct {
 	trials      int
 	explained   int
 	noiseRuns   int
-	noiseRates  []float64
 	noises      []string
 	duet        bool
 	seed        uint64
@@ -55,7 +54,6 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.trials, "flag-trials", 0, "trials of each kind in the table flags (default 5, long 100)")
 	f.IntVar(&c.explained, "explained", 0, "runs of the table explain (default 3, long 60)")
 	f.IntVar(&c.noiseRuns, "noise-runs", 0, "disturbed runs of the table noise (default 36, long 200)")
-	f.Float64SliceVar(&c.noiseRates, "noise-rates", nil, "stalls per second on each CPU; each run draws one of these (default 0.5,2,10)")
 	f.StringSliceVar(&c.noises, "noises", nil, "noises during the comparisons of aa and power, in turn, out of "+strings.Join(calibrate.Noises(), ",")+", or all")
 	f.BoolVar(&c.duet, "duet", false, "measure two servers of a comparison at the same time, on CPUs that they exchange")
 	f.Uint64Var(&c.seed, "seed", 1, "of noises and of the order of runs")
@@ -104,9 +102,6 @@ func (c *calibration) config() (calibrate.Config, error) {
 		if c.given(n.flag) {
 			*n.to = *n.given
 		}
-	}
-	if c.given("noise-rates") {
-		k.NoiseRates = c.noiseRates
 	}
 	if k.Noises = c.noises; slices.Equal(c.noises, []string{"all"}) {
 		k.Noises = calibrate.Noises()

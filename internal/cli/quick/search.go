@@ -144,7 +144,7 @@ func needed(e *plan.Experiment) float64 {
 	return v.Load.Open.Sending(most)
 }
 
-// LastEnough has the load at a rate last until there are enough requests for the conditions, or
+// LastEnough makes the load at a rate last until there are enough requests for the conditions, or
 // refuses a duration in which there are not. It returns the lowest rate at which there are.
 func (q *Load) LastEnough(e *plan.Experiment, rate float64) (least float64, err error) {
 	l, enough := &e.Variants[0].Load, needed(e)

@@ -43,7 +43,7 @@ type Options struct {
 	control.Config
 	Collector collector `yaml:",inline"`
 	Scratch   bool      `yaml:"scratch" doc:"a new folder in the system's temporary one instead of data, removed at the end: for measurements"`
-	Cluster   int       `yaml:"cluster" range:"0..7" doc:"start so many replicas on this machine, for trying; one that ends is started again"`
+	Cluster   int       `yaml:"cluster" range:"0..7" doc:"the number of replicas to start on this machine, for trying; one that ends is started again"`
 	Replica   string    `yaml:"replica" otherwise:"the host's and the process's" doc:"this replica's name among those of a cluster"`
 	Restore   string    `yaml:"restore" kind:"path" doc:"fill the empty store from this backup first"`
 }
