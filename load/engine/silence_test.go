@@ -176,12 +176,14 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	w.giveUp()
 	e.collector.Stop()
 	collecting.Wait()
-	if n := w.rec.Counts(record.Inside); n.Scheduled < 10 || n.Dropped != n.Scheduled {
+	r := record.NewResult(e.base, 0)
+	r.AddWorker(w.rec, &w.sockets.Clock)
+	if n := r.Counts; n.Scheduled < 10 || n.Dropped != n.Scheduled {
 		t.Errorf("%+v", n)
 	}
-	for _, part := range []record.Part{record.Outside, record.Inside, record.Carried} {
-		if err := w.rec.Counts(part).Conserved(); err != nil {
-			t.Errorf("part %d: %v", part, err)
+	for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
+		if err := counts.Conserved(); err != nil {
+			t.Errorf("%+v: %v", counts, err)
 		}
 	}
 }

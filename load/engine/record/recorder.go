@@ -146,9 +146,6 @@ func (r *Recorder) EndWindow() { r.silences.Note(r.Window.End, &r.Window) }
 // Finished returns when the last of the window's requests ended; 0 if none has.
 func (r *Recorder) Finished() int64 { return r.finished }
 
-// Counts returns what became of the requests of a part of the load so far.
-func (r *Recorder) Counts(part Part) *Counts { return &r.counts[part] }
-
 // Ends returns how the window's good responses and events ended so far.
 func (r *Recorder) Ends() Ends { return r.ends }
 
