@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/services/bot/names"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
@@ -97,8 +98,8 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	if key == nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: its API key is not known here any more")
 	}
-	if !validName(c.Subject) {
-		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", maxNameBytes)
+	if !names.Valid(c.Subject) {
+		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", names.MaxBytes)
 	}
 	return identity{key, c.Subject}, nil
 }
@@ -126,8 +127,8 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	if refused != nil {
 		return refused
 	}
-	if !validName(q.User) {
-		return badName("user_id")
+	if !names.Valid(q.User) {
+		return names.Refuse("user_id")
 	}
 	secret := q.APIKey
 	if secret == "" {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/services/bot/ration"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/store"
 )
 
@@ -40,8 +40,8 @@ func (b *bed) answered(from *bufio.Reader) (int, string, http.Header) {
 	return b.whole(resp)
 }
 
-// holds waits until so many bytes are held: a client has its answer before they are given back.
-func holds(t *testing.T, r *ration.Ration, want int64) {
+// holds waits until that many bytes are held: a client has its answer before they are given back.
+func holds(t *testing.T, r *budget.Budget, want int64) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); r.Held() != want; runtime.Gosched() {
 		if time.Now().After(until) {
@@ -186,7 +186,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				t.Errorf("%s, %s: %d %s", key, path, status, text)
 			}
 			entries++
-			if e := b.ledger(key, entries)[0]; e.Completion == 0 || e.Prompt == 0 || e.Upstream == "" || e.Attempts != 1 || e.Outcome != string(outcomeFailed) {
+			if e := b.ledger(key, entries)[0]; e.Completion == 0 || e.Prompt == 0 || e.Upstream == "" || e.Attempts != 1 || e.Outcome != outcomeFailed {
 				t.Errorf("%s, %s: %+v", key, path, e)
 			}
 		}

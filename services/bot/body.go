@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"dyno/services/bot/budget"
 	"dyno/services/bot/buffer"
-	"dyno/services/bot/ration"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/strict"
 )
@@ -17,7 +17,7 @@ type body struct {
 
 	g     *Gateway
 	in    *buffer.Buffer
-	share ration.Share
+	share budget.Grant
 }
 
 // free gives its memory back; once more does nothing.
@@ -49,7 +49,7 @@ func (g *Gateway) decode(body []byte, known strict.Members, v any) *reply.Refusa
 func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *reply.Refusal) {
 	b := &body{g: g}
 	if key != nil {
-		b.share = g.bodies.Share(&key.bodies)
+		b.share = g.bodies.Grant(&key.bodies)
 	}
 	size := 0
 	if r.ContentLength > 0 {
@@ -70,7 +70,7 @@ func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *reply.Refusal)
 	_ = r.Body.Close() // the answer does not wait for the rest
 	var long *http.MaxBytesError
 	switch {
-	case errors.Is(err, ration.ErrFull):
+	case errors.Is(err, budget.ErrFull):
 		return nil, crowded
 	case errors.As(err, &long):
 		return nil, reply.Refuse(http.StatusRequestEntityTooLarge, "", "a request has %d bytes at most", long.Limit)

@@ -88,7 +88,7 @@ func (k Key) pays(upstreams []upstream.Upstream) bool {
 type Limit struct {
 	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money" doc:"what it bounds; tokens: of questions and answers together"`
 	Amount   int64          `yaml:"amount" range:"0..9007199254740992" doc:"how much of it within one window; money in billionths; with 0, nothing that uses some is answered"`
-	Window   time.Duration  `yaml:"window" range:"0..8784h" otherwise:"for ever" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
+	Window   time.Duration  `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
 }
 
 // An Issuer is somebody else whose tokens are accepted.
@@ -392,7 +392,7 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 		at.Check(s.Name != c.Token.Issuer, "name", fmt.Sprintf("%q is the gateway's own", s.Name), "another name")
 		names[s.Name] = true
 		at.Check(len(s.Algorithms) > 0, "algorithms", "there is none", "some of RS256, ES256 and EdDSA")
-		at.Error("key_set", policy.Trusting(s.KeySet).CheckURL(s.KeySet))
+		at.Error("key_set", policy.RequireTLSOrAllowlist(s.KeySet).CheckURL(s.KeySet))
 		payer := "" // everybody's
 		if len(c.Keys) > 0 {
 			payer = s.Key

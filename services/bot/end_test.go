@@ -64,7 +64,7 @@ func TestCutAtTheEnd(t *testing.T) {
 					return // it was cut
 				}
 				defer resp.Body.Close()
-				_, _ = io.Copy(io.Discard, resp.Body) // as above
+				_, _ = io.Copy(io.Discard, resp.Body) // until it is cut
 			}()
 			<-asked
 			stop()
@@ -80,7 +80,7 @@ func TestCutAtTheEnd(t *testing.T) {
 			}
 			<-left
 			list, err := g.archive.Entries(context.Background(), "local", 10) // of memory: it can be read on
-			if err != nil || len(list) != 1 || list[0].Outcome != string(outcomeAborted) || list[0].Prompt == 0 {
+			if err != nil || len(list) != 1 || list[0].Outcome != outcomeAborted || list[0].Prompt == 0 {
 				t.Errorf("%+v, %v", list, err)
 			}
 		})

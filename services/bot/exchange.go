@@ -13,25 +13,23 @@ import (
 
 	"dyno/services/bot/admission"
 	"dyno/services/bot/answer"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/claim"
 	"dyno/services/bot/openai"
-	"dyno/services/bot/ration"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 )
 
-// An outcome is how an answer has ended, in the ledger.
-type outcome string
-
+// How an answer has ended, in the ledger.
 const (
-	outcomeOK      outcome = "ok"
-	outcomeAborted outcome = "aborted" // the client left, and the answer was left too
-	outcomeDrained outcome = "drained" // the client left, and the answer came to its end
-	outcomeFailed  outcome = "failed"  // there is no answer, or half of one
-	outcomeRefused outcome = "refused" // by the upstream: the request was at fault
+	outcomeOK      = "ok"
+	outcomeAborted = "aborted" // the client left, and the answer was left too
+	outcomeDrained = "drained" // the client left, and the answer came to its end
+	outcomeFailed  = "failed"  // there is no answer, or half of one
+	outcomeRefused = "refused" // by the upstream: the request was at fault
 )
 
 // An exchange is a request to a model and its answer: all of its state, from authentication to the ledger.
@@ -54,7 +52,7 @@ type exchange struct {
 	how     cache.How
 	asked   time.Duration // what the upstream took, of a stream until its first event
 	first   time.Duration // from the request to the first byte of the answer
-	held    ration.Share  // of the answer
+	held    budget.Grant  // of the answer
 	out     *reply.Writer // of a stream
 }
 
@@ -133,7 +131,7 @@ func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 	case err != nil:
 		return refusedGone()
 	}
-	x.placed, x.held = true, g.answers.Share(&key.answers)
+	x.placed, x.held = true, g.answers.Grant(&key.answers)
 	if g.ledgerFull(key) { // since it waits for a place
 		return full
 	}
@@ -209,7 +207,7 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 	}
 	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
 		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
-		if r.Unseen() {
+		if r.HasHiddenContext() {
 			r.PromptTokens += g.cfg.ContextTokens
 		}
 	}
@@ -367,13 +365,13 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		e.Upstream, e.Attempts = a.Upstream, int64(a.Attempts)
 		switch {
 		case x.err == nil && gone:
-			e.Outcome = string(outcomeDrained)
+			e.Outcome = outcomeDrained
 		case x.err == nil:
-			e.Outcome = string(outcomeOK)
+			e.Outcome = outcomeOK
 		case gone || errors.Is(x.err, answer.ErrLeft) || errors.Is(x.err, answer.ErrStopped):
-			e.Outcome = string(outcomeAborted)
+			e.Outcome = outcomeAborted
 		default:
-			e.Outcome = string(outcomeFailed)
+			e.Outcome = outcomeFailed
 		}
 		if a.Stream != nil {
 			return a.Stream.Usage(), a.Price
@@ -382,8 +380,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		return a.Usage, a.Price
 	}
 	x.first = 0
-	how := outcomeOf(x.err, gone || x.ctx.Stopped())
-	e.Outcome = string(how)
+	e.Outcome = outcomeOf(x.err, gone || x.ctx.Stopped())
 	sent, late, completion := false, false, 0
 	var fault *upstream.Error
 	if errors.As(x.err, &fault) {
@@ -391,7 +388,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		sent, late, completion = fault.Sent, fault.Late, fault.Completion
 	}
 	// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
-	if (how == outcomeAborted && sent || late || completion > 0) && x.how == cache.Made {
+	if (e.Outcome == outcomeAborted && sent || late || completion > 0) && x.how == cache.Made {
 		if x.request.Background { // it goes on there
 			completion = max(completion, x.request.MaxCompletion())
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
-	"dyno/services/bot/ration"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/upstream"
 )
@@ -16,7 +16,7 @@ func (g *Gateway) faultOf(err error) openai.Fault {
 	text, masked := g.out.Text(err.Error())
 	g.stats.Masked("out", masked)
 	f := openai.Fault{Message: openai.Brief(text), Code: "upstream_error"}
-	if errors.Is(err, ration.ErrFull) {
+	if errors.Is(err, budget.ErrFull) {
 		f.Code = "overloaded"
 	}
 	var e *upstream.Error
@@ -59,7 +59,7 @@ func (g *Gateway) refusalOf(err error) *reply.Refusal {
 }
 
 // outcomeOf says how an answer that did not come is accounted.
-func outcomeOf(err error, gone bool) outcome {
+func outcomeOf(err error, gone bool) string {
 	var e *upstream.Error
 	switch {
 	case errors.As(err, &e) && e.Body != nil:

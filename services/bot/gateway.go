@@ -28,7 +28,7 @@
 //	usage.go     what keys have used, and past turns
 //	routes.go    paths and the layers around them
 //
-// Each package below has one job: admission shares out places among keys, and ration memory. Claim takes sessions and
+// Each package below has one job: admission shares out places among keys, and budget memory. Claim takes sessions and
 // limits and gives them back. Answer says how long an answer goes on. Reply writes to clients, and relay masks streams;
 // resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream chooses who
 // answers. Outward says which addresses may be called. One suite of tests checks all packages of store. Page serves the
@@ -54,6 +54,7 @@ import (
 
 	"dyno/services/bot/admission"
 	"dyno/services/bot/answer"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/claim"
 	"dyno/services/bot/intent"
@@ -65,7 +66,6 @@ import (
 	"dyno/services/bot/outward"
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
-	"dyno/services/bot/ration"
 	"dyno/services/bot/recall"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
@@ -116,8 +116,8 @@ type Gateway struct {
 	underWay answer.Registry
 	recall   *recall.Recall // nil remembers no conversation
 	places   *admission.Places
-	bodies   *ration.Ration // of requests
-	answers  *ration.Ration // whole ones, and of streams the text that is kept
+	bodies   *budget.Budget // of requests
+	answers  *budget.Budget // whole ones, and of streams the text that is kept
 	claims   *claim.Claims
 	sums     *admission.Places // the place of who sums up the ledger
 	reads    *admission.Places // places of those who read a conversation by itself
@@ -127,7 +127,7 @@ type Gateway struct {
 	stop      context.CancelFunc
 	answering context.Context // ends when answers are cut
 	cut       context.CancelFunc
-	tasks     sync.WaitGroup // what goes on beside requests
+	tasks     sync.WaitGroup // in the background
 }
 
 // A remote is the keys of another issuer, and what they are fetched by.
@@ -168,8 +168,8 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		logins:  logins.New(),
 		places:  admission.New(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
-		bodies:  ration.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
-		answers: ration.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
+		bodies:  budget.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
+		answers: budget.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
 		sums:    cfg.newSums(),
 		reads:   admission.New(2, maxReaders, cfg.StoreTimeout, len(cfg.Keys)),               // the archive has few connections
 		pasts:   admission.New(maxPasts, cfg.MaxConcurrent, cfg.StoreTimeout, len(cfg.Keys)), // as many as have a place may wait
@@ -354,7 +354,7 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
 	}}}
 	for _, s := range g.cfg.Issuers {
-		transport := outward.NewTransport(outward.Config{Policy: policy.Trusting(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
+		transport := outward.NewTransport(outward.Config{Policy: policy.RequireTLSOrAllowlist(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
 		r, err := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
 		if err != nil {
 			return fmt.Errorf("issuer %q: %w", s.Name, err)
@@ -462,7 +462,7 @@ func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 			}
 		}
 		if len(forgotten) > 0 {
-			g.log.Warn("what these keys have used is in memory: their limits, those for ever too, begin anew with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
+			g.log.Warn("what these keys have used is in memory: their limits, those without an end too, start at zero with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
 		}
 	}
 	for _, k := range g.cfg.Keys {

@@ -39,9 +39,9 @@ import (
 const ms = time.Millisecond
 
 // names are different in every test: Redis is the same for all.
-var names atomic.Int64
+var lastName atomic.Int64
 
-func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
+func unique(prefix string) string { return fmt.Sprint(prefix, lastName.Add(1)) }
 
 // ledger returns a key's entries, when there are as many as there should be.
 func (b *bed) ledger(key string, want int) []store.Entry {
@@ -581,7 +581,7 @@ func TestDisconnect(t *testing.T) {
 				}
 				<-left
 				<-ended // or it would be told to proceed in place of the next
-				if e := b.ledger("local", j+1)[0]; e.Outcome != string(want) {
+				if e := b.ledger("local", j+1)[0]; e.Outcome != want {
 					t.Errorf("%s drains, %s: %s, want %s", drains.path, route.path, e.Outcome, want)
 				}
 			}
@@ -796,7 +796,7 @@ func TestLeftAtOnce(t *testing.T) {
 		r := httptest.NewRequestWithContext(gone, http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"dyno-1","stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`))
 		r.Host = "localhost"
 		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-		if e := b.ledger("local", i+1)[0]; e.Outcome != string(outcomeAborted) || e.Prompt != 0 || e.Money != 0 {
+		if e := b.ledger("local", i+1)[0]; e.Outcome != outcomeAborted || e.Prompt != 0 || e.Money != 0 {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -869,7 +869,7 @@ func (b *bed) cacheable(question string) (left chan struct{}, leave context.Canc
 	return left, leave
 }
 
-// joined returns when so many wait for answers that others have asked for.
+// joined returns when that many wait for answers that others have asked for.
 func (b *bed) joined(n uint64) {
 	b.t.Helper()
 	for end := time.Now().Add(time.Minute); b.cache.Stats().Joined < n; runtime.Gosched() {

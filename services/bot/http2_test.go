@@ -78,7 +78,7 @@ func TestHTTP2(t *testing.T) {
 	}
 	leave()
 	left(1)
-	if e := b.ledger("key", 1)[0]; e.Outcome != string(outcomeAborted) || e.Completion == 0 {
+	if e := b.ledger("key", 1)[0]; e.Outcome != outcomeAborted || e.Completion == 0 {
 		t.Errorf("who has left: %+v", e)
 	}
 	close(model.words)
@@ -155,7 +155,7 @@ func TestHTTP2Silence(t *testing.T) {
 			if status, text, _ := b.ask(path, "", body); status != http.StatusOK || strings.Count(text, "word") < 2 {
 				t.Errorf("%s: %d %s", path, status, text)
 			}
-			if e := b.ledger("local", 1)[0]; e.Outcome != string(outcomeOK) {
+			if e := b.ledger("local", 1)[0]; e.Outcome != outcomeOK {
 				t.Errorf("%s: %+v", path, e)
 			}
 		})
@@ -226,7 +226,7 @@ func TestHTTP2Stuck(t *testing.T) {
 		<-time.After(10 * ms)
 	}
 	for _, e := range b.ledger("local", streams) {
-		if e.Outcome != string(outcomeAborted) {
+		if e.Outcome != outcomeAborted {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dyno/services/bot/admission"
-	"dyno/services/bot/ration"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
@@ -24,7 +24,7 @@ type apiKey struct {
 	tight  atomic.Bool            // it was refused for a limit, and has not been found to have something left since
 	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
 	// What it has of all that is shared: memory for its requests, and for answers to them, upstreams, and places.
-	bodies, answers            ration.Holder
+	bodies, answers            budget.Tenant
 	tenant                     *upstream.Tenant
 	places, reads, pasts, sums *admission.Tenant
 }

@@ -82,7 +82,7 @@ func stopped(t *testing.T, set func(*Config), byMessage bool) {
 	if err := b.stats.Requests.WithLabelValues("stop", "204").Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
 		t.Errorf("%v, %v: want one that was answered without content", &counted, err)
 	}
-	if outcomes[string(outcomeAborted)] != 2 || outcomes[string(outcomeOK)] != 3 {
+	if outcomes[outcomeAborted] != 2 || outcomes[outcomeOK] != 3 {
 		t.Errorf("%v", outcomes)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/services/bot/admission"
+	"dyno/services/bot/names"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 )
@@ -25,7 +26,7 @@ type keyUsage struct {
 type limitUsed struct {
 	Resource string  `json:"resource"`
 	Amount   int64   `json:"amount"`
-	Window   float64 `json:"window_seconds"` // 0 is for ever
+	Window   float64 `json:"window_seconds"` // 0 never ends
 	Used     *int64  `json:"used"`           // with what is reserved; nil if it cannot be read
 }
 
@@ -219,7 +220,7 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal
 	if refused != nil {
 		return refused
 	}
-	q, refused := queried(r, "bot_id", "history_id", "user_id")
+	q, refused := names.Query(r, "bot_id", "history_id", "user_id")
 	if refused != nil {
 		return refused
 	}
@@ -229,8 +230,8 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal
 		return refused
 	}
 	for _, f := range []struct{ name, value string }{{"bot_id", bot}, {"user_id", user}, {"history_id", history}} {
-		if !validName(f.value) {
-			return badName(f.name)
+		if !names.Valid(f.value) {
+			return names.Refuse(f.name)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
@@ -249,7 +250,7 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal
 		Count   int64      `json:"count"`
 		Turns   []pastTurn `json:"turns"`
 	}{history, count, make([]pastTurn, 0, len(turns))}
-	held := g.answers.Share(&who.key.answers) // until it is written
+	held := g.answers.Grant(&who.key.answers) // until it is written
 	defer held.Keep(0)
 	texts := 0
 	for _, t := range turns {

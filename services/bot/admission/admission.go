@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"dyno/services/bot/ration"
+	"dyno/services/bot/budget"
 )
 
 // ErrCrowded says that there is no place, nor will there be one soon.
@@ -18,7 +18,7 @@ var ErrCrowded = errors.New("too many requests are under way")
 type Places struct {
 	places   chan struct{}
 	each     int // places of one key
-	line     *ration.Ration
+	line     *budget.Budget
 	patience time.Duration
 	inside   sync.WaitGroup
 }
@@ -26,17 +26,17 @@ type Places struct {
 // A Tenant is a key that takes places.
 type Tenant struct {
 	places chan struct{}
-	line   ration.Holder
+	line   budget.Tenant
 }
 
-// New returns one for so many keys, of which each may have half of the places, and of the line, if there are
+// New returns places for that many keys, each of which may have half of the places, and of the line, if there are
 // others.
 func New(places, waiting int, patience time.Duration, keys int) *Places {
 	each := places
 	if keys > 1 {
 		each = (places + 1) / 2
 	}
-	return &Places{places: make(chan struct{}, places), each: each, line: ration.New(int64(waiting), keys), patience: patience}
+	return &Places{places: make(chan struct{}, places), each: each, line: budget.New(int64(waiting), keys), patience: patience}
 }
 
 // NewTenant returns a key that has no place yet.
@@ -65,7 +65,7 @@ func (a *Places) Enter(ctx context.Context, v *Tenant) (time.Duration, error) {
 			<-v.places
 		}
 	}
-	line := a.line.Share(&v.line)
+	line := a.line.Grant(&v.line)
 	if !line.Hold(1) {
 		back()
 		return 0, ErrCrowded

@@ -13,7 +13,7 @@ type Buffer struct{ B []byte }
 // Bounds of memory.
 const (
 	// mostKept is the largest buffer that goes back to the pool: a rare large request
-	// must not take memory for ever.
+	// must not take memory permanently.
 	mostKept = 64 << 10
 	// mostAhead bounds what is made because a client says that it will send so much.
 	mostAhead = 1 << 20

@@ -92,7 +92,7 @@ func (s *flights[V]) leave(key string, f *flight[V]) {
 	}
 }
 
-// forget has others make the value anew. The caller holds mu.
+// forget lets others make the value again. The caller holds mu.
 func (s *flights[V]) forget(key string, f *flight[V]) {
 	if s.under[key] == f {
 		delete(s.under, key)
@@ -133,7 +133,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 	s.mu.Unlock()
 	s.misses.Add(1)
 	stop := context.AfterFunc(ctx, func() { s.leave(key, f) })
-	defer func() { // also when produce panics: nobody waits for ever
+	defer func() { // also when produce panics: nobody waits without end
 		stop()
 		give()
 		s.mu.Lock()

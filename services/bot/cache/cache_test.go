@@ -91,7 +91,7 @@ func TestSingleFlight(t *testing.T) {
 }
 
 // TestLeft: who makes a value for others does not give it up by leaving, but the last who leaves does. Who comes
-// afterwards has it made anew, also if giving up takes its time.
+// afterwards has it made again, also if giving up takes its time.
 func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(time.Minute, 1<<20)
@@ -135,13 +135,13 @@ func TestLeft(t *testing.T) {
 		leaveSecond()
 		<-second
 		<-given
-		if v, how, err := c.Get(t.Context(), "k", say("anew")); v != "anew" || how != Made || err != nil {
+		if v, how, err := c.Get(t.Context(), "k", say("again")); v != "again" || how != Made || err != nil {
 			t.Errorf("who comes afterwards: %q %d %v", v, how, err)
 		}
 		if e := <-maker; e.how != Made || !errors.Is(e.err, context.Canceled) {
 			t.Errorf("who has made it: %+v", e)
 		}
-		if v, how, err := c.Get(t.Context(), "k", say("x")); v != "anew" || how != Kept || err != nil {
+		if v, how, err := c.Get(t.Context(), "k", say("x")); v != "again" || how != Kept || err != nil {
 			t.Errorf("what is kept: %q %d %v", v, how, err)
 		}
 	})
@@ -197,7 +197,7 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-// TestModel: it gives what was put in last, or has it made anew, whatever happens
+// TestModel: it gives what was put in last, or has it made again, whatever happens
 // at once.
 func TestModel(t *testing.T) {
 	c := open(time.Hour, 20*shards)

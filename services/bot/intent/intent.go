@@ -239,7 +239,7 @@ func (m *matcher) in(text string) bool {
 	}
 }
 
-// joins tells whether a character belongs to a word that it stands beside. Han and
+// joins tells whether a character belongs to a word that it stands next to. Han and
 // others that are written without spaces do not.
 func joins(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)

@@ -287,7 +287,7 @@ func TestAttacks(t *testing.T) {
 		"no expiry":                {hs(nil, map[string]any{"exp": nil}), ErrMalformed},
 		"expiry is text":           {hs(nil, map[string]any{"exp": "tomorrow"}), ErrMalformed},
 		"expiry beyond time":       {hs(nil, map[string]any{"exp": 1e300}), ErrExpired},
-		"lives for ever":           {hs(nil, map[string]any{"exp": now.Add(100 * 365 * 24 * time.Hour).Unix()}), ErrLifetime},
+		"never expires":            {hs(nil, map[string]any{"exp": now.Add(100 * 365 * 24 * time.Hour).Unix()}), ErrLifetime},
 		"not issued":               {hs(nil, map[string]any{"iat": nil}), ErrMalformed},
 		"issued in the future":     {hs(nil, map[string]any{"iat": now.Add(time.Hour).Unix(), "exp": now.Add(2 * time.Hour).Unix()}), ErrEarly},
 		"not valid yet":            {hs(nil, map[string]any{"nbf": now.Add(time.Minute).Unix()}), ErrEarly},

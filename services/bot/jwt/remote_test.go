@@ -197,10 +197,10 @@ func TestRotation(t *testing.T) {
 		check(RS256, "1", nil)
 		p.publish(set(published(ES256, "2", nil)))
 		time.Sleep(defaultRefresh + time.Second)
-		check(ES256, "2", nil) // has it read beside
+		check(ES256, "2", nil) // has it read meanwhile
 		r.Wait()
 		check(RS256, "1", ErrKey)
-		// Nothing good can be had: the last good set stays, but not for ever.
+		// Nothing good can be had: the last good set stays, but not without end.
 		for _, bad := range []string{"", "<html>", set(published(RS256, "2", map[string]any{"alg": "HS256"}))} {
 			p.publish(bad)
 			time.Sleep(defaultRefresh + time.Second)

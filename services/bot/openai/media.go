@@ -2,7 +2,7 @@ package openai
 
 import "bytes"
 
-// What is said beside text, in base64, is many more bytes than a model counts tokens. What it does count depends on
+// What is said in other forms than text, in base64, is many more bytes than a model counts tokens. What it does count depends on
 // the model, the image's size and the recording's length, which are not looked at: these are high for most.
 const (
 	imageTokens   = 1500 // of an image, whatever its bytes

@@ -74,7 +74,7 @@ func TestMedia(t *testing.T) {
 	for _, c := range []struct {
 		endpoint Endpoint
 		said     string
-		around   int // bytes beside what is no text
+		around   int // bytes around what is no text
 		tokens   int // of that
 	}{
 		{Chat, `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + long + `"}}]}]`, 0, 1500},
@@ -363,7 +363,7 @@ func TestParseEvent(t *testing.T) {
 	}
 }
 
-// TestRewrite: texts that go on are told apart by where they stand; all else is as it was, byte for
+// TestRewrite: texts that go on are distinguished by where they stand; all else is as it was, byte for
 // byte.
 func TestRewrite(t *testing.T) {
 	for _, c := range []struct {
@@ -657,8 +657,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzUnseen: whatever a request has, it is gone through, and a text names nothing.
-func FuzzUnseen(f *testing.F) {
+// FuzzHasHiddenContext: whatever a request has, it is gone through, and a text names nothing.
+func FuzzHasHiddenContext(f *testing.F) {
 	for _, seed := range []string{`[{"id":"i"}]`, `[{"role":"user","content":[{"file":{"file_id":"f"}}]}]`, `"item_reference"`, `[[{"id":1}]]`, strings.Repeat("[", 100) + strings.Repeat("]", 100)} {
 		f.Add(seed)
 	}
@@ -667,7 +667,7 @@ func FuzzUnseen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.Unseen() && !strings.HasPrefix(strings.TrimSpace(said), "[") && !strings.Contains(said, ",") {
+		if r.HasHiddenContext() && !strings.HasPrefix(strings.TrimSpace(said), "[") && !strings.Contains(said, ",") {
 			t.Errorf("%s names something", said)
 		}
 	})

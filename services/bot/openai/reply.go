@@ -113,7 +113,7 @@ func (t *toolCall) bytes(c Codec) int {
 	return c.said(t.Function.Name) + c.made(t.Function.Arguments) + c.said(t.Custom.Name) + c.made(t.Custom.Input)
 }
 
-// aside is what a message or a delta may have beside its content. Servers call reasoning the one
+// aside is what a message or a delta may have in addition to its content. Servers call reasoning the one
 // or the other, and some give the same text by both names.
 type aside struct {
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
@@ -145,7 +145,7 @@ func (c Codec) made(value json.RawMessage) int {
 }
 
 // parts is what is said in a text, or in a list of parts that may have one, and how many bytes that is with what is
-// beside it: refusals, and what some servers have of reasoning.
+// in addition: refusals, and what some servers have of reasoning.
 func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 	if len(value) == 0 || string(value) == "null" || c.JSON.Unmarshal(value, &text) == nil {
 		return text, len(text)
@@ -355,7 +355,7 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 	}
 	if strings.HasSuffix(r.Type, deltaEvent) {
 		var delta string
-		_ = c.JSON.Unmarshal(r.Delta, &delta) // some are no text
+		_ = c.JSON.Unmarshal(r.Delta, &delta) // anyElement are no text
 		v.Bytes = len(delta)
 		if r.Type == "response.output_text.delta" {
 			v.Deltas = append(v.Deltas, Delta{0, delta})

@@ -149,7 +149,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 // MaxCompletion is how many tokens its answers may have in all; 0 is no bound.
 func (r *Request) MaxCompletion() int { return r.MaxTokens * r.Choices }
 
-// EstimateTokens is about how many tokens so many bytes are: four bytes each.
+// EstimateTokens estimates how many tokens that many bytes are: four bytes each.
 func EstimateTokens(n int) int { return (n + 3) / 4 }
 
 // A BoundField is how an upstream is told how many tokens its answer may have, at /v1/chat/completions.
@@ -191,7 +191,7 @@ func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byt
 		change(string(bound), r.MaxTokens)
 		for _, other := range []BoundField{MaxTokens, MaxCompletionTokens} {
 			if other != bound {
-				remove(string(other)) // some refuse both
+				remove(string(other)) // anyElement refuse both
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func NamesOptions(refusal []byte) bool {
 	return bytes.Contains(refusal, []byte(optionsField)) || bytes.Contains(refusal, []byte("include_usage"))
 }
 
-// Bound has the upstream told a bound: the request's own, or so many tokens if it has none.
+// Bound has the upstream told a bound: the request's own, or that many tokens if it has none.
 func (r *Request) Bound(tokens int) {
 	if r.bounded = true; r.MaxTokens > 0 {
 		return
@@ -242,7 +242,7 @@ func (r *Request) Bound(tokens int) {
 }
 
 // Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key,
-// Continues, Unseen and Deterministic are not to be used any more.
+// Continues, HasHiddenContext and Deterministic are not to be used any more.
 func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
 // Key is the same for requests that ask the same: whatever the order of their fields,

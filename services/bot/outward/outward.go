@@ -25,7 +25,7 @@ import (
 var ErrRefused = errors.New("address not allowed")
 
 // A Policy says which addresses may be called: those of the public internet, and what
-// is allowed beside them. The zero value allows nothing beside.
+// is allowed in addition. The zero value allows nothing else.
 type Policy struct {
 	// Allow are networks that may be called although they are not public, such as
 	// 127.0.0.0/8 for an upstream on this machine.
@@ -34,9 +34,9 @@ type Policy struct {
 	inside bool // nothing but Allow
 }
 
-// Trusting is the policy for a URL that a secret is sent to, or whose answer is believed: what goes over the public
+// RequireTLSOrAllowlist is the policy for a URL that a secret is sent to, or whose answer is believed: what goes over the public
 // internet without TLS can be read and changed on the way. An http:// URL must lead to a network of Allow.
-func (p Policy) Trusting(url string) Policy {
+func (p Policy) RequireTLSOrAllowlist(url string) Policy {
 	p.inside = p.inside || len(url) >= 5 && strings.EqualFold(url[:5], "http:")
 	return p
 }
@@ -79,7 +79,7 @@ var special = func() (list []netip.Prefix) {
 }()
 
 // carriers are networks whose addresses carry an IPv4 address, which is what is called
-// in the end: after so many bytes.
+// in the end: after that many bytes.
 var carriers = []struct {
 	prefix netip.Prefix
 	at     int

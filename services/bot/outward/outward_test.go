@@ -122,8 +122,8 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestTrusting: what carries a secret, or is believed, goes to the public internet by TLS only.
-func TestTrusting(t *testing.T) {
+// TestRequireTLSOrAllowlist: what carries a secret, or is believed, goes to the public internet by TLS only.
+func TestRequireTLSOrAllowlist(t *testing.T) {
 	networks, err := ParseNetworks([]string{"127.0.0.0/8", "1.0.0.0/24"})
 	if err != nil {
 		t.Fatal(err)
@@ -134,15 +134,15 @@ func TestTrusting(t *testing.T) {
 		"http://127.0.0.1/keys": true, "http://localhost/keys": true, "http://1.0.0.1/": true, "https://10.0.0.1/": false, "http://10.0.0.1/": false,
 		"http://example.com/keys": true, // a name is looked up when it is called
 	} {
-		if err := p.Trusting(text).CheckURL(text); (err == nil) != allowed || err != nil && !errors.Is(err, ErrRefused) {
+		if err := p.RequireTLSOrAllowlist(text).CheckURL(text); (err == nil) != allowed || err != nil && !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	// Whatever a name resolves to.
-	if err := p.Trusting("http://example.com/").control(t.Context(), "tcp", "93.184.216.34:80", nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "use https://") {
+	if err := p.RequireTLSOrAllowlist("http://example.com/").control(t.Context(), "tcp", "93.184.216.34:80", nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "use https://") {
 		t.Errorf("%v", err)
 	}
-	if err := p.Trusting("https://example.com/").control(t.Context(), "tcp", "93.184.216.34:443", nil); err != nil {
+	if err := p.RequireTLSOrAllowlist("https://example.com/").control(t.Context(), "tcp", "93.184.216.34:443", nil); err != nil {
 		t.Error(err)
 	}
 }

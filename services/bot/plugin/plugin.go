@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dyno/services/bot/breaker"
-	"dyno/services/bot/ration"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/trace"
 )
 
@@ -41,7 +41,7 @@ type Spec struct {
 	Plugin Plugin
 	// Intents are those that it is asked for; none is all.
 	Intents []string
-	// Timeout bounds one call, beside the budget of all.
+	// Timeout bounds one call, within the budget of all.
 	Timeout time.Duration
 	// MaxConcurrent bounds the calls at once. More are not made. One key of several has half of
 	// them at most.
@@ -92,20 +92,20 @@ type Result struct {
 
 // A Scheduler asks plugins. Its methods may be called from any goroutine.
 type Scheduler struct {
-	budget  time.Duration
+	timeout time.Duration // of all plugins of a turn
 	workers []*worker
 	running sync.WaitGroup
 }
 
 type worker struct {
 	spec    Spec
-	places  *ration.Ration
+	places  *budget.Budget
 	callers sync.Map // of *caller by key
 }
 
 // A caller is one key at a plugin: what it asks costs others neither their places nor the plugin.
 type caller struct {
-	places  ration.Holder
+	places  budget.Tenant
 	breaker breaker.Breaker
 }
 
@@ -149,10 +149,10 @@ func Validate(budget time.Duration, specs []Spec) error {
 	return errors.Join(errs...)
 }
 
-// New returns a scheduler for the calls of so many keys. budget bounds the time of all plugins of one turn. The error
+// New returns a scheduler for the calls of that many keys. Timeout bounds the time of all plugins of one turn. The error
 // lists every fault.
-func New(budget time.Duration, specs []Spec, keys int) (*Scheduler, error) {
-	errs := []error{Validate(budget, specs)}
+func New(timeout time.Duration, specs []Spec, keys int) (*Scheduler, error) {
+	errs := []error{Validate(timeout, specs)}
 	for i, p := range specs {
 		if p.Plugin == nil {
 			errs = append(errs, fmt.Errorf("plugin %d, %q: there is nothing to ask", i+1, p.Name))
@@ -161,9 +161,9 @@ func New(budget time.Duration, specs []Spec, keys int) (*Scheduler, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{budget: budget}
+	s := &Scheduler{timeout: timeout}
 	for _, p := range specs {
-		s.workers = append(s.workers, &worker{spec: p, places: ration.New(int64(p.MaxConcurrent), keys)})
+		s.workers = append(s.workers, &worker{spec: p, places: budget.New(int64(p.MaxConcurrent), keys)})
 	}
 	return s, nil
 }
@@ -182,7 +182,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 	if len(wanted) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	began := time.Now()
 	results := make([]Result, len(wanted))
@@ -200,7 +200,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 			results[i].Outcome = Open
 			continue
 		}
-		place := w.places.Share(&of.places)
+		place := w.places.Grant(&of.places)
 		if !place.Hold(1) {
 			results[i].Outcome = Busy
 			of.breaker.Cancel(probe)

@@ -37,7 +37,7 @@ type conversation struct {
 
 // Size is cache.Value's.
 func (c conversation) Size() int64 {
-	const each, every = 128, 256 // of a turn, and of a conversation, beside texts
+	const each, every = 128, 256 // of a turn, and of a conversation, without texts
 	size := int64(every + len(c.session) + cap(c.turns)*each)
 	for _, t := range c.turns {
 		size += int64(len(t.ID) + len(t.User) + len(t.Reply))

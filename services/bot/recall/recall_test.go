@@ -9,12 +9,12 @@ import (
 	"dyno/services/bot/store"
 )
 
-// turnNumbered is a turn of the session "s" that takes so many tokens.
+// turnNumbered is a turn of the session "s" that takes that many tokens.
 func turnNumbered(n int64, tokens int) *store.Turn {
 	return &store.Turn{ID: fmt.Sprint("id", n), Session: "s", Number: n, User: fmt.Sprint("question ", n), Reply: "fine", Tokens: tokens}
 }
 
-// recalled names the turns that are remembered of a conversation of so many.
+// recalled names the turns that are remembered of a conversation of that many turns.
 func recalled(r *Recall, session string, count int64) string {
 	turns, known := r.Of(session)
 	if known != count {

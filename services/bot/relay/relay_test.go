@@ -121,7 +121,7 @@ func leaves(v any) (said string) {
 }
 
 // TestMaskedResponses: events of /v1/responses are masked over their cuts, whatever they are of, and
-// a part begins anew where another has ended.
+// a part starts again where another has ended.
 func TestMaskedResponses(t *testing.T) {
 	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
 	for _, kind := range []string{"output_text", "function_call_arguments", "reasoning_text", "reasoning_summary_text", "refusal"} {

@@ -37,7 +37,7 @@ type Config struct {
 	StreamBytes, Bytes int64
 	// Age is for how long a stream is kept after its end.
 	Age time.Duration
-	// Readers bounds those that read one stream at a time, beside its first client.
+	// Readers bounds those that read one stream at a time, without its first client.
 	Readers int
 }
 
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// overhead is about what a stream takes beside its events.
+// overhead is about what a stream takes without its events.
 const overhead = 512
 
 // An Owner is whose stream it is.
@@ -275,7 +275,7 @@ func (s *Stream) Add(event []byte) {
 	}
 }
 
-// shorten has events go until there is room for so many bytes: half of what is kept, so
+// shorten has events go until there is room for that many bytes: half of what is kept, so
 // that it is not done for every event. The caller holds mu.
 func (s *Stream) shorten(more int64) {
 	most := s.keeper.cfg.StreamBytes

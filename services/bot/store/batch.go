@@ -57,20 +57,20 @@ type Batcher struct {
 	stop    context.CancelFunc
 	writer  sync.WaitGroup
 
-	mu      sync.Mutex     // guards what follows
-	awaited []*pending     // somebody waits for each
-	later   []*pending     // nobody does
-	keys    map[string]int // of entries for which nobody waits, by key, those in the writer's hands too
-	since   time.Time      // when the first of later came; zero is long ago
-	taken   int            // in the writer's hands
-	dropped int            // of awaited, about: nobody waits for it any more
-	odd     int            // 0 and 1 in turn: who has the odd place in a batch
-	hurry   int            // who waits for all of it
-	closed  bool
-	failing bool // the last write failed
-	changed chan struct{}
-	written uint64
-	batches uint64
+	mu           sync.Mutex     // guards what follows
+	awaited      []*pending     // somebody waits for each
+	later        []*pending     // nobody does
+	keys         map[string]int // of entries for which nobody waits, by key, those in the writer's hands too
+	since        time.Time      // when the first of later came; zero is long ago
+	taken        int            // in the writer's hands
+	dropped      int            // of awaited, about: nobody waits for it any more
+	fairnessBit  int            // 0 and 1 in turn: which kind of record has the last place of a batch
+	flushWaiters int            // wait for all of it
+	closed       bool
+	failing      bool // the last write failed
+	changed      chan struct{}
+	written      uint64
+	batches      uint64
 }
 
 type pending struct {
@@ -197,13 +197,13 @@ func (b *Batcher) PendingOf(key string) int {
 // Flush waits until nothing is left to write, or ctx ends.
 func (b *Batcher) Flush(ctx context.Context) error {
 	b.mu.Lock()
-	b.hurry++
+	b.flushWaiters++
 	b.mu.Unlock()
 	b.rouse()
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.hurry--
+		b.flushWaiters--
 	}()
 	for {
 		b.mu.Lock()
@@ -263,8 +263,8 @@ func (b *Batcher) take() (batch []*pending, due time.Duration) {
 	}
 	if due = b.due(); due <= 0 {
 		// Neither has all places for long.
-		b.odd = 1 - b.odd
-		takeLater(b.cfg.Most - min(len(b.awaited), (b.cfg.Most+b.odd)/2))
+		b.fairnessBit = 1 - b.fairnessBit
+		takeLater(b.cfg.Most - min(len(b.awaited), (b.cfg.Most+b.fairnessBit)/2))
 	}
 	i := 0
 	for ; i < len(b.awaited) && len(batch) < b.cfg.Most; i++ {
@@ -288,7 +288,7 @@ func (b *Batcher) take() (batch []*pending, due time.Duration) {
 
 // due is how long what nobody waits for may still wait; 0 or less is not any longer. The caller holds mu.
 func (b *Batcher) due() time.Duration {
-	if len(b.later) == 0 || len(b.later) >= b.cfg.Most || b.hurry > 0 || b.closed {
+	if len(b.later) == 0 || len(b.later) >= b.cfg.Most || b.flushWaiters > 0 || b.closed {
 		return 0
 	}
 	return b.cfg.Gather - time.Since(b.since)
@@ -301,14 +301,14 @@ func without(list []*pending, first int) []*pending {
 	return list[:left]
 }
 
-// mostLets bounds letCome.
-const mostLets = 8
+// mostYields bounds yieldToBatch.
+const mostYields = 8
 
-// letCome lets goroutines run that are ready to, as long as they bring more records that they wait for. Without it, who
+// yieldToBatch lets goroutines run that are ready to, as long as they bring more records that they wait for. Without it, who
 // brings one is followed by the writer at once where there is one CPU, and each write is of one record. Where nobody is
 // ready it takes no time.
-func (b *Batcher) letCome() {
-	for range mostLets {
+func (b *Batcher) yieldToBatch() {
+	for range mostYields {
 		before := b.waiting()
 		if before == 0 || before >= b.cfg.Most {
 			return
@@ -345,7 +345,7 @@ func (b *Batcher) run() {
 			return
 		}
 		for {
-			b.letCome()
+			b.yieldToBatch()
 			batch, due := b.take()
 			if len(batch) == 0 {
 				if due > 0 {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What can be told of a request beside that the store did not answer.
+// What a store may answer to a request, apart from a failure.
 var (
 	// ErrBusy says that another turn of the session is under way.
 	ErrBusy = errors.New("another turn of the session is under way")
@@ -125,7 +125,7 @@ func (c Cost) Minus(d Cost) Cost {
 type Limit struct {
 	Resource Resource
 	Amount   int64
-	Window   time.Duration // 0 is for ever
+	Window   time.Duration // 0 never ends
 }
 
 // Bounds of limits.
@@ -146,12 +146,12 @@ func (l Limit) Validate() error {
 		errs = append(errs, fmt.Errorf("amount %d: must be from 0 to 2^53", l.Amount))
 	}
 	if l.Window != 0 && (l.Window < minWindow || l.Window > maxWindow || l.Window%time.Millisecond != 0) {
-		errs = append(errs, fmt.Errorf("window %v: must be 0 (for ever) or from 1s to 366 days, in whole milliseconds", l.Window))
+		errs = append(errs, fmt.Errorf("window %v: must be 0 (no end) or from 1s to 366 days, in whole milliseconds", l.Window))
 	}
 	return errors.Join(errs...)
 }
 
-// Start is when the window that holds a moment began; zero of one that is for ever.
+// Start is when the window that holds a moment began; zero of one without an end.
 func (l Limit) Start(now time.Time) time.Time {
 	if l.Window == 0 {
 		return time.Time{}

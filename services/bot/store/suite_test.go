@@ -271,7 +271,7 @@ func TestLedger(t *testing.T) {
 			}
 		}
 		if _, n, err := a.Turns(t.Context(), "s", 1); err != nil || n != 1 {
-			t.Errorf("the turn beside: %d, %v", n, err)
+			t.Errorf("the turn with it: %d, %v", n, err)
 		}
 	})
 }

@@ -3,7 +3,7 @@
 // trace it belongs to comes in the field traceparent, and goes on to whoever is asked (W3C
 // Trace Context).
 //
-// Spans wait in a bounded queue and are sent beside requests; what there is no room for is
+// Spans wait in a bounded queue and are sent while requests are answered; what there is no room for is
 // dropped, so that a collector that is slow or away costs no request anything. Without a
 // Tracer, and for requests that are not sampled, nothing is allocated.
 //

@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// A budget bounds retries: each request adds to it, each retry takes one.
-type budget struct {
+// A retryBudget bounds retries: each request adds to it, each retry takes one.
+type retryBudget struct {
 	ratio, burst float64
 
 	mu   sync.Mutex // guards left
 	left float64
 }
 
-func (p *Pool) newBudget() *budget {
-	return &budget{ratio: p.cfg.RetryRatio, burst: float64(p.cfg.RetryBurst), left: float64(p.cfg.RetryBurst)}
+func (p *Pool) newRetryBudget() *retryBudget {
+	return &retryBudget{ratio: p.cfg.RetryRatio, burst: float64(p.cfg.RetryBurst), left: float64(p.cfg.RetryBurst)}
 }
 
-func (b *budget) request() {
+func (b *retryBudget) request() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left = min(b.left+b.ratio, b.burst)
 }
 
-func (b *budget) retry() bool {
+func (b *retryBudget) retry() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left < 1 {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
-	"dyno/services/bot/ration"
 	"dyno/services/internal/secretfile"
 )
 
@@ -28,7 +28,7 @@ type Price struct {
 	Completion int64 `yaml:"completion" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
 }
 
-// Of returns what so many tokens cost.
+// Of returns what tokens cost.
 func (p Price) Of(prompt, completion int) int64 {
 	return p.Prompt*int64(prompt) + p.Completion*int64(completion)
 }
@@ -56,7 +56,7 @@ type Upstream struct {
 // policy is what its addresses are held to: its key is a secret.
 func (u Upstream) policy(p outward.Policy) outward.Policy {
 	if u.Key != "" {
-		return p.Trusting(u.URL)
+		return p.RequireTLSOrAllowlist(u.URL)
 	}
 	return p
 }
@@ -107,7 +107,7 @@ type Config struct {
 	// MaxAnswerBytes bounds an answer that is no stream.
 	MaxAnswerBytes int64
 	// Answers bounds what is held of all such answers while they come; nil is not at all.
-	Answers *ration.Ration
+	Answers *budget.Budget
 	// Tenants is how many ask: if there are several, none has more than half of an upstream's places.
 	Tenants  int
 	Attempts int `yaml:"attempts" range:"1..16" default:"3" doc:"how often one request is tried, the first time included"`

@@ -22,9 +22,9 @@ import (
 	"time"
 
 	"dyno/services/bot/breaker"
+	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
-	"dyno/services/bot/ration"
 	"dyno/services/bot/trace"
 )
 
@@ -35,7 +35,7 @@ type Pool struct {
 	own     []*http.Transport // none if somebody else's is used
 	targets []*target
 	models  []string
-	budget  *budget
+	budget  *retryBudget
 	random  func(n int64) int64
 	retries atomic.Uint64
 	refused atomic.Uint64 // retries that the budget did not allow
@@ -47,7 +47,7 @@ type target struct {
 	via     http.RoundTripper
 	breaker breaker.Breaker
 	urls    [2]*url.URL // by endpoint; never changed
-	places  *ration.Ration
+	places  *budget.Budget
 
 	noOptions atomic.Bool // it is sent no options of streams, which it does not know
 
@@ -72,7 +72,7 @@ func New(c Config) (*Pool, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Pool{cfg: c, log: c.Logger, random: rand.Int64N}
-	p.budget = p.newBudget()
+	p.budget = p.newRetryBudget()
 	if c.Seed != 0 {
 		p.random = (&lockedRandom{r: rand.New(rand.NewPCG(c.Seed, 0))}).Int64N //nolint:gosec // to be repeated, not to be secret
 	}
@@ -90,7 +90,7 @@ func New(c Config) (*Pool, error) {
 		if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
 			places = min(places, n) // who waits for a connection would wait for whoever has them
 		}
-		t := &target{Upstream: u, index: i, via: c.Transport, places: ration.New(int64(places), c.Tenants)}
+		t := &target{Upstream: u, index: i, via: c.Transport, places: budget.New(int64(places), c.Tenants)}
 		t.breaker.Init(c.Failures, c.Cooldown, c.MaxCooldown)
 		t.noOptions.Store(u.NoStreamOptions)
 		if t.via == nil { // each has its own policy
@@ -252,11 +252,11 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
 	}
-	budget := p.budget
+	retries := p.budget
 	if of != nil {
-		budget = of.budget
+		retries = of.retries
 	}
-	budget.request()
+	retries.request()
 	w := &want{request: r, of: of, alive: alive, told: time.Now()}
 	// True in tried are those that are not asked again. Failed is not cleared.
 	tried, failed := map[*target]bool{}, map[*target]bool{}
@@ -306,7 +306,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		if err.fatal || attempt == bound || !p.leaves(r.Model, tried) {
 			return nil, err
 		}
-		if !budget.retry() {
+		if !retries.retry() {
 			p.refused.Add(1)
 			return nil, err
 		}
@@ -401,7 +401,7 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 // slot is what a tenant's call would take of an upstream; nothing is taken yet.
 func (t *target) slot(of *Tenant) slot {
 	holder, own := of.at(t.index)
-	return slot{target: t, place: t.places.Share(holder), own: own}
+	return slot{target: t, place: t.places.Grant(holder), own: own}
 }
 
 // Why a call was given up, as the cause of its context.
@@ -475,7 +475,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		return nil, c.status(resp)
 	}
 	if !r.Stream {
-		var holder *ration.Holder
+		var holder *budget.Tenant
 		if w.of != nil {
 			holder = w.of.answers
 		}
@@ -579,9 +579,9 @@ func (p *Pool) brief(text string) string {
 	return openai.Brief(text)
 }
 
-// Crowded says that there is no room for an answer of so many tokens.
+// Crowded says that there is no room for an answer that has that many tokens.
 func Crowded(tokens int) *Error {
-	return &Error{Status: http.StatusServiceUnavailable, Text: "the answers that are under way are too large", RetryAfter: time.Second, Completion: tokens, err: ration.ErrFull, fatal: true}
+	return &Error{Status: http.StatusServiceUnavailable, Text: "the answers that are under way are too large", RetryAfter: time.Second, Completion: tokens, err: budget.ErrFull, fatal: true}
 }
 
 // What clients are told of a call that failed.
@@ -632,7 +632,7 @@ func (c *call) withoutKey(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(c.target.Key), []byte("[key]"))
 }
 
-// tokens is about how many tokens so many bytes of an answer are: as many as were asked for at most.
+// tokens estimates how many tokens that many bytes of an answer are: at most as many as were asked for.
 func (c *call) tokens(bytes int) int {
 	n := openai.EstimateTokens(bytes)
 	if most := c.request.MaxCompletion(); most > 0 {
@@ -690,9 +690,9 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // whole reads an answer that is no stream.
-func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Error) {
+func (c *call) whole(t *target, length int64, of *budget.Tenant) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
-	share := c.pool.cfg.Answers.Share(of)
+	share := c.pool.cfg.Answers.Grant(of)
 	defer share.Keep(0) // who asks holds it from then on
 	if ahead := min(length, most, mostAhead); !share.Hold(ahead) {
 		return nil, Crowded(c.tokens(int(ahead)))
@@ -705,7 +705,7 @@ func (c *call) whole(t *target, length int64, of *ration.Holder) (*Answer, *Erro
 		return e
 	}
 	switch {
-	case errors.Is(err, ration.ErrFull):
+	case errors.Is(err, budget.ErrFull):
 		return nil, Crowded(c.tokens(len(body)))
 	case err != nil:
 		return nil, failed(err)
@@ -929,7 +929,7 @@ func (s *Stream) Usage() openai.Usage {
 	return soFar(u, s.call.request, counted)
 }
 
-// soFar is what an answer that has not ended uses, if it has so many tokens: some upstreams say at the beginning that
+// soFar is what an answer that has not ended uses, if it has that many tokens: some upstreams say at the beginning that
 // nothing is used yet, or one token.
 func soFar(u openai.Usage, r *openai.Request, tokens int) openai.Usage {
 	if u.Prompt == 0 && r.PromptTokens > 0 {

@@ -19,9 +19,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
-	"dyno/services/bot/ration"
 	"dyno/services/llm"
 )
 
@@ -835,7 +835,7 @@ func TestLongAnswer(t *testing.T) {
 // not held against the upstream. Whether it says how large it is or not, all is given back.
 func TestNoRoom(t *testing.T) {
 	for _, sized := range []bool{true, false} {
-		room := ration.New(1000, 1)
+		room := budget.New(1000, 1)
 		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.Attempts, c.Failures = room, 3, 1 }, nil, func(t *testing.T, b *bed) {
 			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
 				if sized {
@@ -845,7 +845,7 @@ func TestNoRoom(t *testing.T) {
 			}
 			for range 2 {
 				var e *Error
-				if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, ration.ErrFull) || e.Status != http.StatusServiceUnavailable || e.Attempts != 1 || e.Completion < 1 || room.Held() != 0 {
+				if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, budget.ErrFull) || e.Status != http.StatusServiceUnavailable || e.Attempts != 1 || e.Completion < 1 || room.Held() != 0 {
 					t.Errorf("%v: %+v, %d are held", err, e, room.Held())
 				}
 			}
@@ -856,7 +856,7 @@ func TestNoRoom(t *testing.T) {
 // TestHolders: while answers come, nobody holds more of them than is theirs; that one is said to be large takes no
 // more room before it comes than is made for it.
 func TestHolders(t *testing.T) {
-	room := ration.New(4*mostAhead, 2)
+	room := budget.New(4*mostAhead, 2)
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.MaxAnswerBytes, c.Attempts = room, 4*mostAhead, 1 }, nil, func(t *testing.T, b *bed) {
 		begun := make(chan struct{})
 		rest := make(chan struct{})
@@ -868,15 +868,15 @@ func TestHolders(t *testing.T) {
 			<-rest
 			_, _ = io.WriteString(w, strings.Repeat(" ", 3*mostAhead-2)+"}") // the client may have gone
 		}
-		var one ration.Holder
+		var one budget.Tenant
 		var all sync.WaitGroup
 		defer all.Wait()
 		for _, c := range []struct {
 			of   *Tenant
 			want error
-		}{{b.NewTenant(&one), ration.ErrFull}, {nil, nil}} {
+		}{{b.NewTenant(&one), budget.ErrFull}, {nil, nil}} {
 			all.Go(func() {
-				if _, err := b.Ask(t.Context(), ask(t, false), c.of); !errors.Is(err, c.want) && c.want != nil || c.want == nil && errors.Is(err, ration.ErrFull) {
+				if _, err := b.Ask(t.Context(), ask(t, false), c.of); !errors.Is(err, c.want) && c.want != nil || c.want == nil && errors.Is(err, budget.ErrFull) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 			})

@@ -4,29 +4,29 @@ import (
 	"time"
 
 	"dyno/services/bot/breaker"
-	"dyno/services/bot/ration"
+	"dyno/services/bot/budget"
 )
 
 // A Tenant is one of those who ask, such as an API key, with its part of what all share: half of an upstream's places at
 // most, if there are other tenants, and retries of its own. What fails of its requests has an upstream cool down for it
 // alone, until the same happens to another. nil is nobody whose part is bounded. It may be used by any goroutine.
 type Tenant struct {
-	answers   *ration.Holder
-	budget    *budget
-	alone     bool // there is no other: it is not told apart from all
+	answers   *budget.Tenant
+	retries   *retryBudget
+	alone     bool // there is no other: it has all that there is
 	standings []standing
 }
 
 // A standing is what one upstream is to a tenant.
 type standing struct {
-	places  ration.Holder
+	places  budget.Tenant
 	breaker breaker.Breaker
 }
 
 // NewTenant returns a tenant. Answers is who holds what comes of its answers, as of Ask; nil is nobody whose part is
 // bounded.
-func (p *Pool) NewTenant(answers *ration.Holder) *Tenant {
-	t := &Tenant{answers: answers, budget: p.newBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets))}
+func (p *Pool) NewTenant(answers *budget.Tenant) *Tenant {
+	t := &Tenant{answers: answers, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets))}
 	for i := range t.standings {
 		t.standings[i].breaker.Init(p.cfg.Failures, p.cfg.Cooldown, p.cfg.MaxCooldown)
 	}
@@ -34,7 +34,7 @@ func (p *Pool) NewTenant(answers *ration.Holder) *Tenant {
 }
 
 // at is what an upstream is to a tenant: whose place it takes, and the tenant's breaker, nil if the one for all is enough.
-func (t *Tenant) at(index int) (*ration.Holder, *breaker.Breaker) {
+func (t *Tenant) at(index int) (*budget.Tenant, *breaker.Breaker) {
 	switch {
 	case t == nil:
 		return nil, nil
@@ -47,7 +47,7 @@ func (t *Tenant) at(index int) (*ration.Holder, *breaker.Breaker) {
 // A slot is what a call takes of an upstream: a place, and perhaps the decision whether it is well again.
 type slot struct {
 	target          *target
-	place           ration.Share
+	place           budget.Grant
 	own             *breaker.Breaker // the tenant's; nil if the one for all is enough
 	probe, ownProbe bool
 }

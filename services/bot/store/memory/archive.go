@@ -18,7 +18,7 @@ type Bounds struct {
 	Entries int   // of the ledger
 }
 
-// DefaultBounds are some hundred megabytes at the most.
+// DefaultBounds are at most some hundred megabytes.
 func DefaultBounds() Bounds { return Bounds{Bytes: 256 << 20, Turns: 64, Entries: 100_000} }
 
 // Archive keeps turns and the ledger.
@@ -41,7 +41,7 @@ type turns struct {
 	count   int64
 }
 
-// What is held beside texts, about, in bytes: of a session and of a turn.
+// What is held without texts, about, in bytes: of a session and of a turn.
 const (
 	besideSession = 256
 	besideTurn    = 160

@@ -42,7 +42,7 @@ func bytes(a *Archive) (n int64) {
 	return n
 }
 
-// TestArchiveBytes: whatever is said, an archive holds so many bytes, and what is used stays.
+// TestArchiveBytes: whatever is said, an archive holds no more bytes than it may, and what is used stays.
 func TestArchiveBytes(t *testing.T) {
 	const most = 1 << 20
 	a := NewArchive(Bounds{Bytes: most, Turns: 64, Entries: 1})

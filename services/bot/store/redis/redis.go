@@ -159,8 +159,8 @@ end
 
 // KEYS: the holder of the session, its number of turns, the set of reservations by when they end, the prefix of their own
 // keys, and a counter for each limit. ARGV: the holder ("" locks nothing), its lease in milliseconds; the ID of the
-// reservation ("" takes nothing), now and its end in milliseconds, for how many milliseconds it is known (0 is for ever); and
-// for each limit its amount, what is to be taken, and for how many milliseconds the counter is there (0 is for ever).
+// reservation ("" takes nothing), now and its end in milliseconds, for how many milliseconds it is known (0 is no end); and
+// for each limit its amount, what is to be taken, and for how many milliseconds the counter is there (0 is no end).
 // Returns 0 and how many turns the session has, -1 if it does not know; or -1 if the session is locked; or which limit is
 // reached, and what is used of it. The number of turns is not known again until the session is unlocked.
 var begin = redis.NewScript(giveBack + `

@@ -36,7 +36,7 @@ type Config struct {
 
 // Archive is a file. Its methods may be called from any goroutine.
 //
-// Writes go to the write-ahead log. What is in it is copied to the database beside them, by
+// Writes go to the write-ahead log. What is in it is copied to the database at the same time, by
 // checkpoints on a connection of their own, so that no write waits for those.
 type Archive struct {
 	writer, readers, checkpoints *sql.DB
@@ -44,7 +44,7 @@ type Archive struct {
 	insertEntry                  *sql.Stmt
 	selectTurns                  *sql.Stmt
 
-	fresh   atomic.Int64  // records since the last checkpoint beside writes
+	fresh   atomic.Int64  // records since the last checkpoint that ran during writes
 	logged  atomic.Int64  // records since the last one between two writes
 	written chan struct{} // holds one: there are some
 	due     chan struct{} // holds one: there are many
@@ -54,11 +54,11 @@ type Archive struct {
 	lock    *os.File // nil if the file may be open twice
 }
 
-// When there are checkpoints: after so many records or so long. One of few records is short: where there is one
+// When there are checkpoints: after a number of records or a time. One of few records is short: where there is one
 // CPU, it keeps requests from it for that time.
 //
 // While writes go on, there is always something in the log that is not copied yet, and it never begins
-// anew. After mostLogged records the next write copies what is left itself, which is little unless the
+// again. After mostLogged records the next write copies what is left itself, which is little unless the
 // disk cannot keep up. So the log has about 30 MiB at most.
 const (
 	checkpointRecords = 64
@@ -82,7 +82,7 @@ var migrations = []string{
 		queue INTEGER NOT NULL, first_byte INTEGER NOT NULL, took INTEGER NOT NULL
 	) WITHOUT ROWID;
 	CREATE INDEX entries_by_key ON entries (key, at);`,
-	// Sum reads nothing but this index: limits that are for ever are summed over the whole ledger.
+	// Sum reads nothing but this index: limits without an end are summed over the whole ledger.
 	`CREATE INDEX entries_by_use ON entries (key, at, cached, prompt, completion, money);
 	DROP INDEX entries_by_key;`,
 }

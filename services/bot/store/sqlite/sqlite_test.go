@@ -32,7 +32,7 @@ func records(from, n int) (list []store.Record) {
 }
 
 // TestLogIsBounded: while writes go on without a pause, what is copied to the database keeps up, and
-// the log begins anew. At the end there is none.
+// the log starts again. At the end there is none.
 func TestLogIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	a, err := Open(t.Context(), Config{Path: path})

@@ -163,7 +163,7 @@ func RedisWith(args ...string) (*Server, string, error) {
 	return s, "unix:" + socket, nil
 }
 
-// postgresBinaries returns the folder of the server's programs: Debian has them beside
+// postgresBinaries returns the folder of the server's programs: Debian has them next to
 // the path.
 func postgresBinaries() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")

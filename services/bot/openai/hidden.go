@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Unseen tells whether the model reads something that is not in the request: what an upstream keeps, or what its own tools
+// HasHiddenContext tells whether the model reads something that is not in the request: what an upstream keeps, or what its own tools
 // find. The request is gone through without a library, which would take more stack than the rest of it does.
-func (r *Request) Unseen() bool {
+func (r *Request) HasHiddenContext() bool {
 	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Chat && r.says("web_search_options") ||
-		some(r.fields["tools"], (*walker).searches) || some(r.fields[saidIn(r.Endpoint)], (*walker).refers)
+		anyElement(r.fields["tools"], (*walker).searches) || anyElement(r.fields[saidIn(r.Endpoint)], (*walker).refers)
 }
 
-// some tells whether one of a list is so. Other values, such as a text, have none. What cannot be gone through, because it is
+// anyElement tells whether one of a list is so. Other values, such as a text, have none. What cannot be gone through, because it is
 // nested too deeply, may be so.
-func some(list json.RawMessage, is func(*walker) (so, ok bool)) bool {
+func anyElement(list json.RawMessage, is func(*walker) (so, ok bool)) bool {
 	w := walker{scanner: scanner{b: list}}
 	if w.sees() != '[' {
 		return false
@@ -43,7 +43,7 @@ func (w *walker) searches() (so, ok bool) {
 			return w.skip()
 		}
 		var ok bool
-		kind, ok = w.said()
+		kind, ok = w.stringValue()
 		return ok
 	})
 	return slices.ContainsFunc(searching, func(begin string) bool { return strings.HasPrefix(kind, begin) }), ok
@@ -57,11 +57,11 @@ func (w *walker) refers() (so, ok bool) {
 	ok = w.fields(func(name string) (ok bool) {
 		switch name {
 		case "id":
-			id, ok = w.said()
+			id, ok = w.stringValue()
 		case "type":
-			kind, ok = w.said()
+			kind, ok = w.stringValue()
 		case "role":
-			role, ok = w.said()
+			role, ok = w.stringValue()
 		case "content", "output":
 			if w.sees() != '[' {
 				return w.skip()
@@ -87,7 +87,7 @@ func (w *walker) file() (named, ok bool) {
 	ok = w.fields(func(name string) bool {
 		switch name {
 		case "file_id", "file_url":
-			said, ok := w.said()
+			said, ok := w.stringValue()
 			named = named || said != ""
 			return ok
 		case "file":
@@ -104,7 +104,7 @@ func (w *walker) file() (named, ok bool) {
 }
 
 // said takes any value, and returns a text.
-func (w *walker) said() (string, bool) {
+func (w *walker) stringValue() (string, bool) {
 	if w.sees() != '"' {
 		return "", w.skip()
 	}

@@ -1,0 +1,98 @@
+// Package budget bounds what is held at once, bytes or places, of all, and of each of those who hold them: one alone
+// does not keep the others out.
+package budget
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+)
+
+// ErrFull says that there is no room.
+var ErrFull = errors.New("there is no room for as many bytes")
+
+// A Budget bounds a number of bytes, or of places. Its methods may be called from any goroutine.
+type Budget struct {
+	most, each int64
+	held       atomic.Int64
+}
+
+// New returns a budget of that many bytes for that many tenants, of which each may have half if there are others.
+func New(most int64, tenants int) *Budget {
+	each := most
+	if tenants > 1 {
+		each = (most + 1) / 2 // of one place, each may have that
+	}
+	return &Budget{most: most, each: each}
+}
+
+// Held is how many bytes are held.
+func (r *Budget) Held() int64 { return r.held.Load() }
+
+// A Tenant is one of those who hold a part of a budget. Its zero value holds none.
+type Tenant struct{ held atomic.Int64 }
+
+// Grant returns a grant of nothing yet to a tenant; nil is nobody whose part is bounded.
+func (r *Budget) Grant(of *Tenant) Grant { return Grant{budget: r, of: of} }
+
+// A Grant is what is held for one thing. It is used by one goroutine at a time. The zero value may hold any number
+// of bytes, and counts none.
+type Grant struct {
+	budget *Budget
+	of     *Tenant
+	held   int64
+}
+
+// Full tells whether there is no room for one more, for anybody or for its tenant.
+func (s *Grant) Full() (all, own bool) {
+	return s.budget.Held() >= s.budget.most, s.of != nil && s.of.held.Load() >= s.budget.each
+}
+
+// Hold takes as many bytes as are missing from n, if there is room: otherwise it takes none.
+func (s *Grant) Hold(n int64) bool {
+	more := n - s.held
+	if s.budget == nil || more <= 0 {
+		return true
+	}
+	if s.of != nil && s.of.held.Add(more) > s.budget.each {
+		s.of.held.Add(-more)
+		return false
+	}
+	s.held += more
+	if s.budget.held.Add(more) > s.budget.most {
+		s.Keep(s.held - more)
+		return false
+	}
+	return true
+}
+
+// Keep gives back what is more than n bytes.
+func (s *Grant) Keep(n int64) {
+	less := s.held - n
+	if less <= 0 {
+		return
+	}
+	s.held = n
+	s.budget.held.Add(-less)
+	if s.of != nil {
+		s.of.held.Add(-less)
+	}
+}
+
+// Reader returns what reads from r as much as there is room for. Beyond that its error is ErrFull.
+func (s *Grant) Reader(r io.Reader) io.Reader { return &reader{from: r, grant: s} }
+
+type reader struct {
+	from  io.Reader
+	grant *Grant
+	read  int64
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	n, err := r.from.Read(b)
+	r.read += int64(n)
+	if !r.grant.Hold(r.read) {
+		return n, ErrFull
+	}
+	return n, err
+}
