@@ -1182,6 +1182,42 @@ func TestTurnsFollow(t *testing.T) {
 	})
 }
 
+// TestReadAgain: turns of one conversation at two gateways reserve for what the conversation has become meanwhile, and give
+// back what they reserved before: the limits count what the ledger has.
+func TestReadAgain(t *testing.T) {
+	key := unique("key")
+	set := onServers(t)
+	change := func(c *Config) {
+		set(c)
+		c.SessionWaiters, c.Keys = 100, []Key{keyOf(key, Limit{store.Requests, 1 << 40, 0}, Limit{store.Tokens, 1 << 40, 0})}
+	}
+	m := newLLM(t, nil)
+	gateways := []*bed{serving(t, m, change), serving(t, m, change)}
+	const n = 10
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if _, status, text := gateways[i%2].say(secretOf(key), "h", fmt.Sprint("question ", i)); status != http.StatusOK {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+	}
+	all.Wait()
+	for _, b := range gateways {
+		if b.settled(); b.batch.Flush(t.Context()) != nil {
+			t.Error("not flushed")
+		}
+	}
+	var tokens int64
+	for _, e := range gateways[0].ledger(key, n) {
+		tokens += e.Prompt + e.Completion
+	}
+	used, err := gateways[0].claims.Coordinator.Used(t.Context(), key, gateways[0].payers[key].limits, time.Now())
+	if err != nil || !slices.Equal(used, []int64{n, tokens}) {
+		t.Errorf("used %v, %v, the ledger has %d answers with %d tokens", used, err, n, tokens)
+	}
+}
+
 // TestQueue: who waits is told how long, and beyond the bound nobody waits.
 func TestQueue(t *testing.T) {
 	model := newStepper(t)
