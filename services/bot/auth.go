@@ -27,13 +27,13 @@ func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
 	reply.Body(w, g.cfg.WriteTimeout, status, body)
 }
 
-// An identity is who asks.
+// An identity is the key that pays for a request, and its user.
 type identity struct {
 	key  *apiKey // that pays
 	user string  // "" if only the API key is known
 }
 
-// asUser is the user whom a request is of that names one, or none: a token has its own.
+// asUser returns the user of a request, which may name one. A token has a user of its own.
 func (i identity) asUser(named string) (string, *reply.Refusal) {
 	if i.user == "" {
 		return named, nil
@@ -44,7 +44,7 @@ func (i identity) asUser(named string) (string, *reply.Refusal) {
 	return i.user, nil
 }
 
-// identify finds out who asks: by a token, or by an API key.
+// identify authenticates a request by a token or by an API key.
 func (g *Gateway) identify(r *http.Request) (identity, *reply.Refusal) {
 	_, span := trace.Start(r.Context(), "authenticate")
 	who, refused := g.credentials(r)
@@ -112,7 +112,7 @@ var loginMembers = strict.Names("api_key", "user_id")
 
 // login gives a user a token. The API key is in the body or in the Authorization field.
 func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *reply.Refusal {
-	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes) // nobody is known yet
+	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes) // the client is not authenticated yet
 	r.ContentLength = min(r.ContentLength, maxLoginBytes)
 	body, refused := g.readBody(r, nil)
 	if refused != nil {

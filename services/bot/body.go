@@ -11,7 +11,7 @@ import (
 	"dyno/services/bot/strict"
 )
 
-// A body is that of a request. It must be freed when nothing refers to it any more.
+// A body is the body of a request. Free it when nothing refers to it any more.
 type body struct {
 	B []byte
 
@@ -20,7 +20,7 @@ type body struct {
 	share budget.Grant
 }
 
-// free gives its memory back; once more does nothing.
+// free gives the memory back. More calls do nothing.
 func (b *body) free() {
 	b.forget()
 	b.share.Keep(0)

@@ -11,7 +11,7 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// faultOf is what a client is told of an answer that failed. It may have an upstream's own words, and these a secret.
+// faultOf is the error that a client gets for an answer that failed. It masks the words of the upstream.
 func (g *Gateway) faultOf(err error) openai.Fault {
 	text, masked := g.out.Text(err.Error())
 	g.stats.Masked("out", masked)
@@ -29,7 +29,7 @@ func (g *Gateway) faultOf(err error) openai.Fault {
 	return f
 }
 
-// statusOf is the status of a failure, which a stream that has begun does not have.
+// statusOf is the status of a failure. A stream that has started cannot send one.
 func statusOf(err error) int {
 	var e *upstream.Error
 	if errors.As(err, &e) && e.Status != 0 {
@@ -38,7 +38,7 @@ func statusOf(err error) int {
 	return http.StatusBadGateway
 }
 
-// refusalOf says what a client is told when no upstream has answered.
+// refusalOf refuses a request that no upstream has answered.
 func (g *Gateway) refusalOf(err error) *reply.Refusal {
 	var e *upstream.Error
 	switch {
@@ -58,7 +58,7 @@ func (g *Gateway) refusalOf(err error) *reply.Refusal {
 	return r
 }
 
-// outcomeOf says how an answer that did not come is accounted.
+// outcomeOf is the outcome of an answer that did not come.
 func outcomeOf(err error, gone bool) string {
 	var e *upstream.Error
 	switch {

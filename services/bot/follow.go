@@ -14,11 +14,10 @@ import (
 	"dyno/services/bot/trace"
 )
 
-// lastEventID is the field by which a client says what it has (HTML standard, section
-// 9.2).
+// lastEventID is the field in which a client names the last event that it got (HTML standard, section 9.2).
 const lastEventID = "Last-Event-ID"
 
-// position reads what a client says that it has of an answer: "ID-number".
+// position reads the ID of an event: that of the answer, a hyphen and a number.
 func position(text string) (id string, after uint64, ok bool) {
 	id, number, found := strings.Cut(text, "-")
 	after, err := strconv.ParseUint(number, 10, 63)
@@ -75,7 +74,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 		return gone()
 	}
 	s := g.events.Find(id)
-	// Another's is as one that is not there: nobody learns of it by guessing.
+	// An answer of another user is not found either: guessing reveals nothing.
 	if s == nil || s.Owner().Key != who.key.id || who.user != "" && who.user != s.Owner().User {
 		return gone()
 	}
@@ -130,7 +129,7 @@ func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request) *reply.Refusa
 	if refused != nil {
 		return refused
 	}
-	// Another's is as one that is not there: nobody learns of it by guessing.
+	// An answer of another user is not found either: guessing reveals nothing.
 	if !g.underWay.Stop(answer.Name{Key: who.key.id, User: user, ID: r.PathValue("answer")}) {
 		return reply.Refuse(http.StatusNotFound, "not_under_way", "no turn of this name is under way here")
 	}

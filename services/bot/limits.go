@@ -23,7 +23,7 @@ type apiKey struct {
 	spent  atomic.Pointer[spent]  // what was found out last; nil is nothing
 	tight  atomic.Bool            // it was refused for a limit, and has not been found to have something left since
 	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
-	// What it has of all that is shared: memory for its requests, and for answers to them, upstreams, and places.
+	// Its parts of what keys share: memory of requests and of answers, upstreams, and places.
 	bodies, answers            budget.Tenant
 	tenant                     *upstream.Tenant
 	places, reads, pasts, sums *admission.Tenant
@@ -46,7 +46,7 @@ func (k *apiKey) reached(e *store.LimitError, now time.Time) {
 	}
 }
 
-// refused says why no request of a key can be served at a moment; nil if one may be.
+// refused refuses all requests of a key while a limit is spent; nil if none is known to be.
 func (k *apiKey) refused(now time.Time) *reply.Refusal {
 	s := k.spent.Load()
 	if s == nil || now.Sub(s.at) >= min(s.limit.RetryAfter, spentFor) {
@@ -95,7 +95,7 @@ func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, no
 	return nil
 }
 
-// exceeds refuses what alone is more than a limit allows: it could not be answered at any other time, either.
+// exceeds refuses a request that alone exceeds a limit: waiting would not help.
 func exceeds(cost store.Cost, limits []store.Limit) *reply.Refusal {
 	for _, l := range limits {
 		if need := cost.Of(l.Resource); need > l.Amount && l.Resource != store.Requests {
@@ -105,7 +105,7 @@ func exceeds(cost store.Cost, limits []store.Limit) *reply.Refusal {
 	return nil
 }
 
-// beyond says that a limit is reached, and when it is not any more.
+// beyond refuses a request for a limit that is reached, and says when to try again.
 func beyond(e *store.LimitError, after time.Duration) *reply.Refusal {
 	r := &reply.Refusal{Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Text: e.Error(), After: after}
 	if e.Limit.Window == 0 {
@@ -121,7 +121,7 @@ func (g *Gateway) ledgerFull(key *apiKey) bool {
 	return g.batch.State().Pending >= most || len(g.cfg.Keys) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
 }
 
-// health says whether requests are answered, and what is wrong with the archive.
+// health tells whether requests are accepted, and what is wrong with the archive.
 func (g *Gateway) health() (accepts bool, wrong string) {
 	b := g.batch.State()
 	switch {

@@ -10,7 +10,7 @@ import (
 	"dyno/services/bot/budget"
 )
 
-// ErrCrowded says that there is no place, nor will there be one soon.
+// ErrCrowded says that no place is free, and that the line is full or the wait was too long.
 var ErrCrowded = errors.New("too many requests are under way")
 
 // Places bound what is under way. Who finds none waits in line. Both are shared out by key: the requests of one key wait for
@@ -42,8 +42,7 @@ func New(places, waiting int, patience time.Duration, keys int) *Places {
 // NewTenant returns a key that has no place yet.
 func (a *Places) NewTenant() *Tenant { return &Tenant{places: make(chan struct{}, a.each)} }
 
-// Enter returns when there is a place, and how long that took. Who has entered must
-// leave.
+// Enter waits for a place, and returns how long that took. Leave must follow.
 func (a *Places) Enter(ctx context.Context, v *Tenant) (time.Duration, error) {
 	stages := [...]chan struct{}{v.places, a.places}
 	got := 0
@@ -96,11 +95,11 @@ func (a *Places) Leave(v *Tenant) {
 	a.inside.Done()
 }
 
-// Taken is how many places are.
+// Taken is how many places are taken.
 func (a *Places) Taken() int { return len(a.places) }
 
-// Waiting is how many wait in line.
+// Waiting is how many requests wait in line.
 func (a *Places) Waiting() int64 { return a.line.Held() }
 
-// Wait returns when nobody is inside.
+// Wait returns when all places are free.
 func (a *Places) Wait() { a.inside.Wait() }

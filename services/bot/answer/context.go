@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A Context is that of an answer: not that of the client, who may leave before, and
-// come again.
+// A Context ends with an answer. It outlasts the client, who may leave earlier and come back.
 type Context struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -25,10 +24,10 @@ type Context struct {
 	timer   *time.Timer // of drain; nil before it was needed
 }
 
-// ErrLeft is why an answer is given up whose client has left.
+// ErrLeft is the cause when the client has left.
 var ErrLeft = errors.New("the client has left")
 
-// ErrStopped is why an answer is given up that its user has stopped.
+// ErrStopped is the cause when the user has stopped the answer.
 var ErrStopped = errors.New("the user has stopped it")
 
 // New returns the context of an answer. When the last client has left, it ends after drain, which may be 0; when the gateway
@@ -37,7 +36,7 @@ func New(client, gateway context.Context, drain time.Duration) *Context {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	w := &Context{Context: ctx, cancel: cancel, client: client, drain: drain, present: 1}
 	w.stop = [...]func() bool{context.AfterFunc(client, w.Leave), context.AfterFunc(gateway, w.cutOff)}
-	if client.Err() != nil { // nothing is begun for who has gone
+	if client.Err() != nil { // nothing starts for a client that has gone
 		w.Leave()
 	}
 	return w
@@ -53,7 +52,7 @@ func (w *Context) Leave() {
 	}
 }
 
-// cutOff ends it as if nobody were there: nobody will be any more.
+// cutOff ends the answer: the gateway ends, so no client can read it.
 func (w *Context) cutOff() {
 	w.mu.Lock()
 	w.cut = true
@@ -61,16 +60,17 @@ func (w *Context) cutOff() {
 	w.cancel(ErrLeft)
 }
 
-// Stop ends it because its user says so; false if it has ended.
+// Stop ends the answer for its user; false if it has ended already.
 func (w *Context) Stop() bool {
 	w.cancel(ErrStopped)
 	return w.Stopped()
 }
 
-// Stopped tells whether that is why it has ended.
+// Stopped tells whether the user has stopped the answer.
 func (w *Context) Stopped() bool { return errors.Is(context.Cause(w), ErrStopped) }
 
-// Waiting is a client's context that ends with the work, too: for waiting before there is an answer. It must be ended.
+// Waiting returns a context for waiting before there is an answer. It ends with the client or with the answer. Call the function
+// when it is not used any more.
 func (w *Context) Waiting() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(w.client)
 	stop := context.AfterFunc(w, cancel)
@@ -93,7 +93,7 @@ func (w *Context) without() {
 	w.timer.Reset(w.drain)
 }
 
-// Came is resume.Presence's: another client reads.
+// Came says that another client reads, for resume.Presence.
 func (w *Context) Came() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,21 +101,21 @@ func (w *Context) Came() {
 	w.stopTimer()
 }
 
-// stopTimer lets it go on. The caller holds mu.
+// stopTimer stops the time without a client. The caller holds mu.
 func (w *Context) stopTimer() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 }
 
-// Left is resume.Presence's.
+// Left says that another client has left, for resume.Presence.
 func (w *Context) Left() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.without()
 }
 
-// Gone tells whether no client is there, or will not be.
+// Gone tells whether no client reads the answer, or none can.
 func (w *Context) Gone() bool {
 	if w.client.Err() != nil {
 		w.Leave() // at once, whenever the context says so
@@ -125,7 +125,7 @@ func (w *Context) Gone() bool {
 	return w.present == 0 || w.cut
 }
 
-// End frees what it has.
+// End frees the resources of the context.
 func (w *Context) End() {
 	for _, stop := range w.stop {
 		stop()

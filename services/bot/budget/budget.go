@@ -1,5 +1,5 @@
-// Package budget bounds what is held at once, bytes or places, of all, and of each of those who hold them: one alone
-// does not keep the others out.
+// Package budget bounds how many bytes or places are held at once, by all tenants and by each: one alone does not keep the
+// others out.
 package budget
 
 import (
@@ -66,7 +66,7 @@ func (s *Grant) Hold(n int64) bool {
 	return true
 }
 
-// Keep gives back what is more than n bytes.
+// Keep gives back all but n bytes.
 func (s *Grant) Keep(n int64) {
 	less := s.held - n
 	if less <= 0 {
@@ -79,7 +79,7 @@ func (s *Grant) Keep(n int64) {
 	}
 }
 
-// Reader returns what reads from r as much as there is room for. Beyond that its error is ErrFull.
+// Reader returns a reader of r that holds what it reads. Its error is ErrFull when there is no room for more.
 func (s *Grant) Reader(r io.Reader) io.Reader { return &reader{from: r, grant: s} }
 
 type reader struct {

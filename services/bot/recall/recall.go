@@ -17,7 +17,7 @@ type Recall struct {
 	table         *cache.Sharded[conversation]
 }
 
-// age is for how long a conversation is remembered that does not go on.
+// age is how long a conversation without turns is remembered.
 const age = time.Hour
 
 // New returns a Recall of conversations of at most that many turns and tokens, in that many bytes; 0 is nil.
@@ -28,7 +28,7 @@ func New(turns, tokens int, bytes int64) *Recall {
 	return &Recall{turns: turns, tokens: tokens, table: cache.NewSharded[conversation](bytes)}
 }
 
-// A conversation is its last turns, which nobody changes and which do not say whose they are, and how many it has.
+// A conversation has its last turns, which nobody changes and which have no session, and the number of its turns.
 type conversation struct {
 	session string
 	turns   []store.Turn
@@ -68,7 +68,7 @@ func (r *Recall) Keep(session string, turns []store.Turn, count int64) {
 	if r == nil {
 		return
 	}
-	last := slices.Clone(turns[max(Recent(turns, r.tokens), len(turns)-r.turns):]) // those before it are not held on to
+	last := slices.Clone(turns[max(Recent(turns, r.tokens), len(turns)-r.turns):]) // earlier turns are not kept in memory
 	for i := range last {
 		last[i].Session = "" // each has a text of its own for it
 	}

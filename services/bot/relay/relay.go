@@ -1,4 +1,4 @@
-// Package relay passes the stream of a model on, event by event, with the secrets in its texts replaced.
+// Package relay replaces secrets in the stream of a model, event by event.
 package relay
 
 import (
@@ -11,47 +11,46 @@ import (
 	"dyno/services/bot/openai"
 )
 
-// Bounds of the texts of an answer that go on at once, and of what is held of them to tell them apart and to go on with
-// each. A model has a few choices, each with a few tool calls.
+// Bounds of the texts that an answer continues at the same time, and of the memory for them. A model has a few choices, each with a few tool calls.
 const (
 	MaxTexts     = 1024
 	maxTextBytes = 64 << 10
 )
 
-// ErrTexts says that they are more.
+// ErrTexts says that an answer exceeds these bounds.
 var ErrTexts = errors.New("the answer has too many texts at once")
 
 // A Relay passes a stream on, event by event.
 type Relay struct {
 	Codec    openai.Codec
 	Endpoint openai.Endpoint
-	Usage    bool // the client wants to know it
+	Usage    bool // the client has asked for it
 	Masker   *mask.Masker
 	texts    map[string]*runningText // by the keys of their places
 	held     int                     // bytes of texts
-	Full     bool                    // there are more than may be: the answer cannot be passed on
-	found    int                     // secrets that were replaced, but for those of texts
+	Full     bool                    // the texts exceed their bounds: the answer cannot be passed on
+	found    int                     // secrets that were replaced outside of texts
 	buf      []byte
 }
 
-// A runningText is one that is passed on as it comes.
+// A runningText is a text that more events continue.
 type runningText struct {
 	place  openai.Place
 	stream *mask.Stream
-	last   []byte // its last event but for the text, of /v1/responses, if something is held back
+	last   []byte // its last event without the text, of /v1/responses, if something is held back
 	name   string // of that event
 }
 
 // size is how many bytes are held of it.
 func (t *runningText) size() int { return 2*len(t.place.Key) + len(t.last) + len(t.name) }
 
-// Next adds to b what the client is to see of an event.
+// Next appends to b what the client gets of an event.
 func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	if e.UsageOnly && !r.Usage {
-		return b // it was asked for by the gateway
+		return b // the gateway has asked for it
 	}
 	if r.Full {
-		return b // the client is told an error, not an end
+		return b // the client gets an error, not an end
 	}
 	if r.Masker == nil {
 		return append(b, f.Raw...)

@@ -8,8 +8,8 @@ import (
 	"dyno/services/bot/resume"
 )
 
-// Events tell the events of an answer to its client, and keep them for one that comes again. Each has the ID of the answer
-// and its number.
+// Events send the events of an answer to its client, and keep them for a client that comes back. The ID of an event is that
+// of the answer with a number.
 type Events struct {
 	Out     *Writer
 	ID      string
@@ -22,33 +22,33 @@ type Events struct {
 // ExpectedEvent is what most events fit into, in bytes.
 const ExpectedEvent = 512
 
-// Close says that nothing follows.
+// Close ends the events that are kept.
 func (e *Events) Close() {
 	if e.Kept != nil {
 		e.Kept.End()
 	}
 }
 
-// Say tells an event. More says that another follows at once.
+// Say sends an event. More says that another one follows at once.
 func (e *Events) Say(name string, v any, more bool) {
 	e.tell(name, more, func(b []byte) ([]byte, error) { return e.JSON.Append(b, v) })
 }
 
-// Fault tells why there is no more.
+// Fault sends the error that ends the events.
 func (e *Events) Fault(status int, f openai.Fault) {
 	e.tell("error", false, func(b []byte) ([]byte, error) {
 		return openai.AppendFault(b, status, "", f), nil
 	})
 }
 
-// tell makes an event with the data that add adds, and sends it. It is kept first: who comes again has it
-// even if this client takes none. Its memory is not held while the stream waits.
+// tell sends an event with the data that add appends. It keeps the event first, so that a client that comes back gets it even
+// if this one does not. The stream holds no memory while it waits.
 func (e *Events) tell(name string, more bool, add func(b []byte) ([]byte, error)) {
 	buf := e.Buffers.Get(ExpectedEvent)
 	defer e.Buffers.Put(buf)
 	b, err := add(e.head(buf.B, name))
 	if err != nil {
-		return // what is said here is JSON
+		return // callers pass what JSON has
 	}
 	buf.B = append(b, "\n\n"...)
 	if e.Kept != nil {

@@ -10,7 +10,7 @@ import (
 	"dyno/services/bot/openai"
 )
 
-// A Refusal is an answer without what was asked for.
+// A Refusal is an answer that says why the request was not served.
 type Refusal struct {
 	Status            int
 	Code, Param, Text string
@@ -19,7 +19,7 @@ type Refusal struct {
 	Body              []byte        // to be passed on as it is; nil makes one of the text
 }
 
-// NoContent is the answer that has none: there is nothing to say.
+// NoContent is the answer 204, which has no body.
 var NoContent = &Refusal{Status: http.StatusNoContent}
 
 func (r *Refusal) Error() string { return r.Text }
@@ -29,7 +29,7 @@ func Refuse(status int, code, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// Answer tells a client why it is not served, within timeout as Body does.
+// Answer writes a refusal. As in Body, timeout bounds each piece.
 func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
 	h := w.Header()
 	if r.Status == http.StatusNoContent {
@@ -49,8 +49,7 @@ func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
 	Body(w, timeout, r.Status, body)
 }
 
-// WritePiece is how much of an answer is written at once, in bytes: a client that is slow, but reads, has
-// a timeout for each.
+// WritePiece is how many bytes of an answer are written at once. A slow client that reads has a timeout for each piece.
 const WritePiece = 64 << 10
 
 // Body writes an answer that is no stream, each piece within timeout: a client that stops reading
@@ -70,7 +69,7 @@ func Body(w http.ResponseWriter, timeout time.Duration, status int, body []byte)
 	out.End()
 }
 
-// Fault is what a refusal says in a stream that has begun.
+// Fault is a refusal as an error in a stream that has started.
 func (r *Refusal) Fault() openai.Fault {
 	return openai.Fault{Message: r.Text, Type: r.Kind, Code: r.Code}
 }

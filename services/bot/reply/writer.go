@@ -14,8 +14,8 @@ type Writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	Begun   bool // the head is on its way
-	waits   bool // something that was written is not on its way yet
+	Begun   bool // the head was sent
+	waits   bool // something that was written is not flushed yet
 	Gone    bool
 }
 
@@ -24,15 +24,15 @@ func New(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
-// Head says that a stream follows.
+// Head sets the fields of a stream.
 func (s *Writer) Head() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // proxies pass on what comes
+	h.Set("X-Accel-Buffering", "no") // proxies must not buffer it
 }
 
-// Write writes a piece, and sends it on its way unless more follows at once.
+// Write writes a piece, and flushes it unless more follows at once.
 func (s *Writer) Write(b []byte, more bool) {
 	if s.Gone {
 		return
@@ -52,14 +52,14 @@ func (s *Writer) Write(b []byte, more bool) {
 	<-done
 }
 
-// Flush sends what waits on its way.
+// Flush flushes what was written.
 func (s *Writer) Flush() {
 	if s.waits {
 		s.Write(nil, false)
 	}
 }
 
-// send is write for a client that has not gone.
+// send writes a piece to a client that has not gone.
 func (s *Writer) send(b []byte, more bool) {
 	// It is absolute, so each piece sets it. Writers without deadlines, as tests have
 	// them, go without.
@@ -87,12 +87,12 @@ func (s *Writer) End() {
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // if there are deadlines
 }
 
-// alive is what a client is sent while an upstream is at work and has said nothing yet: a comment, which readers of events leave
-// out. It keeps connections from being cut that carry nothing.
+// alive is a comment, which readers of events ignore. It is sent while an upstream works but has sent nothing: proxies cut
+// connections that carry nothing.
 var alive = []byte(": the upstream is at work\n\n")
 
-// Alive tells the client that an upstream is at work on its answer. It begins the stream, unless that has been done; head
-// sets what is known by then.
+// Alive tells the client that an upstream works on its answer. It starts the stream if necessary; head sets the fields that
+// are known by then.
 func (s *Writer) Alive(head func(h http.Header)) {
 	if !s.Begun {
 		s.Head()
@@ -101,7 +101,7 @@ func (s *Writer) Alive(head func(h http.Header)) {
 	s.Write(alive, false)
 }
 
-// Fail says in a stream that has begun why there is no answer, or no more of it.
+// Fail ends a stream that has started with an error.
 func (s *Writer) Fail(e openai.Endpoint, status int, f openai.Fault) {
 	name := ""
 	if e == openai.Responses {

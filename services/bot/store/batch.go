@@ -147,7 +147,7 @@ func (b *Batcher) add(p *pending) error {
 	}
 	if p.done != nil {
 		b.awaited = append(b.awaited, p)
-		b.rouse()
+		b.wakeWriter()
 		return nil
 	}
 	if p.Entry != nil {
@@ -157,7 +157,7 @@ func (b *Batcher) add(p *pending) error {
 		b.since = time.Now()
 	}
 	if n := len(b.later); n == 1 || n == b.cfg.Most { // the writer knows of the others
-		b.rouse()
+		b.wakeWriter()
 	}
 	return nil
 }
@@ -165,8 +165,8 @@ func (b *Batcher) add(p *pending) error {
 // held is how many records are not written. The caller holds mu.
 func (b *Batcher) held() int { return len(b.awaited) + len(b.later) + b.taken }
 
-// rouse has the writer look at the queue.
-func (b *Batcher) rouse() {
+// wakeWriter lets the writer look at the queue.
+func (b *Batcher) wakeWriter() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -199,7 +199,7 @@ func (b *Batcher) Flush(ctx context.Context) error {
 	b.mu.Lock()
 	b.flushWaiters++
 	b.mu.Unlock()
-	b.rouse()
+	b.wakeWriter()
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
