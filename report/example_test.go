@@ -453,12 +453,12 @@ func exampleInvalid() *rundir.Folder {
 	r.Comparisons[4].AllRounds = ptr(between(0.91, 0.82, 1.01, rundir.ByPairedStudent))
 	r.Flags = []rundir.Flag{{Kind: "control_differs", Variant: "pool.control", Detail: new(texts.Verbatim("pool.control has 1.031 times the throughput of pool, though they are the same"))}}
 	for i := 1; i <= 9; i++ {
-		r.Flags = append(r.Flags, rundir.Flag{Kind: "generator_limit", Trial: i, Variant: "pool", Spoils: true, Detail: new(texts.Verbatim("the generator was busy or waiting for a CPU in 99 % of the window, and the target in 71 %"))})
+		r.Flags = append(r.Flags, rundir.Flag{Kind: "generator_limit", Trial: i, Variant: "pool", Disturbs: true, Detail: new(texts.Verbatim("the generator was busy or waiting for a CPU in 99 % of the window, and the target in 71 %"))})
 	}
 	for _, kind := range []string{"foreign_cpu", "memory_pressure", "io_pressure", "unfinished", "dependent", "steal"} {
 		r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Trial: 10, Variant: "pool.control", Detail: new(texts.Verbatim("more than is allowed"))})
 	}
-	r.Flags = append(r.Flags, rundir.Flag{Kind: "plateau", Detail: new(texts.Verbatim("throughput stands still over the last three levels")), Spoils: true})
+	r.Flags = append(r.Flags, rundir.Flag{Kind: "plateau", Detail: new(texts.Verbatim("throughput stands still over the last three levels")), Disturbs: true})
 	for i := 6; i < 12; i++ {
 		r.Trials[i].Excluded = true
 	}
@@ -487,8 +487,8 @@ func exampleIncomplete() *rundir.Folder {
 	}
 	r.Variants = []rundir.Variant{figuresOf("pool", 1, 4230, 1.2e-3), {Name: "goroutine", Throughput: rundir.Estimate{Interval: rundir.NoInterval}}}
 	r.Flags = []rundir.Flag{
-		{Kind: "no_complete_trial", Variant: "goroutine", Detail: new(texts.Verbatim("no trial of goroutine was completed")), Spoils: true},
-		{Kind: "incomplete", Trial: 2, Variant: "goroutine", Detail: new(texts.Verbatim("the target ended with exit code 1")), Spoils: true},
+		{Kind: "no_complete_trial", Variant: "goroutine", Detail: new(texts.Verbatim("no trial of goroutine was completed")), Disturbs: true},
+		{Kind: "incomplete", Trial: 2, Variant: "goroutine", Detail: new(texts.Verbatim("the target ended with exit code 1")), Disturbs: true},
 	}
 	r.Thresholds = []rundir.Threshold{
 		{Text: "service.p99 < 5ms", Variant: "pool", OK: true, Outcome: rundir.Kept, Measured: ptr(3.6e-3), Detail: new(texts.Verbatim("one trial: no interval"))},

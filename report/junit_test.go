@@ -55,8 +55,8 @@ func TestJUnitOutcomes(t *testing.T) {
 	if got := outcomes(t, &run)["run: targets answered"]; got != "failure target" {
 		t.Errorf("a target that answered nothing: %q", got)
 	}
-	run.Trials = []rundir.Examined{{Number: 1, Spoilt: true}}
-	run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: 1, Spoils: true})
+	run.Trials = []rundir.Examined{{Number: 1, Disturbed: true}}
+	run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: 1, Disturbs: true})
 	var disturbed bytes.Buffer
 	if err := export.JUnit(&disturbed, &run); err != nil || !strings.Contains(disturbed.String(), verdict.MostlyDisturbed(&run).In(texts.English)) {
 		t.Errorf("a disturbed run: %v\n%s", err, disturbed.String())

@@ -142,8 +142,8 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 	for _, f := range []*rundir.Folder{exampleCompare(), exampleQuick()} {
 		for i := range f.Run.Trials {
 			e := &f.Run.Trials[i]
-			e.Spoilt = i%3 < 2
-			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: e.Number, Spoils: true})
+			e.Disturbed = i%3 < 2
+			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: checks.FlagSteal, Trial: e.Number, Disturbs: true})
 		}
 		said := verdict.MostlyDisturbed(&f.Run).In(texts.English)
 		want := !newPage(f).IsQuick()

@@ -55,7 +55,7 @@ func TestList(t *testing.T) {
 	b.addRun("a", func(r *rundir.Run) { r.StartedAt, r.Question = day(1), "Why?" })
 	b.addRun("nightly/b", func(r *rundir.Run) {
 		r.StartedAt, r.Name, r.Valid = day(2), "relay <b>", false
-		r.Flags = []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("x")), Spoils: true}}
+		r.Flags = []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("x")), Disturbs: true}}
 	})
 	b.addRun("c", func(r *rundir.Run) {
 		ratio := 1.2
@@ -96,7 +96,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
 	}
-	b.addRun("f", func(r *rundir.Run) { r.StartedAt, r.Flags = day(0), []rundir.Flag{{Kind: "steal", Spoils: true}} })
+	b.addRun("f", func(r *rundir.Run) { r.StartedAt, r.Flags = day(0), []rundir.Flag{{Kind: "steal", Disturbs: true}} })
 	if l := get[RunList](b, "/api/runs?state=disturbed"); len(l.Runs) != 1 || l.Runs[0].ID != "f" {
 		t.Errorf("%+v", l)
 	}

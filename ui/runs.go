@@ -40,7 +40,7 @@ type State string
 // The states.
 const (
 	Valid      State = "valid"
-	Disturbed  State = "disturbed" // valid, but something spoilt trials
+	Disturbed  State = "disturbed" // valid, but something disturbed trials
 	Invalid    State = "invalid"
 	Incomplete State = "incomplete"
 	Broken     State = "broken"
@@ -460,7 +460,7 @@ func (r *Run) fill(run *rundir.Run) {
 		r.Reason = &why
 	case !run.Valid:
 		r.State = Invalid
-	case slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Spoils }):
+	case slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Disturbs }):
 		r.State = Disturbed
 	default:
 		r.State = Valid

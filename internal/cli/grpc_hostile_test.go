@@ -308,8 +308,8 @@ func TestBadServers(t *testing.T) {
 			defer s.Close()
 			peak, code, said := peakOf(t, program, append(append([]string{"grpc", "-q", "--no-color", "-n", "20", "-c", "2", "--streams", "2"}, strings.Fields(c.args)...), s.Listener.Addr().String(), "a.S/M")...)
 			said = strings.Join(strings.Fields(said), " ") // lines are broken to fit a screen
-			// What else the machine does may spoil the figures of the calls.
-			if spoilt := code == command.ExitInvalid && strings.Contains(said, "requests/s"); code != c.code && !spoilt || !strings.Contains(said, c.want) {
+			// What else the machine does may disturb the figures of the calls.
+			if disturbed := code == command.ExitInvalid && strings.Contains(said, "requests/s"); code != c.code && !disturbed || !strings.Contains(said, c.want) {
 				t.Errorf("exit code %d, want %d, and %q in: %s", code, c.code, c.want, said)
 			}
 			if len(said) > 20_000 {

@@ -34,7 +34,7 @@ var (
 const (
 	matrixTable  = "../../docs/faults.md"
 	matrixAtOnce = 8 // cells that run at the same time: they are mostly idle
-	matrixTries  = 4 // of a cell that the machine spoilt
+	matrixTries  = 4 // of a cell that the machine disturbed
 	healthy      = "50m"
 )
 
@@ -173,7 +173,7 @@ type matrixOutcome struct {
 	verdict      string   // of a comparison
 	errors       *float64
 	availability *float64
-	disturbed    bool // a trial was spoilt by the machine
+	disturbed    bool // a trial was disturbed by the machine
 	noisy        bool // a check on the machine, or on dyno's part of it, found something
 	output       string
 }
@@ -213,9 +213,9 @@ func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) 
 	}
 	broken := verdict.Breaking(&f.Run)
 	for _, x := range f.Run.Trials { // the probes of a search make no flags of the run
-		o.disturbed = o.disturbed || x.Spoilt
+		o.disturbed = o.disturbed || x.Disturbed
 		for _, k := range x.Checks {
-			if (k.About == rundir.AboutMachine || k.About == rundir.AboutGenerator) && (k.Outcome == rundir.CheckSpoilt || k.Outcome == rundir.CheckWarning) {
+			if (k.About == rundir.AboutMachine || k.About == rundir.AboutGenerator) && (k.Outcome == rundir.CheckDisturbed || k.Outcome == rundir.CheckWarning) {
 				o.noisy = true
 			}
 			if k.Outcome == rundir.CheckBroken {
@@ -251,7 +251,7 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 		switch {
 		case len(o.findings) > 0:
 			return fmt.Sprintf("findings about a healthy target: %v", o.findings)
-		case o.code != command.ExitDone && o.code != command.ExitInvalid && o.code != command.ExitThreshold: // a busy machine spoils any run
+		case o.code != command.ExitDone && o.code != command.ExitInvalid && o.code != command.ExitThreshold: // a busy machine disturbs any run
 			return fmt.Sprintf("exit code %d of a healthy target", o.code)
 		}
 		return ""

@@ -128,7 +128,7 @@ func TestImpreciseGateIsTold(t *testing.T) {
 
 // A gate says that most trials were disturbed, whatever it found.
 func TestDisturbedGateIsTold(t *testing.T) {
-	run := rundir.Run{Trials: []rundir.Examined{{Number: 1, Spoilt: true}}, Flags: []rundir.Flag{{Kind: checks.FlagSteal, Trial: 1, Spoils: true}}}
+	run := rundir.Run{Trials: []rundir.Examined{{Number: 1, Disturbed: true}}, Flags: []rundir.Flag{{Kind: checks.FlagSteal, Trial: 1, Disturbs: true}}}
 	for regression, want := range map[bool]string{true: "dyno: the trial was disturbed: the host took CPUs\n", false: ""} {
 		var errs bytes.Buffer
 		if (&app{stderr: &errs}).remark(&run, gate{regression: regression}, nil); errs.String() != want {

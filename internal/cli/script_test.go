@@ -35,7 +35,7 @@ const hangGuard = 30 * time.Second
 // Beyond the commands of package script there are
 //
 //	exits CODE program args…   run a program and compare its exit code; 0|4 is either
-//	explains PATTERN           match standard error, unless the machine has spoilt the run
+//	explains PATTERN           match standard error, unless the machine has disturbed the run
 //	port NAME…                 put free ports into environment variables
 //	answers URL TEXT PATTERN   ask until the answer matches; TEXT is the query's parameter
 //	                           q or query, or empty
@@ -60,27 +60,27 @@ func TestScript(t *testing.T) {
 			if neg || len(args) < 2 {
 				ts.Fatalf("usage: exits CODE program args…")
 			}
-			ts.Setenv("SPOILT", "")
+			ts.Setenv("DISTURBED", "")
 			want := strings.Split(args[0], "|")
 			got := script.Status(ts, ts.Exec(args[1], args[2:]...))
 			if slices.Contains(want, strconv.Itoa(got)) {
 				return
 			}
-			// If the host took CPUs away during the run, this spoils any run and
+			// If the host took CPUs away during the run, this disturbs any run and
 			// hides any regression, and says nothing about dyno. Only --full prints the flags.
 			hidden := got == command.ExitDone && slices.Contains(want, strconv.Itoa(command.ExitRegression))
-			if (got == command.ExitInvalid && args[0] != strconv.Itoa(command.ExitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
-				ts.Setenv("SPOILT", "by the machine")
+			if (got == command.ExitInvalid && args[0] != strconv.Itoa(command.ExitTarget) || hidden) && disturbed(ts.ReadFile("stdout")) {
+				ts.Setenv("DISTURBED", "by the machine")
 				return
 			}
 			ts.Fatalf("exit code %d, want %s", got, args[0])
 		},
-		// What a run says of itself, unless the machine has spoilt it.
+		// What a run says of itself, unless the machine has disturbed it.
 		"explains": func(ts *testscript.TestScript, neg bool, args []string) {
 			if neg || len(args) != 1 {
 				ts.Fatalf("usage: explains PATTERN")
 			}
-			if text := ts.ReadFile("stderr"); ts.Getenv("SPOILT") == "" && !regexp.MustCompile(args[0]).MatchString(text) {
+			if text := ts.ReadFile("stderr"); ts.Getenv("DISTURBED") == "" && !regexp.MustCompile(args[0]).MatchString(text) {
 				ts.Fatalf("no match for %q in:\n%s", args[0], text)
 			}
 		},
@@ -101,8 +101,8 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, p)
 }
 
-// spoilt reports whether a run's output has a flag that a busy machine raises.
-func spoilt(output string) bool {
+// disturbed reports whether a run's output has a flag that a busy machine raises.
+func disturbed(output string) bool {
 	return slices.ContainsFunc([]string{
 		checks.FlagSteal, checks.FlagForeignCPU, checks.FlagLateWakeups, checks.FlagMemoryPressure, checks.FlagIOPressure,
 		checks.FlagRunQueue, checks.FlagGeneratorStarved, checks.FlagGeneratorLimit, checks.FlagGeneratorLag, checks.FlagGeneratorLagTail,

@@ -25,6 +25,7 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)\blikewis[e]\b`), "say it again"},
 	{regexp.MustCompile(`(?i)\bas\s+abov[e]\b`), "say it again"},
 	{regexp.MustCompile(`(?i)\btold\s+apar[t]\b`), "distinguished"},
+	{regexp.MustCompile(`(?i)spoi[l]`), "disturbed, malformed, changed"},
 }
 
 // unclean are folders whose words are still to be changed. The list only gets shorter.

@@ -147,7 +147,7 @@ func TestMessages(t *testing.T) {
 		{"parts", disturbed, "for 30 % of the window something else had a CPU that generator or target wanted: steal, late_wakeups"},
 		{"parts of parts", Because("undecided.size", disturbed, New("growth.none")),
 			"the direction is shown, the size is not settled: for 30 % of the window something else had a CPU that generator or target wanted: steal, late_wakeups; it never changed"},
-		{"a check", New("why.spoilt", "check", "late_wakeups"), "late wakeups: beyond its limit in some trial"},
+		{"a check", New("why.beyond_limit", "check", "late_wakeups"), "late wakeups: beyond its limit in some trial"},
 		{"no check", New("answer.capacity.limit", "variant", "a_b", "rate", "5/s", "limit", "a_b < 1"), "a_b keeps all thresholds up to 5/s, limited by a_b < 1"},
 		{"one together", Together(steal), "steal"},
 		{"several together", Together(steal, late, steal), "steal; late_wakeups"},

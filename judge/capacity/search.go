@@ -76,10 +76,10 @@ func (g Goal) Validate() error {
 type Trial struct {
 	Rate float64
 	Good bool // the thresholds held
-	// Spoilt marks a trial that says nothing about the server, for example because the
-	// generator was the limit. It is repeated. If a rate has more spoilt trials than the
+	// Disturbed marks a trial that says nothing about the server, for example because the
+	// generator was the limit. It is repeated. If a rate has more disturbed trials than the
 	// goal has trials, each further one counts as bad.
-	Spoilt bool
+	Disturbed bool
 }
 
 // A State describes the progress of a search. Rates are in requests per second.
@@ -216,14 +216,14 @@ type found struct {
 // classify returns the rates that were tried, from the lowest. If a rate has more trials
 // than the goal asks for, all of them count.
 func (g Goal) classify(done []Trial) []found {
-	type count struct{ good, bad, spoilt int }
+	type count struct{ good, bad, disturbed int }
 	counts := map[float64]count{}
 	for _, t := range done {
 		c := counts[t.Rate]
 		switch {
-		case t.Spoilt && c.spoilt < g.Trials:
-			c.spoilt++
-		case t.Good && !t.Spoilt:
+		case t.Disturbed && c.disturbed < g.Trials:
+			c.disturbed++
+		case t.Good && !t.Disturbed:
 			c.good++
 		default:
 			c.bad++

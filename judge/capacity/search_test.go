@@ -11,7 +11,7 @@ import (
 )
 
 // mostTrials is how many trials a search may need, with a hint or without: the rates
-// that it may try, times the trials of each, and as many again that may be spoilt.
+// that it may try, times the trials of each, and as many again that may be disturbed.
 func mostTrials(g Goal) int {
 	span, width := math.Log(g.To/g.From), math.Log1p(g.Resolution)
 	// Without a hint: the range is doubled through, and what one doubling covers is
@@ -160,13 +160,13 @@ func TestOrderOfRates(t *testing.T) {
 	}
 }
 
-// A spoilt trial says nothing, unless there are too many of them at a rate: then the
+// A disturbed trial says nothing, unless there are too many of them at a rate: then the
 // rate cannot be had here.
-func TestSpoiltTrials(t *testing.T) {
+func TestDisturbedTrials(t *testing.T) {
 	g := Goal{From: 100, To: 1000, Resolution: 0.1, Trials: 3, Tolerate: 0.34}
-	trials := func(rate float64, spoilt, good int) (done []Trial) {
-		for i := range spoilt + good {
-			done = append(done, Trial{Rate: rate, Good: i >= spoilt, Spoilt: i < spoilt})
+	trials := func(rate float64, disturbed, good int) (done []Trial) {
+		for i := range disturbed + good {
+			done = append(done, Trial{Rate: rate, Good: i >= disturbed, Disturbed: i < disturbed})
 		}
 		return done
 	}

@@ -84,7 +84,7 @@ func TestRefereeExamines(t *testing.T) {
 		}
 		each = append(each, flags...)
 	}
-	if len(each) == 0 || each[0].Kind != checks.FlagConservation || each[0].Trial != 2 || !each[0].Spoils {
+	if len(each) == 0 || each[0].Kind != checks.FlagConservation || each[0].Trial != 2 || !each[0].Disturbs {
 		t.Errorf("%+v, want what is wrong with trial 2", each)
 	}
 	for _, f := range b.judge(t).Flags {
@@ -117,7 +117,7 @@ func TestRefereeReadsFolders(t *testing.T) {
 
 	var referee Referee
 	for i, want := range []bool{true, false} {
-		if got, err := referee.Probe(b.run.Plan, folder.Trials[i]); err != nil || got.Good != want || got.Rate != *folder.Trials[i].Rate || got.Spoilt {
+		if got, err := referee.Probe(b.run.Plan, folder.Trials[i]); err != nil || got.Good != want || got.Rate != *folder.Trials[i].Rate || got.Disturbed {
 			t.Errorf("probe %d: %+v, %v; want good %v", i+1, got, err, want)
 		}
 	}

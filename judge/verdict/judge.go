@@ -111,7 +111,7 @@ const unidentifiedReason = "reason.unidentified"
 func examined(trials []*dataset.Trial, probes []*search.Probe) (list []rundir.Examined) {
 	good := map[int]*bool{} // by trial
 	for _, p := range probes {
-		if !p.Result.Spoilt {
+		if !p.Result.Disturbed {
 			good[p.Number] = &p.Result.Good
 		}
 	}

@@ -129,7 +129,7 @@ func kinds(flags []rundir.Flag) string {
 	var all []string
 	for _, f := range flags {
 		kind := f.Kind
-		if f.Spoils {
+		if f.Disturbs {
 			kind += "!"
 		}
 		all = append(all, kind)
@@ -474,7 +474,7 @@ func TestDisturbedRoundsAreLeftOut(t *testing.T) {
 		t.Errorf("%d trials behind a.control, want all members of a round left out", run.Variants[1].Trials)
 	}
 	for _, x := range run.Trials {
-		if x.Excluded != (x.Round == 2 || x.Round == 5) || x.Spoilt != (x.Excluded && x.Variant == "c") {
+		if x.Excluded != (x.Round == 2 || x.Round == 5) || x.Disturbed != (x.Excluded && x.Variant == "c") {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -614,7 +614,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: new(texts.Verbatim("shared CPU"))}}
 	b.run.Pilot = &rundir.Pilot{WarmupSeconds: 7.5, Variants: []rundir.PilotVariant{{Variant: "a", Steady: true}, {Variant: "b", Series: "p50"}}}
 	b.run.Notes = []rundir.Message{texts.Verbatim("measured by night")}
-	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: new(texts.Verbatim("no counters"))}, {Kind: checks.FlagDrops, Spoils: true}}
+	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: new(texts.Verbatim("no counters"))}, {Kind: checks.FlagDrops, Disturbs: true}}
 	b.measure(0, "a", 1).Purpose = rundir.PurposePilot
 	b.trials[len(b.trials)-1].Machine.StealShare = new(0.5)
 	run := b.judge(t)
@@ -627,7 +627,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	if diff := cmp.Diff([]rundir.Message{texts.Verbatim("measured by night")}, run.Notes); diff != "" {
 		t.Error(diff)
 	}
-	if last := run.Trials[len(run.Trials)-1]; last.Purpose != rundir.PurposePilot || !last.Spoilt || run.Variants[0].Trials != 8 {
+	if last := run.Trials[len(run.Trials)-1]; last.Purpose != rundir.PurposePilot || !last.Disturbed || run.Variants[0].Trials != 8 {
 		t.Errorf("the pilot: %+v", last)
 	}
 }
@@ -1164,8 +1164,8 @@ func TestCapacityResumed(t *testing.T) {
 	}
 }
 
-// A probe that the generator spoilt is repeated, and no fault of the run. Where all are
-// spoilt, the rate is beyond what can be had, and the report says why.
+// A probe that the generator disturbed is repeated, and no fault of the run. Where all are
+// disturbed, the rate is beyond what can be had, and the report says why.
 func TestDisturbedProbe(t *testing.T) {
 	b := capacityBench("a")
 	g := search.Goal(*b.run.Plan.Capacity)
@@ -1178,8 +1178,8 @@ func TestDisturbedProbe(t *testing.T) {
 		if state.Done {
 			break
 		}
-		probe := capacity.Trial{Rate: state.Next, Good: true, Spoilt: state.Next > 5000}
-		if trial := b.probe(1, "a", probe.Rate, true); probe.Spoilt {
+		probe := capacity.Trial{Rate: state.Next, Good: true, Disturbed: state.Next > 5000}
+		if trial := b.probe(1, "a", probe.Rate, true); probe.Disturbed {
 			trial.Generator.CPUShare = new(0.99)
 		}
 		done = append(done, probe)
@@ -1224,7 +1224,7 @@ func TestDisturbedProbe(t *testing.T) {
 			s.Trial = &trial
 			c.change(s)
 			p := search.JudgeProbe(plan, s)
-			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Spoilt {
+			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed {
 				t.Errorf("%+v: %q, want %q", p.Result, p.Why, c.want)
 			}
 		})
@@ -1443,10 +1443,10 @@ func TestInterruptedTrial(t *testing.T) {
 	cut.Observed = map[string]float64{"depth": 3}
 	run = b.judge(t)
 	found := slices.ContainsFunc(run.Flags, func(f rundir.Flag) bool { return f.Kind == checks.FlagOwnLimit && f.Variant == "b" })
-	spoilt := slices.ContainsFunc(run.Validity, func(v rundir.Validity) bool {
+	disturbed := slices.ContainsFunc(run.Validity, func(v rundir.Validity) bool {
 		return v.Variant == "b" && v.Figure == "throughput" && slices.Contains(v.Causes, checks.FlagOwnLimit)
 	})
-	if !found || !spoilt {
+	if !found || !disturbed {
 		t.Errorf("flags %+v, validity %+v", run.Flags, run.Validity)
 	}
 	if got := run.Variants[1].Intervals[rundir.OfObservers+"depth"].Estimate; got == nil || *got != 3 {

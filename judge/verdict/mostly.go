@@ -22,7 +22,7 @@ func MostlyDisturbed(run *rundir.Run) *texts.Message {
 	for _, e := range run.Trials {
 		if e.Purpose == "" && !e.Replaced && !e.Excluded {
 			all++
-			if e.Spoilt {
+			if e.Disturbed {
 				disturbed[e.Number] = true
 			}
 		}
@@ -32,7 +32,7 @@ func MostlyDisturbed(run *rundir.Run) *texts.Message {
 	}
 	trials := map[string]map[int]bool{} // by cause
 	for _, f := range run.Flags {
-		if !disturbed[f.Trial] || !f.Spoils || !checks.DisturbsRound(f.Kind) {
+		if !disturbed[f.Trial] || !f.Disturbs || !checks.DisturbsRound(f.Kind) {
 			continue
 		}
 		for _, cause := range causesOf(f) {

@@ -18,9 +18,9 @@ import (
 // Judge does, and may be used concurrently.
 type Referee struct{}
 
-// Spoilt tells whether the machine or the generator disturbed one of a round's trials
+// Disturbed tells whether the machine or the generator disturbed one of a round's trials
 // beyond a limit fixed beforehand, and no target was lost in it.
-func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
+func (Referee) Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
 	trials := make([]*dataset.Trial, len(round))
 	for i, t := range round {
 		var err error

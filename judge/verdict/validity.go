@@ -40,7 +40,7 @@ func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *r
 		}
 	}
 	for _, f := range run.Flags {
-		if f.Spoils && (f.Kind == checks.FlagNoTrials || !checks.IsKnown(f.Kind)) {
+		if f.Disturbs && (f.Kind == checks.FlagNoTrials || !checks.IsKnown(f.Kind)) {
 			missing = append(missing, *f.Detail)
 		}
 	}

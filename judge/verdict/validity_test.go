@@ -556,7 +556,7 @@ func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
 	}
 }
 
-// A round is spoilt by the time that something else took from it, however many requests
+// A round is disturbed by the time that something else took from it, however many requests
 // waited for that.
 func TestTimeTakenDisturbsARound(t *testing.T) {
 	for _, c := range []struct {
@@ -579,8 +579,8 @@ func TestTimeTakenDisturbsARound(t *testing.T) {
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, 30*time.Millisecond)...)
 		x := b.judge(t).Trials[0]
 		i := slices.IndexFunc(x.Checks, func(k rundir.Check) bool { return k.Kind == checks.FlagDisturbed })
-		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Spoilt != (c.taken > checks.DisturbedBad) {
-			t.Errorf("%s: %v of the window, spoilt %v; want %v", c.name, got, x.Spoilt, c.taken)
+		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Disturbed != (c.taken > checks.DisturbedBad) {
+			t.Errorf("%s: %v of the window, disturbed %v; want %v", c.name, got, x.Disturbed, c.taken)
 		}
 	}
 }

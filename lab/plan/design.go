@@ -75,11 +75,11 @@ func (e *Experiment) Traits() map[string]bool {
 	}
 }
 
-// Remeasure is how many spoilt rounds are measured again at most: half as many as are
+// Remeasure is how many disturbed rounds are measured again at most: half as many as are
 // planned. A search for capacity repeats single probes instead, and nothing is known
-// to spoil a program.
+// to disturb a program.
 func (e *Experiment) Remeasure() int {
-	if e.Design.KeepSpoilt || e.Capacity != nil || e.Variants[0].Target.Protocol == Program {
+	if e.Design.KeepDisturbed || e.Capacity != nil || e.Variants[0].Target.Protocol == Program {
 		return 0
 	}
 	return e.Design.Rounds / 2

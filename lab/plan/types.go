@@ -47,10 +47,10 @@ type Design struct {
 	Control string `yaml:"control" kind:"word" like:"name" otherwise:"true with compare and ladder" doc:"the variant measured a second time, as NAME.control, to show what no difference looks like; true: the base; false: none"`
 	// Pairs asks which variants differ from each other, and not only from the base.
 	Pairs bool `yaml:"pairs,set" flag:"pairs" doc:"compare all variants with each other, and not only with the base: in throughput, CPU time per request, memory and the metric; in each of these all pairs are one family, so that a difference needs more evidence the more variants there are"`
-	// KeepSpoilt has no round measured again because the machine or the generator
-	// spoilt it.
-	KeepSpoilt bool `yaml:"remeasure,set,inverted" default:"true" flag:"remeasure" doc:"measure rounds that the machine or the generator spoilt again, all variants at once, up to half as many as are planned; results are shown with them, too"`
-	Duet       bool `yaml:"duet,set" flag:"duet" doc:"measure each variant and the base at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
+	// KeepDisturbed has no round measured again because the machine or the generator
+	// disturbed it.
+	KeepDisturbed bool `yaml:"remeasure,set,inverted" default:"true" flag:"remeasure" doc:"measure rounds that the machine or the generator disturbed again, all variants at once, up to half as many as are planned; results are shown with them, too"`
+	Duet          bool `yaml:"duet,set" flag:"duet" doc:"measure each variant and the base at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
 	// Pilot finds the warm-up for all; 0: the load says how long the warm-up is.
 	Pilot time.Duration `yaml:"pilot" range:"10s..1h" default:"; 30s with warmup auto" flag:"pilot" doc:"how long the pilot of each variant lasts that finds the warm-up"`
 }

@@ -24,10 +24,10 @@ func TestAddControl(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []struct {
-		name  string
-		spoil func(e *Experiment)
-		of    string
-		want  string
+		name   string
+		change func(e *Experiment)
+		of     string
+		want   string
 	}{
 		{"a second", func(*Experiment) {}, "other", `there is a control already, "default.control"`},
 		{"of none", func(e *Experiment) { e.Design.Control = "" }, "none", `there is no variant "none"`},
@@ -36,10 +36,10 @@ func TestAddControl(t *testing.T) {
 			e.Design.Control, e.Variants[0].Name = "", strings.Repeat("x", 93)
 		}, strings.Repeat("x", 93), `"` + strings.Repeat("x", 60) + `…" is too long to have a control`},
 	} {
-		spoilt := *e
-		spoilt.Variants = append([]Variant(nil), e.Variants...)
-		c.spoil(&spoilt)
-		if err := spoilt.AddControl(c.of); err == nil || err.Error() != c.want {
+		changed := *e
+		changed.Variants = append([]Variant(nil), e.Variants...)
+		c.change(&changed)
+		if err := changed.AddControl(c.of); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}
@@ -63,9 +63,9 @@ func TestValidateDesign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name  string
-		spoil func(e *Experiment)
-		want  string
+		name   string
+		change func(e *Experiment)
+		want   string
 	}{
 		{"not completed", func(e *Experiment) { e.Design = Design{Rounds: 1, Control: e.Design.Control} }, "design.stop: "},
 		{"control differs", func(e *Experiment) { e.Variants[1].Load.Window++ }, `design.control: "a.control" differs from its original`},
@@ -86,7 +86,7 @@ func TestValidateDesign(t *testing.T) {
 		}, "load: is only for a target that is loaded, not for a program"},
 	} {
 		e := build()
-		c.spoil(e)
+		c.change(e)
 		if err := e.Validate(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s…", c.name, err, c.want)
 		}
@@ -110,9 +110,9 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name  string
-		spoil func(e *Experiment)
-		want  string
+		name   string
+		change func(e *Experiment)
+		want   string
 	}{
 		{"no variant", func(e *Experiment) { e.Variants = nil }, "there is no variant"},
 		{"name", func(e *Experiment) { e.Name = "a/b" }, "name: "},
@@ -153,7 +153,7 @@ func TestValidate(t *testing.T) {
 		}, "services.s.start: "},
 	} {
 		e := quick()
-		c.spoil(e)
+		c.change(e)
 		if err := e.Validate(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s…", c.name, err, c.want)
 		}

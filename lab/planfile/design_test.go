@@ -398,7 +398,7 @@ func TestLadder(t *testing.T) {
 	e := mustParse(t, path, Options{})
 	wantDesign := plan.Design{
 		Rounds: 24, Seed: 1, Stop: plan.StopLooks, Margin: 0.01, Metric: "target.cpu_per_request",
-		Control: "cache.control", KeepSpoilt: true, Pilot: 20 * time.Second,
+		Control: "cache.control", KeepDisturbed: true, Pilot: 20 * time.Second,
 	}
 	if diff := cmp.Diff(wantDesign, e.Design); diff != "" {
 		t.Error(diff)

@@ -92,7 +92,7 @@ func TestFill(t *testing.T) {
 		{plan.HTTP, "rate", []string{"300/min"}, func(e *plan.Experiment) any { return *e.Variants[0].Load.Open }, plan.Open{Rate: 5, Arrivals: plan.ArrivalsConstant, MaxConnections: 500, MaxWaiting: 65_536}},
 		{plan.HTTP, "target-cpus", []string{"0-2"}, func(e *plan.Experiment) any { return e.Variants[0].Target.CPUs }, []int{0, 1, 2}},
 		{plan.HTTP, "cpus", []string{"3"}, func(e *plan.Experiment) any { return e.Variants[0].Load.CPUs }, []int{3}},
-		{plan.HTTP, "remeasure", []string{"false"}, func(e *plan.Experiment) any { return e.Design.KeepSpoilt }, true},
+		{plan.HTTP, "remeasure", []string{"false"}, func(e *plan.Experiment) any { return e.Design.KeepDisturbed }, true},
 		{plan.HTTP, "margin", []string{"5%"}, func(e *plan.Experiment) any { return e.Design.Margin }, 0.05},
 		{plan.HTTP, "profile", []string{"cpu,heap"}, func(e *plan.Experiment) any { return *e.Profile }, plan.Profile{Kinds: []string{"cpu", "heap"}, By: plan.BySampling}},
 		{plan.HTTP, "threshold", []string{"ratio(a, b) < 1", "c"}, func(e *plan.Experiment) any { return e.Thresholds }, []string{"ratio(a, b) < 1", "c"}},

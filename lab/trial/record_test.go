@@ -93,13 +93,13 @@ func TestRecord(t *testing.T) {
 
 // A request that is not accounted for, in the window or before it, is found.
 func TestRecordConservation(t *testing.T) {
-	for name, spoil := range map[string]func(*record.Result){
+	for name, change := range map[string]func(*record.Result){
 		"window":  func(r *record.Result) { r.Counts.OK++ },
 		"warm-up": func(r *record.Result) { r.AllCounts.Scheduled++ },
 	} {
 		var got rundir.Trial
 		r := result()
-		spoil(r)
+		change(r)
 		translate(&got, plan.HTTP, r, 1)
 		if got.Conservation.OK || got.Conservation.Detail == "" {
 			t.Errorf("%s: %+v", name, got.Conservation)

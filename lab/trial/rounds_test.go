@@ -18,10 +18,10 @@ import (
 
 // A referee gives the answers that a test sets. It records its calls.
 type referee struct {
-	warmup func([]*rundir.TrialFolder) (*rundir.Pilot, error)
-	enough func([]rundir.Trial) (bool, string, error)
-	good   func(*rundir.TrialFolder) (bool, error)
-	spoilt func(round []*rundir.TrialFolder) (bool, error) // nil: no round is spoilt
+	warmup    func([]*rundir.TrialFolder) (*rundir.Pilot, error)
+	enough    func([]rundir.Trial) (bool, string, error)
+	good      func(*rundir.TrialFolder) (bool, error)
+	disturbed func(round []*rundir.TrialFolder) (bool, error) // nil: no round is disturbed
 
 	warmups int
 	looks   []int // how many trials there were at each call
@@ -32,11 +32,11 @@ func (r *referee) Warmup(_ rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.P
 	return r.warmup(pilots)
 }
 
-func (r *referee) Spoilt(_ rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
-	if r.spoilt == nil {
+func (r *referee) Disturbed(_ rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
+	if r.disturbed == nil {
 		return false, nil
 	}
-	return r.spoilt(round)
+	return r.disturbed(round)
 }
 
 func (r *referee) Enough(_ rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {

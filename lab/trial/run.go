@@ -57,14 +57,14 @@ type Referee interface {
 	// Warmup is called once, when there is a complete pilot of every variant that is not
 	// another's alias. The result's WarmupSeconds applies to all variants.
 	Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error)
-	// Spoilt is called after each whole round, if the plan says that spoilt rounds are
+	// Disturbed is called after each whole round, if the plan says that disturbed rounds are
 	// measured again. It gets the round's ordinary trials and reports whether the machine
 	// or the generator disturbed one of them beyond a limit fixed beforehand. The answer
 	// must not depend on what the trials measured of the target, and must be the same for
 	// the same trials: a resumed run asks again.
-	Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error)
+	Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error)
 	// Enough is called after each whole round. It gets all trials of the run so far, by
-	// number, including pilots and incomplete trials but not those of spoilt rounds.
+	// number, including pilots and incomplete trials but not those of disturbed rounds.
 	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason rundir.Message, err error)
 	// Probe is called after each probe, whose trial holds its rate. It must give the same
 	// answer for the same probe: a resumed run asks again.
@@ -153,10 +153,10 @@ type runner struct {
 	run        *rundir.Run
 	ports      target.Ports
 
-	trials []*rundir.TrialFolder // all of the run so far, by number
-	spoilt map[int]bool          // rounds
-	number int                   // the highest number in use
-	of     int                   // the last trial's number; 0: not known
+	trials    []*rundir.TrialFolder // all of the run so far, by number
+	disturbed map[int]bool          // rounds
+	number    int                   // the highest number in use
+	of        int                   // the last trial's number; 0: not known
 	// edges holds, for each variant, where its searches ended so far: the geometric means
 	// of the brackets that have both ends.
 	edges map[string][]float64
@@ -197,7 +197,7 @@ func prepare(ctx context.Context, e *plan.Experiment, o Options) (*runner, error
 	if err != nil {
 		return nil, planFault(ctx, err)
 	}
-	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, spoilt: map[int]bool{}}
+	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, disturbed: map[int]bool{}}
 	if r.run, err = r.header(left); err != nil {
 		return nil, &PlanError{err}
 	}
@@ -308,7 +308,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 	rounds := r.rounds(most + r.remeasure())
 	for i, measure := range rounds {
 		round := i + 1
-		if round > most+len(r.spoilt) {
+		if round > most+len(r.disturbed) {
 			break
 		}
 		if err := measure(ctx, round); err != nil {
@@ -333,7 +333,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			r.stopped(reason)
 			break
 		}
-		if round >= most+len(r.spoilt) {
+		if round >= most+len(r.disturbed) {
 			r.stopped(texts.New("stopped.most", "n", strconv.Itoa(most)))
 		}
 	}
@@ -346,7 +346,7 @@ func (r *runner) stopped(why rundir.Message) {
 	r.run.Stopped = &why
 }
 
-// remeasure is how many spoilt rounds are measured again at most.
+// remeasure is how many disturbed rounds are measured again at most.
 func (r *runner) remeasure() int {
 	if r.options.Referee == nil {
 		return 0
@@ -357,7 +357,7 @@ func (r *runner) remeasure() int {
 // checkDisturbed finds out whether a round was disturbed, so that another is measured in its
 // place. It does not ask if no more rounds may be measured again.
 func (r *runner) checkDisturbed(round int) error {
-	if len(r.spoilt) >= r.remeasure() {
+	if len(r.disturbed) >= r.remeasure() {
 		return nil
 	}
 	type place struct{ variant, peer string }
@@ -368,14 +368,14 @@ func (r *runner) checkDisturbed(round int) error {
 		}
 	}
 	trials := slices.Collect(maps.Values(last))
-	spoilt, err := r.options.Referee.Spoilt(r.run.Plan, trials)
+	disturbed, err := r.options.Referee.Disturbed(r.run.Plan, trials)
 	if err != nil {
 		return fmt.Errorf("round %d: %w", round, err)
 	}
-	if spoilt {
-		r.spoilt[round] = true
-		if r.of > 0 && !r.begun(r.experiment.Design.Rounds+len(r.spoilt)) {
-			r.of += r.trialsOf(r.experiment.Design.Rounds + len(r.spoilt))
+	if disturbed {
+		r.disturbed[round] = true
+		if r.of > 0 && !r.begun(r.experiment.Design.Rounds+len(r.disturbed)) {
+			r.of += r.trialsOf(r.experiment.Design.Rounds + len(r.disturbed))
 		}
 	}
 	return nil
@@ -428,11 +428,11 @@ func (r *runner) purposes(round int) []string {
 	return []string{""}
 }
 
-// measured returns the trials so far, without those of spoilt rounds.
+// measured returns the trials so far, without those of disturbed rounds.
 func (r *runner) measured() []rundir.Trial {
 	trials := make([]rundir.Trial, 0, len(r.trials))
 	for _, t := range r.trials {
-		if !r.spoilt[t.Round] {
+		if !r.disturbed[t.Round] {
 			trials = append(trials, t.Trial)
 		}
 	}

@@ -66,7 +66,7 @@ func next(j *judged.Result) *texts.Message {
 		}
 	}
 	for _, f := range j.Run.Flags {
-		if f.Spoils || j.IsQuick() {
+		if f.Disturbs || j.IsQuick() {
 			if l := remedied([]string{f.Kind}); l != nil {
 				return l
 			}

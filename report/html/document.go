@@ -37,14 +37,14 @@ type Document struct {
 
 // A Trial is one window of a variant.
 type Trial struct {
-	Number  int     `json:"number"`
-	Round   int     `json:"round"`
-	Variant string  `json:"variant"`
-	Purpose string  `json:"purpose,omitempty"`
-	Counted bool    `json:"counted,omitempty"` // the figures use it
-	Spoilt  bool    `json:"spoilt"`
-	Warmup  float64 `json:"warmup_seconds"`
-	Window  float64 `json:"window_seconds"`
+	Number    int     `json:"number"`
+	Round     int     `json:"round"`
+	Variant   string  `json:"variant"`
+	Purpose   string  `json:"purpose,omitempty"`
+	Counted   bool    `json:"counted,omitempty"` // the figures use it
+	Disturbed bool    `json:"disturbed"`
+	Warmup    float64 `json:"warmup_seconds"`
+	Window    float64 `json:"window_seconds"`
 	// Rate, Good and Latency are of a probe in a search for capacity. Latency is in the
 	// metric of the SLO.
 	Rate    *float64 `json:"rate_per_second,omitempty"`
@@ -60,14 +60,14 @@ type SLO struct {
 
 // A Check sums up one condition over all trials that it was held against.
 type Check struct {
-	Kind    string      `json:"kind"`
-	Unit    rundir.Unit `json:"unit,omitempty"`
-	Limit   *float64    `json:"limit,omitempty"`
-	Worst   *float64    `json:"worst,omitempty"` // the figure farthest towards the limit, or beyond
-	OK      int         `json:"ok"`
-	Warning int         `json:"warning"`
-	Spoilt  int         `json:"spoilt"`
-	Unknown int         `json:"unknown"`
+	Kind      string      `json:"kind"`
+	Unit      rundir.Unit `json:"unit,omitempty"`
+	Limit     *float64    `json:"limit,omitempty"`
+	Worst     *float64    `json:"worst,omitempty"` // the figure farthest towards the limit, or beyond
+	OK        int         `json:"ok"`
+	Warning   int         `json:"warning"`
+	Disturbed int         `json:"disturbed"`
+	Unknown   int         `json:"unknown"`
 }
 
 // A Curve is the latency of a variant by percentile: of one trial, or of all merged.

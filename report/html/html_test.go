@@ -475,13 +475,13 @@ func TestChecksAreSummedUp(t *testing.T) {
 	check := func(v float64, outcome string) rundir.Examined {
 		return rundir.Examined{Checks: []rundir.Check{{Kind: "steal", Measured: &v, Limit: ptr(0.01), Unit: "ratio", Outcome: outcome}}}
 	}
-	replaced := check(0.9, rundir.CheckSpoilt)
+	replaced := check(0.9, rundir.CheckDisturbed)
 	replaced.Replaced = true
-	got := checks([]rundir.Examined{check(0.001, rundir.CheckOK), check(0.02, rundir.CheckWarning), check(0.5, rundir.CheckSpoilt), check(0.003, rundir.CheckUnknown), replaced})
-	if len(got) != 1 || got[0].OK != 1 || got[0].Warning != 1 || got[0].Spoilt != 1 || got[0].Unknown != 1 || *got[0].Worst != 0.5 {
+	got := checks([]rundir.Examined{check(0.001, rundir.CheckOK), check(0.02, rundir.CheckWarning), check(0.5, rundir.CheckDisturbed), check(0.003, rundir.CheckUnknown), replaced})
+	if len(got) != 1 || got[0].OK != 1 || got[0].Warning != 1 || got[0].Disturbed != 1 || got[0].Unknown != 1 || *got[0].Worst != 0.5 {
 		t.Errorf("%+v", got)
 	}
-	got = checks([]rundir.Examined{{Checks: []rundir.Check{{Kind: "achieved_rate", Measured: ptr(0.8), Limit: ptr(0.99), Outcome: rundir.CheckSpoilt}, {Kind: "achieved_rate", Measured: ptr(0.999), Limit: ptr(0.99), Outcome: rundir.CheckOK}}}})
+	got = checks([]rundir.Examined{{Checks: []rundir.Check{{Kind: "achieved_rate", Measured: ptr(0.8), Limit: ptr(0.99), Outcome: rundir.CheckDisturbed}, {Kind: "achieved_rate", Measured: ptr(0.999), Limit: ptr(0.99), Outcome: rundir.CheckOK}}}})
 	if *got[0].Worst != 0.8 {
 		t.Errorf("the worst rate achieved is %v, want 0.8", *got[0].Worst)
 	}

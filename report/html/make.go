@@ -35,7 +35,7 @@ func Make(f *rundir.Folder) *Document {
 		e := examined[t.Number]
 		d.Trials = append(d.Trials, Trial{
 			Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Counted: counted[t.Number],
-			Spoilt: e.Spoilt, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
+			Disturbed: e.Disturbed, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
 			Latency: d.SLO.probe(t),
 		})
 		lacking = append(lacking, t.Unavailable...)
@@ -108,8 +108,8 @@ func checks(trials []rundir.Examined) []Check {
 				sum.OK++
 			case rundir.CheckWarning:
 				sum.Warning++
-			case rundir.CheckSpoilt:
-				sum.Spoilt++
+			case rundir.CheckDisturbed:
+				sum.Disturbed++
 			default:
 				sum.Unknown++
 			}
@@ -124,7 +124,7 @@ func checks(trials []rundir.Examined) []Check {
 // worse tells whether a check's figure is farther towards its limit than another, or
 // farther beyond. Limits of ratios that should be near 1 are met from below.
 func worse(c rundir.Check, than float64) bool {
-	if c.Limit != nil && *c.Limit > *c.Measured && c.Outcome == rundir.CheckSpoilt || c.Kind == "achieved_rate" {
+	if c.Limit != nil && *c.Limit > *c.Measured && c.Outcome == rundir.CheckDisturbed || c.Kind == "achieved_rate" {
 		return *c.Measured < than
 	}
 	return math.Abs(*c.Measured) > math.Abs(than)

@@ -46,7 +46,7 @@ func (r *Result) FlagGroups() []*FlagGroup {
 	var groups []*FlagGroup
 	for _, f := range r.Run.Flags {
 		i := slices.IndexFunc(groups, func(g *FlagGroup) bool {
-			return g.First.Kind == f.Kind && g.First.Spoils == f.Spoils && f.Trial != 0 && g.First.Trial != 0 && (g.First.Variant == f.Variant || !f.Breaks)
+			return g.First.Kind == f.Kind && g.First.Disturbs == f.Disturbs && f.Trial != 0 && g.First.Trial != 0 && (g.First.Variant == f.Variant || !f.Breaks)
 		})
 		if i < 0 {
 			i = len(groups)
@@ -65,8 +65,8 @@ func Severity(f rundir.Flag) string {
 	switch {
 	case f.Breaks:
 		return "broken"
-	case f.Spoils:
-		return "spoilt"
+	case f.Disturbs:
+		return "disturbed"
 	}
 	return "warning"
 }
@@ -78,7 +78,7 @@ func rank(f rundir.Flag) int {
 		return 0
 	case f.Breaks:
 		return 1
-	case f.Spoils:
+	case f.Disturbs:
 		return 2
 	}
 	return 3

@@ -17,12 +17,12 @@ import (
 
 // A found search is what a search from flags found, or an interrupted one until then.
 type found struct {
-	bracket rundir.Bracket
-	done    bool
-	tried   []float64 // the rates, from the lowest
-	loads   int       // at them
-	spoilt  int       // of these, repeated
-	trial   *rundir.Trial
+	bracket   rundir.Bracket
+	done      bool
+	tried     []float64 // the rates, from the lowest
+	loads     int       // at them
+	disturbed int       // of these, repeated
+	trial     *rundir.Trial
 }
 
 // found sums up the loads of the search.
@@ -41,7 +41,7 @@ func (p *page) found() (f found) {
 		f.tried = append(f.tried, *t.Rate)
 		switch {
 		case t.Good == nil:
-			f.spoilt++
+			f.disturbed++
 		case *t.Good && (low == nil || *t.Rate > *low):
 			low = t.Rate
 		case !*t.Good && (high == nil || *t.Rate < *high):
@@ -188,8 +188,8 @@ func (p *page) searchNotes(a answer.Answer, f found) (notes []quickRow) {
 	default:
 		note(0, fmt.Sprintf("The server itself broke the limit at %s/s: nothing else explains it.", figure.PerSecond(*b.High)))
 	}
-	if f.spoilt > 0 {
-		note(3, fmt.Sprintf("Loads repeated because dyno or the machine was too busy: %d of %d.", f.spoilt, f.loads))
+	if f.disturbed > 0 {
+		note(3, fmt.Sprintf("Loads repeated because dyno or the machine was too busy: %d of %d.", f.disturbed, f.loads))
 	}
 	if f.done && b.Low != nil && b.High != nil {
 		note(4, "This is one search: another one shows how much its result varies.")

@@ -25,8 +25,8 @@ type Trial struct {
 
 // A Flag is a finding about a trial.
 type Flag struct {
-	Kind   string
-	Spoils bool // it is beyond a limit fixed beforehand
+	Kind     string
+	Disturbs bool // it is beyond a limit fixed beforehand
 }
 
 // clocks are the times of which quantiles are sent.
@@ -172,8 +172,8 @@ func (m *Meter) End(flags []Flag) {
 		}
 		seen[f] = true
 		severity := "warning"
-		if f.Spoils {
-			severity = "spoilt"
+		if f.Disturbs {
+			severity = "disturbed"
 		}
 		points = append(points, Point{Metric: &m.metrics.flag, Value: 1, Labels: []Label{{LabelKind, f.Kind}, {LabelSeverity, severity}}})
 	}

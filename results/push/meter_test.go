@@ -93,7 +93,7 @@ func TestMeter(t *testing.T) {
 		t.Errorf("%v events without subscribers", got)
 	}
 	if f := samples[2]; len(f.Points) != 2 || f.value("dyno_flag", Label{LabelKind, "steal"}, Label{LabelSeverity, "warning"}) != 1 ||
-		f.value("dyno_flag", Label{LabelKind, "drops"}, Label{LabelSeverity, "spoilt"}) != 1 {
+		f.value("dyno_flag", Label{LabelKind, "drops"}, Label{LabelSeverity, "disturbed"}) != 1 {
 		t.Errorf("flags: %+v", f.Points)
 	}
 	// What has had a value ends, once.

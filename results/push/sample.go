@@ -49,7 +49,7 @@ const (
 	LabelClock    = "clock"    // of a latency: response, service, send_lag or delivery
 	LabelQuantile = "quantile" // of a latency: 0.5 to 0.999, and 1 for the largest
 	LabelKind     = "kind"     // of a flag
-	LabelSeverity = "severity" // of a flag: warning or spoilt
+	LabelSeverity = "severity" // of a flag: warning or disturbed
 )
 
 // metrics are all metrics.

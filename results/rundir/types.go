@@ -56,9 +56,9 @@ const (
 
 // The outcomes of a check.
 const (
-	CheckOK      = "ok"
-	CheckWarning = "warning" // worth a word
-	CheckSpoilt  = "spoilt"  // beyond the limit fixed beforehand
+	CheckOK        = "ok"
+	CheckWarning   = "warning"   // worth a word
+	CheckDisturbed = "disturbed" // beyond the limit fixed beforehand
 	// CheckBroken says that the target did not do what was asked of it. The figures are
 	// right, and the run is not a success.
 	CheckBroken  = "broken"
@@ -140,7 +140,7 @@ type Plan struct {
 	Metric       string            `json:"metric,omitempty"` // the one that the stopping rule and the verdict go by
 	Base         string            `json:"base,omitempty"`
 	Control      string            `json:"control,omitempty"`   // the variant that is another under an alias
-	Remeasure    int               `json:"remeasure,omitempty"` // how many spoilt rounds may be measured again
+	Remeasure    int               `json:"remeasure,omitempty"` // how many disturbed rounds may be measured again
 	Pairs        bool              `json:"pairs,omitempty"`     // all variants are compared with each other
 	Duet         *PlanDuet         `json:"duet,omitempty"`      // nil: one variant at a time
 	Set          map[string]string `json:"set,omitempty"`       // what replaced the file's values
@@ -583,7 +583,7 @@ type Comparison struct {
 	// FurtherRounds is how many more would settle an inconclusive comparison, if
 	// the spread stays as it is.
 	FurtherRounds *int `json:"further_rounds,omitempty"`
-	// AllRounds is the ratio including the spoilt rounds that were measured again.
+	// AllRounds is the ratio including the disturbed rounds that were measured again.
 	AllRounds *Estimate `json:"all_rounds,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"` // better, worse, equivalent, inconclusive or invalid
 }
@@ -701,19 +701,19 @@ type PilotVariant struct {
 
 // An Examined trial is a trial with all its checks.
 type Examined struct {
-	Number     int         `json:"number"`
-	Round      int         `json:"round"`
-	Variant    string      `json:"variant"`
-	Purpose    string      `json:"purpose,omitempty"`
-	Rate       *float64    `json:"rate_per_second,omitempty"` // of a probe
-	Good       *bool       `json:"good,omitempty"`            // of a probe: it kept the thresholds
-	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; no figure uses it
-	Excluded   bool        `json:"excluded,omitempty"`        // its round was spoilt, and another measured in its place
-	Spoilt     bool        `json:"spoilt,omitempty"`          // the machine or the generator disturbed it beyond a limit fixed beforehand
-	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the requests: what something else may have moved noticeably
-	Lost       bool        `json:"lost,omitempty"`            // its target ended by itself, or answered nothing
-	Checks     []Check     `json:"checks"`
-	Dependence *Dependence `json:"dependence,omitempty"`
+	Number         int         `json:"number"`
+	Round          int         `json:"round"`
+	Variant        string      `json:"variant"`
+	Purpose        string      `json:"purpose,omitempty"`
+	Rate           *float64    `json:"rate_per_second,omitempty"` // of a probe
+	Good           *bool       `json:"good,omitempty"`            // of a probe: it kept the thresholds
+	Replaced       bool        `json:"replaced,omitempty"`        // a later trial took its place; no figure uses it
+	Excluded       bool        `json:"excluded,omitempty"`        // its round was disturbed, and another measured in its place
+	Disturbed      bool        `json:"disturbed,omitempty"`       // the machine or the generator disturbed it beyond a limit fixed beforehand
+	DisturbedShare *float64    `json:"disturbed_share,omitempty"` // of the requests: what something else may have moved noticeably
+	Lost           bool        `json:"lost,omitempty"`            // its target ended by itself, or answered nothing
+	Checks         []Check     `json:"checks"`
+	Dependence     *Dependence `json:"dependence,omitempty"`
 }
 
 // A Check is one condition on a trial with the measured value and the limit, both in the
@@ -791,8 +791,8 @@ type Flag struct {
 	Unit     Unit     `json:"unit,omitempty"`
 	// Biases are the figures that it can move, by the beginnings of their names in
 	// expressions, such as throughput or response. Run.Validity says how far.
-	Biases []string `json:"biases,omitempty"`
-	Spoils bool     `json:"spoils"` // it is beyond a limit fixed beforehand, not only worth a word
+	Biases   []string `json:"biases,omitempty"`
+	Disturbs bool     `json:"disturbs"` // it is beyond a limit fixed beforehand, not only worth a word
 	// Breaks says that the target did not do what was asked of it. The figures are right,
 	// and the run is not a success.
 	Breaks bool `json:"breaks,omitempty"`

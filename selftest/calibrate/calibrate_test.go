@@ -265,7 +265,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %v", loop, err)
 			continue
 		}
-		if e.Design.Rounds != 1 || e.Design.Seed != 5 || !e.Design.KeepSpoilt || (e.Variants[0].Load.Open != nil) != (loop == "open") || !slices.Contains(e.Variants[0].Target.Start, "/sys/fs/cgroup/x/cgroup.procs") {
+		if e.Design.Rounds != 1 || e.Design.Seed != 5 || !e.Design.KeepDisturbed || (e.Variants[0].Load.Open != nil) != (loop == "open") || !slices.Contains(e.Variants[0].Target.Start, "/sys/fs/cgroup/x/cgroup.procs") {
 			t.Errorf("%s: %+v", loop, e)
 		}
 	}
@@ -278,9 +278,9 @@ func TestFlagShares(t *testing.T) {
 	ok, none := rundir.StateOK, rundir.StateNotIdentified
 	r := Result{Trials: []Trial{
 		{Trouble: Healthy, Loop: "open", States: all(ok, ok, ok)},
-		{Trouble: Healthy, Loop: "open", States: all(ok, rundir.StateBounded, none), Spoils: []string{"steal", "drops"}},
+		{Trouble: Healthy, Loop: "open", States: all(ok, rundir.StateBounded, none), Disturbs: []string{"steal", "drops"}},
 		{Trouble: Starved, Loop: "open", States: all(ok, ok, rundir.StateBounded)},
-		{Trouble: Starved, Loop: "open", States: all(ok, ok, ok), Spoils: []string{"drops"}},
+		{Trouble: Starved, Loop: "open", States: all(ok, ok, ok), Disturbs: []string{"drops"}},
 		{Trouble: NeighbourOne, Loop: "open", States: all(ok, ok, ok)},
 		{Trouble: Starved, Loop: "closed"}, // nothing was said
 		{Trouble: Starved, Loop: "closed", States: all(ok, ok, ok), Blamed: []string{"drops"}},
@@ -308,7 +308,7 @@ func TestFlagShares(t *testing.T) {
 // What a run says of a trial is read by the loop's own latency.
 func TestTrialOfARun(t *testing.T) {
 	run := &rundir.Run{
-		Flags: []rundir.Flag{{Kind: "a", Spoils: true}, {Kind: "b"}, {Kind: "a", Spoils: true}, {Kind: "c", Breaks: true}},
+		Flags: []rundir.Flag{{Kind: "a", Disturbs: true}, {Kind: "b"}, {Kind: "a", Disturbs: true}, {Kind: "c", Breaks: true}},
 		Validity: []rundir.Validity{
 			{Figure: compared, State: rundir.StateOK},
 			{Figure: "response.p99", State: rundir.StateNotIdentified},
@@ -320,7 +320,7 @@ func TestTrialOfARun(t *testing.T) {
 	}
 	got := trialOf(run, Starved, "closed", 3)
 	want := Trial{
-		Trouble: Starved, Loop: "closed", Number: 3, Spoils: []string{"a"}, Blamed: []string{"c"}, Warnings: []string{"b"},
+		Trouble: Starved, Loop: "closed", Number: 3, Disturbs: []string{"a"}, Blamed: []string{"c"}, Warnings: []string{"b"},
 		States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -427,7 +427,7 @@ func example() *Result {
 		},
 		Trials: []Trial{
 			{Trouble: Healthy, Loop: "open", States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded}},
-			{Trouble: Starved, Loop: "open", Spoils: []string{"drops", "achieved_rate"}},
+			{Trouble: Starved, Loop: "open", Disturbs: []string{"drops", "achieved_rate"}},
 		},
 		Noisy: someNoise(),
 		Notes: []string{"the machine has one CPU"},

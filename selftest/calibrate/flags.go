@@ -36,7 +36,7 @@ type Trial struct {
 	Loop       string            // open or closed
 	Number     int               // from 1
 	States     map[string]string // what is said of each figure: see rundir's State constants
-	Spoils     []string          // the kinds of flags beyond their limits
+	Disturbs   []string          // the kinds of flags beyond their limits
 	Blamed     []string          // the kinds of findings about the target, which did nothing wrong
 	Warnings   []string          // the kinds of the other flags
 	Throughput *float64          // good responses per second
@@ -47,7 +47,7 @@ type Trial struct {
 // flagged tells whether a reader is warned: a flag is beyond its limit, or a figure is
 // not as it is printed.
 func (t *Trial) flagged() bool {
-	return len(t.Spoils) > 0 || slices.ContainsFunc(troubledFigures(), func(f string) bool { return t.States[f] != rundir.StateOK })
+	return len(t.Disturbs) > 0 || slices.ContainsFunc(troubledFigures(), func(f string) bool { return t.States[f] != rundir.StateOK })
 }
 
 // A FlagShare sums up the trials of one trouble and loop.
@@ -95,7 +95,7 @@ func (r *Result) FlagShares() []FlagShare {
 			share.count(t.States[figure] == rundir.StateNotIdentified || t.States[figure] == "")
 			f.Unidentified[figure] = share
 		}
-		for _, kind := range t.Spoils {
+		for _, kind := range t.Disturbs {
 			f.Kinds[kind]++
 		}
 	}
@@ -105,7 +105,7 @@ func (r *Result) FlagShares() []FlagShare {
 // flags measures generators in trouble, each a process of its own, so that only
 // it is limited.
 func (k *calibrator) flags(ctx context.Context) (err error) {
-	s, err := k.sheet("flags.csv", "trouble", "loop", "trial", "flagged", "throughput_state", "p50_state", "p99_state", "spoilt_by", "blamed", "warnings", "throughput_per_second", "generator_lag_p99_seconds", "generator_cpu_share")
+	s, err := k.sheet("flags.csv", "trouble", "loop", "trial", "flagged", "throughput_state", "p50_state", "p99_state", "disturbed_by", "blamed", "warnings", "throughput_per_second", "generator_lag_p99_seconds", "generator_cpu_share")
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (k *calibrator) flags(ctx context.Context) (err error) {
 
 func (t *Trial) row() []string {
 	return []string{
-		t.Trouble, t.Loop, strconv.Itoa(t.Number), strconv.FormatBool(t.flagged()), t.States[compared], t.States["p50"], t.States["p99"], strings.Join(t.Spoils, " "), strings.Join(t.Blamed, " "), strings.Join(t.Warnings, " "),
+		t.Trouble, t.Loop, strconv.Itoa(t.Number), strconv.FormatBool(t.flagged()), t.States[compared], t.States["p50"], t.States["p99"], strings.Join(t.Disturbs, " "), strings.Join(t.Blamed, " "), strings.Join(t.Warnings, " "),
 		number(t.Throughput), number(t.LagP99), number(t.LoadCPU),
 	}
 }
@@ -228,7 +228,7 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 	return k.trial(filepath.Join(dir, "run"), &run, trouble, loop, number)
 }
 
-// plan writes an experiment of one trial, in JSON, which is YAML. Spoilt rounds are not
+// plan writes an experiment of one trial, in JSON, which is YAML. Disturbed rounds are not
 // measured again, because this table counts them.
 func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]byte, error) {
 	target := []string{k.Program, OracleCommand}
@@ -277,8 +277,8 @@ func trialOf(run *rundir.Run, trouble, loop string, number int) Trial {
 		switch {
 		case f.Breaks:
 			kinds = &t.Blamed
-		case f.Spoils:
-			kinds = &t.Spoils
+		case f.Disturbs:
+			kinds = &t.Disturbs
 		}
 		if !slices.Contains(*kinds, f.Kind) {
 			*kinds = append(*kinds, f.Kind)

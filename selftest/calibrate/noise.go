@@ -258,7 +258,7 @@ func (k *calibrator) noisyExperiment(s knownServer) *plan.Experiment {
 		Name: "noise", Awake: k.Awake, Variants: []plan.Variant{v},
 		// The arrivals are the same in each run, because they decide the times of a
 		// queue.
-		Design: plan.Design{Rounds: 1, Seed: 1, Stop: plan.StopFixed, KeepSpoilt: true},
+		Design: plan.Design{Rounds: 1, Seed: 1, Stop: plan.StopFixed, KeepDisturbed: true},
 	}
 	e.Complete()
 	return e
@@ -274,7 +274,7 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 		if t.Purpose != "" {
 			continue
 		}
-		disturbed = t.Disturbed
+		disturbed = t.DisturbedShare
 		for _, c := range t.Checks {
 			if c.Kind == checks.FlagForeignCPU {
 				foreign = c.Measured

@@ -152,7 +152,7 @@ func TestNoiseShares(t *testing.T) {
 func TestReadNoisy(t *testing.T) {
 	server := knownServers(0)[0]
 	run := &rundir.Run{
-		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, Disturbed: pointer(1)}, {Disturbed: pointer(0.2), Checks: []rundir.Check{{Kind: "steal", Measured: pointer(7)}, {Kind: checks.FlagForeignCPU, Measured: pointer(0.03)}}}},
+		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, DisturbedShare: pointer(1)}, {DisturbedShare: pointer(0.2), Checks: []rundir.Check{{Kind: "steal", Measured: pointer(7)}, {Kind: checks.FlagForeignCPU, Measured: pointer(0.03)}}}},
 		Variants: []rundir.Variant{{Name: "default", Intervals: map[string]rundir.Estimate{compared: {Estimate: pointer(1000)}, "response.p99": {Estimate: pointer(0.02)}}}},
 		Validity: []rundir.Validity{
 			{Figure: compared, Variant: "default", State: rundir.StateOK},
@@ -208,7 +208,7 @@ func TestNoisesAreWhatTheirNamesSay(t *testing.T) {
 			continue
 		}
 		open := e.Variants[0].Load.Open
-		if (open != nil) != (s.rate > 0) || open != nil && (open.Arrivals == plan.ArrivalsPoisson) != s.poisson || !e.Design.KeepSpoilt || e.Design.Seed != 1 {
+		if (open != nil) != (s.rate > 0) || open != nil && (open.Arrivals == plan.ArrivalsPoisson) != s.poisson || !e.Design.KeepDisturbed || e.Design.Seed != 1 {
 			t.Errorf("%s: %+v", s.name, e)
 		}
 	}

@@ -129,7 +129,7 @@ export interface Trial {
   purpose?: string;
   /** the figures use it */
   counted?: boolean;
-  spoilt: boolean;
+  disturbed: boolean;
   warmup_seconds: number;
   window_seconds: number;
   /** Rate, Good and Latency are of a probe in a search for capacity. Latency is in the
@@ -154,7 +154,7 @@ export interface Check {
   worst?: number;
   ok: number;
   warning: number;
-  spoilt: number;
+  disturbed: number;
   unknown: number;
 }
 
@@ -231,7 +231,7 @@ export interface Plan {
   base?: string;
   /** the variant that is another under an alias */
   control?: string;
-  /** how many spoilt rounds may be measured again */
+  /** how many disturbed rounds may be measured again */
   remeasure?: number;
   /** all variants are compared with each other */
   pairs?: boolean;
@@ -373,7 +373,7 @@ export interface Comparison {
   /** FurtherRounds is how many more would settle an inconclusive comparison, if
    * the spread stays as it is. */
   further_rounds?: number;
-  /** AllRounds is the ratio including the spoilt rounds that were measured again. */
+  /** AllRounds is the ratio including the disturbed rounds that were measured again. */
   all_rounds?: Estimate;
   /** better, worse, equivalent, inconclusive or invalid */
   verdict?: string;
@@ -516,7 +516,7 @@ export interface Flag {
    * expressions, such as throughput or response. Run.Validity says how far. */
   biases?: string[];
   /** it is beyond a limit fixed beforehand, not only worth a word */
-  spoils: boolean;
+  disturbs: boolean;
   /** Breaks says that the target did not do what was asked of it. The figures are right,
    * and the run is not a success. */
   breaks?: boolean;
@@ -534,10 +534,10 @@ export interface Examined {
   good?: boolean;
   /** a later trial took its place; no figure uses it */
   replaced?: boolean;
-  /** its round was spoilt, and another measured in its place */
+  /** its round was disturbed, and another measured in its place */
   excluded?: boolean;
   /** the machine or the generator disturbed it beyond a limit fixed beforehand */
-  spoilt?: boolean;
+  disturbed?: boolean;
   /** of the requests: what something else may have moved noticeably */
   disturbed_share?: number;
   /** its target ended by itself, or answered nothing */

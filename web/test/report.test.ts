@@ -20,7 +20,7 @@ describe("an answer", () => {
     expect(say(textsIn("zh"), higher)).toBe("goroutine 的吞吐量比 pool 高 5.6%（+4.0 … +7.1%，95%）");
   });
   test("has sentences within sentences", () => {
-    const line: Message = { kind: "answer.none", values: { variant: "b", base: "a", metric: "service.p99" }, parts: { why: [{ kind: "why.spoilt", values: { check: "steal" } }] } };
+    const line: Message = { kind: "answer.none", values: { variant: "b", base: "a", metric: "service.p99" }, parts: { why: [{ kind: "why.beyond_limit", values: { check: "steal" } }] } };
     expect(say(textsIn("zh"), line)).toBe("b 与 a 的服务时间 p99 之比无从得知：某次试验的检查项超限：被宿主机占用的 CPU");
   });
   test("names the pairs that do not differ", () => {
@@ -102,7 +102,7 @@ test("what was measured has the unit of its expression", () => {
   const slope = { measured: 0.002 / 1800, low: 0.001 / 1800, high: 0.003 / 1800 };
   expect(measured(c, "slope(rss) < 5%/30min", slope)).toBe("+0.200% (+0.100 … +0.300) in 30m");
   expect(measured(zh, "slope(rss) < 5%/30min", { measured: 0.002 / 1800 })).toBe("30m 内 +0.200%");
-  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: { kind: "why.spoilt", values: { check: "steal" } } })).toBe("+0.200% in 30m?");
+  expect(measured(c, "slope(rss) < 5%/30min", { ...slope, not_identified: { kind: "why.beyond_limit", values: { check: "steal" } } })).toBe("+0.200% in 30m?");
 });
 
 test("a change is said as its verdict lets it be", () => {
@@ -115,15 +115,15 @@ test("a change is said as its verdict lets it be", () => {
 });
 
 test("flags are grouped by kind, what makes the run invalid first", () => {
-  const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, spoils: invalid });
+  const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, disturbs: invalid });
   const list = kinds([flag("a", 1, false), flag("a", 2, false), flag("b", 3, true), flag("control_differs", 0, false), flag("a", 4, true)]);
   expect(list.map((k) => [k.first.kind, k.trials.length])).toEqual([["control_differs", 0], ["b", 1], ["a", 1], ["a", 2]]);
 });
 
 test("a finding about the target is no warning", () => {
-  const flag = { kind: "no_answers", spoils: false };
-  expect([{ ...flag, breaks: true }, { ...flag, spoils: true }, flag].map(severity)).toEqual([
-    { kind: "bad", key: "flags.broken" }, { kind: "bad", key: "flags.spoilt" }, { kind: "warn", key: "flags.warning" }]);
+  const flag = { kind: "no_answers", disturbs: false };
+  expect([{ ...flag, breaks: true }, { ...flag, disturbs: true }, flag].map(severity)).toEqual([
+    { kind: "bad", key: "flags.broken" }, { kind: "bad", key: "flags.disturbed" }, { kind: "warn", key: "flags.warning" }]);
 });
 
 test("long names lose their middle and their type arguments", () => {

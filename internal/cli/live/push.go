@@ -147,7 +147,7 @@ func (p *Pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSB
 func (p *Pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
 	found := make([]push.Flag, len(flags))
 	for i, f := range flags {
-		found[i] = push.Flag{Kind: f.Kind, Spoils: f.Spoils}
+		found[i] = push.Flag{Kind: f.Kind, Disturbs: f.Disturbs}
 	}
 	p.meter.End(found)
 }

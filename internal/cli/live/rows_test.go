@@ -37,9 +37,9 @@ func play(p *Rows) {
 	p.End(&rundir.Trial{
 		Throughput: &throughput, Response: rundir.Quantiles{P50: &p50},
 		Counts: rundir.Counts{Sent: 765, OK: 750},
-	}, []rundir.Flag{{Kind: "steal"}, {Kind: "drops", Spoils: true}, {Kind: "steal"}})
+	}, []rundir.Flag{{Kind: "steal"}, {Kind: "drops", Disturbs: true}, {Kind: "steal"}})
 	p.Begin(trial.Planned{Number: 3, Of: 12, Variant: "goroutine", Width: 9})
-	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"}, []rundir.Flag{{Kind: "incomplete", Spoils: true}})
+	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"}, []rundir.Flag{{Kind: "incomplete", Disturbs: true}})
 }
 
 // Subscribers' events are shown as they come, next to what is published.

@@ -86,23 +86,23 @@ func (x *examination) add(c rundir.Check) {
 	}
 	x.checks = append(x.checks, c)
 	switch c.Outcome {
-	case rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckBroken:
-		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Detail)
+	case rundir.CheckWarning, rundir.CheckDisturbed, rundir.CheckBroken:
+		x.raise(c.Kind, c.Outcome == rundir.CheckDisturbed, c.Detail)
 		raised := &x.flags[len(x.flags)-1]
 		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
 		raised.Measured, raised.Limit, raised.Unit = c.Measured, c.Limit, c.Unit
 	}
 }
 
-func (x *examination) raise(kind string, spoils bool, found *rundir.Message) {
-	x.flags = append(x.flags, NewFlag(kind, x.Trial.Variant, spoils, found))
+func (x *examination) raise(kind string, disturbs bool, found *rundir.Message) {
+	x.flags = append(x.flags, NewFlag(kind, x.Trial.Variant, disturbs, found))
 	x.flags[len(x.flags)-1].Trial = x.Trial.Number
 }
 
 // NewFlag makes a flag of one of Judge's kinds.
-func NewFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Flag {
+func NewFlag(kind, variant string, disturbs bool, found *rundir.Message) rundir.Flag {
 	k := kindsOfFlags[kind]
-	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found, Biases: k.biases, Spoils: spoils}
+	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found, Biases: k.biases, Disturbs: disturbs}
 }
 
 // unknown records a check that could not be made.
@@ -123,7 +123,7 @@ func (x *examination) compare(kind string, measured, limit float64, bad string, 
 func (x *examination) conserved() {
 	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
 	if !x.Trial.Conservation.OK {
-		c.Outcome, c.Detail = rundir.CheckSpoilt, new(texts.New("found.conservation", "error", x.Trial.Conservation.Detail))
+		c.Outcome, c.Detail = rundir.CheckDisturbed, new(texts.New("found.conservation", "error", x.Trial.Conservation.Detail))
 		if x.Trial.Conservation.Detail == "" {
 			c.Detail = new(texts.New("found.conservation.unsaid"))
 		}
@@ -134,7 +134,7 @@ func (x *examination) conserved() {
 func (x *examination) complete() bool {
 	c := rundir.Check{Kind: FlagIncomplete, Outcome: rundir.CheckOK}
 	if !x.Trial.Complete {
-		c.Outcome, c.Detail = rundir.CheckSpoilt, new(texts.New("found.incomplete.unended"))
+		c.Outcome, c.Detail = rundir.CheckDisturbed, new(texts.New("found.incomplete.unended"))
 		if x.Trial.Fault == rundir.FaultTarget {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
@@ -257,7 +257,7 @@ func (x *examination) achieved() {
 	sent, due := float64(c.Sent+c.Dropped-c.Unsent), float64(c.Scheduled)
 	rate, window := x.Rate(), x.Trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
-		x.compare(FlagAchievedRate, off, RateTolerance, rundir.CheckSpoilt,
+		x.compare(FlagAchievedRate, off, RateTolerance, rundir.CheckDisturbed,
 			new(texts.New("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", units.Percent(off))))
 		return
 	}
@@ -266,7 +266,7 @@ func (x *examination) achieved() {
 	}
 	wanted := *rate * window
 	off := differ(sent, wanted)
-	x.compare(FlagAchievedRate, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
+	x.compare(FlagAchievedRate, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckDisturbed,
 		new(texts.New("found.achieved_rate.rate", "sent", units.FourDigits(sent/window), "wanted", units.FourDigits(*rate), "share", units.Percent(off))))
 }
 
@@ -316,7 +316,7 @@ func (x *examination) generator() {
 		if g.CPUShare == nil {
 			x.unknown(FlagGeneratorCPU, new(texts.New(notObserved)))
 		} else {
-			x.compare(FlagGeneratorCPU, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
+			x.compare(FlagGeneratorCPU, *g.CPUShare, BusyGenerator, rundir.CheckDisturbed,
 				new(texts.New("found.generator_cpu", "share", units.Percent(*g.CPUShare), "most", units.Percent(BusyGenerator))))
 		}
 	}
@@ -339,10 +339,10 @@ func (x *examination) starved() {
 	case wait == nil:
 		x.unknown(FlagRunQueue, new(texts.New(notObserved)))
 	case !x.Open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
+		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
 			new(texts.New("found.run_queue_wait.idle", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator), "target", units.Percent(*target))))
 	case x.Open() && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
+		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
 			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator))))
 	default:
 		limit := RunQueueLimit
@@ -377,7 +377,7 @@ func (x *examination) exhausted() {
 		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckWarning,
 			new(texts.New("found.generator_limit.unknown", "share", units.Percent(occupied))))
 	case *target < SaturatedTarget:
-		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckSpoilt,
+		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckDisturbed,
 			new(texts.New("found.generator_limit", "share", units.Percent(occupied), "target", units.Percent(*target))))
 	default:
 		x.add(rundir.Check{Kind: FlagGeneratorLimit, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
@@ -406,7 +406,7 @@ func (x *examination) machine() {
 	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad)
 }
 
-// noise records a share that is a warning above warn and spoils the trial above bad.
+// noise records a share that is a warning above warn and disturbs the trial above bad.
 func (x *examination) noise(kind string, share *float64, warn, bad float64) {
 	if share == nil {
 		x.unknown(kind, new(texts.New(notObserved)))
@@ -414,7 +414,7 @@ func (x *examination) noise(kind string, share *float64, warn, bad float64) {
 	}
 	found := new(texts.New("found."+kind, "share", units.Percent(*share)))
 	if *share > bad {
-		x.compare(kind, *share, bad, rundir.CheckSpoilt, found)
+		x.compare(kind, *share, bad, rundir.CheckDisturbed, found)
 	} else {
 		x.compare(kind, *share, warn, rundir.CheckWarning, found)
 	}
@@ -431,7 +431,7 @@ func Disturbed(s recording.Recording, known bool, taken float64, by []string) ([
 	for _, kind := range by {
 		causes = append(causes, texts.New("cause", "cause", kind))
 	}
-	x.compare(FlagDisturbed, taken, DisturbedBad, rundir.CheckSpoilt,
+	x.compare(FlagDisturbed, taken, DisturbedBad, rundir.CheckDisturbed,
 		new(texts.New("found.disturbed", "share", units.Percent(taken)).With("causes", causes...)))
 	return x.checks, x.flags
 }

@@ -79,12 +79,12 @@ func countResponses(s *recording.Recording, from, n int64) {
 	}
 }
 
-// raised names the flags, with ! for those that spoil.
+// raised names the flags, with ! for those that disturb.
 func raised(flags []rundir.Flag) string {
 	var kinds []string
 	for _, f := range flags {
 		kind := f.Kind
-		if f.Spoils {
+		if f.Disturbs {
 			kind += "!"
 		}
 		kinds = append(kinds, kind)
@@ -99,7 +99,7 @@ type measured struct {
 }
 
 func TestChecks(t *testing.T) {
-	const ok, warning, invalid, unknown, broken = rundir.CheckOK, rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckUnknown, rundir.CheckBroken
+	const ok, warning, invalid, unknown, broken = rundir.CheckOK, rundir.CheckWarning, rundir.CheckDisturbed, rundir.CheckUnknown, rundir.CheckBroken
 	nan := math.NaN()
 	open, closed := soundOpen, soundClosed
 	for _, c := range []struct {

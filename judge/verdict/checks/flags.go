@@ -38,7 +38,7 @@ const (
 	FlagUnfinished         = "unfinished"
 	FlagSubscribers        = "subscribers"     // of events; it breaks, unless dyno lacked descriptors
 	FlagGeneratorCPU       = "generator_cpu"   // open loops
-	FlagRunQueue           = "run_queue_wait"  // spoils a closed loop beyond StarvedGenerator
+	FlagRunQueue           = "run_queue_wait"  // disturbs a closed loop beyond StarvedGenerator
 	FlagGeneratorLimit     = "generator_limit" // closed loops
 	FlagSteal              = "steal"           // up to StealBad a warning
 	FlagForeignCPU         = "foreign_cpu"     // up to ForeignBad a warning
@@ -135,17 +135,17 @@ func IsKnown(kind string) bool {
 	return ok
 }
 
-// DisturbsRound tells whether a flag that spoils is a reason to measure the round again: it
+// DisturbsRound tells whether a flag that disturbs is a reason to measure the round again: it
 // is about a disturbance, and the next round may have none.
 func DisturbsRound(kind string) bool { return kindsOfFlags[kind].about == rundir.AboutMachine }
 
-// LimitsGenerator tells whether a flag that spoils says that the generator was at its
+// LimitsGenerator tells whether a flag that disturbs says that the generator was at its
 // limit: then the target's figures have no upper end.
 func LimitsGenerator(kind string) bool {
 	return slices.Contains([]string{FlagGeneratorCPU, FlagGeneratorLimit, FlagAchievedRate, FlagPlateau}, kind)
 }
 
-// DisturbsWhole tells whether a flag that spoils leaves no stretch of the trial clean.
+// DisturbsWhole tells whether a flag that disturbs leaves no stretch of the trial clean.
 // Kinds that mark stretches leave some.
 func DisturbsWhole(kind string) bool {
 	return slices.Contains([]string{FlagRunQueue, FlagGeneratorLimit, FlagForeignCPU}, kind)

@@ -114,7 +114,7 @@ func (x *examination) checkAttributable() {
 		checks = append(checks, texts.New("cause", "cause", kind))
 	}
 	found := texts.New("found.generator_starved", "share", units.Percent(x.away())).With("checks", texts.Once(checks...)...)
-	x.compare(FlagGeneratorStarved, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
+	x.compare(FlagGeneratorStarved, x.away(), AwayGenerator, rundir.CheckDisturbed, &found)
 }
 
 // lacking counts what dyno could not do because it lacked descriptors, ports or memory.
@@ -139,7 +139,7 @@ func (x *examination) resources() {
 	if len(why) > 0 {
 		found.Kind, found.Values["error"] = "found.generator_resources.why", strings.Join(slices.Compact(slices.Sorted(slices.Values(why))), "; ")
 	}
-	x.compare(FlagGeneratorResources, float64(lacking(x.Trial)), 0, rundir.CheckSpoilt, found)
+	x.compare(FlagGeneratorResources, float64(lacking(x.Trial)), 0, rundir.CheckDisturbed, found)
 }
 
 // limited counts the responses that were larger than the generator takes. The target gave them.
@@ -157,7 +157,7 @@ func limited(t *rundir.Trial) int64 {
 func (x *examination) limits() {
 	found := new(texts.New("found.own_limit", "n", units.Whole(limited(x.Trial))))
 	found.Values["error"] = mostFrequent(x.Trial.Failures, wire.Limit)
-	x.compare(FlagOwnLimit, float64(limited(x.Trial)), 0, rundir.CheckSpoilt, found)
+	x.compare(FlagOwnLimit, float64(limited(x.Trial)), 0, rundir.CheckDisturbed, found)
 }
 
 // mostFrequent returns what the most frequent failures of some kinds say. Of a status it is what

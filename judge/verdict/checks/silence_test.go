@@ -12,7 +12,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// What is about the target breaks, and spoils no figure; what is about the generator spoils
+// What is about the target breaks, and disturbs no figure; what is about the generator disturbs
 // them, and is none of the target's errors.
 func TestDeadTargets(t *testing.T) {
 	dead := func(s *recording.Recording) { // since the second before the window
@@ -102,7 +102,7 @@ func TestDeadTargets(t *testing.T) {
 		for _, f := range flags {
 			if f.Breaks {
 				breaks, said = append(breaks, f.Kind), append(said, f.Detail.English())
-				if f.Spoils || f.About != rundir.AboutTarget {
+				if f.Disturbs || f.About != rundir.AboutTarget {
 					t.Errorf("%s: %+v", c.name, f)
 				}
 			}
@@ -114,7 +114,7 @@ func TestDeadTargets(t *testing.T) {
 			t.Errorf("%s: %q says nothing of %q", c.name, text, c.says)
 		}
 		own := slices.ContainsFunc(flags, func(f rundir.Flag) bool {
-			return f.Kind == FlagGeneratorResources && f.Spoils && f.About == rundir.AboutGenerator && strings.Contains(f.Detail.English(), "too many open files")
+			return f.Kind == FlagGeneratorResources && f.Disturbs && f.About == rundir.AboutGenerator && strings.Contains(f.Detail.English(), "too many open files")
 		})
 		if own != (lacking(s.Trial) > 0) {
 			t.Errorf("%s: checks %+v", c.name, checks)
@@ -205,21 +205,21 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 		s.Trial.Counts.Sent, s.Trial.Counts.Dropped, s.Trial.Counts.OK = 9_000, 1000, 9_000
 		c.change(&s)
 		checks, flags, _ := Examine(s)
-		var spoilt, broken []string
+		var disturbed, broken []string
 		for _, f := range flags {
 			switch {
 			case f.Breaks:
 				broken = append(broken, f.Kind)
-			case f.Spoils && slices.Contains(f.Biases, BiasAll):
-				spoilt = append(spoilt, f.Kind)
+			case f.Disturbs && slices.Contains(f.Biases, BiasAll):
+				disturbed = append(disturbed, f.Kind)
 			}
 		}
 		outcome := checks[slices.IndexFunc(checks, func(k rundir.Check) bool { return k.Kind == FlagDrops })].Outcome
-		if c.blames && (!slices.Equal(broken, []string{FlagDrops}) || spoilt != nil || outcome != rundir.CheckBroken) {
-			t.Errorf("%s: %v, %v, %s", c.name, broken, spoilt, outcome)
+		if c.blames && (!slices.Equal(broken, []string{FlagDrops}) || disturbed != nil || outcome != rundir.CheckBroken) {
+			t.Errorf("%s: %v, %v, %s", c.name, broken, disturbed, outcome)
 		}
-		if !c.blames && (broken != nil || !slices.Equal(spoilt, []string{FlagGeneratorStarved}) || outcome != rundir.CheckUnknown) {
-			t.Errorf("%s: %v, %v, %s", c.name, broken, spoilt, outcome)
+		if !c.blames && (broken != nil || !slices.Equal(disturbed, []string{FlagGeneratorStarved}) || outcome != rundir.CheckUnknown) {
+			t.Errorf("%s: %v, %v, %s", c.name, broken, disturbed, outcome)
 		}
 	}
 	// What was answered badly was read.
@@ -259,7 +259,7 @@ func TestOwnLimit(t *testing.T) {
 	_, flags, _ := Examine(s)
 	var found []string
 	for _, f := range flags {
-		if f.Breaks || f.Spoils && slices.Contains(f.Biases, BiasAll) {
+		if f.Breaks || f.Disturbs && slices.Contains(f.Biases, BiasAll) {
 			found = append(found, f.Kind+": "+f.Detail.English())
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Trial) used() bool { return s.Purpose == "" && s.IsMeasured() && !s.rep
 // isDisturbed tells whether the machine or the generator disturbed the trial beyond a limit
 // fixed beforehand. Nothing that the target does has an influence on it.
 func (s *Trial) isDisturbed() bool {
-	return slices.ContainsFunc(s.AllFlags, func(f rundir.Flag) bool { return f.Spoils && checks.DisturbsRound(f.Kind) })
+	return slices.ContainsFunc(s.AllFlags, func(f rundir.Flag) bool { return f.Disturbs && checks.DisturbsRound(f.Kind) })
 }
 
 // Examined is the entry of the trial in run.json. For a probe that was not disturbed, good tells
@@ -46,7 +46,7 @@ func (s *Trial) Examined(good *bool) rundir.Examined {
 	}
 	return rundir.Examined{
 		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: good,
-		Replaced: s.replaced, Lost: s.Lost(), Excluded: s.excluded, Spoilt: s.isDisturbed(), Disturbed: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
+		Replaced: s.replaced, Lost: s.Lost(), Excluded: s.excluded, Disturbed: s.isDisturbed(), DisturbedShare: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
 	}
 }
 

@@ -16,10 +16,10 @@ func TestDisturbedRounds(t *testing.T) {
 		want := slices.Contains([]string{
 			checks.FlagSteal, checks.FlagForeignCPU, checks.FlagLateWakeups, checks.FlagMemoryPressure, checks.FlagIOPressure, checks.FlagRunQueue, checks.FlagDisturbed, checks.FlagGeneratorStarved,
 		}, kind)
-		for _, spoils := range []bool{false, true} {
-			s := Trial{AllFlags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", spoils, nil)}}
-			if got := s.isDisturbed(); got != (want && spoils) {
-				t.Errorf("%s, beyond its limit %v: disturbed %v", kind, spoils, got)
+		for _, disturbs := range []bool{false, true} {
+			s := Trial{AllFlags: []rundir.Flag{checks.NewFlag(checks.FlagNotSteady, "v", false, nil), checks.NewFlag(kind, "v", disturbs, nil)}}
+			if got := s.isDisturbed(); got != (want && disturbs) {
+				t.Errorf("%s, beyond its limit %v: disturbed %v", kind, disturbs, got)
 			}
 		}
 	}

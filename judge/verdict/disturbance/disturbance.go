@@ -83,7 +83,7 @@ func Find(of recording.Recording, flags []rundir.Flag) *Disturbance {
 	d := &Disturbance{Known: s.StallsKnown, Clean: recording.Times{}, signs: map[string]float64{}, Lost: s.lostBy()}
 	s.findDelays(d)
 	for _, f := range flags {
-		if f.Spoils && checks.DisturbsWhole(f.Kind) && !slices.Contains(d.Whole, f.Kind) {
+		if f.Disturbs && checks.DisturbsWhole(f.Kind) && !slices.Contains(d.Whole, f.Kind) {
 			d.Whole = append(d.Whole, f.Kind)
 		}
 	}

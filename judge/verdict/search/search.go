@@ -55,7 +55,7 @@ type Probe struct {
 }
 
 // attributable tells whether nothing but the target made a probe bad.
-func (p *Probe) attributable() bool { return !p.Result.Spoilt && !p.doubtful }
+func (p *Probe) attributable() bool { return !p.Result.Disturbed && !p.doubtful }
 
 // complete says what is known of both ends of a bracket.
 func (b *bracket) complete(plan rundir.Plan) (err error) {
@@ -140,9 +140,9 @@ func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
 	if s.Rate != nil {
 		p.Result.Rate = *s.Rate
 	}
-	p.Why, p.Result.Spoilt = unusable(s)
+	p.Why, p.Result.Disturbed = unusable(s)
 	if p.Why == "" {
-		p.Why, p.because, p.Result.Spoilt = p.broken(plan)
+		p.Why, p.because, p.Result.Disturbed = p.broken(plan)
 	}
 	p.Result.Good = p.Why == ""
 	return p
@@ -176,7 +176,7 @@ func unusable(s *dataset.Trial) (kind string, disturbed bool) {
 	}
 	for _, f := range s.AllFlags {
 		switch {
-		case !f.Spoils:
+		case !f.Disturbs:
 		case f.About == rundir.AboutGenerator:
 			return f.Kind, true
 		case f.About != rundir.AboutMachine && kind == "":
@@ -330,7 +330,7 @@ func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity)
 				v.State = rundir.StateNotIdentified
 			}
 			for _, p := range b.at(b.High, false) {
-				if p.Result.Spoilt && !slices.Contains(v.Causes, p.Why) {
+				if p.Result.Disturbed && !slices.Contains(v.Causes, p.Why) {
 					v.Causes = append(v.Causes, p.Why)
 				}
 			}
@@ -397,7 +397,7 @@ func limits(searches []*bracket) (limit string, because, disturbed *rundir.Messa
 				broke[p.Why]++
 				sentences[p.Why] = p.because
 			}
-			if p.Result.Spoilt {
+			if p.Result.Disturbed {
 				kinds[p.Why]++
 			}
 		}
@@ -412,7 +412,7 @@ func limits(searches []*bracket) (limit string, because, disturbed *rundir.Messa
 		parts = append(parts, texts.New("edge.probes", "cause", kind, "n", strconv.Itoa(kinds[kind])))
 	}
 	if len(parts) > 0 {
-		m := texts.New("edge.spoilt").With("probes", parts...)
+		m := texts.New("edge.disturbed").With("probes", parts...)
 		disturbed = &m
 	}
 	return limit, because, disturbed

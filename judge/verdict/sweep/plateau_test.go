@@ -58,7 +58,7 @@ func TestPlateaus(t *testing.T) {
 			t.Errorf("%s: flags %+v", c.name, flags)
 		}
 		for _, f := range flags {
-			if f.Kind != checks.FlagPlateau || !f.Spoils || f.Trial != 0 || !checks.IsKnown(f.Kind) || !strings.Contains(f.Detail.English(), "at kind echo, size 1KB,") {
+			if f.Kind != checks.FlagPlateau || !f.Disturbs || f.Trial != 0 || !checks.IsKnown(f.Kind) || !strings.Contains(f.Detail.English(), "at kind echo, size 1KB,") {
 				t.Errorf("%s: flag %+v", c.name, f)
 			}
 		}

@@ -122,7 +122,7 @@ func (b Bounds) withSpeed(v speed, power float64) Bounds {
 func Biasing(trials []*dataset.Stats, bias string) (kinds []string) {
 	for _, t := range trials {
 		for _, f := range t.Flags {
-			if f.Spoils && slices.Contains(f.Biases, bias) && !slices.Contains(kinds, f.Kind) {
+			if f.Disturbs && slices.Contains(f.Biases, bias) && !slices.Contains(kinds, f.Kind) {
 				kinds = append(kinds, f.Kind)
 			}
 		}

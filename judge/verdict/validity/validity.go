@@ -43,7 +43,7 @@ const (
 // An Assessor says how far the figures of a dataset can be relied on.
 type Assessor struct{ *dataset.Dataset }
 
-// WhyBiased says that a check of some trial found something that spoils all its figures.
+// WhyBiased says that a check of some trial found something that disturbs all its figures.
 func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 	for _, t := range trials {
 		for _, f := range t.Flags {
@@ -55,7 +55,7 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 	if own := "why." + kind; texts.Has(own) {
 		return new(texts.New(own))
 	}
-	return new(texts.New("why.spoilt", "check", kind))
+	return new(texts.New("why.beyond_limit", "check", kind))
 }
 
 // Explain says why a figure is not as it is printed.

@@ -157,31 +157,31 @@ func (s *section) static(index int) {
 func (s *section) add(nameLen int, value []byte, info nameInfo, fault *wire.Error) {
 	s.size += int64(nameLen + len(value) + entryOverhead)
 	if fault != nil {
-		s.spoil(fault)
+		s.reject(fault)
 	}
 	switch info.kind {
 	case statusField:
 		switch {
 		case s.regular:
-			s.spoil(ErrPseudoOrder)
+			s.reject(ErrPseudoOrder)
 		case s.status != 0:
-			s.spoil(ErrStatusTwice)
+			s.reject(ErrStatusTwice)
 		}
 		s.pseudo = true
 		s.status = s.readStatus(value)
 	case pseudoField:
 		s.pseudo = true
-		s.spoil(ErrPseudo)
+		s.reject(ErrPseudo)
 	case lengthField:
 		s.regular = true
 		s.readLength(value)
 	case connectionField:
 		s.regular = true
-		s.spoil(ErrConnectionField)
+		s.reject(ErrConnectionField)
 	case teField:
 		s.regular = true
 		if string(value) != "trailers" {
-			s.spoil(ErrConnectionField)
+			s.reject(ErrConnectionField)
 		}
 	default:
 		s.regular = true
@@ -213,8 +213,8 @@ func (s *section) malformed(on *stream, end bool) *wire.Error {
 	}
 }
 
-// spoil takes note of what makes the response malformed, if nothing has yet.
-func (s *section) spoil(fault *wire.Error) {
+// reject takes note of what makes the response malformed, if nothing has yet.
+func (s *section) reject(fault *wire.Error) {
 	if s.fault == nil {
 		s.fault = fault
 	}
@@ -222,7 +222,7 @@ func (s *section) spoil(fault *wire.Error) {
 
 func (s *section) readStatus(v []byte) int16 {
 	if len(v) != 3 || v[0]-'1' > 8 || v[1]-'0' > 9 || v[2]-'0' > 9 {
-		s.spoil(ErrStatus)
+		s.reject(ErrStatus)
 		return 0
 	}
 	return int16(v[0]-'0')*100 + int16(v[1]-'0')*10 + int16(v[2]-'0')
@@ -234,16 +234,16 @@ func (s *section) readLength(digits []byte) {
 	for _, b := range digits {
 		d := int64(b) - '0'
 		if d < 0 || d > 9 || n > (math.MaxInt64-d)/10 {
-			s.spoil(ErrContentLength)
+			s.reject(ErrContentLength)
 			return
 		}
 		n = n*10 + d
 	}
 	switch {
 	case len(digits) == 0:
-		s.spoil(ErrContentLength)
+		s.reject(ErrContentLength)
 	case s.length >= 0 && s.length != n:
-		s.spoil(ErrContentLengths)
+		s.reject(ErrContentLengths)
 	default:
 		s.length = n
 	}
@@ -292,7 +292,7 @@ func (d *decoder) read(block []byte, t *Template) (*section, *wire.Error) {
 		return nil, err
 	}
 	if s.size > t.limits.HeaderBytes {
-		s.spoil(ErrHeaderListTooLarge)
+		s.reject(ErrHeaderListTooLarge)
 	}
 	t.fields = t.list(t.ownFields[:0], t.keptData)
 	t.ownFields = t.fields

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStandard: what is appended is what json.Marshal makes; a value that cannot be encoded appends nothing, and spoils
+// TestStandard: what is appended is what json.Marshal makes; a value that cannot be encoded appends nothing, and breaks
 // nothing after it.
 func TestStandard(t *testing.T) {
 	c := Standard().JSON

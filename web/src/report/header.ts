@@ -15,7 +15,7 @@ export function header(c: Context, again: () => void): HTMLElement {
         select(t("language"), languages, c.chosen.language, (l) => { c.chosen.language = l; again(); }),
         select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], c.chosen.theme, (v) => { c.chosen.theme = v; again(); }))),
     run.question && h("p", { class: "question" }, run.question),
-    (run.flags ?? []).some((f) => f.spoils) && h("p", { class: "verdicts" }, h("a", { href: "#validity", class: "badge warn" }, `⚠ ${t("disturbed")}`)),
+    (run.flags ?? []).some((f) => f.disturbs) && h("p", { class: "verdicts" }, h("a", { href: "#validity", class: "badge warn" }, `⚠ ${t("disturbed")}`)),
     verdicts(c),
     h("h1", { class: answer.says.length > 1 ? "many" : undefined }, sentences(t, answer).map((s) => h("span", { class: "sentence" }, s))),
     brief(c, answer.table),

@@ -37,21 +37,21 @@ interface Kind {
   trials: number[];
 }
 
-/** One for each kind, however many trials have it; what spoils first. */
+/** One for each kind, however many trials have it; what disturbs first. */
 export function kinds(list: Flag[]): Kind[] {
   const all: Kind[] = [];
   for (const f of list) {
-    let k = all.find((x) => x.first.kind === f.kind && x.first.spoils === f.spoils && x.first.breaks === f.breaks && f.trial && x.first.trial);
+    let k = all.find((x) => x.first.kind === f.kind && x.first.disturbs === f.disturbs && x.first.breaks === f.breaks && f.trial && x.first.trial);
     if (!k) all.push((k = { first: f, trials: [] }));
     if (f.trial) k.trials.push(f.trial);
   }
-  const rank = (k: Kind) => (k.first.kind === "control_differs" ? 0 : k.first.breaks ? 1 : k.first.spoils ? 2 : 3);
+  const rank = (k: Kind) => (k.first.kind === "control_differs" ? 0 : k.first.breaks ? 1 : k.first.disturbs ? 2 : 3);
   return all.sort((a, b) => rank(a) - rank(b));
 }
 
 /** How bad a finding is, and its name. */
 export function severity(f: Flag): { kind: "bad" | "warn"; key: Key } {
-  return f.breaks ? { kind: "bad", key: "flags.broken" } : f.spoils ? { kind: "bad", key: "flags.spoilt" } : { kind: "warn", key: "flags.warning" };
+  return f.breaks ? { kind: "bad", key: "flags.broken" } : f.disturbs ? { kind: "bad", key: "flags.disturbed" } : { kind: "warn", key: "flags.warning" };
 }
 
 export function badge(t: Texts, f: Flag): HTMLElement {
@@ -98,7 +98,7 @@ function control(c: Context, sure: Message[] | undefined): Child {
   if (!sure && !isCompared) return null;
   const differs = (run.flags ?? []).some((f) => f.kind === "control_differs");
   const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: x.verdict === "invalid" ? doubted(x.ratio) : change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
-  return finding(t("sure"), [sure ? spokenAll(t, sure) : t("section.control"), differs && h("span", { class: "badge bad" }, t("flags.spoilt"))],
+  return finding(t("sure"), [sure ? spokenAll(t, sure) : t("section.control"), differs && h("span", { class: "badge bad" }, t("flags.disturbed"))],
     isCompared && (lines.length > 0 ? lines : h("p", {}, t("control.none"))), controls(c));
 }
 
@@ -106,14 +106,14 @@ function checks(c: Context): Child {
   const { t } = c;
   const list = c.doc.checks ?? [];
   if (list.length === 0) return null;
-  const ok = list.filter((x) => x.spoilt + x.warning === 0 && x.ok > 0).length;
-  const found = list.filter((x) => x.spoilt + x.warning > 0).map((x) => ({ kind: x.spoilt > 0 ? "bad" : "warn", key: (x.spoilt > 0 ? "flags.spoilt" : "flags.warning") as Key }));
+  const ok = list.filter((x) => x.disturbed + x.warning === 0 && x.ok > 0).length;
+  const found = list.filter((x) => x.disturbed + x.warning > 0).map((x) => ({ kind: x.disturbed > 0 ? "bad" : "warn", key: (x.disturbed > 0 ? "flags.disturbed" : "flags.warning") as Key }));
   return finding(t("checks"), [t("checks.sum", { ok, n: list.length }), badges(t, found)], table(t("checks"), [
     { head: t("checks.kind") }, { head: t("checks.worst") }, { head: t("checks.limit") }, { head: t("checks.outcome"), left: true },
   ], list.map((x) => [
     t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit ?? "count"), x.worst), write(unitNamed(x.unit ?? "count"), x.limit),
     [
-      x.spoilt > 0 && h("span", { class: "badge bad" }, t("checks.spoilt", { n: x.spoilt })), " ",
+      x.disturbed > 0 && h("span", { class: "badge bad" }, t("checks.disturbed", { n: x.disturbed })), " ",
       x.warning > 0 && h("span", { class: "badge warn" }, t("checks.warning", { n: x.warning })), " ",
       x.ok > 0 && t("checks.ok", { n: x.ok }), " ", x.unknown > 0 && t("checks.unknown", { n: x.unknown }),
     ],
