@@ -94,7 +94,7 @@ func outcomes(t *testing.T, run *rundir.Run) map[string]string {
 	if err := export.JUnit(&b, run); err != nil {
 		t.Fatal(err)
 	}
-	var all export.JunitSuites
+	var all export.JUnitSuites
 	if err := xml.Unmarshal(b.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}

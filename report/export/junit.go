@@ -19,7 +19,8 @@ import (
 // The elements of JUnit's format, as Jenkins and GitLab read it: the order of
 // attributes and children is that of Jenkins's schema (junit-10.xsd).
 type (
-	JunitSuites struct {
+	// JUnitSuites is the root.
+	JUnitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
 		Name     string       `xml:"name,attr"`
 		Tests    int          `xml:"tests,attr"`
@@ -94,7 +95,7 @@ func JUnit(w io.Writer, run *rundir.Run) error {
 			suite.Skipped++
 		}
 	}
-	all := JunitSuites{
+	all := JUnitSuites{
 		Name: "dyno", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Time: suite.Time,
 		Suites: []junitSuite{suite},
 	}

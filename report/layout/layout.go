@@ -9,6 +9,7 @@ import (
 	"dyno/report/figure"
 )
 
+// The widths of a document.
 const (
 	LineWidth  = 110 // characters of a line of prose, at most
 	tableWidth = 120 // characters of a line of a table, unless one column is wider
