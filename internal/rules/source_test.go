@@ -161,7 +161,7 @@ func checkGo(f file) (faults []string) {
 			}
 		}
 	}
-	checkWords(f.path, tree, fault)
+	checkWords(tree, fault)
 	sleepless := within(f.path, "load/engine") || strings.HasSuffix(f.path, "_test.go")
 	var bubbles []*ast.CallExpr // in which time is not the machine's
 	ast.Inspect(tree, func(n ast.Node) bool {
