@@ -12,8 +12,8 @@ import (
 	"sync"
 	"syscall"
 
+	"dyno/internal/fields"
 	"dyno/judge/verdict/expr"
-	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
 
@@ -209,7 +209,7 @@ func (l *library) open(id string) *Experiment {
 
 // faultsOf lists the faults in an error, one by one if it has several parts.
 func faultsOf(err error) []Fault {
-	var list *plan.Faults
+	var list *fields.Faults
 	if !errors.As(err, &list) {
 		return []Fault{{Problem: err.Error()}}
 	}
@@ -220,6 +220,6 @@ func faultsOf(err error) []Fault {
 	return faults
 }
 
-func faultOf(f plan.Fault) Fault {
+func faultOf(f fields.Fault) Fault {
 	return Fault{Line: f.Line, Column: f.Column, Field: f.Field, Problem: f.Problem, Hint: f.Hint}
 }

@@ -11,7 +11,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/cli/command"
-	"dyno/lab/plan"
+	"dyno/internal/fields"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/wire"
@@ -41,7 +41,7 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 func classify(err error) (code int, hint string) {
 	var (
 		f           *command.Failure
-		faults      *plan.Faults
+		faults      *fields.Faults
 		unreachable *engine.Unreachable
 		exhausted   *engine.Exhausted
 		fault       *trial.Fault

@@ -11,7 +11,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/cli/command"
-	"dyno/lab/plan"
+	"dyno/internal/fields"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/results/rundir"
@@ -29,7 +29,7 @@ func TestExitCode(t *testing.T) {
 		{"nothing", nil, 0, command.ExitDone},
 		{"usage", command.Usage("so", "wrong"), 0, command.ExitUsage},
 		{"usage and a signal", command.Usage("so", "wrong"), syscall.SIGINT, command.ExitUsage},
-		{"faults of a file", errors.Join(&plan.Faults{}, errors.New("x")), 0, command.ExitUsage},
+		{"faults of a file", errors.Join(&fields.Faults{}, errors.New("x")), 0, command.ExitUsage},
 		{"no such file", fmt.Errorf("experiment: %w", os.ErrNotExist), 0, command.ExitUsage},
 		{"folder in use", &trial.FolderError{Err: rundir.ErrNotEmpty}, 0, command.ExitUsage},
 		{"folder without room", &trial.FolderError{Err: syscall.ENOSPC}, 0, command.ExitFailed},

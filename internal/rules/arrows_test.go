@@ -26,12 +26,12 @@ var arrows = []arrow{
 	}, "the command line joins all stages"},
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
 	{"internal/cli/doctor", []string{"internal/cli/command", "internal/cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
-	{"internal/cli/fields", []string{"lab/plan", "lab/planfile"}, "a flag is read as the field that it sets"},
+	{"internal/cli/fields", []string{"lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},
 	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/fields", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
 	{"internal/cli/live", []string{"results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
 	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
 	{"internal/cli/output", []string{"internal/cli/command", "report"}, "results are written, whatever they are of"},
-	{"internal/cli/quick", []string{"internal/cli/command", "internal/cli/fields", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir"}, "a plan is made from flags; nothing is measured to make it"},
+	{"internal/cli/quick", []string{"internal/cli/command", "internal/cli/fields", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
 	{"internal/cli/serve", []string{"internal/cli/command", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
@@ -59,10 +59,9 @@ var arrows = []arrow{
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
-	{"lab/planfile", []string{"lab/schema", "lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
-	{"lab/protocols", []string{"lab/schema", "lab/plan", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
-	{"lab/plan", []string{"lab/schema", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
-	{"lab/schema", []string{"internal/nearest", "internal/units"}, "it reads tags, whatever they are of"},
+	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
+	{"lab/protocols", []string{"lab/plan", "internal/fields", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
+	{"lab/plan", []string{"internal/fields", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
 
 	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
 	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},

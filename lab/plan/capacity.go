@@ -9,13 +9,13 @@ func (i *inspector) capacity(e *Experiment) {
 	c := e.Capacity
 	rate := DeclaredAt("capacity.to")
 	switch {
-	case !i.c.reliable("capacity.from"): // an edge that is not known
+	case !i.c.Reliable("capacity.from"): // an edge that is not known
 	case c.To <= c.From:
 		i.fault("capacity.to", fmt.Sprintf("%s is not above from, %s", rate.Format(c.To), rate.Format(c.From)), "a higher rate, or a lower from")
 	case c.To <= c.From*(1+c.Resolution):
 		i.fault("capacity.to", fmt.Sprintf("the range is narrower than the resolution, %s", DeclaredAt("capacity.resolution").Format(c.Resolution)), "a wider one")
 	}
-	if len(e.Thresholds) == 0 && i.c.reliable("thresholds") {
+	if len(e.Thresholds) == 0 && i.c.Reliable("thresholds") {
 		i.fault("capacity", "there is no threshold that a rate could break", `such as thresholds: ["response.p99 < 50ms"]`)
 	}
 	if e.Soak {

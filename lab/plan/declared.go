@@ -5,26 +5,42 @@ import (
 	"sync"
 	"time"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
-// namedForms returns the types of the forms that tags name.
-func namedForms() map[string]reflect.Type {
-	return map[string]reflect.Type{
-		"compare": reflect.TypeFor[comparison](),
-		"ladder":  reflect.TypeFor[ladderForm](),
-		"sweep":   reflect.TypeFor[sweepForm](),
-		"short":   reflect.TypeFor[shortForm](),
-		"stages":  reflect.TypeFor[[]StageForm](),
-	}
+// patterns are those that tags name.
+var patterns = map[string]*fields.Pattern{
+	"name":     fields.NewPattern(`^[A-Za-z0-9._+-]{1,100}$`, "1 to 100 letters, digits and . _ + -"),
+	"claim":    fields.NewPattern(`^[A-Za-z0-9._+/-]{1,100}$`, "1 to 100 letters, digits and . _ + - /"), // R1.1/pool is a part of R1.1
+	"variable": fields.NewPattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`, "a letter or _, then letters, digits and _"),
+	"service":  fields.NewPattern(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`, "a letter or _, then letters, digits, _ and -"),
+	"env":      fields.NewPattern(`^[A-Za-z_][A-Za-z0-9_]*$`, "letters, digits and _, as in PATH"),
+	"token":    fields.NewPattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "letters, digits and - (RFC 9110 calls it a token)"), // section 5.6.2
+	"subtype":  fields.NewPattern(`^[a-z0-9][a-z0-9._-]{0,63}$`, "small letters, digits and . _ -"),
+	"sysctl":   fields.NewPattern(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`, "words with dots between, such as net.core.somaxconn"),
+	"setting":  fields.NewPattern(`^[!-~]([ -~]{0,1000}[!-~])?$`, "printable ASCII, such as 65535 or 4096 131072 6291456"), // no blank at the ends
+	"observer": fields.NewPattern(`^[a-z][a-z0-9_]{0,31}$`, "a small letter, then small letters, digits and _"),            // the beginning of a column's name
+	"metric":   fields.NewPattern(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*(\{step=[A-Za-z0-9._+-]{1,100}\})?$`, "such as throughput, response.p99 or response.p99{step=login}"),
+}
+
+// namedForms are the types of the forms that tags name.
+var namedForms = map[string]reflect.Type{
+	"compare": reflect.TypeFor[comparison](),
+	"ladder":  reflect.TypeFor[ladderForm](),
+	"sweep":   reflect.TypeFor[sweepForm](),
+	"short":   reflect.TypeFor[shortForm](),
+	"stages":  reflect.TypeFor[[]StageForm](),
 }
 
 // declared is what Declared returns.
-var declared = sync.OnceValues(func() (file *schema.Spec, parts [2]*schema.Spec) {
-	file = schema.Of(reflect.TypeFor[Experiment](), namedForms())
-	file.Doc = "An experiment for dyno: what to load, how, and what to compare."
-	variant := schema.Of(reflect.TypeFor[Variant](), namedForms())
-	parts = [2]*schema.Spec{{Kind: schema.Mapping}, {Kind: schema.Mapping}}
+var declared = sync.OnceValues(func() (file *fields.Spec, parts [2]*fields.Spec) {
+	g := &fields.Grammar{Patterns: patterns, Forms: namedForms, Usual: Loaded}
+	for _, p := range protocols {
+		g.Protocols = append(g.Protocols, fields.ProtocolGroups{Name: p.name, Groups: p.groups})
+	}
+	file = g.Mapping("An experiment for dyno: what to load, how, and what to compare.", reflect.TypeFor[Experiment]())
+	variant := g.Mapping("", reflect.TypeFor[Variant]())
+	parts = [2]*fields.Spec{{Kind: fields.Mapping}, {Kind: fields.Mapping}}
 	for _, f := range file.Fields {
 		part := parts[0]
 		if variant.Field(f.Name) != nil {
@@ -37,10 +53,10 @@ var declared = sync.OnceValues(func() (file *schema.Spec, parts [2]*schema.Spec)
 
 // Declared returns what the tags declare of a whole file, and of the two structs that its fields go
 // to: the plan and, once for each variant, that.
-func Declared() (file *schema.Spec, parts [2]*schema.Spec) { return declared() }
+func Declared() (file *fields.Spec, parts [2]*fields.Spec) { return declared() }
 
 // DeclaredAt returns what the tags declare of the field at a path of the file, or nil.
-func DeclaredAt(path string) *schema.Spec {
+func DeclaredAt(path string) *fields.Spec {
 	file, _ := declared()
 	return file.Find(path)
 }
@@ -81,7 +97,7 @@ type StageForm struct {
 func Empty() *Experiment {
 	e := &Experiment{}
 	_, parts := Declared()
-	Preset(reflect.ValueOf(e).Elem(), parts[0], "", nil)
+	fields.Preset(reflect.ValueOf(e).Elem(), parts[0], "", nil)
 	return e
 }
 
@@ -90,27 +106,6 @@ func New(name, protocol string) *Experiment {
 	e := Empty()
 	e.Name, e.Variants = name, []Variant{DefaultVariant(protocol)}
 	return e
-}
-
-// Preset gives the fields of a mapping their defaults, for a protocol where that is known.
-// Where the traits are not known yet, a default with conditions waits until they are (see
-// Complete).
-func Preset(into reflect.Value, s *schema.Spec, protocol string, traits map[string]bool) {
-	for _, f := range s.Fields {
-		if f.Spec.Form || !hasField(protocol, f.Spec) {
-			continue
-		}
-		to := into.FieldByIndex(f.Spec.At)
-		switch d := f.Spec.DefaultWith(traits); {
-		case d == "{}":
-			to.Set(reflect.New(to.Type().Elem()))
-			Preset(to.Elem(), f.Spec, protocol, traits)
-		case d != "" && (len(f.Spec.Defaults) == 1 || traits != nil):
-			f.Spec.Put(to, d)
-		case to.Kind() == reflect.Struct:
-			Preset(to, f.Spec, protocol, traits)
-		}
-	}
 }
 
 // DefaultVariant returns a variant named default in which everything has its
@@ -124,7 +119,7 @@ func DefaultVariant(protocol string) Variant {
 func VariantWith(protocol string, traits map[string]bool) Variant {
 	v := Variant{Name: "default", Vars: map[string]string{}}
 	_, parts := Declared()
-	Preset(reflect.ValueOf(&v).Elem(), parts[1], protocol, traits)
+	fields.Preset(reflect.ValueOf(&v).Elem(), parts[1], protocol, traits)
 	v.Target.Protocol, v.Target.Ready.Kind = protocol, ReadyTCP
 	if protocol == Program {
 		v.Target.Ready.Kind, v.Observe = ReadyNone, Observe{}
@@ -135,6 +130,6 @@ func VariantWith(protocol string, traits map[string]bool) Variant {
 // DefaultOpen returns an open load that lacks only its rate.
 func DefaultOpen() *Open {
 	o := &Open{}
-	Preset(reflect.ValueOf(o).Elem(), DeclaredAt("load.open"), "", nil)
+	fields.Preset(reflect.ValueOf(o).Elem(), DeclaredAt("load.open"), "", nil)
 	return o
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"dyno/internal/fields"
 	"dyno/internal/units"
-	"dyno/lab/schema"
 	"dyno/load/wire/sse"
 )
 
@@ -30,7 +30,7 @@ func eachTag(show func(of reflect.Type, f reflect.StructField)) {
 			f := t.Field(i)
 			show(t, f)
 			if form := f.Tag.Get("form"); form != "" {
-				walk(namedForms()[form])
+				walk(namedForms[form])
 			} else if f.Tag != "" || f.Anonymous {
 				walk(f.Type)
 			}
@@ -74,8 +74,8 @@ func TestDeclarations(t *testing.T) {
 		traits["of "+name] = true
 	}
 	file, _ := Declared()
-	var check func(path string, s *schema.Spec)
-	check = func(path string, s *schema.Spec) {
+	var check func(path string, s *fields.Spec)
+	check = func(path string, s *fields.Spec) {
 		if s.Doc == "" {
 			t.Errorf("%s: nothing says what it is", path)
 		}
@@ -90,14 +90,14 @@ func TestDeclarations(t *testing.T) {
 				t.Errorf("%s: nothing decides whether %q holds", path, condition)
 			}
 			of := s
-			if s.Kind == schema.List {
+			if s.Kind == fields.List {
 				of = s.Item
 			}
 			if problem, _ := of.ScalarFault(value); problem != "" && value != "none" && value != "{}" && (i > 0 || value != "") {
 				t.Errorf("%s: the default is wrong: %s", path, problem)
 			}
 		}
-		for _, below := range []*schema.Spec{s.Item, s.Short} {
+		for _, below := range []*fields.Spec{s.Item, s.Short} {
 			if below != nil {
 				for _, f := range below.Fields {
 					check(path+"[]."+f.Name, f.Spec)
@@ -120,7 +120,6 @@ func TestDeclarations(t *testing.T) {
 // The words of tags are those that the code goes by.
 func TestChoicesAreTheConstants(t *testing.T) {
 	for path, want := range map[string][]string{
-		"target.protocol":                 Protocols(),
 		"load.clock":                      {ClockAuto, ClockArrival, ClockRead},
 		"load.framing":                    {FramingEcho, FramingLine, FramingLength},
 		"load.scenario.steps[0].encoding": {EncodingText, EncodingBase64, EncodingHex},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
 // The names that one metric, and all metrics of a program, have.
@@ -35,7 +35,7 @@ func leastToStop(stop string) int {
 func (e *Experiment) Complete() {
 	traits := e.Traits()
 	for i := range e.Variants {
-		if l := &e.Variants[i].Load; l.Warmup == schema.Auto {
+		if l := &e.Variants[i].Load; l.Warmup == fields.Auto {
 			l.Warmup = 0
 		}
 	}
@@ -71,7 +71,7 @@ func (e *Experiment) Traits() map[string]bool {
 		"with stop precision":         e.Design.Stop == StopPrecision,
 		"of an open load":             open,
 		"of published events":         open && first.Load.Subscribers != nil,
-		"with warmup auto":            slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Load.Warmup == schema.Auto }),
+		"with warmup auto":            slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Load.Warmup == fields.Auto }),
 	}
 }
 
@@ -98,11 +98,11 @@ func (e *Experiment) AddControl(of string) error {
 	case e.Design.Control != "":
 		return fmt.Errorf("there is a control already, %q", e.Design.Control)
 	case at < 0:
-		return fmt.Errorf("there is no variant %q", schema.Clip(of))
-	case !schema.PatternNamed("name").Matches(name):
-		return fmt.Errorf("%q is too long to have a control", schema.Clip(of))
+		return fmt.Errorf("there is no variant %q", fields.Clip(of))
+	case !patterns["name"].Matches(name):
+		return fmt.Errorf("%q is too long to have a control", fields.Clip(of))
 	case slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Name == name }):
-		return fmt.Errorf("%q is the name of the control", schema.Clip(name))
+		return fmt.Errorf("%q is the name of the control", fields.Clip(name))
 	}
 	control := e.Variants[at]
 	control.Name, control.AliasOf = name, of
@@ -180,8 +180,8 @@ func (i *inspector) metric(e *Experiment) {
 	case program && e.Capacity != nil: // reported as such
 	case program && m == "":
 		i.fault(path, "is missing for a program", printed)
-	case program && (!ofProgram || !schema.PatternNamed("metric").Matches(m)):
-		i.fault(path, fmt.Sprintf("%q is not known of a program", schema.Clip(m)), printed)
+	case program && (!ofProgram || !patterns["metric"].Matches(m)):
+		i.fault(path, fmt.Sprintf("%q is not known of a program", fields.Clip(m)), printed)
 	case ofProgram && !program:
 		i.fault(path, "only a program prints numbers", "target.protocol: program, or another metric")
 	case e.Capacity != nil && m != capacityMetric:
@@ -189,7 +189,7 @@ func (i *inspector) metric(e *Experiment) {
 	case e.Capacity == nil && m == capacityMetric:
 		i.fault(path, "no capacity is searched for", "add a section capacity, or another metric")
 	case m == "":
-		i.fault(path, "is missing", schema.PatternNamed("metric").Hint)
+		i.fault(path, "is missing", patterns["metric"].Hint)
 	}
 }
 
@@ -203,21 +203,21 @@ func (i *inspector) control(e *Experiment) {
 		}
 		at := slices.IndexFunc(e.Variants, func(o Variant) bool { return o.Name == v.AliasOf && o.AliasOf == "" })
 		if at < 0 {
-			i.fault(path, fmt.Sprintf("there is no variant %q", schema.Clip(v.AliasOf)), "")
+			i.fault(path, fmt.Sprintf("there is no variant %q", fields.Clip(v.AliasOf)), "")
 			continue
 		}
 		original := e.Variants[at]
 		original.Name, original.AliasOf = v.Name, v.AliasOf
 		switch {
 		case v.Name != ControlName(v.AliasOf) || v.Name != e.Design.Control:
-			i.fault(path, fmt.Sprintf("%q is an alias of %q that is not the control", schema.Clip(v.Name), schema.Clip(v.AliasOf)), "see AddControl")
+			i.fault(path, fmt.Sprintf("%q is an alias of %q that is not the control", fields.Clip(v.Name), fields.Clip(v.AliasOf)), "see AddControl")
 		case !reflect.DeepEqual(original, v):
-			i.fault(path, fmt.Sprintf("%q differs from its original", schema.Clip(v.Name)), "see AddControl")
+			i.fault(path, fmt.Sprintf("%q differs from its original", fields.Clip(v.Name)), "see AddControl")
 		}
 		found = true
 	}
 	if e.Design.Control != "" && !found {
-		i.fault(path, fmt.Sprintf("no variant is the control %q", schema.Clip(e.Design.Control)), "see AddControl")
+		i.fault(path, fmt.Sprintf("no variant is the control %q", fields.Clip(e.Design.Control)), "see AddControl")
 	}
 }
 
@@ -234,17 +234,17 @@ func (i *inspector) ladder(e *Experiment) {
 	for n, s := range l.Steps {
 		switch {
 		case !isVariant(s):
-			i.fault(path, fmt.Sprintf("there is no variant %q", schema.Clip(s)), "")
+			i.fault(path, fmt.Sprintf("there is no variant %q", fields.Clip(s)), "")
 		case slices.Contains(l.Steps[:n], s):
-			i.fault(path, fmt.Sprintf("%q is there twice", schema.Clip(s)), "")
+			i.fault(path, fmt.Sprintf("%q is there twice", fields.Clip(s)), "")
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(l.WithoutStep)) {
 		switch {
 		case !isVariant(v):
-			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no variant %q", schema.Clip(v)), "")
+			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no variant %q", fields.Clip(v)), "")
 		case !slices.Contains(l.Steps, l.WithoutStep[v]):
-			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no step %q", schema.Clip(l.WithoutStep[v])), "")
+			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no step %q", fields.Clip(l.WithoutStep[v])), "")
 		}
 	}
 }

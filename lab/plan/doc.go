@@ -1,7 +1,7 @@
 // Package plan is what an experiment asks for: its types and rules. It reads no files and starts
 // nothing.
 //
-// Each field is declared once, by the tags of the Go field that holds it (see package schema).
+// Each field is declared once, by the tags of the Go field that holds it (see package fields).
 // Package planfile reads a plan from a file, and Validate checks it against the tags; the JSON Schema,
 // docs/reference.md and the flags of quick loads are made from them. To add a field is to add a Go
 // field with its tags, and to use it.

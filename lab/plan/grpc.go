@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/internal/nearest"
-	"dyno/lab/schema"
 	"dyno/load/scenario"
 	"dyno/load/wire/grpc"
 )
@@ -103,7 +103,7 @@ func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		i.fault(path+".method", "is missing", "such as method: pkg.Service/Method")
 	}
 	if c.Method != "" && !isMethod(i.sent(c.Method)) {
-		i.fault(path+".method", fmt.Sprintf("%q is no method", schema.Clip(c.Method)), "write it as pkg.Service/Method")
+		i.fault(path+".method", fmt.Sprintf("%q is no method", fields.Clip(c.Method)), "write it as pkg.Service/Method")
 	}
 	exclude := func(hint string, fields ...[2]string) {
 		given := slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
@@ -134,7 +134,7 @@ func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		}
 	}
 	for _, m := range c.Metadata {
-		at := schema.Join(path+".metadata", m.Name)
+		at := fields.Join(path+".metadata", m.Name)
 		if strings.HasSuffix(strings.ToLower(m.Name), "-bin") {
 			if _, err := MetadataBytes(m.Value); err != nil {
 				i.fault(at, "the value is not base64", "values of names that end in -bin are bytes, written in base64")
@@ -203,12 +203,12 @@ func (i *inspector) callsOfScenario(v *Variant) {
 	}
 	i.scenario(v)
 	s.EachStep(func(at string, st *Step) {
-		at = schema.Join("load.scenario", at)
+		at = fields.Join("load.scenario", at)
 		switch {
 		case st.Method == "":
 			i.fault(at+".method", "is missing", "such as method: pkg.Service/Method")
 		case !isMethod(placeholders(st.Method)):
-			i.fault(at+".method", fmt.Sprintf("%q is no method", schema.Clip(st.Method)), "write it as pkg.Service/Method, without templates")
+			i.fault(at+".method", fmt.Sprintf("%q is no method", fields.Clip(st.Method)), "write it as pkg.Service/Method, without templates")
 		}
 	})
 }
@@ -227,7 +227,7 @@ func readCodes(text string) (ranges []scenario.StatusRange, err error) {
 		r.Last, known[1] = readCode(strings.TrimSpace(last))
 		if !known[0] || !known[1] || r.First > r.Last {
 			hint := nearest.Hint(strings.ToUpper(word), grpc.CodeNames())
-			return nil, fmt.Errorf("status %q: %s", schema.Clip(word), cmp.Or(hint, "want names such as OK, NOT_FOUND, or numbers from 0 to 16"))
+			return nil, fmt.Errorf("status %q: %s", fields.Clip(word), cmp.Or(hint, "want names such as OK, NOT_FOUND, or numbers from 0 to 16"))
 		}
 		ranges = append(ranges, r)
 	}

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strings"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 	"dyno/load/wire/http1"
 )
 
@@ -83,7 +83,7 @@ func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		return
 	}
 	if r.Path != "" && (r.Path[0] != '/' && r.Path != "*" || strings.ContainsFunc(i.sent(r.Path), notInTarget)) {
-		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", schema.Clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
+		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", fields.Clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
 	}
 	if r.Body != "" && r.BodyFile != "" {
 		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")
@@ -156,7 +156,7 @@ func (i *inspector) http2(t *Target, h *HTTP2) {
 // headers judges the fields of a request that dyno completes.
 func (i *inspector) headers(path string, headers []Header, started bool) {
 	for _, h := range headers {
-		at := schema.Join(path+".headers", h.Name)
+		at := fields.Join(path+".headers", h.Name)
 		switch name := strings.ToLower(h.Name); {
 		case name == "content-length" || name == "transfer-encoding":
 			i.fault(at, "dyno sets it itself, from the body", "remove it")

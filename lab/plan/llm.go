@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
 // LLM is the protocol of questions to language models, by OpenAI's API over HTTP/1.1, whose
@@ -75,7 +75,7 @@ func (LLMLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		var object map[string]json.RawMessage
 		switch err := json.Unmarshal([]byte(i.sent(a.Options)), &object); {
 		case err != nil || object == nil:
-			i.fault(path+".options", fmt.Sprintf("%q is no JSON object", schema.Clip(a.Options)), `such as '{"temperature": 0}'`)
+			i.fault(path+".options", fmt.Sprintf("%q is no JSON object", fields.Clip(a.Options)), `such as '{"temperature": 0}'`)
 		case object["stream"] != nil || object["model"] != nil:
 			i.fault(path+".options", "dyno sets stream and model itself", "remove them")
 		}
@@ -112,7 +112,7 @@ func (i *inspector) asksOfScenario(v *Variant) {
 	}
 	i.scenario(v)
 	v.Load.Scenario.EachStep(func(at string, st *Step) {
-		at = schema.Join("load.scenario", at)
+		at = fields.Join("load.scenario", at)
 		plain := st.Path != "" || st.Method != "" || st.Body != "" || st.BodyFile != ""
 		switch {
 		case st.Prompt != "" && len(st.Messages) > 0:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
 // A protocol is what a target may speak. To add one is to write a file like tcp.go: a
@@ -61,20 +61,10 @@ func Protocols() []string {
 	return names
 }
 
-// ProtocolsWith returns the names of those whose targets have a field.
-func ProtocolsWith(s *schema.Spec) []string {
-	return slices.DeleteFunc(Protocols(), func(name string) bool { return !hasField(name, s) })
-}
-
-// hasField tells whether targets of a protocol have a field.
-func hasField(protocol string, s *schema.Spec) bool {
-	return len(s.Only) == 0 || protocol == "" || slices.ContainsFunc(s.Only, protocolNamed(protocol).is)
-}
-
 // Has tells whether targets of a protocol have the field at a path.
 func Has(protocol, path string) bool {
-	for ; path != ""; path = schema.Parent(path) {
-		if !hasField(protocol, DeclaredAt(path)) {
+	for ; path != ""; path = fields.Parent(path) {
+		if !DeclaredAt(path).Of(protocol) {
 			return false
 		}
 	}

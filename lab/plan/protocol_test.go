@@ -46,7 +46,7 @@ func TestFieldsOfProtocols(t *testing.T) {
 		"target.timeout": "program",
 		"load.open":      "http grpc tcp sse llm program", // the load that it is of is not of a program
 	} {
-		if got := strings.Join(ProtocolsWith(DeclaredAt(path)), " "); got != want {
+		if got := strings.Join(DeclaredAt(path).Protocols, " "); got != want {
 			t.Errorf("%s is of %s, want %s", path, got, want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 )
@@ -117,7 +117,7 @@ func DefaultStep(name string) Step { return Step{Name: name} }
 // DefaultData returns the rows of a file, taken as they are by default.
 func DefaultData(name, file string) Data {
 	var d Data
-	Preset(reflect.ValueOf(&d).Elem(), DeclaredAt("load.scenario.data.x"), "", nil)
+	fields.Preset(reflect.ValueOf(&d).Elem(), DeclaredAt("load.scenario.data.x"), "", nil)
 	d.Name, d.File = name, file
 	return d
 }
@@ -135,18 +135,18 @@ func (i *inspector) scenario(v *Variant) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
-		taken(schema.Join(path+".variables", name), name)
+		taken(fields.Join(path+".variables", name), name)
 	}
 	for _, d := range s.Data {
-		if at := schema.Join(path+".data", d.Name); len(d.Delimiter) > 1 && d.Delimiter != `\t` {
-			i.fault(at+".delimiter", fmt.Sprintf("%q is not one character", schema.Clip(d.Delimiter)), `such as ; or \t`)
+		if at := fields.Join(path+".data", d.Name); len(d.Delimiter) > 1 && d.Delimiter != `\t` {
+			i.fault(at+".delimiter", fmt.Sprintf("%q is not one character", fields.Clip(d.Delimiter)), `such as ; or \t`)
 		}
 	}
 	if len(s.Steps) > 0 && len(s.Flows) > 0 {
 		i.fault(path+".flows", "steps and flows exclude each other", "put the steps into a flow of their own")
 	}
 	s.EachStep(func(at string, st *Step) {
-		at = schema.Join(path, at)
+		at = fields.Join(path, at)
 		i.think(at+".think", st.Think)
 		if st.Body != "" && st.BodyFile != "" {
 			i.fault(at+".body_file", "body and body_file exclude each other", "keep one of them")
@@ -163,7 +163,7 @@ func (i *inspector) scenario(v *Variant) {
 		}
 		for n := range st.Extract {
 			e := &st.Extract[n]
-			to := schema.Join(at+".extract", e.Variable)
+			to := fields.Join(at+".extract", e.Variable)
 			taken(to, e.Variable)
 			i.places(to, e.Places())
 			if e.Keep && e.Default != nil {
@@ -208,7 +208,7 @@ func places(json, header, metadata, trailer string) []Place {
 // places judges where in a response to look.
 func (i *inspector) places(path string, of []Place) {
 	if len(of) > 1 {
-		i.fault(schema.Join(path, of[1].Field), of[0].Field+" and "+of[1].Field+" exclude each other", "keep one of them")
+		i.fault(fields.Join(path, of[1].Field), of[0].Field+" and "+of[1].Field+" exclude each other", "keep one of them")
 	}
 }
 

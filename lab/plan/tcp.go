@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
 // TCP is the protocol of messages over a bare connection.
@@ -31,7 +31,7 @@ func (TCPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.scenario(v)
 	v.Load.Scenario.EachStep(func(at string, st *Step) {
 		if v.Load.Framing == FramingEcho && st.Message == "" && st.MessageFile == "" {
-			i.fault(schema.Join("load.scenario", at)+".message", "is missing", "as many bytes are awaited as are sent")
+			i.fault(fields.Join("load.scenario", at)+".message", "is missing", "as many bytes are awaited as are sent")
 		}
 	})
 }

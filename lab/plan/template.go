@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
 // RuntimeNames returns the run-time names in the process's texts.
@@ -205,7 +205,7 @@ func filled(of reflect.Value, replace, inScenario func(string) string) reflect.V
 // ExpandWith replaces the names that lookup knows and drops the others. It puts quoted in the place
 // of quotedBraces: these themselves if what comes out is expanded once more.
 func ExpandWith(s, quoted string, lookup func(name string) (string, bool)) (string, error) {
-	if !HasTemplate(s) {
+	if !fields.HasTemplate(s) {
 		return s, nil
 	}
 	var b strings.Builder
@@ -225,7 +225,7 @@ func ExpandWith(s, quoted string, lookup func(name string) (string, bool)) (stri
 			return "", fmt.Errorf("{{ without }}; %s", HintBraces)
 		}
 		if name = strings.TrimSpace(name); !isTemplateName(name) {
-			return "", fmt.Errorf("%q is not a template name; %s", schema.Clip(name), HintBraces)
+			return "", fmt.Errorf("%q is not a template name; %s", fields.Clip(name), HintBraces)
 		}
 		value, _ := lookup(name)
 		if b.WriteString(value); b.Len() > MaxText {
@@ -259,9 +259,6 @@ func ExpandKnown(s string, lookup func(name string) (string, bool)) string {
 		s = rest
 	}
 }
-
-// HasTemplate tells whether there is one in a text.
-func HasTemplate(s string) bool { return strings.Contains(s, "{{") }
 
 // uses tells whether s holds the template {{name}}.
 func uses(s, name string) bool {

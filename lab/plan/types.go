@@ -2,6 +2,8 @@ package plan
 
 import (
 	"time"
+
+	"dyno/internal/fields"
 )
 
 // An Experiment is a validated plan: everything is resolved and typed, except
@@ -33,7 +35,7 @@ type Experiment struct {
 	// Short tells that the short form was asked for.
 	Short bool `yaml:"short" form:"short" doc:"what the short form does differently"`
 
-	Warnings []Fault // what is allowed but hardly meant, such as a variable nothing uses
+	Warnings []fields.Fault // what is allowed but hardly meant, such as a variable nothing uses
 }
 
 // A Design says how often and in which order variants are measured.
@@ -170,7 +172,7 @@ const (
 
 // A Target is the service under load.
 type Target struct {
-	Protocol string `yaml:"protocol,required" oneof:"http grpc tcp sse llm program" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
+	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
 	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
 	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`

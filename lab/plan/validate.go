@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/lab/schema"
+	"dyno/internal/fields"
 )
 
 // Bounds that hold in addition to those of the tags.
@@ -24,11 +24,11 @@ const (
 // maxSocketPath is how long the path of a Unix socket may be on Linux.
 const maxSocketPath = 107
 
-// Validate reports every fault of the experiment at once, as *Faults. Parse
+// Validate reports every fault of the experiment at once, as *fields.Faults. Parse
 // and ReadFile have done so already; it is for experiments built in code. It
 // changes nothing.
 func (e *Experiment) Validate() error {
-	c := NewCollector()
+	c := fields.NewCollector()
 	c.Settle()
 	Inspect(e, c)
 	return c.Err(e.File, func(string) (int, int) { return 0, 0 })
@@ -37,7 +37,7 @@ func (e *Experiment) Validate() error {
 // An inspector judges a plan, however it came about. Where reading the file
 // found a value wrong already, it stays silent.
 type inspector struct {
-	c        *Collector
+	c        *fields.Collector
 	variant  string // that is inspected; empty for the plan as a whole
 	protocol string // of its target
 	plain    bool   // braces in its load are text
@@ -45,10 +45,10 @@ type inspector struct {
 
 // Inspect is Validate for who collects the faults of a plan. What reading a file found before Settle
 // is not found again.
-func Inspect(e *Experiment, c *Collector) {
+func Inspect(e *Experiment, c *fields.Collector) {
 	i := &inspector{c: c}
 	_, parts := Declared()
-	i.fields("", parts[0], reflect.ValueOf(e).Elem())
+	i.bounds().Fields("", parts[0], reflect.ValueOf(e).Elem())
 	i.plan(e)
 	c.Variants = 0
 	for n := range e.Variants {
@@ -63,7 +63,7 @@ func Inspect(e *Experiment, c *Collector) {
 		}
 		p := protocolNamed(v.Target.Protocol)
 		i.variant, i.protocol, i.plain = v.Name, p.name, v.Plain
-		i.fields("", parts[1], reflect.ValueOf(v).Elem())
+		i.bounds().Fields("", parts[1], reflect.ValueOf(v).Elem())
 		i.profiled(e.Profile, v)
 		i.observed(&v.Observe)
 		i.process("target", &v.Target.Process)
@@ -79,83 +79,31 @@ func Inspect(e *Experiment, c *Collector) {
 }
 
 func (i *inspector) fault(path, problem, hint string) {
-	if i.c.reliable(path) {
-		i.c.Add(Finding{Path: path, Problem: problem, Hint: hint}, i.variant)
+	if i.c.Reliable(path) {
+		i.c.Add(fields.Finding{Path: path, Problem: problem, Hint: hint}, i.variant)
 	}
 }
 
-// fields holds what is in a struct against the tags of its fields, by path.
-func (i *inspector) fields(path string, s *schema.Spec, of reflect.Value) {
-	for _, f := range s.Fields {
-		if f.Spec.Form {
-			continue
-		}
-		at, v := schema.Join(path, f.Name), of.FieldByIndex(f.Spec.At)
-		switch {
-		case !hasField(i.protocol, f.Spec):
-			if !v.IsZero() {
-				i.misplaced(at, s, f.Spec)
-			}
-		case v.IsZero() && (f.Spec.MayBeZero || !f.Required && f.Spec.Base() == ""):
-		default:
-			i.value(at, f.Spec, v)
-		}
-	}
-}
-
-func (i *inspector) value(path string, s *schema.Spec, v reflect.Value) {
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	switch {
-	case !v.IsValid():
-	case s.Kind == schema.Mapping && v.Kind() == reflect.Struct:
-		i.fields(path, s, v)
-	case s.Kind == schema.Mapping && v.Kind() == reflect.Map:
-		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-		for _, key := range keys {
-			i.entry(path, s, key.String(), v.MapIndex(key))
-		}
-	case s.Kind == schema.Mapping:
-		for n := range v.Len() {
-			i.entry(path, s, v.Index(n).FieldByIndex(s.Key).String(), v.Index(n).FieldByIndex(s.Item.At))
-		}
-	case s.Kind == schema.List:
-		for n := range v.Len() {
-			i.value(fmt.Sprintf("%s[%d]", path, n), s.Item, v.Index(n))
-		}
-	default:
-		if problem, hint := s.ValueFault(v); problem != "" {
-			i.fault(path, problem, hint)
-		}
-	}
-}
-
-// entry judges an entry of a mapping of names.
-func (i *inspector) entry(path string, s *schema.Spec, name string, v reflect.Value) {
-	if problem, hint := s.Names.NameFault(name); problem != "" {
-		i.fault(schema.Join(path, name), problem, hint)
-		return
-	}
-	i.value(schema.Join(path, name), s.Item, v)
+// bounds hold values against the tags of their fields.
+func (i *inspector) bounds() *fields.Bounds {
+	return &fields.Bounds{Protocol: i.protocol, Fault: i.fault, Misplaced: i.misplaced}
 }
 
 // misplaced reports a field that targets of this protocol do not have, and what to do
 // instead.
-func (i *inspector) misplaced(path string, of, s *schema.Spec) {
+func (i *inspector) misplaced(path string, of, s *fields.Spec) {
 	if !protocolNamed(i.protocol).is(Loaded) {
 		i.fault(path, OnlyLoaded, "remove it")
 		return
 	}
 	var titles, names []string
-	for _, p := range ProtocolsWith(s) {
+	for _, p := range s.Protocols {
 		titles, names = append(titles, protocolNamed(p).title), append(names, p)
 	}
 	var own []string // of this protocol, next to it
 	for _, f := range of.Fields {
 		if slices.Contains(f.Spec.Only, i.protocol) {
-			own = append(own, schema.Join(schema.Parent(path), f.Name))
+			own = append(own, fields.Join(fields.Parent(path), f.Name))
 		}
 	}
 	instead := cmp.Or(s.Instead, "use "+strings.Join(own, " and "))
@@ -206,22 +154,22 @@ func (i *inspector) plan(e *Experiment) {
 	for _, v := range e.Variants {
 		switch {
 		case v.Name == "": // not known
-		case !schema.PatternNamed("name").Matches(v.Name):
-			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", schema.Clip(v.Name)), schema.PatternNamed("name").Hint)
+		case !patterns["name"].Matches(v.Name):
+			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", fields.Clip(v.Name)), patterns["name"].Hint)
 		case names[v.Name]:
 			i.fault("variants", fmt.Sprintf("two variants are named %q", v.Name), "")
 		}
 		names[v.Name] = true
 	}
 	if e.Base != "" && !names[e.Base] && !names[""] {
-		i.fault("compare.base", fmt.Sprintf("there is no variant %q", schema.Clip(e.Base)), "")
+		i.fault("compare.base", fmt.Sprintf("there is no variant %q", fields.Clip(e.Base)), "")
 	}
 	ids := map[string]bool{}
 	for n, c := range e.Claims {
 		path := fmt.Sprintf("claims[%d]", n)
 		switch {
 		case ids[c.ID]:
-			i.fault(path+".id", fmt.Sprintf("%q is there twice", schema.Clip(c.ID)), "give each claim its own")
+			i.fault(path+".id", fmt.Sprintf("%q is there twice", fields.Clip(c.ID)), "give each claim its own")
 		case c.Holds == "" && c.NotTestable == "":
 			i.fault(path+".holds", "is missing", "an expression, or testable with the reason why it cannot be tested here")
 		case c.Direction != "" && c.Holds == "":
@@ -245,7 +193,7 @@ func (i *inspector) target(t *Target) {
 	}
 	if t.Pprof != "" {
 		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			i.fault("target.pprof", fmt.Sprintf("%q is not a URL", schema.Clip(t.Pprof)), "such as http://127.0.0.1:{{admin}}/debug/pprof")
+			i.fault("target.pprof", fmt.Sprintf("%q is not a URL", fields.Clip(t.Pprof)), "such as http://127.0.0.1:{{admin}}/debug/pprof")
 		}
 	}
 	if started {
@@ -295,11 +243,11 @@ func (i *inspector) address(t *Target, started bool) {
 	const hint = "host:port, [ipv6]:port or unix:/path"
 	host, port, err := net.SplitHostPort(placeholders(t.Address))
 	if err != nil || host == "" {
-		i.fault("target.address", fmt.Sprintf("%q is not an address", schema.Clip(t.Address)), hint)
+		i.fault("target.address", fmt.Sprintf("%q is not an address", fields.Clip(t.Address)), hint)
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		i.fault("target.address", fmt.Sprintf("%q is not a port", schema.Clip(port)), "from 1 to 65535")
+		i.fault("target.address", fmt.Sprintf("%q is not a port", fields.Clip(port)), "from 1 to 65535")
 	}
 	if started && uses(t.Address, "port") && !t.Mentions("port") {
 		i.fault("target.start", "the command does not get its port", "use {{port}} in start or env, or give the address it listens on")
@@ -315,9 +263,9 @@ func (i *inspector) url(t *Target) {
 	case raw == "":
 		i.fault("target.url", "is missing", hint)
 	case err != nil:
-		i.fault("target.url", fmt.Sprintf("%q is not a URL", schema.Clip(raw)), hint)
+		i.fault("target.url", fmt.Sprintf("%q is not a URL", fields.Clip(raw)), hint)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
-		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", schema.Clip(raw)), hint)
+		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", fields.Clip(raw)), hint)
 	case user:
 		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
@@ -349,14 +297,14 @@ func (i *inspector) process(path string, p *Process) {
 	case ReadyHTTP:
 		u, err := url.Parse(placeholders(p.Ready.URL))
 		if local := strings.HasPrefix(p.Ready.URL, "/"); err != nil || !local && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-			i.fault(at, fmt.Sprintf("%q is neither a URL nor a path", schema.Clip(p.Ready.URL)), "such as /healthz")
+			i.fault(at, fmt.Sprintf("%q is neither a URL nor a path", fields.Clip(p.Ready.URL)), "such as /healthz")
 		}
 	case ReadyLine:
 		if _, err := regexp.Compile(p.Ready.Line); err != nil || p.Ready.Line == "" {
-			i.fault(at, fmt.Sprintf("%q is not a regular expression", schema.Clip(p.Ready.Line)), "RE2 syntax, such as listening on .*")
+			i.fault(at, fmt.Sprintf("%q is not a regular expression", fields.Clip(p.Ready.Line)), "RE2 syntax, such as listening on .*")
 		}
 	default:
-		i.fault(at, fmt.Sprintf("%q is not possible", schema.Clip(p.Ready.Kind)), "tcp, none, http or line")
+		i.fault(at, fmt.Sprintf("%q is not possible", fields.Clip(p.Ready.Kind)), "tcp, none, http or line")
 	}
 }
 
@@ -364,7 +312,7 @@ func (i *inspector) services(v *Variant) {
 	names := map[string]bool{}
 	for n := range v.Services {
 		s := &v.Services[n]
-		path := schema.Join("services", s.Name)
+		path := fields.Join("services", s.Name)
 		switch {
 		case names[s.Name]:
 			i.fault(path, "two services have this name", "")

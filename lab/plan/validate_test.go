@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/fields"
 )
 
 func TestAddControl(t *testing.T) {
@@ -210,17 +212,17 @@ func TestValidatePlacement(t *testing.T) {
 }
 
 // expectFaults fails the test unless these fields, and no others, are at fault.
-func expectFaults(t *testing.T, err error, fields ...string) {
+func expectFaults(t *testing.T, err error, paths ...string) {
 	t.Helper()
-	var faults *Faults
+	var faults *fields.Faults
 	if !errors.As(err, &faults) {
-		t.Fatalf("%v; want *Faults", err)
+		t.Fatalf("%v; want *fields.Faults", err)
 	}
 	var got []string
 	for _, f := range faults.Faults {
 		got = append(got, f.Field)
 	}
-	if diff := cmp.Diff(fields, got); diff != "" {
+	if diff := cmp.Diff(paths, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
 )
 
@@ -14,7 +15,7 @@ const leastSoak = 10 * time.Minute
 
 // searchable reports a threshold that needs more requests in a trial than a search sends at its
 // lowest rate: it would be broken there whatever the target does.
-func (r *reader) searchable(n *node, e *plan.Experiment, needed int) {
+func (r *reader) searchable(n *fields.Node, e *plan.Experiment, needed int) {
 	rate := plan.DeclaredAt("capacity.from")
 	for _, v := range e.Variants {
 		l := &v.Load

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/internal/nearest"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 // maxWork bounds what all variants of a file may hold together, in bytes and
@@ -29,36 +29,36 @@ type view struct {
 }
 
 // report adds a finding about a value in this variant.
-func (v *view) report(n *node, problem, hint string) {
-	v.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: n.line, Column: n.column}, v.variant)
+func (v *view) report(n *fields.Node, problem, hint string) {
+	v.c.Add(fields.Finding{Path: n.Path, Problem: problem, Hint: hint, Line: n.Line, Column: n.Column}, v.variant)
 }
 
 // reportField adds a finding about there being a field in this variant.
-func (v *view) reportField(n *node, problem, hint string) {
-	line, column := n.where()
-	v.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: line, Column: column}, v.variant)
+func (v *view) reportField(n *fields.Node, problem, hint string) {
+	line, column := n.Where()
+	v.c.Add(fields.Finding{Path: n.Path, Problem: problem, Hint: hint, Line: line, Column: column}, v.variant)
 }
 
 // scalar returns a value's text with its templates replaced; not ok when there
 // is none or when it is wrong, which is then reported.
-func (v *view) scalar(n *node) (t string, ok bool) {
-	if n == nil || n.spec == nil || n.bad || !n.scalar() {
+func (v *view) scalar(n *fields.Node) (t string, ok bool) {
+	if n == nil || n.Spec == nil || n.Bad || !n.Scalar() {
 		return "", false
 	}
 	if v.work++; v.work > maxWork {
-		v.c.Add(plan.Finding{Problem: "all variants together hold too much", Hint: "fewer or smaller values"}, "")
+		v.c.Add(fields.Finding{Problem: "all variants together hold too much", Hint: "fewer or smaller values"}, "")
 		return "", false
 	}
-	if n.kind != isText || v.runtime == nil || !plan.HasTemplate(n.text) {
-		return n.text, true
+	if n.Kind != fields.IsText || v.runtime == nil || !fields.HasTemplate(n.Text) {
+		return n.Text, true
 	}
-	v.work += len(n.text)
+	v.work += len(n.Text)
 	if v.vars == nil {
-		v.c.Touched[n.path] = true
+		v.c.Touched[n.Path] = true
 		return "", false
 	}
-	if n.spec.Scripted {
-		t = plan.ExpandKnown(n.text, func(name string) (string, bool) {
+	if n.Spec.Scripted {
+		t = plan.ExpandKnown(n.Text, func(name string) (string, bool) {
 			value, ok := v.vars[name]
 			return value, ok
 		})
@@ -69,7 +69,7 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 		return t, true
 	}
 	var unknown []string
-	t, err := plan.ExpandWith(n.text, plan.QuotedBraces, func(name string) (string, bool) {
+	t, err := plan.ExpandWith(n.Text, plan.QuotedBraces, func(name string) (string, bool) {
 		value, ok := v.vars[name]
 		switch {
 		case ok:
@@ -100,8 +100,8 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 	if len(unknown) > 0 {
 		return "", false
 	}
-	if problem, hint := n.spec.ScalarFault(t); problem != "" {
-		v.report(n, fmt.Sprintf("%s (from %s)", problem, schema.Clip(n.text)), hint)
+	if problem, hint := n.Spec.ScalarFault(t); problem != "" {
+		v.report(n, fmt.Sprintf("%s (from %s)", problem, fields.Clip(n.Text)), hint)
 		return "", false
 	}
 	return t, true
@@ -110,88 +110,36 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 // read reads what is at a path of the file, or another node of the same form, into a
 // value of the Go type that the path's field has. What does not stand there keeps the
 // value it has.
-func (v *view) read(n *node, path string, into any) {
+func (v *view) read(n *fields.Node, path string, into any) {
 	if n != nil {
-		v.value(n, plan.DeclaredAt(path), reflect.ValueOf(into).Elem())
+		v.decoder().Value(n, plan.DeclaredAt(path), reflect.ValueOf(into).Elem())
 	}
 }
 
-// field reads a field of a mapping, whose Go struct holds the value.
-func (v *view) field(n *node, s *schema.Spec, of reflect.Value) {
-	if n != nil && !s.Form {
-		v.value(n, s, of.FieldByIndex(s.At))
-	}
-}
-
-// value reads a node that is not nil. Where it makes something new, that has its
-// defaults before what the file says.
-func (v *view) value(n *node, s *schema.Spec, into reflect.Value) {
-	if into.Kind() == reflect.Pointer {
-		if into.IsNil() {
-			into.Set(v.fresh(into.Type().Elem(), s).Addr())
-		}
-		into = into.Elem()
-	}
-	switch {
-	case s.Kind == schema.List:
-		items := reflect.MakeSlice(into.Type(), len(n.items), len(n.items))
-		for i, item := range n.items {
-			items.Index(i).Set(v.fresh(into.Type().Elem(), s.Item))
-			v.value(item, s.Item, items.Index(i))
-		}
-		into.Set(items)
-	case s.Kind != schema.Mapping:
-		if t, ok := v.scalar(n); ok {
-			if s.Path && !filepath.IsAbs(t) {
-				t = filepath.Join(filepath.Dir(v.file), t)
+// decoder reads values as this variant sees them.
+func (v *view) decoder() *fields.Decoder {
+	return &fields.Decoder{
+		Folder: filepath.Dir(v.file), Scalar: v.scalar, Protocol: v.protocol, Traits: v.traits,
+		After: func(value any, n *fields.Node) {
+			switch of := value.(type) {
+			case *plan.Ready:
+				v.ready(n, of)
+			case *plan.Think:
+				v.think(n)
 			}
-			s.Put(into, t)
-		}
-	case s.Short != nil && n.kind != isMapping:
-		v.field(n, s.Short, into)
-	case into.Kind() == reflect.Map:
-		into.Set(reflect.MakeMap(into.Type()))
-		for _, k := range n.keys {
-			entry := v.fresh(into.Type().Elem(), s.Item)
-			v.value(k.value, s.Item, entry)
-			into.SetMapIndex(reflect.ValueOf(k.name), entry)
-		}
-	case into.Kind() == reflect.Slice:
-		for _, k := range n.keys {
-			entry := v.fresh(into.Type().Elem(), s.Item)
-			entry.FieldByIndex(s.Key).SetString(k.name)
-			v.field(k.value, s.Item, entry)
-			into.Set(reflect.Append(into, entry))
-		}
-	default:
-		for _, f := range s.Fields {
-			v.field(n.get(f.Name), f.Spec, into)
-		}
+		},
 	}
-	switch of := into.Addr().Interface().(type) {
-	case *plan.Ready:
-		v.ready(n, of)
-	case *plan.Think:
-		v.think(n)
-	}
-}
-
-// fresh returns a new value in which everything has its default that has one.
-func (v *view) fresh(t reflect.Type, s *schema.Spec) reflect.Value {
-	value := reflect.New(t).Elem()
-	plan.Preset(value, s, v.protocol, v.traits)
-	return value
 }
 
 // variant resolves everything one variant holds.
-func (r *reader) variant(choice variantChoice, short *node) plan.Variant {
+func (r *reader) variant(choice variantChoice, short *fields.Node) plan.Variant {
 	v := &view{reader: r, variant: choice.name, vars: choice.vars, runtime: map[string]bool{}}
 	for _, name := range plan.RuntimeNames(r.serviceNames()...) {
 		v.runtime[name] = true
 	}
-	target := r.root.get("target")
+	target := r.root.Get("target")
 	v.protocol = plan.TCP
-	v.read(target.get("protocol"), "target.protocol", &v.protocol)
+	v.read(target.Get("protocol"), "target.protocol", &v.protocol)
 	v.traits = maps.Clone(r.traits)
 	v.traits["of "+v.protocol] = true
 	out := plan.VariantWith(v.protocol, v.traits)
@@ -204,7 +152,7 @@ func (r *reader) variant(choice variantChoice, short *node) plan.Variant {
 		out.Target.Ready = plan.Ready{Kind: plan.ReadyNone}
 	}
 	out.Target.Complete()
-	v.read(r.root.get("services"), "services", &out.Services)
+	v.read(r.root.Get("services"), "services", &out.Services)
 	for i := range out.Services {
 		if s := &out.Services[i]; s.Ready.Kind == "" {
 			s.Ready.Kind = plan.ReadyNone
@@ -214,20 +162,20 @@ func (r *reader) variant(choice variantChoice, short *node) plan.Variant {
 		}
 	}
 	out.Services = v.startOrder(out.Services)
-	v.read(r.root.get("observe"), "observe", &out.Observe)
-	switch load := r.root.get("load"); {
+	v.read(r.root.Get("observe"), "observe", &out.Observe)
+	switch load := r.root.Get("load"); {
 	case v.protocol == plan.Program:
 	case load != nil:
 		v.load(load, short, &out.Load)
 	case r.noLoad:
-		r.c.Add(plan.Finding{Path: "load", Problem: "is missing", Hint: "want a mapping", Line: r.root.line, Column: r.root.column}, choice.name)
+		r.c.Add(fields.Finding{Path: "load", Problem: "is missing", Hint: "want a mapping", Line: r.root.Line, Column: r.root.Column}, choice.name)
 	}
 	return out
 }
 
 // ready sets what a scalar means that stands for the mapping.
-func (v *view) ready(n *node, r *plan.Ready) {
-	http, line := n.get("http") != nil, n.get("line") != nil
+func (v *view) ready(n *fields.Node, r *plan.Ready) {
+	http, line := n.Get("http") != nil, n.Get("line") != nil
 	switch t := r.Kind; {
 	case http && line:
 		v.report(n, "http and line exclude each other", "keep one of them")
@@ -235,33 +183,33 @@ func (v *view) ready(n *node, r *plan.Ready) {
 		r.Kind = plan.ReadyHTTP
 	case line:
 		r.Kind = plan.ReadyLine
-	case n.kind == isMapping:
+	case n.Kind == fields.IsMapping:
 		v.report(n, "the mapping is empty", `such as {http: /healthz} or {line: "listening on"}`)
 	case t == "" || t == plan.ReadyTCP || t == plan.ReadyNone:
 	case strings.HasPrefix(t, "/") || strings.Contains(t, "://"):
 		r.Kind, r.URL = plan.ReadyHTTP, t
 	default:
-		v.report(n, fmt.Sprintf("%q is not possible", schema.Clip(t)), `tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`)
+		v.report(n, fmt.Sprintf("%q is not possible", fields.Clip(t)), `tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`)
 	}
 }
 
 // think reports what is not one distribution.
-func (v *view) think(n *node) {
-	if n.kind == isMapping && len(n.keys) != 1 {
-		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
+func (v *view) think(n *fields.Node) {
+	if n.Kind == fields.IsMapping && len(n.Keys) != 1 {
+		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.Keys)), "one of constant, uniform, exponential")
 	}
 }
 
 // load reads a load, with what the short form and the options say on top.
-func (v *view) load(n, short *node, l *plan.Load) {
-	set := v.settings.get("load")
-	for _, layer := range []*node{n, short, set} {
+func (v *view) load(n, short *fields.Node, l *plan.Load) {
+	set := v.settings.Get("load")
+	for _, layer := range []*fields.Node{n, short, set} {
 		v.read(layer, "load", l)
 	}
-	windows := []*node{n.get("window"), v.root.get("short").get("window"), set.get("window")}
-	stages := n.get("stages")
+	windows := []*fields.Node{n.Get("window"), v.root.Get("short").Get("window"), set.Get("window")}
+	stages := n.Get("stages")
 	if stages == nil {
-		if l.Requests > 0 && n.get("window") == nil && short.get("window") == nil && set.get("window") == nil {
+		if l.Requests > 0 && n.Get("window") == nil && short.Get("window") == nil && set.Get("window") == nil {
 			l.Window = 0
 		}
 		return
@@ -278,15 +226,15 @@ func (v *view) load(n, short *node, l *plan.Load) {
 }
 
 // stages reads the parts of the window and makes their sum its length.
-func (v *view) stages(list *node, l *plan.Load) {
+func (v *view) stages(list *fields.Node, l *plan.Load) {
 	var forms []plan.StageForm
 	v.read(list, "load.stages", &forms)
 	l.Window = 0
 	rate := 0.0 // where the last stage ended
 	for i, f := range forms {
-		n := list.items[i]
+		n := list.Items[i]
 		s := plan.Stage{Duration: f.Duration, From: rate}
-		steady, from, to := n.get("rate") != nil, n.get("from") != nil, n.get("to") != nil
+		steady, from, to := n.Get("rate") != nil, n.Get("from") != nil, n.Get("to") != nil
 		switch {
 		case steady && (from || to):
 			v.report(n, "rate excludes from and to", "keep rate for a steady stage, from and to for a ramp")
@@ -296,7 +244,7 @@ func (v *view) stages(list *node, l *plan.Load) {
 			if s.To = f.To; from {
 				s.From = f.From
 			}
-		case n.kind == isMapping:
+		case n.Kind == fields.IsMapping:
 			v.report(n, "the stage has no rate", "give it rate, or to")
 		}
 		rate = s.To
@@ -336,7 +284,7 @@ func (v *view) startOrder(services []plan.Service) []plan.Service {
 				circle = append(circle, s.Name)
 			}
 		}
-		v.report(v.root.get("services").get(circle[0]).get("start"), "none of "+strings.Join(circle, ", ")+" can start first", "each uses the address of another")
+		v.report(v.root.Get("services").Get(circle[0]).Get("start"), "none of "+strings.Join(circle, ", ")+" can start first", "each uses the address of another")
 		return services
 	}
 	return out

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"slices"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 // design judges what was read of the metric, the pilot and the control, and completes
 // the design. The variants are there already.
 func (r *reader) design(e *plan.Experiment) {
-	for _, root := range []*node{r.root, r.settings} {
-		if n := root.find("design.metric"); n != nil && !n.bad && n.scalar() && r.options.CheckMetric != nil {
-			r.judge(n, r.options.CheckMetric(n.text, e.Steps()))
+	for _, root := range []*fields.Node{r.root, r.settings} {
+		if n := root.Find("design.metric"); n != nil && !n.Bad && n.Scalar() && r.options.CheckMetric != nil {
+			r.judge(n, r.options.CheckMetric(n.Text, e.Steps()))
 		}
 	}
 	r.pilot(e)
@@ -26,10 +26,10 @@ func (r *reader) design(e *plan.Experiment) {
 
 // pilot judges how long pilots last: they are made only when the warm-up is theirs to find.
 func (r *reader) pilot(e *plan.Experiment) {
-	n, warmup := r.root.find("design.pilot"), r.root.find("load.warmup")
+	n, warmup := r.root.Find("design.pilot"), r.root.Find("load.warmup")
 	pilots := 0
 	for _, v := range e.Variants {
-		if v.Load.Warmup == schema.Auto {
+		if v.Load.Warmup == fields.Auto {
 			pilots++
 		}
 	}
@@ -38,7 +38,7 @@ func (r *reader) pilot(e *plan.Experiment) {
 		r.fault(n, "a program has no warm-up", "remove it")
 	case pilots > 0 && pilots < len(e.Variants):
 		r.fault(warmup, "a pilot finds the warm-up of all variants, or of none", "auto in all of them")
-	case pilots == 0 && n != nil && !n.bad && !r.c.Touched["load.warmup"] && (warmup == nil || !slices.Contains(plan.DeclaredAt("load.warmup").Choices, warmup.text)):
+	case pilots == 0 && n != nil && !n.Bad && !r.c.Touched["load.warmup"] && (warmup == nil || !slices.Contains(plan.DeclaredAt("load.warmup").Choices, warmup.Text)):
 		r.fault(n, "the length of the warm-up is given, so that no pilot is made", "load.warmup: auto, or remove it")
 	}
 	if pilots == 0 {
@@ -49,7 +49,7 @@ func (r *reader) pilot(e *plan.Experiment) {
 // control adds the control that the file asks for, or that a base has without
 // asking.
 func (r *reader) control(e *plan.Experiment) {
-	n := r.root.get("design").get("control")
+	n := r.root.Get("design").Get("control")
 	var names []string
 	for _, v := range e.Variants {
 		names = append(names, v.Name)
@@ -62,20 +62,20 @@ func (r *reader) control(e *plan.Experiment) {
 		r.fault(n, "there is no base that could have a control", fmt.Sprintf("name a variant, such as control: %q", names[0]))
 		return
 	case !slices.Contains(names, of):
-		if overlay := r.root.get("short").get("sweep"); e.Short && overlay != nil {
-			r.fault(overlay, fmt.Sprintf("the control's original %q is not among the combinations", schema.Clip(of)), "add its values")
+		if overlay := r.root.Get("short").Get("sweep"); e.Short && overlay != nil {
+			r.fault(overlay, fmt.Sprintf("the control's original %q is not among the combinations", fields.Clip(of)), "add its values")
 			return
 		}
 		const shown = 20
-		r.fault(n, fmt.Sprintf("there is no variant %q", schema.Clip(of)), schema.ChoiceHint(of, names[:min(len(names), shown)]))
+		r.fault(n, fmt.Sprintf("there is no variant %q", fields.Clip(of)), fields.ChoiceHint(of, names[:min(len(names), shown)]))
 		return
 	}
 	if err := e.AddControl(of); err != nil {
 		// The variant to blame: the one whose name it takes, or its original.
 		at := n
 		for _, k := range r.named() {
-			if k.name == plan.ControlName(of) || k.name == of && at == n {
-				at = k.value
+			if k.Name == plan.ControlName(of) || k.Name == of && at == n {
+				at = k.Value
 			}
 		}
 		r.atName(at, err.Error(), "design.control: false, or another name")
@@ -85,17 +85,17 @@ func (r *reader) control(e *plan.Experiment) {
 // controlOf returns which variant the control is of; not wanted when there shall
 // be none, and empty when nothing says of which.
 func (r *reader) controlOf(base string) (of string, wanted bool) {
-	n := r.root.get("design").get("control")
+	n := r.root.Get("design").Get("control")
 	switch {
 	case n == nil:
 		return base, base != ""
-	case n.bad || n.spec == nil || !n.scalar():
+	case n.Bad || n.Spec == nil || !n.Scalar():
 		return "", false
-	case n.kind == isBool:
-		yes, _ := schema.ParseBool(n.text)
+	case n.Kind == fields.IsBool:
+		yes, _ := fields.ParseBool(n.Text)
 		return base, yes
 	}
-	return n.text, true
+	return n.Text, true
 }
 
 // idlePilot warns of pilots at a rate that is not the trials': what they find

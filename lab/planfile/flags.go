@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 // A Flag is a field of the file that quick loads have as a flag.
@@ -29,12 +29,12 @@ type Flag struct {
 func Flags(protocols ...string) []Flag {
 	var flags []Flag
 	file, parts := plan.Declared()
-	file.Walk("", func(path string, s *schema.Spec) {
+	file.Walk("", func(path string, s *fields.Spec) {
 		if s.Flag == "" || !slices.ContainsFunc(protocols, func(p string) bool { return plan.Has(p, path) }) {
 			return
 		}
-		f := Flag{Field: path, Setting: s.Set, Usage: s.Doc, Type: flagType(s), OrFile: s.OrFile}
-		f.Repeats = s.Names != nil || s.Kind == schema.List && s.Item.Kind != schema.Choice
+		f := Flag{Field: path, Setting: s.Set, Usage: s.Doc, Type: s.FlagType(), OrFile: s.OrFile}
+		f.Repeats = s.Names != nil || s.Kind == fields.List && s.Item.Kind != fields.Choice
 		f.Name, f.Shorthand, _ = strings.Cut(s.Flag, ",")
 		switch {
 		case s.Short != nil:
@@ -47,47 +47,15 @@ func Flags(protocols ...string) []Flag {
 			f.Usage += ", or @FILE that holds it, or @ for standard input"
 		}
 		switch {
-		case s.Kind == schema.List: // its default is that of a section
+		case s.Kind == fields.List: // its default is that of a section
 		case s.Base() != "" && (len(s.Defaults) == 1 || parts[1].Find(path) != nil):
 			f.Default = s.Base()
-		case s.Kind != schema.Boolean && otherwise(s) != "":
-			f.Usage += " (" + otherwise(s) + ")"
+		case s.Kind != fields.Boolean && s.Otherwise() != "":
+			f.Usage += " (" + s.Otherwise() + ")"
 		}
 		flags = append(flags, f)
 	})
 	return flags
-}
-
-// NameAndValue is the form in which a flag gives an entry of a mapping of names.
-const NameAndValue = "'Name: value'"
-
-// flagType is what help calls a flag's value.
-func flagType(s *schema.Spec) string {
-	switch s.Kind {
-	case schema.Mapping:
-		if s.Names != nil {
-			return NameAndValue
-		}
-		return flagType(s.Short)
-	case schema.CPUs:
-		return "cpus"
-	case schema.Boolean:
-		return "bool"
-	case schema.Choice:
-		return strings.Join(s.Choices, "|")
-	case schema.Integer:
-		if s.Unsigned {
-			return "uint"
-		}
-		return "int"
-	}
-	switch {
-	case s.Kind != schema.List:
-		return s.Kind.Name()
-	case s.Item.Kind == schema.Choice:
-		return "words"
-	}
-	return flagType(s.Item)
 }
 
 // Fill gives the flag's field the value that text stands for, as a file would; in all
@@ -96,33 +64,33 @@ func flagType(s *schema.Spec) string {
 // bounds, Validate says, unless it is zero.
 func (f Flag) Fill(e *plan.Experiment, texts ...string) error {
 	file, parts := plan.Declared()
-	leaf := newLeaf(f.Field, file.Find(f.Field), texts...)
+	leaf := fields.NewLeaf(f.Field, file.Find(f.Field), texts...)
 	for _, t := range texts {
-		if leaf.kind == isMapping && !strings.Contains(t, ":") {
-			return plan.Fault{Problem: fmt.Sprintf("%q has no colon", schema.Clip(t)), Hint: "want " + NameAndValue}
+		if leaf.Kind == fields.IsMapping && !strings.Contains(t, ":") {
+			return fields.Fault{Problem: fmt.Sprintf("%q has no colon", fields.Clip(t)), Hint: "want " + fields.NameAndValue}
 		}
 	}
-	value, err := leaf.spec.Parse(leaf.text)
+	value, err := leaf.Spec.Read(leaf.Text)
 	if err != nil {
-		problem, hint := leaf.spec.FormFault(err)
-		return plan.Fault{Problem: problem, Hint: hint}
+		problem, hint := leaf.Spec.FormFault(err)
+		return fields.Fault{Problem: problem, Hint: hint}
 	}
 	// In a plan, zero mostly means that nothing was said.
-	if number := reflect.ValueOf(value); leaf.spec.Min > 0 && number.IsZero() && leaf.spec.Kind >= schema.Integer && leaf.spec.Kind <= schema.Amount {
-		problem, hint := leaf.spec.BoundFault(schema.Numeric(number))
-		return plan.Fault{Problem: problem, Hint: hint}
+	if number := reflect.ValueOf(value); leaf.Spec.Min > 0 && number.IsZero() && leaf.Spec.Kind >= fields.Integer && leaf.Spec.Kind <= fields.Amount {
+		problem, hint := leaf.Spec.BoundFault(fields.Numeric(number))
+		return fields.Fault{Problem: problem, Hint: hint}
 	}
-	root := &node{kind: isMapping}
-	root.insert(f.Field, leaf)
+	root := &fields.Node{Kind: fields.IsMapping}
+	root.Insert(f.Field, leaf)
 	v := &view{reader: newReader("", Options{})}
-	v.value(root, parts[0], reflect.ValueOf(e).Elem())
+	v.decoder().Value(root, parts[0], reflect.ValueOf(e).Elem())
 	for i := range e.Variants {
 		v.protocol = e.Variants[i].Target.Protocol
-		v.value(root, parts[1], reflect.ValueOf(&e.Variants[i]).Elem())
+		v.decoder().Value(root, parts[1], reflect.ValueOf(&e.Variants[i]).Elem())
 	}
-	var found *plan.Faults
+	var found *fields.Faults
 	if errors.As(v.c.Err("", v.place), &found) {
-		return plan.Fault{Problem: found.Faults[0].Problem, Hint: found.Faults[0].Hint}
+		return fields.Fault{Problem: found.Faults[0].Problem, Hint: found.Faults[0].Hint}
 	}
 	return nil
 }
@@ -130,8 +98,8 @@ func (f Flag) Fill(e *plan.Experiment, texts ...string) error {
 // ReadStages reads the stages that a flag gives, each as its time and the rate at its end, such as
 // 30s:1000. The rate goes there linearly from where the last stage ended, at first from zero.
 func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
-	if len(texts) > schema.MaxItems {
-		return nil, []error{fmt.Errorf("%d stages; want at most %d", len(texts), schema.MaxItems)}
+	if len(texts) > fields.MaxItems {
+		return nil, []error{fmt.Errorf("%d stages; want at most %d", len(texts), fields.MaxItems)}
 	}
 	if len(texts) == 0 {
 		return nil, []error{errors.New("there is none; such as 30s:1000")}
@@ -140,18 +108,18 @@ func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
 	for i, text := range texts {
 		var s plan.Stage
 		parts := strings.Split(text, ":")
-		fields := []struct {
+		steps := []struct {
 			path string
 			into any
 		}{{"load.stages[].duration", &s.Duration}, {"load.stages[].to", &s.To}}
-		if len(parts) != len(fields) {
-			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and a rate; such as 30s:1000", i+1, schema.Clip(text)))
+		if len(parts) != len(steps) {
+			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and a rate; such as 30s:1000", i+1, fields.Clip(text)))
 			continue
 		}
-		for n, f := range fields {
+		for n, f := range steps {
 			of := plan.DeclaredAt(f.path)
 			if problem, hint := of.ScalarFault(parts[n]); problem != "" {
-				faults = append(faults, fmt.Errorf("stage %d: %w", i+1, plan.Fault{Problem: problem, Hint: hint}))
+				faults = append(faults, fmt.Errorf("stage %d: %w", i+1, fields.Fault{Problem: problem, Hint: hint}))
 			} else {
 				of.Put(reflect.ValueOf(f.into).Elem(), parts[n])
 			}

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 const withoutPrefix = "without-"
@@ -15,13 +15,13 @@ const withoutPrefix = "without-"
 // those before it and its own on top and, where they are asked for, the whole
 // ladder without one step each. Leaving out the last step is the step before it,
 // and without the first there is no ladder.
-func (r *reader) laddered(e *plan.Experiment, ladder, short *node) []variantChoice {
-	steps := ladder.get("steps")
-	own := make([]map[string]string, len(steps.keys))
+func (r *reader) laddered(e *plan.Experiment, ladder, short *fields.Node) []variantChoice {
+	steps := ladder.Get("steps")
+	own := make([]map[string]string, len(steps.Keys))
 	var all []variantChoice
-	for i, k := range steps.keys {
-		own[i] = r.variables(k.value)
-		all = append(all, variantChoice{k.name, r.layered(own[:i+1])})
+	for i, k := range steps.Keys {
+		own[i] = r.variables(k.Value)
+		all = append(all, variantChoice{k.Name, r.layered(own[:i+1])})
 	}
 	if len(all) < 2 {
 		r.fault(steps, "there is nothing to compare the first step with", "add a second step")
@@ -29,25 +29,25 @@ func (r *reader) laddered(e *plan.Experiment, ladder, short *node) []variantChoi
 	}
 	base, last := all[0].name, all[len(all)-1].name
 	leaveOut := false
-	if n := ladder.get("leave_one_out"); n != nil {
-		leaveOut, _ = schema.ParseBool(n.text)
+	if n := ladder.Get("leave_one_out"); n != nil {
+		leaveOut, _ = fields.ParseBool(n.Text)
 		if leaveOut && len(own) < 3 {
-			r.warn(n.path, "two steps leave none to do without", "it says something with three or more")
+			r.warn(n.Path, "two steps leave none to do without", "it says something with three or more")
 		}
 	}
 	without := map[string]string{}
 	for i := 1; leaveOut && i < len(own)-1; i++ {
-		step := steps.keys[i]
-		name := withoutPrefix + step.name
-		if taken := steps.get(name); taken != nil {
-			r.atName(taken, fmt.Sprintf("%q is the name of the ladder without %s", schema.Clip(name), schema.Clip(step.name)), "another name")
+		step := steps.Keys[i]
+		name := withoutPrefix + step.Name
+		if taken := steps.Get(name); taken != nil {
+			r.atName(taken, fmt.Sprintf("%q is the name of the ladder without %s", fields.Clip(name), fields.Clip(step.Name)), "another name")
 			return nil
 		}
-		if !schema.PatternNamed("name").Matches(name) {
-			r.atName(step.value, fmt.Sprintf("too long for a name that begins with %q", withoutPrefix), "a shorter name")
+		if problem, _ := plan.DeclaredAt("compare.base").ScalarFault(name); problem != "" {
+			r.atName(step.Value, fmt.Sprintf("too long for a name that begins with %q", withoutPrefix), "a shorter name")
 			return nil
 		}
-		without[name] = step.name
+		without[name] = step.Name
 		all = append(all, variantChoice{name, r.layered(slices.Delete(slices.Clone(own), i, i+1))})
 	}
 
@@ -71,7 +71,7 @@ func (r *reader) laddered(e *plan.Experiment, ladder, short *node) []variantChoi
 		}
 		for _, other := range []string{step, last} {
 			if !slices.Contains(keep, other) {
-				r.fault(r.root.get("short").get("variants"), fmt.Sprintf("%q has a meaning only together with %q", c.name, other), "add it")
+				r.fault(r.root.Get("short").Get("variants"), fmt.Sprintf("%q has a meaning only together with %q", c.name, other), "add it")
 				sound = false
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/internal/fields"
 	"dyno/internal/nesting"
 	"dyno/lab/plan"
 )
@@ -89,7 +90,7 @@ func TestCompare(t *testing.T) {
 			ID: "R1.1", Says: "goroutine model 1.36x the pool's throughput at 100 connections",
 			Holds: "ratio(goroutine, pool, throughput) >= 1.36",
 		}},
-		Warnings: []plan.Fault{{
+		Warnings: []fields.Fault{{
 			File: "testdata/good/relay-models.yaml", Line: 22, Column: 34, Field: "compare.variants.pool.workers",
 			Problem: "nothing uses {{workers}}", Hint: "variants do not differ by it",
 		}},
@@ -299,12 +300,12 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("paths are not relative to the file: %q, %q", v.Load.Request.BodyFile, v.Target.Dir)
 	}
 
-	var faults *plan.Faults
+	var faults *fields.Faults
 	path = write("nobody.yaml", strings.ReplaceAll(form, "%", "none"))
 	if _, err = ReadFile(path, Options{}); !errors.As(err, &faults) || faults.Faults[0].Line != 3 {
 		t.Errorf("missing body file: %v", err)
 	}
-	path = write("large.yaml", strings.Repeat("#", maxFile+1))
+	path = write("large.yaml", strings.Repeat("#", fields.MaxFile+1))
 	if _, err = ReadFile(path, Options{}); !errors.As(err, &faults) {
 		t.Errorf("too large: %v", err)
 	}
@@ -358,11 +359,11 @@ func TestExpressionChecks(t *testing.T) {
 		},
 	}
 	_, err := parseFile(t, "testdata/good/relay-models.yaml", o)
-	var faults *plan.Faults
+	var faults *fields.Faults
 	if !errors.As(err, &faults) {
 		t.Fatal(err)
 	}
-	want := []plan.Fault{
+	want := []fields.Fault{
 		{File: "testdata/good/relay-models.yaml", Line: 23, Column: 37, Field: "thresholds[1]", Problem: "no such metric"},
 		{File: "testdata/good/relay-models.yaml", Line: 27, Column: 12, Field: "claims[0].holds", Problem: "cannot be evaluated"},
 	}
@@ -406,9 +407,9 @@ func TestBounds(t *testing.T) {
 		values[i] = fmt.Sprint(i)
 	}
 	for _, c := range []struct{ name, src, want string }{
-		{"bytes", strings.Repeat("# comment\n", maxFile/10+1), "the file is larger than 1 MiB"},
-		{"lines", "name: x" + rest + strings.Repeat("#\n", maxLines), "more than 10000 lines"},
-		{"line", "name: x # " + strings.Repeat("x", maxLine) + rest, "the line is longer than 64 KiB"},
+		{"bytes", strings.Repeat("# comment\n", fields.MaxFile/10+1), "the file is larger than 1 MiB"},
+		{"lines", "name: x" + rest + strings.Repeat("#\n", fields.MaxLines), "more than 10000 lines"},
+		{"line", "name: x # " + strings.Repeat("x", fields.MaxLine) + rest, "the line is longer than 64 KiB"},
 		{"words", "name: x" + rest + "thresholds: [" + strings.Repeat(strings.Repeat("a,", 10_000)+"\n  ", 3) + "a]", "more than 50000 words"},
 		{"brackets", "name: " + strings.Repeat("[", nesting.Deepest+1), "nested more than 50 deep"},
 		{"list", "name: x" + rest + "thresholds: [" + strings.Repeat("a,", 100) + "a]", "thresholds: 101 entries are too many; at most 100"},
@@ -429,8 +430,8 @@ func TestBounds(t *testing.T) {
 		fmt.Fprintf(&many, "unknown%d: 1\n", i)
 	}
 	_, err := Parse("x.yaml", []byte("name: x"+rest+many.String()), Options{})
-	var faults *plan.Faults
-	if !errors.As(err, &faults) || len(faults.Faults) != plan.MaxFaults || faults.Omitted != 1000-plan.MaxFaults {
+	var faults *fields.Faults
+	if !errors.As(err, &faults) || len(faults.Faults) != fields.MaxFaults || faults.Omitted != 1000-fields.MaxFaults {
 		t.Errorf("%.200v", err)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/internal/nearest"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
-	"dyno/lab/schema"
 )
 
 // Options change how a file is read.
@@ -45,7 +45,7 @@ type Options struct {
 	CheckMetric func(metric string, steps []string) error
 }
 
-// ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
+// ReadFile reads an experiment from a file. Faults of the experiment are *fields.Faults;
 // other errors are about reading the file.
 func ReadFile(path string, o Options) (*plan.Experiment, error) {
 	src, err := readBounded(path)
@@ -57,7 +57,7 @@ func ReadFile(path string, o Options) (*plan.Experiment, error) {
 	if e != nil {
 		r.findFiles(e)
 	}
-	if e != nil && r.c.Count() == 0 {
+	if e != nil && len(r.c.Order) == 0 {
 		protocols.FindFaults(e, r.c)
 	}
 	return r.done(e)
@@ -71,7 +71,7 @@ func readBounded(path string) ([]byte, error) {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	src, err := io.ReadAll(io.LimitReader(f, fields.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
@@ -80,7 +80,7 @@ func readBounded(path string) ([]byte, error) {
 
 // Parse reads an experiment from the bytes of a file. It looks at nothing
 // else; the file's name is for messages and for the paths that are relative to
-// it. The error is *Faults.
+// it. The error is *fields.Faults.
 func Parse(file string, src []byte, o Options) (*plan.Experiment, error) {
 	r := newReader(file, o)
 	return r.done(r.read(src))
@@ -90,19 +90,19 @@ func Parse(file string, src []byte, o Options) (*plan.Experiment, error) {
 type reader struct {
 	file     string
 	options  Options
-	c        *plan.Collector
-	root     *node
-	settings *node // what the options say of fields, in the form of a file
-	places   map[string]*node
+	c        *fields.Collector
+	root     *fields.Node
+	settings *fields.Node // what the options say of fields, in the form of a file
+	places   map[string]*fields.Node
 	work     int // bytes of values resolved so far, over all variants
 
 	noLoad   bool            // there is no load, not even a misspelt one
 	traits   map[string]bool // of the plan, by which variants have their defaults
-	warnings []plan.Fault
+	warnings []fields.Fault
 }
 
 func newReader(file string, o Options) *reader {
-	return &reader{file: file, options: o, c: plan.NewCollector(), places: map[string]*node{}}
+	return &reader{file: file, options: o, c: fields.NewCollector(), places: map[string]*fields.Node{}}
 }
 
 func (r *reader) done(e *plan.Experiment) (*plan.Experiment, error) {
@@ -117,38 +117,38 @@ func (r *reader) place(path string) (line, column int) {
 	if strings.HasPrefix(path, "set.") {
 		return 0, 0 // given with the options
 	}
-	for ; path != ""; path = schema.Parent(path) {
+	for ; path != ""; path = fields.Parent(path) {
 		n, ok := r.places[path]
 		switch {
-		case ok && n.scalar():
-			return n.line, n.column
+		case ok && n.Scalar():
+			return n.Line, n.Column
 		case ok:
-			return n.where()
+			return n.Where()
 		}
 	}
 	return 1, 1
 }
 
-func (r *reader) fault(n *node, problem, hint string) {
-	r.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: n.line, Column: n.column}, "")
+func (r *reader) fault(n *fields.Node, problem, hint string) {
+	r.c.Add(fields.Finding{Path: n.Path, Problem: problem, Hint: hint, Line: n.Line, Column: n.Column}, "")
 }
 
 // atName reports a fault at the name of a field.
-func (r *reader) atName(n *node, problem, hint string) {
-	line, column := n.where()
-	r.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint, Line: line, Column: column}, "")
+func (r *reader) atName(n *fields.Node, problem, hint string) {
+	line, column := n.Where()
+	r.c.Add(fields.Finding{Path: n.Path, Problem: problem, Hint: hint, Line: line, Column: column}, "")
 }
 
 // warn adds a warning about what is at a path.
 func (r *reader) warn(path, problem, hint string) {
-	f := plan.Fault{File: r.file, Field: path, Problem: problem, Hint: hint}
+	f := fields.Fault{File: r.file, Field: path, Problem: problem, Hint: hint}
 	f.Line, f.Column = r.place(path)
 	r.warnings = append(r.warnings, f)
 }
 
 // judge reports what whoever knows a value finds wrong with it; faults that are
 // joined, one by one.
-func (r *reader) judge(n *node, err error) {
+func (r *reader) judge(n *fields.Node, err error) {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		for _, e := range joined.Unwrap() {
@@ -161,12 +161,12 @@ func (r *reader) judge(n *node, err error) {
 
 // read returns the experiment, of use only if nothing was found wrong.
 func (r *reader) read(src []byte) *plan.Experiment {
-	if r.root = parseTree(src, r.c); r.root == nil {
+	if r.root = fields.ParseTree(src, r.c); r.root == nil {
 		return nil
 	}
 	r.index(r.root)
 	file, _ := plan.Declared()
-	checker{r.c, file}.check(r.root, file, false)
+	fields.Check(r.c, r.root, file, "network") // a later version has that section
 	r.set()
 
 	e := plan.Empty()
@@ -176,7 +176,7 @@ func (r *reader) read(src []byte) *plan.Experiment {
 	}
 	short := r.short()
 	r.plan(e, short)
-	r.noLoad = r.root.get("load") == nil && !r.c.Touched["load"]
+	r.noLoad = r.root.Get("load") == nil && !r.c.Touched["load"]
 	r.traits = e.Traits()
 	choices := r.variants(e, short)
 	if len(choices) == 0 {
@@ -201,70 +201,71 @@ func (r *reader) read(src []byte) *plan.Experiment {
 }
 
 // index notes the place of every value.
-func (r *reader) index(n *node) {
-	r.places[n.path] = n
-	for _, k := range n.keys {
-		r.index(k.value)
+func (r *reader) index(n *fields.Node) {
+	r.places[n.Path] = n
+	for _, k := range n.Keys {
+		r.index(k.Value)
 	}
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		r.index(item)
 	}
 }
 
 // short returns the overlay when it is asked for, nil otherwise.
-func (r *reader) short() *node {
-	n := r.root.get("short")
+func (r *reader) short() *fields.Node {
+	n := r.root.Get("short")
 	switch {
 	case !r.options.Short:
 		return nil
 	case n == nil && !r.c.Touched["short"]:
-		r.c.Add(plan.Finding{Path: "short", Problem: "the experiment has no short form", Hint: "add a section such as short: {rounds: 2, window: 1s}"}, "")
+		r.c.Add(fields.Finding{Path: "short", Problem: "the experiment has no short form", Hint: "add a section such as short: {rounds: 2, window: 1s}"}, "")
 	}
 	return n
 }
 
 // plan reads what holds for all variants, with what the short form and the options say
 // on top.
-func (r *reader) plan(e *plan.Experiment, short *node) {
+func (r *reader) plan(e *plan.Experiment, short *fields.Node) {
 	v := &view{reader: r}
+	d := v.decoder()
 	_, parts := plan.Declared()
 	into := reflect.ValueOf(e).Elem()
-	v.value(r.root, parts[0], into)
-	if rounds := short.get("rounds"); rounds != nil {
+	d.Value(r.root, parts[0], into)
+	if rounds := short.Get("rounds"); rounds != nil {
 		v.read(rounds, "design.rounds", &e.Design.Rounds)
 		e.Design.Stop = plan.StopFixed // a quick look has too few for any other rule
 	}
-	v.value(r.settings, parts[0], into)
+	d.Value(r.settings, parts[0], into)
 }
 
 // set notes what the options say of fields, unless a variable of that name is meant.
 func (r *reader) set() {
-	r.settings = &node{kind: isMapping}
+	r.settings = &fields.Node{Kind: fields.IsMapping}
 	variables := r.variableNames()
 	file, _ := plan.Declared()
-	file.Walk("", func(path string, s *schema.Spec) {
+	file.Walk("", func(path string, s *fields.Spec) {
 		value, ok := r.options.Set[s.Set]
 		if !ok || s.Set == "" || slices.Contains(variables, s.Set) {
 			return
 		}
-		leaf := newLeaf("set."+s.Set, s, value)
-		for _, n := range append(leaf.items, leaf) {
-			if n.kind == isList {
+		leaf := fields.NewLeaf("set."+s.Set, s, value)
+		for _, n := range append(leaf.Items, leaf) {
+			if n.Kind == fields.IsList {
 				continue
 			}
-			if problem, hint := n.spec.ScalarFault(n.text); problem != "" {
-				n.bad = true
-				r.c.Add(plan.Finding{Path: n.path, Problem: problem, Hint: hint}, "")
+			if problem, hint := n.Spec.ScalarFault(n.Text); problem != "" {
+				n.Bad = true
+				r.c.Add(fields.Finding{Path: n.Path, Problem: problem, Hint: hint}, "")
 			}
 		}
-		r.settings.insert(path, leaf)
+		r.settings.Insert(path, leaf)
 	})
 }
 
 // from returns the path of the option that gives a field its value, or the field's own.
 func (r *reader) from(path string) string {
-	if n := r.settings.find(path); n != nil {
-		return n.path
+	if n := r.settings.Find(path); n != nil {
+		return n.Path
 	}
 	return path
 }
@@ -273,7 +274,7 @@ func (r *reader) from(path string) string {
 func Settings() []string {
 	var names []string
 	file, _ := plan.Declared()
-	file.Walk("", func(_ string, s *schema.Spec) {
+	file.Walk("", func(_ string, s *fields.Spec) {
 		if s.Set != "" {
 			names = append(names, s.Set)
 		}
@@ -286,7 +287,7 @@ func (r *reader) unknownSettings() {
 	known := append(Settings(), r.variableNames()...)
 	for _, name := range slices.Sorted(maps.Keys(r.options.Set)) {
 		if !slices.Contains(known, name) {
-			r.c.Add(plan.Finding{Path: "set." + name, Problem: "there is no variable of this name", Hint: nearest.Hint(name, known)}, "")
+			r.c.Add(fields.Finding{Path: "set." + name, Problem: "there is no variable of this name", Hint: nearest.Hint(name, known)}, "")
 		}
 	}
 }
@@ -298,7 +299,7 @@ func (r *reader) expressions(e *plan.Experiment) {
 		names = append(names, x.Name)
 	}
 	steps := e.Steps()
-	judge := func(n *node, expression string, check func(expression string, variants, steps []string) error) {
+	judge := func(n *fields.Node, expression string, check func(expression string, variants, steps []string) error) {
 		if expression != "" && check != nil {
 			r.judge(n, check(expression, names, steps))
 		}
@@ -308,16 +309,16 @@ func (r *reader) expressions(e *plan.Experiment) {
 		threshold = r.options.CheckProbe
 	}
 	for i, t := range e.Thresholds {
-		n := r.root.get("thresholds").items[i]
+		n := r.root.Get("thresholds").Items[i]
 		judge(n, t, threshold)
 		if e.Capacity != nil && r.options.RequestsNeeded != nil {
 			r.searchable(n, e, r.options.RequestsNeeded(t, names, steps))
 		}
 	}
 	for i, c := range e.Claims {
-		if n := r.root.get("claims").items[i]; c.NotTestable == "" {
-			judge(n.get("holds"), c.Holds, r.options.CheckClaim)
-			judge(n.get("direction"), c.Direction, r.options.CheckClaim)
+		if n := r.root.Get("claims").Items[i]; c.NotTestable == "" {
+			judge(n.Get("holds"), c.Holds, r.options.CheckClaim)
+			judge(n.Get("direction"), c.Direction, r.options.CheckClaim)
 		}
 	}
 }
@@ -333,11 +334,11 @@ func (r *reader) findFiles(e *plan.Experiment) {
 
 // findFile reports a file that is named and not there.
 func (r *reader) findFile(path, file, variant string) {
-	if plan.HasTemplate(file) {
+	if fields.HasTemplate(file) {
 		return
 	}
 	if err := regular(file); err != nil {
-		r.c.Add(plan.Finding{Path: path, Problem: err.Error(), Hint: "paths are relative to the experiment's file"}, variant)
+		r.c.Add(fields.Finding{Path: path, Problem: err.Error(), Hint: "paths are relative to the experiment's file"}, variant)
 	}
 }
 

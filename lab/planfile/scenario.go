@@ -3,11 +3,12 @@ package planfile
 import (
 	"reflect"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
 )
 
 // ReadScenario reads a scenario from a file of its own, which holds what load.scenario holds
-// in an experiment. Faults are *Faults; other errors are about reading the file.
+// in an experiment. Faults are *fields.Faults; other errors are about reading the file.
 func ReadScenario(path string) (*plan.Scenario, error) {
 	src, err := readBounded(path)
 	if err != nil {
@@ -16,11 +17,11 @@ func ReadScenario(path string) (*plan.Scenario, error) {
 	r := newReader(path, Options{})
 	s := plan.DeclaredAt("load.scenario")
 	var out plan.Scenario
-	if r.root = parseTree(src, r.c); r.root != nil {
+	if r.root = fields.ParseTree(src, r.c); r.root != nil {
 		r.index(r.root)
-		checker{r.c, s}.check(r.root, s, false)
+		fields.Check(r.c, r.root, s)
 		v := &view{reader: r}
-		v.value(r.root, s, reflect.ValueOf(&out).Elem())
+		v.decoder().Value(r.root, s, reflect.ValueOf(&out).Elem())
 	}
 	if err := r.c.Err(path, r.place); err != nil {
 		return nil, err

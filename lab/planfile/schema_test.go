@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"dyno/lab/plan"
+	"dyno/internal/fields"
 )
 
 // Generated files match the tags.
@@ -266,7 +266,7 @@ func FuzzParse(f *testing.F) {
 		if err.Error() != errAgain.Error() {
 			t.Fatalf("not deterministic:\n%v\n%v", err, errAgain)
 		}
-		var faults *plan.Faults
+		var faults *fields.Faults
 		if !errors.As(err, &faults) || len(faults.Faults) == 0 {
 			t.Fatalf("%T: %v", err, err)
 		}

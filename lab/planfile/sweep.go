@@ -6,29 +6,29 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/internal/nearest"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 // swept returns every combination of a sweep's values that is not excluded.
-func (r *reader) swept(e *plan.Experiment, sweep, short *node) []variantChoice {
+func (r *reader) swept(e *plan.Experiment, sweep, short *fields.Node) []variantChoice {
 	var full []plan.Dimension
-	for _, k := range sweep.keys {
-		if k.name == "exclude" {
+	for _, k := range sweep.Keys {
+		if k.Name == "exclude" {
 			continue
 		}
-		d := plan.Dimension{Name: k.name}
-		for _, item := range k.value.items {
-			if r.variable(k.name, item); slices.Contains(d.Values, item.text) {
-				r.fault(item, fmt.Sprintf("%q is listed twice", schema.Clip(item.text)), "remove it")
+		d := plan.Dimension{Name: k.Name}
+		for _, item := range k.Value.Items {
+			if r.variable(k.Name, item); slices.Contains(d.Values, item.Text) {
+				r.fault(item, fmt.Sprintf("%q is listed twice", fields.Clip(item.Text)), "remove it")
 				continue
 			}
-			d.Values = append(d.Values, item.text)
+			d.Values = append(d.Values, item.Text)
 		}
 		full = append(full, d)
 	}
-	excluded := r.excluded(sweep.get("exclude"), full)
+	excluded := r.excluded(sweep.Get("exclude"), full)
 	effective := r.narrowed(full, short)
 
 	count := 1
@@ -68,16 +68,16 @@ func (r *reader) swept(e *plan.Experiment, sweep, short *node) []variantChoice {
 
 // narrowed returns the dimensions with the values that the short form and the
 // options leave.
-func (r *reader) narrowed(full []plan.Dimension, short *node) []plan.Dimension {
+func (r *reader) narrowed(full []plan.Dimension, short *fields.Node) []plan.Dimension {
 	effective := slices.Clone(full)
-	if overlay := r.root.get("short").get("sweep"); overlay != nil {
-		for _, k := range overlay.keys {
-			i := slices.IndexFunc(full, func(d plan.Dimension) bool { return d.Name == k.name })
+	if overlay := r.root.Get("short").Get("sweep"); overlay != nil {
+		for _, k := range overlay.Keys {
+			i := slices.IndexFunc(full, func(d plan.Dimension) bool { return d.Name == k.Name })
 			if i < 0 {
-				r.fault(k.value, "the sweep has no such variable", nearest.Hint(k.name, dimensionNames(full)))
+				r.fault(k.Value, "the sweep has no such variable", nearest.Hint(k.Name, dimensionNames(full)))
 				continue
 			}
-			if subset := r.subset(k.value, full[i].Values, "value"); short != nil && len(subset) > 0 {
+			if subset := r.subset(k.Value, full[i].Values, "value"); short != nil && len(subset) > 0 {
 				effective[i].Values = subset
 			}
 		}
@@ -92,26 +92,26 @@ func (r *reader) narrowed(full []plan.Dimension, short *node) []plan.Dimension {
 
 // excluded returns the combinations to leave out, after reporting those that
 // match nothing.
-func (r *reader) excluded(n *node, dimensions []plan.Dimension) []map[string]string {
+func (r *reader) excluded(n *fields.Node, dimensions []plan.Dimension) []map[string]string {
 	if n == nil {
 		return nil
 	}
 	var out []map[string]string
-	for _, item := range n.items {
-		if len(item.keys) == 0 {
+	for _, item := range n.Items {
+		if len(item.Keys) == 0 {
 			r.fault(item, "it would exclude everything", "name a variable and its value")
 			continue
 		}
 		x := map[string]string{}
-		for _, k := range item.keys {
-			i := slices.IndexFunc(dimensions, func(d plan.Dimension) bool { return d.Name == k.name })
+		for _, k := range item.Keys {
+			i := slices.IndexFunc(dimensions, func(d plan.Dimension) bool { return d.Name == k.Name })
 			switch {
 			case i < 0:
-				r.fault(k.value, "the sweep has no such variable", nearest.Hint(k.name, dimensionNames(dimensions)))
-			case !slices.Contains(dimensions[i].Values, k.value.text):
-				r.fault(k.value, fmt.Sprintf("the sweep has no value %q of %s", schema.Clip(k.value.text), k.name), schema.ChoiceHint(k.value.text, dimensions[i].Values))
+				r.fault(k.Value, "the sweep has no such variable", nearest.Hint(k.Name, dimensionNames(dimensions)))
+			case !slices.Contains(dimensions[i].Values, k.Value.Text):
+				r.fault(k.Value, fmt.Sprintf("the sweep has no value %q of %s", fields.Clip(k.Value.Text), k.Name), fields.ChoiceHint(k.Value.Text, dimensions[i].Values))
 			}
-			x[k.name] = k.value.text
+			x[k.Name] = k.Value.Text
 		}
 		out = append(out, x)
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 // A variantChoice is a variant's name and variables.
@@ -19,24 +19,24 @@ type variantChoice struct {
 // variants returns the variants in the order of the file, without a control, and
 // notes in the experiment where they come from; none when faults keep them from
 // being known.
-func (r *reader) variants(e *plan.Experiment, short *node) []variantChoice {
-	compare, ladder, sweep := r.root.get("compare"), r.root.get("ladder"), r.root.get("sweep")
-	whole := r.root.get("short")
-	if compare == nil && ladder == nil && whole.get("variants") != nil {
-		r.fault(whole.get("variants"), "there is no compare or ladder whose variants it could name", "remove it")
+func (r *reader) variants(e *plan.Experiment, short *fields.Node) []variantChoice {
+	compare, ladder, sweep := r.root.Get("compare"), r.root.Get("ladder"), r.root.Get("sweep")
+	whole := r.root.Get("short")
+	if compare == nil && ladder == nil && whole.Get("variants") != nil {
+		r.fault(whole.Get("variants"), "there is no compare or ladder whose variants it could name", "remove it")
 	}
-	if sweep == nil && whole.get("sweep") != nil {
-		r.fault(whole.get("sweep"), "there is no sweep whose values it could name", "remove it")
+	if sweep == nil && whole.Get("sweep") != nil {
+		r.fault(whole.Get("sweep"), "there is no sweep whose values it could name", "remove it")
 	}
-	var designs []*node
-	for _, n := range []*node{compare, ladder, sweep} {
+	var designs []*fields.Node
+	for _, n := range []*fields.Node{compare, ladder, sweep} {
 		if n != nil {
 			designs = append(designs, n)
 		}
 	}
 	if len(designs) > 1 {
 		for _, n := range designs[1:] {
-			r.fault(n, fmt.Sprintf("%s and %s exclude each other", designs[0].path, n.path), "keep one of them")
+			r.fault(n, fmt.Sprintf("%s and %s exclude each other", designs[0].Path, n.Path), "keep one of them")
 		}
 		return nil
 	}
@@ -45,23 +45,23 @@ func (r *reader) variants(e *plan.Experiment, short *node) []variantChoice {
 	case len(designs) == 0:
 		return []variantChoice{{name: "default", vars: map[string]string{}}}
 	case !r.sound(designs[0]):
-	case compare != nil && r.sound(whole.get("variants")):
+	case compare != nil && r.sound(whole.Get("variants")):
 		return r.compared(e, compare, short)
-	case ladder != nil && r.sound(whole.get("variants")):
+	case ladder != nil && r.sound(whole.Get("variants")):
 		return r.laddered(e, ladder, short)
-	case sweep != nil && r.sound(whole.get("sweep")):
+	case sweep != nil && r.sound(whole.Get("sweep")):
 		return r.swept(e, sweep, short)
 	}
 	return nil
 }
 
 // sound tells whether nothing was found wrong within a value.
-func (r *reader) sound(n *node) bool {
+func (r *reader) sound(n *fields.Node) bool {
 	if n == nil {
 		return true
 	}
 	for path := range r.c.Touched {
-		if path == n.path || strings.HasPrefix(path, n.path+".") || strings.HasPrefix(path, n.path+"[") {
+		if path == n.Path || strings.HasPrefix(path, n.Path+".") || strings.HasPrefix(path, n.Path+"[") {
 			return false
 		}
 	}
@@ -70,27 +70,27 @@ func (r *reader) sound(n *node) bool {
 
 // compared returns the variants of a compare section: the base's variables
 // with each variant's own on top.
-func (r *reader) compared(e *plan.Experiment, compare, short *node) []variantChoice {
-	variants, base := compare.get("variants"), compare.get("base")
+func (r *reader) compared(e *plan.Experiment, compare, short *fields.Node) []variantChoice {
+	variants, base := compare.Get("variants"), compare.Get("base")
 	var names []string
-	for _, k := range variants.keys {
-		names = append(names, k.name)
+	for _, k := range variants.Keys {
+		names = append(names, k.Name)
 	}
-	if !slices.Contains(names, base.text) {
-		r.fault(base, fmt.Sprintf("there is no variant %q", base.text), schema.ChoiceHint(base.text, names))
+	if !slices.Contains(names, base.Text) {
+		r.fault(base, fmt.Sprintf("there is no variant %q", base.Text), fields.ChoiceHint(base.Text, names))
 		return nil
 	}
 	if len(names) < 2 {
 		r.fault(variants, "there is nothing to compare the base with", "add a second variant")
 	}
-	e.Base = base.text
-	keep := r.kept(names, short, "base", base.text)
-	shared := r.variables(variants.get(base.text))
+	e.Base = base.Text
+	keep := r.kept(names, short, "base", base.Text)
+	shared := r.variables(variants.Get(base.Text))
 	var out []variantChoice
-	for _, k := range variants.keys {
-		own := r.variables(k.value) // also of those left out, to find their faults
-		if slices.Contains(keep, k.name) {
-			out = append(out, variantChoice{k.name, r.layered([]map[string]string{shared, own})})
+	for _, k := range variants.Keys {
+		own := r.variables(k.Value) // also of those left out, to find their faults
+		if slices.Contains(keep, k.Name) {
+			out = append(out, variantChoice{k.Name, r.layered([]map[string]string{shared, own})})
 		}
 	}
 	return out
@@ -99,8 +99,8 @@ func (r *reader) compared(e *plan.Experiment, compare, short *node) []variantCho
 // kept returns which of the variants are measured: all, or those that the short
 // form names. The base, called what it is, must be among them, and so must the
 // control's original.
-func (r *reader) kept(names []string, short *node, what, base string) []string {
-	list := r.root.get("short").get("variants")
+func (r *reader) kept(names []string, short *fields.Node, what, base string) []string {
+	list := r.root.Get("short").Get("variants")
 	if list == nil {
 		return names
 	}
@@ -134,23 +134,23 @@ func (r *reader) override(vars map[string]string) {
 }
 
 // variables returns a mapping's names and values.
-func (r *reader) variables(n *node) map[string]string {
+func (r *reader) variables(n *fields.Node) map[string]string {
 	vars := map[string]string{}
-	for _, k := range n.keys {
-		r.variable(k.name, k.value)
-		vars[k.name] = k.value.text
+	for _, k := range n.Keys {
+		r.variable(k.Name, k.Value)
+		vars[k.Name] = k.Value.Text
 	}
 	return vars
 }
 
 // variable reports a name that a trial fills in itself, and templates in a
 // value that are not such names.
-func (r *reader) variable(name string, value *node) {
+func (r *reader) variable(name string, value *fields.Node) {
 	runtime := plan.RuntimeNames(r.serviceNames()...)
 	if slices.Contains(runtime, name) {
 		r.atName(value, fmt.Sprintf("a trial gives {{%s}} its value itself", name), "use another name")
 	}
-	_, err := plan.ExpandWith(value.text, plan.QuotedBraces, func(used string) (string, bool) {
+	_, err := plan.ExpandWith(value.Text, plan.QuotedBraces, func(used string) (string, bool) {
 		if !slices.Contains(runtime, used) {
 			r.fault(value, fmt.Sprintf("a variable's value cannot use {{%s}}", used), "only "+strings.Join(runtime, ", "))
 		}
@@ -164,20 +164,20 @@ func (r *reader) variable(name string, value *node) {
 
 func (r *reader) serviceNames() []string {
 	var names []string
-	if n := r.root.get("services"); n != nil {
-		for _, k := range n.keys {
-			names = append(names, k.name)
+	if n := r.root.Get("services"); n != nil {
+		for _, k := range n.Keys {
+			names = append(names, k.Name)
 		}
 	}
 	return names
 }
 
 // named returns the entries of compare and ladder, each a variant's variables.
-func (r *reader) named() []key {
-	var all []key
-	for _, n := range []*node{r.root.get("compare").get("variants"), r.root.get("ladder").get("steps")} {
+func (r *reader) named() []fields.Key {
+	var all []fields.Key
+	for _, n := range []*fields.Node{r.root.Get("compare").Get("variants"), r.root.Get("ladder").Get("steps")} {
 		if n != nil {
-			all = append(all, n.keys...)
+			all = append(all, n.Keys...)
 		}
 	}
 	return all
@@ -186,19 +186,19 @@ func (r *reader) named() []key {
 // variableNames returns the names of all variables of all variants.
 func (r *reader) variableNames() []string {
 	var names []string
-	collect := func(n *node) {
+	collect := func(n *fields.Node) {
 		if n == nil {
 			return
 		}
-		for _, k := range n.keys {
-			if n.spec == nil || n.spec.Field(k.name) != nil && !slices.Contains(n.spec.FieldNames(), k.name) {
-				names = append(names, k.name)
+		for _, k := range n.Keys {
+			if n.Spec == nil || n.Spec.Field(k.Name) != nil && !slices.Contains(n.Spec.FieldNames(), k.Name) {
+				names = append(names, k.Name)
 			}
 		}
 	}
-	collect(r.root.get("sweep"))
+	collect(r.root.Get("sweep"))
 	for _, k := range r.named() {
-		collect(k.value)
+		collect(k.Value)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -206,13 +206,13 @@ func (r *reader) variableNames() []string {
 
 // subset returns a list's entries in the order of the whole, after reporting
 // those that are not in it.
-func (r *reader) subset(list *node, whole []string, what string) []string {
+func (r *reader) subset(list *fields.Node, whole []string, what string) []string {
 	var picked []string
-	for _, item := range list.items {
-		if !slices.Contains(whole, item.text) {
-			r.fault(item, fmt.Sprintf("there is no %s %q", what, schema.Clip(item.text)), schema.ChoiceHint(item.text, whole))
+	for _, item := range list.Items {
+		if !slices.Contains(whole, item.Text) {
+			r.fault(item, fmt.Sprintf("there is no %s %q", what, fields.Clip(item.Text)), fields.ChoiceHint(item.Text, whole))
 		}
-		picked = append(picked, item.text)
+		picked = append(picked, item.Text)
 	}
 	var out []string
 	for _, w := range whole {
@@ -226,12 +226,12 @@ func (r *reader) subset(list *node, whole []string, what string) []string {
 // unused warns of every variable that no template mentions.
 func (r *reader) unused() {
 	used := map[string]bool{}
-	var walk func(n *node)
-	walk = func(n *node) {
-		names := plan.TemplateNames(n.text)
-		if n.spec != nil && n.spec.Scripted {
+	var walk func(n *fields.Node)
+	walk = func(n *fields.Node) {
+		names := plan.TemplateNames(n.Text)
+		if n.Spec != nil && n.Spec.Scripted {
 			names = nil
-			plan.ExpandKnown(n.text, func(name string) (string, bool) {
+			plan.ExpandKnown(n.Text, func(name string) (string, bool) {
 				names = append(names, name)
 				return "", false
 			})
@@ -239,16 +239,16 @@ func (r *reader) unused() {
 		for _, name := range names {
 			used[name] = true
 		}
-		for _, k := range n.keys {
-			walk(k.value)
+		for _, k := range n.Keys {
+			walk(k.Value)
 		}
-		for _, item := range n.items {
+		for _, item := range n.Items {
 			walk(item)
 		}
 	}
-	for _, k := range r.root.keys {
-		if k.value.spec != nil && k.value.spec.Template {
-			walk(k.value)
+	for _, k := range r.root.Keys {
+		if k.Value.Spec != nil && k.Value.Spec.Template {
+			walk(k.Value)
 		}
 	}
 	for _, name := range r.variableNames() {
@@ -257,8 +257,8 @@ func (r *reader) unused() {
 		}
 		path := "sweep." + name
 		for _, k := range r.named() {
-			if k.value.get(name) != nil {
-				path = schema.Join(k.value.path, name)
+			if k.Value.Get(name) != nil {
+				path = fields.Join(k.Value.Path, name)
 				break
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 )
 
 // EachFile calls use with each file that the load of a variant reads, and with the field that
@@ -31,16 +31,16 @@ func EachFile(v *plan.Variant, use func(field, file string)) {
 		named("load.call.message_file", c.MessageFile)
 		named("load.call.binary_file", c.BinaryFile)
 		for _, d := range c.Data {
-			named(schema.Join("load.call.data", d.Name), d.File)
+			named(fields.Join("load.call.data", d.Name), d.File)
 		}
 	}
 	if s := v.Load.Scenario; s != nil {
 		for _, d := range s.Data {
-			named(schema.Join("load.scenario.data", d.Name), d.File)
+			named(fields.Join("load.scenario.data", d.Name), d.File)
 		}
 		s.EachStep(func(at string, st *plan.Step) {
 			file, field := st.File()
-			named(schema.Join("load.scenario", at)+"."+field, file)
+			named(fields.Join("load.scenario", at)+"."+field, file)
 		})
 	}
 	if t := v.Target.TLS; t != nil {

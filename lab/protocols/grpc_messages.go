@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"dyno/lab/plan"
+	"dyno/internal/fields"
 	"dyno/load/feed"
 	"dyno/load/pace"
 	"dyno/load/rpc"
@@ -33,7 +33,7 @@ func (l call) encode(method rpc.Method, plain bool, seed uint64) (messages [][]b
 		}
 		text, field = string(content), "message_file"
 	}
-	if len(l.Data) > 0 || !plain && plan.HasTemplate(text) {
+	if len(l.Data) > 0 || !plain && fields.HasTemplate(text) {
 		messages, err = l.encodeRows(method, text, field, seed)
 	} else if messages, err = method.EncodeAll([]byte(text)); err != nil {
 		err = fmt.Errorf("load.call.%s: %w", field, err)

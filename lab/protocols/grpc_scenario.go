@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 	"dyno/load/rpc"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -152,7 +152,7 @@ func (p *stepCalls) calls(s *scenario.Scenario) (all []grpc.Call, err error) {
 			if strings.HasSuffix(m.Name, "-bin") && !f.Varies {
 				b, err := plan.MetadataBytes(f.Value)
 				if err != nil {
-					return nil, &located{schema.Join(p.places[info.Name]+".metadata", f.Name), "the value is not base64", "values of names that end in -bin are bytes, written in base64"}
+					return nil, &located{fields.Join(p.places[info.Name]+".metadata", f.Name), "the value is not base64", "values of names that end in -bin are bytes, written in base64"}
 				}
 				m.Value = string(b)
 			}

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/lab/plan"
-	"dyno/lab/schema"
 	"dyno/load/feed"
 	"dyno/load/scenario"
 	"dyno/load/wire/http1"
@@ -59,7 +59,7 @@ func openAll(data []plan.Data) (tables []*feed.Table, err error) {
 	for i := range data {
 		t, failed := openTable(&data[i])
 		if failed != nil {
-			err = errors.Join(err, &located{schema.Join("data", data[i].Name) + ".file", failed.Error(), ""})
+			err = errors.Join(err, &located{fields.Join("data", data[i].Name) + ".file", failed.Error(), ""})
 			continue
 		}
 		tables = append(tables, t)
@@ -157,7 +157,7 @@ func (s source) compile(to script, tables []*feed.Table, vars map[string]string)
 	}
 	for _, f := range s.Flows {
 		flow := scenario.Flow{Name: f.Name, Weight: f.Weight}
-		if flow.Steps, err = s.specOf(schema.Join("flows", f.Name)+".", f.Steps, to, bodies); err != nil {
+		if flow.Steps, err = s.specOf(fields.Join("flows", f.Name)+".", f.Steps, to, bodies); err != nil {
 			faults = append(faults, flatten(err)...)
 		}
 		spec.Flows = append(spec.Flows, flow)
@@ -234,7 +234,7 @@ func (s source) specOf(path string, steps []plan.Step, by script, bodies map[str
 			if !errors.As(err, &l) {
 				l = &located{problem: err.Error()}
 			}
-			faults = append(faults, &located{schema.Join(at, l.path), l.problem, l.hint})
+			faults = append(faults, &located{fields.Join(at, l.path), l.problem, l.hint})
 		}
 		for _, a := range st.Assert {
 			to.Assert = append(to.Assert, assertionOf(&a))
@@ -295,7 +295,7 @@ func extractionOf(e *plan.Extraction) (out scenario.Extraction) {
 type located struct{ path, problem, hint string }
 
 func (l *located) Error() string {
-	text := schema.Join("load.scenario", l.path) + ": " + l.problem
+	text := fields.Join("load.scenario", l.path) + ": " + l.problem
 	if l.hint != "" {
 		text += "; " + l.hint
 	}
@@ -313,21 +313,21 @@ func (s source) place(path string) string {
 		name, n, numbered := numberedWord(word)
 		switch {
 		case at == nil && !numbered:
-			return schema.Join(out, name) // host, cookies, or of a feed or a flow
+			return fields.Join(out, name) // host, cookies, or of a feed or a flow
 		case at == nil && name == "variables":
-			return schema.Join("variables", slices.Sorted(maps.Keys(s.Variables))[n])
+			return fields.Join("variables", slices.Sorted(maps.Keys(s.Variables))[n])
 		case at == nil && name == "feeds":
-			out = schema.Join("data", s.Data[n].Name)
+			out = fields.Join("data", s.Data[n].Name)
 			if rest == "table" {
 				return out + ".file"
 			}
 		case name == "flows":
-			out, steps = schema.Join("flows", s.Flows[n].Name), s.Flows[n].Steps
+			out, steps = fields.Join("flows", s.Flows[n].Name), s.Flows[n].Steps
 		case at == nil && name == "steps":
 			if out == "" {
 				steps = s.Steps
 			}
-			out, at = schema.Join(out, word), &steps[n]
+			out, at = fields.Join(out, word), &steps[n]
 		default:
 			return s.placeInStep(out, at, name, n, numbered, rest)
 		}
@@ -349,26 +349,26 @@ func (s source) placeInStep(path string, st *plan.Step, name string, n int, numb
 		case st.BodyFile == "" && st.MessageFile == "":
 			field = "body"
 		}
-		return schema.Join(path, field)
+		return fields.Join(path, field)
 	case name == "timeout":
-		return schema.Join(path, "deadline")
+		return fields.Join(path, "deadline")
 	case !numbered:
-		return schema.Join(path, name)
+		return fields.Join(path, name)
 	case name == "header":
 		h, field := s.headersOf(st), "headers"
 		if len(s.Metadata)+len(st.Metadata) > 0 {
 			field = "metadata"
 		}
 		if own := len(h) - len(st.Headers) - len(st.Metadata); n < own {
-			return schema.Join(field, h[n].Name)
+			return fields.Join(field, h[n].Name)
 		}
-		return schema.Join(path+"."+field, h[n].Name)
+		return fields.Join(path+"."+field, h[n].Name)
 	case name == "assert":
 		a := &st.Assert[n]
 		path = fmt.Sprintf("%s.assert[%d]", path, n)
 		switch {
 		case rest == "name" && len(a.Places()) > 0:
-			return schema.Join(path, a.Places()[0].Field)
+			return fields.Join(path, a.Places()[0].Field)
 		case rest == "value" && a.Equals != nil:
 			return path + ".equals"
 		case rest == "value" && a.Contains != "":
@@ -379,16 +379,16 @@ func (s source) placeInStep(path string, st *plan.Step, name string, n int, numb
 		return path
 	case name == "extract":
 		e := &st.Extract[n]
-		path = schema.Join(path+".extract", e.Variable)
+		path = fields.Join(path+".extract", e.Variable)
 		switch {
 		case rest == "of" && len(e.Places()) > 0:
-			return schema.Join(path, e.Places()[0].Field)
+			return fields.Join(path, e.Places()[0].Field)
 		case rest == "pattern", rest == "group", rest == "default":
 			return path + "." + rest
 		}
 		return path
 	}
-	return schema.Join(path, name) // status[n]
+	return fields.Join(path, name) // status[n]
 }
 
 // numberedWord takes a word such as steps[2] apart.
@@ -444,17 +444,17 @@ func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, er
 	return all, nil
 }
 
-// CheckScenarios opens the data of all scenarios and reports, as *plan.Faults, what is wrong
+// CheckScenarios opens the data of all scenarios and reports, as *fields.Faults, what is wrong
 // with it, and what only it tells: columns that are missing, and all that depends on them.
 // ReadFile has done so already; it is for experiments built in code.
 func CheckScenarios(e *plan.Experiment) error {
-	c := plan.NewCollector()
+	c := fields.NewCollector()
 	FindFaults(e, c)
 	return c.Err(e.File, func(string) (int, int) { return 0, 0 })
 }
 
 // FindFaults is CheckScenarios for who collects the faults of a plan.
-func FindFaults(e *plan.Experiment, c *plan.Collector) {
+func FindFaults(e *plan.Experiment, c *fields.Collector) {
 	c.Variants = 0
 	for n := range e.Variants {
 		if e.Variants[n].AliasOf == "" {
@@ -478,7 +478,7 @@ func FindFaults(e *plan.Experiment, c *plan.Collector) {
 			if !errors.As(err, &l) {
 				l = &located{problem: err.Error()}
 			}
-			c.Add(plan.Finding{Path: schema.Join("load.scenario", l.path), Problem: l.problem, Hint: l.hint}, v.Name)
+			c.Add(fields.Finding{Path: fields.Join("load.scenario", l.path), Problem: l.problem, Hint: l.hint}, v.Name)
 		}
 	}
 }

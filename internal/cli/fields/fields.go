@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	declared "dyno/internal/fields"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
@@ -64,7 +65,7 @@ func (f *Flag) Set(text string) (err error) {
 
 // content returns the given value, or the value in the file's form that it stands for.
 func (f *Flag) content() ([]string, error) {
-	if f.Flag.Type == planfile.NameAndValue {
+	if f.Flag.Type == declared.NameAndValue {
 		return headersOf(f.texts)
 	}
 	name, isFile := strings.CutPrefix(f.String(), "@")

@@ -16,6 +16,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
+	declared "dyno/internal/fields"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
@@ -326,7 +327,7 @@ func (q *Load) judgedPlan(e *plan.Experiment, faults []error) (*plan.Experiment,
 
 // inFlags returns the faults of a plan for somebody who has typed flags, and has no file.
 func (q *Load) inFlags(err error) error {
-	var found *plan.Faults
+	var found *declared.Faults
 	if errors.As(err, &found) {
 		for i := range found.Faults {
 			f := &found.Faults[i]

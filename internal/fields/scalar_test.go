@@ -1,4 +1,4 @@
-package schema
+package fields
 
 import (
 	"math"
@@ -48,7 +48,7 @@ func TestScalars(t *testing.T) {
 		} else if problem != "" {
 			t.Errorf("%s %q: %s", c.of.Kind, c.in, problem)
 		}
-		if got, err := c.of.Parse(c.in); err != nil || !cmp.Equal(got, c.want) {
+		if got, err := c.of.Read(c.in); err != nil || !cmp.Equal(got, c.want) {
 			t.Errorf("%s %q: %v, %v, want %v", c.of.Kind, c.in, got, err, c.want)
 		}
 	}
