@@ -15,7 +15,7 @@ type Bounds struct {
 
 	Fault func(path, problem, hint string)
 
-	// misplaced reports a field of a mapping that targets of the protocol do not have.
+	// Misplaced reports a field of a mapping that targets of the protocol do not have.
 	Misplaced func(path string, of, s *Spec)
 }
 
@@ -79,7 +79,7 @@ func (b *Bounds) entry(path string, s *Spec, name string, v reflect.Value) {
 	b.value(Join(path, name), s.Item, v)
 }
 
-// ValueFault returns what is wrong with a value of a plan; nothing when it is good.
+// ValueFault returns what is wrong with a Go value; nothing when it is good.
 func (s *Spec) ValueFault(v reflect.Value) (problem, hint string) {
 	switch {
 	case s.Kind == CPUs:

@@ -10,17 +10,17 @@ import (
 type Decoder struct {
 	Folder string // that paths are relative to
 
-	// scalar returns a value's text; not ok when it cannot be had or is wrong.
+	// Scalar returns a value's text; not ok when it cannot be had or is wrong.
 	Scalar func(n *Node) (text string, ok bool)
 
-	// protocol and traits say which defaults hold.
+	// Protocol and Traits say which defaults hold.
 	Protocol string
 	Traits   map[string]bool
 
 	// Fault is called if a Setter refuses a text.
 	Fault func(n *Node, problem, hint string)
 
-	// after, if not nil, is called with a pointer to each value that was read.
+	// After, if not nil, is called with a pointer to each value that was read.
 	After func(value any, n *Node)
 }
 

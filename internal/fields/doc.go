@@ -10,7 +10,7 @@
 //	             set        Options.Set knows it, by this name or by that in set=NAME
 //	             inverted   the Go field holds the opposite
 //	             started    only a process that dyno starts has it
-//	             zero       a plan may hold zero, whatever the default and the range
+//	             zero       the Go field may hold zero, whatever the default and the range
 //	             orfile     as a flag, @FILE stands for what a file holds
 //	             short      a scalar of this form may stand for the whole mapping
 //	             key        the name of a mapping's entry, when a list of these stands as one
@@ -25,7 +25,7 @@
 //	oneof      the words that it may be; or: words that may stand for a number
 //	like       the pattern of a text, by name; names: those of a mapping's names, outermost first
 //	most       how many entries there may be
-//	for        the protocols that have it, or groups of them (see protocols); of an embedded
+//	for        the protocols that have it, or groups of them (see Grammar); of an embedded
 //	           struct, for all of its fields
 //	instead    what there is instead with the others
 //	default    the value without it. Those of some plans follow, each after a semicolon and

@@ -11,9 +11,9 @@ import (
 // MaxFaults bounds how many faults one file can have; further ones are counted, not listed.
 const MaxFaults = 200
 
-// A Fault is one thing wrong with an experiment.
+// A Fault is one thing wrong with a file, or with Go values.
 type Fault struct {
-	File    string // empty for an experiment built in code
+	File    string // empty for Go values that no file holds
 	Line    int    // from 1; 0 when the fault is in no file
 	Column  int    // from 1, in characters
 	Field   string // such as load.closed.connections; empty for the file as a whole
@@ -42,7 +42,7 @@ func (f Fault) Error() string {
 	return b.String()
 }
 
-// Faults are all faults of an experiment, in the order of the file.
+// Faults are all faults there are, in the order of the file.
 type Faults struct {
 	Faults  []Fault
 	Omitted int // found beyond those listed
@@ -84,7 +84,7 @@ type Collector struct {
 	Variants int // how many variants there are
 
 	Touched map[string]bool // paths whose value is not to be relied on
-	settled map[string]bool // the touched paths when settle was called
+	settled map[string]bool // the touched paths when Settle was called
 	above   map[string]bool // and all paths above those
 }
 
@@ -111,7 +111,7 @@ func (c *Collector) Add(f Finding, variant string) {
 	}
 }
 
-// Settle ends the reading of values: from now on, reliable judges by what was
+// Settle ends the reading of values: from now on, Reliable judges by what was
 // found so far.
 func (c *Collector) Settle() {
 	c.settled, c.above = maps.Clone(c.Touched), map[string]bool{}

@@ -52,12 +52,12 @@ type Spec struct {
 	At        []int    // the place of its Go field in the struct of the mapping that it is a field of
 	key       []int    // of a mapping that is a list of structs: the place of an entry's name in each
 	form      bool     // the Go field has another form, and is not read by its tags
-	path      bool     // a text that names a file, relative to the experiment's
+	path      bool     // a text that names a file, relative to the file's folder
 	Custom    bool     // the Go field is a Setter
 	unsigned  bool     // the Go field takes no negative number
 	inverted  bool     // the Go field holds the opposite
 	Started   bool     // only a process that dyno starts has it
-	zero      bool     // a plan may hold zero
+	zero      bool     // the Go field may hold zero
 	again     bool     // the reference has shown what is below it
 	OrFile    bool     // as a flag, @FILE stands for what a file holds
 	Set       string   // the name by which Options.Set knows it
@@ -331,7 +331,7 @@ func (s *Spec) Of(protocol string) bool {
 	return len(s.Only) == 0 || protocol == "" || slices.Contains(s.Protocols, protocol)
 }
 
-// DefaultWith returns the default of a plan with these traits: the last of those whose
+// DefaultWith returns the default of what has these traits: the last of those whose
 // condition holds.
 func (s *Spec) DefaultWith(traits map[string]bool) string {
 	var found string

@@ -3,6 +3,8 @@ package fields
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -49,7 +51,7 @@ type Node struct {
 
 	keyLine, keyColumn int // where its field's name is; 0 in a list
 
-	Spec *Spec // what it has to be; nil when it has no place in an experiment
+	Spec *Spec // what it has to be; nil when it has no place in the file
 	Bad  bool  // a fault was found in it; for a scalar only
 }
 
@@ -147,6 +149,16 @@ func (n *Node) String() string {
 		return "a mapping"
 	}
 	return "nothing"
+}
+
+// ReadFile returns what a file holds. A byte more than allowed tells ParseTree that it is too large.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }
 
 // ParseTree reads one YAML document whose root is a mapping. What is wrong
@@ -259,7 +271,7 @@ func (t *treeBuilder) fault(n *Node, problem, hint string) {
 	t.c.Add(Finding{Path: n.Path, Problem: problem, Hint: hint, Line: n.Line, Column: n.Column}, "")
 }
 
-// build returns nil after reporting what has no place in an experiment.
+// build returns nil after reporting what has no place in such a file.
 func (t *treeBuilder) build(y ast.Node, path string) *Node {
 	n := &Node{Path: path, Line: 1, Column: 1}
 	if y == nil {

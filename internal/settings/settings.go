@@ -9,8 +9,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -124,7 +122,7 @@ func (s *Settings) Read() {
 }
 
 func (s *Settings) readFile() {
-	text, err := readBounded(s.File)
+	text, err := fields.ReadFile(s.File)
 	if err != nil {
 		s.found.Add(fields.Finding{Path: "--config", Problem: err.Error(), Hint: "the path of a file in YAML"}, "")
 		return
@@ -133,16 +131,6 @@ func (s *Settings) readFile() {
 		fields.Check(s.found, s.root, s.spec)
 		s.decode(s.root, filepath.Dir(s.File))
 	}
-}
-
-// readBounded reads a file. A byte more than allowed tells whoever parses it that it is too large.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	return io.ReadAll(io.LimitReader(f, fields.MaxFile+1))
 }
 
 // leaf returns a node for what a flag gives, after it has reported what is wrong with it. Items of

@@ -119,7 +119,7 @@ func (v *view) read(n *fields.Node, path string, into any) {
 // decoder reads values as this variant sees them.
 func (v *view) decoder() *fields.Decoder {
 	return &fields.Decoder{
-		Folder: filepath.Dir(v.file), Scalar: v.scalar, Protocol: v.protocol, Traits: v.traits,
+		Folder: filepath.Dir(v.file), Scalar: v.scalar, Fault: v.report, Protocol: v.protocol, Traits: v.traits,
 		After: func(value any, n *fields.Node) {
 			switch of := value.(type) {
 			case *plan.Ready:

@@ -3,7 +3,6 @@ package planfile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -48,9 +47,9 @@ type Options struct {
 // ReadFile reads an experiment from a file. Faults of the experiment are *fields.Faults;
 // other errors are about reading the file.
 func ReadFile(path string, o Options) (*plan.Experiment, error) {
-	src, err := readBounded(path)
+	src, err := fields.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("experiment: %w", err)
 	}
 	r := newReader(path, o)
 	e := r.read(src)
@@ -61,21 +60,6 @@ func ReadFile(path string, o Options) (*plan.Experiment, error) {
 		protocols.FindFaults(e, r.c)
 	}
 	return r.done(e)
-}
-
-// readBounded reads a file. One byte more than allowed tells whoever parses it that it is too
-// large.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("experiment: %w", err)
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	src, err := io.ReadAll(io.LimitReader(f, fields.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("experiment: %w", err)
-	}
-	return src, nil
 }
 
 // Parse reads an experiment from the bytes of a file. It looks at nothing

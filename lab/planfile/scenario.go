@@ -1,6 +1,7 @@
 package planfile
 
 import (
+	"fmt"
 	"reflect"
 
 	"dyno/internal/fields"
@@ -10,9 +11,9 @@ import (
 // ReadScenario reads a scenario from a file of its own, which holds what load.scenario holds
 // in an experiment. Faults are *fields.Faults; other errors are about reading the file.
 func ReadScenario(path string) (*plan.Scenario, error) {
-	src, err := readBounded(path)
+	src, err := fields.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("experiment: %w", err)
 	}
 	r := newReader(path, Options{})
 	s := plan.DeclaredAt("load.scenario")
