@@ -10,11 +10,18 @@ import (
 // known are the specs of structs by their type, which are made once.
 var known sync.Map
 
-// Of returns the spec of a struct whose tags name no protocols, and no pattern but any.
+// names are the patterns for the names of mappings in such structs. A mapping that is a flag, too, has
+// any: as a flag it is NAME=VALUE,…
+var names = map[string]*Pattern{
+	"any":  NewPattern("^[^=,]{1,100}$", "1 to 100 characters, without = and ,"),
+	"text": NewPattern("(?s)^.{1,1000}$", "1 to 1,000 characters"),
+}
+
+// Of returns the spec of a struct whose tags name no protocols, and no patterns but any and text.
 func Of(t reflect.Type) *Spec {
 	s, ok := known.Load(t)
 	if !ok {
-		s, _ = known.LoadOrStore(t, (&Grammar{Patterns: map[string]*Pattern{"any": NewPattern("^[^=,]{1,100}$", "1 to 100 characters, without = and ,")}}).Mapping("", t))
+		s, _ = known.LoadOrStore(t, (&Grammar{Patterns: names}).Mapping("", t))
 	}
 	return s.(*Spec)
 }

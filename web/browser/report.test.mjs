@@ -313,7 +313,7 @@ describe("the report", { concurrency: 2 }, () => {
     audience: [], hour: [], begun: [], swept: [],
     compared: [
       "operation not permitted", "sent 9 is not ok 8 + errors 0 + timeouts 0 + unfinished 0", "socket: too many open files",
-      "target goroutine: ended by itself: exit status 9",
+      "target goroutine: ended by itself: exit status 9", "there are two here",
     ],
     opened: [`column 1: unknown metric "respnse.p99"; did you mean response.p99?`],
   };

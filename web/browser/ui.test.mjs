@@ -236,14 +236,15 @@ test("files that are no experiments are not listed", async () => {
 test("it finds, compares and traces runs, and hostile texts are inert", patience, async () => {
   const from = join(dir, "runs", first);
   const made = JSON.parse(readFileSync(join(from, "run.json"), "utf8"));
+  const said = { kind: "verbatim", values: { words: hostile } };
   for (let i = 1; i <= 12; i++) {
     const run = JSON.parse(JSON.stringify(made).replaceAll('"two"', JSON.stringify(hostile)));
     run.name = `nightly ${hostile}`;
     run.started_at = new Date(Date.UTC(2026, 0, i)).toISOString();
     run.valid = true;
-    run.notes = [hostile];
+    run.notes = [said];
     run.command_line = ["dyno", hostile, "https://outside.example/"];
-    run.flags = [{ kind: hostile, detail: hostile, invalid: false, trial: 1, variant: hostile }];
+    run.flags = [{ kind: hostile, detail: said, invalid: false, trial: 1, variant: hostile }];
     run.dyno_version = i > 6 ? hostile : "v1";
     for (const v of run.variants) {
       const f = (1000 + i) * (i > 6 ? 2 : 1);

@@ -39,7 +39,7 @@ type Upstream struct {
 	URL  string          `yaml:"url,required" doc:"the URL of its API, up to and including /v1, without a user, a query or a fragment. Its address must be public or in allow_networks"`
 	Key  secretfile.Text `yaml:"key_file" doc:"the file of the key that it is sent as a bearer token; to a public address, only by https"`
 	// Models are its own names by those that clients use.
-	Models map[string]string `yaml:"models,required" names:"any" most:"1000" doc:"its own name of each model, by the name that clients use"`
+	Models map[string]string `yaml:"models,required" names:"text" most:"1000" doc:"its own name of each model, by the name that clients use"`
 	// Among upstreams of equal priority, each gets a share by its Weight.
 	Priority      int               `yaml:"priority" range:"-1000000..1000000" default:"0" doc:"it is asked only if none of a lower number can be"`
 	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
