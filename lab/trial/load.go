@@ -12,6 +12,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/observation"
 	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
@@ -42,24 +43,25 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		}
 		defer func() { _ = target.SetAffinity(before) }() // dyno was allowed to use these CPUs before
 	}
-	w := r.newWatch(up, t.Purpose)
-	w.open(ctx, up.variant)
+	w := r.watch(up, t.Purpose)
+	w.Open(ctx)
 	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
 		c.OnInterval = watcher.Interval
 		if reader, ok := watcher.(ReadingWatcher); ok {
 			c.OnInterval = func(i record.Interval) {
-				reader.Reading(w.reading())
+				cpu, rss := w.Reading()
+				reader.Reading(Reading{CPUSeconds: cpu, RSSBytes: rss})
 				watcher.Interval(i)
 			}
 		}
 	}
 	workers := c.Workers // of all processes
-	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.start(s) }, w.phase
+	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.Start(s) }, w.Phase
 	var p *profiler
 	if t.Purpose == rundir.PurposeProfile {
 		p = r.newProfiler(ctx, up)
 		c.OnPhase = func(phase engine.Phase) {
-			w.phase(phase)
+			w.Phase(phase)
 			p.phase(ctx, phase)
 		}
 	}
@@ -72,14 +74,17 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	// Collect garbage before the window rather than in it.
 	runtime.GC()
-	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
+	run := func(c engine.Config) (*record.Result, error) {
+		return carry(ctx, up.variant, r.experiment.Design.Seed, c)
+	}
+	result, err := run(c)
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
 	if p != nil {
 		p.settle(ctx, t)
 	}
-	w.stop()
+	w.Stop()
 	if refused := (*engine.Unreachable)(nil); up.variant.Target.Proxy != "" && errors.As(err, &refused) {
 		refused.Proxied = refused.Proxied || errors.Is(refused, unix.ECONNREFUSED)
 	}
@@ -91,13 +96,13 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return err
 	}
 	translate(t, up.variant.Target.Protocol, result, workers)
-	w.record(t, result)
+	w.Record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
 		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
 	}
 	err = errors.Join(err,
-		save(folder, rundir.LatencyFile, func(f io.Writer) error { return generator.WriteLog(f, result) }),
-		w.save(folder))
+		folder.Save(rundir.LatencyFile, func(f io.Writer) error { return generator.WriteLog(f, result) }),
+		w.Save(folder))
 	if p != nil {
 		err = errors.Join(err, p.save(t, folder))
 	}
@@ -109,9 +114,32 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return errors.Join(err, other)
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {
-		r.countCalls(ctx, up, c, t)
+		observation.CountCalls(up.target.Supervisor(), c, t, run)
 	}
 	return err
+}
+
+// watch returns what records a trial whose processes are up.
+func (r *runner) watch(up *stage, purpose string) *observation.Watch {
+	return observation.New(observation.Config{
+		Variant: up.variant, Target: up.target, Services: up.services(), Neighbours: up.neighbours,
+		Purpose: purpose, Soak: r.experiment.Soak,
+	})
+}
+
+// countedRounds is the number of rounds in which system calls are counted. Their
+// number per request hardly varies, and each count costs a second.
+const countedRounds = 3
+
+// countsAfter reports whether a trial's system calls are counted after its window. A load
+// with a fixed number of requests must not send more of them, and a load in stages has no
+// single rate to continue with, and a ramp would begin again.
+func countsAfter(up *stage, purpose string, round int) bool {
+	l := &up.variant.Load
+	// In a duet the hooks would also cost the other side an unknown amount.
+	return up.target != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
+		purpose == "" && round <= countedRounds &&
+		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }
 
 // carry runs a load, in as many processes as its connections need, or as the plan says.

@@ -84,26 +84,6 @@ func TestRunWithLimits(t *testing.T) {
 	}
 }
 
-// A target that uses everything that its limit allows has no time to spare.
-func TestTargetCPUsAreWhatTheLimitAllows(t *testing.T) {
-	for _, c := range []struct {
-		cpus  []int
-		limit *plan.Cgroup
-		want  float64
-	}{
-		{nil, nil, float64(runtime.NumCPU())},
-		{[]int{0, 1, 2}, nil, 3},
-		{[]int{0, 1, 2}, &plan.Cgroup{MemoryMax: 1}, 3},
-		{[]int{0, 1, 2}, &plan.Cgroup{CPUMax: 0.25}, 0.25},
-		{[]int{0}, &plan.Cgroup{CPUMax: 2}, 1},
-	} {
-		v := plan.Variant{Target: plan.Target{Process: plan.Process{CPUs: c.cpus, Cgroup: c.limit}}}
-		if got := (&runner{}).newWatch(&stage{variant: &v}, "").targetCPUs; got != c.want {
-			t.Errorf("CPUs %v, limit %+v: %v, want %v", c.cpus, c.limit, got, c.want)
-		}
-	}
-}
-
 // ownNetwork gives the test a network namespace of its own, and so settings below net
 // that nobody else sees. They belong to its thread; the goroutine keeps the thread to its
 // end.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"dyno/host/target"
+	"dyno/lab/observation"
 	"dyno/lab/plan"
 )
 
@@ -42,17 +43,11 @@ func (s *stage) neighbours() (all []*target.Process) {
 	return all
 }
 
-// A running service is a service of the experiment that is up.
-type running struct {
-	name    string
-	process *target.Process
-}
-
 // services returns the running services. They were started before the target.
-func (s *stage) services() []running {
-	var all []running
+func (s *stage) services() []observation.Service {
+	var all []observation.Service
 	for i := range s.variant.Services {
-		all = append(all, running{s.variant.Services[i].Name, s.processes[i]})
+		all = append(all, observation.Service{Name: s.variant.Services[i].Name, Process: s.processes[i]})
 	}
 	return all
 }

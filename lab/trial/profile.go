@@ -236,7 +236,7 @@ func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 			x.Module = module(x.content)
 		}
 		t.Profiles = append(t.Profiles, x.Profile)
-		errs = append(errs, save(folder, x.File, func(w io.Writer) error { return x.content.Write(w) }))
+		errs = append(errs, folder.Save(x.File, func(w io.Writer) error { return x.content.Write(w) }))
 	}
 	for _, err := range p.missing {
 		t.AddUnavailable(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
@@ -34,21 +33,19 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	spec.Output = io.MultiWriter(&last, log)
 	limit := v.Target.Timeout
 
-	w := r.newWatch(up, t.Purpose)
+	w := r.watch(up, t.Purpose)
 	t.StartedAt = time.Now()
 	p, err := begin(ctx, spec)
 	if err != nil {
 		return startFault(err)
 	}
-	w.target = p
-	w.begin(t.StartedAt, nil)
-	w.mark()
+	w.StartProgram(p, t.StartedAt)
 	bounded, cancel := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("target: the program has not ended after %v (target.timeout)", limit))
 	defer cancel()
 	err = p.Wait(bounded)
 	t.WindowSeconds = time.Since(t.StartedAt).Seconds()
-	w.mark()
+	w.Mark()
 	if bounded.Err() != nil && err != nil {
 		// If the program had to be stopped, its error is known already.
 		if stopped := p.Stop(context.WithoutCancel(ctx)); !errors.Is(stopped, target.ErrExited) {
@@ -58,9 +55,9 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	if err != nil && context.Cause(ctx) == nil {
 		err = &Fault{err}
 	}
-	w.stop()
-	w.recordProgram(t, p)
-	err = errors.Join(err, w.save(folder))
+	w.Stop()
+	w.RecordProgram(t, p)
+	err = errors.Join(err, w.Save(folder))
 	if err != nil {
 		return err
 	}
@@ -73,36 +70,4 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 		}
 	}
 	return nil
-}
-
-// recordProgram sums up a program that has ended. The kernel has counted what it used,
-// however short it ran; the observer may have missed it.
-func (w *watch) recordProgram(t *rundir.Trial, p *target.Process) {
-	w.lack(t)
-	if used, ok := p.Usage(); ok {
-		cpu := (used.User + used.System).Seconds()
-		t.Target.CPUSeconds = known(cpu)
-		t.Target.CPUShare = known(cpu / t.WindowSeconds / w.targetCPUs)
-		t.Target.UserShare = known(used.User.Seconds() / cpu)
-		t.Target.RSSBytes = &used.MaxRSS
-	}
-	if w.marked < len(w.marks) {
-		return
-	}
-	window := w.recorder.Window(w.marks[0], w.marks[1])
-	// All processes together use at least as much as the largest one.
-	if all := largest(window, "target_rss_bytes"); all != nil && (t.Target.RSSBytes == nil || *all > *t.Target.RSSBytes) {
-		t.Target.RSSBytes = all
-	}
-	t.Target.Threads = largest(window, "target_threads")
-	t.Target.Descriptors = largest(window, "target_descriptors")
-	w.recordMachine(t, window)
-	// CPU time that the program used after the observer's last reading is not foreign.
-	if foreign := t.Machine.ForeignShare; foreign != nil && t.Target.CPUSeconds != nil {
-		missed := *t.Target.CPUSeconds
-		if seen := window.Delta("target_cpu_seconds"); !math.IsNaN(seen) {
-			missed = max(0, missed-seen)
-		}
-		*foreign = max(0, *foreign-missed/window.Delta("machine_cpu_seconds"))
-	}
 }

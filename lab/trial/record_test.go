@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -127,5 +128,20 @@ func TestRecordUntried(t *testing.T) {
 	var got rundir.Trial
 	if translate(&got, plan.HTTP, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
 		t.Errorf("%+v", got.Streams)
+	}
+}
+
+// The engine knows no files, so its tags have names of their own, which are those of the
+// run folder.
+func TestTagsAreNamed(t *testing.T) {
+	var recorded []string
+	for tag := range record.Tags {
+		recorded = append(recorded, tag.String())
+	}
+	named := rundir.Tags()
+	slices.Sort(recorded)
+	slices.Sort(named)
+	if !slices.Equal(recorded, named) {
+		t.Errorf("the engine records %q, rundir names %q", recorded, named)
 	}
 }

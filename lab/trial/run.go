@@ -16,8 +16,8 @@
 // A run that was cut short can be continued: see Resume.
 //
 // To read the source: run.go from top to bottom is a run. pilot.go, search.go and resume.go come
-// before and after it. load.go places the generator and runs it. watch.go and sources.go run the observers, profile.go the profilers. record.go writes an engine's
-// result to trial.json and latency.hlog.
+// before and after it. load.go places the generator and runs it, while package observation observes
+// both ends. profile.go runs the profilers. record.go writes an engine's result to trial.json and latency.hlog.
 package trial
 
 import (
@@ -637,16 +637,6 @@ func (r *runner) adapted(s task) plan.Variant {
 	}
 	l.Warmup = l.Unmeasured()
 	return v
-}
-
-// save writes one file of a trial's folder.
-func save(folder *rundir.TrialWriter, name string, write func(io.Writer) error) (err error) {
-	f, err := folder.Create(name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return write(f)
 }
 
 func goal(c *plan.Capacity) capacity.Goal { return capacity.Goal(*c) }

@@ -325,6 +325,16 @@ func (t *TrialWriter) Create(name string) (io.WriteCloser, error) {
 	return t.create(name, 0)
 }
 
+// Save writes one file of the folder.
+func (t *TrialWriter) Save(name string, write func(io.Writer) error) (err error) {
+	f, err := t.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return write(f)
+}
+
 // Log makes a new file for the output of a process. It holds 16 MiB. The rest is dropped,
 // and the file's last line says how much that was.
 func (t *TrialWriter) Log(name string) (io.WriteCloser, error) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,12 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"dyno/internal/freeport"
-	"dyno/lab/generator"
-	"dyno/lab/plan"
-	"dyno/observe"
 	"dyno/results/rundir"
 )
 
@@ -94,51 +89,15 @@ observe:
 	}
 }
 
-// A series has at most about 4,000 rows.
-func TestTick(t *testing.T) {
-	for _, c := range []struct {
-		warmup, window time.Duration
-		purpose        string
-	}{
-		{0, 10 * time.Second, ""},
-		{time.Minute, 15 * time.Minute, ""},
-		{time.Minute, 30 * time.Minute, ""},
-		{0, 48 * time.Hour, ""},
-		{0, 30 * time.Second, rundir.PurposePilot},
-	} {
-		v := plan.Variant{Load: plan.Load{Warmup: c.warmup, Window: c.window}}
-		w := new(runner).newWatch(&stage{variant: &v}, c.purpose)
-		rows := (c.warmup + c.window) / w.tick
-		if rows > mostRows || w.tick < generator.ShortestInterval || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
-			t.Errorf("%v and %v: a row every %v, %d of them", c.warmup, c.window, w.tick, rows)
+// checkColumns holds what was recorded to the table of columns. Those of endpoints and
+// commands begin with their names.
+func checkColumns(t *testing.T, series *rundir.Series, others ...string) {
+	t.Helper()
+	for _, name := range series.Columns {
+		theirs := slices.ContainsFunc(others, func(beginning string) bool { return strings.HasPrefix(name, beginning) })
+		if _, own := rundir.ColumnOf(name); own == theirs {
+			t.Errorf("%s is one of dyno's own columns in rundir: %v", name, own)
 		}
-	}
-}
-
-// A worker whose figures cannot be read does not erase the worst of the others.
-func TestWorstWait(t *testing.T) {
-	nan := math.NaN()
-	for _, waits := range [][]float64{{0.4, nan, 0.1}, {nan, 0.4, 0.1}, {0.1, 0.4, nan}, {0.4}} {
-		var window observe.Window
-		for i, wait := range waits {
-			window.Columns = append(window.Columns,
-				observe.Summary{Column: observe.Column{Name: fmt.Sprintf("generator_worker%d_run_queue_wait_seconds", i)}, Delta: wait},
-				observe.Summary{Column: observe.Column{Name: fmt.Sprintf("generator_worker%d_timeslices_total", i)}, Delta: 100 * wait})
-		}
-		if wait, slices := worstWait(window, len(waits)); wait != 0.4 || slices != 40 {
-			t.Errorf("%v: %v s, %v times; want 0.4 and 40", waits, wait, slices)
-		}
-	}
-	if wait, _ := worstWait(observe.Window{}, 2); !math.IsNaN(wait) {
-		t.Errorf("%v s of nothing", wait)
-	}
-}
-
-// Names of services may have signs that those of columns do not have.
-func TestServiceColumns(t *testing.T) {
-	got := serviceColumns([]running{{name: "a-b"}, {name: "DB"}, {name: "a_b"}})
-	if want := []string{"service_a_b", "service_db", "service_a_b_2"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -1,4 +1,4 @@
-package trial
+package observation
 
 import (
 	"math"

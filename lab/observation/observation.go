@@ -1,4 +1,8 @@
-package trial
+// Package observation records what the target, the generator and the machine do during one load or
+// program, as a series of readings, and sums up the measured window for the run folder. It opens the
+// observers that the plan asks for, and counts system calls after the window. If something cannot be
+// observed here, it is left out and this is recorded; the trial does not fail.
+package observation
 
 import (
 	"cmp"
@@ -17,6 +21,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/observe"
@@ -31,24 +36,30 @@ const (
 	mostRows  = 4096
 )
 
-// A watch records the target, the generator and the machine during one load or program.
-// If something cannot be observed here, it is left out and this is recorded; the trial
-// does not fail.
-type watch struct {
-	target        *target.Process // nil if dyno did not start it
-	server        target.Listener // then the process that listens at its address; 0 if that is not known
-	services      []running
-	neighbours    func() []*target.Process // other processes of dyno, once the load begins; nil: none
-	targetCPUs    float64                  // how many it may use; a limit may allow a fraction of one
-	targetOn      []int                    // its CPUs, if the plan gives it some that are not the generator's
-	generatorCPUs []int                    // empty: the kernel decides
+// A Config says what to observe.
+type Config struct {
+	Variant    *plan.Variant
+	Target     *target.Process // nil if dyno did not start it, or has not yet
+	Services   []Service
+	Neighbours func() []*target.Process // other processes of dyno, once the load begins
+	Purpose    string                   // of the trial
+	Soak       bool                     // the target may be asked about its runtime
+}
+
+// A Service is a service of the experiment that is up.
+type Service struct {
+	Name    string
+	Process *target.Process
+}
+
+// A Watch records during one load or program.
+type Watch struct {
+	config        Config
+	server        target.Listener // the process at the address of a target that dyno did not start; 0 if that is not known
+	targetCPUs    float64         // how many it may use; a limit may allow a fraction of one
+	targetOn      []int           // its CPUs, if the plan gives it some that are not the generator's
+	generatorCPUs []int           // empty: the kernel decides
 	tick          time.Duration
-	// profiled trials have no hooks at system calls, because these would be in the
-	// profile.
-	profiled bool
-	// In unhurried trials the target may be asked about its runtime, although answering
-	// costs it a moment each time.
-	unhurried bool
 
 	observers []observe.Observer // those opened before the load
 	kernel    *kernel.Observer   // one of them; nil without it
@@ -65,44 +76,40 @@ type watch struct {
 	unavailable []error
 }
 
-// newWatch makes the watch of a variant that is up, for a trial of the purpose.
-func (r *runner) newWatch(up *stage, purpose string) *watch {
-	l := &up.variant.Load
-	w := &watch{
-		target:        up.target,
-		services:      up.services(),
-		neighbours:    up.neighbours,
-		targetCPUs:    float64(len(up.variant.Target.CPUs)),
+// New makes the watch of a trial whose processes are up.
+func New(c Config) *Watch {
+	v, l := c.Variant, &c.Variant.Load
+	w := &Watch{
+		config:        c,
+		targetCPUs:    float64(len(v.Target.CPUs)),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows do not come from ticks
 	}
 	if w.targetCPUs == 0 {
 		w.targetCPUs = float64(runtime.NumCPU())
-	} else if !slices.ContainsFunc(up.variant.Target.CPUs, func(cpu int) bool { return slices.Contains(l.CPUs, cpu) }) {
-		w.targetOn = up.variant.Target.CPUs
+	} else if !slices.ContainsFunc(v.Target.CPUs, func(cpu int) bool { return slices.Contains(l.CPUs, cpu) }) {
+		w.targetOn = v.Target.CPUs
 	}
-	if c := up.variant.Target.Cgroup; c != nil && c.CPUMax > 0 {
-		w.targetCPUs = min(w.targetCPUs, c.CPUMax)
+	if g := v.Target.Cgroup; g != nil && g.CPUMax > 0 {
+		w.targetCPUs = min(w.targetCPUs, g.CPUMax)
 	}
-	if purpose == rundir.PurposePilot {
+	if c.Purpose == rundir.PurposePilot {
 		w.tick = generator.ShortestInterval
 	}
-	if o := &up.variant.Observe; up.target == nil && o.Server {
-		address := up.variant.Target.Address
-		if up.variant.Target.Proxy != "" {
+	if c.Target == nil && v.Observe.Server {
+		address := v.Target.Address
+		if v.Target.Proxy != "" {
 			address = "" // who listens there on this machine may be another than whom the proxy reaches
 		}
-		w.server = w.serverOf(o.PID, address)
+		w.server = w.serverOf(v.Observe.PID, address)
 	}
-	w.profiled = purpose == rundir.PurposeProfile
-	w.unhurried = w.profiled || r.experiment != nil && r.experiment.Soak
 	return w
 }
 
 // serverOf returns the process of a target that dyno did not start: pid, or the one that listens at
 // the address. It is not this process or one of those that have started it: dyno would be a part
 // of what it measures.
-func (w *watch) serverOf(pid int, address string) target.Listener {
+func (w *Watch) serverOf(pid int, address string) target.Listener {
 	server, ok := target.ListenerAt(address)
 	if pid != 0 {
 		var err error
@@ -127,10 +134,10 @@ func (w *watch) serverOf(pid int, address string) target.Listener {
 	return server
 }
 
-// start begins to record during a load, on the engine's time line. A sleeper on the
+// Start begins to record during a load, on the engine's time line. A sleeper on the
 // generator's CPUs is delayed by whatever delays the generator. One on the target's CPUs
 // is delayed by whatever delays the target, except for the target's own load.
-func (w *watch) start(s engine.Start) {
+func (w *Watch) Start(s engine.Start) {
 	if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
 		w.sleepers[0] = sleeper
 	}
@@ -142,15 +149,22 @@ func (w *watch) start(s engine.Start) {
 	w.begin(s.Time, s.Threads)
 }
 
+// StartProgram begins to record a program that was started at that time. Its window has begun.
+func (w *Watch) StartProgram(p *target.Process, at time.Time) {
+	w.config.Target = p
+	w.begin(at, nil)
+	w.Mark()
+}
+
 // begin begins to record. threads are the generator's workers.
-func (w *watch) begin(origin time.Time, threads []int) {
+func (w *Watch) begin(origin time.Time, threads []int) {
 	var (
 		observers = slices.Clone(w.observers)
 		users     []observe.CPUUser
 	)
 	switch {
-	case w.target != nil:
-		if tree, err := observe.NewTreeBelow("target", w.target.Supervisor()); w.available(err) {
+	case w.config.Target != nil:
+		if tree, err := observe.NewTreeBelow("target", w.config.Target.Supervisor()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	case w.server.PID != 0:
@@ -159,14 +173,14 @@ func (w *watch) begin(origin time.Time, threads []int) {
 		}
 	}
 	// Services are not measured, but they are not foreign either.
-	for i, name := range serviceColumns(w.services) {
-		if tree, err := observe.NewTreeBelow(name, w.services[i].process.Supervisor()); w.available(err) {
+	for i, name := range serviceColumns(w.config.Services) {
+		if tree, err := observe.NewTreeBelow(name, w.config.Services[i].Process.Supervisor()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
 	// The other side of a duet is not foreign either.
-	if w.neighbours != nil {
-		for i, p := range w.neighbours() {
+	if w.config.Neighbours != nil {
+		for i, p := range w.config.Neighbours() {
 			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Supervisor()); w.available(err) {
 				observers, users = append(observers, tree), append(users, tree)
 			}
@@ -225,10 +239,10 @@ func (w *watch) begin(origin time.Time, threads []int) {
 
 // serviceColumns returns the beginnings of the services' columns: their names as columns can have
 // them, each once.
-func serviceColumns(services []running) []string {
+func serviceColumns(services []Service) []string {
 	var names []string
 	for _, s := range services {
-		name := "service_" + strings.ToLower(strings.ReplaceAll(s.name, "-", "_"))
+		name := "service_" + strings.ToLower(strings.ReplaceAll(s.Name, "-", "_"))
 		if slices.Contains(names, name) {
 			name = fmt.Sprintf("%s_%d", name, len(names))
 		}
@@ -237,17 +251,18 @@ func serviceColumns(services []running) []string {
 	return names
 }
 
-// reading returns the latest reading of the target. Any goroutine may call it.
-func (w *watch) reading() Reading {
-	r := Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()}
-	if recorder := w.recording.Load(); recorder != nil {
-		last := recorder.Last("target_cpu_seconds", "target_rss_bytes")
-		r.CPUSeconds, r.RSSBytes = last[0], last[1]
+// Reading returns the latest reading of the target, of all its processes together: NaN where it is
+// not known. Any goroutine may call it.
+func (w *Watch) Reading() (cpuSeconds, rssBytes float64) {
+	recorder := w.recording.Load()
+	if recorder == nil {
+		return math.NaN(), math.NaN()
 	}
-	return r
+	last := recorder.Last("target_cpu_seconds", "target_rss_bytes")
+	return last[0], last[1]
 }
 
-func (w *watch) available(err error) bool {
+func (w *Watch) available(err error) bool {
 	if err != nil {
 		w.unavailable = append(w.unavailable, err)
 	}
@@ -255,21 +270,21 @@ func (w *watch) available(err error) bool {
 }
 
 // lack records what could not be observed.
-func (w *watch) lack(t *rundir.Trial) {
+func (w *Watch) lack(t *rundir.Trial) {
 	for _, err := range w.unavailable {
 		t.AddUnavailable(err)
 	}
 }
 
-// phase marks both ends of the window.
-func (w *watch) phase(p engine.Phase) {
+// Phase marks both ends of the window.
+func (w *Watch) Phase(p engine.Phase) {
 	if p != engine.WarmingUp {
-		w.mark()
+		w.Mark()
 	}
 }
 
-// mark marks one end of the window, and at the next call the other.
-func (w *watch) mark() {
+// Mark marks one end of the window, and at the next call the other.
+func (w *Watch) Mark() {
 	if w.recorder != nil && w.marked < len(w.marks) {
 		w.marks[w.marked] = w.recorder.Mark()
 		if w.kernel != nil {
@@ -279,8 +294,8 @@ func (w *watch) mark() {
 	}
 }
 
-// stop ends the recording. It closes everything, whether there was a recording or not.
-func (w *watch) stop() {
+// Stop ends the recording. It closes everything, whether there was a recording or not.
+func (w *Watch) Stop() {
 	if w.recorder == nil {
 		for _, o := range w.observers {
 			w.available(o.Close())
@@ -295,23 +310,23 @@ func (w *watch) stop() {
 	w.available(err)
 }
 
-// save writes what was recorded.
-func (w *watch) save(folder *rundir.TrialWriter) error {
+// Save writes what was recorded.
+func (w *Watch) Save(folder *rundir.TrialWriter) error {
 	if w.recorder == nil {
 		return nil
 	}
-	if err := save(folder, rundir.SeriesFile, w.recorder.WriteCSV); err != nil {
+	if err := folder.Save(rundir.SeriesFile, w.recorder.WriteCSV); err != nil {
 		return err
 	}
 	if w.sleepers[0] == nil {
 		return nil
 	}
-	return save(folder, rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
+	return folder.Save(rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
 }
 
 // stalls are the stretches in which a CPU did not wake a sleeper that was due, on the
 // trial's time line.
-func (w *watch) stalls() []rundir.Stall {
+func (w *Watch) stalls() []rundir.Stall {
 	var all []rundir.Stall
 	for i, s := range w.sleepers {
 		if s == nil {
@@ -325,8 +340,8 @@ func (w *watch) stalls() []rundir.Stall {
 	return all
 }
 
-// record sums up the window of a load.
-func (w *watch) record(t *rundir.Trial, r *record.Result) {
+// Record sums up the window of a load.
+func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	w.lack(t)
 	if w.marked < 2 {
 		return
@@ -340,7 +355,7 @@ func (w *watch) record(t *rundir.Trial, r *record.Result) {
 	if w.server.PID != 0 {
 		t.Server = &rundir.Server{PID: w.server.PID, Name: w.server.Name}
 	}
-	if w.target != nil || w.server.PID != 0 {
+	if w.config.Target != nil || w.server.PID != 0 {
 		cpu := window.Delta("target_cpu_seconds")
 		t.Target.CPUSeconds = known(cpu)
 		t.Target.CPUSecondsPerRequest = known(cpu / requests)
@@ -377,6 +392,38 @@ func (w *watch) record(t *rundir.Trial, r *record.Result) {
 	w.recordMachine(t, window)
 }
 
+// RecordProgram sums up a program that has ended. The kernel has counted what it used,
+// however short it ran; the observer may have missed it.
+func (w *Watch) RecordProgram(t *rundir.Trial, p *target.Process) {
+	w.lack(t)
+	if used, ok := p.Usage(); ok {
+		cpu := (used.User + used.System).Seconds()
+		t.Target.CPUSeconds = known(cpu)
+		t.Target.CPUShare = known(cpu / t.WindowSeconds / w.targetCPUs)
+		t.Target.UserShare = known(used.User.Seconds() / cpu)
+		t.Target.RSSBytes = &used.MaxRSS
+	}
+	if w.marked < len(w.marks) {
+		return
+	}
+	window := w.recorder.Window(w.marks[0], w.marks[1])
+	// All processes together use at least as much as the largest one.
+	if all := largest(window, "target_rss_bytes"); all != nil && (t.Target.RSSBytes == nil || *all > *t.Target.RSSBytes) {
+		t.Target.RSSBytes = all
+	}
+	t.Target.Threads = largest(window, "target_threads")
+	t.Target.Descriptors = largest(window, "target_descriptors")
+	w.recordMachine(t, window)
+	// CPU time that the program used after the observer's last reading is not foreign.
+	if foreign := t.Machine.ForeignShare; foreign != nil && t.Target.CPUSeconds != nil {
+		missed := *t.Target.CPUSeconds
+		if seen := window.Delta("target_cpu_seconds"); !math.IsNaN(seen) {
+			missed = max(0, missed-seen)
+		}
+		*foreign = max(0, *foreign-missed/window.Delta("machine_cpu_seconds"))
+	}
+}
+
 // worstWait returns how long the worker that waited longest for a CPU did so, in seconds, and how
 // often it was given one. Workers whose figures could not be read are left out: NaN without any.
 func worstWait(window observe.Window, workers int) (wait, slices float64) {
@@ -391,7 +438,7 @@ func worstWait(window observe.Window, workers int) (wait, slices float64) {
 }
 
 // recordMachine sums up what else happened on the machine in the window.
-func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
+func (w *Watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	length := (window.To - window.From).Seconds()
 	all := window.Delta("machine_cpu_seconds")
 	t.Machine = rundir.Machine{
@@ -444,7 +491,7 @@ func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
 
 // recordNamed sums up the metrics that the plan names: the rate of a counter, the mean of
 // a gauge.
-func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
+func (w *Watch) recordNamed(t *rundir.Trial, window observe.Window) {
 	for _, o := range w.named {
 		for _, c := range o.Columns() {
 			name := o.Name() + "_" + c.Name
@@ -465,7 +512,7 @@ func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
 }
 
 // lackFallen records which observers have counters that fell in the window, and which these are.
-func (w *watch) lackFallen(t *rundir.Trial, window observe.Window) {
+func (w *Watch) lackFallen(t *rundir.Trial, window observe.Window) {
 	const most = 4 // columns that are named
 	for _, o := range w.observers {
 		var fallen []string

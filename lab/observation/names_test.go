@@ -1,4 +1,4 @@
-package trial
+package observation
 
 import (
 	"go/ast"
@@ -15,37 +15,9 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
-	"dyno/load/engine/record"
 	"dyno/observe/scrape"
 	"dyno/results/rundir"
 )
-
-// The engine knows no files, so its tags have names of their own, which are those of the
-// run folder.
-func TestTagsAreNamed(t *testing.T) {
-	var recorded []string
-	for tag := range record.Tags {
-		recorded = append(recorded, tag.String())
-	}
-	named := rundir.Tags()
-	slices.Sort(recorded)
-	slices.Sort(named)
-	if !slices.Equal(recorded, named) {
-		t.Errorf("the engine records %q, rundir names %q", recorded, named)
-	}
-}
-
-// checkColumns holds what was recorded to the table of columns. Those of endpoints and
-// commands begin with their names.
-func checkColumns(t *testing.T, series *rundir.Series, others ...string) {
-	t.Helper()
-	for _, name := range series.Columns {
-		theirs := slices.ContainsFunc(others, func(beginning string) bool { return strings.HasPrefix(name, beginning) })
-		if _, own := rundir.ColumnOf(name); own == theirs {
-			t.Errorf("%s is one of dyno's own columns in rundir: %v", name, own)
-		}
-	}
-}
 
 // A plan cannot give an endpoint or a command the name of one of dyno's observers.
 func TestNamesOfObserversAreTaken(t *testing.T) {

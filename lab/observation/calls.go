@@ -1,14 +1,13 @@
-package trial
+package observation
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"dyno/internal/texts"
-	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
 	"dyno/observe"
 	"dyno/observe/kernel"
 	"dyno/results/rundir"
@@ -26,21 +25,7 @@ const (
 	// maxLateShare is the part of the window by which its two readings may be late together.
 	// The counts of a request can be wrong by as much.
 	maxLateShare = 10
-	// countedRounds is the number of rounds in which system calls are counted. Their
-	// number per request hardly varies, and each count costs a second.
-	countedRounds = 3
 )
-
-// countsAfter reports whether a trial's system calls are counted after its window. A load
-// with a fixed number of requests must not send more of them, and a load in stages has no
-// single rate to continue with, and a ramp would begin again.
-func countsAfter(up *stage, purpose string, round int) bool {
-	l := &up.variant.Load
-	// In a duet the hooks would also cost the other side an unknown amount.
-	return up.target != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
-		purpose == "" && round <= countedRounds &&
-		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
-}
 
 // counting returns how long calls are counted, and after how long a warm-up, for a window's
 // length and its requests a second, if these are known.
@@ -52,14 +37,13 @@ func counting(window time.Duration, throughput *float64) (warmup, counted time.D
 	return warmup, counted
 }
 
-// countCalls puts the same load on the target once more, for a short time, and counts its
-// system calls meanwhile. The hooks for that slow down target and generator, so no figure
-// of the window should contain them. If something cannot be counted, this is recorded,
-// and the trial does not fail.
-func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
+// CountCalls puts the same load on the target once more, for a short time, and counts the system
+// calls of the processes below root meanwhile. The hooks for that slow down target and generator,
+// so no figure of the window should contain them. carry runs a load.
+func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Config) (*record.Result, error)) {
 	lack := t.AddUnavailable
 	k, err := kernel.New(kernel.Config{
-		Name: kernelColumns, Root: up.target.Supervisor(), SystemCalls: true, RunQueue: true,
+		Name: kernelColumns, Root: root, SystemCalls: true, RunQueue: true,
 	})
 	if err != nil {
 		lack(err)
@@ -69,7 +53,7 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		lack(missing)
 	}
 	c.OnInterval, c.OnStart = nil, nil
-	c.Warmup, c.Window = counting(up.variant.Load.Window, t.Throughput)
+	c.Warmup, c.Window = counting(c.Window, t.Throughput)
 	var (
 		at   [2]time.Time
 		rows [2][]float64
@@ -85,7 +69,7 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		}
 		at[i] = time.Now()
 	}
-	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
+	result, err := carry(c)
 	if closed := k.Close(); closed != nil {
 		lack(closed)
 	}

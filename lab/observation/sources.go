@@ -1,4 +1,4 @@
-package trial
+package observation
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"dyno/observe/kernel"
 	"dyno/observe/scrape"
 	"dyno/observe/sockets"
+	"dyno/results/rundir"
 )
 
 // The prefixes of columns.
@@ -27,15 +28,17 @@ const (
 // A paid observer reads on threads of its own, which cost CPU time.
 type paid interface{ CPUSeconds() float64 }
 
-// open makes the observers of a target that is up, before the load begins: some take time
+// Open makes the observers of a target that is up, before the load begins: some take time
 // to attach, or make a first request to the target.
-func (w *watch) open(ctx context.Context, v *plan.Variant) {
+func (w *Watch) Open(ctx context.Context) {
+	v := w.config.Variant
 	o := &v.Observe
+	profiled := w.config.Purpose == rundir.PurposeProfile // without hooks at system calls: they would be in the profile
 	pid, root := 0, 0
-	if w.target != nil {
-		pid, root = w.target.PID(), w.target.Supervisor()
+	if w.config.Target != nil {
+		pid, root = w.config.Target.PID(), w.config.Target.Supervisor()
 	}
-	if (o.Kernel == plan.KernelAfter || o.Kernel == plan.KernelWindow) && root != 0 && !w.profiled {
+	if (o.Kernel == plan.KernelAfter || o.Kernel == plan.KernelWindow) && root != 0 && !profiled {
 		c := kernel.DefaultConfig(kernelColumns, root, ports(v.Target.Address)...)
 		if o.Kernel == plan.KernelAfter { // costly hooks come after the window
 			c.SystemCalls, c.Accepts, c.RunQueue = false, false, false
@@ -60,21 +63,22 @@ func (w *watch) open(ctx context.Context, v *plan.Variant) {
 	if n, err := sockets.NewCounters(networkColumns, pid); w.available(err) {
 		w.add(n)
 	}
-	if w.target != nil {
+	if w.config.Target != nil {
 		// Most targets have no group of their own, so its absence is not recorded.
-		if f := observe.CgroupFolders(w.target.Cgroup()); f != (observe.CgroupFolders{}) {
+		if f := observe.CgroupFolders(w.config.Target.Cgroup()); f != (observe.CgroupFolders{}) {
 			if c, err := observe.NewCgroup(cgroupColumns, f); w.available(err) {
 				w.add(c)
 			}
 		}
 	}
-	if o.Runtime != "" || v.Target.Pprof != "" && w.unhurried {
+	// Answering costs the target a moment each time.
+	if o.Runtime != "" || v.Target.Pprof != "" && (profiled || w.config.Soak) {
 		if r, err := goruntime.New(ctx, runtimeAt(v)); w.available(err) {
 			w.add(r)
 		}
 	}
 	for _, e := range o.Endpoints {
-		c := scrape.Config{Name: e.Name, URL: e.URL, Metrics: e.Metrics, Every: e.Every, Remote: w.target == nil}
+		c := scrape.Config{Name: e.Name, URL: e.URL, Metrics: e.Metrics, Every: e.Every, Remote: w.config.Target == nil}
 		if e.Format == plan.FormatExpvar {
 			c.Format = scrape.Expvar
 		}
@@ -92,7 +96,7 @@ func (w *watch) open(ctx context.Context, v *plan.Variant) {
 }
 
 // add adds an observer to the recording.
-func (w *watch) add(o observe.Observer) {
+func (w *Watch) add(o observe.Observer) {
 	w.observers = append(w.observers, o)
 	if p, ok := o.(paid); ok {
 		w.paid = append(w.paid, p)
