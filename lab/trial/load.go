@@ -14,6 +14,7 @@ import (
 	"dyno/lab/generator"
 	"dyno/lab/observation"
 	"dyno/lab/plan"
+	"dyno/lab/profiling"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
@@ -57,12 +58,12 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	workers := c.Workers // of all processes
 	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.Start(s) }, w.Phase
-	var p *profiler
+	var p *profiling.Profiler
 	if t.Purpose == rundir.PurposeProfile {
-		p = r.newProfiler(ctx, up)
+		p = profiling.New(ctx, r.experiment.Profile, up.variant, up.target, &r.symbols)
 		c.OnPhase = func(phase engine.Phase) {
 			w.Phase(phase)
-			p.phase(ctx, phase)
+			p.Phase(ctx, phase)
 		}
 	}
 	if up.side == nil {
@@ -82,7 +83,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		err = context.Cause(ctx)
 	}
 	if p != nil {
-		p.settle(ctx, t)
+		p.Settle(ctx, t)
 	}
 	w.Stop()
 	if refused := (*engine.Unreachable)(nil); up.variant.Target.Proxy != "" && errors.As(err, &refused) {
@@ -104,7 +105,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		folder.Save(rundir.LatencyFile, func(f io.Writer) error { return generator.WriteLog(f, result) }),
 		w.Save(folder))
 	if p != nil {
-		err = errors.Join(err, p.save(t, folder))
+		err = errors.Join(err, p.Save(t, folder))
 	}
 	if result.Interrupted {
 		t.Interrupted = err == nil && result.Window > 0 // with its files, or its figures could not be judged

@@ -17,7 +17,8 @@
 //
 // To read the source: run.go from top to bottom is a run. pilot.go, search.go and resume.go come
 // before and after it. load.go places the generator and runs it, while package observation observes
-// both ends. profile.go runs the profilers. record.go writes an engine's result to trial.json and latency.hlog.
+// both ends and package profiling takes profiles. record.go writes an engine's result to trial.json
+// and latency.hlog.
 package trial
 
 import (

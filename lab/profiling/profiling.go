@@ -1,4 +1,7 @@
-package trial
+// Package profiling takes profiles of a target in the window of one load, with the methods that the
+// plan names, and finds what the load left in the target. If a profile cannot be taken here, it is
+// left out and this is recorded; the trial does not fail.
+package profiling
 
 import (
 	"context"
@@ -15,6 +18,7 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/plan"
 	"dyno/load/engine"
@@ -33,9 +37,8 @@ const (
 	settlingGap = 100 * time.Millisecond
 )
 
-// A profiler takes the profiles of one trial, in its window. If one cannot be taken here,
-// it is left out and this is recorded; the trial does not fail.
-type profiler struct {
+// A Profiler takes the profiles of one trial, in its window.
+type Profiler struct {
 	plan    *plan.Profile
 	source  profile.Source // of the target; its URL is empty if there is none
 	root    int            // the target's supervisor; 0 if dyno did not start the target
@@ -60,15 +63,15 @@ type taken struct {
 	content *pprof.Profile
 }
 
-// newProfiler prepares to profile a target that is up and idle.
-func (r *runner) newProfiler(ctx context.Context, up *stage) *profiler {
-	v := up.variant
-	p := &profiler{
-		plan: r.experiment.Profile, source: profile.Source{URL: v.Target.Pprof, AnyHost: up.target == nil},
-		cpus: v.Target.CPUs, symbols: &r.symbols, window: v.Load.Window, descriptors: math.NaN(),
+// New prepares to profile the target of a variant, which is up and idle. started is nil if dyno did
+// not start it. symbols are those of the programs that were profiled before.
+func New(ctx context.Context, what *plan.Profile, v *plan.Variant, started *target.Process, symbols *symbol.Cache) *Profiler {
+	p := &Profiler{
+		plan: what, source: profile.Source{URL: v.Target.Pprof, AnyHost: started == nil},
+		cpus: v.Target.CPUs, symbols: symbols, window: v.Load.Window, descriptors: math.NaN(),
 	}
-	if up.target != nil {
-		p.root = up.target.Supervisor()
+	if started != nil {
+		p.root = started.Supervisor()
 		p.descriptors = descriptors(p.root)
 	}
 	if p.wants(plan.ProfileGoroutine) {
@@ -77,10 +80,10 @@ func (r *runner) newProfiler(ctx context.Context, up *stage) *profiler {
 	return p
 }
 
-func (p *profiler) wants(kind string) bool { return slices.Contains(p.plan.Kinds, kind) }
+func (p *Profiler) wants(kind string) bool { return slices.Contains(p.plan.Kinds, kind) }
 
-// phase starts the profiles at the begin of the window and ends them at its end.
-func (p *profiler) phase(ctx context.Context, phase engine.Phase) {
+// Phase starts the profiles at the begin of the window and ends them at its end.
+func (p *Profiler) Phase(ctx context.Context, phase engine.Phase) {
 	switch phase {
 	case engine.Measuring:
 		p.begin(ctx)
@@ -90,7 +93,7 @@ func (p *profiler) phase(ctx context.Context, phase engine.Phase) {
 }
 
 // begin starts the profiles that cover the window.
-func (p *profiler) begin(ctx context.Context) {
+func (p *Profiler) begin(ctx context.Context) {
 	if p.wants(plan.ProfileCPU) && p.plan.By == plan.BySampling {
 		c := sample.DefaultConfig(p.root)
 		c.CPUs, c.Symbols = p.cpus, p.symbols
@@ -124,7 +127,7 @@ func (p *profiler) begin(ctx context.Context) {
 }
 
 // end ends the profiles that cover the window, while the target still runs.
-func (p *profiler) end(ctx context.Context) {
+func (p *Profiler) end(ctx context.Context) {
 	if p.sampler != nil {
 		r, err := p.sampler.Stop()
 		p.sampler = nil
@@ -132,7 +135,7 @@ func (p *profiler) end(ctx context.Context) {
 			p.lack(err)
 		} else {
 			p.keep(taken{rundir.Profile{
-				Kind: plan.ProfileCPU, By: plan.BySampling, Samples: signed(r.Samples), Lost: signed(r.Lost + r.Dropped),
+				Kind: plan.ProfileCPU, By: plan.BySampling, Samples: count(r.Samples), Lost: count(r.Lost + r.Dropped),
 				Detail: strings.Join(r.Notes, "; "),
 			}, r.Profile})
 		}
@@ -144,7 +147,7 @@ func (p *profiler) end(ctx context.Context) {
 			p.lack(err)
 		} else {
 			p.keep(taken{rundir.Profile{
-				Kind: plan.ProfileOffCPU, By: "ebpf", Samples: int64(len(r.Profile.Sample)), Lost: signed(r.Lost + r.Unknown),
+				Kind: plan.ProfileOffCPU, By: "ebpf", Samples: int64(len(r.Profile.Sample)), Lost: count(r.Lost + r.Unknown),
 			}, r.Profile})
 		}
 	}
@@ -155,9 +158,9 @@ func (p *profiler) end(ctx context.Context) {
 	}
 }
 
-// settle waits until the target is idle after the load, or until settling has passed, and
+// Settle waits until the target is idle after the load, or until settling has passed, and
 // records what is left that was not there before.
-func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
+func (p *Profiler) Settle(ctx context.Context, t *rundir.Trial) {
 	p.fetching.Wait()
 	// A target that does not answer may not take longer either.
 	ctx, cancel := context.WithTimeout(ctx, 2*settling)
@@ -204,7 +207,7 @@ func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
 }
 
 // fetch asks the target for a profile, and keeps it.
-func (p *profiler) fetch(ctx context.Context, name string, kind profile.Kind, d time.Duration) *pprof.Profile {
+func (p *Profiler) fetch(ctx context.Context, name string, kind profile.Kind, d time.Duration) *pprof.Profile {
 	content, err := p.source.Fetch(ctx, kind, d)
 	if err != nil {
 		p.lack(err)
@@ -214,7 +217,7 @@ func (p *profiler) fetch(ctx context.Context, name string, kind profile.Kind, d 
 	return content
 }
 
-func (p *profiler) keep(t taken) {
+func (p *Profiler) keep(t taken) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.File = t.Kind + ".pb.gz"
@@ -222,14 +225,14 @@ func (p *profiler) keep(t taken) {
 	p.taken = append(p.taken, t)
 }
 
-func (p *profiler) lack(err error) {
+func (p *Profiler) lack(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.missing = append(p.missing, err)
 }
 
-// save writes what was taken.
-func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
+// Save writes what was taken.
+func (p *Profiler) Save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 	var errs []error
 	for _, x := range p.taken {
 		if p.root != 0 {
@@ -285,3 +288,6 @@ func descriptors(supervisor int) float64 {
 	}
 	return row[slices.IndexFunc(columns, func(c observe.Column) bool { return c.Name == "descriptors" })]
 }
+
+// count converts a number of samples, which is far below the limit.
+func count(n uint64) int64 { return int64(n) } //nolint:gosec // see above
