@@ -9,8 +9,8 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
+	"dyno/lab/detect"
 	"dyno/lab/plan"
-	"dyno/lab/trial"
 )
 
 // A quickCommand is a protocol that has a command for quick loads.
@@ -135,11 +135,11 @@ func meant(ctx context.Context, q *quick.Load, where string) error {
 		return nil //nolint:nilerr // the load reports it
 	}
 	v := &e.Variants[0]
-	answer := trial.Ask(ctx, v)
+	answer := detect.Ask(ctx, v)
 	switch loader := answer.Command(); loader {
 	case "":
 		return nil
-	case trial.OverHTTP2:
+	case detect.OverHTTP2:
 		return &anotherCommand{loader, v.Target.URL, "over HTTP/2 only"}
 	default:
 		return &anotherCommand{loader, v.Target.URL, "with " + answer.Media}

@@ -11,6 +11,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/texts"
+	"dyno/lab/detect"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
 	"dyno/lab/plan"
@@ -47,14 +48,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	w := r.watch(up, t.Purpose)
 	w.Open(ctx)
 	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
-		c.OnInterval = watcher.Interval
-		if reader, ok := watcher.(ReadingWatcher); ok {
-			c.OnInterval = func(i record.Interval) {
-				cpu, rss := w.Reading()
-				reader.Reading(Reading{CPUSeconds: cpu, RSSBytes: rss})
-				watcher.Interval(i)
-			}
-		}
+		c.OnInterval = follow(watcher, w)
 	}
 	workers := c.Workers // of all processes
 	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.Start(s) }, w.Phase
@@ -89,7 +83,10 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if refused := (*engine.Unreachable)(nil); up.variant.Target.Proxy != "" && errors.As(err, &refused) {
 		refused.Proxied = refused.Proxied || errors.Is(refused, unix.ECONNREFUSED)
 	}
-	other := otherwise(ctx, up.variant, &c, result, err)
+	other := detect.Mismatch(ctx, up.variant, &c, result, err)
+	if other != nil {
+		other = &Fault{other}
+	}
 	switch {
 	case result == nil && other != nil:
 		return other
@@ -126,6 +123,19 @@ func (r *runner) watch(up *stage, purpose string) *observation.Watch {
 		Variant: up.variant, Target: up.target, Services: up.services(), Neighbours: up.neighbours,
 		Purpose: purpose, Soak: r.experiment.Soak,
 	})
+}
+
+// follow returns what gives the watcher each interval, and before it a reading if it wants one.
+func follow(watcher Watcher, w *observation.Watch) func(record.Interval) {
+	reader, ok := watcher.(ReadingWatcher)
+	if !ok {
+		return watcher.Interval
+	}
+	return func(i record.Interval) {
+		cpu, rss := w.Reading()
+		reader.Reading(Reading{CPUSeconds: cpu, RSSBytes: rss})
+		watcher.Interval(i)
+	}
 }
 
 // countedRounds is the number of rounds in which system calls are counted. Their

@@ -14,9 +14,9 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
+	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
-	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/rpc"
 )
@@ -179,7 +179,7 @@ func notDescribed(ctx context.Context, t *plan.Target, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &engine.Unreachable{Address: t.Address, Err: err}
-	case strings.HasPrefix(t.URL, "http://") && trial.SpeaksTLS(ctx, "tcp", t.Address):
+	case strings.HasPrefix(t.URL, "http://") && detect.SpeaksTLS(ctx, "tcp", t.Address):
 		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls")
 	}
 	return command.Fail(command.ExitTarget, err, "")

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"dyno/internal/cli/command"
+	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
-	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/wire"
 )
@@ -56,7 +56,7 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return &engine.Unreachable{Address: address, Err: err}
 	}
-	if err != nil && secure == nil && trial.SpeaksTLS(ctx, "tcp", address) {
+	if err != nil && secure == nil && detect.SpeaksTLS(ctx, "tcp", address) {
 		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://")
 	}
 	if err != nil {

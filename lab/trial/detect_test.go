@@ -1,8 +1,6 @@
 package trial
 
 import (
-	"crypto/tls"
-	"errors"
 	"io"
 	quiet "log"
 	"net"
@@ -84,22 +82,6 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
-// One that refuses the handshake speaks TLS, too.
-func TestSpeaksTLS(t *testing.T) {
-	refusing := httptest.NewUnstartedServer(nil)
-	refusing.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("not for you") }}
-	refusing.Config.ErrorLog = quiet.New(io.Discard, "", 0)
-	refusing.StartTLS()
-	defer refusing.Close()
-	plain := httptest.NewServer(nil)
-	defer plain.Close()
-	for s, want := range map[*httptest.Server]bool{refusing: true, plain: false} {
-		if got := SpeaksTLS(t.Context(), "tcp", s.Listener.Addr().String()); got != want {
-			t.Errorf("%v, want %v", got, want)
-		}
-	}
-}
-
 // accept hands over what a listener accepts until it is closed.
 func accept(l net.Listener, handle func(net.Conn)) {
 	for {
@@ -112,7 +94,7 @@ func accept(l net.Listener, handle func(net.Conn)) {
 }
 
 // A target that speaks something else is named by what it speaks.
-func TestOtherwise(t *testing.T) {
+func TestMismatch(t *testing.T) {
 	stream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 		_ = http.NewResponseController(w).Flush()

@@ -1,4 +1,6 @@
-package trial
+// Package detect finds out what a server speaks by asking it once, on a connection of its own: TLS,
+// HTTP/2 by prior knowledge, gRPC, or a stream of events.
+package detect
 
 import (
 	"bufio"
@@ -38,10 +40,9 @@ func SpeaksTLS(ctx context.Context, network, address string) bool {
 	return errors.As(err, &alert) && alert.Op == "remote error" // as crypto/tls names the peer's alerts
 }
 
-// inPlainText returns the fault of a target that speaks TLS and was spoken to in plain text; nil
-// if it is none. Many such servers close the connection without a word, so one that did nothing
-// else is asked.
-func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
+// inPlainText returns an error for a target that speaks TLS and was spoken to in plain text. Many such
+// servers close the connection without a word, so one that did nothing else is asked.
+func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) error {
 	var unreachable *engine.Unreachable
 	closed := result == nil && errors.As(failed, &unreachable) || result != nil && closesOnAll(result)
 	if c.TLS != nil || v.Target.Proxy != "" || !closed || context.Cause(ctx) != nil || !SpeaksTLS(ctx, c.Network, c.Address) {
@@ -51,12 +52,13 @@ func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result 
 	if !plan.HasURL(v.Target.Protocol) {
 		kind = "fault.speaks_tls.no_url"
 	}
-	return &Fault{texts.NewError(kind, "address", c.Address, "protocol", v.Target.Protocol)}
+	return texts.NewError(kind, "address", c.Address, "protocol", v.Target.Protocol)
 }
 
-// otherwise returns the fault of a target that gave no good answer because it speaks something else
-// than what it was spoken to: TLS, HTTP/2, or a stream of events that does not end; nil if it is none.
-func otherwise(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) *Fault {
+// Mismatch returns an error for a target that gave no good answer because it speaks something other
+// than the load did: TLS, HTTP/2, or a stream of events that does not end. result and failed are
+// what the load returned.
+func Mismatch(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) error {
 	if plain := inPlainText(ctx, v, c, result, failed); plain != nil {
 		return plain
 	}
@@ -66,9 +68,9 @@ func otherwise(ctx context.Context, v *plan.Variant, c *engine.Config, result *r
 	}
 	switch answer := ask(ctx, c); {
 	case answer.HTTP2:
-		return &Fault{texts.NewError("fault.speaks_http2", "address", c.Address)}
+		return texts.NewError("fault.speaks_http2", "address", c.Address)
 	case answer.Media == eventStream:
-		return &Fault{texts.NewError("fault.event_stream", "address", c.Address)}
+		return texts.NewError("fault.event_stream", "address", c.Address)
 	}
 	return nil
 }
