@@ -50,7 +50,9 @@ var arrows = []arrow{
 	{"load/jsonpath", nil, "a search in bytes is pure"},
 	{"load/feed", []string{"load/pace", "load/jsonpath"}, "rows of data from files, for whoever sends them"},
 	{"load/scenario", []string{"load/wire", "load/pace", "load/jsonpath", "load/feed", "internal/nearest"}, "what users do, without clocks or sockets"},
-	{"load/rpc", []string{"internal/nearest"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},
+	{"load/rpc", []string{"internal/nearest", "load/rpc/diag", "load/rpc/message"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},
+	{"load/rpc/message", []string{"internal/nearest", "load/rpc/diag"}, "messages are translated, wherever their schema comes from"},
+	{"load/rpc/diag", []string{"internal/nearest"}, "it says what is wrong, whoever found it"},
 	{"load/hist", nil, "recording is pure"},
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 

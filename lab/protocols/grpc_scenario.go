@@ -10,6 +10,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/lab/plan"
 	"dyno/load/rpc"
+	"dyno/load/rpc/diag"
 	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/grpc"
@@ -128,7 +129,7 @@ func methodPath(name string) string {
 
 // faultOf says where in a step the faults of its call are.
 func faultOf(field string, err error) error {
-	var f *rpc.Fault
+	var f *diag.Fault
 	if !errors.As(err, &f) {
 		return &located{field, err.Error(), ""}
 	}

@@ -16,6 +16,8 @@ import (
 	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"dyno/load/rpc/diag"
 )
 
 // newTransport returns what connects to a server, whatever the server is called.
@@ -24,7 +26,7 @@ func newTransport(t Target) (*http.Transport, error) {
 	if path, unix := strings.CutPrefix(t.Address, "unix:"); unix {
 		network, address = "unix", path
 	} else if _, _, err := net.SplitHostPort(t.Address); err != nil {
-		return nil, &Fault{Source: plain(t.Address), Problem: "this is no address", Hint: "host:port, [ipv6]:port or unix:/path"}
+		return nil, &diag.Fault{Source: diag.Plain(t.Address), Problem: "this is no address", Hint: "host:port, [ipv6]:port or unix:/path"}
 	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP2(t.TLS != nil)
@@ -129,7 +131,7 @@ func filesOf(answer protoreflect.Message) (files [][]byte) {
 
 // failed says why a server does not answer.
 func (t Target) failed(ctx context.Context, err error) error {
-	var fault *Fault
+	var fault *diag.Fault
 	if errors.As(err, &fault) {
 		return fault
 	}
@@ -139,7 +141,7 @@ func (t Target) failed(ctx context.Context, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: %w", t.Address, err)
 	}
-	fault = &Fault{Source: t.Address, Problem: "reflection: " + statusText(err)}
+	fault = &diag.Fault{Source: t.Address, Problem: "reflection: " + statusText(err)}
 	var noTLS tls.RecordHeaderError
 	switch text := err.Error(); {
 	case errors.As(err, &noTLS):
@@ -159,9 +161,9 @@ func (t Target) failed(ctx context.Context, err error) error {
 // statusText says an error as gRPC spells it, if it is a status.
 func statusText(err error) string {
 	if status := new(connect.Error); errors.As(err, &status) && connect.IsWireError(err) {
-		return strings.ToUpper(status.Code().String()) + ": " + plain(status.Message())
+		return strings.ToUpper(status.Code().String()) + ": " + diag.Plain(status.Message())
 	}
-	return plain(err.Error())
+	return diag.Plain(err.Error())
 }
 
 // isClosed tells whether the peer has closed the connection. How net/http says so depends

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"dyno/load/rpc/diag"
 )
 
 // Bounds on a description, after which no further message is described.
@@ -29,7 +31,7 @@ func (s *Schema) Describe(name string) (string, error) {
 		if _, err := s.Service(name); err != nil && s.known(name) {
 			return "", err // a service of which a server says nothing
 		}
-		return "", &Fault{Source: s.source, Problem: "there is neither a service nor a message " + quote(name), Hint: suggest(name, s.names())}
+		return "", &diag.Fault{Source: s.source, Problem: "there is neither a service nor a message " + diag.Quote(name), Hint: diag.Suggest(name, s.names())}
 	}
 	p := &describer{seen: map[protoreflect.FullName]bool{}}
 	p.want(d)
@@ -43,7 +45,7 @@ func (s *Schema) Describe(name string) (string, error) {
 			break
 		}
 		if err := p.write(d); err != nil {
-			return "", &Fault{Source: s.source, Path: name, Problem: plain(err.Error())}
+			return "", &diag.Fault{Source: s.source, Path: name, Problem: diag.Plain(err.Error())}
 		}
 	}
 	return printable(p.text.String()), nil
@@ -60,7 +62,7 @@ func (s *Schema) names() (names []string) {
 	for _, service := range s.services {
 		names = append(names, service.Name)
 	}
-	return append(names, s.types.messages()...)
+	return append(names, s.types.Names()...)
 }
 
 // A describer writes declarations as .proto files have them.
@@ -122,7 +124,7 @@ func head(file protoreflect.FileDescriptor) (string, error) {
 		return "", err
 	}
 	text, err := printer.PrintProtoToString(d)
-	return "// " + plain(file.Path()) + "\n" + text, err
+	return "// " + diag.Plain(file.Path()) + "\n" + text, err
 }
 
 // uses wants the messages and enums of a declaration, unless everybody knows them.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -12,18 +11,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/apipb"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/emptypb"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
-	"google.golang.org/protobuf/types/known/sourcecontextpb"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
-	"google.golang.org/protobuf/types/known/typepb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"dyno/internal/nearest"
+	"dyno/load/rpc/diag"
+	"dyno/load/rpc/message"
 )
 
 // Bounds on descriptors. The largest collections of .proto files that are published stay
@@ -74,8 +65,8 @@ func newLinker(source string) *linker {
 }
 
 // fault is one of a file; path may be empty.
-func (l *linker) fault(path, format string, args ...any) *Fault {
-	return &Fault{Source: l.source, Path: plain(path), Problem: fmt.Sprintf(format, args...)}
+func (l *linker) fault(path, format string, args ...any) *diag.Fault {
+	return &diag.Fault{Source: l.source, Path: diag.Plain(path), Problem: fmt.Sprintf(format, args...)}
 }
 
 // addBytes adds a file in its binary form.
@@ -85,7 +76,7 @@ func (l *linker) addBytes(b []byte) error {
 	}
 	fd := &descriptorpb.FileDescriptorProto{}
 	if err := proto.Unmarshal(b, fd); err != nil {
-		return l.fault("", "a file's descriptor is not valid: %s", cause(err))
+		return l.fault("", "a file's descriptor is not valid: %s", diag.Cause(err))
 	}
 	return l.add(fd)
 }
@@ -102,7 +93,7 @@ func (l *linker) admit(b []byte) error {
 // scan counts the messages within one of a known type.
 func (l *linker) scan(b []byte, d protoreflect.MessageDescriptor, depth int) error {
 	broken := func(n int) error {
-		return l.fault("", "a file's descriptor is not valid: %s", cause(protowire.ParseError(n)))
+		return l.fault("", "a file's descriptor is not valid: %s", diag.Cause(protowire.ParseError(n)))
 	}
 	if depth > maxNesting {
 		return l.fault("", "a file's descriptor nests deeper than %d", maxNesting)
@@ -224,7 +215,7 @@ func (l *linker) missing() (paths []string) {
 			if l.protos[path] != nil {
 				continue
 			}
-			if _, err := wellKnown().FindFileByPath(path); err != nil {
+			if _, err := message.WellKnown().FindFileByPath(path); err != nil {
 				paths = append(paths, path)
 			}
 		}
@@ -284,7 +275,7 @@ func (l *linker) linkChain(path string, above []string) *link {
 	}
 	file, err := protodesc.NewFile(fd, l.files)
 	if err != nil {
-		done.err = l.fault(path, "%s", cause(err))
+		done.err = l.fault(path, "%s", diag.Cause(err))
 		return done
 	}
 	if err := checkWellKnown(file.Messages()); err != "" {
@@ -301,7 +292,7 @@ func (l *linker) linkChain(path string, above []string) *link {
 
 // linkKnown links a file that everybody has, or says that the file is missing.
 func (l *linker) linkKnown(path string, above []string, done *link) {
-	file, err := wellKnown().FindFileByPath(path)
+	file, err := message.WellKnown().FindFileByPath(path)
 	if err == nil {
 		for i := range file.Imports().Len() {
 			if inner := l.linkChain(file.Imports().Get(i).Path(), append(above, path)); inner.err != nil {
@@ -318,11 +309,11 @@ func (l *linker) linkKnown(path string, above []string, done *link) {
 	}
 	fault := l.fault(path, "the file is missing")
 	if len(above) > 0 {
-		fault = l.fault(above[len(above)-1], "imports %s, which is missing", quote(path))
+		fault = l.fault(above[len(above)-1], "imports %s, which is missing", diag.Quote(path))
 		names := make([]string, 0, len(l.protos))
 		for name := range l.protos {
 			if name != above[len(above)-1] {
-				names = append(names, plain(name))
+				names = append(names, diag.Plain(name))
 			}
 		}
 		slices.Sort(names)
@@ -337,10 +328,10 @@ func (l *linker) linkKnown(path string, above []string, done *link) {
 func (l *linker) conflict(file protoreflect.FileDescriptor, err error) error {
 	for name := range declared(file) {
 		if d, err := l.files.FindDescriptorByName(name); err == nil {
-			return l.fault(file.Path(), "it declares %s, and so does %s", name, quote(d.ParentFile().Path()))
+			return l.fault(file.Path(), "it declares %s, and so does %s", name, diag.Quote(d.ParentFile().Path()))
 		}
 	}
-	return l.fault(file.Path(), "it contradicts another file: %s", cause(err))
+	return l.fault(file.Path(), "it contradicts another file: %s", diag.Cause(err))
 }
 
 // declared goes through the names that a file declares at its top.
@@ -398,36 +389,13 @@ func chain(paths []string) string {
 	const shown = 10
 	names := make([]string, len(paths))
 	for i, p := range paths {
-		names[i] = plain(p)
+		names[i] = diag.Plain(p)
 	}
 	if len(names) > shown {
 		names = append(append(names[:shown/2:shown/2], "…"), names[len(names)-shown/2:]...)
 	}
 	return strings.Join(names, " → ")
 }
-
-// wellKnown has the files that every compiler of .proto files brings along.
-var wellKnown = sync.OnceValue(func() *protoregistry.Files {
-	files := &protoregistry.Files{}
-	for _, file := range []protoreflect.FileDescriptor{
-		anypb.File_google_protobuf_any_proto,
-		sourcecontextpb.File_google_protobuf_source_context_proto,
-		typepb.File_google_protobuf_type_proto,
-		apipb.File_google_protobuf_api_proto,
-		descriptorpb.File_google_protobuf_descriptor_proto,
-		durationpb.File_google_protobuf_duration_proto,
-		emptypb.File_google_protobuf_empty_proto,
-		fieldmaskpb.File_google_protobuf_field_mask_proto,
-		structpb.File_google_protobuf_struct_proto,
-		timestamppb.File_google_protobuf_timestamp_proto,
-		wrapperspb.File_google_protobuf_wrappers_proto,
-	} {
-		if err := files.RegisterFile(file); err != nil {
-			panic(err) // they are part of this program, and agree with each other
-		}
-	}
-	return files
-})
 
 // checkWellKnown returns what is wrong with messages that have the names of well-known
 // ones, or "". JSON is made of these by what they are known to have, and not by what a
@@ -441,7 +409,7 @@ func checkWellKnown(messages protoreflect.MessageDescriptors) string {
 		if m.FullName().Parent() != "google.protobuf" {
 			continue
 		}
-		d, err := wellKnown().FindDescriptorByName(m.FullName())
+		d, err := message.WellKnown().FindDescriptorByName(m.FullName())
 		known, ok := d.(protoreflect.MessageDescriptor)
 		if err != nil || !ok || known.ParentFile() == descriptorpb.File_google_protobuf_descriptor_proto {
 			continue

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -117,14 +116,4 @@ func expect(t *testing.T, err error, want ...string) {
 			t.Errorf("error %q\ndoes not say %q", err, w)
 		}
 	}
-}
-
-// located returns an error as the Fault it must be.
-func located(t *testing.T, err error) *Fault {
-	t.Helper()
-	var f *Fault
-	if !errors.As(err, &f) {
-		t.Fatalf("%v is no Fault", err)
-	}
-	return f
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/bufbuild/protocompile/protoutil"
 	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"dyno/load/rpc/diag"
 )
 
 // maxProto bounds the size of a .proto file.
@@ -26,14 +28,14 @@ const maxProto = 16 << 20
 // google/protobuf need not be there. A fault has the file's line and column.
 func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, error) {
 	if len(files) == 0 {
-		return nil, &Fault{Problem: "no .proto file is given"}
+		return nil, &diag.Fault{Problem: "no .proto file is given"}
 	}
 	names, paths := protoNames(files, importPaths)
 	// The compiler calls its reporter from one goroutine at a time, and may do so still when
 	// it has returned (of a cycle, each file that is in it reports).
 	var (
 		mu    sync.Mutex
-		found []*Fault
+		found []*diag.Fault
 	)
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
@@ -56,7 +58,7 @@ func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, erro
 	reported := slices.Clone(found)
 	mu.Unlock()
 	if len(reported) > 0 {
-		slices.SortFunc(reported, func(a, b *Fault) int {
+		slices.SortFunc(reported, func(a, b *diag.Fault) int {
 			return cmp.Or(strings.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		})
 		var f faults
@@ -70,7 +72,7 @@ func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, erro
 		if errors.As(err, &at) {
 			return nil, compileFault(at)
 		}
-		return nil, &Fault{Source: strings.Join(files, ", "), Problem: plain(err.Error())}
+		return nil, &diag.Fault{Source: strings.Join(files, ", "), Problem: diag.Plain(err.Error())}
 	}
 	source := strings.Join(files, ", ")
 	l := newLinker(source)
@@ -102,9 +104,9 @@ func (l *linker) addCompiled(file protoreflect.FileDescriptor) error {
 }
 
 // compileFault is a fault that the compiler has found.
-func compileFault(err reporter.ErrorWithPos) *Fault {
+func compileFault(err reporter.ErrorWithPos) *diag.Fault {
 	at := err.GetPosition()
-	f := &Fault{Source: at.Filename, Line: at.Line, Column: at.Col, Problem: plain(err.Unwrap().Error())}
+	f := &diag.Fault{Source: at.Filename, Line: at.Line, Column: at.Col, Problem: diag.Plain(err.Unwrap().Error())}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		f.Hint = "give the folder that the imports are relative to (--import-paths)"

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dyno/load/rpc/diag"
 )
 
 func TestFromProtos(t *testing.T) {
@@ -97,7 +99,7 @@ func TestFaultsAreInOrder(t *testing.T) {
 		t.Errorf("%d faults", n)
 	}
 	for _, err := range list {
-		var f *Fault
+		var f *diag.Fault
 		if !errors.As(err, &f) {
 			continue // how many more there are
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"dyno/load/rpc/diag"
 )
 
 // maxProtoset bounds the size of a file.
@@ -27,16 +29,16 @@ func FromProtoset(path string) (*Schema, error) {
 func parseProtoset(source string, b []byte) (*Schema, error) {
 	l := newLinker(source)
 	invalid := func(problem string) error {
-		return &Fault{Source: source, Problem: "this is no descriptor set: " + problem, Hint: "protoc --include_imports --descriptor_set_out=FILE and buf build -o FILE write one"}
+		return &diag.Fault{Source: source, Problem: "this is no descriptor set: " + problem, Hint: "protoc --include_imports --descriptor_set_out=FILE and buf build -o FILE write one"}
 	}
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return nil, invalid(cause(protowire.ParseError(n)))
+			return nil, invalid(diag.Cause(protowire.ParseError(n)))
 		}
 		b = b[n:]
 		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
-			return nil, invalid(cause(protowire.ParseError(n)))
+			return nil, invalid(diag.Cause(protowire.ParseError(n)))
 		}
 		if number == 1 && kind == protowire.BytesType {
 			file, _ := protowire.ConsumeBytes(b) // it is valid: see above
@@ -93,5 +95,5 @@ func openFile(path string, most int64) (io.ReadCloser, error) {
 }
 
 func tooLarge(path string, most int64) error {
-	return &Fault{Source: path, Problem: fmt.Sprintf("the file has more than %d MiB", most>>20)}
+	return &diag.Fault{Source: path, Problem: fmt.Sprintf("the file has more than %d MiB", most>>20)}
 }

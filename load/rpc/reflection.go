@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"dyno/internal/nearest"
+	"dyno/load/rpc/diag"
 )
 
 // Bounds on what a server may send by reflection.
@@ -130,7 +131,7 @@ func (d *discovery) list(ctx context.Context) (names []string, err error) {
 	}
 	for _, name := range services {
 		if len(name) > maxName || !name.IsValid() {
-			return nil, d.linker.fault("", "the server lists a service that cannot have its name: %s", quote(string(name)))
+			return nil, d.linker.fault("", "the server lists a service that cannot have its name: %s", diag.Quote(string(name)))
 		}
 		names = append(names, string(name))
 	}
@@ -224,9 +225,9 @@ func (d *discovery) link(listed []string) {
 			d.services[name] = err
 		}
 		if err != nil && !slices.Contains(listed, name) {
-			var f *Fault
+			var f *diag.Fault
 			if errors.As(err, &f) {
-				f.Hint = suggest(name, listed)
+				f.Hint = diag.Suggest(name, listed)
 			}
 		}
 	}

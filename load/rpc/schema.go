@@ -1,23 +1,22 @@
 package rpc
 
 import (
-	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"dyno/internal/nearest"
+	"dyno/load/rpc/diag"
+	"dyno/load/rpc/message"
 )
 
 // A Schema is the services of a source, and the messages of their methods.
 type Schema struct {
 	source   string
 	files    *protoregistry.Files
-	types    *resolver
+	types    *message.Types
 	services []Service         // by name
 	byName   map[string]int    // in services
 	methods  map[string]Method // by Path
@@ -44,7 +43,7 @@ type Method struct {
 	ServerStreaming bool   // the server sends any number of messages, else one
 	Deprecated      bool
 
-	codec *codec
+	*message.Codec // of its messages
 }
 
 // Kind says who sends more than one message: unary, client streaming, server streaming or
@@ -61,21 +60,13 @@ func (m Method) Kind() string {
 	return "unary"
 }
 
-// A codec translates the messages of a method.
-type codec struct {
-	in, out protoreflect.MessageType
-	types   *resolver
-	shape   func() *shape // of out
-	members func() *membersShape
-}
-
 // newSchema makes a schema of linked files. It has the services that are listed, or all
 // if the list is nil. A listed service may have an error.
 func newSchema(source string, files *protoregistry.Files, listed map[string]error) *Schema {
 	s := &Schema{
 		source:  source,
 		files:   files,
-		types:   newResolver(files),
+		types:   message.NewTypes(files),
 		byName:  map[string]int{},
 		methods: map[string]Method{},
 	}
@@ -114,14 +105,7 @@ func (s *Schema) service(d protoreflect.ServiceDescriptor) Service {
 			ClientStreaming: md.IsStreamingClient(),
 			ServerStreaming: md.IsStreamingServer(),
 			Deprecated:      deprecated(md),
-			codec: &codec{
-				in:    dynamicpb.NewMessageType(md.Input()),
-				out:   dynamicpb.NewMessageType(md.Output()),
-				types: s.types,
-				shape: sync.OnceValue(func() *shape { return newShape(md.Output()) }),
-
-				members: newMembers(md.Output()),
-			},
+			Codec:           message.New(md.Input(), md.Output(), s.types),
 		}
 		s.methods[m.Path] = m
 		service.Methods = append(service.Methods, m)
@@ -143,7 +127,7 @@ func (s *Schema) Service(name string) (Service, error) {
 	for i, service := range s.services {
 		names[i] = service.Name
 	}
-	fault := &Fault{Source: s.source, Problem: "there is no service " + quote(name), Hint: suggest(name, names)}
+	fault := &diag.Fault{Source: s.source, Problem: "there is no service " + diag.Quote(name), Hint: diag.Suggest(name, names)}
 	if len(names) == 0 {
 		fault.Hint = "there are no services at all"
 	}
@@ -161,7 +145,7 @@ func (s *Schema) Method(name string) (Method, error) {
 		}
 		i := strings.LastIndexByte(path, '.')
 		if i < 0 {
-			return Method{}, &Fault{Source: s.source, Problem: quote(name) + " is not the name of a method", Hint: s.suggestMethod(path)}
+			return Method{}, &diag.Fault{Source: s.source, Problem: diag.Quote(name) + " is not the name of a method", Hint: s.suggestMethod(path)}
 		}
 		serviceName, methodName = path[:i], path[i+1:]
 	}
@@ -184,9 +168,9 @@ func (s *Schema) noMethod(serviceName, name string) error {
 	for i, m := range service.Methods {
 		names[i] = m.Name
 	}
-	fault := &Fault{Source: s.source, Problem: "service " + serviceName + " has no method " + quote(name), Hint: suggest(name, names)}
+	fault := &diag.Fault{Source: s.source, Problem: "service " + serviceName + " has no method " + diag.Quote(name), Hint: diag.Suggest(name, names)}
 	if name == "" {
-		fault.Problem = quote(serviceName) + " is a service, and a method must be named"
+		fault.Problem = diag.Quote(serviceName) + " is a service, and a method must be named"
 	}
 	if len(names) == 0 {
 		fault.Hint = "it has no methods at all"
@@ -200,7 +184,7 @@ func (s *Schema) suggestMethod(word string) string {
 	for _, service := range s.services {
 		for _, m := range service.Methods {
 			if strings.EqualFold(m.Name, word) {
-				return "did you mean " + quote(m.Path[1:]) + "?"
+				return "did you mean " + diag.Quote(m.Path[1:]) + "?"
 			}
 			names = append(names, m.Path[1:])
 		}
@@ -208,61 +192,8 @@ func (s *Schema) suggestMethod(word string) string {
 	return nearest.Hint(word, names)
 }
 
-// suggest names the known word that was probably meant: one whose last part is the word, or
-// the nearest.
-func suggest(word string, known []string) string {
-	for _, k := range known {
-		if word != "" && len(k) > len(word) && strings.EqualFold(k[len(k)-len(word):], word) && k[len(k)-len(word)-1] == '.' {
-			return "did you mean " + quote(k) + "?"
-		}
-	}
-	return nearest.Hint(word, known)
-}
-
-// quote writes a name of somebody else's between quotes.
-func quote(name string) string { return `"` + plain(name) + `"` }
-
 // deprecated tells whether a method is marked so.
 func deprecated(d protoreflect.MethodDescriptor) bool {
 	o, ok := d.Options().(interface{ GetDeprecated() bool })
 	return ok && o.GetDeprecated()
-}
-
-// errNotFound is what a resolver says of names that it does not know.
-var errNotFound = protoregistry.NotFound
-
-// A resolver finds the types of messages within google.protobuf.Any, and extensions. What
-// a schema does not have is found among the well-known types.
-type resolver struct {
-	files *protoregistry.Files
-	own   *dynamicpb.Types // of files
-	known *dynamicpb.Types
-}
-
-func newResolver(files *protoregistry.Files) *resolver {
-	return &resolver{files: files, own: dynamicpb.NewTypes(files), known: dynamicpb.NewTypes(wellKnown())}
-}
-
-// FindMessageByName implements protoregistry.MessageTypeResolver.
-func (r *resolver) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
-	t, err := r.own.FindMessageByName(name)
-	if errors.Is(err, errNotFound) {
-		return r.known.FindMessageByName(name)
-	}
-	return t, err
-}
-
-// FindMessageByURL implements protoregistry.MessageTypeResolver.
-func (r *resolver) FindMessageByURL(url string) (protoreflect.MessageType, error) {
-	return r.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
-}
-
-// FindExtensionByName implements protoregistry.ExtensionTypeResolver.
-func (r *resolver) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
-	return r.own.FindExtensionByName(name)
-}
-
-// FindExtensionByNumber implements protoregistry.ExtensionTypeResolver.
-func (r *resolver) FindExtensionByNumber(message protoreflect.FullName, number protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
-	return r.own.FindExtensionByNumber(message, number)
 }

@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ const maxExample = 1000
 // somebody to fill in: one element in each list and map, and the first field of each
 // oneof. A message within itself is left out, and so are those with which there would be
 // more than a thousand fields.
-func (m Method) Example() []byte {
-	message := m.codec.in.New()
+func (c *Codec) Example() []byte {
+	message := c.in.New()
 	e := exampler{within: map[protoreflect.FullName]bool{}}
 	e.fill(message)
-	text, err := protojson.MarshalOptions{Resolver: m.codec.types, AllowPartial: true, EmitDefaultValues: true}.Marshal(message.Interface())
+	text, err := protojson.MarshalOptions{Resolver: c.types, AllowPartial: true, EmitDefaultValues: true}.Marshal(message.Interface())
 	var b bytes.Buffer
 	if err != nil || json.Indent(&b, text, "", "  ") != nil {
 		return []byte("{}") // a default of the schema's is not valid

@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"bytes"
@@ -10,7 +10,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"dyno/load/rpc/diag"
 )
 
 // Bounds on what is encoded.
@@ -22,51 +23,51 @@ const (
 // Encode makes a request of its JSON, which is one object, or what else the well-known
 // message is written as that the method takes. A Fault says where the JSON is wrong, and
 // what was probably meant. The JSON may have up to 64 MiB.
-func (m Method) Encode(message []byte) ([]byte, error) {
-	return m.AppendEncode(nil, message)
+func (c *Codec) Encode(message []byte) ([]byte, error) {
+	return c.AppendEncode(nil, message)
 }
 
 // AppendEncode is Encode into a buffer of the caller's, which is returned with the request
 // at its end. After an error it is as it was.
-func (m Method) AppendEncode(dst, message []byte) ([]byte, error) {
-	return m.encode(dst, message, 0, len(message))
+func (c *Codec) AppendEncode(dst, message []byte) ([]byte, error) {
+	return c.encode(dst, message, 0, len(message))
 }
 
 // encode encodes what is between two offsets of a text.
-func (m Method) encode(dst, text []byte, from, to int) ([]byte, error) {
+func (c *Codec) encode(dst, text []byte, from, to int) ([]byte, error) {
 	if to-from > maxMessage {
-		return dst, &Fault{Problem: fmt.Sprintf("a message of %d bytes is too large: it may have %d MiB", to-from, maxMessage>>20)}
+		return dst, &diag.Fault{Problem: fmt.Sprintf("a message of %d bytes is too large: it may have %d MiB", to-from, maxMessage>>20)}
 	}
-	in := m.codec.in.New().Interface()
-	if err := (protojson.UnmarshalOptions{Resolver: m.codec.types}).Unmarshal(text[from:to], in); err != nil {
-		return dst, m.codec.locate(text, from, to, err)
+	in := c.in.New().Interface()
+	if err := (protojson.UnmarshalOptions{Resolver: c.types}).Unmarshal(text[from:to], in); err != nil {
+		return dst, c.locate(text, from, to, err)
 	}
 	// Maps in a fixed order: a message has the same bytes each time.
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, in)
 	if err != nil {
-		return dst, &Fault{Path: m.Input, Problem: cause(err)}
+		return dst, &diag.Fault{Path: string(c.in.Descriptor().FullName()), Problem: diag.Cause(err)}
 	}
 	return b, nil
 }
 
 // EncodeAll makes requests of JSON: of objects one after another, or of one array of
 // objects. It makes up to 1,000,000 of them, in one buffer.
-func (m Method) EncodeAll(messages []byte) ([][]byte, error) {
-	return m.encodeAll(messages, maxMessages)
+func (c *Codec) EncodeAll(messages []byte) ([][]byte, error) {
+	return c.encodeAll(messages, maxMessages)
 }
 
-func (m Method) encodeAll(messages []byte, most int) ([][]byte, error) {
+func (c *Codec) encodeAll(messages []byte, most int) ([][]byte, error) {
 	var ends []int
 	var all []byte
 	each := func(from, to int) (err error) {
 		if len(ends) == most {
 			return locatedAt(messages, from, "", fmt.Sprintf("there are more than %d messages", most), "")
 		}
-		all, err = m.encode(all, messages, from, to)
+		all, err = c.encode(all, messages, from, to)
 		ends = append(ends, len(all))
 		return err
 	}
-	if err := split(messages, !m.codec.isList(), each); err != nil {
+	if err := split(messages, !c.isList(), each); err != nil {
 		return nil, err
 	}
 	encoded, from := make([][]byte, len(ends)), 0
@@ -78,7 +79,7 @@ func (m Method) encodeAll(messages []byte, most int) ([][]byte, error) {
 }
 
 // isList tells whether the method takes a message that is written as an array, or can be.
-func (c *codec) isList() bool {
+func (c *Codec) isList() bool {
 	switch c.in.Descriptor().FullName() {
 	case "google.protobuf.ListValue", "google.protobuf.Value":
 		return true
@@ -93,7 +94,7 @@ func split(text []byte, open bool, each func(from, to int) error) error {
 	trimmed := bytes.TrimLeft(text, " \t\r\n")
 	open = open && len(trimmed) > 0 && trimmed[0] == '['
 	invalid := func(err error) error {
-		return locatedAt(text, errorOffset(err, text, int(d.InputOffset())), "", plain(err.Error()), "")
+		return locatedAt(text, errorOffset(err, text, int(d.InputOffset())), "", diag.Plain(err.Error()), "")
 	}
 	if open {
 		if _, err := d.Token(); err != nil {
@@ -140,44 +141,28 @@ func errorOffset(err error, text []byte, otherwise int) int {
 
 // Decode makes JSON of a response, on one line. Fields that are not set are not there. A
 // message in a google.protobuf.Any of unknown type appears with its @type alone.
-func (m Method) Decode(response []byte) ([]byte, error) {
-	out := m.codec.out.New().Interface()
-	if err := m.codec.types.unmarshal(response, out); err != nil {
-		return nil, &Fault{Path: m.Output, Problem: cause(err)}
-	}
-	text, err := protojson.MarshalOptions{Resolver: lenient{m.codec.types}}.Marshal(out)
+func (c *Codec) Decode(response []byte) ([]byte, error) {
+	out, err := c.unmarshal(response)
 	if err != nil {
-		return nil, &Fault{Path: m.Output, Problem: cause(err)}
+		return nil, err
+	}
+	text, err := protojson.MarshalOptions{Resolver: lenient{c.types}}.Marshal(out)
+	if err != nil {
+		return nil, &diag.Fault{Path: string(c.out.Descriptor().FullName()), Problem: diag.Cause(err)}
 	}
 	// The module puts blanks into its JSON that differ between builds.
 	var b bytes.Buffer
 	if err := json.Compact(&b, text); err != nil {
-		return nil, &Fault{Path: m.Output, Problem: plain(err.Error())}
+		return nil, &diag.Fault{Path: string(c.out.Descriptor().FullName()), Problem: diag.Plain(err.Error())}
 	}
 	return b.Bytes(), nil
 }
 
-// unmarshal decodes a message. Its module panics at an entry of a map with a key, and then a
-// field of the key's number and another type (google.golang.org/protobuf v1.36.12,
-// unmarshalMap). Such an answer of a server must not end dyno.
-func (r *resolver) unmarshal(b []byte, into proto.Message) (err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = fmt.Errorf("cannot be decoded: %v", fault)
-		}
-	}()
-	return proto.UnmarshalOptions{Resolver: r}.Unmarshal(b, into)
-}
-
-// lenient is a resolver to whom every type is known.
-type lenient struct{ *resolver }
-
-// FindMessageByURL implements protoregistry.MessageTypeResolver. An unknown type has no
-// fields.
-func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) {
-	t, err := l.resolver.FindMessageByURL(url)
-	if errors.Is(err, errNotFound) {
-		return l.known.FindMessageByName("google.protobuf.Empty")
+// unmarshal makes a message of a response.
+func (c *Codec) unmarshal(response []byte) (proto.Message, error) {
+	out := c.out.New().Interface()
+	if err := c.types.unmarshal(response, out); err != nil {
+		return nil, &diag.Fault{Path: string(c.out.Descriptor().FullName()), Problem: diag.Cause(err)}
 	}
-	return t, err
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"strings"
@@ -21,11 +21,11 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := partsOf("77", strings.Repeat("x", 300), "12", "COLOR_BLUE", "true", "0.25", "AAAA")
-	checked, answered, buffer := checking(buy), answering(buy), make([]byte, 0, 1024)
+	echo, buffer := echoing(buy), make([]byte, 0, 1024)
 	for name, call := range map[string]func() error{
-		"check":  func() error { return checked.Check(message) },
+		"check":  func() error { return echo.Check(message) },
 		"encode": func() error { _, err := encoder.Append(buffer, parts); return err },
-		"decode": func() error { _, err := answered.AppendJSON(buffer, message); return err },
+		"decode": func() error { _, err := echo.AppendJSON(buffer, message); return err },
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			if err := call(); err != nil {

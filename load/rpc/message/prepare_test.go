@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func sameRequest(t interface {
 }, e *Encoder, parts [][]byte) error {
 	t.Helper()
 	text := e.join(nil, parts)
-	want, wantErr := e.method.Encode(text)
+	want, wantErr := e.codec.Encode(text)
 	got, err := e.Append([]byte("before"), parts)
 	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 		t.Fatalf("%s: %v, want %v", text, err, wantErr)
@@ -48,8 +48,8 @@ func sameRequest(t interface {
 	if err != nil {
 		return err
 	}
-	a, b := e.method.codec.in.New().Interface(), e.method.codec.in.New().Interface()
-	options := proto.UnmarshalOptions{Resolver: e.method.codec.types}
+	a, b := e.codec.in.New().Interface(), e.codec.in.New().Interface()
+	options := proto.UnmarshalOptions{Resolver: e.codec.types}
 	if err := errors.Join(options.Unmarshal(got[len("before"):], a), options.Unmarshal(want, b)); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}

@@ -1,15 +1,14 @@
-package rpc
+// Package diag says what is wrong with schemas and messages, and where.
+package diag
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// maxFaults is how many faults of a source are reported.
-const maxFaults = 20
+	"dyno/internal/nearest"
+)
 
 // A Fault is one thing wrong with a schema, with its source, or with a message.
 type Fault struct {
@@ -46,30 +45,9 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
-// faults collects what is wrong with a source.
-type faults struct {
-	list    []error
-	omitted int
-}
-
-func (f *faults) add(fault error) {
-	if len(f.list) == maxFaults {
-		f.omitted++
-		return
-	}
-	f.list = append(f.list, fault)
-}
-
-func (f *faults) err() error {
-	if f.omitted > 0 {
-		return errors.Join(append(f.list, fmt.Errorf("and %d more", f.omitted))...)
-	}
-	return errors.Join(f.list...)
-}
-
-// plain returns a text of somebody else's for a message on one line: without characters
+// Plain returns a text of somebody else's for a message on one line: without characters
 // that a terminal would obey, and not longer than a message may be.
-func plain(s string) string {
+func Plain(s string) string {
 	const longest = 200
 	var b strings.Builder
 	for n := 0; len(s) > 0; n++ {
@@ -86,10 +64,24 @@ func plain(s string) string {
 	return b.String()
 }
 
-// cause returns the text of an error of the protobuf module, without the module's prefix:
+// Cause returns the text of an error of the protobuf module, without the module's prefix:
 // it is followed by a blank that differs between builds.
-func cause(err error) string {
-	text := plain(err.Error())
+func Cause(err error) string {
+	text := Plain(err.Error())
 	text = strings.TrimPrefix(text, "proto:")
 	return strings.TrimLeft(text, " \u00a0")
 }
+
+// Suggest names the known word that was probably meant: one whose last part is the word, or
+// the nearest.
+func Suggest(word string, known []string) string {
+	for _, k := range known {
+		if word != "" && len(k) > len(word) && strings.EqualFold(k[len(k)-len(word):], word) && k[len(k)-len(word)-1] == '.' {
+			return "did you mean " + Quote(k) + "?"
+		}
+	}
+	return nearest.Hint(word, known)
+}
+
+// Quote writes a name of somebody else's between quotes.
+func Quote(name string) string { return `"` + Plain(name) + `"` }

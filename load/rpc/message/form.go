@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"

@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"dyno/load/rpc/diag"
 )
 
 // maxOpen bounds how many messages within each other an Encoder keeps open.
@@ -23,7 +25,7 @@ const maxOpen = 32
 // An Encoder makes requests of JSON in which some texts vary. It may be used by several
 // goroutines.
 type Encoder struct {
-	method Method
+	codec  *Codec
 	pieces [][]byte
 	ops    []op // what to write; nil: each request is made of its JSON
 }
@@ -35,8 +37,8 @@ type Encoder struct {
 // When each part is within a string, or is the whole of a number, a truth value or a
 // string, Append does not allocate: Fast tells whether that is so. Prepare then finds the
 // faults of the pieces.
-func (m Method) Prepare(pieces ...[]byte) (*Encoder, error) {
-	e := &Encoder{method: m, pieces: make([][]byte, len(pieces))}
+func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
+	e := &Encoder{codec: c, pieces: make([][]byte, len(pieces))}
 	for i, p := range pieces {
 		e.pieces[i] = bytes.Clone(p)
 	}
@@ -50,28 +52,28 @@ func (m Method) Prepare(pieces ...[]byte) (*Encoder, error) {
 		sample = append(append(sample, '0'), p...)
 	}
 	value := bytes.TrimSpace(sample)
-	if !utf8.Valid(sample) || !json.Valid(sample) || value[0] != '{' || wellKnownForm(m.codec.in.Descriptor()) != "" {
+	if !utf8.Valid(sample) || !json.Valid(sample) || value[0] != '{' || wellKnownForm(c.in.Descriptor()) != "" {
 		if len(holes) > 0 {
 			return e, nil
 		}
-		_, err := m.Encode(sample)
+		_, err := c.Encode(sample)
 		return e, err
 	}
 	from := bytes.IndexByte(sample, '{')
 	p := &planner{
-		sample: locator{sample, m.codec.types},
+		sample: locator{sample, c.types},
 		holes:  holes,
 		fits:   make([][]byte, len(holes)),
 	}
 	for i := range p.fits {
 		p.fits[i] = []byte("0")
 	}
-	p.members(m.codec.in, from, from+len(value))
+	p.members(c.in, from, from+len(value))
 	if p.odd && len(holes) > 0 {
 		return e, nil
 	}
-	if _, err := m.Encode(e.join(nil, p.fits)); err != nil {
-		var f *Fault
+	if _, err := c.Encode(e.join(nil, p.fits)); err != nil {
+		var f *diag.Fault
 		if errors.As(err, &f) && f.Path != "" && len(holes) > 0 {
 			f.Line, f.Column = 0, 0 // of another text than the one that was given
 		}
@@ -95,7 +97,7 @@ func (e *Encoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
 			return b, nil
 		}
 	}
-	return e.method.AppendEncode(dst, e.join(nil, parts))
+	return e.codec.AppendEncode(dst, e.join(nil, parts))
 }
 
 // join appends the JSON.

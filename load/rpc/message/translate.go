@@ -1,10 +1,9 @@
-package rpc
+package message
 
 import (
 	"encoding/base64"
 	"math"
 	"strconv"
-	"sync"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,12 +15,12 @@ import (
 // write it: each field once, the values of a list or a map one behind another, and none of the
 // well-known messages that have a JSON of their own. Of others it makes a message first. After an
 // error dst is as it was.
-func (m Method) AppendJSON(dst, response []byte) ([]byte, error) {
+func (c *Codec) AppendJSON(dst, response []byte) ([]byte, error) {
 	w := jsonWriter{b: dst}
-	if w.message(m.codec.members(), response, maxOpen) {
+	if w.message(c.members(), response, maxOpen) {
 		return w.b, nil
 	}
-	text, err := m.Decode(response)
+	text, err := c.Decode(response)
 	return append(dst, text...), err
 }
 
@@ -49,16 +48,10 @@ type membersShape struct {
 	extensible bool
 }
 
-// newMembers makes the shape of a message, and of all that are in it.
-func newMembers(d protoreflect.MessageDescriptor) func() *membersShape {
-	return sync.OnceValue(func() *membersShape {
-		return memberShapes{}.of(d)
-	})
-}
-
 // memberShapes are those of messages that are known, by name.
 type memberShapes map[protoreflect.FullName]*membersShape
 
+// of returns the shape of a message, after those of all that are in it.
 func (all memberShapes) of(d protoreflect.MessageDescriptor) *membersShape {
 	if s := all[d.FullName()]; s != nil {
 		return s

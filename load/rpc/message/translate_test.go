@@ -1,20 +1,13 @@
-package rpc
+package message
 
 import (
 	"encoding/json"
 	"errors"
 	"reflect"
 	"testing"
-)
 
-// answering is the method with its messages in the place of each other, so that what can be sent
-// can be an answer, too.
-func answering(m Method) Method {
-	c := *m.codec
-	c.out, c.members = c.in, newMembers(c.in.Descriptor())
-	m.codec = &c
-	return m
-}
+	"dyno/load/rpc/diag"
+)
 
 // sameJSON tells whether two texts say the same, whatever the order of members.
 func sameJSON(t *testing.T, a, b []byte) bool {
@@ -30,7 +23,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 }
 
 // translates holds AppendJSON against Decode.
-func translates(t *testing.T, m Method, response []byte) {
+func translates(t *testing.T, m *Codec, response []byte) {
 	t.Helper()
 	want, wantErr := m.Decode(response)
 	got, err := m.AppendJSON([]byte("before"), response)
@@ -46,7 +39,7 @@ func translates(t *testing.T, m Method, response []byte) {
 
 // Answers are in JSON what Decode makes of them.
 func TestAppendJSON(t *testing.T) {
-	buy := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
+	buy := echoing(find(t, shop(t), "shop.v1.Shop/Buy"))
 	for _, text := range []string{
 		`{}`,
 		`{"id": "a\"\\\n\r\t\b\f\u0001\u007fé€😀", "items": [{"name": "x", "count": 7, "price": {"units": "-5"}, "color": "COLOR_BLUE"}, {}]}`,
@@ -82,32 +75,32 @@ func TestAppendJSON(t *testing.T) {
 	for range maxOpen + 5 {
 		deep = append([]byte{0x12, byte(len(deep))}, deep...)
 	}
-	translates(t, answering(find(t, shop(t), "shop.v1.Shop/Talk")), deep)
-	translates(t, answering(find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep")), nil)
+	translates(t, echoing(find(t, shop(t), "shop.v1.Shop/Talk")), deep)
+	translates(t, echoing(find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep")), nil)
 }
 
 // An answer that the module for messages panics at is a fault like any other.
 func TestMapKeyOfTwoTypes(t *testing.T) {
-	m := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
+	m := echoing(find(t, shop(t), "shop.v1.Shop/Buy"))
 	answer := []byte{0x1a, 4, 0x0a, 0, 0x08, 1} // an entry whose key is a text, and then a number
-	want := &Fault{}
+	want := &diag.Fault{}
 	if _, err := m.Decode(answer); !errors.As(err, &want) {
 		t.Errorf("Decode: %v", err)
 	}
 	if _, err := m.AppendJSON(nil, answer); !errors.As(err, &want) {
 		t.Errorf("AppendJSON: %v", err)
 	}
-	if err := checking(find(t, shop(t), "shop.v1.Shop/Buy")).Check(answer); !errors.As(err, &want) {
+	if err := echoing(find(t, shop(t), "shop.v1.Shop/Buy")).Check(answer); !errors.As(err, &want) {
 		t.Errorf("Check: %v", err)
 	}
 }
 
 // Whatever a server answers is in JSON what Decode makes of it.
 func FuzzAppendJSON(f *testing.F) {
-	methods := []Method{
-		answering(find(f, shop(f), "shop.v1.Shop/Buy")),
-		answering(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
-		answering(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
+	methods := []*Codec{
+		echoing(find(f, shop(f), "shop.v1.Shop/Buy")),
+		echoing(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
+		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
 	}
 	for i, m := range methods {
 		b, err := m.Encode(m.Example())
@@ -121,7 +114,7 @@ func FuzzAppendJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
 		m := methods[int(which)%len(methods)]
 		// Numbers that JSON's reader in Go cannot hold are none that a message may have.
-		if m.codec.types.unmarshal(b, m.codec.out.New().Interface()) == nil {
+		if m.types.unmarshal(b, m.out.New().Interface()) == nil {
 			translates(t, m, b)
 		} else if _, err := m.AppendJSON(nil, b); err == nil {
 			if _, err := m.Decode(b); err != nil {

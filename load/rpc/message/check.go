@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"dyno/load/rpc/diag"
 )
 
 // A shape is what Check must know of a message: how its fields look on the wire.
@@ -116,26 +118,18 @@ func (s *shape) field(number protowire.Number) *fieldShape {
 // of it: it does not allocate unless it finds a fault. A fault names the field and the
 // byte. Fields of unknown numbers are not looked at. A field of another type than the
 // schema says is a fault; decoders would take it for an unknown one, and lose its value.
-func (m Method) Check(response []byte) error {
-	c := checker{all: response}
-	if c.message(m.codec.shape(), response, protowire.DefaultRecursionLimit) {
+func (c *Codec) Check(response []byte) error {
+	k := checker{all: response}
+	if k.message(c.shape(), response, protowire.DefaultRecursionLimit) {
 		return nil
 	}
-	if c.missing {
+	if k.missing {
 		// Parts of a message may come one after another: whether all is there shows when
 		// they are put together.
-		return m.decodes(response)
+		_, err := c.unmarshal(response)
+		return err
 	}
-	return &Fault{Path: string(c.field), Problem: fmt.Sprintf("byte %d of the response: %s", len(response)-c.left, c.problem)}
-}
-
-// decodes tells whether a response can be decoded.
-func (m Method) decodes(response []byte) error {
-	err := m.codec.types.unmarshal(response, m.codec.out.New().Interface())
-	if err != nil {
-		return &Fault{Path: m.Output, Problem: cause(err)}
-	}
-	return nil
+	return &diag.Fault{Path: string(k.field), Problem: fmt.Sprintf("byte %d of the response: %s", len(response)-k.left, k.problem)}
 }
 
 // A checker goes through a response. When it returns false, it knows why.

@@ -1,4 +1,4 @@
-package rpc
+package message
 
 import (
 	"bytes"
@@ -10,23 +10,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// checking returns a method whose response is its request.
-func checking(m Method) Method {
-	m.codec = &codec{in: m.codec.in, out: m.codec.in, types: m.codec.types, shape: func() *shape { return newShape(m.codec.in.Descriptor()) }}
-	m.Output = m.Input
-	s := m.codec.shape()
-	m.codec.shape = func() *shape { return s }
-	return m
+// echoing returns a codec whose responses are its requests.
+func echoing(c *Codec) *Codec {
+	return New(c.in.Descriptor(), c.in.Descriptor(), c.types)
 }
 
 func TestCheck(t *testing.T) {
-	order := checking(find(t, shop(t), "shop.v1.Shop/Buy"))
-	item := checking(find(t, shop(t), "shop.v1.Shop/Fill"))
-	record := checking(find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep"))
-	modern := checking(find(t, compiled(t, "edition.proto"), "modern.Modern/Call"))
+	order := echoing(find(t, shop(t), "shop.v1.Shop/Buy"))
+	item := echoing(find(t, shop(t), "shop.v1.Shop/Fill"))
+	record := echoing(find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep"))
+	modern := echoing(find(t, compiled(t, "edition.proto"), "modern.Modern/Call"))
 	for _, tt := range []struct {
 		name     string
-		m        Method
+		m        *Codec
 		response []byte
 		want     string
 	}{
@@ -73,7 +69,7 @@ func TestCheck(t *testing.T) {
 
 // A message can be in others as deep as decoders let it.
 func TestCheckOfDeepMessages(t *testing.T) {
-	m := checking(find(t, shop(t), "shop.v1.Shop/Talk"))
+	m := echoing(find(t, shop(t), "shop.v1.Shop/Talk"))
 	deep := func(n int) (b []byte) {
 		for range n - 1 {
 			b = protowire.AppendBytes([]byte{0x12}, b)
@@ -124,10 +120,10 @@ func clean(m protoreflect.Message) bool {
 // What Check accepts can be decoded; what can be decoded, with every field understood,
 // Check accepts.
 func FuzzCheck(f *testing.F) {
-	methods := []Method{
-		checking(find(f, shop(f), "shop.v1.Shop/Buy")),
-		checking(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
-		checking(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
+	methods := []*Codec{
+		echoing(find(f, shop(f), "shop.v1.Shop/Buy")),
+		echoing(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
+		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
 	}
 	for i, m := range methods {
 		b, err := m.Encode(m.Example())
@@ -141,8 +137,8 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
 		m := methods[int(which)%len(methods)]
 		checked := m.Check(b)
-		message := m.codec.in.New().Interface()
-		err := m.codec.types.unmarshal(b, message)
+		message := m.in.New().Interface()
+		err := m.types.unmarshal(b, message)
 		if checked == nil && err != nil && !hasExtension(b) {
 			t.Errorf("%x: Check accepts what cannot be decoded: %v", b, err)
 		}

@@ -1,10 +1,9 @@
-package rpc
+package message
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"dyno/internal/nearest"
+	"dyno/load/rpc/diag"
 )
 
 // maxLocated bounds how deep into a message the place of a fault is searched for. Each
@@ -21,16 +21,16 @@ import (
 const maxLocated = 64
 
 // locatedAt is a fault at an offset of a text.
-func locatedAt(text []byte, offset int, path, problem, hint string) *Fault {
+func locatedAt(text []byte, offset int, path, problem, hint string) *diag.Fault {
 	before := text[:offset]
 	line := 1 + bytes.Count(before, []byte("\n"))
 	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	return &Fault{Line: line, Column: column, Path: path, Problem: problem, Hint: hint}
+	return &diag.Fault{Line: line, Column: column, Path: path, Problem: problem, Hint: hint}
 }
 
 // locate says where the JSON between two offsets of a text is wrong, which could not be
 // encoded. What it does not find has the words of the error.
-func (c *codec) locate(text []byte, from, to int, failed error) error {
+func (c *Codec) locate(text []byte, from, to int, failed error) error {
 	message := text[from:to]
 	if len(bytes.TrimSpace(message)) == 0 {
 		return locatedAt(text, from, "", "there is no JSON", "{} is a message without values")
@@ -44,20 +44,20 @@ func (c *codec) locate(text []byte, from, to int, failed error) error {
 	}
 	var value json.RawMessage
 	if err := json.Unmarshal(message, &value); err != nil {
-		return locatedAt(text, from+errorOffset(err, message, 0), "", plain(err.Error()), "")
+		return locatedAt(text, from+errorOffset(err, message, 0), "", diag.Plain(err.Error()), "")
 	}
 	l := locator{text, c.types}
 	start := from + bytes.Index(message, value)
 	if f := l.message(c.in, start, start+len(value), "", 0); f != nil {
 		return f
 	}
-	return locatedAt(text, start, "", cause(failed), "")
+	return locatedAt(text, start, "", diag.Cause(failed), "")
 }
 
 // A locator searches for a fault by trying parts of a message.
 type locator struct {
 	text  []byte
-	types *resolver
+	types *Types
 }
 
 // fits tells whether JSON can be a message; it need not be complete.
@@ -66,7 +66,7 @@ func (l locator) fits(t protoreflect.MessageType, text []byte) bool {
 }
 
 // message returns what is wrong with a message, or nil.
-func (l locator) message(t protoreflect.MessageType, from, to int, path string, depth int) *Fault {
+func (l locator) message(t protoreflect.MessageType, from, to int, path string, depth int) *diag.Fault {
 	d := t.Descriptor()
 	if d.FullName() == "google.protobuf.Any" {
 		return l.any(from, to, path, depth)
@@ -85,7 +85,7 @@ func (l locator) message(t protoreflect.MessageType, from, to int, path string, 
 
 // members returns what is wrong with the members of an object, or nil. If it is in an Any,
 // one of them is the type.
-func (l locator) members(t protoreflect.MessageType, from, to int, path string, depth int, typed bool) (fault *Fault) {
+func (l locator) members(t protoreflect.MessageType, from, to int, path string, depth int, typed bool) (fault *diag.Fault) {
 	seen := map[protoreflect.FieldNumber]bool{}
 	oneofs := map[protoreflect.FullName]string{}
 	l.object(from, to, func(name string, at, from, to int) bool {
@@ -96,7 +96,7 @@ func (l locator) members(t protoreflect.MessageType, from, to int, path string, 
 		field := l.field(t.Descriptor(), name)
 		switch {
 		case field == nil:
-			problem := fmt.Sprintf("%s has no field %s", t.Descriptor().FullName(), quote(name))
+			problem := fmt.Sprintf("%s has no field %s", t.Descriptor().FullName(), diag.Quote(name))
 			fault = locatedAt(l.text, at, inner, problem, nearest.Hint(name, fieldNames(t.Descriptor())))
 			return false
 		case seen[field.Number()]:
@@ -106,7 +106,7 @@ func (l locator) members(t protoreflect.MessageType, from, to int, path string, 
 		seen[field.Number()] = true
 		if o := field.ContainingOneof(); o != nil && !o.IsSynthetic() && !isNull(l.text[from:to]) {
 			if other, ok := oneofs[o.FullName()]; ok {
-				fault = locatedAt(l.text, at, inner, fmt.Sprintf("only one of the fields of %s can be set, and %s is", o.Name(), quote(other)), "")
+				fault = locatedAt(l.text, at, inner, fmt.Sprintf("only one of the fields of %s can be set, and %s is", o.Name(), diag.Quote(other)), "")
 				return false
 			}
 			oneofs[o.FullName()] = name
@@ -118,7 +118,7 @@ func (l locator) members(t protoreflect.MessageType, from, to int, path string, 
 }
 
 // value returns what is wrong with a field's value, or nil.
-func (l locator) value(t protoreflect.MessageType, field protoreflect.FieldDescriptor, name string, from, to int, path string, depth int) (fault *Fault) {
+func (l locator) value(t protoreflect.MessageType, field protoreflect.FieldDescriptor, name string, from, to int, path string, depth int) (fault *diag.Fault) {
 	fits := func(parts ...string) bool {
 		return l.fits(t, []byte("{"+quoteJSON(name)+":"+strings.Join(parts, "")+"}"))
 	}
@@ -133,7 +133,7 @@ func (l locator) value(t protoreflect.MessageType, field protoreflect.FieldDescr
 		}
 		seen := map[string]bool{}
 		l.object(from, to, func(key string, at, from, to int) bool {
-			entry := path + "[" + strconv.Quote(plain(key)) + "]"
+			entry := path + "[" + strconv.Quote(diag.Plain(key)) + "]"
 			value := string(l.text[from:to])
 			switch {
 			case seen[key]:
@@ -164,7 +164,7 @@ func (l locator) value(t protoreflect.MessageType, field protoreflect.FieldDescr
 }
 
 // element says what is wrong with one value of a field.
-func (l locator) element(field protoreflect.FieldDescriptor, from, to int, path string, depth int) *Fault {
+func (l locator) element(field protoreflect.FieldDescriptor, from, to int, path string, depth int) *diag.Fault {
 	if field.Message() != nil {
 		if f := l.message(dynamicpb.NewMessageType(field.Message()), from, to, path, depth+1); f != nil {
 			return f
@@ -172,14 +172,14 @@ func (l locator) element(field protoreflect.FieldDescriptor, from, to int, path 
 	}
 	var name string
 	if field.Enum() != nil && l.text[from] == '"' && json.Unmarshal(l.text[from:to], &name) == nil {
-		problem := fmt.Sprintf("%s has no value %s", field.Enum().FullName(), quote(name))
+		problem := fmt.Sprintf("%s has no value %s", field.Enum().FullName(), diag.Quote(name))
 		return locatedAt(l.text, from, path, problem, nearest.Hint(name, valueNames(field.Enum())))
 	}
 	return l.unfit(from, to, path, formOf(field))
 }
 
 // any returns what is wrong with a google.protobuf.Any, or nil.
-func (l locator) any(from, to int, path string, depth int) (fault *Fault) {
+func (l locator) any(from, to int, path string, depth int) (fault *diag.Fault) {
 	const form = `an object with its "@type", such as {"@type": "type.googleapis.com/pkg.Message", …}`
 	if l.text[from] != '{' {
 		return l.unfit(from, to, path, form)
@@ -203,7 +203,7 @@ func (l locator) any(from, to int, path string, depth int) (fault *Fault) {
 	t, err := l.types.FindMessageByURL(url)
 	if err != nil {
 		name := url[strings.LastIndexByte(url, '/')+1:]
-		return locatedAt(l.text, at, join(path, "@type"), "no message "+quote(name)+" is known", suggest(name, l.types.messages()))
+		return locatedAt(l.text, at, join(path, "@type"), "no message "+diag.Quote(name)+" is known", diag.Suggest(name, l.types.Names()))
 	}
 	if t.Descriptor().FullName() != "google.protobuf.Any" && wellKnownForm(t.Descriptor()) == "" {
 		return l.members(t, from, to, path, depth+1, true)
@@ -212,8 +212,8 @@ func (l locator) any(from, to int, path string, depth int) (fault *Fault) {
 }
 
 // unfit says that a value is not what it should be.
-func (l locator) unfit(from, to int, path, form string) *Fault {
-	value := plain(string(l.text[from:min(to, from+200)]))
+func (l locator) unfit(from, to int, path, form string) *diag.Fault {
+	value := diag.Plain(string(l.text[from:min(to, from+200)]))
 	if r := []rune(value); len(r) > 40 {
 		value = string(r[:40]) + "…"
 	}
@@ -273,33 +273,11 @@ func (l locator) field(d protoreflect.MessageDescriptor, name string) protorefle
 	return d.Fields().ByTextName(name)
 }
 
-// messages returns the names of all messages that an Any can have, but not of well-known
-// ones.
-func (r *resolver) messages() (names []string) {
-	var add func(list protoreflect.MessageDescriptors)
-	add = func(list protoreflect.MessageDescriptors) {
-		for i := range list.Len() {
-			if m := list.Get(i); !m.IsMapEntry() {
-				names = append(names, string(m.FullName()))
-				add(m.Messages())
-			}
-		}
-	}
-	r.files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
-		if file.Package() != "google.protobuf" {
-			add(file.Messages())
-		}
-		return true
-	})
-	slices.Sort(names)
-	return names
-}
-
 func join(path, name string) string {
 	if path == "" {
-		return plain(name)
+		return diag.Plain(name)
 	}
-	return path + "." + plain(name)
+	return path + "." + diag.Plain(name)
 }
 
 func isNull(value []byte) bool { return string(value) == "null" }
