@@ -10,6 +10,7 @@ import (
 	"dyno/internal/nearest"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
+	"dyno/load/scenario/cookie"
 	"dyno/load/wire"
 )
 
@@ -31,7 +32,7 @@ type Scenario struct {
 
 	cookies   bool
 	setCookie int // its number among names
-	site      site
+	site      cookie.Site
 }
 
 // A step is a compiled Step.
@@ -289,7 +290,7 @@ func (c *compiler) count(path string, n, most int) bool {
 func (c *compiler) site() {
 	host := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(c.spec.Host, "["), "]"))
 	_, err := netip.ParseAddr(host)
-	c.s.site = site{host: host, address: err == nil, secure: c.spec.Secure}
+	c.s.site = cookie.Site{Host: host, Address: err == nil, Secure: c.spec.Secure}
 	if c.spec.Cookies && host == "" {
 		c.add("host", -1, "none given", "want the host of the requests, as cookies belong to it")
 	}

@@ -9,6 +9,7 @@ import (
 	"dyno/load/feed"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
+	"dyno/load/scenario/cookie"
 	"dyno/load/wire"
 )
 
@@ -125,7 +126,7 @@ type User struct {
 	values [][]byte // of the variables that change
 	rows   uint32   // bit i: the values are those of a row of feed i
 	chosen int32    // the flow's number
-	jar    jar
+	jar    cookie.Jar
 	path   []byte // of the request under way, for its cookies
 }
 
@@ -158,7 +159,7 @@ func (u *User) Restart() {
 	for i, text := range w.s.initial {
 		u.values[i] = append(u.values[i][:0], text...)
 	}
-	u.jar.clear()
+	u.jar.Clear()
 }
 
 // A Request is what a user sends next. The caller owns it, and the zero value is ready to
@@ -322,7 +323,7 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 		}
 		u.path, _, _ = bytes.Cut(u.path, []byte("?"))
 		begin := len(text)
-		if text = u.jar.appendHeader(text, u.path, &s.site, u.now); len(text) > begin {
+		if text = u.jar.AppendHeader(text, u.path, &s.site, u.now); len(text) > begin {
 			parts = append(parts, text[begin:])
 			r.Outline++
 		}
@@ -389,7 +390,7 @@ func (u *User) Response(now int64, r *Response) *wire.Error {
 	if u.w.s.cookies {
 		for i := range r.Header {
 			if r.Header[i].Name == u.w.s.setCookie {
-				u.jar.set(r.Header[i].Value, u.path, &u.w.s.site, now)
+				u.jar.Set(r.Header[i].Value, u.path, &u.w.s.site, now)
 			}
 		}
 	}
@@ -407,7 +408,7 @@ func (u *User) leave(failed bool) {
 	u.step = nil
 	if !u.loops && failed {
 		u.at = 0
-		u.jar.clear()
+		u.jar.Clear()
 		u.backOff()
 		return
 	}

@@ -1,4 +1,5 @@
-package scenario
+// Package cookie keeps the cookies of one user of one host, in little memory.
+package cookie
 
 import (
 	"bytes"
@@ -14,12 +15,12 @@ const (
 	maxCookieBytes = 4096 // of name, value and path together
 )
 
-// A jar holds one user's cookies as RFC 6265 says, in so far as they concern a user who
+// A Jar holds one user's cookies as RFC 6265 says, in so far as they concern a user who
 // talks to one host: name, value, Path, Domain (of the host itself or a domain around it;
 // lists of public suffixes are not consulted), Expires, Max-Age and Secure. HttpOnly and
 // what came after that RFC, such as SameSite, change nothing. Cookies stand in the order
 // in which they are sent: longer paths first, then older cookies.
-type jar struct {
+type Jar struct {
 	cookies []cookie
 	created uint64 // cookies so far
 }
@@ -35,20 +36,20 @@ type cookie struct {
 	secure  bool
 }
 
-// A site is the host that requests go to.
-type site struct {
-	host    string // in lower case
-	address bool   // it is an IP address
-	secure  bool   // it is reached over TLS
+// A Site is the host that requests go to.
+type Site struct {
+	Host    string // in lower case
+	Address bool   // it is an IP address
+	Secure  bool   // it is reached over TLS
 }
 
-// appendHeader appends the Cookie field of a request to a path, without its query; nothing
+// AppendHeader appends the Cookie field of a request to a path, without its query; nothing
 // if no cookie belongs to it.
-func (j *jar) appendHeader(dst, path []byte, s *site, now int64) []byte {
+func (j *Jar) AppendHeader(dst, path []byte, s *Site, now int64) []byte {
 	start := len(dst)
 	for i := range j.cookies {
 		c := &j.cookies[i]
-		if c.expires <= now || c.secure && !s.secure || !pathMatches(path, c.text[c.path:]) {
+		if c.expires <= now || c.secure && !s.Secure || !pathMatches(path, c.text[c.path:]) {
 			continue
 		}
 		if len(dst) > start {
@@ -60,6 +61,12 @@ func (j *jar) appendHeader(dst, path []byte, s *site, now int64) []byte {
 	}
 	return dst
 }
+
+// blanks stand around names and values, and are no part of them.
+const blanks = " \t"
+
+// isControl tells whether no header field can hold a character.
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 // pathMatches is RFC 6265, section 5.1.4.
 func pathMatches(request, cookie []byte) bool {
@@ -75,16 +82,16 @@ func defaultPath(request []byte) []byte {
 	return []byte("/")
 }
 
-// set takes in a Set-Cookie field of the response to a request to a path, without its
+// Set takes in a Set-Cookie field of the response to a request to a path, without its
 // query (RFC 6265, sections 5.2 and 5.3).
-func (j *jar) set(field, path []byte, s *site, now int64) {
+func (j *Jar) Set(field, path []byte, s *Site, now int64) {
 	pair, rest, _ := bytes.Cut(field, []byte(";"))
 	name, value, found := bytes.Cut(pair, []byte("="))
-	name, value = trim(name), trim(value)
-	if !found || len(name) == 0 || !consistsOf(pair, &valueByte) {
+	name, value = bytes.Trim(name, blanks), bytes.Trim(value, blanks)
+	if !found || len(name) == 0 || bytes.ContainsFunc(pair, isControl) {
 		return
 	}
-	c := cookie{domain: len(s.host), expires: math.MaxInt64}
+	c := cookie{domain: len(s.Host), expires: math.MaxInt64}
 	usual := defaultPath(path)
 	path = usual
 	aged := false // Max-Age counts more than Expires
@@ -93,7 +100,7 @@ func (j *jar) set(field, path []byte, s *site, now int64) {
 		var attribute, text []byte
 		attribute, rest, _ = bytes.Cut(rest, []byte(";"))
 		attribute, text, _ = bytes.Cut(attribute, []byte("="))
-		attribute, text = trim(attribute), trim(text)
+		attribute, text = bytes.Trim(attribute, blanks), bytes.Trim(text, blanks)
 		switch {
 		case isWord(attribute, "expires"):
 			if at, ok := parseDate(text); ok && !aged {
@@ -129,7 +136,7 @@ func (j *jar) set(field, path []byte, s *site, now int64) {
 
 // put keeps a cookie in place of one with the same name, domain and path, or lets that one
 // go if the new one has expired already.
-func (j *jar) put(c cookie, name, value, path []byte, now int64) {
+func (j *Jar) put(c cookie, name, value, path []byte, now int64) {
 	c.created = j.created
 	if i := j.find(name, path, c.domain); i >= 0 {
 		c.created = j.cookies[i].created
@@ -164,7 +171,7 @@ func (c *cookie) before(d *cookie) bool {
 	return c.created < d.created
 }
 
-func (j *jar) find(name, path []byte, domain int) int {
+func (j *Jar) find(name, path []byte, domain int) int {
 	for i := range j.cookies {
 		c := &j.cookies[i]
 		if c.domain == domain && bytes.Equal(c.text[:c.name], name) && bytes.Equal(c.text[c.path:], path) {
@@ -175,7 +182,7 @@ func (j *jar) find(name, path []byte, domain int) int {
 }
 
 // remove takes a cookie out. Its memory stays, behind the last.
-func (j *jar) remove(i int) {
+func (j *Jar) remove(i int) {
 	text := j.cookies[i].text
 	last := len(j.cookies) - 1
 	copy(j.cookies[i:], j.cookies[i+1:])
@@ -184,7 +191,7 @@ func (j *jar) remove(i int) {
 }
 
 // evict makes room: it takes out those that have expired, else the oldest.
-func (j *jar) evict(now int64) {
+func (j *Jar) evict(now int64) {
 	oldest := 0
 	for i := len(j.cookies) - 1; i >= 0; i-- {
 		if j.cookies[i].expires <= now {
@@ -202,17 +209,17 @@ func (j *jar) evict(now int64) {
 	j.remove(oldest)
 }
 
-// clear takes out all cookies.
-func (j *jar) clear() { j.cookies, j.created = j.cookies[:0], 0 }
+// Clear takes out all cookies.
+func (j *Jar) Clear() { j.cookies, j.created = j.cookies[:0], 0 }
 
 // inDomain is RFC 6265, section 5.1.3: the host is the domain or, unless it is an
 // address, lies in it.
-func (s *site) inDomain(domain []byte) bool {
-	at := len(s.host) - len(domain)
-	if at < 0 || !isWord(domain, s.host[at:]) {
+func (s *Site) inDomain(domain []byte) bool {
+	at := len(s.Host) - len(domain)
+	if at < 0 || !isWord(domain, s.Host[at:]) {
 		return false
 	}
-	return at == 0 || s.host[at-1] == '.' && !s.address
+	return at == 0 || s.Host[at-1] == '.' && !s.Address
 }
 
 // deadline returns the Unix time in ns that is age seconds after now.
@@ -249,17 +256,6 @@ func parseAge(text []byte) (age int64, ok bool) {
 	return age, true
 }
 
-// trim takes blanks off both ends.
-func trim(s []byte) []byte {
-	for len(s) > 0 && isBlank(s[0]) {
-		s = s[1:]
-	}
-	for len(s) > 0 && isBlank(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
-
 // isWord compares ASCII without regard to case; the word is in lower case.
 func isWord(s []byte, word string) bool {
 	if len(s) != len(word) {
@@ -272,6 +268,8 @@ func isWord(s []byte, word string) bool {
 	}
 	return true
 }
+
+func isDigit(b byte) bool { return b-'0' < 10 }
 
 func lower(b byte) byte {
 	if b-'A' < 26 {
