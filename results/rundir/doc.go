@@ -24,7 +24,7 @@
 // too large to be shown of a folder that somebody sent.
 //
 // To read the source: types.go is run.json and trial.json. names.go is the one table of
-// metrics, tags, columns and checks, with their units and the direction that is better.
-// writer.go and reader.go are the files, secrets.go is what is masked in them, bound.go the
+// metrics, tags and checks, with their units and the direction that is better, and columns.go
+// that of the columns of series.csv. writer.go and reader.go are the files, secrets.go is what is masked in them, bound.go the
 // bounds.
 package rundir

@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -9,9 +8,10 @@ import (
 	"dyno/internal/units"
 )
 
-// This file is the only place that knows the names of figures and their units. Whoever
-// adds a metric, a tag, a column or a check adds a line here; tests hold the tables to
-// what judge/verdict knows and to what is recorded. web/src/names.ts is made of them.
+// This file and columns.go are the only places that know the names of figures and their
+// units. Whoever adds a metric, a tag, a column or a check adds a line to them; tests hold
+// the tables to what judge/verdict knows and to what is recorded. web/src/names.ts is made
+// of them.
 
 // The tags of the times in latency.hlog. Those of a step end in its name: see StepTag.
 const (
@@ -281,155 +281,6 @@ func named(name string, endings []Ending) Ending {
 func ProgramUnit(name string) (base string, unit Unit) {
 	e := named(name, EndingsOfPrograms())
 	return strings.TrimSuffix(name, e.End), e.Unit
-}
-
-// A Column is a column of series.csv. The unit of a counter is that of its growth.
-type Column struct {
-	Name    string // a * stands for any text
-	Unit    Unit
-	Counter bool
-}
-
-// Columns lists the columns of dyno's own observers.
-func Columns() []Column {
-	gauge := func(name string, u Unit) Column { return Column{name, u, false} }
-	counter := func(name string, u Unit) Column { return Column{name, u, true} }
-	all := []Column{gauge(TimeColumn, Seconds), counter("recorder_cpu_seconds", CPUs)}
-	of := func(observers string, columns ...Column) {
-		for o := range strings.FieldsSeq(observers) {
-			for _, c := range columns {
-				c.Name = o + "_" + c.Name
-				all = append(all, c)
-			}
-		}
-	}
-	of("target service_* neighbour* generator",
-		counter("cpu_seconds", CPUs),
-		counter("cpu_user_seconds", CPUs),
-		counter("cpu_system_seconds", CPUs),
-		gauge("rss_bytes", Bytes),
-		gauge("processes", Count),
-		gauge("threads", Count),
-		gauge("descriptors", Count),
-		counter("voluntary_switches", PerSecond),
-		counter("involuntary_switches", PerSecond),
-		counter("run_queue_wait_seconds", Share),
-	)
-	of("generator",
-		counter("worker*_cpu_seconds", CPUs),
-		counter("worker*_run_queue_wait_seconds", Share),
-		counter("worker*_timeslices_total", PerSecond),
-	)
-	of("target", // what a Go program reports about itself
-		gauge("goroutines", Count),
-		gauge("heap_bytes", Bytes),
-		gauge("heap_live_bytes", Bytes),
-		gauge("heap_objects", Count),
-		counter("gc_cycles_total", PerSecond),
-		counter("gc_pause_seconds", Share),
-		counter("gc_cpu_seconds", CPUs),
-		counter("allocated_bytes_total", BytesPerSecond),
-		counter("mallocs_total", PerSecond),
-		gauge("runtime_threads", Count),
-		gauge("scheduler_latency_p50_seconds", Seconds),
-		gauge("scheduler_latency_p99_seconds", Seconds),
-		counter("runtime_read_at_seconds", Number),
-	)
-	of("machine",
-		counter("cpu_user_seconds", CPUs),
-		counter("cpu_system_seconds", CPUs),
-		counter("cpu_interrupt_seconds", CPUs),
-		counter("cpu_idle_seconds", CPUs),
-		gauge("steal_ratio", Share),
-		counter("cpu_foreign_seconds", CPUs),
-	)
-	of("machine target_cpus generator_cpus",
-		counter("cpu_seconds", CPUs),
-		counter("cpu_busy_seconds", CPUs),
-		counter("cpu_steal_seconds", CPUs),
-	)
-	of("machine cgroup",
-		counter("cpu_pressure_seconds", Share),
-		counter("memory_stall_seconds", Share),
-		counter("io_stall_seconds", Share),
-	)
-	of("cgroup",
-		counter("cpu_seconds", CPUs),
-		counter("cpu_periods_total", PerSecond),
-		counter("cpu_throttled_periods_total", PerSecond),
-		counter("cpu_throttled_seconds", CPUs),
-		gauge("memory_bytes", Bytes),
-		gauge("memory_peak_bytes", Bytes),
-		counter("oom_kills_total", PerSecond),
-	)
-	of("wakeup target_wakeup",
-		counter("sleeps_total", PerSecond),
-		counter("late_total", PerSecond),
-		gauge("overshoot_max_seconds", Seconds),
-		gauge("overshoot_p999_seconds", Seconds),
-		counter("cpu_seconds", CPUs),
-		gauge("work_seconds", Seconds),
-	)
-	of("kernel",
-		counter("syscalls_total", PerSecond),
-		counter("syscall_*_total", PerSecond),
-		counter("accepts_total", PerSecond),
-		counter("connections_established_total", PerSecond),
-		counter("connections_closed_total", PerSecond),
-		counter("retransmits_total", PerSecond),
-		counter("run_queue_waits_total", PerSecond),
-		counter("run_queue_wait_seconds", Share),
-		gauge("run_queue_wait_p*_seconds", Seconds),
-		counter("missed_events_total", PerSecond),
-	)
-	of("network",
-		counter("listen_overflows_total", PerSecond),
-		counter("listen_drops_total", PerSecond),
-		counter("timeouts_total", PerSecond),
-		counter("segments_sent_total", PerSecond),
-		counter("segments_retransmitted_total", PerSecond),
-		counter("opened_total", PerSecond),
-		counter("accepted_total", PerSecond),
-		counter("reset_total", PerSecond),
-		counter("resets_sent_total", PerSecond),
-	)
-	of("tcp_target tcp_generator",
-		gauge("connections", Count),
-		gauge("rtt_mean_seconds", Seconds),
-		gauge("rtt_max_seconds", Seconds),
-		gauge("rtt_min_seconds", Seconds),
-		counter("retransmits_total", PerSecond),
-		gauge("unsent_bytes", Bytes),
-		gauge("unacked_segments", Count),
-		gauge("receive_queue_bytes", Bytes),
-		gauge("send_queue_bytes", Bytes),
-		gauge("congestion_window_segments", Count),
-		gauge("delivery_rate_bytes_per_second", BytesPerSecond),
-		counter("busy_seconds", Share),
-		counter("receive_window_limited_seconds", Share),
-		counter("send_buffer_limited_seconds", Share),
-	)
-	of("tcp",
-		counter("read_at_seconds", Number),
-		gauge("accept_queue", Count),
-		gauge("accept_queue_limit", Count),
-		gauge("accept_queue_peak", Count),
-	)
-	return all
-}
-
-var columns = sync.OnceValue(Columns)
-
-// ColumnOf returns the column of a name, and whether it is of dyno's own observers. The
-// unit of any other follows from its name's end.
-func ColumnOf(name string) (c Column, own bool) {
-	for _, c := range columns() {
-		if matched, err := path.Match(c.Name, name); matched && err == nil {
-			return Column{name, c.Unit, c.Counter}, true
-		}
-	}
-	e := named(name, EndingsOfObservers())
-	return Column{name, e.Unit, e.Counter}, false
 }
 
 // A Gauge is a level of the target that may grow during a soak. Expressions name it.
