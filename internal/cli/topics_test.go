@@ -11,7 +11,7 @@ import (
 	"dyno/internal/cli/help"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
-	"dyno/load/scenario"
+	"dyno/load/scenario/template"
 	"dyno/results/rundir"
 )
 
@@ -40,7 +40,7 @@ func TestTopics(t *testing.T) {
 	for _, f := range expr.Functions() {
 		declared["expressions"] = append(declared["expressions"], entry{f.Usage, f.About})
 	}
-	for _, f := range scenario.Functions() {
+	for _, f := range template.Functions() {
 		declared["templates"] = append(declared["templates"], entry{f.Name + "(" + f.Arguments + ")", f.Meaning})
 	}
 	for _, c := range checks.All() {

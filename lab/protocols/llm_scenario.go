@@ -10,6 +10,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/scenario"
+	"dyno/load/scenario/template"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/llm"
 )
@@ -67,7 +68,7 @@ func (a ask) question(st *plan.Step) (string, error) {
 // asked returns what a step asks, in JSON but for the expressions in it.
 func (a ask) asked(st *plan.Step) (string, error) {
 	quoted := func(field, text string) (string, error) {
-		inside, err := scenario.InJSON(text)
+		inside, err := template.InJSON(text)
 		if err != nil {
 			return "", &located{field, err.Error(), ""}
 		}

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"dyno/internal/nearest"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/scenario/cookie"
+	"dyno/load/scenario/template"
 	"dyno/load/wire"
 )
 
@@ -39,15 +39,15 @@ type Scenario struct {
 type step struct {
 	info    Info
 	outline Outline // without cookies
-	path    template
+	path    template.Template
 	header  []field // that vary
-	body    template
+	body    template.Template
 	encoder Encoder // of a body that varies; nil: it is sent as it is
 	think   pace.Think
 
-	condition *condition // nil: the step is never skipped
-	asks      uint32     // bit i: the condition needs a row of feed i
-	feeds     uint32     // bit i: it needs a row of feed i
+	condition *template.Condition // nil: the step is never skipped
+	asks      uint32              // bit i: the condition needs a row of feed i
+	feeds     uint32              // bit i: it needs a row of feed i
 
 	badPath *wire.Error // the path that its template says cannot be sent
 	badBody *wire.Error // the body cannot be encoded
@@ -63,7 +63,7 @@ type step struct {
 
 // A field is a header field of a request that varies.
 type field struct {
-	value template
+	value template.Template
 	bad   *wire.Error // the value that the template says cannot be sent
 }
 
@@ -238,26 +238,22 @@ func (c *compiler) variable(name string) *variableInfo {
 	return v
 }
 
-// lookup finds a variable, or says why it cannot be had. Bare names have no braces around them.
-func (c *compiler) lookup(name string, bare bool) (v *variableInfo, problem, hint string) {
-	v = c.names[name]
+// Variable implements template.Scope. A variable that varies is given its value.
+func (c *compiler) Variable(name string) (template.Variable, bool) {
+	v := c.names[name]
 	switch {
 	case v == nil:
-		if f, found := findFunction(name); found {
-			return nil, fmt.Sprintf("%q is a function", name), "want it as in " + f.Example
-		}
-		if hint = hintUnknown(name, c.known()); bare {
-			hint = nearest.Hint(name, c.known())
-		}
-		return nil, fmt.Sprintf("no variable %q", clip(name)), hint
+		return template.Variable{}, false
 	case len(v.rivals) > 0:
-		return nil, fmt.Sprintf("%q is a column of several feeds", name), "want one of " + strings.Join(v.rivals, ", ")
+		return template.Variable{Rivals: v.rivals}, true
+	case !v.changes():
+		return template.Variable{Text: v.value}, true
 	}
-	return v, "", ""
+	return template.Variable{Number: v.index, Varies: true, Value: v.use()}, true
 }
 
-// known lists the variables by the names that most would write.
-func (c *compiler) known() (names []string) {
+// Names implements template.Scope: it lists the variables by the names that most would write.
+func (c *compiler) Names() (names []string) {
 	for _, v := range c.list {
 		if !slices.Contains(names, v.name) {
 			names = append(names, v.name)
@@ -267,8 +263,8 @@ func (c *compiler) known() (names []string) {
 	return names
 }
 
-// counter returns the number of the counter of that name.
-func (c *compiler) counter(name string) int {
+// Counter implements template.Scope.
+func (c *compiler) Counter(name string) int {
 	n, found := c.counters[name]
 	if !found {
 		n = len(c.counters)
@@ -339,8 +335,8 @@ func (c *compiler) variables() {
 	for i, given := range c.spec.Variables {
 		path := fmt.Sprintf("variables[%d]", i)
 		switch {
-		case !isName(given.Name):
-			c.add(path, -1, fmt.Sprintf("name %q", clip(given.Name)), hintName)
+		case !template.IsName(given.Name):
+			c.add(path, -1, fmt.Sprintf("name %q", template.Clip(given.Name)), hintName)
 		case c.names[given.Name] != nil:
 			c.add(path, -1, fmt.Sprintf("%q is given twice", given.Name), "want each once")
 		default:
@@ -360,8 +356,8 @@ func (c *compiler) feeds() {
 	for i, f := range c.spec.Feeds {
 		path := fmt.Sprintf("feeds[%d]", i)
 		c.s.feeds = append(c.s.feeds, source{Feed: f})
-		if !isName(f.Name) {
-			c.add(path+".name", -1, fmt.Sprintf("%q", clip(f.Name)), hintName)
+		if !template.IsName(f.Name) {
+			c.add(path+".name", -1, fmt.Sprintf("%q", template.Clip(f.Name)), hintName)
 		}
 		if names[f.Name] {
 			c.add(path+".name", -1, fmt.Sprintf("%q is taken", f.Name), "want another")
@@ -470,8 +466,8 @@ func (c *compiler) extracted(flows []numbered) {
 				path := fmt.Sprintf("%ssteps[%d].extract[%d].name", flows[i].path, k, n)
 				v := c.names[e.Name]
 				switch {
-				case !isName(e.Name):
-					c.add(path, -1, fmt.Sprintf("%q", clip(e.Name)), hintName)
+				case !template.IsName(e.Name):
+					c.add(path, -1, fmt.Sprintf("%q", template.Clip(e.Name)), hintName)
 					continue
 				case v != nil && v.feed >= 0:
 					c.add(path, -1, fmt.Sprintf("%q is a column of %s", e.Name, c.spec.Feeds[v.feed].Table.Name()), "want another name for what is extracted")
@@ -552,7 +548,7 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 	check := func(k int) {
 		st := &c.s.steps[f.first+k]
 		for _, u := range uses[k] {
-			v := c.list[u.variable]
+			v := c.list[u.Variable]
 			if v.feed >= 0 {
 				st.feeds |= 1 << v.feed
 				if u.asked {
@@ -561,12 +557,12 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 				if st.info.Once {
 					c.onceFeeds |= 1 << v.feed
 					if per := c.spec.Feeds[v.feed].Per; per == PerIteration {
-						c.add(u.path, u.offset, fmt.Sprintf("%q is of a feed with a row per iteration, and the step is carried out once", v.name), "want a row per user")
+						c.add(u.path, u.Offset, fmt.Sprintf("%q is of a feed with a row per iteration, and the step is carried out once", v.name), "want a row per user")
 					}
 				}
 			}
-			if !has[u.variable] && !u.optional {
-				c.add(u.path, u.offset, c.missing(f, k, v, mixed), fmt.Sprintf("set it in an earlier step, or give it a first value: variables: {%s: ...}; or ask for it: if: defined(%s)", v.name, v.name))
+			if !has[u.Variable] && !u.Optional {
+				c.add(u.path, u.Offset, c.missing(f, k, v, mixed), fmt.Sprintf("set it in an earlier step, or give it a first value: variables: {%s: ...}; or ask for it: if: defined(%s)", v.name, v.name))
 			}
 		}
 	}
@@ -624,7 +620,7 @@ func (c *compiler) needed(f *numbered, k int, uses [][]use, has []bool) bool {
 			continue
 		}
 		for later := k + 1; later < len(f.Steps); later++ {
-			if !f.Steps[later].Once && slices.ContainsFunc(uses[later], func(u use) bool { return u.variable == v.index && !u.optional }) {
+			if !f.Steps[later].Once && slices.ContainsFunc(uses[later], func(u use) bool { return u.Variable == v.index && !u.Optional }) {
 				return true
 			}
 		}
@@ -632,15 +628,38 @@ func (c *compiler) needed(f *numbered, k int, uses [][]use, has []bool) bool {
 	return false
 }
 
+// A use is a variable in one of a step's texts.
+type use struct {
+	template.Use
+	path  string
+	asked bool // by the step's condition
+}
+
 // template compiles a template.
-func (c *compiler) template(path, text string, uses *[]use) template {
-	nodes, fault := parse(text)
-	if fault != nil {
-		c.add(path, fault.Offset, fault.Problem, fault.Hint)
-		return template{}
+func (c *compiler) template(path, text string, uses *[]use) template.Template {
+	t, used, faults := template.Compile(text, c)
+	c.compiled(path, used, faults, uses)
+	return t
+}
+
+// condition compiles a step's If. It returns nil if there is none, or a fault.
+func (c *compiler) condition(path, text string, uses *[]use) *template.Condition {
+	if text == "" {
+		return nil
 	}
-	b := binder{c: c, path: path, uses: uses}
-	return b.bind(nodes)
+	out, used, faults := template.CompileCondition(text, c)
+	c.compiled(path, used, faults, uses)
+	return out
+}
+
+// compiled notes what a text uses, and what is wrong with it.
+func (c *compiler) compiled(path string, used []template.Use, faults []template.Fault, uses *[]use) {
+	for _, u := range used {
+		*uses = append(*uses, use{Use: u, path: path})
+	}
+	for _, f := range faults {
+		c.add(path, f.Offset, f.Problem, f.Hint)
+	}
 }
 
 // jsonPath compiles a JSON path.

@@ -1,119 +1,11 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// conditional returns a scenario whose second step has a condition. The first sets x if it can.
-func conditional(condition string) Spec {
-	return Spec{
-		Variables: []Variable{{"n", "10"}, {"status", "vip"}, {"empty", ""}, {"half", "0.5"}, {"big", "1e100"}, {"x", ""}, {"not-a", "b"}},
-		Steps: []Step{
-			{Name: "first", Path: "/", Extract: []Extraction{{Name: "x", From: JSON, Of: "$.x", Otherwise: Keep}}},
-			{Name: "asked", Path: "/", If: condition},
-		},
-	}
-}
-
-func TestConditions(t *testing.T) {
-	for _, tt := range []struct {
-		condition, x string // x is what the first step finds; "": nothing
-		want         bool
-	}{
-		{`x == "vip"`, `"vip"`, true},
-		{`x == 'vip'`, `"no"`, false},
-		{`x != "vip"`, `"no"`, true},
-		{`x == status`, `"vip"`, true},
-		{`x == ""`, "", true},
-		{`x == "3"`, "3", true},
-		{`x == "3"`, "3.0", false},
-		{`x == 3`, "3.0", true},
-		{`3==x`, "3.0", true},
-		{`x != 3`, `"three"`, true},
-		{`x == 3`, `"three"`, false},
-		{`x > 3`, "3", false},
-		{`x > 3`, "3.01", true},
-		{`x >= 3`, "3", true},
-		{`x < 3`, "-3", true},
-		{`x <= -3.5`, "-3.5e0", true},
-		{`x < n`, "9", true}, // not as texts
-		{`x < 3`, `"three"`, false},
-		{`x >= 0`, `"three"`, false},
-		{`x >= 0`, "", false},
-		{`x > 0`, `"1_000"`, false},
-		{`x > 0`, `"0x10"`, false},
-		{`x > 0`, `"+1"`, false},
-		{`x > 0`, `"1."`, false},
-		{`x > 0`, `"1e"`, false},
-		{`x > 0`, `"` + strings.Repeat("1", maxNumber) + `"`, true},
-		{`x > 0`, `"` + strings.Repeat("1", maxNumber+1) + `"`, false},
-		{`x == big`, `"1e100"`, true},
-		{`x > half`, "0.6", true},
-		{`defined(x)`, "1", true},
-		{`defined(x)`, "", false},
-		{`not defined(x)`, "", true},
-		{`not not defined(x)`, "1", true},
-		{`defined(status) and not defined(empty)`, "", true},
-		{`x == 1 or x == 2 and n == 11`, "1", true},
-		{`(x == 1 or x == 2) and n == 11`, "1", false},
-		{`( x==1 or (x==2) )and n==10`, "2", true},
-		{`not (x == 1) and not x == 2`, "3", true},
-		{`not x == 1`, "1", false},
-		{`column("not-a") == "b"`, "", true},
-		{`not-a == "b" and random_int(5, 5) == 5`, "", true},
-		{`base64(x) == "eA=="`, `"x"`, true},
-	} {
-		u := mustCompile(t, conditional(tt.condition)).Worker(whole, 1).User()
-		var r Request
-		if ok, err := u.Next(0, &r); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		body := "{}"
-		if tt.x != "" {
-			body = `{"x":` + tt.x + `}`
-		}
-		_ = u.Response(0, answer(200, body))
-		if ok, err := u.Next(0, &r); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		if got := !r.Idle; got != tt.want || got == slices.Contains(r.Skipped, 1) {
-			t.Errorf("%s with x %s: %v, skipped %v, want %v", tt.condition, tt.x, got, r.Skipped, tt.want)
-		}
-	}
-}
-
-func TestConditionFaults(t *testing.T) {
-	deep := strings.Repeat("(", maxNesting+2)
-	for _, tt := range []struct{ condition, want string }{
-		{`status`, `at offset 6: the end where a comparison is wanted; want ==, !=, <, <=, > or >= and what to compare with, or defined(name)`},
-		{`status = "vip"`, `at offset 7: '=' where a comparison is wanted`},
-		{`status == `, `at offset 10: the end where an operand is wanted; want a variable, a number or a text in quotes`},
-		{`status == "vip" && n > 3`, `at offset 16: '&' where and, or or the end is wanted; want a condition such as`},
-		{`{{ status }} == "vip"`, `at offset 0: '{' where an operand is wanted`},
-		{`state == "vip"`, `at offset 0: no variable "state"; did you mean "status"?`},
-		{`n > "3"`, `at offset 4: a text in quotes, which is compared as a number; leave out the quotes`},
-		{`n == 3x`, `at offset 5: "3x" is no number`},
-		{`(n == 3`, `at offset 7: the end where ) is wanted`},
-		{`not`, `at offset 3: the end where an operand is wanted`},
-		{`defined("n")`, `at offset 0: defined without a variable; want it as in defined(token)`},
-		{`defined()`, `at offset 0: defined without a variable`},
-		{`defined(m)`, `at offset 8: no variable "m"`},
-		{`n == random(1)`, `at offset 5: no function "random"`},
-		{`status == "vip`, `at offset 10: the quote is never closed`},
-		{deep, "at offset 17: conditions nested too deep; want at most 16 levels"},
-		{strings.Repeat("not ", maxNesting+2), "at offset 68: conditions nested too deep"},
-		{strings.Repeat(" ", MaxExpression+1), "a condition of 4097 bytes; want at most 4096"},
-	} {
-		_, err := Compile(conditional(tt.condition))
-		if err == nil || !strings.Contains(err.Error(), "steps[1].if: "+tt.want) {
-			t.Errorf("%s: %v, want %s", tt.condition, err, tt.want)
-		}
-	}
-}
 
 // What a step sets that may be skipped has a value only behind a condition that asks for it.
 func TestConditionsAndValues(t *testing.T) {
@@ -213,24 +105,4 @@ func TestSkippedSteps(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-}
-
-// Whatever stands in a condition, it is refused with a place in it, or can be asked.
-func FuzzCondition(f *testing.F) {
-	for _, text := range []string{`x == "vip" and not (n > 3 or defined(x))`, `1e5<=-3.5`, `status != x`, `not`, `((`, `defined(column("x"))`, `base64(x, n) == 'é'`} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := Compile(conditional(text))
-		if err != nil {
-			for _, fault := range flatten(errors.Unwrap(err)) {
-				var at *Fault
-				if !errors.As(fault, &at) || at.Path != "steps[1].if" || at.Offset > len(text) {
-					t.Errorf("%q: %v", text, fault)
-				}
-			}
-			return
-		}
-		turns(t, s.Worker(whole, 1).User(), answer(200, `{"x":"1"}`), answer(200, "{}"))
-	})
 }

@@ -48,12 +48,3 @@ func (f *faults) err() error {
 	}
 	return errors.Join(f.list...)
 }
-
-// clip shortens text for a message.
-func clip(s string) string {
-	const longest = 60
-	if r := []rune(s); len(r) > longest {
-		return string(r[:longest]) + "…"
-	}
-	return s
-}

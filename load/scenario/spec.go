@@ -13,7 +13,6 @@ const (
 	MaxSteps      = 1000 // of all flows together
 	MaxFeeds      = 16
 	MaxList       = 1000     // entries of any other list
-	MaxTemplate   = 1 << 20  // bytes of a template's text
 	MaxBody       = 64 << 20 // bytes of a response's body that a step may want
 	MaxValue      = 16 << 10 // bytes of an extracted value
 	MaxWeight     = 1_000_000

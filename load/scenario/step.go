@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/load/scenario/template"
 	"dyno/load/wire"
 )
 
@@ -52,8 +53,8 @@ func (r StatusRange) String() string {
 // An assertion is a compiled Assertion.
 type assertion struct {
 	Assertion
-	value   template       // for Equals and Contains
-	pattern *regexp.Regexp // for Matches
+	value   template.Template // for Equals and Contains
+	pattern *regexp.Regexp    // for Matches
 	finder
 	failure *wire.Error
 }
@@ -84,7 +85,7 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	}
 	out.outline.Step = len(c.s.steps)
 	out.body = c.template(path+".body", st.Body, uses)
-	out.outline.Body, out.outline.VariesBody = out.body.constant()
+	out.outline.Body, out.outline.VariesBody = out.body.Constant()
 	if st.Encode != nil {
 		c.encode(path+".body", st, &out)
 	}
@@ -118,7 +119,7 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	if out.condition != nil {
 		for i := range *uses {
 			u := &(*uses)[i]
-			u.optional = u.optional || out.condition.ensures(u.variable)
+			u.Optional = u.Optional || out.condition.Ensures(u.Variable)
 		}
 	}
 	return out
@@ -127,11 +128,11 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 // encode makes what encodes a body, and encodes one that does not vary.
 func (c *compiler) encode(path string, st *Step, out *step) {
 	pieces := [][]byte{nil}
-	for _, p := range out.body.parts {
-		if last := len(pieces) - 1; p.op == literal {
-			pieces[last] = append(pieces[last], p.text...)
-		} else {
+	for _, p := range out.body.Pieces() {
+		if last := len(pieces) - 1; p.Varies {
 			pieces = append(pieces, nil)
+		} else {
+			pieces[last] = append(pieces[last], p.Text...)
 		}
 	}
 	encoder, err := st.Encode(pieces...)
@@ -161,7 +162,7 @@ func flatten(err error) []error {
 
 // failure makes an error of a step's.
 func failure(kind wire.Kind, st *Step, format string, args ...any) *wire.Error {
-	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", clip(st.Name)) + fmt.Sprintf(format, args...)}
+	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", template.Clip(st.Name)) + fmt.Sprintf(format, args...)}
 }
 
 // expectation makes the error of a response that is not what the step expects.
@@ -203,13 +204,13 @@ func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 	}
 	out.info.Method, out.outline.Method = method, method
 	if !IsToken(method) {
-		c.add(path+".method", -1, fmt.Sprintf("%q", clip(st.Method)), "want a token such as GET")
+		c.add(path+".method", -1, fmt.Sprintf("%q", template.Clip(st.Method)), "want a token such as GET")
 	}
 	found := len(c.faults.list)
 	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
 		c.literalPath(path+".path", &out.path)
 	}
-	out.outline.Path, out.outline.VariesPath = out.path.constant()
+	out.outline.Path, out.outline.VariesPath = out.path.Constant()
 	out.badPath = failure(wire.Generator, st, "the path does not begin with /, or holds a character that must be percent-encoded: put urlencode() around its variables")
 }
 
@@ -222,7 +223,7 @@ func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
 		at := fmt.Sprintf("%s.header[%d]", path, i)
 		switch {
 		case !IsToken(f.Name):
-			c.add(at+".name", -1, fmt.Sprintf("%q", clip(f.Name)), "want a token such as Content-Type")
+			c.add(at+".name", -1, fmt.Sprintf("%q", template.Clip(f.Name)), "want a token such as Content-Type")
 		case c.spec.Cookies && strings.EqualFold(f.Name, "cookie"):
 			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
 		}
@@ -231,48 +232,50 @@ func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
 		if len(c.faults.list) == found {
 			c.literalValue(at+".value", &value)
 		}
-		text, varies := value.constant()
+		text, varies := value.Constant()
 		out.outline.Header = append(out.outline.Header, OutlineField{f.Name, text, varies})
 		if varies {
 			what, holds := "header field", "a line end or another control character"
 			if c.spec.Calls != nil {
 				what, holds = "metadata", "what is no visible ASCII"
 			}
-			bad := failure(wire.Generator, st, "the %s %s begins or ends with a blank, or holds %s", what, clip(f.Name), holds)
+			bad := failure(wire.Generator, st, "the %s %s begins or ends with a blank, or holds %s", what, template.Clip(f.Name), holds)
 			out.header = append(out.header, field{value, bad})
 		}
 	}
 }
 
 // literalValue checks what is known of a header field's value before any user is.
-func (c *compiler) literalValue(path string, t *template) {
-	for i, p := range t.parts {
-		first, last := i == 0, i == len(t.parts)-1
+func (c *compiler) literalValue(path string, t *template.Template) {
+	pieces := t.Pieces()
+	for i, p := range pieces {
+		first, last := i == 0, i == len(pieces)-1
 		switch {
-		case p.op != literal:
-		case !consistsOf([]byte(p.text), c.s.inValue) && c.spec.Calls != nil:
+		case p.Varies:
+		case !consistsOf([]byte(p.Text), c.s.inValue) && c.spec.Calls != nil:
 			c.add(path, -1, "a character that is no visible ASCII", "want visible ASCII and spaces in metadata, or a name that ends in -bin and base64")
 			return
-		case !consistsOf([]byte(p.text), c.s.inValue):
+		case !consistsOf([]byte(p.Text), c.s.inValue):
 			c.add(path, -1, "a line end or another control character", "want none in a header field")
 			return
-		case first && isBlank(p.text[0]) || last && isBlank(p.text[len(p.text)-1]):
-			c.add(path, -1, fmt.Sprintf("%q begins or ends with a blank", clip(p.text)), "leave it out, as it is no part of a header field's value")
+		case first && isBlank(p.Text[0]) || last && isBlank(p.Text[len(p.Text)-1]):
+			c.add(path, -1, fmt.Sprintf("%q begins or ends with a blank", template.Clip(p.Text)), "leave it out, as it is no part of a header field's value")
 		}
 	}
 }
 
 // literalPath checks what is known of a path before any user is.
-func (c *compiler) literalPath(path string, t *template) {
-	for i, p := range t.parts {
-		if p.op == literal && !checkPath([]byte("/"+p.text)) {
-			c.add(path, -1, fmt.Sprintf("%q holds a character that must be percent-encoded", clip(p.text)), "want no blanks, control characters, # or letters that are not ASCII: write %20 for a blank")
+func (c *compiler) literalPath(path string, t *template.Template) {
+	pieces := t.Pieces()
+	for i, p := range pieces {
+		if !p.Varies && !checkPath([]byte("/"+p.Text)) {
+			c.add(path, -1, fmt.Sprintf("%q holds a character that must be percent-encoded", template.Clip(p.Text)), "want no blanks, control characters, # or letters that are not ASCII: write %20 for a blank")
 		}
-		if i == 0 && (p.op == literal && p.text[0] != '/' || p.op != literal && !t.raw) {
+		if i == 0 && (!p.Varies && p.Text[0] != '/' || p.Varies && !t.Raw()) {
 			c.add(path, -1, "it does not begin with /", "want / at the beginning")
 		}
 	}
-	if len(t.parts) == 0 {
+	if len(pieces) == 0 {
 		c.add(path, -1, "it is empty", "want one that begins with /")
 	}
 }
@@ -306,7 +309,7 @@ func (c *compiler) status(path string, st *Step, out *step) {
 		texts = append(texts, r.String())
 	}
 	out.status = slices.Clone(st.Status)
-	out.statusError = expectation(st, "its status is not among %s", clip(strings.Join(texts, ", ")))
+	out.statusError = expectation(st, "its status is not among %s", template.Clip(strings.Join(texts, ", ")))
 }
 
 // wants notes which part of the response is looked at, and compiles its name.
@@ -318,23 +321,23 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 	case of == Trailer && c.spec.Calls == nil:
 		c.add(path, -1, "there are no trailers", "want them of calls only")
 	case of == Trailer && !IsToken(text):
-		c.add(path, -1, fmt.Sprintf("metadata %q", clip(text)), "want a name such as request-id")
+		c.add(path, -1, fmt.Sprintf("metadata %q", template.Clip(text)), "want a name such as request-id")
 	case of == Trailer:
 		f.header, f.trailing = wanted(&c.s.trailers, strings.ToLower(text)), true
 	case of == Header && c.spec.BodyOnly:
 		c.add(path, -1, "there is no header", hintNoHead)
 	case of == Header && !IsToken(text):
-		c.add(path, -1, fmt.Sprintf("header field %q", clip(text)), "want a name such as Location")
+		c.add(path, -1, fmt.Sprintf("header field %q", template.Clip(text)), "want a name such as Location")
 	case of == Header:
 		f.header = c.wantHeader(strings.ToLower(text))
 	case of == JSON:
 		out.info.WantsBody = true
 		f.path = c.jsonPath(path, text)
-		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), clip(text))
+		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), template.Clip(text))
 	default:
 		out.info.WantsBody = true
 		if text != "" {
-			c.add(path, -1, fmt.Sprintf("%q, of the body", clip(text)), "leave it out")
+			c.add(path, -1, fmt.Sprintf("%q, of the body", template.Clip(text)), "leave it out")
 		}
 	}
 	return f
@@ -365,19 +368,19 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 				c.add(path+".value", -1, "nothing", "want what must be contained")
 			}
 		}
-		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.fresh {
+		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.Fresh() {
 			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
 		}
-		compiled.failure = expectation(st, "%s %s %q", subject, verb, clip(a.Value))
+		compiled.failure = expectation(st, "%s %s %q", subject, verb, template.Clip(a.Value))
 	case Matches:
 		compiled.pattern = c.pattern(path+".value", a.Value)
-		compiled.failure = expectation(st, "%s does not match %q", subject, clip(a.Value))
+		compiled.failure = expectation(st, "%s does not match %q", subject, template.Clip(a.Value))
 	case Exists:
 		if a.Of == Body {
 			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
 		}
 		if a.Value != "" {
-			c.add(path+".value", -1, fmt.Sprintf("%q, which exists does not use", clip(a.Value)), "leave it out")
+			c.add(path+".value", -1, fmt.Sprintf("%q, which exists does not use", template.Clip(a.Value)), "leave it out")
 		}
 		compiled.failure = expectation(st, "%s is missing", subject)
 	default:
@@ -390,13 +393,13 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 func (c *compiler) subject(of Part, name string) string {
 	switch {
 	case of == Header && c.spec.Calls != nil:
-		return fmt.Sprintf("its metadata %s", clip(name))
+		return fmt.Sprintf("its metadata %s", template.Clip(name))
 	case of == Header:
-		return fmt.Sprintf("its header field %s", clip(name))
+		return fmt.Sprintf("its header field %s", template.Clip(name))
 	case of == Trailer:
-		return fmt.Sprintf("its trailing metadata %s", clip(name))
+		return fmt.Sprintf("its trailing metadata %s", template.Clip(name))
 	case of == JSON:
-		return fmt.Sprintf("its value at %s", clip(name))
+		return fmt.Sprintf("its value at %s", template.Clip(name))
 	case c.spec.Calls != nil:
 		return "its message"
 	}
@@ -437,12 +440,12 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	case e.Pattern == "":
 		lacks = "is missing"
 	case e.From == Body:
-		lacks = fmt.Sprintf("does not match %q", clip(e.Pattern))
+		lacks = fmt.Sprintf("does not match %q", template.Clip(e.Pattern))
 	default:
-		lacks = fmt.Sprintf("is missing or does not match %q", clip(e.Pattern))
+		lacks = fmt.Sprintf("is missing or does not match %q", template.Clip(e.Pattern))
 	}
-	compiled.nothing = expectation(st, "nothing for %q: %s %s", clip(e.Name), c.subject(e.From, e.Of), lacks)
-	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, clip(e.Name))
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", template.Clip(e.Name), c.subject(e.From, e.Of), lacks)
+	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, template.Clip(e.Name))
 	out.extractions = append(out.extractions, compiled)
 }
 
@@ -459,7 +462,7 @@ func (c *compiler) pattern(path, text string) *regexp.Regexp {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	var fault *syntax.Error
 	if errors.As(err, &fault) {
-		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
+		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, template.Clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
 		return nil
 	}
 	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxProgram {
@@ -473,7 +476,7 @@ func (c *compiler) pattern(path, text string) *regexp.Regexp {
 // fields are.
 func IsToken(s string) bool {
 	for i := range len(s) {
-		if b := s[i]; !isDigit(b) && b|0x20-'a' >= 26 && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+		if b := s[i]; b-'0' >= 10 && b|0x20-'a' >= 26 && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
 			return false
 		}
 	}

@@ -3,13 +3,13 @@ package scenario
 import (
 	"bytes"
 	"math/bits"
-	"math/rand/v2"
 	"time"
 
 	"dyno/load/feed"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/scenario/cookie"
+	"dyno/load/scenario/template"
 	"dyno/load/wire"
 )
 
@@ -18,11 +18,10 @@ import (
 // time.
 type Worker struct {
 	s     *Scenario
-	shard pace.Shard
 	seed  uint64
 	users uint64 // so far
 
-	counters []uint64
+	template template.Worker
 	cursors  []*feed.Cursor
 	dry      []bool   // by flow: a user of it has found no row
 	left     choice   // of the flows that are not dry; no weights: there is none
@@ -31,7 +30,7 @@ type Worker struct {
 	failed   uint64 // log-ins
 	err      error
 
-	scratch  []byte // what is to be encoded, or has been decoded
+	decoded  []byte // a JSON string of a response
 	varying  []byte // what stands in the places of a body that is encoded
 	places   [][]byte
 	expected []byte // what an assertion compares with
@@ -53,8 +52,8 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 		panic("scenario: " + err.Error())
 	}
 	w := &Worker{
-		s: s, shard: shard, seed: pace.Mix(seed),
-		counters: make([]uint64, s.counters), misses: make([]uint64, len(s.misses)),
+		s: s, seed: pace.Mix(seed),
+		template: template.Worker{Shard: shard, Counters: make([]uint64, s.counters)}, misses: make([]uint64, len(s.misses)),
 		dry: make([]bool, len(s.flows)), left: s.users, turns: make([]uint64, len(s.flows)),
 	}
 	for i, f := range s.feeds {
@@ -111,7 +110,6 @@ func (w *Worker) FailedLogins() uint64 { return w.failed }
 type User struct {
 	w      *Worker
 	number uint64
-	rng    rand.PCG
 	flow   *flow
 
 	step  *step // whose response is awaited; nil: none is
@@ -122,17 +120,16 @@ type User struct {
 	failures uint8         // of the log-in, in a row
 	retry    time.Duration // the pause before the log-in is tried again; 0: the last one has not failed
 
-	now    int64
-	values [][]byte // of the variables that change
-	rows   uint32   // bit i: the values are those of a row of feed i
-	chosen int32    // the flow's number
+	state  template.State
+	rows   uint32 // bit i: the values are those of a row of feed i
+	chosen int32  // the flow's number
 	jar    cookie.Jar
 	path   []byte // of the request under way, for its cookies
 }
 
 // User returns the worker's next user.
 func (w *Worker) User() *User {
-	u := &User{w: w, values: make([][]byte, len(w.s.initial))}
+	u := &User{w: w, state: template.State{Worker: &w.template, Values: make([][]byte, len(w.s.initial))}}
 	u.Restart()
 	return u
 }
@@ -145,9 +142,9 @@ func (u *User) Number() uint64 { return u.number }
 // are.
 func (u *User) Restart() {
 	w := u.w
-	u.number = w.shard.At(w.users)
+	u.number = w.template.Shard.At(w.users)
 	w.users++
-	u.rng = pace.NewRNG(w.seed+seedUsers, u.number)
+	u.state.RNG = pace.NewRNG(w.seed+seedUsers, u.number)
 	flows := w.left
 	if w.Dry() {
 		flows = w.s.users
@@ -157,7 +154,7 @@ func (u *User) Restart() {
 	u.step, u.at, u.loops, u.over, u.rows = nil, 0, false, false, 0
 	u.failures, u.retry = 0, 0
 	for i, text := range w.s.initial {
-		u.values[i] = append(u.values[i][:0], text...)
+		u.state.Values[i] = append(u.state.Values[i][:0], text...)
 	}
 	u.jar.Clear()
 }
@@ -197,7 +194,7 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	if u.step != nil {
 		u.Failed()
 	}
-	u.now, u.retry = now, 0
+	u.state.Now, u.retry = now, 0
 	r.Skipped, r.Idle = r.Skipped[:0], false
 	number := u.choose()
 	if number < 0 || u.over {
@@ -208,7 +205,7 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 		if !u.take(st.asks) {
 			return false, nil
 		}
-		if st.condition.holds(u) {
+		if st.condition.Holds(&u.state) {
 			break
 		}
 		r.Skipped = append(r.Skipped, number)
@@ -226,7 +223,7 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	u.step = st
 	r.Step, r.Outline = number, number
 	err = u.render(st, r)
-	r.Think = st.think.Draw(&u.rng)
+	r.Think = st.think.Draw(&u.state.RNG)
 	return true, err
 }
 
@@ -252,11 +249,11 @@ func (u *User) choose() int {
 	case len(f.loop) == 0:
 		return -1
 	case f.mix != nil:
-		return f.loop[f.mix.pick(u.rng.Uint64())]
+		return f.loop[f.mix.pick(u.state.RNG.Uint64())]
 	case f.inTurn:
 		// Each worker goes through all steps, from one of its own on, so that a slow worker
 		// leaves none behind.
-		turn := uint64(u.w.shard.Index) + u.w.turns[u.chosen] //nolint:gosec // a few
+		turn := uint64(u.w.template.Shard.Index) + u.w.turns[u.chosen] //nolint:gosec // a few
 		u.w.turns[u.chosen]++
 		return f.loop[turn%uint64(len(f.loop))]
 	default:
@@ -283,7 +280,7 @@ func (u *User) fill(feeds uint32) bool {
 		row, ok := cursor.Next()
 		if ok {
 			for _, c := range u.w.s.feeds[i].columns {
-				u.values[c.value] = row.Append(u.values[c.value][:0], c.number)
+				u.state.Values[c.value] = row.Append(u.state.Values[c.value][:0], c.number)
 			}
 		}
 		if err := cursor.Err(); err != nil {
@@ -301,16 +298,16 @@ func (u *User) fill(feeds uint32) bool {
 func (u *User) render(st *step, r *Request) (err *wire.Error) {
 	text, parts := r.text[:0], r.Parts[:0]
 	if st.outline.VariesPath {
-		text = st.path.append(text, u)
+		text = st.path.Append(text, &u.state)
 		parts = append(parts, text)
-		if st.path.raw && !checkPath(text) {
+		if st.path.Raw() && !checkPath(text) {
 			err = st.badPath
 		}
 	}
 	path := len(text)
 	for i := range st.header {
 		f, begin := &st.header[i], len(text)
-		text = f.value.append(text, u)
+		text = f.value.Append(text, &u.state)
 		parts = append(parts, text[begin:])
 		if !checkValue(text[begin:], u.w.s.inValue) && err == nil {
 			err = f.bad
@@ -323,7 +320,7 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 		}
 		u.path, _, _ = bytes.Cut(u.path, []byte("?"))
 		begin := len(text)
-		if text = u.jar.AppendHeader(text, u.path, &s.site, u.now); len(text) > begin {
+		if text = u.jar.AppendHeader(text, u.path, &s.site, u.state.Now); len(text) > begin {
 			parts = append(parts, text[begin:])
 			r.Outline++
 		}
@@ -331,7 +328,7 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 	if st.outline.VariesBody {
 		begin := len(text)
 		if st.encoder == nil {
-			text = st.body.append(text, u)
+			text = st.body.Append(text, &u.state)
 		} else {
 			var bad error
 			if text, bad = u.encode(text, st); bad != nil && err == nil {
@@ -354,22 +351,7 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 // encode appends the step's body, encoded.
 func (u *User) encode(dst []byte, st *step) ([]byte, error) {
 	w := u.w
-	w.varying, w.places = w.varying[:0], w.places[:0]
-	for i := range st.body.parts {
-		if st.body.parts[i].op == literal {
-			continue
-		}
-		one, begin := template{parts: st.body.parts[i : i+1]}, len(w.varying)
-		w.varying = one.append(w.varying, u)
-		w.places = append(w.places, w.varying[begin:])
-	}
-	// As parts are, they are cut out when the text has stopped growing.
-	at := 0
-	for i := range w.places {
-		end := at + len(w.places[i])
-		w.places[i] = w.varying[at:end:end]
-		at = end
-	}
+	w.varying, w.places = st.body.AppendPlaces(w.varying[:0], w.places[:0], &u.state)
 	return st.encoder.Append(dst, w.places)
 }
 
@@ -386,7 +368,7 @@ func (u *User) Response(now int64, r *Response) *wire.Error {
 	if st == nil {
 		return nil
 	}
-	u.now = now
+	u.state.Now = now
 	if u.w.s.cookies {
 		for i := range r.Header {
 			if r.Header[i].Name == u.w.s.setCookie {
@@ -443,7 +425,7 @@ func (u *User) backOff() {
 	u.w.failed++
 	d := min(firstRetry<<u.failures, lastRetry)
 	u.failures = min(u.failures+1, 6) // by then it is the longest
-	u.retry = d/2 + time.Duration(u.below(uint64(d/2)+1))
+	u.retry = d/2 + time.Duration(u.state.Below(uint64(d/2)+1))
 }
 
 // Pause returns how long the user pauses between the end of an exchange, which is that of r, and
@@ -530,8 +512,8 @@ func (u *User) text(f *finder, part []byte) []byte {
 	if f.path == nil || len(part) == 0 || part[0] != '"' {
 		return part
 	}
-	u.w.scratch = jsonpath.AppendText(u.w.scratch[:0], part)
-	return u.w.scratch
+	u.w.decoded = jsonpath.AppendText(u.w.decoded[:0], part)
+	return u.w.decoded
 }
 
 // check holds a response against an assertion.
@@ -542,8 +524,7 @@ func (u *User) check(a *assertion, r *Response) *wire.Error {
 	}
 	ok := result == jsonpath.Found
 	if ok && a.Is != Exists {
-		// The value may encode, for which it needs the memory that text is in.
-		u.w.expected = a.value.append(u.w.expected[:0], u)
+		u.w.expected = a.value.Append(u.w.expected[:0], &u.state)
 		switch text := u.text(&a.finder, part); a.Is {
 		case Equals:
 			ok = bytes.Equal(text, u.w.expected)
@@ -577,13 +558,13 @@ func (u *User) extract(e *extraction, r *Response) *wire.Error {
 	case found && len(text) > MaxValue:
 		return e.large
 	case found:
-		u.values[e.value] = append(u.values[e.value][:0], text...)
+		u.state.Values[e.value] = append(u.state.Values[e.value][:0], text...)
 		return nil
 	}
 	u.w.misses[e.misses]++
 	switch {
 	case e.Otherwise == UseDefault:
-		u.values[e.value] = append(u.values[e.value][:0], e.Default...)
+		u.state.Values[e.value] = append(u.state.Values[e.value][:0], e.Default...)
 	case e.Otherwise == Keep:
 	case result == jsonpath.Malformed:
 		return e.malformed

@@ -335,7 +335,7 @@ func TestExtractions(t *testing.T) {
 		case err != nil && err.Kind != wire.Assertion && tt.response.Status < 400:
 			t.Errorf("%+v: kind %v", tt.extraction, err.Kind)
 		}
-		if value := string(u.values[0]); value != tt.value {
+		if value := string(u.state.Values[0]); value != tt.value {
 			t.Errorf("%+v: %q, want %q", tt.extraction, value, tt.value)
 		}
 		if got := w.Misses(nil); len(got) != 1 || got[0] != (Miss{Step: 0, Name: "v", Count: tt.misses}) {

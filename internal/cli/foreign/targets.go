@@ -11,6 +11,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/scenario"
+	"dyno/load/scenario/template"
 	"dyno/load/wire/http1"
 )
 
@@ -152,8 +153,8 @@ func (t *targetReader) addFile(name string) (err error) {
 }
 
 func (t *targetReader) addBody(body string) error {
-	if len(body) > scenario.MaxTemplate {
-		return fmt.Errorf("the body has %d bytes; want at most %d", len(body), scenario.MaxTemplate)
+	if len(body) > template.MaxText {
+		return fmt.Errorf("the body has %d bytes; want at most %d", len(body), template.MaxText)
 	}
 	t.requests[len(t.requests)-1].Body = body
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/scenario"
+	"dyno/load/scenario/template"
 )
 
 // readNamed is a file that holds its name.
@@ -86,7 +87,7 @@ func TestReadTargetsFaults(t *testing.T) {
 	} {
 		_, _, err := ReadTargets("t", c.src, "", func(name string) (string, error) {
 			if name == "large" {
-				return strings.Repeat("x", scenario.MaxTemplate+1), nil
+				return strings.Repeat("x", template.MaxText+1), nil
 			}
 			return readNamed(name)
 		})

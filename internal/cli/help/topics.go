@@ -16,7 +16,7 @@ import (
 	"dyno/internal/units"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
-	"dyno/load/scenario"
+	"dyno/load/scenario/template"
 	"dyno/results/rundir"
 )
 
@@ -144,7 +144,7 @@ func templatesTopic(p *page) {
 		{"users.name", "the column of one of several files of rows"},
 		{`"text"`, `a text; "{{" is these braces themselves`},
 	}
-	for _, f := range scenario.Functions() {
+	for _, f := range template.Functions() {
 		if f.Arguments != "" {
 			f.Meaning += ", as in " + f.Example
 		}

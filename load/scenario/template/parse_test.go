@@ -1,4 +1,4 @@
-package scenario
+package template
 
 import (
 	"encoding/json"
@@ -75,8 +75,8 @@ func TestParseFaults(t *testing.T) {
 		{`{{ "a\n" }}`, 5, `a backslash before neither a quote nor a backslash; write \\ for a backslash`},
 		{`{{ "a\`, 5, "a backslash before neither"},
 		{"{{ f(" + strings.Repeat("f(", 20), 37, "functions nested too deep; want at most 16 levels"},
-		{"{{ f(" + strings.Repeat("1,", MaxList+1), 2005, "too many arguments; want at most 1000"},
-		{strings.Repeat("x", MaxTemplate+1), 0, "1048577 bytes are too long; want at most 1048576"},
+		{"{{ f(" + strings.Repeat("1,", MaxArguments+1), 2005, "too many arguments; want at most 1000"},
+		{strings.Repeat("x", MaxText+1), 0, "1048577 bytes are too long; want at most 1048576"},
 	} {
 		_, fault := parse(tt.text)
 		if fault == nil {
@@ -116,22 +116,14 @@ func FuzzTemplate(f *testing.F) {
 		if !strings.Contains(text, "{{") && literal.String() != text {
 			t.Fatalf("%q became %q", text, literal.String())
 		}
-		s, err := Compile(Spec{
-			BodyOnly:  true,
-			Variables: []Variable{{"a", value}},
-			Steps: []Step{
-				{Name: "first", Body: text, Extract: []Extraction{{Name: "a", From: JSON, Of: "$"}}},
-			},
-		})
-		if err != nil {
+		scope := &names{texts: map[string]string{"a": value}, varies: "a"}
+		compiled, _, faults := Compile(text, scope)
+		if len(faults) > 0 {
 			return
 		}
-		u := s.Worker(whole, 1).User()
+		state := scope.state()
 		for range 3 {
-			if r, err := next(u, 0); r == nil || err != nil {
-				t.Fatalf("%q: %v, %v", text, r, err)
-			}
-			u.Failed()
+			compiled.Append(nil, state)
 		}
 	})
 }
@@ -151,7 +143,7 @@ func TestInJSON(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
 	}
-	for text, want := range map[string]string{"ab {{": "at offset 3: {{ without }}", "{{ 5 }}": "at offset 3: a number by itself", strings.Repeat("x", MaxTemplate+1): "too long"} {
+	for text, want := range map[string]string{"ab {{": "at offset 3: {{ without }}", "{{ 5 }}": "at offset 3: a number by itself", strings.Repeat("x", MaxText+1): "too long"} {
 		if _, err := InJSON(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
@@ -167,19 +159,13 @@ func TestInJSONIsJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := func(body string) []byte {
-			s, err := Compile(Spec{BodyOnly: true, Variables: []Variable{{"a", value}}, Steps: []Step{{Name: "x", Body: body}}})
-			if err != nil {
-				t.Fatalf("%q: %v", body, err)
+		said := func(text string) []byte {
+			scope := &names{texts: map[string]string{"a": value}, varies: "a"}
+			compiled, _, faults := Compile(text, scope)
+			if len(faults) > 0 {
+				t.Fatalf("%q: %+v", text, faults)
 			}
-			if o := s.Outlines()[0]; !o.VariesBody {
-				return []byte(o.Body)
-			}
-			r, failure := next(s.Worker(whole, 1).User(), 0)
-			if failure != nil {
-				t.Fatal(failure)
-			}
-			return []byte(r.body)
+			return compiled.Append(nil, scope.state())
 		}
 		var got string
 		if err := json.Unmarshal(said(`"`+inside+`"`), &got); err != nil {

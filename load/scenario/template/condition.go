@@ -1,4 +1,4 @@
-package scenario
+package template
 
 import (
 	"bytes"
@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A condition is a compiled If.
-type condition struct {
+// A Condition is a compiled condition.
+type Condition struct {
 	op          logic
-	of          []condition // of and, or and not
-	left, right template    // of a comparison; of defined: left
+	of          []Condition // of and, or and not
+	left, right Template    // of a comparison; of defined: left
 	asNumbers   bool
-	variable    int // of defined, in the compiler's list; -1: it never changes
+	variable    int // of defined, in the Scope; -1: it never changes
 }
 
 type logic uint8
@@ -40,37 +40,37 @@ type comparisonOp struct {
 // comparisonOps are the comparisons as they are written, those with two characters first.
 var comparisonOps = []comparisonOp{{"==", equal}, {"!=", unequal}, {"<=", atMost}, {">=", atLeast}, {"<", less}, {">", greater}}
 
-// holds tells whether the condition is true for a user.
-func (c *condition) holds(u *User) bool {
+// Holds tells whether the condition is true for a user.
+func (c *Condition) Holds(s *State) bool {
 	switch c.op {
 	case and:
 		for i := range c.of {
-			if !c.of[i].holds(u) {
+			if !c.of[i].Holds(s) {
 				return false
 			}
 		}
 		return true
 	case or:
 		for i := range c.of {
-			if c.of[i].holds(u) {
+			if c.of[i].Holds(s) {
 				return true
 			}
 		}
 		return false
 	case not:
-		return !c.of[0].holds(u)
+		return !c.of[0].Holds(s)
 	}
-	w := u.w
-	w.varying = c.left.append(w.varying[:0], u)
+	w := s.Worker
+	w.left = c.left.Append(w.left[:0], s)
 	if c.op == defined {
-		return len(w.varying) > 0
+		return len(w.left) > 0
 	}
-	w.expected = c.right.append(w.expected[:0], u)
+	w.right = c.right.Append(w.right[:0], s)
 	if !c.asNumbers {
-		return bytes.Equal(w.varying, w.expected) == (c.op == equal)
+		return bytes.Equal(w.left, w.right) == (c.op == equal)
 	}
-	a, aIsNumber := parseNumber(w.varying)
-	b, bIsNumber := parseNumber(w.expected)
+	a, aIsNumber := parseNumber(w.left)
+	b, bIsNumber := parseNumber(w.right)
 	if !aIsNumber || !bIsNumber {
 		return c.op == unequal
 	}
@@ -141,26 +141,22 @@ const (
 	hintOperand   = `want a variable, a number or a text in quotes, as in status == "vip"; variables stand without braces`
 )
 
-// condition compiles a step's If. It returns nil if there is none, or a fault.
-func (c *compiler) condition(path, text string, uses *[]use) *condition {
-	if text == "" {
-		return nil
+// CompileCondition makes a condition of a text, as Compile makes a template. The condition is
+// nil if the text cannot be read.
+func CompileCondition(text string, scope Scope) (*Condition, []Use, []Fault) {
+	if len(text) > MaxCondition {
+		return nil, nil, []Fault{{-1, fmt.Sprintf("a condition of %d bytes", len(text)), fmt.Sprintf("want at most %d", MaxCondition)}}
 	}
-	if len(text) > MaxExpression {
-		c.add(path, -1, fmt.Sprintf("a condition of %d bytes", len(text)), fmt.Sprintf("want at most %d", MaxExpression))
-		return nil
-	}
-	r := conditionReader{parser: parser{text: text}, binder: binder{c: c, path: path, uses: uses, bare: true}}
+	r := conditionReader{parser: parser{text: text}, binder: binder{scope: scope, bare: true}}
 	r.blanks()
 	out := r.disjunction(0)
 	if r.fault == nil && r.at < len(text) {
 		r.fail(r.at, fmt.Sprintf("%s where and, or or the end is wanted", r.quoteNext()), hintCondition)
 	}
-	if f := r.fault; f != nil {
-		c.add(path, f.Offset, f.Problem, f.Hint)
-		return nil
+	if r.fault != nil {
+		return nil, r.binder.uses, append(r.binder.faults, *r.fault)
 	}
-	return &out
+	return &out, r.binder.uses, r.binder.faults
 }
 
 // A conditionReader reads a condition, and binds its operands.
@@ -180,38 +176,38 @@ func (r *conditionReader) word(w string) bool {
 	return true
 }
 
-func (r *conditionReader) disjunction(depth int) condition {
-	return r.joined("or", or, func() condition {
-		return r.joined("and", and, func() condition { return r.negation(depth) })
+func (r *conditionReader) disjunction(depth int) Condition {
+	return r.joined("or", or, func() Condition {
+		return r.joined("and", and, func() Condition { return r.negation(depth) })
 	})
 }
 
 // joined reads conditions with a word between them.
-func (r *conditionReader) joined(word string, op logic, one func() condition) condition {
-	all := []condition{one()}
+func (r *conditionReader) joined(word string, op logic, one func() Condition) Condition {
+	all := []Condition{one()}
 	for r.fault == nil && r.word(word) {
 		all = append(all, one())
 	}
 	if len(all) == 1 {
 		return all[0]
 	}
-	return condition{op: op, of: all}
+	return Condition{op: op, of: all}
 }
 
-func (r *conditionReader) negation(depth int) condition {
+func (r *conditionReader) negation(depth int) Condition {
 	switch start := r.at; {
 	case depth > maxNesting:
 		r.fail(start, "conditions nested too deep", fmt.Sprintf("want at most %d levels", maxNesting))
-		return condition{}
+		return Condition{}
 	case r.word("not"):
-		return condition{op: not, of: []condition{r.negation(depth + 1)}}
+		return Condition{op: not, of: []Condition{r.negation(depth + 1)}}
 	case r.is('('):
 		r.at++
 		r.blanks()
 		inner := r.disjunction(depth + 1)
 		if !r.is(')') {
 			r.fail(r.at, fmt.Sprintf("%s where ) is wanted", r.quoteNext()), "close the parenthesis")
-			return condition{}
+			return Condition{}
 		}
 		r.at++
 		r.blanks()
@@ -221,12 +217,12 @@ func (r *conditionReader) negation(depth int) condition {
 }
 
 // comparison reads two operands and what stands between them, or defined(name).
-func (r *conditionReader) comparison() condition {
+func (r *conditionReader) comparison() Condition {
 	left := r.operand()
 	if left.kind == callNode && left.text == "defined" {
 		return r.defined(&left)
 	}
-	var out condition
+	var out Condition
 	i := slices.IndexFunc(comparisonOps, func(c comparisonOp) bool { return strings.HasPrefix(r.text[r.at:], c.text) })
 	if i < 0 {
 		r.fail(r.at, r.quoteNext()+" where a comparison is wanted", "want ==, !=, <, <=, > or >= and what to compare with, or defined(name)")
@@ -259,7 +255,7 @@ func (r *conditionReader) operand() (n node) {
 		}
 		n = node{kind: numberNode, text: r.text[start:r.at], offset: start}
 		if _, ok := parseNumber([]byte(n.text)); !ok {
-			r.fail(start, fmt.Sprintf("%q is no number", clip(n.text)), "want one such as 10, -3 or 0.5")
+			r.fail(start, fmt.Sprintf("%q is no number", Clip(n.text)), "want one such as 10, -3 or 0.5")
 		}
 	case start < len(r.text) && (r.is('"') || r.is('\'') || isNameStart(r.text[start])):
 		n = r.expression(0)
@@ -271,35 +267,33 @@ func (r *conditionReader) operand() (n node) {
 }
 
 // defined makes the condition that a variable has a value.
-func (r *conditionReader) defined(call *node) condition {
-	out := condition{op: defined, variable: -1}
+func (r *conditionReader) defined(call *node) Condition {
+	out := Condition{op: defined, variable: -1}
 	if len(call.args) != 1 || call.args[0].kind != nameNode && (call.args[0].kind != callNode || call.args[0].text != "column") {
 		r.fail(call.offset, "defined without a variable", "want it as in defined(token)")
 		return out
 	}
-	uses := r.binder.uses
-	before := len(*uses)
+	before := len(r.binder.uses)
 	out.left = r.binder.bind(call.args)
-	for i := range (*uses)[before:] {
-		u := &(*uses)[before+i]
-		u.optional = true
-		out.variable = u.variable
+	for i := before; i < len(r.binder.uses); i++ {
+		r.binder.uses[i].Optional = true
+		out.variable = r.binder.uses[i].Variable
 	}
 	return out
 }
 
-// ensures tells whether a variable has a value wherever the condition holds.
-func (c *condition) ensures(variable int) bool {
+// Ensures tells whether a variable has a value wherever the condition holds.
+func (c *Condition) Ensures(variable int) bool {
 	switch c.op {
 	case and:
 		for i := range c.of {
-			if c.of[i].ensures(variable) {
+			if c.of[i].Ensures(variable) {
 				return true
 			}
 		}
 	case or:
 		for i := range c.of {
-			if !c.of[i].ensures(variable) {
+			if !c.of[i].Ensures(variable) {
 				return false
 			}
 		}

@@ -1,12 +1,10 @@
-package scenario
+package template
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"dyno/internal/nearest"
 )
 
 // maxNesting bounds functions within functions.
@@ -30,12 +28,11 @@ const (
 	callNode
 )
 
-// parse reads a template's text. The fault is nil when it is in order; its path is left
-// to the caller.
+// parse reads a template's text. The fault is nil when it is in order.
 func parse(text string) ([]node, *Fault) {
 	p := parser{text: text}
-	if len(text) > MaxTemplate {
-		p.fail(0, fmt.Sprintf("%d bytes are too long", len(text)), fmt.Sprintf("want at most %d", MaxTemplate))
+	if len(text) > MaxText {
+		p.fail(0, fmt.Sprintf("%d bytes are too long", len(text)), fmt.Sprintf("want at most %d", MaxText))
 		return nil, p.fault
 	}
 	var nodes []node
@@ -71,14 +68,6 @@ func (p *parser) fail(at int, problem, hint string) {
 }
 
 const hintExpression = `want a variable or a function, such as {{ name }} or {{ uuid() }}; write {{ "{{" }} for the braces themselves`
-
-// hintUnknown says which variable may have been meant; if it is none, perhaps no expression was.
-func hintUnknown(name string, known []string) string {
-	if _, found := nearest.Find(name, known); found {
-		return nearest.Hint(name, known)
-	}
-	return strings.TrimPrefix(nearest.Hint(name, known)+`; write {{ "{{" }} for the braces themselves`, "; ")
-}
 
 // braces reads {{ expression }}.
 func (p *parser) braces() node {
@@ -159,8 +148,8 @@ func (p *parser) nameOrCall(depth int) node {
 		return n
 	}
 	for p.fault == nil {
-		if len(n.args) == MaxList {
-			p.fail(p.at, "too many arguments", fmt.Sprintf("want at most %d", MaxList))
+		if len(n.args) == MaxArguments {
+			p.fail(p.at, "too many arguments", fmt.Sprintf("want at most %d", MaxArguments))
 			break
 		}
 		n.args = append(n.args, p.expression(depth+1))
@@ -187,7 +176,7 @@ func (p *parser) number() node {
 	text := p.text[start:p.at]
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.fail(start, fmt.Sprintf("%q is no whole number of 64 bits", clip(text)), "want one such as 10 or -3")
+		p.fail(start, fmt.Sprintf("%q is no whole number of 64 bits", Clip(text)), "want one such as 10 or -3")
 	}
 	return node{kind: numberNode, text: text, number: v, offset: start}
 }
@@ -220,8 +209,8 @@ func isDigit(b byte) bool     { return b-'0' < 10 }
 func isNameStart(b byte) bool { return b|0x20-'a' < 26 || b == '_' }
 func isNameByte(b byte) bool  { return isNameStart(b) || isDigit(b) || b == '-' || b == '.' }
 
-// isName tells whether a template can hold s as a variable's name.
-func isName(s string) bool {
+// IsName tells whether a template can hold s as a variable's name.
+func IsName(s string) bool {
 	if s == "" || !isNameStart(s[0]) {
 		return false
 	}
@@ -238,8 +227,8 @@ func isName(s string) bool {
 // it is known. The error is the first fault of the text.
 func InJSON(text string) (string, error) {
 	p := parser{text: text}
-	if len(text) > MaxTemplate {
-		return "", fmt.Errorf("%d bytes are too long: want at most %d", len(text), MaxTemplate)
+	if len(text) > MaxText {
+		return "", fmt.Errorf("%d bytes are too long: want at most %d", len(text), MaxText)
 	}
 	var b []byte
 	for p.fault == nil && p.at < len(text) {

@@ -1,58 +1,100 @@
-package scenario
+package template
 
 import (
 	"encoding/base64"
 	"encoding/hex"
 	"math/bits"
+	"math/rand/v2"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"dyno/load/pace"
 )
 
-// append appends what the template says for a user, with the values that the user's
+// A Worker is what the users of one worker of the engine share. The fields are for its
+// owner to set.
+type Worker struct {
+	Shard    pace.Shard
+	Counters []uint64 // by their numbers
+
+	scratch     []byte // what is to be encoded
+	left, right []byte // what a condition compares
+}
+
+// A State is what a text is rendered with: a user's values and random numbers.
+type State struct {
+	Worker *Worker
+	RNG    rand.PCG
+	Now    int64    // Unix time in nanoseconds
+	Values [][]byte // of the variables that vary
+}
+
+// Append appends what the template says for a user, with the values that the user's
 // variables have, and draws what is random.
-func (t *template) append(dst []byte, u *User) []byte {
+func (t *Template) Append(dst []byte, s *State) []byte {
 	for i := range t.parts {
 		p := &t.parts[i]
 		switch p.op {
 		case literal:
 			dst = append(dst, p.text...)
 		case variable:
-			dst = append(dst, u.values[p.index]...)
+			dst = append(dst, s.Values[p.index]...)
 		case counter:
-			n := &u.w.counters[p.index]
-			dst = strconv.AppendUint(dst, u.w.shard.At(*n), 10)
+			n := &s.Worker.Counters[p.index]
+			dst = strconv.AppendUint(dst, s.Worker.Shard.At(*n), 10)
 			*n++
 		case uuid4:
-			dst = appendUUID(dst, 4, u.rng.Uint64(), u.rng.Uint64())
+			dst = appendUUID(dst, 4, s.RNG.Uint64(), s.RNG.Uint64())
 		case uuid7:
-			ms := uint64(u.now / int64(time.Millisecond))
-			dst = appendUUID(dst, 7, ms<<16|u.rng.Uint64()>>48, u.rng.Uint64())
+			ms := uint64(s.Now / int64(time.Millisecond))
+			dst = appendUUID(dst, 7, ms<<16|s.RNG.Uint64()>>48, s.RNG.Uint64())
 		case randomInt:
-			dst = strconv.AppendInt(dst, p.low+int64(u.below(p.width)), 10)
+			dst = strconv.AppendInt(dst, p.low+int64(s.Below(p.width)), 10)
 		case randomString:
 			for range p.index {
-				dst = append(dst, p.from[u.below(uint64(len(p.from)))]...)
+				dst = append(dst, p.from[s.Below(uint64(len(p.from)))]...)
 			}
 		case randomChoice:
-			dst = p.choice[u.below(uint64(len(p.choice)))].append(dst, u)
+			dst = p.choice[s.Below(uint64(len(p.choice)))].Append(dst, s)
 		case pathEntropy:
-			dst = u.appendHex(dst, p.index)
+			dst = s.appendHex(dst, p.index)
 		case timestamp:
-			dst = appendTime(dst, p.unit, u.now)
+			dst = appendTime(dst, p.unit, s.Now)
 		default:
-			dst = p.encode(dst, u)
+			dst = p.encode(dst, s)
 		}
 	}
 	return dst
 }
 
+// AppendPlaces appends what the template says at the places that vary, and to places the
+// text at each of them.
+func (t *Template) AppendPlaces(dst []byte, places [][]byte, s *State) ([]byte, [][]byte) {
+	first, at := len(places), len(dst)
+	for i := range t.parts {
+		if t.parts[i].op == literal {
+			continue
+		}
+		one, begin := Template{parts: t.parts[i : i+1]}, len(dst)
+		dst = one.Append(dst, s)
+		places = append(places, dst[begin:])
+	}
+	// The texts are cut out when dst has stopped growing.
+	for i := first; i < len(places); i++ {
+		end := at + len(places[i])
+		places[i] = dst[at:end:end]
+		at = end
+	}
+	return dst, places
+}
+
 // encode appends what the part's arguments say, encoded.
-func (p *part) encode(dst []byte, u *User) []byte {
+func (p *part) encode(dst []byte, s *State) []byte {
 	start := len(dst)
-	dst = p.choice[0].append(dst, u)
-	text := append(u.w.scratch[:0], dst[start:]...)
-	u.w.scratch = text
+	dst = p.choice[0].Append(dst, s)
+	text := append(s.Worker.scratch[:0], dst[start:]...)
+	s.Worker.scratch = text
 	dst = dst[:start]
 	switch p.op {
 	case base64Std:
@@ -66,10 +108,10 @@ func (p *part) encode(dst []byte, u *User) []byte {
 	}
 }
 
-// below draws a number below n, 0 standing for 2⁶⁴. The chances of any two numbers
+// Below draws a number below n, 0 standing for 2⁶⁴. The chances of any two numbers
 // differ by less than n/2⁶⁴.
-func (u *User) below(n uint64) uint64 {
-	r := u.rng.Uint64()
+func (s *State) Below(n uint64) uint64 {
+	r := s.RNG.Uint64()
 	if n == 0 {
 		return r
 	}
@@ -77,10 +119,10 @@ func (u *User) below(n uint64) uint64 {
 	return hi
 }
 
-func (u *User) appendHex(dst []byte, n int) []byte {
+func (s *State) appendHex(dst []byte, n int) []byte {
 	const digits = "0123456789abcdef"
 	for n > 0 {
-		r := u.rng.Uint64()
+		r := s.RNG.Uint64()
 		for range min(n, 8) {
 			dst = append(dst, digits[r>>60], digits[r>>56&15])
 			r <<= 8
@@ -161,39 +203,4 @@ func appendJSON(dst, text []byte) []byte {
 		i++
 	}
 	return dst
-}
-
-// Which bytes can stand in a path, by HTTP/1.1's rule, which is also the other versions',
-// and in the value of a header field.
-// The third are those of metadata.
-var pathByte, valueByte, metadataByte = func() (path, value, metadata [256]bool) {
-	for b := range 256 {
-		path[b] = b > ' ' && b < 0x7f && b != '#'
-		value[b] = b >= ' ' && b != 0x7f || b == '\t'
-		metadata[b] = b >= ' ' && b < 0x7f
-	}
-	return path, value, metadata
-}()
-
-// checkPath tells whether the path can stand in a request.
-func checkPath(path []byte) bool {
-	return len(path) > 0 && path[0] == '/' && consistsOf(path, &pathByte)
-}
-
-// checkValue tells whether a header field can have the value (RFC 9113, section 8.2.1: it
-// neither begins nor ends with a blank).
-func checkValue(value []byte, allowed *[256]bool) bool {
-	n := len(value)
-	return n == 0 || !isBlank(value[0]) && !isBlank(value[n-1]) && consistsOf(value, allowed)
-}
-
-func isBlank(b byte) bool { return b == ' ' || b == '\t' }
-
-func consistsOf(s []byte, allowed *[256]bool) bool {
-	for _, b := range s {
-		if !allowed[b] {
-			return false
-		}
-	}
-	return true
 }

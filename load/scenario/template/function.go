@@ -1,4 +1,4 @@
-package scenario
+package template
 
 import (
 	"fmt"
@@ -17,20 +17,36 @@ const (
 
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// A template is compiled text: what its parts say, one after the other.
-type template struct {
-	parts []part
-
-	// fresh says that it may say something else each time although no variable has
-	// changed.
-	fresh bool
-	// raw says that variables or choices stand in it as they are, so that it may hold any
-	// bytes.
-	raw bool
+// A Template is compiled text: what its parts say, one after the other.
+type Template struct {
+	parts      []part
+	fresh, raw bool
 }
 
-// constant returns what the template says if that is the same each time; else "" and true.
-func (t *template) constant() (text string, varies bool) {
+// Fresh tells whether the template may say something else each time although no variable
+// has changed.
+func (t *Template) Fresh() bool { return t.fresh }
+
+// Raw tells whether variables or choices stand in the template as they are, so that it may
+// hold any bytes.
+func (t *Template) Raw() bool { return t.raw }
+
+// A Piece is text that stands in a template, or a place which varies.
+type Piece struct {
+	Text   string
+	Varies bool
+}
+
+// Pieces returns the pieces of the template in their order. No two texts follow each other.
+func (t *Template) Pieces() (pieces []Piece) {
+	for i := range t.parts {
+		pieces = append(pieces, Piece{t.parts[i].text, t.parts[i].op != literal})
+	}
+	return pieces
+}
+
+// Constant returns what the template says if that is the same each time; else "" and true.
+func (t *Template) Constant() (text string, varies bool) {
 	switch {
 	case len(t.parts) == 0:
 		return "", false
@@ -49,7 +65,7 @@ type part struct {
 	width  uint64     // how many numbers random_int has; 0: 2⁶⁴
 	from   []string   // the characters of random_string
 	unit   timeUnit   // of timestamp
-	choice []template // of random_choice; of what is encoded, one after the other
+	choice []Template // of random_choice; of what is encoded, one after the other
 }
 
 type op uint8
@@ -100,17 +116,17 @@ type Function struct {
 // Functions returns the functions of templates, by name. It is no variable, since they refer to it.
 func Functions() []Function {
 	return []Function{
-		{"base64", "text, …", "the texts together in base64 with padding (RFC 4648)", `base64(user, ":", password)`, 1, MaxList, encoder(base64Std)},
-		{"base64url", "text, …", "the texts together in base64 for URLs, without padding (RFC 4648)", "base64url(name)", 1, MaxList, encoder(base64URL)},
+		{"base64", "text, …", "the texts together in base64 with padding (RFC 4648)", `base64(user, ":", password)`, 1, MaxArguments, encoder(base64Std)},
+		{"base64url", "text, …", "the texts together in base64 for URLs, without padding (RFC 4648)", "base64url(name)", 1, MaxArguments, encoder(base64URL)},
 		{"column", `"name"`, "a variable whose name is no word", `column("any name")`, 1, 1, (*binder).column},
 		{"counter", `["name"]`, "0, 1, 2 …, each number once among all users; a name begins another sequence", `counter() or counter("orders")`, 0, 1, (*binder).counter},
-		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxList, encoder(jsonEscape)},
+		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxArguments, encoder(jsonEscape)},
 		{"path_entropy", "n", "n random bytes in hexadecimal digits, such as to get past caches", "path_entropy(4)", 1, 1, (*binder).pathEntropy},
-		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxList, (*binder).randomChoice},
+		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxArguments, (*binder).randomChoice},
 		{"random_int", "low, high", "a whole number from low to high, both included", "random_int(1, 100)", 2, 2, (*binder).randomInt},
 		{"random_string", `n, ["characters"]`, "n random letters and digits, or n of the characters", `random_string(8) or random_string(8, "abc")`, 1, 2, (*binder).randomString},
 		{"timestamp", `["unit"]`, "the Unix time in s (default), ms, us or ns, or the date and time in rfc3339 (UTC, milliseconds)", `timestamp("ms")`, 0, 1, (*binder).timestamp},
-		{"urlencode", "text, …", "the texts together, percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)", "urlencode(name)", 1, MaxList, encoder(urlEncode)},
+		{"urlencode", "text, …", "the texts together, percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)", "urlencode(name)", 1, MaxArguments, encoder(urlEncode)},
 		{"uuid", "", "a random UUID (RFC 9562, version 4)", "uuid()", 0, 0, fresh(uuid4)},
 		{"uuid7", "", "a UUID that begins with the time (RFC 9562, version 7)", "uuid7()", 0, 0, fresh(uuid7)},
 	}
@@ -132,26 +148,54 @@ func functionNames() (names []string) {
 	return names
 }
 
-// A binder turns the nodes of one template into parts.
-type binder struct {
-	c    *compiler
-	path string // of the template in the Spec
-	uses *[]use // of variables
-	t    *template
-	bare bool // there are no braces around expressions
+// A Scope knows what the names in a text mean.
+type Scope interface {
+	// Variable finds a variable by its name, which a text uses.
+	Variable(name string) (v Variable, found bool)
+	// Names lists the variables that a misspelled name could mean.
+	Names() []string
+	// Counter returns the number of the counter of a name.
+	Counter(name string) int
 }
 
-// A use is a variable in a template.
-type use struct {
-	variable int
-	path     string
-	offset   int
-	asked    bool // by the step's condition
-	optional bool // the variable need not have a value
+// A Variable is what a Scope knows of a name.
+type Variable struct {
+	Number int      // in the Scope
+	Varies bool     // users have values of their own
+	Value  int      // the number of the value in a State, if it varies
+	Text   string   // the value, if it does not vary
+	Rivals []string // the names to choose from, if the name could mean several variables
+}
+
+// A Use is a variable in a text.
+type Use struct {
+	Variable int
+	Offset   int
+	Optional bool // the variable need not have a value
+}
+
+// Compile makes a template of a text, in which the scope tells what names mean. It returns
+// the variables that vary in it, and what is wrong with the text.
+func Compile(text string, scope Scope) (Template, []Use, []Fault) {
+	nodes, fault := parse(text)
+	if fault != nil {
+		return Template{}, nil, []Fault{*fault}
+	}
+	b := binder{scope: scope}
+	return b.bind(nodes), b.uses, b.faults
+}
+
+// A binder turns the nodes of one text into parts.
+type binder struct {
+	scope  Scope
+	uses   []Use
+	faults []Fault
+	t      *Template
+	bare   bool // there are no braces around expressions
 }
 
 // bind makes a template of nodes and reports what is wrong with names and arguments.
-func (b *binder) bind(nodes []node) (t template) {
+func (b *binder) bind(nodes []node) (t Template) {
 	outer := b.t
 	b.t = &t
 	for i := range nodes {
@@ -171,7 +215,7 @@ func (b *binder) bind(nodes []node) (t template) {
 }
 
 func (b *binder) fault(offset int, problem, hint string) {
-	b.c.add(b.path, offset, problem, hint)
+	b.faults = append(b.faults, Fault{offset, problem, hint})
 }
 
 func (b *binder) part(n *node) part {
@@ -187,32 +231,55 @@ func (b *binder) part(n *node) part {
 
 // variable makes the part that says a variable's value.
 func (b *binder) variable(name string, offset int) part {
-	v, problem, hint := b.c.lookup(name, b.bare)
-	if problem != "" {
+	v, found := b.scope.Variable(name)
+	switch {
+	case !found:
+		problem, hint := b.unknown(name)
 		b.fault(offset, problem, hint)
 		return part{}
-	}
-	if !v.changes() {
-		return part{op: literal, text: v.value}
+	case len(v.Rivals) > 0:
+		b.fault(offset, fmt.Sprintf("%q is a column of several feeds", name), "want one of "+strings.Join(v.Rivals, ", "))
+		return part{}
+	case !v.Varies:
+		return part{op: literal, text: v.Text}
 	}
 	b.t.raw = true
-	*b.uses = append(*b.uses, use{variable: v.index, path: b.path, offset: offset})
-	return part{op: variable, index: v.use()}
+	b.uses = append(b.uses, Use{Variable: v.Number, Offset: offset})
+	return part{op: variable, index: v.Value}
+}
+
+// unknown says that there is no variable of a name.
+func (b *binder) unknown(name string) (problem, hint string) {
+	if f, found := findFunction(name); found {
+		return fmt.Sprintf("%q is a function", name), "want it as in " + f.Example
+	}
+	hint = nearest.Hint(name, b.scope.Names())
+	if _, found := nearest.Find(name, b.scope.Names()); !found && !b.bare { // perhaps no expression was meant
+		hint = strings.TrimPrefix(hint+`; write {{ "{{" }} for the braces themselves`, "; ")
+	}
+	return fmt.Sprintf("no variable %q", Clip(name)), hint
 }
 
 func (b *binder) call(n *node) part {
 	f, found := findFunction(n.text)
 	switch {
-	case !found && b.c.names[n.text] != nil:
-		b.fault(n.offset, fmt.Sprintf("%q is a variable", n.text), fmt.Sprintf("want it without parentheses: {{ %s }}", n.text))
 	case !found:
-		b.fault(n.offset, fmt.Sprintf("no function %q", clip(n.text)), nearest.Hint(n.text, functionNames()))
+		b.noFunction(n)
 	case len(n.args) < f.least || len(n.args) > f.most:
 		b.fault(n.offset, fmt.Sprintf("%s with %d arguments", f.Name, len(n.args)), "want it as in "+f.Example)
 	default:
 		return f.make(b, n)
 	}
 	return part{}
+}
+
+// noFunction says that there is no function of a name.
+func (b *binder) noFunction(call *node) {
+	if _, found := b.scope.Variable(call.text); found {
+		b.fault(call.offset, fmt.Sprintf("%q is a variable", call.text), fmt.Sprintf("want it without parentheses: {{ %s }}", call.text))
+		return
+	}
+	b.fault(call.offset, fmt.Sprintf("no function %q", Clip(call.text)), nearest.Hint(call.text, functionNames()))
 }
 
 // text returns what an argument says if it is a string.
@@ -249,7 +316,7 @@ func fresh(o op) func(b *binder, call *node) part {
 
 func encoder(o op) func(b *binder, call *node) part {
 	return func(b *binder, call *node) part {
-		p := part{op: o, choice: []template{b.bind(call.args)}}
+		p := part{op: o, choice: []Template{b.bind(call.args)}}
 		// JSON leaves spaces and letters of any script as they are.
 		b.t.raw = b.t.raw || o == jsonEscape
 		return p
@@ -272,7 +339,7 @@ func (b *binder) counter(call *node) part {
 		}
 	}
 	b.t.fresh = true
-	return part{op: counter, index: b.c.counter(name)}
+	return part{op: counter, index: b.scope.Counter(name)}
 }
 
 func (b *binder) pathEntropy(call *node) part {
@@ -322,7 +389,7 @@ func (b *binder) timestamp(call *node) part {
 	if len(call.args) > 0 {
 		name, ok := b.text(call, 0)
 		if unit = slices.Index(timeUnits, name); ok && unit < 0 {
-			b.fault(call.args[0].offset, fmt.Sprintf("no unit %q of time", clip(name)), nearest.Hint(name, timeUnits))
+			b.fault(call.args[0].offset, fmt.Sprintf("no unit %q of time", Clip(name)), nearest.Hint(name, timeUnits))
 		}
 	}
 	b.t.fresh = true

@@ -1,9 +1,10 @@
-package scenario
+package template
 
 import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"regexp"
@@ -18,39 +19,56 @@ import (
 	"pgregory.net/rapid"
 )
 
-var whole = pace.Whole()
-
-func mustCompile(tb testing.TB, spec Spec) *Scenario {
-	tb.Helper()
-	s, err := Compile(spec)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+// A names is a Scope of variables with texts. One of them varies.
+type names struct {
+	texts    map[string]string
+	varies   string
+	counters []string
 }
 
-// say compiles a template as the body of the only step and returns what it says to a
-// number of requests in a row.
-func say(tb testing.TB, text string, variables []Variable, seed uint64, n int) (bodies []string) {
-	tb.Helper()
-	s := mustCompile(tb, Spec{BodyOnly: true, Variables: variables, Steps: []Step{{Name: "s", Body: text}}})
-	u := s.Worker(whole, seed).User()
-	for range n {
-		r, err := next(u, instant)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		bodies = append(bodies, r.body)
-		u.Failed()
+func (n *names) Variable(name string) (Variable, bool) {
+	text, found := n.texts[name]
+	return Variable{Text: text, Varies: found && name == n.varies}, found
+}
+
+func (n *names) Names() []string { return slices.Sorted(maps.Keys(n.texts)) }
+
+func (n *names) Counter(name string) int {
+	if i := slices.Index(n.counters, name); i >= 0 {
+		return i
 	}
-	return bodies
+	n.counters = append(n.counters, name)
+	return len(n.counters) - 1
+}
+
+// state returns the state of a user whose one value is that of the variable that varies.
+func (n *names) state() *State {
+	return &State{
+		Worker: &Worker{Shard: pace.Whole(), Counters: make([]uint64, len(n.counters))},
+		RNG:    pace.NewRNG(1, 0), Now: instant, Values: [][]byte{[]byte(n.texts[n.varies])},
+	}
+}
+
+// say compiles a template and returns what it says to one user, several times in a row.
+func say(tb testing.TB, text string, variables map[string]string, n int) (said []string) {
+	tb.Helper()
+	scope := &names{texts: variables}
+	compiled, _, faults := Compile(text, scope)
+	if len(faults) > 0 {
+		tb.Fatalf("%s: %+v", text, faults)
+	}
+	state := scope.state()
+	for range n {
+		said = append(said, string(compiled.Append(nil, state)))
+	}
+	return said
 }
 
 // instant is 2024-02-03T04:05:06.789012345Z.
 const instant = 1706933106_789012345
 
 func TestTemplates(t *testing.T) {
-	vars := []Variable{{"a", "x y"}, {"b.c-d", "é\""}, {"empty", ""}}
+	vars := map[string]string{"a": "x y", "b.c-d": "é\"", "empty": ""}
 	for _, tt := range []struct{ text, want string }{
 		{"", ""},
 		{"plain }}", "plain }}"},
@@ -68,43 +86,17 @@ func TestTemplates(t *testing.T) {
 		{"{{ random_int(7, 7) }}{{ random_string(3, 'x') }}{{ random_choice(a) }}", "7xxxx y"},
 		{"{{ random_int(-9223372036854775808, -9223372036854775808) }}", "-9223372036854775808"},
 	} {
-		if got := say(t, tt.text, vars, 1, 1)[0]; got != tt.want {
+		if got := say(t, tt.text, vars, 1)[0]; got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }
 
 func TestCounters(t *testing.T) {
-	got := say(t, `{{ counter() }} {{ counter("a") }} {{ counter() }} {{ counter('') }}`, nil, 1, 2)
+	got := say(t, `{{ counter() }} {{ counter("a") }} {{ counter() }} {{ counter('') }}`, nil, 2)
 	if want := []string{"0 0 1 2", "3 1 4 5"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-}
-
-// However many shards there are, and however many users in each, no two get one number,
-// and shards that are equally far have left no gap.
-func TestCountersAreUniqueAcrossShards(t *testing.T) {
-	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}})
-	rapid.Check(t, func(t *rapid.T) {
-		shards := rapid.IntRange(1, 5).Draw(t, "shards")
-		users := rapid.IntRange(1, 3).Draw(t, "users")
-		const each = 4
-		seen := make([]bool, shards*users*each)
-		for i := range shards {
-			w := s.Worker(pace.Shard{Index: i, Count: shards}, 1)
-			for range users {
-				u := w.User()
-				for range each {
-					r, _ := next(u, 0)
-					n, err := strconv.Atoi(r.body)
-					if err != nil || n >= len(seen) || seen[n] {
-						t.Fatalf("%s: beyond the end, or the second time", r.body)
-					}
-					seen[n] = true
-				}
-			}
-		}
-	})
 }
 
 func TestUUIDs(t *testing.T) {
@@ -113,7 +105,7 @@ func TestUUIDs(t *testing.T) {
 		{"{{uuid7()}}", `^018d6d24-3865-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`}, // 1706933106789 ms
 	} {
 		form, seen := regexp.MustCompile(tt.form), map[string]bool{}
-		for _, id := range say(t, tt.text, nil, 1, 1000) {
+		for _, id := range say(t, tt.text, nil, 1000) {
 			if !form.MatchString(id) || seen[id] {
 				t.Fatalf("%s: %s, of another form or the second time", tt.text, id)
 			}
@@ -143,7 +135,7 @@ func TestRandomValues(t *testing.T) {
 		{"{{ random_string(1) }}", strings.Split(alphanumeric, ""), 101},
 	} {
 		counts := map[string]int{}
-		for _, v := range say(t, tt.text, []Variable{{"x", "X"}}, 1, n) {
+		for _, v := range say(t, tt.text, map[string]string{"x": "X"}, n) {
 			counts[v]++
 		}
 		mean, chi := float64(n)/float64(len(tt.values)), 0.0
@@ -156,7 +148,7 @@ func TestRandomValues(t *testing.T) {
 			t.Errorf("%s: chi-squared %.1f, want at most %.1f; unexpected: %v", tt.text, chi, tt.limit, counts)
 		}
 	}
-	for _, v := range say(t, "{{ random_int(-9223372036854775808, 9223372036854775807) }}", nil, 1, 100) {
+	for _, v := range say(t, "{{ random_int(-9223372036854775808, 9223372036854775807) }}", nil, 100) {
 		if _, err := strconv.ParseInt(v, 10, 64); err != nil {
 			t.Error(err)
 		}
@@ -166,41 +158,12 @@ func TestRandomValues(t *testing.T) {
 func TestPathEntropy(t *testing.T) {
 	for _, n := range []int{1, 7, 8, 9, 64} {
 		form, seen := regexp.MustCompile(fmt.Sprintf("^[0-9a-f]{%d}$", 2*n)), map[string]bool{}
-		for _, v := range say(t, fmt.Sprintf("{{ path_entropy(%d) }}", n), nil, 1, 50) {
+		for _, v := range say(t, fmt.Sprintf("{{ path_entropy(%d) }}", n), nil, 50) {
 			if !form.MatchString(v) || n > 4 && seen[v] {
 				t.Errorf("%d bytes: %s, of another form or the second time", n, v)
 			}
 			seen[v] = true
 		}
-	}
-}
-
-// A user's random values depend on the seed and the user's number alone.
-func TestRandomValuesRepeat(t *testing.T) {
-	const text = "{{ uuid() }} {{ random_int(1, 1000000) }} {{ random_string(8) }} {{ path_entropy(8) }}"
-	if a, b := say(t, text, nil, 1, 3), say(t, text, nil, 1, 3); !slices.Equal(a, b) {
-		t.Errorf("one seed, two results: %q, %q", a, b)
-	}
-	if a, b := say(t, text, nil, 1, 1), say(t, text, nil, 2, 1); a[0] == b[0] {
-		t.Errorf("two seeds, one result: %q", a)
-	}
-	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: text}}})
-	byNumber := map[uint64]string{}
-	for shards := 1; shards <= 3; shards++ {
-		for i := range shards {
-			w := s.Worker(pace.Shard{Index: i, Count: shards}, 7)
-			for range 6 / shards {
-				u := w.User()
-				r, _ := next(u, 0)
-				if before, found := byNumber[u.Number()]; found && before != r.body {
-					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.body)
-				}
-				byNumber[u.Number()] = r.body
-			}
-		}
-	}
-	if len(byNumber) != 6 {
-		t.Errorf("%d users, want 6", len(byNumber))
 	}
 }
 
@@ -233,7 +196,7 @@ func FuzzJSONEscape(f *testing.F) {
 
 // What is said of functions is what they do: their examples can be used as they stand.
 func TestFunctionsAreDescribed(t *testing.T) {
-	vars := []Variable{{"name", "n"}, {"user", "u"}, {"password", "p"}}
+	vars := map[string]string{"name": "n", "user": "u", "password": "p"}
 	for i, f := range Functions() {
 		if f.Meaning == "" || i > 0 && Functions()[i-1].Name >= f.Name {
 			t.Errorf("%s: want a meaning, and names in order", f.Name)
@@ -245,7 +208,7 @@ func TestFunctionsAreDescribed(t *testing.T) {
 			if f.Name == "column" {
 				call = strings.Replace(call, "any name", "name", 1) // which only a column can have
 			}
-			if got := say(t, "{{ "+call+" }}", vars, 1, 1)[0]; got == "" {
+			if got := say(t, "{{ "+call+" }}", vars, 1)[0]; got == "" {
 				t.Errorf("%s says nothing", call)
 			}
 		}

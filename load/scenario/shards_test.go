@@ -1,0 +1,83 @@
+package scenario
+
+import (
+	"strconv"
+	"testing"
+
+	"dyno/load/pace"
+
+	"pgregory.net/rapid"
+)
+
+var whole = pace.Whole()
+
+// instant is 2024-02-03T04:05:06.789012345Z.
+const instant = 1706933106_789012345
+
+func mustCompile(tb testing.TB, spec Spec) *Scenario {
+	tb.Helper()
+	s, err := Compile(spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// However many shards there are, and however many users in each, no two get one number,
+// and shards that are equally far have left no gap.
+func TestCountersAreUniqueAcrossShards(t *testing.T) {
+	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}})
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.IntRange(1, 5).Draw(t, "shards")
+		users := rapid.IntRange(1, 3).Draw(t, "users")
+		const each = 4
+		seen := make([]bool, shards*users*each)
+		for i := range shards {
+			w := s.Worker(pace.Shard{Index: i, Count: shards}, 1)
+			for range users {
+				u := w.User()
+				for range each {
+					r, _ := next(u, 0)
+					n, err := strconv.Atoi(r.body)
+					if err != nil || n >= len(seen) || seen[n] {
+						t.Fatalf("%s: beyond the end, or the second time", r.body)
+					}
+					seen[n] = true
+				}
+			}
+		}
+	})
+}
+
+// A user's random values depend on the seed and the user's number alone.
+func TestRandomValuesRepeat(t *testing.T) {
+	const text = "{{ uuid() }} {{ random_int(1, 1000000) }} {{ random_string(8) }} {{ path_entropy(8) }}"
+	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: text}}})
+	first := func(seed uint64) string {
+		r, _ := next(s.Worker(whole, seed).User(), 0)
+		return r.body
+	}
+	if a, b := first(1), first(1); a != b {
+		t.Errorf("one seed, two results: %q, %q", a, b)
+	}
+	if a, b := first(1), first(2); a == b {
+		t.Errorf("two seeds, one result: %q", a)
+	}
+	byNumber := map[uint64]string{}
+	for shards := 1; shards <= 3; shards++ {
+		for i := range shards {
+			w := s.Worker(pace.Shard{Index: i, Count: shards}, 7)
+			for range 6 / shards {
+				u := w.User()
+				r, _ := next(u, 0)
+				if before, found := byNumber[u.Number()]; found && before != r.body {
+					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.body)
+				}
+				byNumber[u.Number()] = r.body
+			}
+		}
+	}
+	if len(byNumber) != 6 {
+		t.Errorf("%d users, want 6", len(byNumber))
+	}
+}

@@ -1,0 +1,30 @@
+// Package template is the language of texts that vary: templates, and conditions of the same
+// expressions. It knows neither steps nor requests.
+//
+// Compile and CompileCondition make a Template or a Condition of a text, once. Neither
+// changes afterwards, and users share them. Each user renders them with a State of its own.
+// Rendering does not allocate once its buffers have grown.
+//
+// # Templates
+//
+// A template is text in which {{ }} holds one expression. An expression is a variable, a
+// string in single or double quotes (a backslash stands before a quote or a backslash), or a
+// function of expressions:
+//
+//	"{{"                        these braces themselves
+//	name                        a variable: given from the start, extracted, or a column of data
+//	users.name                  the column of one of several feeds that have it
+//	random_int(1, 100)          a function: Functions returns all
+//
+// Nothing is encoded unless a function says so.
+//
+// # Conditions
+//
+// A condition compares what templates have in braces, as texts or as numbers, or asks whether a
+// variable has a text that is not empty. Comparisons are joined by and, or, not and parentheses:
+//
+//	status == "vip" and not (count > 3 or defined(token))
+//
+// == and != compare texts, unless one side is a number; the others compare numbers. What is no
+// number is unequal to each, and neither smaller nor larger.
+package template
