@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -34,10 +33,6 @@ const (
 // defaultTimeout is how long reflection takes at most unless a Target says otherwise.
 const defaultTimeout = 10 * time.Second
 
-// ErrNoReflection is what FromReflection's error wraps when the server knows neither version
-// of the reflection service.
-var ErrNoReflection = errors.New("the server has no reflection: give --proto or --protoset")
-
 // A Target is a server that describes itself by reflection.
 type Target struct {
 	Address string // host:port, [ipv6]:port or unix:/path
@@ -52,9 +47,6 @@ type Target struct {
 	Metadata http.Header
 	// Timeout bounds the whole of it, from the connection on. 0 means 10 s.
 	Timeout time.Duration
-	// Services are all that is asked for, by their full names. If there are none, it is
-	// all services that the server lists.
-	Services []string
 }
 
 // FromReflection asks a server for its services by gRPC Server Reflection, version v1, or
@@ -94,7 +86,7 @@ type discovery struct {
 	stream   *grpcreflect.ClientStream
 	linker   *linker
 	declares map[string]string // a service → the file that declares it
-	services map[string]error  // asked for → nil, or why it is not described
+	services map[string]error  // listed → nil, or why it is not described
 	asked    map[string]bool   // files, by name
 }
 
@@ -104,11 +96,7 @@ func (d *discovery) schema(ctx context.Context) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := listed
-	if len(d.target.Services) > 0 {
-		wanted = d.target.Services
-	}
-	for _, name := range wanted {
+	for _, name := range listed {
 		if err := d.describe(ctx, name); err != nil {
 			return nil, err
 		}
@@ -116,7 +104,7 @@ func (d *discovery) schema(ctx context.Context) (*Schema, error) {
 	if err := d.imports(ctx); err != nil {
 		return nil, err
 	}
-	d.link(listed)
+	d.link()
 	return newSchema(d.target.Address, d.linker.files, d.services), nil
 }
 
@@ -125,7 +113,7 @@ func (d *discovery) list(ctx context.Context) (names []string, err error) {
 	services, err := d.stream.ListServices()
 	switch {
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
-		return nil, fmt.Errorf("%s: %w", d.target.Address, ErrNoReflection)
+		return nil, fmt.Errorf("%s: the server has no reflection: give --proto or --protoset", d.target.Address)
 	case err != nil:
 		return nil, d.target.failed(ctx, err)
 	}
@@ -141,9 +129,6 @@ func (d *discovery) list(ctx context.Context) (names []string, err error) {
 
 // describe asks for the file that declares a service, unless it has come with others.
 func (d *discovery) describe(ctx context.Context, name string) error {
-	if _, asked := d.services[name]; asked {
-		return nil
-	}
 	d.services[name] = nil
 	if d.declares[name] != "" {
 		return nil
@@ -204,7 +189,7 @@ func (d *discovery) add(ctx context.Context, files []*descriptorpb.FileDescripto
 }
 
 // link links the files of all services.
-func (d *discovery) link(listed []string) {
+func (d *discovery) link() {
 	declared := make([]string, 0, len(d.declares))
 	for name := range d.declares {
 		declared = append(declared, name)
@@ -223,12 +208,6 @@ func (d *discovery) link(listed []string) {
 		default:
 			_, err := d.linker.link(path)
 			d.services[name] = err
-		}
-		if err != nil && !slices.Contains(listed, name) {
-			var f *diag.Fault
-			if errors.As(err, &f) {
-				f.Hint = diag.Suggest(name, listed)
-			}
 		}
 	}
 }
