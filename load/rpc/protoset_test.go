@@ -222,7 +222,7 @@ func FuzzProtoset(f *testing.F) {
 // exercise uses all that a method can do.
 func exercise(t *testing.T, m Method) {
 	t.Helper()
-	encoded, err := m.Encode(m.Example())
+	encoded, err := m.AppendEncode(nil, m.Example())
 	if err == nil && m.Input == m.Output {
 		if err := m.Check(encoded); err != nil {
 			t.Error(err)
@@ -231,7 +231,7 @@ func exercise(t *testing.T, m Method) {
 			t.Error(err)
 		}
 	}
-	_, _ = m.Encode([]byte(`{"a": [{"b": 1}], "c": {"d": null}}`))
+	_, _ = m.AppendEncode(nil, []byte(`{"a": [{"b": 1}], "c": {"d": null}}`))
 	_ = m.Check([]byte{0x0a, 0x03, 'a', 'b', 'c', 0x10, 0x01})
 	_, _ = m.Decode([]byte{0x0a, 0x03, 'a', 'b', 'c', 0x10, 0x01})
 }

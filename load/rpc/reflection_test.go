@@ -156,7 +156,7 @@ func TestReflectionOfGeneratedCode(t *testing.T) {
 		t.Errorf("services %q", got)
 	}
 	m := find(t, s, "grpc.health.v1.Health/Check")
-	got, err := m.Encode([]byte(`{"service": "x"}`))
+	got, err := m.AppendEncode(nil, []byte(`{"service": "x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

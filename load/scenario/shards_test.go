@@ -70,10 +70,10 @@ func TestRandomValuesRepeat(t *testing.T) {
 			for range 6 / shards {
 				u := w.User()
 				r, _ := next(u, 0)
-				if before, found := byNumber[u.Number()]; found && before != r.body {
-					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.body)
+				if before, found := byNumber[u.number]; found && before != r.body {
+					t.Errorf("user %d says %q, and %q in another shard", u.number, before, r.body)
 				}
-				byNumber[u.Number()] = r.body
+				byNumber[u.number] = r.body
 			}
 		}
 	}

@@ -109,7 +109,7 @@ func (w *Worker) FailedLogins() uint64 { return w.failed }
 // A User is one user's way through the scenario.
 type User struct {
 	w      *Worker
-	number uint64
+	number uint64 // which no other user of any shard has
 	flow   *flow
 
 	step  *step // whose response is awaited; nil: none is
@@ -133,9 +133,6 @@ func (w *Worker) User() *User {
 	u.Restart()
 	return u
 }
-
-// Number returns the user's number, which no other user of any shard has.
-func (u *User) Number() uint64 { return u.number }
 
 // Restart makes of u the worker's next user, at its beginning, as if it were new: its
 // number, its flow, its data and its cookies are. It is of a flow that is not dry, unless all

@@ -540,8 +540,8 @@ func TestOnlyOnce(t *testing.T) {
 	u := w.User()
 	check(t, steps(u, 9), []string{"a", "b", "end"})
 	check(t, steps(u, 9), []string{"end"})
-	if u.Restart(); u.Number() != 1 {
-		t.Errorf("user %d, want 1", u.Number())
+	if u.Restart(); u.number != 1 {
+		t.Errorf("user %d, want 1", u.number)
 	}
 	check(t, steps(u, 9), []string{"a", "b", "end"})
 }
@@ -603,7 +603,7 @@ func TestMixOfFlows(t *testing.T) {
 			w := s.Worker(pace.Shard{Index: i, Count: 3}, seed)
 			for range 100 {
 				u := w.User()
-				flows[u.Number()] = steps(u, 1)[0]
+				flows[u.number] = steps(u, 1)[0]
 			}
 		}
 		counts := map[string]int{}
@@ -716,8 +716,8 @@ func TestRestart(t *testing.T) {
 	cookie := HeaderField{Name: 0, Value: []byte("a=1")}
 	check(t, script(t, u, answer(200, `{"v":"x"}`, cookie), nil), []string{"GET /first", "GET /x Cookie:a=1"})
 	w.User()
-	if u.Restart(); u.Number() != 5 {
-		t.Errorf("user %d, want 5", u.Number())
+	if u.Restart(); u.number != 5 {
+		t.Errorf("user %d, want 5", u.number)
 	}
 	check(t, script(t, u, nil), []string{"GET /first"})
 }

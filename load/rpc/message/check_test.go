@@ -87,7 +87,7 @@ func TestManyRequiredFields(t *testing.T) {
 		fmt.Fprintf(&b, "required bool f%d = %d;\n", i, i+1)
 	}
 	m := find(t, source(t, b.String()+"}"), "S/M")
-	all, err := m.Encode(m.Example())
+	all, err := m.AppendEncode(nil, m.Example())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func FuzzCheck(f *testing.F) {
 		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
 	}
 	for i, m := range methods {
-		b, err := m.Encode(m.Example())
+		b, err := m.AppendEncode(nil, m.Example())
 		if err != nil {
 			f.Fatal(err)
 		}

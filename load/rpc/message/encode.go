@@ -20,15 +20,10 @@ const (
 	maxMessages = 1_000_000 // of one call of EncodeAll
 )
 
-// Encode makes a request of its JSON, which is one object, or what else the well-known
-// message is written as that the method takes. A Fault says where the JSON is wrong, and
-// what was probably meant. The JSON may have up to 64 MiB.
-func (c *Codec) Encode(message []byte) ([]byte, error) {
-	return c.AppendEncode(nil, message)
-}
-
-// AppendEncode is Encode into a buffer of the caller's, which is returned with the request
-// at its end. After an error it is as it was.
+// AppendEncode appends a request, made of its JSON, to a buffer. The JSON is one object, or
+// what else the well-known message is written as that the method takes. It may have up to
+// 64 MiB. A Fault says where the JSON is wrong, and what was probably meant. The buffer is
+// then as it was.
 func (c *Codec) AppendEncode(dst, message []byte) ([]byte, error) {
 	return c.encode(dst, message, 0, len(message))
 }

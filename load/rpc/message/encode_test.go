@@ -33,7 +33,7 @@ func TestEncode(t *testing.T) {
 		{"shop.v1.Shop/Buy", `{"floor": 0, "card": {}}`, []byte{0x80, 1, 0, 0x32, 0}},
 		{"shop.v1.Shop/Buy", `{"floor": null, "card": null, "cash": true}`, []byte{0x40, 1}},
 	} {
-		got, err := find(t, s, tt.method).Encode([]byte(tt.json))
+		got, err := find(t, s, tt.method).AppendEncode(nil, []byte(tt.json))
 		if err != nil || !bytes.Equal(got, tt.want) {
 			t.Errorf("%s: %x, %v; want %x", tt.json, got, err, tt.want)
 		}
@@ -54,7 +54,7 @@ func TestEncodeWellKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := find(t, s, tt.method).Encode([]byte(tt.json))
+		got, err := find(t, s, tt.method).AppendEncode(nil, []byte(tt.json))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %x, %v; want %x", tt.json, got, err, want)
 		}
@@ -70,7 +70,7 @@ func TestAny(t *testing.T) {
 		// A well-known type that no file imports.
 		{`{"extra": {"@type": "x/google.protobuf.Api", "name": "n"}}`, `{"extra":{"@type":"x/google.protobuf.Api","name":"n"}}`},
 	} {
-		b, err := m.Encode([]byte(tt.json))
+		b, err := m.AppendEncode(nil, []byte(tt.json))
 		if err != nil {
 			t.Errorf("%s: %v", tt.json, err)
 			continue
@@ -167,7 +167,7 @@ func TestFaultsInMessages(t *testing.T) {
 		{"Watch", `1`, `line 1, column 1: 1 is not a string`},
 		{"Talk", `{"cause": {"cause": {"related": {"x": {"effects": [{}, {"text": []}]}}}}}`, `cause.cause.related["x"].effects[1].text: [] is not a string`},
 	} {
-		_, err := find(t, s, "shop.v1.Shop/"+tt.method).Encode([]byte(tt.json))
+		_, err := find(t, s, "shop.v1.Shop/"+tt.method).AppendEncode(nil, []byte(tt.json))
 		expect(t, err, tt.want)
 		if err != nil && located(t, err).Line == 0 {
 			t.Errorf("%v has no place", err)
@@ -177,28 +177,28 @@ func TestFaultsInMessages(t *testing.T) {
 
 func TestRequiredFields(t *testing.T) {
 	m := find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep")
-	_, err := m.Encode([]byte(`{"size": 1}`))
+	_, err := m.AppendEncode(nil, []byte(`{"size": 1}`))
 	expect(t, err, "line 1, column 1: required field legacy.Record.key not set")
-	b, err := m.Encode([]byte(`{"key": "k", "page": [{"number": 1, "text": "t"}], "[legacy.note]": "n"}`))
+	b, err := m.AppendEncode(nil, []byte(`{"key": "k", "page": [{"number": 1, "text": "t"}], "[legacy.note]": "n"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := m.Decode(b); err != nil || string(got) != `{"key":"k","page":[{"number":1,"text":"t"}],"[legacy.note]":"n"}` {
 		t.Errorf("%s, %v", got, err)
 	}
-	_, err = m.Encode([]byte(`{"key": "k", "[legacy.nota]": "n"}`))
+	_, err = m.AppendEncode(nil, []byte(`{"key": "k", "[legacy.nota]": "n"}`))
 	expect(t, err, `[legacy.nota]: legacy.Record has no field "[legacy.nota]"`)
 }
 
 func TestDeepFaultsAreFoundInTime(t *testing.T) {
 	m := find(t, shop(t), "shop.v1.Shop/Talk")
 	const depth = 1000
-	_, err := m.Encode([]byte(strings.Repeat(`{"cause": `, depth) + `{"text": 1}` + strings.Repeat("}", depth)))
+	_, err := m.AppendEncode(nil, []byte(strings.Repeat(`{"cause": `, depth)+`{"text": 1}`+strings.Repeat("}", depth)))
 	expect(t, err, "cause.cause.cause")
 	if f := located(t, err); f.Column > 11*(maxLocated+2) {
 		t.Errorf("column %d", f.Column)
 	}
-	_, err = m.Encode([]byte(strings.Repeat(`{"cause": `, 100_000)))
+	_, err = m.AppendEncode(nil, []byte(strings.Repeat(`{"cause": `, 100_000)))
 	expect(t, err, "line 1, column ")
 }
 
@@ -249,7 +249,7 @@ func TestEncodeAllIsBounded(t *testing.T) {
 
 func TestMessagesAreOfBoundedSize(t *testing.T) {
 	m := find(t, shop(t), "shop.v1.Shop/Fill")
-	_, err := m.Encode(bytes.Repeat([]byte(" "), maxMessage+1))
+	_, err := m.AppendEncode(nil, bytes.Repeat([]byte(" "), maxMessage+1))
 	expect(t, err, "a message of 67108865 bytes is too large: it may have 64 MiB")
 }
 
@@ -281,7 +281,7 @@ func TestExamples(t *testing.T) {
 				methods := file.Services().Get(i).Methods()
 				for k := range methods.Len() {
 					c := s.codec(methods.Get(k))
-					if _, err := c.Encode(c.Example()); err != nil {
+					if _, err := c.AppendEncode(nil, c.Example()); err != nil {
 						t.Errorf("%s: %v in\n%s", methods.Get(k).FullName(), err, c.Example())
 					}
 				}
@@ -307,7 +307,7 @@ func TestExamplesAreBounded(t *testing.T) {
 	if n := bytes.Count(m.Example(), []byte(":")); n > maxExample || n < maxExample/2 {
 		t.Errorf("%d fields", n)
 	}
-	if _, err := m.Encode(m.Example()); err != nil {
+	if _, err := m.AppendEncode(nil, m.Example()); err != nil {
 		t.Error(err)
 	}
 }
@@ -325,7 +325,7 @@ func FuzzEncode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, legacy bool) {
 		m := codecs[legacy]
-		b, err := m.Encode(text)
+		b, err := m.AppendEncode(nil, text)
 		if err != nil {
 			fault := located(t, err)
 			if lines := bytes.Count(text, []byte("\n")); fault.Line > lines+1 || len(fault.Problem) == 0 {
@@ -338,7 +338,7 @@ func FuzzEncode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := m.Encode(back)
+		again, err := m.AppendEncode(nil, back)
 		if err != nil || !bytes.Equal(again, b) {
 			t.Errorf("%s → %x → %s → %x, %v", text, b, back, again, err)
 		}

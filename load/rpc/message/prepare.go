@@ -31,12 +31,11 @@ type Encoder struct {
 }
 
 // Prepare prepares requests of one kind: JSON that is cut into pieces, between each two of
-// which a part will be put. Append gives the same as Encode of the pieces and parts joined,
+// which a part will be put. Append gives the same as AppendEncode of the pieces and parts joined,
 // except that fields may be in another order on the wire.
 //
 // When each part is within a string, or is the whole of a number, a truth value or a
-// string, Append does not allocate: Fast tells whether that is so. Prepare then finds the
-// faults of the pieces.
+// string, Append does not allocate. Prepare then finds the faults of the pieces.
 func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 	e := &Encoder{codec: c, pieces: make([][]byte, len(pieces))}
 	for i, p := range pieces {
@@ -56,7 +55,7 @@ func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 		if len(holes) > 0 {
 			return e, nil
 		}
-		_, err := c.Encode(sample)
+		_, err := c.AppendEncode(nil, sample)
 		return e, err
 	}
 	from := bytes.IndexByte(sample, '{')
@@ -72,7 +71,7 @@ func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 	if p.odd && len(holes) > 0 {
 		return e, nil
 	}
-	if _, err := c.Encode(e.join(nil, p.fits)); err != nil {
+	if _, err := c.AppendEncode(nil, e.join(nil, p.fits)); err != nil {
 		var f *diag.Fault
 		if errors.As(err, &f) && f.Path != "" && len(holes) > 0 {
 			f.Line, f.Column = 0, 0 // of another text than the one that was given
@@ -85,11 +84,8 @@ func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 	return e, nil
 }
 
-// Fast tells whether Append makes requests without making JSON of them first.
-func (e *Encoder) Fast() bool { return e.ops != nil }
-
 // Append appends a request to a buffer: with the parts, of which there must be one less
-// than pieces. An error is that of Encode; its place is in the pieces and parts joined.
+// than pieces. An error is that of AppendEncode; its place is in the pieces and parts joined.
 // The buffer is then as it was.
 func (e *Encoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
 	if e.ops != nil {
@@ -189,7 +185,7 @@ func isPlainText(text []byte) bool {
 }
 
 // appendBase64 decodes base64 of four characters to three bytes, with its padding: other
-// ways of writing it are left to Encode.
+// ways of writing it are left to AppendEncode.
 func appendBase64(dst, text []byte) ([]byte, bool) {
 	if len(text)%4 != 0 {
 		return dst, false
@@ -399,7 +395,7 @@ func (p *planner) members(t protoreflect.MessageType, from, to int) {
 			p.odd = true
 		case len(p.within(from, to)) == 0:
 			p.literal = append(p.literal, p.encode(t, name, p.sample.text[from:to])...)
-		case field == nil: // Encode will say so
+		case field == nil: // AppendEncode will say so
 		case field.IsMap():
 			p.entries(t, field, name, from, to)
 		case field.IsList() && p.sample.text[from] == '[':

@@ -49,7 +49,7 @@ func TestAppendJSON(t *testing.T) {
 		`{"card": {"number": "1", "secret": "AQID"}}`, `{"voucher": ""}`, `{"cash": false, "floor": 0}`,
 		`{"due": "2026-01-31T23:59:59.5Z", "patience": "1.5s", "priority": "7", "labels": {"a": [null, 1]}, "mask": "a,b", "anything": null}`,
 	} {
-		b, err := buy.Encode([]byte(text))
+		b, err := buy.AppendEncode(nil, []byte(text))
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -103,7 +103,7 @@ func FuzzAppendJSON(f *testing.F) {
 		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
 	}
 	for i, m := range methods {
-		b, err := m.Encode(m.Example())
+		b, err := m.AppendEncode(nil, m.Example())
 		if err != nil {
 			f.Fatal(err)
 		}
