@@ -152,7 +152,7 @@ func (t Target) failed(ctx context.Context, err error) error {
 		fault.Hint = "gRPC needs HTTP/2, which the server does not speak"
 	case errors.Is(err, io.EOF):
 		fault.Hint = "the server has ended the call without an answer"
-	case t.TLS == nil && connect.CodeOf(err) == connect.CodeUnavailable && isClosed(err):
+	case t.TLS == nil && !connect.IsWireError(err) && isClosed(err):
 		fault.Hint = "does the server speak HTTP/2, and without TLS?"
 	}
 	return fault
