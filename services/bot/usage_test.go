@@ -153,7 +153,7 @@ func TestAdminToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Admin, c.AdminTokenFile = "127.0.0.1:0", file })
-	for path, open := range map[string]bool{keysPath: false, keysPath + "list": false, keysPath + "page.js": false, "/metrics": false, "/debug/pprof/cmdline": false, "/readyz": true} {
+	for path, open := range map[string]bool{keysPath: false, keysPath + "list": false, keysPath + "page.js": false, "/metrics": false, "/debug/pprof/cmdline": false, "/healthz": true} {
 		for shown, right := range map[string]bool{"": false, secretOf("key"): false, token: true} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+b.AdminAddr().String()+path, nil)
 			if err != nil {
