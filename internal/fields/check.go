@@ -15,8 +15,8 @@ type checker struct {
 	later []string // its sections that a later version will know
 }
 
-// Check reports what is wrong with a file whose root is a mapping, and notes in each node what it
-// has to be. Sections that a later version will know are refused, and named.
+// Check reports what is wrong with a file whose root is a mapping, and gives each node its
+// spec. A section of a later version is a fault that names the section.
 func Check(c *Collector, root *Node, file *Spec, later ...string) {
 	checker{c, file, later}.check(root, file, false)
 }
@@ -26,9 +26,8 @@ func (ch checker) fault(n *Node, problem, hint string) {
 	ch.c.Add(Finding{Path: n.Path, Problem: problem, Hint: hint, Line: n.Line, Column: n.Column}, "")
 }
 
-// check reports what its spec says is wrong with n and notes in each node
-// what it has to be. Where templates may stand, a scalar with one is left to be
-// checked when its variables are known.
+// check reports what is wrong with n by its spec, and gives each node below it its own. A scalar
+// with a template is checked when its variables are known.
 func (ch checker) check(n *Node, s *Spec, templates bool) {
 	if s.Kind == Mapping && s.Short != nil && n.Scalar() {
 		s = s.Short

@@ -51,7 +51,7 @@ type Node struct {
 
 	keyLine, keyColumn int // where its field's name is; 0 in a list
 
-	Spec *Spec // what it has to be; nil when it has no place in the file
+	Spec *Spec // what is declared of it; nil when the file may not have it
 	Bad  bool  // a fault was found in it; for a scalar only
 }
 

@@ -42,7 +42,7 @@ var arrows = []arrow{
 	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
 	{"load/engine/poll", nil, "system calls know nothing of what is sent"},
 	{"load/engine/record", []string{"load/engine/clock", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "what is recorded does not depend on how it was sent"},
-	{"load/engine/socket", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/wire"}, "connections carry bytes, whoever sends them"},
+	{"load/engine/socket", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/wire"}, "a connection carries bytes, and knows nothing of requests"},
 	{"load/engine/subscribe", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/engine/record", "load/engine/socket", "load/delivery", "load/wire"}, "subscribers share a worker's thread with its requests, and nothing else"},
 	{"load/engine/clock", []string{"load/engine/poll"}, "when bytes arrived does not depend on what they say"},
 	{"load/delivery", []string{"load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
@@ -54,7 +54,7 @@ var arrows = []arrow{
 	{"load/scenario/cookie", nil, "cookies are kept, whatever the requests say"},
 	{"load/rpc", []string{"internal/nearest", "load/rpc/diag", "load/rpc/message"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},
 	{"load/rpc/message", []string{"internal/nearest", "load/rpc/diag"}, "messages are translated, wherever their schema comes from"},
-	{"load/rpc/diag", []string{"internal/nearest"}, "it says what is wrong, whoever found it"},
+	{"load/rpc/diag", []string{"internal/nearest"}, "a fault has a source, a problem and a hint, and imports neither schemas nor messages"},
 	{"load/hist", nil, "recording is pure"},
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 

@@ -25,7 +25,7 @@ type Config struct {
 	Listen string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
 	GRPC   string `yaml:"grpc" otherwise:"nowhere" doc:"where clients connect by gRPC, and find services over xDS, in the same forms"`
 	// DNS knows no principals.
-	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where services are found by DNS, over UDP and TCP, by whoever reaches it: host:port"`
+	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where DNS, over UDP and TCP, tells everybody who can reach it where services are: host:port"`
 	Domain      string `yaml:"domain" default:"control.internal." doc:"what their names end with: SERVICE.NAMESPACE.DOMAIN"`
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach; needs principals"`
 	PlainHTTP   bool   `yaml:"plain_http" doc:"permit that without TLS, behind a proxy that encrypts"`
