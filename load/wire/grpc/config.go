@@ -368,10 +368,10 @@ var contentTypes = [...]string{
 }
 
 // inTurn tells whether calls send one message each, in turn.
-func (c Call) inTurn() bool { return !c.ClientStream && len(c.Messages) > 1 }
+func (c *Call) inTurn() bool { return !c.ClientStream && len(c.Messages) > 1 }
 
 // framed returns a message as it is sent in the content.
-func (c Call) framed(message []byte, web Web) []byte {
+func (c *Call) framed(message []byte, web Web) []byte {
 	if c.Gzip {
 		message = compress(message)
 	}
