@@ -13,7 +13,7 @@
 #
 # Settings, by environment:
 #   ROUNDS=8 WINDOW=4s SUBSCRIBERS=1000 SIZE=100 RATES="50 100" STEER=yes
-#   CONTROL=true (false: nchan is not measured twice)  SERVER_CPU=0 LOAD_CPU=1
+#   TWICE=true (nchan against itself as well; false: once)  SERVER_CPU=0 LOAD_CPU=1
 #   HUB="…"  the hub's command; {{port}} stands for the port that it shall listen on
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -73,7 +73,7 @@ load:
   open: {rate: $rate/s, max_connections: 4}
   warmup: 1s
   window: ${WINDOW:-4s}
-design: {rounds: ${ROUNDS:-8}, seed: 1, metric: target.cpu_per_request, control: ${CONTROL:-true}}
+design: {rounds: ${ROUNDS:-8}, seed: 1, metric: target.cpu_per_request, control: ${TWICE:-true}}
 observe: {kernel: none}
 compare:
   base: nchan
