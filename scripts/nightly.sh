@@ -1,21 +1,61 @@
 #!/usr/bin/env bash
 # What scripts/test.sh leaves out, because it takes long or measures this machine: all tests without
 # -short (memory, allocations, programs that are killed again and again, echo servers in other
-# languages), and then scripts/stress.sh. Takes some hours.
+# languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
+# calibration (20 comparisons of a server with itself, 20 with a slower one), and the manifests with
+# a real Kubernetes. Takes some hours.
+#
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration manifests
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
-start=$SECONDS failed=()
+languages() {
+	services/echo/rpc/build.sh
+}
+tests() {
+	scripts/gotest.sh --all
+}
+stress() {
+	scripts/stress.sh
+}
+fuzz() {
+	scripts/fuzz.sh 20s
+}
+calibration() {
+	go build -o bin/ ./cmd/... && bin/dyno doctor --calibrate --strict --only aa,power --slow 5% --comparisons 20
+}
+manifests() {
+	local folder code=0
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "skip  manifests: a Kubernetes of one's own needs root"
+		return
+	fi
+	folder=$(mktemp -d)
+	local kubectl=("$folder/bin/kubectl" --kubeconfig "$folder/kubeconfig")
+	# The server refuses what belongs to a namespace that is not there.
+	scripts/kubernetes.sh up "$folder" && "${kubectl[@]}" create namespace control &&
+		"${kubectl[@]}" apply --dry-run=server -f deploy/bot/kubernetes.yaml -f deploy/control/kubernetes.yaml || code=1
+	scripts/kubernetes.sh down "$folder" && rm -rf "$folder" || code=1
+	return $code
+}
+
+steps=("$@")
+[ $# -gt 0 ] || steps=(languages tests stress fuzz calibration manifests)
+for name in "${steps[@]}"; do
+	[[ " languages tests stress fuzz calibration manifests " == *" $name "* ]] || {
+		echo "nightly: no step $name" >&2
+		exit 2
+	}
+done
 scripts/setup.sh
+failed=()
 scripts/clients.sh || failed+=(clients)
-services/echo/rpc/build.sh || failed+=(languages)
-echo "== all tests"
-scripts/gotest.sh --all || failed+=(tests)
-echo "   $((SECONDS - start)) s"
-start=$SECONDS
-echo "== tests of sockets and time, ten times, on a busy machine"
-scripts/stress.sh || failed+=(stress)
-echo "   $((SECONDS - start)) s"
+for name in "${steps[@]}"; do
+	start=$SECONDS
+	echo "== $name"
+	"$name" || failed+=("$name")
+	echo "   $((SECONDS - start)) s"
+done
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"
