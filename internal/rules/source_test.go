@@ -43,6 +43,9 @@ var allowed = map[string]map[string]string{
 		"services/relay/conformance_test.go":                 "looks twice to see that real sockets stand still, which is no event to wait for",
 		"services/control/program/script_test.go":            "pauses between attempts to reach a real process, which no fake clock moves",
 	},
+	"words": {
+		"CHANGELOG.md": "what was said then",
+	},
 	"wildcard": {
 		"internal/rules":       "the rule itself",
 		"deploy/bot":           "programs in containers of their own: who reaches them is the network policy's to say, and compose publishes loopback addresses only",
@@ -122,6 +125,12 @@ func checkFile(f file) (faults []string) {
 	}
 	if path.Ext(f.path) == ".go" {
 		faults = append(faults, checkGo(f)...)
+	} else if !excused("words", f.path) {
+		for i, line := range strings.Split(f.text, "\n") {
+			for _, said := range findPhrases(line) {
+				faults = append(faults, fmt.Sprintf("%s:%d: %s", f.path, i+1, said))
+			}
+		}
 	}
 	return append(faults, checkNames(f)...)
 }
@@ -284,6 +293,7 @@ func TestSourceCanFail(t *testing.T) {
 		{"a/a.go", "package", []string{"expected"}},
 		{"a/a.go", "// Package a ends after so\n// man" + "y calls.\npackage a", []string{`a/a.go:1: "so man` + `y": write the number`}},
 		{"a/a.go", "package a\nvar x = `Besid" + "e it`", []string{`a/a.go:2: "Besid` + `e": write next to`}},
+		{"a/a.md", "# A\n\nBesid" + "e it", []string{`a/a.md:3: "Besid` + `e": write next to`}},
 		{"a/a.go", "package a\nvar besid" + "e, x = `besid" + "es`, 1", nil},
 		{"a/a.go", "package a\nvar x = strings.HasSuffix(name, `_seconds`)", []string{"a/a.go:2: HasSuffix"}},
 		{"a/a.ts", "metric.endsWith(\".cpu_per_request\") || metric.endsWith(\"_ratio\")", []string{"a/a.ts:1: endsWith"}},

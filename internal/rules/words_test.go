@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"regexp"
@@ -13,7 +14,7 @@ type phrase struct {
 	instead string
 }
 
-// phrases must not be in comments and strings. They are spelled so that they do not find
+// phrases must not be in documents, comments and strings. They are spelled so that they do not find
 // themselves.
 var phrases = []phrase{
 	{regexp.MustCompile(`(?i)\bbesid[e]\b`), "next to, together with, in addition to, during"},
@@ -27,13 +28,21 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)spoi[l]`), "disturbed, malformed, changed"},
 }
 
+// findPhrases returns what to write instead of the phrases in a text.
+func findPhrases(text string) (said []string) {
+	for _, p := range phrases {
+		if found := p.pattern.FindString(text); found != "" {
+			said = append(said, fmt.Sprintf("%q: write %s", strings.Join(strings.Fields(found), " "), p.instead))
+		}
+	}
+	return said
+}
+
 // checkWords reports the phrases in a Go file.
 func checkWords(tree *ast.File, fault func(at token.Pos, format string, args ...any)) {
 	check := func(at token.Pos, text string) {
-		for _, p := range phrases {
-			if found := p.pattern.FindString(text); found != "" {
-				fault(at, "%q: write %s", strings.Join(strings.Fields(found), " "), p.instead)
-			}
+		for _, said := range findPhrases(text) {
+			fault(at, "%s", said)
 		}
 	}
 	for _, group := range tree.Comments {

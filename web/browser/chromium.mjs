@@ -27,7 +27,7 @@ export async function watched(browser, options) {
   return { page, context, seen };
 }
 
-/** Waits until a locator finds so many: lists are empty until they have been asked for anew. */
+/** Waits until a locator finds that number: lists are empty until they have been asked for again. */
 export async function exactly(locator, n) {
   for (const end = Date.now() + 120_000; (await locator.count()) !== n && Date.now() < end; ) await new Promise((done) => setTimeout(done, 50));
   assert.equal(await locator.count(), n);

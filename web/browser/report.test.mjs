@@ -112,7 +112,7 @@ describe("the report", { concurrency: 2 }, () => {
     }
   });
 
-  test("a control that nothing else is compared beside stands with the A/A section", async () => {
+  test("a control that nothing else is compared with stands with the A/A section", async () => {
     const { page, context } = await open(browser, audience, { locale: "en-US" });
     assert.equal(await page.locator("#comparison").count(), 0);
     await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
@@ -201,7 +201,7 @@ describe("the report", { concurrency: 2 }, () => {
     await opened.context.close();
   });
 
-  test("time lines: zoom on one cursor, by mouse and by keyboard, with a table beside them", async () => {
+  test("time lines: zoom on one cursor, by mouse and by keyboard, with a table next to them", async () => {
     const opened = await open(browser, hour, { locale: "en-US" });
     const { page } = opened;
     const time = page.locator("#time");

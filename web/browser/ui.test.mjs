@@ -263,7 +263,7 @@ test("it finds, compares and traces runs, and hostile texts are inert", patience
   const rows = page.locator("tbody tr");
   const all = page.locator(".found", { hasText: "16 of 16 runs" });
   // What was seen of the folder a second ago may be shown once more; who comes back to the
-  // page sees it anew.
+  // page sees it again.
   for (let i = 0; i < 60 && (await all.count()) === 0; i++) {
     await page.evaluate(() => dispatchEvent(new Event("focus")));
     await page.waitForTimeout(500);

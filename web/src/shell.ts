@@ -11,7 +11,7 @@ export interface Words {
   (key: "token.title" | "token.text"): string;
 }
 
-/** What every page is made from, beside what its program has. */
+/** What every page is made from, in addition to what its program has. */
 export interface Visit<T> {
   t: T;
   /** Calls back when the page is left. */
@@ -41,7 +41,7 @@ export interface Frame<T extends Words> {
   problem(t: T, error: unknown): Child;
   /** The reader has entered a token. */
   token(value: string): void;
-  /** What stands beside a page's name. */
+  /** What stands next to a page's name. */
   mark?(t: T, page: string): Child;
 }
 
@@ -69,7 +69,7 @@ function settings(): Settings {
 export interface Shell {
   /** Shows the page that the address names. */
   show(moved: boolean): Promise<void>;
-  /** Draws navigation and switches anew. */
+  /** Draws navigation and switches again. */
   draw(): void;
   /** Asks for the token. */
   lock(): void;

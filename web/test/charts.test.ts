@@ -142,7 +142,7 @@ describe("flame graphs", () => {
 });
 
 describe("time lines", () => {
-  test("joined tables are read beside a gap", () => {
+  test("joined tables are read next to a gap", () => {
     expect(nearest([null, 3, null, null], 2)).toBe(3);
     expect(nearest([null, null], 0)).toBe(null);
   });

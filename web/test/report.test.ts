@@ -43,7 +43,7 @@ describe("an answer", () => {
       .toBe("the direction is shown, the size is not settled: for 30 % of the window something else had a CPU that generator or target wanted: CPU stolen by the host, late wake-ups; the estimate has no interval: it takes more rounds");
     expect(joined(textsIn("zh"), [{ kind: "sure.rounds", values: { n: "8" } }, { kind: "sure.trial" }])).toBe("8 轮，单次试验：没有区间");
   });
-  test("has no blanks in Chinese but beside other letters", () => {
+  test("has no blanks in Chinese but next to other letters", () => {
     const t = textsIn("zh");
     const overlaps: Message = { kind: "range.overlaps", parts: { range: [{ kind: "range.between", values: { low: "1ms", high: "2ms" } }], other: [{ kind: "range.endless" }] } };
     expect(say(t, overlaps)).toBe("1ms 至 2ms 与没有端点的区间重叠");

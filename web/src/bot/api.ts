@@ -40,7 +40,7 @@ export interface Turn {
 export interface Limit {
   resource: string;
   amount: number;
-  window_seconds: number; // 0 is for ever
+  window_seconds: number; // 0: for good
   used: number | null; // not known
 }
 

@@ -17,10 +17,10 @@ const farthest = 1000; // a ratio
 /** Ratios with their intervals on one axis, the first one's scale. What lies far beyond it is
  * drawn at the edge, as an arrow. */
 export function forest(list: Effect[], margin: number, width: number, label: string): SVGSVGElement {
-  const beside = width >= wide;
-  const row = beside ? 28 : 42;
-  const from = beside ? Math.min(300, 16 + Math.max(...list.map((e) => labelWidth(e.name) * 1.25))) : 6;
-  const to = beside ? width - Math.min(280, 16 + Math.max(...list.map((e) => labelWidth(e.value) * 1.25))) : width - 6;
+  const inLine = width >= wide;
+  const row = inLine ? 28 : 42;
+  const from = inLine ? Math.min(300, 16 + Math.max(...list.map((e) => labelWidth(e.name) * 1.25))) : 6;
+  const to = inLine ? width - Math.min(280, 16 + Math.max(...list.map((e) => labelWidth(e.value) * 1.25))) : width - 6;
   const distance = (e: Estimate) => Math.max(1, ...[e.estimate, e.low, e.high].flatMap((v) => (v !== undefined && v > 0 ? [v, 1 / v] : [])));
   const known = list.filter((e) => e.verdict !== "invalid").map((e) => distance(e.ratio));
   const first = Math.max(1 + 2 * margin, 1.02, known[0] ?? 1);
@@ -36,7 +36,7 @@ export function forest(list: Effect[], margin: number, width: number, label: str
       svg("text", { x: x(v), y: height - 6, "text-anchor": "middle", class: "tick" }, ratioLabel(x, v)),
     ]),
     list.map((e, i) => {
-      const top = row * i, y = beside ? top + row / 2 : top + 30, text = beside ? y + 4 : top + 14;
+      const top = row * i, y = inLine ? top + row / 2 : top + 30, text = inLine ? y + 4 : top + 14;
       const { estimate: v, low, high } = e.ratio;
       const isBeyond = v !== undefined && (v < x.low || v > x.high);
       const at = v === undefined ? 0 : within(v), out = v !== undefined && v < 1 ? -1 : 1;

@@ -48,7 +48,7 @@ export function ratioAxis(scale: Scale, width: number): SVGSVGElement {
     fitting(ratioSeries(scale.low, scale.high), within, label).map((v) => svg("text", { x: within(v), y: 12, "text-anchor": "middle" }, label(v))));
 }
 
-/** A figure with its interval beside those of others, from zero, and its trials as dots. */
+/** A figure with its interval next to those of others, from zero, and its trials as dots. */
 export function figureInterval(e: Estimate, most: number, width: number, label: string): SVGSVGElement {
   const scale = linear(0, most, 1, width - 3);
   const y = 8;

@@ -134,7 +134,7 @@ export function lines(p: Panel, width: number, group: Group, readout: HTMLElemen
   return host;
 }
 
-/** The value at a row or, where tables were joined, beside it. */
+/** The value at a row or, where tables were joined, next to it. */
 export function nearest(list: Numbers, i: number): number | null {
   for (let d = 0; d < 4; d++) {
     for (const j of [i - d, i + d]) {

@@ -21,7 +21,7 @@ export function logarithmic(low: number, high: number, from: number, to: number)
   return Object.assign(f, { invert: (p: number) => Math.exp(a + ((p - from) / (to - from)) * (b - a)), low, high });
 }
 
-/** Round values between low and high, about so many. */
+/** Round values between low and high, about that number. */
 export function ticks(low: number, high: number, about: number): number[] {
   if (!(high > low) || !Number.isFinite(high - low)) return [low];
   const rough = (high - low) / Math.max(1, about);
@@ -34,7 +34,7 @@ export function ticks(low: number, high: number, about: number): number[] {
   return list;
 }
 
-/** The values of these first digits between low and high, of every so many powers of ten. */
+/** The values of these first digits between low and high, `every` powers of ten apart. */
 function powers(low: number, high: number, digits: number[], every = 1): number[] {
   const list: number[] = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {

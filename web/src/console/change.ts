@@ -6,7 +6,7 @@ import { diff, near } from "./diff";
 /** What can be changed here. */
 export type Thing = Doc | Instance;
 
-/** A thing as lines: what is beside the content first. A secret's content is not here. */
+/** A thing as lines: what is not content first. A secret's content is not here. */
 export function textOf(kind: Kind | "instance", thing: Thing | undefined): string {
   if (!thing) return "";
   if (kind === "instance") {
@@ -15,8 +15,8 @@ export function textOf(kind: Kind | "instance", thing: Thing | undefined): strin
   }
   const { labels, rules, content, content_type, secret, release } = thing as Doc;
   if (kind === "policy") return JSON.stringify({ labels, rules }, null, 2);
-  const beside = { labels, content_type, secret, release: release && { labels: release.labels, percent: release.percent } };
-  const head = Object.values(beside).some((v) => v !== undefined) ? `${JSON.stringify(beside, null, 2)}\n\n` : "";
+  const fields = { labels, content_type, secret, release: release && { labels: release.labels, percent: release.percent } };
+  const head = Object.values(fields).some((v) => v !== undefined) ? `${JSON.stringify(fields, null, 2)}\n\n` : "";
   return `${head}${content ?? ""}${release ? `\n\n--- release ---\n${release.content}` : ""}`;
 }
 
@@ -46,7 +46,7 @@ export function difference(app: App, label: string, kind: Kind | "instance", bef
 /** A question whether something is to be done. */
 export interface Question {
   title: string;
-  /** What the reader has to know beside what is shown. */
+  /** What the reader has to know in addition to what is shown. */
   about?: Child;
   /** Fields for the reader; it has to be checked again after each input. */
   form?: Child;
@@ -129,7 +129,7 @@ export interface Change<T extends Thing> {
 
 /** Asks whether a change is to be made: it is checked first, without being made, and what
  * it would change is shown. It is made only of what was shown: if somebody else was
- * quicker, what they changed is shown, and the change is checked anew. */
+ * quicker, what they changed is shown, and the change is checked again. */
 export function propose<T extends Thing>(app: App, c: Change<T>): void {
   const { t } = app;
   const removes = c.removes !== undefined;

@@ -65,7 +65,7 @@ function back(a: string[], b: string[], before: Int32Array[]): Line[] {
   return lines.reverse();
 }
 
-/** Only what is near a difference; a number stands for so many lines left out. */
+/** Only what is near a difference; a number stands for the lines left out. */
 export function near(lines: Line[], context = 3): (Line | number)[] {
   const keep = new Uint8Array(lines.length);
   lines.forEach((l, i) => {

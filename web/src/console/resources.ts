@@ -108,7 +108,7 @@ function gray(app: App, one: string, current: Answer<Doc>, changed: () => void):
   });
 }
 
-/** The versions that the reader wants compared, whatever is shown anew meanwhile. */
+/** The versions that the reader wants compared, whatever is shown again meanwhile. */
 interface Chosen { from?: number; to?: number }
 
 /** The versions that are kept, of which two are compared. */

@@ -41,7 +41,7 @@ export const en = {
   "replica": "replica",
   "ttl": "limit without heartbeats",
   "metadata": "metadata",
-  "protected": "So many instances are silent that the fault is probably not theirs: none is removed for now.",
+  "protected": "The number of silent instances is so high that the fault is probably not theirs: none is removed for now.",
   "status.up": "up",
   "status.down": "down",
   "status.draining": "draining",
@@ -98,7 +98,7 @@ export const en = {
   "remove.some": "{removed} of {all} instances were removed.",
   "conflict.remove": "Changed by somebody else: {who} made version {version} at {time}. Nothing was removed. Below is what would be gone now.",
   "conflict": "Changed by somebody else: {who} made version {version} at {time}. Your change was not made. Below it is compared with theirs, which it would replace.",
-  "conflict.removed": "Changed by somebody else: it was removed. Your change would make it anew.",
+  "conflict.removed": "Changed by somebody else: it was removed. Your change would create it again.",
   "conflict.theirs": "What they changed",
 
   "release": "gray release",

@@ -18,7 +18,7 @@ interface Family {
 
 const ofRole: Record<string, Key> = { step: "comparison.steps", pair: "comparison.pairs" };
 
-/** The comparisons by what they are with. A control stands beside those with its base. */
+/** The comparisons by what they are with. A control stands next to those with its base. */
 function families(c: Context): Family[] {
   const { t } = c;
   const all = new Map<string, Family>();

@@ -3,7 +3,7 @@ import { splitStep, stated, unitOf, unknown, write } from "../format";
 import type { Language, Texts, Work } from "../i18n";
 import type { View } from "../charts/flametree";
 
-/** What a reader has chosen. It stays when the page is drawn anew. */
+/** What a reader has chosen. It stays when the page is drawn again. */
 export interface Choices {
   language: Language;
   theme: "auto" | "light" | "dark";
@@ -23,7 +23,7 @@ export interface Context {
   t: Texts;
   chosen: Choices;
   redraws: (() => void)[]; // of what is painted in colours that a theme changes
-  ends: (() => void)[]; // what must be ended when the page is drawn anew
+  ends: (() => void)[]; // what must be ended when the page is drawn again
 }
 
 export function planned(c: Context): PlanVariant[] {

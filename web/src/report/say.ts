@@ -68,7 +68,7 @@ const mark = "[，。；：、（）]", han = "[\\u4e00-\\u9fff]";
 const beginsClose = new RegExp(`^(${mark}| ?${han})`), endsClose = new RegExp(`(${mark}|${han} ?)$`);
 const beginsWithMark = new RegExp(`^${mark}`), endsWithMark = new RegExp(`${mark}$`);
 
-/** In Chinese, no blank stands beside a mark or between two characters where pieces meet, nor
+/** In Chinese, no blank stands next to a mark or between two characters where pieces meet, nor
  * at either end. */
 function close(t: Texts, list: Piece[]): Piece[] {
   if (t.language !== "zh") return list;

@@ -37,7 +37,7 @@ export class GrowingPlot {
     this.read(time.length - 1);
   }
 
-  /** Draws anew, in the colours of now. */
+  /** Draws again, in the colours of now. */
   repaint(): void {
     if (this.plot) this.draw(this.plot.width);
   }

@@ -1,4 +1,4 @@
-// Texts of the pages, beside those of the report. {name} is replaced.
+// Texts of the pages, in addition to those of the report. {name} is replaced.
 
 import { textsIn, type Language, type Texts } from "../i18n";
 import { pageTexts, type PageTexts } from "../i18n/pages";
