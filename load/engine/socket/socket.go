@@ -62,7 +62,7 @@ func (t *Thread) StartStamping() error { return t.Clock.StartStamping(t.to.famil
 func (t *Thread) Secure() bool { return t.tls != nil }
 
 // FailedHandshakes returns how many TLS handshakes have failed.
-func (t *Thread) FailedHandshakes() uint64 { return t.tls.Stats().Failed }
+func (t *Thread) FailedHandshakes() uint64 { return t.tls.Failed() }
 
 // An errnoKind is a system error and what it means for a request.
 type errnoKind struct {

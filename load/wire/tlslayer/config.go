@@ -124,7 +124,7 @@ func (c Config) read(now time.Time) (*tls.Config, error) {
 		field := fmt.Sprintf("cipher suite %d", i+1)
 		switch s := suiteByName(name); {
 		case s == nil:
-			fault(field, "%q is not known: want some of %s", name, strings.Join(CipherSuiteNames(), ", "))
+			fault(field, "%q is not known: want some of %s", name, strings.Join(cipherSuiteNames(), ", "))
 		case s.SupportedVersions[0] == tls.VersionTLS13:
 			fault(field, "%s is one of TLS 1.3, whose suites cannot be chosen: leave it out", name)
 		case config.MinVersion == tls.VersionTLS13:
@@ -136,7 +136,7 @@ func (c Config) read(now time.Time) (*tls.Config, error) {
 	for i, name := range c.Groups {
 		id, ok := groupByName(name)
 		if !ok {
-			fault(fmt.Sprintf("group %d", i+1), "%q is not known: want some of %s", name, strings.Join(GroupNames(), ", "))
+			fault(fmt.Sprintf("group %d", i+1), "%q is not known: want some of %s", name, strings.Join(groupNames(), ", "))
 		}
 		config.CurvePreferences = append(config.CurvePreferences, id)
 	}
@@ -261,43 +261,23 @@ func authorities(f File, now time.Time) (*x509.CertPool, error) {
 
 // keyPair reads a certificate and its key.
 func keyPair(certificate, key File) (tls.Certificate, error) {
-	certificates, err := blocks(certificate)
-	if err != nil {
+	if _, err := blocks(certificate); err != nil {
 		return tls.Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
 	keys, err := blocks(key)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("key: %w", err)
 	}
-	if b := find(certificates, func(kind string) bool { return kind == "CERTIFICATE" }); b == nil {
-		return tls.Certificate{}, fmt.Errorf("certificate: %s: has no certificate: found %s", certificate.Name, certificates[0].Type)
-	}
-	private := find(keys, func(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") })
-	switch {
-	case private == nil:
-		return tls.Certificate{}, fmt.Errorf("key: %s: has no private key: found %s", key.Name, keys[0].Type)
-	case private.Type == "ENCRYPTED PRIVATE KEY" || private.Headers["DEK-Info"] != "":
-		return tls.Certificate{}, fmt.Errorf("key: %s: is encrypted: decrypt it (openssl pkey -in %s -out plain.pem)", key.Name, key.Name)
-	}
-	pair, err := tls.X509KeyPair(certificate.Data, key.Data)
-	switch {
-	case err == nil:
-		return pair, nil
-	case strings.Contains(err.Error(), "does not match"):
-		return tls.Certificate{}, fmt.Errorf("key: %s: is not the key of the first certificate in %s", key.Name, certificate.Name)
-	default:
-		return tls.Certificate{}, fmt.Errorf("certificate and key: %s, %s: %w", certificate.Name, key.Name, bare(err))
-	}
-}
-
-// find returns the first block of a kind, nil if there is none.
-func find(blocks []*pem.Block, kind func(string) bool) *pem.Block {
-	for _, b := range blocks {
-		if kind(b.Type) {
-			return b
+	for _, b := range keys {
+		if b.Type == "ENCRYPTED PRIVATE KEY" || b.Headers["DEK-Info"] != "" {
+			return tls.Certificate{}, fmt.Errorf("key: %s: is encrypted: decrypt it (openssl pkey -in %s -out plain.pem)", key.Name, key.Name)
 		}
 	}
-	return nil
+	pair, err := tls.X509KeyPair(certificate.Data, key.Data)
+	if err != nil {
+		err = fmt.Errorf("certificate and key: %s, %s: %w", certificate.Name, key.Name, bare(err))
+	}
+	return pair, err
 }
 
 // day writes a time as in 2025-01-31.

@@ -32,16 +32,6 @@ const (
 	Failed                   // it cannot go on, and must be closed
 )
 
-var stateNames = [...]string{"idle", "handshaking", "established", "ended", "failed"}
-
-// String returns the state's name.
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return "unknown"
-}
-
 // A Conn is one connection's TLS, client's side. It is for one goroutine at a time,
 // together with the other connections of its Context. From Start until the state is no
 // longer Handshaking, and for a Reset in between, it is for one and the same goroutine,
@@ -123,10 +113,6 @@ func (c *Conn) shake() error {
 	c.info = Info{
 		Version: tls.VersionName(s.Version), CipherSuite: tls.CipherSuiteName(s.CipherSuite), Group: groupName(s.CurveID),
 		ALPN: s.NegotiatedProtocol, Resumed: s.DidResume, Retried: s.HelloRetryRequest,
-	}
-	c.context.stats.Handshakes++
-	if s.DidResume {
-		c.context.stats.Resumed++
 	}
 	return nil
 }
@@ -276,7 +262,7 @@ func (c *Conn) fail(err *wire.Error) error {
 		c.next, c.stop = nil, nil
 	}
 	if c.state == Handshaking {
-		c.context.stats.Failed++
+		c.context.failed++
 	}
 	c.state = Failed
 	c.err = err

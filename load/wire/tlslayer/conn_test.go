@@ -5,13 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -454,9 +451,6 @@ func TestReuse(t *testing.T) {
 		must(l.server.Open(l.client.Flush(nil)))
 		l.exchange(t, []byte("q"), []byte("r"))
 	}
-	if got, want := x.Stats(), (Stats{Handshakes: 2}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
 }
 
 // An established connection has no goroutine; a handshake has one, until it ends.
@@ -486,190 +480,4 @@ func TestGoroutines(t *testing.T) {
 func coroutines() int {
 	stacks := make([]byte, 1<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("tlslayer.(*Conn).begin.func1("))
-}
-
-// The engine's workers are locked to their threads, and coroutines must stay there.
-func TestOnLockedThread(t *testing.T) {
-	onLockedThread(func() {
-		x := newContext(t, clientConfig(""))
-		for range 10 {
-			l := newLink(t, x, serverConfig()).handshake()
-			if l.client.State() != Established {
-				t.Errorf("state %v, error %v", l.client.State(), l.err)
-				return
-			}
-			l.exchange(t, []byte("q"), []byte("r"))
-			given := x.Conn()
-			must(given.Start(nil))
-			given.Reset()
-		}
-	})
-}
-
-// onLockedThread calls f on a thread of its own.
-func onLockedThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		f()
-	}()
-	<-done
-}
-
-// The layer speaks with crypto/tls over a real socket as well, with the client's side
-// in a plain loop.
-func TestLoopback(t *testing.T) {
-	for _, version := range []string{"1.2", "1.3"} {
-		t.Run(version, func(t *testing.T) {
-			config := serverConfig()
-			config.SessionTicketsDisabled = false
-			listener := must(tls.Listen("tcp", "127.0.0.1:0", config))
-			defer listener.Close()
-			served := make(chan error, 1)
-			go func() {
-				served <- func() error {
-					conn, err := listener.Accept()
-					if err != nil {
-						return err
-					}
-					defer conn.Close()
-					_, err = io.Copy(conn, conn)
-					return err
-				}()
-			}()
-			s := dial(t, newContext(t, clientConfig(version)), listener.Addr().String())
-			for _, size := range []int{1, 100, 16 << 10, 100_000} {
-				sent := bytes.Repeat([]byte{byte(size)}, size)
-				s.write(sent)
-				if got := s.read(size); !bytes.Equal(got, sent) {
-					t.Fatalf("%d bytes came back of %d", len(got), size)
-				}
-			}
-			must(s.conn.Write(s.layer.CloseNotify(nil)))
-			if err := <-served; err != nil {
-				t.Errorf("the server: %v", err)
-			}
-			if data, err := s.readAll(); !errors.Is(err, io.EOF) || len(data) > 0 || s.layer.State() != Ended {
-				t.Errorf("%q at the end, %v, state %v", data, err, s.layer.State())
-			}
-		})
-	}
-}
-
-// A socket is a client on a real connection.
-type socket struct {
-	tb    testing.TB
-	conn  net.Conn
-	layer *Conn
-	in    []byte
-	data  []byte // that nobody has read
-}
-
-// dial connects, and runs the handshake.
-func dial(tb testing.TB, x *Context, address string) *socket {
-	tb.Helper()
-	s, err := tryDial(tb, x, address)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
-
-// tryDial is dial for handshakes that may fail.
-func tryDial(tb testing.TB, x *Context, address string) (*socket, error) {
-	tb.Helper()
-	s := &socket{tb: tb, conn: must(net.Dial("tcp", address)), layer: x.Conn(), in: make([]byte, 64<<10)}
-	tb.Cleanup(s.close)
-	// Long before the tests' own limit, a server that does not answer fails its test.
-	s.conn.SetDeadline(time.Now().Add(time.Minute))
-	must(s.conn.Write(must(s.layer.Start(nil))))
-	for s.layer.State() == Handshaking {
-		data, err := s.more()
-		if err != nil {
-			return s, err
-		}
-		s.data = append(s.data, data...)
-	}
-	return s, nil
-}
-
-// close ends the connection, if it was not ended.
-func (s *socket) close() {
-	_, _ = s.conn.Write(s.layer.CloseNotify(nil)) // for a server that minds
-	s.layer.Reset()
-	s.conn.Close()
-}
-
-// more reads once. The error is the layer's, or io.EOF if there is no more to come.
-func (s *socket) more() ([]byte, error) {
-	if s.layer.State() == Ended {
-		return nil, io.EOF
-	}
-	n, err := s.conn.Read(s.in)
-	if err != nil {
-		if err := s.layer.End(); err != nil {
-			return nil, err
-		}
-		return nil, io.EOF
-	}
-	data, err := s.layer.Open(s.in[:n])
-	if s.layer.Pending() {
-		if _, err := s.conn.Write(s.layer.Flush(nil)); err != nil {
-			s.tb.Fatal(err)
-		}
-	}
-	return data, err
-}
-
-func (s *socket) write(p []byte) {
-	s.tb.Helper()
-	out, err := s.layer.Seal(nil, p)
-	if err == nil {
-		_, err = s.conn.Write(out)
-	}
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-}
-
-// read returns the next n bytes of data.
-func (s *socket) read(n int) []byte {
-	s.tb.Helper()
-	for len(s.data) < n {
-		data, err := s.more()
-		if err != nil {
-			s.tb.Fatalf("%v after %d of %d bytes: %q", err, len(s.data), n, s.data)
-		}
-		s.data = append(s.data, data...)
-	}
-	got := s.data[:n]
-	s.data = s.data[n:]
-	return got
-}
-
-// readUntil returns the data up to and including a text.
-func (s *socket) readUntil(text string) string {
-	s.tb.Helper()
-	for {
-		if i := bytes.Index(s.data, []byte(text)); i >= 0 {
-			return string(s.read(i + len(text)))
-		}
-		data, err := s.more()
-		if err != nil {
-			s.tb.Fatalf("%v before %q came: %q", err, text, s.data)
-		}
-		s.data = append(s.data, data...)
-	}
-}
-
-// readAll returns all data up to the end, and how it ended.
-func (s *socket) readAll() ([]byte, error) {
-	for {
-		data, err := s.more()
-		s.data = append(s.data, data...)
-		if err != nil {
-			return s.data, err
-		}
-	}
 }

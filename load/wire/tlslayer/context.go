@@ -16,16 +16,9 @@ const maxFailures = 64
 // per worker. It and its connections are for one goroutine at a time.
 type Context struct {
 	config   *tls.Config
-	stats    Stats
+	failed   uint64 // handshakes
 	data     []byte // what Open returned last
 	failures map[wire.Error]*wire.Error
-}
-
-// Stats counts handshakes.
-type Stats struct {
-	Handshakes uint64 // completed
-	Resumed    uint64 // those of them that resumed a session
-	Failed     uint64 // ended by an error of the server's, or by its closing the connection
 }
 
 // NewContext returns a context, or every fault of its configuration. It loads the
@@ -41,8 +34,9 @@ func NewContext(c Config) (*Context, error) {
 // Conn returns a new connection, ready for Start.
 func (x *Context) Conn() *Conn { return &Conn{context: x} }
 
-// Stats returns what the context's connections did so far.
-func (x *Context) Stats() Stats { return x.stats }
+// Failed returns how many handshakes were ended by an error of the server's, or by its closing the
+// connection.
+func (x *Context) Failed() uint64 { return x.failed }
 
 // failure returns the error of a kind and a text: the same one each time, within bounds.
 func (x *Context) failure(kind wire.Kind, text string) *wire.Error {

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +42,9 @@ var badAnswers = []struct {
 	{"a message out of place", "\x16\x03\x03\x00\x04\x0e\x00\x00\x00", "unexpected"},
 	{"an empty handshake record", "\x16\x03\x03\x00\x00", "unexpected_message"},
 	{"an alert of three bytes", "\x15\x03\x03\x00\x03\x02\x28\x00", "unexpected_message"},
+	{"close_notify", "\x15\x03\x03\x00\x02\x01\x00", "ended the session in the middle of the handshake"},
+	{"an alert about the name", "\x15\x03\x03\x00\x02\x02\x70", `unrecognized_name: it does not know the server name "server.test"`},
+	{"an unknown alert", "\x15\x03\x03\x00\x02\x02\x63", "the server refused the handshake: alert 99"},
 	{"endless warnings", strings.Repeat("\x15\x03\x01\x00\x02\x01\x70", 50), "too many ignored records"},
 	{"TLS 1.0", string(serverHello(tls.VersionTLS10, 0xc013)), "the server chose TLS 1.0: only TLS 1.2 and TLS 1.3 are offered"},
 	{"TLS 1.9", string(serverHello(0x030a, 0xc013)), "the server chose 0x030A: only"},
@@ -66,47 +67,12 @@ func TestBadAnswers(t *testing.T) {
 				if wire.KindOf(l.err) != wire.TLS || !strings.Contains(l.err.Error(), c.err) {
 					t.Errorf("%v\nwant one of kind tls with %q", l.err, c.err)
 				}
-				if got, want := x.Stats(), (Stats{Failed: 1}); l.client.State() != Failed || got != want {
-					t.Errorf("state %v, %+v; want it failed, and %+v", l.client.State(), got, want)
+				if l.client.State() != Failed || x.Failed() != 1 {
+					t.Errorf("state %v, %d handshakes failed", l.client.State(), x.Failed())
 				}
 			}
 		})
 	}
-}
-
-// On real connections, the caller notifies the layer of the end.
-func TestPlainServer(t *testing.T) {
-	for _, c := range []struct{ answer, err string }{
-		{"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "it answered in plain HTTP"},
-		{"220 mail.test ESMTP\r\n", `its answer begins with "220 m"`},
-		{"", "closed the connection instead of answering"},
-	} {
-		listener := must(net.Listen("tcp", "127.0.0.1:0"))
-		served := make(chan error, 1)
-		go func() { served <- answer(listener, c.answer) }()
-		_, err := tryDial(t, newContext(t, clientConfig("")), listener.Addr().String())
-		if wire.KindOf(err) != wire.TLS || !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%v, want %q", err, c.err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("the server: %v", err)
-		}
-		listener.Close()
-	}
-}
-
-// answer accepts one connection, reads a client hello and answers with a text.
-func answer(listener net.Listener, text string) error {
-	conn, err := listener.Accept()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := conn.Read(make([]byte, 16<<10)); err != nil {
-		return err
-	}
-	_, err = io.WriteString(conn, text)
-	return err
 }
 
 // What a certificate may lack, and what to do about it.
@@ -125,7 +91,6 @@ func TestUntrusted(t *testing.T) {
 		err    string // the whole text; "" when it is trusted
 	}{
 		{"trusted", serverCredentials(), nil, ""},
-		{"by an address", serverCredentials(), func(c *Config) { c.ServerName = "127.0.0.1" }, ""},
 		{"self-signed and given", self, func(c *Config) { c.CA = File{"self.pem", self.cert} }, ""},
 		{
 			"an unknown authority", issue(serverName, stranger, nil), nil,
@@ -136,19 +101,11 @@ func TestUntrusted(t *testing.T) {
 			"the server's certificate (me) is self-signed: trust it by --cacert, or skip the check by --insecure",
 		},
 		{"insecure", issue("me", nil, nil), func(c *Config) { c.Insecure = true }, ""},
-		{"insecure without a name", issue("me", nil, nil), func(c *Config) { c.Insecure, c.ServerName = true, "" }, ""},
 		{
 			"another name", serverCredentials(), func(c *Config) { c.ServerName = "other.test" },
 			`the server's certificate is for server.test, 127.0.0.1, not for "other.test": ask for a name that it has, or skip the check by --insecure`,
 		},
-		{
-			"another address", serverCredentials(), func(c *Config) { c.ServerName = "127.0.0.2" },
-			`the server's certificate is for server.test, 127.0.0.1, not for "127.0.0.2"`,
-		},
-		{
-			"many names", issue("a", authority(), func(c *x509.Certificate) { c.DNSNames = []string{"a", "b", "c", "d", "e"} }), nil,
-			`the server's certificate is for a, b, c, 2 more, not for "server.test"`,
-		},
+
 		{
 			"no name", issue("a", authority(), func(c *x509.Certificate) { c.DNSNames = nil }), nil,
 			"the server's certificate is for no name that counts (it has no subject alternative names)",
@@ -263,38 +220,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Each alert has its name in the text, or its number; each hint is for the eye.
-func TestAlerts(t *testing.T) {
-	client := clientConfig("")
-	for code := range 256 {
-		if code == 0 {
-			continue // close_notify
-		}
-		x := newContext(t, client)
-		c := x.Conn()
-		must(c.Start(nil))
-		_, err := c.Open([]byte{21, 3, 3, 0, 2, 2, byte(code)})
-		want := "the server refused the handshake: " + fmt.Sprintf("alert %d", code)
-		if a, ok := alerts[uint8(code)]; ok {
-			want = "the server refused the handshake: " + a.name
-		}
-		if wire.KindOf(err) != wire.TLS || !strings.Contains(err.Error(), want) {
-			t.Errorf("%d: %v, want %q", code, err, want)
-		}
-	}
-	x := newContext(t, client)
-	c := x.Conn()
-	must(c.Start(nil))
-	if _, err := c.Open([]byte{21, 3, 3, 0, 2, 2, 112}); !strings.Contains(err.Error(), `it does not know the server name "server.test"`) {
-		t.Error(err)
-	}
-	c = x.Conn()
-	must(c.Start(nil))
-	if _, err := c.Open([]byte{21, 3, 3, 0, 2, 1, 0}); wire.KindOf(err) != wire.TLS || !strings.Contains(err.Error(), "ended the session in the middle of the handshake") {
-		t.Errorf("close_notify in the handshake: %v", err)
-	}
-}
-
 // What a server may do wrong once the handshake is complete.
 func TestFaultsOfTheSession(t *testing.T) {
 	repeat := func(n int, record func() []byte) (all []byte) {
@@ -391,16 +316,5 @@ func TestFailuresAreBounded(t *testing.T) {
 	}
 	if other := x.failure(wire.Protocol, "0"); other == first || other.Kind != wire.Protocol {
 		t.Error("two kinds are one error")
-	}
-}
-
-func TestAlertCode(t *testing.T) {
-	for _, err := range []error{nil, errors.New("x"), net.ErrClosed} {
-		if code, ok := alertCode(err); ok {
-			t.Errorf("%v has code %d", err, code)
-		}
-	}
-	if code, ok := alertCode(tls.AlertError(40)); !ok || code != 40 {
-		t.Errorf("code %d, %v; want 40", code, ok)
 	}
 }

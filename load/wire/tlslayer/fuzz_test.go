@@ -1,7 +1,6 @@
 package tlslayer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,67 +61,6 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("whole, in bytes, and in hundreds:\n%s", strings.Join(outcomes, "\n"))
 		}
 	})
-}
-
-// FuzzTampered changes bytes of what a server sends, in the handshake and after it.
-// Whatever becomes of it, the client gets no data that the server did not send.
-func FuzzTampered(f *testing.F) {
-	f.Add(uint8(0), []byte{0, 0, 5, 1})
-	f.Add(uint8(1), []byte{0, 0, 9, 0x80, 1, 1, 0, 0})
-	f.Add(uint8(2), []byte{2, 2, 100, 22, 3, 0, 50, 9})
-	f.Add(uint8(3), []byte{4, 3, 0, 200})
-	contexts := []*Context{newContext(f, clientConfig("1.2")), newContext(f, clientConfig("1.3"))}
-	f.Fuzz(func(t *testing.T, mode uint8, edits []byte) {
-		l := newLink(t, contexts[mode%2], serverConfig())
-		l.piece = int(mode>>1) % 128
-		out := must(l.client.Start(nil))
-		sent := 0
-		for len(out) > 0 {
-			_, _ = l.server.Open(out) // its error is for the client to find
-			from := l.server.Flush(nil)
-			tampered := tamper(from, edits, sent)
-			sent += len(from)
-			l.toClient(tampered)
-			out = l.client.Flush(nil)
-		}
-		data := []byte(strings.Repeat("what the server says. ", 20))
-		if l.server.State() == Established {
-			from := must(l.server.Seal(nil, data[:100]))
-			from = must(l.server.Seal(from, data[100:]))
-			from = l.server.CloseNotify(from)
-			l.toClient(tamper(from, edits, sent))
-		}
-		if !bytes.HasPrefix(data, l.data) {
-			t.Fatalf("the client got %q", l.data)
-		}
-		l.check(t)
-	})
-}
-
-// tamper makes the edits in a part of a stream that begins at an offset. Each is of four
-// bytes: what to do, where (two bytes), and with what.
-func tamper(p, edits []byte, offset int) []byte {
-	p = bytes.Clone(p)
-	for ; len(edits) >= 4; edits = edits[4:] {
-		at := int(edits[1])<<8 | int(edits[2]) - offset
-		if at < 0 || at >= len(p) {
-			continue
-		}
-		value := edits[3]
-		switch edits[0] % 5 {
-		case 0:
-			p[at] ^= value
-		case 1:
-			p = append(p[:at], p[min(len(p), at+int(value)):]...) // missing
-		case 2:
-			p = append(p[:at], append([]byte{value}, p[at:]...)...) // too much
-		case 3:
-			p = append(p[:at], append(bytes.Clone(p[at:min(len(p), at+int(value))]), p[at:]...)...) // twice
-		case 4:
-			p = p[:at] // cut off
-		}
-	}
-	return p
 }
 
 // FuzzSession sends records of any type and content to a client after its handshake. Cut

@@ -52,17 +52,17 @@ func groupByName(name string) (tls.CurveID, bool) {
 	return 0, false
 }
 
-// GroupNames returns the names of the groups that Config.Groups may hold.
-func GroupNames() (names []string) {
+// groupNames returns the names of the groups that Config.Groups may hold.
+func groupNames() (names []string) {
 	for _, g := range groups {
 		names = append(names, g.name)
 	}
 	return names
 }
 
-// CipherSuiteNames returns the names of the suites that Config.CipherSuites may hold:
+// cipherSuiteNames returns the names of the suites that Config.CipherSuites may hold:
 // those of TLS 1.2, safe ones first.
-func CipherSuiteNames() (names []string) {
+func cipherSuiteNames() (names []string) {
 	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
 		if slices.Contains(s.SupportedVersions, tls.VersionTLS12) {
 			names = append(names, s.Name)

@@ -39,14 +39,14 @@ func TestResumption(t *testing.T) {
 	for _, c := range []struct {
 		version        string
 		client, server bool // use tickets
-		resumed        uint64
+		resumed        bool
 	}{
-		{"1.2", true, true, 4},
-		{"1.3", true, true, 4},
-		{"1.2", false, true, 0},
-		{"1.3", false, true, 0},
-		{"1.2", true, false, 0},
-		{"1.3", true, false, 0},
+		{"1.2", true, true, true},
+		{"1.3", true, true, true},
+		{"1.2", false, true, false},
+		{"1.3", false, true, false},
+		{"1.2", true, false, false},
+		{"1.3", true, false, false},
 	} {
 		client, server := clientConfig(c.version), serverConfig()
 		client.Tickets, server.SessionTicketsDisabled = c.client, !c.server
@@ -56,7 +56,7 @@ func TestResumption(t *testing.T) {
 			l := established(t, x, server)
 			l.exchange(t, []byte("q"), []byte("r"))
 			info := l.client.Info()
-			if want := i > 0 && c.resumed > 0; info.Resumed != want {
+			if want := i > 0 && c.resumed; info.Resumed != want {
 				t.Errorf("%+v: connection %d resumed: %v", c, i, info.Resumed)
 			}
 			if i == 0 {
@@ -66,29 +66,8 @@ func TestResumption(t *testing.T) {
 			l.client.Reset()
 			l.server.Reset()
 		}
-		if c.resumed > 0 && short >= full {
+		if c.resumed && short >= full {
 			t.Errorf("%+v: %d bytes received with a session, %d without", c, short, full)
-		}
-		if got, want := x.Stats(), (Stats{Handshakes: 5, Resumed: c.resumed}); got != want {
-			t.Errorf("%+v: %+v, want %+v", c, got, want)
-		}
-	}
-}
-
-// A server that has forgotten its keys makes new sessions, and nothing fails.
-func TestForgottenSessions(t *testing.T) {
-	for _, version := range []string{"1.2", "1.3"} {
-		client := clientConfig(version)
-		client.Tickets = true
-		x := newContext(t, client)
-		for i := range 4 {
-			server := serverConfig() // with keys of its own
-			server.SessionTicketsDisabled = false
-			l := established(t, x, server)
-			l.exchange(t, []byte("q"), []byte("r"))
-			if l.client.Info().Resumed {
-				t.Errorf("%s: connection %d resumed a session of another server", version, i)
-			}
 		}
 	}
 }

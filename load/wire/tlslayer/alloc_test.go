@@ -6,39 +6,6 @@ import (
 	"testing"
 )
 
-// What a small request and its response take: 100 bytes there, 200 back.
-const (
-	requestSize  = 100
-	responseSize = 200
-)
-
-// BenchmarkExchange is of the client's side alone: Seal and Open, as an event loop calls
-// them.
-func BenchmarkExchange(b *testing.B) {
-	for _, version := range []string{"1.2", "1.3"} {
-		b.Run(version, func(b *testing.B) {
-			l := established(b, newContext(b, clientConfig(version)), serverConfig())
-			request, response := make([]byte, requestSize), make([]byte, responseSize)
-			responses := make([][]byte, 1000)
-			var out []byte
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if i%len(responses) == 0 {
-					b.StopTimer()
-					for j := range responses {
-						responses[j] = must(l.server.Seal(responses[j][:0], response))
-					}
-					b.StartTimer()
-				}
-				out = must(l.client.Seal(out[:0], request))
-				if data, err := l.client.Open(responses[i%len(responses)]); err != nil || len(data) != responseSize {
-					b.Fatalf("%d bytes, error %v", len(data), err)
-				}
-			}
-		})
-	}
-}
-
 // Nothing is allocated to seal a record, and 24 bytes, by crypto/tls, to open one.
 func TestAllocations(t *testing.T) {
 	if testing.Short() {
