@@ -10,110 +10,6 @@ import (
 	"dyno/load/rpc/diag"
 )
 
-// A shape is what Check must know of a message: how its fields look on the wire.
-type shape struct {
-	low      []*fieldShape // by number, those below maxLow
-	high     map[protowire.Number]*fieldShape
-	required uint64 // a bit for each field that must be there
-	partial  bool   // there are more required fields than bits
-}
-
-// maxLow bounds the table of a shape.
-const maxLow = 256
-
-// A fieldShape is one field of a shape.
-type fieldShape struct {
-	name     protoreflect.FullName
-	wire     protowire.Type // of one value
-	packable bool           // many values may be in one length-delimited field
-	text     bool           // must be UTF-8
-	inner    *shape         // of a message
-	bit      uint64         // in required
-}
-
-// newShape makes the shape of a message, and of all that are in it.
-func newShape(d protoreflect.MessageDescriptor) *shape {
-	shapes := map[protoreflect.FullName]*shape{}
-	var open []protoreflect.MessageDescriptor
-	of := func(d protoreflect.MessageDescriptor) *shape {
-		s := shapes[d.FullName()]
-		if s == nil {
-			s = &shape{}
-			shapes[d.FullName()] = s
-			open = append(open, d)
-		}
-		return s
-	}
-	top := of(d)
-	for len(open) > 0 {
-		d := open[len(open)-1]
-		open = open[:len(open)-1]
-		s, bit := shapes[d.FullName()], uint64(1)
-		for i := range d.Fields().Len() {
-			field := d.Fields().Get(i)
-			f := &fieldShape{name: field.FullName(), wire: wireTypes[field.Kind()]}
-			f.packable = field.IsList() && f.wire != protowire.BytesType && f.wire != protowire.StartGroupType
-			if enforcer, ok := field.(interface{ EnforceUTF8() bool }); ok && field.Kind() == protoreflect.StringKind {
-				f.text = enforcer.EnforceUTF8()
-			}
-			if field.Message() != nil {
-				f.inner = of(field.Message())
-			}
-			if field.Cardinality() == protoreflect.Required {
-				f.bit = bit
-				s.required |= bit
-				bit <<= 1
-				s.partial = s.partial || f.bit == 0
-			}
-			s.add(field.Number(), f)
-		}
-	}
-	return top
-}
-
-// wireTypes are how values of each kind begin on the wire.
-var wireTypes = map[protoreflect.Kind]protowire.Type{
-	protoreflect.BoolKind:     protowire.VarintType,
-	protoreflect.EnumKind:     protowire.VarintType,
-	protoreflect.Int32Kind:    protowire.VarintType,
-	protoreflect.Sint32Kind:   protowire.VarintType,
-	protoreflect.Uint32Kind:   protowire.VarintType,
-	protoreflect.Int64Kind:    protowire.VarintType,
-	protoreflect.Sint64Kind:   protowire.VarintType,
-	protoreflect.Uint64Kind:   protowire.VarintType,
-	protoreflect.Sfixed32Kind: protowire.Fixed32Type,
-	protoreflect.Fixed32Kind:  protowire.Fixed32Type,
-	protoreflect.FloatKind:    protowire.Fixed32Type,
-	protoreflect.Sfixed64Kind: protowire.Fixed64Type,
-	protoreflect.Fixed64Kind:  protowire.Fixed64Type,
-	protoreflect.DoubleKind:   protowire.Fixed64Type,
-	protoreflect.StringKind:   protowire.BytesType,
-	protoreflect.BytesKind:    protowire.BytesType,
-	protoreflect.MessageKind:  protowire.BytesType,
-	protoreflect.GroupKind:    protowire.StartGroupType,
-}
-
-func (s *shape) add(number protowire.Number, f *fieldShape) {
-	if number >= maxLow {
-		if s.high == nil {
-			s.high = map[protowire.Number]*fieldShape{}
-		}
-		s.high[number] = f
-		return
-	}
-	for int(number) >= len(s.low) {
-		s.low = append(s.low, nil)
-	}
-	s.low[number] = f
-}
-
-func (s *shape) field(number protowire.Number) *fieldShape {
-	if int(number) < len(s.low) {
-		return s.low[number]
-	}
-	return s.high[number]
-}
-
 // Check tells whether a response has the method's message in it, without making anything
 // of it: it does not allocate unless it finds a fault. A fault names the field and the
 // byte. Fields of unknown numbers are not looked at. A field of another type than the
@@ -147,7 +43,7 @@ func (c *checker) fail(rest []byte, f *fieldShape, problem string) bool {
 	c.left = len(c.all) - (cap(c.all) - cap(rest))
 	c.problem = problem
 	if f != nil {
-		c.field = f.name
+		c.field = f.full
 	}
 	return false
 }

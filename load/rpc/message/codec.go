@@ -11,17 +11,15 @@ import (
 type Codec struct {
 	in, out protoreflect.MessageType
 	types   *Types
-	shape   func() *shape        // of out
-	members func() *membersShape // of out
+	shape   func() *shape // of out
 }
 
 // New returns the codec of a method which takes in and returns out.
 func New(in, out protoreflect.MessageDescriptor, types *Types) *Codec {
 	return &Codec{
-		in:      dynamicpb.NewMessageType(in),
-		out:     dynamicpb.NewMessageType(out),
-		types:   types,
-		shape:   sync.OnceValue(func() *shape { return newShape(out) }),
-		members: sync.OnceValue(func() *membersShape { return memberShapes{}.of(out) }),
+		in:    dynamicpb.NewMessageType(in),
+		out:   dynamicpb.NewMessageType(out),
+		types: types,
+		shape: sync.OnceValue(func() *shape { return newShape(out) }),
 	}
 }

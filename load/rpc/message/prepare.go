@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -184,43 +185,15 @@ func isPlainText(text []byte) bool {
 	return utf8.Valid(text)
 }
 
-// appendBase64 decodes base64 of four characters to three bytes, with its padding: other
-// ways of writing it are left to AppendEncode.
+// appendBase64 decodes base64 with its padding: other ways of writing it are left to AppendEncode,
+// and so is what JSON does not allow in a string.
 func appendBase64(dst, text []byte) ([]byte, bool) {
-	if len(text)%4 != 0 {
+	if bytes.ContainsAny(text, "\r\n") {
 		return dst, false
 	}
-	start := len(dst)
-	for i := 0; i < len(text); i += 4 {
-		var bits uint32
-		padding := 0
-		for j, c := range text[i : i+4] {
-			digit := base64Digits[c]
-			switch {
-			case c == '=' && i+4 == len(text) && j >= 2:
-				padding++
-			case digit == 0 || padding > 0:
-				return dst[:start], false
-			default:
-				bits |= uint32(digit-1) << (18 - 6*j)
-			}
-		}
-		if bits&(1<<(8*padding)-1) != 0 {
-			return dst[:start], false
-		}
-		dst = append(dst, byte(bits>>16), byte(bits>>8), byte(bits))[:len(dst)+3-padding]
-	}
-	return dst, true
+	b, err := base64.StdEncoding.AppendDecode(dst, text)
+	return b, err == nil
 }
-
-// base64Digits are the values of characters in base64 (RFC 4648, section 4), and 1 more:
-// 0 is of those that are none.
-var base64Digits = func() (digits [256]byte) {
-	for i, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
-		digits[c] = byte(i + 1)
-	}
-	return digits
-}()
 
 // appendScalar appends a value by its text.
 func (o *op) appendScalar(b, text []byte) ([]byte, bool) {

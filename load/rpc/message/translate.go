@@ -17,97 +17,18 @@ import (
 // error dst is as it was.
 func (c *Codec) AppendJSON(dst, response []byte) ([]byte, error) {
 	w := jsonWriter{b: dst}
-	if w.message(c.members(), response, maxOpen) {
+	if w.message(c.shape(), response, maxOpen) {
 		return w.b, nil
 	}
 	text, err := c.Decode(response)
 	return append(dst, text...), err
 }
 
-// A memberShape is what must be known of a field to write it in JSON.
-type memberShape struct {
-	name     []byte // quoted, with the colon
-	kind     protoreflect.Kind
-	wire     protowire.Type
-	list     bool
-	packable bool
-	isMap    bool
-	implicit bool   // a zero on the wire is as good as none
-	bit      uint64 // its own, and those of the others of its oneof: none may be there yet
-	rivals   uint64
-	enum     map[int32][]byte // the names of values, quoted
-	inner    *membersShape    // of a message
-	key      *memberShape     // of a map's entries
-	value    *memberShape
-}
-
-// A membersShape is what must be known of a message to write it in JSON.
-type membersShape struct {
-	fields     map[protowire.Number]*memberShape
-	odd        bool // it has a JSON of its own, or more fields than bits
-	extensible bool
-}
-
-// memberShapes are those of messages that are known, by name.
-type memberShapes map[protoreflect.FullName]*membersShape
-
-// of returns the shape of a message, after those of all that are in it.
-func (all memberShapes) of(d protoreflect.MessageDescriptor) *membersShape {
-	if s := all[d.FullName()]; s != nil {
-		return s
-	}
-	s := &membersShape{fields: map[protowire.Number]*memberShape{}, extensible: d.ExtensionRanges().Len() > 0}
-	all[d.FullName()] = s
-	s.odd = wellKnownForm(d) != "" || d.Fields().Len() > 64 || d.RequiredNumbers().Len() > 0
-	if s.odd {
-		return s
-	}
-	for i := range d.Fields().Len() {
-		field := d.Fields().Get(i)
-		f := all.field(field)
-		f.bit = 1 << i
-		f.rivals = f.bit
-		if one := field.ContainingOneof(); one != nil {
-			for k := range one.Fields().Len() {
-				f.rivals |= 1 << one.Fields().Get(k).Index()
-			}
-		}
-		s.fields[field.Number()] = f
-	}
-	return s
-}
-
-func (all memberShapes) field(field protoreflect.FieldDescriptor) *memberShape {
-	f := &memberShape{
-		name: []byte(quoteJSON(field.JSONName()) + ":"), kind: field.Kind(), wire: wireTypes[field.Kind()],
-		list: field.IsList(), isMap: field.IsMap(), implicit: !field.HasPresence(),
-	}
-	f.packable = f.list && f.wire != protowire.BytesType && f.wire != protowire.StartGroupType
-	switch {
-	case f.isMap:
-		f.key, f.value = all.field(field.MapKey()), all.field(field.MapValue())
-	case field.Message() != nil:
-		f.inner = all.of(field.Message())
-	case field.Enum() != nil:
-		f.enum = map[int32][]byte{}
-		for i := range field.Enum().Values().Len() {
-			v := field.Enum().Values().Get(i)
-			if _, alias := f.enum[int32(v.Number())]; !alias {
-				f.enum[int32(v.Number())] = []byte(quoteJSON(string(v.Name())))
-			}
-		}
-		if field.Enum().FullName() == "google.protobuf.NullValue" {
-			f.enum = nil // which is null
-		}
-	}
-	return f
-}
-
 // A jsonWriter writes a response in JSON. Its functions return false when the response is written
 // in a way that is left to Decode, or is wrong.
 type jsonWriter struct{ b []byte }
 
-func (w *jsonWriter) message(s *membersShape, b []byte, depth int) bool {
+func (w *jsonWriter) message(s *shape, b []byte, depth int) bool {
 	if s.odd || depth == 0 {
 		return false
 	}
@@ -118,7 +39,7 @@ func (w *jsonWriter) message(s *membersShape, b []byte, depth int) bool {
 		if n < 0 || number > protowire.MaxValidNumber {
 			return false
 		}
-		f := s.fields[number]
+		f := s.field(number)
 		if f == nil {
 			size := protowire.ConsumeFieldValue(number, wire, b[n:])
 			if size < 0 || s.extensible {
@@ -164,7 +85,7 @@ func (w *jsonWriter) message(s *membersShape, b []byte, depth int) bool {
 
 // elements writes a list, whose values come one behind another, each in a field of its own or
 // several in one. It returns how long all of them are, and whether there are any.
-func (w *jsonWriter) elements(f *memberShape, number protowire.Number, b []byte, depth int) (size int, written, ok bool) {
+func (w *jsonWriter) elements(f *fieldShape, number protowire.Number, b []byte, depth int) (size int, written, ok bool) {
 	w.b = append(w.b, '[')
 	add := func() {
 		if written {
@@ -213,7 +134,7 @@ func (w *jsonWriter) elements(f *memberShape, number protowire.Number, b []byte,
 const maxEntries = 32
 
 // entries writes a map.
-func (w *jsonWriter) entries(f *memberShape, number protowire.Number, b []byte, depth int) (size int, written, ok bool) {
+func (w *jsonWriter) entries(f *fieldShape, number protowire.Number, b []byte, depth int) (size int, written, ok bool) {
 	w.b = append(w.b, '{')
 	var keys [maxEntries][2]int
 	count := 0
@@ -252,17 +173,17 @@ func (w *jsonWriter) entries(f *memberShape, number protowire.Number, b []byte, 
 
 // entry writes an entry of a map, which is its key and its value, each of which may be missing or
 // zero. It returns where its key ends.
-func (w *jsonWriter) entry(f *memberShape, b []byte, depth int) (keyEnd int, ok bool) {
-	const key, value = 1, 2
+func (w *jsonWriter) entry(f *fieldShape, b []byte, depth int) (keyEnd int, ok bool) {
+	key, value := f.inner.field(entryKey), f.inner.field(entryValue)
 	number, wire, n := protowire.ConsumeTag(b)
-	if len(b) == 0 || n < 0 || number != key || wire != f.key.wire {
+	if len(b) == 0 || n < 0 || number != entryKey || wire != key.wire {
 		return 0, false
 	}
-	quoted := f.key.kind == protoreflect.StringKind || isWide(f.key.kind)
+	quoted := key.kind == protoreflect.StringKind || isWide(key.kind)
 	if !quoted {
 		w.b = append(w.b, '"')
 	}
-	used, ok := w.scalar(f.key, b[n:])
+	used, ok := w.scalar(key, b[n:])
 	if !ok {
 		return 0, false
 	}
@@ -273,10 +194,10 @@ func (w *jsonWriter) entry(f *memberShape, b []byte, depth int) (keyEnd int, ok 
 	w.b = append(w.b, ':')
 	b = b[n+used:]
 	number, wire, n = protowire.ConsumeTag(b)
-	if len(b) == 0 || n < 0 || number != value {
+	if len(b) == 0 || n < 0 || number != entryValue {
 		return 0, false
 	}
-	used, _, ok = w.value(f.value, wire, b[n:], depth)
+	used, _, ok = w.value(value, wire, b[n:], depth)
 	return keyEnd, ok && n+used == len(b)
 }
 
@@ -290,7 +211,7 @@ func isWide(k protoreflect.Kind) bool {
 }
 
 // value writes one value. It returns its length, and whether it is to be seen.
-func (w *jsonWriter) value(f *memberShape, wire protowire.Type, b []byte, depth int) (size int, written, ok bool) {
+func (w *jsonWriter) value(f *fieldShape, wire protowire.Type, b []byte, depth int) (size int, written, ok bool) {
 	if wire != f.wire || wire == protowire.StartGroupType {
 		return 0, false, false
 	}
@@ -317,7 +238,7 @@ func isZero(wire protowire.Type, b []byte) bool {
 }
 
 // scalar writes a value that is no message. It returns its length.
-func (w *jsonWriter) scalar(f *memberShape, b []byte) (size int, ok bool) {
+func (w *jsonWriter) scalar(f *fieldShape, b []byte) (size int, ok bool) {
 	switch f.wire {
 	case protowire.VarintType:
 		v, n := protowire.ConsumeVarint(b)
@@ -359,7 +280,7 @@ func (w *jsonWriter) scalar(f *memberShape, b []byte) (size int, ok bool) {
 }
 
 // varint writes a number of variable length.
-func (w *jsonWriter) varint(f *memberShape, v uint64) bool {
+func (w *jsonWriter) varint(f *fieldShape, v uint64) bool {
 	switch f.kind {
 	case protoreflect.BoolKind:
 		w.b = strconv.AppendBool(w.b, v != 0)

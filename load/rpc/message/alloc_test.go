@@ -36,17 +36,3 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkEncoder(b *testing.B) {
-	e, err := find(b, shop(b), "shop.v1.Shop/Fill").Prepare(cut(`{"name": "‹›", "count": ‹›}`)...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	parts, buffer := partsOf("row", "7"), make([]byte, 0, 64)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := e.Append(buffer, parts); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
