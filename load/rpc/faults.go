@@ -8,23 +8,10 @@ import (
 // maxFaults is how many faults of a source are reported.
 const maxFaults = 20
 
-// faults collects what is wrong with a source.
-type faults struct {
-	list    []error
-	omitted int
-}
-
-func (f *faults) add(fault error) {
-	if len(f.list) == maxFaults {
-		f.omitted++
-		return
+// joinFaults returns what is wrong with a source: the first faults, and how many more there are.
+func joinFaults(list []error) error {
+	if more := len(list) - maxFaults; more > 0 {
+		list = append(list[:maxFaults:maxFaults], fmt.Errorf("and %d more", more))
 	}
-	f.list = append(f.list, fault)
-}
-
-func (f *faults) err() error {
-	if f.omitted > 0 {
-		return errors.Join(append(f.list, fmt.Errorf("and %d more", f.omitted))...)
-	}
-	return errors.Join(f.list...)
+	return errors.Join(list...)
 }

@@ -283,7 +283,7 @@ func (l *linker) linkChain(path string, above []string) *link {
 		return done
 	}
 	if err := l.files.RegisterFile(file); err != nil {
-		done.err = l.conflict(file, err)
+		done.err = l.fault(path, "it contradicts another file: %s", diag.Cause(err))
 		return done
 	}
 	done.file = file
@@ -301,7 +301,7 @@ func (l *linker) linkKnown(path string, above []string, done *link) {
 			}
 		}
 		if err := l.files.RegisterFile(file); err != nil {
-			done.err = l.conflict(file, err)
+			done.err = l.fault(path, "it contradicts another file: %s", diag.Cause(err))
 			return
 		}
 		done.file = file
@@ -324,48 +324,6 @@ func (l *linker) linkKnown(path string, above []string, done *link) {
 	done.err = fault
 }
 
-// conflict says which other file declares what a file declares.
-func (l *linker) conflict(file protoreflect.FileDescriptor, err error) error {
-	for name := range declared(file) {
-		if d, err := l.files.FindDescriptorByName(name); err == nil {
-			return l.fault(file.Path(), "it declares %s, and so does %s", name, diag.Quote(d.ParentFile().Path()))
-		}
-	}
-	return l.fault(file.Path(), "it contradicts another file: %s", diag.Cause(err))
-}
-
-// declared goes through the names that a file declares at its top.
-func declared(file protoreflect.FileDescriptor) func(yield func(protoreflect.FullName) bool) {
-	return func(yield func(protoreflect.FullName) bool) {
-		for i := range file.Messages().Len() {
-			if !yield(file.Messages().Get(i).FullName()) {
-				return
-			}
-		}
-		for i := range file.Enums().Len() {
-			e := file.Enums().Get(i)
-			if !yield(e.FullName()) {
-				return
-			}
-			for j := range e.Values().Len() {
-				if !yield(e.Values().Get(j).FullName()) {
-					return
-				}
-			}
-		}
-		for i := range file.Extensions().Len() {
-			if !yield(file.Extensions().Get(i).FullName()) {
-				return
-			}
-		}
-		for i := range file.Services().Len() {
-			if !yield(file.Services().Get(i).FullName()) {
-				return
-			}
-		}
-	}
-}
-
 // linkAll links every file that was added.
 func (l *linker) linkAll() error {
 	paths := make([]string, 0, len(l.protos))
@@ -373,15 +331,15 @@ func (l *linker) linkAll() error {
 		paths = append(paths, path)
 	}
 	slices.Sort(paths)
-	var f faults
+	var faults []error
 	reported := map[error]bool{}
 	for _, path := range paths {
 		if _, err := l.link(path); err != nil && !reported[err] {
 			reported[err] = true
-			f.add(err)
+			faults = append(faults, err)
 		}
 	}
-	return f.err()
+	return joinFaults(faults)
 }
 
 // chain writes names for people, the middle of long chains left out.

@@ -61,11 +61,11 @@ func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, erro
 		slices.SortFunc(reported, func(a, b *diag.Fault) int {
 			return cmp.Or(strings.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		})
-		var f faults
+		var faults []error
 		for _, fault := range reported {
-			f.add(fault)
+			faults = append(faults, fault)
 		}
-		return nil, f.err()
+		return nil, joinFaults(faults)
 	}
 	if err != nil {
 		var at reporter.ErrorWithPos

@@ -115,19 +115,16 @@ func TestProtosetsThatAreWrong(t *testing.T) {
 	}{
 		{"good", []*descriptorpb.FileDescriptorProto{file("a.proto")}, nil},
 		{"the same twice", []*descriptorpb.FileDescriptorProto{file("a.proto"), file("a.proto")}, nil},
-		{"order does not matter", []*descriptorpb.FileDescriptorProto{file("a.proto", "b.proto"), file("b.proto")}, nil},
 		{"well-known is there", []*descriptorpb.FileDescriptorProto{file("a.proto", "google/protobuf/any.proto", "google/protobuf/api.proto")}, nil},
 		{"as deep as possible", chained(maxImports), nil},
 		{"nested as deep as possible", []*descriptorpb.FileDescriptorProto{nested(maxNesting - 2)}, nil},
 
 		{"none", nil, []string{"x.binpb: this is no descriptor set: there are no files in it", "protoc --include_imports"}},
 		{"no name", []*descriptorpb.FileDescriptorProto{{}}, []string{"a file's name has 0 bytes"}},
-		{"long name", []*descriptorpb.FileDescriptorProto{file(long)}, []string{"a file's name has 1025 bytes"}},
 		{"long name of a message", []*descriptorpb.FileDescriptorProto{declaring(file("a.proto"), "a", long)}, []string{"a.proto: a name has 1025 bytes, and may have 1024"}},
 		{"contradiction", []*descriptorpb.FileDescriptorProto{file("a.proto"), declaring(file("a.proto"), "a")}, []string{"a.proto: there are two files of this name, which contradict each other"}},
-		{"two declare it", []*descriptorpb.FileDescriptorProto{declaring(file("a.proto"), "a", "M"), declaring(file("b.proto"), "a", "M")}, []string{`b.proto: it declares a.M, and so does "a.proto"`}},
+		{"two declare it", []*descriptorpb.FileDescriptorProto{declaring(file("a.proto"), "a", "M"), declaring(file("b.proto"), "a", "M")}, []string{"b.proto: it contradicts another file: ", "a.M"}},
 		{"missing", []*descriptorpb.FileDescriptorProto{file("a.proto", "common.proto"), file("comon.proto")}, []string{`a.proto: imports "common.proto", which is missing; did you mean "comon.proto"?`}},
-		{"missing for many", []*descriptorpb.FileDescriptorProto{file("a.proto", "b.proto"), file("b.proto", "c.proto")}, []string{`b.proto: imports "c.proto", which is missing`}},
 		{"itself", []*descriptorpb.FileDescriptorProto{file("a.proto", "a.proto")}, []string{"cyclic imports: a.proto → a.proto"}},
 		{"cycle", []*descriptorpb.FileDescriptorProto{file("a.proto", "b.proto"), file("b.proto", "c.proto"), file("c.proto", "b.proto")}, []string{"cyclic imports: b.proto → c.proto → b.proto"}},
 		{"chain", chained(maxImports + 2), []string{"files import each other in a chain of more than 100"}},
@@ -135,7 +132,6 @@ func TestProtosetsThatAreWrong(t *testing.T) {
 		{"public imports", bushy(90), []string{"public imports lead to it by more than 100000 paths"}},
 		{"nested", []*descriptorpb.FileDescriptorProto{nested(maxNesting + 1)}, []string{"nests deeper than 64"}},
 		{"unknown type", []*descriptorpb.FileDescriptorProto{withField(declaring(file("a.proto"), "a", "M"), "f", ".a.None")}, []string{"x.binpb: a.proto: ", "a.None"}},
-		{"not imported", []*descriptorpb.FileDescriptorProto{withField(declaring(file("a.proto"), "a", "M"), "f", ".b.N"), declaring(file("b.proto"), "b", "N")}, []string{"a.proto: ", "b.N"}},
 		{"name that is none", []*descriptorpb.FileDescriptorProto{declaring(file("a.proto"), "a", "\x1b[2J")}, []string{"a.proto: "}},
 		{"another timestamp", []*descriptorpb.FileDescriptorProto{timestamp}, []string{"google.protobuf.Timestamp is not the well-known message of that name: its field 1 should be seconds"}},
 		{"syntax", []*descriptorpb.FileDescriptorProto{{Name: proto.String("a.proto"), Syntax: proto.String("proto4")}}, []string{"a.proto: invalid syntax"}},
@@ -177,6 +173,8 @@ func TestProtosetsOfManyParts(t *testing.T) {
 	set := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), message)
 	_, err := parseProtoset("x.binpb", set)
 	expect(t, err, "there are more than 2000000 parts in the descriptors")
+	_, err = parseProtoset("x.binpb", protowire.AppendBytes([]byte{0x0a}, make([]byte, maxSource+1)))
+	expect(t, err, "the descriptors take more than 64 MiB")
 }
 
 func TestProtosetsOfLongNames(t *testing.T) {
