@@ -1,11 +1,11 @@
 package protocols
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 
 	"dyno/lab/plan"
 	"dyno/load/scenario"
@@ -20,26 +20,28 @@ func tcpCodecs(v *plan.Variant, seed uint64, _ int) (c Codecs, err error) {
 		if err = ready(v, &c, tcpScript); err != nil {
 			return c, err
 		}
-		var messages []tcp.Message
+		var all []tcp.Message
 		for _, o := range c.Scenario.Outlines() {
-			messages = append(messages, tcp.Message{Text: []byte(o.Body), Varies: o.VariesBody})
+			all = append(all, tcp.Message{Text: []byte(o.Body), Varies: o.VariesBody})
 		}
-		config := tcp.DefaultMessages(framings[v.Load.Framing], messages)
-		c.Clients, err = perWorker(alike(config), tcp.NewMessages, func(t *tcp.MessagesTemplate) wire.Client { return t.Client() })
+		c.Clients, err = messages(v, all)
 		return c, err
 	}
 	switch size := v.Load.Payload; v.Load.Framing {
 	case plan.FramingLine: // whose end is one byte of the payload
-		line := tcp.DefaultLine(strings.Repeat("x", max(0, size-1)))
-		line.Limit = tcp.MaxLineBytes // an answer is counted, and not held
-		c.Clients, err = perWorker(alike(line), tcp.NewLine, func(t *tcp.LineTemplate) wire.Client { return t.Client() })
+		c.Clients, err = messages(v, []tcp.Message{{Text: bytes.Repeat([]byte("x"), max(0, size-1))}})
 	case plan.FramingLength:
-		prefixed := tcp.DefaultPrefixed(make([]byte, size))
-		c.Clients, err = perWorker(alike(prefixed), tcp.NewPrefixed, func(t *tcp.PrefixedTemplate) wire.Client { return t.Client() })
+		c.Clients, err = messages(v, []tcp.Message{{Text: make([]byte, size)}})
 	default:
 		c.Clients, err = perWorker(alike(tcp.EchoConfig{Size: size, Seed: seed}), tcp.NewEcho, func(t *tcp.EchoTemplate) wire.Client { return t.Client() })
 	}
 	return c, err
+}
+
+// messages makes what sends messages in the plan's framing.
+func messages(v *plan.Variant, all []tcp.Message) (func(worker int) func() wire.Client, error) {
+	config := tcp.MessagesConfig{Framing: framings[v.Load.Framing], Messages: all}
+	return perWorker(alike(config), tcp.NewMessages, func(t *tcp.MessagesTemplate) wire.Client { return t.Client() })
 }
 
 var framings = map[string]tcp.Framing{plan.FramingEcho: tcp.Same, plan.FramingLine: tcp.Lines, plan.FramingLength: tcp.Length}

@@ -18,14 +18,6 @@ type EchoConfig struct {
 	Seed uint64 // of the messages' bytes: the same seed sends the same messages
 }
 
-// Validate reports everything that is wrong with the configuration.
-func (c EchoConfig) Validate() error {
-	if c.Size < 1 || c.Size > MaxEchoSize {
-		return fmt.Errorf("echo size %d: want 1 to %d bytes", c.Size, MaxEchoSize)
-	}
-	return nil
-}
-
 // An EchoTemplate holds the bytes of all messages. They are windows of one block:
 //
 //	block:     word 0 | random | word 1 | random | word 2 | …
@@ -52,8 +44,8 @@ const (
 // NewEcho returns a template for echo clients. It takes 512 KiB and a message's
 // size.
 func NewEcho(c EchoConfig) (*EchoTemplate, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("tcp: %w", err)
+	if c.Size < 1 || c.Size > MaxEchoSize {
+		return nil, fmt.Errorf("tcp: echo size %d: want 1 to %d bytes", c.Size, MaxEchoSize)
 	}
 	var seed [32]byte
 	binary.BigEndian.PutUint64(seed[:], c.Seed)

@@ -6,7 +6,6 @@ import "dyno/load/wire"
 // that == and errors.Is both find it.
 var (
 	ErrEcho        = &wire.Error{Kind: wire.Assertion, Text: "the echo differs from what was sent"}
-	ErrLine        = &wire.Error{Kind: wire.Assertion, Text: "the line differs from the one expected"}
 	ErrLineTooLong = &wire.Error{Kind: wire.Limit, Text: "line longer than the limit, which is 16 MiB"}
 	ErrTooLong     = &wire.Error{Kind: wire.Limit, Text: "length prefix above the limit, which is 16 MiB"}
 	ErrUnsolicited = &wire.Error{Kind: wire.Protocol, Text: "bytes that belong to no request"}

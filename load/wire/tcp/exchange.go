@@ -1,16 +1,17 @@
 // Package tcp is request and response over a bare byte stream, in the three ways
-// in which such services commonly tell where a message ends: Echo (it is as long
-// as the request), Line (it ends with a line feed) and Prefixed (its length stands
-// before it). The clients do no I/O; the engine carries the bytes.
+// in which such services commonly tell where a message ends: it is as long
+// as the request, it ends with a line feed, or its length stands before it. Messages speaks all
+// of them. An Echo makes up messages of a size that can be distinguished.
+// The clients do no I/O; the engine carries the bytes.
 //
-// Each way has a configuration, a template made from it, which holds what all
+// Either has a configuration, a template made from it, which holds what all
 // clients of one worker share, and clients, one per connection. A template and
 // its clients are for one goroutine at a time.
 package tcp
 
 import "dyno/load/wire"
 
-// An exchange is where a client stands in its connection. It is what the three
+// An exchange is where a client stands in its connection. It is what the
 // protocols have in common: none has a way to announce that a connection ends.
 type exchange struct {
 	got     int64 // bytes of the response so far

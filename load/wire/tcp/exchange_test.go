@@ -16,20 +16,13 @@ type clientTest struct {
 
 func clientTests(tb testing.TB) []clientTest {
 	tb.Helper()
-	line, err := NewLine(DefaultLine("PING"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	prefixed, err := NewPrefixed(DefaultPrefixed([]byte("hello")))
-	if err != nil {
-		tb.Fatal(err)
-	}
 	return []clientTest{
 		{"echo-8", newEcho(tb, 8), nil},
 		{"echo-1KiB", newEcho(tb, 1<<10), nil},
 		{"echo-64KiB", newEcho(tb, 64<<10), nil},
-		{"line", line.Client(), []byte("+PONG\r\n")},
-		{"prefixed", prefixed.Client(), []byte("\x00\x00\x00\x05HELLO")},
+		{"same", newMessages(tb, Same, Message{Text: []byte("ping")}), []byte("ping")},
+		{"lines", newMessages(tb, Lines, Message{Text: []byte("PING")}), []byte("+PONG\r\n")},
+		{"lengths", newMessages(tb, Length, Message{Text: []byte("hello")}), []byte("\x00\x00\x00\x05HELLO")},
 	}
 }
 

@@ -17,8 +17,10 @@ const (
 	Same   Framing = iota // as many bytes back as were sent, and the same ones
 	Lines                 // a line feed after each message, which has none inside
 	Length                // four bytes before each message, big-endian, which do not count themselves
-	framings
 )
+
+// MaxPayload is the largest message to send, and the largest answer: 16 MiB.
+const MaxPayload = 16 << 20
 
 // A Message is one that is sent.
 type Message struct {
@@ -30,26 +32,14 @@ type Message struct {
 type MessagesConfig struct {
 	Framing  Framing
 	Messages []Message // Compose takes them by their place here
-	Limit    int64     // bytes of an answer, without what the framing adds; Same has none
-}
-
-// DefaultMessages returns the configuration for messages: answers of up to 16 MiB.
-func DefaultMessages(f Framing, messages []Message) MessagesConfig {
-	return MessagesConfig{Framing: f, Messages: messages, Limit: MaxPayload}
 }
 
 // Validate reports everything that is wrong with the configuration.
 func (c MessagesConfig) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if c.Framing >= framings {
-		fault("framing %d: want Same, Lines or Length", c.Framing)
-	}
 	if len(c.Messages) == 0 {
 		fault("no message: want at least one")
-	}
-	if c.Limit < 0 {
-		fault("answer limit %d: want 0 bytes or more", c.Limit)
 	}
 	for i, m := range c.Messages {
 		switch err := c.Framing.Check(m.Text); {
@@ -97,7 +87,6 @@ func (f Framing) frame(b, message []byte) []byte {
 // A MessagesTemplate holds what clients of different messages share.
 type MessagesTemplate struct {
 	framing Framing
-	limit   int64
 	framed  [][]byte // nil: it varies
 }
 
@@ -106,7 +95,7 @@ func NewMessages(c MessagesConfig) (*MessagesTemplate, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	t := &MessagesTemplate{framing: c.Framing, limit: c.Limit}
+	t := &MessagesTemplate{framing: c.Framing}
 	for _, m := range c.Messages {
 		var framed []byte
 		if !m.Varies {
@@ -213,7 +202,7 @@ func (c *Messages) line(p []byte) (n, size int, done bool, err error) {
 	if size < 0 {
 		size = len(p)
 	}
-	if int64(size) > c.t.limit-c.got {
+	if int64(size) > MaxPayload-c.got {
 		return c.lost(0, ErrLineTooLong)
 	}
 	return 0, size, false, nil
@@ -229,7 +218,7 @@ func (c *Messages) prefixed(p []byte) (n, size int, done bool, err error) {
 	}
 	left := c.length - c.got
 	switch {
-	case c.length > c.t.limit:
+	case c.length > MaxPayload:
 		return c.lost(n, ErrTooLong)
 	case left == 0:
 		return c.over(p, n, nil)

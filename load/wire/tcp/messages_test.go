@@ -8,11 +8,9 @@ import (
 	"dyno/load/wire"
 )
 
-func newMessages(t testing.TB, f Framing, limit int64, messages ...Message) *Messages {
+func newMessages(t testing.TB, f Framing, messages ...Message) *Messages {
 	t.Helper()
-	c := DefaultMessages(f, messages)
-	c.Limit = limit
-	template, err := NewMessages(c)
+	template, err := NewMessages(MessagesConfig{Framing: f, Messages: messages})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +44,6 @@ func TestMessages(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		framing Framing
-		limit   int64
 		request int
 		parts   []string
 		sent    string
@@ -55,20 +52,21 @@ func TestMessages(t *testing.T) {
 		err     error
 		done    bool
 	}{
-		{"same", Same, 0, 0, nil, "ping", "ping", "ping", nil, true},
-		{"same, another", Same, 0, 0, nil, "ping", "pong", "pong", ErrEcho, true},
-		{"same, varies", Same, 0, 1, []string{"a\nb"}, "a\nb", "a\nb", "a\nb", nil, true},
-		{"same, cut short", Same, 0, 0, nil, "ping", "pin", "pin", nil, false},
-		{"line", Lines, 9, 0, nil, "ping\n", "pong 4567\n", "pong 4567", nil, true},
-		{"line, empty", Lines, 9, 0, nil, "ping\n", "\n", "", nil, true},
-		{"line, too long", Lines, 4, 0, nil, "ping\n", "pong 4567\n", "", ErrLineTooLong, false},
-		{"line, varies", Lines, 9, 1, []string{"x"}, "x\n", "\r\n", "\r", nil, true},
-		{"length", Length, 9, 0, nil, "\x00\x00\x00\x04ping", "\x00\x00\x00\x05a\nb\nc", "a\nb\nc", nil, true},
-		{"length, empty", Length, 9, 1, []string{""}, "\x00\x00\x00\x00", "\x00\x00\x00\x00", "", nil, true},
-		{"length, too long", Length, 4, 0, nil, "\x00\x00\x00\x04ping", "\x00\x00\x00\x05a", "", ErrTooLong, false},
+		{"same", Same, 0, nil, "ping", "ping", "ping", nil, true},
+		{"same, another", Same, 0, nil, "ping", "pong", "pong", ErrEcho, true},
+		{"same, varies", Same, 1, []string{"a\nb"}, "a\nb", "a\nb", "a\nb", nil, true},
+		{"same, cut short", Same, 0, nil, "ping", "pin", "pin", nil, false},
+		{"line", Lines, 0, nil, "ping\n", "pong 4567\n", "pong 4567", nil, true},
+		{"line, empty", Lines, 0, nil, "ping\n", "\n", "", nil, true},
+		{"line, cut short", Lines, 0, nil, "ping\n", "pong", "pong", nil, false},
+		{"line, varies", Lines, 1, []string{"x"}, "x\n", "\r\n", "\r", nil, true},
+		{"length", Length, 0, nil, "\x00\x00\x00\x04ping", "\x00\x00\x00\x05a\nb\nc", "a\nb\nc", nil, true},
+		{"length, empty", Length, 1, []string{""}, "\x00\x00\x00\x00", "\x00\x00\x00\x00", "", nil, true},
+		{"length, cut short", Length, 0, nil, "\x00\x00\x00\x04ping", "\x00\x00\x01\x05a", "a", nil, false},
+		{"length, too long", Length, 0, nil, "\x00\x00\x00\x04ping", "\x01\x00\x00\x01a", "", ErrTooLong, false},
 	} {
 		for _, piece := range []int{1, 3, 100} {
-			c := newMessages(t, tt.framing, tt.limit, Message{Text: []byte("ping")}, varies)
+			c := newMessages(t, tt.framing, Message{Text: []byte("ping")}, varies)
 			for range 2 {
 				var parts [][]byte
 				for _, p := range tt.parts {
@@ -95,7 +93,7 @@ func TestMessages(t *testing.T) {
 
 // An answer that is not asked to be delivered is taken in all the same.
 func TestMessagesResponse(t *testing.T) {
-	c := newMessages(t, Length, 9, Message{Text: []byte("x")})
+	c := newMessages(t, Length, Message{Text: []byte("x")})
 	c.Request()
 	if n, done, err := c.Response([]byte("\x00\x00\x00\x02abX")); n != 6 || !done || err != nil || c.Reusable() {
 		t.Errorf("%d, %v, %v, reusable %v", n, done, err, c.Reusable())
@@ -112,17 +110,21 @@ func TestMessagesResponse(t *testing.T) {
 	if err := c.End(); !errors.Is(err, ErrClosedEarly) {
 		t.Error(err)
 	}
+	c = newMessages(t, Lines, Message{Text: []byte("x")})
+	c.Request()
+	c.Take(MaxPayload - 4) // of a line that has come so far
+	if _, done, err := c.Response([]byte("12345\n")); done || !errors.Is(err, ErrLineTooLong) {
+		t.Errorf("%v, %v", done, err)
+	}
 }
 
 func TestMessagesValidate(t *testing.T) {
 	for want, c := range map[string]MessagesConfig{
-		"framing 3":    {Framing: 3, Messages: []Message{{Text: []byte("x")}}},
 		"no message":   {},
 		"line feed":    {Framing: Lines, Messages: []Message{{Text: []byte("a\nb")}}},
 		"it is empty":  {Messages: []Message{{}}},
 		"as it varies": {Messages: []Message{{Text: []byte("x"), Varies: true}}},
 		"too large":    {Framing: Length, Messages: []Message{{Text: make([]byte, MaxPayload+1)}}},
-		"answer limit": {Messages: []Message{{Text: []byte("x")}}, Limit: -1},
 	} {
 		if _, err := NewMessages(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -137,7 +139,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte("ping"), uint8(0), uint8(3))
 	f.Fuzz(func(t *testing.T, p []byte, framing, piece uint8) {
 		of := func(piece int) (string, bool, error) {
-			c := newMessages(t, Framing(framing%3), 100, Message{Text: []byte("ping")})
+			c := newMessages(t, Framing(framing%3), Message{Text: []byte("ping")})
 			c.Request()
 			content, done, err := delivered(c, p, piece)
 			return string(content), done, err

@@ -17,32 +17,12 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-func BenchmarkExchange(b *testing.B) {
-	for _, bm := range clientTests(b) {
-		b.Run(bm.name, func(b *testing.B) {
-			b.SetBytes(int64(len(bm.client.Request())))
-			b.ReportAllocs()
-			// What arrives lies elsewhere than what was sent.
-			received := make([]byte, 64<<10)
-			for b.Loop() {
-				answer := bm.answer
-				if request := bm.client.Request(); answer == nil {
-					answer = received[:copy(received, request)]
-				}
-				if _, done, err := bm.client.Response(answer); !done || err != nil {
-					b.Fatal(done, err)
-				}
-			}
-		})
-	}
-}
-
 func TestMessagesDoNotAllocate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: counts allocations")
 	}
 	for _, f := range []Framing{Same, Lines, Length} {
-		c := newMessages(t, f, 100, Message{Varies: true})
+		c := newMessages(t, f, Message{Varies: true})
 		parts := [][]byte{[]byte("hello")}
 		answer := bytes.Clone(c.Compose(0, parts))
 		if n := testing.AllocsPerRun(100, func() {
