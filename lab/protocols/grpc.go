@@ -36,10 +36,9 @@ func grpcCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error)
 	if err != nil {
 		return c, err
 	}
-	config.HTTP1, config.HTTP2 = http1Limits(&v.Load), http2Limits(&v.Load)
 	config.Web, config.MaxMessage, config.Plain, config.Step = webForms[l.Web], l.MaxMessage, l.Accept != plan.CompressionGzip, workers
-	two := http2Config(v.Load.HTTP2)
-	config.Streams, config.Optimistic, config.Settings = two.Streams, two.Optimistic, two.Settings
+	two := http2Config(&v.Load)
+	config.Streams, config.Optimistic, config.Settings, config.MaxHeader = two.Streams, two.Optimistic, two.Settings, two.MaxHeader
 	c.TimedOut = &wire.Error{Kind: wire.Timeout, Text: grpc.Prefix + grpc.DeadlineExceeded.String() + ": no complete response in time"}
 	return c, speakGRPC(v, &c, end, config)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/tls"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"slices"
@@ -26,9 +25,8 @@ func httpCodecs(v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 	if err != nil {
 		return c, err
 	}
-	one := http1.Config{Limits: http1Limits(&v.Load)}
-	two := http2Config(v.Load.HTTP2)
-	two.Limits = http2Limits(&v.Load)
+	one := http1.Config{MaxHeader: int64(v.Load.MaxHeader)}
+	two := http2Config(&v.Load)
 	var all []http1.Request
 	if v.Load.Scenario != nil {
 		if err := ready(v, &c, httpScript); err != nil {
@@ -57,8 +55,12 @@ func httpCodecs(v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 			c.Follower = func(int) wire.Follower { return http1.NewRedirects(end, request) }
 		}
 	}
+	scheme := "http"
+	if end.Secure {
+		scheme = "https"
+	}
 	for _, r := range all {
-		two.Requests = append(two.Requests, inHTTP2(r, end))
+		two.Requests = append(two.Requests, http2.Request{Request: r, Scheme: scheme})
 	}
 	if v.Target.Proxy != "" {
 		if err := through(&v.Target, &c, end, &one, all); err != nil {
@@ -81,7 +83,7 @@ func through(t *plan.Target, c *Codecs, end http1.Endpoint, one *http1.Config, a
 		return fmt.Errorf("target.proxy: %w", err)
 	}
 	if end.Secure {
-		tunnel := proxy.Tunnel(t.Address, http1.DefaultLimits())
+		tunnel := proxy.Tunnel(t.Address)
 		c.Tunnels, err = perWorker(alike(tunnel), http1.NewTemplate, func(t *http1.Template) wire.Client { return t.Client() })
 		return err
 	}
@@ -173,38 +175,11 @@ func repeated(r *plan.Request, end http1.Endpoint) (http1.Request, error) {
 // server's settings: servers are asked to allow no fewer (RFC 9113, section 6.5.2).
 const optimistic = 100
 
-// inHTTP2 says the same request in HTTP/2.
-func inHTTP2(r http1.Request, end http1.Endpoint) http2.Request {
-	request := http2.Request{
-		Method: r.Method, Scheme: "http", Authority: r.Host, Path: r.Target, Body: r.Body, VariesPath: r.VariesTarget, VariesBody: r.VariesBody,
-	}
-	if end.Secure {
-		request.Scheme = "https"
-	}
-	for _, f := range r.Header {
-		request.Header = append(request.Header, http2.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
-	}
-	return request
-}
-
-// http1Limits bounds what is held of a response. Its content is counted and not held.
-func http1Limits(l *plan.Load) http1.Limits {
-	limits := http1.DefaultLimits()
-	limits.HeaderBytes, limits.BodyBytes = int64(l.MaxHeader), math.MaxInt64
-	return limits
-}
-
-// http2Limits is http1Limits for HTTP/2.
-func http2Limits(l *plan.Load) http2.Limits {
-	limits := http2.DefaultLimits()
-	limits.HeaderBytes, limits.BodyBytes = int64(l.MaxHeader), math.MaxInt64
-	return limits
-}
-
 // http2Config says how HTTP/2 is spoken.
-func http2Config(h *plan.HTTP2) http2.Config {
+func http2Config(l *plan.Load) http2.Config {
+	h := l.HTTP2
 	c := http2.Config{
-		Streams: h.Streams, Optimistic: h.Streams <= optimistic, Settings: http2.DefaultSettings(),
+		Streams: h.Streams, Optimistic: h.Streams <= optimistic, Settings: http2.DefaultSettings(), MaxHeader: int64(l.MaxHeader),
 	}
 	c.Settings.StreamWindow = cmp.Or(h.StreamWindow, c.Settings.StreamWindow)
 	c.Settings.ConnectionWindow = cmp.Or(h.ConnectionWindow, c.Settings.ConnectionWindow)

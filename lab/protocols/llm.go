@@ -18,7 +18,6 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/llm"
-	"dyno/load/wire/sse"
 )
 
 // apiPaths are where each is below the base URL.
@@ -40,7 +39,7 @@ func llmCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error) 
 		return c, err
 	}
 	a := ask{v.Load.Ask}
-	config := llm.Config{Step: workers, HTTP: http1Limits(&v.Load), Events: sse.DefaultLimits()}
+	config := llm.Config{Step: workers, MaxHeader: int64(v.Load.MaxHeader)}
 	if v.Load.Scenario != nil {
 		err = playAsks(v, &c, &config, end)
 	} else {

@@ -1,7 +1,6 @@
 package protocols
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -143,8 +142,8 @@ func TestLimitsOfProtocols(t *testing.T) {
 			}
 		}
 	}
-	if l := http2Limits(&call.Load); l.HeaderBytes != 2*large || l.BodyBytes != math.MaxInt64 {
-		t.Errorf("HTTP/2: %+v", l)
+	if l := http2Config(&call.Load).MaxHeader; l != 2*large {
+		t.Errorf("HTTP/2: %d", l)
 	}
 }
 

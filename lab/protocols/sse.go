@@ -18,8 +18,8 @@ func sseCodecs(v *plan.Variant, _ uint64, workers int) (c Codecs, err error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Streams, err = streams(v.Load.Subscribers, end, http1Limits(&v.Load)); err == nil && v.Load.Publish != nil {
-		c.Clients, err = publishers(v.Load.Publish, end, http1Limits(&v.Load), v.Load.Subscribers.Topics, workers)
+	if c.Streams, err = streams(v.Load.Subscribers, end, int64(v.Load.MaxHeader)); err == nil && v.Load.Publish != nil {
+		c.Clients, err = publishers(v.Load.Publish, end, int64(v.Load.MaxHeader), v.Load.Subscribers.Topics, workers)
 	}
 	if err == nil && end.Secure {
 		c.TLS, err = tlsConfig(v.Target.TLS, end, []string{"http/1.1"})
@@ -28,13 +28,13 @@ func sseCodecs(v *plan.Variant, _ uint64, workers int) (c Codecs, err error) {
 }
 
 // streams returns the maker of each worker's streams, which share what is asked of a topic.
-func streams(s *plan.Subscribers, end http1.Endpoint, limits http1.Limits) (func(worker int) func(subscriber int) wire.Stream, error) {
+func streams(s *plan.Subscribers, end http1.Endpoint, maxHeader int64) (func(worker int) func(subscriber int) wire.Stream, error) {
 	target := strings.ReplaceAll(end.Target, "%7Btopic%7D", plan.TopicMark) // in a path, braces are escaped by now
 	// of returns what is asked of a topic, by its number.
 	of := func(topic int) sse.StreamConfig {
 		request := http1.Request{Target: sse.ExpandTopic(target, strconv.Itoa(topic)), Host: end.Host}
 		addHeaders(&request, s.Headers)
-		return sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent, HTTP: limits}
+		return sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent, MaxHeader: maxHeader}
 	}
 	if _, err := sse.NewStreamTemplate(of(0)); err != nil {
 		return nil, fmt.Errorf("load.subscribers: %w", err)
@@ -57,8 +57,8 @@ func streams(s *plan.Subscribers, end http1.Endpoint, limits http1.Limits) (func
 
 // publishers returns the maker of each worker's publishers. All of them publish to all
 // topics, each with sequences of its own.
-func publishers(p *plan.Publish, end http1.Endpoint, limits http1.Limits, topics, workers int) (func(worker int) func() wire.Client, error) {
-	c := sse.PublisherConfig{Request: http1.Request{Target: p.Path, Host: end.Host}, Size: p.Size, Step: uint32(workers), HTTP: limits} //nolint:gosec // bounded by the engine
+func publishers(p *plan.Publish, end http1.Endpoint, maxHeader int64, topics, workers int) (func(worker int) func() wire.Client, error) {
+	c := sse.PublisherConfig{Request: http1.Request{Target: p.Path, Host: end.Host}, Size: p.Size, Step: uint32(workers), MaxHeader: maxHeader} //nolint:gosec // bounded by the engine
 	addHeaders(&c.Request, p.Headers)
 	for topic := range topics {
 		c.Topics = append(c.Topics, strconv.Itoa(topic))

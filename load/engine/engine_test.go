@@ -45,7 +45,7 @@ func send(t testing.TB, request http1.Request) func(int) func() wire.Client {
 		t.Fatal(err)
 	}
 	return func(int) func() wire.Client {
-		template, err := http1.NewTemplate(http1.Config{Request: encoded, Limits: http1.DefaultLimits()})
+		template, err := http1.NewTemplate(http1.Config{Request: encoded})
 		if err != nil {
 			panic(err)
 		}
@@ -490,12 +490,10 @@ func TestEndlessResponse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := http1.DefaultLimits()
-	limits.BodyBytes = math.MaxInt64
 	for _, interrupted := range []bool{false, true} {
 		var ahead atomic.Int64
 		clients := func(int) func() wire.Client {
-			template, err := http1.NewTemplate(http1.Config{Request: request, Limits: limits})
+			template, err := http1.NewTemplate(http1.Config{Request: request})
 			if err != nil {
 				panic(err)
 			}
@@ -701,7 +699,7 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 	}
 	return func(int) func() wire.Client {
 		template, err := http1.NewTemplate(http1.Config{
-			Request: request, Limits: http1.DefaultLimits(), Accept: func(int) bool { return false },
+			Request: request, Accept: func(int) bool { return false },
 		})
 		if err != nil {
 			panic(err)

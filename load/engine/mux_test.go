@@ -22,6 +22,7 @@ import (
 	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
 	"dyno/load/wire/tlslayer"
 	"dyno/selftest/oracle"
@@ -31,7 +32,7 @@ import (
 func get2(t testing.TB, host string, streams int, change ...func(*http2.Config)) func(int) func() wire.Mux {
 	t.Helper()
 	c := http2.Config{
-		Requests: []http2.Request{{Method: "GET", Scheme: "http", Authority: host, Path: "/"}},
+		Requests: []http2.Request{{Request: http1.Request{Method: "GET", Host: host, Target: "/"}, Scheme: "http"}},
 		Streams:  streams, Optimistic: true,
 	}
 	for _, f := range change {

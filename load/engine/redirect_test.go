@@ -33,7 +33,7 @@ func following(t testing.TB, c engine.Config, r http1.Request, secure, one, two 
 	all := r.Following()
 	if one {
 		c.NewClients = func(int) func() wire.Client {
-			template, err := http1.NewTemplate(http1.Config{Requests: all, Fields: http1.LocationFields(), Limits: http1.DefaultLimits()})
+			template, err := http1.NewTemplate(http1.Config{Requests: all, Fields: http1.LocationFields()})
 			if err != nil {
 				panic(err)
 			}
@@ -46,7 +46,7 @@ func following(t testing.TB, c engine.Config, r http1.Request, secure, one, two 
 			h.Fields = http1.LocationFields()
 			h.Requests = nil
 			for _, r := range all {
-				request := http2.Request{Method: r.Method, Scheme: "http", Authority: r.Host, Path: r.Target, VariesPath: r.VariesTarget, Body: r.Body}
+				request := http2.Request{Request: r, Scheme: "http"}
 				if secure {
 					request.Scheme = "https"
 				}

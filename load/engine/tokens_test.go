@@ -19,7 +19,6 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/llm"
-	"dyno/load/wire/sse"
 )
 
 const (
@@ -57,7 +56,6 @@ func askers(t *testing.T) func(int) func() wire.Client {
 	t.Helper()
 	c := llm.Config{
 		Requests: []http1.Request{{Method: "POST", Target: "/", Host: "h", Body: []byte("{}")}},
-		HTTP:     http1.DefaultLimits(), Events: sse.DefaultLimits(),
 	}
 	return func(int) func() wire.Client {
 		template, err := llm.NewTemplate(c)
@@ -182,7 +180,7 @@ func TestAnswersOfSteps(t *testing.T) {
 		{Name: "first", Path: "/first", Method: "POST", Body: "{{ token }}", Extract: []scenario.Extraction{{Name: "answer", From: scenario.JSON, Of: "$.text"}}},
 		{Name: "second", Path: "/second", Method: "POST", Body: "{{ token }} said {{ json_escape(answer) }}"},
 	}})
-	config := llm.Config{HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits(), Accept: func(int) bool { return true }}
+	config := llm.Config{Accept: func(int) bool { return true }}
 	for _, o := range plan.Outlines() {
 		info := plan.Steps()[o.Step]
 		r := http1.Request{Method: o.Method, Target: o.Path, Host: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}

@@ -25,7 +25,7 @@ func tunnels(t testing.TB, proxy, target string) (address string, makers func(in
 		t.Fatal(err)
 	}
 	return p.Address, func(int) func() wire.Client {
-		template, err := http1.NewTemplate(p.Tunnel(target, http1.DefaultLimits()))
+		template, err := http1.NewTemplate(p.Tunnel(target))
 		if err != nil {
 			panic(err)
 		}

@@ -39,7 +39,7 @@ func compile(t testing.TB, spec scenario.Spec) *scenario.Scenario {
 // composers makes clients of HTTP/1.1 that send what a scenario's users say.
 func composers(t testing.TB, s *scenario.Scenario, host string) func(int) func() wire.Client {
 	t.Helper()
-	c := http1.Config{Limits: http1.DefaultLimits(), Fields: s.HeaderNames(), Accept: func(int) bool { return true }}
+	c := http1.Config{Fields: s.HeaderNames(), Accept: func(int) bool { return true }}
 	for _, o := range s.Outlines() {
 		r := http1.Request{Method: o.Method, Target: o.Path, VariesTarget: o.VariesPath, Host: host, Body: []byte(o.Body), VariesBody: o.VariesBody}
 		for _, f := range o.Header {
@@ -65,11 +65,11 @@ func muxesOf(t testing.TB, s *scenario.Scenario, scheme string, streams int) fun
 	return get2(t, "h", streams, func(c *http2.Config) {
 		c.Requests, c.Fields, c.Content, c.Accept = nil, s.HeaderNames(), true, func(int) bool { return true }
 		for _, o := range s.Outlines() {
-			r := http2.Request{Method: o.Method, Scheme: scheme, Path: o.Path, VariesPath: o.VariesPath, Authority: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}
+			r := http1.Request{Method: o.Method, Target: o.Path, VariesTarget: o.VariesPath, Host: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}
 			for _, f := range o.Header {
-				r.Header = append(r.Header, http2.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
+				r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 			}
-			c.Requests = append(c.Requests, r)
+			c.Requests = append(c.Requests, http2.Request{Request: r, Scheme: scheme})
 		}
 	})
 }

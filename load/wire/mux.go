@@ -6,7 +6,7 @@ package wire
 // thread at a time:
 //
 //	Reset                     a connection was opened
-//	Free, Begin, Send, Cancel exchanges are begun and given up
+//	Free, Begin, Cancel       exchanges are begun and given up
 //	Output, Wrote             after each of the others: bytes to write, and how many were
 //	Input, Input, …           bytes arrived, or it has an event without
 //	End, End, …               the peer closed its side, or Input returned an error
@@ -39,12 +39,6 @@ type Mux interface {
 	// request has them. The parts are not kept. An error means that nothing was begun;
 	// it is the caller's doing.
 	Begin(id uint32, request int, parts [][]byte) error
-
-	// Send sends more of a request that was prepared to be sent bit by bit. With end it is
-	// complete. It takes as much of data as it has room for, and returns how much; it ends
-	// the request only if that is all. When it took less, the event MuxRoom says when there
-	// is room again. Data is not kept.
-	Send(id uint32, data []byte, end bool) (n int, err error)
 
 	// Cancel gives an exchange up. There will be no event of it.
 	Cancel(id uint32)
@@ -114,7 +108,7 @@ const (
 	// Those it has taken go on. Err is set when it says that something was wrong.
 	MuxGoAway
 
-	MuxRoom // there is room again for what Send did not take
+	MuxRoom // there is room again for more of a request, for a protocol on top that sends it bit by bit
 
 	// MuxMessage is the end of a message, of protocols whose responses consist of such. Data
 	// is the message, if it was asked for, or its part of what content is made of messages.

@@ -111,6 +111,12 @@ type TokenCounter interface {
 	Shown() uint32
 }
 
+// Bounds on one response that HTTP/1.1 and HTTP/2 share.
+const (
+	DefaultMaxHeader = 64 << 10 // bytes of a header, or of trailers
+	MaxInformational = 8        // 1xx responses before the final one
+)
+
 // Deviations are ways in which a response departs from its protocol and can be read nevertheless.
 type Deviations uint8
 

@@ -76,7 +76,7 @@ func (k *calibrator) drive(ctx context.Context, address string, c engine.Config)
 	if err != nil {
 		return nil, err
 	}
-	template := http1.Config{Request: request, Limits: http1.DefaultLimits()}
+	template := http1.Config{Request: request}
 	if _, err := http1.NewTemplate(template); err != nil {
 		return nil, err
 	}

@@ -153,7 +153,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 		Window:      length,
 		CPUs:        t.GeneratorCPU,
 		NewClients: func(int) func() wire.Client {
-			template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
+			template, err := http1.NewTemplate(http1.Config{Request: request})
 			if err != nil {
 				panic(err) // cannot happen: the request was encoded above, and the limits are the defaults
 			}

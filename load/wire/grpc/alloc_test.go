@@ -100,47 +100,6 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-func BenchmarkUnary(b *testing.B) {
-	client := newClient(b, config(unary("question")))
-	for p := new(frames).settings().b; len(p) > 0; {
-		n, _, err := client.Input(p)
-		if err != nil {
-			b.Fatal(err)
-		}
-		p = p[n:]
-	}
-	client.Wrote(len(client.Output()))
-	answer := new(frames).answer(1, "answer").b
-	headerEnd := 0
-	for i := 0; i < len(answer); {
-		headerEnd = i
-		i += 9 + int(answer[i+2]) + int(answer[i+1])<<8
-	}
-	dataAt := 9 + int(answer[2])
-	b.ReportAllocs()
-	number := uint32(1)
-	for b.Loop() {
-		if number > 1<<30 {
-			b.Fatal("out of streams")
-		}
-		for _, at := range []int{0, dataAt, headerEnd} {
-			answer[at+5], answer[at+6], answer[at+7], answer[at+8] = byte(number>>24), byte(number>>16), byte(number>>8), byte(number)
-		}
-		number += 2
-		if err := client.Begin(0, 0, nil); err != nil {
-			b.Fatal(err)
-		}
-		client.Wrote(len(client.Output()))
-		for p := answer; len(p) > 0; {
-			n, e, err := client.Input(p)
-			if err != nil || e.Err != nil {
-				b.Fatal(err, e.Err)
-			}
-			p = p[n:]
-		}
-	}
-}
-
 // TestWebNoAllocations holds that calls over HTTP/1.1 do not allocate once warm.
 func TestWebNoAllocations(t *testing.T) {
 	if testing.Short() {

@@ -136,9 +136,6 @@ func (c *Client) Next(id uint32) (more bool) {
 // Ping asks the server for a sign of life; see wire.Pinger.
 func (c *Client) Ping() bool { return c.below.Ping() }
 
-// Send is of no use here: messages are sent from what was prepared.
-func (c *Client) Send(uint32, []byte, bool) (int, error) { return 0, http2.ErrSendUnasked }
-
 // Cancel gives a call up. There will be no event of it.
 func (c *Client) Cancel(id uint32) {
 	if c.pending.Kind != wire.MuxNothing && c.pending.ID == id {

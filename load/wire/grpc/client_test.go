@@ -34,8 +34,6 @@ func TestResponses(t *testing.T) {
 		{"empty message", nil, new(frames).answer(1, ""), ended(OK, "")},
 		{"message in two frames", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:7]).
 			data(1, false, message("answer")[7:]).header(1, true, "grpc-status", "0"), ended(OK, "")},
-		{"other subtype", nil, new(frames).header(1, false, ":status", "200", "content-type", "application/grpc+proto").
-			data(1, false, message("")).header(1, true, "grpc-status", "0"), ended(OK, "")},
 		{"status", nil, new(frames).header(1, false, goodHead...).header(1, true, "grpc-status", "14"),
 			ended(Unavailable, "status: grpc UNAVAILABLE")},
 		{"trailers only", nil, new(frames).header(1, true, append(slices.Clone(goodHead), "grpc-status", "5", "grpc-message", "no%20such%E2%80%A6")...),
@@ -56,7 +54,6 @@ func TestResponses(t *testing.T) {
 			ended(PermissionDenied, "")},
 		{"HTTP status", nil, new(frames).header(1, false, ":status", "503", "content-type", "text/html").data(1, true, []byte("<html>")),
 			ended(Unavailable, "status: grpc UNAVAILABLE: HTTP status 503 without grpc-status")},
-		{"HTTP status, judged", func(c *Config) { c.Judged = true }, new(frames).header(1, true, ":status", "404"), ended(Unimplemented, "")},
 		{"HTTP status together with a status", nil, new(frames).header(1, true, ":status", "500", "content-type", "application/grpc", "grpc-status", "8"),
 			ended(ResourceExhausted, "status: grpc RESOURCE_EXHAUSTED")},
 
@@ -64,17 +61,11 @@ func TestResponses(t *testing.T) {
 			failed(Unknown, "protocol: grpc UNKNOWN: grpc-status that is not a number")},
 		{"content of another type", nil, new(frames).header(1, false, ":status", "200", "content-type", "text/html").data(1, true, []byte("<html>")),
 			failed(Unknown, "protocol: grpc UNKNOWN: response whose content-type is not gRPC's")},
-		{"type of gRPC-Web", nil, new(frames).header(1, false, ":status", "200", "content-type", "application/grpc-web").data(1, true, nil),
-			failed(Unknown, "protocol: grpc UNKNOWN: response whose content-type is not gRPC's")},
 		{"no trailers", nil, new(frames).header(1, false, goodHead...).data(1, true, message("answer")),
-			failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
-		{"trailers without a status", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")).header(1, true, "x", "y"),
 			failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
 		{"no message", nil, new(frames).answer(1), failed(Unimplemented, "protocol: grpc UNIMPLEMENTED: no message in a response that has one")},
 		{"two messages", nil, new(frames).answer(1, "a", "b"), failed(Unimplemented, "protocol: grpc UNIMPLEMENTED: more than one message in a response that has one")},
 		{"cut short", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:8]).header(1, true, "grpc-status", "0"),
-			failed(Internal, "protocol: grpc INTERNAL: response that ends inside a message")},
-		{"cut short in the prefix", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:3]).header(1, true, "grpc-status", "0"),
 			failed(Internal, "protocol: grpc INTERNAL: response that ends inside a message")},
 		{"cut short, with a status", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:8]).header(1, true, "grpc-status", "13"),
 			ended(Internal, "status: grpc INTERNAL")},
@@ -94,8 +85,6 @@ func TestResponses(t *testing.T) {
 			failed(Internal, "protocol: grpc INTERNAL: message compressed in a way that was not offered")},
 		{"compressed though nothing was offered", func(c *Config) { c.Plain = true }, new(frames).header(1, false, withEncoding...).data(1, false, zipped("answer")),
 			failed(Internal, "protocol: grpc INTERNAL: message compressed in a way that was not offered")},
-		{"not compressed, though it might be", nil, new(frames).header(1, false, withEncoding...).data(1, false, message("answer")).header(1, true, "grpc-status", "0"),
-			ended(OK, "")},
 		{"damaged compression", nil, new(frames).header(1, false, withEncoding...).data(1, false, AppendMessage(nil, []byte("no gzip"), true)),
 			failed(Internal, "protocol: grpc INTERNAL: message whose compression is damaged")},
 		{"compressed too large", func(c *Config) { c.MaxMessage = 1000 }, new(frames).header(1, false, withEncoding...).data(1, false, zipped(strings.Repeat("a", 1001))),
@@ -114,11 +103,13 @@ func TestResponses(t *testing.T) {
 			}
 		}, new(frames).header(1, false, withEncoding...).data(1, false, zipped("answer")).header(1, true, "grpc-status", "0"), ended(OK, "")},
 
+		{"header larger than the limit", func(c *Config) { c.MaxHeader = 1000 }, new(frames).header(1, true, append(slices.Clone(goodHead), "x", strings.Repeat("x", 2000))...),
+			outcome{err: "limit: grpc RESOURCE_EXHAUSTED: header larger than the limit, which is 64 KiB unless --max-header raises it"}},
+		{"header fields larger than the limit", func(c *Config) { c.MaxHeader = 200 }, new(frames).header(1, true, append(slices.Clone(goodHead), "x", strings.Repeat("x", 140))...),
+			failed(ResourceExhausted, "limit: grpc RESOURCE_EXHAUSTED: header list larger than the limit, which is 64 KiB unless --max-header raises it")},
 		{"error of the connection", nil, new(frames).frame(6, 0, 1, make([]byte, 8)),
 			outcome{err: "protocol: grpc INTERNAL: frame on a stream that its type cannot be on"}},
 		{"reset", nil, new(frames).reset(1, 8), failed(Cancelled, "reset: grpc CANCELLED: stream reset by the peer: CANCEL")},
-		{"reset within the content", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:8]).reset(1, 2),
-			failed(Internal, "reset: grpc INTERNAL: stream reset by the peer: INTERNAL_ERROR")},
 		{"refused", nil, new(frames).reset(1, 7),
 			outcome{kind: wire.MuxRefused, status: int16(Unavailable), err: "refused: grpc UNAVAILABLE: stream refused by the peer (REFUSED_STREAM)"}},
 	} {
@@ -459,31 +450,6 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestFields holds that fields are delivered that were asked for, the protocol's own too.
-func TestFields(t *testing.T) {
-	c := config(unary("question"))
-	c.Fields = []string{"x-b", "content-type", "x-a"}
-	client := newClient(t, c)
-	begin(t, client, 0, 0)
-	p := new(frames).settings().header(1, true, append(slices.Clone(goodHead), "x-a", "1", "x-b", "2", "grpc-status", "0")...).b
-	for {
-		n, e, err := client.Input(p)
-		if err != nil || e.Kind == wire.MuxNothing {
-			t.Fatal(e, err)
-		}
-		if p = p[n:]; len(client.Fields()) > 0 {
-			break
-		}
-	}
-	got := make([]string, 3)
-	for _, f := range client.Fields() {
-		got[f.Name] = string(f.Value)
-	}
-	if want := []string{"2", "application/grpc", "1"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // TestMessagesOfStatuses holds that failures with a message are few, and then those without.
 func TestMessagesOfStatuses(t *testing.T) {
 	client := newClient(t, config(unary("question")))
@@ -510,27 +476,29 @@ func TestMessagesOfStatuses(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	stream := streaming(2, "a")
+	call := func(change func(*Call)) Config {
+		c := Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}}
+		change(&c)
+		return config(c)
+	}
+	named := func(m Metadata) Config { return call(func(c *Call) { c.Metadata = []Metadata{m} }) }
+	web := call(func(c *Call) { c.ClientStream = true })
+	web.Web = Binary
 	for _, tt := range []struct {
-		name   string
 		config Config
 		want   string
 	}{
-		{"nothing", Config{}, "no call"},
-		{"path", config(Call{Scheme: "http", Authority: "h", Path: "p.S/M", Messages: [][]byte{nil}}), `path "p.S/M": want /pkg.Service/Method`},
-		{"no message", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M"}), "no message: want one"},
-		{"two messages", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Count: 2}), "2 messages in a call: want one"},
-		{"turns", Config{Calls: []Call{unary("")}, First: -1, Step: -1}, "first message -1, step -1"},
-		{"metadata", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Metadata: []Metadata{{Name: "A"}}}), "lower-case"},
-		{"own metadata", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Metadata: []Metadata{{Name: "grpc-timeout"}}}), "the protocol sets this one itself"},
-		{"value", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Metadata: []Metadata{{Name: "a", Value: "ä"}}}), "a name that ends in -bin"},
-		{"stream over the web", Config{Calls: []Call{stream}, Web: Binary}, "gRPC-Web has none"},
-		{"lockstep", config(func() Call { c := stream; c.Lockstep = true; return c }()), "a stream of the server's"},
-		{"limit", Config{Calls: []Call{unary("")}, MaxMessage: -1}, "message limit -1"},
-		{"below", Config{Calls: []Call{unary("")}, Streams: 1 << 20}, "streams 1048576"},
+		{Config{}, "no call"},
+		{call(func(c *Call) { c.Path = "p.S/M" }), `path "p.S/M": want /pkg.Service/Method`},
+		{call(func(c *Call) { c.Messages = nil }), "no message: want one"},
+		{call(func(c *Call) { c.Subtype = "A" }), `content subtype "A"`},
+		{named(Metadata{Name: "A"}), "lower-case"},
+		{named(Metadata{Name: "grpc-timeout"}), "the protocol sets this one itself"},
+		{named(Metadata{Name: "a", Value: "ä"}), "a name that ends in -bin"},
+		{web, "gRPC-Web has none"},
 	} {
 		if _, err := NewTemplate(tt.config); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+			t.Errorf("got %v, want %q", err, tt.want)
 		}
 	}
 	if _, err := NewWebTemplate(config(unary(""))); err == nil {

@@ -2,9 +2,10 @@ package grpc
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"dyno/load/wire"
 )
@@ -92,37 +93,18 @@ func detailKinds(field []byte) (kinds []string) {
 }
 
 // nextField returns the number and the bytes of a message's next field, and what is after it;
-// of a field without a length, no bytes. It is the wire format of Protocol Buffers.
-func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
-	tag, n := binary.Uvarint(b)
-	if n <= 0 {
+// of a field without a length, no bytes.
+func nextField(b []byte) (number protowire.Number, value, rest []byte, ok bool) {
+	number, kind, n := protowire.ConsumeTag(b)
+	if n < 0 {
 		return 0, nil, nil, false
 	}
-	b = b[n:]
-	size := uint64(0)
-	switch tag & 7 {
-	case 0: // a varint
-		if _, n = binary.Uvarint(b); n <= 0 {
-			return 0, nil, nil, false
-		}
-		return tag >> 3, nil, b[n:], true
-	case 1:
-		size = 8
-	case 5:
-		size = 4
-	case 2: // a length, and that many bytes
-		if size, n = binary.Uvarint(b); n <= 0 {
-			return 0, nil, nil, false
-		}
-		b = b[n:]
-		if size <= uint64(len(b)) {
-			return tag >> 3, b[:size], b[size:], true
-		}
-	default:
+	size := protowire.ConsumeFieldValue(number, kind, b[n:])
+	if size < 0 {
 		return 0, nil, nil, false
 	}
-	if size > uint64(len(b)) {
-		return 0, nil, nil, false
+	if kind == protowire.BytesType {
+		value, _ = protowire.ConsumeBytes(b[n:])
 	}
-	return tag >> 3, nil, b[size:], true
+	return number, value, b[n+size:], true
 }

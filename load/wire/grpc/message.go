@@ -156,7 +156,7 @@ func (k *call) next(t *Template, p []byte) (n int, complete bool, message []byte
 	k.left -= uint32(len(body)) //nolint:gosec // not more than was left
 	if k.state&whole != 0 && (k.left > 0 || k.part != nil) {
 		if k.part == nil {
-			k.part = t.borrow()
+			k.part = t.spare.Borrow()
 		}
 		// Room for no more than has arrived: a peer may announce what it does not send.
 		k.part = append(k.part, body...)
@@ -210,7 +210,7 @@ func (k *call) close(t *Template, body []byte) (message []byte, f failure) {
 			f = t.tooLarge(0) // no more of it was expanded
 		}
 	} else if k.part != nil {
-		t.giveBack(t.shown)
+		t.spare.GiveBack(t.shown)
 		t.shown, k.part = k.part, nil // body stands in it
 	}
 	k.forgetPart(t)
@@ -230,7 +230,7 @@ func (k *call) close(t *Template, body []byte) (message []byte, f failure) {
 
 func (k *call) forgetPart(t *Template) {
 	if k.part != nil {
-		t.giveBack(k.part)
+		t.spare.GiveBack(k.part)
 		k.part = nil
 	}
 }

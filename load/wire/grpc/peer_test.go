@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"dyno/load/wire"
+	"dyno/load/wire/http2"
 	"dyno/load/wire/wiretest"
 )
 
@@ -97,27 +98,57 @@ func serve(t *testing.T, options ...theirs.ServerOption) string {
 	return l.Addr().String()
 }
 
-// A link is one of a client of this package.
+// A link carries a client's bytes over a connection.
 type link struct {
-	*wiretest.Link
-	t *testing.T
-	c wire.Mux
+	t    *testing.T
+	c    wire.Mux
+	conn net.Conn
+	read []byte
 }
 
+// dial connects a client with a server until the test ends.
 func dial(t *testing.T, c wire.Mux, address string) *link {
 	t.Helper()
-	return &link{wiretest.Dial(t, c, address), t, c}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	c.Reset()
+	return &link{t, c, conn, make([]byte, 5000)}
+}
+
+// turn writes what there is, reads what comes, and hands over the events.
+func (k *link) turn(event func(wire.MuxEvent)) {
+	k.t.Helper()
+	if _, err := k.conn.Write(wiretest.Take(k.c)); err != nil {
+		k.t.Fatal(err)
+	}
+	n, err := k.conn.Read(k.read)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for p := k.read[:n]; ; {
+		used, e, err := k.c.Input(p)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		if p = p[used:]; e.Kind == wire.MuxNothing {
+			return
+		}
+		event(e)
+	}
 }
 
 // call carries out one call, and returns the messages of its response and how it ended.
 func (k *link) call(request int) (messages []string, end wire.MuxEvent) {
 	k.t.Helper()
 	begin(k.t, k.c, 0, request)
-	for goOn := true; end.Kind == wire.MuxNothing; {
-		if !goOn {
-			k.t.Fatal("the connection ended without a word of the call")
-		}
-		goOn = k.Turn(func(e wire.MuxEvent) {
+	for end.Kind == wire.MuxNothing {
+		k.turn(func(e wire.MuxEvent) {
 			switch e.Kind {
 			case wire.MuxMessage:
 				messages = append(messages, string(e.Data))
@@ -154,6 +185,7 @@ func TestPeer(t *testing.T) {
 		{"large", method("Echo", large), []string{large}, OK, ""},
 		{"compressed", with(method("Echo", large), func(c *Call) { c.Gzip = true }), []string{large}, OK, ""},
 		{"compressed, of random bytes", with(method("Echo", random), func(c *Call) { c.Gzip = true }), []string{random}, OK, ""},
+		{"through small windows", method("Echo", random), []string{random}, OK, ""},
 		{"client stream", with(method("Collect", "a", "b"), func(c *Call) { c.ClientStream, c.Count = true, 1001 }), []string{"1001"}, OK, ""},
 		{"client stream without messages", with(method("Collect"), func(c *Call) { c.ClientStream = true }), []string{"0"}, OK, ""},
 		{"large client stream", with(method("Collect", large), func(c *Call) { c.ClientStream, c.Count = true, 10 }), []string{"10"}, OK, ""},
@@ -172,6 +204,9 @@ func TestPeer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config(tt.call)
 			c.Content = true
+			if tt.name == "through small windows" {
+				c.Settings = http2.Settings{StreamWindow: 500, ConnectionWindow: 65535}
+			}
 			k := dial(t, newClient(t, c), address)
 			for range 2 { // on one connection
 				got, end := k.call(0)
@@ -239,7 +274,7 @@ func TestPeerMany(t *testing.T) {
 			free = free[:len(free)-1]
 			begun++
 		}
-		k.Turn(func(e wire.MuxEvent) {
+		k.turn(func(e wire.MuxEvent) {
 			if e.Kind == wire.MuxEnded {
 				if e.Err != nil {
 					t.Fatal(e.Err)

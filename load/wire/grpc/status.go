@@ -167,7 +167,7 @@ var resets = func() map[*wire.Error]failure {
 // codeOf returns the status that stands for an error of the protocol below.
 func codeOf(err *wire.Error) Code {
 	switch {
-	case err == http2.ErrBlockTooLarge || err == http2.ErrHeaderListTooLarge || err == http2.ErrBodyTooLarge:
+	case err == http2.ErrBlockTooLarge || err == http2.ErrHeaderListTooLarge:
 		return ResourceExhausted
 	case err.Kind == wire.Reset || err.Kind == wire.Refused:
 		return Unavailable

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"dyno/load/wire"
-	"dyno/load/wire/http2"
 )
 
 // TestCodes holds the codes to those of gRPC's own library.
@@ -27,27 +26,6 @@ func TestCodes(t *testing.T) {
 	}
 	if _, ok := CodeNamed("NONE"); ok || Codes.String() != "unknown code" {
 		t.Error("a code is found that there is not")
-	}
-}
-
-func TestMappings(t *testing.T) {
-	for status, want := range map[int]Code{
-		200: Unknown, 400: Internal, 401: Unauthenticated, 403: PermissionDenied, 404: Unimplemented, 429: Unavailable,
-		500: Unknown, 502: Unavailable, 503: Unavailable, 504: Unavailable, 418: Unknown,
-	} {
-		if got := OfHTTP(status); got != want {
-			t.Errorf("HTTP status %d: got %s, want %s", status, got, want)
-		}
-	}
-	for code, want := range map[http2.ErrorCode]Code{
-		http2.NoError: Internal, http2.ProtocolError: Internal, http2.InternalError: Internal, http2.FlowControlError: Internal,
-		http2.SettingsTimeout: Internal, http2.FrameSizeError: Internal, http2.RefusedStream: Unavailable, http2.Cancel: Cancelled,
-		http2.CompressionError: Internal, http2.ConnectError: Internal, http2.EnhanceYourCalm: ResourceExhausted,
-		http2.InadequateSecurity: PermissionDenied, 99: Unknown,
-	} {
-		if got := OfReset(code); got != want {
-			t.Errorf("RST_STREAM with %s: got %s, want %s", code, got, want)
-		}
 	}
 }
 

@@ -45,7 +45,7 @@ type Template struct {
 	frame  []byte   // a message that varies, framed
 	parts  [][]byte // with it
 
-	spare [][]byte // buffers for messages in pieces
+	spare wire.Buffers // for messages in pieces
 }
 
 // A prepared is a call that is ready to be sent.
@@ -91,10 +91,12 @@ func NewTemplate(c Config) (*Template, error) {
 	c = c.withDefaults()
 	below := http2.Config{
 		Streams: c.Streams, Optimistic: c.Optimistic, Settings: c.Settings, Content: true, Fields: names, Accept: anyStatus,
-		Limits: c.HTTP2,
+		MaxHeader: c.MaxHeader,
 	}
 	for _, call := range c.Calls {
-		below.Requests = append(below.Requests, call.inHTTP2(&c))
+		below.Requests = append(below.Requests, http2.Request{
+			Request: call.request(&c), Scheme: call.Scheme, BitByBit: call.ClientStream, NoLength: c.Web == Native,
+		})
 	}
 	if t.two, err = http2.NewTemplate(below); err != nil {
 		return nil, fmt.Errorf("grpc: %w", err)
@@ -113,9 +115,9 @@ func NewWebTemplate(c Config) (*Template, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	below := http1.Config{Fields: names, Accept: anyStatus, Limits: c.HTTP1}
+	below := http1.Config{Fields: names, Accept: anyStatus, MaxHeader: c.MaxHeader}
 	for _, call := range c.Calls {
-		below.Requests = append(below.Requests, call.inHTTP1(&c))
+		below.Requests = append(below.Requests, call.request(&c))
 	}
 	if t.one, err = http1.NewTemplate(below); err != nil {
 		return nil, fmt.Errorf("grpc: %w", err)
@@ -372,26 +374,4 @@ func (t *Template) compose(p *prepared, parts [][]byte) [][]byte {
 	}
 	t.parts = append(append(t.parts[:0], parts[:len(parts)-1]...), t.frame)
 	return t.parts
-}
-
-// maxSpare is the largest buffer of which any number is kept for later, and maxLarge the
-// number of larger ones.
-const (
-	maxSpare = 4 << 10
-	maxLarge = 16
-)
-
-func (t *Template) borrow() []byte {
-	if n := len(t.spare); n > 0 {
-		b := t.spare[n-1]
-		t.spare = t.spare[:n-1]
-		return b
-	}
-	return make([]byte, 0, 512)
-}
-
-func (t *Template) giveBack(b []byte) {
-	if cap(b) > 0 && (cap(b) <= maxSpare || len(t.spare) < maxLarge) {
-		t.spare = append(t.spare, b[:0])
-	}
 }

@@ -46,6 +46,7 @@ func TestTranslate(t *testing.T) {
 		{"stream", stream, new(frames).header(1, false, head...).data(1, false, append(message("a"), message("b")...)).header(1, true, "grpc-status", "0", "x-c", "4"), `0:1 1:2 ["a","b"]| 2:4 OK`},
 		{"empty stream", stream, new(frames).header(1, false, goodHead...).header(1, true, "grpc-status", "0"), `[]| OK`},
 		{"trailers only", quoting(unary("q")), new(frames).header(1, true, append(slices.Clone(head), "grpc-status", "5")...), `| 0:1 1:2 3:2 NOT_FOUND`},
+		{"trailers only, the end after them", quoting(unary("q")), new(frames).header(1, false, append(slices.Clone(head), "grpc-status", "5")...).frame(6, 0, 0, make([]byte, 8)).data(1, true, nil), `0:1 1:2 3:2 | NOT_FOUND`},
 		{"not understood", quoting(unary("q")), new(frames).header(1, false, goodHead...).data(1, false, message("bad")).header(1, true, "grpc-status", "0"),
 			`| INTERNAL assertion: grpc INTERNAL: message refused: not understood`},
 		{"not asked for", unary("q"), new(frames).header(1, false, goodHead...).data(1, false, message("a")).header(1, true, "grpc-status", "0", "x-c", "5"), `| 2:5 OK`},
@@ -84,37 +85,6 @@ func TestTranslate(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("%s, in pieces of %d: %s, want %s", tt.name, piece, got, tt.want)
-			}
-		}
-	}
-}
-
-// A header that has the status has all metadata, trailing too, whether the end of the stream comes
-// with it, at once after it, or later.
-func TestTrailersOnly(t *testing.T) {
-	head := append(slices.Clone(goodHead), "x-a", "1", "x-b", "2", "grpc-status", "5")
-	for _, answer := range []*frames{new(frames).header(1, true, head...), new(frames).header(1, false, head...).data(1, true, nil)} {
-		for _, piece := range []int{1, 7, 1000} {
-			c := config(unary("q"))
-			c.Fields, c.Trailers = []string{"x-a", "x-b"}, []string{"x-c", "x-b"}
-			client := newClient(t, c)
-			feed(t, client, new(frames).settings().b, 1000)
-			begin(t, client, 0, 0)
-			wiretest.Take(client)
-			got, status := "", Unknown
-			for p := answer.b; len(p) > 0; {
-				n, e, err := client.Input(p[:min(piece, len(p))])
-				if err != nil {
-					t.Fatal(err)
-				}
-				p = p[n:]
-				got += fieldsOf(client)
-				if e.Kind == wire.MuxEnded {
-					status = Code(e.Status) //nolint:gosec // a code
-				}
-			}
-			if want := "0:1 1:2 3:2 "; got != want || status != NotFound {
-				t.Errorf("in pieces of %d: got %s and %s, want %s and %s", piece, got, status, want, NotFound)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package grpc
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -205,24 +204,6 @@ func TestWebHTTP2(t *testing.T) {
 					t.Errorf("form %d, %s: %d messages, want %d", web, tt.method, len(messages), tt.messages)
 				}
 			}
-		}
-	}
-}
-
-// TestWebRequest holds what goes out over HTTP/1.1.
-func TestWebRequest(t *testing.T) {
-	call := unary("hi")
-	call.Gzip = false
-	for web, want := range map[Web]string{Binary: "\r\n\r\n\x00\x00\x00\x00\x02hi", Text: "\r\n\r\nAAAAAAJoaQ=="} {
-		c := config(call)
-		c.Web = web
-		template, err := NewWebTemplate(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := template.WebClient().Request()
-		if !bytes.HasSuffix(got, []byte(want)) || !bytes.Contains(got, []byte("\r\nx-grpc-web: 1\r\n")) || !bytes.Contains(got, []byte("\r\ncontent-type: "+contentTypes[web]+"\r\n")) {
-			t.Errorf("got %q", got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Client struct {
 	t    *Template
 	part []byte // the start of a line whose end has not arrived
 	head head
-	left int64 // bytes missing of the body, the chunk or the chunk's CR LF
+	left int64 // bytes missing of the body, the chunk or the chunk's CR LF; without end, the most there can be
 	room int64 // bytes that the current block of lines may still take
 	body int64 // bytes of content so far
 
@@ -74,16 +74,6 @@ const (
 
 // maxChunkLine bounds a chunk's size and extensions, CR LF included.
 const maxChunkLine = 4 << 10
-
-// NewClient returns a client with a template of its own, for those who need only
-// one.
-func NewClient(c Config) (*Client, error) {
-	t, err := NewTemplate(c)
-	if err != nil {
-		return nil, err
-	}
-	return t.Client(), nil
-}
 
 // Reset forgets everything about an earlier connection.
 func (c *Client) Reset() {
@@ -222,7 +212,7 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 				break
 			}
 			begin = n
-			c.room = c.t.limits.HeaderBytes
+			c.room = c.t.maxHeader
 			c.state = inStatus
 
 		case inStatus:
@@ -236,9 +226,7 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 			}
 			n += c.take(p[n:])
 			switch {
-			case c.state == inStream && n < len(p):
-				return c.fail(n, ErrBodyTooLarge)
-			case c.state == inStream || c.left > 0:
+			case c.left > 0:
 				return n, false, nil
 			case c.state == inBody:
 				return c.finish(n, len(p))
@@ -356,14 +344,11 @@ func (c *Client) readChunkSize(p []byte, n int) (next int, ready bool, err *wire
 		c.head.departs |= wire.SpacesAtSizes
 	}
 	c.forgetPart()
-	switch {
-	case size > c.t.limits.BodyBytes-c.body:
-		return n, false, ErrBodyTooLarge
-	case size > 0:
+	if size > 0 {
 		c.left = size
 		c.state = inChunk
-	default:
-		c.room = c.t.limits.HeaderBytes
+	} else {
+		c.room = c.t.maxHeader
 		c.state = inTrailer
 	}
 	return n, true, nil
@@ -411,7 +396,7 @@ func (c *Client) skip() *wire.Error {
 	switch {
 	case c.head.status == 101:
 		return ErrSwitching
-	case c.informational > c.t.limits.Informational:
+	case c.informational > wire.MaxInformational:
 		return ErrInformational
 	}
 	c.departs |= c.head.departs
@@ -431,7 +416,7 @@ func (c *Client) enterBody() {
 		c.left = c.head.length
 		c.state = inBody
 	case byClose:
-		c.left = c.t.limits.BodyBytes
+		c.left = math.MaxInt64
 		c.state = inStream
 	case byChunks:
 		c.room = maxChunkLine
@@ -455,7 +440,7 @@ func (c *Client) take(p []byte) int {
 func (c *Client) hear(content []byte) {
 	said := c.t.said[c]
 	if said == nil {
-		said = c.t.borrow()
+		said = c.t.spare.Borrow()
 	}
 	c.t.said[c] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
 }
@@ -474,7 +459,7 @@ func (c *Client) failure() *wire.Error {
 
 func (c *Client) forgetSaid() {
 	if said := c.t.said[c]; said != nil {
-		c.t.giveBack(said)
+		c.t.spare.GiveBack(said)
 		delete(c.t.said, c)
 	}
 }
@@ -548,7 +533,7 @@ func (c *Client) fieldLine(p []byte) (line []byte, used int, err *wire.Error) {
 		return c.trimEnd(line), used, nil
 	}
 	if len(c.part) == 0 {
-		c.part = append(c.t.borrow(), line...)
+		c.part = append(c.t.spare.Borrow(), line...)
 		line = c.part
 	}
 	return c.unfold(line), used, nil
@@ -566,7 +551,7 @@ func (c *Client) takeLine(p []byte, used int, complete bool) (line []byte, err *
 	}
 	if used > 0 {
 		if c.part == nil {
-			c.part = c.t.borrow()
+			c.part = c.t.spare.Borrow()
 		}
 		c.part = append(c.part, p[:used]...)
 	}
@@ -618,7 +603,7 @@ func (c *Client) tooLong() *wire.Error {
 
 func (c *Client) forgetPart() {
 	if c.part != nil {
-		c.t.giveBack(c.part)
+		c.t.spare.GiveBack(c.part)
 		c.part = nil
 	}
 }

@@ -2,7 +2,6 @@ package http1
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,29 +32,29 @@ func cut(status int, body int64, after error) outcome {
 	return outcome{Outcome: wiretest.Outcome{After: after}, status: status, body: body}
 }
 
-// small keeps the tests of limits short.
-var small = Limits{HeaderBytes: 80, BodyBytes: 10, Informational: 2}
-
 type responseTest struct {
 	name    string
 	input   string
 	request string // getRequest if empty
-	limits  Limits // the defaults if zero
+	small   bool   // a header may have 80 bytes
 	accept  func(int) bool
 	want    outcome // but for used
 	used    int     // all of input if 0
 }
 
 func (tt responseTest) config() Config {
-	c := Config{Request: []byte(getRequest), Limits: DefaultLimits(), Accept: tt.accept}
+	c := Config{Request: []byte(getRequest), Accept: tt.accept}
 	if tt.request != "" {
 		c.Request = []byte(tt.request)
 	}
-	if tt.limits != (Limits{}) {
-		c.Limits = tt.limits
+	if tt.small {
+		c.MaxHeader = smallHeader
 	}
 	return c
 }
+
+// smallHeader keeps the tests of limits short.
+const smallHeader = 80
 
 const (
 	headRequest  = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -65,31 +64,24 @@ const (
 var responseTests = []responseTest{
 	// Bodies.
 	{name: "length", input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: ok(200, 5, true)},
-	{name: "length 0", input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
 	{name: "lower case, no space, tabs", input: "HTTP/1.1 200 OK\r\ncontent-length:3\r\nconnection:\tfoo\t\r\n\r\nabc", want: ok(200, 3, true)},
 	{name: "no reason", input: "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
-	{name: "no reason, no space", input: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
-	{name: "reason beyond ASCII", input: "HTTP/1.1 200 d'accord, ça va\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
 	{name: "value beyond ASCII", input: "HTTP/1.1 200 OK\r\nX: \x80\xff\xe9 long enough\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
 	{name: "tabs in a value", input: "HTTP/1.1 200 OK\r\nX: a\tb\tcdefghijkl\tmnop\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
-	{name: "empty value", input: "HTTP/1.1 200 OK\r\nX:\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
 	{name: "same length twice", input: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
 	{name: "same length in a list", input: "HTTP/1.1 200 OK\r\nContent-Length: 2 , 02\r\n\r\nhi", want: ok(200, 2, true)},
 	{name: "nginx", input: nginx, want: ok(200, 64, true)},
 	{name: "to the end", input: "HTTP/1.1 200 OK\r\n\r\nhello", want: cut(200, 5, nil)},
-	{name: "to the end, empty", input: "HTTP/1.1 200 OK\r\n\r\n", want: cut(200, 0, nil)},
 	{name: "to the end, bad status", input: "HTTP/1.1 500 no\r\n\r\nhello", want: cut(500, 5, wire.StatusError(500))},
 	{name: "204 with length", input: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", want: ok(204, 0, true)},
 	{name: "304", input: "HTTP/1.1 304 Not Modified\r\n\r\n", want: ok(304, 0, true)},
 	{name: "HEAD with length", request: headRequest, input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", want: ok(200, 0, true)},
 	{name: "HEAD chunked", request: headRequest, input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", want: ok(200, 0, true)},
-	{name: "HEAD beyond the body limit", request: headRequest, limits: small, input: "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n", want: ok(200, 0, true)},
 	{name: "HEAD without length", request: headRequest, input: "HTTP/1.1 200 OK\r\n\r\n", want: ok(200, 0, true)},
 
 	// Chunks.
 	{name: "chunked", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", want: ok(200, 5, true)},
 	{name: "chunked, sizes", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n00a\r\n0123456789\r\nA\r\n0123456789\r\n1\r\nx\r\n000\r\n\r\n", want: ok(200, 21, true)},
-	{name: "chunked, empty", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", want: ok(200, 0, true)},
 	{name: "chunked, extensions", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a;b=\"c\"\r\nhi\r\n0 ; z\r\n\r\n", want: ok(200, 2, true)},
 	{name: "chunked, trailers", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n", want: ok(200, 2, true)},
 	{name: "gzip and chunked", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: , chunked ,\r\n\r\n2\r\nhi\r\n0\r\n\r\n", want: ok(200, 2, true)},
@@ -98,13 +90,11 @@ var responseTests = []responseTest{
 	// Keep-alive.
 	{name: "close", input: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
 	{name: "close in a list", input: "HTTP/1.1 200 OK\r\nCONNECTION: x,, cLoSe ,y\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
-	{name: "close on a second line", input: "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
 	{name: "closed is not close", input: "HTTP/1.1 200 OK\r\nConnection: closed\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
 	{name: "the request says close", request: closeRequest, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
 	{name: "1.0", input: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, false)},
 	{name: "1.0 keep-alive", input: "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
 	{name: "1.0 keep-alive, close", input: "HTTP/1.0 200 OK\r\nConnection: keep-alive, close\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, false)},
-	{name: "1.0 keep-alive to the end", input: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nhi", want: cut(200, 2, nil)},
 
 	// What departs from the protocol and leaves no doubt.
 	{name: "folded field", input: "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true).but(wire.FoldedLines)},
@@ -113,68 +103,54 @@ var responseTests = []responseTest{
 	{name: "folded length", input: "HTTP/1.1 200 OK\r\nContent-Length:\r\n  2\r\n\r\nhi", want: ok(200, 2, true).but(wire.FoldedLines)},
 	{name: "folded length of two numbers", input: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n 2\r\n\r\nhi", used: 40, want: failed(ErrContentLength, 200, 0).but(wire.FoldedLines)},
 	{name: "folded coding", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip,\r\n chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", want: ok(200, 2, true).but(wire.FoldedLines)},
-	{name: "folded options", input: "HTTP/1.1 200 OK\r\nConnection: x,\r\n close\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false).but(wire.FoldedLines)},
-	{name: "folded blanks", input: "HTTP/1.1 204 No\r\nA: b\r\n \r\n \r\n\r\n", want: ok(204, 0, true).but(wire.FoldedLines)},
 	{name: "folded name", input: "HTTP/1.1 200 OK\r\nA\r\n : b\r\n\r\n", used: 26, want: failed(ErrFieldNameSpace, 200, 0).but(wire.FoldedLines)},
 	{name: "fold with a bare CR", input: "HTTP/1.1 200 OK\r\nA: b\r\n c\rd\r\n\r\n", used: 29, want: failed(ErrBareCR, 200, 0).but(wire.FoldedLines)},
 	{name: "fold with a control byte", input: "HTTP/1.1 200 OK\r\nA: b\r\n \x00\r\n\r\n", used: 27, want: failed(ErrControl, 200, 0).but(wire.FoldedLines)},
 	{name: "folded trailer", input: chunkedHeader + "0\r\nA: b\r\n c\r\n\r\n", want: ok(200, 0, true).but(wire.FoldedLines)},
 	{name: "bare LF", input: "HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", want: ok(200, 2, true).but(wire.BareLF)},
-	{name: "bare LF later", input: "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true).but(wire.BareLF)},
 	{name: "bare LF at the end", input: "HTTP/1.1 204 No\r\nA: b\r\n\n", want: ok(204, 0, true).but(wire.BareLF)},
 	{name: "bare LF and folding", input: "HTTP/1.1 204 No\nA: b\n c\n\n", want: ok(204, 0, true).but(wire.BareLF | wire.FoldedLines)},
 	{name: "bare LF of chunks", input: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nhi\n0\nA: b\n\n", want: ok(200, 2, true).but(wire.BareLF)},
-	{name: "bare LF after a size", input: chunkedHeader + "2\nhi\r\n0\r\n\r\n", want: ok(200, 2, true).but(wire.BareLF)},
 	{name: "bare LF after data", input: chunkedHeader + "2\r\nhi\n0\r\n\r\n", want: ok(200, 2, true).but(wire.BareLF)},
 	{name: "spaces after sizes", input: chunkedHeader + "2  \r\nhi\r\n0\t\r\n\r\n", want: ok(200, 2, true).but(wire.SpacesAtSizes)},
-	{name: "space after an extension", input: chunkedHeader + "2;a \r\nhi\r\n0\r\n\r\n", want: ok(200, 2, true)},
 	{name: "of an informational response", input: "HTTP/1.1 103 E\nLink: a\n b\n\nHTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true).but(wire.BareLF | wire.FoldedLines)},
-	{name: "folds beyond the limit", limits: small, input: "HTTP/1.1 204 No\r\nA: b\r\n" + strings.Repeat(" c\r\n", 20) + "\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
+	{name: "folds beyond the limit", small: true, input: "HTTP/1.1 204 No\r\nA: b\r\n" + strings.Repeat(" c\r\n", 20) + "\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
 	{name: "end in a fold", input: "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n", want: cut(200, 0, ErrClosedHeader)},
 
 	// Informational responses.
 	{name: "100", input: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
 	{name: "103 with fields that must not count", input: "HTTP/1.1 103 Early Hints\r\nConnection: close\r\nContent-Length: 7\r\n\r\nHTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true)},
-	{name: "as many as allowed", limits: small, input: strings.Repeat("HTTP/1.1 102 P\r\n\r\n", 2) + "HTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true)},
-	{name: "more than allowed", limits: small, input: strings.Repeat("HTTP/1.1 102 P\r\n\r\n", 3), want: failed(ErrInformational, 102, 0)},
+	{name: "as many as allowed", input: strings.Repeat("HTTP/1.1 102 P\r\n\r\n", wire.MaxInformational) + "HTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true)},
+	{name: "more than allowed", input: strings.Repeat("HTTP/1.1 102 P\r\n\r\n", wire.MaxInformational+1), want: failed(ErrInformational, 102, 0)},
 	{name: "101", input: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", want: failed(ErrSwitching, 101, 0)},
 	{name: "end after 100", input: "HTTP/1.1 100 Continue\r\n\r\n", want: cut(0, 0, ErrClosedHeader)},
 
 	// Statuses.
 	{name: "399", input: "HTTP/1.1 399 ?\r\nContent-Length: 0\r\n\r\n", want: ok(399, 0, true)},
 	{name: "400", input: "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(400), Reusable: true}, status: 400, body: 2}},
-	{name: "999", input: "HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(999), Reusable: true}, status: 999}},
 	{name: "503 and close", input: "HTTP/1.1 503 no\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(503)}, status: 503}},
 	{name: "404 accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 404 no\r\nContent-Length: 0\r\n\r\n", want: ok(404, 0, true)},
 	{name: "200 not accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: outcome{Outcome: wiretest.Outcome{Done: true, Err: wire.StatusError(200), Reusable: true}, status: 200}},
 
 	// Bytes of no request.
 	{name: "two responses", input: "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 204 No\r\n\r\n", used: 19, want: ok(204, 0, false).then(ErrUnsolicited)},
-	{name: "body of a 304", input: "HTTP/1.1 304 No\r\nContent-Length: 1\r\n\r\nx", used: 38, want: ok(304, 0, false).then(ErrUnsolicited)},
-	{name: "line after a body", input: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx\r\n", used: 39, want: ok(200, 1, false).then(ErrUnsolicited)},
 
 	// Status lines that are none.
 	{name: "nothing", input: "", want: cut(0, 0, ErrClosedEarly)},
 	{name: "TLS alert", input: "\x15\x03\x01\x00\x02\x02\x46", used: 1, want: failed(ErrNotHTTP, 0, 0)},
 	{name: "SSH", input: "SSH-2.0-OpenSSH_9\r\n", used: 1, want: failed(ErrNotHTTP, 0, 0)},
-	{name: "line before", input: "\r\nHTTP/1.1 200 OK\r\n\r\n", used: 1, want: failed(ErrNotHTTP, 0, 0)},
 	{name: "lower-case http", input: "HTTp/1.1 200 OK\r\n\r\n", used: 4, want: failed(ErrNotHTTP, 0, 0)},
 	{name: "HTTP/2", input: "HTTP/2.0 200 OK\r\n\r\n", used: 6, want: failed(ErrVersion, 0, 0)},
 	{name: "HTTP/1.2", input: "HTTP/1.2 200 OK\r\n\r\n", used: 17, want: failed(ErrVersion, 0, 0)},
 	{name: "HTTP/1.11", input: "HTTP/1.11 200 OK\r\n\r\n", used: 18, want: failed(ErrStatusLine, 0, 0)},
-	{name: "two digits", input: "HTTP/1.1 20 OK\r\n\r\n", used: 16, want: failed(ErrStatusLine, 0, 0)},
 	{name: "four digits", input: "HTTP/1.1 2000 OK\r\n\r\n", used: 18, want: failed(ErrStatusLine, 0, 0)},
 	{name: "status 099", input: "HTTP/1.1 099 OK\r\n\r\n", used: 17, want: failed(ErrStatusLine, 0, 0)},
-	{name: "status -20", input: "HTTP/1.1 -20 OK\r\n\r\n", used: 17, want: failed(ErrStatusLine, 0, 0)},
-	{name: "short status line", input: "HTTP/1.1\r\n\r\n", used: 10, want: failed(ErrStatusLine, 0, 0)},
 	{name: "control byte in the reason", input: "HTTP/1.1 200 O\x00K\r\n\r\n", used: 18, want: failed(ErrControl, 0, 0)},
 
 	// Header lines that are none.
 	{name: "bare CR in a value", input: "HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", used: 25, want: failed(ErrBareCR, 200, 0)},
 	{name: "bare CR in a name", input: "HTTP/1.1 200 OK\r\nA\rB: c\r\n\r\n", used: 25, want: failed(ErrBareCR, 200, 0)},
-	{name: "CR CR LF", input: "HTTP/1.1 200 OK\r\nA: b\r\r\n\r\n", used: 24, want: failed(ErrBareCR, 200, 0)},
 	{name: "NUL", input: "HTTP/1.1 200 OK\r\nA: long enough a value, with a \x00 in it\r\n\r\n", used: 57, want: failed(ErrControl, 200, 0)},
-	{name: "DEL", input: "HTTP/1.1 200 OK\r\nA: \x7f\r\n\r\n", used: 23, want: failed(ErrControl, 200, 0)},
 	{name: "tab, then escape", input: "HTTP/1.1 200 OK\r\nA:\t1234567\x1b89\r\n\r\n", used: 32, want: failed(ErrControl, 200, 0)},
 	{name: "space before the first field", input: "HTTP/1.1 200 OK\r\n A: b\r\n\r\n", used: 24, want: failed(ErrFolding, 200, 0)},
 	{name: "blanks before the first field, folded", input: "HTTP/1.1 200 OK\r\n \r\n\t\r\n A: b\r\n\r\n", used: 30, want: failed(ErrFolding, 200, 0).but(wire.FoldedLines)},
@@ -182,41 +158,25 @@ var responseTests = []responseTest{
 	{name: "no name", input: "HTTP/1.1 200 OK\r\n: b\r\n\r\n", used: 22, want: failed(ErrFieldNameEmpty, 200, 0)},
 	{name: "space before the colon", input: "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", used: 37, want: failed(ErrFieldNameSpace, 200, 0)},
 	{name: "name that is no token", input: "HTTP/1.1 200 OK\r\nA(b): c\r\n\r\n", used: 26, want: failed(ErrFieldName, 200, 0)},
-	{name: "name beyond ASCII", input: "HTTP/1.1 200 OK\r\n\xe9t\xe9: c\r\n\r\n", used: 25, want: failed(ErrFieldName, 200, 0)},
 
 	// Framing that is in doubt.
 	{name: "lengths differ", input: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", used: 55, want: failed(ErrContentLengths, 200, 0)},
 	{name: "lengths differ in a list", input: "HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nhi", used: 39, want: failed(ErrContentLengths, 200, 0)},
 	{name: "length +2", input: "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nhi", used: 37, want: failed(ErrContentLength, 200, 0)},
-	{name: "length -2", input: "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi", used: 37, want: failed(ErrContentLength, 200, 0)},
-	{name: "length 0x2", input: "HTTP/1.1 200 OK\r\nContent-Length: 0x2\r\n\r\nhi", used: 38, want: failed(ErrContentLength, 200, 0)},
-	{name: "length 2 2", input: "HTTP/1.1 200 OK\r\nContent-Length: 2 2\r\n\r\nhi", used: 38, want: failed(ErrContentLength, 200, 0)},
 	{name: "no length", input: "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nhi", used: 34, want: failed(ErrContentLength, 200, 0)},
-	{name: "length and comma", input: "HTTP/1.1 200 OK\r\nContent-Length: 2,\r\n\r\nhi", used: 37, want: failed(ErrContentLength, 200, 0)},
 	{name: "length 2^63", input: "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\n", used: 54, want: failed(ErrContentLength, 200, 0)},
-	{name: "length 2^63-1", input: "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", want: failed(ErrBodyTooLarge, 200, 0)},
-	{name: "length 2^64+2", input: "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551618\r\n\r\nhi", used: 55, want: failed(ErrContentLength, 200, 0)},
 	{name: "gzip only", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", want: failed(ErrTransferEncoding, 200, 0)},
 	{name: "chunked not last", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", used: 51, want: failed(ErrTransferEncoding, 200, 0)},
 	{name: "chunked not last, two lines", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n", used: 74, want: failed(ErrTransferEncoding, 200, 0)},
 	{name: "chunked twice", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", used: 54, want: failed(ErrTransferEncoding, 200, 0)},
-	{name: "chunked with parameter", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;a=b\r\n\r\n", used: 49, want: failed(ErrTransferEncoding, 200, 0)},
-	{name: "xchunked", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n", want: failed(ErrTransferEncoding, 200, 0)},
-	{name: "no coding", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n", want: failed(ErrTransferEncoding, 200, 0)},
 	{name: "chunked 1.0", input: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", want: failed(ErrTransferVersion, 200, 0)},
 	{name: "chunked and length", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", want: failed(ErrBothLengths, 200, 0)},
-	{name: "length and chunked", input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", want: failed(ErrBothLengths, 200, 0)},
 
 	// Chunks that are none. The header is 47 bytes.
 	{name: "no size", input: chunkedHeader + "\r\nhi", used: 49, want: failed(ErrChunkSize, 200, 0)},
 	{name: "size x", input: chunkedHeader + "x\r\nhi", used: 50, want: failed(ErrChunkSize, 200, 0)},
-	{name: "size -1", input: chunkedHeader + "-1\r\nhi", used: 51, want: failed(ErrChunkSize, 200, 0)},
-	{name: "size 0x1", input: chunkedHeader + "0x1\r\nhi", used: 52, want: failed(ErrChunkSize, 200, 0)},
 	{name: "size, space, x", input: chunkedHeader + "2 x\r\nhi", used: 52, want: failed(ErrChunkSize, 200, 0)},
-	{name: "space, size", input: chunkedHeader + " 2\r\nhi", used: 51, want: failed(ErrChunkSize, 200, 0)},
 	{name: "size 2^63", input: chunkedHeader + "8000000000000000\r\n", want: failed(ErrChunkOverflow, 200, 0)},
-	{name: "size 2^64+2", input: chunkedHeader + "10000000000000002\r\nhi", used: 66, want: failed(ErrChunkOverflow, 200, 0)},
-	{name: "size 2^63-1", input: chunkedHeader + "7fffffffffffffff\r\n", want: failed(ErrBodyTooLarge, 200, 0)},
 	{name: "bare CR in an extension", input: chunkedHeader + "2;\r0\r\nhi", used: 53, want: failed(ErrBareCR, 200, 0)},
 	{name: "longest extension", input: chunkedHeader + "1;" + strings.Repeat("x", 4092) + "\r\nx\r\n0\r\n\r\n", want: ok(200, 1, true)},
 	{name: "extension too long", input: chunkedHeader + "1;" + strings.Repeat("x", 4093) + "\r\nx\r\n0\r\n\r\n", used: 47 + 4096, want: failed(ErrChunkLine, 200, 0)},
@@ -226,28 +186,19 @@ var responseTests = []responseTest{
 	{name: "space before the first trailer", input: chunkedHeader + "0\r\n A: b\r\n\r\n", used: 57, want: failed(ErrFolding, 200, 0)},
 
 	// Limits.
-	{name: "header at the limit", limits: small, input: "HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 56) + "\r\n\r\n", want: ok(204, 0, true)},
-	{name: "header beyond it by the last byte", limits: small, input: "HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 57) + "\r\n\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
-	{name: "header beyond it by a line", limits: small, input: "HTTP/1.1 204 No\r\n" + strings.Repeat("A: b\r\n", 12) + "\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
-	{name: "status line beyond it", limits: small, input: "HTTP/1.1 204 " + strings.Repeat("x", 80), used: 80, want: failed(ErrHeaderTooLarge, 0, 0)},
-	{name: "each 1xx has the limit to itself", limits: small, input: "HTTP/1.1 103 E\r\nA: " + strings.Repeat("x", 50) + "\r\n\r\nHTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 50) + "\r\n\r\n", want: ok(204, 0, true)},
-	{name: "trailers at the limit", limits: small, input: chunkedHeader + "0\r\nA: " + strings.Repeat("x", 73) + "\r\n\r\n", want: ok(200, 0, true)},
-	{name: "trailers beyond it", limits: small, input: chunkedHeader + "0\r\nA: " + strings.Repeat("x", 74) + "\r\n\r\n", used: 50 + 80, want: failed(ErrTrailerTooLarge, 200, 0)},
-	{name: "length at the limit", limits: small, input: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", want: ok(200, 10, true)},
-	{name: "length beyond it", limits: small, input: "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n", want: failed(ErrBodyTooLarge, 200, 0)},
-	{name: "chunks at the limit", limits: small, input: chunkedHeader + "6\r\n012345\r\n4\r\n6789\r\n0\r\n\r\n", want: ok(200, 10, true)},
-	{name: "chunks beyond it", limits: small, input: chunkedHeader + "6\r\n012345\r\n5\r\n6789a\r\n0\r\n\r\n", used: 61, want: failed(ErrBodyTooLarge, 200, 6)},
-	{name: "to the end at the limit", limits: small, input: "HTTP/1.1 200 OK\r\n\r\n0123456789", want: cut(200, 10, nil)},
-	{name: "to the end beyond it", limits: small, input: "HTTP/1.1 200 OK\r\n\r\n0123456789ab", used: 29, want: failed(ErrBodyTooLarge, 200, 10)},
+	{name: "header at the limit", small: true, input: "HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 56) + "\r\n\r\n", want: ok(204, 0, true)},
+	{name: "header beyond it by the last byte", small: true, input: "HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 57) + "\r\n\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
+	{name: "header beyond it by a line", small: true, input: "HTTP/1.1 204 No\r\n" + strings.Repeat("A: b\r\n", 12) + "\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
+	{name: "status line beyond it", small: true, input: "HTTP/1.1 204 " + strings.Repeat("x", 80), used: 80, want: failed(ErrHeaderTooLarge, 0, 0)},
+	{name: "each 1xx has the limit to itself", small: true, input: "HTTP/1.1 103 E\r\nA: " + strings.Repeat("x", 50) + "\r\n\r\nHTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 50) + "\r\n\r\n", want: ok(204, 0, true)},
+	{name: "trailers at the limit", small: true, input: chunkedHeader + "0\r\nA: " + strings.Repeat("x", 73) + "\r\n\r\n", want: ok(200, 0, true)},
+	{name: "trailers beyond it", small: true, input: chunkedHeader + "0\r\nA: " + strings.Repeat("x", 74) + "\r\n\r\n", used: 50 + 80, want: failed(ErrTrailerTooLarge, 200, 0)},
 
 	// The end of the connection.
 	{name: "end in the version", input: "HTT", want: cut(0, 0, ErrClosedHeader)},
 	{name: "end in the header", input: "HTTP/1.1 200 OK\r\nA: b\r\n", want: cut(200, 0, ErrClosedHeader)},
 	{name: "end in the body", input: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi", want: cut(200, 2, ErrClosedBody)},
-	{name: "end before the body", input: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", want: cut(200, 0, ErrClosedBody)},
 	{name: "end in a chunk", input: chunkedHeader + "3\r\nhi", want: cut(200, 2, ErrClosedBody)},
-	{name: "end after a chunk", input: chunkedHeader + "2\r\nhi\r", want: cut(200, 2, ErrClosedBody)},
-	{name: "end in a size", input: chunkedHeader + "2", want: cut(200, 0, ErrClosedBody)},
 	{name: "end in the trailers", input: chunkedHeader + "0\r\nA: b\r\n\r", want: cut(200, 0, ErrClosedTrailer)},
 }
 
@@ -284,27 +235,6 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// Requests follow one another on one connection, with the memo right and wrong.
-func TestSequence(t *testing.T) {
-	c := newTemplate(t, testConfig()).Client()
-	c.Reset()
-	for i, step := range []struct {
-		input string
-		body  int64
-	}{
-		{nginx, 64}, {nginx, 64}, {chunkedResponse, 64},
-		{strings.Replace(nginx, "10:00:00", "10:00:01", 1), 64},
-		{strings.Replace(nginx, "Content-Length: 64", "Content-Length: 63", 1)[:len(nginx)-1], 63},
-		{"HTTP/1.1 204 No\r\n\r\n", 0},
-		{"HTTP/1.1 103 E\r\n\r\n" + nginx, 64}, {nginx, 64},
-	} {
-		got := feed(t, c, []byte(step.input))
-		if !got.Done || got.Err != nil || got.body != step.body || !got.Reusable {
-			t.Errorf("step %d: %v", i, got)
-		}
-	}
-}
-
 func TestUnsolicited(t *testing.T) {
 	c := newTemplate(t, testConfig()).Client()
 	if c.Reusable() {
@@ -332,31 +262,6 @@ func TestUnsolicited(t *testing.T) {
 	}
 }
 
-// The limit of informational responses is for one request, not for a connection.
-func TestInformationalPerRequest(t *testing.T) {
-	c := newTemplate(t, testConfig()).Client()
-	input := []byte(strings.Repeat("HTTP/1.1 103 E\r\n\r\n", DefaultLimits().Informational) + nginx)
-	for range 3 {
-		if got := feed(t, c, input); !got.Done || got.Err != nil {
-			t.Fatal(got)
-		}
-	}
-}
-
-// The memo never holds the rest of a block whose start came earlier: such a rest
-// is no response.
-func TestMemoHoldsWholeBlocks(t *testing.T) {
-	tmpl := newTemplate(t, testConfig())
-	for i := 1; i < len(nginx)-64; i++ {
-		if got := feed(t, tmpl.Client(), []byte(nginx), i); got.body != 64 {
-			t.Fatal(got)
-		}
-		if got := feed(t, tmpl.Client(), []byte(nginx[i:])); !errors.Is(got.Err, ErrNotHTTP) {
-			t.Fatalf("cut at %d, the rest: %v; want %v", i, got, ErrNotHTTP)
-		}
-	}
-}
-
 // A connection given up in the middle leaves nothing to the next one.
 func TestResetMidway(t *testing.T) {
 	tmpl := newTemplate(t, testConfig())
@@ -371,23 +276,6 @@ func TestResetMidway(t *testing.T) {
 			if got := feed(t, c, []byte(nginx)); !got.Done || got.Err != nil || got.body != 64 || !got.Reusable {
 				t.Fatalf("after reset at %d: %v", i, got)
 			}
-		}
-	}
-	if n := len(tmpl.spare); n != 1 {
-		t.Errorf("%d spare buffers for one client at a time; want 1", n)
-	}
-}
-
-// A buffer that had to grow large is not kept.
-func TestSpareBound(t *testing.T) {
-	tmpl := newTemplate(t, testConfig())
-	long := []byte("HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 3*maxSpare) + "\r\n\r\n")
-	if got := feed(t, tmpl.Client(), long, 3*maxSpare); !got.Done {
-		t.Fatal(got)
-	}
-	for _, b := range tmpl.spare {
-		if cap(b) > maxSpare {
-			t.Errorf("kept a buffer of %d bytes", cap(b))
 		}
 	}
 }
@@ -415,43 +303,5 @@ func TestTextLen(t *testing.T) {
 		if got := textLen(s); got != want {
 			t.Fatalf("textLen(%q) = %d; want %d", s, got, want)
 		}
-	}
-}
-
-func TestErrors(t *testing.T) {
-	if err := wire.StatusError(503); err.Error() != "status: status 503" || err != wire.StatusError(503) {
-		t.Errorf("%v", err)
-	}
-	texts := map[string]bool{}
-	for _, tt := range responseTests {
-		for _, err := range []error{tt.want.Err, tt.want.After} {
-			if err != nil {
-				texts[err.Error()] = true
-				if k := wire.KindOf(err); k != wire.Protocol && k != wire.Limit && k != wire.Reset && k != wire.Status {
-					t.Errorf("%v: kind %v", err, k)
-				}
-			}
-		}
-	}
-	// 25 faults and 4 ends of errors.go, and the statuses 200, 400, 500, 503, 999.
-	if len(texts) != 25+4+5 {
-		t.Errorf("the table covers %d error texts; want every one: %v", len(texts), texts)
-	}
-}
-
-func TestConfigFaults(t *testing.T) {
-	_, err := NewTemplate(Config{Request: []byte("hello"), Limits: Limits{HeaderBytes: 1, BodyBytes: -1, Informational: -1}})
-	want := `http1: request of 5 bytes: want an encoded HTTP/1.1 request
-header limit 1: want at least 64 bytes
-body limit -1: want 0 bytes or more
-informational limit -1: want 0 or more`
-	if fmt.Sprint(err) != want {
-		t.Errorf("got %v\nwant %v", err, want)
-	}
-	if _, err := NewClient(testConfig()); err != nil {
-		t.Error(err)
-	}
-	if _, err := NewClient(Config{}); err == nil {
-		t.Error("a client of nothing")
 	}
 }

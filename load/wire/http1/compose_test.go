@@ -43,7 +43,7 @@ func TestComposeIsEncode(t *testing.T) {
 		if r.Parts() != len(parts) {
 			t.Fatalf("%d parts, want %d", r.Parts(), len(parts))
 		}
-		client := newTemplate(t, Config{Requests: []Request{{Method: "GET", Target: "/", Host: "h"}, r}, Limits: DefaultLimits()}).Client()
+		client := newTemplate(t, Config{Requests: []Request{{Method: "GET", Target: "/", Host: "h"}, r}}).Client()
 		for range 2 { // the memory is used again
 			if got := client.Compose(1, parts); !bytes.Equal(got, want) {
 				t.Fatalf("%q, want %q", got, want)
@@ -61,6 +61,7 @@ func TestValidateRequests(t *testing.T) {
 		config Config
 		want   string
 	}{
+		{Config{Request: []byte("hello")}, "want an encoded HTTP/1.1 request"},
 		{Config{Requests: []Request{get}, Request: []byte(getRequest)}, "want either"},
 		{Config{Requests: []Request{get, {Method: "GET", Target: "/", Host: "h", VariesTarget: true}}}, "request 2: target \"/\": want none, as it varies"},
 		{Config{Requests: []Request{{Method: "GET", VariesTarget: true, Host: "h", Body: []byte("x"), VariesBody: true}}}, "body of 1 bytes: want none"},
@@ -70,7 +71,6 @@ func TestValidateRequests(t *testing.T) {
 		{Config{Requests: []Request{get}, Fields: []string{"ETag"}}, `field 1 "ETag": want a name in lower case`},
 		{Config{Requests: []Request{get}, Fields: slices.Repeat([]string{"a"}, maxWanted+1)}, "65 fields"},
 	} {
-		c.config.Limits = DefaultLimits()
 		if err := c.config.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
@@ -82,7 +82,7 @@ func wanting(tb wiretest.TB) *Template {
 	tb.Helper()
 	return newTemplate(tb, Config{
 		Requests: []Request{{Method: "GET", Target: "/", Host: "h"}, {Method: "HEAD", Target: "/", Host: "h"}},
-		Fields:   []string{"set-cookie", "etag"}, Limits: DefaultLimits(), Accept: func(int) bool { return true },
+		Fields:   []string{"set-cookie", "etag"}, Accept: func(int) bool { return true },
 	})
 }
 
@@ -207,28 +207,6 @@ func TestHeadIsRememberedApart(t *testing.T) {
 		}
 		if !client.Reusable() {
 			t.Error("HEAD: the connection is lost")
-		}
-	}
-}
-
-// Connection: close is said by one of the requests only.
-func TestClosesByRequest(t *testing.T) {
-	template := newTemplate(t, Config{Limits: DefaultLimits(), Requests: []Request{
-		{Method: "GET", VariesTarget: true, Host: "h", Close: true}, {Method: "GET", Target: "/", Host: "h"},
-		{Method: "POST", Target: "/", Host: "h", VariesBody: true, Close: true},
-	}})
-	client := template.Client()
-	for i, parts := range [][][]byte{{[]byte("/a")}, nil, {[]byte("b")}} {
-		client.Reset()
-		sent := client.Compose(i, parts)
-		if closes := bytes.Contains(sent, []byte("Connection: close\r\n")); closes != (i != 1) {
-			t.Errorf("request %d: %q", i, sent)
-		}
-		if _, done, err := client.Response([]byte("HTTP/1.1 204 No Content\r\n\r\n")); !done || err != nil {
-			t.Fatal(done, err)
-		}
-		if client.Reusable() != (i == 1) {
-			t.Errorf("request %d: reusable %v", i, client.Reusable())
 		}
 	}
 }

@@ -23,7 +23,6 @@ var (
 	ErrTransferEncoding = protocol("transfer-encoding whose last coding is not chunked, or not the only chunked")
 	ErrTransferVersion  = protocol("transfer-encoding in an HTTP/1.0 response")
 	ErrBothLengths      = protocol("both transfer-encoding and content-length (response smuggling)")
-	ErrBodyTooLarge     = limit("body larger than the limit")
 	ErrChunkSize        = protocol("malformed chunk size")
 	ErrChunkOverflow    = protocol("chunk size of 2^63 bytes or more")
 	ErrChunkLine        = protocol("chunk size and extensions longer than 4096 bytes")

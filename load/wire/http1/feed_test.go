@@ -8,7 +8,7 @@ import (
 const getRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
 func testConfig() Config {
-	return Config{Request: []byte(getRequest), Limits: DefaultLimits()}
+	return Config{Request: []byte(getRequest)}
 }
 
 func newTemplate(tb wiretest.TB, c Config) *Template {

@@ -268,9 +268,6 @@ func (h *head) complete(t *Template, headOnly bool) *wire.Error {
 	case h.seen&sawChunked != 0:
 		h.framing = byChunks
 	case h.seen&sawLength != 0:
-		if h.length > t.limits.BodyBytes {
-			return ErrBodyTooLarge
-		}
 		h.framing = byLength
 	default:
 		h.framing = byClose

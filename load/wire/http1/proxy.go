@@ -44,10 +44,10 @@ func (p Proxy) Through(r Request, end Endpoint) Request {
 
 // Tunnel returns what clients are configured with that ask for a tunnel to an address, host:port
 // (RFC 9110, section 9.3.6). What follows a good response is the target's.
-func (p Proxy) Tunnel(address string, limits Limits) Config {
+func (p Proxy) Tunnel(address string) Config {
 	request := tunnelMethod + " " + address + " HTTP/1.1\r\nHost: " + address + "\r\nUser-Agent: " + userAgent + "\r\n"
 	if p.authorization != "" {
 		request += "Proxy-Authorization: " + p.authorization + "\r\n"
 	}
-	return Config{Request: []byte(request + "\r\n"), Limits: limits, Accept: func(status int) bool { return status < 300 }}
+	return Config{Request: []byte(request + "\r\n"), Accept: func(status int) bool { return status < 300 }}
 }

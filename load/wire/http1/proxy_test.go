@@ -31,7 +31,7 @@ func TestParseProxy(t *testing.T) {
 			t.Errorf("%q: %v", raw, err)
 			continue
 		}
-		if c := p.Tunnel("t:443", DefaultLimits()); string(c.Request) != want || !c.Accept(200) || c.Accept(302) {
+		if c := p.Tunnel("t:443"); string(c.Request) != want || !c.Accept(200) || c.Accept(302) {
 			t.Errorf("%q: %q, want %q", raw, c.Request, want)
 		}
 	}
@@ -45,10 +45,7 @@ func TestThrough(t *testing.T) {
 	}
 	r := p.Through(Request{Method: "GET", Target: "/a?b", Host: "name"}, Endpoint{Host: "h:81"})
 	all := r.Following()
-	client, err := NewClient(Config{Requests: all, Limits: DefaultLimits()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newTemplate(t, Config{Requests: all}).Client()
 	const rest = " HTTP/1.1\r\nHost: name\r\nUser-Agent: dyno\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n\r\n"
 	if got := string(client.Compose(0, nil)); got != "GET http://h:81/a?b"+rest {
 		t.Errorf("%q", got)
@@ -60,10 +57,7 @@ func TestThrough(t *testing.T) {
 
 // A good response to CONNECT has no content, whatever its header says.
 func TestTunnelHasNoContent(t *testing.T) {
-	client, err := NewClient(Proxy{}.Tunnel("t:443", DefaultLimits()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newTemplate(t, Proxy{}.Tunnel("t:443")).Client()
 	client.Request()
 	const head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
 	if n, done, err := client.Response([]byte(head + "more")); n != len(head) || !done || err != nil {

@@ -26,7 +26,6 @@ type Request struct {
 	Header []Field // sent in this order, names as they are spelt
 	Body   []byte
 	Origin string // what stands before the target: http://host for forward proxies, else nothing
-	Close  bool   // add Connection: close, so that each request takes a connection of its own
 
 	// What varies is a part that is given with each exchange: the target first, then the
 	// fields that vary in the order of Header, then the body. Nobody checks them.
@@ -99,10 +98,7 @@ func (r Request) Validate() error {
 		case "upgrade":
 			fault("%s: want none, as no other protocol can be switched to", at)
 		case "connection":
-			switch {
-			case r.Close:
-				fault("%s: want it left out when the request is to close its connection", at)
-			case f.Varies:
+			if f.Varies {
 				fault("%s: want it the same each time", at)
 			}
 		case "content-length":
@@ -152,7 +148,7 @@ func (r Request) prepare() prepared {
 	}
 	b = append(b, r.Target+" HTTP/1.1\r\n"...)
 	field("Host", r.Host)
-	if !r.has("User-Agent") {
+	if !r.Has("User-Agent") {
 		field("User-Agent", userAgent)
 	}
 	for _, f := range r.Header {
@@ -164,11 +160,8 @@ func (r Request) prepare() prepared {
 		}
 		field(f.Name, f.Value)
 	}
-	if r.needsLength() && !r.VariesBody && !r.has("Content-Length") {
+	if r.NeedsLength() && !r.VariesBody && !r.Has("Content-Length") {
 		field("Content-Length", strconv.Itoa(len(r.Body)))
-	}
-	if r.Close {
-		field("Connection", "close")
 	}
 	p.closes = asksToClose(append(slices.Concat(slices.Concat(p.texts...), b), "\r\n"...))
 	if r.VariesBody {
@@ -195,18 +188,14 @@ func (p *prepared) append(b []byte, parts [][]byte) []byte {
 	return b
 }
 
-func (r Request) has(name string) bool {
-	for _, f := range r.Header {
-		if strings.EqualFold(f.Name, name) {
-			return true
-		}
-	}
-	return false
+// Has tells whether there is a field of a name.
+func (r Request) Has(name string) bool {
+	return slices.ContainsFunc(r.Header, func(f Field) bool { return strings.EqualFold(f.Name, name) })
 }
 
-// needsLength tells whether the server expects the body's length, be it 0 (RFC 9110,
+// NeedsLength tells whether the server expects the body's length, be it 0 (RFC 9110,
 // section 8.6).
-func (r Request) needsLength() bool {
+func (r Request) NeedsLength() bool {
 	return len(r.Body) > 0 || slices.Contains([]string{"POST", "PUT", "PATCH"}, r.Method)
 }
 

@@ -28,8 +28,6 @@ func TestEncode(t *testing.T) {
 			"PUT / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\nContent-Length: 0\r\n\r\n"},
 		{"own content-length", Request{Method: "GET", Target: "/", Host: "h", Header: []Field{{Name: "content-length", Value: "2"}}, Body: []byte("hi")},
 			"GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\ncontent-length: 2\r\n\r\nhi"},
-		{"close", Request{Method: "HEAD", Target: "/", Host: "h", Close: true},
-			"HEAD / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\nConnection: close\r\n\r\n"},
 		{"options", Request{Method: "OPTIONS", Target: "*", Host: "h"},
 			"OPTIONS * HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\n\r\n"},
 		{"absolute target", Request{Method: "GET", Target: "http://o/x", Host: "o"},
@@ -39,18 +37,15 @@ func TestEncode(t *testing.T) {
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: %v\n got %q\nwant %q", tt.name, err, got, tt.want)
 		}
-		if _, err := NewClient(Config{Request: got, Limits: DefaultLimits()}); err != nil {
-			t.Errorf("%s: no client for it: %v", tt.name, err)
-		}
 	}
 }
 
 func TestRequestFaults(t *testing.T) {
 	_, err := Request{
-		Method: "GE T", Target: "/a b", Host: "h\r\nX: y", Close: true, Body: []byte("12345"),
+		Method: "GE T", Target: "/a b", Host: "h\r\nX: y", Body: []byte("12345"),
 		Header: []Field{
 			{Name: "X:", Value: "a"}, {Name: "Y", Value: "a\r\nb"}, {Name: "hOst", Value: "h"}, {Name: "Transfer-Encoding", Value: "chunked"},
-			{Name: "Upgrade", Value: "h2c"}, {Name: "Connection", Value: "close"}, {Name: "Content-Length", Value: "4"}, {Name: "content-length", Value: "5"}, {Name: "Fine", Value: "é"},
+			{Name: "Upgrade", Value: "h2c"}, {Name: "Content-Length", Value: "4"}, {Name: "content-length", Value: "5"}, {Name: "Fine", Value: "é"},
 		},
 	}.Encode()
 	want := `http1 request: method "GE T": want a token such as GET
@@ -61,9 +56,8 @@ header 2 "Y": value "a\r\nb": want no control bytes
 header 3 "hOst": want it set as the request's host
 header 4 "Transfer-Encoding": want none, as the body is sent whole with its content-length
 header 5 "Upgrade": want none, as no other protocol can be switched to
-header 6 "Connection": want it left out when the request is to close its connection
-header 7 "Content-Length": value "4": want 5, the body's length, or no such field
-header 8 "content-length": want it once`
+header 6 "Content-Length": value "4": want 5, the body's length, or no such field
+header 7 "content-length": want it once`
 	if fmt.Sprint(err) != want {
 		t.Errorf("got %v\nwant %v", err, want)
 	}
@@ -106,7 +100,6 @@ func TestEncodeIsReadAsMeant(t *testing.T) {
 			Target: "/" + any.Draw(t, "target"),
 			Host:   "h" + any.Draw(t, "host"),
 			Body:   rapid.SliceOf(rapid.Byte()).Draw(t, "body"),
-			Close:  rapid.Bool().Draw(t, "close"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "fields") {
 			name := rapid.OneOf(rapid.SampledFrom([]string{"X-A", "Host", "Content-Length", "Transfer-Encoding"}), any)
@@ -128,8 +121,8 @@ func TestEncodeIsReadAsMeant(t *testing.T) {
 		if err != nil || !bytes.Equal(body, r.Body) {
 			t.Fatalf("%q: body %q, %v; want %q", encoded, body, err, r.Body)
 		}
-		if got.Method != r.Method || got.RequestURI != r.Target || got.Host != r.Host || got.Close != r.Close {
-			t.Fatalf("%q: read as %s %s of %s, close %v", encoded, got.Method, got.RequestURI, got.Host, got.Close)
+		if got.Method != r.Method || got.RequestURI != r.Target || got.Host != r.Host {
+			t.Fatalf("%q: read as %s %s of %s", encoded, got.Method, got.RequestURI, got.Host)
 		}
 		if rest, _ := io.ReadAll(br); len(rest) > 0 {
 			t.Fatalf("%q: %q is left", encoded, rest)

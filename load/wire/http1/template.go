@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -21,7 +22,9 @@ type Config struct {
 	// most 64.
 	Fields []string
 
-	Limits Limits
+	// MaxHeader bounds the status line and header of a response together, and its trailers, in
+	// bytes. A larger one loses the connection. Default wire.DefaultMaxHeader.
+	MaxHeader int64
 
 	// Accept tells which final statuses, 200 to 999, count as success. It is a
 	// pure function, as it is not asked for every response. Nil accepts those
@@ -54,7 +57,7 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("field %d %q: want a name in lower case", i+1, name))
 		}
 	}
-	return errors.Join(append(faults, c.Limits.Validate())...)
+	return errors.Join(faults...)
 }
 
 // maxWanted is the number of names that can be asked for.
@@ -64,13 +67,13 @@ const maxWanted = 64
 // share, so that each of them stays small: one template per worker. It and its
 // clients are for one goroutine at a time.
 type Template struct {
-	request  []byte
-	closes   bool // the request says Connection: close
-	headOnly bool // responses have no body, as the method is HEAD or CONNECT
-	prepared []prepared
-	wanted   []string // names of fields to deliver
-	limits   Limits
-	accept   func(status int) bool
+	request   []byte
+	closes    bool // the request says Connection: close
+	headOnly  bool // responses have no body, as the method is HEAD or CONNECT
+	prepared  []prepared
+	wanted    []string // names of fields to deliver
+	maxHeader int64
+	accept    func(status int) bool
 
 	memo memo
 
@@ -79,7 +82,7 @@ type Template struct {
 
 	// spare are the buffers that no client needs at present. Each client has at
 	// most two at a time, so that there are never more than twice the clients.
-	spare [][]byte
+	spare wire.Buffers
 }
 
 // A memo is the last header block that arrived in one piece, and its meaning. A
@@ -102,13 +105,13 @@ func NewTemplate(c Config) (*Template, error) {
 		return nil, fmt.Errorf("http1: %w", err)
 	}
 	t := &Template{
-		request:  c.Request,
-		closes:   asksToClose(c.Request),
-		headOnly: bytes.HasPrefix(c.Request, []byte(headMethod+" ")) || bytes.HasPrefix(c.Request, []byte(tunnelMethod+" ")),
-		wanted:   c.Fields,
-		limits:   c.Limits,
-		accept:   c.Accept,
-		said:     map[*Client][]byte{},
+		request:   c.Request,
+		closes:    asksToClose(c.Request),
+		headOnly:  bytes.HasPrefix(c.Request, []byte(headMethod+" ")) || bytes.HasPrefix(c.Request, []byte(tunnelMethod+" ")),
+		wanted:    c.Fields,
+		maxHeader: cmp.Or(c.MaxHeader, wire.DefaultMaxHeader),
+		accept:    c.Accept,
+		said:      map[*Client][]byte{},
 	}
 	for _, r := range c.Requests {
 		t.prepared = append(t.prepared, r.prepare())
@@ -165,25 +168,5 @@ func (m *memo) store(block []byte, c *Client) {
 	m.head, m.headOnly = c.head, c.headOnly
 	if c.own != nil {
 		m.fields.copy(&c.own.fields)
-	}
-}
-
-// maxSpare is the largest buffer kept for later. A line longer than this that
-// arrives in pieces costs an allocation, which is better than 20,000 large
-// buffers that were needed once.
-const maxSpare = 4 << 10
-
-func (t *Template) borrow() []byte {
-	if n := len(t.spare); n > 0 {
-		b := t.spare[n-1]
-		t.spare = t.spare[:n-1]
-		return b
-	}
-	return make([]byte, 0, 256)
-}
-
-func (t *Template) giveBack(b []byte) {
-	if cap(b) <= maxSpare {
-		t.spare = append(t.spare, b[:0])
 	}
 }

@@ -10,11 +10,8 @@ import (
 )
 
 // An Endpoint is what an http or https URL says: where to connect to, and what to ask for.
-// To reach the same resource by a Unix socket, set Network to "unix" and Address
-// to the socket's path.
 type Endpoint struct {
 	Secure  bool   // by TLS: it is an https URL
-	Network string // "tcp"
 	Address string // host:port, as net.Dial takes it; IPv6 in brackets, with its zone
 	Host    string // for Request.Host, or HTTP/2's authority
 	Target  string // for Request.Target
@@ -65,7 +62,7 @@ func parseURL(raw string) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("port %q: want 1 to 65535", port)
 	}
 	port = strconv.FormatUint(n, 10) // without leading zeros
-	e := Endpoint{Secure: secure, Network: "tcp", Address: net.JoinHostPort(name, port), Target: u.RequestURI()}
+	e := Endpoint{Secure: secure, Address: net.JoinHostPort(name, port), Target: u.RequestURI()}
 
 	// A zone means something on this machine only (RFC 6874, section 3).
 	e.Host, _, _ = strings.Cut(name, "%")

@@ -5,7 +5,37 @@ import (
 	"testing"
 
 	"dyno/load/wire"
+	"dyno/load/wire/http1"
 )
+
+// nginxBlock is the header block of nginx's default page: it indexes the status, and
+// sends all else as literals, encoded, each time.
+func nginxBlock(date string) []byte {
+	b := []byte{0x88}
+	for _, f := range [][2]string{
+		{"server", "nginx/1.22.1"},
+		{"date", "Mon, 06 Jan 2025 " + date + " GMT"},
+		{"content-type", "text/html"},
+		{"content-length", "100"},
+		{"last-modified", "Sun, 05 Jan 2025 09:00:00 GMT"},
+		{"etag", `"677a4b10-64"`},
+		{"accept-ranges", "bytes"},
+	} {
+		index, _ := staticIndex(f[0], "")
+		b = appendText(appendName(b, index, f[0], 0x0f, 0), f[1])
+	}
+	return b
+}
+
+// usualConfig is a GET as a browser or h2load sends it.
+func usualConfig(streams int) Config {
+	return Config{
+		Requests: []Request{{Request: http1.Request{
+			Method: "GET", Host: "127.0.0.1:8080", Target: "/index.html?n=100", Header: []http1.Field{{Name: "accept", Value: "*/*"}},
+		}, Scheme: "http"}},
+		Streams: streams,
+	}
+}
 
 // Once warm, nothing of an exchange allocates: whole and in pieces, with and without
 // memos, with parts, bodies that wait for a window, cancellation, and pings.
@@ -13,24 +43,27 @@ func TestNoAllocations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: counts allocations")
 	}
-	vary := echoConfig("h")
+	vary := usualConfig(1)
+	vary.Requests[0].Request = http1.Request{
+		Method: "POST", Host: "h", VariesTarget: true, VariesBody: true, Header: []http1.Field{{Name: "x-number", Varies: true}, {Name: "accept", Value: "*/*"}},
+	}
 	for _, tt := range []struct {
 		name   string
 		config Config
 		cycle  func(c *Client, feed func([]byte))
 	}{
-		{"one at a time", benchConfig(1), func(c *Client, feed func([]byte)) {
+		{"one at a time", usualConfig(1), func(c *Client, feed func([]byte)) {
 			begin(t, c, 0, 0)
 			c.Wrote(len(c.Output()))
 			feed(oneResponse)
 		}},
-		{"table in use", benchConfig(1), func(c *Client, feed func([]byte)) {
+		{"table in use", usualConfig(1), func(c *Client, feed func([]byte)) {
 			begin(t, c, 0, 0)
 			c.Wrote(len(c.Output()))
 			feed(tableResponse)
 		}},
 		{"body that waits", func() Config {
-			config := benchConfig(1)
+			config := usualConfig(1)
 			config.Requests[0].Method, config.Requests[0].Body = "POST", make([]byte, 30_000)
 			return config
 		}(), func(c *Client, feed func([]byte)) {
@@ -49,7 +82,7 @@ func TestNoAllocations(t *testing.T) {
 			feed(oneResponse)
 		}},
 		{"bit by bit, with a full buffer", func() Config {
-			config := benchConfig(1)
+			config := usualConfig(1)
 			config.Requests[0].BitByBit = true
 			return config
 		}(), func(c *Client, feed func([]byte)) {
@@ -63,14 +96,14 @@ func TestNoAllocations(t *testing.T) {
 			c.Wrote(len(c.Output()))
 			feed(oneResponse)
 		}},
-		{"cancelled", benchConfig(1), func(c *Client, feed func([]byte)) {
+		{"cancelled", usualConfig(1), func(c *Client, feed func([]byte)) {
 			begin(t, c, 0, 0)
 			c.Cancel(0)
 			feed(oneResponse)
 			feed(raw8)
 			c.Wrote(len(c.Output()))
 		}},
-		{"another connection", benchConfig(1), func(c *Client, feed func([]byte)) {
+		{"another connection", usualConfig(1), func(c *Client, feed func([]byte)) {
 			c.Reset()
 			c.Wrote(len(c.Output()))
 			feed(noSettings)

@@ -106,20 +106,11 @@ const maxStreamNumber = 1<<31 - 1
 
 // Client returns a new client, ready for a connection.
 func (t *Template) Client() *Client {
-	c := &Client{t: t, decoder: newDecoder(t.settings.HeaderTableSize)}
+	c := &Client{t: t}
 	c.encoder = encoder{dict: &t.dict, places: make([]uint8, len(t.dict.entries))}
 	c.byNumber = newStreamTable(t.streams)
 	c.Reset()
 	return c
-}
-
-// NewClient returns a client with a template of its own, for those who need only one.
-func NewClient(c Config) (*Client, error) {
-	t, err := NewTemplate(c)
-	if err != nil {
-		return nil, err
-	}
-	return t.Client(), nil
 }
 
 // Reset forgets everything about an earlier connection. The connection's preface is then
@@ -209,7 +200,7 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 		s.state |= endsAfter
 		s.body = body
 		if p.request.VariesBody {
-			s.buffer = append(c.t.borrow(), body...)
+			s.buffer = append(c.t.spare.Borrow(), body...)
 			s.body = s.buffer
 		}
 		c.enqueue(id, s)
@@ -217,8 +208,10 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 	return nil
 }
 
-// Send sends more of a request that is sent bit by bit; see wire.Mux. What the windows
-// allow goes into Output, and the rest, up to Config.SendBuffer, waits here.
+// Send sends more of a request that is sent bit by bit. With end it is complete. It takes as much
+// of data as it has room for, and returns how much; it ends the request only if that is all. When
+// it took less, the event MuxRoom says when there is room again. Data is not kept. What the windows
+// allow goes into Output, and the rest, up to maxUnsent, waits here.
 func (c *Client) Send(id uint32, data []byte, end bool) (n int, err error) {
 	s := c.stream(id)
 	switch {
@@ -252,7 +245,7 @@ func (c *Client) Send(id uint32, data []byte, end bool) (n int, err error) {
 // keep puts content after what waits already.
 func (s *stream) keep(t *Template, data []byte) {
 	if s.buffer == nil {
-		s.buffer = t.borrow()
+		s.buffer = t.spare.Borrow()
 		s.body = s.buffer
 	}
 	if len(s.body)+len(data) > cap(s.body) && len(s.body)+len(data) <= cap(s.buffer) {
@@ -318,12 +311,12 @@ func (c *Client) find(number uint32) (uint32, *stream) {
 func (c *Client) release(id uint32, s *stream) {
 	c.dequeue(s)
 	if s.buffer != nil {
-		c.t.giveBack(s.buffer)
+		c.t.spare.GiveBack(s.buffer)
 	}
 	if s.state&rejected != 0 {
 		of := response{c, s.number}
 		if said := c.t.said[of]; said != nil {
-			c.t.giveBack(said)
+			c.t.spare.GiveBack(said)
 			delete(c.t.said, of)
 		}
 	}
@@ -433,7 +426,7 @@ func (c *Client) hear(s *stream, content []byte) {
 	of := response{c, s.number}
 	said := c.t.said[of]
 	if said == nil {
-		said = c.t.borrow()
+		said = c.t.spare.Borrow()
 	}
 	c.t.said[of] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
 }

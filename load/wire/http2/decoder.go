@@ -3,7 +3,7 @@ package http2
 import "dyno/load/wire"
 
 // A decoder reads the header blocks of one connection (RFC 7541). Its dynamic table
-// grows as it is needed, up to what was announced as SETTINGS_HEADER_TABLE_SIZE.
+// grows as it is needed, up to the size that it has by default.
 type decoder struct {
 	entries []entry // a ring, its length a power of two
 	oldest  int     // where in the ring the oldest entry is
@@ -13,11 +13,8 @@ type decoder struct {
 	// is before the oldest entry's is free; it is moved together when data is full.
 	data []byte
 
-	size  int // of all entries, as RFC 7541, section 4.1 counts them
-	max   int // what the peer has chosen
-	limit int // what it may choose
-
-	mustUpdate bool // the peer must say that it has lowered the size
+	size int // of all entries, as RFC 7541, section 4.1 counts them
+	max  int // what the peer has chosen, defaultTableSize at most
 }
 
 // An entry is one field in the dynamic table.
@@ -31,34 +28,25 @@ type entry struct {
 
 func (e *entry) size() int { return int(e.name+e.value) + entryOverhead }
 
-func newDecoder(limit int) decoder {
-	return decoder{max: defaultTableSize, limit: limit, mustUpdate: limit < defaultTableSize}
-}
-
 // reset empties the table for another connection. It keeps its memory.
 func (d *decoder) reset() {
-	entries, data := d.entries, d.data[:0]
-	*d = newDecoder(d.limit)
-	d.entries, d.data = entries, data
+	*d = decoder{entries: d.entries, data: d.data[:0], max: defaultTableSize}
 }
 
 // decode reads a whole header block into s. An error means that the table is out of
 // step from now on. What is wrong with a field, on the other hand, is s's.
 func (d *decoder) decode(b []byte, s *section) *wire.Error {
-	if d.mustUpdate && (len(b) == 0 || b[0]&0xe0 != 0x20) {
-		return ErrTableNoUpdate
-	}
 	i := 0
 	for i < len(b) && b[i]&0xe0 == 0x20 {
 		size, next, err := integer(b, i, 0x1f)
 		if err != nil {
 			return err
 		}
-		if size > d.limit {
+		if size > defaultTableSize {
 			return ErrTableSize
 		}
 		i = next
-		d.max, d.mustUpdate = size, false
+		d.max = size
 		d.shrink(size)
 		s.stateful = true
 	}

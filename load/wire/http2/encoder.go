@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dyno/load/wire"
+	"dyno/load/wire/http1"
 )
 
 // Header blocks are encoded in two steps. Once, each request becomes a prepared one: a
@@ -53,7 +54,6 @@ const (
 // A prepared is a request that is ready to be sent.
 type prepared struct {
 	request Request
-	fields  []Field // as they are sent, but for the length of a body that varies
 	pieces  []piece
 	body    []byte
 	parts   int
@@ -72,12 +72,12 @@ func (p *prepared) bound(parts [][]byte) int {
 
 // prepare encodes a request, whose fields may enter the dictionary.
 func (d *dictionary) prepare(r Request) prepared {
-	p := prepared{request: r, body: r.Body, parts: r.Parts(), head: r.Method == headMethod, fields: r.allFields()}
-	p.field(d, Field{Name: ":method", Value: r.Method})
-	p.field(d, Field{Name: ":scheme", Value: r.Scheme})
-	p.field(d, Field{Name: ":authority", Value: r.Authority})
-	p.field(d, Field{Name: ":path", Value: r.Path, Varies: r.VariesPath})
-	for _, f := range p.fields {
+	p := prepared{request: r, body: r.Body, parts: r.Parts(), head: r.Method == headMethod}
+	p.field(d, http1.Field{Name: ":method", Value: r.Method})
+	p.field(d, http1.Field{Name: ":scheme", Value: r.Scheme})
+	p.field(d, http1.Field{Name: ":authority", Value: r.Host})
+	p.field(d, http1.Field{Name: ":path", Value: r.Target, Varies: r.VariesTarget})
+	for _, f := range r.allFields() {
 		f.Name = strings.ToLower(f.Name)
 		p.field(d, f)
 	}
@@ -87,38 +87,17 @@ func (d *dictionary) prepare(r Request) prepared {
 	return p
 }
 
-// allFields returns the fields to be sent, but for the length of a body that varies.
-func (r Request) allFields() (fields []Field) {
-	if r.count("user-agent") == 0 {
-		fields = append(fields, Field{Name: "user-agent", Value: userAgent})
-	}
-	fields = append(fields, r.Header...)
-	if r.needsLength() && !r.VariesBody {
-		fields = append(fields, Field{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
-	}
-	return fields
-}
-
 // field adds a field.
-func (p *prepared) field(d *dictionary, f Field) {
-	index, whole := staticIndex(f.Name, f.Value)
-	if whole && f.Indexing == Indexed {
+func (p *prepared) field(d *dictionary, f http1.Field) {
+	switch index, whole := staticIndex(f.Name, f.Value); {
+	case whole:
 		p.fixed(appendInteger(nil, index, 0x7f, 0x80))
-		return
-	}
-	first := byte(0)
-	if f.Indexing == NeverIndexed {
-		first = 0x10
-	}
-	switch {
-	case f.Indexing == Indexed && !f.Varies:
+	case !f.Varies:
 		p.pieces = append(p.pieces, piece{kind: repeated, entry: d.number(f.Name, f.Value, index, false)})
-	case f.Indexing == Indexed && index == 0:
+	case index == 0:
 		p.pieces = append(p.pieces, piece{kind: varyingOf, entry: d.number(f.Name, "", 0, true)})
-	case f.Varies:
-		p.pieces = append(p.pieces, piece{kind: varying, bytes: appendName(nil, index, f.Name, 0x0f, first)})
 	default:
-		p.fixed(appendText(appendName(nil, index, f.Name, 0x0f, first), f.Value))
+		p.pieces = append(p.pieces, piece{kind: varying, bytes: appendInteger(nil, index, 0x0f, 0)})
 	}
 }
 
@@ -298,7 +277,7 @@ func (p *prepared) check(parts [][]byte) *wire.Error {
 	if len(parts) == 0 {
 		return nil
 	}
-	if p.request.VariesPath {
+	if p.request.VariesTarget {
 		if !isPath(parts[0]) {
 			return ErrPath
 		}

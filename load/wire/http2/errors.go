@@ -49,13 +49,11 @@ var (
 	ErrHuffmanEOS     = protocol("hpack: Huffman code of the end of string inside a string")
 	ErrTableUpdate    = protocol("hpack: table size update after a field")
 	ErrTableSize      = protocol("hpack: table size update beyond SETTINGS_HEADER_TABLE_SIZE")
-	ErrTableNoUpdate  = protocol("hpack: no table size update although the setting lowered it")
 )
 
 // What may be wrong with one response. The exchange fails and the connection goes on.
 var (
 	ErrHeaderListTooLarge = limit("header list larger than the limit, which is 64 KiB unless --max-header raises it")
-	ErrBodyTooLarge       = limit("body larger than the limit")
 	ErrInformational      = protocol("more informational (1xx) responses than the limit")
 	ErrSwitching          = protocol("status 101 (switching protocols), which HTTP/2 does not have")
 	ErrInformationalEnd   = protocol("informational (1xx) response that ends the stream")

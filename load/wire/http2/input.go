@@ -120,7 +120,7 @@ func (c *Client) endFollows(e *wire.MuxEvent, f *frame, p []byte) bool {
 	}
 	next := parseFrame(p)
 	return next.kind == frameData && next.number == f.number && next.flags&(flagEndStream|flagPadded) == flagEndStream &&
-		len(p) >= frameHeader+next.length && next.length <= c.t.settings.MaxFrameSize && int64(next.length) <= c.receiveWindow &&
+		len(p) >= frameHeader+next.length && next.length <= minMaxFrameSize && int64(next.length) <= c.receiveWindow &&
 		c.phase == betweenFrames
 }
 
@@ -158,7 +158,7 @@ func (c *Client) piece(p []byte, n int, e *wire.MuxEvent) (int, *wire.Error) {
 		n += k
 		if k < c.want {
 			if c.part == nil {
-				c.part = c.t.borrow()
+				c.part = c.t.spare.Borrow()
 			}
 			c.part = append(c.part, payload...)
 			payload = c.part
@@ -234,14 +234,14 @@ func (c *Client) skip(n int) {
 
 func (c *Client) dropPart() {
 	if c.part != nil {
-		c.t.giveBack(c.part)
+		c.t.spare.GiveBack(c.part)
 		c.part = nil
 	}
 }
 
 func (c *Client) dropBlock() {
 	if c.block.bytes != nil {
-		c.t.giveBack(c.block.bytes)
+		c.t.spare.GiveBack(c.block.bytes)
 	}
 	c.block = block{}
 }
@@ -254,7 +254,7 @@ func (c *Client) admit(f *frame, head []byte) *wire.Error {
 		}
 		return c.fatal(ProtocolError, ErrPreface)
 	}
-	if f.length > c.t.settings.MaxFrameSize {
+	if f.length > minMaxFrameSize {
 		return c.fatal(FrameSizeError, ErrFrameTooLarge)
 	}
 	if c.block.number != 0 && (f.kind != frameContinuation || f.number != c.block.number) {
@@ -273,7 +273,7 @@ func (c *Client) admit(f *frame, head []byte) *wire.Error {
 			least += 5
 		}
 		sized = f.length >= least
-		if int64(f.length) > c.t.limits.HeaderBytes+maxHeadersExtra {
+		if int64(f.length) > c.t.maxHeader+maxHeadersExtra {
 			return c.fatal(EnhanceYourCalm, ErrBlockTooLarge)
 		}
 	case frameReset:
@@ -287,7 +287,7 @@ func (c *Client) admit(f *frame, head []byte) *wire.Error {
 		if c.block.number == 0 {
 			return c.fatal(ProtocolError, ErrContinuation)
 		}
-		if int64(len(c.block.bytes)+f.length) > c.t.limits.HeaderBytes {
+		if int64(len(c.block.bytes)+f.length) > c.t.maxHeader {
 			return c.fatal(EnhanceYourCalm, ErrBlockTooLarge)
 		}
 	case frameSettings:
@@ -426,8 +426,6 @@ func (c *Client) data(f *frame, content int, e *wire.MuxEvent) (uint32, *stream,
 		c.fail(id, s, ProtocolError, ErrBodyUnexpected, e)
 	case s.left >= 0 && int64(content) > s.left:
 		c.fail(id, s, ProtocolError, ErrBodyLength, e)
-	case s.got+int64(content) > c.t.limits.BodyBytes:
-		c.fail(id, s, Cancel, ErrBodyTooLarge, e)
 	default:
 		s.receiveWindow -= length
 		if s.left >= 0 {
@@ -489,14 +487,14 @@ func (c *Client) headers(f *frame, payload []byte, e *wire.MuxEvent) *wire.Error
 		return c.fatal(ProtocolError, ErrPadding)
 	}
 	payload = payload[:len(payload)-padding]
-	if int64(len(payload)) > c.t.limits.HeaderBytes {
+	if int64(len(payload)) > c.t.maxHeader {
 		return c.fatal(EnhanceYourCalm, ErrBlockTooLarge)
 	}
 	end := f.flags&flagEndStream != 0
 	if f.flags&flagEndHeaders != 0 {
 		return c.headerBlock(f.number, end, payload, e)
 	}
-	c.block = block{number: f.number, end: end, bytes: append(c.t.borrow(), payload...)}
+	c.block = block{number: f.number, end: end, bytes: append(c.t.spare.Borrow(), payload...)}
 	return nil
 }
 
@@ -543,7 +541,7 @@ func (c *Client) headerBlock(number uint32, end bool, encoded []byte, e *wire.Mu
 		c.final(id, s, section, end, e)
 	default:
 		c.t.fields = nil
-		if s.interim++; int(s.interim) > c.t.limits.Informational {
+		if s.interim++; s.interim > wire.MaxInformational {
 			c.fail(id, s, EnhanceYourCalm, ErrInformational, e)
 		}
 	}
@@ -562,10 +560,6 @@ func (c *Client) final(id uint32, s *stream, section *section, end bool, e *wire
 	}
 	if s.state&noContent == 0 {
 		s.left = section.length
-		if s.left > c.t.limits.BodyBytes {
-			c.fail(id, s, Cancel, ErrBodyTooLarge, e)
-			return
-		}
 	}
 	if end {
 		c.finish(id, s, e)

@@ -1,47 +1,5 @@
 package http2
 
-import (
-	"errors"
-	"fmt"
-)
-
-// Limits bound what one response may hold.
-type Limits struct {
-	// HeaderBytes bounds a header or trailer section twice: its encoded block, beyond
-	// which the connection is lost, and the list of its fields as RFC 9113, section 6.5.2
-	// counts it, beyond which the exchange is. The peer learns it from the settings.
-	HeaderBytes int64
-
-	BodyBytes     int64 // content, without padding; beyond it the exchange is lost
-	Informational int   // 1xx responses before the final one, beyond which the exchange fails
-}
-
-// minHeaderBytes leaves room for a status and the shortest useful header.
-const minHeaderBytes = 64
-
-// maxHeaderBytes keeps what a peer can make this side hold for a connection small.
-const maxHeaderBytes = 1 << 24
-
-// DefaultLimits returns 64 KiB of header, 1 GiB of body and 8 informational responses.
-func DefaultLimits() Limits {
-	return Limits{HeaderBytes: 64 << 10, BodyBytes: 1 << 30, Informational: 8}
-}
-
-// Validate reports every limit that cannot be kept.
-func (l Limits) Validate() error {
-	var faults []error
-	if l.HeaderBytes < minHeaderBytes || l.HeaderBytes > maxHeaderBytes {
-		faults = append(faults, fmt.Errorf("header limit %d: want %d to %d bytes", l.HeaderBytes, minHeaderBytes, maxHeaderBytes))
-	}
-	if l.BodyBytes < 0 {
-		faults = append(faults, fmt.Errorf("body limit %d: want 0 bytes or more", l.BodyBytes))
-	}
-	if l.Informational < 0 || l.Informational > 255 {
-		faults = append(faults, fmt.Errorf("informational limit %d: want 0 to 255", l.Informational))
-	}
-	return errors.Join(faults...)
-}
-
 // What a peer may do that brings nothing, before the connection is ended with
 // ENHANCE_YOUR_CALM.
 const (
@@ -74,6 +32,9 @@ const (
 	// maxDataFrame is the longest DATA frame that is sent, even if the peer takes longer
 	// ones, so that exchanges take turns.
 	maxDataFrame = 16 << 10
+
+	// maxUnsent is how many bytes Send takes of an exchange before they have gone out.
+	maxUnsent = 64 << 10
 
 	// maxRemembered is the number of streams that were given up whose late frames are
 	// distinguished from those that should not come. Those before them are trusted.

@@ -25,7 +25,7 @@ func (c *Client) Wrote(n int) {
 
 func (c *Client) dropOutput() {
 	if c.out != nil {
-		c.t.giveBack(c.out)
+		c.t.spare.GiveBack(c.out)
 	}
 	c.out, c.sent = nil, 0
 }
@@ -33,7 +33,7 @@ func (c *Client) dropOutput() {
 // makeRoom sees to it that n bytes can be appended to the output without growing it.
 func (c *Client) makeRoom(n int) {
 	if c.out == nil {
-		c.out = c.t.borrow()
+		c.out = c.t.spare.Borrow()
 	}
 	if len(c.out)+n <= cap(c.out) {
 		return
@@ -64,7 +64,7 @@ func (c *Client) pump() {
 		s.body = s.body[n:]
 		if all {
 			if s.buffer != nil {
-				c.t.giveBack(s.buffer)
+				c.t.spare.GiveBack(s.buffer)
 			}
 			s.body, s.buffer = nil, nil
 		} else {

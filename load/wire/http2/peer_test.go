@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dyno/load/wire"
+	"dyno/load/wire/http1"
 	"dyno/load/wire/wiretest"
 )
 
@@ -21,7 +22,7 @@ const (
 const postBody = "0123456789"
 
 func testConfig() Config {
-	at := Request{Scheme: "http", Authority: "h", Path: "/"}
+	at := Request{Request: http1.Request{Host: "h", Target: "/"}, Scheme: "http"}
 	with := func(r Request, change func(*Request)) Request {
 		change(&r)
 		return r
@@ -41,11 +42,11 @@ func testConfig() Config {
 
 func newClient(tb wiretest.TB, config Config) *Client {
 	tb.Helper()
-	c, err := NewClient(config)
+	t, err := NewTemplate(config)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return c
+	return t.Client()
 }
 
 func begin(tb wiretest.TB, c *Client, id uint32, request int, parts ...string) {

@@ -186,7 +186,7 @@ func (s *section) add(nameLen int, value []byte, info nameInfo, fault *wire.Erro
 	default:
 		s.regular = true
 	}
-	if info.wanted != 0 && s.size <= s.t.limits.HeaderBytes {
+	if info.wanted != 0 && s.size <= s.t.maxHeader {
 		s.t.keep(int(info.wanted-1), value)
 	}
 }
@@ -278,7 +278,7 @@ func (t *Template) memo(block []byte) *memo {
 // Every block that arrives must be read, or the table is out of step.
 func (d *decoder) read(block []byte, t *Template) (*section, *wire.Error) {
 	var m *memo
-	if len(block) >= minMemoBlock && len(block) <= maxMemoBlock && !d.mustUpdate && !t.memoOff {
+	if len(block) >= minMemoBlock && len(block) <= maxMemoBlock && !t.memoOff {
 		m = t.memo(block)
 		if string(m.block) == string(block) {
 			t.fields = m.fields
@@ -291,7 +291,7 @@ func (d *decoder) read(block []byte, t *Template) (*section, *wire.Error) {
 	if err := d.decode(block, s); err != nil {
 		return nil, err
 	}
-	if s.size > t.limits.HeaderBytes {
+	if s.size > t.maxHeader {
 		s.reject(ErrHeaderListTooLarge)
 	}
 	t.fields = t.list(t.ownFields[:0], t.keptData)

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -32,37 +33,20 @@ type Config struct {
 	// function. Nil accepts those below 400.
 	Accept func(status int) bool
 
-	// SendBuffer bounds what Send takes of an exchange before it has gone out, in
-	// bytes. Default 64 KiB.
-	SendBuffer int
-
 	Settings Settings // default DefaultSettings
-	Limits   Limits   // default DefaultLimits
+
+	// MaxHeader bounds a header or trailer section twice, in bytes: its encoded block, beyond
+	// which the connection is lost, and the list of its fields as RFC 9113, section 6.5.2
+	// counts it, beyond which the exchange is. The peer learns it from the settings. Default
+	// wire.DefaultMaxHeader.
+	MaxHeader int64
 }
 
-const (
-	maxStreams        = 10_000
-	defaultSendBuffer = 64 << 10
-	maxSendBuffer     = 1 << 30
-)
-
-func (c Config) withDefaults() Config {
-	if c.Settings == (Settings{}) {
-		c.Settings = DefaultSettings()
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits()
-	}
-	if c.SendBuffer == 0 {
-		c.SendBuffer = defaultSendBuffer
-	}
-	return c
-}
+const maxStreams = 10_000
 
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	c = c.withDefaults()
-	faults := []error{c.Settings.Validate(), c.Limits.Validate()}
+	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if len(c.Requests) == 0 {
 		fault("no request: want at least one")
@@ -74,9 +58,6 @@ func (c Config) Validate() error {
 	}
 	if c.Streams < 1 || c.Streams > maxStreams {
 		fault("streams %d: want 1 to %d", c.Streams, maxStreams)
-	}
-	if c.SendBuffer < 1 || c.SendBuffer > maxSendBuffer {
-		fault("send buffer %d: want 1 to %d bytes", c.SendBuffer, maxSendBuffer)
 	}
 	if len(c.Fields) > maxWanted {
 		fault("%d fields asked for: want at most %d", len(c.Fields), maxWanted)
@@ -93,15 +74,15 @@ func (c Config) Validate() error {
 // so that each of them stays small: one template per worker. It and its clients are for
 // one goroutine at a time.
 type Template struct {
-	requests []prepared
-	dict     dictionary
-	names    names
-	limits   Limits
-	settings Settings
-	accepted [1000]bool // by status
+	requests  []prepared
+	dict      dictionary
+	names     names
+	maxHeader int64
+	settings  Settings
+	accepted  [1000]bool // by status
 
 	streams    int
-	sendBuffer int
+	sendBuffer int      // maxUnsent, but for tests
 	threshold  [2]int64 // how much of a stream's and a connection's window is used up before it gets more
 	content    bool
 	optimistic bool
@@ -124,7 +105,7 @@ type Template struct {
 	// spare are the buffers that no client needs at present: for output, for content
 	// that waits to be sent, for a frame or block in pieces, for what a response says of
 	// its failure.
-	spare [][]byte
+	spare wire.Buffers
 }
 
 // A response is known by its connection and the number of its stream.
@@ -138,18 +119,17 @@ func NewTemplate(c Config) (*Template, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("http2: %w", err)
 	}
-	c = c.withDefaults()
 	t := &Template{
 		names:      newNames(c.Fields),
-		limits:     c.Limits,
-		settings:   c.Settings,
+		maxHeader:  cmp.Or(c.MaxHeader, wire.DefaultMaxHeader),
+		settings:   cmp.Or(c.Settings, DefaultSettings()),
 		streams:    c.Streams,
-		sendBuffer: c.SendBuffer,
+		sendBuffer: maxUnsent,
 		content:    c.Content,
 		optimistic: c.Optimistic,
-		preface:    c.Settings.preface(c.Limits),
 		said:       map[response][]byte{},
 	}
+	t.preface = t.settings.preface(t.maxHeader)
 	for i, r := range c.Requests {
 		p := t.dict.prepare(r)
 		if err := p.measure(&t.dict); err != nil {
@@ -163,30 +143,8 @@ func NewTemplate(c Config) (*Template, error) {
 			t.accepted[status] = c.Accept(status)
 		}
 	}
-	for i, window := range []int{c.Settings.StreamWindow, c.Settings.ConnectionWindow} {
+	for i, window := range []int{t.settings.StreamWindow, t.settings.ConnectionWindow} {
 		t.threshold[i] = int64(window+1) / 2
 	}
 	return t, nil
-}
-
-// maxSpare is the largest buffer of which any number is kept for later, and maxLarge the
-// number of larger ones: many connections may have needed them once.
-const (
-	maxSpare = 4 << 10
-	maxLarge = 64
-)
-
-func (t *Template) borrow() []byte {
-	if n := len(t.spare); n > 0 {
-		b := t.spare[n-1]
-		t.spare = t.spare[:n-1]
-		return b
-	}
-	return make([]byte, 0, 512)
-}
-
-func (t *Template) giveBack(b []byte) {
-	if cap(b) <= maxSpare || len(t.spare) < maxLarge {
-		t.spare = append(t.spare, b[:0])
-	}
 }

@@ -3,7 +3,6 @@ package llm
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"dyno/load/wire"
@@ -30,8 +29,7 @@ type Config struct {
 	// next: workers take turns by a step that is their number. A Step of 0 is 1.
 	First, Step int
 
-	HTTP   http1.Limits
-	Events sse.Limits
+	MaxHeader int64 // bytes of a response's header; default wire.DefaultMaxHeader
 }
 
 // An Expect says what a request is answered with.
@@ -46,7 +44,6 @@ type Template struct {
 	one        *http1.Template
 	expects    []Expect
 	judged     bool // somebody else judges statuses
-	events     sse.Limits
 	next, step int
 	count      int
 	refusals   wire.Refusals
@@ -54,31 +51,15 @@ type Template struct {
 
 // NewTemplate returns a template, or every fault of its configuration.
 func NewTemplate(c Config) (*Template, error) {
-	var faults []error
 	if len(c.Requests) == 0 {
-		faults = append(faults, errors.New("no requests: want at least one"))
+		return nil, errors.New("llm: no requests: want at least one")
 	}
-	if c.First < 0 || c.Step < 0 {
-		faults = append(faults, fmt.Errorf("first request %d, step %d: want no negative number", c.First, c.Step))
-	}
-	if len(c.Expects) > 0 && len(c.Expects) != len(c.Requests) {
-		faults = append(faults, fmt.Errorf("%d expectations of %d requests: want one for each", len(c.Expects), len(c.Requests)))
-	}
-	for i, e := range c.Expects {
-		if e.Keep < 0 {
-			faults = append(faults, fmt.Errorf("request %d keeps %d bytes: want no negative number", i+1, e.Keep))
-		}
-	}
-	faults = append(faults, c.Events.Validate())
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("llm: %w", err)
-	}
-	one, err := http1.NewTemplate(http1.Config{Requests: c.Requests, Fields: c.Fields, Accept: c.Accept, Limits: c.HTTP})
+	one, err := http1.NewTemplate(http1.Config{Requests: c.Requests, Fields: c.Fields, Accept: c.Accept, MaxHeader: c.MaxHeader})
 	if err != nil {
 		return nil, err
 	}
 	n := len(c.Requests)
-	t := &Template{one: one, expects: c.Expects, judged: c.Accept != nil, events: c.Events, next: c.First % n, step: max(1, c.Step) % n, count: n}
+	t := &Template{one: one, expects: c.Expects, judged: c.Accept != nil, next: c.First % n, step: max(1, c.Step) % n, count: n}
 	if len(t.expects) == 0 {
 		t.expects = make([]Expect, n)
 	}
@@ -87,11 +68,7 @@ func NewTemplate(c Config) (*Template, error) {
 
 // Client returns a new client, ready for a connection.
 func (t *Template) Client() *Client {
-	parser, err := sse.NewParser(t.events)
-	if err != nil {
-		panic(err) // the template has checked the limits
-	}
-	return &Client{t: t, below: t.one.Client(), parser: parser}
+	return &Client{t: t, below: t.one.Client(), parser: sse.NewParser()}
 }
 
 // What may be wrong with a complete response. Each is returned as it is; what is wrong with

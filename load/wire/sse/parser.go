@@ -2,38 +2,12 @@ package sse
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"time"
 )
 
-// Limits bound what a stream may hold. Beyond one, the stream is refused with a
-// protocol error.
-type Limits struct {
-	LineBytes int // a line, without its end
-	DataBytes int // an event's data
-}
-
-// DefaultLimits returns 1 MiB of each.
-func DefaultLimits() Limits { return Limits{LineBytes: 1 << 20, DataBytes: 1 << 20} }
-
-// Validate reports every limit that cannot be kept.
-func (l Limits) Validate() error {
-	var faults []error
-	for _, f := range []struct {
-		name  string
-		value int
-	}{{"line limit", l.LineBytes}, {"data limit", l.DataBytes}} {
-		if f.value < minLimit || f.value > maxLimit {
-			faults = append(faults, fmt.Errorf("%s %d: want %d to %d bytes", f.name, f.value, minLimit, maxLimit))
-		}
-	}
-	return errors.Join(faults...)
-}
-
 const (
-	minLimit = 64
-	maxLimit = 1 << 30
+	// maxBytes bounds a line, without its end, and an event's data.
+	maxBytes = 1 << 20
 
 	// maxID bounds a last event ID, which has to fit into a request's header.
 	maxID = 4 << 10
@@ -67,14 +41,8 @@ const (
 	bomDone       = uint8(len(byteOrderMark))
 )
 
-// NewParser returns a parser at the beginning of a stream, or every fault of the
-// limits.
-func NewParser(l Limits) (*Parser, error) {
-	if err := l.Validate(); err != nil {
-		return nil, fmt.Errorf("sse: %w", err)
-	}
-	return &Parser{pool: &pool{limits: l}}, nil
-}
+// NewParser returns a parser at the beginning of a stream.
+func NewParser() *Parser { return &Parser{pool: &pool{}} }
 
 // An event is what is known of an event whose end has not arrived. The values of its
 // fields are copied into buffers of its own where they have to outlive the bytes that
@@ -129,8 +97,7 @@ func (v *value) clear() {
 
 // A pool holds what the parsers of one worker share.
 type pool struct {
-	limits Limits
-	spare  []*event // that no parser needs at present; never more than parsers
+	spare []*event // that no parser needs at present; never more than parsers
 }
 
 // maxSpare is the largest buffer kept for later. An event longer than this costs an
@@ -256,7 +223,7 @@ func (p *Parser) event() *event {
 // hold adds to the line whose end has not arrived.
 func (p *Parser) hold(b []byte) error {
 	e := p.event()
-	if len(e.line.bytes)+len(b) > p.pool.limits.LineBytes {
+	if len(e.line.bytes)+len(b) > maxBytes {
 		return ErrLine
 	}
 	if len(e.line.bytes) == 0 {
@@ -285,7 +252,7 @@ func (p *Parser) keep(line []byte) error {
 
 // field interprets a line that is not empty. Keep says that its bytes do not last.
 func (p *Parser) field(line []byte, keep bool) error {
-	if len(line) > p.pool.limits.LineBytes {
+	if len(line) > maxBytes {
 		return ErrLine
 	}
 	name, value := line, []byte(nil)
@@ -298,7 +265,7 @@ func (p *Parser) field(line []byte, keep bool) error {
 	switch string(name) {
 	case "data":
 		e := p.event()
-		if len(e.data.bytes)+len(value)+min(e.lines, 1) > p.pool.limits.DataBytes {
+		if len(e.data.bytes)+len(value)+min(e.lines, 1) > maxBytes {
 			return ErrEvent
 		}
 		if e.lines++; e.lines == 1 {

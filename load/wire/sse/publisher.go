@@ -19,11 +19,8 @@ const (
 	dataMark  = "{data}"
 )
 
-// Bounds of a PublisherConfig.
-const (
-	MaxTopics = 1 << 20
-	MaxSize   = 1 << 20
-)
+// MaxSize is the largest event of a publisher, in bytes.
+const MaxSize = 1 << 20
 
 // A PublisherConfig is what all publishers of one template have in common.
 type PublisherConfig struct {
@@ -49,13 +46,10 @@ type PublisherConfig struct {
 	// that publish to the same subscribers.
 	First, Step uint32
 
-	HTTP http1.Limits // default those of http1
+	MaxHeader int64 // bytes of a response's header; default wire.DefaultMaxHeader
 }
 
 func (c PublisherConfig) withDefaults() PublisherConfig {
-	if c.HTTP == (http1.Limits{}) {
-		c.HTTP = http1.DefaultLimits()
-	}
 	if c.Request.Method == "" {
 		c.Request.Method = http.MethodPost
 	}
@@ -83,9 +77,6 @@ func (c PublisherConfig) Validate() error {
 	c = c.withDefaults()
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if len(c.Topics) > MaxTopics {
-		fault("%d topics: want at most %d", len(c.Topics), MaxTopics)
-	}
 	seen := make(map[string]bool, len(c.Topics))
 	for i, topic := range c.Topics {
 		if seen[topic] {
@@ -169,7 +160,7 @@ func NewPublisherTemplate(c PublisherConfig) (*PublisherTemplate, error) {
 	}
 	var err error
 	t.http, err = http1.NewTemplate(http1.Config{
-		Request: t.requests[0].bytes, Limits: c.HTTP,
+		Request: t.requests[0].bytes, MaxHeader: c.MaxHeader,
 		Accept: func(status int) bool { return status/100 == 2 },
 	})
 	if err != nil {
@@ -244,7 +235,7 @@ func (p *Publisher) Request() []byte {
 }
 
 func (p *Publisher) id(topic int) uint32 {
-	return p.number*uint32(len(p.sources)) + uint32(topic) //nolint:gosec // bounded by MaxTopics
+	return p.number*uint32(len(p.sources)) + uint32(topic) //nolint:gosec // bounded by the plan
 }
 
 // Response consumes bytes of the response; see wire.Client.

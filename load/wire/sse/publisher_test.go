@@ -174,16 +174,3 @@ target "x y": want a path that starts with /`
 		t.Error("a body without data")
 	}
 }
-
-func BenchmarkPublisher(b *testing.B) {
-	p := newPublishers(b, PublisherConfig{Request: http1.Request{Target: "/{topic}", Host: "h"}, Topics: []string{"a", "b"}, Size: 100}).Publisher()
-	response := []byte(accepted)
-	b.ReportAllocs()
-	for n := int64(0); b.Loop(); n++ {
-		p.Stamp(n)
-		p.Request()
-		if _, done, err := p.Response(response); !done || err != nil {
-			b.Fatal(done, err)
-		}
-	}
-}

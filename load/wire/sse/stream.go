@@ -3,7 +3,6 @@ package sse
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,11 +29,7 @@ type StreamConfig struct {
 	// missing. Default "gap".
 	GapType string
 
-	Limits Limits // default DefaultLimits
-
-	// HTTP are the limits of the response around the stream. Default those of http1, with
-	// content without end.
-	HTTP http1.Limits
+	MaxHeader int64 // bytes of the response's header; default wire.DefaultMaxHeader
 }
 
 func (c StreamConfig) withDefaults() StreamConfig {
@@ -49,13 +44,6 @@ func (c StreamConfig) withDefaults() StreamConfig {
 	}
 	if c.GapType == "" {
 		c.GapType = "gap"
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits()
-	}
-	if c.HTTP == (http1.Limits{}) {
-		c.HTTP = http1.DefaultLimits()
-		c.HTTP.BodyBytes = math.MaxInt64
 	}
 	return c
 }
@@ -72,7 +60,7 @@ func hasField(header []http1.Field, name string) bool {
 // Validate reports everything that is wrong with the configuration.
 func (c StreamConfig) Validate() error {
 	c = c.withDefaults()
-	faults := []error{c.Request.Validate(), c.Limits.Validate()}
+	faults := []error{c.Request.Validate()}
 	if c.Request.Method != http.MethodGet {
 		faults = append(faults, fmt.Errorf("method %q: want GET", c.Request.Method))
 	}
@@ -81,11 +69,6 @@ func (c StreamConfig) Validate() error {
 	}
 	if hasField(c.Request.Header, lastEventID) {
 		faults = append(faults, errors.New("header Last-Event-ID: want none, as it is added when reconnecting"))
-	}
-	for _, topic := range c.Topics {
-		if topic < 0 {
-			faults = append(faults, fmt.Errorf("topic %d: want a number from 0", topic))
-		}
 	}
 	return errors.Join(faults...)
 }
@@ -98,7 +81,7 @@ type StreamTemplate struct {
 	http   *http1.Template
 	pool   pool
 	begin  []byte // the request up to where Last-Event-ID goes
-	spare  [][]byte
+	spare  wire.Buffers
 }
 
 // NewStreamTemplate returns a template, or every fault of its configuration.
@@ -112,15 +95,14 @@ func NewStreamTemplate(c StreamConfig) (*StreamTemplate, error) {
 		return nil, fmt.Errorf("sse: %w", err)
 	}
 	template, err := http1.NewTemplate(http1.Config{
-		Request: request, Limits: c.HTTP,
+		Request: request, MaxHeader: c.MaxHeader,
 		Accept: func(status int) bool { return status == http.StatusOK },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sse: %w", err)
 	}
 	return &StreamTemplate{
-		config: c, http: template, pool: pool{limits: c.Limits},
-		begin: request[:len(request)-len("\r\n")],
+		config: c, http: template, begin: request[:len(request)-len("\r\n")],
 	}, nil
 }
 
@@ -167,7 +149,7 @@ func (s *Stream) Request() []byte {
 		return usual
 	}
 	s.resumes = true
-	s.request = append(s.t.borrow(), s.t.begin...)
+	s.request = append(s.t.spare.Borrow(), s.t.begin...)
 	s.request = append(s.request, lastEventID+": "...)
 	s.request = append(s.request, id...)
 	s.request = append(s.request, "\r\n\r\n"...)
@@ -268,17 +250,7 @@ func (s *Stream) Follows(topic int) bool {
 
 func (s *Stream) forgetRequest() {
 	if s.request != nil {
-		s.t.spare = append(s.t.spare, s.request[:0])
+		s.t.spare.GiveBack(s.request)
 		s.request = nil
 	}
-}
-
-// borrow returns a buffer for a request. There are never more than streams.
-func (t *StreamTemplate) borrow() []byte {
-	if n := len(t.spare); n > 0 {
-		b := t.spare[n-1]
-		t.spare = t.spare[:n-1]
-		return b
-	}
-	return make([]byte, 0, len(t.begin)+128)
 }

@@ -136,10 +136,9 @@ func TestStreamOutcomes(t *testing.T) {
 		{name: "comments are counted with what follows", response: byClose + ":\n\n: x\n\ndata: a\n\n", want: []wire.Event{opened, message(3 + 5 + 9)}},
 		{name: "gap", response: byClose + "event: gap\ndata: " + stampWords + "\n\n", want: []wire.Event{opened, {Kind: wire.Gap, Bytes: 67 + 2}}},
 		{name: "stamp", response: byClose + "data: " + stampWords + "\n\n", want: []wire.Event{opened, stamped}},
-		{name: "a line too long", response: byClose + strings.Repeat("x", 300), want: []wire.Event{opened}, err: ErrLine},
 	} {
 		for cut := range tt.response {
-			s := newStream(t, StreamConfig{Limits: Limits{LineBytes: 200, DataBytes: 200}})
+			s := newStream(t, StreamConfig{})
 			got, _, err := subscribe(t, s, tt.response, cut)
 			if !slices.Equal(got, tt.want) || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) || s.Closed() != tt.closed {
 				t.Fatalf("%s, cut at %d: %+v, %v, closed %v; want %+v, %v", tt.name, cut, got, err, s.Closed(), tt.want, tt.err)
@@ -150,6 +149,9 @@ func TestStreamOutcomes(t *testing.T) {
 				}
 			}
 		}
+	}
+	if _, _, err := subscribe(t, newStream(t, StreamConfig{}), byClose+strings.Repeat("x", maxBytes+1)); !errors.Is(err, ErrLine) {
+		t.Errorf("a line that is too long: %v", err)
 	}
 	s := newStream(t, StreamConfig{GapType: "hole"})
 	if got, _, err := subscribe(t, s, byClose+"event: hole\ndata\n\nevent: gap\ndata\n\n"); err != nil || len(got) != 3 || got[1].Kind != wire.Gap || got[2].Kind != wire.Message {
@@ -201,49 +203,20 @@ func TestFollows(t *testing.T) {
 func TestStreamFaults(t *testing.T) {
 	_, err := NewStreamTemplate(StreamConfig{
 		Request: http1.Request{Method: "POST", Target: "x", Host: "h", Body: []byte("b"), Header: []http1.Field{{Name: "last-event-id", Value: "1"}}},
-		Topics:  []int{-1}, Limits: Limits{LineBytes: 1, DataBytes: 100},
 	})
 	want := `sse: target "x": want a path that starts with /
-line limit 1: want 64 to 1073741824 bytes
 method "POST": want GET
 body of 1 bytes: want none
-header Last-Event-ID: want none, as it is added when reconnecting
-topic -1: want a number from 0`
+header Last-Event-ID: want none, as it is added when reconnecting`
 	if fmt.Sprint(err) != want {
 		t.Errorf("got %v\nwant %v", err, want)
 	}
 }
 
-func BenchmarkStream(b *testing.B) {
-	event := "id: 0e9d5c1c-000123456789\ndata: " + stampWords + strings.Repeat("x", 50) + "\n\n"
-	chunk := []byte(fmt.Sprintf("%x\r\n%s\r\n", len(event), event))
-	s := newStream(b, StreamConfig{})
-	s.Reset()
-	s.Request()
-	if _, e, err := s.Next([]byte(inChunks)); err != nil || e.Kind != wire.Opened {
-		b.Fatal(e, err)
-	}
-	b.SetBytes(int64(len(chunk)))
-	b.ReportAllocs()
-	for b.Loop() {
-		for rest := chunk; ; {
-			n, e, err := s.Next(rest)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if rest = rest[n:]; e.Kind == wire.Nothing {
-				break
-			}
-		}
-	}
-}
-
 // A header beyond the limit is what is said, whatever of it came before.
 func TestHeaderBeyondTheLimit(t *testing.T) {
-	limits := http1.DefaultLimits()
-	limits.HeaderBytes = 100
 	for _, begin := range []string{"HTTP/1.1 200 OK\r\n", "HTTP/1.1 503 Busy\r\n", okHead} {
-		s := newStream(t, StreamConfig{HTTP: limits})
+		s := newStream(t, StreamConfig{MaxHeader: 100})
 		got, _, err := subscribe(t, s, begin+"A: "+strings.Repeat("x", 100)+"\r\n\r\n")
 		if len(got) > 0 || !errors.Is(err, http1.ErrHeaderTooLarge) {
 			t.Errorf("%q: %+v, %v", begin, got, err)

@@ -3,12 +3,6 @@
 package wiretest
 
 import (
-	"errors"
-	"io"
-	"net"
-	"testing"
-	"time"
-
 	"dyno/load/wire"
 )
 
@@ -69,68 +63,4 @@ func Take(c wire.Mux) (all []byte) {
 		c.Wrote(len(p))
 	}
 	return all
-}
-
-// A Link carries a mux's bytes over a connection.
-type Link struct {
-	t       *testing.T
-	mux     wire.Mux
-	address string
-	conn    net.Conn
-	read    []byte
-}
-
-// Dial connects a mux with a server until the test ends.
-func Dial(t *testing.T, c wire.Mux, address string) *Link {
-	t.Helper()
-	k := &Link{t: t, mux: c, address: address, read: make([]byte, 5000)}
-	k.Redial()
-	t.Cleanup(func() { k.conn.Close() })
-	return k
-}
-
-// Redial takes a new connection.
-func (k *Link) Redial() {
-	k.t.Helper()
-	if k.conn != nil {
-		k.conn.Close()
-	}
-	var err error
-	if k.conn, err = net.Dial("tcp", k.address); err != nil {
-		k.t.Fatal(err)
-	}
-	if err := k.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		k.t.Fatal(err)
-	}
-	k.mux.Reset()
-}
-
-// Turn writes what there is, reads what comes, and hands over the events. It tells whether the
-// connection goes on.
-func (k *Link) Turn(event func(wire.MuxEvent)) bool {
-	k.t.Helper()
-	if _, err := k.conn.Write(Take(k.mux)); err != nil {
-		k.t.Fatal(err)
-	}
-	n, err := k.conn.Read(k.read)
-	for p := k.read[:n]; ; {
-		used, e, err := k.mux.Input(p)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		if p = p[used:]; e.Kind == wire.MuxNothing {
-			break
-		}
-		event(e)
-	}
-	if err == nil {
-		return true
-	}
-	if !errors.Is(err, io.EOF) {
-		k.t.Fatal(err)
-	}
-	for e := k.mux.End(); e.Kind != wire.MuxNothing; e = k.mux.End() {
-		event(e)
-	}
-	return false
 }

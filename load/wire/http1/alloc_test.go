@@ -25,33 +25,6 @@ var chunkedResponse = "HTTP/1.1 200 OK\r\n" +
 	"Transfer-Encoding: chunked\r\n" +
 	"\r\n" + "40\r\n" + strings.Repeat("x", 64) + "\r\n0\r\n\r\n"
 
-func BenchmarkResponse(b *testing.B) {
-	later := strings.Replace(nginx, "10:00:00", "10:00:01", 1)
-	for _, bm := range []struct {
-		name   string
-		inputs []string
-		piece  int
-	}{
-		{"same", []string{nginx}, 1 << 20},
-		{"changed", []string{nginx, later}, 1 << 20},
-		{"chunked", []string{chunkedResponse}, 1 << 20},
-		{"pieces-of-100", []string{nginx}, 100},
-	} {
-		b.Run(bm.name, func(b *testing.B) {
-			c := newTemplate(b, testConfig()).Client()
-			inputs := make([][]byte, len(bm.inputs))
-			for i, in := range bm.inputs {
-				inputs[i] = []byte(in)
-			}
-			b.SetBytes(int64(len(inputs[0])))
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				exchange(b, c, inputs[i%len(inputs)], bm.piece)
-			}
-		})
-	}
-}
-
 // exchange carries one successful response in pieces.
 func exchange(tb testing.TB, c *Client, response []byte, piece int) {
 	c.Request()
@@ -126,7 +99,7 @@ func TestComposeDoesNotAllocate(t *testing.T) {
 	}
 	template := newTemplate(t, Config{
 		Requests: []Request{{Method: "POST", VariesTarget: true, Host: "h", VariesBody: true, Header: []Field{{Name: "A", Varies: true}}}},
-		Fields:   []string{"etag"}, Limits: DefaultLimits(),
+		Fields:   []string{"etag"},
 	})
 	client := template.Client()
 	parts := [][]byte{[]byte("/path"), []byte("value"), []byte("body")}

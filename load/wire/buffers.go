@@ -1,0 +1,29 @@
+package wire
+
+// Buffers are those that no client of a worker needs at present. It is for one goroutine at a time.
+// The zero value is ready for use.
+type Buffers struct{ spare [][]byte }
+
+// maxSpare is the largest buffer of which any number is kept for later, and maxLarge the
+// number of larger ones: many connections may have needed them once.
+const (
+	maxSpare = 4 << 10
+	maxLarge = 64
+)
+
+// Borrow returns an empty buffer.
+func (b *Buffers) Borrow() []byte {
+	if n := len(b.spare); n > 0 {
+		buffer := b.spare[n-1]
+		b.spare = b.spare[:n-1]
+		return buffer
+	}
+	return make([]byte, 0, 512)
+}
+
+// GiveBack takes a buffer back that nobody needs any more, grown or not.
+func (b *Buffers) GiveBack(buffer []byte) {
+	if n := cap(buffer); n > 0 && (n <= maxSpare || len(b.spare) < maxLarge) {
+		b.spare = append(b.spare, buffer[:0])
+	}
+}
