@@ -67,11 +67,14 @@ func TestConfigFaults(t *testing.T) {
 		{"not a certificate", authorities(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), []string{"ca: ca.pem: certificate 1: "}},
 		{"expired", authorities(old.cert), []string{"ca: ca.pem: certificate 1 (old authority) expired on 2020-01-02: get a new one"}},
 		{"not yet valid", authorities(early.cert), []string{"ca: ca.pem: certificate 1 (early authority) is valid from 2119-01-02 only"}},
+		{"too long", authorities(make([]byte, maxFile+1)), []string{"ca: ca.pem: has 4194305 bytes: want at most 4194304"}},
 
 		{"no key", func(c *Config) { c.Certificate = File{"me.pem", mine.cert} }, []string{"key: is missing: the certificate, me.pem, needs its private key"}},
 		{"no certificate", func(c *Config) { c.Key = File{"me.key", mine.key} }, []string{"certificate: is missing: the key, me.key, needs its certificate"}},
 		{"another's key", pair(mine.cert, ca.key), []string{"certificate and key: me.pem, me.key: private key does not match"}},
 		{"a certificate for a key", pair(mine.cert, mine.cert), []string{"certificate and key: me.pem, me.key: found a certificate rather than a key"}},
+		{"no PEM", pair([]byte("x"), mine.key), []string{"certificate: me.pem: is not PEM"}},
+		{"no PEM key", pair(mine.cert, []byte("x")), []string{"key: me.key: is not PEM"}},
 		{"encrypted", pair(mine.cert, pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")})), []string{
 			"key: me.key: is encrypted: decrypt it (openssl pkey -in me.key -out plain.pem)",
 		}},

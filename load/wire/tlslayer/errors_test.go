@@ -107,6 +107,10 @@ func TestUntrusted(t *testing.T) {
 		},
 
 		{
+			"many names", issue("a", authority(), func(c *x509.Certificate) { c.DNSNames = []string{"a", "b", "c", "d", "e"} }), nil,
+			`the server's certificate is for a, b, c, 2 more, not for "server.test"`,
+		},
+		{
 			"no name", issue("a", authority(), func(c *x509.Certificate) { c.DNSNames = nil }), nil,
 			"the server's certificate is for no name that counts (it has no subject alternative names)",
 		},
