@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -342,6 +343,33 @@ func TestSend(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	expect(t, said(t, wiretest.Take(c)), `DATA 5 "" end`)
+}
+
+// What waits to be sent keeps its order while its buffer is used again.
+func TestSendKeepsOrder(t *testing.T) {
+	c := ready(t, testConfig())
+	l := listen(t, c)
+	l.hear(settings(settingInitialWindowSize, 0))
+	var sent, got []byte
+	for i := range 100 {
+		content := bytes.Repeat([]byte{byte(i)}, 300)
+		if n, err := c.Send(2, content, false); n != len(content) || err != nil {
+			t.Fatal(n, err)
+		}
+		sent = append(sent, content...)
+		l.hear(windowUpdate(5, 290))
+		for output := wiretest.Take(c); len(output) > 0; {
+			f := parseFrame(output)
+			end := frameHeader + f.length
+			if f.kind == frameData {
+				got = append(got, output[frameHeader:end]...)
+			}
+			output = output[end:]
+		}
+	}
+	if len(got) != 100*290 || !bytes.HasPrefix(sent, got) {
+		t.Errorf("%d bytes, or not those that were sent", len(got))
+	}
 }
 
 // A body waits for its windows, whichever opens last, and takes turns with others.

@@ -278,6 +278,8 @@ var cases = []testCase{
 	broken("6.3 table size update beyond the setting", CompressionError, ErrTableSize, headerBlock(1, endStream, "\x3f\xe2\x1f\x88")),
 	broken("4.2 lowering the size throws out", CompressionError, ErrIndex, headerBlock(1, 0, "\x88\x40\x01a\x01b"), headerBlock(1, endStream, "\x20\xbe")).
 		with("head 0 200 a=b"),
+	broken("4.4 nothing enters a table of no size", CompressionError, ErrIndex, headerBlock(1, 0, "\x20\x88\x40\x01a\x01b"), headerBlock(1, endStream, "\xbe")).
+		with("head 0 200 a=b"),
 	// A malformed response does not hurt the table: the next one refers to its fields.
 	{"malformed response keeps the table in step", join(headerBlock(1, endStream, "\x88\x40\x01A\x01x\x40\x01a\x01y"), headerBlock(3, endStream, "\x88\xbe")),
 		[]string{"failed 0 " + ErrFieldNameCase.Error(), "head 1 200 a=y", `end 1 200 ""`}, []string{"RST_STREAM 1 PROTOCOL_ERROR"}},
