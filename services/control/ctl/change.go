@@ -1,17 +1,12 @@
 package ctl
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -336,101 +331,4 @@ func (s *session) remove(cmd *cobra.Command, c *client.Client, r resource.Ref, p
 		return err
 	}
 	return said(cmd, r, "removed", 0, dry)
-}
-
-func (s *session) editCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "edit KIND NAME",
-		Short: "Change a policy or a configuration in an editor",
-		Long: `Change a policy or a configuration in an editor: that of VISUAL, else of EDITOR, else vi. What
-somebody else changes meanwhile is not overwritten, and what is refused is kept in a file.`,
-		Example:           "  dyno ctl edit policy a",
-		Args:              atLeast(1, "a kind and a name"),
-		ValidArgsFunction: s.completeKinds(configs, policies),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		r, err := namedOne(args, configs, policies)
-		if err != nil {
-			return err
-		}
-		e, tag, err := s.fetch(cmd.Context(), c, kind(r.Kind), path(kind(r.Kind), r.Name))
-		if err != nil {
-			return err
-		}
-		raw, err := e.document()
-		if err != nil {
-			return err
-		}
-		before, err := toYAML(raw)
-		if err != nil {
-			return err
-		}
-		// For its owner only: it may be secret.
-		folder, err := os.MkdirTemp("", "dyno-ctl-")
-		if err != nil {
-			return err
-		}
-		file := filepath.Join(folder, url.PathEscape(r.Name)+".yaml")
-		keep := false
-		defer func() {
-			if !keep {
-				_ = os.RemoveAll(folder) // what is left has its owner's rights only
-			}
-		}()
-		if err := os.WriteFile(file, before, 0o600); err != nil {
-			return err
-		}
-		if err := runEditor(cmd, file); err != nil {
-			return err
-		}
-		keep = true
-		after, err := readFile(file, nil, maxFile)
-		if err != nil {
-			return &Failure{codeUsage, err, "what you wrote is in " + file}
-		}
-		if bytes.Equal(before, after) {
-			keep = false
-			return said(cmd, r, unchanged, versionOf(e.raw), false)
-		}
-		docs, err := parse(file, after)
-		var list []*manifest
-		if err == nil {
-			list, err = manifests(docs, s.space(), s.namespace)
-		}
-		if err == nil && (len(list) != 1 || list[0].Kind != r.Kind || list[0].Name != r.Name) {
-			err = fmt.Errorf("%s: want one document, of %s/%s", file, r.Kind, r.Name)
-		}
-		if err != nil {
-			return &Failure{codeUsage, err, "what you wrote is in " + file}
-		}
-		_, body, err := change(cmd.Context(), c, list[0].request(), tag, false)
-		var p *client.Problem
-		if errors.As(err, &p) && len(p.Errors) > 0 {
-			return &Failure{codeUsage, list[0].located(p.Errors), "correct it there, and: dyno ctl apply -f " + file}
-		}
-		if err != nil {
-			return &Failure{codeFailed, err, "what you wrote is in " + file}
-		}
-		keep = false
-		return said(cmd, r, changed, versionOf(body), false)
-	})
-	return cmd
-}
-
-// runEditor lets the user change a file.
-func runEditor(cmd *cobra.Command, file string) error {
-	editor := os.Getenv("VISUAL")
-	if editor == "" {
-		editor = os.Getenv("EDITOR")
-	}
-	if editor == "" {
-		editor = "vi"
-	}
-	// The variable may have arguments, so a shell reads it; the file is one of its own.
-	e := exec.CommandContext(cmd.Context(), "/bin/sh", "-c", editor+` "$1"`, "sh", file) //nolint:gosec // it is what the user has set
-	e.Stdin, e.Stdout, e.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if err := e.Run(); err != nil {
-		return fmt.Errorf("the editor %q: %w: nothing was changed", editor, err)
-	}
-	return nil
 }

@@ -100,8 +100,7 @@ Completion of commands, kinds and names: dyno completion --help`,
   dyno ctl put config limits limits.json
   dyno ctl release limits new-limits.json --percent 5
   dyno ctl rollout status config/limits --wait
-  dyno ctl rollback config/limits --to 3
-  dyno ctl connections --watch`,
+  dyno ctl rollback config/limits --to 3`,
 	}
 	f := cmd.PersistentFlags()
 	f.StringArrayVar(&s.servers, "server", nil, "`ADDRESS` of a replica, such as http://127.0.0.1:7100; may be repeated: the next one is asked if one does not answer")
@@ -112,9 +111,9 @@ Completion of commands, kinds and names: dyno completion --help`,
 	f.StringVarP(&s.namespace, "namespace", "n", "", "where resources are (default "+namespaceVariable+", else default)")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long an answer may take")
 	cmd.AddCommand(
-		s.getCommand(), s.applyCommand(), s.putCommand(), s.editCommand(), s.deleteCommand(),
+		s.getCommand(), s.applyCommand(), s.putCommand(), s.deleteCommand(),
 		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.deregisterCommand(), s.connectionsCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.registerCommand(), s.deregisterCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
 	return cmd
 }

@@ -36,8 +36,8 @@ Instances are those of all services, of a service, or one: get instances [SERVIC
 A rollout is one of a configuration or a policy: get rollout config/NAME.
 The audit is of all namespaces unless one is given, its newest entries last.
 
-With --watch what changes follows, until it is interrupted: in a table with put, remove or
-resync (all was read again), in JSON a document a line.`,
+With --watch what changes follows, until it is interrupted: in a table with put or remove, in
+JSON a document a line.`,
 		Example: `  dyno ctl get policies
   dyno ctl get config limits -o yaml
   dyno ctl get policy a --version 3 -o yaml
@@ -62,10 +62,8 @@ resync (all was read again), in JSON a document a line.`,
 			return misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
 		}
 		switch {
-		case watch && k == audits:
-			return misused("", "--watch is not for the audit")
-		case watch && k == rollouts:
-			return g.watchRollout(names)
+		case watch && (k == audits || k == rollouts):
+			return misused("", "--watch is not for the %s", k)
 		case watch:
 			return g.watch(k, names)
 		case k == rollouts:

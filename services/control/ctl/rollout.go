@@ -163,33 +163,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watchRollout shows a rollout each time that it is another.
-func (g *getter) watchRollout(names []string) error {
-	k, name, err := oneRollout(names)
-	if err != nil {
-		return err
-	}
-	last := ""
-	for {
-		r, err := g.rolloutOf(g.ctx(), k, name, g.limit)
-		switch {
-		case g.ctx().Err() != nil:
-			return nil //nolint:nilerr // it was interrupted, as watches are
-		case err != nil:
-			return err
-		}
-		if now := r.String(); now != last {
-			last = now
-			if err := g.showRollout(r); err != nil {
-				return err
-			}
-		}
-		if !pause(g.ctx(), lookAgain) {
-			return nil
-		}
-	}
-}
-
 func (s *session) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
