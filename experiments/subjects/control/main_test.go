@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/gob"
 	"io"
 	"net/http"
 	"strings"
@@ -18,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestFormats: the whole control plane takes and answers resources and long polls in each format.
+// TestFormats: the whole control plane takes and answers resources in each format.
 func TestFormats(t *testing.T) {
 	c := control.Defaults()
 	c.Listen, c.Store.Dir, c.Store.NoSync, c.Formats = "127.0.0.1:0", t.TempDir(), true, append(c.Formats, more...)
@@ -78,14 +77,5 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%+v: %v", d, err)
 		}
 		want(422, "application/problem+json", "PUT", path, "damaged", "Content-Type", kind)
-	}
-	const kind = "application/x-gob"
-	in := gob.NewDecoder(bytes.NewReader(want(200, kind, "GET", "/v1/watch?kind=policy&name=gob&wait=0", "", "Accept", kind)))
-	var resync, put format.Event
-	if err := in.Decode(&resync); err != nil || resync.Type != format.Resync {
-		t.Errorf("%+v: %v", resync, err)
-	}
-	if err := in.Decode(&put); err != nil || put.Type != format.Put || put.Document.Policy.Rules[0].Limit.PerSecond != 2.5 {
-		t.Errorf("%+v: %v", put, err)
 	}
 }

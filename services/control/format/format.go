@@ -1,7 +1,6 @@
 // Package format writes and reads resources in the formats that clients may choose instead of JSON. The
-// control plane has Protocol Buffers: a resource is dyno.control.v1.Resource (rpc/control.proto), and
-// events are WatchResponse, each after its length as a varint. Programs that measure others give the
-// server further implementations of Format.
+// control plane has Protocol Buffers: a resource is dyno.control.v1.Resource (rpc/control.proto). Programs
+// that measure others give the server further implementations of Format.
 package format
 
 import (
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"dyno/services/control/resource"
 )
@@ -21,8 +19,6 @@ type Format interface {
 	MediaTypes() []string
 	// Append writes a document behind dst.
 	Append(dst []byte, d *Document) ([]byte, error)
-	// AppendEvents writes events behind dst, in order.
-	AppendEvents(dst []byte, events []Event) ([]byte, error)
 	// Decode reads a document from anybody. What it makes of the text must have a bounded size.
 	Decode(text []byte) (*Document, error)
 }
@@ -86,7 +82,6 @@ type Document struct {
 	Policy   *resource.Policy
 	Config   *resource.Config // Protocol Buffers leave its Release out
 	Instance *resource.Instance
-	Released bool // the content is a gray release's; it is said in watches only
 }
 
 // New makes a document of a resource as it is kept: of its JSON, or of what that was parsed to, if that is not nil. It
@@ -123,24 +118,6 @@ func (d *Document) Change() (c resource.Change) {
 	return c
 }
 
-// A Type is what an event says.
-type Type string
-
-// The types, as in rpc/control.proto.
-const (
-	Resync Type = "resync"
-	Synced Type = "synced"
-	Put    Type = "put"
-	Remove Type = "remove"
-)
-
-// An Event is what a watch is told.
-type Event struct {
-	Type     Type
-	Document *Document // of Put and Remove
-	Token    string    // "" keeps the one before
-}
-
 // Decode reads a document that somebody wants to be kept. What a client cannot say, such as
 // when it was changed, is left out. The error is resource.Invalid.
 func Decode(f Format, text []byte) (*Document, error) {
@@ -154,7 +131,8 @@ func Decode(f Format, text []byte) (*Document, error) {
 	return d, nil
 }
 
-// plain leaves only what a client may say, and checks that all is text as in JSON.
+// plain leaves only what a client may say. Whether that is right, text included, the Check of each
+// resource finds out, whatever it came in.
 func (d *Document) plain() error {
 	switch {
 	case d.Policy != nil:
@@ -172,45 +150,5 @@ func (d *Document) plain() error {
 	default:
 		return errors.New("document: must be given")
 	}
-	if !d.valid() {
-		return errors.New("all text must be UTF-8")
-	}
 	return nil
-}
-
-// valid tells whether all text that is kept is UTF-8: JSON would replace what is not.
-func (d *Document) valid() bool {
-	ok := true
-	texts := func(list ...string) {
-		for _, s := range list {
-			ok = ok && utf8.ValidString(s)
-		}
-	}
-	pairs := func(m map[string]string) {
-		for k, v := range m {
-			texts(k, v)
-		}
-	}
-	texts(d.Ref.Namespace, d.Ref.Name, d.Ref.ID)
-	switch {
-	case d.Policy != nil:
-		pairs(d.Policy.Labels)
-		for _, r := range d.Policy.Rules {
-			texts(string(r.Action), r.Match.PathPrefix)
-			texts(r.Match.Services...)
-			texts(r.Match.Methods...)
-			pairs(r.Match.Sources)
-			pairs(r.Match.Headers)
-			for _, b := range r.Route {
-				texts(b.Service)
-			}
-		}
-	case d.Config != nil:
-		pairs(d.Config.Labels)
-		texts(d.Config.Content, d.Config.ContentType)
-	case d.Instance != nil:
-		pairs(d.Instance.Metadata)
-		texts(d.Instance.Address, d.Instance.Zone, string(d.Instance.Status))
-	}
-	return ok
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/resource"
@@ -48,7 +47,7 @@ func Message(d *Document) *controlpb.Resource {
 		m.Document = &controlpb.Resource_Policy{Policy: policyMessage(d.Policy)}
 	case d.Config != nil:
 		c := d.Config
-		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret, Released: d.Released}}
+		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret}}
 	case d.Instance != nil:
 		i := d.Instance
 		m.Document = &controlpb.Resource_Instance{Instance: &controlpb.Instance{
@@ -139,26 +138,6 @@ var messages = proto.MarshalOptions{Deterministic: true} // the same document ha
 
 func (protobuf) Append(dst []byte, d *Document) ([]byte, error) {
 	return messages.MarshalAppend(dst, Message(d))
-}
-
-// types are those of events as both sides have them.
-var types = map[Type]controlpb.WatchResponse_Type{
-	Resync: controlpb.WatchResponse_TYPE_RESYNC, Synced: controlpb.WatchResponse_TYPE_SYNCED, Put: controlpb.WatchResponse_TYPE_PUT, Remove: controlpb.WatchResponse_TYPE_REMOVE,
-}
-
-func (protobuf) AppendEvents(dst []byte, events []Event) ([]byte, error) {
-	for _, e := range events {
-		m := &controlpb.WatchResponse{Type: types[e.Type], Token: e.Token}
-		if e.Document != nil {
-			m.Resource = Message(e.Document)
-		}
-		dst = protowire.AppendVarint(dst, uint64(messages.Size(m))) //nolint:gosec // a size
-		var err error
-		if dst, err = messages.MarshalAppend(dst, m); err != nil {
-			return dst, err
-		}
-	}
-	return dst, nil
 }
 
 func (protobuf) Decode(text []byte) (*Document, error) {

@@ -1,17 +1,10 @@
 package rest
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"testing"
-
-	"google.golang.org/protobuf/encoding/protodelim"
-	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/format"
 	"dyno/services/control/resource"
-	"dyno/services/control/rpc/controlpb"
 )
 
 // TestFormats: a resource is made and read in Protocol Buffers, and is the same as in JSON.
@@ -64,34 +57,5 @@ func TestFormats(t *testing.T) {
 	read := b.want(200, "", "GET", "/v1/configs/"+name, "", "Accept", "application/json;q=0.5, "+kind)
 	if d, err := format.Decode(format.Protobuf, read.body); err != nil || d.Config.Content != "c" {
 		t.Errorf("%+v: %v", d, err)
-	}
-}
-
-// TestPollInFormats: a long poll tells the same in Protocol Buffers.
-func TestPollInFormats(t *testing.T) {
-	b := newBed(t, nil)
-	b.want(201, "", "POST", "/v1/policies", `{"name":"a","rules":`+rules+`}`)
-	first := b.want(200, "", "GET", "/v1/watch?kind=policy&wait=0", "", "Accept", "application/x-protobuf")
-	var events []*controlpb.WatchResponse
-	for in := bytes.NewReader(first.body); ; {
-		m := new(controlpb.WatchResponse)
-		err := protodelim.UnmarshalFrom(in, m)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		events = append(events, m)
-	}
-	if len(events) != 3 || events[0].GetType() != controlpb.WatchResponse_TYPE_RESYNC || events[1].GetResource().GetPolicy().GetRules()[0].GetLimit().GetRequestsPerSecond() != 100 ||
-		events[2].GetType() != controlpb.WatchResponse_TYPE_SYNCED {
-		t.Fatalf("%v", events)
-	}
-	b.want(204, "", "DELETE", "/v1/policies/a", "")
-	next := "/v1/watch?kind=policy&wait=0&since=" + events[2].GetToken()
-	m := new(controlpb.WatchResponse)
-	if err := protodelim.UnmarshalFrom(bytes.NewReader(b.want(200, "", "GET", next, "", "Accept", "application/x-protobuf").body), m); err != nil || m.GetType() != controlpb.WatchResponse_TYPE_REMOVE || proto.Size(m.GetResource()) == 0 {
-		t.Errorf("%v: %v", m, err)
 	}
 }

@@ -94,7 +94,7 @@ func setLimits(components map[string]any, l resource.Limits) error {
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
 
 // formatted are the schemas of what is written and read in other formats, too.
-var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput", "WatchAnswer"}
+var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput"}
 
 // describeOperation describes an operation, by the schemas that there are.
 func (a *API) describeOperation(r route, components map[string]any) (map[string]any, error) {

@@ -361,9 +361,6 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 	case err == nil:
 		next.Revision = changes[len(changes)-1].Revision
 	}
-	if f := w.accepted(); f != nil {
-		return w.answer(f, changes, resync, next)
-	}
 	out := struct {
 		Resync  bool          `json:"resync"`
 		Changes []changeEvent `json:"changes"`

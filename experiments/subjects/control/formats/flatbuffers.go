@@ -19,8 +19,7 @@ import (
 // firstRoom is what most documents fit into.
 const firstRoom = 1 << 10
 
-// FlatBuffers has resources as controlfb.Resource (control.fbs). Events are controlfb.Event, each after
-// its length in four bytes, little endian.
+// FlatBuffers has resources as controlfb.Resource (control.fbs).
 var FlatBuffers format.Format = tables{}
 
 type tables struct{}
@@ -31,29 +30,6 @@ func (tables) Append(dst []byte, d *format.Document) ([]byte, error) {
 	b := flatbuffers.NewBuilder(firstRoom)
 	b.Finish(resourceTable(b, d))
 	return append(dst, b.FinishedBytes()...), nil
-}
-
-var eventTypes = map[format.Type]controlfb.Type{
-	format.Resync: controlfb.TypeResync, format.Synced: controlfb.TypeSynced, format.Put: controlfb.TypePut, format.Remove: controlfb.TypeRemove,
-}
-
-func (tables) AppendEvents(dst []byte, events []format.Event) ([]byte, error) {
-	b := flatbuffers.NewBuilder(firstRoom)
-	for _, e := range events {
-		b.Reset()
-		var table flatbuffers.UOffsetT
-		if e.Document != nil {
-			table = resourceTable(b, e.Document)
-		}
-		token := text(b, e.Token)
-		controlfb.EventStart(b)
-		controlfb.EventAddType(b, eventTypes[e.Type])
-		offset(b, controlfb.EventAddResource, table)
-		offset(b, controlfb.EventAddToken, token)
-		b.FinishSizePrefixed(controlfb.EventEnd(b))
-		dst = append(dst, b.FinishedBytes()...)
-	}
-	return dst, nil
 }
 
 // text writes a text; an empty one is not there.
@@ -112,7 +88,7 @@ func resourceTable(b *flatbuffers.Builder, d *format.Document) flatbuffers.UOffs
 	case d.Policy != nil:
 		kind, document = controlfb.DocumentPolicy, policyTable(b, d.Policy)
 	case d.Config != nil:
-		kind, document = controlfb.DocumentConfig, configTable(b, d.Config, d.Released)
+		kind, document = controlfb.DocumentConfig, configTable(b, d.Config)
 	case d.Instance != nil:
 		kind, document = controlfb.DocumentInstance, instanceTable(b, d.Instance)
 	}
@@ -198,14 +174,13 @@ func ruleTable(b *flatbuffers.Builder, r *resource.Rule) flatbuffers.UOffsetT {
 	return controlfb.RuleEnd(b)
 }
 
-func configTable(b *flatbuffers.Builder, c *resource.Config, released bool) flatbuffers.UOffsetT {
+func configTable(b *flatbuffers.Builder, c *resource.Config) flatbuffers.UOffsetT {
 	labels, content, kind := pairs(b, c.Labels), text(b, c.Content), text(b, c.ContentType)
 	controlfb.ConfigStart(b)
 	offset(b, controlfb.ConfigAddLabels, labels)
 	offset(b, controlfb.ConfigAddContent, content)
 	offset(b, controlfb.ConfigAddContentType, kind)
 	controlfb.ConfigAddSecret(b, c.Secret)
-	controlfb.ConfigAddReleased(b, released)
 	return controlfb.ConfigEnd(b)
 }
 

@@ -2,16 +2,12 @@ package formats
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -79,55 +75,6 @@ func shown(t *testing.T, d *format.Document) []byte {
 	return text
 }
 
-// TestEvents reads events as clients do.
-func TestEvents(t *testing.T) {
-	all := documents()
-	policy, config := all[0], all[2]
-	config.Released = true
-	gone := &format.Document{Ref: resource.Ref{Kind: resource.Instances, Namespace: "n", Name: "s", ID: "i"}, Version: 3, Revision: 9}
-	events := []format.Event{{Type: format.Resync}, {Type: format.Put, Document: policy}, {Type: format.Put, Document: config}, {Type: format.Remove, Document: gone}, {Type: format.Synced, Token: "a.7"}}
-	write := func(f format.Format) []byte {
-		text, err := f.AppendEvents(nil, events)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	t.Run("flatbuffers", func(t *testing.T) {
-		in := write(FlatBuffers)
-		var names []string
-		for len(in) > 0 {
-			n := binary.LittleEndian.Uint32(in)
-			m := controlfb.GetSizePrefixedRootAsEvent(in, 0)
-			name := ""
-			if one := m.Resource(nil); one != nil {
-				name = string(one.Ref(nil).Name())
-			}
-			names = append(names, m.Type().String()+" "+name+string(m.Token()))
-			in = in[4+n:]
-		}
-		if want := []string{"Resync ", "Put größe", "Put größe", "Remove s", "Synced a.7"}; !slices.Equal(names, want) {
-			t.Errorf("%q, want %q", names, want)
-		}
-	})
-	t.Run("gob", func(t *testing.T) {
-		in := gob.NewDecoder(bytes.NewReader(write(Gob)))
-		var got []format.Event
-		for {
-			var e format.Event
-			if err := in.Decode(&e); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, e)
-		}
-		if len(got) != len(events) || got[3].Document.Ref != gone.Ref || !got[2].Document.Released || got[4].Token != "a.7" {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
 // TestAmplification: a list may name one table as often as it wants. That a message becomes far more than it
 // is must not be possible.
 func TestAmplification(t *testing.T) {
@@ -193,29 +140,6 @@ func TestDamaged(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzFlatBuffers(f *testing.F) {
-	for _, d := range documents() {
-		text, err := FlatBuffers.Append(nil, d)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		d, err := format.Decode(FlatBuffers, text)
-		if err != nil {
-			return
-		}
-		again, err := FlatBuffers.Append(nil, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, err := format.Decode(FlatBuffers, again); err != nil || !bytes.Equal(shown(t, d), shown(t, other)) {
-			t.Errorf("%s, again %s: %v", shown(t, d), shown(t, other), err)
-		}
-	})
 }
 
 // TestFlatc has the reference implementation read what is written, and write what is read.

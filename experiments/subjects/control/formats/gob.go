@@ -9,7 +9,7 @@ import (
 	"dyno/services/control/format"
 )
 
-// Gob is Go's own format: a resource is a format.Document, and events are a stream of format.Event.
+// Gob is Go's own format: a resource is a format.Document.
 // Package encoding/gob is not made for hostile input: a server that has this format is for measurements only.
 var Gob format.Format = gobs{}
 
@@ -22,18 +22,6 @@ func (gobs) Append(dst []byte, d *format.Document) ([]byte, error) {
 	b := bytes.NewBuffer(dst)
 	err := gob.NewEncoder(b).Encode(d)
 	return b.Bytes(), err
-}
-
-// AppendEvents writes events as one stream: the types are described once.
-func (gobs) AppendEvents(dst []byte, events []format.Event) ([]byte, error) {
-	b := bytes.NewBuffer(dst)
-	e := gob.NewEncoder(b)
-	for i := range events {
-		if err := e.Encode(&events[i]); err != nil {
-			return dst, err
-		}
-	}
-	return b.Bytes(), nil
 }
 
 func (gobs) Decode(text []byte) (*format.Document, error) {

@@ -81,20 +81,8 @@ func (rcv *Config) MutateSecret(n bool) bool {
 	return rcv._tab.MutateBoolSlot(10, n)
 }
 
-func (rcv *Config) Released() bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
-	if o != 0 {
-		return rcv._tab.GetBool(o + rcv._tab.Pos)
-	}
-	return false
-}
-
-func (rcv *Config) MutateReleased(n bool) bool {
-	return rcv._tab.MutateBoolSlot(12, n)
-}
-
 func ConfigStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
+	builder.StartObject(4)
 }
 func ConfigAddLabels(builder *flatbuffers.Builder, labels flatbuffers.UOffsetT) {
 	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(labels), 0)
@@ -110,9 +98,6 @@ func ConfigAddContentType(builder *flatbuffers.Builder, contentType flatbuffers.
 }
 func ConfigAddSecret(builder *flatbuffers.Builder, secret bool) {
 	builder.PrependBoolSlot(3, secret, false)
-}
-func ConfigAddReleased(builder *flatbuffers.Builder, released bool) {
-	builder.PrependBoolSlot(4, released, false)
 }
 func ConfigEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
 	return builder.EndObject()
