@@ -2,8 +2,8 @@
 # What the control plane does with many: three replicas, subscribers, watchers, instances. All
 # processes, the generator included, share the CPUs.
 #
-#   cluster    three replicas, each with its etcd as a member of one cluster (--cluster 3): writes
-#              at a rate (open loop) to one of them
+#   cluster    three replicas, each with its etcd as a member of one cluster: writes at a rate (open
+#              loop) to one of them
 #   push       from a write until its subscriber has applied it, 1,000 subscribers, at the rate:
 #              of one replica, and of three, where subscribers watch another one than is written to
 #   watchers   10,000 watchers of one configuration: memory of the server for each, and how long a
@@ -37,15 +37,21 @@ load=${LOAD:-$dir/load}
 etcd=${ETCD:-$dir/etcd}
 [ -n "${ETCD-}" ] || go build -o "$etcd" ./bench/etcd
 
-# server REPLICAS FLAG…: starts them from an empty folder, and waits until all answer.
+# server REPLICAS FLAG…: starts them from empty folders, and waits until all answer. Several are
+# members of one cluster.
 server() {
-	local n=$1 i
+	local n=$1 i k peers=
 	shift
 	rm -rf "$dir/data"
-	taskset -c "$cpus" "$control" --listen "127.0.0.1:$port" --admin "127.0.0.1:$((port + 20))" "$@" 2>>"$dir/log" &
-	running+=($!)
+	for ((k = 0; k < n; k++)); do peers+=,r$k=127.0.0.1:$((port + 10 + k)); done
+	for ((k = 0; k < n; k++)); do
+		local member=()
+		[ "$n" -eq 1 ] || member=(--data "$dir/data/$k" --name "r$k" --peers "${peers#,}")
+		taskset -c "$cpus" "$control" --listen "127.0.0.1:$((port + k))" --admin "127.0.0.1:$((port + 20 + k))" "${member[@]}" "$@" 2>>"$dir/log" &
+		running+=($!)
+	done
 	for ((i = 0; i < 600; i++)); do
-		local up=0 k
+		local up=0
 		for ((k = 0; k < n; k++)); do
 			curl -fso /dev/null "http://127.0.0.1:$((port + 20 + k))/readyz" && up=$((up + 1))
 		done
@@ -66,7 +72,7 @@ results() { tee /dev/stderr | jq -r --arg name "$1" 'to_entries[] | "result: \($
 echo "made by: PARTS='$parts' SECONDS_EACH=$seconds RATE=$rate SUBSCRIBERS=$subscribers WATCHERS=$watchers INSTANCES=$instances CPUS=$cpus bench/control-scale.sh"
 if [[ " $parts " = *" cluster "* ]]; then
 	echo
-	server 3 --data "$dir/data" --cluster 3
+	server 3
 	cat >"$dir/create.yaml" <<'YAML'
 steps:
   - name: create
@@ -87,7 +93,7 @@ if [[ " $parts " = *" push "* ]]; then
 	server 1 --data "$dir/data"
 	taskset -c "$cpus" "$load" push --url "http://127.0.0.1:$port" --subscribers "$subscribers" --rate "$rate" --for "${seconds}s" | results push
 	stop
-	server 3 --data "$dir/data" --cluster 3
+	server 3
 	taskset -c "$cpus" "$load" push --url "http://127.0.0.1:$port" --watch "http://127.0.0.1:$((port + 1))" --subscribers "$subscribers" --rate "$rate" --for "${seconds}s" | results push-cluster
 	stop
 fi

@@ -28,14 +28,14 @@ const Name = "dyno-control"
 // which ends it at once. It prints what failed, and returns the exit code. Clients may
 // choose more formats if they are given.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...format.Format) int {
-	a := &app{stdout: stdout, stderr: stderr, formats: more}
+	a := &app{stderr: stderr, formats: more}
 	return command.Main(ctx, a.command(), args, stdout, stderr)
 }
 
 // An app is one run of the program.
 type app struct {
-	stdout, stderr io.Writer
-	formats        []format.Format // besides those of every control plane
+	stderr  io.Writer
+	formats []format.Format // besides those of every control plane
 }
 
 // Options are the configuration of the program.
@@ -43,7 +43,6 @@ type Options struct {
 	control.Config
 	Collector collector `yaml:",inline"`
 	Scratch   bool      `yaml:"scratch" doc:"a new folder in the system's temporary one instead of data, removed at the end: for measurements"`
-	Cluster   int       `yaml:"cluster" range:"0..7" doc:"the number of replicas to start on this machine, for trying; one that ends is started again"`
 	Replica   string    `yaml:"replica" otherwise:"the host's and the process's" doc:"this replica's name among those of a cluster"`
 	Restore   string    `yaml:"restore" kind:"path" doc:"fill the empty store from this backup first"`
 }
@@ -61,8 +60,7 @@ func (o Options) Check(r *fields.Report) {
 	if o.Scratch {
 		o.Store.Dir = "scratch"
 	}
-	member := o.Cluster > 0 || len(o.Store.Peers) > 0
-	r.Check(o.Restore == "" || !member, "restore", "is not for the members of a cluster", "restore into a single etcd first, or into a cluster at --etcd")
+	r.Check(o.Restore == "" || len(o.Store.Peers) == 0, "restore", "is not for the members of a cluster", "restore into a single etcd first, or into a cluster at --etcd")
 	o.Collector.check(r)
 	o.Config.Check(r)
 }
@@ -77,8 +75,7 @@ func (a *app) command() *cobra.Command {
 		Long: `Keep services, configuration and policies, and tell who watches.
 
 Everything is in etcd: one of its own in --data, or a cluster at --etcd. With --name and
---peers the etcds of several replicas are members of one cluster; --cluster 3 starts three
-such replicas on this machine, for trying: at the port of --listen and the two after it.
+--peers the etcds of several replicas are members of one cluster.
 
 Make a policy:  curl -d '{"name":"a","rules":[{"action":"deny"}]}' -H 'Content-Type: application/json' http://HOST/v1/policies
 Watch:          curl -N -H 'Accept: text/event-stream' http://HOST/v1/watch
@@ -101,7 +98,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 		Example: `  dyno-control --listen 127.0.0.1:7100 --data control.d
   dyno-control --listen 127.0.0.1:7100 --etcd 10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --replica a
   dyno-control --listen 127.0.0.1:7100 --data new.d --restore backup.jsonl
-  dyno-control --listen 127.0.0.1:7100 --data cluster.d --cluster 3`,
+  dyno-control --listen 127.0.0.1:7100 --data a.d --name a --peers a=127.0.0.1:7180,b=127.0.0.1:7280,c=127.0.0.1:7380`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Read()
@@ -110,9 +107,6 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 			}
 			if err := s.Validate(c.Check); err != nil {
 				return command.Misused("", "%w", err)
-			}
-			if c.Cluster > 0 {
-				return a.controlCluster(cmd, c.Config, c.Cluster)
 			}
 			if c.Scratch {
 				folder, err := os.MkdirTemp("", Name+"-")
