@@ -236,15 +236,9 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		watchdog(st), s.files.part(),
 	}
 	if s.grpc != nil {
-		discovery, err := s.discovery(p)
-		if err != nil {
-			return unserved(err)
-		}
+		discovery := s.discovery(p)
 		defer discovery.Close()
-		calls, err := s.calls(p, gate, discovery)
-		if err != nil {
-			return unserved(err)
-		}
+		calls := s.calls(p, gate, discovery)
 		s.host.Registry().MustRegister(calls, discovery, &s.calling)
 		parts = append(parts, serve.Part{Name: "grpc", Serve: func() error { return calls.Serve(s.calling.counted(s.grpc)) }, Drain: func(ctx context.Context) int {
 			discovery.Close()
@@ -265,7 +259,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 
 // discovery makes what is found over xDS. It is served with the API over gRPC: its callers
 // have the same tokens, certificates and rates, and one address is enough.
-func (s *Server) discovery(p *plane.Plane) (*xds.Server, error) {
+func (s *Server) discovery(p *plane.Plane) *xds.Server {
 	c := xds.Defaults()
 	c.Plane, c.Logger, c.Caller = p, s.log, rpc.Caller
 	c.MaxStreams, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
@@ -273,7 +267,7 @@ func (s *Server) discovery(p *plane.Plane) (*xds.Server, error) {
 }
 
 // calls makes the API over gRPC. A client's rate is of both APIs together.
-func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) (*rpc.API, error) {
+func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) *rpc.API {
 	c := rpc.Defaults()
 	c.More = discovery.Register
 	c.Plane, c.Gate, c.Logger = p, gate, s.log

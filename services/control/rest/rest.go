@@ -30,7 +30,8 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Config says how the API answers. Start from Defaults.
+// Config says how the API answers. Its numbers are as the configuration of the whole service permits
+// them. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
 	// Gate admits callers. Where it has no book, a request must name a loopback address as its
@@ -56,21 +57,6 @@ func Defaults() Config {
 	return Config{Formats: format.Formats{format.Protobuf}, MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
 }
 
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-		}
-	}
-	check(c.Workers >= 0 && c.Workers <= maxWorkers, "workers", c.Workers, fmt.Sprintf("must be from 0 (none) to %d", maxWorkers))
-	check(c.MaxWatchers >= 1 && c.MaxWatchers <= 1<<20, "max watchers", c.MaxWatchers, "must be from 1 to 1048576")
-	check(c.Heartbeat > 0, "heartbeat", c.Heartbeat, "must be more than 0")
-	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
-	return errors.Join(errs...)
-}
-
 // An API answers requests. Its methods may be called from any goroutine.
 type API struct {
 	cfg         Config
@@ -92,9 +78,6 @@ type API struct {
 
 // New returns an API.
 func New(cfg Config) (*API, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

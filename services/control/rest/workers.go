@@ -2,9 +2,6 @@ package rest
 
 import "sync"
 
-// maxWorkers bounds Config.Workers.
-const maxWorkers = 1 << 16
-
 // workers are goroutines that carry out requests for others, which wait meanwhile. Nobody
 // queues but in the goroutine of its connection, so the server's bound of connections is
 // that of what waits.

@@ -1,11 +1,8 @@
 package rest
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,43 +10,6 @@ import (
 
 	"dyno/services/control/plane"
 )
-
-// Workers are as many as were asked for, and answer as the others would.
-func TestWorkers(t *testing.T) {
-	ended := make(chan struct{})
-	w := startWorkers(3, ended)
-	var at, most atomic.Int64
-	entered := make(chan struct{}, 10)
-	release := make(chan struct{})
-	want := errors.New("what it made of it")
-	var callers sync.WaitGroup
-	for range 10 {
-		callers.Go(func() {
-			if err := w.do(nil, func(*request) error {
-				most.Store(max(most.Load(), at.Add(1)))
-				entered <- struct{}{}
-				<-release
-				at.Add(-1)
-				return want
-			}); !errors.Is(err, want) {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-	for range 3 {
-		<-entered
-	}
-	close(release)
-	callers.Wait()
-	if n := most.Load(); n > 3 {
-		t.Errorf("%d at once, want 3", n)
-	}
-	close(ended)
-	w.running.Wait()
-	if err := w.do(nil, func(*request) error { return want }); !errors.Is(err, want) {
-		t.Errorf("after the end: %v", err)
-	}
-}
 
 // TestPanic: an operation that panics has failed: it is answered and counted, also by a worker. One that has begun to answer
 // ends with its connection.

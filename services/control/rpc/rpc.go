@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"path"
@@ -37,7 +36,8 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Config says how the API answers.
+// Config says how the API answers. Its numbers are as the configuration of the whole service permits
+// them. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
 	// Gate admits callers. Nil admits everybody.
@@ -66,34 +66,6 @@ func Defaults() Config {
 	return Config{MaxWatchers: 20_000, WriteTimeout: 10 * time.Second, Ping: 30 * time.Second, PingTimeout: 10 * time.Second}
 }
 
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
-		}
-	}
-	check(c.MaxWatchers >= 1 && c.MaxWatchers <= 1<<20, "max watchers", c.MaxWatchers, "must be from 1 to 1048576")
-	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
-	check(c.Ping >= time.Second, "ping", c.Ping, "must be 1s or more")
-	check(c.PingTimeout > 0, "ping timeout", c.PingTimeout, "must be more than 0")
-	for _, w := range []struct {
-		field string
-		value int
-	}{{"stream window", c.StreamWindow}, {"connection window", c.ConnectionWindow}} {
-		check(w.value == 0 || w.value >= minWindow && w.value <= maxWindow, w.field, w.value, fmt.Sprintf("must be 0 or from %d to %d", minWindow, maxWindow))
-	}
-	return errors.Join(errs...)
-}
-
-// Windows of HTTP/2: the one that every connection begins with (RFC 9113, section 6.9.2),
-// and as much as a server should have in memory for a connection.
-const (
-	minWindow = 65_535
-	maxWindow = 1 << 30
-)
-
 // Bounds of what a connection may have: calls at once, and pings of a client.
 const (
 	maxStreams = 1000
@@ -118,10 +90,7 @@ type API struct {
 }
 
 // New returns an API.
-func New(cfg Config) (*API, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config) *API {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -158,7 +127,7 @@ func New(cfg Config) (*API, error) {
 	if cfg.More != nil {
 		cfg.More(a.server)
 	}
-	return a, nil
+	return a
 }
 
 // guarded are credentials whose connections end when their client floods them.

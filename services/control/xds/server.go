@@ -3,7 +3,6 @@ package xds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -24,7 +23,8 @@ import (
 	"dyno/services/control/push"
 )
 
-// Config says how a Server answers. Start from Defaults.
+// Config says how a Server answers. Its numbers are as the configuration of the whole service permits
+// them. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
 	// Caller is who calls.
@@ -42,22 +42,6 @@ type Config struct {
 // Defaults returns the Config that every field starts from; it has no Plane and no Caller.
 func Defaults() Config {
 	return Config{MaxStreams: 20_000, WriteTimeout: 10 * time.Second, Patience: 5 * time.Second}
-}
-
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("xds: %s: %v: %s", field, value, want))
-		}
-	}
-	check(c.Plane != nil, "plane", "none", "must be given")
-	check(c.Caller != nil, "caller", "none", "must be given")
-	check(c.MaxStreams >= 1 && c.MaxStreams <= 1<<20, "max streams", c.MaxStreams, "must be from 1 to 1048576")
-	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
-	check(c.Patience > 0, "patience", c.Patience, "must be more than 0")
-	return errors.Join(errs...)
 }
 
 // A Server answers the aggregated discovery service's two calls. Its methods may be
@@ -82,10 +66,7 @@ type Server struct {
 }
 
 // New returns a Server.
-func New(cfg Config) (*Server, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +77,7 @@ func New(cfg Config) (*Server, error) {
 		}, []string{"type", "state"}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	return s, nil
+	return s
 }
 
 // Register has a gRPC server answer by s.
