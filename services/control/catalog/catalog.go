@@ -5,7 +5,6 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -171,22 +170,15 @@ func (c *Catalog) Get(r resource.Ref) *Item {
 	return c.items[path]
 }
 
-// List returns up to limit items whose paths begin with prefix and come after the path
-// after, in order, of those that keep accepts; and whether there are more.
-func (c *Catalog) List(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
-	return c.list(prefix, after, limit, math.MaxInt, keep)
-}
-
-// PageBytes is the size of the documents of a page. With their metadata they fit into a message that
+// pageBytes is the size of the documents of a page. With their metadata they fit into a message that
 // gRPC clients accept (4 MiB).
-const PageBytes = 3 << 20
+const pageBytes = 3 << 20
 
-// Page is List for one answer: it has one item at least if there is any, and ends with the one that fills it.
+// Page returns up to limit items whose paths begin with prefix and come after the path
+// after, in order, of those that keep accepts; and whether there are more. It has one item at
+// least if there is any, and ends with the one that fills it.
 func (c *Catalog) Page(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
-	return c.list(prefix, after, limit, PageBytes, keep)
-}
-
-func (c *Catalog) list(prefix, after string, limit, bytes int, keep func(*Item) bool) (items []*Item, more bool) {
+	bytes := pageBytes
 	from := prefix
 	if after >= from && after != "" {
 		from = after + "\x00"

@@ -80,7 +80,7 @@ func TestModel(t *testing.T) {
 		after := ""
 		for more := true; more; {
 			var items []*Item
-			items, more = c.List(prefix, after, 2, nil)
+			items, more = c.Page(prefix, after, 2, nil)
 			for _, i := range items {
 				after = i.Path
 				got = append(got, i.Path)
@@ -173,19 +173,6 @@ func TestOddKeys(t *testing.T) {
 	slices.SortFunc(odd, cmp.Compare[string])
 	if !slices.Equal(odd, []string{"s/config/n/a", "s/policy/n/a", "s/what/n/a"}) {
 		t.Errorf("odd %q", odd)
-	}
-}
-
-// TestTag: an item has the same tag whether it was parsed or made.
-func TestTag(t *testing.T) {
-	body := []byte(`{"a":1}`)
-	parsed, err := Parse("policy/n/a", resource.EncodeVersioned(3, body), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := Item{Version: 3, Body: body}
-	if want := resource.Tag(3, body); parsed.Tag() != want || made.Tag() != want {
-		t.Errorf("parsed %s, made %s, want %s", parsed.Tag(), made.Tag(), want)
 	}
 }
 

@@ -389,9 +389,6 @@ type keyRecord struct {
 	Created  bool            `json:"created,omitempty"`
 	Removed  bool            `json:"removed,omitempty"`
 	Document json.RawMessage `json:"document,omitempty"`
-	// Base64 is where replicas of earlier releases have the document: their records are kept
-	// for a day.
-	Base64 []byte `json:"body,omitempty"`
 }
 
 // keyKey is where it is remembered: a client's keys are its own.
@@ -416,14 +413,10 @@ func (p *Plane) repeated(c change, kv store.KV) (Result, error) {
 	if record.Asked != fingerprint(c) {
 		return Result{}, ErrKeyReused
 	}
-	body := []byte(record.Document)
-	if len(body) == 0 {
-		body = record.Base64
-	}
-	item := &catalog.Item{Ref: c.ref, Path: c.ref.Path(), Revision: kv.Revision, Version: record.Version, Body: body}
+	item := &catalog.Item{Ref: c.ref, Path: c.ref.Path(), Revision: kv.Revision, Version: record.Version, Body: record.Document}
 	if c.ref.Kind != resource.Policies {
 		var err error
-		if item.Resource, err = resource.Parse(c.ref.Kind, body); err != nil {
+		if item.Resource, err = resource.Parse(c.ref.Kind, item.Body); err != nil {
 			return Result{}, err
 		}
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,9 +17,6 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxNotes))                                                                  // the same
 )
 
-// packed is how a value begins that is compressed.
-var packed = []byte{0x28, 0xb5, 0x2f, 0xfd}
-
 // packNotes encodes the notes of a group, compressed; nil if it has none. Those of a group are much
 // alike, and so is an entry a few KiB, where it was up to 64: etcd's database needs its pages in a row, of which after a
 // while there are no more than a few, so its file grew for as long as there were writes.
@@ -36,11 +32,8 @@ func packNotes(group []*pending) []byte {
 	return packer.EncodeAll(text, make([]byte, 0, len(text)/4))
 }
 
-// unpackNotes reads what packNotes wrote, or an entry of before, which was not compressed.
+// unpackNotes reads what packNotes wrote.
 func unpackNotes(value []byte) ([][]byte, error) {
-	if !bytes.HasPrefix(value, packed) {
-		return decodeNotes(value)
-	}
 	text, err := unpacker.DecodeAll(value, nil)
 	if err != nil {
 		return nil, fmt.Errorf("journal: entry is damaged: %w", err)
