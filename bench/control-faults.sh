@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Three replicas of the control plane over three members of etcd, to which everything happens
-# that happens to machines, in an order that a seed decides, while eight clients write and read
-# (over HTTP and gRPC) and six watch:
+# that happens to machines, in an order that a seed decides, while eight clients write and read, and
+# six watch:
 #
 #   kill       SIGKILL of a replica or a member, or of all members at once; started again at once
 #   stop       SIGSTOP of one, or of a majority of the members, for up to two seconds
 #   partition  one that nobody reaches, that only clients reach, or that others do not hear, or
 #              members none of whom reaches another; each process has a network namespace
 #   disk       nothing is left of a member's disk, which is a tmpfs of its own
-#   clock      the wall clock of one process jumps by seconds, minutes, hours or days
 #
 # Before that, etcd is away for longer than 1,000 instances may be silent.
 #
@@ -21,13 +20,13 @@
 #
 # Settings, by environment: FAULTS=10 (of each kind in a run) SEEDS="1 2 3 4 5" (runs)
 #   LAYOUTS="within apart" (members in the replicas' processes, or processes of their own; each run
-#   has the next of them) KINDS="kill stop partition disk clock" TEST=… (the test, compiled)
+#   has the next of them) KINDS="kill stop partition disk" TEST=… (the test, compiled)
 # Networks and disks need root. Without it they are left out, which the output says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . bench/required.sh
 required go ip
-faults=${FAULTS:-10} kinds=${KINDS:-kill stop partition disk clock}
+faults=${FAULTS:-10} kinds=${KINDS:-kill stop partition disk}
 read -ra seeds <<<"${SEEDS:-1 2 3 4 5}"
 read -ra layouts <<<"${LAYOUTS:-within apart}"
 dir=$(mktemp -d)

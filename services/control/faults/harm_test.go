@@ -21,15 +21,12 @@ type harm struct {
 }
 
 // kinds are what can be done to a cluster.
-var kinds = []string{"kill", "stop", "partition", "disk", "clock"}
+var kinds = []string{"kill", "stop", "partition", "disk"}
 
 // possible says why a kind of fault cannot be had here; "" is that it can.
 func (c *cluster) possible(kind string) string {
-	switch {
-	case (kind == "partition" || kind == "disk") && !c.isolated:
+	if (kind == "partition" || kind == "disk") && !c.isolated {
 		return "needs networks and mounts of its own, which only root can make"
-	case kind == "clock":
-		return clocks()
 	}
 	return ""
 }
@@ -65,18 +62,6 @@ func (c *cluster) harm(kind string, random *rand.Rand) harm {
 		h.what = named("full disk", []*node{n})
 		h.begin = func() error { return fill(ballast) }
 		h.end = func() error { return os.Remove(ballast) }
-	case "clock":
-		by := []time.Duration{2 * time.Second, time.Minute, 2 * time.Hour, 10 * 24 * time.Hour}[random.IntN(4)]
-		if random.IntN(2) == 0 {
-			by = -by
-		}
-		h.what = fmt.Sprintf("clock by %v of %s", by, one.name)
-		h.begin = func() error { return one.setClock(by) }
-		h.end = func() error { return nil }
-		if random.IntN(2) == 0 { // otherwise it stays so until it jumps again, or the process ends
-			h.what += " and back"
-			h.end = func() error { return one.setClock(0) }
-		}
 	}
 	return h
 }

@@ -28,7 +28,7 @@ const (
 type load struct {
 	start   time.Time
 	seed    uint64
-	via     [2][]protocol // over HTTP and over gRPC: of each replica
+	callers []*caller     // of each replica
 	asked   atomic.Int64  // writes
 	changed chan struct{} // holds one
 
@@ -44,18 +44,11 @@ func newLoad(t *testing.T, c *cluster, seed uint64) *load {
 	t.Helper()
 	l := &load{start: time.Now(), seed: seed, changed: make(chan struct{}, 1), watches: map[string][]sight{}, newest: map[string]map[string]int64{}}
 	for i := range size {
-		l.via[0] = append(l.via[0], newOverHTTP(c.http[i]))
-		g, err := newOverGRPC(c.grpc[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.via[1] = append(l.via[1], g)
+		l.callers = append(l.callers, newCaller(c.http[i]))
 	}
 	t.Cleanup(func() {
-		for _, list := range l.via {
-			for _, p := range list {
-				p.close()
-			}
+		for _, c := range l.callers {
+			c.close()
 		}
 	})
 	return l
@@ -100,10 +93,10 @@ type holding struct {
 	tag string
 }
 
-// client reads and writes until ctx ends. One half of the clients is over gRPC.
+// client reads and writes until ctx ends.
 func (l *load) client(ctx context.Context, n int) {
 	random := rand.New(rand.NewPCG(l.seed, uint64(n))) //nolint:gosec // a number of a client
-	replicas, at := l.via[n%2], n%size
+	at := n % size
 	known := map[string]holding{}
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
@@ -122,18 +115,18 @@ func (l *load) client(ctx context.Context, n int) {
 		var a answer
 		if random.IntN(5) < 2 {
 			o.call = l.now()
-			a = replicas[at].get(asking, key)
+			a = l.callers[at].get(asking, key)
 		} else {
 			l.asked.Add(1)
 			o.value = fmt.Sprintf("%d.%d", n, i)
-			a, at = l.write(asking, &o, known, replicas, at, random)
+			a, at = l.write(asking, &o, known, at, random)
 		}
 		o.ret, o.outcome, o.told, o.revision = l.now(), a.outcome, a.told, a.revision
 		l.note(o, a)
 		if o.value != "" && a.outcome == done && random.IntN(2) == 0 {
 			// Another replica knows it, too, and at once.
 			elsewhere := operation{client: n, key: key, call: l.now()}
-			found := replicas[(at+1+random.IntN(size-1))%size].get(asking, key)
+			found := l.callers[(at+1+random.IntN(size-1))%size].get(asking, key)
 			elsewhere.ret, elsewhere.outcome, elsewhere.told = l.now(), found.outcome, found.told
 			l.note(elsewhere, found)
 		}
@@ -151,7 +144,7 @@ func (l *load) client(ctx context.Context, n int) {
 
 // write makes a write: on condition of what the client knows, mostly, and again with the
 // same key where it does not know what became of it, one time in two.
-func (l *load) write(ctx context.Context, o *operation, known map[string]holding, replicas []protocol, at int, random *rand.Rand) (answer, int) {
+func (l *load) write(ctx context.Context, o *operation, known map[string]holding, at int, random *rand.Rand) (answer, int) {
 	d := demand{key: o.key, value: o.value}
 	if h, ok := known[o.key]; ok && random.IntN(3) > 0 {
 		o.on = &h.state
@@ -161,13 +154,13 @@ func (l *load) write(ctx context.Context, o *operation, known map[string]holding
 		d.idempotency = "key-" + o.value
 	}
 	o.call = l.now()
-	a := replicas[at].put(ctx, d)
+	a := l.callers[at].put(ctx, d)
 	uncertain := false
 	for try := 1; d.idempotency != "" && try < attempts && (a.outcome == unknown || a.outcome == undone); try++ {
 		uncertain = uncertain || a.outcome == unknown
 		pause(ctx, 10*pace)
 		at = (at + 1) % size
-		a = replicas[at].put(ctx, d)
+		a = l.callers[at].put(ctx, d)
 	}
 	if uncertain && a.outcome == undone {
 		a.outcome = unknown
@@ -178,7 +171,7 @@ func (l *load) write(ctx context.Context, o *operation, known map[string]holding
 // watcher watches, from one replica after the other, until ctx ends.
 func (l *load) watcher(ctx context.Context, n int) {
 	random := rand.New(rand.NewPCG(l.seed, uint64(clients+n))) //nolint:gosec // a number of a watcher
-	name := fmt.Sprintf("watcher %d over %s", n, []string{"HTTP", "gRPC"}[n%2])
+	name := fmt.Sprint("watcher ", n)
 	token := ""
 	see := func(s sight, given string) {
 		s.at = l.now()
@@ -202,7 +195,7 @@ func (l *load) watcher(ctx context.Context, n int) {
 	for at := n; ctx.Err() == nil; at = random.IntN(size) {
 		life, cancel := context.WithTimeout(ctx, time.Duration(300+random.IntN(3000))*time.Millisecond)
 		see(sight{kind: begun, token: revisionOf(token)}, "")
-		_ = l.via[n%2][at%size].watch(life, token, see) // it is cut off, in one way or another
+		_ = l.callers[at%size].watch(life, token, see) // it is cut off, in one way or another
 		cancel()
 		pause(ctx, 5*pace)
 	}
@@ -254,8 +247,8 @@ func (l *load) end(t *testing.T) map[string][]version {
 	for _, key := range l.keys() {
 		for i := range size {
 			o := operation{client: clients + i, key: key, call: l.now()}
-			a := l.via[0][i].get(ctx, key)
-			for ; a.outcome != done && ctx.Err() == nil; a = l.via[0][i].get(ctx, key) {
+			a := l.callers[i].get(ctx, key)
+			for ; a.outcome != done && ctx.Err() == nil; a = l.callers[i].get(ctx, key) {
 				pause(ctx, pace)
 				o.call = l.now()
 			}
@@ -265,8 +258,8 @@ func (l *load) end(t *testing.T) map[string][]version {
 				t.Errorf("replica %d does not answer in the end: %s", i, a.odd)
 			}
 		}
-		versions, err := l.via[0][0].(*overHTTP).history(ctx, key)
-		for ; err != nil && ctx.Err() == nil; versions, err = l.via[0][0].(*overHTTP).history(ctx, key) {
+		versions, err := l.callers[0].history(ctx, key)
+		for ; err != nil && ctx.Err() == nil; versions, err = l.callers[0].history(ctx, key) {
 			pause(ctx, pace)
 		}
 		if err != nil {

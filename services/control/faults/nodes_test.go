@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
@@ -33,13 +32,11 @@ import (
 	"dyno/services/control/program"
 )
 
-// role, in the environment, makes this program a replica, a member of etcd, or one that tells
-// the time.
+// role, in the environment, makes this program a replica or a member of etcd.
 const (
 	role    = "DYNO_TEST_FAULTS_ROLE"
 	replica = "replica"
 	member  = "member"
-	teller  = "teller"
 )
 
 // segment is how large a file of etcd's log is, in bytes. Etcd reserves them ahead: with
@@ -76,8 +73,8 @@ func runMember(args []string) error {
 	}
 }
 
-// A node is a process with a network, a clock and perhaps a disk of its own. It is
-// started again whenever it ends.
+// A node is a process with a network and perhaps a disk of its own. It is started again
+// whenever it ends.
 type node struct {
 	name, ip string
 	role     string
@@ -86,10 +83,9 @@ type node struct {
 	network  *network
 	log      *os.File
 
-	mu    sync.Mutex // guards what follows
-	pid   int        // 0 while it does not run
-	clock *clock     // nil where it cannot be set
-	ends  int
+	mu   sync.Mutex // guards what follows
+	pid  int        // 0 while it does not run
+	ends int
 }
 
 // restartPause is after how long a node that has ended is started again.
@@ -117,27 +113,18 @@ func (n *node) once(ctx context.Context) error {
 	cmd := exec.Command(os.Args[0], n.args...)
 	cmd.Env = append(os.Environ(), role+"="+n.role)
 	cmd.Stdout, cmd.Stderr = n.log, n.log
-	settable := clocks() == ""
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Ptrace: settable}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	var c *clock
-	if settable {
-		var err error
-		if c, err = newClock(cmd.Process.Pid); err != nil {
-			return errors.Join(fmt.Errorf("clock: %w", err), cmd.Process.Kill(), cmd.Wait())
-		}
-		defer c.close()
-	}
 	n.mu.Lock()
-	n.pid, n.clock = cmd.Process.Pid, c
+	n.pid = cmd.Process.Pid
 	n.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() }) // one that has ended is none to kill
 	defer stop()
 	_ = cmd.Wait() // however it ends, it is started again
 	n.mu.Lock()
-	n.pid, n.clock = 0, nil
+	n.pid = 0
 	n.ends++
 	n.mu.Unlock()
 	return nil
@@ -154,16 +141,6 @@ func (n *node) signal(s syscall.Signal) error {
 		return err
 	}
 	return nil
-}
-
-// setClock sets the node's clock, if it runs.
-func (n *node) setClock(by time.Duration) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.clock == nil {
-		return nil
-	}
-	return n.clock.set(by)
 }
 
 func (n *node) ended() int {
@@ -284,7 +261,6 @@ type cluster struct {
 	apart    bool
 	isolated bool // networks may be cut, and disks be full
 	http     []string
-	grpc     []string
 	failed   chan error
 	stop     context.CancelFunc
 	kept     sync.WaitGroup
@@ -358,7 +334,7 @@ func newCluster(t *testing.T, apart, isolated bool) *cluster {
 // plan says what processes there are.
 func (c *cluster) plan(t *testing.T, dir string, networks []*network, address func(i, port int) string) {
 	t.Helper()
-	pki := newPKI(t, dir, networks)
+	cert, key := newCertificate(t, dir, networks)
 	principals := filepath.Join(dir, "principals.yaml")
 	sum := sha256.Sum256([]byte(secret))
 	text := fmt.Sprintf("principals:\n  - {name: faults, token_sha256: %s, grants: [{namespace: \"*\", role: admin}]}\n", hex.EncodeToString(sum[:]))
@@ -399,10 +375,10 @@ func (c *cluster) plan(t *testing.T, dir string, networks []*network, address fu
 		}
 	}
 	for i := range size {
-		c.http, c.grpc = append(c.http, address(i, 7100)), append(c.grpc, address(i, 7101))
+		c.http = append(c.http, address(i, 7100))
 		name := "replica-" + letters[i]
 		args := []string{
-			"--listen", c.http[i], "--grpc", c.grpc[i], "--principals", principals, "--allow-remote", "--plain-http",
+			"--listen", c.http[i], "--principals", principals, "--allow-remote", "--plain-http",
 			"--store-timeout", storeTime.String(), "--history", "1000",
 			// So that whoever was away is told by a listing, or by a resync, now and then.
 			"--compact-period", "1s", "--keep-revisions", "50", "--recent-changes", "100",
@@ -413,7 +389,7 @@ func (c *cluster) plan(t *testing.T, dir string, networks []*network, address fu
 		}
 		n := add(name, replica, i, true)
 		n.args = append(args, "--data", filepath.Join(n.disk, "data"), "--name", letters[i], "--peers", strings.Join(peers, ","),
-			"--peer-ca", pki.ca, "--peer-cert", pki.cert, "--peer-key", pki.key)
+			"--peer-ca", cert, "--peer-cert", cert, "--peer-key", key)
 		c.replicas = append(c.replicas, n)
 	}
 	c.members = c.replicas
@@ -453,49 +429,37 @@ func showEnd(t *testing.T, n *node) {
 	t.Logf("%s, which has ended %d times, says in the end:\n%s", n.name, n.ended(), text[max(0, len(text)-most):])
 }
 
-// A pki is what members show each other, all of them the same.
-type pki struct{ ca, cert, key string }
-
-// newPKI makes certificates that are valid for longer than clocks jump.
-func newPKI(t *testing.T, dir string, networks []*network) pki {
+// newCertificate makes a certificate and its key, in files, that all members show each other and
+// trust.
+func newCertificate(t *testing.T, dir string, networks []*network) (cert, key string) {
 	t.Helper()
-	p := pki{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
-	write := func(file, kind string, der []byte) {
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	const years = 20 * 365 * 24 * time.Hour
-	sign := func(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
-		template.SerialNumber = big.NewInt(int64(len(template.IPAddresses)) + 1)
-		template.Subject = pkix.Name{CommonName: fmt.Sprint("faults ", template.SerialNumber)}
-		template.NotBefore, template.NotAfter = time.Now().Add(-years), time.Now().Add(years)
-		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
-	}
-	var keys [2]*ecdsa.PrivateKey
-	for i := range keys {
-		var err error
-		if keys[i], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ca := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	write(p.ca, "CERTIFICATE", sign(ca, ca, keys[0], keys[0]))
-	leaf := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	for _, n := range networks {
-		leaf.IPAddresses = append(leaf.IPAddresses, net.ParseIP(n.ip))
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(n.ip))
 	}
-	write(p.cert, "CERTIFICATE", sign(leaf, ca, keys[1], keys[0]))
-	der, err := x509.MarshalECPrivateKey(keys[1])
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(p.key, "EC PRIVATE KEY", der)
-	return p
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
 }
 
 // pause lets time pass, unless ctx ends.
@@ -509,12 +473,8 @@ func pause(ctx context.Context, d time.Duration) {
 // play makes this program what the environment says.
 func play(as string) int {
 	wal.SegmentSizeBytes = segment
-	switch as {
-	case replica:
+	if as == replica {
 		return program.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
-	case teller:
-		runTeller()
-		return 0
 	}
 	fmt.Fprintln(os.Stderr, "etcd:", runMember(os.Args[1:]))
 	return 1

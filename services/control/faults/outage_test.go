@@ -28,11 +28,11 @@ func TestOutage(t *testing.T) {
 	c := newCluster(t, true, false)
 	l := newLoad(t, c, 1)
 	ask := func(replica int, method, path, body string) (int, []byte) {
-		r, err := l.via[0][replica].(*overHTTP).request(t.Context(), method, path, body)
+		r, err := l.callers[replica].request(t.Context(), method, path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		code, _, text, _ := l.via[0][replica].(*overHTTP).ask(r)
+		code, _, text, _ := l.callers[replica].ask(r)
 		return code, text
 	}
 	register := func(i int) {
