@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -142,26 +141,4 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, watch, "taken off", func(s client.Snapshot) bool { return len(s.Instances()) == 0 })
-}
-
-// TestClientFaults: what a server refuses is told to the program, with the reasons.
-func TestClientFaults(t *testing.T) {
-	c := config(t)
-	c.Plane.Limits.PerService = 1
-	s, _ := serving(t, c)
-	one := newClient(t, quick("", "http://"+s.Addr().String()))
-	first, err := one.Register(resource.Instance{Service: "shop", ID: "1", Address: "127.0.0.1", Port: 80})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	second, err := one.Register(resource.Instance{Service: "shop", ID: "2", Address: "127.0.0.1", Port: 81})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "instances of this service") {
-		t.Errorf("one too many: %v", err)
-	}
 }

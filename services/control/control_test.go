@@ -2,7 +2,6 @@ package control
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -30,23 +29,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"dyno/internal/leak"
 	"dyno/services/control/rpc/controlpb"
 	"dyno/services/internal/serve"
 )
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(victimDir); dir != "" {
-		runVictim(dir)
-		return
-	}
-	leak.Main(m)
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func config(t *testing.T) Config {
 	c := Defaults()
@@ -220,40 +210,6 @@ func secretFile(t *testing.T, secret string) string {
 	return path
 }
 
-func TestConfigFaults(t *testing.T) {
-	good := config(t)
-	token := secretFile(t, "token-of-the-admin-listener")
-	for name, c := range map[string]struct {
-		change func(*Config)
-		want   string
-	}{
-		"good":              {func(*Config) {}, ""},
-		"remote":            {func(c *Config) { c.Listen = "192.0.2.1:80" }, "can be reached"},
-		"remote, no people": {func(c *Config) { c.Listen, c.AllowRemote, c.PlainHTTP = "192.0.2.1:80", true, true }, "principals"},
-		"remote, plain":     {func(c *Config) { c.Listen, c.AllowRemote, c.Principals = "192.0.2.1:80", true, "p" }, "give --tls-cert"},
-		"everything":        {func(c *Config) { c.Listen, c.AllowRemote, c.Principals, c.PlainHTTP = "192.0.2.1:80", true, "p", true }, ""},
-		"gRPC, remote":      {func(c *Config) { c.GRPC = "192.0.2.1:80" }, "grpc"},
-		"DNS, a domain":     {func(c *Config) { c.DNS, c.Domain = "127.0.0.1:0", "x" }, "domain"},
-		"DNS, a socket":     {func(c *Config) { c.DNS = "unix:x" }, "dns"},
-		"admin, no token":   {func(c *Config) { c.Admin, c.AllowRemote = "192.0.2.1:80", true }, "admin_token_file: is missing: everybody"},
-		"admin, a token":    {func(c *Config) { c.Admin, c.AllowRemote, c.AdminTokenFile = "192.0.2.1:80", true, token }, ""},
-		"admin, no file":    {func(c *Config) { c.Admin, c.AdminTokenFile = "127.0.0.1:0", token+".none" }, "admin_token_file: open"},
-		"key alone":         {func(c *Config) { c.Key = "k" }, "tls_cert: a certificate"},
-		"client CA alone":   {func(c *Config) { c.ClientCA = "k" }, "tls_client_ca: needs"},
-		"of the store":      {func(c *Config) { c.Store.Dir = "" }, "data: there must be"},
-		"of the plane":      {func(c *Config) { c.Plane.Replica = "a b" }, "replica"},
-		"of the API":        {func(c *Config) { c.MaxWatchers = 0 }, "max_watchers: 0"},
-		"timeouts":          {func(c *Config) { c.ReadTimeout = 0 }, "read_timeout: 0s"},
-	} {
-		one := good
-		c.change(&one)
-		err := one.Validate()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-}
-
 // An authority signs certificates for a test.
 type authority struct {
 	t    *testing.T
@@ -312,8 +268,9 @@ func (a *authority) sign(name string, template *x509.Certificate) pair {
 	return p
 }
 
-// TestCertificates: a client is known by its certificate, one of another authority is
-// not served, and one without needs a token.
+// TestCertificates: by HTTP and by gRPC a client is known by its certificate, one of another
+// authority is not served, and one without needs a token. Both APIs have the same resources,
+// rates and end.
 func TestCertificates(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	server := ca.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -325,99 +282,91 @@ func TestCertificates(t *testing.T) {
 
 	sum := sha256.Sum256([]byte("token"))
 	principals := filepath.Join(t.TempDir(), "principals.yaml")
-	text := "principals:\n  - {name: deployer, certificate: \"" + spiffe.String() + "\", grants: [{namespace: \"*\", role: editor}]}\n" +
+	text := "principals:\n  - {name: deployer, certificate: \"" + spiffe.String() + "\", rate: 0.001, burst: 4, grants: [{namespace: \"*\", role: editor}]}\n" +
 		"  - {name: reader, token_sha256: " + hex.EncodeToString(sum[:]) + ", grants: [{namespace: \"*\", role: reader}]}\n"
 	if err := os.WriteFile(principals, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := config(t)
-	c.Principals, c.Certificate, c.Key, c.ClientCA = principals, server.file, server.privateKey, ca.file
-	s, _ := serving(t, c)
-	base := "https://" + s.Addr().String()
-	client := func(p *pair) *http.Client {
-		conf := &tls.Config{RootCAs: x509.NewCertPool()}
-		conf.RootCAs.AddCert(ca.cert)
-		if p != nil {
-			conf.Certificates = []tls.Certificate{{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key}}
-		}
-		tr := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
-		t.Cleanup(tr.CloseIdleConnections)
-		return &http.Client{Transport: tr}
-	}
-	if status, text := do(t, client(&known), "PUT", base+"/v1/policies/a", `{"rules":[]}`); status != 201 || !strings.Contains(text, `"changed_by":"deployer"`) {
-		t.Errorf("%d %s", status, text)
-	}
-	if status, text := do(t, client(&unknown), "GET", base+"/v1/policies/a", ""); status != 401 {
-		t.Errorf("unknown: %d %s", status, text)
-	}
-	if status, text := do(t, client(nil), "GET", base+"/v1/policies/a", ""); status != 401 {
-		t.Errorf("no certificate: %d %s", status, text)
-	}
-	if got, err := client(&foreign).Get(base + "/v1/policies/a"); err == nil {
-		got.Body.Close()
-		if got.StatusCode != 401 { // Go's client shows no certificate that the server's CAs have not signed
-			t.Errorf("of another authority: %d", got.StatusCode)
-		}
-	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", base+"/v1/policies/a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer token")
-	got, err := client(nil).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.Body.Close()
-	if got.StatusCode != 200 {
-		t.Errorf("token: %d", got.StatusCode)
-	}
-}
-
-// TestGRPC: the API over gRPC has the same resources, principals and life as the one over
-// HTTP.
-func TestGRPC(t *testing.T) {
-	ca := newAuthority(t)
-	server := ca.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	known, unknown := ca.sign("deployer", &x509.Certificate{ExtKeyUsage: usage}), ca.sign("nobody", &x509.Certificate{ExtKeyUsage: usage})
-	principals := filepath.Join(t.TempDir(), "principals.yaml")
-	if err := os.WriteFile(principals, []byte("principals:\n  - {name: me, certificate: deployer, rate: 0.001, burst: 3, grants: [{namespace: \"*\", role: editor}]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := config(t)
 	c.GRPC = "127.0.0.1:0"
 	c.Principals, c.Certificate, c.Key, c.ClientCA = principals, server.file, server.privateKey, ca.file
 	s, end := serving(t, c)
-	secured := func(p pair) *tls.Config {
-		conf := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key}}}
+	shows := func(p *pair) *tls.Config {
+		conf := &tls.Config{RootCAs: x509.NewCertPool()}
 		conf.RootCAs.AddCert(ca.cert)
+		if p != nil {
+			conf.Certificates = []tls.Certificate{{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key}}
+		}
 		return conf
 	}
-	calls := func(p pair) controlpb.ControlClient {
-		connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(secured(p))))
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	calls := func(p *pair) controlpb.ControlClient {
+		connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(shows(p))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = connection.Close() })
 		return controlpb.NewControlClient(connection)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
-	defer cancel()
-	ref := &controlpb.Ref{Kind: controlpb.Kind_KIND_CONFIG, Name: "c"}
-	made, err := calls(known).Put(ctx, &controlpb.PutRequest{Ref: ref, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "x"}}})
-	if err != nil || made.GetResource().GetChangedBy() != "me" {
-		t.Fatal(made, err)
+	address := "https://" + s.Addr().String() + "/v1/configs/c"
+	web := func(p *pair, method, token, body string) (status int, answer string, err error) {
+		r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		transport := &http.Transport{TLSClientConfig: shows(p), ForceAttemptHTTP2: true}
+		defer transport.CloseIdleConnections()
+		got, err := transport.RoundTrip(r)
+		if err != nil {
+			return 0, "", err
+		}
+		defer got.Body.Close()
+		all, err := io.ReadAll(got.Body)
+		return got.StatusCode, string(all), err
 	}
-	if _, err := calls(unknown).Get(ctx, &controlpb.GetRequest{Ref: ref}); status.Code(err) != codes.Unauthenticated {
+	if status, text, err := web(&known, "PUT", "", `{"content":"x"}`); status != 201 || !strings.Contains(text, `"changed_by":"deployer"`) {
+		t.Fatalf("%d %s, %v", status, text, err)
+	}
+	for name, c := range map[string]struct {
+		shown *pair
+		token string
+		want  int
+	}{"unknown": {&unknown, "", 401}, "no certificate": {nil, "", 401}, "a token": {nil, "token", 200}} {
+		if status, text, err := web(c.shown, "GET", c.token, ""); status != c.want {
+			t.Errorf("%s: %d %s, %v", name, status, text, err)
+		}
+	}
+	if status, text, err := web(&foreign, "GET", "", ""); err == nil && status != 401 { // Go's client shows no certificate that the server's CAs have not signed
+		t.Errorf("of another authority: %d %s", status, text)
+	}
+	one := &controlpb.GetRequest{Ref: &controlpb.Ref{Kind: controlpb.Kind_KIND_CONFIG, Name: "c"}}
+	if got, err := calls(&known).Get(ctx, one); err != nil || got.GetResource().GetConfig().GetContent() != "x" {
+		t.Errorf("over gRPC: %v, %v", got, err)
+	}
+	if _, err := calls(&unknown).Get(ctx, one); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("unknown: %v", err)
 	}
-	web := &http.Client{Transport: &http.Transport{TLSClientConfig: secured(known)}}
-	defer web.CloseIdleConnections()
-	if status, text := do(t, web, "GET", "https://"+s.Addr().String()+"/v1/configs/c", ""); status != 200 || !strings.Contains(text, `"content":"x"`) {
-		t.Errorf("over HTTP: %d %s", status, text)
+	// xDS is at the same address.
+	connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(shows(&known))))
+	if err != nil {
+		t.Fatal(err)
 	}
-	watch, err := calls(known).Watch(ctx)
+	defer connection.Close()
+	clusters, err := discovery.NewAggregatedDiscoveryServiceClient(connection).StreamAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clusters.Send(&discovery.DiscoveryRequest{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clusters.Recv(); err != nil {
+		t.Errorf("over xDS: %v", err)
+	}
+	watch, err := calls(&known).Watch(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,8 +376,8 @@ func TestGRPC(t *testing.T) {
 	if _, err := watch.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	// The rate is of both together, and these were three.
-	if _, err := calls(known).Get(ctx, &controlpb.GetRequest{Ref: ref}); status.Code(err) != codes.ResourceExhausted {
+	// The rate is of all together, and these were four.
+	if _, err := calls(&known).Get(ctx, one); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("beyond the rate: %v", err)
 	}
 	end()
@@ -484,72 +433,6 @@ func TestDNS(t *testing.T) {
 	}
 }
 
-// TestXDS: services are found over xDS at the address of gRPC, by who has a token, and
-// found again when the control plane has been away.
-func TestXDS(t *testing.T) {
-	principals := filepath.Join(t.TempDir(), "principals.yaml")
-	sum := sha256.Sum256([]byte("token"))
-	if err := os.WriteFile(principals, []byte("principals:\n  - {name: me, token_sha256: "+hex.EncodeToString(sum[:])+", grants: [{namespace: default, role: registrar}]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := config(t)
-	c.GRPC, c.Admin, c.Principals = "127.0.0.1:0", "127.0.0.1:0", principals
-	s, end := serving(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
-	defer cancel()
-	known := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer token")
-	call := func(ctx context.Context, s *Server) (discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient, *discovery.DiscoveryResponse, error) {
-		stream, err := discovery.NewAggregatedDiscoveryServiceClient(connect(t, s)).StreamAggregatedResources(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		_ = stream.Send(&discovery.DiscoveryRequest{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster"}) // it may have ended already
-		m, err := stream.Recv()
-		return stream, m, err
-	}
-	if _, _, err := call(ctx, s); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("nobody: %v", err)
-	}
-	if _, err := controlpb.NewControlClient(connect(t, s)).Register(known, &controlpb.RegisterRequest{Ref: &controlpb.Ref{Kind: controlpb.Kind_KIND_INSTANCE, Name: "shop", Id: "1"}, Instance: &controlpb.Instance{Address: "192.0.2.1", Port: 80, TtlSeconds: 3600}}); err != nil {
-		t.Fatal(err)
-	}
-	stream, m, err := call(known, s)
-	for err == nil && len(m.GetResources()) == 0 { // a replica answers from what it knows, which may be a moment old
-		_ = stream.Send(&discovery.DiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()})
-		m, err = stream.Recv()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	if _, text := do(t, client, "GET", "http://"+s.AdminAddr().String()+"/metrics", ""); !strings.Contains(text, `control_xds_streams{protocol="sotw"} 1`) {
-		t.Error("metrics have no stream")
-	}
-	end()
-	for err == nil {
-		_, err = stream.Recv()
-	}
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("at the end: %v", err)
-	}
-	s, _ = serving(t, c)
-	_, again, err := call(known, s)
-	if err != nil || len(again.GetResources()) != 1 || !proto.Equal(again.GetResources()[0], m.GetResources()[0]) {
-		t.Errorf("after a restart: %v, %v", again, err)
-	}
-}
-
-func connect(t *testing.T, s *Server) *grpc.ClientConn {
-	t.Helper()
-	connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
-	return connection
-}
-
 // TestStoreAway: a server whose store cannot be opened says why, and frees its address.
 func TestStoreAway(t *testing.T) {
 	c := config(t)
@@ -568,24 +451,5 @@ func TestStoreAway(t *testing.T) {
 		t.Errorf("the address is taken: %v", err)
 	} else {
 		l.Close()
-	}
-}
-
-func TestRestore(t *testing.T) {
-	c := config(t)
-	s, end := serving(t, c)
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	base := "http://" + s.Addr().String()
-	do(t, client, "PUT", base+"/v1/configs/c", `{"content":"x"}`)
-	_, backup := do(t, client, "GET", base+"/v1/backup", "")
-	end()
-	c.Store.Dir = t.TempDir()
-	if err := Restore(t.Context(), c.Store, bytes.NewReader([]byte(backup))); err != nil {
-		t.Fatal(err)
-	}
-	s, _ = serving(t, c)
-	if status, text := do(t, client, "GET", "http://"+s.Addr().String()+"/v1/configs/c", ""); status != 200 {
-		t.Errorf("%d %s", status, text)
 	}
 }

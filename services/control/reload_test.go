@@ -140,8 +140,8 @@ func TestFilesAreReadAgain(t *testing.T) {
 	})
 }
 
-// TestNewCertificateIsShown: a server shows its clients the certificate that was read last, by HTTP
-// and by gRPC, and knows the principals that were.
+// TestNewCertificateIsShown: by HTTP and by gRPC a server shows the certificate that was read last, and
+// knows the principals that were. Watches of those who are known no more end.
 func TestNewCertificateIsShown(t *testing.T) {
 	ca := newAuthority(t)
 	server := func(name string) pair {
@@ -156,66 +156,42 @@ func TestNewCertificateIsShown(t *testing.T) {
 	s, _ := serving(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
-	want := func(name, who, nobody string) {
+	shown := "" // by the server, to whoever has connected last
+	conf := &tls.Config{RootCAs: x509.NewCertPool(), VerifyConnection: func(cs tls.ConnectionState) error {
+		shown = cs.PeerCertificates[0].Subject.CommonName
+		return nil
+	}}
+	conf.RootCAs.AddCert(ca.cert)
+	get := func(token, path, accept string) *http.Response {
 		t.Helper()
-		shown := ""
-		conf := &tls.Config{RootCAs: x509.NewCertPool(), VerifyConnection: func(cs tls.ConnectionState) error {
-			shown = cs.PeerCertificates[0].Subject.CommonName
-			return nil
-		}}
-		conf.RootCAs.AddCert(ca.cert)
-		web := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
-		for token, code := range map[string]int{who: 200, nobody: 401} {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Addr().String()+"/v1/policies", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer "+token)
-			got, err := web.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got.Body.Close()
-			if got.StatusCode != code || shown != name {
-				t.Errorf("HTTP shows %s and answers %s with %d; want %s, %d", shown, token, got.StatusCode, name, code)
-			}
+		web := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true} // which has no connection yet
+		t.Cleanup(web.CloseIdleConnections)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		web.CloseIdleConnections()
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Accept", accept)
+		got, err := web.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { got.Body.Close() })
+		return got
+	}
+	calls := func() controlpb.ControlClient {
 		connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(conf)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer connection.Close()
-		for token, code := range map[string]codes.Code{who: codes.OK, nobody: codes.Unauthenticated} {
-			_, err := controlpb.NewControlClient(connection).List(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_POLICY})
-			if status.Code(err) != code || shown != name {
-				t.Errorf("gRPC shows %s and answers %s with %v; want %s, %v", shown, token, err, name, code)
-			}
-		}
+		t.Cleanup(func() { _ = connection.Close() })
+		return controlpb.NewControlClient(connection)
 	}
-	want("first", "old", "new")
-	// Watches that have begun.
-	trust := &tls.Config{RootCAs: x509.NewCertPool()}
-	trust.RootCAs.AddCert(ca.cert)
-	transport := &http.Transport{TLSClientConfig: trust}
-	defer transport.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Addr().String()+"/v1/watch", nil)
-	if err != nil {
-		t.Fatal(err)
+	as := func(token string) context.Context {
+		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	}
-	r.Header.Set("Authorization", "Bearer old")
-	r.Header.Set("Accept", "text/event-stream")
-	events, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer events.Body.Close()
-	connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(trust)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
-	watch, err := controlpb.NewControlClient(connection).Watch(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer old"))
+	events := get("old", "/v1/watch", "text/event-stream")
+	watch, err := calls().Watch(as("old"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +199,8 @@ func TestNewCertificateIsShown(t *testing.T) {
 	if err := watch.Send(query); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := watch.Recv(); err != nil { // the snapshot
-		t.Fatal(err)
+	if _, err := watch.Recv(); err != nil || shown != "first" { // the snapshot
+		t.Fatal(shown, err)
 	}
 	renew(t, c.Principals, principal("new"), time.Now().Add(time.Second))
 	for from, to := range map[string]string{second.file: c.Certificate, second.privateKey: c.Key} {
@@ -235,7 +211,15 @@ func TestNewCertificateIsShown(t *testing.T) {
 		renew(t, to, string(text), time.Now().Add(time.Second))
 	}
 	s.files.look()
-	want("second", "new", "old")
+	for token, want := range map[string]int{"new": 200, "old": 401} {
+		if got := get(token, "/v1/policies", "application/json"); got.StatusCode != want || shown != "second" {
+			t.Errorf("HTTP shows %s and answers %s with %d; want %d", shown, token, got.StatusCode, want)
+		}
+	}
+	shown = ""
+	if _, err := calls().List(as("new"), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_POLICY}); err != nil || shown != "second" {
+		t.Errorf("gRPC shows %s: %v", shown, err)
+	}
 	if _, err := io.Copy(io.Discard, events.Body); err != nil {
 		t.Errorf("the watch over HTTP: %v", err)
 	}

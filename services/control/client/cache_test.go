@@ -163,18 +163,3 @@ func TestCacheDamage(t *testing.T) {
 		t.Errorf("the log has %s", log.String())
 	}
 }
-
-func FuzzParseCache(f *testing.F) {
-	f.Add([]byte(`{"version":2,"query":"q","token":"e-1","items":[{"kind":"config","namespace":"n","name":"a","version":1,"resource":{"content":"x"}}]}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := parseCache(text)
-		if err != nil {
-			return
-		}
-		for _, i := range c.Items {
-			if i.Resource == nil || i.Check() != nil {
-				t.Errorf("%q: %+v", text, i)
-			}
-		}
-	})
-}

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -395,50 +393,6 @@ func TestIdlest(t *testing.T) {
 	add("203.0.113.1:1")
 	if !other.closed || s.connections.Len() != maxConnections {
 		t.Errorf("all: closed %v, there are %d", other.closed, s.connections.Len())
-	}
-}
-
-// scarce is a listener that fails as where descriptors have run out, and then accepts.
-type scarce struct {
-	net.Listener
-	errs []error
-}
-
-func (s *scarce) Accept() (net.Conn, error) {
-	if len(s.errs) > 0 {
-		err := s.errs[0]
-		s.errs = s.errs[1:]
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
-	}
-	return s.Listener.Accept()
-}
-
-// TestAcceptFails: the server outlives a shortage and connections that failed before they were
-// accepted.
-func TestAcceptFails(t *testing.T) {
-	packet, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		packet.Close()
-		t.Fatal(err)
-	}
-	s := NewServer(zone(), packet, &scarce{stream, []error{syscall.EMFILE, syscall.ECONNABORTED, syscall.ENOMEM}})
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", stream.Addr().String())
-	}}
-	if got, err := resolver.LookupHost(ctx, "shop.default."+domain); err != nil || len(got) != 2 {
-		t.Errorf("%v, %v", got, err)
-	}
-	s.Close(ctx)
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

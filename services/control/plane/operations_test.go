@@ -2,7 +2,6 @@ package plane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -153,16 +152,8 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
-	for history, want := range map[int]int64{0: 1, 1: 1, 2: 2, 3: 4, 4: 4, 16: 16, 17: 32, maxHistory: 1024} {
-		if got := places(history); got != want {
-			t.Errorf("%d versions: %d places, want %d", history, got, want)
-		}
-	}
-}
-
 // TestLargestRepeated: a document of the largest size can be replaced with a key, too, and the
-// change repeated; so can one of a replica whose records have another form.
+// change repeated.
 func TestLargestRepeated(t *testing.T) {
 	p := opened(t, newStore(t), func(c *Config) { c.Limits.ConfigBytes = resource.MaxDocument })
 	const room = 1 << 10 // for what a document has in addition to its content
@@ -178,20 +169,6 @@ func TestLargestRepeated(t *testing.T) {
 		if err != nil || !again.Repeated || again.Version != int64(i+1) || string(again.Body) != string(first.Body) || again.Tag() != first.Tag() {
 			t.Errorf("repeated: %v, %+v", err, again.Repeated)
 		}
-	}
-
-	asked, err := json.Marshal(config("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := change{ref: config("b").Ref(), act: resource.Updated, asked: asked}
-	body := []byte(`{"namespace":"default","name":"c","content":"x","version":2}`)
-	record, err := json.Marshal(map[string]any{"asked": fingerprint(c), "version": 2, "body": body})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := p.repeated(c, store.KV{Key: "k", Value: record, Revision: 1}); err != nil || string(r.Body) != string(body) || r.Version != 2 {
-		t.Errorf("of an earlier release: %+v, %v", r, err)
 	}
 }
 
@@ -310,33 +287,4 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}
-}
-
-// TestSecretHistory: whether a configuration is secret is what it is at last.
-func TestSecretHistory(t *testing.T) {
-	p := opened(t, newStore(t), nil)
-	r := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
-	want := func(what string, secret bool) {
-		t.Helper()
-		if _, err := p.Sync(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := p.secret(t.Context(), r); err != nil || got != secret {
-			t.Errorf("%s: %v, %v", what, got, err)
-		}
-	}
-	var missing *NotFound
-	if got, err := p.secret(t.Context(), r); !errors.As(err, &missing) {
-		t.Errorf("never made: %v, %v", got, err)
-	}
-	for _, secret := range []bool{false, true, false, true} {
-		if _, err := p.Put(t.Context(), me, &resource.Config{Namespace: "default", Name: "c", Content: "x", Secret: secret}, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		want(fmt.Sprintf("put with %v", secret), secret)
-	}
-	if _, err := p.Remove(t.Context(), me, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	want("removed", true)
 }

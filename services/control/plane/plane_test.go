@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	dto "github.com/prometheus/client_model/go"
 
 	"dyno/internal/leak"
@@ -95,88 +94,6 @@ func TestConcurrentChanges(t *testing.T) {
 	item, _, err := planes[0].Get(t.Context(), me, policy("a").Ref(), false)
 	if err != nil || item.Version != clients*each || len(seen) != clients*each {
 		t.Errorf("version %d of %d: %v", item.Version, clients*each, err)
-	}
-}
-
-// A step is what a client did with a policy: read its version, or make the next one on
-// condition of a tag.
-type step struct {
-	put  bool
-	from string // tag
-}
-
-type seen struct {
-	tag  string
-	made bool
-}
-
-var register = porcupine.Model{
-	Init: func() any { return "" },
-	Step: func(state, input, output any) (bool, any) {
-		in, out := input.(step), output.(seen)
-		switch {
-		case !in.put:
-			return out.tag == state, state
-		case out.made:
-			return state == in.from, out.tag
-		}
-		return state != in.from, state
-	},
-}
-
-// TestLinearizable has clients of two replicas read and change one policy on condition,
-// and asks porcupine whether one order explains all that they were told.
-func TestLinearizable(t *testing.T) {
-	s := newStore(t)
-	planes := []*Plane{opened(t, s, nil), opened(t, s, func(c *Config) { c.Replica = "other" })}
-	start := time.Now()
-	var history []porcupine.Operation
-	var mu sync.Mutex // guards history
-	var wg sync.WaitGroup
-	note := func(client int, in step, call int64, out seen) {
-		mu.Lock()
-		defer mu.Unlock()
-		history = append(history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: time.Since(start).Nanoseconds()})
-	}
-	for client := range 6 {
-		wg.Go(func() {
-			reader, writer := planes[client%2], planes[(client/2)%2]
-			for range 30 {
-				call := time.Since(start).Nanoseconds()
-				tag := ""
-				item, _, err := reader.Get(t.Context(), me, policy("a").Ref(), false)
-				var missing *NotFound
-				if err != nil && !errors.As(err, &missing) {
-					t.Error(err)
-					return
-				}
-				if err == nil {
-					tag = item.Tag()
-				}
-				note(client, step{}, call, seen{tag: tag})
-				o := Options{IfMatch: tag}
-				if tag == "" {
-					o = Options{IfNoneMatch: "*"}
-				}
-				call = time.Since(start).Nanoseconds()
-				r, err := writer.Put(t.Context(), me, policy("a"), o)
-				switch {
-				case err == nil:
-					note(client, step{true, tag}, call, seen{r.Tag(), true})
-				case errors.Is(err, ErrPrecondition):
-					note(client, step{true, tag}, call, seen{})
-				case errors.Is(err, ErrContended):
-					// Nothing was made, and nothing learnt.
-				default:
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if got := porcupine.CheckOperationsTimeout(register, history, time.Minute); got != porcupine.Ok {
-		t.Errorf("%d operations: %v", len(history), got)
 	}
 }
 
@@ -310,31 +227,6 @@ func TestHeardAgain(t *testing.T) {
 		p.end(r.Path())
 		if _, _, err := p.Get(t.Context(), me, r, false); (err == nil) != heard {
 			t.Errorf("heard again %v: %v", heard, err)
-		}
-	}
-}
-
-// TestSigns: a replica that is busy with its instances gives signs of life.
-func TestSigns(t *testing.T) {
-	t.Parallel() // it waits for the next sign
-	s := newStore(t)
-	p := opened(t, s, nil)
-	sign := func() int64 {
-		kv, err := s.Get(t.Context(), store.State+replicaPrefix+p.Replica())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return kv.Revision
-	}
-	deadline := time.Now().Add(time.Minute)
-	for sign() == 0 && time.Now().Before(deadline) {
-		<-time.After(10 * time.Millisecond)
-	}
-	p.mu.Lock() // so that nothing is looked at
-	defer p.mu.Unlock()
-	for first := sign(); sign() == first; <-time.After(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("others take it for dead")
 		}
 	}
 }
@@ -615,61 +507,6 @@ func TestRepeatedElsewhere(t *testing.T) {
 	}
 	if _, err := a.Rollback(t.Context(), me, policy("p").Ref(), 1, Options{}); !errors.As(err, new(*NotFound)) {
 		t.Errorf("to a version that is kept no more: %v", err)
-	}
-}
-
-// TestAudit: what was refused is not in it, and everything else once.
-func TestAudit(t *testing.T) {
-	p := opened(t, newStore(t), nil)
-	var want []string
-	for i := range 5 {
-		if _, err := p.Create(t.Context(), me, policy(fmt.Sprint(i)), Options{}); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, fmt.Sprintf("create %d 0 1", i))
-		if _, err := p.Create(t.Context(), me, policy(fmt.Sprint(i)), Options{}); !errors.Is(err, ErrExists) {
-			t.Errorf("%v", err)
-		}
-	}
-	if _, err := p.Remove(t.Context(), me, policy("3").Ref(), Options{}); err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, "remove 3 1 0")
-	var got []string
-	q := audit.Query{Limit: 2}
-	for more := true; more; {
-		page, err := p.Audit(t.Context(), me, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.After, more = page.Next, page.Next != ""
-		for _, a := range page.Items {
-			got = append(got, fmt.Sprintf("%s %s %d %d", a.Act, a.Name, a.Old, a.New))
-			if a.Who != "me" || a.From != "here" || a.At.IsZero() {
-				t.Errorf("%+v", a)
-			}
-		}
-	}
-	if strings.Join(got, ", ") != strings.Join(want, ", ") {
-		t.Errorf("audit %q, want %q", got, want)
-	}
-}
-
-func TestStaleReads(t *testing.T) {
-	p := opened(t, newStore(t), nil)
-	if _, err := p.Put(t.Context(), me, policy("a"), Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, age, err := p.Get(t.Context(), me, policy("a").Ref(), false); err != nil || age != 0 {
-		t.Errorf("age %v, %v", age, err)
-	}
-	if _, age, err := p.Get(t.Context(), me, policy("a").Ref(), true); err != nil || age <= 0 {
-		t.Errorf("age %v, %v", age, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := p.await(ctx, 1<<60); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%v", err)
 	}
 }
 

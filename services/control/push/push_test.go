@@ -522,34 +522,6 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestRingAfter: what is searched for is what a look at all changes finds, before the ring is full
-// and when it has gone around.
-func TestRingAfter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := newRing(rapid.IntRange(1, 9).Draw(t, "size"))
-		revision := int64(0)
-		var all []Change
-		for range rapid.IntRange(0, 25).Draw(t, "changes") {
-			revision += rapid.Int64Range(0, 2).Draw(t, "step")
-			all = append(all, put("a", revision))
-			r.add(all[len(all)-1])
-		}
-		since := rapid.Int64Range(-1, revision+1).Draw(t, "since")
-		var want, got []int64
-		for _, c := range all[max(0, len(all)-r.max):] {
-			if c.Revision > since {
-				want = append(want, c.Revision)
-			}
-		}
-		for c := range r.after(since) {
-			got = append(got, c.Revision)
-		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("after %d of %v: %v, want %v", since, all, got, want)
-		}
-	})
-}
-
 // TestForget: what is forgotten leaves its room to what comes.
 func TestForget(t *testing.T) {
 	l := NewLedger(1, time.Hour)

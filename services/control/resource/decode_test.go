@@ -64,31 +64,6 @@ func TestDecodeWholeNumbers(t *testing.T) {
 	}
 }
 
-// TestDecodePointer: a fault's place is one of the document, not of the program.
-func TestDecodePointer(t *testing.T) {
-	type listed struct {
-		Acks []struct {
-			Ref
-			State string `json:"state"`
-		} `json:"acks"`
-	}
-	for text, c := range map[string]struct {
-		into any
-		want string
-	}{
-		`{"version":"x"}`:               {&Policy{}, "#/version"},
-		`{"changed_by":1}`:              {&Instance{}, "#/changed_by"},
-		`{"rules":[{"limit":1}]}`:       {&Policy{}, "#/rules/0/limit"},
-		`{"acks":[{"namespace":true}]}`: {&listed{}, "#/acks/0/namespace"},
-		`[]`:                            {&Policy{}, "#"},
-	} {
-		var faults Invalid
-		if err := Decode([]byte(text), c.into); !errors.As(err, &faults) || faults[0].Pointer != c.want {
-			t.Errorf("%s: %v, want %s", text, err, c.want)
-		}
-	}
-}
-
 // TestDecodeRefusesTwoReadings: what two readers of one document would read differently is
 // refused, at its place.
 func TestDecodeRefusesTwoReadings(t *testing.T) {

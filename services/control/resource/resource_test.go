@@ -255,26 +255,6 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// FuzzPath: what is a path is that of what it names.
-func FuzzPath(f *testing.F) {
-	f.Add("policy/default/a")
-	f.Add("instance/default/s/1")
-	f.Fuzz(func(t *testing.T, path string) {
-		if r, err := ParsePath(path); err == nil && r.Path() != path {
-			t.Fatalf("%q names %+v, whose path is %q", path, r, r.Path())
-		}
-	})
-}
-
-func TestNameRules(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.String().Draw(t, "name")
-		if isName(name) && (strings.ContainsAny(name, "/ \x00") || name == "." || name == "..") {
-			t.Fatalf("%q is a name", name)
-		}
-	})
-}
-
 // What is taken for sound without a closer look has no fault, and the most common rules are.
 func TestSoundRules(t *testing.T) {
 	name := rapid.SampledFrom([]string{"shop", "a.b", "", "-", "shop/1", strings.Repeat("a", 254)})

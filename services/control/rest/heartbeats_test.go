@@ -26,22 +26,3 @@ func TestHeartbeatsEachTheirOwn(t *testing.T) {
 	b.want(422, "invalid", "POST", "/v1/heartbeats", `{"instances":[{"namespace":"shop","service":"s","id":"1"},{"namespace":"shop","service":"/","id":"1"}]}`)
 	b.want(200, "", "POST", "/v1/heartbeats", `{"instances":[]}`)
 }
-
-// TestHeartbeatsWithoutStore: while the store is away, those that this replica holds are heard,
-// and each of the others is told by itself.
-func TestHeartbeatsWithoutStore(t *testing.T) {
-	b := newBed(t, nil)
-	b.want(201, "", "PUT", "/v1/services/s/instances/1", `{"address":"a","port":1}`)
-	b.want(200, "", "GET", "/v1/services/s/instances/1", "")
-	if err := b.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	const one, none = `{"service":"s","id":"1"}`, `{"service":"s","id":"9"}`
-	h := b.want(200, "", "POST", "/v1/heartbeats", `{"instances":[`+none+`,`+one+`]}`)
-	if f := h.field(t, "failed").([]any); len(f) != 1 || h.field(t, "failed", 0, "id") != "9" || len(h.field(t, "unknown").([]any)) != 0 {
-		t.Errorf("%s", h.body)
-	}
-	if a := b.do("POST", "/v1/heartbeats", `{"instances":[`+none+`]}`); a.status != 503 {
-		t.Errorf("of which none can be heard: %d %s", a.status, a.body)
-	}
-}

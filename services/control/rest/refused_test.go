@@ -1,12 +1,8 @@
 package rest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	"dyno/services/control/plane"
-	"dyno/services/control/store"
 )
 
 // TestOtherText: text that is not UTF-8 is refused wherever it may come from, before it can be
@@ -33,15 +29,6 @@ func TestOtherText(t *testing.T) {
 	} {
 		if got := b.do(c.method, c.path, c.body, c.header...); got.status != c.status {
 			t.Errorf("%s %s %q: %d %s, want %d", c.method, c.path, c.body, got.status, got.body, c.status)
-		}
-	}
-}
-
-// TestNoRoom: what there is no room for is told from what is wrong with a request, and from a fault.
-func TestNoRoom(t *testing.T) {
-	for err, kind := range map[error]plane.ProblemKind{store.ErrNoSpace: "space", store.ErrDiskFull: "disk"} {
-		if p := asProblem(fmt.Errorf("x: %w", err)); p.Status != 507 || p.kind != kind || p.Title == "" {
-			t.Errorf("%v: %+v", err, p)
 		}
 	}
 }

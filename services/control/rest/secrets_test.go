@@ -117,6 +117,7 @@ func TestSecretsAreNotWatched(t *testing.T) {
 	if got := b.want(200, "", "GET", "/v1/configs/pin?namespace=shop", "", "Accept", "application/x-protobuf"); told(got.body) || got.header.Get("Content-Type") != "application/x-protobuf" {
 		t.Errorf("%v %q", got.header, got.body)
 	}
+	b.want(403, "role", "GET", "/v1/configs/pin/content?namespace=shop", "")
 	// A program asks for what it needs by itself.
 	b.token = "registrar"
 	if got := b.want(200, "", "GET", "/v1/configs/pin/content?namespace=shop&client=one&label=zone%3Da", ""); string(got.body) != released {

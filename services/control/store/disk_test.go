@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,25 +111,6 @@ func TestReserved(t *testing.T) {
 		}
 		if info.Size() != size || blocks*512 < size+reserve {
 			t.Errorf("%d bytes: the file has %d, and %d on the disk", size, info.Size(), blocks*512)
-		}
-	}
-}
-
-// TestRoomIsReservedInTime: while there is some.
-func TestRoomIsReservedInTime(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "db")
-	if err := os.WriteFile(file, []byte("page"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	own := reserved{file: file}
-	if own.extend(); own.size == 0 {
-		t.Skip("this file system reserves nothing")
-	}
-	for free, want := range map[uint64]int64{0: 0, 100: 4} {
-		s := &Store{log: slog.New(slog.DiscardHandler), cfg: Config{diskOf: func(string) (disk, error) { return disk{free, 100}, nil }}}
-		r := reserved{file: file}
-		if s.lookAtDisk(&r); r.size != want {
-			t.Errorf("%d are free: room beyond %d bytes, want %d", free, r.size, want)
 		}
 	}
 }

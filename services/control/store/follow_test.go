@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -341,46 +340,6 @@ func TestNotes(t *testing.T) {
 			if string(got[i]) != string(notes[i]) {
 				t.Fatalf("note %d: %q, want %q", i, got[i], notes[i])
 			}
-		}
-	})
-}
-
-// TestNotesAreSmall: what a group of alike requests notes takes a page or two of the database, and what was
-// written before notes were compressed is read.
-func TestNotesAreSmall(t *testing.T) {
-	var notes [][]byte
-	for i := range 128 {
-		notes = append(notes, fmt.Appendf(nil, `{"act":"put","ref":{"kind":"policy","namespace":"default","name":"p%d"},"by":"anonymous","from":"127.0.0.1","new":{"rules":[{"match":{"services":["checkout"]},"action":"limit","limit":{"requests_per_second":500,"burst":%d}}]}}`, i*7919%2000, i))
-	}
-	group := noted(notes)
-	if n := len(packNotes(group)); n > 6<<10 {
-		t.Errorf("%d notes take %d bytes", len(notes), n)
-	}
-	got, err := unpackNotes(appendNotes(group))
-	if err != nil || len(got) != len(notes) || string(got[3]) != string(notes[3]) {
-		t.Errorf("%d: %v", len(got), err)
-	}
-	value := packNotes(group)
-	value[len(value)/2] ^= 1
-	if _, err := unpackNotes(value); err == nil {
-		t.Error("a damaged entry is read")
-	}
-}
-
-func FuzzNotes(f *testing.F) {
-	f.Add([]byte{1, 'a', 0, 2, 'b', 'c'})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := unpackNotes(append(packed[:4:4], text...)); err == nil && len(text) < 4 {
-			t.Fatalf("%q: is read", text)
-		}
-		notes, err := unpackNotes(text)
-		if err != nil {
-			return
-		}
-		again, err := decodeNotes(appendNotes(noted(notes)))
-		if err != nil || fmt.Sprint(again) != fmt.Sprint(notes) {
-			t.Fatalf("%q: %v", again, err)
 		}
 	})
 }

@@ -1,25 +1,12 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 )
-
-// counting counts the transactions that are sent.
-type counting struct {
-	txns
-	sent *int
-}
-
-func (c counting) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
-	*c.sent++
-	return c.txns.Txn(ctx, in, opts...)
-}
 
 // TestOutcomes holds groups to a model: each request is carried out if its conditions hold
 // in the state before the group, in whichever of the two shapes the group goes.
@@ -97,7 +84,7 @@ func TestOutcomes(t *testing.T) {
 func TestShapes(t *testing.T) {
 	s := opened(t, nil)
 	sent := 0
-	s.txns = counting{s.txns, &sent}
+	s.txns = watched{s.txns, func(*pb.TxnRequest) { sent++ }}
 	group := func(held bool) []*pending {
 		c := Condition{Key: "s/none"}
 		if !held {

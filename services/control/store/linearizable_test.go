@@ -101,19 +101,3 @@ func TestLinearizable(t *testing.T) {
 		t.Error("no answer was lost: nothing was tried")
 	}
 }
-
-// The model refuses what is not linearizable: else the test above could not fail.
-func TestRegisterCanFail(t *testing.T) {
-	op := func(from, to int64, in step, out seen) porcupine.Operation {
-		return porcupine.Operation{Input: in, Output: out, Call: from, Return: to}
-	}
-	for name, history := range map[string][]porcupine.Operation{
-		"stale read":  {op(0, 1, step{"k", "", "a"}, seen{done: true}), op(2, 3, step{key: "k"}, seen{value: ""})},
-		"lost change": {op(0, 1, step{"k", "", "a"}, seen{done: true}), op(2, 3, step{"k", "", "b"}, seen{done: true})},
-		"made up":     {op(0, 1, step{key: "k"}, seen{value: "x"})},
-	} {
-		if porcupine.CheckOperations(register, history) {
-			t.Errorf("%s: passes", name)
-		}
-	}
-}

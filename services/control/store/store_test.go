@@ -10,7 +10,6 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 
@@ -135,47 +134,6 @@ func TestRequestsAtFault(t *testing.T) {
 		if _, err := s.Apply(t.Context(), c.r); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-	}
-}
-
-// TestGroups sends many requests at once: each has an outcome of its own, and they
-// share transactions.
-func TestGroups(t *testing.T) {
-	s := opened(t, func(c *Config) { c.MaxInflightTxns = 1 })
-	const clients, each = 64, 20
-	var won [each]int
-	var mu sync.Mutex // guards won
-	var wg sync.WaitGroup
-	revisions := map[int64]int{}
-	for c := range clients {
-		wg.Go(func() {
-			for i := range each {
-				own := done(t, s, Request{If: []Condition{{Key: fmt.Sprintf("s/own/%d/%d", c, i)}}, Then: []Op{{Key: fmt.Sprintf("s/own/%d/%d", c, i)}}})
-				o, err := s.Apply(t.Context(), Request{If: []Condition{{Key: fmt.Sprintf("s/same/%d", i)}}, Then: []Op{{Key: fmt.Sprintf("s/same/%d", i), Value: fmt.Append(nil, c)}}})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if !o.Done && (len(o.Found) != 1 || o.Found[0].Revision == 0) {
-					t.Errorf("refused without a reason: %+v", o)
-				}
-				mu.Lock()
-				revisions[own]++
-				if o.Done {
-					won[i]++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	for i, n := range won {
-		if n != 1 {
-			t.Errorf("key %d was created %d times", i, n)
-		}
-	}
-	if len(revisions) == clients*each {
-		t.Errorf("%d requests at %d revisions: nothing was grouped", clients*each, len(revisions))
 	}
 }
 
@@ -465,45 +423,6 @@ func TestRefusedYetMade(t *testing.T) {
 	}
 }
 
-// TestQuotaRefusals: when the quota is reached, what was refused is not there, and what was
-// acknowledged is.
-func TestQuotaRefusals(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Quota, c.CompactPeriod, c.MaxInflightTxns = 16<<20, 0, 16 })
-	value := make([]byte, 256<<10)
-	var (
-		wg      sync.WaitGroup
-		mu      sync.Mutex // guards what follows
-		made    = map[string]bool{}
-		refused int
-	)
-	for client := range 32 {
-		wg.Go(func() {
-			for i := range 40 {
-				key := fmt.Sprintf("s/%d/%d", client, i)
-				_, err := s.Apply(t.Context(), Request{If: []Condition{{Key: key}}, Then: []Op{{Key: key, Value: value}}})
-				if err != nil && !errors.Is(err, ErrNoSpace) {
-					t.Error(err)
-				}
-				mu.Lock()
-				made[key] = err == nil
-				if err != nil {
-					refused++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	if refused == 0 {
-		t.Fatal("the quota does not hold")
-	}
-	for key, made := range made {
-		if got := get(t, s, key); made != (got.Revision != 0) {
-			t.Errorf("%s: acknowledged %v, and there %v", key, made, got.Revision != 0)
-		}
-	}
-}
-
 // TestReclaimOne: the alarm of a member that was not looked at stands, and so the store still
 // refuses writes, and says so.
 func TestReclaimOne(t *testing.T) {
@@ -609,20 +528,6 @@ func TestSettled(t *testing.T) {
 	}
 	if got := r.settled(50, 100*time.Second, 10*time.Second); got != 0 {
 		t.Errorf("%d is settled in a store that was restored to 50", got)
-	}
-}
-
-// Keys that are too new to be removed may lie between those that are not.
-func TestRuns(t *testing.T) {
-	var kvs []*mvccpb.KeyValue
-	for i, revision := range []int64{1, 2, 9, 3, 8, 7, 4, 5} {
-		kvs = append(kvs, &mvccpb.KeyValue{Key: fmt.Append(nil, i), ModRevision: revision})
-	}
-	if got := fmt.Sprint(runs(kvs, 5)); got != "[{0 1} {3 3} {6 7}]" {
-		t.Error(got)
-	}
-	if got := runs(kvs, 0); got != nil {
-		t.Error(got)
 	}
 }
 

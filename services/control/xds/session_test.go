@@ -151,24 +151,6 @@ func talk(t *testing.T, delta bool, script string) {
 
 func TestStateOfTheWorld(t *testing.T) {
 	for name, script := range map[string]string{
-		"a client of gRPC": `
-			put a.default 1
-			-> lds a
-			<- lds 1 a
-			-> lds 1 a
-			-> rds a.default
-			<- rds 2 a.default
-			-> rds 2 a.default
-			-> cds a.default
-			<- cds 3 a.default
-			-> cds 3 a.default
-			-> eds a.default
-			<- eds 4 a.default
-			-> eds 4 a.default
-			put a.default 2
-			<- eds 5 a.default
-			-> eds 5 a.default
-			put b.default 1`,
 		"only what has changed is sent, and what is whole is sent whole": `
 			put a.default 1
 			put b.default 1
@@ -478,52 +460,8 @@ func TestDelta(t *testing.T) {
 			-> eds 1
 			gone a.default
 			<- eds 2 -a.default`,
-		"order": `
-			-> cds
-			<- cds 1
-			-> cds 1
-			-> rds +services
-			<- rds 2 services
-			-> rds 2
-			put a.default 1
-			<- cds 3 a.default
-			-> cds 3
-			-> eds +a.default
-			<- eds 4 a.default
-			-> eds 4
-			<- rds 5 services
-			-> rds 5
-			gone a.default
-			<- rds 6 services
-			-> rds 6
-			<- cds 7 -a.default
-			-> eds -a.default
-			-> cds 7`,
 	} {
 		t.Run(name, func(t *testing.T) { talk(t, true, script) })
-	}
-}
-
-// TestExcess: a client that asks for too much, or for what cannot be, is refused.
-func TestExcess(t *testing.T) {
-	many := make([]string, maxNames+1)
-	for i := range many {
-		many[i] = fmt.Sprintf("s%d.default", i)
-	}
-	for name, q := range map[string]*request{
-		"names":       {kind: assignments, names: many},
-		"no name":     {kind: assignments, names: []string{""}},
-		"a long name": {kind: assignments, names: []string{strings.Repeat("a", maxName+1)}},
-	} {
-		s := newSession(false, fake{}, anywhere, time.Second)
-		if _, err := s.take(q); err == nil {
-			t.Errorf("%s: taken", name)
-		}
-		s = newSession(true, fake{}, anywhere, time.Second)
-		q.names, q.subscribe = nil, q.names
-		if _, err := s.take(q); err == nil {
-			t.Errorf("%s, delta: taken", name)
-		}
 	}
 }
 
@@ -700,34 +638,6 @@ func hosts(t interface{ Fatal(...any) }, b *built) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// TestRefusal: instances that were refused together with others keep no client from those.
-func TestRefusal(t *testing.T) {
-	for _, delta := range []bool{false, true} {
-		world := fake{{"default", "a"}: 1, {"default", "b"}: 1}
-		s := newSession(delta, world, anywhere, time.Second)
-		p := newPeer(delta, true)
-		now := time.Unix(1, 0)
-		refused := 0
-		for r := (*response)(nil); r != nil || len(p.says) > 0; r = s.next(now) {
-			if r != nil {
-				if r.kind == assignments {
-					refused += len(r.resources)
-				}
-				p.hear(r, r.kind == assignments)
-			}
-			for _, q := range p.says {
-				if _, err := s.take(q); err != nil {
-					t.Fatal(err)
-				}
-			}
-			p.says = nil
-		}
-		if got := hosts(t, p.has[routes][allRoutes]); refused != 2 || !slices.Equal(got, []string{"a.default", "b.default"}) {
-			t.Errorf("delta %v: %d refused, routes to %q", delta, refused, got)
-		}
-	}
 }
 
 // TestClientsKnowTheCatalog: whatever happens in whatever order, in the end a client has
