@@ -244,7 +244,7 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 			if len(args) > 1 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return s.completeKinds(configs)(cmd, args, begun)
+			return completeKinds(configs)(cmd, args, begun)
 		},
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
@@ -306,7 +306,7 @@ func (s *session) deleteCommand() *cobra.Command {
 		Short:             "Remove policies or configurations; their history stays",
 		Example:           "  dyno ctl delete policies a b\n  dyno ctl delete config/limits",
 		Args:              atLeast(1, "a kind and names"),
-		ValidArgsFunction: s.completeKinds(configs, policies),
+		ValidArgsFunction: completeKinds(configs, policies),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		refs, err := named(args, configs, policies)

@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -367,29 +366,6 @@ func TestRefusals(t *testing.T) {
 		if err == nil || code(err) != c.code || !strings.Contains(err.Error(), c.text) || !strings.Contains(hint, c.hint) || strings.Contains(err.Error(), "abc") {
 			t.Errorf("%s: %v (code %d, hint %q), want %+v", line, err, code(err), hint, c)
 		}
-	}
-}
-
-// TestCompletionIsBounded: a server that does not answer costs half a second, and nothing is
-// offered.
-func TestCompletionIsBounded(t *testing.T) {
-	release := make(chan struct{})
-	address := server(t, func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	})
-	defer close(release)
-	s := &session{servers: []string{address}, timeout: time.Hour}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if list := s.names(ctx, policies, nil, ""); list != nil || ctx.Err() != nil {
-		t.Errorf("%q, %v", list, ctx.Err())
-	}
-	s.servers = []string{"ftp://x"}
-	if list := s.names(ctx, policies, nil, ""); list != nil {
-		t.Errorf("%q", list)
 	}
 }
 

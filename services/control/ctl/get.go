@@ -43,7 +43,7 @@ JSON a document a line.`,
   dyno ctl get policy a --version 3 -o yaml
   dyno ctl get instances shop --watch`,
 		Args:              atLeast(1, "a kind"),
-		ValidArgsFunction: s.completeKinds(all...),
+		ValidArgsFunction: completeKinds(all...),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		p, err := newPrinter(cmd, form)

@@ -219,40 +219,12 @@ func (e entry) document() (json.RawMessage, error) {
 	return append(append(head[:len(head)-1:len(head)-1], ','), raw[1:]...), nil
 }
 
-// completeKinds offers kinds, and then names: of those that the server has within
-// completionTime, or nothing.
-func (s *session) completeKinds(wanted ...kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		const only = cobra.ShellCompDirectiveNoFileComp
-		if len(args) == 0 {
-			word, rest, slash := strings.Cut(begun, "/")
-			if !slash {
-				return words(wanted), only
-			}
-			k, err := kindOf(word, wanted...)
-			if err != nil {
-				return nil, only
-			}
-			var list []string
-			for _, name := range s.names(cmd.Context(), k, nil, rest) {
-				list = append(list, word+"/"+name)
-			}
-			return list, only
+// completeKinds offers kinds.
+func completeKinds(wanted ...kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		k, err := kindOf(args[0], wanted...)
-		if err != nil {
-			return nil, only
-		}
-		return s.names(cmd.Context(), k, args[1:], begun), only
-	}
-}
-
-// completeNames offers the names of one kind, for the first argument.
-func (s *session) completeNames(k kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 && k != instances {
-			return nil, cobra.ShellCompDirectiveDefault // of files
-		}
-		return s.names(cmd.Context(), k, args, begun), cobra.ShellCompDirectiveNoFileComp
+		return words(wanted), cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -19,7 +19,7 @@ func (s *session) historyCommand() *cobra.Command {
 		Short:             "Show the versions that are kept, oldest first",
 		Example:           "  dyno ctl history config limits\n  dyno ctl get config limits --version 3 -o yaml",
 		Args:              atLeast(1, "a kind and a name"),
-		ValidArgsFunction: s.completeKinds(configs, policies),
+		ValidArgsFunction: completeKinds(configs, policies),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		p, err := newPrinter(cmd, form)
@@ -60,7 +60,7 @@ func (s *session) rollbackCommand() *cobra.Command {
 		Short:             "Make an earlier version the next one",
 		Example:           "  dyno ctl rollback config/limits --to 3",
 		Args:              atLeast(1, "a kind and a name"),
-		ValidArgsFunction: s.completeKinds(configs, policies),
+		ValidArgsFunction: completeKinds(configs, policies),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		r, err := namedOne(args, configs, policies)
@@ -91,9 +91,8 @@ file, - for standard input, instead. They are a share of all (--percent), or hav
 values of every label (--label zone=a,b --label tier=test), or both.
 
 dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
-		Example:           "  dyno ctl release limits new-limits.json --percent 5",
-		Args:              exactly(2, "a configuration's name and a file"),
-		ValidArgsFunction: s.completeNames(configs),
+		Example: "  dyno ctl release limits new-limits.json --percent 5",
+		Args:    exactly(2, "a configuration's name and a file"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		text, err := readFile(args[1], cmd.InOrStdin(), maxFile)
@@ -135,10 +134,9 @@ func (s *session) withdrawCommand() *cobra.Command {
 func (s *session) endCommand(use, short, method, verb, what string) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use:               use + " NAME",
-		Short:             short,
-		Args:              exactly(1, "a configuration's name"),
-		ValidArgsFunction: s.completeNames(configs),
+		Use:   use + " NAME",
+		Short: short,
+		Args:  exactly(1, "a configuration's name"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		return s.about(cmd, c, resource.Ref{Kind: resource.Configs, Name: args[0]}, method, verb, nil, what, dry)
@@ -160,8 +158,7 @@ func (s *session) registerCommand() *cobra.Command {
 With --keep, this command gives them until it is interrupted, and then takes the instance off.`,
 		Example: `  dyno ctl register shop 1 --address 10.0.0.1 --port 80 --keep
   dyno ctl register shop 2 --address 10.0.0.2 --port 80 --ttl 3600 --metadata version=2`,
-		Args:              exactly(2, "a service and an ID"),
-		ValidArgsFunction: s.completeNames(instances),
+		Args: exactly(2, "a service and an ID"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		i.Namespace, i.Service, i.ID, i.Status = s.space(), args[0], args[1], resource.Status(status)
@@ -217,10 +214,9 @@ With --keep, this command gives them until it is interrupted, and then takes the
 func (s *session) deregisterCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use:               "deregister SERVICE ID",
-		Short:             "Take an instance off",
-		Args:              exactly(2, "a service and an ID"),
-		ValidArgsFunction: s.completeNames(instances),
+		Use:   "deregister SERVICE ID",
+		Short: "Take an instance off",
+		Args:  exactly(2, "a service and an ID"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		r := resource.Ref{Kind: resource.Instances, Name: args[0], ID: args[1]}

@@ -183,7 +183,7 @@ With --wait it ends when nobody is left who has not said that it runs the newest
 fails as soon as one has refused it.`,
 		Example:           "  dyno ctl rollout status config/limits --wait --at-least 12",
 		Args:              atLeast(1, "a configuration or policy"),
-		ValidArgsFunction: s.completeKinds(configs, policies),
+		ValidArgsFunction: completeKinds(configs, policies),
 	}
 	status.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := namedOne(args, configs, policies)
