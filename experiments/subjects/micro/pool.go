@@ -93,7 +93,7 @@ func (p Pool) Run(ctx context.Context) (_ Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	connections, err := pool.New(p.policy(), pool.Config{})
+	connections, err := pool.New(p.policy(), address)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (p Pool) Run(ctx context.Context) (_ Result, err error) {
 			continue
 		}
 		asking.Go(func() {
-			err := get(ctx, web, address)
+			err := get(ctx, web, "http://"+address+"/")
 			took := time.Since(due).Seconds()
 			<-slots
 			mu.Lock()
@@ -224,7 +224,7 @@ func (p Pool) serve() (address string, stop func() error, err error) {
 	})}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	return "http://" + l.Addr().String() + "/", func() error {
+	return l.Addr().String(), func() error {
 		err := server.Close()
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			return err

@@ -1,8 +1,8 @@
-// Package pool keeps connections to HTTP servers: how many there may be, how long an idle
+// Package pool keeps connections to an HTTP server: how many there may be, how long an idle
 // one is kept, and who waits for which. Go's own transport has fixed answers to these; a
 // pool here may have answers that follow the load.
 //
-//	p, err := pool.New(pool.DefaultAdaptive(), pool.Config{})
+//	p, err := pool.New(pool.DefaultAdaptive(), "host:port")
 //	web := http.Client{Transport: p}
 //	defer p.Close()
 //	… p.Stats() …
@@ -76,9 +76,6 @@ type Fixed struct {
 	Size int           // connections to one server
 	Idle time.Duration // after so long without a request, one is closed
 }
-
-// DefaultFixed returns what Adaptive begins with.
-func DefaultFixed() Fixed { return Fixed{Size: 16, Idle: 3 * time.Second} }
 
 // Validate reports every fault at once.
 func (f Fixed) Validate() error {

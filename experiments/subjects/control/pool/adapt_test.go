@@ -118,7 +118,7 @@ func TestFall(t *testing.T) {
 }
 
 func TestPolicyFaults(t *testing.T) {
-	for _, p := range []Policy{DefaultFixed(), DefaultAdaptive()} {
+	for _, p := range []Policy{Fixed{Size: 16, Idle: time.Second}, DefaultAdaptive()} {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%+v: %v", p, err)
 		}

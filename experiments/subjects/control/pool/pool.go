@@ -2,36 +2,19 @@ package pool
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
 )
 
-// Config is what a Pool needs in addition to its Policy.
-type Config struct {
-	// TLS says how servers at https addresses are verified; nil is the system's
-	// authorities.
-	TLS *tls.Config
-	// MaxWaiting is how many requests to one server may wait for a connection; one more
-	// fails with ErrBusy. 0 is DefaultMaxWaiting.
-	MaxWaiting int
-	// DialTimeout bounds opening a connection, its handshake included. 0 is
-	// DefaultDialTimeout.
-	DialTimeout time.Duration
-}
-
-// What a Config has where nothing is said.
+// Bounds of a Pool.
 const (
-	DefaultMaxWaiting  = 4096
-	DefaultDialTimeout = 10 * time.Second
+	maxWaiting  = 4096 // requests that wait for a connection; one more fails with ErrBusy
+	dialTimeout = 10 * time.Second
 )
 
 // ErrBusy says that as many requests wait for a connection as may. ErrClosed says that the
@@ -41,30 +24,21 @@ var (
 	ErrClosed = errors.New("the pool of connections is closed")
 )
 
-// Stats are a Pool's figures. Those that count do so from its beginning, over all servers.
+// Stats are a Pool's figures. Those that count do so from its beginning.
 type Stats struct {
 	Requests uint64 // that asked for a connection
 	Hits     uint64 // of these, found an idle one at once
 	Waited   uint64 // had to wait, as all were in use
 	Refused  uint64 // found as many waiting as may
-	WaitTime time.Duration
 
 	Opened  uint64
 	Failed  uint64 // could not be opened
 	Evicted uint64 // were idle for longer than the threshold
 	Lost    uint64 // were closed by the server, or broke
 
-	Open, Idle, Waiting int           // now
-	Size                int           // how many there may be, of all servers that are known
-	Threshold           time.Duration // the shortest of all servers
-}
-
-// HitShare is how many of the requests have had a hit; without requests it is 1.
-func (s Stats) HitShare() float64 {
-	if s.Requests == 0 {
-		return 1
-	}
-	return float64(s.Hits) / float64(s.Requests)
+	Open, Idle, Waiting int // now
+	Size                int // how many there may be
+	Threshold           time.Duration
 }
 
 // connection is an *http.ClientConn, or a test's.
@@ -74,50 +48,17 @@ type connection interface {
 	Close() error
 }
 
-// A Pool carries requests over connections that it keeps. Its methods may be called from
-// any goroutine. Idle connections are closed by a timer, and nothing else runs in the
+// A Pool carries requests to one server over connections that it keeps. Its methods may be called
+// from any goroutine. Idle connections are closed by a timer, and nothing else runs in the
 // background.
 type Pool struct {
-	policy Policy
-	cfg    Config
-	dial   func(ctx context.Context, scheme, address string) (connection, error)
+	dial func(context.Context) (connection, error)
 
-	mu      sync.Mutex // guards what follows, and all servers
-	servers map[string]*server
-	stats   Stats // counts; what is now is added up when asked for
+	mu      sync.Mutex // guards what follows
+	rule    rule
+	now     setting
+	stats   Stats // counts; what is now is added when asked for
 	closed  bool
-}
-
-var _ http.RoundTripper = (*Pool)(nil)
-
-// New returns a Pool without connections. Its error lists every fault.
-func New(policy Policy, cfg Config) (*Pool, error) {
-	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = DefaultMaxWaiting
-	}
-	if cfg.DialTimeout == 0 {
-		cfg.DialTimeout = DefaultDialTimeout
-	}
-	if err := errors.Join(
-		policy.Validate(),
-		fault(cfg.MaxWaiting > 0, "max waiting", cfg.MaxWaiting, "must be more than 0"),
-		fault(cfg.DialTimeout > 0, "dial timeout", cfg.DialTimeout, "must be more than 0"),
-	); err != nil {
-		return nil, err
-	}
-	t := &http.Transport{TLSClientConfig: cfg.TLS, Protocols: new(http.Protocols)}
-	t.Protocols.SetHTTP1(true)
-	return &Pool{policy: policy, cfg: cfg, servers: map[string]*server{}, dial: func(ctx context.Context, scheme, address string) (connection, error) {
-		return t.NewClientConn(ctx, scheme, address)
-	}}, nil
-}
-
-// A server is one that the Pool has connections to.
-type server struct {
-	scheme, address string
-	rule            rule
-	now             setting
-
 	open    int       // idle, in use, or being opened
 	idle    []*pooled // that used last is last, and used next: the first may grow old
 	waiting []*waiter // first come, first served
@@ -127,90 +68,50 @@ type server struct {
 	seen  window
 }
 
-// A pooled connection belongs to a server.
+var _ http.RoundTripper = (*Pool)(nil)
+
+// New returns a Pool without connections, to a server at host:port. Its error lists every fault.
+func New(policy Policy, address string) (*Pool, error) {
+	if err := policy.Validate(); err != nil {
+		return nil, err
+	}
+	t := &http.Transport{Protocols: new(http.Protocols)}
+	t.Protocols.SetHTTP1(true)
+	p := &Pool{since: time.Now(), dial: func(ctx context.Context) (connection, error) {
+		return t.NewClientConn(ctx, "http", address)
+	}}
+	p.now, p.rule = policy.start()
+	return p, nil
+}
+
+// A pooled connection is one with the time since which it is idle.
 type pooled struct {
 	connection
-	of    *server
-	used  bool      // carried a request before
-	since time.Time // idle
+	since time.Time
 }
 
 // A waiter is told a connection that it may use, or nil: that there is room to open one.
 type waiter struct{ given chan *pooled }
 
-// RoundTrip carries a request. A request that may be repeated (RFC 9110, section 9.2.2, or
-// with an Idempotency-Key) is, once, if an idle connection turns out to be broken.
+// RoundTrip carries a request.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	address, err := addressOf(r.URL)
+	c, err := p.get(r.Context())
 	if err != nil {
-		return nil, discard(r, err)
+		if r.Body != nil {
+			_ = r.Body.Close() // as transports must; the request has failed already
+		}
+		return nil, err
 	}
-	for again := false; ; again = true {
-		c, err := p.get(r.Context(), r.URL.Scheme, address)
-		if err != nil {
-			return nil, discard(r, err)
-		}
-		reused := c.used
-		if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn != nil {
-			trace.GotConn(httptrace.GotConnInfo{Reused: reused})
-		}
-		c.used = true
-		answer, err := c.RoundTrip(r)
-		if err == nil {
-			answer.Body = &body{ReadCloser: answer.Body, done: func(whole bool) { p.put(c, whole && !answer.Close) }}
-			if answer.Body.(*body).ReadCloser == http.NoBody {
-				_ = answer.Body.Close() // there is nothing to read, and nobody need close it
-			}
-			return answer, nil
-		}
+	answer, err := c.RoundTrip(r)
+	if err != nil {
 		p.put(c, false)
-		if again || !reused || r.Context().Err() != nil || !repeatable(r) {
-			return nil, err
-		}
-		if r.GetBody != nil {
-			content, bodyErr := r.GetBody()
-			if bodyErr != nil {
-				return nil, err
-			}
-			r = r.Clone(r.Context())
-			r.Body = content
-		}
+		return nil, err
 	}
-}
-
-// discard closes the body of a request that is not sent, as transports must.
-func discard(r *http.Request, err error) error {
-	if r.Body != nil {
-		_ = r.Body.Close() // the request has failed already
+	answer.Body = &body{ReadCloser: answer.Body, done: func(whole bool) { p.put(c, whole && !answer.Close) }}
+	if answer.Body.(*body).ReadCloser == http.NoBody {
+		_ = answer.Body.Close() // there is nothing to read, and nobody need close it
 	}
-	return err
-}
-
-// addressOf is where a URL's server is, as host:port.
-func addressOf(u *url.URL) (string, error) {
-	port := u.Port()
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf("%q: the scheme must be http or https", u.Redacted())
-	case port == "" && u.Scheme == "http":
-		port = "80"
-	case port == "":
-		port = "443"
-	}
-	return net.JoinHostPort(u.Hostname(), port), nil
-}
-
-// repeatable tells whether a request does no more if it is carried out twice, and can be
-// sent again.
-func repeatable(r *http.Request) bool {
-	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
-		return false
-	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete, "":
-		return true
-	}
-	return r.Header.Get("Idempotency-Key") != ""
+	return answer, nil
 }
 
 // A body gives its connection back when it has been read to the end; one that is closed
@@ -235,40 +136,38 @@ func (b *body) Close() error {
 }
 
 // get returns a connection that nobody else uses.
-func (p *Pool) get(ctx context.Context, scheme, address string) (*pooled, error) {
+func (p *Pool) get(ctx context.Context) (*pooled, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return nil, ErrClosed
 	}
-	s := p.server(scheme, address)
-	p.look(s)
+	p.look()
 	p.stats.Requests++
-	s.seen.requests++
-	if c := p.take(s); c != nil {
+	p.seen.requests++
+	if c := p.take(); c != nil {
 		p.stats.Hits++
-		s.seen.hits++
+		p.seen.hits++
 		p.mu.Unlock()
 		return c, nil
 	}
-	if s.open < s.now.size && len(s.waiting) == 0 {
-		s.open++
+	if p.open < p.now.size && len(p.waiting) == 0 {
+		p.open++
 		p.mu.Unlock()
-		return p.openFor(ctx, s)
+		return p.openFor(ctx)
 	}
-	if len(s.waiting) >= p.cfg.MaxWaiting {
+	if len(p.waiting) >= maxWaiting {
 		p.stats.Refused++
 		p.mu.Unlock()
 		return nil, ErrBusy
 	}
 	p.stats.Waited++
-	s.seen.waited++
+	p.seen.waited++
 	w := &waiter{make(chan *pooled, 1)}
-	s.waiting = append(s.waiting, w)
-	p.serve(s) // the pool may have grown by the look at the load
+	p.waiting = append(p.waiting, w)
+	p.serve() // the pool may have grown by the look at the load
 	p.mu.Unlock()
 
-	began := time.Now()
 	var given *pooled
 	var err error
 	select {
@@ -277,10 +176,9 @@ func (p *Pool) get(ctx context.Context, scheme, address string) (*pooled, error)
 		err = context.Cause(ctx)
 	}
 	p.mu.Lock()
-	p.stats.WaitTime += time.Since(began)
 	if err != nil {
-		if i := slices.Index(s.waiting, w); i >= 0 {
-			s.waiting = slices.Delete(s.waiting, i, i+1)
+		if i := slices.Index(p.waiting, w); i >= 0 {
+			p.waiting = slices.Delete(p.waiting, i, i+1)
 			p.mu.Unlock()
 			return nil, err
 		}
@@ -294,69 +192,57 @@ func (p *Pool) get(ctx context.Context, scheme, address string) (*pooled, error)
 		p.put(given, true)
 		return nil, err
 	case err != nil:
-		p.gone(s)
+		p.gone()
 		return nil, err
 	case given != nil:
 		return given, nil
 	}
-	return p.openFor(ctx, s)
-}
-
-// server returns what is known of a server. The mutex is held.
-func (p *Pool) server(scheme, address string) *server {
-	key := scheme + "://" + address
-	s := p.servers[key]
-	if s == nil {
-		s = &server{scheme: scheme, address: address, since: time.Now()}
-		s.now, s.rule = p.policy.start()
-		p.servers[key] = s
-	}
-	return s
+	return p.openFor(ctx)
 }
 
 // look applies the rule when a window is over. The mutex is held.
-func (p *Pool) look(s *server) {
-	every := s.rule.every()
+func (p *Pool) look() {
+	every := p.rule.every()
 	if every == 0 {
 		return
 	}
-	if s.seen.length = time.Since(s.since); s.seen.length < every {
+	if p.seen.length = time.Since(p.since); p.seen.length < every {
 		return
 	}
-	before := s.now.idle
-	s.now = s.rule.next(s.seen)
-	s.since, s.seen = time.Now(), window{}
-	if s.now.idle < before {
-		p.evict(s)
+	before := p.now.idle
+	p.now = p.rule.next(p.seen)
+	p.since, p.seen = time.Now(), window{}
+	if p.now.idle < before {
+		p.evict()
 	}
-	p.serve(s)
+	p.serve()
 }
 
 // take returns the connection that was used last and works still. The mutex is held.
-func (p *Pool) take(s *server) *pooled {
-	for len(s.idle) > 0 {
-		c := s.idle[len(s.idle)-1]
-		s.idle[len(s.idle)-1] = nil
-		s.idle = s.idle[:len(s.idle)-1]
+func (p *Pool) take() *pooled {
+	for len(p.idle) > 0 {
+		c := p.idle[len(p.idle)-1]
+		p.idle[len(p.idle)-1] = nil
+		p.idle = p.idle[:len(p.idle)-1]
 		if c.Err() == nil {
 			return c
 		}
 		p.stats.Lost++
-		s.open--
+		p.open--
 	}
 	return nil
 }
 
 // openFor opens a connection, for which there is room already.
-func (p *Pool) openFor(ctx context.Context, s *server) (*pooled, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.DialTimeout, fmt.Errorf("no connection to %s within %v", s.address, p.cfg.DialTimeout))
+func (p *Pool) openFor(ctx context.Context) (*pooled, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no connection within %v", dialTimeout))
 	defer cancel()
-	c, err := p.dial(ctx, s.scheme, s.address)
+	c, err := p.dial(ctx)
 	if err != nil {
 		p.mu.Lock()
 		p.stats.Failed++
 		p.mu.Unlock()
-		p.gone(s)
+		p.gone()
 		if cause := context.Cause(ctx); cause != nil {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
@@ -366,18 +252,18 @@ func (p *Pool) openFor(ctx context.Context, s *server) (*pooled, error) {
 	defer p.mu.Unlock()
 	p.stats.Opened++
 	if p.closed {
-		s.open--
+		p.open--
 		return nil, errors.Join(ErrClosed, c.Close())
 	}
-	return &pooled{connection: c, of: s}, nil
+	return &pooled{connection: c}, nil
 }
 
 // gone says that one of a server's connections is no more.
-func (p *Pool) gone(s *server) {
+func (p *Pool) gone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.open--
-	p.serve(s)
+	p.open--
+	p.serve()
 }
 
 // put gives a connection back; one that cannot carry another request is closed.
@@ -387,13 +273,13 @@ func (p *Pool) put(c *pooled, good bool) {
 		if !p.closed {
 			p.stats.Lost++
 		}
-		c.of.open--
-		p.serve(c.of)
+		p.open--
+		p.serve()
 		p.mu.Unlock()
 		_ = c.Close() // it is of no use any more
 		return
 	}
-	p.look(c.of)
+	p.look()
 	p.keep(c)
 	p.mu.Unlock()
 }
@@ -401,84 +287,62 @@ func (p *Pool) put(c *pooled, good bool) {
 // keep hands a connection to whoever has waited longest, or makes it idle. The mutex is
 // held.
 func (p *Pool) keep(c *pooled) {
-	s := c.of
-	if len(s.waiting) > 0 {
-		w := s.waiting[0]
-		s.waiting = s.waiting[1:]
+	if len(p.waiting) > 0 {
+		w := p.waiting[0]
+		p.waiting = p.waiting[1:]
 		w.given <- c // it has room for one, and is given once
 		return
 	}
 	c.since = time.Now()
-	s.idle = append(s.idle, c)
-	if len(s.idle) == 1 {
-		p.arm(s)
+	p.idle = append(p.idle, c)
+	if len(p.idle) == 1 {
+		p.arm()
 	}
 }
 
 // serve lets those who wait open connections, as far as there is room. The mutex is held.
-func (p *Pool) serve(s *server) {
-	for len(s.waiting) > 0 && s.open < s.now.size {
-		w := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		s.open++
+func (p *Pool) serve() {
+	for len(p.waiting) > 0 && p.open < p.now.size {
+		w := p.waiting[0]
+		p.waiting = p.waiting[1:]
+		p.open++
 		w.given <- nil
 	}
 }
 
 // arm has the oldest idle connection looked at when it may be too old. The mutex is held.
-func (p *Pool) arm(s *server) {
-	if len(s.idle) == 0 {
+func (p *Pool) arm() {
+	if len(p.idle) == 0 {
 		return
 	}
-	after := time.Until(s.idle[0].since.Add(s.now.idle))
-	if s.timer == nil {
-		s.timer = time.AfterFunc(after, func() {
+	after := time.Until(p.idle[0].since.Add(p.now.idle))
+	if p.timer == nil {
+		p.timer = time.AfterFunc(after, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.look(s) // a load that has ended tells it in no other way
-			p.evict(s)
+			p.look() // a load that has ended tells it in no other way
+			p.evict()
 		})
 		return
 	}
-	s.timer.Reset(after)
+	p.timer.Reset(after)
 }
 
 // evict closes what has been idle for too long. The mutex is held.
-func (p *Pool) evict(s *server) {
-	for len(s.idle) > 0 && time.Since(s.idle[0].since) >= s.now.idle {
-		c := s.idle[0]
-		s.idle = slices.Delete(s.idle, 0, 1)
-		s.open--
+func (p *Pool) evict() {
+	for len(p.idle) > 0 && time.Since(p.idle[0].since) >= p.now.idle {
+		c := p.idle[0]
+		p.idle = slices.Delete(p.idle, 0, 1)
+		p.open--
 		if c.Err() != nil {
 			p.stats.Lost++
 		} else {
 			p.stats.Evicted++
-			s.now = s.rule.evicted()
+			p.now = p.rule.evicted()
 		}
 		_ = c.Close() // it is of no use any more
 	}
-	p.arm(s)
-}
-
-// CloseIdleConnections closes those that carry nothing at present, as http.Client's method
-// asks for.
-func (p *Pool) CloseIdleConnections() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closeIdle()
-}
-
-func (p *Pool) closeIdle() {
-	for _, s := range p.servers {
-		for _, c := range s.idle {
-			s.open--
-			_ = c.Close() // it is of no use any more
-		}
-		s.idle = nil
-		if s.timer != nil {
-			s.timer.Stop()
-		}
-	}
+	p.arm()
 }
 
 // Close closes idle connections; those in use are closed when their answers have been
@@ -487,29 +351,26 @@ func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.closeIdle()
-	for _, s := range p.servers {
-		for _, w := range s.waiting {
-			s.open++
-			w.given <- nil // it finds the pool closed
-		}
-		s.waiting = nil
+	for _, c := range p.idle {
+		p.open--
+		_ = c.Close() // it is of no use any more
 	}
+	p.idle = nil
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	for _, w := range p.waiting {
+		p.open++
+		w.given <- nil // it finds the pool closed
+	}
+	p.waiting = nil
 }
 
 // Stats returns the figures.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	stats := p.stats
-	for _, s := range p.servers {
-		stats.Open += s.open
-		stats.Idle += len(s.idle)
-		stats.Waiting += len(s.waiting)
-		stats.Size += s.now.size
-		if stats.Threshold == 0 || s.now.idle < stats.Threshold {
-			stats.Threshold = s.now.idle
-		}
-	}
-	return stats
+	s := p.stats
+	s.Open, s.Idle, s.Waiting, s.Size, s.Threshold = p.open, len(p.idle), len(p.waiting), p.now.size, p.now.idle
+	return s
 }
