@@ -217,7 +217,6 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestServer: Go's resolver and dig find services, by UDP, and by TCP where there are many.
 // listen returns listeners of UDP and TCP that have one port. The kernel names a port that is free
 // for UDP; another program may have it for TCP.
 func listen(t *testing.T) (net.PacketConn, net.Listener) {
@@ -238,6 +237,7 @@ func listen(t *testing.T) (net.PacketConn, net.Listener) {
 	}
 }
 
+// TestServer: Go's resolver and dig find services, by UDP, and by TCP where there are many.
 func TestServer(t *testing.T) {
 	packet, stream := listen(t)
 	address := packet.LocalAddr().String()
