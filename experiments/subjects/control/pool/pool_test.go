@@ -273,7 +273,9 @@ func TestBroken(t *testing.T) {
 				t.Error(err)
 			}
 			p.mu.Lock()
-			_ = p.idle[0].Close()
+			for _, c := range p.idle {
+				_ = c.Close()
+			}
 			p.mu.Unlock()
 		}
 		if open, _, opened := f.figures(); open != 0 || opened != 2 || p.Stats().Lost != 1 {
