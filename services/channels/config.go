@@ -2,8 +2,6 @@ package channels
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -72,15 +70,15 @@ type Source struct {
 	MaxRecordBytes int    `yaml:"max_record_bytes" kind:"size" range:"1..64MiB" default:"64KiB" doc:"the longest record"`
 
 	Address        string        `yaml:"address" doc:"tcp: where it listens: host:port"`
-	MaxConnections int           `yaml:"max_connections" range:"1..1048576" otherwise:"1024" doc:"tcp, unix: connections; further ones are closed at once"`
+	MaxConnections int           `yaml:"max_connections" range:"1..1048576" default:"1024" doc:"tcp, unix: connections; further ones are closed at once"`
 	IdleTimeout    time.Duration `yaml:"idle_timeout" range:"0..24h" otherwise:"never" doc:"tcp, unix: a producer that is silent for so long is disconnected"`
 
 	Path       string        `yaml:"path" kind:"path" doc:"unix, file: the socket, or the file to follow"`
 	State      string        `yaml:"state" kind:"path" doc:"file: where the position in the file is kept"`
-	SaveEvery  time.Duration `yaml:"save_every" range:"1ms..24h" otherwise:"1s" doc:"file: how often the position is saved"`
-	From       string        `yaml:"from" oneof:"beginning end" otherwise:"beginning" doc:"file: where to start without a saved position"`
-	RotateWait time.Duration `yaml:"rotate_wait" range:"1ms..24h" otherwise:"1s" doc:"file: how long the old file must be quiet before the new one is read"`
-	Poll       time.Duration `yaml:"poll" range:"1ms..24h" otherwise:"1s" doc:"file: how often it is looked at if the kernel reports nothing"`
+	SaveEvery  time.Duration `yaml:"save_every" range:"1ms..24h" default:"1s" doc:"file: how often the position is saved"`
+	From       string        `yaml:"from" oneof:"beginning end" default:"beginning" doc:"file: where to start without a saved position"`
+	RotateWait time.Duration `yaml:"rotate_wait" range:"1ms..24h" default:"1s" doc:"file: how long the old file must be quiet before the new one is read"`
+	Poll       time.Duration `yaml:"poll" range:"1ms..24h" default:"1s" doc:"file: how often it is looked at if the kernel reports nothing"`
 }
 
 // A Buffer bounds what a channel holds, including records that were sent and not yet
@@ -97,104 +95,62 @@ type Sink struct {
 	Format string `yaml:"format" oneof:"raw framed" default:"raw" doc:"raw: each record and a newline; framed: with number and checksum"`
 
 	Address     string        `yaml:"address" doc:"tcp: the peer: host:port"`
-	DialTimeout time.Duration `yaml:"dial_timeout" range:"1ms..24h" otherwise:"5s" doc:"tcp: how long a connection may take"`
+	DialTimeout time.Duration `yaml:"dial_timeout" range:"1ms..24h" default:"5s" doc:"tcp: how long a connection may take"`
 	Window      int           `yaml:"window" range:"1..16777216" otherwise:"half the buffer, at most 1024" doc:"tcp, framed: records sent and not acknowledged"`
-	AckTimeout  time.Duration `yaml:"ack_timeout" range:"1ms..24h" otherwise:"10s" doc:"tcp, framed: how long without progress, up to twice that, until it connects again"`
+	AckTimeout  time.Duration `yaml:"ack_timeout" range:"1ms..24h" default:"10s" doc:"tcp, framed: how long without progress, up to twice that, until it connects again"`
 
 	Path      string        `yaml:"path" kind:"path" doc:"file: the file to append to"`
-	Sync      string        `yaml:"sync" oneof:"always interval never" otherwise:"interval" doc:"file: when it is on disk"`
-	SyncEvery time.Duration `yaml:"sync_every" range:"1ms..24h" otherwise:"1s" doc:"file, interval: how often; sooner if unsynced records fill half the buffer"`
+	Sync      string        `yaml:"sync" oneof:"always interval never" default:"interval" doc:"file: when it is on disk"`
+	SyncEvery time.Duration `yaml:"sync_every" range:"1ms..24h" default:"1s" doc:"file, interval: how often; sooner if unsynced records fill half the buffer"`
 
 	// A failed sink is tried again after a pause that doubles from RetryMin to RetryMax, half of it random.
-	RetryMin time.Duration `yaml:"retry_min" range:"1ms..24h" otherwise:"50ms" doc:"tcp, file: the first pause after a failure"`
-	RetryMax time.Duration `yaml:"retry_max" range:"1ms..24h" otherwise:"5s" doc:"tcp, file: the longest pause after a failure"`
+	RetryMin time.Duration `yaml:"retry_min" range:"1ms..24h" default:"50ms" doc:"tcp, file: the first pause after a failure"`
+	RetryMax time.Duration `yaml:"retry_max" range:"1ms..24h" default:"5s" doc:"tcp, file: the longest pause after a failure"`
 }
 
-// sourceFields and sinkFields list the fields that a kind has in addition to the common
-// ones.
-func sourceFields(kind string) []string {
-	switch kind {
-	case TCP:
-		return []string{"address", "max_connections", "idle_timeout"}
-	case Unix:
-		return []string{"path", "max_connections", "idle_timeout"}
-	case File:
-		return []string{"path", "state", "save_every", "from", "rotate_wait", "poll"}
+// sourceFields and sinkFields are the fields that a kind has in addition to the common ones; of a
+// TCP sink, one that is raw.
+var (
+	sourceFields = map[string][]string{
+		TCP:  {"address", "max_connections", "idle_timeout"},
+		Unix: {"path", "max_connections", "idle_timeout"},
+		File: {"path", "state", "save_every", "from", "rotate_wait", "poll"},
 	}
-	return nil
-}
-
-func sinkFields(kind, format, sync string) []string {
-	retry := []string{"retry_min", "retry_max"}
-	switch kind {
-	case TCP:
-		if format == Framed {
-			return append(retry, "address", "dial_timeout", "window", "ack_timeout")
-		}
-		return append(retry, "address", "dial_timeout")
-	case File:
-		if sync == SyncInterval {
-			return append(retry, "path", "sync", "sync_every")
-		}
-		return append(retry, "path", "sync")
+	sinkFields = map[string][]string{
+		TCP:  {"retry_min", "retry_max", "address", "dial_timeout"},
+		File: {"retry_min", "retry_max", "path", "sync", "sync_every"},
 	}
-	return nil
-}
+)
 
-// WithDefaults returns the configuration with defaults for every field that was left out
-// and has a meaning here.
-func (c Config) WithDefaults() Config {
-	or(&c.DrainTimeout, fields.Default[Config]().DrainTimeout)
+// withDefaults returns the configuration with defaults for every field that was left out.
+func (c Config) withDefaults() Config {
+	c = orDefault(c)
 	c.Channels = slices.Clone(c.Channels)
-	for i := range c.Channels {
-		c.Channels[i].setDefaults()
+	for i, ch := range c.Channels {
+		ch.Source, ch.Buffer, ch.Sink = orDefault(ch.Source), orDefault(ch.Buffer), orDefault(ch.Sink)
+		c.Channels[i] = ch
 	}
 	return c
 }
 
-func (ch *Channel) setDefaults() {
-	src, buf, snk := &ch.Source, &ch.Buffer, &ch.Sink
-	d := fields.Default[Channel]()
-	or(&src.Framing, d.Source.Framing)
-	or(&src.MaxRecordBytes, d.Source.MaxRecordBytes)
-	switch src.Kind {
-	case TCP, Unix:
-		or(&src.MaxConnections, 1024)
-	case File:
-		or(&src.SaveEvery, time.Second)
-		or(&src.From, FromBeginning)
-		or(&src.RotateWait, time.Second)
-		or(&src.Poll, time.Second)
-	}
-	or(&buf.Records, d.Buffer.Records)
-	or(&buf.Bytes, d.Buffer.Bytes)
-	or(&buf.WhenFull, d.Buffer.WhenFull)
-	or(&snk.Format, d.Sink.Format)
-	if snk.Kind == TCP {
-		or(&snk.DialTimeout, 5*time.Second)
-		if snk.Format == Framed {
-			or(&snk.Window, max(1, min(buf.Records/2, 1024)))
-			or(&snk.AckTimeout, 10*time.Second)
+// orDefault gives the fields of a struct that are zero the defaults that their tags declare.
+func orDefault[T any](from T) T {
+	preset := fields.Default[T]()
+	into := reflect.ValueOf(&from).Elem()
+	for i := range into.NumField() {
+		if into.Field(i).IsZero() {
+			into.Field(i).Set(reflect.ValueOf(preset).Field(i))
 		}
 	}
-	if snk.Kind == File {
-		or(&snk.Sync, SyncInterval)
-		if snk.Sync == SyncInterval {
-			or(&snk.SyncEvery, time.Second)
-		}
-	}
-	if snk.Kind == TCP || snk.Kind == File {
-		or(&snk.RetryMin, 50*time.Millisecond)
-		or(&snk.RetryMax, max(5*time.Second, snk.RetryMin))
-	}
+	return from
 }
 
-// or sets v to a default if it is zero.
-func or[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
+// window returns how many records may be sent and not acknowledged.
+func (ch Channel) window() int {
+	if ch.Sink.Window > 0 {
+		return ch.Sink.Window
 	}
+	return max(1, min(ch.Buffer.Records/2, 1024))
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -242,26 +198,24 @@ func (v *validation) path(field, path string) {
 	v.once(field, "path "+filepath.Clean(path))
 }
 
-// only reports fields that are set but have no meaning here.
-func (v *validation) only(at string, s any, fields ...string) {
-	value := reflect.ValueOf(s)
+// only reports fields that have another value than their default, and no meaning here.
+func only[T any](v *validation, at string, s T, known ...string) {
+	value, preset := reflect.ValueOf(s), reflect.ValueOf(fields.Default[T]())
 	for i := range value.NumField() {
 		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("yaml"), ",")
-		v.Check(value.Field(i).IsZero() || slices.Contains(fields, name), at+"."+name, "has no effect here", "leave it out, or use "+strings.Join(fields, ", "))
+		v.Check(value.Field(i).Equal(preset.Field(i)) || slices.Contains(known, name), at+"."+name, "has no effect here", "leave it out, or use "+strings.Join(known, ", "))
 	}
 }
 
 func (v *validation) source(at string, s Source, allowRemote bool) {
-	v.only(at, s, append([]string{"kind", "framing", "max_record_bytes"}, sourceFields(s.Kind)...)...)
+	only(v, at, s, append([]string{"kind", "framing", "max_record_bytes"}, sourceFields[s.Kind]...)...)
 	listens := s.Kind == TCP || s.Kind == Unix
 	v.Check(listens || s.Framing != Framed, at+".framing", "framed is what a peer sends to a listener", "lines or length")
 	switch s.Kind {
 	case TCP:
-		if host, port, ok := v.address(at+".address", s.Address); ok {
-			v.Check(allowRemote || loopback(host), at+".address", fmt.Sprintf("%q can be reached from other machines", s.Address), "a loopback address, such as 127.0.0.1, or --allow-remote")
-			if port != "0" {
-				v.once(at+".address", "address "+s.Address)
-			}
+		serve.CheckListener(v.Report, at+".address", s.Address, allowRemote)
+		if !strings.HasSuffix(s.Address, ":0") {
+			v.once(at+".address", "address "+s.Address)
 		}
 	case Unix:
 		v.path(at+".path", s.Path)
@@ -285,12 +239,16 @@ func (v *validation) buffer(at string, ch Channel) {
 
 func (v *validation) sink(at string, ch Channel) {
 	s := ch.Sink
-	v.only(at, s, append([]string{"kind", "format"}, sinkFields(s.Kind, s.Format, s.Sync)...)...)
+	known := append([]string{"kind", "format"}, sinkFields[s.Kind]...)
+	if s.Kind == TCP && s.Format == Framed {
+		known = append(known, "window", "ack_timeout")
+	}
+	only(v, at, s, known...)
 	v.Check(s.Format != Raw || ch.Source.Framing != Length && ch.Source.Framing != Framed, at+".format", "raw: records with a length may hold newlines, which end raw records", "framed")
 	switch s.Kind {
 	case TCP:
-		_, port, ok := v.address(at+".address", s.Address)
-		v.Check(!ok || port != "0", at+".address", fmt.Sprintf("%q has no port", s.Address), "the port of the peer")
+		a, err := serve.ParseAddress(s.Address)
+		v.Check(err == nil && a.Network == "tcp" && !strings.HasSuffix(s.Address, ":0"), at+".address", fmt.Sprintf("%q is not the address of a peer", s.Address), "host:port")
 		v.Check(s.Window <= ch.Buffer.Records, at+".window", fmt.Sprintf("%d is too much", s.Window), fmt.Sprintf("at most the buffer's records, %d", ch.Buffer.Records))
 	case File:
 		v.path(at+".path", s.Path)
@@ -298,26 +256,6 @@ func (v *validation) sink(at string, ch Channel) {
 		v.once(at+".kind", "standard output")
 	}
 	v.Check(s.RetryMax >= s.RetryMin, at+".retry_max", fmt.Sprintf("%v is too little", s.RetryMax), fmt.Sprintf("at least retry_min, %v", s.RetryMin))
-}
-
-func (v *validation) address(field, address string) (host, port string, ok bool) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" {
-		v.Fault(field, fmt.Sprintf("%q is not an address", address), "host:port")
-		return "", "", false
-	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
-		v.Fault(field, fmt.Sprintf("%q is not a port", port), "from 0 to 65535")
-	}
-	return host, port, true
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }
 
 // Example is a file of channels, as help and the manual show it.

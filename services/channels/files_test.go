@@ -770,34 +770,6 @@ func TestIdleProducerIsClosed(t *testing.T) {
 	}
 }
 
-func TestUnixSocketInTheWay(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	config := Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Unix, Path: path}, Sink: Sink{Kind: Stdout}}}}
-	open := func() error {
-		s, err := New(config, slog.New(slog.DiscardHandler), nil, nil, io.Discard)
-		if err == nil {
-			s.Close()
-		}
-		return err
-	}
-	stale, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := open(); err == nil {
-		t.Error("took over a socket in use")
-	}
-	stale.(*net.UnixListener).SetUnlinkOnClose(false)
-	stale.Close()
-	if err := open(); err != nil {
-		t.Errorf("stale socket: %v", err)
-	}
-	put(t, path, "precious")
-	if err := open(); err == nil {
-		t.Error("took the place of a file")
-	}
-}
-
 // The position and the file's stream must belong together.
 func TestStateOfAnotherStream(t *testing.T) {
 	dir := t.TempDir()

@@ -10,7 +10,6 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"dyno/internal/leak"
 )
@@ -155,21 +154,4 @@ func TestSplit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// However the bytes arrive, the records are the same.
-func TestSplitDoesNotDependOnPieces(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lengths := rapid.Bool().Draw(t, "lengths")
-		b := rapid.SliceOf(rapid.SampledFrom([]byte{0, 0, 0, 1, 3, '\n', 'a', 'b'})).Draw(t, "bytes")
-		sizes := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 5).Draw(t, "sizes")
-		whole, pieces := &splitter{lengths: lengths, max: 5}, &splitter{lengths: lengths, max: 5}
-		want, wantLong := cut(whole, b, []int{len(b) + 1})
-		got, gotLong := cut(pieces, b, sizes)
-		a, aOK, aTorn := whole.end()
-		z, zOK, zTorn := pieces.end()
-		if diff := cmp.Diff(want, got); diff != "" || wantLong != gotLong || !bytes.Equal(a, z) || aOK != zOK || aTorn != zTorn {
-			t.Fatalf("%s; %d and %d too long; left %q and %q", diff, wantLong, gotLong, a, z)
-		}
-	})
 }

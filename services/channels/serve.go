@@ -25,7 +25,7 @@ func Serve(ctx context.Context, c ServeConfig) (err error) {
 		Name:          "channels",
 		AdminListener: c.Channels.AdminListener,
 		AllowRemote:   c.Channels.AllowRemote,
-		DrainTimeout:  c.Channels.WithDefaults().DrainTimeout,
+		DrainTimeout:  c.Channels.withDefaults().DrainTimeout,
 		Logger:        c.Logger,
 	})
 	if err != nil {

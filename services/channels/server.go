@@ -49,7 +49,7 @@ type channel struct {
 // nil. stdin and stdout are used for standard input and output. The caller must call
 // Serve or Close afterwards.
 func New(c Config, log *slog.Logger, reg prometheus.Registerer, stdin *os.File, stdout io.Writer) (s *Server, err error) {
-	c = c.WithDefaults()
+	c = c.withDefaults()
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 	retry := backoff{min: ch.config.Sink.RetryMin, max: ch.config.Sink.RetryMax, rng: rng}
 	switch ch.config.Sink.Kind {
 	case TCP:
-		ch.sink = &tcpSink{config: ch.config.Sink, stream: ch.stream, again: saved != nil && !lost, retry: retry, count: &ch.count, log: ch.log}
+		ch.sink = &tcpSink{config: ch.config.Sink, window: ch.config.window(), stream: ch.stream, again: saved != nil && !lost, retry: retry, count: &ch.count, log: ch.log}
 	case Stdout:
 		ch.sink = &writerSink{format: ch.config.Sink.Format, stream: ch.stream, out: stdout}
 	case File:

@@ -85,6 +85,7 @@ func pause(ctx context.Context, d time.Duration) {
 // A tcpSink dials its peer and sends it records. It reconnects after failures.
 type tcpSink struct {
 	config Sink
+	window int // records sent and not acknowledged
 	stream StreamID
 	again  bool // an earlier process began the stream: the peer may be ahead
 	retry  backoff
@@ -189,7 +190,7 @@ func (s *tcpSink) framed(ctx context.Context, conn net.Conn, b *buffer) error {
 	var out []byte
 	for {
 		var err error
-		records, err = b.take(ctx, records[:0], batchRecords, batchBytes, s.config.Window)
+		records, err = b.take(ctx, records[:0], batchRecords, batchBytes, s.window)
 		if errors.Is(err, errFinal) {
 			err = b.flushed(ctx)
 			if err == nil {

@@ -25,7 +25,6 @@ record: received = delivered + dropped + pending.`,
 		Example: "  dyno serve channels --config channels.yaml --admin 127.0.0.1:9090\n\nA file of channels:\n\n" +
 			"  " + strings.ReplaceAll(strings.TrimSpace(channels.Example), "\n", "\n  "),
 	}, settings.New(&c), func(cmd *cobra.Command, s *settings.Settings) (service, error) {
-		c = c.WithDefaults()
 		if err := s.Validate(c.Check); err != nil {
 			return nil, err
 		}
