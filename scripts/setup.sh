@@ -17,10 +17,9 @@ wrk              wrk          bench/http1-vs-wrk.sh
 nginx-light      nginx        bench/http1-vs-wrk.sh, bench/http2-vs-h2load.sh, bench/handshakes.sh, tests against a real HTTP server
 libnginx-mod-nchan /usr/lib/nginx/modules/ngx_nchan_module.so bench/events-vs-nchan.sh
 haproxy          haproxy      bench/relay-vs-haproxy.sh, PROXY protocol tests, tests of HTTP/2 with a real server
-redis-server     redis-server relay tests with a real protocol, tests of the event hub and of the bot gateway
+redis-server     redis-server tests of the event hub and of the bot gateway
 postgresql       /usr/lib/postgresql tests of the bot gateway with a real database
-redis-tools      redis-cli    relay tests with a real protocol
-iperf3           iperf3       relay tests of bulk transfer
+redis-tools      redis-cli    tests of what observers scrape
 apache2-utils    ab           bench/http1-vs-wrk.sh, one row
 nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row, bench/http2-vs-h2load.sh, bench/handshakes.sh
 nghttp2-server   nghttpd      tests of HTTP/2 with a real server

@@ -158,17 +158,17 @@ func (b bed) dial(s *Server) duplex {
 }
 
 // ping sends text and expects it back.
-func (b bed) ping(c net.Conn, text string) {
+func (b bed) ping(c net.Conn, text string) { b.Helper(); b.pingAfter(c, "", text) }
+
+// pingAfter sends a header and text in one write and expects the text back.
+func (b bed) pingAfter(c net.Conn, header, text string) {
 	b.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
+	if _, err := io.WriteString(c, header+text); err != nil {
 		b.Fatal(err)
 	}
 	got := make([]byte, len(text))
-	if _, err := io.ReadFull(c, got); err != nil {
-		b.Fatalf("reading the echo of %q: %v", text, err)
-	}
-	if string(got) != text {
-		b.Fatalf("sent %q, got %q", text, got)
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != text {
+		b.Fatalf("sent %q after %q, got %q, %v", text, header, got, err)
 	}
 }
 

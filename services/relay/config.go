@@ -108,10 +108,6 @@ type Config struct {
 	ToServer    conditions.Text `yaml:"to_server" doc:"further conditions towards the upstream"`
 	ToClient    conditions.Text `yaml:"to_client" doc:"further conditions towards the client"`
 	NetworkSeed uint64          `yaml:"network_seed" range:"0..9007199254740992" default:"1" doc:"of what is random in the conditions"`
-	// Conditions, if not nil, takes their place. It is placed between the two sides of each connection and
-	// delays, limits or breaks it. Only the goroutine model can use it: a condition
-	// sleeps, and a loop that slept would hold up its other connections.
-	Conditions Conditioner
 
 	// Logger receives the relay's events, and at debug level those of single connections;
 	// nil discards them.
@@ -130,16 +126,16 @@ func (c Config) Check(r *fields.Report) {
 	_, err := serve.ParseAddress(c.To)
 	r.Error("to", err)
 	c.AdminListener.Check(r, c.AllowRemote)
-	network, err := c.conditioner()
+	network, err := c.conditions()
 	r.Error("network", err)
 	r.Check(network == nil || c.Model == Goroutine, "model", fmt.Sprintf("%s cannot simulate a network", c.Model),
 		"the goroutine model: a condition sleeps, and would hold up every other connection of a loop or worker")
 }
 
-// conditioner returns what simulates a network; nil for none.
-func (c Config) conditioner() (Conditioner, error) {
-	if c.Conditions != nil || c.Network+c.ToServer+c.ToClient == "" {
-		return c.Conditions, nil
+// conditions returns what simulates a network between the two sides of each connection; nil for none.
+func (c Config) conditions() (*conditions.Profile, error) {
+	if c.Network+c.ToServer+c.ToClient == "" {
+		return nil, nil
 	}
 	return conditions.Of(c.Network, c.ToServer, c.ToClient, c.NetworkSeed)
 }

@@ -27,7 +27,6 @@ func TestConformance(t *testing.T) {
 	}{
 		{"integrity", integrity},
 		{"integrity with small buffers and budget", integritySmall},
-		{"client half-close", clientHalfClose},
 		{"server half-close", serverHalfClose},
 		{"backpressure", backpressure},
 		{"idle", idle},
@@ -53,10 +52,8 @@ func TestConformance(t *testing.T) {
 		{"no descriptor left", noDescriptor},
 		{"unix", overUnix},
 		{"unix descriptors", unixDescriptors},
-		{"ipv6", overIPv6},
 		{"urgent", urgent},
 		{"churn", churn},
-		{"more connections than workers", manyConnections},
 	}
 	for _, m := range models {
 		t.Run(string(m), func(t *testing.T) {
@@ -106,21 +103,6 @@ func integritySmall(b bed) {
 	if n := s.Stats().BudgetExhausted; b.model != Goroutine && n == 0 {
 		b.Error("no budget was ever used up")
 	}
-}
-
-// clientHalfClose: the client ends first and still gets the answer.
-func clientHalfClose(b bed) {
-	s := b.relay(b.upstream("tcp", "127.0.0.1:0", func(c net.Conn) {
-		got, _ := io.ReadAll(c)
-		_, _ = fmt.Fprintf(c, "%d bytes", len(got))
-	}), nil)
-	c := b.dial(s)
-	_, _ = io.WriteString(c, "hello")
-	if err := c.CloseWrite(); err != nil {
-		b.Fatal(err)
-	}
-	b.wantEnd(c, "5 bytes")
-	b.wantCount(s, ended, 1)
 }
 
 // serverHalfClose: the server ends first and still gets what the client sends.
@@ -379,7 +361,7 @@ func proxyInOut(b bed) {
 		s := b.relay(to, func(cfg *Config) { cfg.ProxyIn, cfg.ProxyOut = ProxyInRequire, c.out })
 		// Whole, with the first bytes; then byte by byte.
 		conn := b.dial(s)
-		b.ping1(conn, c.in, "early")
+		b.pingAfter(conn, c.in, "early")
 		if got := <-sources; got != c.want {
 			b.Errorf("%q as %s: upstream saw %q, want %q", c.in, c.out, got, c.want)
 		}
@@ -398,20 +380,8 @@ func proxyInOut(b bed) {
 	// Without a header to the upstream, none of it arrives there.
 	s := b.relay(b.echo(), func(cfg *Config) { cfg.ProxyIn = ProxyInRequire })
 	conn := b.dial(s)
-	b.ping1(conn, string(v2), "early")
+	b.pingAfter(conn, string(v2), "early")
 	b.ping(conn, "late")
-}
-
-// ping1 sends header and text in one write and expects text back.
-func (b bed) ping1(c net.Conn, header, text string) {
-	b.Helper()
-	if _, err := io.WriteString(c, header+text); err != nil {
-		b.Fatal(err)
-	}
-	got := make([]byte, len(text))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != text {
-		b.Fatalf("sent %q after a header, got %q, %v", text, got, err)
-	}
 }
 
 func proxyOutAlone(b bed) {
@@ -623,12 +593,6 @@ func unixDescriptors(b bed) {
 	}
 }
 
-func overIPv6(b bed) {
-	to := b.upstream("tcp", "[::1]:0", func(c net.Conn) { _, _ = io.Copy(c, c) })
-	s := b.relay(to, func(c *Config) { c.Listen = "[::1]:0" })
-	exchanges(b, s, 10, 300_000)
-}
-
 // urgent: the urgent byte is dropped, the bytes around it are not.
 func urgent(b bed) {
 	s := b.relay(b.echo(), nil)
@@ -686,29 +650,4 @@ func churn(b bed) {
 		st := s.Stats()
 		return st.Accepted == 200 && st.Open == 0
 	})
-}
-
-// manyConnections: none starves if there are more connections than workers.
-func manyConnections(b bed) {
-	s := b.relay(b.echo(), func(c *Config) { c.Workers = 2 })
-	conns := make([]duplex, 60)
-	for i := range conns {
-		conns[i] = b.dial(s)
-	}
-	var all sync.WaitGroup
-	for _, c := range conns {
-		all.Go(func() {
-			for i := range 20 {
-				text := fmt.Sprintf("message %d", i)
-				got := make([]byte, len(text))
-				_, werr := io.WriteString(c, text)
-				_, rerr := io.ReadFull(c, got)
-				if err := errors.Join(werr, rerr); err != nil || string(got) != text {
-					b.Errorf("sent %q, got %q, %v", text, got, err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
 }

@@ -14,6 +14,7 @@ import (
 
 	"dyno/internal/loop"
 	"dyno/services/internal/serve"
+	"dyno/services/relay/conditions"
 
 	"github.com/pires/go-proxyproto"
 	"golang.org/x/sys/unix"
@@ -112,7 +113,7 @@ func (m *threaded) serve() error {
 	return err
 }
 
-func (m *threaded) drain(ctx context.Context) int {
+func (m *threaded) drain(ctx context.Context) {
 	close(m.done)
 	_ = m.listener.Close()
 	ended := make(chan struct{})
@@ -123,7 +124,6 @@ func (m *threaded) drain(ctx context.Context) int {
 		m.killAll()
 		<-ended
 	}
-	return int(m.server.stats.ends[cut].Load())
 }
 
 // accept takes connections until the listener is closed.
@@ -356,8 +356,8 @@ func (m *threaded) carry(v *conversation, d int) {
 
 // copy moves bytes until src ends. With an error it also returns which side failed.
 func (m *threaded) copy(v *conversation, d int, dst, src net.Conn) (outcome, error) {
-	if c := m.server.cfg.Conditions; c != nil {
-		return m.copyUnder(c, v, d, dst, src)
+	if m.server.network != nil {
+		return m.copyUnderConditions(v, d, dst, src)
 	}
 	from, err := src.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -373,6 +373,63 @@ func (m *threaded) copy(v *conversation, d int, dst, src net.Conn) (outcome, err
 		p.why, p.err = resetByClient+outcome(d), err
 	}
 	return p.why, p.err
+}
+
+// copyUnderConditions copies one direction through the simulated network. That bounds the bytes
+// that it holds back itself; these are not part of the buffered bytes.
+func (m *threaded) copyUnderConditions(v *conversation, d int, dst, src net.Conn) (outcome, error) {
+	dir := conditions.ToServer
+	if d == toClient {
+		dir = conditions.ToClient
+	}
+	from := &watched{Conn: src, v: v, d: d}
+	to := &watched{Conn: dst, v: v, d: d, count: m.count}
+	_, err := m.server.network.Copy(m.ctx, to, from, dir, v.id)
+	switch {
+	case err == nil:
+		return ended, nil
+	case errors.Is(err, conditions.ErrReset):
+		return resetByDesign, err
+	case m.ctx.Err() != nil:
+		return cut, err
+	case to.failed:
+		return resetByClient + outcome(1-d), err
+	}
+	return resetByClient + outcome(d), err
+}
+
+// A watched connection tells the relay how many bytes pass through it. It is either read
+// or written. failed may be read after that has ended.
+type watched struct {
+	net.Conn
+	v      *conversation
+	d      int
+	count  *counters
+	failed bool // a write failed
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.v.held.Add(int64(n))
+		w.v.moved[w.d].Add(2)
+	}
+	return n, err
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	w.v.held.Add(-int64(n))
+	w.v.moved[w.d].Add(2)
+	w.count.bytes[w.d].Add(uint64(n))
+	w.failed = w.failed || err != nil
+	return n, err
+}
+
+// SetReadBuffer lets a slow reader be slow: a large kernel buffer would take bytes in its
+// place.
+func (w *watched) SetReadBuffer(bytes int) error {
+	return w.Conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(bytes)
 }
 
 // A passage is one direction of a conversation. It uses the connections' SyscallConn

@@ -103,18 +103,7 @@ func (m *pool) serve() error {
 	return err
 }
 
-func (m *pool) drain(ctx context.Context) int {
-	m.orders.stop.Store(true)
-	m.wake()
-	select {
-	case <-m.orders.stopped:
-	case <-ctx.Done():
-		m.orders.kill.Store(true)
-		m.wake()
-		<-m.orders.stopped
-	}
-	return int(m.server.stats.ends[cut].Load())
-}
+func (m *pool) drain(ctx context.Context) { m.orders.drain(ctx, m.wake) }
 
 func (m *pool) wake() {
 	m.orders.mu.Lock()

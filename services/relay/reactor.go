@@ -35,6 +35,19 @@ type orders struct {
 	gone bool       // the pollers are closed: do not wake them
 }
 
+// drain gives the orders and waits until they are carried out. wake wakes all loops.
+func (o *orders) drain(ctx context.Context, wake func()) {
+	o.stop.Store(true)
+	wake()
+	select {
+	case <-o.stopped:
+	case <-ctx.Done():
+		o.kill.Store(true)
+		wake()
+		<-o.stopped
+	}
+}
+
 // A reactor is one loop.
 type reactor struct {
 	carrier
@@ -92,7 +105,7 @@ func (m *reactors) listen() error {
 		}
 	}
 	s.slots.freed = m.wakePaused
-	s.upstream.changed = func() { m.wake(func(*reactor) bool { return true }) }
+	s.upstream.changed = m.wakeAll
 	return nil
 }
 
@@ -142,7 +155,7 @@ func (m *reactors) serve() error {
 				r.abandon()
 				m.orders.stop.Store(true)
 				m.orders.kill.Store(true)
-				m.wake(func(*reactor) bool { return true })
+				m.wakeAll()
 			}
 			return err
 		})
@@ -150,18 +163,10 @@ func (m *reactors) serve() error {
 	return g.Wait()
 }
 
-func (m *reactors) drain(ctx context.Context) int {
-	all := func(*reactor) bool { return true }
-	m.orders.stop.Store(true)
-	m.wake(all)
-	select {
-	case <-m.orders.stopped:
-	case <-ctx.Done():
-		m.orders.kill.Store(true)
-		m.wake(all)
-		<-m.orders.stopped
-	}
-	return int(m.server.stats.ends[cut].Load())
+func (m *reactors) drain(ctx context.Context) { m.orders.drain(ctx, m.wakeAll) }
+
+func (m *reactors) wakeAll() {
+	m.wake(func(*reactor) bool { return true })
 }
 
 func (m *reactors) wakePaused() {
@@ -291,7 +296,7 @@ func (r *reactor) obey() error {
 func (r *reactor) stopAccepting() {
 	if r.stop() && r.group.accepting.Add(-1) == 0 {
 		// The others may have waited for connections from this loop.
-		r.group.wake(func(*reactor) bool { return true })
+		r.group.wakeAll()
 	}
 }
 

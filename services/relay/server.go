@@ -28,6 +28,7 @@ import (
 	"dyno/internal/loop"
 	"dyno/services/internal/serve"
 	"dyno/services/internal/sockets"
+	"dyno/services/relay/conditions"
 )
 
 // A Server is one relay. Use New, then Listen and Serve, or Serve alone.
@@ -41,6 +42,7 @@ type Server struct {
 	buffers  *loop.Buffers
 	upstream *upstream
 	model    model
+	network  *conditions.Profile // simulated between the two sides; nil is none
 
 	warned [warnings]atomic.Int64 // when the log last had a warning; Unix time in ns
 }
@@ -53,8 +55,8 @@ type model interface {
 	// serve returns nil after drain, and an error if the model cannot go on.
 	serve() error
 	// drain stops accepting, waits for open connections until ctx ends, and resets the
-	// others. It returns how many it reset.
-	drain(ctx context.Context) (cut int)
+	// others.
+	drain(ctx context.Context)
 	// close frees what listen opened. It is called if serve never is.
 	close()
 }
@@ -65,8 +67,8 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	var err error
-	if cfg.Conditions, err = cfg.conditioner(); err != nil {
+	network, err := cfg.conditions()
+	if err != nil {
 		return nil, err
 	}
 	host, err := serve.New(serve.Config{
@@ -76,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, host: host, log: host.Logger(), buffers: loop.NewBuffers(cfg.BufferBytes)}
+	s := &Server{cfg: cfg, host: host, log: host.Logger(), buffers: loop.NewBuffers(cfg.BufferBytes), network: network}
 	s.stats.model = cfg.Model
 	s.slots.limit = int64(cfg.MaxConnections)
 	s.limits.connect = cfg.ticks(cfg.ConnectTimeout)
@@ -151,7 +153,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	var looking sync.WaitGroup
 	looking.Go(func() { s.upstream.run(lookups) })
 	defer func() { stop(); looking.Wait() }()
-	return s.host.Run(ctx, serve.Part{Name: "relay", Serve: s.model.serve, Drain: s.model.drain})
+	return s.host.Run(ctx, serve.Part{Name: "relay", Serve: s.model.serve, Drain: s.drain})
+}
+
+func (s *Server) drain(ctx context.Context) (reset int) {
+	s.model.drain(ctx)
+	return int(s.stats.ends[cut].Load())
 }
 
 // enter counts an accepted connection that has a slot and returns its number.

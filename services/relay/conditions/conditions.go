@@ -19,6 +19,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"dyno/internal/fields"
+	"dyno/internal/units"
 )
 
 // A Direction is one of the two halves of a relayed connection.
@@ -29,16 +32,6 @@ const (
 	ToServer Direction = iota
 	ToClient
 )
-
-func (d Direction) String() string {
-	switch d {
-	case ToServer:
-		return "to_server"
-	case ToClient:
-		return "to_client"
-	}
-	return fmt.Sprintf("direction(%d)", uint8(d))
-}
 
 // The distributions of the jitter.
 const (
@@ -51,14 +44,9 @@ const (
 // time.
 type Profile struct {
 	// Seed makes everything random repeatable.
-	Seed uint64 `yaml:"seed,omitempty" json:"seed,omitempty"`
+	Seed uint64
 
-	// Epoch is the start of the periods of StallEvery. With it, all connections stall
-	// together; without it (zero), each counts from its own start.
-	Epoch time.Time `yaml:"epoch,omitempty" json:"epoch,omitzero"`
-
-	ToServer Link `yaml:"to_server,omitempty" json:"to_server,omitzero"`
-	ToClient Link `yaml:"to_client,omitempty" json:"to_client,omitzero"`
+	ToServer, ToClient Link
 }
 
 // A Link is one direction of the network. A zero field is a condition that is off.
@@ -68,53 +56,62 @@ type Link struct {
 	// Delay; with the normal distribution by a standard deviation of Jitter, cut off at
 	// zero and at Delay + 4·Jitter. A late chunk makes those after it late, as in a TCP
 	// stream.
-	Delay        time.Duration `yaml:"delay,omitempty" json:"delay,omitempty"`
-	Jitter       time.Duration `yaml:"jitter,omitempty" json:"jitter,omitempty"`
-	Distribution string        `yaml:"distribution,omitempty" json:"distribution,omitempty"`
+	Delay        time.Duration `yaml:"delay" range:"0..1h"`
+	Jitter       time.Duration `yaml:"jitter" range:"0..1h"`
+	Distribution string        `yaml:"distribution" oneof:"uniform normal"`
 
 	// Bandwidth is the long-term rate. In any span of t seconds at most Burst +
 	// Bandwidth·t bytes enter the line. Without a Burst, a chunk enters when its last
 	// byte would have been serialized.
-	Bandwidth Rate `yaml:"bandwidth,omitempty" json:"bandwidth,omitempty"`
-	Burst     Size `yaml:"burst,omitempty" json:"burst,omitempty"`
+	Bandwidth Rate  `yaml:"bandwidth"`
+	Burst     int64 `yaml:"burst" kind:"size" range:"0..1024GiB"`
 
 	// StallEvery and StallFor: at the start of each period but the first,
 	// nothing leaves the line for StallFor. StallChance: at each Segment of the
 	// stream the line stalls for StallFor with this probability. They may be
 	// combined.
-	StallEvery  time.Duration `yaml:"stall_every,omitempty" json:"stall_every,omitempty"`
-	StallFor    time.Duration `yaml:"stall_for,omitempty" json:"stall_for,omitempty"`
-	StallChance float64       `yaml:"stall_chance,omitempty" json:"stall_chance,omitempty"`
+	StallEvery  time.Duration `yaml:"stall_every" range:"0..1h"`
+	StallFor    time.Duration `yaml:"stall_for" range:"0..1h"`
+	StallChance float64       `yaml:"stall_chance" kind:"share" range:"0..1"`
 
 	// ResetAfter: the connection is reset once this many bytes have been given to the
 	// receiving side's kernel, which may still discard some of them. ResetChance: it is
 	// reset before each Segment of the stream with this probability. The earlier of the
 	// two counts.
-	ResetAfter  Size    `yaml:"reset_after,omitempty" json:"reset_after,omitempty"`
-	ResetChance float64 `yaml:"reset_chance,omitempty" json:"reset_chance,omitempty"`
+	ResetAfter  int64   `yaml:"reset_after" kind:"size" range:"0..1024GiB"`
+	ResetChance float64 `yaml:"reset_chance" kind:"share" range:"0..1"`
 
 	// ReadRate is the rate at which the relay reads, however much there is to read, so
 	// that the sender finds its TCP window full.
-	ReadRate Rate `yaml:"read_rate,omitempty" json:"read_rate,omitempty"`
+	ReadRate Rate `yaml:"read_rate"`
 
 	// Segment is the unit of the chances, in bytes of the stream (default 1 KiB). The
 	// size of reads does not matter: the same events happen at the same positions.
-	Segment Size `yaml:"segment,omitempty" json:"segment,omitempty"`
+	Segment int64 `yaml:"segment" kind:"size" range:"0..1GiB"`
 
 	// Buffer bounds the bytes that wait and travel in this direction of one connection;
 	// when they fill it, reading pauses. The default is what Bandwidth carries in Delay,
 	// Jitter and 10 ms, plus 64 KiB. Without a Bandwidth it is 4 MiB, which limits the
 	// throughput to 4 MiB/d with a delay of d. Memory is allocated as it is needed.
-	Buffer Size `yaml:"buffer,omitempty" json:"buffer,omitempty"`
+	Buffer int64 `yaml:"buffer" kind:"size" range:"0..1GiB"`
+}
+
+// A Rate is a number of bytes per second. In text it may be in bytes or in bits: "1MiB/s",
+// "100Mbit/s".
+type Rate int64
+
+// SetText reads a rate as units.ParseBandwidth does.
+func (r *Rate) SetText(text, _ string) error {
+	n, err := units.ParseBandwidth(text)
+	*r = Rate(n)
+	return err
 }
 
 // The defaults and bounds of a Link.
 const (
-	DefaultSegment Size = 1 << 10
-	DefaultBuffer  Size = 4 << 20
-	MaxBuffer      Size = 1 << 30
-
-	maxDuration = time.Hour
+	defaultSegment = 1 << 10
+	defaultBuffer  = 4 << 20
+	maxBuffer      = 1 << 30
 )
 
 // link returns the half of the profile for dir.
@@ -130,82 +127,27 @@ func (l *Link) active() bool {
 		l.StallChance > 0 || l.ResetAfter > 0 || l.ResetChance > 0 || l.ReadRate > 0
 }
 
-// Validate reports every fault of the profile at once, each with its field, its value and
-// what would be right. It changes nothing.
+// Validate reports every fault of the profile at once.
 func (p *Profile) Validate() error {
-	return errors.Join(p.ToServer.validate(ToServer), p.ToClient.validate(ToClient))
+	return errors.Join(fields.Validate(p.ToServer, p.ToServer.check), fields.Validate(p.ToClient, p.ToClient.check))
 }
 
-func (l *Link) validate(dir Direction) error {
-	var faults []error
-	fault := func(field string, value any, right string) {
-		faults = append(faults, fmt.Errorf("%v.%s: %v: %s", dir, field, value, right))
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{
-		{"delay", l.Delay}, {"jitter", l.Jitter}, {"stall_every", l.StallEvery}, {"stall_for", l.StallFor},
-	} {
-		if d.value < 0 || d.value > maxDuration {
-			fault(d.field, d.value, "want a duration from 0s to 1h")
-		}
-	}
-	for _, n := range []struct {
-		field string
-		value int64
-	}{
-		{"bandwidth", int64(l.Bandwidth)}, {"burst", int64(l.Burst)}, {"reset_after", int64(l.ResetAfter)},
-		{"read_rate", int64(l.ReadRate)}, {"segment", int64(l.Segment)},
-	} {
-		if n.value < 0 {
-			fault(n.field, n.value, "want 0 (off) or more")
-		}
-	}
-	for _, c := range []struct {
-		field string
-		value float64
-	}{
-		{"stall_chance", l.StallChance}, {"reset_chance", l.ResetChance},
-	} {
-		if !(c.value >= 0 && c.value <= 1) {
-			fault(c.field, c.value, "want a probability from 0 to 1")
-		}
-	}
-	if l.Buffer < 0 || l.Buffer > MaxBuffer {
-		fault("buffer", int64(l.Buffer), "want 0 (chosen for you) to 1GiB")
-	}
-	switch l.Distribution {
-	case "", Uniform:
-		if l.Jitter > l.Delay {
-			fault("jitter", l.Jitter, fmt.Sprintf("want at most the delay, %v, with the uniform distribution", l.Delay))
-		}
-	case Normal:
-	default:
-		fault("distribution", fmt.Sprintf("%q", l.Distribution), "want uniform or normal")
-	}
-	if l.Burst > 0 && l.Bandwidth == 0 {
-		fault("burst", int64(l.Burst), "has no effect without a bandwidth: set one, or leave it out")
-	}
+// check reports how conditions have to go together, beyond what their tags say.
+func (l *Link) check(r *fields.Report) {
+	r.Check(l.Distribution == Normal || l.Jitter <= l.Delay, "jitter", fmt.Sprintf("%v is too much", l.Jitter), fmt.Sprintf("at most the delay, %v, with the uniform distribution", l.Delay))
+	r.Check(l.Burst == 0 || l.Bandwidth > 0, "burst", "has no effect without a bandwidth", "set one, or leave it out")
 	stalls := l.StallEvery > 0 || l.StallChance > 0
-	if stalls && l.StallFor == 0 {
-		fault("stall_for", l.StallFor, "want how long a stall lasts")
-	}
-	if !stalls && l.StallFor > 0 {
-		fault("stall_for", l.StallFor, "has no effect without stall_every or stall_chance")
-	}
-	if l.StallEvery > 0 && l.StallFor >= l.StallEvery {
-		fault("stall_for", l.StallFor, fmt.Sprintf("want less than stall_every, %v, or nothing would ever pass", l.StallEvery))
-	}
-	return errors.Join(faults...)
+	r.Check(!stalls || l.StallFor > 0, "stall_for", "is missing", "how long a stall lasts")
+	r.Check(stalls || l.StallFor == 0, "stall_for", "has no effect without stall_every or stall_chance", "set one of them, or leave it out")
+	r.Check(l.StallEvery == 0 || l.StallFor < l.StallEvery, "stall_for", fmt.Sprintf("%v is too much", l.StallFor), fmt.Sprintf("less than stall_every, %v, or nothing would ever pass", l.StallEvery))
 }
 
 // segment and buffer return the fields of these names with their defaults.
 func (l *Link) segment() int64 {
 	if l.Segment > 0 {
-		return int64(l.Segment)
+		return l.Segment
 	}
-	return int64(DefaultSegment)
+	return defaultSegment
 }
 
 func (l *Link) buffer() int {
@@ -213,8 +155,8 @@ func (l *Link) buffer() int {
 		return int(l.Buffer)
 	}
 	if l.Bandwidth == 0 {
-		return int(DefaultBuffer)
+		return defaultBuffer
 	}
 	travel := (l.Delay + 4*l.Jitter + 10*time.Millisecond).Seconds()
-	return int(min(float64(l.Bandwidth)*travel+64<<10, float64(MaxBuffer)))
+	return int(min(float64(l.Bandwidth)*travel+64<<10, maxBuffer))
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,25 +78,6 @@ func TestDelayIsExactAndDoesNotThrottle(t *testing.T) {
 		}
 		if <-b.done; b.err != nil || b.n != chunks {
 			t.Errorf("Copy = %d, %v", b.n, b.err)
-		}
-	})
-}
-
-func TestBandwidthIsExact(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := pipes(t.Context(), &Profile{ToServer: Link{Bandwidth: 1 << 20, Delay: 20 * time.Millisecond}})
-		defer b.close()
-		begin := time.Now()
-		go func() {
-			b.write(make([]byte, 4<<20))
-			b.client.Close()
-		}()
-		n, err := io.Copy(io.Discard, b.server)
-		if n != 4<<20 || err != nil {
-			t.Fatalf("received %d, %v", n, err)
-		}
-		if got := time.Since(begin); got != 4020*time.Millisecond {
-			t.Errorf("4 MiB at 1 MiB/s with 20ms took %v, want 4.02s", got)
 		}
 	})
 }
@@ -203,7 +183,7 @@ func TestFailuresAreReported(t *testing.T) {
 func TestIntegrityAndDeterminism(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &Profile{Seed: rapid.Uint64().Draw(rt, "seed"), ToServer: links(rt)}
-		p.ToServer.Buffer = Size(rapid.SampledFrom([]int{0, 1, 777, 100000}).Draw(rt, "buffer"))
+		p.ToServer.Buffer = rapid.SampledFrom([]int64{0, 1, 777, 100000}).Draw(rt, "buffer")
 		if p.ToServer.Bandwidth == 1 {
 			p.ToServer.Bandwidth = 10000
 		}
@@ -257,71 +237,4 @@ func TestIntegrityAndDeterminism(t *testing.T) {
 			rt.Fatalf("two runs differ: %+v, %+v", a, b)
 		}
 	})
-}
-
-// Over real sockets: a stream in both directions at once, and a reset that arrives as one
-// if the caller does its part.
-func TestOverTCP(t *testing.T) {
-	pair := func() (a, b *net.TCPConn) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.(*net.TCPConn), s.(*net.TCPConn)
-	}
-	client, src := pair()
-	dst, server := pair()
-	p := &Profile{Seed: 1, ToServer: Link{Delay: 2 * time.Millisecond, Jitter: time.Millisecond, Bandwidth: 100 << 20},
-		ToClient: Link{Delay: 2 * time.Millisecond, ResetAfter: 1 << 20}}
-	results := make(chan error, 2)
-	go func() {
-		_, err := p.Copy(t.Context(), dst, src, ToServer, 1)
-		results <- errors.Join(err, dst.CloseWrite())
-	}()
-	go func() {
-		n, err := p.Copy(t.Context(), src, dst, ToClient, 1)
-		if n != 1<<20 {
-			t.Errorf("%d bytes before the reset", n)
-		}
-		err = errors.Join(err, src.SetLinger(0), dst.SetLinger(0))
-		src.Close()
-		dst.Close()
-		results <- err
-	}()
-	sent := make([]byte, 3<<20)
-	rand.NewChaCha8([32]byte{2}).Read(sent)
-	go func() {
-		_, err := client.Write(sent)
-		if err := errors.Join(err, client.CloseWrite()); err != nil {
-			t.Errorf("client: %v", err)
-		}
-	}()
-	got, err := io.ReadAll(server)
-	if err != nil || !bytes.Equal(got, sent) {
-		t.Errorf("%d of %d bytes arrived, %v", len(got), len(sent), err)
-	}
-	if err := <-results; err != nil {
-		t.Errorf("to server: %v", err)
-	}
-	if err := server.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil { // against hanging
-		t.Error(err)
-	}
-	_, _ = server.Write(sent) // is cut off; a reset also discards what the kernel still holds
-	if n, err := io.Copy(io.Discard, client); n > 1<<20 || !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client read %d bytes, then %v", n, err)
-	}
-	if err := <-results; !errors.Is(err, ErrReset) {
-		t.Errorf("to client: %v", err)
-	}
-	client.Close()
-	server.Close()
 }

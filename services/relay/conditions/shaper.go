@@ -14,7 +14,7 @@ import (
 type Shaper struct {
 	link  *Link
 	key   uint64    // of this connection and direction, for draw
-	epoch time.Time // start of the periods of stalls
+	start time.Time // of the periods of stalls
 	pos   int64     // bytes of the stream so far
 	last  time.Time // the latest release so far: no byte may leave before it
 
@@ -51,21 +51,18 @@ func NewShaper(p *Profile, dir Direction, conn uint64, start time.Time) *Shaper 
 	s := &Shaper{
 		link:    l,
 		key:     mix(mix(mix(p.Seed)^conn) ^ uint64(dir)),
-		epoch:   p.Epoch,
+		start:   start,
 		last:    start,
-		line:    bucket{rate: int64(l.Bandwidth), burst: int64(l.Burst)},
+		line:    bucket{rate: int64(l.Bandwidth), burst: l.Burst},
 		input:   bucket{rate: int64(l.ReadRate)},
 		resetAt: never,
 		stallAt: never,
-	}
-	if s.epoch.IsZero() {
-		s.epoch = start
 	}
 	if l.ResetChance > 0 {
 		s.resetAt = s.segments(drawReset, 0, l.ResetChance, 0)
 	}
 	if l.ResetAfter > 0 {
-		s.resetAt = min(s.resetAt, int64(l.ResetAfter))
+		s.resetAt = min(s.resetAt, l.ResetAfter)
 	}
 	if l.StallChance > 0 {
 		s.stallAt = s.segments(drawStall, 0, l.StallChance, 0)
@@ -132,7 +129,7 @@ func (s *Shaper) unstalled(at time.Time) time.Time {
 	if s.link.StallEvery == 0 {
 		return at
 	}
-	since := at.Sub(s.epoch)
+	since := at.Sub(s.start)
 	if since < s.link.StallEvery {
 		return at
 	}

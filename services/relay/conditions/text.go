@@ -3,12 +3,13 @@ package conditions
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"dyno/internal/fields"
 )
 
-// A Text describes a Link, as name=value,name=value: the names are those of the link in YAML.
+// A Text describes a Link, as name=value,name=value: the names are those of its tags.
 type Text string
 
 // SetText takes a description that can be applied.
@@ -28,21 +29,26 @@ func (t Text) apply(to *Link) error {
 	if t == "" {
 		return nil
 	}
-	var b strings.Builder
+	known := fields.Of(reflect.TypeFor[Link]())
 	for pair := range strings.SplitSeq(string(t), ",") {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return fmt.Errorf("%q: want name=value", pair)
 		}
-		text := fmt.Sprintf("%s: %s\n", strings.TrimSpace(name), strings.TrimSpace(value))
-		var unknown *yaml.UnknownFieldError
-		switch err := yaml.UnmarshalWithOptions([]byte(text), &Link{}, yaml.Strict()); {
-		case errors.As(err, &unknown):
-			return fmt.Errorf("%q: there is no such condition; one of delay, jitter, distribution, bandwidth, burst, stall_every, stall_for, stall_chance, reset_after, reset_chance, read_rate, segment, buffer", name)
-		case err != nil:
-			return fmt.Errorf("%q: it cannot have the value %q; want a time such as 20ms, a size such as 64KiB, bytes a second such as 1MiB/s, or a share such as 0.01", name, value)
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		s := known.Field(name)
+		if s == nil {
+			return fmt.Errorf("%q: there is no such condition; %s", name, fields.ChoiceHint(name, known.FieldNames()))
 		}
-		b.WriteString(text)
+		if problem, hint := s.ScalarFault(value); problem != "" {
+			return fmt.Errorf("%s: %s; %s", name, problem, hint)
+		}
+		into := reflect.ValueOf(to).Elem().FieldByIndex(s.At)
+		if rate, ok := into.Addr().Interface().(*Rate); !ok {
+			s.Put(into, value)
+		} else if err := rate.SetText(value, ""); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	return yaml.UnmarshalWithOptions([]byte(b.String()), to, yaml.Strict())
+	return nil
 }
