@@ -306,30 +306,3 @@ func TestForeignRequests(t *testing.T) {
 		}
 	}
 }
-
-// TestTokenExpires ends a stream when its token does.
-func TestTokenExpires(t *testing.T) {
-	for _, step := range goroutineSteps {
-		t.Run(step.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := piped(t, func(c *Config) {
-					step.set(c)
-					c.SubscriberKey = hs256()
-					c.Heartbeat = 0
-				})
-				start := time.Now()
-				s := b.subscribe("topic=t", "Authorization: Bearer "+sign(t, jwt.MapClaims{"exp": start.Add(time.Minute).Unix()}))
-				for {
-					if _, ok := s.next(); !ok {
-						break
-					}
-				}
-				if d := time.Since(start); d != time.Minute {
-					t.Errorf("ended after %v", d)
-				}
-				b.until(func(s Stats) bool { return s.Ends["token_expired"] == 1 })
-				b.end()
-			})
-		})
-	}
-}

@@ -1,4 +1,4 @@
-package hub_test
+package hub
 
 import (
 	"bufio"
@@ -12,19 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"dyno/hub"
 )
-
-// An event is an event as a client reports it.
-type event struct{ ID, Type, Data string }
 
 // A client is a program from another project. Given the URL of a subscription, it reports
 // each event, comes back when its connection is lost, and ends after "end".
@@ -132,22 +127,6 @@ func browse(t *testing.T, at string, got chan<- event) {
 	})
 }
 
-// A mode is a way in which a hub serves its subscribers.
-type mode struct {
-	name string
-	set  func(*hub.Config)
-}
-
-func modes() []mode {
-	return []mode{
-		{"baseline", func(c *hub.Config) {
-			c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack, c.EventLoop = false, false, false, false, false
-		}},
-		{"hijacked", func(c *hub.Config) { c.EventLoop = false }},
-		{"event loop", func(*hub.Config) {}},
-	}
-}
-
 // Real clients get what is published, with type, ID and all lines. When their connection
 // is lost, they continue where they were: no event twice, none missing, no gap.
 func TestClients(t *testing.T) {
@@ -156,40 +135,27 @@ func TestClients(t *testing.T) {
 			if need := c.missing(); need != "" {
 				t.Skipf("no %s: scripts/setup.sh installs it", need)
 			}
-			for _, mode := range modes() {
-				t.Run(mode.name, func(t *testing.T) { subscribe(t, c, mode.set) })
-			}
+			inModes(t, func(t *testing.T, set func(*Config)) { subscribe(t, c, set) })
 		})
 	}
 }
 
-func subscribe(t *testing.T, c client, set func(*hub.Config)) {
-	config := hub.Defaults()
-	config.Retry, config.AllowOrigins = 50*time.Millisecond, []string{"*"}
-	set(&config)
-	h, err := hub.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(h.Handler())
-	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-		server.CloseClientConnections()
-		server.Close()
+func subscribe(t *testing.T, c client, set func(*Config)) {
+	h, b := handler(t, func(c *Config) {
+		set(c)
+		c.Retry, c.AllowOrigins = 50*time.Millisecond, []string{"*"}
 	})
-	network := startCutter(t, server.Listener.Addr().String())
+	network := startCutter(t, strings.TrimPrefix(b.url, "http://"))
 	publish := func(e event) event {
 		t.Helper()
-		id, err := h.Publish(t.Context(), hub.Update{Topics: []string{"t"}, Type: e.Type, Data: []byte(e.Data)})
+		id, err := h.Publish(t.Context(), Update{Topics: []string{"t"}, Type: e.Type, Data: []byte(e.Data)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.Type == "" {
 			e.Type = "message"
 		}
-		return event{id, e.Type, e.Data}
+		return event{ID: id, Type: e.Type, Data: e.Data}
 	}
 	want := []event{publish(event{Data: "before anybody came"})}
 	first := want[0].ID
@@ -284,62 +250,4 @@ func (c *cutter) cut() {
 		x.Close()
 	}
 	clear(c.open)
-}
-
-// curl prints the stream unchanged and at once.
-func TestCurl(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("no curl: scripts/setup.sh installs it")
-	}
-	for _, mode := range modes() {
-		t.Run(mode.name, func(t *testing.T) {
-			config := hub.Defaults()
-			config.Retry = 0
-			mode.set(&config)
-			h, err := hub.New(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewServer(h.Handler())
-			t.Cleanup(func() {
-				if err := h.Close(); err != nil {
-					t.Error(err)
-				}
-				server.Close()
-			})
-			c := exec.CommandContext(t.Context(), "curl", "-sN", server.URL+"/events?topic=t&lastEventID=earliest")
-			out, err := c.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			var lines []string
-			s := bufio.NewScanner(out)
-			for i, data := range []string{"one", "two\nlines"} {
-				id, err := h.Publish(t.Context(), hub.Update{Topics: []string{"t"}, Data: []byte(data)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				// Each event is there before the next is published.
-				for ends := 0; ends <= i && s.Scan(); {
-					if s.Text() == "" {
-						ends = i + 1
-					}
-					lines = append(lines, s.Text())
-				}
-				if !slices.Contains(lines, "id: "+id) && !slices.Contains(lines, "id:"+id) {
-					t.Errorf("no ID %s in %q", id, lines)
-				}
-			}
-			if n := len(lines); n < 3 || lines[n-1] != "" || lines[n-2] != "data: lines" && lines[n-2] != "data:lines" {
-				t.Errorf("the end is %q", lines)
-			}
-			if err := c.Process.Kill(); err != nil {
-				t.Error(err)
-			}
-			_ = c.Wait() // killed
-		})
-	}
 }

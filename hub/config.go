@@ -29,22 +29,15 @@ const (
 )
 
 // An Outcome is what happens to a subscriber whose queue is full.
-type Outcome string
+type Outcome = fanout.Outcome
 
-// The outcomes.
+// The outcomes; package fanout says what they are. With Block, publishers wait for at most
+// BlockTimeout. After that the subscriber is disconnected.
 const (
-	// Disconnect ends its connection. The subscriber may come back with its Last-Event-ID
-	// when it can keep up again.
-	Disconnect Outcome = "disconnect"
-	// DropOldest leaves out the oldest events for it, and announces that by a gap event.
-	DropOldest Outcome = "drop_oldest"
-	// Coalesce leaves out all but the latest event of each canonical topic, and announces
-	// that by a gap event.
-	Coalesce Outcome = "coalesce"
-	// Block makes publishers wait for it, for at most BlockTimeout. After that it is
-	// disconnected. This makes publishers and subscribers a closed loop, for
-	// measurements: one subscriber can hold up everybody.
-	Block Outcome = "block"
+	Disconnect = fanout.Disconnect
+	DropOldest = fanout.DropOldest
+	Coalesce   = fanout.Coalesce
+	Block      = fanout.Block
 )
 
 // KeepAlive makes the kernel probe idle connections; the zero value leaves them as they

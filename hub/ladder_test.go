@@ -2,10 +2,8 @@ package hub
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -200,31 +198,6 @@ func TestSocketOptions(t *testing.T) {
 				t.Errorf("%s: %s is %d, want %d", mode.name, name, got[name], want)
 			}
 		}
-	}
-}
-
-// TestHiddenConnections: if socket options cannot be set because ConnContext is not
-// called, the log says so, once.
-func TestHiddenConnections(t *testing.T) {
-	var text bytes.Buffer
-	h := newHub(t, func(c *Config) {
-		c.Hijack, c.EventLoop, c.SendBuffer = false, false, 64<<10
-		c.Logger = slog.New(slog.NewTextHandler(&text, nil))
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 2 {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hub/events?topic=t", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Handler().ServeHTTP(newRecorder(), req)
-	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := strings.Count(text.String(), "does not call ConnContext"); n != 1 {
-		t.Errorf("announced %d times: %s", n, &text)
 	}
 }
 

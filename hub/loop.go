@@ -23,7 +23,7 @@ func (h *Hub) newLoop() (*fanout.Loop, error) {
 	}
 	c := fanout.Defaults()
 	c.QueueEvents, c.QueueBytes = h.cfg.QueueEvents, h.cfg.QueueBytes
-	c.Outcome = fanout.Outcome(h.cfg.Outcome)
+	c.Outcome = h.cfg.Outcome
 	c.Heartbeat, c.WriteTimeout, c.BatchDelay = h.cfg.heartbeat(), h.cfg.WriteTimeout, h.cfg.BatchDelay
 	c.ReadBytes = inputBytes
 	c.Ended = h.loopEnded
@@ -99,8 +99,7 @@ func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, pre
 	h.stats.looped.Add(1)
 	h.stats.entered.Add(1)
 	if err := h.loop.Add(ctx, fd, fanout.Subscriber{
-		Owner: own, Until: own.until, Address: own.address,
-		Group: own.filter.key(), Topics: texts(own.filter.wanted), Match: own.filter.match,
+		Owner: own, Until: own.until, Group: own.filter.key(), Match: own.filter.match,
 		Cursor: cursor, Preamble: preamble,
 	}); err != nil {
 		h.stats.looped.Add(-1)

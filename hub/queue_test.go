@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -121,60 +120,6 @@ func TestHistoryIsNoQueue(t *testing.T) {
 	}
 }
 
-// TestDropOldest: a subscriber that falls behind gets a gap event for what it misses, and
-// then the newest events.
-func TestDropOldest(t *testing.T) {
-	for _, mode := range pipeModes {
-		t.Run(mode.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := piped(t, func(c *Config) {
-					mode.set(c)
-					c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 4, DropOldest, 0, time.Hour
-				})
-				s := b.subscribe("topic=t").begun()
-				for i := 1; i <= 10; i++ {
-					b.say("t", fmt.Sprint(i))
-					synctest.Wait() // the first is being written
-				}
-				b.say("other", "")
-				s.want(event{Data: "1"})
-				s.want(event{Type: "gap", Data: `{"from":2,"to":8,"missed":7}`})
-				s.want(event{Data: "9"})
-				s.want(event{Data: "10"})
-				b.say("t", "11")
-				s.want(event{Data: "11"})
-				synctest.Wait()
-				if st := b.Stats(); st.Missed != 7 || st.Gaps != 1 || st.Deliveries != 4 {
-					t.Errorf("%+v", st)
-				}
-				b.end()
-			})
-		})
-	}
-}
-
-// TestCoalesce: it gets the latest event of each topic.
-func TestCoalesce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := piped(t, func(c *Config) {
-			c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 6, Coalesce, 0, time.Hour
-		})
-		s := b.subscribe("topic=a&topic=b").begun()
-		b.say("a", "0")
-		synctest.Wait() // it is being written
-		for _, u := range []string{"a1", "b1", "a2", "a3", "b2", "a4", "a5"} {
-			b.say(u[:1], u[1:])
-		}
-		s.want(event{Data: "0"})
-		s.want(event{Type: "gap", Data: `{"from":2,"to":7,"missed":5}`})
-		s.want(event{Data: "2"})
-		s.want(event{Data: "5"})
-		b.say("b", "3")
-		s.want(event{Data: "3"})
-		b.end()
-	})
-}
-
 // TestGapAfterTrim: events that the history has dropped before a slow subscriber got them
 // are announced.
 func TestGapAfterTrim(t *testing.T) {
@@ -201,58 +146,6 @@ func TestGapAfterTrim(t *testing.T) {
 		s.want(event{Data: "9"})
 		b.end()
 	})
-}
-
-// TestBlock: publishers wait for the slowest subscriber, but no longer than configured.
-func TestBlock(t *testing.T) {
-	for _, mode := range pipeModes {
-		t.Run(mode.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := piped(t, func(c *Config) {
-					mode.set(c)
-					c.QueueEvents, c.Outcome, c.BlockTimeout, c.Heartbeat, c.WriteTimeout = 3, Block, time.Minute, 0, time.Hour
-				})
-				s := b.subscribe("topic=t").begun()
-				published := make(chan int, 20)
-				go func() {
-					for i := range 5 {
-						b.say("t", fmt.Sprint(i))
-						published <- i
-					}
-				}()
-				synctest.Wait()
-				if n := len(published); n != 3 {
-					t.Fatalf("%d published while nobody reads, want 3", n)
-				}
-				for i := range 5 {
-					s.want(event{Data: fmt.Sprint(i)})
-					synctest.Wait()
-				}
-				if n := len(published); n != 5 {
-					t.Fatalf("%d published after all was read", n)
-				}
-				start := time.Now()
-				for i := range 4 { // nobody reads any more
-					b.say("t", fmt.Sprint(i))
-				}
-				if d := time.Since(start); d != time.Minute {
-					t.Errorf("waited %v", d)
-				}
-				b.until(func(s Stats) bool { return s.Ends["queue_full"] == 1 })
-
-				b.subscribe("topic=t").begun()
-				for range 3 {
-					b.say("t", "")
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if _, err := b.Publish(ctx, Update{Topics: []string{"t"}}); err == nil {
-					t.Error("published although the caller gave up")
-				}
-				b.end()
-			})
-		})
-	}
 }
 
 // TestWriteTimeout: a connection that takes nothing ends in time, whatever the outcome.
@@ -320,77 +213,6 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestDrain: subscribers are notified and ended one by one, and those that hang are cut
-// at the end.
-func TestDrain(t *testing.T) {
-	for _, mode := range pipeModes {
-		t.Run(mode.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := piped(t, func(c *Config) {
-					mode.set(c)
-					c.Retry, c.Heartbeat, c.WriteTimeout = 3*time.Second, 0, time.Hour
-				})
-				const n = 8
-				ended := make(chan time.Duration, n)
-				stuck := b.subscribe("topic=t").begun()
-				b.say("t", "nobody reads this")
-				var start time.Time
-				for range n {
-					s := b.subscribe("topic=t").begun()
-					go func() {
-						last := event{}
-						for {
-							e, ok := s.next()
-							if !ok {
-								break
-							}
-							last = e
-						}
-						if last.Retry < "3000" || last.Retry > "6000" {
-							t.Errorf("the last word is %+v", last)
-						}
-						ended <- time.Since(start)
-					}()
-				}
-				waiting := b.subscribe("topic=t") // has a connection when draining begins
-				synctest.Wait()
-				start = time.Now()
-				deadline, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				cut := make(chan int, 1)
-				go func() { cut <- b.Drain(deadline, 8*time.Second) }()
-				synctest.Wait()
-				if s := b.subscribe("topic=t"); s.resp.StatusCode != http.StatusServiceUnavailable || s.resp.Header.Get("Retry-After") != "3" {
-					t.Errorf("while draining: %s %v", s.resp.Status, s.resp.Header)
-				}
-				go waiting.ends()
-				seen := map[time.Duration]bool{}
-				for range n {
-					d := <-ended
-					seen[d] = true
-					if d >= 8*time.Second {
-						t.Errorf("one ended after %v, want less than 8s", d)
-					}
-				}
-				if len(seen) < n {
-					t.Errorf("ended at %v: not one by one", seen)
-				}
-				if n := <-cut; n != 1 {
-					t.Errorf("%d were cut", n)
-				}
-				if d := time.Since(start); d != 10*time.Second {
-					t.Errorf("drained for %v", d)
-				}
-				if e := b.Stats().Ends; e["drained"] != n+1 || e["cut"] != 1 {
-					t.Errorf("%v", e)
-				}
-				stuck.ends()
-				b.end()
-			})
-		})
-	}
-}
-
 // TestDrainOfHandler drains a hub that is a handler in somebody else's server.
 func TestDrainOfHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -416,26 +238,6 @@ func TestDrainOfHandler(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestDrainRefuses: a request on an existing connection is asked to come back.
-func TestDrainRefuses(t *testing.T) {
-	h, err := New(Defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequest(http.MethodGet, "http://hub/events?topic=t", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newRecorder()
-	h.Handler().ServeHTTP(w, req)
-	if w.status != http.StatusServiceUnavailable || w.header.Get("Retry-After") != "1" {
-		t.Errorf("%d %v", w.status, w.header)
-	}
 }
 
 func TestLimits(t *testing.T) {

@@ -83,12 +83,10 @@ func TestPostponed(t *testing.T) {
 
 // TestRedis moves subscribers between two hubs of one stream while both publish and
 // Redis is restarted: each sees every update once, in the same order.
-func TestRedis(t *testing.T) { inModes(t, throughRedis) }
-
-func throughRedis(t *testing.T, set func(*Config)) {
+func TestRedis(t *testing.T) {
 	address, restart := redisServer(t)
 	hub := func() *bed {
-		return serving(t, func(c *Config) { set(c); c.History, c.Redis.Address = HistoryRedis, address })
+		return serving(t, func(c *Config) { c.History, c.Redis.Address = HistoryRedis, address })
 	}
 	hubs := []*bed{hub(), hub()}
 	const updates, clients = 200, 4

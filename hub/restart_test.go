@@ -8,30 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"dyno/hub/journal"
 )
 
-// victimFile tells the test's own program, run again, to be a hub with that history,
-// and victimMode the number of its mode.
-const (
-	victimFile = "DYNO_HUB_VICTIM"
-	victimMode = "DYNO_HUB_MODE"
-)
+// victimFile tells the test's own program, run again, to be a hub with that history.
+const victimFile = "DYNO_HUB_VICTIM"
 
 // runVictim serves until it is killed, and says where.
 func runVictim(path string) {
 	c := Defaults()
 	c.History, c.File, c.AnonymousPublish = HistoryFile, path, true
-	mode, err := strconv.Atoi(os.Getenv(victimMode))
-	if err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(1)
-	}
-	modes[mode].set(&c)
 	h, err := New(c)
 	var l net.Listener
 	if err == nil {
@@ -46,10 +35,10 @@ func runVictim(path string) {
 }
 
 // victim runs a hub in a process of its own.
-func victim(t *testing.T, path string, mode int) (address string, kill func()) {
+func victim(t *testing.T, path string) (address string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimFile+"="+path, victimMode+"="+strconv.Itoa(mode))
+	cmd.Env = append(os.Environ(), victimFile+"="+path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,19 +66,13 @@ func victim(t *testing.T, path string, mode int) (address string, kill func()) {
 // that was acknowledged is there afterwards, once and in order, and a subscriber goes
 // on where it was.
 func TestKilled(t *testing.T) {
-	for i, mode := range modes {
-		t.Run(mode.name, func(t *testing.T) { killed(t, i) })
-	}
-}
-
-func killed(t *testing.T, mode int) {
 	path := filepath.Join(t.TempDir(), "history")
 	var acknowledged []string // IDs
 	var seen []event
 	last := journal.Earliest
 	const lives, enoughUpdates = 5, 100
 	for life := range lives {
-		address, kill := victim(t, path, mode)
+		address, kill := victim(t, path)
 		client := &http.Client{Transport: &http.Transport{}}
 		resp, err := client.Get("http://" + address + "/events?topic=t&lastEventID=" + last)
 		if err != nil {

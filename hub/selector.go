@@ -36,7 +36,7 @@ type verdict struct {
 // An event is matched for all subscribers by one goroutine, and the time of a match grows with the
 // variables of the template, the length of the topic, and the templates of a subscriber. What is
 // within these bounds takes up to 25 µs a template for a topic of 50 bytes, and about 1 ms for the
-// longest (BenchmarkCostliestTemplate).
+// longest.
 const (
 	maxTemplate  = 1 << 10 // length of a template in bytes
 	maxVariables = 8       // of a template

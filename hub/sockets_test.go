@@ -52,52 +52,6 @@ func local(t *testing.T) net.Listener {
 // large is the data of an event of which neither holds many.
 func large(i int) string { return fmt.Sprint(i, " ", strings.Repeat("x", 64<<10)) }
 
-// TestStopsReadingOnSockets: who reads nothing is ended, and the others are given
-// everything meanwhile.
-func TestStopsReadingOnSockets(t *testing.T) {
-	inModes(t, func(t *testing.T, set func(*Config)) {
-		b := serving(t, func(c *Config) { set(c); c.SendBuffer, c.QueueEvents, c.WriteTimeout = 4<<10, 5, time.Hour })
-		good := b.subscribe("topic=t").begun()
-		small(b)
-		stuck := b.subscribe("topic=t").begun()
-		n := 0
-		for b.Stats().Ends["queue_full"] == 0 {
-			b.say("t", large(n))
-			good.want(event{Data: large(n)})
-			if n++; n == 1 {
-				if list, all := b.Clients(1); all != 2 || len(list) != 1 {
-					t.Errorf("%d of %d clients: %+v", len(list), all, list)
-				}
-			}
-		}
-		if n < 5 {
-			t.Errorf("ended after %d events, although the queue has room for 5", n)
-		}
-		b.say("t", "last")
-		good.want(event{Data: "last"})
-		if list, all := b.Clients(10); all != 1 || len(list) != 1 || list[0].Topics[0] != "t" {
-			t.Errorf("%d clients: %+v", all, list)
-		}
-		stuck.ends()
-	})
-}
-
-// TestWriteTimeoutOnSockets: a connection that takes nothing ends, whatever the outcome.
-func TestWriteTimeoutOnSockets(t *testing.T) {
-	inModes(t, func(t *testing.T, set func(*Config)) {
-		b := serving(t, func(c *Config) {
-			set(c)
-			c.SendBuffer, c.QueueEvents, c.Outcome, c.WriteTimeout = 4<<10, 5, DropOldest, 100*time.Millisecond
-		})
-		small(b)
-		b.subscribe("topic=t").begun()
-		for i := range 100 { // 6 MB
-			b.say("t", large(i))
-		}
-		b.until(func(s Stats) bool { return s.Ends["write_timeout"] == 1 && s.Subscribers == 0 })
-	})
-}
-
 // TestLeftOutOnSockets: whoever cannot keep up gets an ordered part of what was published,
 // and the number of events that are missing.
 func TestLeftOutOnSockets(t *testing.T) {
@@ -185,30 +139,6 @@ func TestBlockOnSockets(t *testing.T) {
 		}
 		if longest < wait {
 			t.Errorf("one was ended, and nobody waited for it longer than %v", longest)
-		}
-	})
-}
-
-// TestHeartbeatOnSockets: in silence, and after an event again.
-func TestHeartbeatOnSockets(t *testing.T) {
-	inModes(t, func(t *testing.T, set func(*Config)) {
-		b := serving(t, func(c *Config) { set(c); c.Heartbeat = 50 * time.Millisecond })
-		s := b.subscribe("topic=t").begun()
-		s.want(event{Comment: "heartbeat"})
-		s.want(event{Comment: "heartbeat"})
-		b.say("t", "x")
-		for {
-			e, ok := s.next()
-			if !ok {
-				t.Fatal("the stream ended")
-			}
-			if e.Data == "x" {
-				break
-			}
-		}
-		s.want(event{Comment: "heartbeat"})
-		if n := b.Stats().Heartbeats; n < 3 {
-			t.Errorf("%d heartbeats counted", n)
 		}
 	})
 }

@@ -1,8 +1,6 @@
 package fanout
 
 import (
-	"time"
-
 	"dyno/hub/journal"
 	"dyno/internal/loop"
 
@@ -12,19 +10,15 @@ import (
 // A client is a subscriber in the slab. It is up to date and has everything up to
 // Loop.seen, unless it has a late part.
 type client struct {
-	key     uint64
-	group   *group
-	late    *late
-	owner   any
-	address string
-	since   int64 // Unix time in nanoseconds
-	until   int64 // the same; 0 means no end
-	events  int64
-	bytes   int64
-	fd      int32
-	place   uint32 // in group.members
-	wrote   uint32 // tick at which its socket last took something
-	read    uint32 // bytes that it sent
+	key   uint64
+	group *group
+	late  *late
+	owner any
+	until int64 // Unix time in nanoseconds; 0 means no end
+	fd    int32
+	place uint32 // in group.members
+	wrote uint32 // tick at which its socket last took something
+	read  uint32 // bytes that it sent
 }
 
 // late is the additional state of a client that is not up to date.
@@ -55,7 +49,6 @@ type late struct {
 // A group is the set of clients that get the same entries.
 type group struct {
 	name    string
-	topics  []string
 	match   func(*journal.Entry) bool
 	members []*client
 	place   int // in Loop.order
@@ -87,13 +80,12 @@ func (l *Loop) adopt(a arrival) {
 	key, c := l.clients.Alloc()
 	g := l.groups[a.s.Group]
 	if g == nil {
-		g = &group{name: a.s.Group, topics: a.s.Topics, match: a.s.Match, place: len(l.order)}
+		g = &group{name: a.s.Group, match: a.s.Match, place: len(l.order)}
 		l.groups[g.name] = g
 		l.order = append(l.order, g)
 	}
 	*c = client{
-		key: key, group: g, owner: a.s.Owner, address: a.s.Address, since: time.Now().UnixNano(),
-		fd: int32(a.fd), place: uint32(len(g.members)), wrote: l.ticks,
+		key: key, group: g, owner: a.s.Owner, fd: int32(a.fd), place: uint32(len(g.members)), wrote: l.ticks,
 	}
 	if !a.s.Until.IsZero() {
 		c.until = a.s.Until.UnixNano()

@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"dyno/hub/journal"
@@ -66,25 +65,5 @@ func TestNoAllocations(t *testing.T) {
 	}
 	if s := l.Stats(); s.Late != 0 {
 		t.Errorf("%+v", s)
-	}
-}
-
-func BenchmarkDeliver(b *testing.B) {
-	const subscribers = 1000
-	for _, batch := range []int{1, 4} {
-		b.Run(fmt.Sprint(batch), func(b *testing.B) {
-			l, j, drain, end := bench(b, subscribers)
-			defer end()
-			b.ReportAllocs()
-			for n := 0; n < b.N; n += subscribers * batch {
-				for range batch {
-					add(b, j, "a", 100)
-				}
-				l.turn()
-				b.StopTimer()
-				drain()
-				b.StartTimer()
-			}
-		})
 	}
 }

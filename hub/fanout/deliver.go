@@ -73,8 +73,6 @@ func (l *Loop) deliver(g *group, entries []*journal.Entry, before uint64) {
 		if c.late == nil {
 			n, errno := loop.Send(int(c.fd), buf)
 			if n == len(buf) {
-				c.events += events
-				c.bytes += bytes
 				c.wrote = l.ticks
 				whole++
 				continue
@@ -196,7 +194,6 @@ func (l *Loop) sent(c *client, n int) {
 		return
 	}
 	c.wrote = l.ticks
-	c.bytes += int64(n)
 	l.counts.writes.Add(1)
 	l.counts.bytes.Add(int64(n))
 }
@@ -229,7 +226,6 @@ func (l *Loop) took(c *client, n int) bool {
 func (l *Loop) finished(c *client, entry bool) {
 	c.late.half = false
 	if entry {
-		c.events++
 		l.counts.deliveries.Add(1)
 	}
 }

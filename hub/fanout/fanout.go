@@ -15,8 +15,6 @@
 package fanout
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"dyno/hub/journal"
@@ -54,7 +52,7 @@ const (
 	Block Outcome = "block"
 )
 
-// Config configures a loop. Start from Defaults.
+// Config configures a loop. Start from Defaults. Whoever makes one has checked its values.
 type Config struct {
 	// QueueEvents and QueueBytes bound what a subscriber may be owed of the entries that
 	// were appended while it was late: the number of entries, and the bytes of their
@@ -91,19 +89,8 @@ type Config struct {
 	Farewell func() []byte
 }
 
-// The bounds of Config's numbers.
-const (
-	maxQueueEvents = 1 << 26
-	maxArrivals    = 1 << 20
-	maxReadBytes   = 1 << 30
-	maxBatchDelay  = 10 * time.Second
-)
-
-// The bounds of Config's Heartbeat and WriteTimeout.
-const (
-	MinPeriod = 4 * looks * minTick
-	MaxPeriod = 24 * time.Hour
-)
+// MinPeriod is the shortest that Config's Heartbeat and WriteTimeout may be.
+const MinPeriod = 4 * looks * minTick
 
 // Defaults returns a Config with every default.
 func Defaults() Config {
@@ -112,41 +99,6 @@ func Defaults() Config {
 		Heartbeat: 15 * time.Second, WriteTimeout: time.Minute,
 		Arrivals: 1024, ReadBytes: 16 << 10,
 	}
-}
-
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.QueueEvents < 1 || c.QueueEvents > maxQueueEvents {
-		fault("queue events: %d: must be from 1 to %d", c.QueueEvents, maxQueueEvents)
-	}
-	if c.QueueBytes < 1 {
-		fault("queue bytes: %d: must be 1 or more", c.QueueBytes)
-	}
-	switch c.Outcome {
-	case Disconnect, DropOldest, Coalesce, Block:
-	default:
-		fault("outcome: %q: must be %s, %s, %s or %s", c.Outcome, Disconnect, DropOldest, Coalesce, Block)
-	}
-	for _, p := range []struct {
-		name  string
-		value time.Duration
-	}{{"heartbeat", c.Heartbeat}, {"write timeout", c.WriteTimeout}} {
-		if p.value != 0 && (p.value < MinPeriod || p.value > MaxPeriod) {
-			fault("%s: %v: must be 0 (none) or from %v to %v", p.name, p.value, MinPeriod, MaxPeriod)
-		}
-	}
-	if c.BatchDelay < 0 || c.BatchDelay > maxBatchDelay {
-		fault("batch delay: %v: must be from 0 to %v", c.BatchDelay, maxBatchDelay)
-	}
-	if c.Arrivals < 1 || c.Arrivals > maxArrivals {
-		fault("arrivals: %d: must be from 1 to %d", c.Arrivals, maxArrivals)
-	}
-	if c.ReadBytes < 1 || c.ReadBytes > maxReadBytes {
-		fault("read bytes: %d: must be from 1 to %d", c.ReadBytes, maxReadBytes)
-	}
-	return errors.Join(errs...)
 }
 
 // A Subscriber says which entries are sent to whom. The loop keeps references to it, so
@@ -160,13 +112,9 @@ type Subscriber struct {
 	// quarter of the heartbeat's period or of the write timeout if one of these is
 	// shorter.
 	Until time.Time
-	// Address is the peer's address, for the list of clients.
-	Address string
 	// Group is equal for subscribers whose Match gives the same answers. The loop calls
 	// only the first one's Match for all of them.
 	Group string
-	// Topics are the group's selectors, for the list of clients.
-	Topics []string
 	// Match reports whether an entry is for this subscriber. It is called on the loop's
 	// goroutine, once for a group, and must not block.
 	Match func(*journal.Entry) bool
@@ -193,14 +141,6 @@ const (
 	ends
 )
 
-// String returns the name that metrics use for the reason.
-func (e End) String() string {
-	if e < 0 || e >= ends {
-		return fmt.Sprintf("end %d", int(e))
-	}
-	return [...]string{"gone", "slow", "stalled", "talkative", "drained", "cut", "refused", "expired"}[e]
-}
-
 // Stats are counts since the loop began, except for the first two, which are current.
 type Stats struct {
 	Subscribers int64
@@ -220,17 +160,9 @@ type Stats struct {
 
 // A Client is a subscriber as an entry of the list of slow clients.
 type Client struct {
-	ID      uint64 // of the connection, unique while the loop lives
-	Owner   any    // Subscriber.Owner
-	Address string
-	Topics  []string
-	Since   time.Time
-	Late    bool
+	Owner any // Subscriber.Owner
+	Late  bool
 	// LagEvents and LagBytes are what it is owed of the entries that came while it was
-	// late. They do not include history that it is still reading; Cursor shows that.
-	LagEvents int64
-	LagBytes  int64
-	Cursor    uint64 // last entry sent, or passed over
-	Events    int64  // entries sent
-	Bytes     int64  // sent, of any kind
+	// late. They do not include history that it is still reading.
+	LagEvents, LagBytes int64
 }

@@ -85,11 +85,8 @@ type question struct {
 	answer chan []Client // has room for one, so that the loop never waits
 }
 
-// New returns a loop; the caller must then call Run. The error lists every fault of c.
+// New returns a loop; the caller must then call Run.
 func New(c Config, source Source) (*Loop, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("event loop: %w", err)
-	}
 	poll, err := loop.NewPoller()
 	if err != nil {
 		return nil, fmt.Errorf("event loop: %w", err)
@@ -442,14 +439,9 @@ func (l *Loop) list(limit int) []Client {
 	slices.SortStableFunc(all, func(a, b entry) int { return int(min(max(b.lag-a.lag, -1), 1)) })
 	list := make([]Client, 0, min(max(limit, 0), len(all)))
 	for _, e := range all[:cap(list)] {
-		c := e.c
-		row := Client{
-			ID: c.key, Owner: c.owner, Address: c.address, Topics: c.group.topics, Since: time.Unix(0, c.since),
-			Cursor: l.seen, Events: c.events, Bytes: c.bytes,
-		}
-		if w := c.late; w != nil {
-			row.Late, row.Cursor = true, w.cursor
-			row.LagEvents, row.LagBytes = w.events, w.bytes+int64(len(w.rest))
+		row := Client{Owner: e.c.owner}
+		if w := e.c.late; w != nil {
+			row.Late, row.LagEvents, row.LagBytes = true, w.events, w.bytes+int64(len(w.rest))
 		}
 		list = append(list, row)
 	}

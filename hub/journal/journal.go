@@ -52,7 +52,7 @@ type Entry struct {
 }
 
 // Config says what a journal holds. If a bound is exceeded, the oldest entries are
-// removed. Start from Defaults.
+// removed. Start from Defaults. Whoever makes one has checked its bounds.
 type Config struct {
 	Events int           // entries
 	Bytes  int64         // memory that the entries take, approximately
@@ -66,33 +66,12 @@ type Config struct {
 	Head uint64
 }
 
-// The bounds of Config's numbers.
-const (
-	maxEvents = 1 << 24
-	maxEpoch  = 32
-)
+// maxEpoch is the length of the longest epoch.
+const maxEpoch = 32
 
 // Defaults returns a Config with every default.
 func Defaults() Config {
 	return Config{Events: 10_000, Bytes: 64 << 20}
-}
-
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Events < 1 || c.Events > maxEvents {
-		errs = append(errs, fmt.Errorf("events: %d: must be from 1 to %d", c.Events, maxEvents))
-	}
-	if c.Bytes < 1 {
-		errs = append(errs, fmt.Errorf("bytes: %d: must be 1 or more", c.Bytes))
-	}
-	if c.Age < 0 {
-		errs = append(errs, fmt.Errorf("age: %v: must be 0 (no bound) or more", c.Age))
-	}
-	if len(c.Epoch) > maxEpoch || strings.ContainsFunc(c.Epoch, notAlphanumeric) {
-		errs = append(errs, fmt.Errorf("epoch: %q: must be up to %d letters and digits", c.Epoch, maxEpoch))
-	}
-	return errors.Join(errs...)
 }
 
 func notAlphanumeric(r rune) bool {
@@ -122,10 +101,10 @@ type Journal struct {
 
 type watcher struct{ fn func() }
 
-// New returns an empty journal. The error lists every fault of c.
+// New returns an empty journal, unless the epoch is none.
 func New(c Config) (*Journal, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+	if len(c.Epoch) > maxEpoch || strings.ContainsFunc(c.Epoch, notAlphanumeric) {
+		return nil, fmt.Errorf("journal: epoch: %q: must be up to %d letters and digits", c.Epoch, maxEpoch)
 	}
 	if c.Epoch == "" {
 		c.Epoch = strconv.FormatUint(rand.Uint64(), 36)

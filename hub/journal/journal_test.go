@@ -43,18 +43,6 @@ func add(t testing.TB, j *Journal, u Update) *Entry {
 	return e
 }
 
-func TestValidate(t *testing.T) {
-	_, err := New(Config{Bytes: -1, Age: -1, Epoch: "a-b"})
-	for _, want := range []string{"events: 0", "bytes: -1", "age: -1ns", `epoch: "a-b"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s in %v", want, err)
-		}
-	}
-	if err := Defaults().Validate(); err != nil {
-		t.Errorf("defaults: %v", err)
-	}
-}
-
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		u    Update
@@ -214,31 +202,6 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-func TestBreak(t *testing.T) {
-	j := open(t, bounded(10))
-	add(t, j, update("a"))
-	notified := 0
-	stop := j.Notify(func() { notified++ })
-	defer stop()
-	j.Break()
-	if got, oldest := j.Since(1, nil, 10); len(got) != 0 || oldest != 3 {
-		t.Errorf("a reader at the head: %v, oldest %d", got, oldest)
-	}
-	e := add(t, j, update("b"))
-	if e.Seq != 3 || notified != 2 {
-		t.Errorf("entry %d, notified %d times", e.Seq, notified)
-	}
-}
-
-func TestHeadContinues(t *testing.T) {
-	c := bounded(10)
-	c.Head = 41
-	e := add(t, open(t, c), update(""))
-	if e.Seq != 42 || e.ID != "dyno:e-42" {
-		t.Errorf("%d %s", e.Seq, e.ID)
-	}
-}
-
 func TestNotifyStops(t *testing.T) {
 	j := open(t, bounded(10))
 	var a, b int
@@ -385,28 +348,6 @@ func TestReaders(t *testing.T) {
 	work.Wait()
 	reading.Wait()
 	t.Logf("%d gaps", gaps.Load())
-}
-
-// BenchmarkSince measures the cost for a reader with nothing to read and for one with one
-// entry, with all CPUs reading.
-func BenchmarkSince(b *testing.B) {
-	j := open(b, bounded(10_000))
-	for range 100 {
-		add(b, j, update("x"))
-	}
-	for _, behind := range []uint64{0, 1} {
-		b.Run(fmt.Sprintf("behind=%d", behind), func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				var buf [4]*Entry
-				for pb.Next() {
-					if got, _ := j.Since(100-behind, buf[:0], 4); len(got) != int(behind) {
-						b.Fatal(len(got))
-					}
-				}
-			})
-		})
-	}
 }
 
 // TestAppendAs: an ID from outside takes the place of the journal's own, and not that of a publisher's.

@@ -156,47 +156,6 @@ func TestTwo(t *testing.T) {
 	}
 }
 
-// TestCatchUp: an ID that another hub has just given is known after it.
-func TestCatchUp(t *testing.T) {
-	s := run(t)
-	a, b := s.open(1000), s.open(1000)
-	for i := range 200 {
-		id := add(t, a, fmt.Sprint(i))
-		if err := b.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, found := b.Journal().Seek(id); !found {
-			t.Fatalf("%s is not known", id)
-		}
-	}
-}
-
-// TestDisconnected: nothing is lost while Redis refuses to talk, as long as the
-// stream has it.
-func TestDisconnected(t *testing.T) {
-	s := run(t)
-	a, b := s.open(1000), s.open(1000)
-	add(t, a, "0")
-	admin := redis.NewClient(&redis.Options{Addr: s.address})
-	defer admin.Close()
-	for i := range 50 {
-		if i%10 == 0 {
-			if err := admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for { // a publisher that tries again has it twice at worst, and knows
-			if _, err := a.Append(t.Context(), journal.Update{Topics: []string{"t"}, Data: []byte("x")}); err == nil {
-				break
-			}
-		}
-	}
-	until(t, b, add(t, a, "end"))
-	if _, data, gap := held(b); gap || len(data) < 52 {
-		t.Errorf("%d held, gap %v", len(data), gap)
-	}
-}
-
 // TestRestarted: a Redis that keeps its data is gone for a while. Publishing is
 // refused meanwhile, and nothing is lost.
 func TestRestarted(t *testing.T) {
