@@ -118,7 +118,7 @@ var arrows = []arrow{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/oracle", nil, "a reference that shares code with what it checks would share its faults"},
-	{"selftest/conformance", []string{"load/wire", "experiments/subjects/grpcloop", "services/echo/rpc/go/program"}, "others' suites call servers of ours, and are called by our codecs; both sides are programs of its own"},
+	{"selftest/conformance", []string{"load/wire"}, "others' suites are called by our codecs, in a program of its own"},
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"experiments/subjects", []string{"experiments/subjects", "services"}, "variants that exist to be measured are put into services by programs of their own; no service knows one"},

@@ -51,7 +51,7 @@ func TestDriver(t *testing.T) {
   protocols: [PROTOCOL_GRPC_WEB]
   streamTypes: [STREAM_TYPE_UNARY, STREAM_TYPE_SERVER_STREAM]` + common},
 	} {
-		t.Run(name, func(t *testing.T) { s.run(t, "client", "driver", of) })
+		t.Run(name, func(t *testing.T) { s.run(t, of) })
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,25 +26,18 @@ const (
 
 var build = flag.Bool("build", false, "build connect's conformance suite, which takes long the first time, if it is not on PATH")
 
-// What the environment says to a test that is started as the program under test.
-const (
-	roleVariable   = "DYNO_CONFORMANCE_ROLE" // driver or loop
-	protosVariable = "DYNO_CONFORMANCE_PROTOS"
-)
+// protosVariable says to a test that is started as the program under test where the suite's .proto
+// files are.
+const protosVariable = "DYNO_CONFORMANCE_PROTOS"
 
 func TestMain(m *testing.M) {
-	var program func(*schema, io.Reader, io.Writer) error
-	switch os.Getenv(roleVariable) {
-	case "":
+	protos := os.Getenv(protosVariable)
+	if protos == "" {
 		leak.Main(m)
-	case "driver":
-		program = drive
-	case "loop":
-		program = serve
 	}
-	s, err := newSchema(os.Getenv(protosVariable))
+	s, err := newSchema(protos)
 	if err == nil {
-		err = program(s, os.Stdin, os.Stdout)
+		err = drive(s, os.Stdin, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -99,8 +91,8 @@ var summary = regexp.MustCompile(`Total cases: (\d+)\n(\d+) passed, (\d+) failed
 // patience bounds one run of the suite. It takes seconds.
 const patience = 2 * time.Minute
 
-// run has the suite test this very program in a role.
-func (s suite) run(t *testing.T, mode, role string, of scope) {
+// run has the suite test this very program as a client.
+func (s suite) run(t *testing.T, of scope) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -112,8 +104,8 @@ func (s suite) run(t *testing.T, mode, role string, of scope) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	cmd := exec.CommandContext(ctx, s.runner, "--mode", mode, "--conf", features, "--", self)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, protosVariable+"="+filepath.Join(s.module, "proto"))
+	cmd := exec.CommandContext(ctx, s.runner, "--mode", "client", "--conf", features, "--", self)
+	cmd.Env = append(os.Environ(), protosVariable+"="+filepath.Join(s.module, "proto"))
 	out, err := cmd.CombinedOutput()
 	m := summary.FindStringSubmatch(string(out))
 	if err != nil || m == nil {

@@ -27,7 +27,7 @@ import (
 
 var (
 	address = flag.String("address", "", "test the server at `HOST:PORT` and no program")
-	build   = flag.Bool("build", false, "build the programs in other languages that are not built yet, and buf")
+	build   = flag.Bool("build", false, "build the programs in other languages that are not built yet")
 )
 
 // patience bounds what a program takes to start, or to end. The first start of some is slow.
@@ -47,14 +47,14 @@ func TestMain(m *testing.M) {
 		}
 	}
 	code := m.Run()
-	for _, folder := range built {
-		_ = os.RemoveAll(folder) // it is below the folder for what is temporary
+	if built != "" {
+		_ = os.RemoveAll(built) // it is below the folder for what is temporary
 	}
 	os.Exit(code)
 }
 
-// built are the folders of Go programs, by the options that they were built with.
-var built = map[string]string{}
+// built is the folder of the Go programs, once they are.
+var built string
 
 // A process is a program that runs.
 type process struct {
@@ -116,22 +116,20 @@ func (p *process) end(t *testing.T) {
 
 // buildGo builds the Go programs into a folder, unless it has. Tests that call it are not
 // parallel.
-func buildGo(t *testing.T, options ...string) string {
+func buildGo(t *testing.T) string {
 	t.Helper()
-	key := strings.Join(options, " ")
-	if built[key] == "" {
+	if built == "" {
 		folder, err := os.MkdirTemp("", "echo")
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder += string(filepath.Separator)
-		built[key] = folder
-		args := append(append([]string{"build", "-ldflags=-s -w", "-o", folder}, options...), "./go/...", "dyno/experiments/subjects/grpcloop")
+		built = folder + string(filepath.Separator)
+		args := []string{"build", "-ldflags=-s -w", "-o", built, "./go/...", "dyno/experiments/subjects/grpcloop"}
 		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	return built[key]
+	return built
 }
 
 func TestContract(t *testing.T) {
@@ -154,21 +152,23 @@ func TestContract(t *testing.T) {
 		{"tuned", []string{"tuned"}},
 		{"tuned with options", []string{"tuned", "--middleware", "5", "--serialization", "generated", "--workers", "0", "--stream-window", "0"}},
 	} {
-		c.command[0] = folder + c.command[0]
+		program := c.command[0]
+		c.command[0] = folder + program
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && len(c.command) > 1 {
 				t.Skip("-short: starts each program once")
 			}
 			t.Parallel()
-			testProgram(t, c.command)
+			testProgram(t, c.command, quirks[program]...)
 		})
 	}
 }
 
-// quirks are those of the libraries that programs are written with; README.md names them.
+// quirks are those of programs, and of the libraries that they are written with; README.md names them.
 var quirks = map[string][]contract.Quirk{
-	"node": {contract.PlainAnswers, contract.ShortStrings},
-	"rust": {contract.ReflectionEnds},
+	"grpcloop": {contract.NoReflection},
+	"node":     {contract.PlainAnswers, contract.ShortStrings},
+	"rust":     {contract.ReflectionEnds},
 }
 
 // TestLanguages tests the programs that are not in Go. Each language is a folder whose
@@ -347,66 +347,6 @@ func exitCode(t *testing.T, command []string, options ...string) int {
 		t.Errorf("%v: nothing on standard error", options)
 	}
 	return cmd.ProcessState.ExitCode()
-}
-
-// TestInterop runs the cases of grpc-go's interoperability client that need no credentials
-// against the Go programs. The client comes with grpc-go's module, with far more
-// dependencies than this one has, so that it is built in a module of its own.
-func TestInterop(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: builds grpc-go's client")
-	}
-	client := interopClient(t)
-	folder := buildGo(t, "-tags", "interop")
-	for _, program := range []string{"plain", "tuned", "grpcloop"} {
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
-			host, port, err := net.SplitHostPort(p.address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range []string{
-				"empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
-				"timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response", "status_code_and_message",
-				"special_status_message", "custom_metadata", "unimplemented_method", "unimplemented_service", "pick_first_unary",
-			} {
-				t.Run(c, func(t *testing.T) {
-					ctx, stop := context.WithTimeout(t.Context(), patience)
-					defer stop()
-					var out []byte
-					err := errors.New("not run")
-					// A call that is cancelled at once may be answered before the client sees that, if it is late.
-					for try := 0; err != nil && (try == 0 || try < 5 && strings.HasPrefix(c, "cancel_")); try++ {
-						out, err = exec.CommandContext(ctx, client, "-server_host", host, "-server_port", port, "-test_case", c).CombinedOutput()
-					}
-					if err != nil {
-						t.Errorf("%v\n%s", err, out)
-					}
-				})
-			}
-		})
-	}
-}
-
-// interopClient builds grpc-go's client, in the version that go.mod has of its module. The test
-// is skipped where the client's own dependencies cannot be had.
-func interopClient(t *testing.T) string {
-	t.Helper()
-	const module = "google.golang.org/grpc"
-	version, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", module).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer stop()
-	install := exec.CommandContext(ctx, "go", "install", module+"/interop/client@"+strings.TrimSpace(string(version)))
-	folder := t.TempDir()
-	install.Env = append(os.Environ(), "GOBIN="+folder)
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("grpc-go's interoperability client cannot be built here: %v\n%s", err, out)
-	}
-	return filepath.Join(folder, "client")
 }
 
 // TestLinks: what is measured links the library that it is about. dyno has codecs of its own: it links

@@ -14,15 +14,12 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// The tools by which people try out services, in the versions that the tests build. Neither is
-// part of this module: each has many times its dependencies.
-const (
-	grpcurl = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
-	buf     = "github.com/bufbuild/buf/cmd/buf@v1.75.0"
-)
+// grpcurl is the tool by which people try out services, in the version that the tests build. It is
+// no part of this module: it has many times its dependencies.
+const grpcurl = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
 
-// goPrograms are the programs in Go, which these tools are held against.
-var goPrograms = []string{"plain", "tuned", "connect", "grpcloop"}
+// reflective are the programs in Go that find their way by reflection.
+var reflective = []string{"plain", "tuned", "connect"}
 
 // install builds a tool. The test is skipped where it cannot be built.
 func install(t *testing.T, tool string) (path string) {
@@ -79,7 +76,7 @@ func (c toolCase) run(t *testing.T, command string, args ...string) {
 	})
 }
 
-// TestGrpcurl has grpcurl find its way in each Go program by reflection, and make calls of each
+// TestGrpcurl has grpcurl find its way in Go programs by reflection, and make calls of each
 // kind.
 func TestGrpcurl(t *testing.T) {
 	if testing.Short() {
@@ -88,7 +85,7 @@ func TestGrpcurl(t *testing.T) {
 	command := install(t, grpcurl)
 	folder := buildGo(t)
 	failed := func(code codes.Code) int { return 64 + int(code) } // as grpcurl's exit codes are
-	for _, program := range goPrograms {
+	for _, program := range reflective {
 		t.Run(program, func(t *testing.T) {
 			p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
 			for _, c := range []toolCase{
@@ -112,43 +109,5 @@ func TestGrpcurl(t *testing.T) {
 				c.run(t, command, append(append([]string{"-plaintext"}, c.args...), append([]string{p.address}, strings.Fields(c.on)...)...)...)
 			}
 		})
-	}
-}
-
-// TestBufCurl has buf's curl do the same, in the protocols that it speaks and the programs do:
-// all of them gRPC, and the one on connect-go gRPC-Web and Connect, too. To build buf takes
-// longer than all other tests here, so that it is built only if that is asked for.
-func TestBufCurl(t *testing.T) {
-	command, err := exec.LookPath("buf")
-	if err != nil && !*build {
-		t.Skipf("buf is not on PATH; go install %s puts it there, which takes some minutes, and -args -build builds it for this test", buf)
-	}
-	if err != nil {
-		command = install(t, buf)
-	}
-	folder := buildGo(t)
-	failed := func(code codes.Code) int { return 8 * int(code) } // as buf's exit codes are
-	for _, program := range goPrograms {
-		protocols := []string{"grpc"}
-		if program == "connect" {
-			protocols = append(protocols, "grpcweb", "connect")
-		}
-		for _, protocol := range protocols {
-			t.Run(program+" by "+protocol, func(t *testing.T) {
-				p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
-				for _, c := range []toolCase{
-					{"list services", []string{"--list-services"}, "", 0, []string{`(?m)^dyno\.echo\.v1\.Echo$`, `(?m)^grpc\.health\.v1\.Health$`}},
-					{"list methods", []string{"--list-methods"}, "", 0, []string{`dyno\.echo\.v1\.Echo/Chat`}},
-					{"unary", []string{"-d", `{"text": "käse 🧀", "payload": "AAEC"}`}, "/dyno.echo.v1.Echo/Echo", 0, []string{`"text":\s*"käse 🧀"`, `"payload":\s*"AAEC"`}},
-					{"client stream", []string{"-d", `{"text": "a"} {"text": "bc"} {}`}, "/dyno.echo.v1.Echo/Collect", 0, []string{`"messages":\s*"3"`}},
-					{"server stream", []string{"-d", `{"message": {"text": "again"}, "count": 3}`}, "/dyno.echo.v1.Echo/Expand", 0, []string{`(?s)(again.*){3}`}},
-					{"both", []string{"-d", `{"text": "first"} {"text": "second"}`}, "/dyno.echo.v1.Echo/Chat", 0, []string{`(?s)first.*second`}},
-					{"an error", []string{"-d", `{"status": 5, "text": "no cheese here"}`}, "/dyno.echo.v1.Echo/Echo", failed(codes.NotFound), []string{`"code":\s*"not_found"`, `no cheese here`}},
-					{"no such method", nil, "/dyno.echo.v1.Echo/Nothing", 1, []string{`Nothing`}},
-				} {
-					c.run(t, command, append(append([]string{"curl", "--http2-prior-knowledge", "--protocol", protocol}, c.args...), "http://"+p.address+c.on)...)
-				}
-			})
-		}
 	}
 }

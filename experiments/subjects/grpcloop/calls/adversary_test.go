@@ -37,6 +37,12 @@ func TestFloods(t *testing.T) {
 			}
 			p.must(p.frames.WriteData(1, false, nil))
 		}},
+		{"continuations", func(p *peer, i uint32) {
+			if i == 0 {
+				p.must(p.frames.WriteHeaders(x.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers(echo)}))
+			}
+			p.must(p.frames.WriteContinuation(1, false, nil))
+		}},
 		{"data after the end", func(p *peer, i uint32) {
 			if i == 0 {
 				p.open(1, "/nothing")
@@ -57,46 +63,6 @@ func TestFloods(t *testing.T) {
 				}
 			}
 			t.Fatal("10,000 were taken")
-		})
-	}
-}
-
-// Time gives credit back, and so do calls that end: a client that cancels now and then may
-// do so without end.
-func TestCredit(t *testing.T) {
-	p := newPeer(t)
-	id := uint32(1)
-	for range 10_000 {
-		p.open(id, chat)
-		p.must(p.frames.WriteRSTStream(id, x.ErrCodeCancel))
-		p.open(id+2, echo)
-		p.send(id+2, true, echoRequest(echoMessage{}))
-		id += 4
-		p.must(p.frames.WriteWindowUpdate(0, 5))
-		p.feed()
-		p.said()
-	}
-	for range 10_000 {
-		p.must(p.frames.WritePing(false, [8]byte{}))
-		p.clock += 5_000_000
-		p.feed()
-		p.said()
-	}
-}
-
-func TestContinuationFlood(t *testing.T) {
-	for name, piece := range map[string][]byte{"long": make([]byte, 16_000), "short": {0}, "empty": nil} {
-		t.Run(name, func(t *testing.T) {
-			p := newPeer(t)
-			p.must(p.frames.WriteHeaders(x.HeadersFrameParam{StreamID: 1, BlockFragment: p.headers(echo)}))
-			for range 100 {
-				p.must(p.frames.WriteContinuation(1, false, piece))
-				if err := p.try(); err != nil {
-					p.expectError(err, http2.EnhanceYourCalm)
-					return
-				}
-			}
-			t.Fatal("100 continuations were taken")
 		})
 	}
 }
@@ -160,7 +126,7 @@ func TestNoRoom(t *testing.T) {
 		t.Errorf("%d calls wait, with %d bytes held, want %d", waiting, p.loop.held, most-1)
 	}
 	p.loop.config.MaxHeld = p.loop.held
-	for i, method := range []string{"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.testing.TestService/EmptyCall"} {
+	for i, method := range []string{"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"} {
 		id := uint32(2*(calls+i) + 1)
 		p.open(id, method)
 		p.send(id, true, message(nil))
@@ -270,20 +236,5 @@ func TestRules(t *testing.T) {
 			}
 			t.Errorf("there is no %q", c.want)
 		})
-	}
-}
-
-func TestPreface(t *testing.T) {
-	p := newPeer(t)
-	var c http2.Conn
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nXX"} {
-		c.Init(p.shared, 2)
-		if _, err := c.Feed([]byte(text)); err == nil {
-			t.Errorf("%q was taken", text)
-		}
-	}
-	c.Init(p.shared, 2)
-	if _, err := c.Feed([]byte(http2.Preface + "\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678")); err == nil {
-		t.Error("a ping was taken before the settings")
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Methods returns the paths of the calls that there are, in the order of their numbers.
-func Methods() []string { return append(slices.Clone(methods), interopMethods...) }
+func Methods() []string { return slices.Clone(methods) }
 
 var methods = []string{
 	"/dyno.echo.v1.Echo/Echo",
@@ -24,8 +24,6 @@ var methods = []string{
 	"/dyno.echo.v1.Echo/Chat",
 	"/grpc.health.v1.Health/Check",
 	"/grpc.health.v1.Health/Watch",
-	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
 // Numbers of the methods, from 1.
@@ -36,8 +34,6 @@ const (
 	methodChat
 	methodCheck
 	methodWatch
-	methodReflect
-	methodReflectAlpha
 )
 
 // Statuses of gRPC.
@@ -62,8 +58,6 @@ type Config struct {
 	// MaxHeld bounds the bytes of messages that are not complete, or not answered yet, over
 	// all calls of the loop. A call that would hold more is refused.
 	MaxHeld int
-	// Service has methods in addition to those of Methods. Nil has none.
-	Service Service
 }
 
 // A Loop carries out the calls of one event loop, and belongs to its goroutine.
@@ -74,7 +68,6 @@ type Loop struct {
 	fresh  []*call // calls with a deadline that began in this turn
 	zip    zipper
 	plain  []byte // an answer before it is compressed
-	files  *catalog
 	held   int
 	clock  func() int64
 	now    int64
@@ -107,10 +100,6 @@ type call struct {
 	more            uint32 // how many times it is still to be sent
 	interval        int64
 	parked          bool // a watch: nothing more comes
-
-	steps []step // of a Service's
-	zips  bool   // what it answers is compressed
-	state any    // what it keeps
 }
 
 // NewLoop returns a loop whose time comes from the clock, in nanoseconds.
@@ -289,7 +278,7 @@ func (l *Loop) hold(k *call, data []byte) {
 
 // held reports whether no message may be taken now.
 func (k *call) held() bool {
-	return k.wake != 0 || k.sent < len(k.out) || k.ending || k.more > 0 || k.parked || len(k.steps) > 0
+	return k.wake != 0 || k.sent < len(k.out) || k.ending || k.more > 0 || k.parked
 }
 
 // proceed goes on with a call, as far as it goes.
@@ -310,12 +299,6 @@ func (l *Loop) proceed(k *call) {
 	if k.parked {
 		return
 	}
-	if len(k.steps) > 0 {
-		l.step(k)
-		if k.stream == nil || k.held() {
-			return
-		}
-	}
 	rest := l.take(k, k.in)
 	if k.stream == nil {
 		return
@@ -328,16 +311,7 @@ func (l *Loop) proceed(k *call) {
 }
 
 // unary reports whether a method takes one message.
-func (l *Loop) unary(method int) bool {
-	if method > ownMethods {
-		return !l.config.Service.Streams(method - ownMethods - 1)
-	}
-	switch method {
-	case methodCollect, methodChat, methodReflect, methodReflectAlpha, methodStreamIn, methodFullDuplex:
-		return false
-	}
-	return true
-}
+func (l *Loop) unary(method int) bool { return method != methodCollect && method != methodChat }
 
 // take takes complete messages from what came, and returns the rest. When all has come, it
 // ends the call.
@@ -392,14 +366,6 @@ func (l *Loop) take(k *call, b []byte) []byte {
 		if l.answer(k, false, l.plain) {
 			l.end(k, ok, "")
 		}
-	case s.Request.Method == methodStreamIn:
-		l.plain = appendVarint(l.plain[:0], 1, k.bytes)
-		if l.answer(k, false, l.plain) {
-			l.end(k, ok, "")
-		}
-	case s.Request.Method > ownMethods:
-		l.config.Service.Ended(Call{l, k})
-		l.step(k)
 	default:
 		l.end(k, ok, "")
 	}
@@ -457,22 +423,6 @@ func (l *Loop) handle(k *call, compressed bool, b []byte) bool {
 		l.expand(k, compressed, &m)
 	case methodCheck, methodWatch:
 		l.health(k, compressed, b)
-	case methodEmpty, methodUnary, methodStreamIn, methodStreamOut, methodFullDuplex:
-		l.interop(k, compressed, b)
-	case methodReflect, methodReflectAlpha:
-		if l.files == nil {
-			l.files = newCatalog()
-		}
-		var valid bool
-		if l.plain, valid = l.files.answer(l.plain[:0], b); !valid {
-			l.malformed(k)
-			return true
-		}
-		l.answer(k, compressed, l.plain)
-	default:
-		k.zips = compressed
-		l.config.Service.Message(Call{l, k}, b)
-		l.step(k)
 	}
 	return true
 }

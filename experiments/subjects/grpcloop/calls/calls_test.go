@@ -2,13 +2,11 @@ package calls
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	x "golang.org/x/net/http2"
 	"google.golang.org/protobuf/proto"
@@ -24,34 +22,6 @@ const (
 	chat  = "/dyno.echo.v1.Echo/Chat"
 	fetch = "/dyno.echo.v1.Echo/Expand"
 )
-
-func TestUnary(t *testing.T) {
-	for _, step := range []int{0, 1, 7} {
-		p := newPeer(t)
-		p.step = step
-		for id := uint32(1); id < 9; id += 2 {
-			p.open(id, echo)
-			p.send(id, true, echoRequest(echoMessage{text: []byte("hi"), payload: []byte("x")}))
-			p.feed()
-			p.expect(
-				fmt.Sprint(id, " ", head),
-				fmt.Sprint(id, ` data "\x00\x00\x00\x00\a\n\x02hi\x12\x01x"`),
-				fmt.Sprint(id, " ", good))
-		}
-		// The end in a frame of its own, and a message in pieces.
-		p.open(9, echo)
-		p.send(9, false, []byte{0, 0, 0})
-		p.send(9, false, []byte{0, 0})
-		p.feed()
-		p.expect()
-		p.send(9, true, nil)
-		p.feed()
-		p.expect("9 "+head, `9 data "\x00\x00\x00\x00\x00"`, "9 "+good)
-		if n := p.conn.Open(); n > 0 {
-			t.Errorf("%d streams are left", n)
-		}
-	}
-}
 
 func TestStatus(t *testing.T) {
 	p := newPeer(t)
@@ -92,143 +62,6 @@ func TestStatus(t *testing.T) {
 	if n := p.conn.Open(); n > 0 {
 		t.Errorf("%d streams are left", n)
 	}
-}
-
-func TestNotGRPC(t *testing.T) {
-	p := newPeer(t)
-	p.must(p.frames.WriteHeaders(x.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82, 0x86, 0x84}, EndHeaders: true, EndStream: true}))
-	p.open(3, echo, "content-type", "text/plain")
-	p.feed()
-	p.expect("1 headers :status=405 end", "3 headers :status=415 end", "3 reset NO_ERROR")
-}
-
-func TestDelayAndDeadline(t *testing.T) {
-	p := newPeer(t)
-	p.open(1, echo)
-	p.send(1, true, echoRequest(echoMessage{text: []byte("late"), delay: 5}))
-	p.open(3, echo, "grpc-timeout", "3m")
-	p.send(3, true, echoRequest(echoMessage{delay: 100}))
-	p.open(5, chat, "grpc-timeout", "4000u")
-	p.open(7, echo, "grpc-timeout", "99999999H")
-	p.send(7, true, echoRequest(echoMessage{delay: 1}))
-	p.feed()
-	p.expect()
-	if due, some := p.loop.Next(); !some || due != 1+int64(time.Millisecond) {
-		t.Fatalf("next is %d, %v", due, some)
-	}
-	p.advance(int64(time.Millisecond) - 1)
-	p.expect()
-	p.advance(1)
-	p.expect("7 "+head, `7 data "\x00\x00\x00\x00\x00"`, "7 "+good)
-	p.advance(2 * int64(time.Millisecond))
-	p.expect("3 " + head + " grpc-status=4 grpc-message=the deadline has passed end")
-	p.advance(2 * int64(time.Millisecond))
-	p.expect("5 "+head+" grpc-status=4 grpc-message=the deadline has passed end", "5 reset NO_ERROR",
-		"1 "+head, `1 data "\x00\x00\x00\x00\x06\n\x04late"`, "1 "+good)
-	if _, some := p.loop.Next(); some {
-		t.Error("a timer is left")
-	}
-	// A call that the client gives up leaves no timer.
-	p.open(9, echo, "grpc-timeout", "1H")
-	p.send(9, true, echoRequest(echoMessage{delay: math.MaxUint32}))
-	p.feed()
-	p.must(p.frames.WriteRSTStream(9, x.ErrCodeCancel))
-	p.feed()
-	p.expect()
-	if _, some := p.loop.Next(); some || p.loop.held != 0 {
-		t.Errorf("a timer is left, or %d bytes", p.loop.held)
-	}
-}
-
-func TestStreams(t *testing.T) {
-	p := newPeer(t)
-	p.open(1, chat)
-	for _, text := range []string{"a", "b"} {
-		p.send(1, false, echoRequest(echoMessage{text: []byte(text)}))
-		p.feed()
-	}
-	p.expect("1 "+head, `1 data "\x00\x00\x00\x00\x03\n\x01a"`, `1 data "\x00\x00\x00\x00\x03\n\x01b"`)
-	p.send(1, true, nil)
-	p.feed()
-	p.expect("1 " + good)
-
-	p.open(3, "/dyno.echo.v1.Echo/Collect")
-	p.send(3, false, echoRequest(echoMessage{text: []byte("abc"), payload: []byte("d")}))
-	p.send(3, true, bytes.Repeat(echoRequest(echoMessage{}), 2))
-	p.feed()
-	p.expect("3 "+head, `3 data "\x00\x00\x00\x00\x04\b\x03\x10\x04"`, "3 "+good)
-
-	expandOf := func(count, interval uint64) []byte {
-		return message(appendVarint(appendVarint(appendMessage(nil, 1, appendBytes(nil, 1, "x")), 2, count), 3, interval))
-	}
-	one := ` data "\x00\x00\x00\x00\x03\n\x01x"`
-	p.open(5, fetch)
-	p.send(5, true, expandOf(3, 0))
-	p.open(7, fetch)
-	p.send(7, true, expandOf(0, 0))
-	p.feed()
-	p.expect("5 "+head, "5"+one, "5"+one, "5"+one, "5 "+good, "7 "+head, "7 "+good)
-
-	p.open(9, fetch)
-	p.send(9, true, expandOf(2, 1000))
-	p.feed()
-	p.expect("9 "+head, "9"+one)
-	p.advance(int64(time.Millisecond))
-	p.expect("9"+one, "9 "+good)
-
-	p.open(11, "/grpc.health.v1.Health/Watch")
-	p.send(11, true, message(nil))
-	p.feed()
-	p.expect("11 "+head, `11 data "\x00\x00\x00\x00\x02\b\x01"`)
-	p.conn.Drain()
-	p.loop.Drain(&p.conn)
-	p.expect("0 goaway last=11 NO_ERROR ", "11 headers grpc-status=14 grpc-message=the server ends end")
-	if !p.conn.Done() {
-		t.Error("the connection is not done")
-	}
-	p.open(13, echo) // the client did not know yet
-	p.send(13, true, echoRequest(echoMessage{}))
-	p.feed()
-	p.expect()
-}
-
-func TestGzip(t *testing.T) {
-	p := newPeer(t)
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	plain := bytes.Repeat([]byte("again "), 1000)
-	if _, err := w.Write(appendBytes(nil, 1, plain)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	body := message(packed.Bytes())
-	body[0] = 1
-	p.open(1, echo, "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip")
-	p.send(1, true, body)
-	p.open(3, echo, "grpc-encoding", "gzip")
-	p.send(3, true, body)
-	p.feed()
-	said := p.said()
-	if len(said) != 6 || said[0] != "1 "+head+" grpc-encoding=gzip" || said[4] != fmt.Sprintf("3 data %d", prefix+bytesSize(plain)) {
-		t.Errorf("%q", said)
-	}
-	// Ten megabytes of zeros in ten kilobytes.
-	packed.Reset()
-	w.Reset(&packed)
-	if _, err := w.Write(make([]byte, 10<<20)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	body = message(packed.Bytes())
-	body[0] = 1
-	p.open(5, echo, "grpc-encoding", "gzip")
-	p.send(5, true, body)
-	p.feed()
-	p.expect("5 " + head + " grpc-status=8 grpc-message=a message is too large end")
 }
 
 // Whatever the windows and however the input is cut, each answer comes whole.
@@ -350,40 +183,6 @@ func TestNoAllocations(t *testing.T) {
 				t.Errorf("%v allocations for a call, want none", n)
 			}
 		})
-	}
-}
-
-func BenchmarkUnary(b *testing.B) {
-	p := newPeer(b)
-	// Blocks that only refer to the table, so that the same bytes serve for each call but
-	// for the stream's number.
-	p.open(1, echo)
-	p.open(3, echo)
-	p.send(1, true, echoRequest(echoMessage{text: []byte("hello")}))
-	p.send(3, true, echoRequest(echoMessage{text: []byte("hello")}))
-	p.feed()
-	p.said()
-	p.open(5, echo)
-	p.send(5, true, echoRequest(echoMessage{text: []byte("hello")}))
-	p.must(p.frames.WriteWindowUpdate(0, 100))
-	call := bytes.Clone(p.in.Bytes())
-	data := 9 + int(call[2])
-	id := uint32(5)
-	b.ReportAllocs()
-	for b.Loop() {
-		binary.BigEndian.PutUint32(call[5:], id)
-		binary.BigEndian.PutUint32(call[data+5:], id)
-		p.loop.Turn()
-		if _, err := p.conn.Feed(call); err != nil {
-			b.Fatal(err)
-		}
-		p.loop.Settle()
-		p.conn.Out = p.conn.Out[:0]
-		if id += 2; id > 1<<31-3 {
-			id = 7
-			p.conn.Init(p.shared, 1)
-			b.Fatal("too many calls for one connection")
-		}
 	}
 }
 

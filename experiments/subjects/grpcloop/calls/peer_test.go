@@ -35,18 +35,11 @@ type peer struct {
 
 const maxMessage = 4<<20 + 64
 
-func newPeer(t testing.TB, settings ...x.Setting) *peer { return newPeerOf(t, nil, settings...) }
-
-// newPeerOf is newPeer with a service in addition to the echo.
-func newPeerOf(t testing.TB, service Service, settings ...x.Setting) *peer {
+func newPeer(t testing.TB, settings ...x.Setting) *peer {
 	p := &peer{t: t, clock: 1}
-	p.loop = NewLoop(Config{MaxMessage: maxMessage, MaxHeld: 64 << 20, Layers: program.NewLayers(2), Service: service}, func() int64 { return p.clock })
-	methods := Methods()
-	if service != nil {
-		methods = append(methods, service.Methods()...)
-	}
+	p.loop = NewLoop(Config{MaxMessage: maxMessage, MaxHeld: 64 << 20, Layers: program.NewLayers(2)}, func() int64 { return p.clock })
 	p.shared = http2.NewShared(http2.Config{
-		Methods: methods, MaxStreams: 100, StreamWindow: 65536, ConnWindow: 1 << 20, Fields: service != nil,
+		Methods: Methods(), MaxStreams: 100, StreamWindow: 65536, ConnWindow: 1 << 20,
 	}, p.loop)
 	p.conn.Init(p.shared, 1)
 	p.frames = x.NewFramer(&p.in, nil)

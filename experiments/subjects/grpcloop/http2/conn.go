@@ -34,8 +34,6 @@ type Config struct {
 	// StreamWindow and ConnWindow are how many bytes a client may send ahead, for a
 	// stream and in all. At least 65,535 for the latter.
 	StreamWindow, ConnWindow int
-	// Fields has requests keep all fields of their headers.
-	Fields bool
 }
 
 // Shared is what the connections of one loop share. It belongs to one goroutine, and so do
@@ -361,7 +359,6 @@ func (c *Conn) open(id uint32, ends bool, block []byte) error {
 	s := c.newStream()
 	r := &s.Request
 	r.clear()
-	r.keeps = sh.config.Fields
 	if err := c.decoder.Decode(block, r); err != nil {
 		c.discard(s)
 		return c.fail(Compression, err.Error())
@@ -423,9 +420,6 @@ func (c *Conn) newStream() *Stream {
 // discard gives back the memory of a stream that is not in the table.
 func (c *Conn) discard(s *Stream) {
 	s.id, s.Conn = 0, nil
-	if s.Header != nil || s.Trailer != nil {
-		s.Header, s.Trailer = nil, nil
-	}
 	const kept = 1024 // of what a call's metadata had
 	if cap(s.Request.Initial)+cap(s.Request.Trailing) > kept {
 		s.Request.Initial, s.Request.Trailing = nil, nil

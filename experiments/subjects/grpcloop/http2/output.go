@@ -58,13 +58,6 @@ func appendField[S string | []byte](b []byte, name string, value S) []byte {
 	return append(appendInteger(b, 0, 7, len(value)), value...)
 }
 
-func appendFields(b []byte, fields []Field) []byte {
-	for _, f := range fields {
-		b = appendField(b, f.Name, f.Value)
-	}
-	return b
-}
-
 const contentType = "application/grpc"
 
 // header appends the fields that each answer begins with: the status 200, and the content
@@ -129,7 +122,6 @@ func (c *Conn) Respond(s *Stream, gzip bool) {
 	if len(s.Request.Initial) > 0 {
 		b = appendField(b, "x-grpc-test-echo-initial", s.Request.Initial)
 	}
-	b = appendFields(b, s.Header)
 	c.shared.block = b
 	c.sendBlock(s.id, 0, b)
 }
@@ -143,7 +135,6 @@ func (c *Conn) Finish(s *Stream, status uint32, message string) {
 		if len(s.Request.Initial) > 0 {
 			b = appendField(b, "x-grpc-test-echo-initial", s.Request.Initial)
 		}
-		b = appendFields(b, s.Header)
 	}
 	if status == 0 {
 		b = c.encoder.ok(b)
@@ -160,7 +151,6 @@ func (c *Conn) Finish(s *Stream, status uint32, message string) {
 	if len(s.Request.Trailing) > 0 {
 		b = appendField(b, "x-grpc-test-echo-trailing-bin", s.Request.Trailing)
 	}
-	b = appendFields(b, s.Trailer)
 	c.shared.block = b
 	c.sendBlock(s.id, flagEndStream, b)
 	if s.ended {

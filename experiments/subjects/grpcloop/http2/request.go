@@ -26,18 +26,12 @@ type Request struct {
 	// Initial and Trailing are the values that come back with the answer. They are empty
 	// without any, and belong to the stream.
 	Initial, Trailing []byte
-	// Fields are all fields but pseudo-headers, if Config.Fields has them kept.
-	Fields []Field
 
-	keeps     bool
 	malformed string // why the request is none
 	seen      uint8  // pseudo-headers
 	regular   bool   // a field that is no pseudo-header came
 	size      int    // of the list
 }
-
-// A Field is a field of a header or of a trailer section.
-type Field struct{ Name, Value string }
 
 // An Encoding is how messages are compressed.
 type Encoding uint8
@@ -168,9 +162,6 @@ func (r *Request) Field(m hpack.Meaning, name, value []byte) {
 		r.seen |= bit
 	} else {
 		r.regular = true
-		if r.keeps {
-			r.Fields = append(r.Fields, Field{string(name), string(value)})
-		}
 	}
 	switch kind {
 	case meansMethod:

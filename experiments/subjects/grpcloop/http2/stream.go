@@ -7,9 +7,6 @@ type Stream struct {
 	Request Request
 	// Data is the handler's, and stays with the stream's memory from call to call.
 	Data any
-	// Header and Trailer are what is sent in addition to the fields of gRPC. The handler sets them
-	// before the header, or the status, is sent.
-	Header, Trailer []Field
 
 	id      uint32
 	send    int  // window for what the server sends

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -37,37 +36,6 @@ func TestStreams(t *testing.T) {
 				}
 				if table.count != len(want) {
 					t.Fatalf("%d streams, want %d", table.count, len(want))
-				}
-			},
-		})
-	})
-}
-
-// The queue is compared with a slice.
-func TestQueue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var q queue
-		var want []*Stream
-		t.Repeat(map[string]func(*rapid.T){
-			"push": func(*rapid.T) {
-				s := new(Stream)
-				q.push(s)
-				want = append(want, s)
-			},
-			"remove": func(t *rapid.T) {
-				if len(want) > 0 {
-					i := rapid.IntRange(0, len(want)-1).Draw(t, "i")
-					q.remove(want[i])
-					want = slices.Delete(want, i, i+1)
-				}
-			},
-			"": func(t *rapid.T) {
-				var got []*Stream
-				for s := q.first; s != nil; s = s.behind {
-					got = append(got, s)
-				}
-				if !slices.Equal(got, want) || q.length != len(want) {
-					t.Fatalf("%d streams, length %d, want %d", len(got), q.length, len(want))
 				}
 			},
 		})

@@ -28,8 +28,6 @@ type Config struct {
 	Loops int
 	// MaxMessage, Middleware, KeepaliveTime and KeepaliveTimeout are those of the program.
 	program.Options
-	// Service has methods in addition to those of the echo. Nil has none.
-	Service calls.Service
 }
 
 const (
@@ -146,14 +144,10 @@ func (s *Server) newLoop() (*eventLoop, error) {
 	began := time.Now()
 	l := &eventLoop{server: s, poll: poll, listener: -1, input: loop.NewBuffers(readBytes), scratch: make([]byte, readBytes)}
 	l.calls = calls.NewLoop(calls.Config{
-		MaxMessage: s.config.MaxMessage, MaxHeld: maxHeld, Layers: program.NewLayers(s.config.Middleware), Service: s.config.Service,
+		MaxMessage: s.config.MaxMessage, MaxHeld: maxHeld, Layers: program.NewLayers(s.config.Middleware),
 	}, func() int64 { return int64(time.Since(began)) + 1 })
-	methods := calls.Methods()
-	if s.config.Service != nil {
-		methods = append(methods, s.config.Service.Methods()...)
-	}
 	l.shared = http2.NewShared(http2.Config{
-		Methods: methods, MaxStreams: maxStreams, StreamWindow: streamWindow, ConnWindow: connWindow, Fields: s.config.Service != nil,
+		Methods: calls.Methods(), MaxStreams: maxStreams, StreamWindow: streamWindow, ConnWindow: connWindow,
 	}, l.calls)
 	return l, nil
 }

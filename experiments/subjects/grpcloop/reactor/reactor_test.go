@@ -42,7 +42,7 @@ func serve(t *testing.T, loops int) (address string) {
 }
 
 // The contract holds in this process, too, where the race detector sees the loops.
-func TestContract(t *testing.T) { contract.Test(t, serve(t, 3)) }
+func TestContract(t *testing.T) { contract.Test(t, serve(t, 3), contract.NoReflection) }
 
 // A client that is no client of HTTP/2 is told so, and its connection ends.
 func TestStrangers(t *testing.T) {

@@ -44,6 +44,8 @@ const (
 	PlainAnswers Quirk = "plain answers"
 	// ShortStrings: a string that the message's end cuts short is accepted.
 	ShortStrings Quirk = "short strings"
+	// NoReflection: there is no server reflection.
+	NoReflection Quirk = "no reflection"
 	// ReflectionEnds: the answer to a symbol that does not exist is the end of the call.
 	ReflectionEnds Quirk = "reflection ends"
 )
@@ -72,7 +74,6 @@ func Test(t *testing.T, address string, quirks ...Quirk) {
 		{"reflection", reflection},
 		{"raw", raw},
 		{"many calls on one connection", manyCalls},
-		{"1,000 calls at once", manyAtOnce},
 		{"1,000 streams at once", manyStreams},
 		{"a client that goes away", goesAway},
 		{"a client that does not read", doesNotRead},
@@ -525,28 +526,6 @@ func manyCalls(t *testing.T, p *peer) {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		expect(t, got, m.Text, m.Payload)
-	}
-}
-
-func manyAtOnce(t *testing.T, p *peer) {
-	var wg sync.WaitGroup
-	errs := make(chan error, 1000)
-	for i := range 1000 {
-		wg.Go(func() {
-			m := &echopb.EchoRequest{Text: fmt.Sprint(i), Payload: noise(i, uint64(i)), DelayMs: 20}
-			got, err := p.Echo(p.ctx, m)
-			if err == nil && (got.Text != m.Text || !bytes.Equal(got.Payload, m.Payload)) {
-				err = fmt.Errorf("call %d was answered with text %q and %d bytes", i, got.Text, len(got.Payload))
-			}
-			errs <- err
-		})
-	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -42,6 +42,9 @@ func health(t *testing.T, p *peer) {
 // reflection finds the service as grpcurl would: all services, the file of one, and a
 // file by its name.
 func reflection(t *testing.T, p *peer) {
+	if p.has(NoReflection) {
+		t.Skip("the program has none")
+	}
 	stream, err := v1.NewServerReflectionClient(p.conn).ServerReflectionInfo(p.ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,6 @@ package grpcecho
 
 import (
 	"context"
-	"flag"
-	"io"
 	"net"
 	"testing"
 	"time"
@@ -21,25 +19,21 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// The contract holds for each serialization, with workers and without.
+// The contract holds in this process, too, where the race detector sees the workers.
 func TestContract(t *testing.T) {
-	for _, s := range Serializations() {
-		t.Run(string(s), func(t *testing.T) {
-			server := New(program.Options{MaxMessage: 4<<20 + 64, Middleware: 2}, s, grpc.NumStreamWorkers(2))
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- server.Serve([]net.Listener{l}) }()
-			contract.Test(t, l.Addr().String())
-			ctx, stop := context.WithTimeout(t.Context(), time.Second)
-			defer stop()
-			server.Drain(ctx)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
+	server := New(program.Options{MaxMessage: 4<<20 + 64, Middleware: 2}, VTProtobuf, grpc.NumStreamWorkers(2))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve([]net.Listener{l}) }()
+	contract.Test(t, l.Addr().String())
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	server.Drain(ctx)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -77,17 +71,4 @@ func TestCodecs(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDefine(t *testing.T) {
-	s := Generated
-	flags := flag.NewFlagSet("x", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	s.Define(flags)
-	if err := flags.Parse([]string{"--serialization", "reflection"}); err != nil || s != Reflection {
-		t.Errorf("%v, %q", err, s)
-	}
-	if err := flags.Parse([]string{"--serialization", "guess"}); err == nil || s != Reflection {
-		t.Errorf("%v, %q", err, s)
-	}
 }

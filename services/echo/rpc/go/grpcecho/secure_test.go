@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"flag"
-	"io"
 	"net"
 	"slices"
 	"testing"
@@ -75,18 +73,5 @@ func TestSecure(t *testing.T) {
 	}
 	if options, err := Insecure.Options(); options != nil || err != nil {
 		t.Errorf("%v, %v; want nothing", options, err)
-	}
-}
-
-func TestDefineSecurity(t *testing.T) {
-	var s Security
-	flags := flag.NewFlagSet("x", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	s.Define(flags)
-	if err := flags.Parse([]string{"--tls", "rsa"}); err != nil || s != RSA {
-		t.Errorf("%v, %q", err, s)
-	}
-	if err := flags.Parse([]string{"--tls", "dsa"}); err == nil || s != RSA {
-		t.Errorf("%v, %q", err, s)
 	}
 }

@@ -56,7 +56,6 @@ func Open(o program.Options, desc *grpc.ServiceDesc, own ...grpc.ServerOption) S
 	checks := health.NewServer()
 	checks.SetServingStatus(echogrpc.Echo_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, checks)
-	registerInterop(server)
 	reflection.Register(server)
 	return Server{server}
 }

@@ -237,21 +237,3 @@ func FuzzTables(f *testing.F) {
 		}
 	})
 }
-
-// TestTableAllocations holds what an answer in FlatBuffers allocates once pools are warm.
-func TestTableAllocations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	text, payload := []byte("0123456789abcdef"), make([]byte, 5000)
-	n := testing.AllocsPerRun(1000, func() {
-		data, err := tables{}.Marshal(response(text, payload))
-		if err != nil {
-			t.Fatal(err)
-		}
-		data.Free()
-	})
-	if n > 4 { // the list of buffers, and pools that a collection has emptied, or that the race detector has dropped from
-		t.Errorf("%v allocations, want at most 4", n)
-	}
-}
