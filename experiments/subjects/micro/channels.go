@@ -51,9 +51,6 @@ func (c Channels) Validate() error {
 
 // Run carries the records once.
 func (c Channels) Run(ctx context.Context) (_ Result, err error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp("", "channels")
 	if err != nil {
 		return nil, err

@@ -58,9 +58,6 @@ func (f Filter) Validate() error {
 
 // Run measures for the duration.
 func (f Filter) Run(ctx context.Context) (Result, error) {
-	if err := f.Validate(); err != nil {
-		return nil, err
-	}
 	transport := &http.Transport{MaxIdleConnsPerHost: maxUnderWay}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 func TestWithoutJitter(t *testing.T) {
@@ -30,27 +28,6 @@ func TestWithoutJitter(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-}
-
-// What is left is a part of what there was, in its order; with a wide enough filter all of it.
-func TestWithoutJitterLeavesAPart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOf(rapid.Float64Range(0, 10)).Draw(t, "values")
-		last := rapid.IntRange(2, 40).Draw(t, "last")
-		left := withoutJitter(values, last, rapid.Float64Range(0.1, 5).Draw(t, "sigmas"))
-		at := 0
-		for _, v := range left {
-			for at < len(values) && values[at] != v {
-				at++
-			}
-			if at++; at > len(values) {
-				t.Fatalf("%v of %v", left, values)
-			}
-		}
-		if len(left) < min(len(values), last) {
-			t.Fatalf("%d are left of %d", len(left), len(values))
-		}
-	})
 }
 
 // The rare stalls of a server are what the filter hides.

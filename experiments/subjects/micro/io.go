@@ -49,9 +49,6 @@ func (c IO) Validate() error {
 
 // Run measures for the duration.
 func (c IO) Run(ctx context.Context) (Result, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	cpus, err := allowedCPUs()
 	if err != nil {
 		return nil, err

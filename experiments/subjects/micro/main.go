@@ -132,12 +132,8 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	alive := KeepAlive{On: true, Wait: 5 * second}
 	f = add(root, "keepalive", "How long a connection takes to notice that its peer has fallen silent", func() Program { return alive })
 	f.BoolVar(&alive.On, "on", alive.On, "SO_KEEPALIVE")
-	f.IntVar(&alive.Idle, "idle", alive.Idle, "TCP_KEEPIDLE, in seconds; 0 leaves it to the kernel's setting")
-	f.IntVar(&alive.Interval, "interval", alive.Interval, "TCP_KEEPINTVL, in seconds; 0 leaves it to the kernel's setting")
-	f.IntVar(&alive.Count, "count", alive.Count, "TCP_KEEPCNT; 0: the kernel's")
-	f.IntVar(&alive.KernelIdle, "kernel-idle", alive.KernelIdle, "tcp_keepalive_time, in seconds, in a network namespace of its own; 0 leaves it")
-	f.IntVar(&alive.KernelInterval, "kernel-interval", alive.KernelInterval, "tcp_keepalive_intvl, in seconds, in a network namespace of its own; 0 leaves it")
-	f.IntVar(&alive.KernelCount, "kernel-count", alive.KernelCount, "tcp_keepalive_probes, in a network namespace of its own; 0 leaves it")
+	f.IntVar(&alive.Socket, "socket", alive.Socket, "TCP_KEEPIDLE and TCP_KEEPINTVL in seconds, and TCP_KEEPCNT; 0 leaves them to the kernel")
+	f.IntVar(&alive.Kernel, "kernel", alive.Kernel, "tcp_keepalive_time and _intvl in seconds, and _probes, in a network namespace of its own; 0 leaves them")
 	f.DurationVar(&alive.Wait, "wait", alive.Wait, "how long the peer is silent")
 
 	kept := Pool{Kind: FixedPool, Rate: 500, Service: 8 * time.Millisecond, Size: 16, Base: 3 * second, Window: second, Warmup: second, Duration: 5 * second, Seed: 1}

@@ -29,8 +29,8 @@ type Result map[string]float64
 type Program interface {
 	// Validate reports all faults at once, joined.
 	Validate() error
-	// Run measures. It fails when the context ends, or the machine refuses the resources
-	// it needs.
+	// Run measures by a configuration that is valid. It fails when the context ends, or the
+	// machine refuses the resources it needs.
 	Run(ctx context.Context) (Result, error)
 }
 

@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -130,17 +127,6 @@ func TestTables(t *testing.T) {
 	})
 }
 
-func TestFNV(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "s")
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(s))
-		if got := fnv1a(s); got != h.Sum32() {
-			t.Errorf("%q: %#x, want %#x", s, got, h.Sum32())
-		}
-	})
-}
-
 // A thread that is bound to a CPU is not moved.
 func TestPin(t *testing.T) {
 	names := []string{"ops_per_second", "ops", "migrations?", "migrations_per_second?", "cpus"}
@@ -239,37 +225,6 @@ func TestServerFails(t *testing.T) {
 	}
 }
 
-// An echo that is not what was sent is no exchange.
-func TestWrongEcho(t *testing.T) {
-	l, err := newLine(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	var stop atomic.Bool
-	c := newCrew()
-	c.add(anyCPU, l.serve(func() error {
-		var buffer [messageBytes]byte
-		n, err := read(l.server[0], buffer[:])
-		if err != nil {
-			return err
-		}
-		buffer[0]++
-		_, err = write(l.server[0], buffer[:n])
-		return err
-	}))
-	c.add(anyCPU, l.serve(func() error {
-		n, err := l.exchange(&stop)
-		if n != 0 {
-			t.Errorf("%d exchanges", n)
-		}
-		return err
-	}))
-	if _, err := c.run(); err == nil || !strings.Contains(err.Error(), "not what was sent") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // Nobody begins when a thread could not be made as it was wanted.
 func TestCrewThatCannotBegin(t *testing.T) {
 	c := newCrew()
@@ -278,51 +233,6 @@ func TestCrewThatCannotBegin(t *testing.T) {
 	c.add(1023, func() error { began = true; return nil })
 	if _, err := c.run(); err == nil || !strings.Contains(err.Error(), "pin a thread to CPU 1023") || began {
 		t.Errorf("began: %v, %v", began, err)
-	}
-}
-
-func TestValidate(t *testing.T) {
-	second := time.Second
-	for _, c := range []struct {
-		p    Program
-		want []string
-	}{
-		{Switch{Goroutine, second}, nil},
-		{Switch{"", 0}, []string{`unit: "": want one of goroutine, thread`, "duration: 0s: want more than 0, at most 10m0s"}},
-		{Switch{Thread, time.Hour}, []string{"duration: 1h0m0s"}},
-		{Stack{Thread, 1}, nil},
-		{Stack{"process", 0}, []string{`unit: "process"`, "units: 0: want 1 to 2000000"}},
-		{Units{Thread, 0}, nil},
-		{Units{"process", -1}, []string{`unit: "process"`, "bound: -1"}},
-		{Lock{Atomic, 1, 1, second}, nil},
-		{Lock{"spin", 0, math.NaN(), 0}, []string{"kind: \"spin\": want one of mutex, rwmutex, sharded, atomic", "goroutines: 0", "reads: NaN: want a share", "duration"}},
-		{Lock{Mutex, 1, 1.1, second}, []string{"reads: 1.1"}},
-		{Pin{true, 2, second}, nil},
-		{Pin{true, 1, 0}, []string{"threads: 1: want 2 to 256", "duration"}},
-		{IO{Polling, 1000, second}, nil},
-		{IO{"signal", 1001, 0}, []string{"model: \"signal\"", "connections: 1001: want 1 to 1000", "duration"}},
-	} {
-		err := c.p.Validate()
-		if (err == nil) != (c.want == nil) {
-			t.Errorf("%+v: %v", c.p, err)
-			continue
-		}
-		if err == nil {
-			continue
-		}
-		lines := strings.Split(err.Error(), "\n")
-		if len(lines) != len(c.want) {
-			t.Errorf("%+v: %q, want %q", c.p, lines, c.want)
-			continue
-		}
-		for i, want := range c.want {
-			if !strings.HasPrefix(lines[i], want) {
-				t.Errorf("%+v: %q, want %q…", c.p, lines[i], want)
-			}
-		}
-		if _, err := c.p.Run(t.Context()); err == nil {
-			t.Errorf("%+v was run", c.p)
-		}
 	}
 }
 
@@ -348,46 +258,12 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-func TestTooManyThreads(t *testing.T) {
-	most, err := threadLimit()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most.threads < 1 || most.threads >= MaxUnits {
-		t.Skipf("%d threads may be made", most.threads)
-	}
-	_, err = Stack{Thread, MaxUnits}.Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "2000000 threads: ") || !strings.Contains(err.Error(), "leaves room for") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestRefusal(t *testing.T) {
 	if got := refusal(unix.EPERM); !strings.Contains(got, "not permitted") {
 		t.Errorf("EPERM: %q", got)
 	}
 	if _, err := newUring(1 << 20); err == nil {
 		t.Error("a ring of a million entries was made")
-	}
-}
-
-func TestField(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, []byte("Name:\tx\nRss:      12 kB\nse.nr_migrations    :      7\nEmpty:\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]float64{"Rss": 12 << 10, "se.nr_migrations": 7} {
-		if got, err := field(file, name); err != nil || got != want {
-			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
-		}
-	}
-	for _, name := range []string{"Name", "Empty", "Nothing"} {
-		if got, err := field(file, name); err == nil {
-			t.Errorf("%s: %v, want an error", name, got)
-		}
-	}
-	if _, err := field(file+"x", "Rss"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -426,9 +302,9 @@ func TestKeepAlive(t *testing.T) {
 		KeepAlive
 		detected float64
 	}{
-		{"of the socket", KeepAlive{On: true, Idle: 1, Interval: 1, Count: 1, Wait: wait}, 1},
-		{"of the kernel", KeepAlive{On: true, KernelIdle: 1, KernelInterval: 1, KernelCount: 1, Wait: wait}, 1},
-		{"of the kernel, off", KeepAlive{KernelIdle: 1, KernelInterval: 1, KernelCount: 1, Wait: wait}, 0},
+		{"of the socket", KeepAlive{On: true, Socket: 1, Wait: wait}, 1},
+		{"of the kernel", KeepAlive{On: true, Kernel: 1, Wait: wait}, 1},
+		{"of the kernel, off", KeepAlive{Kernel: 1, Wait: wait}, 0},
 		{"as it is", KeepAlive{On: true, Wait: time.Second}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,9 +85,6 @@ func (p Pool) policy() pool.Policy {
 
 // Run makes the load once.
 func (p Pool) Run(ctx context.Context) (_ Result, err error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
 	address, stop, err := p.serve()
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func (b Buffers) Validate() error { return within("bytes", b.Bytes, 1, 1<<30) }
 
 // Run asks once.
 func (b Buffers) Run(ctx context.Context) (Result, error) {
-	if err := errors.Join(b.Validate(), interrupted(ctx)); err != nil {
+	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -99,9 +99,6 @@ func (n NoDelay) Validate() error {
 
 // Run sends messages for the duration, one after the other.
 func (n NoDelay) Run(ctx context.Context) (Result, error) {
-	if err := n.Validate(); err != nil {
-		return nil, err
-	}
 	near, far, err := pair(ctx)
 	if err != nil {
 		return nil, err
@@ -223,39 +220,21 @@ func pair(ctx context.Context) (near, far *net.TCPConn, err error) {
 //
 // Figures: detected, 1 or 0; detected_seconds, how long that took, or else Wait.
 type KeepAlive struct {
-	On                         bool // SO_KEEPALIVE
-	Idle, Interval, Count      int  // of the socket, the first two in seconds; 0: not set
-	KernelIdle, KernelInterval int  // of the kernel, in seconds; 0: as they are
-	KernelCount                int
-	Wait                       time.Duration // how long the peer is silent
+	On bool // SO_KEEPALIVE
+	// Socket and Kernel are the values of the socket and of the kernel: the seconds before the
+	// first probe and between probes, and the number of probes. 0 leaves them as they are.
+	Socket, Kernel int
+	Wait           time.Duration // how long the peer is silent
 }
 
 // Validate reports all faults at once.
 func (k KeepAlive) Validate() error {
-	var errs []error
-	for _, v := range []struct {
-		field string
-		value int
-	}{
-		{"idle", k.Idle}, {"interval", k.Interval}, {"count", k.Count},
-		{"kernel idle", k.KernelIdle}, {"kernel interval", k.KernelInterval}, {"kernel count", k.KernelCount},
-	} {
-		errs = append(errs, within(v.field, v.value, 0, 127)) // TCP_KEEPCNT takes no more
-	}
-	if !k.On && (k.Idle > 0 || k.Interval > 0 || k.Count > 0) {
-		errs = append(errs, errors.New("idle, interval and count of the socket: want none while SO_KEEPALIVE is off"))
-	}
-	if err := validDuration(k.Wait); err != nil {
-		errs = append(errs, fmt.Errorf("wait: %w", err))
-	}
-	return errors.Join(errs...)
+	const most = 127 // TCP_KEEPCNT takes no more
+	return errors.Join(within("socket", k.Socket, 0, most), within("kernel", k.Kernel, 0, most), validDuration(k.Wait))
 }
 
 // Run opens a connection, silences its peer and waits.
 func (k KeepAlive) Run(ctx context.Context) (Result, error) {
-	if err := k.Validate(); err != nil {
-		return nil, err
-	}
 	type outcome struct {
 		Result
 		error
@@ -289,9 +268,9 @@ func (k KeepAlive) wait(ctx context.Context) (Result, error) {
 	if k.On {
 		set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	}
-	set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, k.Idle)
-	set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, k.Interval)
-	set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, k.Count)
+	for _, option := range []int{unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT} {
+		set(unix.IPPROTO_TCP, option, k.Socket)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +301,7 @@ func (k KeepAlive) wait(ctx context.Context) (Result, error) {
 // enterNamespace puts the calling thread into a network namespace with the kernel's
 // values as asked for; nowhere where none is.
 func (k KeepAlive) enterNamespace() error {
-	if k.KernelIdle == 0 && k.KernelInterval == 0 && k.KernelCount == 0 {
+	if k.Kernel == 0 {
 		return nil
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -331,13 +310,8 @@ func (k KeepAlive) enterNamespace() error {
 	if err := raiseLoopback(); err != nil {
 		return fmt.Errorf("raise the namespace's loopback: %w", err)
 	}
-	for name, value := range map[string]int{
-		"tcp_keepalive_time": k.KernelIdle, "tcp_keepalive_intvl": k.KernelInterval, "tcp_keepalive_probes": k.KernelCount,
-	} {
-		if value == 0 {
-			continue
-		}
-		if err := os.WriteFile(settings+"ipv4/"+name, []byte(strconv.Itoa(value)), 0); err != nil {
+	for _, name := range []string{"tcp_keepalive_time", "tcp_keepalive_intvl", "tcp_keepalive_probes"} {
+		if err := os.WriteFile(settings+"ipv4/"+name, []byte(strconv.Itoa(k.Kernel)), 0); err != nil {
 			return err
 		}
 	}

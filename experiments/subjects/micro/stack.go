@@ -31,7 +31,7 @@ func (s Stack) Validate() error {
 // Run parks the units, measures and releases them. It fails beforehand when the
 // limit of threads does not allow them.
 func (s Stack) Run(ctx context.Context) (Result, error) {
-	if err := errors.Join(s.Validate(), interrupted(ctx)); err != nil {
+	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
 	if s.Unit == Thread {

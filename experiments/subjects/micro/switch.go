@@ -34,9 +34,6 @@ func (s Switch) Validate() error {
 
 // Run measures for the duration.
 func (s Switch) Run(ctx context.Context) (Result, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
 	measure := switchGoroutines
 	if s.Unit == Thread {
 		measure = switchThreads

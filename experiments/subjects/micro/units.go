@@ -28,7 +28,7 @@ func (u Units) Validate() error {
 
 // Run parks units until there is a bound, and releases them.
 func (u Units) Run(ctx context.Context) (Result, error) {
-	if err := errors.Join(u.Validate(), interrupted(ctx)); err != nil {
+	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
 	if u.Bound == 0 {
