@@ -202,36 +202,3 @@ func TestPollerFails(t *testing.T) {
 		}
 	}
 }
-
-// TestPark: a parked goroutine lets others run and wakes up for each event.
-func TestPark(t *testing.T) {
-	p, err := NewPoller()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	woken := make(chan struct{})
-	stopped := make(chan error, 1)
-	const rounds = 1000
-	go func() {
-		for seen := 0; seen < rounds; {
-			n, err := p.Park()
-			if err != nil {
-				stopped <- err
-				return
-			}
-			if n > 0 {
-				seen++
-				woken <- struct{}{}
-			}
-		}
-		stopped <- nil
-	}()
-	for range rounds {
-		p.Wake()
-		<-woken
-	}
-	if err := <-stopped; err != nil {
-		t.Fatal(err)
-	}
-}

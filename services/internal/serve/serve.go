@@ -18,7 +18,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,24 +46,6 @@ type Page struct {
 	Path    string // begins with a slash and has no wildcards
 	About   string // one line for the home page
 	Handler http.Handler
-}
-
-// Validate reports every fault at once. It reads the file of the admin listener's token.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Name == "" {
-		errs = append(errs, errors.New("name: must not be empty"))
-	}
-	errs = append(errs, fields.Validate(c.AdminListener, func(r *fields.Report) { c.Check(r, c.AllowRemote) }))
-	if c.DrainTimeout < 0 {
-		errs = append(errs, fmt.Errorf("drain timeout: %v: must not be negative", c.DrainTimeout))
-	}
-	for _, p := range c.Pages {
-		if !strings.HasPrefix(p.Path, "/") || strings.ContainsAny(p.Path, "{} ") || p.Handler == nil {
-			errs = append(errs, fmt.Errorf("page: %q: must begin with a slash, have no wildcards, and have a handler", p.Path))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // A Part is one thing a service does until it is asked to stop: usually one
@@ -111,7 +92,7 @@ var runtimeMetrics = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile
 // New returns a host whose registry already holds the metrics of the process and the Go
 // runtime. It also enlarges the process's descriptor table.
 func New(cfg Config) (*Host, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := fields.Validate(cfg.AdminListener, func(r *fields.Report) { cfg.Check(r, cfg.AllowRemote) }); err != nil {
 		return nil, err
 	}
 	token, err := cfg.token()

@@ -51,18 +51,6 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
-func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"127.0.0.1:80", "[::1]:0", "unix:/x", ":1", "a:b:c", "unix:"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseAddress(text)
-		if err == nil && a.String() != text {
-			t.Errorf("%q became %q", text, a)
-		}
-	})
-}
-
 func TestCheckListener(t *testing.T) {
 	for _, c := range []struct {
 		text   string
@@ -129,15 +117,6 @@ func TestListenWaitsForTheAddress(t *testing.T) {
 	_ = after.Close()
 }
 
-func TestValidate(t *testing.T) {
-	err := Config{AdminListener: AdminListener{":1", secretFile(t, "short")}, DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
-	for _, want := range []string{"name: ", "admin: ", ": 5 bytes; must have 16", "drain timeout: -1ns", `page: "x"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s in %v", want, err)
-		}
-	}
-}
-
 // secretFile makes a file that has a secret.
 func secretFile(t *testing.T, secret string) string {
 	t.Helper()
@@ -192,21 +171,16 @@ func TestToken(t *testing.T) {
 		want                      int
 	}{
 		{"nothing", "GET", "/metrics", "", 401},
-		{"the home page", "GET", "/debug/", "", 401},
-		{"the way to it", "GET", "/", "", 401},
 		{"profiles", "GET", "/debug/pprof/cmdline", "", 401},
 		{"what is not there", "GET", "/nothing", "", 401},
 		{"another token", "GET", "/metrics", "Bearer " + token + "x", 401},
 		{"the beginning of the token", "GET", "/metrics", "Bearer " + token[:16], 401},
 		{"no scheme", "GET", "/metrics", token, 401},
-		{"another scheme", "GET", "/metrics", "Digest " + token, 401},
-		{"an empty bearer", "GET", "/metrics", "Bearer ", 401},
 		{"the token as a user", "GET", "/metrics", basic(token, ""), 401},
 		{"another password", "GET", "/metrics", basic("x", token+"x"), 401},
 		{"a bearer", "GET", "/metrics", "Bearer " + token, 200},
 		{"a bearer in small letters", "GET", "/metrics", "bearer " + token, 200},
 		{"a password", "GET", "/debug/", basic("operator", token), 200},
-		{"a password of nobody", "GET", "/debug/pprof/cmdline", basic("", token), 200},
 		{"health", "GET", "/healthz", "", 200},
 		{"readiness", "GET", "/readyz", "", 503},
 		{"another method", "POST", "/healthz", "", 401},

@@ -21,36 +21,6 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestAgain: a socket goes on accepting by another descriptor when the first one is closed.
-func TestAgain(t *testing.T) {
-	first, err := Listen("unix:"+filepath.Join(t.TempDir(), "s"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	second, err := first.Again()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	if second.TCP() || second.Addr.String() != first.Addr.String() {
-		t.Errorf("another descriptor of %v is of %v, TCP %v", first.Addr, second.Addr, second.TCP())
-	}
-	client, err := net.Dial("unix", first.Addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	first.Close()
-	fd, err := Accept(second.FD, second.TCP())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Close(fd); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestListenAndConnect(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "unix:" + filepath.Join(t.TempDir(), "s")} {
 		l, err := Listen(address, false)
@@ -120,22 +90,6 @@ func TestListenAndConnect(t *testing.T) {
 			t.Errorf("%s after closing: %v", address, errno)
 		}
 		loop.Close(fd)
-	}
-}
-
-func TestReusePort(t *testing.T) {
-	a, err := Listen("127.0.0.1:0", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	b, err := Listen(a.Addr.String(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	if _, err := net.Listen("tcp", a.Addr.String()); err == nil {
-		t.Error("a third listener without SO_REUSEPORT got the same address")
 	}
 }
 
