@@ -269,19 +269,6 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-func TestArrowsCanFail(t *testing.T) {
-	packages := []goPackage{
-		{ImportPath: "m/report", Imports: []string{"m/lab/trial", "m/results/rundir", "fmt"}},
-		{ImportPath: "m/services/echo", Imports: []string{"m/services/internal/serve", "m/services/relay", "m/load/hist"}},
-		{ImportPath: "m/load/wire/http1", Imports: []string{"m/load/wire"}, TestImports: []string{"m/selftest/oracle", "m/load/engine"}},
-		{ImportPath: "m/load/pace", Imports: []string{"m/load/pacemaker"}},
-		{ImportPath: "m/brandnew"},
-	}
-	expectFaults(t, checkArrows("m", packages),
-		"m/report: imports m/lab/trial,", "m/services/echo: imports m/services/relay,", "m/services/echo: imports m/load/hist,",
-		"m/load/wire/http1: tests import m/load/engine,", "m/load/pace: imports m/load/pacemaker,", "m/brandnew: no rule")
-}
-
 // No arrow may lead back to its origin: the table itself must have an order.
 func TestArrowsHaveNoCycle(t *testing.T) {
 	may := map[string][]string{}

@@ -89,14 +89,3 @@ func TestLicences(t *testing.T) {
 		t.Error("no modules at all: is go list right?")
 	}
 }
-
-func TestLicencesCanFail(t *testing.T) {
-	const mit = "MIT License\n\nPermission is hereby granted, free of charge, to any\nperson obtaining a copy"
-	const gpl = "   GNU GENERAL PUBLIC\n LICENSE\n Version 3"
-	expectFaults(t, checkLicence("gpl", []string{gpl}), "gpl: licence")
-	expectFaults(t, checkLicence("agpl", []string{"GNU AFFERO GENERAL PUBLIC LICENSE"}), "agpl: licence [\"AGPL\"]")
-	expectFaults(t, checkLicence("none", nil), "none: no licence")
-	expectFaults(t, checkLicence("odd", []string{"All rights reserved."}), "odd: licence")
-	expectFaults(t, checkLicence("either", []string{gpl, mit}))
-	expectFaults(t, checkLicence("mit", []string{mit}))
-}

@@ -62,12 +62,3 @@ func TestLinked(t *testing.T) {
 		}
 	}
 }
-
-func TestLinkedCanFail(t *testing.T) {
-	expectFaults(t, checkLinked([]goPackage{
-		{ImportPath: "google.golang.org/grpc"}, {ImportPath: "google.golang.org/grpc/codes"}, {ImportPath: "google.golang.org/grpcurl"}, {ImportPath: "fmt"},
-		{ImportPath: "go.etcd.io/etcd/client/v3"}, {ImportPath: "go.etcd.io/bbolt"}, {ImportPath: "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"},
-		{ImportPath: "github.com/jackc/pgx/v5"}, {ImportPath: "github.com/jackc/pgpassfile"}, {ImportPath: "dyno/services/bot/store"}, {ImportPath: "dyno/services/llm"},
-		{ImportPath: "dyno/services/control/client"}, {ImportPath: "dyno/services/control/clients"}, {ImportPath: "dyno/services/control/ctl"},
-	}, unlinked), "google.golang.org/grpc: linked", "google.golang.org/grpc/codes: linked", "go.etcd.io/etcd/client/v3: linked", "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3: linked", "github.com/jackc/pgx/v5: linked", "dyno/services/bot/store: linked", "dyno/services/control/clients: linked")
-}

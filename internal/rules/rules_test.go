@@ -86,17 +86,3 @@ func listModules(t *testing.T) map[string]string {
 	}
 	return modules
 }
-
-// expectFaults holds a rule to the faults it must find, and to no others.
-func expectFaults(t *testing.T, faults []string, want ...string) {
-	t.Helper()
-	if len(faults) != len(want) {
-		t.Errorf("faults %q, want %d like %q", faults, len(want), want)
-		return
-	}
-	for i, w := range want {
-		if !strings.Contains(faults[i], w) {
-			t.Errorf("fault %q, want one like %q", faults[i], w)
-		}
-	}
-}
