@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,33 +210,6 @@ func TestHeartbeat(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestDrainOfHandler drains a hub that is a handler in somebody else's server.
-func TestDrainOfHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHub(t, func(c *Config) { c.Hijack, c.EventLoop = false, false })
-		var served sync.WaitGroup
-		for range 3 {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://hub/events?topic=t", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			served.Go(func() { h.Handler().ServeHTTP(newRecorder(), req) })
-		}
-		synctest.Wait()
-		start := time.Now()
-		if cut := h.Drain(t.Context(), 48*time.Second); cut != 0 {
-			t.Errorf("%d were cut", cut)
-		}
-		served.Wait()
-		if d := time.Since(start); d != 32*time.Second { // the last of three begins at two thirds
-			t.Errorf("took %v", d)
-		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func TestLimits(t *testing.T) {

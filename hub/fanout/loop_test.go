@@ -50,24 +50,6 @@ func TestDelivers(t *testing.T) {
 	}
 }
 
-// TestBatches: entries that came since the last turn go out in one call.
-func TestBatches(t *testing.T) {
-	j := newJournal(t, 1000)
-	l := newLoop(t, Defaults(), j)
-	defer l.Close()
-	s := subscribe(t, l, Subscriber{}, false)
-	defer s.conn.Close()
-	steps(t, l, 3)
-	for range 10 {
-		add(t, j, "a", 0)
-	}
-	l.turn()
-	if got := l.Stats(); got.Writes != 1 || got.Deliveries != 10 || got.Turns != 1 {
-		t.Errorf("%+v, want one write of 10 entries", got)
-	}
-	s.expect(t, numbers(1, 10)...)
-}
-
 // steps runs a loop that has no goroutine.
 func steps(t fatal, l *Loop, n int) {
 	t.Helper()

@@ -222,26 +222,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnreadBody: a publisher gets an answer to a content type that is not accepted, although the
-// body does not come.
-func TestUnreadBody(t *testing.T) {
-	c, err := net.Dial("tcp", serving(t, nil).Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "POST /.well-known/mercure HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx"); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if status, text := read(t, resp); status != http.StatusUnsupportedMediaType {
-		t.Errorf("%d %s", status, text)
-	}
-}
-
 // TestHTTP2: the server supports HTTP/2 without TLS, unless it is off.
 func TestHTTP2(t *testing.T) {
 	protocols := new(http.Protocols)
