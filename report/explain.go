@@ -96,15 +96,15 @@ func explanation(e *explain.Explanation, top int) []*layout.Part {
 	}
 	p.resources(e.Resources, e.Per)
 	p.leftover(e.Leftover)
-	notes := e.Notes
-	if len(e.Tables) > 0 {
-		notes = append([]string{"~: within chance, or too small to matter; p-values are adjusted for all that were tested together (Holm)"}, notes...)
+	if len(e.Tables)+len(e.Notes) == 0 {
+		return p.Parts
 	}
-	if len(notes) > 0 {
-		p.Section("notes")
-		for _, n := range notes {
-			p.Line("%s", n)
-		}
+	p.Section("notes")
+	if len(e.Tables) > 0 {
+		p.Line("~: within chance, or too small to matter; p-values are adjusted for all that were tested together (Holm)")
+	}
+	for _, n := range e.Notes {
+		p.Line("%s", n)
 	}
 	return p.Parts
 }

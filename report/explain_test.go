@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"dyno/internal/texts"
 	"dyno/judge/explain"
 	"dyno/results/rundir"
 )
@@ -67,7 +68,7 @@ func explained() []*explain.Explanation {
 		{
 			Run: "relay-models", Base: "goroutine", Variant: "goroutine.control", Control: true, Per: "request",
 			CPU:   &explain.Account{Rounds: 1, LeftOut: 2, Base: 20e-6, Variant: 21e-6, Measured: one, ProfileRounds: 1, Profiled: one},
-			Notes: []string{"trial 3 has no profile of kind mutex: profile mutex cannot be taken here: its fraction is 0"},
+			Notes: []rundir.Message{texts.Verbatim("trial 3 has no profile of kind mutex: profile mutex cannot be taken here: its fraction is 0")},
 		},
 	}
 }

@@ -89,8 +89,8 @@ func TestList(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"state=odd": "state: ", "from=tomorrow": "from: ", "to=1": "to: ", "limit=501": "limit: ", "offset=-1": "offset: ", "limit=x": "limit: ",
-		"query=" + strings.Repeat("a+", 21): "query: ", "query=%zz": "invalid URL escape",
+		"state=odd": "refused.state", "from=tomorrow": "refused.day", "to=1": "refused.day", "limit=501": "refused.number", "offset=-1": "refused.number",
+		"limit=x": "refused.number", "query=" + strings.Repeat("a+", 21): "refused.query", "query=%zz": "invalid URL escape",
 	} {
 		if status, text := b.do(b.request("GET", "/api/runs?"+query, "")); status != 400 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", query, status, text)
@@ -318,7 +318,7 @@ func TestStart(t *testing.T) {
 	if l.File != b.path("experiments", "tame.yaml") || !strings.HasPrefix(l.Dir, b.path("runs", "tame-2")) || !l.Short || l.Set["size"] != "3,4=5" || l.Set["rounds"] != "2" {
 		t.Errorf("%+v", l)
 	}
-	if status, text := b.do(b.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`)); status != 409 || !strings.Contains(text, "one at a time") {
+	if status, text := b.do(b.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`)); status != 409 || !strings.Contains(text, "refused.busy") {
 		t.Errorf("a second one: %d %s", status, text)
 	}
 	x.end(Outcome{})

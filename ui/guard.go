@@ -6,12 +6,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+
+	"dyno/internal/texts"
 )
 
 // pagePolicy allows the page only its own files: no script or style in the HTML, no frame
@@ -49,16 +50,16 @@ func (g *guard) listening(at netip.AddrPort) {
 // that resolve to loopback but are not the listener's are an attack (DNS rebinding).
 func (g *guard) refuses(r *http.Request) error {
 	if !slices.Contains(g.hosts, r.Host) {
-		return errors.New("host: not an address of this server")
+		return texts.NewError("refused.host")
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
-		return errors.New("origin: another site's page")
+		return texts.NewError("refused.site", "name", "origin")
 	}
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site == "" || site == "same-origin":
 	case site == "none" && (r.Method == http.MethodGet || r.Method == http.MethodHead): // typed, or from a bookmark
 	default:
-		return errors.New("sec-fetch-site: another site's page")
+		return texts.NewError("refused.site", "name", "sec-fetch-site")
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -278,19 +277,19 @@ type Order struct {
 func readOrder(r *http.Request) (Order, int, error) {
 	var o Order
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return o, http.StatusUnsupportedMediaType, errors.New("content-type: must be application/json")
+		return o, http.StatusUnsupportedMediaType, texts.NewError("refused.type")
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {
 		var long *http.MaxBytesError
 		if errors.As(err, &long) {
-			return o, http.StatusRequestEntityTooLarge, fmt.Errorf("body: more than %d bytes", long.Limit)
+			return o, http.StatusRequestEntityTooLarge, texts.NewError("refused.long", "most", strconv.FormatInt(long.Limit, 10))
 		}
-		return o, http.StatusBadRequest, fmt.Errorf("body: %w", err)
+		return o, http.StatusBadRequest, texts.NewError("refused.body", "error", err.Error())
 	}
 	if d.More() {
-		return o, http.StatusBadRequest, errors.New("body: more than one value")
+		return o, http.StatusBadRequest, texts.NewError("refused.values")
 	}
 	if len(o.Set) > mostSet {
 		return o, http.StatusBadRequest, texts.NewError("refused.sets", "n", strconv.Itoa(len(o.Set)), "most", strconv.Itoa(mostSet))
@@ -312,7 +311,7 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.library.root == nil {
 		r := refuse(texts.NewError("refused.folder"))
-		r.Hint = "dyno ui --experiments DIR"
+		r.Hint = new(texts.Verbatim("dyno ui --experiments DIR"))
 		reply(w, http.StatusForbidden, r)
 		return
 	}
@@ -351,9 +350,9 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, errBusy):
 		r := refuse(err)
-		if r.Hint = s.stage.running(); r.Hint == "" {
-			ending := texts.New("refused.ending")
-			r.Hint, r.HintBecause = ending.English(), &ending
+		r.Hint = new(texts.New("refused.ending"))
+		if id := s.stage.running(); id != "" {
+			r.Hint = new(texts.Verbatim(id))
 		}
 		reply(w, http.StatusConflict, r)
 	case err != nil:

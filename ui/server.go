@@ -220,19 +220,13 @@ func (s *Server) routes() (http.Handler, error) {
 
 // A refusal is an answer that is an error.
 type refusal struct {
-	Error  string  `json:"error"`
-	Hint   string  `json:"hint,omitempty"`
-	Faults []Fault `json:"faults,omitempty"`
-
-	Because     *rundir.Message `json:"because,omitempty"`      // the error as data
-	HintBecause *rundir.Message `json:"hint_because,omitempty"` // the hint as data, if it is a sentence
+	Error  rundir.Message  `json:"error"`
+	Hint   *rundir.Message `json:"hint,omitempty"` // verbatim, it is a command or the ID of a run
+	Faults []Fault         `json:"faults,omitempty"`
 }
 
 // refuse makes a refusal of an error.
-func refuse(err error) refusal {
-	why := texts.Together(texts.Reasons(err)...)
-	return refusal{Error: why.English(), Because: &why}
-}
+func refuse(err error) refusal { return refusal{Error: texts.Together(texts.Reasons(err)...)} }
 
 func answer(w http.ResponseWriter, status int, err error) { reply(w, status, refuse(err)) }
 
@@ -240,7 +234,7 @@ func answer(w http.ResponseWriter, status int, err error) { reply(w, status, ref
 func reply(w http.ResponseWriter, status int, value any) {
 	b, err := json.Marshal(value)
 	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+		status, b = http.StatusInternalServerError, []byte(`{"error":{"kind":"verbatim","values":{"words":"the answer cannot be written as JSON"}}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,20 +28,17 @@ const (
 // A Difference compares two finished runs. It is unpaired, as its caveat says: weaker
 // than a comparison within one run.
 type Difference struct {
-	Caveat  string   `json:"caveat"`
-	Old     Summary  `json:"old"`
-	New     Summary  `json:"new"`
-	Metric  string   `json:"metric"` // the primary one, of the new run's plan
-	Margin  float64  `json:"margin"` // the difference that matters, a share; of the new run's plan
-	OnlyOld []string `json:"only_old,omitempty"`
-	OnlyNew []string `json:"only_new,omitempty"`
+	Caveat  rundir.Message `json:"caveat"`
+	Old     Summary        `json:"old"`
+	New     Summary        `json:"new"`
+	Metric  string         `json:"metric"` // the primary one, of the new run's plan
+	Margin  float64        `json:"margin"` // the difference that matters, a share; of the new run's plan
+	OnlyOld []string       `json:"only_old,omitempty"`
+	OnlyNew []string       `json:"only_new,omitempty"`
 	// Disparities are other known differences between the runs.
-	Disparities []Disparity  `json:"disparities"`
-	Comparisons []Comparison `json:"comparisons"` // by variant, the plan's order
-	Notes       []string     `json:"notes,omitempty"`
-
-	NotesBecause  []*rundir.Message `json:"notes_because,omitempty"` // the same as data, as in every field whose name ends in because
-	CaveatBecause *rundir.Message   `json:"caveat_because"`
+	Disparities []Disparity      `json:"disparities"`
+	Comparisons []Comparison     `json:"comparisons"` // by variant, the plan's order
+	Notes       []rundir.Message `json:"notes,omitempty"`
 }
 
 // A Summary identifies a run and says whether it is reliable.
@@ -60,18 +58,13 @@ const (
 )
 
 // A Disparity is one thing, other than results, that differs between two runs. What is
-// dyno's word for it, or the name of a setting or a variable. Only dyno's own words are
-// data too; the same is true of the values.
+// dyno's word for it, or the name of a setting or a variable, verbatim.
 type Disparity struct {
-	Where   string `json:"where"`             // machine or plan
-	Variant string `json:"variant,omitempty"` // whose part of the plan
-	What    string `json:"what"`
-	Old     string `json:"old"`
-	New     string `json:"new"`
-
-	WhatBecause *rundir.Message `json:"what_because,omitempty"`
-	OldBecause  *rundir.Message `json:"old_because,omitempty"`
-	NewBecause  *rundir.Message `json:"new_because,omitempty"`
+	Where   string         `json:"where"`             // machine or plan
+	Variant string         `json:"variant,omitempty"` // whose part of the plan
+	What    rundir.Message `json:"what"`
+	Old     rundir.Message `json:"old"`
+	New     rundir.Message `json:"new"`
 }
 
 // An Comparison is one variant's metric in both runs. Old and New are as in
@@ -97,8 +90,7 @@ type Comparison struct {
 	// comparisons of five.
 	Detectable *float64        `json:"detectable,omitempty"`
 	Verdict    string          `json:"verdict"`          // better, worse, equivalent, inconclusive or invalid
-	Detail     string          `json:"detail,omitempty"` // why there is no ratio
-	Because    *rundir.Message `json:"because,omitempty"`
+	Detail     *rundir.Message `json:"detail,omitempty"` // why there is no ratio
 }
 
 // Regressions returns the comparisons in the primary metric in which the new run is
@@ -147,11 +139,10 @@ func Runs(older, newer *rundir.Run) (Difference, error) {
 		return Difference{}, err
 	}
 	d := Difference{
-		CaveatBecause: new(texts.New("differ.caveat")), Old: summaryOf(older), New: summaryOf(newer),
+		Caveat: texts.New("differ.caveat"), Old: summaryOf(older), New: summaryOf(newer),
 		Metric: newer.Plan.PrimaryMetric(), Margin: newer.Plan.Margin,
 		Disparities: disparities(older, newer), Comparisons: []Comparison{},
 	}
-	d.Caveat = d.CaveatBecause.English()
 	if d.Margin == 0 {
 		d.Margin = defaultMargin
 	}
@@ -245,9 +236,7 @@ func (d *Difference) distrust(runs ...*rundir.Run) {
 
 // note adds the notes that a reader needs next to the figures.
 func (d *Difference) note(older, newer *rundir.Run) {
-	add := func(m rundir.Message) {
-		d.Notes, d.NotesBecause = append(d.Notes, m.English()), append(d.NotesBecause, &m)
-	}
+	add := func(m rundir.Message) { d.Notes = append(d.Notes, m) }
 	if older.Name != newer.Name {
 		add(texts.New("differ.experiments", "old", older.Name, "new", newer.Name))
 	}
@@ -291,11 +280,11 @@ func unpaired(older, newer *rundir.Variant, metric string, primary bool) Compari
 	narrower, fault := stat.UnpairedRatio(a.Values, b.Values, 0.9)
 	switch err := errors.Join(err, fault); {
 	case errors.Is(err, stat.ErrTooFew):
-		c.Because = new(texts.New("differ.few", "old", strconv.Itoa(len(a.Values)), "new", strconv.Itoa(len(b.Values))))
+		c.Detail = new(texts.New("differ.few", "old", strconv.Itoa(len(a.Values)), "new", strconv.Itoa(len(b.Values))))
 	case err != nil:
-		c.Because = texts.Joint(texts.Reasons(err))
+		c.Detail = texts.Joint(texts.Reasons(err))
 	}
-	if c.Detail = c.Because.English(); c.Because != nil {
+	if c.Detail != nil {
 		return c
 	}
 	c.Ratio = welch(u, diffConfidence)
@@ -440,14 +429,10 @@ func summaryOf(run *rundir.Run) Summary {
 // do not count: they only change the order.
 func disparities(older, newer *rundir.Run) []Disparity {
 	found := []Disparity{}
-	place := Disparity{Where: OnMachine}
+	where, variant := OnMachine, ""
 	add := func(what, before, after rundir.Message) {
-		x := place
-		x.What, x.WhatBecause = cell(what)
-		x.Old, x.OldBecause = cell(before)
-		x.New, x.NewBecause = cell(after)
-		if x.Old != x.New {
-			found = append(found, x)
+		if !reflect.DeepEqual(before, after) {
+			found = append(found, Disparity{where, variant, what, before, after})
 		}
 	}
 	differ := func(item, before, after string) { add(texts.New(item), orUnknown(before), orUnknown(after)) }
@@ -473,7 +458,7 @@ func disparities(older, newer *rundir.Run) []Disparity {
 	differ("item.dyno", older.DynoVersion, newer.DynoVersion)
 	differ("item.go", a.GoVersion, b.GoVersion)
 
-	place = Disparity{Where: InPlan}
+	where = InPlan
 	p, q := older.Plan, newer.Plan
 	differ("item.protocol", p.Protocol, q.Protocol)
 	differ("item.short", strconv.FormatBool(p.Short), strconv.FormatBool(q.Short))
@@ -488,7 +473,7 @@ func disparities(older, newer *rundir.Run) []Disparity {
 			continue
 		}
 		w := q.Variants[i]
-		place.Variant = v.Name
+		variant = v.Name
 		differ("item.loop", v.Loop, w.Loop)
 		differ("item.connections", strconv.Itoa(v.Connections), strconv.Itoa(w.Connections))
 		add(texts.New("item.rate"), perSecond(v.Rate), perSecond(w.Rate))
@@ -497,15 +482,6 @@ func disparities(older, newer *rundir.Run) []Disparity {
 		differTexts(v.Variables, w.Variables)
 	}
 	return found
-}
-
-// cell returns the text of a table's cell, and the same as data where it consists of
-// dyno's words.
-func cell(m rundir.Message) (text string, because *rundir.Message) {
-	if m.Kind == texts.Others {
-		return m.English(), nil
-	}
-	return m.English(), &m
 }
 
 func orUnknown(text string) rundir.Message {

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/texts"
 	"dyno/results/rundir"
 )
 
@@ -60,6 +62,13 @@ func verdicts(d Difference) map[string]string {
 	return all
 }
 
+func kinds(list []rundir.Message) (found []string) {
+	for _, m := range list {
+		found = append(found, m.Kind)
+	}
+	return found
+}
+
 func TestDiffFindsARegression(t *testing.T) {
 	older, newer := nights(0.9, 8)
 	d, err := Runs(older, newer)
@@ -95,7 +104,7 @@ func TestDiffFindsARegression(t *testing.T) {
 	if d, err = Runs(older, newer); err != nil || len(d.Regressions()) != 0 || d.Margin != 0.15 {
 		t.Errorf("with a margin of 15 %%: %+v, %v", d.Regressions(), err)
 	}
-	if len(d.Disparities) != 0 || len(d.Notes) != 0 || len(d.OnlyNew) != 0 || len(d.OnlyOld) != 0 || d.Caveat == "" {
+	if len(d.Disparities) != 0 || len(d.Notes) != 0 || len(d.OnlyNew) != 0 || len(d.OnlyOld) != 0 || d.Caveat.Kind == "" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -121,7 +130,7 @@ func TestDiffSwapped(t *testing.T) {
 	if len(swapped.Regressions()) != 0 {
 		t.Errorf("regressions %+v", swapped.Regressions())
 	}
-	if !slices.Contains(swapped.Notes, "the run taken as the old one was made after the other") {
+	if !slices.Equal(kinds(swapped.Notes), []string{"differ.order"}) {
 		t.Errorf("notes %v", swapped.Notes)
 	}
 }
@@ -153,7 +162,7 @@ func TestDiffWithoutIntervals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range d.Comparisons {
-		if c.Verdict != rundir.Inconclusive || c.P != nil || c.Ratio.Estimate != nil || !strings.Contains(c.Detail, "1 and 1 trials have this figure") {
+		if c.Verdict != rundir.Inconclusive || c.P != nil || c.Ratio.Estimate != nil || c.Detail.Kind != "differ.few" {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -167,13 +176,13 @@ func TestDiffWithoutIntervals(t *testing.T) {
 	}
 	details := map[string]string{}
 	for _, c := range d.Comparisons {
-		if c.Variant == "pool" && c.Detail != "" {
-			details[c.Metric] = c.Detail
+		if c.Variant == "pool" && c.Detail != nil {
+			details[c.Metric] = c.Detail.Kind + c.Detail.Values["old"] + c.Detail.Values["new"]
 		}
 	}
-	if len(details) != 3 || !strings.Contains(details["service.p50"], "0 and 3 trials") ||
-		!strings.Contains(details["service.p99"], "values above zero") || !strings.Contains(details["errors.ratio"], "0 and 0 trials") {
-		t.Errorf("details %q", details)
+	want := map[string]string{"service.p50": "differ.few03", "service.p99": texts.Others, "errors.ratio": "differ.few00"}
+	if !maps.Equal(details, want) {
+		t.Errorf("details %q, want %q", details, want)
 	}
 	if _, err := json.Marshal(d); err != nil {
 		t.Error(err)
@@ -214,23 +223,17 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	}
 	var disparities [][5]string
 	for _, x := range d.Disparities {
-		disparities = append(disparities, [5]string{x.Where, x.Variant, x.What, x.Old, x.New})
-		if own := x.What != "batch" && x.What != "workers"; (x.WhatBecause != nil) != own || (x.OldBecause != nil) != (x.Old == "none" || x.Old == "unknown") || x.NewBecause != nil {
-			t.Errorf("%s as data: %v, %v, %v", x.What, x.WhatBecause, x.OldBecause, x.NewBecause)
+		disparities = append(disparities, [5]string{x.Where, x.Variant, x.What.English(), x.Old.English(), x.New.English()})
+		if own := x.What.English() != "batch" && x.What.English() != "workers"; (x.What.Kind == texts.Others) == own {
+			t.Errorf("%s is %s", x.What, x.What.Kind)
 		}
 	}
 	if !slices.Equal(disparities, want) {
 		t.Errorf("disparities %q", disparities)
 	}
-	for i, n := range d.Notes {
-		if said := d.NotesBecause[i].English(); said != n {
-			t.Errorf("note %q, and as data %q", n, said)
-		}
-	}
-	for _, says := range []string{"two experiments, relay and relay-2", "old run is invalid", "new run is not complete", "machine or its settings", "plans are not the same"} {
-		if !slices.ContainsFunc(d.Notes, func(n string) bool { return strings.Contains(n, says) }) {
-			t.Errorf("notes %q: want %q", d.Notes, says)
-		}
+	notes := []string{"differ.experiments", "differ.invalid", "differ.incomplete", "differ.machine", "differ.plan"}
+	if !slices.Equal(kinds(d.Notes), notes) {
+		t.Errorf("notes %q, want %q", kinds(d.Notes), notes)
 	}
 }
 

@@ -24,9 +24,8 @@ type Explanation struct {
 	Tables    []Table    `json:"tables,omitempty"`
 	Resources []Resource `json:"resources,omitempty"`
 	Leftover  []Leftover `json:"leftover,omitempty"`
-	Notes     []string   `json:"notes,omitempty"`
 
-	NotesBecause []*rundir.Message `json:"notes_because,omitempty"` // the same as data
+	Notes []rundir.Message `json:"notes,omitempty"`
 }
 
 // An Account says how much of a measured change the profiles explain. All figures are CPU
@@ -101,7 +100,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		return nil, err
 	}
 	if len(profiled) == 0 || f.Run.Plan.Profile == nil {
-		e.note(texts.New("unexplained.unprofiled"))
+		e.Notes = append(e.Notes, texts.New("unexplained.unprofiled"))
 		return e, nil
 	}
 	for _, kind := range kinds() {
@@ -111,7 +110,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		t, covered, err := tabulate(kind, profiled)
 		var missing *missingError
 		if errors.As(err, &missing) {
-			e.note(missing.Message)
+			e.Notes = append(e.Notes, missing.Message)
 			continue
 		}
 		if err != nil {
@@ -128,10 +127,6 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		return nil, err
 	}
 	return e, nil
-}
-
-func (e *Explanation) note(m rundir.Message) {
-	e.Notes, e.NotesBecause = append(e.Notes, m.English()), append(e.NotesBecause, &m)
 }
 
 // A pair holds the trials of one round.

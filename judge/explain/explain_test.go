@@ -140,8 +140,8 @@ func TestExplain(t *testing.T) {
 	if f[0].Group == "" || f[0].Group == f[3].Group && f[0].Group == f[2].Group {
 		t.Errorf("groups %q, %q, %q", f[0].Group, f[2].Group, f[3].Group)
 	}
-	if notes := strings.Join(e.Notes, "\n"); !strings.Contains(notes, "has no profile of kind mutex") {
-		t.Errorf("notes %q", notes)
+	if len(e.Notes) != 1 || e.Notes[0].Values["profile"] != "mutex" {
+		t.Errorf("notes %v", e.Notes)
 	}
 	if len(e.Leftover) != 1 || e.Leftover[0] != (Leftover{Variant: "b", Kind: "descriptors", Count: 3}) {
 		t.Errorf("%+v", e.Leftover)

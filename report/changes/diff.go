@@ -40,9 +40,9 @@ func Diff(w io.Writer, d *diff.Difference) error {
 		runs.Add(r.which, instant(r.StartedAt), figure.Plural(r.Rounds, "round"), state, "dyno "+orUnknown(figure.Printable(r.DynoVersion)))
 	}
 	runs.Write(&b)
-	line("%s", layout.Wrap("", d.Caveat, layout.LineWidth))
+	line("%s", layout.Wrap("", d.Caveat.English(), layout.LineWidth))
 	for _, n := range d.Notes {
-		line("%s", layout.Wrap("! ", figure.Printable(n), layout.LineWidth))
+		line("%s", layout.Wrap("! ", figure.Printable(n.English()), layout.LineWidth))
 	}
 	diffDisparities(&b, d.Disparities)
 
@@ -67,13 +67,14 @@ func Diff(w io.Writer, d *diff.Difference) error {
 			after, alone := inUnit(c.Metric, c.New)
 			bare = bare || alone
 			t.Add(figure.Printable(c.Metric), before, after, judged.ChangeUnder(c.Verdict, c.Ratio), pOf(c), c.Verdict, figure.Maybe(c.Detectable, plusMinus))
-			if c.Detail == "" {
+			detail := c.Detail.English()
+			if detail == "" {
 				continue
 			}
-			if metrics[c.Detail] == nil {
-				details = append(details, c.Detail)
+			if metrics[detail] == nil {
+				details = append(details, detail)
 			}
-			metrics[c.Detail] = append(metrics[c.Detail], c.Metric)
+			metrics[detail] = append(metrics[detail], c.Metric)
 		}
 		t.Write(&b)
 		for _, detail := range details {
@@ -120,7 +121,7 @@ func diffDisparities(b *strings.Builder, list []diff.Disparity) {
 		if x.Variant != "" {
 			where = x.Variant
 		}
-		t.Add(figure.Printable(where), figure.Printable(x.What), figure.Printable(x.Old), figure.Printable(x.New))
+		t.Add(figure.Printable(where), figure.Printable(x.What.English()), figure.Printable(x.Old.English()), figure.Printable(x.New.English()))
 	}
 	t.Write(b)
 }
@@ -129,7 +130,7 @@ func diffDisparities(b *strings.Builder, list []diff.Disparity) {
 func diffSentence(c diff.Comparison) string {
 	subject := figure.Printable(c.Variant) + ", " + figure.Printable(c.Metric)
 	if c.Ratio.Estimate == nil {
-		return subject + ": " + c.Verdict + ", " + figure.Printable(c.Detail)
+		return subject + ": " + c.Verdict + ", " + figure.Printable(c.Detail.English())
 	}
 	if c.Verdict == rundir.Invalid {
 		return subject + ": " + c.Verdict + ", ?: one of the runs does not identify the figure"

@@ -32,7 +32,7 @@ func History(w io.Writer, h *history.History) error {
 		}
 		line("%s, %s of plan %s: %s", figure.Printable(e.Name), figure.Plural(len(e.Runs), "run"), e.Plan, figure.Printable(e.Metric))
 		for _, s := range e.Series {
-			searched = searched || s.Compared > 0 && s.Detail == ""
+			searched = searched || s.Compared > 0 && s.Detail == nil
 			line("")
 			line("%s", figure.Printable(s.Variant))
 			bare = historySeries(&b, &e, &s) || bare
@@ -77,7 +77,7 @@ func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series)
 	}
 	for _, p := range s.Points[earlier:] {
 		r := e.Runs[p.Run]
-		mark := figure.Printable(p.Left)
+		mark := figure.Printable(p.Left.English())
 		if c, ok := change[p.Run]; ok {
 			mark = changeMark(c)
 		}
@@ -90,8 +90,8 @@ func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series)
 		b.WriteString(layout.Wrap(changeMark(c)+" ", changeSentence(e, s.Variant, c), layout.LineWidth) + "\n")
 	}
 	switch {
-	case s.Detail != "":
-		b.WriteString(layout.Wrap("", s.Detail, layout.LineWidth) + "\n")
+	case s.Detail != nil:
+		b.WriteString(layout.Wrap("", s.Detail.English(), layout.LineWidth) + "\n")
 	case len(s.Changes) == 0:
 		b.WriteString("no change found in " + figure.Plural(s.Compared, "run") + "\n")
 	}

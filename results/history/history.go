@@ -259,20 +259,16 @@ type Series struct {
 	Variant string  `json:"variant"`
 	Points  []Point `json:"points"` // one for each run of the experiment
 	// Compared is how many of the points were searched for changes.
-	Compared int      `json:"compared"`
-	Changes  []Change `json:"changes"`
-	Detail   string   `json:"detail,omitempty"` // why nothing or not everything was searched
-
-	Because *rundir.Message `json:"because,omitempty"` // the same as data, and so with all that ends in because
+	Compared int             `json:"compared"`
+	Changes  []Change        `json:"changes"`
+	Detail   *rundir.Message `json:"detail,omitempty"` // why nothing or not everything was searched
 }
 
 // A Point is one run's figure, in the metric's unit.
 type Point struct {
 	Run    int             `json:"run"` // its index among the experiment's
 	Figure rundir.Estimate `json:"figure"`
-	Left   string          `json:"left_out,omitempty"` // why it was not searched for changes
-
-	LeftBecause *rundir.Message `json:"left_out_because,omitempty"`
+	Left   *rundir.Message `json:"left_out,omitempty"` // why it was not searched for changes
 }
 
 // A Change is a point at which a series changed. Its size only describes the data: the
@@ -350,11 +346,11 @@ func (e *Experiment) trace(q Query) error {
 			p := Point{Run: i, Figure: r.Figures[v][e.Metric]}
 			switch {
 			case !r.Valid:
-				p.leave("left.invalid")
+				p.Left = new(texts.New("left.invalid"))
 			case !r.Complete:
-				p.leave("left.incomplete")
+				p.Left = new(texts.New("left.incomplete"))
 			case p.Figure.Estimate == nil:
-				p.leave("left.figure")
+				p.Left = new(texts.New("left.figure"))
 			}
 			known = known || p.Figure.Estimate != nil
 			s.Points = append(s.Points, p)
@@ -370,32 +366,24 @@ func (e *Experiment) trace(q Query) error {
 	return nil
 }
 
-func (s *Series) say(m rundir.Message) { s.Detail, s.Because = m.English(), &m }
-
-// leave leaves a point out, with the kind of the reason.
-func (p *Point) leave(kind string) {
-	m := texts.New(kind)
-	p.Left, p.LeftBecause = m.English(), &m
-}
-
 // findChanges fills in the changes of a series.
 func (s *Series) findChanges(runs []Run) error {
 	var good []*Point
 	for i := range s.Points {
-		if s.Points[i].Left == "" {
+		if s.Points[i].Left == nil {
 			good = append(good, &s.Points[i])
 		}
 	}
 	if len(good) > MaxCompared {
-		s.say(texts.New("searched.latest", "n", strconv.Itoa(MaxCompared), "of", strconv.Itoa(len(good))))
+		s.Detail = new(texts.New("searched.latest", "n", strconv.Itoa(MaxCompared), "of", strconv.Itoa(len(good))))
 		for _, p := range good[:len(good)-MaxCompared] {
-			p.leave("left.old")
+			p.Left = new(texts.New("left.old"))
 		}
 		good = good[len(good)-MaxCompared:]
 	}
 	s.Compared = len(good)
 	if len(good) < leastCompared {
-		s.say(texts.New("searched.few", "least", strconv.Itoa(leastCompared), "n", strconv.Itoa(len(good))))
+		s.Detail = new(texts.New("searched.few", "least", strconv.Itoa(leastCompared), "n", strconv.Itoa(len(good))))
 		return nil
 	}
 	values := make([]float64, len(good))

@@ -197,11 +197,14 @@ func TestChanges(t *testing.T) {
 	if c.Run != 14 || *c.Relative > -0.04 || *c.Relative < -0.06 || !c.NewMachine || c.NewDyno || c.P > 0.01 {
 		t.Errorf("%+v, relative %v", c, *c.Relative)
 	}
-	left := []string{pool.Points[4].Left, pool.Points[5].Left, pool.Points[6].Left, pool.Points[7].Left}
+	var left []string
+	for _, p := range pool.Points[4:8] {
+		left = append(left, p.Left.English())
+	}
 	if !slices.Equal(left, []string{"", "invalid", "incomplete", "no figure"}) {
 		t.Errorf("left out: %q", left)
 	}
-	if len(goroutine.Changes) != 0 || goroutine.Compared != 22 || goroutine.Detail != "" {
+	if len(goroutine.Changes) != 0 || goroutine.Compared != 22 || goroutine.Detail != nil {
 		t.Errorf("%+v", goroutine)
 	}
 	if _, err := json.Marshal(h); err != nil {
@@ -218,14 +221,14 @@ func TestTooFewAndTooMany(t *testing.T) {
 		runs = append(runs, r)
 	}
 	h, err := Trace(runs[:9], Query{})
-	if err != nil || h.Experiments[0].Series[0].Detail != "the search for changes needs 10 valid and complete runs: there are 9" {
+	if err != nil || h.Experiments[0].Series[0].Detail.Kind != "searched.few" {
 		t.Errorf("%+v, %v", h, err)
 	}
 	if h, err = Trace(runs, Query{}); err != nil {
 		t.Fatal(err)
 	}
 	s := h.Experiments[0].Series[0]
-	if s.Compared != MaxCompared || s.Points[4].Left == "" || s.Points[5].Left != "" || len(s.Changes) != 0 {
+	if s.Compared != MaxCompared || s.Points[4].Left == nil || s.Points[5].Left != nil || len(s.Changes) != 0 {
 		t.Errorf("compared %d, %+v, changes %+v", s.Compared, s.Points[:6], s.Changes)
 	}
 }

@@ -131,7 +131,7 @@ func explainedOf(folder *rundir.Folder, variant string) (e Explained, err error)
 		return e, err
 	}
 	if len(x.Tables) == 0 || len(x.Tables[0].Functions) == 0 {
-		return e, fmt.Errorf("there are no profiles: %s", strings.Join(x.Notes, "; "))
+		return e, fmt.Errorf("there are no profiles: %v", x.Notes)
 	}
 	e.Planted, e.Valid = variant == hotName, folder.Run.Valid
 	whole, planted := 0.0, 0.0

@@ -199,9 +199,7 @@ export interface Explanation {
   tables?: Table[];
   resources?: Resource[];
   leftover?: Leftover[];
-  notes?: string[];
-  /** the same as data */
-  notes_because?: (Message | null)[];
+  notes?: Message[];
 }
 
 /** Flames are flame graphs with a common table of functions. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Message, Report } from "../src/document";
 import { textsIn } from "../src/i18n";
 import { shown } from "../src/report/comparison";
-import { figured, joined, say, spoken, told } from "../src/report/say";
+import { figured, joined, say } from "../src/report/say";
 import { measured } from "../src/report/outcomes";
 import { estimateOf, mainClock, workOf, written, type Context } from "../src/report/context";
 import { kinds, severity } from "../src/report/validity";
@@ -60,11 +60,6 @@ describe("an answer", () => {
     expect(say(textsIn("zh"), { kind: "no.such" })).toBe("no.such");
     expect(say(textsIn("zh"), { kind: "constructor", values: { n: "1" } })).toBe("constructor");
     expect(say(textsIn("en"), { kind: "found.drops", values: { n: "5" } })).toContain("5 of {of} requests were dropped");
-  });
-  test("of an old folder is its English", () => {
-    expect(told(textsIn("en"), "as it was", undefined)).toBe("as it was");
-    expect(told(textsIn("zh"), undefined, undefined)).toBeNull();
-    expect(told(textsIn("zh"), "as it was", { kind: "growth.none" })).toEqual(spoken(textsIn("zh"), { kind: "growth.none" }));
   });
   test("has words for what figures say in words", () => {
     expect(figured(textsIn("zh"), "+3.0% (+1.0 … +5.0) in 30m")).toBe("30m 内 +3.0% (+1.0 … +5.0)");

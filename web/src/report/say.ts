@@ -114,8 +114,7 @@ export function spokenAll(t: Texts, list: Message[]): Child[] {
   return shown(t, listed(t, list, t("answer.comma")));
 }
 
-/** What somebody else said, or dyno of an earlier version, which had no other language: as a
- * rule it is English. */
+/** What somebody else said: as a rule it is English. */
 export function others(t: Texts, words: string): Child {
   return t.language === "en" ? words : h("span", { lang: "en" }, words);
 }
@@ -123,10 +122,4 @@ export function others(t: Texts, words: string): Child {
 /** A sentence that may not be there. */
 export function said(t: Texts, m: Message | null | undefined): Child {
   return m ? spoken(t, m) : null;
-}
-
-/** A sentence that is there in English, and as data but of old folders. */
-export function told(t: Texts, english: string | undefined, because: Message | null | undefined): Child {
-  if (because) return spoken(t, because);
-  return english ? others(t, english) : null;
 }

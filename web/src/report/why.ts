@@ -5,7 +5,7 @@ import { FlameGraph, groupVariable } from "../charts/flame";
 import { costs, tree, type View } from "../charts/flametree";
 import { delta, probability, shares, times, unitNamed, write } from "../format";
 import type { Context } from "./context";
-import { told } from "./say";
+import { spoken } from "./say";
 
 const most = 15, mostGroups = 8;
 
@@ -40,7 +40,7 @@ function explanation(c: Context, e: Explanation): Child[] {
   }
   for (const l of e.leftover ?? []) parts.push(h("p", {}, t("why.leftover", { count: l.count, kind: l.kind, variant: l.variant }), l.where && [": ", h("code", {}, l.where)]));
   if (e.tables?.length) parts.push(h("p", { class: "hint" }, t("why.chanceMark")));
-  if (e.notes?.length) parts.push(h("ul", { class: "hint" }, e.notes.map((n, i) => h("li", {}, told(t, n, e.notes_because?.[i])))));
+  if (e.notes?.length) parts.push(h("ul", { class: "hint" }, e.notes.map((n) => h("li", {}, spoken(t, n)))));
   return parts;
 }
 

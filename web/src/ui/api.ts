@@ -78,15 +78,14 @@ export interface Summary {
 }
 
 export interface Difference {
-  caveat: string;
-  caveat_because?: Message;
+  caveat: Message;
   old: Summary;
   new: Summary;
   metric: string;
   margin: number;
   only_old?: string[];
   only_new?: string[];
-  disparities: { where: string; variant?: string; what: string; old: string; new: string; what_because?: Message; old_because?: Message; new_because?: Message }[] | null;
+  disparities: { where: string; variant?: string; what: Message; old: Message; new: Message }[] | null;
   comparisons: {
     variant: string;
     metric: string;
@@ -99,20 +98,17 @@ export interface Difference {
     equivalence?: Estimate;
     detectable?: number;
     verdict: string;
-    detail?: string;
-    because?: Message;
+    detail?: Message;
   }[];
-  notes?: string[];
-  notes_because?: (Message | null)[];
+  notes?: Message[];
 }
 
 export interface Series {
   variant: string;
-  points: { run: number; figure: Estimate; left_out?: string; left_out_because?: Message }[];
+  points: { run: number; figure: Estimate; left_out?: Message }[];
   compared: number;
   changes: { run: number; before: number; after: number; relative?: number; p: number; new_machine?: boolean; new_dyno?: boolean }[];
-  detail?: string;
-  because?: Message;
+  detail?: Message;
 }
 
 export interface Past {
@@ -181,8 +177,8 @@ export interface Live {
 
 /** An answer that is an error. */
 export class Refused extends Error {
-  constructor(readonly status: number, message: string, readonly hint = "", readonly faults: Fault[] = [], readonly because?: Message, readonly hintBecause?: Message) {
-    super(message);
+  constructor(readonly status: number, readonly why: Message, readonly hint?: Message, readonly faults: Fault[] = []) {
+    super(`${status} ${why.kind}`);
   }
 }
 
@@ -216,10 +212,10 @@ export async function call<T>(method: "GET" | "POST", path: string, body?: unkno
 
 export function refused(status: number, text: string): Refused {
   try {
-    const r = JSON.parse(text) as { error: string; hint?: string; faults?: Fault[]; because?: Message; hint_because?: Message };
-    return new Refused(status, r.error, r.hint, r.faults, r.because, r.hint_because);
+    const r = JSON.parse(text) as { error: Message; hint?: Message; faults?: Fault[] };
+    return new Refused(status, r.error, r.hint, r.faults);
   } catch {
-    return new Refused(status, text.trim() || String(status));
+    return new Refused(status, { kind: "verbatim", values: { words: text.trim() || String(status) } });
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Child } from "../dom";
 import { h } from "../dom";
-import { spoken, told } from "../report/say";
+import { others, say, spoken } from "../report/say";
 import type { Visit } from "../shell";
 import { Refused, type Live } from "./api";
 import type { UITexts } from "./texts";
@@ -17,10 +17,10 @@ export interface App extends Visit<UITexts> {
 
 /** An error as a reader needs it. */
 export function problem(t: UITexts, error: unknown): HTMLElement {
-  const text = error instanceof Error ? error.message : String(error);
-  const refused = error instanceof Refused ? error : undefined;
-  return h("p", { role: "alert", class: "alarm" }, t("failed"), " ", told(t.report, text, refused?.because),
-    refused?.hint && [" ", h("span", { class: "hint" }, refused.hintBecause ? spoken(t.report, refused.hintBecause) : h("code", {}, refused.hint))]);
+  const said = error instanceof Refused ? spoken(t.report, error.why) : others(t.report, error instanceof Error ? error.message : String(error));
+  const hint = error instanceof Refused ? error.hint : undefined;
+  return h("p", { role: "alert", class: "alarm" }, t("failed"), " ", said,
+    hint && [" ", h("span", { class: "hint" }, hint.kind === "verbatim" ? h("code", {}, say(t.report, hint)) : spoken(t.report, hint))]);
 }
 
 export function link(hash: string, ...children: Child[]): HTMLAnchorElement {

@@ -1,9 +1,8 @@
 import { h, table, type Child, type Title } from "../dom";
 import { estimate, margin, probability, unitOf } from "../format";
 import { ratioAxis, ratioInterval, ratioScale } from "../charts/intervals";
-import type { Message } from "../document";
 import { shown } from "../report/comparison";
-import { spoken, told } from "../report/say";
+import { spoken } from "../report/say";
 import { call, type Difference } from "./api";
 import { comparePage, link, runPage, type App, type Page } from "./app";
 import { word } from "./runs";
@@ -20,21 +19,16 @@ export async function compare(app: App, a: string, b: string): Promise<Page> {
     table(t("compare.title"), [{ head: "" }, { head: t("runs.run"), left: true }, { head: t("runs.started"), left: true }, { head: t("experiments.state"), left: true }, { head: t.report("env.version"), left: true }],
       runs.map(([key, id, r]) => [t(key), link(runPage(id), id), t.instant(r.started_at), t(!r.valid ? "state.invalid" : !r.complete ? "state.incomplete" : "state.valid"), r.dyno_version ?? "–"])),
     h("p", { class: "actions" }, link(comparePage(b, a), t("compare.swap"))),
-    h("p", {}, told(t.report, d.caveat, d.caveat_because)),
-    (d.notes ?? []).map((n, i) => h("p", { class: "alarm" }, told(t.report, n, d.notes_because?.[i]))),
+    h("p", {}, spoken(t.report, d.caveat)),
+    (d.notes ?? []).map((n) => h("p", { class: "alarm" }, spoken(t.report, n))),
     disparities.length === 0 ? h("p", {}, t("compare.same")) : h("section", {}, h("h2", {}, t("compare.differ")),
       table(t("compare.differ"), [{ head: t("compare.where") }, { head: t("compare.what"), left: true }, { head: t("compare.old"), left: true }, { head: t("compare.new"), left: true }],
-        disparities.map((x) => [x.variant || t(x.where === "machine" ? "compare.machine" : "compare.plan"), cell(app, x.what, x.what_because), cell(app, x.old, x.old_because), cell(app, x.new, x.new_because)]))),
+        disparities.map((x) => [x.variant || t(x.where === "machine" ? "compare.machine" : "compare.plan"), spoken(t.report, x.what), spoken(t.report, x.old), spoken(t.report, x.new)]))),
     h("section", {}, h("h2", {}, t.report("section.comparison")), figures(app, d)),
     (d.only_old?.length ?? 0) > 0 && h("p", {}, t("compare.onlyOld", { names: d.only_old!.join(", ") })),
     (d.only_new?.length ?? 0) > 0 && h("p", {}, t("compare.onlyNew", { names: d.only_new!.join(", ") })),
     h("p", { class: "hint" }, t("compare.hint")),
   ] };
-}
-
-/** A cell in words of dyno's, or a name or value as it is. */
-function cell(app: App, text: string, because: Message | undefined): Child {
-  return because ? spoken(app.t.report, because) : text;
 }
 
 function figures(app: App, d: Difference): Child {
@@ -52,7 +46,7 @@ function figures(app: App, d: Difference): Child {
         h("span", { title: c.metric }, t.report.metric(c.metric)), estimate(unit, c.old), estimate(unit, c.new),
         ratioInterval(c.ratio, scale, d.margin, drawn, `${c.metric}: ${change}`, c.verdict), change, probability(c.adjusted_p ?? c.p), word(app, c.verdict),
       ]);
-      if (c.detail) details.push(h("p", { class: "hint" }, `${variant}, ${t.report.metric(c.metric)}: `, told(t.report, c.detail, c.because)));
+      if (c.detail) details.push(h("p", { class: "hint" }, `${variant}, ${t.report.metric(c.metric)}: `, spoken(t.report, c.detail)));
     }
   }
   return [table(t.report("section.comparison"), [

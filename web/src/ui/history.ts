@@ -1,7 +1,7 @@
 import { details, fitted, h, picture, select, svg, table, type Child } from "../dom";
 import { linear, ticks } from "../charts/scale";
 import { estimate, probability, tick, unitOf, write, type Unit } from "../format";
-import { told } from "../report/say";
+import { spoken } from "../report/say";
 import { call, type Past, type Series } from "./api";
 import { link, runPage, type App, type Page } from "./app";
 
@@ -38,11 +38,11 @@ function series(app: App, e: Runs, s: Series): Child {
       ? h("ul", {}, s.changes.map((c) => h("li", {}, t("history.change", { run: e.runs[c.run]?.dir ?? "", change: `${changed(c.relative)} (${write(unit, c.before)} → ${write(unit, c.after)})`, p: probability(c.p) }),
         c.new_machine && h("span", { class: "badge warn" }, t("history.machine")), " ", c.new_dyno && h("span", { class: "badge warn" }, t("history.dyno")))))
       : s.compared >= 10 && h("p", { class: "hint" }, t("history.noChange", { n: s.compared })),
-    s.detail && h("p", { class: "hint" }, told(t.report, s.detail, s.because)),
+    s.detail && h("p", { class: "hint" }, spoken(t.report, s.detail)),
     details(t("history.table"), table(t("history.table"), [{ head: t("runs.run") }, { head: t("runs.started"), left: true }, { head: t.report.metric(e.metric) }, { head: "", left: true }],
       s.points.map((p) => {
         const r = e.runs[p.run]!;
-        return [link(runPage(r.dir), r.dir), t.instant(r.started_at), estimate(unit, p.figure), p.left_out ? [`${t("history.left")}: `, told(t.report, p.left_out, p.left_out_because)] : s.changes.some((c) => c.run === p.run) ? "◆" : ""];
+        return [link(runPage(r.dir), r.dir), t.instant(r.started_at), estimate(unit, p.figure), p.left_out ? [`${t("history.left")}: `, spoken(t.report, p.left_out)] : s.changes.some((c) => c.run === p.run) ? "◆" : ""];
       }))),
   ];
 }
