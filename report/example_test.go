@@ -285,29 +285,13 @@ func exampleSweep() *rundir.Folder {
 		r.Plan.Variants[i].Connections = int(l)
 		s.Levels = append(s.Levels, rundir.Level{Value: l, Variant: names[i], Figure: x})
 	}
-	s.Scalability = &rundir.Scalability{
-		Lambda:    between(1198, 1170, 1225, rundir.ByResampledRounds),
-		Sigma:     between(0.0497, 0.046, 0.053, rundir.ByResampledRounds),
-		Kappa:     between(0.00081, 0.00072, 0.00091, rundir.ByResampledRounds),
-		PeakLevel: ptr(between(34.2, 32.1, 36.4, rundir.ByResampledRounds)),
-		Peak:      ptr(between(11600, 11400, 11900, rundir.ByResampledRounds)), Misfit: 0.008,
-	}
 	flat := s
 	flat.Fixed, flat.Knee = map[string]string{"model": "goroutine"}, nil
-	flat.Scalability = &rundir.Scalability{
-		Lambda: between(1230, 1200, 1260, rundir.ByResampledRounds),
-		Sigma:  between(0.031, 0.029, 0.033, rundir.ByResampledRounds),
-		Kappa:  between(0, -0.00002, 0.00004, rundir.ByResampledRounds), Misfit: 0.011,
-	}
-	beyond := s
-	beyond.Fixed, beyond.Knee = map[string]string{"model": "reactor"}, nil
-	beyond.Scalability = ptr(*s.Scalability)
-	beyond.Scalability.PeakLevel, beyond.Scalability.Extrapolated = ptr(between(140, 110, 190, rundir.ByResampledRounds)), true
 	few := rundir.Sweep{
-		Variable: "payload", Metric: "service.p99", Detail: new(texts.Verbatim("3 levels: the Universal Scalability Law needs six, and throughput")),
+		Variable: "payload", Metric: "service.p99",
 		Levels: []rundir.Level{{Value: 64, Figure: quantile(1e-3, 0.9e-3, 1.3e-3)}, {Value: 1024, Figure: quantile(1.4e-3, 1.3e-3, 1.5e-3)}, {Value: 65536}},
 	}
-	r.Sweeps = []rundir.Sweep{s, flat, beyond, few}
+	r.Sweeps = []rundir.Sweep{s, flat, few}
 	r.Stopped = new(texts.Verbatim("all rounds were measured"))
 	return f
 }

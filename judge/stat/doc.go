@@ -22,7 +22,7 @@
 // trials vary: CoefficientOfVariation.
 //
 // To look at one series or one curve: its warm-up, dependence, trend, change points
-// and scalability.
+// and knee.
 //
 // Input that cannot be computed with, such as NaN, gives an error that says which
 // value it was. Too few values give one that wraps ErrTooFew. All functions may

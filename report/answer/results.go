@@ -33,9 +33,6 @@ func claimOutcomes(j *judged.Result) texts.Message {
 func sweeps(j *judged.Result) []texts.Message {
 	var lines []texts.Message
 	for _, s := range j.Run.Sweeps {
-		if s.Scalability != nil && s.Scalability.PeakLevel != nil && s.Scalability.PeakLevel.Estimate != nil && len(j.Run.Sweeps) == 1 {
-			lines = append(lines, texts.New("answer.sweep.peak", "metric", s.Metric, "variable", s.Variable, "level", figure.Plain().Estimate(*s.Scalability.PeakLevel)))
-		}
 		best, ok := highest(s.Levels)
 		if !ok || figure.UnitOf(s.Metric).Suffix() == "" {
 			continue

@@ -489,9 +489,7 @@ func everything(t testing.TB) *rundir.Folder {
 		{Variant: names[3], Marginal: ptr(e(2.23, 0.03)), Verdict: rundir.Better, Total: ptr(e(2.32, 0.03)), TotalVerdict: rundir.Better},
 		{Variant: names[4], Marginal: ptr(e(1.05, 0.06)), Verdict: rundir.Inconclusive, Total: ptr(e(2.43, 0.04)), TotalVerdict: rundir.Better},
 	}
-	sweep := rundir.Sweep{Variable: "connections " + hostile, Metric: "throughput", Knee: ptr(200.), Detail: new(texts.Verbatim(hostile)), Scalability: &rundir.Scalability{
-		Lambda: e(60, 0.1), Sigma: e(0.01, 0.2), Kappa: e(1e-5, 0.3), PeakLevel: ptr(e(310, 0.2)), Extrapolated: true, Misfit: 0.03,
-	}}
+	sweep := rundir.Sweep{Variable: "connections " + hostile, Metric: "throughput", Knee: ptr(200.)}
 	for i, n := range names {
 		sweep.Levels = append(sweep.Levels, rundir.Level{Value: 100 * math.Pow(2, float64(i)), Variant: n, Figure: e(throughputs[i], 0.03)})
 	}

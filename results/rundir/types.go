@@ -28,7 +28,6 @@ const (
 	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"
 	ByWelch           = "Welch's t over trials, unpaired"    // of two runs
 	ByTheilSen        = "Theil-Sen, widened for dependence"  // a slope
-	ByResampledRounds = "bootstrap over rounds"              // of a fitted curve
 	ByStudentLogit    = "Student's t over trials, on logits" // a share
 	ByClopperPearson  = "Clopper-Pearson, of none or of all" // a share that no trial had any of, or nothing else
 )
@@ -615,13 +614,11 @@ type Step struct {
 // A Sweep describes a metric along one variable of a sweep whose values are numbers, with
 // the others fixed.
 type Sweep struct {
-	Variable    string            `json:"variable"`
-	Fixed       map[string]string `json:"fixed,omitempty"`
-	Metric      string            `json:"metric"`
-	Levels      []Level           `json:"levels"`
-	Knee        *float64          `json:"knee,omitempty"`        // the level after which the curve bends most; a summary, not a limit
-	Scalability *Scalability      `json:"scalability,omitempty"` // of throughput over concurrency, with six levels or more
-	Detail      *Message          `json:"detail,omitempty"`      // why there is no fit
+	Variable string            `json:"variable"`
+	Fixed    map[string]string `json:"fixed,omitempty"`
+	Metric   string            `json:"metric"`
+	Levels   []Level           `json:"levels"`
+	Knee     *float64          `json:"knee,omitempty"` // the level after which the curve bends most; a summary, not a limit
 }
 
 // A Level is one value of a sweep's variable.
@@ -629,18 +626,6 @@ type Level struct {
 	Value   float64  `json:"value"`
 	Variant string   `json:"variant"`
 	Figure  Estimate `json:"figure"`
-}
-
-// A Scalability is a fit of the Universal Scalability Law,
-// X(N) = λN / (1 + σ(N−1) + κN(N−1)).
-type Scalability struct {
-	Lambda       Estimate  `json:"lambda"`
-	Sigma        Estimate  `json:"sigma"`
-	Kappa        Estimate  `json:"kappa"`
-	PeakLevel    *Estimate `json:"peak_level,omitempty"` // only where κ's interval excludes 0
-	Peak         *Estimate `json:"peak_per_second,omitempty"`
-	Extrapolated bool      `json:"extrapolated,omitempty"` // the peak lies beyond the levels measured
-	Misfit       float64   `json:"misfit"`                 // root mean square, relative
 }
 
 // A Capacity is the highest rate at which a variant kept all thresholds. The estimate is

@@ -403,10 +403,6 @@ export interface Sweep {
   levels: Level[] | null;
   /** the level after which the curve bends most; a summary, not a limit */
   knee?: number;
-  /** of throughput over concurrency, with six levels or more */
-  scalability?: Scalability;
-  /** why there is no fit */
-  detail?: Message;
 }
 
 /** A Capacity is the highest rate at which a variant kept all thresholds. The estimate is
@@ -1054,21 +1050,6 @@ export interface Level {
   value: number;
   variant: string;
   figure: Estimate;
-}
-
-/** A Scalability is a fit of the Universal Scalability Law,
- * X(N) = λN / (1 + σ(N−1) + κN(N−1)). */
-export interface Scalability {
-  lambda: Estimate;
-  sigma: Estimate;
-  kappa: Estimate;
-  /** only where κ's interval excludes 0 */
-  peak_level?: Estimate;
-  peak_per_second?: Estimate;
-  /** the peak lies beyond the levels measured */
-  extrapolated?: boolean;
-  /** root mean square, relative */
-  misfit: number;
 }
 
 /** A Bracket is the result of one search: Low is the highest rate that was good and High

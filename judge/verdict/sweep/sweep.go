@@ -1,5 +1,5 @@
-// Package sweep follows the primary metric along the variables of a sweep: its knee, a law of
-// scalability, and plateaus at which the generator was the limit.
+// Package sweep follows the primary metric along the variables of a sweep: its knee, and plateaus
+// at which the generator was the limit.
 package sweep
 
 import (
@@ -10,26 +10,18 @@ import (
 	"slices"
 	"strconv"
 
-	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/dataset"
 	"dyno/results/rundir"
 )
 
-// draws is how often the rounds of a sweep are resampled, enough for an interval.
-const draws = 2000
-
 // leastForKnee is the fewest levels of which a knee is looked for.
 const leastForKnee = 5
 
-// curves are the metrics of a dataset along its variables.
-type curves struct{ *dataset.Dataset }
-
 // All follows the primary metric along each variable whose values are numbers,
 // for each combination of the other variables' values.
-func All(of *dataset.Dataset) ([]rundir.Sweep, error) {
-	s := curves{of}
+func All(s *dataset.Dataset) ([]rundir.Sweep, error) {
 	m, ok := dataset.Lookup(s.Plan.PrimaryMetric())
 	if !ok {
 		return nil, nil
@@ -48,7 +40,8 @@ func All(of *dataset.Dataset) ([]rundir.Sweep, error) {
 				})
 			}
 			slices.SortStableFunc(w.Levels, func(a, b rundir.Level) int { return cmp.Compare(a.Value, b.Value) })
-			if err := s.shape(&w, m); err != nil {
+			var err error
+			if w.Knee, err = knee(w, m); err != nil {
 				return nil, fmt.Errorf("sweep of %s: %w", d.Name, err)
 			}
 			list = append(list, w)
@@ -102,8 +95,8 @@ func lines(plan rundir.Plan, variable string) []*line {
 	return all
 }
 
-// shape looks for a knee and fits the scalability law, or says why it does not.
-func (s curves) shape(w *rundir.Sweep, m dataset.Metric) error {
+// knee returns the level after which a curve bends most, if it has such a level.
+func knee(w rundir.Sweep, m dataset.Metric) (*float64, error) {
 	var x, y []float64
 	for _, l := range w.Levels {
 		if l.Figure.Estimate != nil {
@@ -111,81 +104,13 @@ func (s curves) shape(w *rundir.Sweep, m dataset.Metric) error {
 		}
 	}
 	curve := map[units.Dimension]stat.Curve{units.Rate: stat.Concave, units.Duration: stat.Convex}
-	if shape, ok := curve[m.Dimension()]; ok && len(x) >= leastForKnee {
-		at, found, err := stat.Knee(x, y, shape, 1)
-		if err != nil {
-			return err
-		}
-		if found {
-			w.Knee = &x[at]
-		}
+	shape, ok := curve[m.Dimension()]
+	if !ok || len(x) < leastForKnee {
+		return nil, nil
 	}
-	w.Detail = s.unfit(w, m)
-	if w.Detail == nil {
-		var err error
-		if w.Scalability, err = s.scalability(x, s.table(w, m)); err != nil {
-			why := texts.Together(texts.Reasons(err)...)
-			w.Detail = &why
-		}
-	}
-	return nil
-}
-
-// unfit says why the scalability law is not fitted; nil if it can be.
-func (s curves) unfit(w *rundir.Sweep, m dataset.Metric) *rundir.Message {
-	switch {
-	case m.Name != rundir.MetricThroughput:
-		return new(texts.New("unfitted.metric", "metric", m.Name))
-	case s.Plan.Loop == "open":
-		return new(texts.New("unfitted.open"))
-	case len(w.Levels) < stat.MinLevels:
-		return new(texts.New("unfitted.levels", "n", strconv.Itoa(len(w.Levels)), "least", strconv.Itoa(stat.MinLevels)))
-	case w.Levels[0].Value < 1:
-		return new(texts.New("unfitted.first", "level", fmt.Sprintf("%g", w.Levels[0].Value)))
-	}
-	if rounds := len(s.table(w, m)); rounds < stat.MinRounds {
-		return new(texts.New("unfitted.rounds", "n", strconv.Itoa(rounds), "least", strconv.Itoa(stat.MinRounds)))
-	}
-	return nil
-}
-
-// table returns the metric of each level, in the rounds that have it for all levels.
-func (s curves) table(w *rundir.Sweep, m dataset.Metric) (rows [][]float64) {
-	for _, round := range slices.Sorted(maps.Keys(s.Rounds[w.Levels[0].Variant])) {
-		var row []float64
-		for _, l := range w.Levels {
-			if f := s.Rounds[l.Variant][round]; f != nil && m.Get(f) != nil {
-				row = append(row, *m.Get(f))
-			}
-		}
-		if len(row) == len(w.Levels) {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
-// scalability fits the law to rounds of throughputs at the levels.
-func (s curves) scalability(levels []float64, rounds [][]float64) (*rundir.Scalability, error) {
-	e, err := stat.BootstrapScalability(levels, rounds, nil, stat.Resampling{Draws: draws, Seed: s.Plan.Seed, Confidence: dataset.Confidence})
-	if err != nil {
+	at, found, err := stat.Knee(x, y, shape, 1)
+	if err != nil || !found {
 		return nil, err
 	}
-	resampled := func(v float64, i stat.Interval) rundir.Estimate {
-		r := rundir.Estimate{Estimate: &v}
-		r.SetInterval(i.Low, i.High, dataset.Confidence, rundir.ByResampledRounds)
-		return r
-	}
-	fit := &rundir.Scalability{
-		Lambda: resampled(e.Fit.Lambda, e.Lambda),
-		Sigma:  resampled(e.Fit.Sigma, e.Sigma),
-		Kappa:  resampled(e.Fit.Kappa, e.Kappa),
-		Misfit: e.Misfit,
-	}
-	if e.Peaked {
-		level, peak := resampled(e.PeakLevel, e.PeakLevelInterval), resampled(e.PeakThroughput, e.PeakThroughputInterval)
-		fit.PeakLevel, fit.Peak = &level, &peak
-		fit.Extrapolated = e.PeakLevel < levels[0] || e.PeakLevel > levels[len(levels)-1]
-	}
-	return fit, nil
+	return &x[at], nil
 }

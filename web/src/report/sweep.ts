@@ -5,7 +5,7 @@ import { probes } from "../charts/probes";
 import { scatter, type Plot } from "../charts/scatter";
 import { fitting, linear, linearSeries } from "../charts/scale";
 import type { Texts } from "../i18n";
-import { counts, estimate, margin, plain, rates, tick, times, unitOf, write } from "../format";
+import { counts, estimate, plain, rates, tick, times, unitOf, write } from "../format";
 import { limit as limits } from "./answer";
 import { figureOf, mainClock, orderOf, type Context } from "./context";
 import { paragraph, said } from "./say";
@@ -46,14 +46,7 @@ function curves(c: Context, list: Sweep[]): Child {
   };
   return [
     h("h3", {}, title), keys(t, list), fitted((width) => scatter(plot, width)),
-    list.map((x) => [
-      x.knee !== undefined && h("p", {}, list.length > 1 && `${fixed(t, x)}: `, t("sweep.knee", { level: write(plain, x.knee) })),
-      x.scalability && h("p", {}, list.length > 1 && `${fixed(t, x)}: `, t("sweep.usl", {
-        lambda: estimate(rates, x.scalability.lambda), sigma: estimate(plain, x.scalability.sigma), kappa: estimate(plain, x.scalability.kappa), misfit: margin(x.scalability.misfit),
-      }), " ", x.scalability.peak_level?.estimate === undefined ? t("sweep.noPeak")
-        : [t("sweep.peak", { level: `${x.variable} ${estimate(plain, x.scalability.peak_level)}` }), x.scalability.extrapolated && ` (${t("sweep.extrapolated")})`]),
-      !x.scalability && x.detail && h("p", { class: "hint" }, list.length > 1 && `${fixed(t, x)}: `, said(t, x.detail)),
-    ]),
+    list.map((x) => x.knee !== undefined && h("p", {}, list.length > 1 && `${fixed(t, x)}: `, t("sweep.knee", { level: write(plain, x.knee) }))),
     table(title, [{ head: s.variable }, ...list.map((x) => ({ head: fixed(t, x) }))],
       [...new Set(values)].sort((a, b) => a - b).map((v) => [write(plain, v), ...list.map((x) => estimate(unit, levels(x).find((l) => l.value === v)?.figure))])),
   ];

@@ -168,44 +168,6 @@ def law(n, lam, sigma, kappa):
     return lam * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
 
 
-def usl():
-    levels = np.array([1, 2, 4, 8, 16, 24, 32, 48, 64.0])
-    for name, n, x, w in [
-        ("contention and coherency", levels, law(levels, 1000, 0.05, 0.0008) * rng.normal(1, 0.02, 9), None),
-        ("weighted", levels, law(levels, 995.65, 0.02671, 0.000769) * rng.normal(1, 0.05, 9), rng.uniform(0.1, 3, 9)),
-        ("amdahl: no coherency", levels, law(levels, 80, 0.1, 0) * (1 + 0.01 * np.sin(np.arange(9))), None),
-        ("linear", levels, 7 * levels * (1 + 0.01 * (-1.0) ** np.arange(9)), None),
-        ("coherency alone", levels, law(levels, 3e5, 0, 0.001) * (1 + 0.002 * (-1.0) ** np.arange(9)), None),
-        ("superlinear start", levels, law(levels, 50, -0.02, 0.002), None),
-        ("repeated levels", np.repeat(levels, 3), law(np.repeat(levels, 3), 1e-3, 0.2, 0.001) * rng.normal(1, 0.03, 27), None),
-        ("large levels", levels * 500 - 499, law(levels * 500 - 499, 12, 1e-3, 1e-8) * rng.normal(1, 0.01, 9), None),
-    ]:
-        x = np.array([float(f"{v:.7g}") for v in x])
-        w = None if w is None else rounded(w)
-        # In units near 1, for its own sake.
-        unit, most = x.max(), n.max()
-        sd = np.ones_like(x) if w is None else 1 / np.sqrt(w)
-
-        def scaled(n, lam, sigma, kappa):
-            return law(n, lam, sigma / most, kappa / most**2)
-
-        best = None
-        for start in ([1, 1, 1], [1, 0.1, 0.1], [0.1, 0.01, 2], [0.01, 5, 0.01]):
-            p, _ = optimize.curve_fit(
-                scaled, n, x / unit, p0=start, sigma=sd, bounds=([1e-12, 0, 0], np.inf),
-                xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=100000, x_scale="jac",
-            )
-            chi = ((x / unit - scaled(n, *p)) ** 2 / sd**2).sum()
-            if best is None or chi < best[0]:
-                best = chi, p
-        chi, p = best
-        yield {
-            "name": name, "n": n, "x": x, "weights": w,
-            "lambda": p[0] * unit, "sigma": p[1] / most, "kappa": p[2] / most**2,
-            "residual": chi * unit**2,
-        }
-
-
 # -- change points -------------------------------------------------------------
 
 
@@ -265,5 +227,5 @@ def knees():
             }
 
 
-for f in (series, trend, usl, changes, knees):
+for f in (series, trend, changes, knees):
     write(f.__name__, list(f()))
