@@ -1,14 +1,10 @@
 package stat
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 )
-
-// MaxPermutations bounds the permutations of ChangePoints.
-const MaxPermutations = 100_000
 
 // MaxHistory is the longest series ChangePoints takes. Time grows with its square,
 // with the permutations and with the changes found: at the default of permutations
@@ -22,34 +18,11 @@ type Divisive struct {
 	MinSegment int
 	// Alpha is the level of each test, above 0 and below 1.
 	Alpha float64
-	// Permutations is how many a test draws, at most MaxPermutations. Fewer
-	// than 1/Alpha − 1 could never find anything.
+	// Permutations is how many a test draws. Fewer than 1/Alpha − 1 could never find
+	// anything.
 	Permutations int
 	// Seed decides the permutations.
 	Seed uint64
-}
-
-// DefaultDivisive suits histories of some dozens to hundreds of runs.
-func DefaultDivisive() Divisive {
-	return Divisive{MinSegment: 4, Alpha: 0.05, Permutations: 199, Seed: 1}
-}
-
-// Validate reports all faults, joined.
-func (d Divisive) Validate() error {
-	var faults []error
-	if d.MinSegment < 2 {
-		faults = append(faults, fmt.Errorf("min segment %d: want at least 2", d.MinSegment))
-	}
-	if d.Permutations < 1 || d.Permutations > MaxPermutations {
-		faults = append(faults, fmt.Errorf("permutations %d: want 1 to %d", d.Permutations, MaxPermutations))
-	}
-	if !(d.Alpha > 0 && d.Alpha < 1) {
-		faults = append(faults, fmt.Errorf("alpha %v: want between 0 and 1", d.Alpha))
-	} else if d.Permutations > 0 && 1/float64(d.Permutations+1) > d.Alpha {
-		faults = append(faults, fmt.Errorf("permutations %d: want at least %.0f for alpha %v",
-			d.Permutations, math.Ceil(1/d.Alpha-1), d.Alpha))
-	}
-	return errors.Join(faults...)
 }
 
 // A ChangePoint is where the distribution of a series changes.
@@ -62,6 +35,18 @@ type ChangePoint struct {
 	// P is the p-value with which it was found, of the null hypothesis that there
 	// are no changes but those found before it.
 	P float64
+	// Before and After are the means from the change before to this one, and from this
+	// one to the next. They make no claim about the size: the same data chose the points.
+	Before, After float64
+}
+
+// Relative returns the change of the mean relative to the one before: 0.05 is five
+// per cent more. ok is false when that mean is 0.
+func (c ChangePoint) Relative() (change float64, ok bool) {
+	if c.Before == 0 {
+		return 0, false
+	}
+	return (c.After - c.Before) / math.Abs(c.Before), true
 }
 
 // ChangePoints finds where the distribution of a series changes, in mean, spread or
@@ -81,8 +66,8 @@ type ChangePoint struct {
 // Ingo, O'Leary and Bradford, The use of change point detection to identify
 // software performance regressions, ICPE 2020.
 func ChangePoints(xs []float64, d Divisive) ([]ChangePoint, error) {
-	if err := errors.Join(d.Validate(), checkSeries("values", xs, 1)); err != nil {
-		return nil, fmt.Errorf("change points: %w", err)
+	if err := checkSeries("change points", xs, 1); err != nil {
+		return nil, err
 	}
 	if len(xs) > MaxHistory {
 		return nil, fmt.Errorf("change points: %d values: want at most %d", len(xs), MaxHistory)
@@ -125,7 +110,21 @@ func ChangePoints(xs []float64, d Divisive) ([]ChangePoint, error) {
 			newSegment(found.values[found.at:], found.start+found.at, d.MinSegment))
 	}
 	slices.SortFunc(points, func(a, b ChangePoint) int { return a.Index - b.Index })
+	setMeans(xs, points)
 	return points, nil
+}
+
+// setMeans fills in the means before and after each point, in order of time.
+func setMeans(xs []float64, points []ChangePoint) {
+	start := 0
+	for i := range points {
+		p, end := &points[i], len(xs)
+		if i+1 < len(points) {
+			end = points[i+1].Index
+		}
+		p.Before, p.After = meanOf(xs[start:p.Index]), meanOf(xs[p.Index:end])
+		start = p.Index
+	}
 }
 
 // A segment is a stretch of a series between two changes, with its best split.
@@ -196,47 +195,4 @@ func (s *splitSearch) split(xs []float64) (at int, best float64) {
 		}
 	}
 	return at, best
-}
-
-// A MeanChange is what a change point did to the mean.
-type MeanChange struct {
-	ChangePoint
-	// Before and After are the means from the change before to this one, and from
-	// this one to the next.
-	Before, After float64
-}
-
-// Relative returns the change of the mean relative to the one before: 0.05 is five
-// per cent more. ok is false when that mean is 0.
-func (s MeanChange) Relative() (change float64, ok bool) {
-	if s.Before == 0 {
-		return 0, false
-	}
-	return (s.After - s.Before) / math.Abs(s.Before), true
-}
-
-// MeanChanges returns what the points that ChangePoints found in a series did to its
-// mean. It makes no claim about their size: the same data chose the points.
-func MeanChanges(xs []float64, points []ChangePoint) ([]MeanChange, error) {
-	if err := checkSeries("mean changes", xs, 1); err != nil {
-		return nil, err
-	}
-	previous := 0
-	for i, p := range points {
-		if p.Index <= previous || p.Index >= len(xs) {
-			return nil, fmt.Errorf("mean changes: change point %d is at %d: want above %d and below %d", i, p.Index, previous, len(xs))
-		}
-		previous = p.Index
-	}
-	changes := make([]MeanChange, len(points))
-	start := 0
-	for i, p := range points {
-		end := len(xs)
-		if i+1 < len(points) {
-			end = points[i+1].Index
-		}
-		changes[i] = MeanChange{ChangePoint: p, Before: meanOf(xs[start:p.Index]), After: meanOf(xs[p.Index:end])}
-		start = p.Index
-	}
-	return changes, nil
 }

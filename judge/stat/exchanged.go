@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -31,7 +30,7 @@ func Exchanged(differences []float64, second []bool, confidence float64) (Exchan
 	if len(differences) != len(second) {
 		return ExchangedMean{}, fmt.Errorf("%d differences and %d places", len(differences), len(second))
 	}
-	if err := errors.Join(checkValues(differences, 2), checkConfidence(confidence)); err != nil {
+	if err := checkValues(differences, 2); err != nil {
 		return ExchangedMean{}, err
 	}
 	var by [2][]float64

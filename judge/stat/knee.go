@@ -2,7 +2,6 @@ package stat
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -32,12 +31,6 @@ const (
 func Knee(x, y []float64, curve Curve, sensitivity float64) (at int, ok bool, err error) {
 	if err := checkPoints("knee", x, y, 5); err != nil {
 		return 0, false, err
-	}
-	if !(sensitivity >= 0) || math.IsInf(sensitivity, 0) {
-		return 0, false, fmt.Errorf("knee: sensitivity %v: want a number from 0 up", sensitivity)
-	}
-	if curve != Convex && curve != Concave {
-		return 0, false, fmt.Errorf("knee: curve %d: want Convex or Concave", curve)
 	}
 	lowest, highest := slices.Min(y), slices.Max(y)
 	if lowest == highest {

@@ -65,30 +65,24 @@ func Logs(values []float64) []float64 {
 	return l
 }
 
-// Quantile returns the q-quantile of a sample by linear interpolation between
-// its order statistics, as most statistics programs do unasked (definition 7 of
-// Hyndman and Fan: Sample quantiles in statistical packages, 1996).
-func Quantile(values []float64, q float64) (float64, error) {
+// Median returns the middle of a sample, or the mean of the middle two.
+func Median(values []float64) (float64, error) {
 	if err := checkValues(values, 1); err != nil {
 		return math.NaN(), err
 	}
-	if !(q >= 0 && q <= 1) {
-		return math.NaN(), fmt.Errorf("quantile %v: want 0 to 1", q)
-	}
-	return interpolate(slices.Sorted(slices.Values(values)), q), nil
+	return medianOf(values), nil
 }
 
-// Median returns the middle of a sample, or the mean of the middle two.
-func Median(values []float64) (float64, error) { return Quantile(values, 0.5) }
+// medianOf is the median of values that were checked. It leaves them in their order.
+func medianOf(values []float64) float64 { return middle(slices.Sorted(slices.Values(values))) }
 
-// interpolate returns the q-quantile of sorted values.
-func interpolate(sorted []float64, q float64) float64 {
-	position := q * float64(len(sorted)-1)
-	below := int(position)
-	if below+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
+// middle returns the median of sorted values.
+func middle(sorted []float64) float64 {
+	at := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[at]
 	}
-	return sorted[below] + (position-float64(below))*(sorted[below+1]-sorted[below])
+	return sorted[at-1] + (sorted[at]-sorted[at-1])/2
 }
 
 // checkValues refuses what cannot be computed with.
@@ -100,15 +94,6 @@ func checkValues(values []float64, least int) error {
 		if !(math.Abs(x) <= largest) { // NaN too
 			return fmt.Errorf("value %d is %v: want a number of at most %v in magnitude", i, x, float64(largest))
 		}
-	}
-	return nil
-}
-
-// checkConfidence refuses a confidence that no interval can have, or that no
-// sample can give.
-func checkConfidence(confidence float64) error {
-	if !(confidence > 0 && confidence <= 1-1e-9) {
-		return fmt.Errorf("confidence %v: want more than 0 and less than 1, such as 0.95", confidence)
 	}
 	return nil
 }

@@ -92,24 +92,16 @@ func scaled(values []float64, by float64) []float64 {
 	return out
 }
 
-func TestQuantile(t *testing.T) {
+func TestMedian(t *testing.T) {
 	values := []float64{4, 1, 3, 2}
-	for _, c := range []struct{ q, want float64 }{{0, 1}, {0.5, 2.5}, {0.25, 1.75}, {1, 4}, {1.0 / 3, 2}} {
-		if got, err := Quantile(values, c.q); err != nil || !agree(got, c.want) {
-			t.Errorf("quantile %v: %v, %v, want %v", c.q, got, err, c.want)
-		}
+	if got, err := Median(values); err != nil || got != 2.5 {
+		t.Errorf("median %v, %v", got, err)
 	}
-	if got, err := Median([]float64{7}); err != nil || got != 7 {
-		t.Errorf("median of one value: %v, %v", got, err)
+	if got, err := Median([]float64{9, 7, 8}); err != nil || got != 8 {
+		t.Errorf("median of three values: %v, %v", got, err)
 	}
 	if !slices.Equal(values, []float64{4, 1, 3, 2}) {
 		t.Errorf("the caller's values are now %v", values)
-	}
-	_, err := Quantile(values, math.NaN())
-	expectError(t, err, "quantile NaN: want 0 to 1")
-	_, err = Median(nil)
-	if !errors.Is(err, ErrTooFew) {
-		t.Errorf("median of nothing: %v", err)
 	}
 }
 
@@ -131,57 +123,53 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-func TestEnds(t *testing.T) {
-	inf := math.Inf(1)
-	for _, c := range []struct {
-		low, high *float64
-		want      Interval
-	}{{nil, nil, Interval{-inf, inf}}, {new(1.), nil, Interval{1, inf}}, {nil, new(2.), Interval{-inf, 2}}, {new(1.), new(2.), Interval{1, 2}}} {
-		if got := Ends(c.low, c.high); got != c.want {
-			t.Errorf("%v, want %v", got, c.want)
-		}
-	}
-}
-
 // Whatever cannot be computed with is an error that says what and where, from
 // every function, and no panic.
 func TestUnfitInput(t *testing.T) {
-	nan, inf := math.NaN(), math.Inf(1)
+	good := make([]float64, 120)
+	for i := range good {
+		good[i] = float64(i + 1)
+	}
 	calls := map[string]func(d []float64) error{
-		"PairedMean":    func(d []float64) error { _, err := PairedMean(d, 0.95); return err },
-		"SignFlip":      func(d []float64) error { _, err := SignFlip(d, 1); return err },
-		"SignedRank":    func(d []float64) error { _, err := SignedRank(d); return err },
-		"HodgesLehmann": func(d []float64) error { _, err := HodgesLehmann(d, 0.95); return err },
-		"Median":        func(d []float64) error { _, err := Median(d); return err },
+		"PairedMean":             func(d []float64) error { _, err := PairedMean(d, 0.95); return err },
+		"SignFlip":               func(d []float64) error { _, err := SignFlip(d, 1); return err },
+		"SignedRank":             func(d []float64) error { _, err := SignedRank(d); return err },
+		"HodgesLehmann":          func(d []float64) error { _, err := HodgesLehmann(d, 0.95); return err },
+		"Median":                 func(d []float64) error { _, err := Median(d); return err },
+		"CoefficientOfVariation": func(d []float64) error { _, err := CoefficientOfVariation(d, 0.95); return err },
+		"UnpairedRatio":          func(d []float64) error { _, err := UnpairedRatio(good, d, 0.95); return err },
+		"ChangePoints":           func(d []float64) error { _, err := ChangePoints(d, Divisive{MinSegment: 4, Alpha: 0.05}); return err },
+		"MSER5":                  func(d []float64) error { _, err := MSER5(good, d); return err },
+		"MeasureDependence":      func(d []float64) error { _, err := MeasureDependence(d); return err },
+		"Knee":                   func(d []float64) error { _, _, err := Knee(good[:len(d)], d, Convex, 1); return err },
+		"TheilSen":               func(d []float64) error { _, err := TheilSen(good[:len(d)], d, 0.95, 1); return err },
+		"MannKendall":            func(d []float64) error { _, err := MannKendall(d, 1); return err },
+		"HamedRao":               func(d []float64) error { _, err := HamedRao(d); return err },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			for _, bad := range []float64{nan, inf, -inf, 2e150} {
-				expectError(t, call([]float64{1, bad, 2}), "value 1 is")
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 2e150} {
+				d := slices.Clone(good)
+				d[1] = bad
+				expectError(t, call(d), "value 1 is")
 			}
-			for _, none := range [][]float64{nil, {}} {
-				if err := call(none); !errors.Is(err, ErrTooFew) {
-					t.Errorf("nothing: %v", err)
-				}
+			if err := call(nil); !errors.Is(err, ErrTooFew) {
+				t.Errorf("nothing: %v", err)
 			}
 		})
 	}
-	decide := func(d []float64) error {
-		_, err := Stopping{Rule: FixedRounds, Rounds: 8}.Decide(d)
-		return err
+	for _, bad := range []float64{math.NaN(), -0.1, 1.1} {
+		_, err := Holm([]float64{0.5, bad})
+		expectError(t, err, "p-value 1 is")
 	}
-	expectError(t, decide([]float64{1, nan}), "value 1 is NaN")
-
-	for _, confidence := range []float64{nan, 0, 1, -1, 95, math.Nextafter(1, 0)} {
-		d := []float64{1, 2, 3}
-		_, mean := PairedMean(d, confidence)
-		_, shift := HodgesLehmann(d, confidence)
-		_, further := FurtherRounds(0, 1, 8, 0.02, confidence)
-		for _, err := range []error{mean, shift, further} {
-			expectError(t, err, "confidence")
-		}
-		if x := DetectableEffect(1, 8, confidence, 0.8); !math.IsNaN(x) {
-			t.Errorf("confidence %v: detectable effect %v, want NaN", confidence, x)
-		}
+	_, err := Stopping{Rule: FixedRounds, Rounds: 8}.Decide([]float64{1, math.NaN()})
+	expectError(t, err, "value 1 is NaN")
+	_, err = ChangePoints(counting(MaxHistory+1), Divisive{})
+	expectError(t, err, "want at most 2048")
+	_, err = TheilSen(counting(MaxTrend+1), counting(MaxTrend+1), 0.95, 1)
+	expectError(t, err, "want at most 4096")
+	_, err = MeasureDependence(make([]float64, 60))
+	if !errors.Is(err, ErrConstant) {
+		t.Error(err)
 	}
 }

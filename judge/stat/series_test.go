@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -166,28 +165,5 @@ func TestMSER5OnSteadySeries(t *testing.T) {
 	}
 	if unsteady > 5 {
 		t.Errorf("%d of 200 steady series called not steady", unsteady)
-	}
-}
-
-func TestSeriesRefuse(t *testing.T) {
-	good := gaussian(1, 100)
-	nan := slices.Concat(good, []float64{math.NaN()})
-	inf := slices.Concat(good, []float64{math.Inf(1)})
-	flat := slices.Repeat([]float64{0.1}, 60)
-	for name, c := range map[string]struct {
-		do   func() error
-		want string
-	}{
-		"no series":       {func() error { _, err := MSER5(); return err }, "no series"},
-		"short":           {func() error { _, err := MSER5(good, good[:99]); return err }, "mser-5: series 1: too few values: 99, want at least 100"},
-		"nan":             {func() error { _, err := MSER5(good, nan); return err }, "mser-5: series 1: value 100 is NaN"},
-		"constant time":   {func() error { _, err := MeasureDependence(flat); return err }, ErrConstant.Error()},
-		"infinite":        {func() error { _, err := MeasureDependence(inf); return err }, "value 100 is +Inf"},
-		"dependence few":  {func() error { _, err := MeasureDependence(good[:9]); return err }, "want at least 10"},
-		"dependence none": {func() error { _, err := MeasureDependence(nil); return err }, "too few"},
-	} {
-		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
 	}
 }

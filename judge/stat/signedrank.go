@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -90,7 +89,7 @@ type Location struct {
 // higher. At 95 % the interval is unbounded below six rounds. It takes 1 to
 // MaxSignedRank differences; more are an error.
 func HodgesLehmann(differences []float64, confidence float64) (Location, error) {
-	if err := errors.Join(checkRanked(differences), checkConfidence(confidence)); err != nil {
+	if err := checkRanked(differences); err != nil {
 		return Location{}, err
 	}
 	n := len(differences)
@@ -114,7 +113,7 @@ func HodgesLehmann(differences []float64, confidence float64) (Location, error) 
 		tail += chance[outside]
 		outside++
 	}
-	s := Location{Estimate: interpolate(walsh, 0.5), Coverage: 1 - 2*tail, Interval: Interval{math.Inf(-1), math.Inf(1)}}
+	s := Location{Estimate: middle(walsh), Coverage: 1 - 2*tail, Interval: Interval{math.Inf(-1), math.Inf(1)}}
 	if outside > 0 {
 		s.Interval = Interval{walsh[outside-1], walsh[len(walsh)-outside]}
 	}

@@ -28,9 +28,6 @@ func CoefficientOfVariation(values []float64, confidence float64) (Variation, er
 	if err := checkValues(values, 2); err != nil {
 		return Variation{}, err
 	}
-	if err := checkConfidence(confidence); err != nil {
-		return Variation{}, err
-	}
 	logs := make([]float64, len(values))
 	for i, v := range values {
 		if v <= 0 {

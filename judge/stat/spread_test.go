@@ -34,19 +34,3 @@ func TestCoefficientOfVariationByHand(t *testing.T) {
 		}
 	}
 }
-
-func TestCoefficientOfVariationUnfit(t *testing.T) {
-	for _, c := range []struct {
-		values     []float64
-		confidence float64
-	}{
-		{nil, 0.95}, {[]float64{1}, 0.95}, {[]float64{1, 0}, 0.95}, {[]float64{1, -1}, 0.95}, {[]float64{1, math.NaN()}, 0.95}, {[]float64{1, 2}, 1},
-	} {
-		if got, err := CoefficientOfVariation(c.values, c.confidence); err == nil {
-			t.Errorf("%v at %v: %+v, want an error", c.values, c.confidence, got)
-		}
-	}
-	if got, err := CoefficientOfVariation([]float64{7, 7, 7}, 0.95); err != nil || got.Estimate != 0 || got.Interval != (Interval{}) {
-		t.Errorf("equal values: %+v, %v; want no variation", got, err)
-	}
-}

@@ -46,9 +46,6 @@ func TheilSen(x, y []float64, confidence, inflation float64) (TrendLine, error) 
 	if len(x) > MaxTrend {
 		return TrendLine{}, fmt.Errorf("theil-sen: %d points: want at most %d: average neighbours", len(x), MaxTrend)
 	}
-	if err := errors.Join(checkConfidence(confidence), checkInflation(inflation)); err != nil {
-		return TrendLine{}, fmt.Errorf("theil-sen: %w", err)
-	}
 	slopes := make([]float64, 0, len(x)*(len(x)-1)/2)
 	for i := range x {
 		for j := i + 1; j < len(x); j++ {
@@ -56,7 +53,7 @@ func TheilSen(x, y []float64, confidence, inflation float64) (TrendLine, error) 
 		}
 	}
 	slices.Sort(slopes)
-	line := TrendLine{Slope: interpolate(slopes, 0.5)}
+	line := TrendLine{Slope: middle(slopes)}
 	line.Intercept = medianOf(y) - line.Slope*medianOf(x)
 	if math.IsNaN(line.Intercept) || math.IsInf(line.Intercept, 0) {
 		return TrendLine{}, errors.New("theil-sen: the slopes are beyond what a float64 holds")
@@ -90,18 +87,6 @@ func checkPoints(name string, x, y []float64, least int) error {
 	return nil
 }
 
-func checkInflation(inflation float64) error {
-	if !(inflation >= 1) || math.IsInf(inflation, 0) {
-		return fmt.Errorf("inflation %v: want at least 1", inflation)
-	}
-	return nil
-}
-
-// medianOf leaves the caller's values in their order.
-func medianOf(xs []float64) float64 {
-	return interpolate(slices.Sorted(slices.Values(xs)), 0.5)
-}
-
 // A KendallTest is the outcome of MannKendall.
 type KendallTest struct {
 	// S is the number of pairs that rise less the number that fall.
@@ -130,9 +115,6 @@ type KendallTest struct {
 func MannKendall(xs []float64, inflation float64) (KendallTest, error) {
 	if err := checkSeries("mann-kendall", xs, 3); err != nil {
 		return KendallTest{}, err
-	}
-	if err := checkInflation(inflation); err != nil {
-		return KendallTest{}, fmt.Errorf("mann-kendall: %w", err)
 	}
 	t := KendallTest{S: kendallS(xs)}
 	n := len(xs)

@@ -3,7 +3,6 @@ package stat
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -95,75 +94,6 @@ func TestMannKendallCounts(t *testing.T) {
 	near(t, "p", kendallExact(4, 3), 1, 1e-12)
 }
 
-// The exact p-value and the approximation are two computations of one thing.
-func TestMannKendallApproximation(t *testing.T) {
-	for seed := range uint64(20) {
-		xs := gaussian(seed, 40)
-		exact, err := MannKendall(xs, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		about, err := MannKendall(xs, 1+1e-12)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !exact.Exact || about.Exact || math.Abs(exact.P-about.P) > 0.005 {
-			t.Errorf("exact %+v, approximate %+v", exact, about)
-		}
-	}
-}
-
-// Where nothing grows, five in a hundred tests are positive at 5 %, with and
-// without ties and dependence as far as HamedRao's comment says.
-func TestMannKendallSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: simulates thousands of experiments")
-	}
-	for _, c := range []struct {
-		name     string
-		n        int
-		series   func(seed uint64, n int) []float64
-		corrects bool
-		repeats  int
-		low, top float64
-	}{
-		{"exact", 30, gaussian, false, 500, 0.025, 0.065},
-		{"normal", 80, gaussian, false, 1000, 0.03, 0.07},
-		{"ties", 60, func(seed uint64, n int) []float64 {
-			xs := gaussian(seed, n)
-			for i := range xs {
-				xs[i] = math.Round(2 * xs[i])
-			}
-			return xs
-		}, false, 1000, 0.03, 0.07},
-		{"dependent, uncorrected", 200, func(seed uint64, n int) []float64 { return autoregressive(seed, n, 0.5) }, false, 500, 0.17, 0.33},
-		{"dependent, corrected", 200, func(seed uint64, n int) []float64 { return autoregressive(seed, n, 0.5) }, true, 150, 0.02, 0.12},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			positive := 0
-			for seed := range uint64(c.repeats) {
-				xs, inflation := c.series(seed, c.n), 1.0
-				if c.corrects {
-					var err error
-					if inflation, err = HamedRao(xs); err != nil {
-						t.Fatal(err)
-					}
-				}
-				test, err := MannKendall(xs, inflation)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if test.P <= 0.05 {
-					positive++
-				}
-			}
-			if share := float64(positive) / float64(c.repeats); share < c.low || share > c.top {
-				t.Errorf("%.3f positive, want %v to %v", share, c.low, c.top)
-			}
-		})
-	}
-}
-
 func TestTrendOfFewAndFlat(t *testing.T) {
 	line, err := TheilSen(counting(4), []float64{1, 2, 4, 7}, 0.95, 1)
 	if err != nil || line.Slope != 2 || !math.IsInf(line.Interval.Low, -1) || !math.IsInf(line.Interval.High, 1) {
@@ -181,38 +111,6 @@ func TestTrendOfFewAndFlat(t *testing.T) {
 	for _, xs := range [][]float64{flat, affine(counting(30), 0.1, 7)} {
 		if inflation, err := HamedRao(xs); err != nil || inflation != 1 {
 			t.Errorf("a straight line: inflation %v, %v", inflation, err)
-		}
-	}
-}
-
-func TestTrendRefuses(t *testing.T) {
-	good := counting(20)
-	nan := slices.Concat(counting(19), []float64{math.NaN()})
-	for name, c := range map[string]struct {
-		do   func() error
-		want string
-	}{
-		"lengths":    {func() error { _, err := TheilSen(good, good[:19], 0.95, 1); return err }, "20 values of x and 19 of y"},
-		"few":        {func() error { _, err := TheilSen(good[:2], good[:2], 0.95, 1); return err }, "want at least 3"},
-		"nan":        {func() error { _, err := TheilSen(good, nan, 0.95, 1); return err }, "y: value 19 is NaN"},
-		"nan x":      {func() error { _, err := TheilSen(nan, good, 0.95, 1); return err }, "x: value 19 is NaN"},
-		"order":      {func() error { _, err := TheilSen([]float64{0, 2, 2}, good[:3], 0.95, 1); return err }, "value 2 is 2 after 2"},
-		"confidence": {func() error { _, err := TheilSen(good, good, 1, 1); return err }, "confidence 1"},
-		"inflation":  {func() error { _, err := TheilSen(good, good, 0.95, 0.5); return err }, "inflation 0.5"},
-		"many":       {func() error { _, err := TheilSen(counting(5000), counting(5000), 0.95, 1); return err }, "5000 points: want at most 4096"},
-		"overflow": {func() error {
-			_, err := TheilSen([]float64{0, 1e-300, 2e-300}, []float64{1e100, 2e100, 3e100}, 0.9, 1)
-			return err
-		}, "beyond"},
-		"kendall few": {func() error { _, err := MannKendall(good[:2], 1); return err }, "want at least 3"},
-		"kendall nan": {func() error { _, err := MannKendall(nan, 1); return err }, "value 19 is NaN"},
-		"kendall inf": {func() error { _, err := MannKendall(good, math.Inf(1)); return err }, "inflation +Inf"},
-		"rao few":     {func() error { _, err := HamedRao(good[:9]); return err }, "want at least 10"},
-		"rao nan":     {func() error { _, err := HamedRao(nan); return err }, "value 19 is NaN"},
-		"rao many":    {func() error { _, err := HamedRao(counting(5000)); return err }, "want at most 4096"},
-	} {
-		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -44,9 +43,6 @@ func UnpairedRatio(a, b []float64, confidence float64) (Unpaired, error) {
 	logB, err := logarithms(b)
 	if err != nil {
 		return Unpaired{}, fmt.Errorf("variant: %w", err)
-	}
-	if err := checkConfidence(confidence); err != nil {
-		return Unpaired{}, err
 	}
 	u := Unpaired{NA: len(a), NB: len(b)}
 	meanA, varA := gonum.MeanVariance(logA, nil)
@@ -114,11 +110,8 @@ type Cluster struct {
 // a fifth. Trials that each have exactly their share below give no width, as may be
 // by chance where hardly a value lies beyond the quantile.
 func WoodruffShares(clusters []Cluster, q, confidence float64) (low, high float64, err error) {
-	if err := errors.Join(checkClusters(clusters), checkConfidence(confidence)); err != nil {
+	if err := checkClusters(clusters); err != nil {
 		return math.NaN(), math.NaN(), err
-	}
-	if !(q > 0 && q < 1) {
-		return math.NaN(), math.NaN(), fmt.Errorf("quantile %v: want more than 0 and less than 1", q)
 	}
 	var count, below float64
 	for _, c := range clusters {

@@ -54,9 +54,7 @@ const leastCompared = 10
 
 // divisive holds the parameters of the search for changes.
 func divisive() stat.Divisive {
-	d := stat.DefaultDivisive()
-	d.Alpha, d.Permutations = changeLevel, 499
-	return d
+	return stat.Divisive{MinSegment: 4, Alpha: changeLevel, Permutations: 499, Seed: 1}
 }
 
 // A Run holds the parts of run.json that its history needs.
@@ -394,11 +392,7 @@ func (s *Series) findChanges(runs []Run) error {
 	if err != nil {
 		return err
 	}
-	changes, err := stat.MeanChanges(values, points)
-	if err != nil {
-		return err
-	}
-	for _, c := range changes {
+	for _, c := range points {
 		first, before := runs[good[c.Index].Run], runs[good[c.Index-1].Run]
 		change := Change{
 			Run: good[c.Index].Run, Before: c.Before, After: c.After, P: c.P,
