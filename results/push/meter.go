@@ -2,6 +2,7 @@ package push
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -220,18 +221,7 @@ func (m *Meter) send(points []Point) {
 
 // knows tells whether a point's series has had a value. There are a few dozen series.
 func (m *Meter) knows(p Point) bool {
-	for _, s := range m.series {
-		if s.Metric == p.Metric && len(s.Labels) == len(p.Labels) {
-			same := true
-			for i := range s.Labels {
-				same = same && s.Labels[i] == p.Labels[i]
-			}
-			if same {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.series, func(s Point) bool { return s.Metric == p.Metric && slices.Equal(s.Labels, p.Labels) })
 }
 
 // tick returns the time of the next sample. Receivers keep milliseconds, and refuse a

@@ -107,28 +107,6 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// Of a target that dyno did not start nothing is known, and nothing is said.
-func TestMeterUnknown(t *testing.T) {
-	samples := metered(func(m *Meter) {
-		m.Begin(Trial{"http", 1, 1})
-		m.Interval(record.Interval{Length: 1500 * time.Millisecond, Completed: 3, Delivered: 6})
-		m.Close()
-		m.Close()
-	})
-	if len(samples) != 2 {
-		t.Fatalf("%d samples, want a second and its end", len(samples))
-	}
-	if got := samples[0].value("dyno_target_cpu_seconds_total"); !math.IsNaN(got) {
-		t.Errorf("CPU time %v", got)
-	}
-	if got := samples[0].value("dyno_throughput_per_second"); got != 2 {
-		t.Errorf("3 responses in 1.5 s are %v/s", got)
-	}
-	if got := samples[0].value("dyno_delivered_total"); got != 6 {
-		t.Errorf("%v events", got)
-	}
-}
-
 // Each trial counts from zero, and the one before has ended.
 func TestMeterBeginsAnew(t *testing.T) {
 	samples := metered(func(m *Meter) {
@@ -140,36 +118,5 @@ func TestMeterBeginsAnew(t *testing.T) {
 	})
 	if len(samples) != 3 || !samples[1].Points[0].Ended || samples[2].value("dyno_good_total") != 3 || samples[2].Labels[3].Value != "2" {
 		t.Errorf("%+v", samples)
-	}
-}
-
-// BenchmarkMeter is what a second of ten intervals costs, which is time of the engine's
-// collector, not of its workers.
-func BenchmarkMeter(b *testing.B) {
-	h := hist.New()
-	for n := range 5000 {
-		h.Record(int64(1_000_000 + n*n))
-	}
-	i := record.Interval{Length: 100 * time.Millisecond, Completed: 5000}
-	i.Latency[record.Response], i.Latency[record.Service], i.Latency[record.SendLag] = h, h, h
-	m := NewMeter(Run{"r", "e"}, func(Sample) {})
-	m.Begin(Trial{"v", 1, 1})
-	for b.Loop() {
-		for range 10 {
-			m.Interval(i)
-		}
-	}
-}
-
-// BenchmarkEncode is what a sample costs to encode for remote write.
-func BenchmarkEncode(b *testing.B) {
-	var sample Sample
-	m := NewMeter(Run{"r", "e"}, func(s Sample) { sample = s })
-	m.Begin(Trial{"v", 1, 1})
-	i := tenth(50)
-	i.Length = time.Second
-	m.Interval(i)
-	for b.Loop() {
-		_ = remoteWrite([]Sample{sample})
 	}
 }

@@ -29,8 +29,7 @@ const staleMarker = 0x7ff0000000000002
 // once, its values in the order of time, its labels in the order of their names.
 func remoteWrite(samples []Sample) []byte {
 	type series struct {
-		labels []Label
-		values []byte // encoded samples
+		labels, values []byte // encoded
 	}
 	var all []*series
 	known := map[string]*series{}
@@ -45,11 +44,20 @@ func remoteWrite(samples []Sample) []byte {
 			}
 			labels := slices.Concat([]Label{{"__name__", p.Metric.Name}}, s.Labels, p.Labels)
 			slices.SortFunc(labels, func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
-			key := key(labels)
-			of := known[key]
+			var encoded []byte
+			for _, l := range labels {
+				// An empty value is the same as no label, and must not be sent.
+				if value := strings.ToValidUTF8(l.Value, "\uFFFD"); value != "" {
+					var label []byte
+					label = appendMessage(label, labelName, []byte(l.Name))
+					label = appendMessage(label, labelValue, []byte(value))
+					encoded = appendMessage(encoded, timeSeriesLabels, label)
+				}
+			}
+			of := known[string(encoded)]
 			if of == nil {
-				of = &series{labels: labels}
-				known[key] = of
+				of = &series{labels: encoded}
+				known[string(encoded)] = of
 				all = append(all, of)
 			}
 			var sample []byte
@@ -62,17 +70,7 @@ func remoteWrite(samples []Sample) []byte {
 	}
 	var request []byte
 	for _, s := range all {
-		var message []byte
-		for _, l := range s.labels {
-			// An empty value is the same as no label, and must not be sent.
-			if value := strings.ToValidUTF8(l.Value, "\uFFFD"); value != "" {
-				var label []byte
-				label = appendMessage(label, labelName, []byte(l.Name))
-				label = appendMessage(label, labelValue, []byte(value))
-				message = appendMessage(message, timeSeriesLabels, label)
-			}
-		}
-		request = appendMessage(request, writeRequestTimeseries, append(message, s.values...))
+		request = appendMessage(request, writeRequestTimeseries, append(s.labels, s.values...))
 	}
 	return snappy.Encode(nil, request)
 }
@@ -81,18 +79,6 @@ func remoteWrite(samples []Sample) []byte {
 func appendMessage(b []byte, number protowire.Number, value []byte) []byte {
 	b = protowire.AppendTag(b, number, protowire.BytesType)
 	return protowire.AppendBytes(b, value)
-}
-
-// key tells series apart by their labels.
-func key(labels []Label) string {
-	var b strings.Builder
-	for _, l := range labels {
-		b.WriteString(l.Name)
-		b.WriteByte(0)
-		b.WriteString(strings.ReplaceAll(l.Value, "\x00", "\x00\x01"))
-		b.WriteString("\x00\x00")
-	}
-	return b.String()
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

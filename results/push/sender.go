@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,80 +35,33 @@ const (
 	otlpPath       = "/v1/metrics"
 )
 
-// maxBatch is how many samples go in one request, at most. A sample is about 30 points.
-const maxBatch = 100
+// The bounds.
+const (
+	maxBatch      = 100  // samples in one request; a sample is about 30 points
+	maxQueue      = 600  // samples that wait: ten minutes at one a second
+	maxAnswer     = 4096 // bytes of a response that are read
+	maxAttempts   = 5    // of a request; then its samples are given up
+	timeout       = 10 * time.Second
+	minBackoff    = 500 * time.Millisecond // the pause after the first attempt, which doubles; half of it is random
+	maxBackoff    = 10 * time.Second
+	maxRetryAfter = time.Minute // a receiver's Retry-After replaces the pause up to this
+)
 
-// maxAnswer is how many bytes of a response are read.
-const maxAnswer = 4096
-
-// A Config says where and how samples are sent. Defaults has values for all but the
-// protocol and the URL.
+// A Config says where samples are sent.
 type Config struct {
 	Protocol Protocol
 	URL      string      // of the receiver; a path that is missing is the protocol's own
 	Header   http.Header // of every request, such as for credentials
-
-	// Queue bounds the samples that wait. When it is full, the oldest is dropped and
-	// counted.
-	Queue int
-	// Timeout bounds one request.
-	Timeout time.Duration
-	// Attempts is how often a request is tried. After the last attempt its samples are
-	// given up and counted.
-	Attempts int
-	// MinBackoff is the pause after the first attempt. It doubles up to MaxBackoff, and
-	// half of it is random. A receiver's Retry-After replaces it, up to MaxRetryAfter.
-	MinBackoff, MaxBackoff, MaxRetryAfter time.Duration
-	Seed                                  uint64 // of the pauses
 
 	// Transport makes the requests; nil is net/http's own, as the environment's proxies
 	// have it.
 	Transport http.RoundTripper
 }
 
-// Defaults returns a configuration that keeps ten minutes of samples at one a second.
-func Defaults() Config {
-	return Config{
-		Queue:         600,
-		Timeout:       10 * time.Second,
-		Attempts:      5,
-		MinBackoff:    500 * time.Millisecond,
-		MaxBackoff:    10 * time.Second,
-		MaxRetryAfter: time.Minute,
-		Seed:          1,
-	}
-}
-
-// Validate reports every fault at once.
+// Validate reports a fault.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	switch c.Protocol {
-	case Prometheus, OTLP, Influx:
-	default:
-		fault("protocol: %q: want one of %q", c.Protocol, Protocols())
-	}
-	if _, err := c.endpoint(); err != nil {
-		faults = append(faults, err)
-	}
-	if c.Queue < 1 || c.Queue > 1_000_000 {
-		fault("queue: %d: want 1 to 1,000,000 samples", c.Queue)
-	}
-	if c.Attempts < 1 || c.Attempts > 100 {
-		fault("attempts: %d: want 1 to 100", c.Attempts)
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"timeout", c.Timeout}, {"min backoff", c.MinBackoff}, {"max backoff", c.MaxBackoff}, {"max retry-after", c.MaxRetryAfter}} {
-		if d.value <= 0 || d.value > time.Hour {
-			fault("%s: %v: want more than 0 and at most 1h", d.name, d.value)
-		}
-	}
-	if c.MinBackoff > c.MaxBackoff {
-		fault("min backoff: %v: want at most the max backoff, %v", c.MinBackoff, c.MaxBackoff)
-	}
-	return errors.Join(faults...)
+	_, err := c.endpoint()
+	return err
 }
 
 // endpoint returns the receiver's complete URL. Its errors do not show parts that could
@@ -115,6 +69,8 @@ func (c Config) Validate() error {
 func (c Config) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.URL)
 	switch {
+	case !slices.Contains(Protocols(), c.Protocol):
+		return nil, fmt.Errorf("protocol: %q: want one of %q", c.Protocol, Protocols())
 	case err != nil:
 		return nil, errors.New("url: not a URL; want http://host:port/path")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
@@ -169,21 +125,15 @@ type Sender struct {
 	ctx    context.Context // ends what is under way
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the sending goroutine has ended
-	wake   chan struct{} // of one element: there may be something to do
+	queue  chan Sample
 
-	mu      sync.Mutex // guards what follows
-	queue   []Sample   // a ring
-	first   int        // the oldest
-	waiting int
-	closing bool
+	mu      sync.Mutex // guards what follows, and putting into the queue
+	closed  bool       // the queue
 	outcome Outcome
 }
 
 // Start starts a sender. It connects to nothing yet. Close must be called.
 func Start(c Config) (*Sender, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("push: %w", err)
-	}
 	u, err := c.endpoint()
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
@@ -201,10 +151,9 @@ func Start(c Config) (*Sender, error) {
 			// Credentials are only for the receiver that was named.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		random: rand.New(rand.NewPCG(c.Seed, 0x70757368)), //nolint:gosec // jitter is no secret
+		random: rand.New(rand.NewPCG(1, 0x70757368)), //nolint:gosec // jitter is no secret
 		done:   make(chan struct{}),
-		wake:   make(chan struct{}, 1),
-		queue:  make([]Sample, c.Queue),
+		queue:  make(chan Sample, maxQueue),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	go s.run()
@@ -216,24 +165,21 @@ func Start(c Config) (*Sender, error) {
 func (s *Sender) Put(sample Sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
+	if s.closed {
 		s.outcome.GivenUp++
 		return
 	}
-	if s.waiting == len(s.queue) {
-		s.first = (s.first + 1) % len(s.queue)
-		s.waiting--
-		s.outcome.Dropped++
-	}
-	s.queue[(s.first+s.waiting)%len(s.queue)] = sample
-	s.waiting++
-	s.awaken()
-}
-
-func (s *Sender) awaken() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it will look anyway
+	for {
+		select {
+		case s.queue <- sample:
+			return
+		default:
+		}
+		select {
+		case <-s.queue:
+			s.outcome.Dropped++
+		default: // the sending goroutine has made room
+		}
 	}
 }
 
@@ -241,8 +187,8 @@ func (s *Sender) awaken() {
 // outcome of all samples.
 func (s *Sender) Close(ctx context.Context) Outcome {
 	s.mu.Lock()
-	s.closing = true
-	s.awaken()
+	s.closed = true
+	close(s.queue)
 	s.mu.Unlock()
 	select {
 	case <-s.done:
@@ -254,51 +200,33 @@ func (s *Sender) Close(ctx context.Context) Outcome {
 	s.client.CloseIdleConnections()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outcome.GivenUp += uint64(s.waiting) //nolint:gosec // not negative
-	s.waiting = 0
 	return s.outcome
 }
 
-// run sends until the sender is closed and nothing is left, or its context ends.
+// run sends until the queue is closed and empty.
 func (s *Sender) run() {
 	defer close(s.done)
-	for s.ctx.Err() == nil {
-		batch, closing := s.take()
-		switch {
-		case len(batch) > 0:
-			s.deliver(batch)
-		case closing:
-			return
-		default:
-			select {
-			case <-s.wake:
-			case <-s.ctx.Done():
-			}
+	for first := range s.queue {
+		batch := []Sample{first}
+		for len(batch) < maxBatch && len(s.queue) > 0 {
+			batch = append(batch, <-s.queue)
 		}
+		s.deliver(batch)
 	}
-}
-
-// take takes the oldest samples off the queue.
-func (s *Sender) take() (batch []Sample, closing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.waiting > 0 && len(batch) < maxBatch {
-		batch = append(batch, s.queue[s.first])
-		s.queue[s.first] = Sample{}
-		s.first = (s.first + 1) % len(s.queue)
-		s.waiting--
-	}
-	return batch, s.closing
 }
 
 // deliver sends a batch, and repeats it if a repetition may succeed.
 func (s *Sender) deliver(batch []Sample) {
+	if s.ctx.Err() != nil {
+		s.count(&s.outcome.GivenUp, batch, nil)
+		return
+	}
 	body, err := s.encode(batch)
 	if err != nil {
 		s.count(&s.outcome.Refused, batch, err)
 		return
 	}
-	pause := s.config.MinBackoff
+	pause := minBackoff
 	for attempt := 1; ; attempt++ {
 		verdict := s.post(body)
 		switch {
@@ -308,15 +236,15 @@ func (s *Sender) deliver(batch []Sample) {
 		case !verdict.again:
 			s.count(&s.outcome.Refused, batch, verdict.err)
 			return
-		case attempt == s.config.Attempts || s.ctx.Err() != nil:
+		case attempt == maxAttempts || s.ctx.Err() != nil:
 			s.count(&s.outcome.GivenUp, batch, verdict.err)
 			return
 		}
 		wait := pause/2 + time.Duration(s.random.Int64N(int64(pause/2)+1))
 		if verdict.after > 0 {
-			wait = min(verdict.after, s.config.MaxRetryAfter)
+			wait = min(verdict.after, maxRetryAfter)
 		}
-		pause = min(2*pause, s.config.MaxBackoff)
+		pause = min(2*pause, maxBackoff)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -361,7 +289,7 @@ func (s *Sender) post(body []byte) answer {
 	if len(body) == 0 {
 		return answer{} // such as of nothing but ends, in a protocol that knows none
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.config.Timeout)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {

@@ -42,8 +42,7 @@ func (p *PushFlags) Configs(lookup func(string) (string, bool)) (configs []push.
 	var faults []error
 	for _, r := range p.receivers {
 		protocol, url, ok := strings.Cut(r, "=")
-		c := push.Defaults()
-		c.Protocol, c.URL, c.Header = push.Protocol(protocol), url, http.Header{}
+		c := push.Config{Protocol: push.Protocol(protocol), URL: url, Header: http.Header{}}
 		if !ok {
 			faults = append(faults, fmt.Errorf("--push: want PROTOCOL=URL with one of %q", push.Protocols()))
 			continue

@@ -67,8 +67,7 @@ func TestPushFlags(t *testing.T) {
 // others.
 func TestPusherStarts(t *testing.T) {
 	bad := push.Config{Protocol: "none"}
-	good := push.Defaults()
-	good.Protocol, good.URL = push.Prometheus, "http://127.0.0.1:9"
+	good := push.Config{Protocol: push.Prometheus, URL: "http://127.0.0.1:9"}
 	if _, err := NewPusher(push.Run{}, []push.Config{good, bad}); err == nil {
 		t.Error("a receiver that is not possible")
 	}
