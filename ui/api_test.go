@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -17,11 +16,6 @@ import (
 	"dyno/results/history"
 	"dyno/results/rundir"
 )
-
-type rundirRun = rundir.Run
-
-func pathEscape(s string) string  { return url.PathEscape(s) }
-func queryEscape(s string) string { return url.QueryEscape(s) }
 
 func quoted(s string) string {
 	b, err := json.Marshal(s)
@@ -322,30 +316,4 @@ func TestStart(t *testing.T) {
 		t.Errorf("a second one: %d %s", status, text)
 	}
 	x.end(Outcome{})
-}
-
-func BenchmarkList(b *testing.B) {
-	bed := newBed(b, nil)
-	bed.addRun("first", nil)
-	text, err := os.ReadFile(bed.path("runs", "first", rundir.RunFile))
-	check(b, err)
-	for i := range 10_000 {
-		write(b, bed.path("runs", fmt.Sprintf("run-%05d", i), rundir.RunFile), string(text))
-	}
-	for bed.fresh(); ; bed.fresh() {
-		if l := get[RunList](bed, "/api/runs"); l.Total == 10_001 && l.Pending == 0 {
-			break
-		}
-	}
-	b.Run("known", func(b *testing.B) {
-		for b.Loop() {
-			serve(bed, "GET", "/api/runs?query=run+tame", "")
-		}
-	})
-	b.Run("looked-at-again", func(b *testing.B) {
-		for b.Loop() {
-			bed.fresh()
-			serve(bed, "GET", "/api/runs?query=run+tame", "")
-		}
-	})
 }

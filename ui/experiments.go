@@ -15,6 +15,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/planfile"
+	"dyno/results/rundir"
 )
 
 // The bounds of what is read in the folder of experiments.
@@ -120,12 +121,12 @@ func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error
 			}
 			return nil // a folder that cannot be read has nothing to start
 		}
-		if seen++; seen > maxFolders || len(found) == maxFiles {
+		if seen++; seen > rundir.MaxFolders || len(found) == maxFiles {
 			truncated = true
 			return fs.SkipAll
 		}
 		if d.IsDir() {
-			if strings.Count(name, "/") >= maxDepth || name != "." && strings.HasPrefix(d.Name(), ".") {
+			if strings.Count(name, "/") >= rundir.MaxDepth || name != "." && strings.HasPrefix(d.Name(), ".") {
 				return fs.SkipDir
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 	fault(err)
 	f.to, err = instant(q, "to", true)
 	fault(err)
-	offset, err := number(q, "offset", 0, maxRuns)
+	offset, err := number(q, "offset", 0, rundir.MaxRuns)
 	fault(err)
 	limit, err := number(q, "limit", usualListed, mostListed)
 	fault(err)
@@ -365,12 +366,7 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *ExperimentList) has(id string) bool {
-	for _, e := range l.Experiments {
-		if e.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Experiments, func(e Experiment) bool { return e.ID == id })
 }
 
 // newID names a run as dyno run does: by the experiment and the time. The name must be

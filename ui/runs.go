@@ -3,13 +3,10 @@ package ui
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -17,14 +14,6 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/results/rundir"
-)
-
-// The bounds of the search below a folder. Runs beyond are not shown, and the list says
-// so.
-const (
-	maxDepth   = 4 // folders below the configured one
-	maxFolders = 40_000
-	maxRuns    = 20_000
 )
 
 // freshFor is how long a scan of the folders is valid.
@@ -232,9 +221,14 @@ func (x *index) look() {
 }
 
 func (x *index) lookOnce() {
-	found, truncated, err := findRuns(x.root)
-	if err != nil {
-		x.log.Warn("folder of runs", "error", err)
+	all, truncated := rundir.Find(x.root)
+	found := map[string]stamp{}
+	for _, f := range all {
+		if f.Err != nil {
+			x.log.Warn("folder of runs", "error", f.Err)
+			continue
+		}
+		found[f.ID] = stampOf(f.Info)
 	}
 	x.mu.Lock()
 	var changed []string
@@ -337,74 +331,15 @@ func (x *index) has(ctx context.Context, id string) bool {
 	return x.entries[id] != nil
 }
 
-// findRuns returns the folders that hold a run.json. It does not look inside such a
-// folder, and does not follow symbolic links.
-func findRuns(root *os.Root) (found map[string]stamp, truncated bool, err error) {
-	found = map[string]stamp{}
-	folders := 0
-	var errs []error
-	var below func(dir string, depth int)
-	below = func(dir string, depth int) {
-		names, err := folderNames(root, dir)
-		if err != nil {
-			errs = append(errs, err)
-			return
-		}
-		for _, name := range names {
-			if folders++; folders > maxFolders || len(found) == maxRuns {
-				truncated = true
-				return
-			}
-			id := path.Join(dir, name)
-			if info, err := root.Lstat(path.Join(id, rundir.RunFile)); err == nil {
-				found[id] = stampOf(info)
-			} else if depth < maxDepth {
-				below(id, depth+1)
-			}
-		}
-	}
-	below(".", 1)
-	return found, truncated, errors.Join(errs...)
-}
-
-// folderNames returns the folders in one.
-func folderNames(root *os.Root, dir string) (names []string, err error) {
-	d, err := root.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = d.Close() }() // nothing was written
-	entries, err := d.ReadDir(maxFolders)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// hold opens a folder in the root and returns a path that leads to this folder until it
-// is released, even if the folder is renamed.
-func hold(root *os.Root, id string) (dir string, release func(), err error) {
-	f, err := root.Open(id)
-	if err != nil {
-		return "", nil, err
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", f.Fd()), func() { _ = f.Close() }, nil
-}
-
-// held calls a function with a path to a run folder. The function's error names the
-// folder by its ID.
+// held calls a function with a path to a run folder, which leads there even if the folder
+// is renamed. The function's error names the folder by its ID.
 func held(root *os.Root, id string, fn func(dir string) error) error {
-	dir, release, err := hold(root, id)
+	f, err := root.Open(id)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { _ = f.Close() }() // nothing was written
+	dir := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
 	if err := fn(dir); err != nil {
 		return &renamed{err, dir, id}
 	}

@@ -15,10 +15,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,12 +28,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// The bounds of Read. More folders or runs are an error. Deeper folders are ignored.
-const (
-	MaxDepth   = 4      // folders below the directory
-	MaxFolders = 20_000 // looked into
-	MaxRuns    = 5_000
-)
+// MaxRuns is how many runs Read reads; more are an error.
+const MaxRuns = 5_000
 
 // MaxCompared is how many of the latest runs are searched for changes. The time grows
 // with its square, and is about a second for each test at this number.
@@ -79,74 +72,34 @@ type Run struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Read finds the run folders below a directory, which may be one itself, and returns them
-// in the order of time. Those that cannot be read come first, with their Problem. A
-// folder with a run.json is a run folder, and is not searched further. Symbolic links are
-// not followed.
-func Read(dir string) ([]Run, error) {
-	f := finder{}
-	if err := f.look(dir, 0); err != nil {
+// Read finds the run folders below a directory, which may be one itself, as rundir.Find
+// does. It returns them in the order of time; those that cannot be read come first, with
+// their Problem.
+func Read(dir string) (runs []Run, err error) {
+	if _, err := os.Lstat(filepath.Join(dir, rundir.RunFile)); err == nil {
+		return []Run{open(dir)}, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	slices.SortFunc(f.runs, func(a, b Run) int {
+	defer func() { _ = root.Close() }() // nothing was written
+	found, more := rundir.Find(root)
+	if more || len(found) > MaxRuns {
+		return nil, fmt.Errorf("history: %s: more than %d folders, or %d runs: name a folder further down", dir, rundir.MaxFolders, MaxRuns)
+	}
+	for _, f := range found {
+		at := filepath.Join(dir, f.ID)
+		if f.Err != nil {
+			runs = append(runs, Run{Dir: at, Problem: f.Err.Error()})
+			continue
+		}
+		runs = append(runs, open(at))
+	}
+	slices.SortFunc(runs, func(a, b Run) int {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.Dir, b.Dir))
 	})
-	return f.runs, nil
-}
-
-// A finder is a search for run folders.
-type finder struct {
-	runs    []Run
-	folders int
-}
-
-func (f *finder) look(dir string, depth int) error {
-	if f.folders++; f.folders > MaxFolders {
-		return fmt.Errorf("more than %d folders: name a folder further down", MaxFolders)
-	}
-	switch _, err := os.Lstat(filepath.Join(dir, rundir.RunFile)); {
-	case err == nil:
-		if len(f.runs) == MaxRuns {
-			return fmt.Errorf("more than %d runs: name a folder further down", MaxRuns)
-		}
-		f.runs = append(f.runs, open(dir))
-		return nil
-	case depth == MaxDepth && errors.Is(err, fs.ErrNotExist):
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return f.unreadable(dir, depth, err)
-	}
-	defer func() { _ = d.Close() }() // nothing was written
-	// It reads one more than the bound: a folder of a million files is not read to its
-	// end.
-	entries, err := d.ReadDir(MaxFolders + 1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return f.unreadable(dir, depth, err)
-	}
-	if len(entries) > MaxFolders {
-		return fmt.Errorf("%s: more than %d entries: name a folder further down", dir, MaxFolders)
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := f.look(filepath.Join(dir, e.Name()), depth+1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// unreadable lists a folder that cannot be read. If it is the folder of the whole search,
-// it is an error.
-func (f *finder) unreadable(dir string, depth int, err error) error {
-	if depth == 0 {
-		return err
-	}
-	f.runs = append(f.runs, Run{Dir: dir, Problem: err.Error()})
-	return nil
+	return runs, nil
 }
 
 func open(dir string) Run {
