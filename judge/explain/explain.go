@@ -103,8 +103,8 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		e.Notes = append(e.Notes, texts.New("unexplained.unprofiled"))
 		return e, nil
 	}
-	for _, kind := range kinds() {
-		if !slices.Contains(f.Run.Plan.Profile.Kinds, kind.name) {
+	for _, kind := range Kinds() {
+		if !slices.Contains(f.Run.Plan.Profile.Kinds, kind.Name) {
 			continue
 		}
 		t, covered, err := tabulate(kind, profiled)
@@ -117,7 +117,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 			return nil, err
 		}
 		e.Tables = append(e.Tables, *t)
-		if kind.name == cpuKind {
+		if kind.Name == cpuKind {
 			if e.CPU, err = account(ordinary, profiled, t, covered); err != nil {
 				return nil, err
 			}

@@ -37,15 +37,13 @@ func readings(t *rundir.Trial, calls []string, counted bool) []reading {
 		if n == nil {
 			return nil
 		}
-		v := float64(*n)
-		return &v
+		return new(float64(*n))
 	}
 	part := func(share *float64) *float64 {
 		if share == nil || x.CPUSecondsPerRequest == nil {
 			return nil
 		}
-		v := *share * *x.CPUSecondsPerRequest
-		return &v
+		return new(*share * *x.CPUSecondsPerRequest)
 	}
 	var system *float64
 	if x.UserShare != nil {

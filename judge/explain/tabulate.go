@@ -14,12 +14,12 @@ import (
 	"dyno/results/rundir"
 )
 
-// A kind is a profile that can be divided by requests.
-type kind struct {
-	name  string      // in trial.json
-	value string      // in the profile
-	unit  rundir.Unit // of the table
-	scale float64     // from the profile's unit to the table's
+// A Kind is a profile that can be divided by requests.
+type Kind struct {
+	Name  string      // in trial.json
+	Value string      // in the profile
+	Unit  rundir.Unit // of the cost of a request
+	Scale float64     // from the profile's unit to that one
 }
 
 const (
@@ -27,10 +27,10 @@ const (
 	waitKind = "off_cpu"
 )
 
-// kinds are in the order of their tables.
-func kinds() []kind {
+// Kinds are in the order of their tables.
+func Kinds() []Kind {
 	const fromNanoseconds = 1e-9
-	return []kind{
+	return []Kind{
 		{cpuKind, "cpu", rundir.Seconds, fromNanoseconds},
 		{waitKind, "off_cpu", rundir.Seconds, fromNanoseconds},
 		{"allocs", "alloc_space", rundir.Bytes, 1},
@@ -47,7 +47,7 @@ type usage struct {
 }
 
 // tabulate ranks what one kind of profile shows in all rounds.
-func tabulate(k kind, trials []pair) (*Table, map[string]float64, error) {
+func tabulate(k Kind, trials []pair) (*Table, map[string]float64, error) {
 	var functions, groups []round
 	covered := map[string]float64{}
 	label := map[string]string{} // the group of a function
@@ -68,16 +68,16 @@ func tabulate(k kind, trials []pair) (*Table, map[string]float64, error) {
 		covered[p.base.Variant] += base.covered / float64(len(trials))
 		covered[p.variant.Variant] += variant.covered / float64(len(trials))
 	}
-	t := &Table{Kind: k.name, Unit: k.unit}
+	t := &Table{Kind: k.Name, Unit: k.Unit}
 	var err error
 	if t.Functions, err = rank(functions); err != nil {
-		return nil, nil, fmt.Errorf("%s: functions: %w", k.name, err)
+		return nil, nil, fmt.Errorf("%s: functions: %w", k.Name, err)
 	}
 	if t.Groups, err = rank(groups); err != nil {
-		return nil, nil, fmt.Errorf("%s: groups: %w", k.name, err)
+		return nil, nil, fmt.Errorf("%s: groups: %w", k.Name, err)
 	}
 	if len(t.Functions) == 0 {
-		return nil, nil, lacks("unexplained.empty", "profile", k.name)
+		return nil, nil, lacks("unexplained.empty", "profile", k.Name)
 	}
 	for i := range t.Functions {
 		f := &t.Functions[i]
@@ -112,8 +112,8 @@ func mainCaller(changes cost) string {
 	return ""
 }
 
-// filed returns a trial's profile of a kind, or nil.
-func filed(t *rundir.TrialFolder, kind string) *rundir.Profile {
+// Filed returns a trial's profile of a kind, or nil.
+func Filed(t *rundir.TrialFolder, kind string) *rundir.Profile {
 	i := slices.IndexFunc(t.Profiles, func(p rundir.Profile) bool { return p.Kind == kind })
 	if i < 0 {
 		return nil
@@ -122,35 +122,35 @@ func filed(t *rundir.TrialFolder, kind string) *rundir.Profile {
 }
 
 // read turns one trial's profile into costs per request.
-func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error) {
-	p := filed(t, k.name)
+func read(k Kind, t *rundir.TrialFolder, label map[string]string) (usage, error) {
+	p := Filed(t, k.Name)
 	if p == nil {
 		number := strconv.Itoa(t.Number)
-		if why := why(t, k.name); why != nil {
-			return usage{}, &missingError{texts.New("unexplained.missing.why", "trial", number, "profile", k.name).With("why", *why)}
+		if why := why(t, k.Name); why != nil {
+			return usage{}, &missingError{texts.New("unexplained.missing.why", "trial", number, "profile", k.Name).With("why", *why)}
 		}
-		return usage{}, lacks("unexplained.missing", "trial", number, "profile", k.name)
+		return usage{}, lacks("unexplained.missing", "trial", number, "profile", k.Name)
 	}
-	content, err := open(t, p.File)
+	content, err := Open(t, p.File)
 	if err != nil {
 		return usage{}, err
 	}
 	table, divide := profile.Table, profile.Calls
-	if k.name == waitKind {
+	if k.Name == waitKind {
 		table, divide = profile.Waits, profile.WaitCalls
 	}
-	costs, err := table(content, k.value)
+	costs, err := table(content, k.Value)
 	if err != nil {
 		return usage{}, fmt.Errorf("%s: %s: %w", t.Name, p.File, err)
 	}
-	calls, err := divide(content, k.value, p.Module)
+	calls, err := divide(content, k.Value, p.Module)
 	if err != nil {
 		return usage{}, fmt.Errorf("%s: %s: %w", t.Name, p.File, err)
 	}
 	u := usage{functions: cost{}, groups: cost{}, callers: map[string]cost{}}
 	scale := 0.0
 	switch requests := float64(t.Work()); {
-	case k.name == cpuKind:
+	case k.Name == cpuKind:
 		// The costs are shares of the time that the kernel accounted, so they add up to
 		// it.
 		perRequest, all := t.Target.CPUSecondsPerRequest, t.Target.CPUSeconds
@@ -158,11 +158,11 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 			return usage{}, lacks("unexplained.cpu", "trial", strconv.Itoa(t.Number))
 		}
 		scale = *perRequest / costs.Total
-		u.covered = costs.Total * k.scale / *all
+		u.covered = costs.Total * k.Scale / *all
 	case requests <= 0 || p.Seconds <= 0 || t.WindowSeconds <= 0:
-		return usage{}, lacks("unexplained.requests", "trial", strconv.Itoa(t.Number), "profile", k.name)
+		return usage{}, lacks("unexplained.requests", "trial", strconv.Itoa(t.Number), "profile", k.Name)
 	default:
-		scale = k.scale / (requests * p.Seconds / t.WindowSeconds)
+		scale = k.Scale / (requests * p.Seconds / t.WindowSeconds)
 	}
 	for f, v := range costs.Flat {
 		name := f.String()
@@ -199,7 +199,8 @@ func why(t *rundir.TrialFolder, kind string) *rundir.Message {
 	return nil
 }
 
-func open(t *rundir.TrialFolder, file string) (*pprof.Profile, error) {
+// Open reads a profile of a trial.
+func Open(t *rundir.TrialFolder, file string) (*pprof.Profile, error) {
 	f, err := t.File(file)
 	if err != nil {
 		return nil, err
@@ -231,15 +232,15 @@ func leftover(trials []pair) ([]Leftover, error) {
 			if left := t.Target.DescriptorsLeft; left != nil {
 				add(key{t.Variant, "descriptors", ""}, float64(*left))
 			}
-			before, after := filed(t, "goroutine_before"), filed(t, "goroutine_after")
+			before, after := Filed(t, "goroutine_before"), Filed(t, "goroutine_after")
 			if before == nil || after == nil {
 				continue
 			}
-			b, err := open(t, before.File)
+			b, err := Open(t, before.File)
 			if err != nil {
 				return nil, err
 			}
-			a, err := open(t, after.File)
+			a, err := Open(t, after.File)
 			if err != nil {
 				return nil, err
 			}

@@ -4,31 +4,14 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 
 	pprof "github.com/google/pprof/profile"
+	"golang.org/x/sync/errgroup"
 
 	"dyno/judge/explain"
 	"dyno/observe/profile"
 	"dyno/results/rundir"
 )
-
-// A kind is a profile that is drawn as a flame graph of the cost of a request.
-type kind struct {
-	name, value string
-	unit        rundir.Unit
-	scale       float64 // from the profile's unit to the graph's
-}
-
-func kinds() []kind {
-	return []kind{
-		{"cpu", "cpu", rundir.Seconds, 1e-9},
-		{"off_cpu", "off_cpu", rundir.Seconds, 1e-9},
-		{"allocs", "alloc_space", rundir.Bytes, 1},
-		{"mutex", "delay", rundir.Seconds, 1e-9},
-		{"block", "delay", rundir.Seconds, 1e-9},
-	}
-}
 
 const (
 	leastShare = 0.001 // of the whole: smaller parts are drawn as one box
@@ -121,30 +104,32 @@ func (d *Document) flames(f *rundir.Folder) {
 		}
 	}
 	index := newIndex()
-	for _, k := range kinds() {
-		if !slices.Contains(f.Run.Plan.Profile.Kinds, k.name) {
+	for _, k := range explain.Kinds() {
+		if !slices.Contains(f.Run.Plan.Profile.Kinds, k.Name) {
 			continue
 		}
-		sums, faults := map[string]*sum{}, make([][]string, len(names)+len(list))
-		all := make([]*sum, len(names))
-		sideBySide(len(names), func(i int) { all[i], faults[i] = add(f, k, names[i]) })
-		for i, name := range names {
-			sums[name] = all[i]
+		sums, faults := make([]*sum, len(names)), make([][]string, len(names)+len(list))
+		sideBySide(len(names), func(i int) { sums[i], faults[i] = add(f, k, names[i]) })
+		of := func(name string) *sum {
+			if i := slices.Index(names, name); i >= 0 {
+				return sums[i]
+			}
+			return nil
 		}
 		roots := make([]*profile.Node, len(list))
 		sideBySide(len(list), func(i int) {
-			base, variant := sums[list[i][0]], sums[list[i][1]]
+			base, variant := of(list[i][0]), of(list[i][1])
 			if variant == nil || list[i][0] != "" && base == nil {
 				return
 			}
 			var err error
 			if roots[i], err = graph(k, base, variant); err != nil {
-				faults[len(names)+i] = []string{fmt.Sprintf("flame graph of %s, %s: %v", list[i][1], k.name, err)}
+				faults[len(names)+i] = []string{fmt.Sprintf("flame graph of %s, %s: %v", list[i][1], k.Name, err)}
 			}
 		})
 		for i, p := range list {
 			if roots[i] != nil {
-				index.add(Flame{Kind: k.name, Unit: k.unit, Base: p[0], Variant: p[1]}, roots[i])
+				index.add(Flame{Kind: k.Name, Unit: k.Unit, Base: p[0], Variant: p[1]}, roots[i])
 			}
 		}
 		d.Unreadable = append(d.Unreadable, slices.Concat(faults...)...)
@@ -157,49 +142,44 @@ func (d *Document) flames(f *rundir.Folder) {
 // sideBySide calls f with every number below n, as many at once as there are processors,
 // and returns when all have returned.
 func sideBySide(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		g.Go(func() error {
+			f(i)
+			return nil
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	_ = g.Wait() // they return none
 }
 
-func graph(k kind, base, variant *sum) (*profile.Node, error) {
+func graph(k explain.Kind, base, variant *sum) (*profile.Node, error) {
 	if base == nil {
 		base = &sum{profile: &pprof.Profile{SampleType: variant.profile.SampleType}, requests: 1}
 	}
-	return profile.FlameDifference(base.profile, variant.profile, k.value, base.requests, variant.requests, leastShare)
+	return profile.FlameDifference(base.profile, variant.profile, k.Value, base.requests, variant.requests, leastShare)
 }
 
 // add adds a variant's profiles up; nil if there are none. In profiles of CPU time the
 // samples divide the time that the kernel accounted, as in explanations.
-func add(f *rundir.Folder, k kind, variant string) (s *sum, faults []string) {
+func add(f *rundir.Folder, k explain.Kind, variant string) (s *sum, faults []string) {
 	var list []*pprof.Profile
 	var requests, accounted, trials float64
 	for _, t := range f.Trials {
 		if t.Purpose != rundir.PurposeProfile || !t.Complete || t.Variant != variant {
 			continue
 		}
-		i := slices.IndexFunc(t.Profiles, func(p rundir.Profile) bool { return p.Kind == k.name })
-		if i < 0 || t.WindowSeconds <= 0 {
+		filed := explain.Filed(t, k.Name)
+		if filed == nil || t.WindowSeconds <= 0 {
 			continue
 		}
-		p, err := parse(t, t.Profiles[i].File)
+		p, err := explain.Open(t, filed.File)
 		if err != nil {
-			faults = append(faults, fmt.Sprintf("trial %d: %v", t.Number, err))
+			faults = append(faults, err.Error())
 			continue
 		}
 		list = append(list, p)
-		requests += float64(t.Work()) * t.Profiles[i].Seconds / t.WindowSeconds
+		requests += float64(t.Work()) * filed.Seconds / t.WindowSeconds
 		if v := t.Target.CPUSecondsPerRequest; v != nil {
 			accounted += *v
 			trials++
@@ -213,9 +193,9 @@ func add(f *rundir.Folder, k kind, variant string) (s *sum, faults []string) {
 		faults = append(faults, fmt.Sprintf("profiles of %s: %v", variant, err))
 		return nil, faults
 	}
-	s = &sum{all, requests / k.scale}
-	if k.name == "cpu" {
-		costs, err := profile.Table(all, k.value)
+	s = &sum{all, requests / k.Scale}
+	if k.Name == "cpu" {
+		costs, err := profile.Table(all, k.Value)
 		if err != nil || accounted <= 0 || costs.Total <= 0 {
 			return nil, faults
 		}
@@ -225,19 +205,6 @@ func add(f *rundir.Folder, k kind, variant string) (s *sum, faults []string) {
 		return nil, faults
 	}
 	return s, faults
-}
-
-func parse(t *rundir.TrialFolder, name string) (*pprof.Profile, error) {
-	file, err := t.File(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // nothing was written
-	p, err := pprof.Parse(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return p, nil
 }
 
 // An index gives functions and groups their numbers.

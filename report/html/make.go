@@ -83,8 +83,7 @@ func (s *SLO) probe(t *rundir.TrialFolder) *float64 {
 	case name != "max":
 		return nil
 	}
-	seconds := ns / 1e9
-	return &seconds
+	return new(ns / 1e9)
 }
 
 // checks sums up by kind the checks of all trials that are not replaced.
