@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/recording"
@@ -69,19 +66,6 @@ func TestStepMetrics(t *testing.T) {
 	}
 	if m, _ := Lookup("errors.ratio{step=list}"); m.Get(f) != nil {
 		t.Error("a share of no requests is known")
-	}
-}
-
-func TestTypical(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   *float64
-	}{
-		{nil, nil}, {[]float64{3}, new(3.)}, {[]float64{10, 10, 10}, new(10.)}, {[]float64{1, 4}, new(2.)}, {[]float64{0, 4}, new(2.)}, {[]float64{0, 0}, new(0.)},
-	} {
-		if diff := cmp.Diff(c.want, typical(c.values), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
-			t.Errorf("%v: %s", c.values, diff)
-		}
 	}
 }
 

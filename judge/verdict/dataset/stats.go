@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"reflect"
+
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
@@ -14,10 +16,10 @@ func ofTrial(t *rundir.Trial, log recording.Times) *Stats {
 		f.Seat = t.Duet.CPUSet
 	}
 	if log == nil {
-		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
-		f.ReadDelay, f.ServiceRead, f.Handshake, f.Ends = t.ReadDelay, t.ServiceRead, t.Handshake, t.Ends
-		f.FirstMessage, f.MessageGap, f.Message = t.FirstMessage, t.MessageGap, t.Message
-		f.Streams, f.Steps, f.Tokens = t.Streams, t.Steps, t.Tokens
+		for _, c := range rundir.Clocks() {
+			*f.Times(c.Tag) = *t.Times(c.Tag)
+		}
+		f.Ends, f.Streams, f.Steps, f.Tokens = t.Ends, t.Streams, t.Steps, t.Tokens
 	}
 	return f
 }
@@ -26,28 +28,20 @@ func ofTrial(t *rundir.Trial, log recording.Times) *Stats {
 // without intervals.
 func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
 	f := &Stats{Histograms: t, Variant: rundir.Variant{
-		Name:         name,
-		Trials:       len(trials),
-		Response:     rundir.QuantilesOf(t[rundir.TagResponse]),
-		Service:      rundir.QuantilesOf(t[rundir.TagService]),
-		SendLag:      rundir.QuantilesOf(t[rundir.TagSendLag]),
-		Connect:      rundir.QuantilesOf(t[rundir.TagConnect]),
-		FirstByte:    rundir.QuantilesOf(t[rundir.TagFirstByte]),
-		ReadDelay:    rundir.QuantilesOf(t[rundir.TagReadDelay]),
-		ServiceRead:  rundir.QuantilesOf(t[rundir.TagServiceRead]),
-		Handshake:    rundir.QuantilesOf(t[rundir.TagHandshake]),
-		FirstMessage: rundir.QuantilesOf(t[rundir.TagFirstMessage]),
-		MessageGap:   rundir.QuantilesOf(t[rundir.TagMessageGap]),
-		Message:      rundir.QuantilesOf(t[rundir.TagMessage]),
-		Ends:         endings(trials, t),
-		Counts:       counts(trials),
-		Streams:      streams(trials, t),
-		Tokens:       tokens(trials, t),
-		Steps:        scenarioSteps(trials, t),
-		Users:        users(trials),
-		Target:       target(trials),
-		Generator:    generator(trials),
+		Name:      name,
+		Trials:    len(trials),
+		Ends:      endings(trials, t),
+		Counts:    counts(trials),
+		Streams:   streams(trials),
+		Tokens:    tokensOf(trials, t, "", func(t *rundir.Trial) *rundir.Tokens { return t.Tokens }),
+		Steps:     scenarioSteps(trials, t),
+		Users:     users(trials),
+		Target:    target(trials),
+		Generator: generator(trials),
 	}}
+	for _, c := range rundir.Clocks() {
+		*f.Times(c.Tag) = rundir.QuantilesOf(t[c.Tag])
+	}
 	f.Throughput = rundir.Estimate{
 		Estimate: known(trials, func(t *rundir.Trial) *float64 { return t.Throughput }),
 		Interval: rundir.NoInterval,
@@ -73,12 +67,7 @@ func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
 	return f
 }
 
-// tokens sums up answers of language models; nil without.
-func tokens(trials []*rundir.Trial, t recording.Times) *rundir.Tokens {
-	return tokensOf(trials, t, "", func(t *rundir.Trial) *rundir.Tokens { return t.Tokens })
-}
-
-// tokensOf sums up those of one step, or of all with none.
+// tokensOf sums up answers of language models, those of one step, or of all with none; nil without.
 func tokensOf(trials []*rundir.Trial, t recording.Times, step string, get func(*rundir.Trial) *rundir.Tokens) (sum *rundir.Tokens) {
 	first, each := rundir.TagFirstToken, rundir.TagTokenTime
 	if step != "" {
@@ -123,10 +112,7 @@ func scenarioSteps(trials []*rundir.Trial, t recording.Times) (sum []rundir.Scen
 				throughputs[i] = append(throughputs[i], float64(s.CompletedInWindow)/trial.WindowSeconds)
 			}
 			to := &sum[i]
-			to.OK += s.OK
-			to.Dropped += s.Dropped
-			to.Skipped += s.Skipped
-			to.CompletedInWindow += s.CompletedInWindow
+			addWholes(to, &s)
 			to.ByKind = addCounts(to.ByKind, s.ByKind)
 		}
 	}
@@ -156,14 +142,9 @@ func users(trials []*rundir.Trial) (sum *rundir.Users) {
 		if sum == nil {
 			sum = &rundir.Users{}
 		}
-		sum.Count = max(sum.Count, u.Count)
-		sum.Started += u.Started
-		sum.Ended += u.Ended
-		sum.Iterations += u.Iterations
-		sum.Arrivals += u.Arrivals
-		sum.TurnedAway += u.TurnedAway
-		sum.FailedLogins += u.FailedLogins
-		sum.LoggedOut += u.LoggedOut
+		count := max(sum.Count, u.Count)
+		addWholes(sum, u)
+		sum.Count = count
 		for _, m := range u.Misses {
 			key := rundir.Miss{Step: m.Step, Variable: m.Variable}
 			at, known := misses[key]
@@ -205,26 +186,8 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 	var sum rundir.Counts
 	for _, t := range trials {
 		c := t.Counts
-		sum.Scheduled += c.Scheduled
-		sum.Sent += c.Sent
-		sum.Dropped += c.Dropped
-		sum.OK += c.OK
-		sum.Errors += c.Errors
-		sum.Timeouts += c.Timeouts
-		sum.Unfinished += c.Unfinished
-		sum.Generator += c.Generator
-		sum.Unsent += c.Unsent
-		sum.Missed += c.Missed
-		sum.Carried.Scheduled += c.Carried.Scheduled
-		sum.Carried.OK += c.Carried.OK
-		sum.Carried.Errors += c.Carried.Errors
-		sum.Carried.Timeouts += c.Carried.Timeouts
-		sum.Carried.Dropped += c.Carried.Dropped
-		sum.Carried.Unfinished += c.Carried.Unfinished
-		sum.Carried.Generator += c.Carried.Generator
-		sum.Carried.Unsent += c.Carried.Unsent
-		sum.CompletedInWindow += c.CompletedInWindow
-		sum.ReceivedBytes += c.ReceivedBytes
+		addWholes(&sum, &c)
+		addWholes(&sum.Carried, &c.Carried)
 		if c.Redirects != nil {
 			n := *c.Redirects
 			if sum.Redirects != nil {
@@ -249,13 +212,7 @@ func endings(trials []*rundir.Trial, t recording.Times) *rundir.Ends {
 		if sum == nil {
 			sum = &rundir.Ends{SharedBy: rundir.QuantilesOf(t[rundir.TagSharedStamp])}
 		}
-		sum.ByArrival += e.ByArrival
-		sum.ByRead += e.ByRead
-		sum.Late += e.Late
-		sum.Early += e.Early
-		sum.Stale += e.Stale
-		sum.Shared += e.Shared
-		sum.Steps += e.Steps
+		addWholes(sum, e)
 		sum.UncertaintySeconds = max(sum.UncertaintySeconds, e.UncertaintySeconds)
 	}
 	if sum != nil {
@@ -265,7 +222,7 @@ func endings(trials []*rundir.Trial, t recording.Times) *rundir.Ends {
 }
 
 // streams sums up what subscribers saw; nil where there were none.
-func streams(trials []*rundir.Trial, t recording.Times) *rundir.Streams {
+func streams(trials []*rundir.Trial) *rundir.Streams {
 	var sum *rundir.Streams
 	for _, trial := range trials {
 		s := trial.Streams
@@ -273,53 +230,32 @@ func streams(trials []*rundir.Trial, t recording.Times) *rundir.Streams {
 			continue
 		}
 		if sum == nil {
-			sum = &rundir.Streams{
-				Opening:    rundir.QuantilesOf(t[rundir.TagOpening]),
-				FirstEvent: rundir.QuantilesOf(t[rundir.TagFirstEvent]),
-				EventGap:   rundir.QuantilesOf(t[rundir.TagEventGap]),
-				Delivery:   rundir.QuantilesOf(t[rundir.TagDelivery]),
-			}
+			sum = &rundir.Streams{}
 		}
-		sum.Requested = max(sum.Requested, s.Requested)
-		sum.Peak = max(sum.Peak, s.Peak)
-		sum.Opened += s.Opened
-		sum.Failed += s.Failed
-		sum.Reconnects += s.Reconnects
-		sum.Ended += s.Ended
-		sum.Closed += s.Closed
-		sum.Delivered += s.Delivered
-		sum.DeliveredBytes += s.DeliveredBytes
-		sum.AllDelivered += s.AllDelivered
-		sum.Lost += s.Lost
-		sum.Announced += s.Announced
-		sum.Gaps += s.Gaps
-		sum.Repeated += s.Repeated
-		sum.Disordered += s.Disordered
-		sum.Unstamped += s.Unstamped
-		sum.Untracked += s.Untracked
-		sum.Uncertain += s.Uncertain
-		sum.Pending += s.Pending
-		sum.Broken += s.Broken
-		sum.Generator += s.Generator
-		sum.Served += s.Served
-		sum.Silent += s.Silent
-		sum.Quiet += s.Quiet
-		sum.Away += s.Away
+		requested, peak := max(sum.Requested, s.Requested), max(sum.Peak, s.Peak)
+		addWholes(sum, s)
+		sum.Requested, sum.Peak = requested, peak
 		sum.Subscribed += s.Subscribed
 		if s.Slow != nil {
 			if sum.Slow == nil {
 				sum.Slow = &rundir.SlowStreams{}
 			}
-			sum.Slow.Requested = max(sum.Slow.Requested, s.Slow.Requested)
-			sum.Slow.Opened += s.Slow.Opened
-			sum.Slow.Ended += s.Slow.Ended
-			sum.Slow.Delivered += s.Slow.Delivered
-			sum.Slow.Gaps += s.Slow.Gaps
-			sum.Slow.Announced += s.Slow.Announced
-			sum.Slow.Missing += s.Slow.Missing
+			requested := max(sum.Slow.Requested, s.Slow.Requested)
+			addWholes(sum.Slow, s.Slow)
+			sum.Slow.Requested = requested
 		}
 	}
 	return sum
+}
+
+// addWholes adds the fields of a struct that are whole numbers to those of another.
+func addWholes[T any](to, from *T) {
+	sum, more := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.Kind() == reflect.Int64 {
+			f.SetInt(f.Int() + more.Field(i).Int())
+		}
+	}
 }
 
 func addCounts(to, from map[string]int64) map[string]int64 {
