@@ -494,6 +494,29 @@ func exampleQuick() *rundir.Folder {
 	return f
 }
 
+// exampleScenario has users who carry out a scenario, of which a model answers one step.
+func exampleScenario() *rundir.Folder {
+	f := example("shop", "", 8, "plain", "shop")
+	v := &f.Run.Variants[1]
+	times := v.Service
+	v.Steps = []rundir.ScenarioStep{
+		{Name: "login", OK: 50, Throughput: ptr(10.), Response: times, Service: times},
+		{
+			Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3, Skipped: 5, Service: rundir.Quantiles{Count: 20, P99: ptr(0.003)},
+			Tokens: &rundir.Tokens{PerSecond: ptr(120.), Goodput: ptr(10.), FirstToken: times, TokenTime: times},
+		},
+	}
+	v.Users = &rundir.Users{Count: 50, Started: 51, Iterations: 1100, Ended: 1, FailedLogins: 7, LoggedOut: 2, TurnedAway: 4, Misses: []rundir.Miss{{Step: "list", Variable: "id", Count: 8}}}
+	v.Tokens = &rundir.Tokens{Count: 100, PerSecond: ptr(1200.), PromptPerSecond: ptr(300.), Within: 9, Goodput: ptr(4.5), FirstToken: times, TokenTime: times}
+	v.FirstMessage, v.MessageGap, v.Message = times, times, times
+	v.Intervals["service.p50{step=login}"] = quantile(0.001, 0.0009, 0.0011)
+	f.Run.Validity = []rundir.Validity{
+		{Figure: "service.p99{step=login}", Variant: "shop", State: rundir.StateBounded, Low: ptr(0.001), High: ptr(0.002), Why: new(texts.Verbatim("something"))},
+		{Figure: "throughput", Variant: "shop", State: rundir.StateRelative, Why: new(texts.Verbatim("something"))},
+	}
+	return f
+}
+
 // streamed gives a run subscribers, to whom events are published at a rate.
 func streamed(f *rundir.Folder) *rundir.Folder {
 	r := &f.Run
@@ -541,5 +564,6 @@ func examples() map[string]*rundir.Folder {
 		"capacity": exampleCapacity(), "search": exampleSearch(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
 		"pairs": examplePairs(), "incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
 		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
+		"scenario": exampleScenario(),
 	}
 }

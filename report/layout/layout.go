@@ -35,7 +35,7 @@ type Item struct {
 
 // WriteText writes a part as text. The content below its title is indented by two.
 func (s *Part) WriteText(b *strings.Builder) {
-	b.WriteString(figure.Printable(s.Title) + "\n")
+	b.WriteString(Wrap("", figure.Printable(s.Title), LineWidth) + "\n")
 	indent := "  "
 	if s.Flush {
 		indent = ""
