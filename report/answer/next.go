@@ -14,15 +14,13 @@ func next(j *judged.Result) *texts.Message {
 	remedied := func(kinds []string) *texts.Message {
 		for _, kind := range kinds {
 			if r := judged.RemedyKind(kind); r != "" && j.Remediable(r) {
-				l := j.Message(r)
-				return &l
+				return new(j.Message(r))
 			}
 		}
 		return nil
 	}
 	if !j.Run.Complete && j.Folder.Dir != "" && j.Run.Plan.Source != "" {
-		l := texts.New("next.resume", "folder", j.Folder.Dir)
-		return &l
+		return new(texts.New("next.resume", "folder", j.Folder.Dir))
 	}
 	bad := askedBadly(j)
 	for _, v := range bad {
@@ -32,8 +30,7 @@ func next(j *judged.Result) *texts.Message {
 	}
 	for _, f := range j.Run.Flags {
 		if judged.HasNoGoodAnswers(f) {
-			l := j.Message("remedy.no_good_answers")
-			return &l
+			return new(j.Message("remedy.no_good_answers"))
 		}
 		if f.Breaks || f.Kind == "no_complete_trial" {
 			if l := remedied([]string{f.Kind}); l != nil {
@@ -46,19 +43,16 @@ func next(j *judged.Result) *texts.Message {
 	}
 	for _, c := range j.Primary("") {
 		if c.Verdict == rundir.Inconclusive && c.FurtherRounds != nil {
-			l := counted("next.rounds", *c.FurtherRounds, "variant", c.Variant, "base", c.Base)
-			return &l
+			return new(counted("next.rounds", *c.FurtherRounds, "variant", c.Variant, "base", c.Base))
 		}
 	}
 	for _, c := range j.Primary("") {
 		if c.Ratio.Low == nil && c.Ratio.High == nil && c.Ratio.Estimate != nil {
-			l := texts.New("next.more").With("needs", Needs(c))
-			return &l
+			return new(texts.New("next.more").With("needs", Needs(c)))
 		}
 	}
 	if slices.ContainsFunc(j.Run.Thresholds, func(t rundir.Threshold) bool { return t.Outcome == rundir.Undecided }) {
-		l := texts.New("next.threshold")
-		return &l
+		return new(texts.New("next.threshold"))
 	}
 	for _, v := range bad {
 		if l := remedied(v.Causes); l != nil {

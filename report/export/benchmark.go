@@ -125,8 +125,7 @@ func benchmarks(t *rundir.Trial, latency string) []benchmark {
 		if seconds == nil {
 			return nil
 		}
-		v := *seconds * 1e9
-		return &v
+		return new(*seconds * 1e9)
 	}
 	list := []benchmark{
 		{"ns/op", ns(clock.Mean), ""},

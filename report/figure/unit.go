@@ -22,8 +22,7 @@ func Over(e rundir.Estimate, seconds float64) string {
 		if v == nil {
 			return nil
 		}
-		w := *v * seconds
-		return &w
+		return new(*v * seconds)
 	}
 	return Growth(*e.Estimate*seconds, times(e.Low), times(e.High))
 }
@@ -196,8 +195,7 @@ func Less(v *float64) *float64 {
 	if v == nil {
 		return nil
 	}
-	w := *v - 1
-	return &w
+	return new(*v - 1)
 }
 
 // factor writes a ratio, from 0.8 to 1.2 with three decimals.

@@ -265,6 +265,5 @@ func Float(n *int64) *float64 {
 	if n == nil {
 		return nil
 	}
-	f := float64(*n)
-	return &f
+	return new(float64(*n))
 }

@@ -39,8 +39,7 @@ func Few(count int64, quantile float64) bool {
 }
 
 func seconds(ns float64) *float64 {
-	s := ns / 1e9
-	return &s
+	return new(ns / 1e9)
 }
 
 // A Summary is one figure of a clock's times.

@@ -38,8 +38,7 @@ func (s *secrets) trial(t *Trial) *Trial {
 	if s == nil || s.replace == nil {
 		return t
 	}
-	masked := mask.Copy(*t, s.text)
-	return &masked
+	return new(mask.Copy(*t, s.text))
 }
 
 // text returns a text without the credentials.
