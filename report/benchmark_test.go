@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/perf/benchfmt"
-	"pgregory.net/rapid"
 
 	"dyno/report/export"
 	"dyno/results/rundir"
@@ -120,32 +119,4 @@ func TestBenchmarkOfLostTrials(t *testing.T) {
 			t.Errorf("trial %d has a time, and none was measured", i+1)
 		}
 	}
-}
-
-func TestBenchmarkOfPrograms(t *testing.T) {
-	results, _ := parsed(t, exampleProgram())
-	if len(results) != 24 {
-		t.Fatalf("%d results, want 24", len(results))
-	}
-	for unit, want := range map[string]float64{"switch-sec": 1.41e-6, "resident-B": 3 << 20, "context_switches": 2, "ops/s": 1 / 1.41e-6} {
-		if got, ok := results[0].Value(unit); !ok || math.Abs(got-want) > 1e-9*want {
-			t.Errorf("%s: %v, want %v", unit, got, want)
-		}
-	}
-}
-
-// Whatever runs and variants are called, their trials can be read and distinguished.
-func TestBenchmarkNames(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.String(), 3, 3, rapid.ID[string]).Draw(t, "names")
-		f := example(names[0], "", 1, names[1], names[2])
-		f.Run.Plan.Protocol = rapid.SampledFrom([]string{"", "tcp", "http", "program"}).Draw(t, "protocol")
-		for _, x := range f.Trials {
-			x.Measures = map[string]float64{rapid.String().Draw(t, "measure"): 1}
-		}
-		results, _ := parsed(t, f)
-		if len(results) != 2 || key(results[0], "variant") == key(results[1], "variant") {
-			t.Errorf("%d results: %v", len(results), results)
-		}
-	})
 }

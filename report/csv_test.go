@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"io"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -51,45 +50,6 @@ func TestCSV(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden(t, name+".trials.csv", strings.ReplaceAll(b.String(), "\r\n", "\n"))
-	}
-}
-
-// What stands in a cell is the figure, to the last digit.
-func TestCSVIsExact(t *testing.T) {
-	f := examples()["compare"]
-	found := 0
-	for _, row := range readCSV(t, export.CSV, f) {
-		for _, v := range f.Run.Variants {
-			if v.Name != row["variant"] || row["metric"] != "throughput" {
-				continue
-			}
-			found++
-			for column, want := range map[string]*float64{"estimate": v.Throughput.Estimate, "low": v.Throughput.Low, "high": v.Throughput.High} {
-				if got, err := strconv.ParseFloat(row[column], 64); err != nil || got != *want {
-					t.Errorf("%s of %s is %q, want %v", column, v.Name, row[column], *want)
-				}
-			}
-			if row["unit"] != "1/s" || row["valid"] != strconv.FormatBool(f.Run.Valid) {
-				t.Errorf("%v", row)
-			}
-		}
-	}
-	if found != len(f.Run.Variants) || found == 0 {
-		t.Errorf("throughput of %d variants, want %d", found, len(f.Run.Variants))
-	}
-	counted := 0
-	rows := readCSV(t, export.TrialsCSV, f)
-	for _, row := range rows {
-		if row["counted"] == "true" {
-			counted++
-		}
-	}
-	want := 0
-	for _, v := range f.Run.Variants {
-		want += v.Trials
-	}
-	if len(rows) != len(f.Trials) || counted != want {
-		t.Errorf("%d rows, %d counted; want %d and %d", len(rows), counted, len(f.Trials), want)
 	}
 }
 

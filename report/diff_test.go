@@ -1,8 +1,6 @@
 package report
 
 import (
-	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -113,21 +111,5 @@ func expectTame(t *testing.T, out string) {
 	}
 	if strings.Count(out, "<U+001B>[2J") < 5 {
 		t.Errorf("the foreign text is missing:\n%s", out)
-	}
-}
-
-func TestDiffWriterFails(t *testing.T) {
-	older, newer := nights()
-	d, err := diff.Runs(older, newer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.New("broken")
-	r, w := io.Pipe()
-	if err := r.CloseWithError(broken); err != nil {
-		t.Fatal(err)
-	}
-	if err := changes.Diff(w, &d); !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
 	}
 }

@@ -99,41 +99,6 @@ func TestExplanationsOfAControl(t *testing.T) {
 	golden(t, "explain-control.txt", b.String())
 }
 
-func TestControlled(t *testing.T) {
-	e := explained()[0]
-	e.Variant, e.Control = "goroutine.control", true
-	for want, functions := range map[string][]explain.Item{
-		"goroutine.control is goroutine again: −4.20 µs (−4.50 … −3.90) of CPU time per request, no function has changed":                                             {{Name: "f"}},
-		"goroutine.control is goroutine again: −4.20 µs (−4.50 … −3.90) of CPU time per request, 1 function seems to have changed: do not rely on changes this small": {{Ranked: true}, {}},
-		"goroutine.control is goroutine again: −4.20 µs (−4.50 … −3.90) of CPU time per request, 2 functions seem to have changed: do not rely on changes this small": {{Ranked: true}, {Ranked: true}},
-	} {
-		e.Tables = []explain.Table{{Kind: "cpu", Functions: functions}}
-		if got := controlled(e); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	e.CPU = nil
-	if got, want := controlled(e), "goroutine.control is goroutine again"; got != want {
-		t.Errorf("without profiles: %q, want %q", got, want)
-	}
-}
-
-// One of anything is not spoken of as of several.
-func TestExplanationsOfOne(t *testing.T) {
-	e := explained()[0]
-	f := e.Tables[0].Functions
-	e.Tables[0].Functions, e.Tables = []explain.Item{f[0], f[len(f)-1]}, e.Tables[:1]
-	var b bytes.Buffer
-	if err := Explanations(&b, []*explain.Explanation{e}, 1); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"\n1 function below has changed by more than chance, −2.70 µs.\n", "\n  and 1 more, +1.00 ns\n"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in:\n%s", want, b.String())
-		}
-	}
-}
-
 // Functions are named by what tells them apart, in the width that there is.
 func TestCalled(t *testing.T) {
 	long := strings.Repeat("long", 20)

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -108,15 +106,4 @@ func TestHistoryIsTame(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectTame(t, b.String())
-}
-
-func TestHistoryWriterFails(t *testing.T) {
-	broken := errors.New("broken")
-	r, w := io.Pipe()
-	if err := r.CloseWithError(broken); err != nil {
-		t.Fatal(err)
-	}
-	if err := changes.History(w, &history.History{}); !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
-	}
 }

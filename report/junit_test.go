@@ -71,22 +71,6 @@ func TestJUnitOutcomes(t *testing.T) {
 	}
 }
 
-// What a target did in several trials is one line for each target.
-func TestJUnitTargets(t *testing.T) {
-	run := exampleCompare().Run
-	for trial, variant := range []string{"pool", "goroutine", "pool"} {
-		run.Flags = append(run.Flags, rundir.Flag{Kind: checks.FlagNoAnswers, Trial: trial + 1, Variant: variant, Breaks: true, Detail: new(texts.Verbatim("nothing was answered"))})
-	}
-	var b bytes.Buffer
-	if err := export.JUnit(&b, &run); err != nil {
-		t.Fatal(err)
-	}
-	want := "pool: no_answers: trials 1 3: trial 1: nothing was answered&#xA;goroutine: no_answers: trial 2 (goroutine): nothing was answered</failure>"
-	if !strings.Contains(b.String(), want) {
-		t.Errorf("no %q in:\n%s", want, b.String())
-	}
-}
-
 // outcomes reads a report back, and checks its sums.
 func outcomes(t *testing.T, run *rundir.Run) map[string]string {
 	t.Helper()

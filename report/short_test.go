@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,7 +11,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dyno/internal/screen"
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/checks"
@@ -44,21 +41,6 @@ func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 
 // firstScreens are the examples of what the commands print that people begin with.
 var firstScreens = []string{"quick", "quick-open", "quick-stream", "compare", "capacity", "search"}
-
-// A terminal of 80 columns shows each first screen line by line.
-func TestFirstScreensOnATerminal(t *testing.T) {
-	for _, name := range firstScreens {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // they wait for terminals
-			file := filepath.Join("testdata", name+".80.txt")
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			screen.Start(t, 80, 24, nil, "tail", "-n", "+1", "-f", file).Until(func(picture string) bool { return picture == string(want) })
-		})
-	}
-}
 
 // colours are the codes of a terminal's colours.
 var colours = regexp.MustCompile("\x1b\\[[0-9]+m")
@@ -161,27 +143,6 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 				t.Errorf("%s of %s: want %q: %v\n%s", name, f.Run.Name, said, want, b.String())
 			}
 		}
-	}
-}
-
-// Both languages say the same facts of a run: each sentence has every value that it is made
-// with, but for the words that are names.
-func TestBothLanguagesSayTheSame(t *testing.T) {
-	for name, f := range examples() {
-		t.Run(name, func(t *testing.T) {
-			a := answer.Make(f)
-			for _, l := range append(append(append(append(append(a.Says, a.Sure...), a.Broke...), a.Trust...), a.Asked...), a.Again...) {
-				english, chinese := l.In(texts.English), l.In(texts.Chinese)
-				if strings.Contains(english, "{") || strings.Contains(chinese, "{") || english == l.Kind || chinese == l.Kind {
-					t.Errorf("%s lacks words or values: %q, %q", l.Kind, english, chinese)
-				}
-				for v, value := range l.Values {
-					if strings.Contains(english, value) != strings.Contains(chinese, value) && v != "n" {
-						t.Errorf("%s of %s is in one language only: %q, %q", value, l.Kind, english, chinese)
-					}
-				}
-			}
-		})
 	}
 }
 

@@ -185,45 +185,6 @@ func TestDisturbedTrials(t *testing.T) {
 	}
 }
 
-// A rate is decided as soon as the trials left could change nothing.
-func TestClassification(t *testing.T) {
-	const good, bad = true, false
-	for _, c := range []struct {
-		trials   int
-		tolerate float64
-		results  []bool
-		want     class
-	}{
-		{3, 0, nil, undecided},
-		{3, 0, []bool{good, good}, undecided},
-		{3, 0, []bool{good, good, good}, lower},
-		{3, 0, []bool{bad}, upper},
-		{3, 0.34, []bool{good, bad}, undecided},
-		{3, 0.34, []bool{good, good}, lower},
-		{3, 0.34, []bool{bad, bad}, upper},
-		{3, 0.33, []bool{good, good}, undecided}, // one of three is more than 33 %
-		{5, 0.2, []bool{good, bad, good, good}, undecided},
-		{5, 0.2, []bool{good, bad, good, good, good}, lower},
-		{100, 0.29, slices.Concat(slices.Repeat([]bool{bad}, 29), slices.Repeat([]bool{good}, 70)), undecided},
-		{100, 0.29, slices.Concat(slices.Repeat([]bool{bad}, 29), slices.Repeat([]bool{good}, 71)), lower},
-		{1, 0, []bool{good, bad}, upper}, // more than were planned
-		{2, 0.5, []bool{bad, bad, good, good}, lower},
-	} {
-		g := Goal{From: 1, To: 100, Resolution: 0.1, Trials: c.trials, Tolerate: c.tolerate}
-		var done []Trial
-		for _, ok := range c.results {
-			done = append(done, Trial{Rate: 10, Good: ok})
-		}
-		got := undecided
-		if found := g.classify(done); len(found) > 0 {
-			got = found[0].class
-		}
-		if got != c.want {
-			t.Errorf("%d trials, %v tolerated, %v: class %v, want %v", c.trials, c.tolerate, c.results, got, c.want)
-		}
-	}
-}
-
 // A good rate above a bad one is no lower bound that counts.
 func TestInversion(t *testing.T) {
 	g := Goal{From: 100, To: 1000, Resolution: 0.1, Trials: 1}
@@ -240,38 +201,6 @@ func TestInversion(t *testing.T) {
 	s, err = g.Next([]Trial{{Rate: 200, Good: true}, {Rate: 200, Good: true}, {Rate: 210, Good: false}, {Rate: 500, Good: true}}, 0)
 	if err != nil || s != (State{Done: true, Low: 200, High: 210}) {
 		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-// The number of rates grows with the logarithm of the resolution.
-func TestFewRates(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, c := range []struct {
-		name       string
-		span       float64
-		resolution float64
-		off        float64 // of the hint, a share; negative: no hint
-		most       int
-	}{
-		{"two decades at 1 %", 100, 0.01, -1, 15},
-		{"six decades at 1 %", 1e6, 0.01, -1, 28},
-		{"six decades at 0.1 %", 1e6, 0.001, -1, 31},
-		{"a hint that is right", 1e6, 0.01, 0, 5},
-		{"a hint off by 2 %", 1e6, 0.01, 0.02, 5},
-		{"a hint off by half", 1e6, 0.01, 0.5, 10},
-	} {
-		g := Goal{From: 1, To: c.span, Resolution: c.resolution, Trials: 1}
-		for range 200 {
-			edge := math.Pow(c.span, rng.Float64())
-			hint := 0.0
-			if c.off >= 0 {
-				hint = edge * (1 + c.off)
-			}
-			if _, done := search(t, g, hint, func(rate float64) bool { return rate <= edge }); len(done) > c.most {
-				t.Errorf("%s: %d rates to find %v, want at most %d: %v", c.name, len(done), edge, c.most, rates(done))
-				break
-			}
-		}
 	}
 }
 

@@ -109,32 +109,6 @@ func TestDiffFindsARegression(t *testing.T) {
 	}
 }
 
-// The runs swapped: the ratios are turned over, and worse is better.
-func TestDiffSwapped(t *testing.T) {
-	older, newer := nights(0.9, 8)
-	d, err := Runs(older, newer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	swapped, err := Runs(newer, older)
-	if err != nil {
-		t.Fatal(err)
-	}
-	turned := map[string]string{rundir.Worse: rundir.Better, rundir.Better: rundir.Worse, rundir.Equivalent: rundir.Equivalent}
-	for i, c := range d.Comparisons {
-		o := swapped.Comparisons[i]
-		if math.Abs(*c.Ratio.Estimate**o.Ratio.Estimate-1) > 1e-9 || o.Verdict != turned[c.Verdict] {
-			t.Errorf("%+v swapped is %+v", c, o)
-		}
-	}
-	if len(swapped.Regressions()) != 0 {
-		t.Errorf("regressions %+v", swapped.Regressions())
-	}
-	if !slices.Equal(kinds(swapped.Notes), []string{"differ.order"}) {
-		t.Errorf("notes %v", swapped.Notes)
-	}
-}
-
 // Between two runs of the same thing, one of twenty has any finding at all.
 func TestDiffOfTheSame(t *testing.T) {
 	const pairs = 300
@@ -309,41 +283,6 @@ func TestDiffRefuses(t *testing.T) {
 	}
 	if _, err := Runs(older, newer); err == nil || !strings.Contains(err.Error(), "no variant in common: old pool, goroutine; new pool2") {
 		t.Errorf("of other variants: %v", err)
-	}
-}
-
-// Without one in the plan, the metric and the margin are the usual ones.
-func TestDiffDefaults(t *testing.T) {
-	for _, c := range []struct {
-		plan rundir.Plan
-		want string
-	}{
-		{rundir.Plan{Loop: "closed"}, "throughput"},
-		{rundir.Plan{Loop: "open"}, "response.p99"},
-		{rundir.Plan{Loop: "open", Capacity: &rundir.PlanCapacity{}}, "capacity"},
-		{rundir.Plan{Loop: "open", Metric: "service.p50"}, "service.p50"},
-	} {
-		older, newer := nights(1, 3)
-		c.plan.Variants = newer.Plan.Variants
-		for i := range c.plan.Variants {
-			c.plan.Variants[i].Loop = c.plan.Loop
-		}
-		newer.Plan = c.plan
-		d, err := Runs(older, newer)
-		if err != nil || d.Metric != c.want || d.Margin != 0.02 {
-			t.Errorf("%+v: metric %s, margin %v, %v", c.plan, d.Metric, d.Margin, err)
-		}
-		if !slices.ContainsFunc(d.Comparisons, func(x Comparison) bool { return x.Primary && x.Metric == c.want }) {
-			t.Errorf("%s is not compared", c.want)
-		}
-	}
-	for metric, want := range map[string]string{
-		"throughput": "higher", "capacity": "higher", "program.ops_per_second": "higher",
-		"program.stack_bytes": "lower", "response.p99": "lower", "target.cpu_per_request": "lower",
-	} {
-		if got := goodWay(metric); got != want {
-			t.Errorf("%s is good when %s, want %s", metric, got, want)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package verdict
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -194,60 +193,4 @@ func TestDuetWithADeadVariant(t *testing.T) {
 	if c := comparison(t, b.judge(t), "b", "a", "throughput"); c.Verdict != rundir.Worse {
 		t.Errorf("%s", c.Verdict)
 	}
-}
-
-// Why the halves are compared by their whole windows. Pairing shorter stretches of a
-// window takes out no more of what disturbs both, and a median over them leaves out what
-// a target does in few of them: its own stalls, which are what is to be found.
-func TestWindowsArePairedWhole(t *testing.T) {
-	const trials, stretches = 400, 30
-	r := rand.New(rand.NewPCG(9, 10))
-	mean := func(v []float64) float64 {
-		sum := 0.
-		for _, x := range v {
-			sum += x
-		}
-		return sum / float64(len(v))
-	}
-	spread := func(stalls float64) (whole, stretchMean, median []float64) {
-		for range trials {
-			var a, b float64
-			var ratios []float64
-			for range stretches {
-				machine := math.Exp(0.2 * r.NormFloat64())
-				x, y := machine*(1+0.05*r.NormFloat64()), machine*(1+0.05*r.NormFloat64())
-				if r.Float64() < stalls {
-					y /= 2
-				}
-				a, b = a+x, b+y
-				ratios = append(ratios, math.Log(y/x))
-			}
-			slices.Sort(ratios)
-			whole = append(whole, math.Log(b/a))
-			stretchMean = append(stretchMean, mean(ratios))
-			median = append(median, (ratios[stretches/2-1]+ratios[stretches/2])/2)
-		}
-		return whole, stretchMean, median
-	}
-	deviation := func(v []float64) float64 {
-		sum := 0.
-		for _, x := range v {
-			sum += (x - mean(v)) * (x - mean(v))
-		}
-		return math.Sqrt(sum / float64(len(v)-1))
-	}
-	whole, each, median := spread(0)
-	if deviation(each) < 0.9*deviation(whole) || deviation(median) < deviation(whole) {
-		t.Errorf("standard deviations: whole %v, mean of stretches %v, median %v", deviation(whole), deviation(each), deviation(median))
-	}
-	t.Logf("standard deviations: whole %v, mean of stretches %v, median %v", deviation(whole), deviation(each), deviation(median))
-	// Every tenth stretch at half the speed is 5 % fewer responses.
-	whole, each, median = spread(0.1)
-	if got := math.Exp(mean(whole)); math.Abs(got-0.95) > 0.01 {
-		t.Errorf("by whole windows a stalling target is %v of the other", got)
-	}
-	if math.Exp(mean(median)) < 0.98 {
-		t.Errorf("the median over stretches finds the stalls: %v", math.Exp(mean(median)))
-	}
-	t.Logf("stalls: whole %v, mean of stretches %v, median %v", math.Exp(mean(whole)), math.Exp(mean(each)), math.Exp(mean(median)))
 }

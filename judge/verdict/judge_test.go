@@ -223,19 +223,6 @@ func TestJudgedRun(t *testing.T) {
 	}
 }
 
-// The ratio of two variants' throughputs is the ratio of their comparison.
-func TestRatioOfEstimates(t *testing.T) {
-	run := abc().judge(t)
-	a, c := run.Variants[0], run.Variants[3]
-	got := *comparison(t, run, "c", "a", "throughput").Ratio.Estimate
-	if want := *c.Throughput.Estimate / *a.Throughput.Estimate; math.Abs(got/want-1) > 1e-12 {
-		t.Errorf("ratio %v of %v", got, want)
-	}
-	if a.Throughput.Interval != rundir.ByStudent || a.Throughput.Confidence != 0.95 || len(a.Throughput.Values) != 8 {
-		t.Errorf("throughput %+v", a.Throughput)
-	}
-}
-
 // Every interval holds its estimate, every estimate is the figure itself, and
 // nothing is claimed of one trial.
 func TestIntervals(t *testing.T) {
@@ -1277,22 +1264,6 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// All comparisons must have enough.
-func TestEnoughForAll(t *testing.T) {
-	b := newBench(24, "a", "c", "b")
-	b.run.Plan.Stop = "precision"
-	r := rand.New(rand.NewPCG(41, 42))
-	for round := 1; round <= 10; round++ {
-		b.measure(round, "a", 1000)
-		b.measure(round, "b", 1000*math.Exp(0.001*r.NormFloat64()))
-		b.measure(round, "c", 1000*math.Exp(0.1*r.NormFloat64()))
-	}
-	stop, reason, err := Referee{}.Enough(b.run.Plan, b.trials)
-	if err != nil || stop || !strings.HasPrefix(reason.String(), "c over a") {
-		t.Errorf("stop %v, %s, %v", stop, reason, err)
-	}
-}
-
 // pilot is one whose throughput rises for a while.
 func pilot(seconds, settled float64, observed bool) recording.Source {
 	trial := &rundir.Trial{Number: 1, Variant: "v", Purpose: rundir.PurposePilot, Complete: true, WindowSeconds: seconds}
@@ -1355,19 +1326,6 @@ func TestSettling(t *testing.T) {
 	}
 	if _, err := settling(v, pilot(5, 1, true)); !errors.Is(err, stat.ErrTooFew) {
 		t.Errorf("a pilot of five seconds: %v", err)
-	}
-}
-
-// A counter read at odd times gives each bin what was used in it.
-func TestCPUByBin(t *testing.T) {
-	trial := &rundir.Trial{WarmupSeconds: 1, WindowSeconds: 0.3}
-	series := &rundir.Series{Columns: []string{rundir.TimeColumn, cpuColumn}, Values: [][]float64{{0.5, 1.05, 1.1, 1.25, 1.5}, {2, math.NaN(), 8, 11, 11}}}
-	got, ok := cpuByBin(trial, series, 3)
-	if diff := cmp.Diff([]float64{1, 2, 1}, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" || !ok {
-		t.Error(diff)
-	}
-	if _, ok := cpuByBin(trial, &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{{1, 2}}}, 3); ok {
-		t.Error("CPU time without its column")
 	}
 }
 

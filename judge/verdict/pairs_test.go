@@ -70,17 +70,6 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Without the plan's asking there are the comparisons with the base alone, and none of memory.
-func TestNoPairs(t *testing.T) {
-	b := languages(8)
-	b.run.Plan.Pairs = false
-	for _, c := range b.judge(t).Comparisons {
-		if c.Base != "go" || c.Metric != "throughput" || c.Role == rundir.RolePair {
-			t.Errorf("%s of %s over %s: %q", c.Metric, c.Variant, c.Base, c.Role)
-		}
-	}
-}
-
 // Latencies are compared with the base alone, in a family of their own size.
 func TestPairsAreOfTheirMetrics(t *testing.T) {
 	b := newBench(8, "a", "b", "c")
@@ -102,15 +91,6 @@ func TestPairsAreOfTheirMetrics(t *testing.T) {
 		"throughput: c/b Holm, of 3",
 	}, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// A difference between two variants neither of which is the base says nothing about a change.
-func TestPairsAreNoRegressions(t *testing.T) {
-	for _, c := range Regressions(languages(8).judge(t)) {
-		if c.Role != "" || c.Variant != "node" {
-			t.Errorf("%s over %s (%s)", c.Variant, c.Base, c.Role)
-		}
 	}
 }
 

@@ -54,18 +54,6 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-func TestUnits(t *testing.T) {
-	for metric, want := range map[string]string{
-		"throughput": "1.50/s", "capacity": "1.50/s", "response.p99": "1.50 s", "send_lag.max": "1.50 s", "target.cpu_per_request": "1.50 s",
-		"target.rss": "1.50 B", "target.cpu_share": "150%", "errors.ratio": "150%", "errors.total": "1.50",
-		"response.p99{step=login}": "1.50 s", "program.a_seconds": "1.50 s", "program.a_bytes": "1.50 B", "program.a_per_second": "1.50/s", "program.a": "1.50", "program.response.p50": "1.50",
-	} {
-		if got := UnitOf(metric).Write(1.5); got != want {
-			t.Errorf("%s: %q, want %q", metric, got, want)
-		}
-	}
-}
-
 // What a figure says of its interval is never narrower than the interval, but for
 // the rounding of two digits.
 func TestIntervalsAreNotNarrowed(t *testing.T) {

@@ -6,47 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
-
-func TestWrap(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{Wrap("[1] ", "a µ", LineWidth), "[1] a µ"}, {Wrap("", "", LineWidth), ""},
-		{Wrap("[1] ", strings.Repeat("µ", 105)+" b "+strings.Repeat("c", 200)+" d", LineWidth), "[1] " + strings.Repeat("µ", 105) + "\n    b\n    " + strings.Repeat("c", 200) + "\n    d"},
-		{Wrap("[1] ", strings.Repeat("µ", 104)+" b", LineWidth), "[1] " + strings.Repeat("µ", 104) + " b"},
-	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
-	}
-}
-
-// Columns are aligned by characters, not by bytes.
-func TestTableAlignment(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cell := rapid.StringOfN(rapid.SampledFrom([]rune("aµ≥–x9")), 1, 8, -1)
-		columns := rapid.IntRange(1, 5).Draw(t, "columns")
-		var tb Table
-		for range rapid.IntRange(1, 6).Draw(t, "rows") {
-			tb.Add(rapid.SliceOfN(cell, columns, columns).Draw(t, "row")...)
-		}
-		var b strings.Builder
-		tb.Write(&b)
-		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-		if len(lines) != len(tb.Rows) {
-			t.Fatalf("%d lines of %d rows", len(lines), len(tb.Rows))
-		}
-		for i, line := range lines {
-			if diff := cmp.Diff(tb.Rows[i], strings.Fields(line)); diff != "" {
-				t.Error(diff)
-			}
-			if columns > 1 && utf8.RuneCountInString(line) != utf8.RuneCountInString(lines[0]) {
-				t.Errorf("lines of different length:\n%s", b.String())
-			}
-		}
-	})
-}
 
 // Columns that find no room go below, with the first column again; none is lost.
 func TestTableFolds(t *testing.T) {
@@ -83,17 +44,4 @@ func TestTableFolds(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestTableProse(t *testing.T) {
-	tb := Table{Head: []string{"", "text"}, Left: []int{1}, Prose: true}
-	tb.Add("a", strings.Repeat("word ", 40))
-	tb.Add("the title of a group that is longer than the column")
-	tb.Add("b", "c")
-	var b strings.Builder
-	tb.Write(&b)
-	lines := strings.Split(b.String(), "\n")
-	if len(lines) != 6 || !strings.HasPrefix(lines[1], "  a  word word") || !strings.HasPrefix(lines[2], "     word") || lines[4] != "  b  c" {
-		t.Errorf("got\n%s", b.String())
-	}
 }

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,7 @@ func TestSecretsInFolder(t *testing.T) {
 		}
 	}
 	trial := &Trial{Number: 1, Round: 1, Variant: "a", Error: "no " + secret, Counts: Counts{ByKind: map[string]int64{"status: " + secret: 1}}}
-	if err := errorsOf(tw.Begin(trial), tw.Finish(trial), w.Finish(run)); err != nil {
+	if err := errors.Join(tw.Begin(trial), tw.Finish(trial), w.Finish(run)); err != nil {
 		t.Fatal(err)
 	}
 	if run.Command[3] != "Authorization: Bearer "+secret || run.Plan.Set["password"] != "x1" || trial.Error != "no "+secret {
@@ -93,13 +94,4 @@ func TestSecretsOfVariants(t *testing.T) {
 	if got.Variants[0].Name != "token=long-one" || got.Variants[1].Variables["token"] != "long-two" || got.Set["token"] != "long-one" {
 		t.Errorf("%+v", got)
 	}
-}
-
-func errorsOf(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -299,46 +299,6 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Each loop has its checks, always the same in the same order.
-func TestOrderOfChecks(t *testing.T) {
-	kinds := func(s recording.Recording) string {
-		s.Times = recording.Merged(s.Log)
-		checks, _, _ := Examine(s)
-		var names []string
-		for _, c := range checks {
-			names = append(names, c.Kind)
-		}
-		return strings.Join(names, " ")
-	}
-	const machine = " steal foreign_cpu late_wakeups memory_pressure io_pressure not_steady dependent"
-	const dead = "conservation incomplete generator_resources own_limit no_answers stalled connections "
-	const inOpen = dead + "generator_lag connection_limit generator_lag_tail drops achieved_rate unfinished generator_cpu run_queue_wait" + machine
-	empty := soundOpen()
-	empty.Log, empty.Trial.Generator, empty.Trial.Machine, empty.Trial.Target = nil, rundir.Generator{}, rundir.Machine{}, rundir.Target{}
-	probe := soundOpen()
-	probe.Plan.Loop, probe.Plan.Rate, probe.Trial.Rate = "", nil, new(1000.)
-	incomplete := soundClosed()
-	incomplete.Trial.Complete = false
-	program := soundClosed()
-	program.Plan.Loop, program.Trial.Conservation = "", rundir.Conservation{}
-	for _, c := range []struct {
-		name string
-		s    recording.Recording
-		want string
-	}{
-		{"open", soundOpen(), inOpen},
-		{"nothing known", empty, inOpen},
-		{"probe", probe, inOpen},
-		{"closed", soundClosed(), dead + "generator_lag_tail unfinished run_queue_wait generator_limit" + machine},
-		{"incomplete", incomplete, "conservation incomplete"},
-		{"program", program, "incomplete"},
-	} {
-		if got := kinds(c.s); got != c.want {
-			t.Errorf("%s: checks %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
 // Whole trials, with figures such as recorded ones have: of a generator alone, of one
 // that shares its CPU, and of one held to a fifth of it.
 func TestStarvedAndHealthy(t *testing.T) {

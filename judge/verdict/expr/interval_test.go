@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/texts"
-	"dyno/results/rundir"
 )
 
 var inf = math.Inf(1)
@@ -62,72 +61,6 @@ func TestSound(t *testing.T) {
 	for _, v := range []float64{math.NaN(), inf, -inf} {
 		if got, err := sound(exactly(v), nil); err == nil {
 			t.Errorf("%v: %v, want an error", v, got)
-		}
-	}
-}
-
-func TestCompare(t *testing.T) {
-	below, at, over, above := between(1, 2, 3), between(1, 2, 5), between(3, 5, 8), between(6, 7, 8)
-	for _, c := range []struct {
-		a        Quantity
-		operator string
-		b        Quantity
-		want     truth
-	}{
-		{below, "<", exactly(5), yes}, {at, "<", exactly(5), undecided}, {over, "<", exactly(5), undecided}, {above, "<", exactly(5), no},
-		{below, "<", exactly(3), undecided}, {at, "<", exactly(1), no}, {at, "<=", exactly(5), yes}, {at, "<=", exactly(1), undecided},
-		{below, ">", exactly(5), no}, {over, ">", exactly(5), undecided}, {above, ">", exactly(5), yes}, {above, ">=", exactly(6), yes},
-		{above, ">=", exactly(8), undecided}, {above, ">", exactly(8), no},
-		{below, "<", above, yes}, {above, "<", below, no}, {at, "<", over, undecided},
-		{below, "==", exactly(5), no}, {over, "==", exactly(5), undecided}, {exactly(5), "==", exactly(5), yes}, {exactly(5), "==", exactly(6), no},
-		{below, "!=", exactly(5), yes}, {over, "!=", exactly(5), undecided}, {exactly(5), "!=", exactly(5), no},
-		{between(1, 2, inf), "<", exactly(1e300), undecided}, {between(-inf, 2, 3), "<", exactly(4), yes}, {between(-inf, 2, inf), "==", between(-inf, 2, inf), undecided},
-	} {
-		if got := c.a.compare(c.operator, c.b); got != c.want {
-			t.Errorf("%v %s %v: %d, want %d", c.a, c.operator, c.b, got, c.want)
-		}
-	}
-}
-
-func TestKleene(t *testing.T) {
-	truths := []truth{no, undecided, yes}
-	for _, a := range truths {
-		for _, b := range truths {
-			l, r := ruling{a, []rundir.Message{texts.Verbatim("l")}}, ruling{b, []rundir.Message{texts.Verbatim("r")}}
-			and, or := both(l, r, no), both(l, r, yes)
-			if and.is != min(a, b) || or.is != max(a, b) {
-				t.Errorf("%d and %d: %d; or: %d", a, b, and.is, or.is)
-			}
-			for _, got := range []ruling{and, or} {
-				// A reason is given only by a side that the result comes from.
-				for _, why := range got.why {
-					if from := map[string]truth{"l": a, "r": b}[why.String()]; from != got.is {
-						t.Errorf("%d, %d: %v", a, b, got)
-					}
-				}
-				if len(got.why) == 0 {
-					t.Errorf("%d, %d: no reason", a, b)
-				}
-			}
-		}
-	}
-}
-
-func TestSpelled(t *testing.T) {
-	for want, got := range map[string]rundir.Message{
-		"78.2ms to 85.33ms":        between(0.0782, 0.08, 0.08533).spelled(duration),
-		"200ns":                    exactly(200e-9).spelled(duration),
-		"-1.5µs to 2s":             between(-1.5e-6, 0, 2).spelled(duration),
-		"0s":                       exactly(0).spelled(duration),
-		"an interval without ends": between(-inf, 0, inf).spelled(plain),
-		"10MiB":                    exactly(10 << 20).spelled(size),
-		"0B to 1.5KiB":             between(0, 1, 1536).spelled(size),
-		"1000/s":                   exactly(1000).spelled(rate),
-		"10%/h":                    exactly(0.1 / 3600).spelled(growthRate),
-		"1.36":                     exactly(1.36).spelled(plain),
-	} {
-		if got.String() != want {
-			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

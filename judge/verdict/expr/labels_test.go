@@ -92,23 +92,3 @@ func TestFaultsOfSteps(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestMetricsOfSteps(t *testing.T) {
-	for name, want := range map[string]string{
-		"response.p99{step=login}":  "",
-		"throughput{step=log-out}":  "",
-		"response.p99{step=logn}":   `unknown step "logn"; did you mean login?`,
-		"respnse.p99{step=login}":   `unknown metric "respnse.p99"; did you mean response.p99?`,
-		"target.rss{step=login}":    `"target.rss" is not known of a step; throughput, response, service, errors.ratio and errors.total are`,
-		"program.x{step=login}":     `"program.x" is not known of a step; throughput, response, service, errors.ratio and errors.total are`,
-		"response.p99{step=}":       `unknown metric "response.p99{step=}"; want one of`,
-		"response.p99{step=login":   `unknown metric "response.p99{step=login"; want one of`,
-		"response.p99{name=login}":  `unknown metric "response.p99{name=login}"; want one of`,
-		"errors.ratio{step=v2.5ms}": "",
-	} {
-		err := CheckMetric(name, stepNames().Steps)
-		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
-		}
-	}
-}

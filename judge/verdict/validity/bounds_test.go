@@ -8,11 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
-	"dyno/results/rundir"
 )
 
 // Whatever values would have been longer, by no more than what is said, their quantile is
@@ -108,15 +106,6 @@ func TestLengthenedFrom(t *testing.T) {
 	}
 	if got := lengthenedFrom(h, 0.5, 50e-6, late); !(got > 0.7e-3 && got < 0.8e-3) {
 		t.Errorf("%v: all were delayed by at most 100 time.Microsecond", got)
-	}
-}
-
-// An end that cannot be calculated is open.
-func TestEndsThatAreNoNumbers(t *testing.T) {
-	s := Assessor{&dataset.Dataset{}}
-	e := rundir.Estimate{Estimate: new(1.)}
-	if v := s.state(rundir.Validity{}, e, Bounds{Low: 0, High: math.NaN()}); v.High != nil || v.State != rundir.StateNotIdentified {
-		t.Errorf("an end that is not a number: %+v", v)
 	}
 }
 
