@@ -2,7 +2,7 @@
 // function of the streams it was given; Main maps its error to an exit code and
 // prints it, once.
 //
-// To read the source: package quick makes experiments from flags, by package fields; run.go measures,
+// To read the source: package quick makes experiments from flags, by package planflags; run.go measures,
 // judges and prints. Package foreign has the one table of other tools' flags, and reads their command
 // lines. Package help groups flags; serve, doctor and live have the jobs that are not a run's.
 package cli

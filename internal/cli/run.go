@@ -19,10 +19,10 @@ import (
 
 	"dyno/internal/board"
 	"dyno/internal/cli/command"
-	"dyno/internal/cli/fields"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/live"
 	"dyno/internal/cli/output"
+	"dyno/internal/cli/planflags"
 	"dyno/internal/cli/quick"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
@@ -67,7 +67,7 @@ func (a *app) runCommand() *cobra.Command {
 		out    outputFlags
 		o      = fileOptions()
 		quick  quick.Load
-		file   fields.Flags
+		file   planflags.Flags
 		resume string
 		loads  = pflag.NewFlagSet("", pflag.ContinueOnError) // the flags of a quick load
 	)
@@ -163,7 +163,7 @@ func onlyForURLs(loads *pflag.FlagSet, file string) error {
 			return
 		}
 		remedy := "write it into the file"
-		if of, ok := f.Value.(*fields.Flag); ok && of.Setting != "" {
+		if of, ok := f.Value.(*planflags.Flag); ok && of.Setting != "" {
 			remedy = fmt.Sprintf("use --set %s=%s", of.Setting, of)
 		}
 		faults = append(faults, fmt.Errorf("--%s is for a URL, and %s is a file: %s", f.Name, file, remedy))

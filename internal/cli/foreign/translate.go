@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
-	"dyno/internal/cli/fields"
+	"dyno/internal/cli/planflags"
 	"dyno/lab/plan"
 	"dyno/report/figure"
 	"dyno/results/mask"
@@ -256,7 +256,7 @@ func withoutUnit(value string) string {
 
 // fits tells whether a flag of dyno's may have a value.
 func (t *translation) fits(f *pflag.Flag, value string) bool {
-	field, ok := f.Value.(*fields.Flag)
+	field, ok := f.Value.(*planflags.Flag)
 	switch {
 	case value == "" || ok && strings.HasPrefix(value, "@"):
 		return true
@@ -281,7 +281,7 @@ func (t *translation) fault(format string, args ...any) {
 // set gives a flag of dyno's a value. The last one counts, unless it may be repeated.
 func (t *translation) set(name, value string) {
 	f := t.cmd.Flags().Lookup(name)
-	field, isField := f.Value.(*fields.Flag)
+	field, isField := f.Value.(*planflags.Flag)
 	_, isList := f.Value.(pflag.SliceValue)
 	if repeats := isList || isField && field.Repeats; !repeats {
 		t.remove(name)

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
-	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
+	"dyno/internal/cli/planflags"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
@@ -98,7 +98,7 @@ func (c *callFlags) fill(v *plan.Variant) (faults []error) {
 		add("metadata", text)
 	}
 	for _, file := range c.files {
-		content, err := fields.ReadFile(file)
+		content, err := planflags.ReadFile(file)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--metadata-file: %w", err))
 			continue

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
-	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
-	declared "dyno/internal/fields"
+	"dyno/internal/cli/planflags"
+	"dyno/internal/fields"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
@@ -25,7 +25,7 @@ import (
 
 // A Load is an experiment of one variant and one trial, made from flags.
 type Load struct {
-	fields      fields.Flags
+	fields      planflags.Flags
 	connections int
 	publishers  int
 	stages      []string
@@ -327,7 +327,7 @@ func (q *Load) judgedPlan(e *plan.Experiment, faults []error) (*plan.Experiment,
 
 // inFlags returns the faults of a plan for somebody who has typed flags, and has no file.
 func (q *Load) inFlags(err error) error {
-	var found *declared.Faults
+	var found *fields.Faults
 	if errors.As(err, &found) {
 		for i := range found.Faults {
 			f := &found.Faults[i]

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/internal/cli/fields"
 	"dyno/internal/cli/foreign"
+	"dyno/internal/cli/planflags"
 	"dyno/lab/plan"
 )
 
@@ -39,7 +39,7 @@ func (q *Load) read(name string) (string, error) {
 	if name == "-" && q.stdin != nil {
 		return q.stdin()
 	}
-	return fields.ReadFile(name)
+	return planflags.ReadFile(name)
 }
 
 // authorize adds the user and the password of --basic-auth to requests, or else those of the

@@ -1,5 +1,5 @@
-// Package fields makes flags of the fields of an experiment file, which declares them.
-package fields
+// Package planflags makes flags of the fields of an experiment file, which declares them.
+package planflags
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	declared "dyno/internal/fields"
+	"dyno/internal/fields"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
@@ -65,7 +65,7 @@ func (f *Flag) Set(text string) (err error) {
 
 // content returns the given value, or the value in the file's form that it stands for.
 func (f *Flag) content() ([]string, error) {
-	if f.Flag.Type == declared.NameAndValue {
+	if f.Flag.Type == fields.NameAndValue {
 		return headersOf(f.texts)
 	}
 	name, isFile := strings.CutPrefix(f.String(), "@")
