@@ -7,32 +7,6 @@ import (
 	"testing"
 )
 
-// root is the repository's.
-const root = "../.."
-
-// What the documents say is what the files have.
-func TestDocumentsAreFresh(t *testing.T) {
-	for _, name := range documents {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fresh, err := render(root, string(text))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if fresh != string(text) {
-			t.Errorf("%s is stale: run scripts/fresh.sh", name)
-		}
-		if n := strings.Count(string(text), "<!-- figure "); n != len(marker.FindAllString(string(text), -1)) || n < 3 {
-			t.Errorf("%s: %d markers begin, %d are whole; want 3 or more, all whole", name, n, len(marker.FindAllString(string(text), -1)))
-		}
-		if !region.MatchString(string(text)) {
-			t.Errorf("%s has no region of figures", name)
-		}
-	}
-}
-
 // folder returns a folder with files.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
