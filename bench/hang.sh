@@ -6,20 +6,16 @@
 # fifth of the window, or if other programs used more than a tenth of all CPUs. In a
 # freeze the CPUs are to be had.
 #
-# Then what it takes to enlarge a descriptor table that was not sized beforehand, with CPUs
-# that halt, with threads of SCHED_IDLE as awake once had, and with CPUs that poll.
-#
 #   bench/hang.sh | tee bench/hang.txt
 #
-# Settings, by environment: CHUNKS=10 (of 100 trials each) PROCESSES=100 AWAKE=true
+# Settings, by environment: CHUNKS=10 (of 100 trials each) AWAKE=true
 # LOCK=FILE (held for each chunk, where others measure on the same machine).
-# Needs jq and two CPUs; polling needs root.
+# Needs jq and two CPUs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go build -trimpath -o "$dir/dyno" ./cmd/dyno
-go build -trimpath -o "$dir/grow" ./bench/grow
 lock() { if [ -n "${LOCK:-}" ]; then flock "$LOCK" "$@"; else "$@"; fi; }
 
 echo "nproc $(nproc), kernel $(uname -r), preemption $(uname -v | grep -o 'PREEMPT[A-Z_]*' || echo none), autogroup $(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null || echo absent)"
@@ -42,7 +38,3 @@ for chunk in $(seq "${CHUNKS:-10}"); do
 	rm -rf "$dir/run"
 done
 echo "all: $all trials, $frozen froze, $starved starved, longest answer $slowest ms"
-echo
-for awake in nothing threads polling; do
-	lock "$dir/grow" -processes "${PROCESSES:-100}" -awake "$awake"
-done

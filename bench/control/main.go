@@ -1,12 +1,10 @@
 // Control loads a control plane in ways that need its own protocol: subscribers who wait for
-// what somebody writes, watchers by the thousand, instances that give signs of life, and the
-// writes and watches that other systems have, too. Each
+// what somebody writes, watchers by the thousand, and instances that give signs of life. Each
 // command ends with a line of JSON, as experiments of protocol program take it.
 //
 //	go run ./bench/control push --url http://127.0.0.1:7100 --subscribers 1000 --rate 5000 --for 10s
 //	go run ./bench/control watchers --url http://127.0.0.1:7100 --watchers 10000 --pid PID
 //	go run ./bench/control instances --url http://127.0.0.1:7100 --instances 50000 --pid PID
-//	go run ./bench/control peers --system etcd --url 127.0.0.1:2379 --pids PID --rate 1000 --for 5s
 //	go run ./bench/control outage --url http://127.0.0.1:7100 --instances 1000 --pid PID-OF-ETCD --for 30s
 package main
 
@@ -47,17 +45,14 @@ type options struct {
 	writers     int
 	changes     int
 	interval    time.Duration
-	system      string
-	pids        string
-	size        int
 }
 
 // commands are what there is to do; each returns its figures.
-var commands = map[string]func(context.Context, options) (map[string]float64, error){"push": push, "watchers": watchers, "instances": instances, "outage": outage, "peers": peers}
+var commands = map[string]func(context.Context, options) (map[string]float64, error){"push": push, "watchers": watchers, "instances": instances, "outage": outage}
 
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 || commands[args[0]] == nil {
-		return errors.New("want a command: push, watchers, instances, outage or peers")
+		return errors.New("want a command: push, watchers, instances or outage")
 	}
 	var o options
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -65,12 +60,9 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	f.StringVar(&o.watch, "watch", "", "push: the replica that subscribers watch, if it is another than the one that is written to")
 	f.IntVar(&o.pid, "pid", 0, "its process, for its memory and CPU time; 0 leaves them out; outage: that of its etcd")
 	f.DurationVar(&o.length, "for", 10*time.Second, "how long")
-	f.IntVar(&o.subscribers, "subscribers", 1000, "push, peers: who watch a policy or a configuration each")
-	f.Float64Var(&o.rate, "rate", 5000, "push, peers: writes a second")
-	f.IntVar(&o.writers, "writers", 128, "push, peers: connections that write")
-	f.StringVar(&o.system, "system", "control", "peers: control, etcd or nacos")
-	f.StringVar(&o.pids, "pids", "", "peers: the processes of the system, with commas between them, for their CPU time")
-	f.IntVar(&o.size, "size", 256, "peers: bytes of a configuration's content")
+	f.IntVar(&o.subscribers, "subscribers", 1000, "push: who watch a policy each")
+	f.Float64Var(&o.rate, "rate", 5000, "push: writes a second")
+	f.IntVar(&o.writers, "writers", 128, "push: connections that write")
 	f.IntVar(&o.watchers, "watchers", 10_000, "watchers: who watch one configuration")
 	f.IntVar(&o.changes, "changes", 10, "watchers: how often it is changed")
 	f.IntVar(&o.instances, "instances", 50_000, "instances, outage: how many")
