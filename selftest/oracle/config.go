@@ -13,7 +13,7 @@ type Protocol uint8
 // The protocols.
 const (
 	HTTP Protocol = iota // HTTP/1.1; the default
-	TCP                  // exchanges of Config.Size bytes, echoed
+	TCP                  // bytes, echoed as they come: StartNull only
 )
 
 // String returns the protocol's name.
@@ -31,7 +31,7 @@ func (p Protocol) String() string {
 const (
 	maxHead        = 64 << 10 // bytes of a request's head, and of what waits unparsed per connection
 	maxRequestBody = 64 << 20 // bytes of a request's body
-	maxSize        = 1 << 20  // bytes of a TCP exchange, or of an answer's body
+	maxSize        = 1 << 20  // bytes of an answer's body
 	maxSpin        = 10 * time.Millisecond
 	maxDelay       = time.Hour // of any draw, hold or period
 )
@@ -41,10 +41,6 @@ const (
 type Config struct {
 	Addr     string   // loopback address and port; default 127.0.0.1:0
 	Protocol Protocol // default HTTP
-
-	// Size is the number of bytes of a TCP exchange. Zero, with StartNull only,
-	// echoes whatever arrives. It has no effect for HTTP.
-	Size int
 
 	Body int   // bytes of an HTTP answer's body; default 64
 	CPUs []int // CPUs the loop's thread may use; default any
@@ -89,9 +85,6 @@ func (c Config) Validate() error {
 	if c.Protocol > TCP {
 		fault("protocol", c.Protocol, "must be HTTP or TCP")
 	}
-	if c.Size < 0 || c.Size > maxSize {
-		fault("size", c.Size, fmt.Sprintf("must be between 0 and %d bytes", maxSize))
-	}
 	if c.Body < 0 || c.Body > maxSize {
 		fault("body", c.Body, fmt.Sprintf("must be between 0 and %d bytes", maxSize))
 	}
@@ -109,12 +102,11 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// validateFramed is Validate for servers that must tell one request from the
-// next.
-func (c Config) validateFramed() error {
+// validateHTTP is Validate for servers that speak nothing but HTTP.
+func (c Config) validateHTTP() error {
 	err := c.Validate()
-	if c.Protocol == TCP && c.Size == 0 {
-		err = errors.Join(err, errors.New("oracle: size: 0: must be the bytes of a TCP exchange, at least 1"))
+	if c.Protocol != HTTP {
+		err = errors.Join(err, fmt.Errorf("oracle: protocol: %v: must be HTTP", c.Protocol))
 	}
 	return err
 }

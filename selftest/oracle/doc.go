@@ -35,7 +35,7 @@
 // Servers listen on loopback only. They speak HTTP/1.1 as far as a load
 // generator needs it: any method and path, heads up to 64 KiB, bodies with a
 // Content-Length, which are read and discarded; chunked request bodies are
-// refused. Or they speak TCP: exchanges of a fixed size, echoed. A connection
+// refused. The null server can speak TCP, too: it echoes bytes. A connection
 // carries one request at a time: what is pipelined after it waits, and arrives
 // when its predecessor has been answered. A client that shuts down its sending
 // side is taken to have left.

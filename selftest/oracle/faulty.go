@@ -15,13 +15,13 @@ type Deed uint8
 // The deeds.
 const (
 	OK         Deed = iota // answer as one should
-	Status                 // answer 503; HTTP only
+	Status                 // answer 503
 	CloseAfter             // answer, then close without having said so
 	Slow                   // answer, the beginning byte by byte
 	Refuse                 // answer, announce the close, then refuse connections for a while
 	Reset                  // send half an answer, then RST
 	Cut                    // send half an answer, then FIN
-	Misframe               // answer with broken framing, then FIN; HTTP only
+	Misframe               // answer with broken framing, then FIN
 	Stall                  // never answer
 	Deeds                  // the number of deeds
 )
@@ -79,7 +79,7 @@ func (f FaultyConfig) withDefaults() FaultyConfig {
 }
 
 // Validate reports every fault of the configuration, or nil.
-func (f FaultyConfig) Validate(protocol Protocol) error {
+func (f FaultyConfig) Validate() error {
 	f = f.withDefaults()
 	faults := []error{validDuration("step", f.Step), validDuration("refusal", f.Refusal)}
 	var total float64
@@ -89,8 +89,6 @@ func (f FaultyConfig) Validate(protocol Protocol) error {
 			faults = append(faults, fmt.Errorf("oracle: mix: %v: must be one of the deeds", d))
 		case !(w >= 0) || math.IsInf(w, 1):
 			faults = append(faults, fmt.Errorf("oracle: mix: %v: %v: must be a weight from 0", d, w))
-		case protocol == TCP && w > 0 && (d == Status || d == Misframe):
-			faults = append(faults, fmt.Errorf("oracle: mix: %v: %v: must be 0, TCP exchanges have no such thing", d, w))
 		default:
 			total += w
 		}
@@ -126,7 +124,7 @@ type Faulty struct {
 
 // StartFaulty starts a server that fails as configured.
 func StartFaulty(ctx context.Context, config Config, faulty FaultyConfig) (*Faulty, error) {
-	if err := errors.Join(config.validateFramed(), faulty.Validate(config.Protocol)); err != nil {
+	if err := errors.Join(config.validateHTTP(), faulty.Validate()); err != nil {
 		return nil, err
 	}
 	s, err := listen(config)
@@ -249,9 +247,6 @@ func (f *Faulty) relisten() {
 
 // whole appends a full answer to c's request.
 func (f *Faulty) whole(dst []byte, c *conn) []byte {
-	if f.config.Protocol == TCP {
-		return append(dst, c.payload...)
-	}
 	dst = appendOK(dst, len(f.body), c.head.close)
 	if c.head.noAns {
 		return dst

@@ -37,7 +37,7 @@ type Freeze struct {
 // StartFreeze starts a server that freezes for hold in every period, the first
 // time one period after its start. Freezes that fall into another are left out.
 func StartFreeze(ctx context.Context, config Config, hold, period time.Duration) (*Freeze, error) {
-	err := errors.Join(config.validateFramed(), validDuration("hold", hold), validDuration("period", period))
+	err := errors.Join(config.validateHTTP(), validDuration("hold", hold), validDuration("period", period))
 	if hold >= period {
 		err = errors.Join(err, fmt.Errorf("oracle: hold: %v: must be less than the period, %v", hold, period))
 	}

@@ -96,7 +96,6 @@ type conn struct {
 	skip    int64 // bytes of its body still to come
 	head    head
 	payload []byte // TCP: its bytes, to be echoed
-	held    []byte // backs payload while the policy takes its time
 	seq     int    // Timed: its number
 	arrival int64  // Timed: when its last byte had been read
 	deed    Deed   // Faulty: what is done with it,
@@ -106,8 +105,7 @@ type conn struct {
 }
 
 // StartNull starts a server that answers at once: HTTP requests with the same
-// bytes each, TCP bytes with themselves, whatever their framing when
-// Config.Size is 0.
+// bytes each, TCP bytes with themselves.
 func StartNull(ctx context.Context, config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -155,7 +153,7 @@ func listen(config Config) (_ *Server, err error) {
 	if err = enlargeDescriptorTable(); err != nil {
 		return nil, err
 	}
-	s.buf = make([]byte, max(64<<10, s.config.Size))
+	s.buf = make([]byte, maxHead)
 	s.body = bytes.Repeat([]byte("x"), s.config.Body)
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create: %w", err)
@@ -548,11 +546,11 @@ func (s *Server) control(op, fd int, interest uint32) error {
 }
 
 // room returns how many more bytes c may hold unframed.
-func (s *Server) room(c *conn) int { return max(maxHead, s.config.Size) - len(c.in) }
+func (c *conn) room() int { return maxHead - len(c.in) }
 
 // read takes what the client sent, once: epoll reports again if there is more.
 func (s *Server) read(c *conn) {
-	room := s.room(c)
+	room := c.room()
 	if room == 0 {
 		return
 	}
@@ -581,7 +579,7 @@ func (s *Server) resume(c *conn) {
 		return
 	}
 	var want uint32 = unix.EPOLLIN
-	if s.room(c) == 0 {
+	if c.room() == 0 {
 		want = unix.EPOLLRDHUP
 	}
 	if len(c.out) > 0 {
@@ -609,10 +607,6 @@ func (s *Server) process(c *conn, data []byte) {
 		s.traffic.Received++
 		c.busy = true
 		s.policy.request(c)
-		if c.busy && len(c.payload) > 0 {
-			c.held = append(c.held[:0], c.payload...) // data will be overwritten
-			c.payload = c.held
-		}
 	}
 	c.in = append(c.in[:0], data...)
 }
@@ -620,15 +614,8 @@ func (s *Server) process(c *conn, data []byte) {
 // frame takes up to one request from data: how many bytes, and whether it is whole.
 func (s *Server) frame(c *conn, data []byte) (n int, whole bool) {
 	if s.config.Protocol == TCP {
-		n = s.config.Size
-		if n == 0 {
-			n = len(data)
-		}
-		if len(data) < n {
-			return 0, false
-		}
-		c.payload = data[:n]
-		return n, true
+		c.payload = data
+		return len(data), true
 	}
 	if c.skip == 0 {
 		var ok bool
@@ -664,10 +651,6 @@ func (s *Server) parse(data []byte) (head, bool, error) {
 
 // answer sends an ordinary answer, with further header lines, to c's request.
 func (s *Server) answer(c *conn, fields ...string) {
-	if s.config.Protocol == TCP {
-		s.send(c, c.payload)
-		return
-	}
 	s.scratch = appendOK(s.scratch[:0], len(s.body), c.head.close, fields...)
 	if !c.head.noAns {
 		s.scratch = append(s.scratch, s.body...)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -86,46 +85,15 @@ func (c StreamConfig) withDefaults() StreamConfig {
 	return c
 }
 
-// Validate reports every fault of the configuration, or nil.
+// Validate reports a rate or a size that cannot be.
 func (c StreamConfig) Validate() error {
 	c = c.withDefaults()
 	var faults []error
-	fault := func(field string, value any, right string) {
-		faults = append(faults, fmt.Errorf("oracle: %s: %v: %s", field, value, right))
-	}
 	if !(c.Rate > 0) || c.Rate > 1e6 {
-		fault("rate", c.Rate, "must be more than 0 and at most 1000000 events per second")
+		faults = append(faults, fmt.Errorf("oracle: rate: %v: must be more than 0 and at most 1000000 events per second", c.Rate))
 	}
 	if c.Size <= stampBytes || c.Size > maxSize {
-		fault("size", c.Size, fmt.Sprintf("must be between %d and %d bytes", stampBytes+1, maxSize))
-	}
-	for _, n := range []struct {
-		field string
-		value int
-	}{
-		{"events", c.Events}, {"drop", c.Drop}, {"repeat", c.Repeat}, {"swap", c.Swap},
-		{"gap", c.Gap}, {"end", c.End}, {"take", c.Take},
-	} {
-		if n.value < 0 {
-			fault(n.field, n.value, "must not be negative")
-		}
-	}
-	if c.Swap == 1 {
-		fault("swap", c.Swap, "must be 0 or more than 1, as an event has one successor")
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"delay", c.Delay}, {"retry", c.Retry}} {
-		if d.value < 0 || d.value > maxDelay {
-			fault(d.field, d.value, fmt.Sprintf("must be between 0 and %v", maxDelay))
-		}
-	}
-	if c.Status < 200 || c.Status > 599 {
-		fault("status", c.Status, "must be between 200 and 599")
-	}
-	if strings.ContainsAny(c.MediaType, "\r\n") {
-		fault("media type", strconv.Quote(c.MediaType), "must be one line")
+		faults = append(faults, fmt.Errorf("oracle: size: %d: must be between %d and %d bytes", c.Size, stampBytes+1, maxSize))
 	}
 	return errors.Join(faults...)
 }
@@ -168,11 +136,7 @@ type feed struct {
 
 // StartStream starts a server of event streams.
 func StartStream(ctx context.Context, config Config, stream StreamConfig) (*Stream, error) {
-	fault := stream.Validate()
-	if config.Protocol != HTTP {
-		fault = errors.Join(fault, fmt.Errorf("oracle: protocol: %v: must be HTTP", config.Protocol))
-	}
-	if err := errors.Join(config.Validate(), fault); err != nil {
+	if err := errors.Join(stream.Validate(), config.validateHTTP()); err != nil {
 		return nil, err
 	}
 	s, err := listen(config)

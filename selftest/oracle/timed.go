@@ -21,7 +21,7 @@ type Record struct {
 }
 
 // A Timed server answers each request at a time that is known when it arrives.
-// Its HTTP answers carry two header fields: X-Truth-Seq, the request's number in
+// Its answers carry two header fields: X-Truth-Seq, the request's number in
 // order of arrival, from 0; and X-Truth-Ns, the nanoseconds from its arrival to
 // just before the answer was written, 19 digits.
 type Timed struct {
@@ -78,7 +78,7 @@ func queue(workers int, service Distribution, random *rand.Rand) func(int64) int
 }
 
 func startTimed(ctx context.Context, config Config, fault error, due func(int64) int64) (*Timed, error) {
-	if err := errors.Join(config.validateFramed(), fault); err != nil {
+	if err := errors.Join(config.validateHTTP(), fault); err != nil {
 		return nil, err
 	}
 	s, err := listen(config)
@@ -107,11 +107,7 @@ func (t *Timed) reply(c *conn) {
 	if c.seq < maxLog {
 		t.log[c.seq].Injected = injected
 	}
-	if t.config.Protocol == TCP {
-		t.answer(c)
-	} else {
-		t.answer(c, "X-Truth-Seq: "+strconv.Itoa(c.seq)+"\r\n", fieldNs("X-Truth-Ns", injected))
-	}
+	t.answer(c, "X-Truth-Seq: "+strconv.Itoa(c.seq)+"\r\n", fieldNs("X-Truth-Ns", injected))
 	t.finish(c)
 }
 

@@ -98,7 +98,7 @@ type Work struct {
 
 // StartWork starts a server that works for each request.
 func StartWork(ctx context.Context, config Config, load Workload) (*Work, error) {
-	if err := errors.Join(config.validateFramed(), load.Validate()); err != nil {
+	if err := errors.Join(config.validateHTTP(), load.Validate()); err != nil {
 		return nil, err
 	}
 	s, err := listen(config)

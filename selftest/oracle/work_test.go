@@ -43,34 +43,23 @@ func TestSlowdown(t *testing.T) {
 
 // Each request costs the iterations that were asked for, and the account adds up.
 func TestWork(t *testing.T) {
-	for _, protocol := range []Protocol{HTTP, TCP} {
-		w := must[*Work](t)(StartWork(t.Context(), Config{Protocol: protocol, Size: len(plain)}, Workload{Iterations: 1234, Slow: 0.5}))
-		c := dial(t, w.Server)
-		const requests = 50
-		for range requests {
-			if protocol == TCP {
-				if _, err := c.Write([]byte(plain)); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := c.r.Discard(len(plain)); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			if _, body, err := c.get(plain); err != nil || len(body) != 64 {
-				t.Fatalf("%d bytes, %v", len(body), err)
-			}
+	w := must[*Work](t)(StartWork(t.Context(), Config{}, Workload{Iterations: 1234, Slow: 0.5}))
+	c := dial(t, w.Server)
+	const requests = 50
+	for range requests {
+		if _, body, err := c.get(plain); err != nil || len(body) != 64 {
+			t.Fatalf("%d bytes, %v", len(body), err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		a := w.Account()
-		if a.Iterations != requests*1234 || a.Cycles < 1 || w.Traffic().Answered != requests {
-			t.Errorf("%v: %+v, %+v", protocol, a, w.Traffic())
-		}
-		if a.Busy <= 0 || a.Idle < 0 || a.Planted < a.Busy/2-time.Microsecond {
-			t.Errorf("%v: %+v: the slowdown is less than half of what was busy", protocol, a)
-		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a := w.Account()
+	if a.Iterations != requests*1234 || a.Cycles < 1 || w.Traffic().Answered != requests {
+		t.Errorf("%+v, %+v", a, w.Traffic())
+	}
+	if a.Busy <= 0 || a.Idle < 0 || a.Planted < a.Busy/2-time.Microsecond {
+		t.Errorf("%+v: the slowdown is less than half of what was busy", a)
 	}
 }
 
