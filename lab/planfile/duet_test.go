@@ -53,38 +53,3 @@ func TestPairs(t *testing.T) {
 		}
 	}
 }
-
-// What has no ratio, or cannot be placed or timed alike, is refused, and the message says
-// what would be right.
-func TestDuetRefuses(t *testing.T) {
-	for _, c := range []struct{ name, old, with, want string }{
-		{"one variant", "compare: {base: a, variants: {a: {}, b: {}}}", "", "there is no base"},
-		{"no control", "duet: true", "duet: true, control: false", "only a control shows"},
-		{"another's control", "duet: true", "duet: true, control: b", "is that of the base"},
-		{"ladder", "compare: {base: a, variants: {a: {}, b: {}}}", "ladder: {steps: {a: {}, b: {}}}", "each step of a ladder"},
-		{"sweep", "compare: {base: a, variants: {a: {}, b: {}}}", "sweep: {n: [1, 2]}", "a sweep's levels"},
-		{"capacity", "closed: {connections: 4}, window: 1s", "open: {max_connections: 4}, window: 1s", "a capacity is no ratio"},
-		{"soak", "name: two", "name: two\nsoak: true", "a trend is no ratio"},
-		{"profile", "name: two", "name: two\nprofile: {kinds: [cpu]}", "a profile of two targets at once"},
-		{"not started", `start: [serve, "{{port}}"], cpus: "0"`, `address: "127.0.0.1:1"`, "must start it"},
-		{"requests", "window: 1s", "requests: 100", "end together, by the clock"},
-		{"processes", "window: 1s", "window: 1s, processes: 2", "has one process"},
-		{"kernel", "name: two", "name: two\nobserve: {kernel: window}", "hooks at system calls"},
-		{"CPUs", `cpus: "0"`, `cpus: "{{cpu}}"`, "divided between two variants"},
-		{"windows", "window: 1s", `window: "{{window}}"`, "begin and end together"},
-	} {
-		text := strings.Replace(duetPlan, c.old, c.with, 1)
-		switch c.name {
-		case "capacity":
-			text += "capacity: {from: 10, to: 100}\nthresholds: [\"errors.ratio < 1%\"]\n"
-		case "CPUs":
-			text = strings.Replace(text, "{a: {}, b: {}}", `{a: {cpu: "0"}, b: {cpu: "1"}}`, 1)
-		case "windows":
-			text = strings.Replace(text, "{a: {}, b: {}}", `{a: {window: 1s}, b: {window: 2s}}`, 1)
-		}
-		_, err := Parse("x.yaml", []byte(text), Options{})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %q", c.name, err, c.want)
-		}
-	}
-}
