@@ -1,8 +1,6 @@
 package generator
 
 import (
-	"encoding/binary"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -155,18 +153,6 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// request returns the bytes of a connection's first request.
-func request(t *testing.T, v *plan.Variant) string {
-	t.Helper()
-	c, _, err := Config(v, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := c.NewClients(0)()
-	client.Reset()
-	return string(client.Request())
-}
-
 // What of HTTP is spoken follows from the URL and the plan.
 func TestProtocolChoice(t *testing.T) {
 	for _, c := range []struct {
@@ -220,67 +206,6 @@ func TestProtocolChoice(t *testing.T) {
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
 		t.Errorf("a group that is not known: %v", err)
-	}
-}
-
-func TestHTTPRequests(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "body")
-	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name   string
-		change func(*plan.Variant)
-		want   []string
-		not    string
-	}{
-		{"plain", func(*plan.Variant) {}, []string{"GET /path?q=1 HTTP/1.1\r\n", "Host: 127.0.0.1:8080\r\n"}, "Content-Length"},
-		{"path", func(v *plan.Variant) { v.Load.Request.Path = "/other" }, []string{"GET /other HTTP/1.1\r\n"}, "q=1"},
-		{"headers", func(v *plan.Variant) {
-			v.Load.Request.Headers = []plan.Header{{Name: "X-A", Value: "1"}, {Name: "hOST", Value: "some.name"}, {Name: "X-A", Value: "2"}}
-		}, []string{"X-A: 1\r\nX-A: 2\r\n", "Host: some.name\r\n"}, "127.0.0.1"},
-		{"body", func(v *plan.Variant) { v.Load.Request.Method, v.Load.Request.Body = "POST", "hello" },
-			[]string{"POST ", "Content-Length: 5\r\n", "\r\n\r\nhello"}, "file"},
-		{"body file", func(v *plan.Variant) { v.Load.Request.Method, v.Load.Request.BodyFile = "PUT", file },
-			[]string{"PUT ", "Content-Length: 11\r\n", "\r\n\r\nfrom a file"}, "hello"},
-	} {
-		got := request(t, httpVariant(c.change))
-		for _, want := range c.want {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s: %q does not hold %q", c.name, got, want)
-			}
-		}
-		if strings.Contains(got, c.not) {
-			t.Errorf("%s: %q holds %q", c.name, got, c.not)
-		}
-	}
-	for name, change := range map[string]func(*plan.Variant){
-		"body_file": func(v *plan.Variant) { v.Load.Request.BodyFile = file + ".not" },
-		"method":    func(v *plan.Variant) { v.Load.Request.Method = "G T" },
-		"scheme":    func(v *plan.Variant) { v.Target.URL = "ftp://x/" },
-	} {
-		if _, _, err := Config(httpVariant(change), 0); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-func TestTCPRequests(t *testing.T) {
-	framed := func(framing string, size int) string {
-		return request(t, tcpVariant(func(v *plan.Variant) { v.Load.Framing, v.Load.Payload = framing, size }))
-	}
-	if got := framed(plan.FramingEcho, 100); len(got) != 100 || got != framed(plan.FramingEcho, 100) {
-		t.Errorf("echo: %d bytes, which must be the same for the same seed", len(got))
-	}
-	if got := framed(plan.FramingLine, 100); len(got) != 100 || strings.Index(got, "\n") != 99 {
-		t.Errorf("line: %q", got)
-	}
-	if got := framed(plan.FramingLength, 100); len(got) != 104 || binary.BigEndian.Uint32([]byte(got)) != 100 {
-		t.Errorf("length-prefixed: %q", got)
-	}
-	v := tcpVariant(func(v *plan.Variant) { v.Load.Payload = 0 })
-	if _, _, err := Config(v, 0); err == nil {
-		t.Error("a payload of 0 bytes was accepted")
 	}
 }
 

@@ -141,27 +141,3 @@ func TestChoicesAreTheConstants(t *testing.T) {
 		}
 	}
 }
-
-// What a default is depends on the protocol.
-func TestDefaultVariant(t *testing.T) {
-	http, tcp, events, program := DefaultVariant(HTTP), DefaultVariant(TCP), DefaultVariant(SSE), DefaultVariant(Program)
-	if http.Load.Request == nil || http.Load.HTTP2.Use != HTTP2Auto || http.Load.Payload != 0 || http.Load.Subscribers != nil || http.Target.Timeout != 0 {
-		t.Errorf("http: %+v", http)
-	}
-	if tcp.Load.Request != nil || tcp.Load.Payload != 64 || tcp.Load.Framing != FramingEcho || tcp.Load.Reconnect.MaxBackoff.Seconds() != 1 {
-		t.Errorf("tcp: %+v", tcp)
-	}
-	want := &Subscribers{Topics: 1, Resume: true, GapEvent: "gap"}
-	if diff := cmp.Diff(want, events.Load.Subscribers); diff != "" || events.Load.Publish != nil {
-		t.Errorf("sse: %+v %s", events, diff)
-	}
-	if r := events.Load.Reconnect; r.MinBackoff.Seconds() != 1 || r.MaxBackoff.Seconds() != 64 {
-		t.Errorf("sse: %+v", r)
-	}
-	if program.Target.Timeout.Minutes() != 5 || program.Load.Window != 0 || program.Observe.Kernel != "" || program.Target.Ready.Kind != ReadyNone {
-		t.Errorf("program: %+v", program)
-	}
-	if o := DefaultOpen(); o.Arrivals != ArrivalsConstant || o.MaxConnections != 500 || o.MaxWaiting != 65_536 {
-		t.Errorf("open: %+v", o)
-	}
-}

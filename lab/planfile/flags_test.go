@@ -144,35 +144,3 @@ func TestReadStages(t *testing.T) {
 		t.Errorf("of too many: %q", faults)
 	}
 }
-
-// A warm-up that a pilot finds has one.
-func TestFillWithPilot(t *testing.T) {
-	e := plan.New("x", plan.HTTP)
-	if err := flagNamed(t, "warmup").Fill(e, "auto"); err != nil {
-		t.Fatal(err)
-	}
-	if e.Complete(); e.Design.Pilot != 30*time.Second || e.Variants[0].Load.Warmup != 0 {
-		t.Errorf("pilot %v, warm-up %v", e.Design.Pilot, e.Variants[0].Load.Warmup)
-	}
-}
-
-// Whatever text a flag gets: no panic, and what it fills can be judged.
-func FuzzFill(f *testing.F) {
-	flags := Flags(plan.HTTP, plan.TCP, plan.SSE)
-	for i, flag := range flags {
-		f.Add(uint8(i), flag.Default)
-	}
-	f.Add(uint8(0), "-1")
-	f.Add(uint8(1), "{{port}}")
-	f.Fuzz(func(t *testing.T, at uint8, text string) {
-		flag := flags[int(at)%len(flags)]
-		for _, protocol := range []string{plan.HTTP, plan.TCP, plan.SSE, plan.Program} {
-			e := plan.New("x", protocol)
-			if err := flag.Fill(e, text); err != nil && err.Error() == "" {
-				t.Error("an error that says nothing")
-			}
-			e.Complete()
-			_ = e.Validate()
-		}
-	})
-}

@@ -26,17 +26,14 @@ func TestScenarioOfQuestionsFaults(t *testing.T) {
 		{"[{name: a, prompt: 'a {{ emial }}'}]", `load.scenario.steps[0].prompt: no variable "emial"; did you mean "email"?`},
 		{"[{name: a, messages: [{role: user, content: '{{ emial }}'}]}]", `load.scenario.steps[0].messages: no variable "emial"`},
 		{"[{name: a, prompt: b}]\n    cookies: true", "load.scenario.cookies: is only for HTTP targets"},
-		{"[{name: a, prompt: b, message: c}]", "load.scenario.steps[0].message: is only for"},
 	} {
 		if _, err := written(t, askingHead, c.steps); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s:\n%v\nwant %s", c.steps, err, c.want)
 		}
 	}
 	for ask, want := range map[string]string{
-		"prompt: a":          "load.ask.prompt: is said by the steps of a scenario",
-		"words: 5":           "load.ask.words: is said by the steps of a scenario",
-		"prompts: users.csv": "load.ask.prompts: is said by the steps of a scenario",
-		"api: completions":   "load.scenario.steps[0].messages: the API completions takes prompts",
+		"prompt: a":        "load.ask.prompt: is said by the steps of a scenario",
+		"api: completions": "load.scenario.steps[0].messages: the API completions takes prompts",
 	} {
 		if _, err := written(t, strings.Replace(askingHead, "model: m", "model: m, "+ask, 1), "[{name: a, messages: [{role: user, content: c}]}]"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", ask, err, want)
