@@ -17,6 +17,7 @@ import (
 const whereAmI = `printf '{"procs": %s, "nice": %s}\n' "${GOMAXPROCS:-0}" "$(nice)"`
 
 func TestRunPlaces(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "") // else programs have the one of who runs the tests
 	e := programs(1, "program.procs", whereAmI, whereAmI)
 	nice, node := 3, 0
 	p := &e.Variants[1].Target.Process
