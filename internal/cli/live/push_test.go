@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"dyno/results/push"
 )
 
 func TestPushFlags(t *testing.T) {
@@ -60,24 +58,5 @@ func TestPushFlags(t *testing.T) {
 	}
 	if _, err := (&PushFlags{receivers: []string{prom}}).Configs(lookup); err != nil {
 		t.Error(err)
-	}
-}
-
-// All receivers get the same samples, and one that cannot be reached does not affect the
-// others.
-func TestPusherStarts(t *testing.T) {
-	bad := push.Config{Protocol: "none"}
-	good := push.Config{Protocol: push.Prometheus, URL: "http://127.0.0.1:9"}
-	if _, err := NewPusher(push.Run{}, []push.Config{good, bad}); err == nil {
-		t.Error("a receiver that is not possible")
-	}
-	var b strings.Builder
-	p, err := NewPusher(push.Run{}, []push.Config{good})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Close(&b)
-	if b.Len() > 0 {
-		t.Errorf("nothing was lost, and it says %q", b.String())
 	}
 }
