@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"dyno/internal/cli/command"
-	"dyno/results/rundir"
 )
 
 // healthd serves gRPC's health service, with reflection, at an address until it is killed.
@@ -50,18 +48,8 @@ func TestMessagesFromStandardInput(t *testing.T) {
 		"blanks, and {": {" \n\t{}\n", "@", 12, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "run")
-			var stdout, stderr bytes.Buffer
-			code := Main(t.Context(), []string{"grpc", "-q", "-n", "12", "-c", "1", "-o", out, "-d", c.data, address, "grpc.health.v1.Health/Check"}, strings.NewReader(c.input), &stdout, &stderr)
-			var trial rundir.Trial
-			content, err := os.ReadFile(filepath.Join(out, "trials", "0001-default", rundir.TrialFile))
-			if err == nil {
-				err = json.Unmarshal(content, &trial)
-			}
-			if err != nil {
-				t.Fatalf("exit code %d, %v\n%s", code, err, stderr.String())
-			}
-			if by := trial.Counts.ByStatus; by["OK"] != c.ok || by["NOT_FOUND"] != c.unknown {
+			l := load(t, c.input, "grpc", "-q", "-n", "12", "-c", "1", "-d", c.data, address, "grpc.health.v1.Health/Check")
+			if by := l.trial.Counts.ByStatus; by["OK"] != c.ok || by["NOT_FOUND"] != c.unknown {
 				t.Errorf("%v, want %d OK and %d NOT_FOUND", by, c.ok, c.unknown)
 			}
 		})

@@ -3,14 +3,11 @@ package cli
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,23 +65,16 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 	certificate := borrowed.TLS.Certificates[0]
 	secure := serveHealth(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate}})))
 	dir := t.TempDir()
-	write := func(name string, content []byte) string {
-		t.Helper()
+	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, content)
 		return path
 	}
-	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca := write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}))
-	proto := write("health.proto", []byte(healthProto))
-	unknown := write("unknown.json", []byte(`{"service": "unknown"}`))
-	rows := write("rows.csv", []byte("name\nunknown\n"))
-	binary := write("unknown.bin", []byte("\x0a\x07unknown"))
+	ca := certificateFile(t, certificate.Certificate[0])
+	proto := file("health.proto", healthProto)
+	unknown := file("unknown.json", `{"service": "unknown"}`)
+	rows := file("rows.csv", "name\nunknown\n")
+	binary := file("unknown.bin", "\x0a\x07unknown")
 	const method = "grpc.health.v1.Health/Check"
 	for name, c := range map[string]struct {
 		args   []string
@@ -103,23 +93,12 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 		"TLS by URL":       {[]string{"--insecure", "https://" + secure, method}, "OK"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-			args := append([]string{"grpc", "-n", "100", "-c", "2", "-o", out}, c.args...)
-			var stdout, stderr bytes.Buffer
-			code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
-			var trial rundir.Trial
-			data, err := os.ReadFile(filepath.Join(out, "trials", "0001-default", rundir.TrialFile))
-			if err == nil {
-				err = json.Unmarshal(data, &trial)
+			l := load(t, "", append([]string{"grpc", "-n", "100", "-c", "2"}, c.args...)...)
+			if by := l.trial.Counts.ByStatus; by[c.status] != 100 || len(by) != 1 {
+				t.Errorf("exit code %d, %+v, %v\n%s", l.code, l.trial.Counts, l.trial.Failures, l.stdout)
 			}
-			if err != nil {
-				t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout.String(), stderr.String())
-			}
-			if trial.Counts.ByStatus[c.status] != 100 || len(trial.Counts.ByStatus) != 1 {
-				t.Errorf("exit code %d, %+v, %v\n%s", code, trial.Counts, trial.Failures, stdout.String())
-			}
-			if c.status == "NOT_FOUND" && trial.Failures["status: grpc NOT_FOUND: unknown service"] != 100 {
-				t.Errorf("%v", trial.Failures)
+			if failures := l.trial.Failures; c.status == "NOT_FOUND" && failures["status: grpc NOT_FOUND: unknown service"] != 100 {
+				t.Errorf("%v", failures)
 			}
 		})
 	}
@@ -128,23 +107,6 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 	code := Main(t.Context(), []string{"grpc", "-n", "1", secure, method}, strings.NewReader(""), &stdout, &stderr)
 	if text := stderr.String(); code != command.ExitTarget || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {
 		t.Errorf("exit code %d\n%s", code, text)
-	}
-}
-
-// A stream's messages are in the results.
-func TestGRPCStreamFromTheCommandLine(t *testing.T) {
-	address := serveHealth(t)
-	var stdout, stderr bytes.Buffer
-	// Watch answers with a first message, and then waits until its deadline.
-	code := Main(t.Context(), []string{"grpc", "-n", "4", "-c", "2", "--deadline", "1s", "--json", "-", address, "grpc.health.v1.Health/Watch"},
-		strings.NewReader(""), &stdout, &stderr)
-	var run rundir.Run
-	if err := json.Unmarshal(stdout.Bytes(), &run); err != nil {
-		t.Fatalf("exit code %d, %v\n%s", code, err, stderr.String())
-	}
-	v := run.Variants[0]
-	if v.FirstMessage.Count != 4 || v.MessageGap.Count != 0 || v.Counts.Timeouts+v.Counts.Errors != 4 {
-		t.Errorf("exit code %d, %+v, %+v", code, v.FirstMessage, v.Counts)
 	}
 }
 
@@ -199,27 +161,6 @@ func TestGRPCLists(t *testing.T) {
 		args := slices.DeleteFunc([]string{"grpc", address, c.name}, func(a string) bool { return a == "" })
 		if code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != c.code || !strings.Contains(stdout.String()+stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d\n%s%s", c.name, code, stdout.String(), stderr.String())
-		}
-	}
-}
-
-// What people write for ghz and means something else here is refused with what it is here.
-func TestGRPCHabits(t *testing.T) {
-	for _, c := range []struct{ args, want string }{
-		{"-c 100 --connections 8 127.0.0.1:1 a.B/C", "say how many there are on each connection with --streams"},
-		{"--rps 100 127.0.0.1:1 a.B/C", "--rate (-R)"},
-		{"-r 100 127.0.0.1:1 a.B/C", "--rate (-R)"},
-		{"-e 127.0.0.1:1 a.B/C", "--compression"},
-		{"--stream-call-count 5 127.0.0.1:1 a.B/C", "--messages"},
-		{"-m x 127.0.0.1:1 a.B/C", "-H 'name: value'"},
-		{"127.0.0.1:1 a.B/C d", "want an address, and a method"},
-		{"--call a.B/C 127.0.0.1:1 a.B/C", "want an address, and a method"},
-		{"--kind unary -d {} 127.0.0.1:1 a.B/C", "takes a description of the service"},
-	} {
-		var stdout, stderr bytes.Buffer
-		code := Main(t.Context(), append([]string{"grpc"}, strings.Fields(c.args)...), strings.NewReader(""), &stdout, &stderr)
-		if code != command.ExitUsage || !strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%s: exit code %d, %s", c.args, code, stderr.String())
 		}
 	}
 }

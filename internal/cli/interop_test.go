@@ -26,7 +26,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"dyno/load/rpc"
-	"dyno/results/rundir"
 )
 
 // TestInteropServer makes the calls of gRPC's interoperability cases to grpc-go's own server
@@ -101,21 +100,11 @@ func TestInteropServer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			between := newTap(t, server)
-			out := t.TempDir()
-			args := append([]string{"grpc", "-q", "-n", fmt.Sprint(calls), "-c", "1", "-o", filepath.Join(out, "run"), "--check", "--proto", interopProto}, c.args...)
+			args := append([]string{"grpc", "-q", "-n", fmt.Sprint(calls), "-c", "1", "--check", "--proto", interopProto}, c.args...)
 			if c.message != "" {
 				args = append(args, "-d", "@")
 			}
-			var stdout, stderr bytes.Buffer
-			code := Main(t.Context(), append(args, between.address, "grpc.testing."+c.method), strings.NewReader(c.message), &stdout, &stderr)
-			var trial rundir.Trial
-			content, err := os.ReadFile(filepath.Join(out, "run", "trials", "0001-default", rundir.TrialFile))
-			if err == nil {
-				err = json.Unmarshal(content, &trial)
-			}
-			if err != nil {
-				t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout.String(), stderr.String())
-			}
+			trial := load(t, c.message, append(args, between.address, "grpc.testing."+c.method)...).trial
 			if c.status != "" && (trial.Counts.ByStatus[c.status] != calls || len(trial.Counts.ByStatus) != 1) {
 				t.Errorf("by status %v, want all %s; failures %v", trial.Counts.ByStatus, c.status, trial.Failures)
 			}

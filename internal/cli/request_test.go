@@ -2,12 +2,9 @@ package cli
 
 import (
 	"crypto/tls"
-	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,10 +21,7 @@ func TestConnectToOverTLS(t *testing.T) {
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	defer server.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ca := certificateFile(t, server.Certificate().Raw)
 	address := server.Listener.Addr().String()
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -42,11 +40,7 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 	plain.Config.Protocols.SetUnencryptedHTTP2(true)
 	plain.Start()
 	defer plain.Close()
-	dir := t.TempDir()
-	ca := filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ca := certificateFile(t, secure.Certificate().Raw)
 	for name, c := range map[string]struct {
 		args  string
 		proto string
@@ -65,24 +59,12 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 		"prior knowledge": {"--http2 --stream-window 64KiB --connection-window 1MiB " + plain.URL, "HTTP/2.0", func(t *rundir.Trial) bool { return t.TLS == nil }},
 	} {
 		clear(seen)
-		out := filepath.Join(dir, strings.ReplaceAll(name, "/", ""))
-		args := append([]string{"http", "-n", "100", "-c", "2", "-o", out}, strings.Fields(c.args)...)
-		var stdout, stderr bytes.Buffer
-		code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
-		var trial rundir.Trial
-		data, err := os.ReadFile(filepath.Join(out, "trials", "0001-default", rundir.TrialFile))
-		if err == nil {
-			err = json.Unmarshal(data, &trial)
+		l := load(t, "", append([]string{"http", "-n", "100", "-c", "2"}, strings.Fields(c.args)...)...)
+		if trial := &l.trial; trial.Counts.OK != 100 || seen[c.proto] != 100 || len(seen) != 1 || !c.check(trial) {
+			t.Errorf("%s: exit code %d, the server saw %v, %+v, %+v, %+v\n%s", name, l.code, seen, trial.Counts, trial.Connections, trial.TLS, l.stdout)
 		}
-		if err != nil {
-			t.Errorf("%s: exit code %d, %v\n%s%s", name, code, err, stdout.String(), stderr.String())
-			continue
-		}
-		if trial.Counts.OK != 100 || seen[c.proto] != 100 || len(seen) != 1 || !c.check(&trial) {
-			t.Errorf("%s: exit code %d, the server saw %v, %+v, %+v, %+v\n%s", name, code, seen, trial.Counts, trial.Connections, trial.TLS, stdout.String())
-		}
-		if trial.TLS != nil && !strings.Contains(stdout.String(), " · "+trial.TLS.Agreed[0].Version+" · ") {
-			t.Errorf("%s: the version of TLS is not said:\n%s", name, stdout.String())
+		if agreed := l.trial.TLS; agreed != nil && !strings.Contains(l.stdout, " · "+agreed.Agreed[0].Version+" · ") {
+			t.Errorf("%s: the version of TLS is not said:\n%s", name, l.stdout)
 		}
 	}
 
@@ -115,34 +97,13 @@ func TestSubscribersOverTLSFromTheCommandLine(t *testing.T) {
 	server.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
 	server.StartTLS()
 	defer server.Close()
-	dir := t.TempDir()
-	ca := filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
+	l := load(t, "", "sse", "-q", "-c", "3", "-z", "300ms", "--cacert", certificateFile(t, server.Certificate().Raw), "--server-name", "example.com", server.URL)
+	if trial := &l.trial; trial.TLS == nil || trial.TLS.Handshakes != 3 || trial.TLS.Failed > 0 || trial.TLS.Agreed[0].ALPN != "http/1.1" || trial.Handshake.Count != 3 ||
+		trial.Streams == nil || trial.Streams.Opened != 3 || trial.Streams.Failed > 0 || trial.Streams.Delivered < 30 {
+		t.Errorf("exit code %d, %+v, %+v\n%s", l.code, trial.TLS, trial.Streams, l.stdout)
 	}
-	for name, short := range map[string]bool{"short": true, "full": false} {
-		out := filepath.Join(dir, name)
-		args := []string{"sse", "-q", "-c", "3", "-z", "300ms", "--cacert", ca, "--server-name", "example.com", "-o", out, server.URL}
-		if !short {
-			args = append(args, "--full")
-		}
-		var stdout, stderr bytes.Buffer
-		code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
-		var trial rundir.Trial
-		data, err := os.ReadFile(filepath.Join(out, "trials", "0001-default", rundir.TrialFile))
-		if err == nil {
-			err = json.Unmarshal(data, &trial)
-		}
-		if err != nil {
-			t.Fatalf("%s: exit code %d, %v\n%s%s", name, code, err, stdout.String(), stderr.String())
-		}
-		if trial.TLS == nil || trial.TLS.Handshakes != 3 || trial.TLS.Failed > 0 || trial.TLS.Agreed[0].ALPN != "http/1.1" || trial.Handshake.Count != 3 ||
-			trial.Streams == nil || trial.Streams.Opened != 3 || trial.Streams.Failed > 0 || trial.Streams.Delivered < 30 {
-			t.Errorf("%s: exit code %d, %+v, %+v\n%s", name, code, trial.TLS, trial.Streams, stdout.String())
-		}
-		if !strings.Contains(stdout.String(), "3 completed, 0 failed") {
-			t.Errorf("%s: nothing is said of handshakes:\n%s", name, stdout.String())
-		}
+	if !strings.Contains(l.stdout, "3 completed, 0 failed") {
+		t.Errorf("nothing is said of handshakes:\n%s", l.stdout)
 	}
 
 	var stdout, stderr bytes.Buffer
@@ -168,23 +129,15 @@ func TestModelsOverTLSFromTheCommandLine(t *testing.T) {
 	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	server.StartTLS()
 	defer server.Close()
-	dir := t.TempDir()
 	secret, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for name, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: server.Certificate().Raw}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := filepath.Join(dir, "run.json")
-	args := []string{"llm", "-q", "-n", "5", "-c", "1", "--cacert", certificate, "--cert", certificate, "--key", key, "--server-name", "example.com", "--json", run, server.URL}
-	var stdout, stderr bytes.Buffer
-	code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
-	if data, err := os.ReadFile(run); err != nil || !strings.Contains(string(data), `"ok": 5`) {
-		t.Errorf("exit code %d, %v\n%s%s", code, err, stdout.String(), stderr.String())
+	certificate, key := certificateFile(t, server.Certificate().Raw), filepath.Join(t.TempDir(), "key.pem")
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	l := load(t, "", "llm", "-q", "-n", "5", "-c", "1", "--cacert", certificate, "--cert", certificate, "--key", key, "--server-name", "example.com", server.URL)
+	if l.trial.Counts.OK != 5 {
+		t.Errorf("exit code %d, %+v\n%s%s", l.code, l.trial.Counts, l.stdout, l.stderr)
 	}
 }
 
