@@ -73,7 +73,7 @@ func TestBoardOnATerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TERM", c.term)
 			screen, written := terminal(t, 100, 30)
-			code := Main(t.Context(), append([]string{"http", "-c", "2", "-z", "1.5", "--no-server"}, append(c.args, "http://"+server.Addr().String()+"/")...), nil, screen, screen)
+			code := Main(t.Context(), append([]string{"http", "-c", "2", "-z", "1.2", "--no-server"}, append(c.args, "http://"+server.Addr().String()+"/")...), nil, screen, screen)
 			got := written()
 			if code != command.ExitDone && code != command.ExitInvalid {
 				t.Errorf("exit code %d", code)

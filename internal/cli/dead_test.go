@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"testing"
 
-	"dyno/host/target"
 	"dyno/internal/cli/command"
 	"dyno/internal/texts"
 	"dyno/judge/verdict/checks"
-	"dyno/lab/trial"
-	"dyno/load/engine"
 	"dyno/results/rundir"
 )
 
@@ -49,21 +45,6 @@ func TestUnansweredComesFirst(t *testing.T) {
 		}
 		if code != c.code {
 			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
-		}
-	}
-}
-
-func TestWhoseFaultItIs(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		code int
-	}{
-		{&trial.Fault{Err: errors.New("has not ended")}, command.ExitTarget},
-		{&trial.Fault{Err: &target.Failure{Reason: target.ErrExited}}, command.ExitTarget},
-		{&engine.Exhausted{Err: errors.New("too many open files")}, command.ExitInvalid},
-	} {
-		if code, _ := classify(c.err); code != c.code {
-			t.Errorf("%v: exit code %d, want %d", c.err, code, c.code)
 		}
 	}
 }

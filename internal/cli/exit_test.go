@@ -39,6 +39,8 @@ func TestExitCode(t *testing.T) {
 		{"target not found", &target.Failure{Target: "x", Reason: target.ErrNotFound}, 0, command.ExitTarget},
 		{"refused", refused, 0, command.ExitTarget},
 		{"dead and refused", errors.Join(refused, died), 0, command.ExitTarget},
+		{"not ended", &trial.Fault{Err: errors.New("has not ended")}, 0, command.ExitTarget},
+		{"no descriptors", &engine.Exhausted{Err: errors.New("too many open files")}, 0, command.ExitInvalid},
 		{"address in use", fmt.Errorf("listen: %w", syscall.EADDRINUSE), 0, command.ExitTarget},
 		{"full disk", fmt.Errorf("write: %w", syscall.ENOSPC), 0, command.ExitFailed},
 		{"anything", errors.New("x"), 0, command.ExitFailed},
@@ -61,27 +63,5 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("%s: printed %q", c.name, text)
 		}
 		cancel(nil)
-	}
-}
-
-// Findings about the target come before figures that are not identified.
-func TestJudged(t *testing.T) {
-	broken := []rundir.Threshold{{Text: "a < 1", OK: true, Outcome: rundir.Kept}, {Text: "b < 1", Outcome: rundir.Broken}}
-	for _, c := range []struct {
-		run  rundir.Run
-		want int
-	}{
-		{rundir.Run{Valid: true}, command.ExitDone},
-		{rundir.Run{Valid: true, Thresholds: broken}, command.ExitThreshold},
-		{rundir.Run{Thresholds: broken}, command.ExitThreshold},
-		{rundir.Run{Thresholds: broken[:1]}, command.ExitInvalid},
-	} {
-		err := judged(&c.run, gate{})
-		if got := exitCode(t.Context(), err, new(strings.Builder)); got != c.want {
-			t.Errorf("%+v: %d, want %d", c.run, got, c.want)
-		}
-		if c.want == command.ExitThreshold && (!strings.Contains(err.Error(), "b < 1") || strings.Contains(err.Error(), "a < 1")) {
-			t.Errorf("%v: want the broken threshold and no other", err)
-		}
 	}
 }
