@@ -20,7 +20,8 @@ awake: true
 target:
   protocol: http
   start: [dyno, "null", "127.0.0.1:{{port}}"]
-load: {open: {rate: 200/s}, warmup: 100ms, window: 1s}
+observe: {kernel: none}
+load: {open: {rate: 200/s}, warmup: 0, window: 200ms}
 design: {rounds: 1}
 `)
 	var l log

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"dyno/lab/plan"
-	"dyno/lab/planfile"
 	"dyno/results/rundir"
 )
 
@@ -106,15 +105,5 @@ sweep: {language: [rust]}
 				t.Error("a run folder was made")
 			}
 		})
-	}
-}
-
-func TestBuildKnowsNoPorts(t *testing.T) {
-	_, err := planfile.Parse("test.yaml", []byte(`name: t
-target: {protocol: tcp, build: [make, "{{port}}"], start: [x, "{{port}}"]}
-load: {closed: {connections: 1}}
-`), planfile.Options{})
-	if err == nil || !strings.Contains(err.Error(), "target.build: {{port}} is known only when a process is started") {
-		t.Error(err)
 	}
 }

@@ -64,6 +64,7 @@ func TestPlainText(t *testing.T) {
 			l.Subscribers.Connections, l.Window = 1, 300*time.Millisecond
 		} else {
 			l.Closed, l.Requests, l.Window = &plan.Closed{Connections: 1}, 3, 0
+			l.Reconnect.MaxBackoff = 10 * time.Millisecond
 		}
 		if c.address == hanging.Addr().String() {
 			v.Load.Timeout = 100 * time.Millisecond
@@ -126,6 +127,7 @@ func TestMismatch(t *testing.T) {
 		v.Target.Complete()
 		v.Load.Warmup, v.Load.Window, v.Load.Timeout = 0, 0, 100*time.Millisecond
 		v.Load.Request.Method, v.Load.Closed, v.Load.Requests = c.method, &plan.Closed{Connections: 1}, 2
+		v.Load.Reconnect.MaxBackoff = 10 * time.Millisecond
 		e.Design.Rounds = 1
 		e.Complete()
 		o := options(t, new(log))

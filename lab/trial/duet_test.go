@@ -255,7 +255,7 @@ func TestResumeDuet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: needs both CPUs undisturbed")
 	}
-	e := duetOf(t, 3)
+	e := duetOf(t, 2)
 	for i := range e.Variants {
 		e.Variants[i].Observe.Kernel = plan.KernelNone // which takes more CPU time than all the rest
 	}
@@ -275,7 +275,7 @@ func TestResumeDuet(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := open(t, o.Dir)
-	if want := before + 5 + 4; !f.Complete() || len(f.Trials) != want {
+	if want := before + 5; !f.Complete() || len(f.Trials) != want {
 		t.Errorf("%d trials, want %d; incomplete: %v", len(f.Trials), want, f.Incomplete)
 	}
 	for _, trial := range f.Trials[before:] {

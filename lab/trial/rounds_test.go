@@ -88,12 +88,12 @@ func TestRunStops(t *testing.T) {
 		rounds  int
 		stopped string
 	}{
-		{"after three rounds", func(trials []rundir.Trial) (bool, string, error) {
-			return len(trials) >= 6, "narrow enough", nil
-		}, 3, "narrow enough"},
-		{"never", func([]rundir.Trial) (bool, string, error) { return false, "", nil }, 4, "the plan allows no more than 4 rounds"},
+		{"after two rounds", func(trials []rundir.Trial) (bool, string, error) {
+			return len(trials) >= 4, "narrow enough", nil
+		}, 2, "narrow enough"},
+		{"never", func([]rundir.Trial) (bool, string, error) { return false, "", nil }, 3, "the plan allows no more than 3 rounds"},
 	} {
-		e := twoVariants(t, server, 4)
+		e := twoVariants(t, server, 3)
 		e.Design.Stop, e.Design.Margin, e.Design.Metric = plan.StopPrecision, 0.03, "throughput"
 		ref := &referee{enough: c.enough}
 		var l log
@@ -108,13 +108,13 @@ func TestRunStops(t *testing.T) {
 			t.Errorf("%s: %d trials of %d in %d rounds, stopped because %q, incomplete: %v",
 				c.name, len(f.Trials), f.Run.TrialsPlanned, f.Run.Rounds, f.Run.Stopped, f.Incomplete)
 		}
-		if want := []int{2, 4, 6, 8}[:c.rounds]; !slices.Equal(ref.looks, want) {
+		if want := []int{2, 4, 6}[:c.rounds]; !slices.Equal(ref.looks, want) {
 			t.Errorf("%s: asked at %v trials, want %v", c.name, ref.looks, want)
 		}
 		if len(l.flags) != len(f.Trials) || l.flags[1].Kind != "examined" || l.flags[1].Trial != 2 {
 			t.Errorf("%s: the watcher got flags %+v, want what the referee said of each trial", c.name, l.flags)
 		}
-		if p := l.planned[2]; p.Of != 0 || p.Round != 2 || p.Rounds != 4 {
+		if p := l.planned[2]; p.Of != 0 || p.Round != 2 || p.Rounds != 3 {
 			t.Errorf("%s: planned %+v", c.name, p)
 		}
 		if p := f.Run.Plan; p.Stop != "precision" || p.Margin != 0.03 || p.Metric != "throughput" {

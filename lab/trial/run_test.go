@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -222,6 +221,7 @@ target:
   env: {UPSTREAM: "{{helper.addr}}"}
 services:
   helper: {start: [dyno, "null", "127.0.0.1:{{port}}"], ready: {line: ^serving$}}
+observe: {kernel: none}
 load: {open: {rate: 400/s, max_connections: 3}, warmup: 100ms, window: 500ms}
 design: {rounds: 1}
 `)
@@ -387,59 +387,5 @@ func TestRunFails(t *testing.T) {
 				agree(t, trial)
 			}
 		})
-	}
-}
-
-// An interrupted run keeps its finished trials, and marks the current one as interrupted.
-func TestRunInterrupted(t *testing.T) {
-	server, err := oracle.StartNull(t.Context(), oracle.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	enough := errors.New("enough")
-	l := log{begun: func(p Planned) {
-		if p.Number == 3 {
-			cancel(enough)
-		}
-	}}
-	o := options(t, &l)
-	err = Run(ctx, parse(t, `name: interrupted
-target: {protocol: http, address: "`+server.Addr().String()+`"}
-load: {closed: {connections: 1}, warmup: 0, requests: 50}
-design: {rounds: 5}
-`), o)
-	if !errors.Is(err, enough) {
-		t.Fatalf("error %v, want the context's cause", err)
-	}
-	f := open(t, o.Dir)
-	if f.Run.Complete || f.Complete() || len(f.Trials) != 3 {
-		t.Fatalf("%d trials, incomplete: %v", len(f.Trials), f.Incomplete)
-	}
-	for i, trial := range f.Trials {
-		if trial.Complete != (i < 2) {
-			t.Errorf("trial %d: complete %v, %s", i+1, trial.Complete, trial.Error)
-		}
-	}
-}
-
-// A file or folder in place of the run folder is not touched.
-func TestRunFolderInUse(t *testing.T) {
-	o := options(t, &log{})
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(o.Dir, rundir.RunFile)
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	err := Run(t.Context(), parse(t, "name: x\ntarget: {protocol: tcp, address: 'unix:/x'}\nload: {closed: {connections: 1}}\n"), o)
-	var folder *FolderError
-	if !errors.As(err, &folder) || !errors.Is(err, rundir.ErrNotEmpty) {
-		t.Errorf("error %v", err)
-	}
-	if b, err := os.ReadFile(file); err != nil || string(b) != "mine" {
-		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
@@ -358,71 +357,6 @@ load:
 `, serve(t, mux, c.h2), c.http2, protoset, c.web)))
 		if trial.Counts.OK != 100 || len(trial.Steps) != 4 {
 			t.Errorf("%s, %s: %+v, %v", c.web, c.http2, trial.Counts, trial.Failures)
-		}
-	}
-}
-
-// Over TCP users send messages, and carry what is answered into the next.
-func TestScenarioOfMessages(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var served sync.WaitGroup
-	served.Add(1)
-	go func() {
-		defer served.Done()
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			served.Add(1)
-			go func() {
-				defer served.Done()
-				defer c.Close()
-				for in := bufio.NewScanner(c); in.Scan(); {
-					switch verb, rest, _ := strings.Cut(in.Text(), " "); verb {
-					case "LOGIN":
-						fmt.Fprintf(c, "+OK token=T-%s;\n", rest)
-					case "GET":
-						user, number, _ := strings.Cut(strings.TrimPrefix(rest, "T-"), " ")
-						fmt.Fprintf(c, "%s has %s\n", user, number)
-					default:
-						fmt.Fprintln(c, "-ERR")
-					}
-				}
-			}()
-		}
-	}()
-	t.Cleanup(func() {
-		l.Close()
-		served.Wait()
-	})
-	trial := measured(t, shopPlan(t, 20, fmt.Sprintf(`name: lines
-target: {protocol: tcp, address: %q}
-design: {rounds: 1}
-load:
-  closed: {connections: 3}
-  framing: line
-  warmup: 0
-  requests: 200
-  scenario:
-    data: {users: {file: users.csv, per: user}}
-    users: 5
-    steps:
-      - {name: login, once: true, message: "LOGIN {{ user }}", extract: {token: {pattern: 'token=([^;]+);'}}}
-      - {name: get, message: "GET {{ token }} {{ counter() }}", assert: [{matches: '^user\d+ has \d+$'}, {contains: "{{ user }} has"}]}
-      - {name: wrong, message: "4752 41", encoding: text, assert: [{equals: "+OK"}]}
-      - {name: hex, message: "474554202d", encoding: hex, extract: {nothing: {pattern: never, default: ""}}}
-`, l.Addr().String())))
-	for i, s := range trial.Steps {
-		wrong := s.Failed() > 0 || s.OK == 0
-		if s.Name == "wrong" {
-			wrong = s.OK > 0 || s.Failed() == 0 || s.ByKind["assertion"] != s.Failed()
-		}
-		if wrong || i == 0 && s.OK != 5 {
-			t.Errorf("%+v", s)
 		}
 	}
 }

@@ -17,9 +17,6 @@ import (
 	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
-	"dyno/load/engine"
-	"dyno/load/engine/record"
-	"dyno/load/pace"
 	"dyno/results/rundir"
 )
 
@@ -241,53 +238,6 @@ load:
 		if !maps.Equal(step.ByKind, want) || step.OK+step.Failed() != 30 {
 			t.Errorf("%+v, want %v", step, want)
 		}
-	}
-}
-
-// Engines that have shards of one load take each row and each number once.
-func TestScenarioShards(t *testing.T) {
-	var s store
-	e := shopPlan(t, 60, fmt.Sprintf("name: store\ntarget: {protocol: http, url: %q}\nload:\n  closed: {connections: 4}\n  workers: 2\n  warmup: 0\n  requests: 100\n  scenario:", serve(t, &s, false))+fmt.Sprintf(storeScenario, "stop"))
-	var whole *record.Result
-	for i := range 3 {
-		c, codecs, err := generator.Config(&e.Variants[0], 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Shard, c.Users.Count = pace.Shard{Index: i, Count: 3}, 10
-		r, err := engine.Run(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := codecs.Close(); err != nil {
-			t.Error(err)
-		}
-		if whole == nil {
-			whole = r
-			continue
-		}
-		r.Start = whole.Start // as that of processes that begin together
-		if err := whole.Merge(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.logins) != 30 || len(s.wrong) > 0 {
-		t.Errorf("%d users have logged in; wrong: %.300q", len(s.logins), s.wrong)
-	}
-	for _, seen := range []map[string]int{s.logins, s.orders} {
-		for what, n := range seen {
-			if n != 1 {
-				t.Errorf("%s: %d times", what, n)
-			}
-		}
-	}
-	if whole.Counts.OK != 300 || whole.Users.Started != 30 || whole.Users.Count != 30 || len(whole.Users.Misses) != 3 {
-		t.Errorf("%+v, %+v", whole.Counts, whole.Users)
-	}
-	if got := whole.Steps[0].Counts.OK; got != 30 {
-		t.Errorf("%d log-ins", got)
 	}
 }
 
