@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"dyno/services/bot/names"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
@@ -98,8 +97,8 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	if key == nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: its API key is not known here any more")
 	}
-	if !names.Valid(c.Subject) {
-		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", names.MaxBytes)
+	if !validName(c.Subject) {
+		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", maxNameBytes)
 	}
 	return identity{key, c.Subject}, nil
 }
@@ -127,8 +126,8 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	if refused != nil {
 		return refused
 	}
-	if !names.Valid(q.User) {
-		return names.Refuse("user_id")
+	if !validName(q.User) {
+		return refuseName("user_id")
 	}
 	secret := q.APIKey
 	if secret == "" {
@@ -136,7 +135,7 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	}
 	who, refused := g.identifyKey(secret) // a token gives no token: it would never end
 	if refused != nil {
-		return g.logins.Refused(r.RemoteAddr, q.User, refused)
+		return g.logins.refused(r.RemoteAddr, q.User, refused)
 	}
 	token, expires, err := g.signer.Sign(q.User, who.key.id)
 	if err != nil {

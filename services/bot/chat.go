@@ -11,7 +11,6 @@ import (
 
 	"dyno/services/bot/answer"
 	"dyno/services/bot/intent"
-	"dyno/services/bot/names"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/recall"
@@ -154,8 +153,8 @@ func (t *turn) parse(body []byte) *reply.Refusal {
 		name, value string
 		optional    bool
 	}{{"bot_id", q.Bot, false}, {"user_id", q.User, false}, {"history_id", q.History, true}, {"message_id", q.Message, true}} {
-		if (f.value != "" || !f.optional) && !names.Valid(f.value) {
-			return names.Refuse(f.name)
+		if (f.value != "" || !f.optional) && !validName(f.value) {
+			return refuseName(f.name)
 		}
 	}
 	if strings.TrimSpace(q.Query) == "" || len(q.Query) > t.g.cfg.MaxQueryBytes {

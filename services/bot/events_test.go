@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"dyno/services/bot/answer"
-	"dyno/services/bot/names"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/upstream"
 )
@@ -336,7 +335,7 @@ func FuzzPosition(f *testing.F) {
 			return
 		}
 		again, n, ok := position(id + "-" + strconv.FormatUint(after, 10))
-		if !ok || again != id || n != after || !names.Valid(id) || strings.Contains(id, "-") {
+		if !ok || again != id || n != after || !validName(id) || strings.Contains(id, "-") {
 			t.Errorf("%q: %q, %d", text, id, after)
 		}
 	})

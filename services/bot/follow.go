@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"dyno/services/bot/answer"
-	"dyno/services/bot/names"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/resume"
@@ -21,7 +20,7 @@ const lastEventID = "Last-Event-ID"
 func position(text string) (id string, after uint64, ok bool) {
 	id, number, found := strings.Cut(text, "-")
 	after, err := strconv.ParseUint(number, 10, 63)
-	return id, after, found && err == nil && names.Valid(id)
+	return id, after, found && err == nil && validName(id)
 }
 
 // readOn serves GET /v1/bot/chat/{answer}/events: the events of an answer behind
@@ -121,7 +120,7 @@ func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request) *reply.Refusa
 	if refused != nil {
 		return refused
 	}
-	q, refused := names.Query(r, "user_id")
+	q, refused := queryNames(r, "user_id")
 	if refused != nil {
 		return refused
 	}

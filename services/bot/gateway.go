@@ -23,6 +23,9 @@
 //	chat.go      a turn
 //	models.go    OpenAI's endpoints; package openai is their codec
 //	auth.go      credentials and logins
+//	logins.go    how often a wrong key may be tried
+//	names.go     the names that clients give
+//	origin.go    pages of other sites
 //	limits.go    keys and what they have left
 //	follow.go    clients that come back to a stream, or stop it
 //	usage.go     what keys have used, and past turns
@@ -59,10 +62,8 @@ import (
 	"dyno/services/bot/claim"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
-	"dyno/services/bot/logins"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/metrics"
-	"dyno/services/bot/origin"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
@@ -98,7 +99,7 @@ type Gateway struct {
 	signer    jwt.Signer
 	verifier  *jwt.Verifier
 	remotes   []remote
-	logins    *logins.Limiter
+	logins    *loginLimiter
 
 	pool      *upstream.Pool
 	transport *http.Transport // of plugins and spans
@@ -166,7 +167,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	*g = Gateway{
 		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), parts: cfg.Parts.orOwn(),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
-		logins:  logins.New(),
+		logins:  newLoginLimiter(),
 		places:  admission.New(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
 		bodies:  budget.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
 		answers: budget.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
@@ -182,11 +183,11 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := g.open(ctx); err != nil {
 		return nil, err
 	}
-	guard := origin.Guard{Allow: cfg.AllowOrigins, Timeout: cfg.WriteTimeout, Count: g.stats.Request}
-	handler := guard.Share(g.routes())
+	guard := originGuard{allow: cfg.AllowOrigins, timeout: cfg.WriteTimeout, count: g.stats.Request}
+	handler := guard.share(g.routes())
 	// Sockets in the file system are not for browsers, and who uses the Handler alone has a guard of their own.
 	if g.everybody != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
-		handler = guard.RefuseForeign(handler)
+		handler = guard.refuseForeign(handler)
 	}
 	g.handler = serve.Timely(handler)
 	g.server = g.newServer()

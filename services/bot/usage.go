@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"dyno/services/bot/admission"
-	"dyno/services/bot/names"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 )
@@ -220,7 +219,7 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal
 	if refused != nil {
 		return refused
 	}
-	q, refused := names.Query(r, "bot_id", "history_id", "user_id")
+	q, refused := queryNames(r, "bot_id", "history_id", "user_id")
 	if refused != nil {
 		return refused
 	}
@@ -230,8 +229,8 @@ func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal
 		return refused
 	}
 	for _, f := range []struct{ name, value string }{{"bot_id", bot}, {"user_id", user}, {"history_id", history}} {
-		if !names.Valid(f.value) {
-			return names.Refuse(f.name)
+		if !validName(f.value) {
+			return refuseName(f.name)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)

@@ -1,5 +1,4 @@
-// Package logins bounds how often a wrong API key is tried.
-package logins
+package bot
 
 import (
 	"net"
@@ -10,10 +9,10 @@ import (
 	"dyno/services/internal/rate"
 )
 
-// A Limiter bounds how often logins with a wrong API key are answered, by the client's address and by the user's name. A right
+// A loginLimiter bounds how often logins with a wrong API key are answered, by the client's address and by the user's name. A right
 // key is always answered: many users come by one proxy, and anybody can give a user's name. Keys are too long to be
 // guessed at any rate.
-type Limiter struct {
+type loginLimiter struct {
 	began            time.Time
 	addresses, users *rate.Limiter
 }
@@ -22,16 +21,16 @@ type Limiter struct {
 const (
 	addressRate, addressBurst = 10, 100
 	userRate, userBurst       = 1, 10
-	remembered                = 10_000
+	rememberedLogins          = 10_000
 )
 
-// New returns a Limiter that has seen nobody.
-func New() *Limiter {
-	return &Limiter{time.Now(), rate.NewLimiter(addressRate, addressBurst, remembered), rate.NewLimiter(userRate, userBurst, remembered)}
+// newLoginLimiter returns a limiter that has seen nobody.
+func newLoginLimiter() *loginLimiter {
+	return &loginLimiter{time.Now(), rate.NewLimiter(addressRate, addressBurst, rememberedLogins), rate.NewLimiter(userRate, userBurst, rememberedLogins)}
 }
 
-// Refused is how a login that was refused is answered: as it was, or with 429.
-func (l *Limiter) Refused(address, user string, as *reply.Refusal) *reply.Refusal {
+// refused is how a login that was refused is answered: as it was, or with 429.
+func (l *loginLimiter) refused(address, user string, as *reply.Refusal) *reply.Refusal {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host // all clients of a Unix socket are one
 	}

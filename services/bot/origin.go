@@ -1,5 +1,4 @@
-// Package origin decides which pages of other sites may use a gateway.
-package origin
+package bot
 
 import (
 	"net/http"
@@ -18,29 +17,29 @@ const exposed = "Retry-After, WWW-Authenticate, X-Dyno-Attempts, X-Dyno-Cache, X
 // preflightAge is for how long a browser need not ask once more, in seconds.
 const preflightAge = "600"
 
-// Valid tells whether text is an origin as browsers write it (RFC 6454, section 6.2). Extensions and apps have schemes of
+// validOrigin tells whether text is an origin as browsers write it (RFC 6454, section 6.2). Extensions and apps have schemes of
 // their own.
-func Valid(text string) bool {
+func validOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == text && text == strings.ToLower(text)
 }
 
-// A Guard decides which pages of other sites may use a gateway.
-type Guard struct {
-	Allow   []string      // origins, or "*"
-	Timeout time.Duration // of a refusal
-	Count   func(route string, status int, took time.Duration)
+// An originGuard decides which pages of other sites may use a gateway.
+type originGuard struct {
+	allow   []string      // origins, or "*"
+	timeout time.Duration // of a refusal
+	count   func(route string, status int, took time.Duration)
 }
 
 // allows tells whether pages of an origin may read answers.
-func (g Guard) allows(origin string) bool {
-	return origin != "" && (slices.Contains(g.Allow, origin) || slices.Contains(g.Allow, "*"))
+func (g originGuard) allows(origin string) bool {
+	return origin != "" && (slices.Contains(g.allow, origin) || slices.Contains(g.allow, "*"))
 }
 
-// Share lets pages of other sites use the API (Fetch standard, section 3.2). Whoever asks shows a key
+// share lets pages of other sites use the API (Fetch standard, section 3.2). Whoever asks shows a key
 // or a token: browsers send none by themselves, and cookies mean nothing here.
-func (g Guard) Share(next http.Handler) http.Handler {
-	if len(g.Allow) == 0 {
+func (g originGuard) share(next http.Handler) http.Handler {
+	if len(g.allow) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,13 +62,13 @@ func (g Guard) Share(next http.Handler) http.Handler {
 		}
 		h.Set("Access-Control-Max-Age", preflightAge)
 		w.WriteHeader(http.StatusNoContent)
-		g.Count("preflight", http.StatusNoContent, 0)
+		g.count("preflight", http.StatusNoContent, 0)
 	})
 }
 
-// RefuseForeign refuses requests that browsers make for other sites, but for those of pages that are allowed. It is for a
+// refuseForeign refuses requests that browsers make for other sites, but for those of pages that are allowed. It is for a
 // gateway that asks nobody for a key.
-func (g Guard) RefuseForeign(next http.Handler) http.Handler {
+func (g originGuard) refuseForeign(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := serve.Foreign(r); err != nil && (err.Header == "host" || !g.allows(r.Header.Get("Origin"))) {
 			code := "foreign_origin"
@@ -77,8 +76,8 @@ func (g Guard) RefuseForeign(next http.Handler) http.Handler {
 				code = "foreign_host"
 			}
 			refused := reply.Refuse(http.StatusForbidden, code, "%v", err)
-			refused.Answer(w, g.Timeout)
-			g.Count("foreign", refused.Status, 0)
+			refused.Answer(w, g.timeout)
+			g.count("foreign", refused.Status, 0)
 			return
 		}
 		next.ServeHTTP(w, r)
