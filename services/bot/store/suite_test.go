@@ -30,62 +30,10 @@ import (
 	"dyno/services/bot/store/storetest"
 )
 
-// Servers are started once, when the first test needs them.
-type server struct {
-	*storetest.Server
-	address string
-	err     error
-}
-
-var (
-	redisServer    = sync.OnceValue(func() (s server) { s.Server, s.address, s.err = storetest.Redis(); return s })
-	postgresServer = sync.OnceValue(func() (s server) { s.Server, s.address, s.err = storetest.Postgres(); return s })
-	started        atomic.Pointer[[]server]
-	startedMu      sync.Mutex
-)
-
 // TestMain ends the servers after the tests, and before it looks for goroutines.
-func TestMain(m *testing.M) { os.Exit(leak.Checked(ending{m})) }
+func TestMain(m *testing.M) { os.Exit(leak.Checked(storetest.Ending{Tests: m})) }
 
-type ending struct{ m *testing.M }
-
-func (e ending) Run() int {
-	code := e.m.Run()
-	if list := started.Load(); list != nil {
-		for _, s := range *list {
-			if err := s.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
-		}
-	}
-	return code
-}
-
-// use returns a server that runs, or skips the test for want of it.
-func use(t testing.TB, get func() server) server {
-	t.Helper()
-	startedMu.Lock()
-	defer startedMu.Unlock()
-	s := get()
-	if errors.Is(s.err, storetest.ErrMissing) {
-		t.Skipf("%v: scripts/setup.sh installs it", s.err)
-	}
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
-	var list []server
-	if known := started.Load(); known != nil {
-		list = *known
-	}
-	if !slices.ContainsFunc(list, func(o server) bool { return o.Server == s.Server }) {
-		list = append(slices.Clone(list), s)
-		started.Store(&list)
-	}
-	return s
-}
-
-// must is for what is closed at the end of a test.
+// closing closes something at the end of a test.
 func closing(t testing.TB, closer interface{ Close() error }) {
 	t.Cleanup(func() {
 		if err := closer.Close(); err != nil {
@@ -109,7 +57,7 @@ var names atomic.Int64
 func openRedis(t testing.TB) *redis.Store {
 	t.Helper()
 	c := redis.Defaults()
-	c.Address, c.Prefix, c.Timeout = use(t, redisServer).address, fmt.Sprint("test", names.Add(1)), 20*time.Second
+	c.Address, c.Prefix, c.Timeout = storetest.SharedRedis.Use(t), fmt.Sprint("test", names.Add(1)), 20*time.Second
 	s, err := redis.Open(c)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +68,7 @@ func openRedis(t testing.TB) *redis.Store {
 
 func openPostgres(t testing.TB) *postgres.Archive {
 	t.Helper()
-	url := use(t, postgresServer).address
+	url := storetest.SharedPostgres.Use(t)
 	if err := storetest.Clear(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
@@ -283,12 +231,12 @@ func TestReopened(t *testing.T) {
 	for kind, open := range map[string]func() (store.Archive, error){
 		"sqlite": func() (store.Archive, error) { return sqlite.Open(t.Context(), sqlite.Config{Path: path, Sync: true}) },
 		"postgres": func() (store.Archive, error) {
-			return postgres.Open(t.Context(), use(t, postgresServer).address)
+			return postgres.Open(t.Context(), storetest.SharedPostgres.Use(t))
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			if kind == "postgres" {
-				if err := storetest.Clear(t.Context(), use(t, postgresServer).address); err != nil {
+				if err := storetest.Clear(t.Context(), storetest.SharedPostgres.Use(t)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -346,7 +294,7 @@ func TestLaterVersion(t *testing.T) {
 	}
 
 	openPostgres(t)
-	url := use(t, postgresServer).address
+	url := storetest.SharedPostgres.Use(t)
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -397,78 +345,6 @@ func TestSessions(t *testing.T) {
 			t.Errorf("released twice: %v", err)
 		}
 		lock("s", "c", store.Unknown, nil)
-	})
-}
-
-// TestLeaseEnds: a session whose holder has died is free when the lease ends, and its
-// number of turns is not known then.
-func TestLeaseEnds(t *testing.T) {
-	each(t, coordinators, func(t *testing.T, s store.Coordinator) {
-		ctx := t.Context()
-		if _, err := acquire(ctx, s, "s", "a"); err != nil {
-			t.Fatal(err)
-		}
-		if err := release(ctx, s, "s", "a", 7); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := acquire(ctx, s, "s", "dies"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Extend(ctx, &store.Lock{Session: "s", Holder: "dies", Lease: 20 * time.Millisecond}); err != nil { // sets it
-			t.Fatal(err)
-		}
-		for {
-			n, err := acquire(ctx, s, "s", "next")
-			if errors.Is(err, store.ErrBusy) {
-				continue // Redis has a clock of its own
-			}
-			if err != nil || n != store.Unknown {
-				t.Errorf("%d, %v", n, err)
-			}
-			break
-		}
-		if err := release(ctx, s, "s", "dies", 8); !errors.Is(err, store.ErrUnlocked) {
-			t.Errorf("the dead release: %v", err)
-		}
-	})
-}
-
-// TestOneHolder: of many that want a session at once, one has it at any time.
-func TestOneHolder(t *testing.T) {
-	each(t, coordinators, func(t *testing.T, s store.Coordinator) {
-		var inside, turns atomic.Int64
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				holder := fmt.Sprint("h", i)
-				for done := 0; done < 20; {
-					n, err := acquire(t.Context(), s, "s", holder)
-					if errors.Is(err, store.ErrBusy) {
-						continue
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if inside.Add(1) != 1 {
-						t.Error("two at once")
-					}
-					if before := turns.Load(); n != before && before != 0 {
-						t.Errorf("%d turns, want %d", n, before)
-					}
-					count := turns.Add(1)
-					inside.Add(-1)
-					if err := release(t.Context(), s, "s", holder, count); err != nil {
-						t.Error(err)
-					}
-					done++
-				}
-			})
-		}
-		all.Wait()
-		if n, err := acquire(t.Context(), s, "s", "last"); err != nil || n != 160 {
-			t.Errorf("%d turns, %v", n, err)
-		}
 	})
 }
 
@@ -584,51 +460,6 @@ func TestGivenBack(t *testing.T) {
 	})
 }
 
-// TestExactly: 1,000 at once against a limit of 100, over two gateways where there can be
-// two: 100 pass.
-func TestExactly(t *testing.T) {
-	each(t, coordinators, func(t *testing.T, l store.Coordinator) {
-		gateways := []store.Coordinator{l, l}
-		if r, ok := l.(*redis.Store); ok {
-			_ = r
-			c := redis.Defaults()
-			c.Address, c.Prefix, c.Timeout = use(t, redisServer).address, fmt.Sprint("test", names.Add(1)), 20*time.Second
-			for i := range gateways {
-				s, err := redis.Open(c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				closing(t, s)
-				gateways[i] = s
-			}
-		}
-		list := []store.Limit{{store.Requests, 100, time.Hour}, {store.Money, 1 << 40, 0}}
-		var passed, refused atomic.Int64
-		var all sync.WaitGroup
-		for i := range 1000 {
-			all.Go(func() {
-				_, err := reserve(t.Context(), gateways[i%2], "k", list, store.Cost{Requests: 1, Money: 10}, epoch, time.Hour)
-				var beyond *store.LimitError
-				switch {
-				case err == nil:
-					passed.Add(1)
-				case errors.As(err, &beyond):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if passed.Load() != 100 || refused.Load() != 900 {
-			t.Errorf("%d passed, %d were refused", passed.Load(), refused.Load())
-		}
-		if got := used(t, gateways[1], "k", list, epoch); !slices.Equal(got, []int64{100, 1000}) {
-			t.Errorf("used %v", got)
-		}
-	})
-}
-
 // TestBothOrNeither: a session and a reservation are taken together or not at all, and given back together. Each is
 // given back even if the other is gone.
 func TestBothOrNeither(t *testing.T) {
@@ -698,11 +529,16 @@ func TestBothOrNeither(t *testing.T) {
 	})
 }
 
-// TestExpiryBetween: a turn that outlasts its lease and its reservation ends without touching what others hold by then.
+// TestExpiryBetween: a turn that outlasts its lease and its reservation ends without touching what others hold by then. How many
+// turns the session has is not known any more.
 func TestExpiryBetween(t *testing.T) {
 	each(t, coordinators, func(t *testing.T, c store.Coordinator) {
 		ctx := t.Context()
 		list := []store.Limit{{store.Tokens, 100, time.Hour}}
+		_, err := acquire(ctx, c, "s", "before")
+		if err := errors.Join(err, release(ctx, c, "s", "before", 7)); err != nil {
+			t.Fatal(err)
+		}
 		slow := &store.Lock{Session: "s", Holder: "slow", Lease: time.Hour}
 		r := &store.Reservation{ID: "1", Key: "k", Limits: list, Cost: store.Cost{Tokens: 80}, At: epoch, Lease: time.Minute}
 		if _, err := c.Begin(ctx, slow, r); err != nil {
@@ -747,7 +583,7 @@ func TestLimitsAgree(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t2 *testing.T) {
 			if kind == "redis" {
-				use(t2, redisServer)
+				storetest.SharedRedis.Use(t2)
 			}
 			open[kind] = coordinators[kind](t)
 		})
@@ -792,7 +628,7 @@ func TestLimitsAgree(t *testing.T) {
 // is something that it can be given back to.
 func TestReservationOutlivesItsCounters(t *testing.T) {
 	c := redis.Defaults()
-	c.Address, c.Prefix, c.Timeout = use(t, redisServer).address, fmt.Sprint("test", names.Add(1)), 20*time.Second
+	c.Address, c.Prefix, c.Timeout = storetest.SharedRedis.Use(t), fmt.Sprint("test", names.Add(1)), 20*time.Second
 	s, err := redis.Open(c)
 	if err != nil {
 		t.Fatal(err)
@@ -861,18 +697,5 @@ func TestSeeded(t *testing.T) {
 	})
 	if err := memory.NewCoordinator(1).Seed(t.Context(), unread{}, "k", []store.Limit{{store.Requests, 1, 0}}, epoch); err == nil {
 		t.Error("begun without the ledger")
-	}
-}
-
-func TestValidateLimit(t *testing.T) {
-	for want, l := range map[string]store.Limit{
-		`resource "cpu"`: {Resource: "cpu"}, "amount -1": {Resource: store.Tokens, Amount: -1}, "window 1ms": {Resource: store.Tokens, Window: time.Millisecond},
-	} {
-		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s in %v", want, err)
-		}
-	}
-	if err := (store.Limit{Resource: store.Money, Amount: 1, Window: time.Hour}).Validate(); err != nil {
-		t.Error(err)
 	}
 }

@@ -18,18 +18,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // TestWrite: what is copied is what the gateway would have written: each record once, and a turn whose number another has
 // is refused.
 func TestWrite(t *testing.T) {
-	server, url, err := storetest.Postgres()
-	if errors.Is(err, storetest.ErrMissing) {
-		t.Skipf("%v: scripts/setup.sh installs it", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	_, url := storetest.Own(t, storetest.Postgres)
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 	turn := func(id string, number int64) *store.Turn {
 		return &store.Turn{ID: id, Session: "s\x00\xff", Number: number, At: at, User: "天气\x00", Reply: "r", Tokens: 7}

@@ -2,15 +2,12 @@ package redis
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -66,46 +63,17 @@ func front(t *testing.T, socket string, c *tls.Config) string {
 	return l.Addr().String()
 }
 
-// certificate is one of 127.0.0.1, which signs itself.
-func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(signed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
 // TestURL: a Redis that asks for a user and a password, with and without TLS, in one of its databases. With a wrong
 // password, or with a certificate that nobody knows, nothing is done, and no error shows a password.
 func TestURL(t *testing.T) {
 	quiet()
-	server, address, err := storetest.RedisWith("--requirepass", password)
-	if errors.Is(err, storetest.ErrMissing) {
-		t.Skipf("%v: scripts/setup.sh installs it", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	_, address := storetest.Own(t, func() (*storetest.Server, string, error) { return storetest.RedisWith("--requirepass", password) })
 	socket := strings.TrimPrefix(address, "unix:")
-	own, known := certificate(t)
-	open, secret := front(t, socket, nil), front(t, socket, &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
+	signed := httptest.NewTLSServer(nil) // its certificate, of 127.0.0.1
+	defer signed.Close()
+	known := x509.NewCertPool()
+	known.AddCert(signed.Certificate())
+	open, secret := front(t, socket, nil), front(t, socket, &tls.Config{Certificates: signed.TLS.Certificates, MinVersion: tls.VersionTLS12})
 	for name, c := range map[string]struct {
 		scheme, at, user, password, path string
 		known                            *x509.CertPool
