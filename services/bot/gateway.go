@@ -244,7 +244,7 @@ func (g *Gateway) open(ctx context.Context) error {
 func (g *Gateway) openUpstreams(policy outward.Policy, masker *mask.Masker) (err error) {
 	c := g.cfg.Upstream
 	c.Policy, c.Logger = policy, g.log
-	c.Codec, c.Readers, c.Control = g.parts.Codec, g.parts.Readers, g.parts.Control
+	c.Codec, c.Readers = g.parts.Codec, g.parts.Readers
 	c.Answers, c.Tenants = g.answers, len(g.cfg.Keys)
 	c.Mask = func(text string) string {
 		text, _ = masker.Text(text)
@@ -483,7 +483,7 @@ func (g *Gateway) Listen() error {
 	if g.cfg.Listen == "" {
 		return errors.New("listen: no address")
 	}
-	l, err := serve.Listen(context.Background(), g.cfg.Listen, g.parts.Control)
+	l, err := serve.Listen(context.Background(), g.cfg.Listen, nil)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package bot
 
 import (
-	"syscall"
-
 	"dyno/services/bot/buffer"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/middleware"
@@ -22,8 +20,6 @@ type Parts struct {
 	Around func(layers []middleware.Layer, method, path string, h middleware.Handler) middleware.Handler
 	// Table makes the table of the cache, which keeps at most that many bytes of answers.
 	Table func(bytes int64) cache.Table[*CachedAnswer]
-	// Control prepares sockets before they listen for clients, and before they connect to upstreams; nil does nothing.
-	Control func(network, address string, c syscall.RawConn) error
 }
 
 // orOwn puts the gateway's own parts where there are none.

@@ -179,7 +179,6 @@ func TestVariants(t *testing.T) {
 		{"--middleware=per-request"},
 		{"--middleware=per-request", "--unmatched-middleware"},
 		{"--archive-writes=single"},
-		{"--congestion=reno"},
 	}
 	for _, l := range codec.Libraries() {
 		forms = append(forms, []string{"--json=" + string(l)}, []string{"--json=" + string(l), "--json-prealloc=false"})
@@ -245,8 +244,8 @@ func TestCommand(t *testing.T) {
 		{"micro json --library fast", `JSON library "fast": must be one of jsoniter, sonic, std`, 1},
 		{"micro rows --archive postgres --postgres-file none", "--postgres-file: open none", 1},
 		{"micro fast", "unknown", 1},
-		{"--listen 127.0.0.1:0 --upstream http://127.0.0.1:1/v1 --models m --allow-network 127.0.0.1 --json fast --archive-writes copy --cache-kind disk --middleware none --congestion warp",
-			"JSON library \"fast\": must be one of jsoniter, sonic, std\narchive writes \"copy\": must be batch or single\nmiddleware \"none\": must be composed or per-request\ncache \"disk\": must be sharded, rwmutex or snapshot\ncongestion control \"warp\"", 2},
+		{"--listen 127.0.0.1:0 --upstream http://127.0.0.1:1/v1 --models m --allow-network 127.0.0.1 --json fast --archive-writes copy --cache-kind disk --middleware none",
+			"JSON library \"fast\": must be one of jsoniter, sonic, std\narchive writes \"copy\": must be batch or single\nmiddleware \"none\": must be composed or per-request\ncache \"disk\": must be sharded, rwmutex or snapshot", 2},
 	} {
 		var out bytes.Buffer
 		if code := program.Main(t.Context(), strings.Fields(c.args), &out, &out, extend); code != c.code || !strings.Contains(out.String(), c.says) {

@@ -15,7 +15,6 @@ import (
 	"dyno/experiments/subjects/bot/codec"
 	"dyno/experiments/subjects/bot/layering"
 	"dyno/experiments/subjects/bot/micro"
-	"dyno/experiments/subjects/bot/tcp"
 	"dyno/services/bot"
 	"dyno/services/bot/buffer"
 	"dyno/services/bot/cache"
@@ -28,7 +27,7 @@ func main() {
 	os.Exit(program.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr, extend))
 }
 
-// variants say which parts the gateway has. All but the congestion control are the gateway's own by default.
+// variants say which parts the gateway has. All are the gateway's own by default.
 type variants struct {
 	pool, prealloc, scan bool
 	library              codec.Library
@@ -36,7 +35,6 @@ type variants struct {
 	unmatched            bool
 	table                cachetables.Kind
 	writes               micro.Writes
-	congestion           string
 }
 
 // extend adds the flags of the variants, and the micro commands.
@@ -53,7 +51,6 @@ func extend(cmd *cobra.Command) func(*bot.Config) error {
 	f.BoolVar(&v.unmatched, "unmatched-middleware", v.unmatched, "leave in the layers that a route does not need")
 	f.StringVar((*string)(&v.table), "cache-kind", string(v.table), "how the cache keeps answers: sharded, rwmutex or snapshot")
 	f.StringVar((*string)(&v.writes), "archive-writes", string(v.writes), "how records are written: batch or single")
-	f.StringVar(&v.congestion, "congestion", v.congestion, "congestion control of connections with clients and upstreams, such as bbr; none is the kernel's")
 	cmd.AddCommand(microCommand())
 	return func(c *bot.Config) error { return v.apply(c) }
 }
@@ -64,7 +61,7 @@ func (v variants) apply(c *bot.Config) error {
 	if v.writes != micro.Batch && v.writes != micro.Single {
 		err = errors.Join(err, fmt.Errorf("archive writes %q: must be batch or single", string(v.writes)))
 	}
-	if err := errors.Join(err, v.form.Validate(), v.table.Validate(), tcp.Check(v.congestion)); err != nil {
+	if err := errors.Join(err, v.form.Validate(), v.table.Validate()); err != nil {
 		return err
 	}
 	json.Ahead = v.prealloc
@@ -81,7 +78,6 @@ func (v variants) apply(c *bot.Config) error {
 		Table: func(bytes int64) cache.Table[*bot.CachedAnswer] {
 			return cachetables.New[*bot.CachedAnswer](v.table, bytes)
 		},
-		Control: tcp.Control(v.congestion),
 	}
 	if !v.pool {
 		c.Parts.Buffers, c.Parts.Readers = newBuffers{}, newReaders{}

@@ -186,8 +186,6 @@ type Config struct {
 	IdleTimeout time.Duration
 	// HTTP2 speaks HTTP/2, without TLS too.
 	HTTP2 bool
-	// Control prepares sockets before they connect, as net.Dialer has it; nil does nothing.
-	Control func(network, address string, c syscall.RawConn) error
 }
 
 // Times of a connection.
@@ -205,14 +203,8 @@ const connBuffer = 1 << 10
 // NewTransport returns what calls others by a policy. Requests have no timeout but
 // their contexts.
 func NewTransport(c Config) *http.Transport {
-	control := func(ctx context.Context, network, address string, conn syscall.RawConn) error {
-		if err := c.Policy.control(ctx, network, address, conn); err != nil || c.Control == nil {
-			return err
-		}
-		return c.Control(network, address, conn)
-	}
 	t := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: control}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: c.Policy.control}).DialContext,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		MaxIdleConns:           0,
 		MaxIdleConnsPerHost:    c.MaxIdle,

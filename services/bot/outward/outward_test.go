@@ -1,16 +1,10 @@
 package outward
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"dyno/internal/leak"
 )
@@ -83,45 +77,6 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// TestDial: what a name resolves to is what counts, when the connection is made.
-func TestDial(t *testing.T) {
-	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }))
-	defer inside.Close()
-	_, port, err := net.SplitHostPort(inside.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	get := func(p Policy, host string) (string, error) {
-		transport := NewTransport(Config{Policy: p, MaxIdle: 1, IdleTimeout: time.Minute})
-		defer transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := NewClient(transport).Do(r)
-		if err != nil {
-			return "", err
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		return string(body), err
-	}
-	for _, host := range []string{"127.0.0.1", "localhost"} { // the second is a name, which anybody's could resolve like
-		if body, err := get(Policy{}, host); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: %q, %v", host, body, err)
-		}
-	}
-	loopback, err := ParseNetworks([]string{"127.0.0.0/8", "::1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, err := get(Policy{Allow: loopback}, "127.0.0.1"); err != nil || body != "inside" {
-		t.Errorf("allowed: %q, %v", body, err)
-	}
-}
-
 // TestRequireTLSOrAllowlist: what carries a secret, or is believed, goes to the public internet by TLS only.
 func TestRequireTLSOrAllowlist(t *testing.T) {
 	networks, err := ParseNetworks([]string{"127.0.0.0/8", "1.0.0.0/24"})
@@ -145,39 +100,4 @@ func TestRequireTLSOrAllowlist(t *testing.T) {
 	if err := p.RequireTLSOrAllowlist("https://example.com/").control(t.Context(), "tcp", "93.184.216.34:443", nil); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestRedirect: a redirect is not followed, wherever it leads.
-func TestRedirect(t *testing.T) {
-	asked := 0
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	}))
-	defer s.Close()
-	loopback, err := ParseNetworks([]string{"127.0.0.0/8"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := NewTransport(Config{Policy: Policy{Allow: loopback}})
-	defer transport.CloseIdleConnections()
-	resp, err := NewClient(transport).Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusTemporaryRedirect || asked != 1 {
-		t.Errorf("%s after %d requests", resp.Status, asked)
-	}
-}
-
-func FuzzCheckURL(f *testing.F) {
-	for _, s := range []string{"http://127.0.0.1", "http://[::1%25eth0]/", "http://0x7f.1/", "http://[::ffff:7f00:1]/", "https://example.org"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if (Policy{}).CheckURL(text) == nil && !strings.HasPrefix(strings.ToLower(text), "http") {
-			t.Errorf("accepted: %q", text)
-		}
-	})
 }

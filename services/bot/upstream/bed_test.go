@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -120,13 +121,20 @@ func inBubble(t *testing.T, upstreams []Upstream, change func(*Config), configur
 			return listeners[address].Dial()
 		}}
 		c := Defaults()
-		c.Upstreams, c.Transport, c.Seed = upstreams, transport, 1
+		c.Upstreams, c.Transport = upstreams, transport
 		if change != nil {
 			change(&c)
 		}
 		var err error
 		if b.Pool, err = New(c); err != nil {
 			t.Fatal(err)
+		}
+		var mu sync.Mutex // guards source
+		source := rand.New(rand.NewPCG(1, 0))
+		b.random = func(n int64) int64 { // the same each time
+			mu.Lock()
+			defer mu.Unlock()
+			return source.Int64N(n)
 		}
 		test(t, b)
 		transport.CloseIdleConnections()

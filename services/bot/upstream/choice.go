@@ -1,9 +1,6 @@
 package upstream
 
-import (
-	"math/rand/v2"
-	"sync"
-)
+import "sync"
 
 // A retryBudget bounds retries: each request adds to it, each retry takes one.
 type retryBudget struct {
@@ -56,16 +53,4 @@ func choose(candidates []*target, random func(n int64) int64) *target {
 		}
 	}
 	return candidates[0] // never: the weights add up to the total
-}
-
-// lockedRandom is a source for several goroutines.
-type lockedRandom struct {
-	mu sync.Mutex // guards r
-	r  *rand.Rand
-}
-
-func (l *lockedRandom) Int64N(n int64) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.r.Int64N(n)
 }

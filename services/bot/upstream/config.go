@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"dyno/internal/fields"
@@ -96,8 +95,6 @@ type Config struct {
 	Codec openai.Codec
 	// Readers lends what reads streams; nil is an openai.ReaderPool.
 	Readers openai.Readers
-	// Control prepares sockets before they connect, if Transport is nil; nil does nothing.
-	Control func(network, address string, c syscall.RawConn) error
 
 	// Whatever comes, such as the head of the answer or a comment, begins the time of FirstByte and Idle again.
 	// Each try has as much.
@@ -120,8 +117,6 @@ type Config struct {
 	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"failures in a row after which an upstream is not asked for a while"`
 	Cooldown    time.Duration `yaml:"cooldown" range:"1ms..24h" default:"1s" doc:"how long it is not asked the first time; then one request decides, and each further time is twice as long"`
 	MaxCooldown time.Duration `yaml:"max_cooldown" range:"1ms..24h" default:"30s" doc:"the longest such time"`
-	// Seed makes choices repeatable; 0 is another each time.
-	Seed uint64
 	// Mask replaces secrets in what is logged of an upstream's words; nil replaces none.
 	Mask func(text string) string
 	// Logger takes what happens to upstreams; nil discards.

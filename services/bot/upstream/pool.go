@@ -73,9 +73,6 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{cfg: c, log: c.Logger, random: rand.Int64N}
 	p.budget = p.newRetryBudget()
-	if c.Seed != 0 {
-		p.random = (&lockedRandom{r: rand.New(rand.NewPCG(c.Seed, 0))}).Int64N //nolint:gosec // to be repeated, not to be secret
-	}
 	if c.Codec.JSON == nil {
 		p.cfg.Codec = openai.Standard()
 	}
@@ -96,7 +93,7 @@ func New(c Config) (*Pool, error) {
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
 				Policy: u.policy(c.Policy), MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
-				HTTP2: c.Client.HTTP2, Control: c.Control,
+				HTTP2: c.Client.HTTP2,
 			})
 			p.own, t.via = append(p.own, own), own
 		}

@@ -27,27 +27,6 @@ import (
 
 const ms = time.Millisecond
 
-// TestAnswers: whole and streamed answers say the same, and what they used.
-func TestAnswers(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
-		whole, err := b.Ask(t.Context(), ask(t, false), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if whole.Upstream != "a" || whole.Attempts != 1 || whole.Usage.Completion != 4 || whole.Usage.Estimated || !strings.Contains(string(whole.Body), "chat.completion") {
-			t.Errorf("%+v", whole)
-		}
-		streamed, err := b.Ask(t.Context(), ask(t, true), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := read(streamed.Stream)
-		if !errors.Is(err, io.EOF) || text != whole.Reply.Text || !streamed.Stream.done || streamed.Stream.Usage() != whole.Usage {
-			t.Errorf("%q, %v, %+v", text, err, streamed.Stream.Usage())
-		}
-	})
-}
-
 // TestFallback: whatever goes wrong before the first event, another upstream answers.
 func TestFallback(t *testing.T) {
 	for _, fault := range []string{"500", "503", "429;retry_after=5s", "401", "402", "403", "404", "407", "408", "409", "421", "425", "cut", "malformed", "hang", "slow;delay=10m", "refused"} {
@@ -403,76 +382,6 @@ func TestRetryBudget(t *testing.T) {
 	})
 }
 
-// TestCooldown: after failures in a row nobody asks for a while, twice as long each time;
-// one request decides whether it is over.
-func TestCooldown(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures, c.MaxCooldown = 1, 3, 3*time.Second }, nil, func(t *testing.T, b *bed) {
-		s := b.servers["a"]
-		s.set("500")
-		expect := func(asked int, after time.Duration) {
-			t.Helper()
-			_, err := b.Ask(t.Context(), ask(t, false), nil)
-			var e *Error
-			if !errors.As(err, &e) || s.count() != asked || e.RetryAfter != after {
-				t.Errorf("%v (Retry-After %v), asked %d times: want %d, %v", err, e.RetryAfter, s.count(), asked, after)
-			}
-		}
-		expect(1, 0)
-		expect(2, 0)
-		expect(3, 0) // cools down for 1 s
-		expect(3, time.Second)
-		<-time.After(time.Second)
-		expect(4, 0) // for 2 s
-		expect(4, 2*time.Second)
-		<-time.After(2 * time.Second)
-		expect(5, 0) // for 3 s: no longer
-		<-time.After(2 * time.Second)
-		expect(5, time.Second)
-		<-time.After(time.Second)
-		s.set("")
-		for range 3 {
-			if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
-				t.Error(err)
-			}
-		}
-		s.set("429;retry_after=60s")
-		expect(9, 60*time.Second)
-		expect(9, 60*time.Second)
-		if st := b.States()[0]; st.Ready || st.Cooled != 4 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
-// TestOneProbe: of many that come after a cool-down, one asks; the others are told to
-// come back.
-func TestOneProbe(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 1 }, func(c *llm.Config) { c.FirstToken = llm.Delay{A: time.Second} }, func(t *testing.T, b *bed) {
-		s := b.servers["a"]
-		s.set("500")
-		_, _ = b.Ask(t.Context(), ask(t, false), nil)
-		s.set("")
-		<-time.After(time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
-		left := make(chan error)
-		go func() {
-			_, err := b.Ask(ctx, ask(t, false), nil)
-			left <- err
-		}()
-		synctest.Wait()
-		if _, err := b.Ask(t.Context(), ask(t, false), nil); err == nil || s.count() != 2 {
-			t.Errorf("a second asked: %v, %d", err, s.count())
-		}
-		cancel() // says nothing about the upstream: the next one decides
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if _, err := b.Ask(t.Context(), ask(t, false), nil); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestWeights: of equals each has its share; a lower priority has all.
 func TestWeights(t *testing.T) {
 	inBubble(t, []Upstream{{Weight: 3}, {Weight: 1}, {Priority: 1, Weight: 1000}}, nil, nil, func(t *testing.T, b *bed) {
@@ -483,30 +392,6 @@ func TestWeights(t *testing.T) {
 		}
 		if a, last := b.servers["a"].count(), b.servers["c"].count(); a < 690 || a > 810 || last != 0 {
 			t.Errorf("%d of 1000 at a, %d at c", a, last)
-		}
-	})
-}
-
-// TestBusy: an upstream is asked no more than it may be at once.
-func TestBusy(t *testing.T) {
-	inBubble(t, []Upstream{{MaxConcurrent: 2}}, nil, func(c *llm.Config) { c.FirstToken = llm.Delay{A: time.Second} }, func(t *testing.T, b *bed) {
-		done := make(chan error)
-		for range 2 {
-			go func() {
-				_, err := b.Ask(t.Context(), ask(t, false), nil)
-				done <- err
-			}()
-		}
-		synctest.Wait()
-		_, err := b.Ask(t.Context(), ask(t, false), nil)
-		var e *Error
-		if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 {
-			t.Errorf("%v", err)
-		}
-		for range 2 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
 		}
 	})
 }
@@ -615,18 +500,6 @@ func TestLeft(t *testing.T) {
 		}
 		if s := b.States()[0]; s.Failures != 0 || !s.Ready {
 			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// TestLeftBefore: who has gone before an upstream was sent anything has used none of it.
-func TestLeftBefore(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
-		ctx, leave := context.WithCancel(t.Context())
-		leave()
-		var e *Error
-		if _, err := b.Ask(ctx, ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, context.Canceled) || e.Sent {
-			t.Errorf("%v: %+v", err, e)
 		}
 	})
 }
@@ -943,44 +816,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestForbidden: an upstream cannot be where only this machine can go, unless that is
-// allowed.
-func TestForbidden(t *testing.T) {
-	c := Defaults()
-	for _, url := range []string{"http://127.0.0.1:6379/v1", "http://169.254.169.254/v1", "http://localhost/v1", "file:///x", "http://u:p@example.org/v1", ""} {
-		u := DefaultUpstream()
-		u.Name, u.URL, u.Models = "a", url, map[string]string{"m": "m"}
-		c.Upstreams = []Upstream{u}
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "upstreams[0].url: ") {
-			t.Errorf("%s: %v", url, err)
-		}
-	}
-	for _, url := range []string{"http://example.org/v1?key=x", "http://example.org/v1?", "http://example.org/v1#"} {
-		c.Upstreams[0].URL = url
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "has a query or a fragment") {
-			t.Errorf("%s: %v", url, err)
-		}
-	}
-	c.Policy = loopback
-	c.Upstreams[0].URL = "http://127.0.0.1:1/v1"
-	if err := c.Validate(); err != nil {
-		t.Error(err)
-	}
-	// A name that resolves to this machine.
-	c.Policy, c.Attempts = outward.Policy{}, 1
-	c.Upstreams[0].URL = "http://example.org/v1"
-	p, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	p.targets[0].urls[openai.Chat].Host = "localhost:1" // as if it had become that
-	_, err = p.Ask(t.Context(), ask(t, false), nil)
-	if !errors.Is(err, outward.ErrRefused) && (err == nil || !strings.Contains(err.Error(), "not allowed")) {
-		t.Errorf("%v", err)
-	}
-}
-
 // TestKeyOverPlainHTTP: an upstream's connections are held to where its key may go, whatever its name resolves to.
 func TestKeyOverPlainHTTP(t *testing.T) {
 	public := netip.MustParseAddr("8.8.8.8")
@@ -994,17 +829,6 @@ func TestKeyOverPlainHTTP(t *testing.T) {
 	} {
 		if err := c.u.policy(outward.Policy{}).Check(public); (err == nil) != c.allowed {
 			t.Errorf("%+v: %v", c.u, err)
-		}
-	}
-}
-
-func TestValidate(t *testing.T) {
-	err := Config{Upstreams: []Upstream{{Price: Price{-1, 0}}, {Name: "x", Models: map[string]string{"a": ""}}, {Name: "x", FirstByte: -1}}, RetryRatio: 2, RetryBurst: -1, MaxCooldown: -1}.Validate()
-	for _, want := range []string{"upstreams[0].name: is empty", "upstreams[0].url: ", "upstreams[0].models: there is none", "upstreams[0].weight: 0", "upstreams[0].max_concurrent: 0", "upstreams[0].price.prompt: -1",
-		"upstreams[1].models.a: is empty", "upstreams[2].name: \"x\" is there twice", "upstreams[2].first_byte_timeout: -1ns",
-		"first_byte_timeout: 0s", "idle_timeout: 0s", "total_timeout: 0s", "cooldown: 0s", "max_cooldown: -1ns", "max_answer_bytes: 0", "attempts: 0", "retry_ratio: 2", "retry_burst: -1", "failures: 0"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s in %v", want, err)
 		}
 	}
 }

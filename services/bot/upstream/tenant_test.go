@@ -44,44 +44,6 @@ func picky(b *bed, fail func(http.ResponseWriter)) {
 	}
 }
 
-// TestPlacesAreShared: one tenant has half of an upstream's places at most, however many it asks for; one alone has all.
-func TestPlacesAreShared(t *testing.T) {
-	for tenants, want := range map[int]int{1: 5, 2: 3} {
-		inBubble(t, []Upstream{{MaxConcurrent: 5}}, func(c *Config) { c.Tenants = tenants }, nil, func(t *testing.T, b *bed) {
-			var streams []*Stream
-			open := func(of *Tenant) int {
-				for n := 0; ; n++ {
-					a, err := b.Ask(t.Context(), ask(t, true), of)
-					var e *Error
-					if errors.As(err, &e) && e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0 {
-						return n
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-					streams = append(streams, a.Stream)
-				}
-			}
-			if n := open(b.NewTenant(nil)); n != want {
-				t.Errorf("one of %d has %d places, want %d", tenants, n, want)
-			}
-			if n := open(b.NewTenant(nil)); n != 5-want {
-				t.Errorf("another of %d has %d places, want %d", tenants, n, 5-want)
-			}
-			for _, s := range streams {
-				s.Close()
-			}
-			one := b.NewTenant(nil)
-			if n := open(one); n != want {
-				t.Errorf("afterwards: %d places", n)
-			}
-			for _, s := range streams[5:] {
-				s.Close()
-			}
-		})
-	}
-}
-
 // TestOneTenantsFailures: what fails of one tenant's requests, in whatever way, costs that tenant the upstream, for as
 // long as it cools down, and nobody else.
 func TestOneTenantsFailures(t *testing.T) {

@@ -171,25 +171,3 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// BenchmarkAppend encodes a small message into a buffer that has room.
-func BenchmarkAppend(b *testing.B) {
-	for _, l := range Libraries() {
-		for name, ahead := range map[string]bool{"copied": false, "ahead": true} {
-			b.Run(string(l)+"/"+name, func(b *testing.B) {
-				c, err := New(l)
-				if err != nil {
-					b.Fatal(err)
-				}
-				c.Ahead = ahead
-				room, v := make([]byte, 0, 512), &part{5, "some text"}
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := c.Append(room, v); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}

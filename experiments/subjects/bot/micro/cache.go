@@ -2,7 +2,6 @@ package micro
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -27,15 +26,6 @@ type Cache struct {
 	Duration   time.Duration
 }
 
-// Validate reports all faults at once.
-func (c Cache) Validate() error {
-	var share error
-	if !(c.Writes >= 0 && c.Writes <= 1) {
-		share = fmt.Errorf("writes: %v: want 0 to 1", c.Writes)
-	}
-	return errors.Join(c.Kind.Validate(), within("goroutines", c.Goroutines, 1, 1024), within("keys", c.Keys, 1, 1<<20), share, validDuration(c.Duration))
-}
-
 // value is what is cached.
 type value struct{ n int }
 
@@ -47,7 +37,7 @@ func (value) Size() int64 { return valueBytes }
 
 // Run has goroutines use a cache for some time.
 func (c Cache) Run(ctx context.Context) (Result, error) {
-	if err := valid(ctx, c); err != nil {
+	if err := c.Kind.Validate(); err != nil {
 		return nil, err
 	}
 	kept := cache.New(cachetables.New[value](c.Kind, int64(max(2*c.Keys, 64))*valueBytes), time.Hour)

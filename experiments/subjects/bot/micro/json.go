@@ -2,7 +2,6 @@ package micro
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,16 +30,6 @@ type JSON struct {
 	Duration  time.Duration
 }
 
-// Validate reports all faults at once.
-func (j JSON) Validate() error {
-	_, err := codec.New(j.Library)
-	var other error
-	if j.Operation != Decode && j.Operation != Encode && j.Operation != Both {
-		other = fmt.Errorf("operation: %q: want decode, encode or both", j.Operation)
-	}
-	return errors.Join(err, other, within("bytes", j.Bytes, 1, 1<<20), validDuration(j.Duration))
-}
-
 // answer is as /v1/chat/completions has it.
 type answer struct {
 	ID      string `json:"id"`
@@ -64,12 +53,12 @@ type answer struct {
 
 // Run decodes and encodes for some time.
 func (j JSON) Run(ctx context.Context) (Result, error) {
-	if err := valid(ctx, j); err != nil {
-		return nil, err
-	}
 	c, err := codec.New(j.Library)
 	if err != nil {
 		return nil, err
+	}
+	if j.Operation != Decode && j.Operation != Encode && j.Operation != Both {
+		return nil, fmt.Errorf("operation: %q: want decode, encode or both", j.Operation)
 	}
 	c.Ahead = j.Prealloc
 	const words = "Mostly words, 有时是中文, and \"quotes\"\n"

@@ -2,7 +2,7 @@
 // layers around a route, JSON libraries, caches, and ways to write rows. A load test of
 // the whole gateway shows what they matter to it.
 //
-// Each program is a plain configuration with Validate and Run. Run does one measurement.
+// Each program is a plain configuration with Run, which does one measurement.
 // Allocations are counted of the whole process, so only one may run at a time.
 package micro
 
@@ -20,27 +20,8 @@ type Result map[string]float64
 
 // A Program measures one thing.
 type Program interface {
-	// Validate reports all faults at once, joined.
-	Validate() error
 	// Run measures. It fails when the context ends.
 	Run(ctx context.Context) (Result, error)
-}
-
-// MaxDuration is how long a program may measure.
-const MaxDuration = 10 * time.Minute
-
-func within(field string, value, low, high int) error {
-	if low <= value && value <= high {
-		return nil
-	}
-	return fmt.Errorf("%s: %d: want %d to %d", field, value, low, high)
-}
-
-func validDuration(d time.Duration) error {
-	if 0 < d && d <= MaxDuration {
-		return nil
-	}
-	return fmt.Errorf("duration: %v: want more than 0, at most %v", d, MaxDuration)
 }
 
 // A spent is what operations took.
@@ -84,17 +65,6 @@ func (s spent) memory(r Result) Result {
 	r["allocations"] = float64(s.mallocs) / float64(s.ops)
 	r["allocated_bytes"] = float64(s.bytes) / float64(s.ops)
 	return r
-}
-
-// valid joins faults with why a measurement may not begin.
-func valid(ctx context.Context, p Program) error {
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("cut short: %w", context.Cause(ctx))
-	}
-	return nil
 }
 
 var errWrong = errors.New("the result is wrong")

@@ -2,7 +2,6 @@ package micro
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -27,11 +26,6 @@ type Middleware struct {
 	Duration        time.Duration
 }
 
-// Validate reports all faults at once.
-func (m Middleware) Validate() error {
-	return errors.Join(m.Form.Validate(), within("layers", m.Layers, 0, 64), within("matched", m.Matched, 0, m.Layers), validDuration(m.Duration))
-}
-
 // nobody takes an answer.
 type nobody struct{ h http.Header }
 
@@ -41,7 +35,7 @@ func (n nobody) WriteHeader(int)             {}
 
 // Run sends requests through the layers for some time.
 func (m Middleware) Run(ctx context.Context) (Result, error) {
-	if err := valid(ctx, m); err != nil {
+	if err := m.Form.Validate(); err != nil {
 		return nil, err
 	}
 	answered, entered := 0, 0

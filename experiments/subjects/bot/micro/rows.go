@@ -40,34 +40,15 @@ type Rows struct {
 	Duration time.Duration
 }
 
-// Validate reports all faults at once.
-func (r Rows) Validate() error {
-	var errs []error
-	switch r.Archive {
-	case bot.ArchiveSQLite:
-		if r.Postgres != "" || r.Writes == Copy {
-			errs = append(errs, fmt.Errorf("archive: %q: a connection string and copy go with postgres", r.Archive))
-		}
-	case bot.ArchivePostgres:
-		if r.Postgres == "" {
-			errs = append(errs, errors.New("postgres: want a connection string"))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("archive: %q: want sqlite or postgres", r.Archive))
-	}
-	if r.Writes != Single && r.Writes != Batch && r.Writes != Copy {
-		errs = append(errs, fmt.Errorf("writes: %q: want single, batch or copy", r.Writes))
-	}
-	if r.Timeout <= 0 || r.Timeout > MaxDuration {
-		errs = append(errs, fmt.Errorf("timeout: %v: want more than 0, at most %v", r.Timeout, MaxDuration))
-	}
-	return errors.Join(append(errs, within("rows", r.Rows, 1, 50_000), validDuration(r.Duration))...)
-}
-
 // Run writes rounds for some time.
 func (r Rows) Run(ctx context.Context) (_ Result, err error) {
-	if err := valid(ctx, r); err != nil {
-		return nil, err
+	switch {
+	case r.Writes != Single && r.Writes != Batch && r.Writes != Copy:
+		return nil, fmt.Errorf("writes: %q: want single, batch or copy", r.Writes)
+	case r.Archive != bot.ArchiveSQLite && r.Archive != bot.ArchivePostgres:
+		return nil, fmt.Errorf("archive: %q: want sqlite or postgres", r.Archive)
+	case r.Writes == Copy && r.Archive != bot.ArchivePostgres:
+		return nil, fmt.Errorf("archive: %q: copy goes with postgres", r.Archive)
 	}
 	a, closeArchive, err := r.open(ctx)
 	if err != nil {
