@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -29,59 +30,8 @@ import (
 // servers has tests that choose no stores run with Redis and PostgreSQL in place of memory.
 var servers = flag.Bool("servers", false, "tests use Redis and PostgreSQL where they choose no stores")
 
-// Servers are started once, when the first test needs them.
-type server struct {
-	*storetest.Server
-	address string
-	err     error
-}
-
-var (
-	redisServer    = sync.OnceValue(func() *server { return launch(storetest.Redis()) })
-	postgresServer = sync.OnceValue(func() *server { return launch(storetest.Postgres()) })
-	launched       struct {
-		mu   sync.Mutex // guards list
-		list []*server
-	}
-)
-
-func launch(s *storetest.Server, address string, err error) *server {
-	v := &server{s, address, err}
-	if err == nil {
-		launched.mu.Lock()
-		defer launched.mu.Unlock()
-		launched.list = append(launched.list, v)
-	}
-	return v
-}
-
 // TestMain ends the servers after the tests, and before it looks for goroutines.
-func TestMain(m *testing.M) { os.Exit(leak.Checked(ending{m})) }
-
-type ending struct{ m *testing.M }
-
-func (e ending) Run() int {
-	code := e.m.Run()
-	for _, s := range launched.list {
-		if err := s.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	return code
-}
-
-// use returns where a server is, or skips the test for want of it.
-func (s *server) use(t testing.TB) string {
-	t.Helper()
-	if errors.Is(s.err, storetest.ErrMissing) {
-		t.Skipf("%v: scripts/setup.sh installs it", s.err)
-	}
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
-	return s.address
-}
+func TestMain(m *testing.M) { os.Exit(leak.Checked(storetest.Ending{Tests: m})) }
 
 // newLLM runs a model server until the test ends.
 func newLLM(t testing.TB, change func(*llm.Config)) *llm.Server {
@@ -156,6 +106,29 @@ func serving(t testing.TB, m *llm.Server, change func(*Config)) *bed {
 	run(t, g.Serve)
 	t.Cleanup(transport.CloseIdleConnections)
 	return b
+}
+
+// until waits for something that nobody tells. Only a hang takes as long as a minute.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("in vain: ", what)
+		}
+	}
+}
+
+// direct asks without a network, so that it is known when the gateway knows that the client has gone. Left is closed when
+// the answer has ended.
+func (b *bed) direct(ctx context.Context, w http.ResponseWriter, path, body string) (left chan struct{}) {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r.Host = "localhost"
+	left = make(chan struct{})
+	go func() {
+		defer close(left)
+		b.Handler().ServeHTTP(w, r)
+	}()
+	return left
 }
 
 // keyOf is an API key whose secret is its ID, many times.
@@ -320,7 +293,7 @@ func (r *recorder) at(c *Config) {
 // onServers returns how a gateway is set to use Redis and PostgreSQL, which are emptied for the first one of a test, or
 // of a subtest with those of its own.
 func onServers(t testing.TB) func(*Config) {
-	address, url := redisServer().use(t), postgresServer().use(t)
+	address, url := storetest.SharedRedis.Use(t), storetest.SharedPostgres.Use(t)
 	name := strings.Split(t.Name(), "/")
 	if test := strings.Join(name[:min(len(name), 2)], "/"); emptied != test {
 		emptied = test

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -43,11 +42,7 @@ func (b *bed) answered(from *bufio.Reader) (int, string, http.Header) {
 // holds waits until that many bytes are held: a client has its answer before they are given back.
 func holds(t *testing.T, r *budget.Budget, want int64) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); r.Held() != want; runtime.Gosched() {
-		if time.Now().After(until) {
-			t.Fatalf("%d bytes are held, want %d", r.Held(), want)
-		}
-	}
+	until(t, fmt.Sprintf("%d bytes are held", want), func() bool { return r.Held() == want })
 }
 
 // TestBodiesAreBounded: what is held of requests has a bound, of which one key has half. Who comes beyond it is told to come

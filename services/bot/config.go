@@ -86,8 +86,9 @@ func (k Key) pays(upstreams []upstream.Upstream) bool {
 // A Limit is store.Limit as configuration has it.
 type Limit struct {
 	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money" doc:"what it bounds; tokens: of questions and answers together"`
-	Amount   int64          `yaml:"amount" range:"0..9007199254740992" doc:"how much of it within one window; money in billionths; with 0, nothing that uses some is answered"`
-	Window   time.Duration  `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
+	// Redis compares amounts in floating point.
+	Amount int64         `yaml:"amount" range:"0..9007199254740992" doc:"how much of it within one window; money in billionths; with 0, nothing that uses some is answered"`
+	Window time.Duration `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
 }
 
 // An Issuer is somebody else whose tokens are accepted.
@@ -279,15 +280,14 @@ func (c Config) Check(r *fields.Report) {
 	c.checkPlugins(r, policy)
 	_, err = mask.New(c.MaskRules)
 	r.Error("mask_rules", err)
-	if c.ResumeAge != 0 {
-		r.Error("resume_bytes", c.resume().Validate())
-	}
+	least := resume.LeastBytes(c.ResumeStreamBytes)
+	r.Check(c.ResumeAge == 0 || c.ResumeBytes >= least, "resume_bytes", fmt.Sprintf("%d is too little", c.ResumeBytes), fmt.Sprintf("at least %d: more than resume_stream_bytes", least))
 	c.checkStores(r)
 	r.Check(c.MaxBodiesBytes >= 2*c.MaxBodyBytes, "max_bodies_bytes", fmt.Sprintf("%d is too little", c.MaxBodiesBytes), fmt.Sprintf("at least twice max_body_bytes, %d", 2*c.MaxBodyBytes))
 	most := c.Upstream.MaxAnswerBytes
 	r.Check(c.MaxAnswersBytes >= 2*most, "max_answers_bytes", fmt.Sprintf("%d is too little", c.MaxAnswersBytes), fmt.Sprintf("at least twice an answer's most, %d", 2*most))
 	if c.TraceEndpoint != "" {
-		if err := c.trace().Validate(); err != nil {
+		if err := trace.CheckEndpoint(c.TraceEndpoint); err != nil {
 			r.Error("trace_endpoint", err)
 		} else {
 			r.Error("trace_endpoint", policy.CheckURL(c.TraceEndpoint))
@@ -315,6 +315,9 @@ func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 	}
 }
 
+// maxPluginName bounds a plugin's name, in bytes.
+const maxPluginName = 64
+
 // checkPlugins reports what is wrong with plugins and with the rules for intents.
 func (c Config) checkPlugins(r *fields.Report, policy outward.Policy) {
 	intents := intent.Default().Intents()
@@ -326,9 +329,11 @@ func (c Config) checkPlugins(r *fields.Report, policy outward.Policy) {
 			intents = f.Intents()
 		}
 	}
-	r.Error("plugins", plugin.Validate(c.PluginBudget, c.plugins()))
+	names := map[string]bool{}
 	for i, p := range c.Plugins {
 		at := r.At("plugins[%d]", i)
+		at.Check(len(p.Name) <= maxPluginName && !names[p.Name], "name", fmt.Sprintf("%q is not possible", p.Name), fmt.Sprintf("1 to %d bytes, no two the same", maxPluginName))
+		names[p.Name] = true
 		for j, name := range p.Intents {
 			at.Check(intents == nil || slices.Contains(intents, name), fmt.Sprintf("intents[%d]", j), fmt.Sprintf("the rules have no %q: it would never be asked for it", name), "one of "+strings.Join(intents, ", "))
 		}
@@ -346,7 +351,6 @@ func (c Config) checkStores(r *fields.Report) {
 	if c.Postgres != "" {
 		r.Error("postgres_file", postgres.CheckURL(c.Postgres))
 	}
-	r.Error("batch", c.batches().Validate())
 	r.Check(c.RedisFile == "" || c.Redis == string(c.RedisFile), "redis_file", "excludes redis", "an address with a password belongs into the file")
 	if c.Redis != "" {
 		r.Error("redis", redis.CheckAddress(c.Redis))
@@ -367,7 +371,7 @@ func (c Config) checkKeys(r *fields.Report) {
 		for j, l := range k.Limits {
 			limit := store.Limit(l)
 			field := fmt.Sprintf("limits[%d]", j)
-			at.Error(field, limit.Validate())
+			at.Check(l.Window == 0 || l.Window >= time.Second && l.Window%time.Millisecond == 0, field+".window", fmt.Sprintf("%v is not possible", l.Window), "0, which never ends, or at least 1s, in whole milliseconds")
 			name := limit.Counter(time.Time{})
 			at.Check(!counters[name], field, "there are two of this resource and window", "keep one of them")
 			counters[name] = true

@@ -289,41 +289,6 @@ func TestLeftForGood(t *testing.T) {
 	}
 }
 
-// TestForgotten: where there is no room for an answer's events, its client is told, and
-// the answer comes all the same.
-func TestForgotten(t *testing.T) {
-	model := newRecorder(t)
-	model.text = func(string) string { return strings.Repeat("x", 200) }
-	b := serving(t, newLLM(t, nil), func(c *Config) {
-		model.at(c)
-		c.ResumeStreamBytes, c.ResumeBytes = 2<<10, 4<<10
-	})
-	var first string
-	for i := range 10 {
-		_, text, header := b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u1","query":"hi","stream":true}`)
-		if got := frames(t, strings.NewReader(text)); len(got) != 202 {
-			t.Errorf("%d events", len(got))
-		}
-		answer := header.Get("X-Dyno-Id")
-		if i == 0 {
-			first = answer
-		}
-		for last, want := range map[string]int{"": http.StatusGone, answer + "-1": http.StatusGone, answer + "-201": http.StatusOK} {
-			resp := b.resume(t.Context(), answer, "", last)
-			if resp.Body.Close(); resp.StatusCode != want {
-				t.Errorf("behind %q: %s, want %d", last, resp.Status, want)
-			}
-		}
-		if s := b.events.Stats(); s.Bytes > 4<<10 {
-			t.Errorf("%+v", s)
-		}
-	}
-	resp := b.resume(t.Context(), first, "", first+"-"+strconv.Itoa(201))
-	if resp.Body.Close(); resp.StatusCode != http.StatusGone {
-		t.Errorf("the oldest: %s", resp.Status)
-	}
-}
-
 // FuzzPosition: what is taken as an event's ID is one.
 func FuzzPosition(f *testing.F) {
 	for _, text := range []string{"", "a-1", "a", "-1", "a-", "a--1", "a-1-2", "a-18446744073709551615", "a-+1", "a\x00-1"} {

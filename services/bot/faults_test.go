@@ -142,8 +142,8 @@ func TestFaultsUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: kills Redis and PostgreSQL again and again")
 	}
-	database, url := own(t, storetest.Postgres)
-	redis, address := own(t, storetest.Redis)
+	database, url := storetest.Own(t, storetest.Postgres)
+	redis, address := storetest.Own(t, storetest.Redis)
 	m := newLLM(t, nil)
 	set := func(c *Config) {
 		c.Archive, c.Postgres, c.Redis, c.StoreTimeout = ArchivePostgres, url, address, 200*ms

@@ -215,9 +215,7 @@ func (g *Gateway) open(ctx context.Context) error {
 		g.cache = cache.New(g.parts.Table(cfg.CacheBytes), cfg.CacheAge)
 	}
 	if cfg.ResumeAge > 0 {
-		if g.events, err = resume.New(cfg.resume()); err != nil {
-			return err
-		}
+		g.events = resume.New(cfg.resume())
 	}
 	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
 	if cfg.TraceEndpoint != "" {
@@ -356,10 +354,7 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 	}}}
 	for _, s := range g.cfg.Issuers {
 		transport := outward.NewTransport(outward.Config{Policy: policy.RequireTLSOrAllowlist(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
-		r, err := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
-		if err != nil {
-			return fmt.Errorf("issuer %q: %w", s.Name, err)
-		}
+		r := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
 		g.remotes = append(g.remotes, remote{r, transport})
 		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
@@ -367,9 +362,8 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 			g.issuers[s.Name] = g.everybody.id
 		}
 	}
-	var err error
-	g.verifier, err = jwt.New(c)
-	return err
+	g.verifier = jwt.New(c)
+	return nil
 }
 
 // keyID names a secret without telling anything of it that helps to guess it: eight
@@ -392,9 +386,8 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 			return err
 		}
 	}
-	var err error
-	g.plugins, err = plugin.New(g.cfg.PluginBudget, specs, len(g.cfg.Keys))
-	return err
+	g.plugins = plugin.New(g.cfg.PluginBudget, specs, len(g.cfg.Keys))
+	return nil
 }
 
 // openTimeout is how long opening the stores may take at least. It makes tables, others may open the
@@ -444,8 +437,8 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	})
 	b := g.cfg.batches()
 	b.Logger = g.log
-	g.batch, err = store.NewBatcher(g.archive, b)
-	return err
+	g.batch = store.NewBatcher(g.archive, b)
+	return nil
 }
 
 // rememberedSessions is of how many sessions the number of turns is remembered in the process.

@@ -14,7 +14,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -178,12 +177,8 @@ func TestWhoAsks(t *testing.T) {
 		"the same secret":   {sign(secret, nil), 200, ""},
 		"the secret before": {sign([]byte(strings.Repeat("p", 32)), nil), 200, ""},
 		"another secret":    {sign([]byte(strings.Repeat("x", 32)), nil), 401, "wrong signature"},
-		"expired":           {sign(secret, map[string]any{"iat": time.Now().Add(-time.Hour).Unix(), "exp": time.Now().Add(-time.Minute).Unix()}), 401, "expired"},
 		"a clock ahead":     {sign(secret, map[string]any{"iat": time.Now().Add(2 * time.Second).Unix()}), 200, ""},
 		"a clock far ahead": {sign(secret, map[string]any{"iat": time.Now().Add(time.Minute).Unix()}), 401, "not valid yet"},
-		"lives too long":    {sign(secret, map[string]any{"exp": time.Now().Add(time.Hour).Unix()}), 401, "lives too long"},
-		"another's tokens":  {sign(secret, map[string]any{"iss": "x"}), 401, "issuer"},
-		"for another":       {sign(secret, map[string]any{"aud": "x"}), 401, "audience"},
 		"a key that went":   {sign(secret, map[string]any{"key": "gone"}), 401, "not known here any more"},
 		"no subject":        {sign(secret, map[string]any{"sub": ""}), 401, "subject"},
 		"another user":      {sign(secret, map[string]any{"sub": "u2"}), 403, "other_user"},
@@ -356,7 +351,7 @@ func TestBudgetOutlives(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			stores := embedded(ArchiveSQLite, filepath.Join(t.TempDir(), "db"))
 			if kind == ArchivePostgres {
-				url := postgresServer().use(t)
+				url := storetest.SharedPostgres.Use(t)
 				stores = func(c *Config) { c.Archive, c.Postgres, c.Redis = kind, url, "" }
 			}
 			key := unique("key")
@@ -426,11 +421,7 @@ func aborted(t *testing.T, set func(*Config)) {
 		t.Errorf("%+v", s)
 	}
 	// A stream ends a moment after its place is free.
-	for end := time.Now().Add(time.Minute); b.stats.Streams.Load() != 0; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("%d streams are left", b.stats.Streams.Load())
-		}
-	}
+	until(t, "no stream is left", func() bool { return b.stats.Streams.Load() == 0 })
 }
 
 // TestSharedConnections: with HTTP/2, streams share a connection to their upstream. Those that are
@@ -498,16 +489,8 @@ func drained(t *testing.T, set func(*Config), stream bool) {
 		return "fine"
 	}
 	b := serving(t, newLLM(t, nil), func(c *Config) { set(c); model.at(c) })
-	// Without a network, so that it is known when the gateway knows that the client has
-	// gone.
 	ctx, cancel := context.WithCancel(t.Context())
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u1","history_id":%q,"query":"hi","stream":%v}`, history, stream)))
-	r.Host = "localhost"
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	}()
+	left := b.direct(ctx, httptest.NewRecorder(), "/v1/bot/chat", fmt.Sprintf(`{"bot_id":"b","user_id":"u1","history_id":%q,"query":"hi","stream":%v}`, history, stream))
 	<-asked
 	cancel()
 	next := make(chan chatReply)
@@ -545,7 +528,7 @@ func TestDisconnect(t *testing.T) {
 	for i, drains := range routes {
 		t.Run(strings.TrimPrefix(drains.path, "/v1/"), func(t *testing.T) {
 			asked, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}, len(routes))
-			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
 				defer func() { ended <- struct{}{} }()
 				_, _ = io.Copy(io.Discard, r.Body)
 				asked <- struct{}{}
@@ -554,10 +537,7 @@ func TestDisconnect(t *testing.T) {
 					_, _ = io.WriteString(w, `{"status":"completed","output":[],"choices":[{"message":{"content":"fine"}}]}`)
 				case <-r.Context().Done():
 				}
-			}))
-			t.Cleanup(model.Close)
-			b := serving(t, newLLM(t, nil), func(c *Config) {
-				c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
+			}, func(c *Config) {
 				for _, other := range routes {
 					other.set(c, Cancel)
 				}
@@ -565,13 +545,7 @@ func TestDisconnect(t *testing.T) {
 			})
 			for j, route := range routes {
 				ctx, leave := context.WithCancel(t.Context())
-				r := httptest.NewRequestWithContext(ctx, http.MethodPost, route.path, strings.NewReader(route.body))
-				r.Host = "localhost"
-				left := make(chan struct{})
-				go func() {
-					defer close(left)
-					b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-				}()
+				left := b.direct(ctx, httptest.NewRecorder(), route.path, route.body)
 				<-asked
 				leave()
 				want := outcomeAborted // by itself: the model does not go on
@@ -733,57 +707,12 @@ func (away) Write(context.Context, []store.Record) ([]error, error) { return nil
 func (b *bed) archiveAway() (back func()) {
 	own, c := b.batch, b.cfg.batches()
 	c.Pause = time.Hour // nothing goes meanwhile
-	var err error
-	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
-		b.t.Fatal(err)
-	}
+	b.batch = store.NewBatcher(away{}, c)
 	return func() {
 		ended, end := context.WithCancel(b.t.Context())
 		end()
 		b.batch.Close(ended)
 		b.batch = own
-	}
-}
-
-// TestWaitingEntries: an entry that waits for the ledger holds on to none of the request.
-func TestWaitingEntries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: measures memory")
-	}
-	model := newRecorder(t)
-	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c) })
-	defer b.archiveAway()()
-	inUse := func() uint64 {
-		model.mu.Lock()
-		model.asked = nil
-		model.mu.Unlock()
-		var m runtime.MemStats
-		for range 3 { // what is pooled goes with the second
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	const size, answers = 1 << 20, 30
-	question := `{"model":"dyno-1","messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`
-	ask := func() {
-		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(question))
-		r.Host = "localhost"
-		w := httptest.NewRecorder()
-		if b.Handler().ServeHTTP(w, r); w.Code != http.StatusOK {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-	}
-	ask()
-	before := inUse()
-	for range answers {
-		ask()
-	}
-	if n := inUse(); n > before+answers*size/2 {
-		t.Errorf("%d KiB are held for %d answers", (n-before)>>10, answers)
-	}
-	if n := b.batch.State().Pending; n != answers+1 {
-		t.Errorf("%d entries wait", n)
 	}
 }
 
@@ -793,9 +722,7 @@ func TestLeftAtOnce(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for i, stream := range []string{"false", "true"} {
-		r := httptest.NewRequestWithContext(gone, http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"dyno-1","stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`))
-		r.Host = "localhost"
-		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		<-b.direct(gone, httptest.NewRecorder(), "/v1/chat/completions", `{"model":"dyno-1","stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`)
 		if e := b.ledger("local", i+1)[0]; e.Outcome != outcomeAborted || e.Prompt != 0 || e.Money != 0 {
 			t.Errorf("%+v", e)
 		}
@@ -815,20 +742,14 @@ func TestLedgerBound(t *testing.T) {
 	answers := make(chan *httptest.ResponseRecorder)
 	for i := range 3 {
 		go func() {
-			r := httptest.NewRequest(http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u%d","query":"hi","stream":true}`, i)))
-			r.Host = "localhost"
 			w := httptest.NewRecorder()
-			b.Handler().ServeHTTP(w, r)
+			<-b.direct(t.Context(), w, "/v1/bot/chat", fmt.Sprintf(`{"bot_id":"b","user_id":"u%d","query":"hi","stream":true}`, i))
 			answers <- w
 		}()
 	}
 	<-model.asked
 	<-model.asked
-	for end := time.Now().Add(time.Minute); b.places.Waiting() == 0; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("nobody waits")
-		}
-	}
+	until(t, "somebody waits", func() bool { return b.places.Waiting() > 0 })
 	close(model.words)
 	answered, refused := 0, 0
 	for range 3 {
@@ -859,24 +780,13 @@ func TestLedgerBound(t *testing.T) {
 // cacheable asks a question, whose answer has come, or has been given up, when left is closed.
 func (b *bed) cacheable(question string) (left chan struct{}, leave context.CancelFunc) {
 	ctx, leave := context.WithCancel(b.t.Context())
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(question))
-	r.Host = "localhost"
-	left = make(chan struct{})
-	go func() {
-		defer close(left)
-		b.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	}()
-	return left, leave
+	return b.direct(ctx, httptest.NewRecorder(), "/v1/chat/completions", question), leave
 }
 
 // joined returns when that many wait for answers that others have asked for.
 func (b *bed) joined(n uint64) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); b.cache.Stats().Joined < n; runtime.Gosched() {
-		if time.Now().After(end) {
-			b.t.Fatal("nobody waits")
-		}
-	}
+	until(b.t, "others wait", func() bool { return b.cache.Stats().Joined >= n })
 }
 
 // TestJoinedAndLeft: who waited for an answer that another has asked for, and left, pays nothing.
@@ -901,16 +811,12 @@ func TestJoinedAndLeft(t *testing.T) {
 // TestAllLeft: an answer for which several wait is given up when the last of them has left, not before.
 func TestAllLeft(t *testing.T) {
 	asked, given := make(chan struct{}), make(chan struct{})
-	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	b := atHandler(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		close(asked)
 		<-r.Context().Done()
 		close(given)
-	}))
-	t.Cleanup(model.Close)
-	b := serving(t, newLLM(t, nil), func(c *Config) {
-		c.CacheAge, c.Upstream.Upstreams = time.Minute, []upstream.Upstream{modelOf(model.Listener.Addr())}
-	})
+	}, func(c *Config) { c.CacheAge = time.Minute })
 	first, leave := b.cacheable(`{"model":"dyno-1","temperature":0,"messages":[{"role":"user","content":"hi"}]}`)
 	<-asked
 	second, leaveSecond := b.cacheable(`{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"temperature":0}`)
@@ -937,13 +843,10 @@ func TestAllLeft(t *testing.T) {
 // TestContextIsReserved: what an upstream keeps and a request refers to is reserved, too, for keys whose tokens or money
 // are limited. It is paid as the upstream tells.
 func TestContextIsReserved(t *testing.T) {
-	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"status":"completed","output":[],"usage":{"input_tokens":30,"output_tokens":7}}`)
-	}))
-	t.Cleanup(model.Close)
-	b := serving(t, newLLM(t, nil), func(c *Config) {
-		c.Upstream.Upstreams, c.ContextTokens = []upstream.Upstream{modelOf(model.Listener.Addr())}, 800
-		c.ReplyTokens = 100
+	}, func(c *Config) {
+		c.ContextTokens, c.ReplyTokens = 800, 100
 		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 182_000, 0}), keyOf("requests", Limit{store.Requests, 100, 0})}
 	})
 	ask := func(key, fields string, want int) {
@@ -994,7 +897,7 @@ func TestContextIsReserved(t *testing.T) {
 // TestBackgroundLeft: an answer that goes on at the upstream when its client has left is paid as all that was asked for.
 func TestBackgroundLeft(t *testing.T) {
 	began := make(chan struct{}, 1)
-	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `"stream":true`) {
 			_, _ = io.WriteString(w, "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"i\",\"delta\":\"word\"}\n\n")
@@ -1002,23 +905,15 @@ func TestBackgroundLeft(t *testing.T) {
 		}
 		began <- struct{}{}
 		<-r.Context().Done()
-	}))
-	t.Cleanup(model.Close)
-	b := serving(t, newLLM(t, nil), func(c *Config) { c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())} })
+	}, nil)
 	for i, c := range []struct {
 		fields string
 		least  int64
 		most   int64
 	}{{`"background":true,`, 5000, 5000}, {`"background":true,"stream":true,`, 5000, 5000}, {`"stream":true,`, 1, 1}, {``, 0, 0}} {
 		ctx, leave := context.WithCancel(t.Context())
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(`{"model":"dyno-1","input":"hi","max_output_tokens":5000,`+c.fields+`"store":true}`))
-		r.Host = "localhost"
-		left := make(chan struct{})
 		w := &firstWrite{ResponseRecorder: httptest.NewRecorder(), written: make(chan struct{}, 1)}
-		go func() {
-			defer close(left)
-			b.Handler().ServeHTTP(w, r)
-		}()
+		left := b.direct(ctx, w, "/v1/responses", `{"model":"dyno-1","input":"hi","max_output_tokens":5000,`+c.fields+`"store":true}`)
 		<-began
 		if strings.Contains(c.fields, "stream") {
 			<-w.written
@@ -1047,16 +942,12 @@ func (w *firstWrite) Write(b []byte) (int, error) {
 
 // TestTooManyTexts: an answer with more texts at once than can be masked ends with an error, not with gaps.
 func TestTooManyTexts(t *testing.T) {
-	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
 		for i := range relay.MaxTexts + 1 {
 			fmt.Fprintf(w, "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"%d\",\"delta\":\"word\"}\n\n", i)
 		}
 		_, _ = io.WriteString(w, "data: {\"type\":\"response.completed\",\"response\":{\"output\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n")
-	}))
-	t.Cleanup(model.Close)
-	b := serving(t, newLLM(t, nil), func(c *Config) {
-		c.MaskOut, c.Upstream.Upstreams = true, []upstream.Upstream{modelOf(model.Listener.Addr())}
-	})
+	}, func(c *Config) { c.MaskOut = true })
 	status, text, _ := b.ask("/v1/responses", "", `{"model":"dyno-1","input":"hi","stream":true}`)
 	if status != http.StatusOK || !strings.Contains(text, relay.ErrTexts.Error()) || strings.Contains(text, "response.completed") || strings.Contains(text, `"delta":""`) {
 		t.Errorf("%d …%s", status, text[max(0, len(text)-300):])
@@ -1071,7 +962,7 @@ func TestTooManyTexts(t *testing.T) {
 func TestCacheOfResponses(t *testing.T) {
 	var asked atomic.Int64
 	status := make(chan string, 10)
-	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		var q struct{ User string }
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
@@ -1083,12 +974,7 @@ func TestCacheOfResponses(t *testing.T) {
 		default:
 		}
 		fmt.Fprintf(w, `{"status":%q,"error":{"message":"overheated"},"user":%q,"output":[]}`, said, q.User)
-	}))
-	t.Cleanup(model.Close)
-	b := serving(t, newLLM(t, nil), func(c *Config) {
-		c.CacheAge, c.Upstream.Attempts = time.Minute, 1
-		c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
-	})
+	}, func(c *Config) { c.CacheAge, c.Upstream.Attempts = time.Minute, 1 })
 	for i, c := range []struct {
 		fields, status string
 		code           int
@@ -1418,20 +1304,6 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// own starts a server of the test's own, to be killed.
-func own(t *testing.T, get func() (*storetest.Server, string, error)) (*storetest.Server, string) {
-	t.Helper()
-	s := &server{}
-	s.Server, s.address, s.err = get()
-	address := s.use(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s.Server, address
-}
-
 // TestOutages: without PostgreSQL answers say that their turns are not kept; without
 // Redis requests with limits are refused, or counted here. What was acknowledged is there
 // afterwards, and the gateway needs no restart.
@@ -1439,8 +1311,8 @@ func TestOutages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: kills PostgreSQL and Redis")
 	}
-	database, url := own(t, storetest.Postgres)
-	redis, address := own(t, storetest.Redis)
+	database, url := storetest.Own(t, storetest.Postgres)
+	redis, address := storetest.Own(t, storetest.Redis)
 	m := newLLM(t, nil)
 	set := func(c *Config) {
 		c.Archive, c.Postgres, c.Redis, c.StoreTimeout = ArchivePostgres, url, address, 3*time.Second
@@ -1546,11 +1418,9 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Errorf("%+v", c)
 	}
 	for text, want := range map[string]string{
-		"listne: x": "wrong.yaml:1:1: listne: unknown field; did you mean \"listen\"?", "keys: [{id: \"ann\xff\"}]": "the line is not UTF-8", "token_secret_file: none": "no such file", "keys: 5": "want a list",
-		"token_secret_file: empty":   "token_secret_file: " + dir + "/empty: is empty",
-		"token_previous_file: empty": "token_previous_file: " + dir + "/empty: is empty", "postgres_file: empty": "postgres_file: " + dir + "/empty: is empty",
-		"redis_file: empty": "redis_file: " + dir + "/empty: is empty", "upstreams: [{name: a, key_file: empty}]": "wrong.yaml:1:33: upstreams[0].key_file: " + dir + "/empty: is empty",
-		"redis: x:1\nredis_file: secret": "redis_file: excludes redis",
+		"listne: x": "wrong.yaml:1:1: listne: unknown field; did you mean \"listen\"?",
+		"upstreams: [{name: a, key_file: empty}]": "wrong.yaml:1:33: upstreams[0].key_file: " + dir + "/empty: is empty",
+		"redis: x:1\nredis_file: secret":          "redis_file: excludes redis",
 		// Zero is not taken for what is not given.
 		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, weight: 0}]`:         "upstreams[0].weight: 0 is too little",
 		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, max_concurrent: 0}]`: "upstreams[0].max_concurrent: 0 is too little",
@@ -1565,36 +1435,6 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 	}
 }
 
-func TestValidate(t *testing.T) {
-	c := Defaults()
-	c.Listen, c.Admin, c.AllowRemote, c.AllowNetworks = "0.0.0.0:1", "0.0.0.0:2", true, []string{"x"}
-	c.Keys = nil
-	c.Token = Token{Secret: []byte("short"), Lifetime: 1}
-	long := 6 * time.Minute
-	c.Issuers = []Issuer{{KeySet: "http://127.0.0.1/keys", Leeway: &long}}
-	c.Plugins = []Plugin{{}, {Builtin: "shell"}, {URL: "http://169.254.169.254/"}}
-	c.Archive, c.LimitsOutage, c.ChatDisconnect, c.SessionLease, c.MaxConcurrent = "disk", "hope", "stay", 1, 0
-	err := c.Validate()
-	for _, want := range []string{"keys: there is none", "admin_token_file: is missing", "allow_networks", "token_secret_file: a secret of 5 bytes", "token.issuer: is empty", "token.lifetime: 1ns", "issuers[0].key_set", "issuers[0].leeway: 6m", "upstreams: there is none", "plugins[0]", "plugins[1].builtin", "plugins[2].url",
-		`archive: "disk"`, `limits_outage: "hope"`, `chat_disconnect: "stay"`, "session_lease: 1ns", "max_concurrent: 0"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s in %v", want, err)
-		}
-	}
-	if _, err := New(t.Context(), c); err == nil {
-		t.Error("New accepts what Validate does not")
-	}
-	c = Defaults()
-	c.AdminTokenFile = "none"
-	c.Keys = []Key{{ID: "a", SHA256: "xyz", Limits: []Limit{{store.Tokens, 1, time.Hour}, {store.Tokens, 2, time.Hour}, {"cpu", 1, 0}}}, keyOf("b"), keyOf("b")}
-	err = c.Validate()
-	for _, want := range []string{"admin_token_file: open none", "keys[0].sha256", "keys[0].limits[1]", `keys[0].limits[2].resource: "cpu"`, `keys[2].id: "b"`, "keys[2].sha256"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s in %v", want, err)
-		}
-	}
-}
-
 // TestValidateIsComplete: what New would refuse, and what could never work, is found before anything is opened, all at
 // once.
 func TestValidateIsComplete(t *testing.T) {
@@ -1606,21 +1446,30 @@ func TestValidateIsComplete(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"a plugin without a name":   {func(c *Config) { c.Plugins[0].Name = "" }, "plugins[0].name: is empty"},
-		"two plugins of a name":     {func(c *Config) { c.Plugins[1].Name = "clock" }, `plugin 2, "clock": name`},
-		"a slow plugin":             {func(c *Config) { c.Plugins[0].Timeout = time.Hour }, "plugins[0].timeout: 1h"},
+		"nobody to ask":           {func(c *Config) { c.Upstream.Upstreams = nil }, "upstreams: there is none"},
+		"two upstreams of a name": {func(c *Config) { c.Upstream.Upstreams = append(c.Upstream.Upstreams, c.Upstream.Upstreams[0]) }, `upstreams[1].name: "up" is there twice`},
+		"an upstream of no model": {func(c *Config) { c.Upstream.Upstreams[0].Models = nil }, "upstreams[0].models: "},
+		"a model of no name":      {func(c *Config) { c.Upstream.Upstreams[0].Models["x"] = "" }, "upstreams[0].models.x: is empty"},
+		"everybody may ask":       {func(c *Config) { c.Listen, c.AllowRemote, c.Keys = "0.0.0.0:1", true, nil }, "keys: there is none"},
+		"everybody may operate":   {func(c *Config) { c.Admin, c.AllowRemote = "0.0.0.0:2", true }, "admin_token_file: is missing"},
+		"a network of no form":    {func(c *Config) { c.AllowNetworks = []string{"x"} }, "allow_networks"},
+		"a short secret":          {func(c *Config) { c.Token.Secret = []byte("short") }, "token_secret_file: a secret of 5 bytes"},
+		"a hash of no form":       {func(c *Config) { c.Keys[0].SHA256 = "xyz" }, "keys[0].sha256"},
+		"keys of one name":        {func(c *Config) { c.Keys = append(c.Keys, c.Keys[0]) }, `keys[1].id: "test"`},
+		"limits of one window": {func(c *Config) {
+			c.Keys[0].Limits = []Limit{{store.Tokens, 10_000, time.Hour}, {store.Tokens, 20_000, time.Hour}}
+		}, "keys[0].limits[1]"},
+		"a window of no second":     {func(c *Config) { c.Keys[0].Limits = []Limit{{store.Requests, 1, ms}} }, "keys[0].limits[0].window: 1ms"},
+		"a collector of no path":    {func(c *Config) { c.TraceEndpoint = "collector" }, "trace_endpoint: "},
+		"a collector inside":        {func(c *Config) { c.TraceEndpoint = "http://10.0.0.1/v1/traces" }, "trace_endpoint: address not allowed"},
+		"no room for a stream":      {func(c *Config) { c.ResumeBytes = c.ResumeStreamBytes }, "resume_bytes: "},
+		"two plugins of a name":     {func(c *Config) { c.Plugins[1].Name = "clock" }, `plugins[1].name: "clock"`},
+		"a plugin of no kind":       {func(c *Config) { c.Plugins[0].Builtin = "" }, "plugins[0]: there must be one of url and builtin"},
 		"a plugin that nobody asks": {func(c *Config) { c.Plugins[0].Intents = []string{"buy", "sell"} }, `plugins[0].intents[1]: the rules have no "sell"`},
-		"a plugin that is too much": {func(c *Config) { c.Plugins[0].MaxConcurrent = 1 << 20 }, "plugins[0].max_concurrent: 1048576"},
-		"no time for plugins":       {func(c *Config) { c.PluginBudget = 0 }, "plugin_budget: 0s"},
-		"an issuer of no audience":  {func(c *Config) { c.Issuers[0].Audience = "" }, "issuers[0].audience"},
 		"an issuer of no algorithm": {func(c *Config) { c.Issuers[0].Algorithms = nil }, "issuers[0].algorithms"},
 		"an issuer of a secret":     {func(c *Config) { c.Issuers[0].Algorithms = []jwt.Algorithm{jwt.HS256} }, "issuers[0].algorithms"},
-		"an issuer of no lifetime":  {func(c *Config) { c.Issuers[0].Lifetime = 0 }, "issuers[0].lifetime"},
-		"an issuer without a name":  {func(c *Config) { c.Issuers[0].Name = "" }, "issuers[0].name"},
 		"issuers of one key":        {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]); c.Issuers[1].Name = "other" }, `issuers[1].key: "test"`},
 		"an issuer twice":           {func(c *Config) { c.Issuers = append(c.Issuers, c.Issuers[0]) }, `issuers[1].name: "idp"`},
-		"too many tokens":           {func(c *Config) { c.Token.Remember = 1 << 30 }, "token.remember: 1073741824"},
-		"no tokens":                 {func(c *Config) { c.Token.Remember = -1 }, "token.remember: -1"},
 		"a secret before none":      {func(c *Config) { c.Token.Previous = []byte(strings.Repeat("p", 32)) }, "token_previous_file: goes with"},
 		"rules that are not there":  {func(c *Config) { c.Rules += ".none" }, "rules: stat "},
 		"rules that are none":       {func(c *Config) { c.Rules = filepath.Dir(rules) }, "rules: "},
@@ -1628,7 +1477,6 @@ func TestValidateIsComplete(t *testing.T) {
 		"a store that is slow":      {func(c *Config) { c.Redis, c.StoreTimeout = "127.0.0.1:1", c.SessionWait }, "store_timeout: 10s is too much"},
 		"an address of nothing":     {func(c *Config) { c.Redis = "redis" }, "redis: want host:port"},
 		"a database of nothing":     {func(c *Config) { c.Archive, c.Postgres = ArchivePostgres, "nothing" }, "postgres_file: postgres: the connection string"},
-		"batches of nothing":        {func(c *Config) { c.Batch.Most = 0 }, "batches: most 0"},
 		"money that costs nothing": {func(c *Config) {
 			c.Keys[0].Limits, c.Upstream.Upstreams[0].Price = []Limit{{store.Money, 1, 0}}, upstream.Price{}
 		}, "keys[0].limits[0].resource: money: no upstream that it may use has a price"},
@@ -1660,38 +1508,16 @@ func TestValidateIsComplete(t *testing.T) {
 		}
 	}
 	c := config()
-	for _, name := range []string{"a slow plugin", "an issuer of no audience", "too many tokens", "rules that are not there", "an address of nothing"} {
+	for _, name := range []string{"a plugin of no kind", "an issuer of no algorithm", "a short secret", "rules that are not there", "an address of nothing"} {
 		faults[name].change(&c)
 	}
-	for _, want := range []string{"plugins[0]", "issuers[0]", "token.remember", "rules: ", "redis: "} {
+	for _, want := range []string{"plugins[0]", "issuers[0]", "token_secret_file", "rules: ", "redis: "} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("all at once: not reported: %s in %v", want, err)
 		}
 	}
-}
-
-// TestMetrics: what is counted can be read, and holds together.
-func TestMetrics(t *testing.T) {
-	b := serving(t, newLLM(t, nil), func(c *Config) { c.CacheAge = time.Minute })
-	b.say("", "", "hello")
-	names := []string{"bot_requests_total", "bot_request_seconds", "bot_queue_seconds", "bot_overhead_seconds", "bot_answers_total", "bot_tokens_total", "bot_upstream_ready", "bot_cache_bytes", "bot_archive_pending", "bot_unaccounted_total"}
-	// A client may have its answer a moment before the request is counted.
-	for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		families, err := b.host.Registry().Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := map[string]bool{}
-		for _, f := range families {
-			found[f.GetName()] = true
-		}
-		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return found[name] })
-		if len(missing) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("no %s", missing)
-		}
+	if _, err := New(t.Context(), c); err == nil {
+		t.Error("New accepts what Validate does not")
 	}
 }
 
@@ -1708,23 +1534,16 @@ func TestReady(t *testing.T) {
 		status, text, _ := b.whole(resp)
 		return status, text
 	}
-	for end := time.Now().Add(time.Minute); ; runtime.Gosched() { // it comes just after serving
-		if status, text := ready(); status == http.StatusOK {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal(text)
-		}
-	}
+	until(t, "it is ready", func() bool { // just after serving
+		status, _ := ready()
+		return status == http.StatusOK
+	})
 	defer b.archiveAway()()
 	for waiting, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
 		if err := b.batch.Later(store.Record{Entry: &store.Entry{}}); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Minute); !b.batch.State().Failing; runtime.Gosched() {
-			if time.Now().After(end) {
-				t.Fatal("the archive is not away")
-			}
-		}
+		until(t, "the archive is away", func() bool { return b.batch.State().Failing })
 		if status, text := ready(); status != want || !strings.Contains(text, fmt.Sprintf("%d records wait to be written", waiting+1)) {
 			t.Errorf("%d %s", status, text)
 		}

@@ -7,13 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"dyno/internal/race"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
@@ -123,86 +120,6 @@ func held(t testing.TB) (*bed, *holder) {
 		c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Addr())}
 		c.Keys, c.ChatDisconnect = []Key{keyOf("key", Limit{store.Requests, 1 << 40, time.Hour}, Limit{store.Money, 1 << 52, 0})}, Cancel
 	}), model
-}
-
-// TestHeldMemory: a stream that waits for its next token takes little memory, however long the
-// question was. Its goroutine gets by with a stack of 8 KiB.
-func TestHeldMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: measures memory")
-	}
-	if race.Enabled {
-		t.Skip("the race detector has memory of its own: scripts/gotest.sh runs this without it")
-	}
-	const (
-		streams = 400
-		most    = 50 << 10 // bytes of a stream, with 1.5 KiB of this test's
-	)
-	b, _ := held(t)
-	body := `{"model":"dyno-1","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("hello ", 500) + `"}]}`
-	answer, word := make([]byte, 4096), []byte("word")
-	hold := func(n int) {
-		for range n {
-			if err := dialRaw(t, b, "/v1/chat/completions", body).until(word, answer); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	inUse := func() (heap, stacks uint64) {
-		var m runtime.MemStats
-		for range 3 { // what is pooled goes with the second, and stacks shrink with each
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc, m.StackInuse
-	}
-	hold(50)
-	heap, stacks := inUse()
-	hold(streams)
-	heapThen, stacksThen := inUse()
-	each := func(before, then uint64) uint64 { return (then - before) / streams }
-	t.Logf("a stream: %d bytes of heap, %d of stacks", each(heap, heapThen), each(stacks, stacksThen))
-	if n := each(heap+stacks, heapThen+stacksThen); n > most {
-		t.Errorf("a stream takes %d bytes, want %d at most", n, most)
-	}
-}
-
-// TestTokenAllocations: to pass a token on costs its text, and little else.
-func TestTokenAllocations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	if race.Enabled {
-		t.Skip("with the race detector, pools lose some of what they are given: scripts/gotest.sh runs this without it")
-	}
-	for path, c := range map[string]struct {
-		body string
-		most float64
-	}{
-		"/v1/chat/completions": {`{"model":"dyno-1","stream":true,"messages":[{"role":"user","content":"hello"}]}`, 3},
-		"/v1/bot/chat":         {`{"bot_id":"b","user_id":"u","query":"hello","stream":true}`, 8},
-	} {
-		t.Run(path, func(t *testing.T) {
-			b, model := held(t)
-			client := dialRaw(t, b, path, c.body)
-			answer, word, piece := make([]byte, 4096), []byte("token"), chunk("token")
-			if err := client.until([]byte("word"), answer); err != nil {
-				t.Fatal(err)
-			}
-			n := testing.AllocsPerRun(1000, func() {
-				if err := model.tell(0, piece); err != nil {
-					t.Fatal(err)
-				}
-				if err := client.until(word, answer); err != nil {
-					t.Fatal(err)
-				}
-			})
-			t.Logf("%v allocations", n)
-			if n > c.most {
-				t.Errorf("%v allocations of a token, want %v at most", n, c.most)
-			}
-		})
-	}
 }
 
 // BenchmarkToken passes tokens on, one after another: with the system calls of a model server and of a client.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"dyno/services/bot/openai"
-	"dyno/services/bot/upstream"
 )
 
 // overHTTP2 has the bed's client speak HTTP/2 without TLS, over one connection.
@@ -185,17 +183,13 @@ func TestNoBody(t *testing.T) {
 // be sent.
 func TestHTTP2Stuck(t *testing.T) {
 	var asked atomic.Int64
-	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		event := fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", strings.Repeat("x", 10_000))
 		for r.Context().Err() == nil {
 			_, _ = io.WriteString(w, event)
 		}
-	}))
-	t.Cleanup(model.Close)
-	b := serving(t, newLLM(t, nil), func(c *Config) {
-		c.WriteTimeout, c.Upstream.Upstreams = 500*ms, []upstream.Upstream{modelOf(model.Listener.Addr())}
-	})
+	}, func(c *Config) { c.WriteTimeout = 500 * ms })
 	c, err := net.Dial("tcp", b.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -69,24 +69,6 @@ func TestRedirectsEndHere(t *testing.T) {
 	}
 }
 
-// TestLargeTokens: what is too large is refused before it is looked at, and nothing of
-// what is refused is remembered.
-func TestLargeTokens(t *testing.T) {
-	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test")} })
-	for size, want := range map[int]int{9 << 10: http.StatusUnauthorized, 60 << 10: http.StatusUnauthorized, 128 << 10: http.StatusRequestHeaderFieldsTooLarge} {
-		token := "eyJhbGciOiJIUzI1NiJ9." + strings.Repeat("x", size) + ".x"
-		if status, text, _ := b.ask("/v1/chat/completions", token, `{}`); status != want {
-			t.Errorf("%d bytes: %d %s, want %d", size, status, text, want)
-		}
-	}
-	for i := range 100 {
-		b.ask("/v1/chat/completions", fmt.Sprintf("eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1JWQifQ%d.", i), `{}`)
-	}
-	if n := b.verifier.Remembered(); n != 0 {
-		t.Errorf("%d tokens are remembered", n)
-	}
-}
-
 // TestForeignPages: a page of another site cannot have a browser use a gateway that asks
 // for no key. With keys, who asks has to know one.
 func TestForeignPages(t *testing.T) {
@@ -97,20 +79,11 @@ func TestForeignPages(t *testing.T) {
 		host, origin, site string
 		status             int
 	}{
-		"a program":             {own, "", "", 200},
-		"its own page":          {own, "http://" + own, "same-origin", 200},
-		"typed in":              {own, "", "none", 200},
-		"by name":               {"localhost:1", "http://localhost:1", "same-origin", 200},
-		"by another of its own": {"[::1]:1", "", "", 200},
-		"rebinding":             {"evil.example", "http://evil.example", "same-origin", 403},
-		"rebinding, port":       {"evil.example:8000", "", "", 403},
-		"a name that ends so":   {"localhost.evil.example", "", "", 403},
-		"a public address":      {"8.8.8.8", "", "", 403},
-		"another origin":        {own, "https://evil.example", "", 403},
-		"another port's page":   {own, "http://127.0.0.1:1", "", 403},
-		"a sandboxed page":      {own, "null", "", 403},
-		"no origin":             {own, "", "cross-site", 403},
-		"a neighbour":           {own, "", "same-site", 403},
+		"a program":      {own, "", "", 200},
+		"its own page":   {own, "http://" + own, "same-origin", 200},
+		"rebinding":      {"evil.example", "http://evil.example", "same-origin", 403},
+		"another origin": {own, "https://evil.example", "", 403},
+		"no origin":      {own, "", "cross-site", 403},
 	} {
 		for _, b := range []*bed{open, closed} {
 			r, err := http.NewRequest(http.MethodPost, b.url+"/v1/bot/chat", strings.NewReader(`{"bot_id":"b","user_id":"u","query":"hi"}`))

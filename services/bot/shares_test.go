@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -244,11 +243,7 @@ func TestReadsByKey(t *testing.T) {
 		})
 		all.Go(func() { serve("one", http.MethodGet, "/v1/bot/history?bot_id=b&user_id=u&history_id=h", "") })
 	}
-	for end := time.Now().Add(time.Minute); b.pasts.Waiting() < many-maxPasts/2 || b.reads.Waiting() < many-1; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("%d turns wait, %d others", b.pasts.Waiting(), b.reads.Waiting())
-		}
-	}
+	until(t, "many wait", func() bool { return b.pasts.Waiting() >= many-maxPasts/2 && b.reads.Waiting() >= many-1 })
 	if code := turn("two", 0); code != http.StatusOK {
 		t.Error(code)
 	}

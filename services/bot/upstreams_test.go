@@ -42,25 +42,6 @@ const (
 	aStop = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 )
 
-// TestCompleteWithoutEnd: a client is told the end that its upstream does not say, and the answer is good: it is kept, and
-// accounted by what the upstream told, in whatever form.
-func TestCompleteWithoutEnd(t *testing.T) {
-	b := atHandler(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, aWord, aStop, `data: {"choices":[],"usage":{"prompt_tokens": 7.0,"completion_tokens": "3"}}`)
-	}, func(c *Config) { c.Upstream.Failures = 1 })
-	if _, text, _ := b.ask("/v1/chat/completions", "", streams["/v1/chat/completions"]); !strings.HasSuffix(text, "\"stop\"}]}\n\ndata: [DONE]\n\n") {
-		t.Error(text)
-	}
-	if _, text, _ := b.ask("/v1/bot/chat", "", streams["/v1/bot/chat"]); !strings.Contains(text, `"state":"kept"`) || !strings.Contains(text, `"estimated":false`) {
-		t.Error(text)
-	}
-	for _, e := range b.ledger("local", 2) {
-		if e.Outcome != "ok" || e.Prompt != 7 || e.Completion != 3 || e.Estimated {
-			t.Errorf("%+v", e)
-		}
-	}
-}
-
 // TestClientsOfSlowUpstreams: while an upstream shows that it is at work, its client gets comments, before the first event and
 // afterwards. A failure is told in the stream that has begun so.
 func TestClientsOfSlowUpstreams(t *testing.T) {

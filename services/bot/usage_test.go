@@ -1,14 +1,10 @@
 package bot
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +60,7 @@ func readHistory(t *testing.T, set func(*Config)) {
 // TestKeys: the operator sees all keys, some at a time, and what cannot be read is said;
 // no secret and no hash of one is told.
 func TestKeys(t *testing.T) {
-	redis, address := own(t, storetest.Redis)
+	redis, address := storetest.Own(t, storetest.Redis)
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		embedded(ArchiveMemory, "")(c)
 		c.Admin, c.Redis, c.StoreTimeout = "127.0.0.1:0", address, 3*time.Second
@@ -117,64 +113,6 @@ func TestKeys(t *testing.T) {
 	redis.Kill()
 	if l, text := list("list?offset=104", 200); len(l.Missing) != 1 || l.Keys[0].Limits[0].Used != nil || l.Keys[0].Today == nil {
 		t.Errorf("without Redis: %s", text)
-	}
-}
-
-// watched is an archive that notes whether its sums have a deadline.
-type watched struct {
-	store.Archive
-	bounded bool
-}
-
-func (w *watched) Sum(ctx context.Context, key string, from time.Time) (store.Cost, error) {
-	_, w.bounded = ctx.Deadline()
-	return w.Archive.Sum(ctx, key, from)
-}
-
-// TestUsageIsBounded: a ledger that is stuck does not hold who asks for what a key has used.
-func TestUsageIsBounded(t *testing.T) {
-	b := serving(t, newLLM(t, nil), nil)
-	w := &watched{Archive: b.archive}
-	b.archive = w
-	r, answer := httptest.NewRequest(http.MethodGet, "/v1/usage", nil), httptest.NewRecorder()
-	r.Host = "localhost"
-	b.Handler().ServeHTTP(answer, r)
-	if answer.Code != http.StatusOK || !w.bounded {
-		t.Errorf("%d %s, bounded: %v", answer.Code, answer.Body, w.bounded)
-	}
-}
-
-// TestAdminToken: with a token, the operator's page and the metrics are for those who show
-// it; a probe needs none.
-func TestAdminToken(t *testing.T) {
-	token := strings.Repeat("t", 20)
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := serving(t, newLLM(t, nil), func(c *Config) { c.Admin, c.AdminTokenFile = "127.0.0.1:0", file })
-	for path, open := range map[string]bool{keysPath: false, keysPath + "list": false, keysPath + "page.js": false, "/metrics": false, "/debug/pprof/cmdline": false, "/healthz": true} {
-		for shown, right := range map[string]bool{"": false, secretOf("key"): false, token: true} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+b.AdminAddr().String()+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if shown != "" {
-				request.Header.Set("Authorization", "Bearer "+shown)
-			}
-			resp, err := b.client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			want := http.StatusUnauthorized
-			if open || right {
-				want = http.StatusOK
-			}
-			if resp.StatusCode != want {
-				t.Errorf("%s with %q: %s, want %d", path, shown, resp.Status, want)
-			}
-		}
 	}
 }
 

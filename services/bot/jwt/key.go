@@ -2,9 +2,6 @@ package jwt
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"encoding/json"
 	"errors"
@@ -28,16 +25,11 @@ const (
 // Known tells whether a is one of the accepted.
 func (a Algorithm) Known() bool { return slices.Contains([]Algorithm{HS256, RS256, ES256, EdDSA}, a) }
 
-// Public tells whether a is one whose keys may be published.
-func (a Algorithm) Public() bool { return a.Known() && a != HS256 }
-
 // Bounds of keys.
 const (
-	minSecret = 32   // bytes (RFC 7518, section 3.2)
-	maxSecret = 1024 // bytes
-	minRSA    = 2048 // bits (RFC 7518, section 3.3)
-	maxRSA    = 8192 // bits: what a signature costs grows with the square
-	maxID     = 128  // bytes of a key's ID
+	minRSA = 2048 // bits (RFC 7518, section 3.3)
+	maxRSA = 8192 // bits: what a signature costs grows with the square
+	maxID  = 128  // bytes of a key's ID
 )
 
 // A Key verifies tokens of one algorithm: a public key can never be taken for a
@@ -51,52 +43,22 @@ type Key struct {
 	Material any
 }
 
-// Validate reports every fault at once.
-func (k Key) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("key %q: "+format, append([]any{k.ID}, args...)...))
-	}
+// check refuses a published key that is too weak, too large or none at all. Its material is of its algorithm.
+func (k Key) check() error {
 	if len(k.ID) > maxID {
-		fault("an ID of %d bytes: must be %d at most", len(k.ID), maxID)
+		return fmt.Errorf("key %q: an ID of %d bytes: must be %d at most", k.ID, len(k.ID), maxID)
 	}
-	mismatch := func() { fault("algorithm %q does not use a %T", k.Algorithm, k.Material) }
-	switch m := k.Material.(type) {
-	case []byte:
-		if k.Algorithm != HS256 {
-			mismatch()
-		}
-		if len(m) < minSecret || len(m) > maxSecret {
-			fault("a secret of %d bytes: must be %d to %d", len(m), minSecret, maxSecret)
-		}
-	case *rsa.PublicKey:
-		if k.Algorithm != RS256 {
-			mismatch()
-		}
-		if bits := m.N.BitLen(); bits < minRSA || bits > maxRSA {
-			fault("%d bits: RS256 needs %d to %d", bits, minRSA, maxRSA)
-		}
-		if m.E < 3 || m.E > 1<<31-1 || m.E%2 == 0 || m.N.Bit(0) == 0 {
-			fault("no RSA key: modulus and exponent must be odd, the exponent 3 to 2^31")
-		}
-	case *ecdsa.PublicKey:
-		if k.Algorithm != ES256 {
-			mismatch()
-		}
-		if m.Curve != elliptic.P256() {
-			fault("curve %s: ES256 needs P-256", m.Params().Name)
-		}
-	case ed25519.PublicKey:
-		if k.Algorithm != EdDSA {
-			mismatch()
-		}
-		if len(m) != ed25519.PublicKeySize {
-			fault("%d bytes: EdDSA needs %d", len(m), ed25519.PublicKeySize)
-		}
-	default:
-		fault("algorithm %q, material %T: must be HS256, RS256, ES256 or EdDSA with a key for it", k.Algorithm, k.Material)
+	m, ok := k.Material.(*rsa.PublicKey)
+	if !ok {
+		return nil // the curves of others have one size
 	}
-	return errors.Join(errs...)
+	if bits := m.N.BitLen(); bits < minRSA || bits > maxRSA {
+		return fmt.Errorf("key %q: %d bits: RS256 needs %d to %d", k.ID, bits, minRSA, maxRSA)
+	}
+	if m.E < 3 || m.E > 1<<31-1 || m.E%2 == 0 || m.N.Bit(0) == 0 {
+		return fmt.Errorf("key %q: no RSA key: modulus and exponent must be odd, the exponent 3 to 2^31", k.ID)
+	}
+	return nil
 }
 
 // Keys are some keys at one moment: those that verify at the same time while one
@@ -105,23 +67,6 @@ type Keys []Key
 
 // maxKeys bounds the keys of an issuer.
 const maxKeys = 64
-
-// Validate reports every fault at once.
-func (keys Keys) Validate() error {
-	var errs []error
-	if len(keys) == 0 || len(keys) > maxKeys {
-		errs = append(errs, fmt.Errorf("%d keys: must be 1 to %d", len(keys), maxKeys))
-	}
-	seen := map[string]bool{}
-	for _, k := range keys {
-		errs = append(errs, k.Validate())
-		if seen[k.ID] {
-			errs = append(errs, fmt.Errorf("key %q: there are two of this ID", k.ID))
-		}
-		seen[k.ID] = true
-	}
-	return errors.Join(errs...)
-}
 
 // Find returns the keys that may have signed a token: the one of this ID, if it is for
 // this algorithm. A token without an ID could be of any of the algorithm's.
@@ -163,12 +108,16 @@ func ParseSet(text []byte, accepted []Algorithm) (Keys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key set: key %d: %w", i+1, err)
 		}
-		if k.Material != nil && slices.Contains(accepted, k.Algorithm) {
-			keys = append(keys, k)
+		if k.Material == nil || !slices.Contains(accepted, k.Algorithm) {
+			continue
 		}
+		if slices.ContainsFunc(keys, func(other Key) bool { return other.ID == k.ID }) {
+			return nil, fmt.Errorf("key set: key %q: there are two of this ID", k.ID)
+		}
+		keys = append(keys, k)
 	}
-	if err := keys.Validate(); err != nil {
-		return nil, fmt.Errorf("key set: %w", err)
+	if len(keys) == 0 {
+		return nil, errors.New("key set: no keys")
 	}
 	return keys, nil
 }
@@ -205,5 +154,5 @@ func verificationKey(j jwkset.JWKMarshal) (Key, error) {
 		return Key{}, nil // such as PS256
 	}
 	k.Material = parsed.Key()
-	return k, k.Validate()
+	return k, k.check()
 }

@@ -2,7 +2,6 @@ package jwt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,20 +15,15 @@ type RemoteConfig struct {
 	URL        string
 	Algorithms []Algorithm  // that the keys may be for
 	Client     *http.Client // must follow no redirects, and reach only what it may
-	// Refresh is how often the set is read again. A key that is not in it has it read
-	// at once, but no sooner than Pause after the last time.
-	Refresh, Pause time.Duration
-	// Stale is for how long the last good set is used when no other can be had.
-	Stale  time.Duration
-	Logger *slog.Logger // nil discards
+	Logger     *slog.Logger
 }
 
-// Times of Remote that are not configured are these.
+// Times of a Remote. A key that is not in the set has it read at once, but no sooner than retryPause after the last time.
 const (
-	defaultRefresh = 10 * time.Minute
-	defaultPause   = 30 * time.Second
-	defaultStale   = 24 * time.Hour
-	fetchTimeout   = 5 * time.Second
+	refreshAfter = 10 * time.Minute // the set is read again
+	retryPause   = 30 * time.Second
+	staleAfter   = 24 * time.Hour // the last good set is not used any more
+	fetchTimeout = 5 * time.Second
 )
 
 // A Remote is a published key set that is read again as keys are rotated. A set that
@@ -49,36 +43,9 @@ type Remote struct {
 	under      chan struct{} // closed when the reading under way ends; nil when none is
 }
 
-// NewRemote returns a key set that has not been read yet. Times of c that are 0 are
-// ten minutes, 30 seconds and a day.
-func NewRemote(c RemoteConfig) (*Remote, error) {
-	var errs []error
-	if c.URL == "" || c.Client == nil || len(c.Algorithms) == 0 {
-		errs = append(errs, errors.New("remote keys: URL, client and algorithms are needed"))
-	}
-	for _, a := range c.Algorithms {
-		if !a.Public() {
-			errs = append(errs, fmt.Errorf("remote keys: algorithm %q: must be RS256, ES256 or EdDSA: a secret is not published", a))
-		}
-	}
-	for _, t := range []struct {
-		to   *time.Duration
-		zero time.Duration
-	}{{&c.Refresh, defaultRefresh}, {&c.Pause, defaultPause}, {&c.Stale, defaultStale}} {
-		if *t.to == 0 {
-			*t.to = t.zero
-		}
-		if *t.to < 0 {
-			errs = append(errs, fmt.Errorf("remote keys: %v: times must not be negative", *t.to))
-		}
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Remote{cfg: c, log: c.Logger.With("keys", c.URL)}, nil
+// NewRemote returns a key set that has not been read yet.
+func NewRemote(c RemoteConfig) *Remote {
+	return &Remote{cfg: c, log: c.Logger.With("keys", c.URL)}
 }
 
 // Generation changes whenever the keys do, and when they have become too old. It has the set read if that is due: a token that
@@ -87,7 +54,7 @@ func (r *Remote) Generation() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expire()
-	if len(r.keys) > 0 && time.Since(r.read) > r.cfg.Refresh {
+	if len(r.keys) > 0 && time.Since(r.read) > refreshAfter {
 		r.start()
 	}
 	return r.generation
@@ -95,7 +62,7 @@ func (r *Remote) Generation() uint64 {
 
 // start has the set read, unless it is being read or was tried a moment ago. The caller holds mu.
 func (r *Remote) start() {
-	if r.under != nil || !r.tried.IsZero() && time.Since(r.tried) < r.cfg.Pause {
+	if r.under != nil || !r.tried.IsZero() && time.Since(r.tried) < retryPause {
 		return
 	}
 	r.under = make(chan struct{})
@@ -105,7 +72,7 @@ func (r *Remote) start() {
 
 // expire removes keys that have become too old. The caller holds mu.
 func (r *Remote) expire() {
-	if len(r.keys) > 0 && time.Since(r.read) > r.cfg.Stale {
+	if len(r.keys) > 0 && time.Since(r.read) > staleAfter {
 		r.keys = nil
 		r.generation++
 	}
@@ -120,12 +87,12 @@ func (r *Remote) Find(ctx context.Context, id string, a Algorithm) Keys {
 		r.expire()
 		found := r.keys.Find(ctx, id, a)
 		age := time.Since(r.read)
-		if !again && (age > r.cfg.Refresh || len(found) == 0) {
+		if !again && (age > refreshAfter || len(found) == 0) {
 			r.start()
 		}
 		under, failed := r.under, r.failed
 		r.mu.Unlock()
-		if again || under == nil || len(found) > 0 && (age <= 2*r.cfg.Refresh || failed) {
+		if again || under == nil || len(found) > 0 && (age <= 2*refreshAfter || failed) {
 			return found
 		}
 		select {

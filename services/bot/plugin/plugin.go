@@ -52,12 +52,8 @@ type Spec struct {
 	Cooldown time.Duration
 }
 
-// Bounds of a Spec.
-const (
-	maxPlugins = 64
-	maxName    = 64
-	maxText    = 64 << 10 // bytes of a result; more are cut off
-)
+// maxText bounds a result, in bytes; more are cut off.
+const maxText = 64 << 10
 
 // Defaults returns the Spec that every field starts from; Name and Plugin have none.
 func Defaults() Spec {
@@ -119,53 +115,13 @@ func (w *worker) caller(key string) *caller {
 	return c.(*caller)
 }
 
-// Validate reports every fault at once, but that there is nothing to ask.
-func Validate(budget time.Duration, specs []Spec) error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if budget <= 0 || budget > 5*time.Minute {
-		fault("plugin budget: %v: must be more than 0 and 5m at most", budget)
-	}
-	if len(specs) > maxPlugins {
-		fault("%d plugins: must be %d at most", len(specs), maxPlugins)
-	}
-	seen := map[string]bool{}
-	for i, p := range specs {
-		at := fmt.Sprintf("plugin %d, %q", i+1, p.Name)
-		if p.Name == "" || len(p.Name) > maxName || seen[p.Name] {
-			fault("%s: name: must have 1 to %d bytes, and be there once", at, maxName)
-		}
-		seen[p.Name] = true
-		if p.Timeout <= 0 || p.Timeout > 5*time.Minute {
-			fault("%s: timeout: %v: must be more than 0 and 5m at most", at, p.Timeout)
-		}
-		if p.MaxConcurrent < 1 || p.MaxConcurrent > 1<<16 {
-			fault("%s: max concurrent: %d: must be from 1 to %d", at, p.MaxConcurrent, 1<<16)
-		}
-		if p.Failures < 1 || p.Cooldown <= 0 {
-			fault("%s: failures: %d, cooldown: %v: must be more than 0", at, p.Failures, p.Cooldown)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// New returns a scheduler for the calls of that many keys. Timeout bounds the time of all plugins of one turn. The error
-// lists every fault.
-func New(timeout time.Duration, specs []Spec, keys int) (*Scheduler, error) {
-	errs := []error{Validate(timeout, specs)}
-	for i, p := range specs {
-		if p.Plugin == nil {
-			errs = append(errs, fmt.Errorf("plugin %d, %q: there is nothing to ask", i+1, p.Name))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
+// New returns a scheduler for the calls of that many keys. Timeout bounds the time of all plugins of one turn.
+func New(timeout time.Duration, specs []Spec, keys int) *Scheduler {
 	s := &Scheduler{timeout: timeout}
 	for _, p := range specs {
 		s.workers = append(s.workers, &worker{spec: p, places: budget.New(int64(p.MaxConcurrent), keys)})
 	}
-	return s, nil
+	return s
 }
 
 // Run asks every plugin that the call's intent needs, and returns when all have

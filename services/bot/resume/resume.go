@@ -12,7 +12,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,23 +45,8 @@ func Defaults() Config {
 	return Config{StreamBytes: 64 << 10, Bytes: 64 << 20, Age: time.Minute, Readers: 4}
 }
 
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	if c.StreamBytes < 1<<10 || c.StreamBytes > 1<<30 {
-		errs = append(errs, fmt.Errorf("bytes of a stream: %d: must be from %d to %d", c.StreamBytes, 1<<10, 1<<30))
-	}
-	if c.Bytes < c.StreamBytes+overhead || c.Bytes > 1<<40 {
-		errs = append(errs, fmt.Errorf("bytes: %d: must be from those of a stream and %d more, %d, to %d", c.Bytes, overhead, c.StreamBytes+overhead, int64(1)<<40))
-	}
-	if c.Age <= 0 || c.Age > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("age: %v: must be more than 0 and 24h at most", c.Age))
-	}
-	if c.Readers < 1 || c.Readers > 1<<10 {
-		errs = append(errs, fmt.Errorf("readers: %d: must be from 1 to %d", c.Readers, 1<<10))
-	}
-	return errors.Join(errs...)
-}
+// LeastBytes is what Bytes must be at least, if that many bytes are kept of one stream.
+func LeastBytes(stream int64) int64 { return stream + overhead }
 
 // overhead is about what a stream takes without its events.
 const overhead = 512
@@ -92,11 +76,8 @@ type key struct {
 }
 
 // New returns a Keeper that keeps nothing yet.
-func New(c Config) (*Keeper, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("resume: %w", err)
-	}
-	return &Keeper{cfg: c, streams: map[string]*list.Element{}, keys: map[string]*key{}, order: list.New(), ended: list.New()}, nil
+func New(c Config) *Keeper {
+	return &Keeper{cfg: c, streams: map[string]*list.Element{}, keys: map[string]*key{}, order: list.New(), ended: list.New()}
 }
 
 // Close forgets everything. Readers are told that it has gone.

@@ -18,16 +18,12 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-func open(t interface{ Fatal(...any) }, change func(*Config)) *Keeper {
+func open(change func(*Config)) *Keeper {
 	c := Defaults()
 	if change != nil {
 		change(&c)
 	}
-	k, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return New(c)
 }
 
 func event(n uint64) string {
@@ -63,7 +59,7 @@ func want(after, to uint64) string {
 func TestNoGaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 10
-		k := open(t, func(c *Config) { c.StreamBytes, c.Bytes, c.Readers = most, 1<<20, 100 })
+		k := open(func(c *Config) { c.StreamBytes, c.Bytes, c.Readers = most, 1<<20, 100 })
 		defer k.Close()
 		total := rapid.Uint64Range(0, 200).Draw(t, "events")
 		s := k.Begin("a", Owner{}, nil)
@@ -105,7 +101,7 @@ func TestNoGaps(t *testing.T) {
 
 func TestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := open(t, func(c *Config) { c.Age = time.Minute })
+		k := open(func(c *Config) { c.Age = time.Minute })
 		one := k.Begin("one", Owner{"key", "user"}, nil)
 		two := k.Begin("two", Owner{}, nil)
 		one.Add([]byte(event(1)))
@@ -145,7 +141,7 @@ func TestAge(t *testing.T) {
 
 // TestRoom: the oldest stream goes, and who reads it is told.
 func TestRoom(t *testing.T) {
-	k := open(t, func(c *Config) { c.StreamBytes, c.Bytes = 1<<10, 3*(1<<10+overhead) })
+	k := open(func(c *Config) { c.StreamBytes, c.Bytes = 1<<10, 3*(1<<10+overhead) })
 	defer k.Close()
 	fill := func(s *Stream) {
 		for n := range uint64(100) {
@@ -208,7 +204,7 @@ func (p *presence) Came() { p.came.Add(1) }
 func (p *presence) Left() { p.left.Add(1) }
 
 func TestReaders(t *testing.T) {
-	k := open(t, func(c *Config) { c.Readers = 2 })
+	k := open(func(c *Config) { c.Readers = 2 })
 	defer k.Close()
 	var p presence
 	s := k.Begin("a", Owner{}, &p)
@@ -244,30 +240,9 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
-	for _, c := range []Config{{}, {StreamBytes: 1 << 20, Bytes: 1 << 20, Age: 1, Readers: 1}, {StreamBytes: 1 << 10, Bytes: 1 << 20, Age: 48 * time.Hour, Readers: 1}} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v is accepted", c)
-		}
-	}
-}
-
-// BenchmarkAdd is what keeping an event adds to passing it on.
-func BenchmarkAdd(b *testing.B) {
-	k := open(b, nil)
-	defer k.Close()
-	s := k.Begin("a", Owner{}, nil)
-	e := []byte(event(36))
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Add(e)
-	}
-	s.End()
-}
-
 // TestKeys: streams of one key do not have those of another go, unless that has more than an equal part.
 func TestKeys(t *testing.T) {
-	k := open(t, func(c *Config) { c.StreamBytes, c.Bytes = 4<<10, 64<<10 })
+	k := open(func(c *Config) { c.StreamBytes, c.Bytes = 4<<10, 64<<10 })
 	defer k.Close()
 	begin := func(key string, n int) (names []string) {
 		for i := range n {

@@ -37,14 +37,6 @@ func BatchDefaults() BatchConfig {
 	return BatchConfig{Most: 512, Pending: 64 << 10, Gather: 10 * time.Millisecond, Timeout: 3 * time.Second, Pause: 50 * time.Millisecond}
 }
 
-// Validate says what would be right.
-func (c BatchConfig) Validate() error {
-	if c.Most < 1 || c.Pending < c.Most || c.Gather < 0 || c.Timeout <= 0 || c.Pause <= 0 {
-		return fmt.Errorf("batches: most %d, pending %d, gather %v, timeout %v, pause %v: want most from 1 to pending, gather not negative, timeout and pause above 0", c.Most, c.Pending, c.Gather, c.Timeout, c.Pause)
-	}
-	return nil
-}
-
 // A Batcher writes records to an archive, those that came during one write with the
 // next, and goes on trying while the archive is away. Its methods may be called from any
 // goroutine.
@@ -81,17 +73,14 @@ type pending struct {
 }
 
 // NewBatcher starts writing.
-func NewBatcher(a Archive, c BatchConfig) (*Batcher, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
+func NewBatcher(a Archive, c BatchConfig) *Batcher {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Batcher{cfg: c, archive: a, log: c.Logger, wake: make(chan struct{}, 1), changed: make(chan struct{}), keys: map[string]int{}}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.writer.Go(b.run)
-	return b, nil
+	return b
 }
 
 // Write writes a record and waits until it is kept. When ctx ends before, it is not

@@ -58,11 +58,7 @@ func batcher(t *testing.T, a store.Archive, change func(*store.BatchConfig)) *st
 	if change != nil {
 		change(&c)
 	}
-	b, err := store.NewBatcher(a, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return store.NewBatcher(a, c)
 }
 
 func record(i int) store.Record {
@@ -397,9 +393,6 @@ func TestClose(t *testing.T) {
 			t.Errorf("who waited: %v", err)
 		}
 	})
-	if _, err := store.NewBatcher(newFlaky(), store.BatchConfig{}); err == nil {
-		t.Error("batches without bounds")
-	}
 }
 
 // TestPendingOf: it is known of how many entries a key waits to see written, tried in vain or not yet.

@@ -128,28 +128,8 @@ type Limit struct {
 	Window   time.Duration // 0 never ends
 }
 
-// Bounds of limits.
-const (
-	MaxLimits = 16      // of one key
-	maxAmount = 1 << 53 // Redis compares in floating point
-	minWindow = time.Second
-	maxWindow = 366 * 24 * time.Hour
-)
-
-// Validate reports every fault at once.
-func (l Limit) Validate() error {
-	var errs []error
-	if l.Resource != Requests && l.Resource != Tokens && l.Resource != Money {
-		errs = append(errs, fmt.Errorf("resource %q: must be requests, tokens or money", string(l.Resource)))
-	}
-	if l.Amount < 0 || l.Amount > maxAmount {
-		errs = append(errs, fmt.Errorf("amount %d: must be from 0 to 2^53", l.Amount))
-	}
-	if l.Window != 0 && (l.Window < minWindow || l.Window > maxWindow || l.Window%time.Millisecond != 0) {
-		errs = append(errs, fmt.Errorf("window %v: must be 0 (no end) or from 1s to 366 days, in whole milliseconds", l.Window))
-	}
-	return errors.Join(errs...)
-}
+// MaxLimits bounds the limits of one key.
+const MaxLimits = 16
 
 // Start is when the window that holds a moment began; zero of one without an end.
 func (l Limit) Start(now time.Time) time.Time {

@@ -14,7 +14,6 @@ package trace
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,8 +40,6 @@ type Config struct {
 	// Ratio is the share of requests that are sampled, of those that come without a
 	// traceparent; with one, it says so itself.
 	Ratio float64
-	// Service is the program's name.
-	Service string
 	// Queue bounds the spans that wait to be sent. More are dropped.
 	Queue int
 	// Pause is how long spans wait for others to be sent with, Timeout how long sending may
@@ -50,33 +47,23 @@ type Config struct {
 	Pause, Timeout time.Duration
 	// Client sends; it must hold connections to the policy of the caller.
 	Client *http.Client
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger
 }
 
 // Defaults returns what every field starts from. It has neither an endpoint nor a client.
 func Defaults() Config {
-	return Config{Ratio: 0.01, Service: "dyno-bot", Queue: 2048, Pause: time.Second, Timeout: 5 * time.Second}
+	return Config{Ratio: 0.01, Queue: 2048, Pause: time.Second, Timeout: 5 * time.Second}
 }
 
 // batch is how many spans are sent at once at most.
 const batch = 512
 
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	var errs []error
-	if u, err := url.Parse(c.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path == "" || u.Path == "/" {
-		errs = append(errs, fmt.Errorf("trace endpoint: %q: must be a URL with a path, such as http://127.0.0.1:4318/v1/traces", c.Endpoint))
+// CheckEndpoint returns what is wrong with a collector's URL.
+func CheckEndpoint(text string) error {
+	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path == "" || u.Path == "/" {
+		return fmt.Errorf("trace endpoint: %q: must be a URL with a path, such as http://127.0.0.1:4318/v1/traces", text)
 	}
-	if !(c.Ratio >= 0 && c.Ratio <= 1) {
-		errs = append(errs, fmt.Errorf("trace ratio: %v: must be from 0 to 1", c.Ratio))
-	}
-	if c.Queue < batch || c.Queue > 1<<20 {
-		errs = append(errs, fmt.Errorf("trace queue: %d: must be from %d to %d", c.Queue, batch, 1<<20))
-	}
-	if c.Pause <= 0 || c.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("trace pause: %v, timeout: %v: must be more than 0", c.Pause, c.Timeout))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // A Tracer makes spans. Its methods may be called from any goroutine; of one that is nil
@@ -95,16 +82,7 @@ var propagator propagation.TraceContext
 
 // New returns a tracer that sends once there are spans.
 func New(ctx context.Context, c Config) (*Tracer, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if c.Client == nil {
-		return nil, errors.New("trace: no client")
-	}
 	t := &Tracer{log: c.Logger}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
 	to, err := otlptrace.New(ctx, &poster{c.Endpoint, c.Client})
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
@@ -114,7 +92,7 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))),
 		sdk.WithSpanProcessor(&counting{processor, t}),
-		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", c.Service))),
+		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "dyno-bot"))),
 	)
 	t.tracer = t.provider.Tracer("dyno/services/bot")
 	return t, nil

@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -59,7 +60,7 @@ func (c *receiver) tracer(t *testing.T, change func(*Config)) *Tracer {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	cfg := Defaults()
-	cfg.Endpoint, cfg.Ratio, cfg.Client = c.URL+"/v1/traces", 1, &http.Client{Transport: transport}
+	cfg.Endpoint, cfg.Ratio, cfg.Client, cfg.Logger = c.URL+"/v1/traces", 1, &http.Client{Transport: transport}, slog.New(slog.DiscardHandler)
 	if change != nil {
 		change(&cfg)
 	}
@@ -70,10 +71,7 @@ func (c *receiver) tracer(t *testing.T, change func(*Config)) *Tracer {
 	return tr
 }
 
-const (
-	incoming = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	refusing = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
-)
+const incoming = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func request(parent string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -139,29 +137,6 @@ func hex(b []byte) string {
 	return string(text)
 }
 
-// TestNotSampled: what is not sampled is not sent, and who is asked is told so.
-func TestNotSampled(t *testing.T) {
-	c := newReceiver(t)
-	tr := c.tracer(t, func(c *Config) { c.Ratio = 0 })
-	for _, parent := range []string{"", refusing, "nonsense"} {
-		r, root := tr.Begin(request(parent), "POST /")
-		ctx, child := Start(r.Context(), "child")
-		h := http.Header{}
-		Inject(ctx, h)
-		if flags := h.Get("traceparent"); len(flags) != 55 || flags[53:] != "00" {
-			t.Errorf("%q", flags)
-		}
-		child.End()
-		root.End()
-	}
-	if err := tr.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s := tr.Stats(); s != (Stats{}) || len(c.spans) != 0 {
-		t.Errorf("%+v, %v", s, c.spans)
-	}
-}
-
 // TestCollectorAway: a collector that does not answer, or answers faults, holds nobody up,
 // and what waits for it is bounded.
 func TestCollectorAway(t *testing.T) {
@@ -190,58 +165,27 @@ func TestCollectorAway(t *testing.T) {
 	}
 }
 
-// TestOff: without a tracer, and for requests that are not sampled, spans cost no memory.
-func TestOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	var off *Tracer
-	if err := off.Close(t.Context()); err != nil || off.Stats() != (Stats{}) {
-		t.Error("a tracer that is nil does something")
-	}
-	spans := func(ctx context.Context) {
-		ctx, s := Start(ctx, "a")
-		s.Text("text", "a")
-		s.Number("number", 5)
-		_, call := StartCall(ctx, "b")
-		call.Fail("late")
-		call.End()
-		s.End()
-	}
-	r, h := request(incoming), http.Header{}
-	if n := testing.AllocsPerRun(100, func() {
-		again, s := off.Begin(r, "POST /")
-		spans(again.Context())
-		Inject(again.Context(), h)
-		s.End()
-	}); n != 0 || len(h) != 0 {
-		t.Errorf("off: %v allocations, %v", n, h)
-	}
-	tr := newReceiver(t).tracer(t, func(c *Config) { c.Ratio = 0 })
-	defer tr.Close(context.Background())
-	quiet, _ := tr.Begin(request(refusing), "POST /")
-	if n := testing.AllocsPerRun(100, func() { spans(quiet.Context()) }); n != 0 {
-		t.Errorf("not sampled: %v allocations", n)
+func TestCheckEndpoint(t *testing.T) {
+	for endpoint, right := range map[string]bool{"": false, "collector:4318": false, "http://collector": false, "ftp://collector/x": false, "http://collector:4318/": false, "http://127.0.0.1:4318/v1/traces": true} {
+		if err := CheckEndpoint(endpoint); (err == nil) != right {
+			t.Errorf("%q: %v", endpoint, err)
+		}
 	}
 }
 
-func TestValidate(t *testing.T) {
-	c := Defaults()
-	for _, endpoint := range []string{"", "collector:4318", "http://collector", "ftp://collector/x", "http://collector:4318/"} {
-		if c.Endpoint = endpoint; c.Validate() == nil {
-			t.Errorf("%q is valid", endpoint)
-		}
-	}
-	c = Config{Endpoint: "http://127.0.0.1:4318/v1/traces"}
-	if c.Validate() == nil {
-		t.Error("without bounds")
-	}
-	c = Defaults()
-	c.Endpoint = "http://127.0.0.1:4318/v1/traces"
-	if err := c.Validate(); err != nil {
-		t.Error(err)
-	}
-	if _, err := New(t.Context(), c); err == nil {
-		t.Error("without a client")
+// TestOff: a tracer that is nil, and a request without one, do nothing.
+func TestOff(t *testing.T) {
+	var off *Tracer
+	r, s := off.Begin(request(incoming), "POST /")
+	ctx, within := StartCall(r.Context(), "b")
+	h := http.Header{}
+	Inject(ctx, h)
+	within.Text("text", "a")
+	within.Number("number", 5)
+	within.Fail("late")
+	within.End()
+	s.End()
+	if err := off.Close(t.Context()); err != nil || off.Stats() != (Stats{}) || len(h) != 0 {
+		t.Errorf("%v, %+v, %v", err, off.Stats(), h)
 	}
 }

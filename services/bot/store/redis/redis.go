@@ -29,15 +29,17 @@ type Config struct {
 	Prefix string
 	// Timeout bounds one operation.
 	Timeout time.Duration
-	// MaxConnections bounds the connections; 0 is 16.
-	MaxConnections int
-	// Remember is for how long the number of a session's turns is remembered.
-	Remember time.Duration
 }
+
+// maxConnections bounds the connections.
+const maxConnections = 16
+
+// remember is for how long the number of a session's turns is remembered.
+const remember = time.Hour
 
 // Defaults returns what every field starts from.
 func Defaults() Config {
-	return Config{Prefix: "dyno:bot", Timeout: time.Second, MaxConnections: 16, Remember: time.Hour}
+	return Config{Prefix: "dyno:bot", Timeout: time.Second}
 }
 
 // Store is a Redis. Its methods may be called from any goroutine. A connection that is
@@ -74,9 +76,6 @@ func newStore(c Config, o *redis.Options) *Store {
 
 // options are the client's.
 func (c Config) options() (*redis.Options, error) {
-	if c.Prefix == "" || strings.ContainsAny(c.Prefix, "{}") || c.Timeout <= 0 || c.Remember < time.Second {
-		return nil, fmt.Errorf("redis: prefix %q, timeout %v, remember %v: want a prefix without braces, a timeout above 0 and a second at least", c.Prefix, c.Timeout, c.Remember)
-	}
 	o, err := at(c.Address)
 	if err != nil {
 		return nil, err
@@ -85,9 +84,7 @@ func (c Config) options() (*redis.Options, error) {
 	o.MaxRetries = -1
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.Timeout, c.Timeout, c.Timeout, c.Timeout
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
-	if o.PoolSize = c.MaxConnections; o.PoolSize == 0 {
-		o.PoolSize = 16
-	}
+	o.PoolSize = maxConnections
 	return o, nil
 }
 
@@ -333,7 +330,7 @@ func (s *Store) End(ctx context.Context, l *store.Lock, turns int64, r *store.Re
 	if l == nil {
 		args = append(args, "", 0, 0)
 	} else {
-		args = append(args, l.Holder, turns, s.cfg.Remember.Milliseconds())
+		args = append(args, l.Holder, turns, remember.Milliseconds())
 	}
 	if r == nil {
 		args = append(args, "")
