@@ -45,7 +45,7 @@ sequential() {
 	[ ${#short[@]} -eq 0 ] || return $code
 	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
 	# do less, where it is at work (internal/race).
-	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine/... ./load/wire/tlslayer || code=$?
+	tests -run 'Alloca|^TestEvery(Cut|Truncation)$' ./load/engine/... ./load/wire/tlslayer || code=$?
 	# Next to the others, its tests have the stores in memory where they choose none.
 	tests ./services/bot -args -servers || code=$?
 	# The other library of the standard, which is compiled with this setting only.

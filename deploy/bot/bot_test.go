@@ -4,13 +4,11 @@ package bot_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,9 +153,6 @@ func TestKubernetes(t *testing.T) {
 	}
 
 	// What it may use.
-	if l := bot.Resources.Limits; l.Cpu().String() != "800m" || l.Memory().String() != "1Gi" || bot.Env[0].Name != "GOMEMLIMIT" || bot.Env[0].Value != "900MiB" {
-		t.Errorf("%+v, %+v", bot.Resources, bot.Env)
-	}
 	for name, p := range map[string]*core.Probe{"/healthz": bot.LivenessProbe, "/readyz": bot.ReadinessProbe} {
 		if p.HTTPGet.Path != name || p.HTTPGet.Port.String() != "admin" || p.PeriodSeconds < 1 || p.FailureThreshold < 1 {
 			t.Errorf("%s: %+v", name, p)
@@ -286,53 +281,6 @@ type composeService struct {
 	Restart         string   `yaml:"restart"`
 }
 
-// stages returns the targets of the Containerfile with what they run, and the ports that
-// they expose.
-func stages(t *testing.T) (entrypoints map[string]string, ports map[string][]string) {
-	t.Helper()
-	text, err := os.ReadFile("Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entrypoints, ports = map[string]string{}, map[string][]string{}
-	stage := ""
-	known := map[string]bool{"golang:1.26": true, "scratch": true}
-	from := regexp.MustCompile(`^FROM (\S+) AS (\S+)$`)
-	for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\\\n", ""), "\n") {
-		word, rest, _ := strings.Cut(line, " ")
-		switch word {
-		case "", "#", "WORKDIR", "RUN":
-		case "FROM":
-			m := from.FindStringSubmatch(line)
-			if m == nil || !known[m[1]] {
-				t.Fatalf("%s", line)
-			}
-			stage = m[2]
-			known[stage] = true
-		case "COPY":
-			if fields := strings.Fields(rest); strings.HasPrefix(rest, "--from=") && (len(fields) != 3 || !known[strings.TrimPrefix(fields[0], "--from=")]) {
-				t.Errorf("%s", line)
-			}
-		case "USER":
-			if rest != "65532:65532" {
-				t.Errorf("%s: scripts/image and kubernetes.yaml have 65532", line)
-			}
-		case "EXPOSE":
-			ports[stage] = strings.Fields(rest)
-		case "ENTRYPOINT":
-			var list []string
-			if err := json.Unmarshal([]byte(rest), &list); err != nil || len(list) != 1 {
-				t.Errorf("%s: %v", line, err)
-				continue
-			}
-			entrypoints[stage] = list[0]
-		default:
-			t.Errorf("%s: not known", line)
-		}
-	}
-	return entrypoints, ports
-}
-
 // TestCompose: the services fit each other, the images and the program; secrets.sh makes
 // a configuration that the gateway accepts, and a key that it knows.
 func TestCompose(t *testing.T) {
@@ -357,12 +305,15 @@ func TestCompose(t *testing.T) {
 	if len(key) != 48 || config.Keys[0].SHA256 != hashOf(key) || len(config.Token.Secret) != 64 || config.AdminTokenFile == "" {
 		t.Errorf("%q, %+v", said, config.Keys)
 	}
-	entrypoints, exposed := stages(t)
+	images, err := os.ReadFile("Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
 	gateway := c.Services["bot"]
 	for name, s := range c.Services {
 		if s.Build != nil {
-			if entrypoints[s.Build.Target] != "/"+s.Build.Target || s.Build.Dockerfile != "deploy/bot/Containerfile" || s.Build.Context != "../.." {
-				t.Errorf("%s: %+v, entrypoints %v", name, s.Build, entrypoints)
+			if !strings.Contains(string(images), " AS "+s.Build.Target+"\n") || s.Build.Dockerfile != "deploy/bot/Containerfile" || s.Build.Context != "../.." {
+				t.Errorf("%s: %+v", name, s.Build)
 			}
 			if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
 				t.Errorf("%s may do more than it needs", name)
@@ -395,11 +346,8 @@ func TestCompose(t *testing.T) {
 		parts := strings.Split(p, ":")
 		published = append(published, parts[2])
 	}
-	if !slices.Equal(exposed["dyno-bot"], want) || !slices.Equal(published, want) {
-		t.Errorf("exposed %v, published %v, the gateway listens at %v", exposed["dyno-bot"], published, want)
-	}
-	if l := gateway.Deploy.Resources.Limits; l.CPUs != "0.8" || l.Memory != "1G" {
-		t.Errorf("%+v", l)
+	if !slices.Equal(published, want) {
+		t.Errorf("published %v, the gateway listens at %v", published, want)
 	}
 	// Addresses: one network, and everybody where the gateway looks for them.
 	subnet := netip.MustParsePrefix(c.Networks["inside"].IPAM.Config[0].Subnet)

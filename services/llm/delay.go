@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -21,6 +20,9 @@ const (
 	Normal      Shape = "normal"      // of mean A and standard deviation B, never below 0
 	LogNormal   Shape = "lognormal"   // of median A; B is the 84th percentile, one σ of the logarithm above
 )
+
+// durations is how many each shape has.
+var durations = map[Shape]int{Constant: 1, Exponential: 1, Uniform: 2, Normal: 2, LogNormal: 2}
 
 // A Delay is a distribution of delays. The zero value is no delay.
 type Delay struct {
@@ -54,8 +56,8 @@ func ParseDelay(text string) (Delay, error) {
 			return Delay{}, fmt.Errorf("%q: %w", text, err)
 		}
 	}
-	if want := d.parameters(); want > 0 && (want == 2) != two {
-		return Delay{}, fmt.Errorf("%q: %s takes %d durations", text, d.name(), want)
+	if want := durations[d.Shape]; want > 0 && (want == 2) != two {
+		return Delay{}, fmt.Errorf("%q: wants %d durations", text, want)
 	}
 	if err := d.Validate(); err != nil {
 		return Delay{}, fmt.Errorf("%q: %w", text, err)
@@ -72,42 +74,21 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// parameters is how many durations the shape has; 0 is for one that is not known.
-func (d Delay) parameters() int {
-	switch d.Shape {
-	case Constant, Exponential:
-		return 1
-	case Uniform, Normal, LogNormal:
-		return 2
-	}
-	return 0
-}
-
-func (d Delay) name() string {
-	if d.Shape == Constant {
-		return "constant"
-	}
-	return string(d.Shape)
-}
-
 // String returns the form that ParseDelay reads.
 func (d Delay) String() string {
-	switch d.parameters() {
-	case 2:
-		return fmt.Sprintf("%s(%v,%v)", d.Shape, d.A, d.B)
-	case 1:
-		if d.Shape == Exponential {
-			return fmt.Sprintf("%s(%v)", d.Shape, d.A)
-		}
+	switch {
+	case d.Shape == Constant:
 		return d.A.String()
+	case durations[d.Shape] == 1:
+		return fmt.Sprintf("%s(%v)", d.Shape, d.A)
 	}
-	return strconv.Quote(string(d.Shape))
+	return fmt.Sprintf("%s(%v,%v)", d.Shape, d.A, d.B)
 }
 
 // Validate reports every fault at once.
 func (d Delay) Validate() error {
 	var errs []error
-	if d.parameters() == 0 {
+	if durations[d.Shape] == 0 {
 		errs = append(errs, fmt.Errorf("distribution %q: must be exponential, uniform, normal or lognormal, or none", string(d.Shape)))
 	}
 	for _, v := range []time.Duration{d.A, d.B} {

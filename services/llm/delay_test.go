@@ -33,11 +33,11 @@ func TestParseDelay(t *testing.T) {
 		"20":                   "want a duration",
 		"-1s":                  "must be from 0",
 		"11m":                  "must be from 0",
-		"20ms,30ms":            "constant takes 1",
+		"20ms,30ms":            "wants 1",
 		"(20ms)":               "nothing before the bracket",
 		"normal(20ms":          "not closed",
-		"normal(20ms)":         "normal takes 2",
-		"exponential(1s,2s)":   "exponential takes 1",
+		"normal(20ms)":         "wants 2",
+		"exponential(1s,2s)":   "wants 1",
 		"pareto(1s,2s)":        "must be exponential",
 		"uniform(30ms,10ms)":   "ends before it begins",
 		"lognormal(0s,10ms)":   "median",
@@ -47,21 +47,6 @@ func TestParseDelay(t *testing.T) {
 			t.Errorf("%q: %+v, %v: want %q", text, d, err, want)
 		}
 	}
-}
-
-func FuzzParseDelay(f *testing.F) {
-	for _, s := range []string{"20ms", "uniform(1ms,2ms)", "normal(1s,1s)", "(", ")", "a(b,c)"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		d, err := ParseDelay(text)
-		if err != nil {
-			return
-		}
-		if again, err := ParseDelay(d.String()); err != nil || again != d {
-			t.Errorf("%q became %q, which is %+v, %v", text, d, again, err)
-		}
-	})
 }
 
 // TestDraw holds 20,000 draws to what the distribution's parameters say. The bounds are

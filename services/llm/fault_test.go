@@ -54,23 +54,3 @@ func TestParseFaultRate(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseFaultRate(f *testing.F) {
-	for _, s := range []string{"0.1=429;retry_after=1s", "1=cut;after=3", "0=hang", "=", ";"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if r, err := ParseFaultRate(text); err == nil && r.Validate() != nil {
-			t.Errorf("%q: accepted as %+v: %v", text, r, r.Validate())
-		}
-	})
-}
-
-func TestDrawnFaults(t *testing.T) {
-	rates := []FaultRate{{Fault{Kind: "429"}, 0.25}, {Fault{Kind: FaultCut}, 0.5}}
-	for at, want := range map[float64]FaultKind{0: "429", 0.24: "429", 0.25: FaultCut, 0.74: FaultCut, 0.75: FaultNone, 0.99: FaultNone} {
-		if got := draw(rates, at); got.Kind != want {
-			t.Errorf("%v: %q, want %q", at, got.Kind, want)
-		}
-	}
-}

@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,41 +185,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestHTTP2: a client that begins with HTTP/2 gets the same answers, many at once over one
-// connection. One that is cut takes none of the others with it.
-func TestHTTP2(t *testing.T) {
-	b := serving(t, nil)
-	streamed := hello + `,"stream":true}`
-	_, want := b.ask(pathChat, streamed)
-	var dialled atomic.Int32
-	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		dialled.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, "tcp", b.Addr().String())
-	}}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	b.client.CloseIdleConnections()
-	b.client = &http.Client{Transport: transport}
-	b.ask(pathChat, streamed) // others wait for its connection to be there
-	cut := b.post(t.Context(), pathChat, streamed, FaultField+": cut;after=1")
-	if text, err := io.ReadAll(cut.Body); err == nil || strings.Count(string(text), "data: ") != 2 {
-		t.Errorf("cut: %q, %v", text, err)
-	}
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			resp := b.post(t.Context(), pathChat, streamed)
-			text, err := io.ReadAll(resp.Body)
-			if got := string(text); err != nil || resp.ProtoMajor != 2 || created.ReplaceAllString(got, "") != created.ReplaceAllString(want, "") {
-				t.Errorf("%s: %v: %q\nwant %q", resp.Proto, err, got, want)
-			}
-		})
-	}
-	all.Wait()
-	if n := dialled.Load(); n != 1 {
-		t.Errorf("%d connections", n)
-	}
-}
-
 // A completion is what a client reads.
 type completion struct {
 	Choices []struct {
@@ -285,117 +249,6 @@ func TestStreamIsWhole(t *testing.T) {
 		}
 		if want := map[bool]string{true: "stop", false: "length"}[limit == "" || strings.HasSuffix(limit, "100")]; reason != want {
 			t.Errorf("%s: ended by %q, want %q", limit, reason, want)
-		}
-	}
-}
-
-// TestCompletions: every prompt has a choice, which is that of the prompt alone, streamed
-// and not, and usage counts the tokens of all.
-func TestCompletions(t *testing.T) {
-	b := serving(t, func(c *Config) { c.Tokens = 5 })
-	for name, c := range map[string]struct {
-		more   string
-		tokens int
-		reason string
-	}{
-		"unbounded": {"", 5, "stop"},
-		"bounded":   {`,"max_tokens":3`, 3, "length"},
-		"far":       {`,"max_tokens":100`, 5, "stop"},
-		"of chats":  {`,"max_completion_tokens":2`, 5, "stop"}, // no field of this endpoint
-		"a tool":    {"," + weather, 5, "stop"},
-	} {
-		var whole completion
-		_, text := b.ask(pathCompletions, `{"model":"dyno-1","prompt":["one","two"]`+c.more+"}")
-		if err := json.Unmarshal([]byte(text), &whole); err != nil || len(whole.Choices) != 2 {
-			t.Fatalf("%s: %v: %s", name, err, text)
-		}
-		said, reasons, tokens := [2]string{}, [2]string{}, 0
-		var last completion
-		_, text = b.ask(pathCompletions, `{"model":"dyno-1","prompt":["one","two"]`+c.more+usage+"}")
-		for line := range strings.Lines(text) {
-			data, ok := strings.CutPrefix(line, "data: {")
-			if !ok {
-				continue
-			}
-			last = completion{}
-			if err := json.Unmarshal([]byte("{"+data), &last); err != nil {
-				t.Fatalf("%s: %v: %s", name, err, line)
-			}
-			for _, choice := range last.Choices {
-				said[choice.Index] += choice.Text
-				reasons[choice.Index] += choice.FinishReason
-				if choice.Text != "" {
-					tokens++
-				}
-			}
-		}
-		for i, prompt := range []string{"one", "two"} {
-			var alone completion
-			_, text := b.ask(pathCompletions, `{"model":"dyno-1","prompt":"`+prompt+`"`+c.more+"}")
-			if err := json.Unmarshal([]byte(text), &alone); err != nil {
-				t.Fatalf("%s: %v: %s", name, err, text)
-			}
-			got := whole.Choices[i]
-			if got.Index != i || got.Text == "" || got.Text != alone.Choices[0].Text || got.Text != said[i] {
-				t.Errorf("%s: %d: %+v, alone %q, streamed %q", name, i, got, alone.Choices[0].Text, said[i])
-			}
-			if got.FinishReason != c.reason || reasons[i] != c.reason {
-				t.Errorf("%s: ended by %q and %q, want %q", name, got.FinishReason, reasons[i], c.reason)
-			}
-		}
-		if said[0] == said[1] {
-			t.Errorf("%s: both prompts have %q", name, said[0])
-		}
-		if !strings.HasSuffix(text, "data: [DONE]\n\n") || tokens != 2*c.tokens {
-			t.Errorf("%s: %d tokens, want %d: %s", name, tokens, 2*c.tokens, text)
-		}
-		if last.Usage == nil || *last.Usage != *whole.Usage || last.Usage.CompletionTokens != tokens || last.Usage.TotalTokens != tokens+last.Usage.PromptTokens {
-			t.Errorf("%s: usage %+v and %+v of %d tokens", name, last.Usage, whole.Usage, tokens)
-		}
-	}
-	if s, want := b.Stats().Tokens, uint64(6*(5+3+5+5+5)); s != want { // whole, streamed, and alone
-		t.Errorf("%d tokens are counted, want %d", s, want)
-	}
-}
-
-// TestIncomplete: an answer of /v1/responses that is cut by its bound says so, and one that
-// is not does not.
-func TestIncomplete(t *testing.T) {
-	b := serving(t, func(c *Config) { c.Tokens = 4 })
-	type status struct {
-		Status            string
-		IncompleteDetails *struct{ Reason string } `json:"incomplete_details"`
-		Output            []struct{ Status string }
-	}
-	for more, cut := range map[string]bool{
-		"": false, `,"max_output_tokens":3`: true, `,"max_output_tokens":4`: false, `,"max_output_tokens":1,` + weatherItem: false,
-	} {
-		var whole status
-		_, text := b.ask(pathResponses, `{"model":"dyno-1","input":"hello"`+more+"}")
-		if err := json.Unmarshal([]byte(text), &whole); err != nil {
-			t.Fatalf("%s: %v: %s", more, err, text)
-		}
-		_, text = b.ask(pathResponses, `{"model":"dyno-1","input":"hello","stream":true`+more+"}")
-		events := strings.Split(strings.TrimSpace(text), "\n\n")
-		kind, data, _ := strings.Cut(events[len(events)-1], "\ndata: ")
-		var last struct {
-			Type     string
-			Response status
-		}
-		if err := json.Unmarshal([]byte(data), &last); err != nil {
-			t.Fatalf("%s: %v: %s", more, err, data)
-		}
-		want := map[bool]string{true: "incomplete", false: "completed"}[cut]
-		if kind != "event: response."+want || last.Type != "response."+want {
-			t.Errorf("%s: the last event is %q of type %q, want %s", more, kind, last.Type, want)
-		}
-		for _, s := range []status{whole, last.Response} {
-			if s.Status != want || len(s.Output) != 1 || s.Output[0].Status != want {
-				t.Errorf("%s: %+v, want %s", more, s, want)
-			}
-			if (s.IncompleteDetails != nil) != cut || cut && s.IncompleteDetails.Reason != "max_output_tokens" {
-				t.Errorf("%s: incomplete_details %+v", more, s.IncompleteDetails)
-			}
 		}
 	}
 }
@@ -479,26 +332,6 @@ func TestRefused(t *testing.T) {
 		if status != c.status || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %d %s, want %d %s", name, status, text, c.status, c.want)
 		}
-	}
-}
-
-// TestUnreadBody: a request that is refused by its path is answered, although its body does not come.
-func TestUnreadBody(t *testing.T) {
-	b := serving(t, nil)
-	c, err := net.Dial("tcp", b.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("%d", resp.StatusCode)
 	}
 }
 
@@ -776,20 +609,4 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestTokenAllocates nothing: a stream's cost is its writes.
-func TestTokenAllocates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	q, err := chat.parse([]byte(hello + "}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := newAnswer(q, 4, 1, true)
-	buffer := make([]byte, 0, 4096)
-	if n := testing.AllocsPerRun(100, func() { buffer = a.token(buffer[:0], 1) }); n != 0 {
-		t.Errorf("%v allocations per token", n)
-	}
 }

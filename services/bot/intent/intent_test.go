@@ -57,23 +57,6 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-func TestMeasure(t *testing.T) {
-	p, err := New(Rules{Fallback: "chat", Intents: []Intent{{"a", []Term{{Text: "a"}}}, {"b", []Term{{Text: "b"}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := Measure(p, []Example{{"a", "a"}, {"a", "b"}, {"b", "b"}, {"chat", "a"}, {"chat", "x"}})
-	if m.Accuracy != 0.6 || len(m.Mistakes) != 2 {
-		t.Errorf("%+v", m)
-	}
-	if a := m.Intents[0]; a.Found != 1 || a.Missed != 1 || a.Wrong != 1 || a.Precision != 0.5 || a.Recall != 0.5 || a.F1 != 0.5 {
-		t.Errorf("%+v", a)
-	}
-	if _, err := ParseExamples("# x\n\na\tb\nno tab"); err == nil || !strings.Contains(err.Error(), "line 4") {
-		t.Errorf("not reported: %v", err)
-	}
-}
-
 func TestFind(t *testing.T) {
 	p, err := New(Rules{Fallback: "other", Threshold: 2, Intents: []Intent{
 		{"one", []Term{{Word: "cat"}, {Text: "ABC", Weight: 2}, {Pattern: "^x+$", Weight: 3}, {Text: "never", Weight: -5}}},
@@ -249,22 +232,4 @@ func FuzzFind(f *testing.F) {
 			t.Errorf("%q: %+v", text, m)
 		}
 	})
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add(read(f, "rules.yaml"))
-	f.Add([]byte("fallback: x\nintents: [{name: a, terms: [{pattern: 'a{1000}'}]}]"))
-	f.Fuzz(func(_ *testing.T, text []byte) {
-		if p, err := Parse(text); err == nil {
-			p.Find("a text")
-		}
-	})
-}
-
-func BenchmarkFind(b *testing.B) {
-	p := rules(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Find("今天北京天气怎么样?")
-	}
 }

@@ -173,18 +173,3 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
-
-func TestAllocatesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	m := defaults(t)
-	text := strings.Repeat("a text without anything to hide. ", 20)
-	quoted := []byte(`{"messages":[{"content":"` + text + `"}]}`)
-	if n := testing.AllocsPerRun(100, func() { m.Text(text) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	if n := testing.AllocsPerRun(100, func() { m.JSON(quoted) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}

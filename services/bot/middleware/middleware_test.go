@@ -62,26 +62,6 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// TestAllocations: layers that were composed allocate nothing.
-func TestAllocations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	entered := 0
-	layers := []Layer{
-		{Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) { entered++; return r, Mark{} }},
-		{Matches: func(_, path string) bool { return path == "/other" }},
-	}
-	h := Around(layers, http.MethodGet, "/", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
-	if n := testing.AllocsPerRun(100, func() { h(w, r) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	if entered == 0 {
-		t.Error("no layer was entered")
-	}
-}
-
 // TestPanicked: to layers, a handler that has panicked has answered with 500; who has called them knows better.
 func TestPanicked(t *testing.T) {
 	seen := 0

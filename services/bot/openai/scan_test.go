@@ -138,31 +138,3 @@ func TestScanAgrees(t *testing.T) {
 			number.Draw(t, "index"), text.Draw(t, "content"), value(1), value(1), text.Draw(t, "message"), value(1), text.Draw(t, "reason"), value(2)))
 	})
 }
-
-func FuzzScan(f *testing.F) {
-	for _, seed := range []string{
-		`{"choices":[{"index":0,"delta":{"content":"a\n"},"finish_reason":null}]}`, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
-		`{"a":[{},[],"\u00e9",-1.5e+5,true,false,null]}`, `{"a":"\`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) { agrees(t, data) })
-}
-
-// What is read in one go costs the text and what was used, and nothing else.
-func TestScanAllocations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	data := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"word"},"logprobs":null,"finish_reason":null}]}`)
-	var v Event
-	codec := Standard()
-	n := testing.AllocsPerRun(100, func() {
-		if err := codec.ParseEvent(Chat, Frame{Data: data}, &v); err != nil || len(v.Deltas) != 1 {
-			t.Fatal(err, v)
-		}
-	})
-	if n > 1 {
-		t.Errorf("%v allocations", n)
-	}
-}

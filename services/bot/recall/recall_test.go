@@ -2,7 +2,6 @@ package recall
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -111,30 +110,4 @@ func TestRecallIsBounded(t *testing.T) {
 	if _, n := r.Of("0"); n != store.Unknown || len(held) != 1 || held[0].Reply != reply {
 		t.Errorf("the first one: %d turns, %+v", n, held)
 	}
-}
-
-// TestRecallForgets what it does not tell: texts that are too long, and turns before the last.
-func TestRecallForgets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: measures memory")
-	}
-	const bytes = 1 << 20
-	r := New(2, 100, bytes)
-	heap := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
-	for i := range 1000 {
-		session := fmt.Sprint(i)
-		r.Add(&store.Turn{Session: session, Number: 1, User: strings.Repeat("x", 16<<10), Tokens: 4096})
-		long := strings.Repeat("y", 16<<10)
-		r.Keep(session, []store.Turn{{User: long, Tokens: 10}, {Number: 2, Tokens: 10}, {Number: 3, Tokens: 10}}, 3)
-	}
-	if took := heap() - before; took > 4*bytes { // 32 MB if either is held on to
-		t.Errorf("1,000 conversations of which nothing is told hold %d KiB", took>>10)
-	}
-	runtime.KeepAlive(r)
 }

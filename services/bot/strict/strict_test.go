@@ -90,19 +90,3 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkCheck checks a short question and a long one.
-func BenchmarkCheck(b *testing.B) {
-	for name, n := range map[string]int{"short": 1, "long": 1000} {
-		text := []byte(`{"model":"m","stream":true,"max_tokens":100,"items":[` + strings.Repeat(`{"kind":"user","parts":"hello there, how are you?"},`, n) + `{}]}`)
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := Check(text, known); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

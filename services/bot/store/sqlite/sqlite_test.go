@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +39,7 @@ func TestLogIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		writes   = 4000
+		writes   = 2500
 		each     = 4
 		pageSize = 4096
 	)
@@ -194,30 +193,4 @@ func TestSumReadsItsIndex(t *testing.T) {
 	if !strings.Contains(plan, "USING COVERING INDEX entries_by_use (key=? AND at>?)") {
 		t.Errorf("%s", plan)
 	}
-}
-
-// BenchmarkWrite writes one record at a time, as turns that come one by one are written. The longest
-// writes are what a turn waits for.
-func BenchmarkWrite(b *testing.B) {
-	a, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "db")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer a.Close()
-	times := make([]time.Duration, 0, 1<<16)
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		list := records(n, 1)
-		n++
-		began := time.Now()
-		if _, err := a.Write(b.Context(), list); err != nil {
-			b.Fatal(err)
-		}
-		times = append(times, time.Since(began))
-	}
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "p50-µs")
-	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
-	b.ReportMetric(float64(times[len(times)-1].Nanoseconds())/1e3, "max-µs")
 }
