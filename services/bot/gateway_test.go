@@ -1020,11 +1020,12 @@ func TestTooLargeIsPaid(t *testing.T) {
 	}
 }
 
-// TestTurnsFollow: turns of one conversation that come at once, at two gateways, follow
-// one another: each is told of all before it.
+// TestTurnsFollow: turns of one conversation that come at once, at two gateways, follow one another: each is told of all
+// before it. They reserve for what the conversation has become meanwhile, and give back what they reserved before: the
+// limits count what the ledger has.
 func TestTurnsFollow(t *testing.T) {
 	eachStore(t, func(t *testing.T, set func(*Config)) {
-		model := newRecorder(t)
+		model, key := newRecorder(t), unique("key")
 		var inside atomic.Int64
 		model.text = func(string) string {
 			if inside.Add(1) != 1 {
@@ -1037,6 +1038,7 @@ func TestTurnsFollow(t *testing.T) {
 			set(c)
 			model.at(c)
 			c.SessionWaiters, c.HistoryTokens = 100, 1<<20
+			c.Keys = []Key{keyOf(key, Limit{store.Requests, 1 << 40, 0}, Limit{store.Tokens, 1 << 40, 0})}
 		})
 		gateways := []*bed{one, one}
 		if one.redis != nil {
@@ -1049,7 +1051,7 @@ func TestTurnsFollow(t *testing.T) {
 		seen := map[int64]int{}
 		for i := range n {
 			all.Go(func() {
-				r, status, text := gateways[i%2].say("", history, fmt.Sprint("question ", i))
+				r, status, text := gateways[i%2].say(secretOf(key), history, fmt.Sprint("question ", i))
 				if status != http.StatusOK || r.Turn.State != historyKept {
 					t.Errorf("%d %s", status, text)
 					return
@@ -1065,43 +1067,19 @@ func TestTurnsFollow(t *testing.T) {
 				t.Errorf("turn %d: there %v, told %d", i+1, ok, told)
 			}
 		}
-	})
-}
-
-// TestReadAgain: turns of one conversation at two gateways reserve for what the conversation has become meanwhile, and give
-// back what they reserved before: the limits count what the ledger has.
-func TestReadAgain(t *testing.T) {
-	key := unique("key")
-	set := onServers(t)
-	change := func(c *Config) {
-		set(c)
-		c.SessionWaiters, c.Keys = 100, []Key{keyOf(key, Limit{store.Requests, 1 << 40, 0}, Limit{store.Tokens, 1 << 40, 0})}
-	}
-	m := newLLM(t, nil)
-	gateways := []*bed{serving(t, m, change), serving(t, m, change)}
-	const n = 10
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			if _, status, text := gateways[i%2].say(secretOf(key), "h", fmt.Sprint("question ", i)); status != http.StatusOK {
-				t.Errorf("%d %s", status, text)
+		for _, b := range gateways {
+			if b.settled(); b.batch.Flush(t.Context()) != nil {
+				t.Error("not flushed")
 			}
-		})
-	}
-	all.Wait()
-	for _, b := range gateways {
-		if b.settled(); b.batch.Flush(t.Context()) != nil {
-			t.Error("not flushed")
 		}
-	}
-	var tokens int64
-	for _, e := range gateways[0].ledger(key, n) {
-		tokens += e.Prompt + e.Completion
-	}
-	used, err := gateways[0].claims.Coordinator.Used(t.Context(), key, gateways[0].payers[key].limits, time.Now())
-	if err != nil || !slices.Equal(used, []int64{n, tokens}) {
-		t.Errorf("used %v, %v, the ledger has %d answers with %d tokens", used, err, n, tokens)
-	}
+		var tokens int64
+		for _, e := range one.ledger(key, n) {
+			tokens += e.Prompt + e.Completion
+		}
+		if used, err := one.claims.Coordinator.Used(t.Context(), key, one.payers[key].limits, time.Now()); err != nil || !slices.Equal(used, []int64{n, tokens}) {
+			t.Errorf("used %v, %v, the ledger has %d answers with %d tokens", used, err, n, tokens)
+		}
+	})
 }
 
 // TestQueue: who waits is told how long, and beyond the bound nobody waits.

@@ -431,10 +431,10 @@ func TestWithoutLogprobs(t *testing.T) {
 	}
 }
 
-func TestAppendError(t *testing.T) {
+func TestAppendFault(t *testing.T) {
 	for status, kind := range map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 502: "server_error"} {
 		var e struct{ Error Error }
-		if err := json.Unmarshal(AppendError(nil, status, "p", "c", `a "b"`), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c"}) {
+		if err := json.Unmarshal(AppendFault(nil, status, "p", Fault{Message: `a "b"`, Code: "c"}), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c"}) {
 			t.Errorf("%d: %+v, %v", status, e, err)
 		}
 	}

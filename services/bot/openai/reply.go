@@ -396,12 +396,7 @@ type Error struct {
 	Code    any    `json:"code"`
 }
 
-// AppendError adds an error in the protocol's form.
-func AppendError(b []byte, status int, param, code, text string) []byte {
-	return AppendFault(b, status, param, Fault{Message: text, Code: code})
-}
-
-// AppendFault is AppendError with a type. One that is missing follows from the status.
+// AppendFault adds an error in the protocol's form. A type that is missing follows from the status.
 func AppendFault(b []byte, status int, param string, f Fault) []byte {
 	e := Error{Message: f.Message, Type: f.Type}
 	switch {

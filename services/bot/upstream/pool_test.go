@@ -691,41 +691,6 @@ func TestKeyAndModel(t *testing.T) {
 	})
 }
 
-// TestLongAnswer: no more is read of an answer than there may be. It is not asked for again, is not held against the
-// upstream, and says what it has used.
-func TestLongAnswer(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), func(c *Config) { c.MaxAnswerBytes, c.Attempts, c.Failures = 100, 3, 1 }, nil, func(t *testing.T, b *bed) {
-		for range 2 {
-			var e *Error
-			if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || !strings.Contains(e.Error(), "more than 100 bytes") || e.Attempts != 1 || e.Completion < 1 || e.Completion > 26 {
-				t.Errorf("%v: %+v", err, e)
-			}
-		}
-	})
-}
-
-// TestNoRoom: an answer for which there is no room is not read on, nor asked for again. It says what it has used, and is
-// not held against the upstream. Whether it says how large it is or not, all is given back.
-func TestNoRoom(t *testing.T) {
-	for _, sized := range []bool{true, false} {
-		room := budget.New(1000, 1)
-		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Answers, c.Attempts, c.Failures = room, 3, 1 }, nil, func(t *testing.T, b *bed) {
-			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
-				if sized {
-					w.Header().Set("Content-Length", "100000")
-				}
-				_, _ = io.WriteString(w, strings.Repeat("x", 100_000)) // the client goes
-			}
-			for range 2 {
-				var e *Error
-				if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || !errors.Is(err, budget.ErrFull) || e.Status != http.StatusServiceUnavailable || e.Attempts != 1 || e.Completion < 1 || room.Held() != 0 {
-					t.Errorf("%v: %+v, %d are held", err, e, room.Held())
-				}
-			}
-		})
-	}
-}
-
 // TestHolders: while answers come, nobody holds more of them than is theirs; that one is said to be large takes no
 // more room before it comes than is made for it.
 func TestHolders(t *testing.T) {

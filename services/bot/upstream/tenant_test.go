@@ -134,29 +134,6 @@ func TestTwoTenantsFailures(t *testing.T) {
 	}
 }
 
-// TestOneTenantAsks: if one tenant alone asks, an upstream that fails is not well, and it finds out by itself when it is
-// again.
-func TestOneTenantAsks(t *testing.T) {
-	inBubble(t, make([]Upstream, 1), several, nil, func(t *testing.T, b *bed) {
-		b.servers["a"].set("500")
-		one := b.NewTenant(nil)
-		for range 10 {
-			_, _ = b.Ask(t.Context(), ask(t, false), one)
-		}
-		if s := b.States()[0]; s.Ready || s.Asked != 3 || s.Cooled != 1 {
-			t.Errorf("%+v", s)
-		}
-		b.servers["a"].set("")
-		<-time.After(time.Second)
-		if _, err := b.Ask(t.Context(), ask(t, false), one); err != nil {
-			t.Error(err)
-		}
-		if s := b.States()[0]; !s.Ready {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
 // TestTriesCountOnce: one request does not have an upstream cool down, however often it is tried there.
 func TestTriesCountOnce(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 3, 3 }, nil, func(t *testing.T, b *bed) {
