@@ -656,3 +656,19 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// FuzzHasHiddenContext: whatever a request has, it is gone through, and a text names nothing.
+func FuzzHasHiddenContext(f *testing.F) {
+	for _, seed := range []string{`[{"id":"i"}]`, `[{"role":"user","content":[{"file":{"file_id":"f"}}]}]`, `"item_reference"`, `[[{"id":1}]]`, strings.Repeat("[", 100) + strings.Repeat("]", 100)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		r, err := Standard().Parse(Responses, []byte(`{"model":"m","input":`+said+`}`))
+		if err != nil {
+			return
+		}
+		if r.HasHiddenContext() && !strings.HasPrefix(strings.TrimSpace(said), "[") && !strings.Contains(said, ",") {
+			t.Errorf("%s names something", said)
+		}
+	})
+}

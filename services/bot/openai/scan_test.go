@@ -138,3 +138,13 @@ func TestScanAgrees(t *testing.T) {
 			number.Draw(t, "index"), text.Draw(t, "content"), value(1), value(1), text.Draw(t, "message"), value(1), text.Draw(t, "reason"), value(2)))
 	})
 }
+
+func FuzzScan(f *testing.F) {
+	for _, seed := range []string{
+		`{"choices":[{"index":0,"delta":{"content":"a\n"},"finish_reason":null}]}`, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
+		`{"a":[{},[],"\u00e9",-1.5e+5,true,false,null]}`, `{"a":"\`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { agrees(t, data) })
+}
