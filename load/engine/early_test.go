@@ -1,9 +1,9 @@
 package engine_test
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"io"
 	"net"
 	"strings"
@@ -54,35 +54,17 @@ func refusing(answer string) func(net.Conn) {
 // it takes leave by GOAWAY.
 func refusing2(stays bool, header []byte) func(net.Conn) {
 	return func(c net.Conn) {
-		r := bufio.NewReaderSize(c, 16)
-		if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-			return
-		}
-		if _, err := c.Write(largeWindows()); err != nil {
-			return
-		}
-		var head [9]byte
-		for {
-			if _, err := io.ReadFull(r, head[:]); err != nil {
-				return
+		serveFrames(c, largeWindows(), func(out []byte, f frame) ([]byte, bool) {
+			if f.kind != 1 { // HEADERS
+				return out, true
 			}
-			if _, err := io.CopyN(io.Discard, r, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
-				return
-			}
-			if head[3] != 1 { // HEADERS
-				continue
-			}
-			stream := uint32(head[7])<<8 | uint32(head[8])
-			var out []byte
 			if !stays {
-				out = muxFrame(out, 7, 0, 0, 0, 0, head[7], head[8], 0, 0, 0, 0)
+				last := binary.BigEndian.AppendUint32(nil, f.stream)
+				out = muxFrame(out, 7, 0, 0, append(last, 0, 0, 0, 0)...)
 			}
-			out = muxFrame(out, 1, 5, stream, header...)
-			out = muxFrame(out, 3, 0, stream, 0, 0, 0, 0) // RST_STREAM with NO_ERROR
-			if _, err := c.Write(out); err != nil || !stays {
-				return
-			}
-		}
+			out = muxFrame(out, 1, 5, f.stream, header...)
+			return muxFrame(out, 3, 0, f.stream, 0, 0, 0, 0), stays // RST_STREAM with NO_ERROR
+		})
 	}
 }
 

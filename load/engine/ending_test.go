@@ -9,7 +9,6 @@ import (
 	"dyno/load/engine/record"
 	"dyno/load/engine/thread"
 	"dyno/load/wire"
-	"dyno/load/wire/tcp"
 	"dyno/selftest/oracle"
 )
 
@@ -57,15 +56,12 @@ func TestHeldUpWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	template, err := tcp.NewEcho(tcp.EchoConfig{Size: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := echoes(t)(0)
 	measure := func(c Clock) *record.Result {
 		t.Helper()
 		r, err := Run(t.Context(), Config{
 			Address: server.Addr().String(), Connections: 2, Requests: 200, Clock: c,
-			NewClients: func(int) func() wire.Client { return func() wire.Client { return slowpoke{template.Client()} } },
+			NewClients: func(int) func() wire.Client { return func() wire.Client { return slowpoke{client()} } },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -86,11 +84,10 @@ func run(t testing.TB, c engine.Config) *record.Result {
 
 func conserved(t testing.TB, r *record.Result) {
 	t.Helper()
-	if err := r.Counts.Conserved(); err != nil {
-		t.Errorf("in the window: %v", err)
-	}
-	if err := r.AllCounts.Conserved(); err != nil {
-		t.Errorf("in all: %v", err)
+	for name, counts := range map[string]*record.Counts{"in the window": &r.Counts, "carried into it": &r.Carried, "in all": &r.AllCounts} {
+		if err := counts.Conserved(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	var withStatus uint64
 	for _, n := range r.Status {
@@ -190,31 +187,14 @@ func testIntervals(t *testing.T, workers int) {
 
 // Every address family and both kinds of codec work.
 func TestNetworks(t *testing.T) {
-	echoServer := func(l net.Listener) {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.Copy(c, c) // ends with the client
-			}()
-		}
-	}
 	for _, network := range []string{"tcp4", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
-			l, err := net.Listen(network, address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			go echoServer(l)
+			at := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
+			address := listenOn(t, network, at, func(c net.Conn) { _, _ = io.Copy(c, c) }) // ends with the client
 			var r *record.Result
 			for range 20 { // the kernel begins to stamp some time after it is asked to, and this load is over at once
 				r = run(t, engine.Config{
-					Network: network, Address: l.Addr().String(), NewClients: echo(100_000), Connections: 3, Requests: 50,
+					Network: network, Address: address, NewClients: echo(100_000), Connections: 3, Requests: 50,
 					Clock: engine.ClockArrival,
 				})
 				if r.Ends.Fault == "" || network == "unix" {
@@ -367,53 +347,21 @@ func TestThink(t *testing.T) {
 	}
 }
 
-// A server that closes after each response is connected to again for each.
-func TestConnectionClose(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Connection", "close")
-	}))
-	defer s.Close()
-	for _, open := range []bool{false, true} {
-		c := engine.Config{Address: s.Listener.Addr().String(), NewClients: get(t, "h"), Connections: 4, Requests: 100}
-		if open {
-			c.Schedule = poisson(t, 2000)
-		}
-		r := run(t, c)
-		if r.Counts.OK != 100 || r.Connections.Reused != 0 || r.Connections.Opened < 100 {
-			t.Errorf("open loop %v: counts %+v, connections %+v, failures %v", open, r.Counts, r.Connections, r.Failures)
-		}
-	}
-}
-
 // A server that hangs up with its response, unannounced, is not sent another
 // request on that connection: the response and the end arrive in one segment.
 func TestUnannouncedClose(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				raw, err := c.(*net.TCPConn).SyscallConn()
-				if err == nil {
-					err = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
-				}
-				if _, rerr := c.Read(make([]byte, 4096)); err != nil || rerr != nil {
-					return
-				}
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") // its end follows at once
-			}()
+	address := listen(t, func(c net.Conn) {
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
 		}
-	}()
+		if _, rerr := c.Read(make([]byte, 4096)); err != nil || rerr != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") // its end follows at once
+	})
 	for _, open := range []bool{false, true} {
-		c := engine.Config{Address: l.Addr().String(), NewClients: get(t, "h"), Connections: 4, Requests: 200}
+		c := engine.Config{Address: address, NewClients: get(t, "h"), Connections: 4, Requests: 200}
 		if open {
 			c.Schedule = poisson(t, 2000)
 		}
@@ -661,21 +609,6 @@ func TestFreezeIsNotOmitted(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
-	err := engine.Config{
-		Network: "udp", Connections: -1, Workers: 2, Timeout: -1, Interval: 1, MaxWaiting: -3,
-		Schedule: poisson(t, 1), Think: pace.Think{Kind: pace.Fixed, Mean: 1},
-	}.Validate()
-	for _, want := range []string{"network", "clients", "connections", "workers", "max waiting", "window", "timeout", "interval", "think time"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not among the faults: %v", want, err)
-		}
-	}
-	if _, err := engine.Run(t.Context(), engine.Config{}); err == nil {
-		t.Error("an empty configuration is accepted")
-	}
-}
-
 // Once warm, a request allocates nothing, whether it succeeds or fails. What a run allocates on the way (its
 // intervals, for instance) does not grow with the number of requests.
 func TestNoAllocations(t *testing.T) {
@@ -745,23 +678,6 @@ func allocations(t *testing.T, c engine.Config, done func(r *record.Result) uint
 
 // with200 returns how many requests were answered by status 200.
 func with200(r *record.Result) uint64 { return r.Status[200] }
-
-func BenchmarkExchange(b *testing.B) {
-	s := null(b, oracle.Config{})
-	for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
-		b.Run(clock.String(), func(b *testing.B) {
-			b.ReportAllocs()
-			r, err := engine.Run(b.Context(), engine.Config{
-				Address: s.Addr().String(), NewClients: get(b, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour,
-				Clock: clock,
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(r.Workers.Total())/float64(r.Counts.OK), "cpu-ns/op")
-		})
-	}
-}
 
 // Statuses and failures by text are those of the window: the warm-up's are in neither.
 func TestWarmupIsNotInTheCounts(t *testing.T) {

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,66 +65,51 @@ func literal(b []byte, name, value string) []byte {
 	return append(append(b, byte(len(value))), value...)
 }
 
+// answered appends the answer to a call, but for its trailers.
+func answered(out []byte, stream uint32) []byte {
+	out = muxFrame(out, 1, 4, stream, literal([]byte{0x88}, "content-type", "application/grpc")...)
+	return muxFrame(out, 0, 0, stream, 0, 0, 0, 0, 2, 'o', 'k')
+}
+
+// trailers are those of a call with a status.
+func trailers(status string) []byte { return literal(nil, "grpc-status", status) }
+
 func (f *faultyGRPC) serve(c net.Conn) {
 	random := rand.New(rand.NewPCG(f.conns.Add(1), 0))
-	r := bufio.NewReader(c)
-	if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-		return
-	}
-	header := literal([]byte{0x88}, "content-type", "application/grpc")
-	trailers := func(status string) []byte { return literal(nil, "grpc-status", status) }
-	out := muxFrame(nil, 4, 0, 0)
-	var head [9]byte
-	var frame [1 << 16]byte
-	gone := false
-	for n := uint64(0); ; {
-		if r.Buffered() == 0 {
-			if _, err := c.Write(out); err != nil {
-				return
-			}
-			out = out[:0]
-		}
-		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return
-		}
-		if _, err := io.ReadFull(r, frame[:int(head[1])<<8|int(head[2])]); err != nil {
-			return
-		}
-		stream := binary.BigEndian.Uint32(head[5:])
+	gone, n := false, uint64(0)
+	serveFrames(c, muxFrame(nil, 4, 0, 0), func(out []byte, got frame) ([]byte, bool) {
+		stream := got.stream
 		switch {
-		case head[3] == 4 && head[4] == 0:
-			out = muxFrame(out, 4, 1, 0)
-		case head[3] != 0 || head[4]&1 == 0: // the end of a call is that of its content
+		case got.kind == 4 && got.flags == 0:
+			return muxFrame(out, 4, 1, 0), true
+		case !got.ends(): // the end of a call is that of its content
+			return out, true
 		case gone:
 			f.ignored.Add(1)
-		default:
-			did := callAnswered
-			if n++; n == f.every {
-				did = callEndsAll
-			} else if fault := random.IntN(100); fault < 3 {
-				did = callReset + fault
-			}
-			f.did[did].Add(1)
-			switch did {
-			case callReset:
-				out = muxFrame(out, 3, 0, stream, 0, 0, 0, 2)
-				continue
-			case callTooLate:
-				out = muxFrame(out, 1, 5, stream, append(slices.Clone(header), trailers("4")...)...)
-				continue
-			}
-			out = muxFrame(out, 1, 4, stream, header...)
-			if did == callWithoutTrailers {
-				out = muxFrame(out, 0, 1, stream, 0, 0, 0, 0, 2, 'o', 'k')
-				continue
-			}
-			out = muxFrame(out, 0, 0, stream, 0, 0, 0, 0, 2, 'o', 'k')
-			out = muxFrame(out, 1, 5, stream, trailers("0")...)
-			if gone = did == callEndsAll; gone {
-				out = muxFrame(out, 7, 0, 0, byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream), 0, 0, 0, 0)
-			}
+			return out, true
 		}
-	}
+		did := callAnswered
+		if n++; n == f.every {
+			did = callEndsAll
+		} else if fault := random.IntN(100); fault < 3 {
+			did = callReset + fault
+		}
+		f.did[did].Add(1)
+		switch did {
+		case callReset:
+			return muxFrame(out, 3, 0, stream, 0, 0, 0, 2), true
+		case callTooLate:
+			return muxFrame(out, 1, 5, stream, append(literal([]byte{0x88}, "content-type", "application/grpc"), trailers("4")...)...), true
+		case callWithoutTrailers:
+			out = muxFrame(out, 1, 4, stream, literal([]byte{0x88}, "content-type", "application/grpc")...)
+			return muxFrame(out, 0, 1, stream, 0, 0, 0, 0, 2, 'o', 'k'), true
+		}
+		out = muxFrame(answered(out, stream), 1, 5, stream, trailers("0")...)
+		if gone = did == callEndsAll; gone {
+			out = muxFrame(out, 7, 0, 0, byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream), 0, 0, 0, 0)
+		}
+		return out, true
+	})
 }
 
 // With GOAWAY every 1,000 calls, 1 % resets, 1 % without trailers and 1 % past their deadline,
@@ -288,32 +271,12 @@ func TestGRPCPaced(t *testing.T) {
 // the server says nothing before it has all of them.
 func TestGRPCLongClientStream(t *testing.T) {
 	address := listen(t, func(c net.Conn) {
-		r := bufio.NewReader(c)
-		if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-			return
-		}
-		if _, err := c.Write(largeWindows()); err != nil {
-			return
-		}
-		var head [9]byte
-		for {
-			if _, err := io.ReadFull(r, head[:]); err != nil {
-				return
+		serveFrames(c, largeWindows(), func(out []byte, f frame) ([]byte, bool) {
+			if f.ends() {
+				out = muxFrame(answered(out, f.stream), 1, 5, f.stream, trailers("0")...)
 			}
-			if _, err := io.CopyN(io.Discard, r, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
-				return
-			}
-			if head[3] != 0 || head[4]&1 == 0 { // the end of a call is that of its content
-				continue
-			}
-			stream := binary.BigEndian.Uint32(head[5:])
-			out := muxFrame(nil, 1, 4, stream, literal([]byte{0x88}, "content-type", "application/grpc")...)
-			out = muxFrame(out, 0, 0, stream, 0, 0, 0, 0, 2, 'o', 'k')
-			out = muxFrame(out, 1, 5, stream, literal(nil, "grpc-status", "0")...)
-			if _, err := c.Write(out); err != nil {
-				return
-			}
-		}
+			return out, true
+		})
 	})
 	call := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{make([]byte, 16<<10)}, Count: 64, ClientStream: true}
 	r := run(t, engine.Config{
@@ -321,19 +284,5 @@ func TestGRPCLongClientStream(t *testing.T) {
 	})
 	if r.Counts.OK != 12 {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)
-	}
-}
-
-// A pace takes muxes, which clients that send requests whole are not.
-func TestGRPCValidate(t *testing.T) {
-	c := engine.Config{
-		Address: "127.0.0.1:1", Window: time.Second, NewClients: func(int) func() wire.Client { return nil },
-		Messages: &messages.Config{Interval: time.Millisecond}, TimedOut: &wire.Error{Kind: wire.Reset},
-	}
-	err := c.Validate()
-	for _, want := range []string{"want muxes alone", "want kind timeout"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
 	}
 }

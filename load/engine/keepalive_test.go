@@ -1,11 +1,7 @@
 package engine_test
 
 import (
-	"bufio"
-	"encoding/binary"
-	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +12,6 @@ import (
 	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
-	"dyno/load/wire/http2"
 )
 
 // enforcing starts a server of grpc-go with its enforcement of how often clients may ping. Its
@@ -101,38 +96,20 @@ func TestGoAwayNamesFailures(t *testing.T) {
 func answering(t *testing.T, calls int, answer func(c net.Conn, stream uint32) bool) string {
 	t.Helper()
 	return listen(t, func(c net.Conn) {
-		r := bufio.NewReader(c)
-		if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-			return
-		}
-		if _, err := c.Write(muxFrame(nil, 4, 0, 0)); err != nil {
-			return
-		}
-		var head [9]byte
-		for answered := 0; answered < calls; {
-			if _, err := io.ReadFull(r, head[:]); err != nil {
-				return
-			}
-			if _, err := io.CopyN(io.Discard, r, int64(head[1])<<8|int64(head[2])); err != nil {
-				return
-			}
-			if head[3] != 0 || head[4]&1 == 0 { // the end of a call is that of its content
-				continue
-			}
-			if !answer(c, binary.BigEndian.Uint32(head[5:])) {
-				return
+		answered := 0
+		serveFrames(c, muxFrame(nil, 4, 0, 0), func(out []byte, f frame) ([]byte, bool) {
+			if answered == calls || !f.ends() { // the end of a call is that of its content
+				return out, true
 			}
 			answered++
-		}
-		_, _ = io.Copy(io.Discard, r)
+			return out, answer(c, f.stream)
+		})
 	})
 }
 
 // answerOK answers a call.
 func answerOK(c net.Conn, stream uint32) bool {
-	out := muxFrame(nil, 1, 4, stream, literal([]byte{0x88}, "content-type", "application/grpc")...)
-	out = muxFrame(out, 0, 0, stream, 0, 0, 0, 0, 2, 'o', 'k')
-	_, err := c.Write(muxFrame(out, 1, 5, stream, literal(nil, "grpc-status", "0")...))
+	_, err := c.Write(muxFrame(answered(nil, stream), 1, 5, stream, trailers("0")...))
 	return err == nil
 }
 
@@ -168,18 +145,5 @@ func TestKeepaliveUnanswered(t *testing.T) {
 		if r.Counts.OK != 2 || r.Counts.Sent != 2 || n.Opened < 2 || withoutCalls && n.PingsUnanswered < 2 || !withoutCalls && (n.PingsUnanswered > 0 || n.Pings > 2) {
 			t.Errorf("without calls %v: %+v, %+v", withoutCalls, r.Counts, n)
 		}
-	}
-}
-
-func TestValidateKeepalive(t *testing.T) {
-	c := engine.Config{Address: "h:1", Requests: 1, NewClients: get(t, "h"), Keepalive: &engine.Keepalive{Timeout: time.Second}}
-	err := c.Validate()
-	for _, want := range []string{"keepalive after 0s, within 1s: want at least 1ms each", "keepalive: want muxes"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not among the faults: %v", want, err)
-		}
-	}
-	if _, ok := get2(t, "h", 1, func(*http2.Config) {})(0)().(wire.Pinger); !ok {
-		t.Error("HTTP/2 has pings")
 	}
 }

@@ -10,10 +10,8 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
-	"dyno/load/engine/subscribe"
 	"dyno/load/hist"
 	"dyno/load/pace"
-	"dyno/load/wire/sse"
 	"dyno/selftest/oracle"
 )
 
@@ -116,31 +114,6 @@ func BenchmarkSendLag(b *testing.B) {
 				b.ReportMetric(float64(lag.Quantile(0.999))/1e3, "p99.9-µs")
 				b.ReportMetric(100*(r.Workers.Total()-r.Spun).Seconds()/r.Window.Seconds(), "cpu-%")
 				b.ReportMetric(float64(r.Counts.OK)/r.Window.Seconds(), "req/s")
-			}
-		})
-	}
-}
-
-// BenchmarkDeliveries sends a thousand subscribers a number of events per second in all,
-// each due at its own time.
-func BenchmarkDeliveries(b *testing.B) {
-	const subscribers = 1000
-	for _, rate := range []float64{10_000, 50_000} {
-		b.Run(fmt.Sprintf("rate=%v", rate), func(b *testing.B) {
-			s := events(b, oracle.Config{CPUs: []int{serverCPU}}, oracle.StreamConfig{Rate: rate / subscribers})
-			for b.Loop() {
-				r := run(b, engine.Config{
-					Address: s.Addr().String(), Warmup: time.Second, Window: 5 * time.Second, CPUs: []int{engineCPU},
-					Subscribers: &subscribe.Config{Count: subscribers, Ramp: 5000, NewStreams: streams(b, sse.StreamConfig{})},
-				})
-				if got := r.Streams; got.Opened != subscribers || got.Lost+got.Repeated+got.Ended > 0 {
-					b.Fatalf("%+v", got)
-				}
-				b.ReportMetric(r.Deliveries(), "events/s")
-				b.ReportMetric(float64(r.Workers.Total())/float64(r.Streams.Delivered), "cpu-ns/event")
-				for _, q := range []float64{0.5, 0.99} {
-					b.ReportMetric(float64(r.Latency[record.Delivery].Quantile(q))/1e3, fmt.Sprintf("p%v-µs", 100*q))
-				}
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/freeport"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
@@ -83,12 +84,7 @@ func start(t *testing.T, addresses []string, name string, args ...string) {
 func ports(t *testing.T, n int) (addresses []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // after the last one, so that they differ
-		addresses = append(addresses, l.Addr().String())
+		addresses = append(addresses, freeport.Address(t))
 	}
 	return addresses
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine"
 	"dyno/load/wire"
 )
 
@@ -36,12 +37,12 @@ func leave(t *testing.T, more int) {
 
 // What the generator lacks is a failure of its own kind, and none of the target's errors.
 func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
-	c := Config{
-		Address: mute(t), NewClients: echoes(t), Connections: 20, Window: 100 * time.Millisecond,
+	c := engine.Config{
+		Address: mute(t), NewClients: echo(16), Connections: 20, Window: 100 * time.Millisecond,
 		Drain: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
 	}
 	leave(t, 12) // two of them for the poller
-	r, err := Run(t.Context(), c)
+	r, err := engine.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +53,11 @@ func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 	if n := r.Connections; n.Opened == 0 || n.Generator == 0 || n.Generator != n.Failed {
 		t.Errorf("connections %+v", n)
 	}
-	if err := errors.Join(k.Conserved(), r.AllCounts.Conserved()); err != nil {
-		t.Error(err)
-	}
+	conserved(t, r)
 	// So it is in an open loop, and what is dropped from then on is its own, too. Before the first
 	// attempt to connect has failed, requests that came in a burst may be dropped.
-	c.Schedule, c.MaxWaiting = evenly(t, 2000), 5
-	if r, err = Run(t.Context(), c); err != nil {
+	c.Schedule, c.MaxWaiting = steady(t, 2000), 5
+	if r, err = engine.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if k := r.Counts; k.Generator == 0 || k.Errors != 0 || k.Unsent > k.Dropped {
@@ -69,8 +68,8 @@ func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 func TestExhausted(t *testing.T) {
 	address := mute(t)
 	leave(t, 2) // for the poller
-	_, err := Run(t.Context(), Config{Address: address, NewClients: echoes(t), Connections: 3, Window: 50 * time.Millisecond})
-	var exhausted *Exhausted
+	_, err := engine.Run(t.Context(), engine.Config{Address: address, NewClients: echo(16), Connections: 3, Window: 50 * time.Millisecond})
+	var exhausted *engine.Exhausted
 	if !errors.As(err, &exhausted) || exhausted.Address != address {
 		t.Errorf("%v, want that this machine has too few descriptors", err)
 	}

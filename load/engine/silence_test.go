@@ -1,17 +1,13 @@
-package engine
+package engine_test
 
 import (
 	"context"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
+	"dyno/load/engine"
 	"dyno/load/engine/record"
-	"dyno/load/engine/socket"
-	"dyno/load/pace"
-	"dyno/load/wire"
-	"dyno/load/wire/tcp"
 )
 
 // mute listens and accepts, and answers nothing.
@@ -23,26 +19,6 @@ func mute(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
-}
-
-func echoes(t *testing.T) func(int) func() wire.Client {
-	t.Helper()
-	return func(int) func() wire.Client {
-		template, err := tcp.NewEcho(tcp.EchoConfig{Size: 16, Seed: 1})
-		if err != nil {
-			panic(err)
-		}
-		return func() wire.Client { return template.Client() }
-	}
-}
-
-func evenly(t *testing.T, rate float64) *pace.Schedule {
-	t.Helper()
-	s, err := pace.New(pace.Steady(rate, 0), pace.Constant, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // What was due in the warm-up and is unanswered when the window begins is carried into it,
@@ -57,20 +33,12 @@ func TestCarried(t *testing.T) {
 		{"unfinished", time.Minute, time.Millisecond, 0, 3},
 		{"timed out", warmup + window/2, time.Minute, 3, 0}, // the drain lasts as long as they take
 	} {
-		r, err := Run(t.Context(), Config{
-			Address: mute(t), NewClients: echoes(t), Connections: 3, Warmup: warmup, Window: window,
+		r := run(t, engine.Config{
+			Address: mute(t), NewClients: echo(16), Connections: 3, Warmup: warmup, Window: window,
 			Drain: c.drain, Timeout: c.timeout, MaxBackoff: time.Millisecond, Interval: 20 * time.Millisecond,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if r.Carried.Scheduled != 3 || r.Carried.Timeouts != c.timeouts || r.Carried.Unfinished != c.unanswered {
 			t.Errorf("%s: carried %+v", c.name, r.Carried)
-		}
-		for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
-			if err := counts.Conserved(); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
 		}
 		if r.AllCounts.Scheduled != r.Counts.Scheduled+r.Carried.Scheduled {
 			t.Errorf("%s: all %d, of the window %d, carried %d", c.name, r.AllCounts.Scheduled, r.Counts.Scheduled, r.Carried.Scheduled)
@@ -93,21 +61,13 @@ func TestCarried(t *testing.T) {
 
 // In an open loop that waits for connections, requests that wait are carried too.
 func TestCarriedWaiting(t *testing.T) {
-	r, err := Run(t.Context(), Config{
-		Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: evenly(t, 100), Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
+	r := run(t, engine.Config{
+		Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 100), Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
 		Drain: time.Millisecond, Interval: 20 * time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Due every 10 ms: the first two are under way, the others wait.
 	if r.Carried.Scheduled < 9 || r.Carried.Unfinished != 2 || r.Carried.Dropped != r.Carried.Scheduled-2 || r.Counts.Dropped != r.Counts.Scheduled {
 		t.Errorf("carried %+v, of the window %+v", r.Carried, r.Counts)
-	}
-	for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
-		if err := counts.Conserved(); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -126,8 +86,8 @@ func TestInterruptedIsConserved(t *testing.T) {
 		{"in the window, more than may wait", 50 * time.Millisecond, time.Hour, 8, 120 * time.Millisecond},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := Run(ctx, Config{
-			Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: evenly(t, 500), MaxWaiting: c.waiting,
+		r, err := engine.Run(ctx, engine.Config{
+			Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 500), MaxWaiting: c.waiting,
 			Warmup: c.warmup, Window: c.window, Interval: 20 * time.Millisecond,
 			OnInterval: func(i record.Interval) {
 				if i.Start >= c.at {
@@ -143,47 +103,6 @@ func TestInterruptedIsConserved(t *testing.T) {
 		if want := c.warmup < c.at; !r.Interrupted || carried != want || window != want || r.AllCounts.Dropped == 0 {
 			t.Errorf("%s: carried %+v, of the window %+v, all %+v", c.name, r.Carried, r.Counts, r.AllCounts)
 		}
-		for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
-			if err := counts.Conserved(); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
-		}
-	}
-}
-
-// A window that is closed early may end before the last of the requests that were counted as its
-// own were due.
-func TestClosedEarlyIsConserved(t *testing.T) {
-	c := Config{Address: "h:1", NewClients: echoes(t), Schedule: evenly(t, 100), Window: time.Hour}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	e := newEngine(c.withDefaults())
-	e.collector = record.NewCollector(1, time.Second, nil)
-	w, err := e.newWorker(0, socket.Endpoint{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.sockets.Poller.Close()
-	e.workers = append(e.workers, w)
-	var collecting sync.WaitGroup
-	collecting.Go(e.collector.Run)
-	now := w.sockets.Clock.Now()
-	w.start(now - int64(100*time.Millisecond))
-	w.startDue(now)
-	e.interrupt()
-	w.closeEarly(now - int64(50*time.Millisecond))
-	w.giveUp()
-	e.collector.Stop()
-	collecting.Wait()
-	r := record.NewResult(e.base, 0)
-	r.AddWorker(w.rec, &w.sockets.Clock)
-	if n := r.Counts; n.Scheduled < 10 || n.Dropped != n.Scheduled {
-		t.Errorf("%+v", n)
-	}
-	for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
-		if err := counts.Conserved(); err != nil {
-			t.Errorf("%+v: %v", counts, err)
-		}
+		conserved(t, r)
 	}
 }

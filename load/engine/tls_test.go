@@ -20,8 +20,10 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
+	"dyno/load/wire/sse"
 	"dyno/load/wire/tlslayer"
 )
 
@@ -208,7 +210,7 @@ func certified(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// What fails in a handshake is of kind TLS, and says why.
+// What fails in a handshake is of kind TLS, and says why: of requests and of subscribers.
 func TestHandshakeFails(t *testing.T) {
 	trusted, config := https(t, true, func(http.ResponseWriter, *http.Request) {})
 	other := config
@@ -223,15 +225,15 @@ func TestHandshakeFails(t *testing.T) {
 	for _, tt := range []struct {
 		name, address string
 		tls           *tlslayer.Config
-		mux           bool
+		mux, alone    bool          // alone: subscribers have no such failure
 		within        time.Duration // 0: as long as a handshake may take on a busy machine
 		want          string
 	}{
-		{"another name", trusted, offer(other, "h2"), true, 0, "elsewhere.test"},
-		{"no TLS", plain, offer(config), false, 0, "does not speak TLS"},
-		{"no answer", mum, offer(config), false, 100 * time.Millisecond, "no complete handshake in time"},
-		{"closes", rude, offer(config), false, 0, "closed the connection"},
-		{"no HTTP/2", http1, offer(config, "h2"), true, 0, "h2"},
+		{"another name", trusted, offer(other, "h2"), true, false, 0, "elsewhere.test"},
+		{"no TLS", plain, offer(config), false, false, 0, "does not speak TLS"},
+		{"no answer", mum, offer(config), false, false, 100 * time.Millisecond, "no complete handshake in time"},
+		{"closes", rude, offer(config), false, false, 0, "closed the connection"},
+		{"no HTTP/2", http1, offer(config, "h2"), true, true, 0, "h2"},
 	} {
 		c := engine.Config{
 			Address: tt.address, TLS: tt.tls, Connections: 2, Window: 200 * time.Millisecond, ConnectTimeout: cmp.Or(tt.within, hang),
@@ -253,6 +255,27 @@ func TestHandshakeFails(t *testing.T) {
 		conserved(t, r)
 		if r.Counts.ByKind[wire.TLS] == 0 || r.Counts.Errors != r.Counts.ByKind[wire.TLS] {
 			t.Errorf("%s, open loop: %+v, %v", tt.name, r.Counts, r.Failures)
+		}
+		if tt.alone {
+			continue
+		}
+		r, err = engine.Run(t.Context(), engine.Config{
+			Address: tt.address, TLS: offer(*tt.tls, "http/1.1"), Window: 200 * time.Millisecond, ConnectTimeout: c.ConnectTimeout,
+			Subscribers: &subscribe.Config{
+				Count: 2, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+			},
+		})
+		failure := err
+		switch {
+		case errors.As(err, &unreachable):
+			failure = unreachable.Err
+		case err == nil && r.Streams.Opened == 0: // one that reconnects counts as connected
+			for text := range r.Streams.Failures {
+				failure = &wire.Error{Kind: wire.TLS, Text: text}
+			}
+		}
+		if wire.KindOf(failure) != wire.TLS || !strings.Contains(failure.Error(), tt.want) {
+			t.Errorf("%s, subscribers: %v, %+v", tt.name, err, r)
 		}
 	}
 }
@@ -302,15 +325,5 @@ func TestTLSAllocations(t *testing.T) {
 	// One for the record here, one for that at the server.
 	if per := allocations(t, c, with200); math.Abs(per-2) > 0.02 {
 		t.Errorf("%.4f allocations per request, want 2", per)
-	}
-}
-
-func TestValidateTLS(t *testing.T) {
-	c := engine.Config{Address: "h:1", Requests: 1, NewClients: get(t, "h"), TLS: &tlslayer.Config{ALPN: []string{"h2"}, MinVersion: "1.1"}}
-	err := c.Validate()
-	for _, want := range []string{"server name", "min version", "alpn"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not among the faults: %v", want, err)
-		}
 	}
 }

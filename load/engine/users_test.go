@@ -486,23 +486,6 @@ func TestUsersShards(t *testing.T) {
 	}
 }
 
-// Each engine has its part of the schedule.
-func TestScheduleShards(t *testing.T) {
-	var seen atomic.Uint64
-	address := plain(t, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
-	var sum uint64
-	for i := range 2 {
-		r := run(t, engine.Config{
-			Address: address, NewClients: get(t, "h"), Connections: 2, Schedule: steady(t, 1000), Window: 100 * time.Millisecond, Workers: 2,
-			Shard: pace.Shard{Index: i, Count: 2},
-		})
-		sum += r.Counts.Scheduled
-	}
-	if sum != 100 {
-		t.Errorf("%d arrivals of 100", sum)
-	}
-}
-
 // Content that comes in many pieces, and more of it than one read brings, is put together
 // for each user, and so is what comes without a length.
 func TestUsersContent(t *testing.T) {
@@ -555,22 +538,6 @@ func TestUsersContentUpToTheEnd(t *testing.T) {
 	r := carryOut(t, engine.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &users.Config{Scenario: s}})
 	if r.Counts.OK != 20 || r.Connections.Opened < 20 {
 		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
-	}
-}
-
-// Users think after each response, be it bad, and their number bounds the load.
-func TestUsersThink(t *testing.T) {
-	t.Parallel()
-	address := plain(t, func(http.ResponseWriter, *http.Request) {})
-	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}}})
-	r := carryOut(t, engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 300 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 8},
-	})
-	if n := r.Counts.Sent; n > 8*16 || n < 8*2 {
-		t.Errorf("%d requests of 8 users in 15 think times", n)
-	}
-	if r.Connections.Peak != 2 {
-		t.Errorf("%+v", r.Connections)
 	}
 }
 
@@ -635,7 +602,7 @@ func TestUsersWhoCannotLogIn(t *testing.T) {
 	}
 }
 
-// Whatever a server does, each request of each step is accounted for, in both loops.
+// Whatever a server does, each request of each step is accounted for, in both loops and protocols.
 func TestUsersConservation(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{
 		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
@@ -648,65 +615,28 @@ func TestUsersConservation(t *testing.T) {
 		}
 		return reaction(r.IntN(int(redirects))) //nolint:gosec // small
 	})
-	for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
-		r, err := engine.Run(t.Context(), engine.Config{
-			Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4, Connections: 5, Workers: 2, Schedule: schedule, MaxWaiting: 30,
-			Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Timeout: 30 * time.Millisecond, Drain: 20 * time.Millisecond,
-			Users: &users.Config{Scenario: s, Count: 40},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conserved(t, r)
-		stepsAddUp(t, r)
-		if err := r.Carried.Conserved(); err != nil {
-			t.Error(err)
-		}
-		if n := r.AllCounts; n.OK == 0 || n.Errors == 0 || n.Timeouts == 0 || n.Generator > 0 { // a busy machine has little in its window
-			t.Errorf("%+v, %v", n, r.Failures)
-		}
+	mix := oracle.Mix{}
+	for deed := range oracle.Deeds {
+		mix[deed] = 1
 	}
-}
-
-// The same over HTTP/1.1, from a server that resets, cuts and keeps mum.
-func TestUsersConservationHTTP1(t *testing.T) {
-	var n atomic.Uint64
-	address := listen(t, func(c net.Conn) {
-		r := bufio.NewReader(c)
-		for {
-			if _, err := http.ReadRequest(r); err != nil {
-				return
+	mix[oracle.OK] = 16
+	faulty, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{Mix: mix, Seed: 1, Refusal: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer faulty.Close()
+	for name, c := range map[string]engine.Config{
+		"HTTP/2":   {Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4},
+		"HTTP/1.1": {Address: faulty.Addr().String(), NewClients: composers(t, s, "h")},
+	} {
+		for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
+			c.Connections, c.Workers, c.Schedule, c.MaxWaiting = 5, 2, schedule, 30
+			c.Warmup, c.Window, c.Timeout, c.Drain = 100*time.Millisecond, 300*time.Millisecond, 30*time.Millisecond, 20*time.Millisecond
+			c.Users = &users.Config{Scenario: s, Count: 40}
+			r := carryOut(t, c)
+			if n := r.AllCounts; n.OK == 0 || n.Errors == 0 || n.Timeouts == 0 || n.Generator > 0 { // a busy machine has little in its window
+				t.Errorf("%s: %+v, %v", name, n, r.Failures)
 			}
-			switch k := n.Add(1); {
-			case k%7 == 0:
-				return
-			case k%11 == 0:
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
-				return
-			case k%13 == 0: // keeps mum
-			case k%17 == 0:
-				_, _ = io.WriteString(c, "nonsense")
-				return
-			default:
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-			}
-		}
-	})
-	s := compile(t, scenario.Spec{Steps: []scenario.Step{
-		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
-		{Name: "a", Path: "/{{ all }}"}, {Name: "b", Path: "/{{ counter() }}"},
-	}})
-	for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
-		r := carryOut(t, engine.Config{
-			Address: address, NewClients: composers(t, s, "h"), Connections: 9, Workers: 2, Schedule: schedule, MaxWaiting: 30,
-			Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Timeout: 30 * time.Millisecond, Drain: 20 * time.Millisecond,
-			Users: &users.Config{Scenario: s, Count: 40},
-		})
-		if err := r.Carried.Conserved(); err != nil {
-			t.Error(err)
-		}
-		if n := r.AllCounts; n.OK == 0 || n.ByKind[wire.Reset] == 0 || n.ByKind[wire.Protocol] == 0 || n.Timeouts == 0 { // failures of each kind
-			t.Errorf("%+v, %v", n, r.Failures)
 		}
 	}
 }
@@ -761,50 +691,5 @@ func bare(c net.Conn) {
 		if _, err := c.Write(response); err != nil {
 			return
 		}
-	}
-}
-
-func TestValidateUsers(t *testing.T) {
-	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}}})
-	err := engine.Config{
-		Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Workers: 3, Think: pace.Think{Mean: 1},
-		Users: &users.Config{Count: 2}, Shard: pace.Shard{Index: 3, Count: 2},
-	}.Validate()
-	for _, want := range []string{"want a scenario", "users 2: want at least one for each of 3 workers", "think time", "shard 3 of 2"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not among the faults: %v", want, err)
-		}
-	}
-	_, err = engine.Run(t.Context(), engine.Config{
-		Address: "127.0.0.1:1", Requests: 1, NewClients: echo(1), Users: &users.Config{Scenario: s},
-	})
-	if err == nil || !strings.Contains(err.Error(), "one request only") {
-		t.Errorf("%v", err)
-	}
-}
-
-// BenchmarkUsers is an exchange of a user; BenchmarkExchange, in comparison, repeats a
-// request.
-func BenchmarkUsers(b *testing.B) {
-	target := null(b, oracle.Config{})
-	for name, spec := range map[string]scenario.Spec{
-		"fixed": {Steps: []scenario.Step{{Name: "a", Path: "/"}}},
-		"varied": {Variables: []scenario.Variable{{Name: "v", Value: "0"}}, Steps: []scenario.Step{
-			{Name: "a", Path: "/{{ counter() }}", Header: []scenario.Field{{Name: "Authorization", Value: "Bearer {{ v }}"}}},
-			{Name: "b", Path: "/", Extract: []scenario.Extraction{{Name: "v", From: scenario.Body, Otherwise: scenario.Keep}}},
-		}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			s := compile(b, spec)
-			b.ReportAllocs()
-			r, err := engine.Run(b.Context(), engine.Config{
-				Address: target.Addr().String(), NewClients: composers(b, s, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour, //nolint:gosec // positive
-				Users: &users.Config{Scenario: s},
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(r.Workers.Total())/float64(r.Counts.OK), "cpu-ns/op")
-		})
 	}
 }

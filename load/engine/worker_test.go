@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,18 +26,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	schedule, err := pace.New(pace.Steady(rate, 0), pace.Constant, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := tcp.NewEcho(tcp.EchoConfig{Size: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := Config{
-		Address: server.Addr().String(), Connections: 50, Window: window, Schedule: schedule,
-		NewClients: func(int) func() wire.Client { return func() wire.Client { return template.Client() } },
-	}
+	c := Config{Address: server.Addr().String(), Connections: 50, Window: window, Schedule: evenly(t, rate), NewClients: echoes(t)}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +66,25 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	if longest := time.Duration(r.Latency[record.Response].Max()); longest < window+late {
 		t.Errorf("the longest response took %v; the wait belongs to it", longest)
 	}
+}
+
+// echoes makes clients that exchange a few bytes.
+func echoes(t *testing.T) func(int) func() wire.Client {
+	t.Helper()
+	template, err := tcp.NewEcho(tcp.EchoConfig{Size: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client { return func() wire.Client { return template.Client() } }
+}
+
+func evenly(t *testing.T, rate float64) *pace.Schedule {
+	t.Helper()
+	s, err := pace.New(pace.Steady(rate, 0), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // newIdleWorker returns a worker with nothing to do.
@@ -142,5 +151,42 @@ func TestEndlessRequest(t *testing.T) {
 	w.handle(nil)
 	if m.written != 2*maxWrites || len(w.conns.again) != 1 {
 		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.conns.again))
+	}
+}
+
+// A window that is closed early may end before the last of the requests that were counted as its
+// own were due.
+func TestClosedEarlyIsConserved(t *testing.T) {
+	c := Config{Address: "h:1", NewClients: echoes(t), Schedule: evenly(t, 100), Window: time.Hour}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(c.withDefaults())
+	e.collector = record.NewCollector(1, time.Second, nil)
+	w, err := e.newWorker(0, socket.Endpoint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.sockets.Poller.Close()
+	e.workers = append(e.workers, w)
+	var collecting sync.WaitGroup
+	collecting.Go(e.collector.Run)
+	now := w.sockets.Clock.Now()
+	w.start(now - int64(100*time.Millisecond))
+	w.startDue(now)
+	e.interrupt()
+	w.closeEarly(now - int64(50*time.Millisecond))
+	w.giveUp()
+	e.collector.Stop()
+	collecting.Wait()
+	r := record.NewResult(e.base, 0)
+	r.AddWorker(w.rec, &w.sockets.Clock)
+	if n := r.Counts; n.Scheduled < 10 || n.Dropped != n.Scheduled {
+		t.Errorf("%+v", n)
+	}
+	for _, counts := range []record.Counts{r.Counts, r.Carried, r.AllCounts} {
+		if err := counts.Conserved(); err != nil {
+			t.Errorf("%+v: %v", counts, err)
+		}
 	}
 }
