@@ -51,11 +51,7 @@ func (l call) encodeRows(method rpc.Method, text, field string, seed uint64) (me
 		return nil, inCall("", err)
 	}
 	defer func() { err = errors.Join(err, closeAll(tables)) }()
-	spec := scenario.Spec{BodyOnly: true, Steps: []scenario.Step{{Name: "call", Body: text}}}
-	if spec.Feeds, err = feeds(l.Data, tables); err != nil {
-		return nil, fmt.Errorf("load.call.data: %w", err)
-	}
-	s, err := scenario.Compile(spec)
+	s, err := scenario.Compile(scenario.Spec{BodyOnly: true, Feeds: feeds(l.Data, tables), Steps: []scenario.Step{{Name: "call", Body: text}}})
 	if err != nil {
 		return nil, inCall(field, err)
 	}

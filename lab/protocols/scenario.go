@@ -28,11 +28,7 @@ func part(of []plan.Place) (scenario.Part, string) {
 
 // openTable opens the file.
 func openTable(d *plan.Data) (*feed.Table, error) {
-	o := feed.Options{}
-	var err error
-	if o.Format, err = feed.ParseFormat(d.Format); err != nil {
-		return nil, err
-	}
+	o := feed.Options{Format: map[string]feed.Format{"csv": feed.CSV, "jsonl": feed.JSONLines}[d.Format]}
 	switch {
 	case d.Delimiter == `\t`:
 		o.Delimiter = '\t'
@@ -45,13 +41,7 @@ func openTable(d *plan.Data) (*feed.Table, error) {
 	for _, name := range slices.Sorted(maps.Keys(d.Paths)) {
 		o.Columns = append(o.Columns, feed.Column{Name: name, Path: d.Paths[name]})
 	}
-	o.NoHeader = len(d.Columns) > 0 && !isLines(d)
 	return feed.Open(d.File, o)
-}
-
-// isLines tells whether the file holds JSON Lines.
-func isLines(d *plan.Data) bool {
-	return d.Format == "jsonl" || d.Format == "auto" && (strings.HasSuffix(strings.ToLower(d.File), ".jsonl") || strings.HasSuffix(strings.ToLower(d.File), ".ndjson"))
 }
 
 // openAll opens files.
@@ -148,9 +138,7 @@ func (s source) compile(to script, tables []*feed.Table, vars map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		spec.Variables = append(spec.Variables, scenario.Variable{Name: name, Value: s.Variables[name]})
 	}
-	if spec.Feeds, err = feeds(s.Data, tables); err != nil {
-		return nil, err
-	}
+	spec.Feeds = feeds(s.Data, tables)
 	var faults []error
 	if spec.Steps, err = s.specOf("", s.Steps, to, bodies); err != nil {
 		faults = append(faults, flatten(err)...)
@@ -188,18 +176,16 @@ func (s source) compile(to script, tables []*feed.Table, vars map[string]string)
 }
 
 // feeds says how the rows of files that are open are dealt.
-func feeds(data []plan.Data, tables []*feed.Table) (all []scenario.Feed, err error) {
+func feeds(data []plan.Data, tables []*feed.Table) (all []scenario.Feed) {
 	for i, d := range data {
-		f := scenario.Feed{Name: d.Name, Table: tables[i], Per: map[string]scenario.Per{"iteration": scenario.PerIteration, "user": scenario.PerUser}[d.Per]}
-		var e1, e2 error
-		f.Order, e1 = feed.ParseOrder(d.Order)
-		f.End, e2 = feed.ParseEnd(d.End)
-		if err := errors.Join(e1, e2); err != nil {
-			return nil, err
-		}
-		all = append(all, f)
+		all = append(all, scenario.Feed{
+			Name: d.Name, Table: tables[i],
+			Order: map[string]feed.Order{"shuffled": feed.Shuffled, "random": feed.Random}[d.Order],
+			End:   map[string]feed.End{"stop": feed.Stop}[d.End],
+			Per:   map[string]scenario.Per{"iteration": scenario.PerIteration, "user": scenario.PerUser}[d.Per],
+		})
 	}
-	return all, nil
+	return all
 }
 
 // flatten returns what errors.Join has joined, be it wrapped.

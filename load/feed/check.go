@@ -4,67 +4,20 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"unicode/utf8"
 
 	"dyno/load/jsonpath"
 )
 
-// A window is the part of a file that is at hand.
-type window struct {
-	file  *os.File
-	size  int64
-	step  int   // how large it is at first
-	base  int64 // where bytes begins in the file
-	bytes []byte
-}
-
-// from returns what is at hand from a place in the file on, and whether the file ends
-// with it.
-func (w *window) from(at int64) (p []byte, final bool) {
-	return w.bytes[at-w.base:], w.base+int64(len(w.bytes)) == w.size
-}
-
-// more drops what is before a place and reads at least one more byte after what is at
-// hand.
-func (w *window) more(at int64) error {
-	rest := w.bytes[at-w.base:]
-	room := cap(w.bytes)
-	if len(rest) == room {
-		room = max(w.step, 2*room)
-	}
-	to := w.bytes[:0]
-	if room > cap(to) {
-		to = make([]byte, 0, room)
-	}
-	to = to[:copy(to[:len(rest)], rest)]
-	w.base = at
-	read := min(int64(room-len(to)), w.size-at-int64(len(to)))
-	n, err := w.file.ReadAt(to[len(to):len(to)+int(read)], at+int64(len(to)))
-	w.bytes = to[:len(to)+n]
-	if int64(n) == read {
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		err = errors.New("the file became shorter while it was read; leave it alone until the run has ended")
-	}
-	return fmt.Errorf("feed: %s: %w", w.file.Name(), err)
-}
-
 // A checker reads a file once, from beginning to end.
 type checker struct {
-	t *Table
-	window
-	at      int64 // in the file, of the row at hand
-	end     int64 // of the last row
-	line    int   // that of the row at hand
-	empty   int   // the first empty line after the last row; 0: none
-	started bool  // the header, or without one the first row, was seen
+	t       *Table
+	at      int  // in the file, of the row at hand
+	line    int  // that of the row at hand
+	empty   int  // the first empty line after the last row; 0: none
+	started bool // the header, or without one the first row, was seen
 	fields  []field
 	faults  []error
-	skips   bool // what is left of a line is to be passed over
 	over    bool // nothing more can be said of the file
 }
 
@@ -87,27 +40,15 @@ func (c *checker) faultIn(p []byte, offset int, problem, hint string) {
 }
 
 func (c *checker) run() error {
-	if err := c.begin(); err != nil {
-		return err
-	}
-	for c.line = 1; c.at < c.size && !c.over; {
-		p, final := c.from(c.at)
-		n := 0
-		if len(p) > 0 {
-			n = c.row(p, final)
-		}
-		if n == 0 && !c.over {
-			if err := c.more(c.at); err != nil {
-				return err
-			}
-			continue
-		}
-		c.line += bytes.Count(p[:n], []byte("\n"))
-		c.at += int64(n)
+	c.begin()
+	for c.line = 1; c.at < len(c.t.data) && !c.over; {
+		n := c.row()
+		c.line += bytes.Count(c.t.data[c.at:c.at+n], []byte("\n"))
+		c.at += n
 	}
 	if len(c.faults) == 0 && c.t.Rows() == 0 {
 		hint := "want one row at least"
-		if c.t.options.Format == CSV && !c.t.options.NoHeader {
+		if c.t.options.hasHeader() {
 			hint = "want a header and one row at least"
 		}
 		c.fault(0, 0, "no rows of data", hint)
@@ -116,40 +57,29 @@ func (c *checker) run() error {
 }
 
 // begin passes over a byte order mark.
-func (c *checker) begin() error {
+func (c *checker) begin() {
 	const mark = "\xef\xbb\xbf"
-	for int64(len(c.bytes)) < min(c.size, int64(len(mark))) {
-		if err := c.more(0); err != nil {
-			return err
-		}
-	}
-	switch p, _ := c.from(0); {
+	switch p := c.t.data; {
 	case bytes.HasPrefix(p, []byte(mark)):
-		c.at = int64(len(mark))
+		c.at = len(mark)
 	case bytes.HasPrefix(p, []byte("\xff\xfe")), bytes.HasPrefix(p, []byte("\xfe\xff")):
 		c.fault(1, 1, "the text is UTF-16", "want UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8")
 		c.over = true
 	}
-	return nil
 }
 
-// row reads the row, or the empty line, that p begins with and returns how long it is:
-// 0 if more of the file is needed to tell.
-func (c *checker) row(p []byte, final bool) (n int) {
-	if c.skips {
-		return c.skip(p, 0)
+// row reads the row, or the empty line, at hand and returns how long it is.
+func (c *checker) row() (n int) {
+	p := c.t.data[c.at:]
+	final := len(p) <= MaxRow
+	if !final {
+		p = p[:MaxRow]
 	}
 	empty := false
-	if len(p) > MaxRow {
-		p, final = p[:MaxRow], false
-	}
 	if c.t.options.Format == JSONLines {
 		n, empty = c.jsonLine(p, final)
 	} else {
 		n, empty = c.csvRow(p, final)
-	}
-	if n == 0 {
-		return 0
 	}
 	if empty && c.empty == 0 {
 		c.empty = c.line
@@ -166,16 +96,16 @@ func (c *checker) keep(n int) {
 	if len(c.faults) > 0 {
 		return // the index will not be used
 	}
-	c.t.rows.add(c.at)
-	c.end = c.at + int64(n)
+	c.t.rows.add(int64(c.at))
+	c.t.end = int64(c.at + n)
 }
 
-// skip passes over the rest of the line of p[n], and returns where in p the next one
-// begins, or all of p.
-func (c *checker) skip(p []byte, n int) int {
-	i := bytes.IndexByte(p[n:], '\n')
-	if c.skips = i < 0; c.skips {
-		return len(p)
+// skip passes over the rest of the line of the row's byte n, and returns how far the next line is.
+func (c *checker) skip(n int) int {
+	rest := c.t.data[c.at:]
+	i := bytes.IndexByte(rest[n:], '\n')
+	if i < 0 {
+		return len(rest)
 	}
 	return n + i + 1
 }
@@ -192,8 +122,8 @@ func (c *checker) csvRow(p []byte, final bool) (n int, empty bool) {
 	case p[0] == '\r' && len(p) > 1 && p[1] == '\n':
 		return 2, true
 	}
-	if before := len(c.faults); !c.started && !c.t.options.NoHeader {
-		defer func() { c.over = c.over || n > 0 && len(c.faults) > before }() // without a header nothing can be said of the rows
+	if before := len(c.faults); !c.started && c.t.options.hasHeader() {
+		defer func() { c.over = c.over || len(c.faults) > before }() // without a header nothing can be said of the rows
 	}
 	var f flaw
 	c.fields, n, f = split(p, c.t.options.Delimiter, final, c.fields[:0])
@@ -203,11 +133,9 @@ func (c *checker) csvRow(p []byte, final bool) (n int, empty bool) {
 		return n, false
 	case unended, unclosed:
 		switch {
-		case !final && len(p) < MaxRow:
-			return 0, false
 		case f == unended:
 			c.tooLong()
-			return c.skip(p, n), false
+			return c.skip(n), false
 		case final:
 			c.faultIn(p, n, "a quote that is never closed", `close it before the delimiter; write a quote within as ""`)
 		default:
@@ -223,7 +151,7 @@ func (c *checker) csvRow(p []byte, final bool) (n int, empty bool) {
 		c.faultIn(p, n, "a carriage return without a line feed", "put the field in quotes, or end lines with LF or CR LF")
 	}
 	// Go on with the line after the flaw's.
-	return c.skip(p, n), false
+	return c.skip(n), false
 }
 
 // csvFields checks the fields of a sound row.
@@ -231,7 +159,7 @@ func (c *checker) csvFields(row []byte) {
 	if !c.checkText(row) {
 		return
 	}
-	header := !c.started && !c.t.options.NoHeader
+	header := !c.started && c.t.options.hasHeader()
 	c.started = true
 	if header {
 		c.header(row)
@@ -239,7 +167,7 @@ func (c *checker) csvFields(row []byte) {
 	}
 	if want := len(c.t.columns); len(c.fields) != want {
 		than := "the header"
-		if c.t.options.NoHeader {
+		if !c.t.options.hasHeader() {
 			than = "the list of columns"
 		}
 		c.fault(c.line, 1, fmt.Sprintf("%s, where %s has %d", count(len(c.fields), "field"), than, want),
@@ -278,15 +206,14 @@ func (c *checker) checkText(row []byte) bool {
 	if utf8.Valid(row) {
 		return true
 	}
-	at := 0
-	for at < len(row) {
+	for at := 0; at < len(row); {
 		r, n := utf8.DecodeRune(row[at:])
 		if r == utf8.RuneError && n == 1 {
+			c.faultIn(row, at, fmt.Sprintf("byte 0x%02x, which is not UTF-8", row[at]), "want UTF-8: convert the file, for example with iconv -f LATIN1 -t UTF-8")
 			break
 		}
 		at += n
 	}
-	c.faultIn(row, at, fmt.Sprintf("byte 0x%02x, which is not UTF-8", row[at]), "want UTF-8: convert the file, for example with iconv -f LATIN1 -t UTF-8")
 	return false
 }
 
@@ -297,11 +224,9 @@ func (c *checker) jsonLine(p []byte, final bool) (n int, empty bool) {
 		n = end + 1
 	case final:
 		n = len(p)
-	case len(p) < MaxRow:
-		return 0, false
 	default:
 		c.tooLong()
-		return c.skip(p, 0), false
+		return c.skip(0), false
 	}
 	line := p[:n]
 	if len(bytes.TrimSpace(line)) == 0 {
@@ -319,8 +244,8 @@ func (c *checker) jsonObject(line []byte) bool {
 		c.faultIn(line, min(offset, len(bytes.TrimRight(line, "\r\n"))), "not JSON: "+problem, "want one JSON object a line")
 		return false
 	}
-	if at := bytes.IndexFunc(line, func(r rune) bool { return !strings.ContainsRune(" \t\r", r) }); line[at] != '{' {
-		c.faultIn(line, at, "not an object", `want one JSON object a line, such as {"name": "value"}`)
+	if value := bytes.TrimLeft(line, " \t\r"); !bytes.HasPrefix(value, []byte("{")) {
+		c.faultIn(line, len(line)-len(value), "not an object", `want one JSON object a line, such as {"name": "value"}`)
 		return false
 	}
 	if !c.started && len(c.t.columns) == 0 {

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
@@ -90,8 +89,7 @@ func (c *Cursor) Err() error { return c.err }
 // load gets the row of the present number.
 func (c *Cursor) load() error {
 	begin, end := c.t.span(c.number)
-	var ok bool
-	if c.row, ok = copyRow(c.row[:0], c.t.data[begin:end]); !ok {
+	if !survive(func() { c.row = append(c.row[:0], c.t.data[begin:end]...) }) {
 		return c.changed()
 	}
 	if c.t.options.Format == CSV {
@@ -103,22 +101,6 @@ func (c *Cursor) load() error {
 		}
 	}
 	return nil
-}
-
-// copyRow appends a row of the file to dst. It returns false where the file has become
-// shorter since it was mapped: the kernel answers that with a fault (SIGBUS), which the Go
-// runtime turns into a panic of this goroutine when it is asked to.
-func copyRow(dst, row []byte) (text []byte, ok bool) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if reason := recover(); reason != nil {
-			if _, isFault := reason.(interface{ Addr() uintptr }); !isFault {
-				panic(reason)
-			}
-			text, ok = dst, false
-		}
-	}()
-	return append(dst, row...), true
 }
 
 // changed is the error of a row that was sound when the table was opened.

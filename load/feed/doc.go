@@ -14,6 +14,6 @@
 // is read from the disk while the cursor waits; Open has just read all of them.
 //
 // A file that is changed or cut off while it is in use ends the cursor with an error, or
-// gives rows of other text. It does no further harm: rows are copied out of the mapping at
-// one place, which survives that the file ends before the mapping does.
+// gives rows of other text. It does no further harm: who reads the mapping survives that the
+// file ends before the mapping does.
 package feed

@@ -24,16 +24,7 @@ const (
 	Auto      Format = iota // JSONLines if the file's name ends in .jsonl or .ndjson, else CSV
 	CSV                     // RFC 4180, with the exceptions that Options names
 	JSONLines               // one JSON object a line
-	formats
 )
-
-var formatNames = [formats]string{"auto", "csv", "jsonl"}
-
-// String returns the name that ParseFormat reads.
-func (f Format) String() string { return name(formatNames[:], f) }
-
-// ParseFormat reads "auto", "csv" or "jsonl".
-func ParseFormat(s string) (Format, error) { return parse[Format]("format", formatNames[:], s) }
 
 // An Order says in which order rows are taken. A pass is as many rows as the table has.
 type Order uint8
@@ -43,16 +34,7 @@ const (
 	Sequential Order = iota // that of the file
 	Shuffled                // each row once a pass, each pass in another random order
 	Random                  // each row drawn from all rows, whatever was drawn before
-	orders
 )
-
-var orderNames = [orders]string{"sequential", "shuffled", "random"}
-
-// String returns the name that ParseOrder reads.
-func (o Order) String() string { return name(orderNames[:], o) }
-
-// ParseOrder reads "sequential", "shuffled" or "random".
-func ParseOrder(s string) (Order, error) { return parse[Order]("order", orderNames[:], s) }
 
 // An End says what follows a pass.
 type End uint8
@@ -61,33 +43,7 @@ type End uint8
 const (
 	Wrap End = iota // another pass
 	Stop            // nothing
-	ends
 )
-
-var endNames = [ends]string{"wrap", "stop"}
-
-// String returns the name that ParseEnd reads.
-func (e End) String() string { return name(endNames[:], e) }
-
-// ParseEnd reads "wrap" or "stop".
-func ParseEnd(s string) (End, error) { return parse[End]("end", endNames[:], s) }
-
-func name[T ~uint8](names []string, v T) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return fmt.Sprintf("%T(%d)", v, uint8(v))
-}
-
-func parse[T ~uint8](what string, names []string, s string) (T, error) {
-	for v, n := range names {
-		if n == s {
-			return T(v), nil
-		}
-	}
-	last := len(names) - 1
-	return 0, fmt.Errorf("%s %q: want %s or %s", what, s, strings.Join(names[:last], ", "), names[last])
-}
 
 // A Column is a column with a name.
 type Column struct {
@@ -107,14 +63,14 @@ type Options struct {
 	Format    Format
 	Delimiter byte // CSV: one ASCII character; default the comma
 
-	// NoHeader says that the first row of CSV is data. Columns then names the columns.
-	NoHeader bool
-
-	// Columns names the columns of CSV without a header, in their order, or says which
-	// values of JSON Lines there are. Default for JSON Lines: the members of the first
-	// object.
+	// Columns names the columns of CSV, whose first row is then data, in their order, or says
+	// which values of JSON Lines there are. Default: CSV's first row has the names, and for
+	// JSON Lines they are the members of the first object.
 	Columns []Column
 }
+
+// hasHeader tells whether the first row names the columns.
+func (o *Options) hasHeader() bool { return o.Format == CSV && len(o.Columns) == 0 }
 
 // withDefaults returns the options with everything filled in that does not depend on
 // what the file holds.
@@ -144,21 +100,10 @@ func (o Options) Validate(path string) error {
 		if d := o.Delimiter; d == '"' || d != '\t' && d < ' ' || d >= 0x7f {
 			fault("delimiter %q: want one ASCII character that is neither a quote nor a line end", rune(d))
 		}
-		switch {
-		case o.NoHeader && len(o.Columns) == 0:
-			fault("columns: none given; want their names, as the file has no header")
-		case !o.NoHeader && len(o.Columns) > 0:
-			fault("columns: %d given; want none, as the file's header names them", len(o.Columns))
-		}
 	case JSONLines:
 		if o.Delimiter != 0 {
 			fault("delimiter %q: want none for JSON Lines", rune(o.Delimiter))
 		}
-		if o.NoHeader {
-			fault("no header: JSON Lines have none anyway; leave it out")
-		}
-	default:
-		fault("format %d: want auto, csv or jsonl", uint8(o.Format))
 	}
 	if len(o.Columns) > MaxColumns {
 		fault("columns: %d given; want at most %d", len(o.Columns), MaxColumns)

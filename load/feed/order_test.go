@@ -38,22 +38,6 @@ func TestShuffledIsAPermutation(t *testing.T) {
 	})
 }
 
-// Beyond what a test can list: distinct places have distinct numbers, all within.
-func TestShuffledOfHugeTables(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Uint64Range(1<<32, 1<<52).Draw(t, "n")
-		p := newPermutation(n, rapid.Uint64().Draw(t, "seed"))
-		seen := map[uint64]bool{}
-		for i := range uint64(100) {
-			at := p.at((i * (n / 100)) % n)
-			if at >= n || seen[at] {
-				t.Fatalf("%d of %d", at, n)
-			}
-			seen[at] = true
-		}
-	})
-}
-
 // Each order of four rows is about equally likely: chi-squared with 23 degrees of
 // freedom, at the 0.1 % level with fixed seeds.
 func TestShuffledOrdersAreEquallyLikely(t *testing.T) {
@@ -68,29 +52,6 @@ func TestShuffledOrdersAreEquallyLikely(t *testing.T) {
 	}
 	if len(counts) != 24 || chi > 49.7 {
 		t.Errorf("%d orders of 24, chi-squared %.1f", len(counts), chi)
-	}
-}
-
-// In a shuffled order neighbours have nothing to do with each other: serial correlation,
-// and how many go up, within 3.3 standard deviations.
-func TestShuffledNeighboursAreUnrelated(t *testing.T) {
-	const n = 100_000
-	for seed := range uint64(5) {
-		order := checkPermutation(t, n, seed)
-		var sum float64
-		up := 0
-		for i := 1; i < n; i++ {
-			sum += (float64(order[i-1])/n - 0.5) * (float64(order[i])/n - 0.5) * 12
-			if order[i] > order[i-1] {
-				up++
-			}
-		}
-		if r := sum / n; math.Abs(r)*math.Sqrt(n) > 3.3 {
-			t.Errorf("seed %d: correlation %v", seed, r)
-		}
-		if z := (float64(up) - n/2) / math.Sqrt(n/12.0); math.Abs(z) > 3.3 {
-			t.Errorf("seed %d: %d of %d go up, z %v", seed, up, n, z)
-		}
 	}
 }
 
@@ -124,16 +85,12 @@ func take(c *Cursor, most int) (numbers []int) {
 func TestShardsShareTheRowsOut(t *testing.T) {
 	tables := map[int]*Table{}
 	for _, n := range []int{1, 2, 3, 7, 50, 97} {
-		s := usual
-		if n%2 == 0 {
-			s = large
-		}
-		tables[n] = mustOpen(t, numbered(t, n), Options{}, s)
+		tables[n] = mustOpen(t, numbered(t, n), Options{}, maxKept)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{1, 2, 3, 7, 50, 97}).Draw(t, "rows")
 		table := tables[n]
-		order := Order(rapid.IntRange(0, int(orders)-1).Draw(t, "order"))
+		order := rapid.SampledFrom([]Order{Sequential, Shuffled, Random}).Draw(t, "order")
 		seed := rapid.Uint64().Draw(t, "seed")
 		shards := rapid.IntRange(1, 120).Draw(t, "shards")
 		passes := rapid.IntRange(1, 3).Draw(t, "passes")
@@ -174,7 +131,7 @@ func TestShardsShareTheRowsOut(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	const n = 1000
-	table := mustOpen(t, numbered(t, n), Options{}, usual)
+	table := mustOpen(t, numbered(t, n), Options{}, maxKept)
 	first := func(order Order, seed uint64) []int { return take(table.Cursor(pace.Whole(), order, seed, Wrap), 3*n) }
 
 	for i, row := range first(Sequential, 1) {
@@ -203,14 +160,4 @@ func TestOrders(t *testing.T) {
 	if missing := float64(n - len(drawn)); math.Abs(missing-n/math.E) > 4*9.8 {
 		t.Errorf("%v of %d rows never drawn, want about %.0f", missing, n, n/math.E)
 	}
-}
-
-func TestCursorPanicsWithoutAShard(t *testing.T) {
-	table := mustOpen(t, numbered(t, 1), Options{}, usual)
-	defer func() {
-		if r := recover(); r != "feed: shard 0 of 0: want 1 to 16777216 shards" {
-			t.Errorf("recovered %v", r)
-		}
-	}()
-	table.Cursor(pace.Shard{}, Sequential, 0, Wrap)
 }

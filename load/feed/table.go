@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -12,13 +13,8 @@ import (
 	"dyno/load/jsonpath"
 )
 
-// sizes are what tests need to be smaller.
-type sizes struct {
-	keep   int64 // the largest file that is kept in memory, in bytes
-	window int   // how many bytes of a larger one are at hand at first while it is checked
-}
-
-var usual = sizes{keep: 4 << 20, window: 256 << 10}
+// maxKept is the largest file that is kept in memory, in bytes. A larger one is mapped into it.
+const maxKept = 4 << 20
 
 // A Table is an open file of rows. It may be used by several goroutines at a time, each
 // with cursors of its own.
@@ -67,9 +63,9 @@ func (x *index) at(row int) int64 {
 
 // Open reads a file of rows from beginning to end. An error holds every fault of the
 // options, or up to 20 faults of the file, each of type *Fault.
-func Open(path string, o Options) (*Table, error) { return open(path, o, usual) }
+func Open(path string, o Options) (*Table, error) { return open(path, o, maxKept) }
 
-func open(path string, o Options, sizes sizes) (*Table, error) {
+func open(path string, o Options, kept int64) (*Table, error) {
 	if err := o.Validate(path); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -79,14 +75,14 @@ func open(path string, o Options, sizes sizes) (*Table, error) {
 	}
 	t := &Table{name: path, options: o.withDefaults(path)}
 	// A mapping stays when its file is closed.
-	if err := errors.Join(t.read(f, sizes), f.Close()); err != nil {
+	if err := errors.Join(t.read(f, kept), f.Close()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
 // read checks the file and makes the index.
-func (t *Table) read(f *os.File, sizes sizes) error {
+func (t *Table) read(f *os.File, kept int64) error {
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
@@ -95,13 +91,13 @@ func (t *Table) read(f *os.File, sizes sizes) error {
 		return &Fault{File: t.name, Problem: "not a regular file", Hint: "want a file on disk, as rows are read in any order"}
 	}
 	size := info.Size()
-	window := window{file: f, size: size, step: sizes.window}
-	if size <= sizes.keep {
+	if size <= kept {
 		t.data = make([]byte, size)
 		if _, err := io.ReadFull(f, t.data); err != nil {
 			return fmt.Errorf("feed: %s: %w", t.name, err)
 		}
-		window.bytes = t.data
+	} else if err := t.mapFile(f, size); err != nil {
+		return err
 	}
 	for _, c := range t.options.Columns {
 		t.columns = append(t.columns, c.Name)
@@ -109,19 +105,18 @@ func (t *Table) read(f *os.File, sizes sizes) error {
 	if err := t.compilePaths(); err != nil {
 		return err
 	}
-	check := checker{t: t, window: window}
-	if err := check.run(); err != nil {
-		return err
+	check := checker{t: t}
+	if !survive(func() { err = check.run() }) {
+		return fmt.Errorf("feed: %s: the file became shorter while it was read; leave it alone until the run has ended", t.name)
 	}
-	t.end = check.end
-	if t.data == nil {
-		return t.mapFile(f, size)
+	if t.mapped && err == nil {
+		// What was looked at once is not to count as the process's memory.
+		err = os.NewSyscallError("madvise", unix.Madvise(t.data, unix.MADV_DONTNEED))
 	}
-	return nil
+	return err
 }
 
-// mapFile maps the whole file into memory. It was read before and not mapped, so that what
-// was looked at once does not count as the process's memory.
+// mapFile maps the whole file into memory.
 func (t *Table) mapFile(f *os.File, size int64) error {
 	if int64(int(size)) != size {
 		return &Fault{File: t.name, Problem: fmt.Sprintf("%d bytes are more than the address space holds", size), Hint: "split the file"}
@@ -132,6 +127,23 @@ func (t *Table) mapFile(f *os.File, size int64) error {
 	}
 	t.data, t.mapped = data, true
 	return nil
+}
+
+// survive calls f, which reads the file's data. It returns false where the file has become
+// shorter since it was mapped: the kernel answers that with a fault (SIGBUS), which the Go
+// runtime turns into a panic of this goroutine when it is asked to.
+func survive(f func()) (whole bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if reason := recover(); reason != nil {
+			if _, isFault := reason.(interface{ Addr() uintptr }); !isFault {
+				panic(reason)
+			}
+			whole = false
+		}
+	}()
+	f()
+	return true
 }
 
 // compilePaths makes the paths of the columns of JSON Lines.
@@ -161,12 +173,6 @@ func (t *Table) Rows() int { return t.rows.rows }
 
 // Columns returns the names of the columns.
 func (t *Table) Columns() []string { return slices.Clone(t.columns) }
-
-// Column returns the number of the column of that name, for Row.Append.
-func (t *Table) Column(name string) (number int, ok bool) {
-	number = slices.Index(t.columns, name)
-	return number, number >= 0
-}
 
 // Close releases the file. Cursors must not be used afterwards.
 func (t *Table) Close() error {
