@@ -3,8 +3,10 @@ package cookie
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -233,27 +235,10 @@ func deadline(now, age int64) int64 {
 	return now + age*int64(time.Second)
 }
 
-// parseAge reads Max-Age: digits, perhaps behind a minus. What 64 bits do not hold is the
-// nearest number that they do.
+// parseAge reads Max-Age. What 64 bits do not hold is the nearest number that they do.
 func parseAge(text []byte) (age int64, ok bool) {
-	digits := bytes.TrimPrefix(text, []byte("-"))
-	if len(digits) == 0 {
-		return 0, false
-	}
-	for _, d := range digits {
-		if !isDigit(d) {
-			return 0, false
-		}
-		if age > (math.MaxInt64-9)/10 {
-			age = math.MaxInt64
-		} else {
-			age = age*10 + int64(d-'0')
-		}
-	}
-	if len(digits) < len(text) {
-		age = -age
-	}
-	return age, true
+	age, err := strconv.ParseInt(string(text), 10, 64)
+	return age, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // isWord compares ASCII without regard to case; the word is in lower case.
@@ -269,8 +254,6 @@ func isWord(s []byte, word string) bool {
 	return true
 }
 
-func isDigit(b byte) bool { return b-'0' < 10 }
-
 func lower(b byte) byte {
 	if b-'A' < 26 {
 		b += 'a' - 'A'
@@ -278,102 +261,30 @@ func lower(b byte) byte {
 	return b
 }
 
-// parseDate reads the many forms that a cookie's date has, as RFC 6265, section 5.1.1,
-// tells: a time, a day, a month and a year, in any order and with anything between, in UTC.
-// It returns Unix time in ns.
+// dateLayouts are the forms of a cookie's date that servers write: today's of HTTP, Netscape's,
+// with years of four and two digits, and the older ones of RFC 9110, section 5.6.7.
+var dateLayouts = [...]string{
+	"Mon, 02 Jan 2006 15:04:05 GMT",
+	"Mon, 02-Jan-2006 15:04:05 GMT",
+	"Mon, 02-Jan-06 15:04:05 GMT",
+	"Monday, 02-Jan-06 15:04:05 GMT",
+	time.ANSIC,
+}
+
+// parseDate reads a date, and returns Unix time in ns.
 func parseDate(text []byte) (at int64, ok bool) {
-	var hour, minute, second, day, month, year int
-	var hasTime, hasDay, hasMonth, hasYear bool
-	for len(text) > 0 {
-		n := 0
-		for n < len(text) && !isDateDelimiter(text[n]) {
-			n++
-		}
-		token := text[:n]
-		text = text[min(n+1, len(text)):]
-		if len(token) == 0 {
+	for _, layout := range dateLayouts {
+		t, err := time.Parse(layout, string(text))
+		if err != nil {
 			continue
 		}
-		if !hasTime {
-			if hour, minute, second, hasTime = parseClock(token); hasTime {
-				continue
-			}
-		}
-		if !hasDay {
-			if day, hasDay = leadingNumber(token, 1, 2); hasDay {
-				continue
-			}
-		}
-		if !hasMonth {
-			if month, hasMonth = parseMonth(token); hasMonth {
-				continue
-			}
-		}
-		if !hasYear {
-			year, hasYear = leadingNumber(token, 2, 4)
-		}
-	}
-	switch {
-	case year >= 70 && year <= 99:
-		year += 1900
-	case year <= 69:
-		year += 2000
-	}
-	if !hasTime || !hasDay || !hasMonth || !hasYear || year < 1601 || hour > 23 || minute > 59 || second > 59 {
-		return 0, false
-	}
-	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if t.Day() != day {
-		return 0, false // no such day in that month
-	}
-	switch unix := t.Unix(); {
-	case unix > math.MaxInt64/int64(time.Second):
-		return math.MaxInt64, true
-	case unix < math.MinInt64/int64(time.Second):
-		return math.MinInt64, true
-	default:
-		return unix * int64(time.Second), true
-	}
-}
-
-func isDateDelimiter(b byte) bool {
-	return b == '\t' || b >= ' ' && b <= '/' || b >= ';' && b <= '@' || b >= '[' && b <= '`' || b >= '{' && b <= '~'
-}
-
-// leadingNumber reads least to most digits, behind which anything but a digit may follow.
-func leadingNumber(token []byte, least, most int) (v int, ok bool) {
-	n := 0
-	for n < len(token) && isDigit(token[n]) {
-		if n == most {
-			return 0, false
-		}
-		v = v*10 + int(token[n]-'0')
-		n++
-	}
-	return v, n >= least
-}
-
-// parseClock reads hours, minutes and seconds.
-func parseClock(token []byte) (hour, minute, second int, ok bool) {
-	h, rest, found := bytes.Cut(token, []byte(":"))
-	m, s, again := bytes.Cut(rest, []byte(":"))
-	if !found || !again || len(h) > 2 || len(m) > 2 {
-		return 0, 0, 0, false
-	}
-	hour, hourOK := leadingNumber(h, len(h), 2)
-	minute, minuteOK := leadingNumber(m, len(m), 2)
-	second, ok = leadingNumber(s, 1, 2)
-	return hour, minute, second, ok && hourOK && minuteOK && len(h) > 0 && len(m) > 0
-}
-
-func parseMonth(token []byte) (month int, ok bool) {
-	const names = "janfebmaraprmayjunjulaugsepoctnovdec"
-	if len(token) < 3 {
-		return 0, false
-	}
-	for m := range 12 {
-		if isWord(token[:3], names[3*m:3*m+3]) {
-			return m + 1, true
+		switch unix := t.Unix(); {
+		case unix > math.MaxInt64/int64(time.Second):
+			return math.MaxInt64, true
+		case unix < math.MinInt64/int64(time.Second):
+			return math.MinInt64, true
+		default:
+			return unix * int64(time.Second), true
 		}
 	}
 	return 0, false

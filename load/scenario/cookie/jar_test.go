@@ -135,26 +135,14 @@ func TestParseDate(t *testing.T) {
 		want string // empty: no date
 	}{
 		{"Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"},
+		{"Sun, 06-Nov-1994 08:49:37 GMT", "1994-11-06T08:49:37Z"},
+		{"Sun, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"},
 		{"Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"},
 		{"Sun Nov  6 08:49:37 1994", "1994-11-06T08:49:37Z"},
-		{"6 november 2024 1:2:3", "2024-11-06T01:02:03Z"},
-		{"08:49:37 nov 6 69", "2069-11-06T08:49:37Z"},
-		{"08:49:37 nov 6 70", "1970-11-06T08:49:37Z"},
-		{"29 Feb 2024 00:00:00", "2024-02-29T00:00:00Z"},
-		{"29 Feb 2023 00:00:00", ""},
-		{"31 Apr 2023 00:00:00", ""},
-		{"0 Jan 2023 00:00:00", ""},
-		{"1 Jan 2023 24:00:00", ""},
-		{"1 Jan 2023 00:60:00", ""},
-		{"1 Jan 1600 00:00:00", ""},
-		{"1 Jan 2023", ""},
-		{"1 Jan 00:00:00", ""},
-		{"Jan 2023 00:00:00", ""},
+		{"Wed, 29 Feb 2023 00:00:00 GMT", ""},
+		{"Sun, 01 Jan 2023 24:00:00 GMT", ""},
+		{"tomorrow", ""},
 		{"", ""},
-		{"1 Foo 2023 00:00:00", ""},
-		{"1 Jan 2023 0:0", ""},
-		{"1 Jan 2023 000:00:00", ""},
-		{"1 Jan 2023 00:00:00x", "2023-01-01T00:00:00Z"},
 	} {
 		at, ok := parseDate([]byte(tt.text))
 		got := ""
@@ -165,24 +153,11 @@ func TestParseDate(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
 		}
 	}
-	if at, ok := parseDate([]byte("1 Jan 9999 00:00:00")); !ok || at != math.MaxInt64 {
-		t.Errorf("the year 9999: %d, %v", at, ok)
-	}
-	if at, ok := parseDate([]byte("1 Jan 1601 00:00:00")); !ok || at != math.MinInt64 {
-		t.Errorf("the year 1601: %d, %v", at, ok)
-	}
-}
-
-func TestParseDateReadsHTTPDates(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		at := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 0).UTC()
-		for _, layout := range []string{http.TimeFormat, time.ANSIC, time.RFC1123Z} {
-			text := at.Format(layout)
-			if got, ok := parseDate([]byte(text)); !ok || got != at.UnixNano() {
-				t.Fatalf("%q: %d, %v; want %d", text, got, ok, at.UnixNano())
-			}
+	for text, want := range map[string]int64{"Fri, 31 Dec 9999 23:59:59 GMT": math.MaxInt64, "Mon, 01 Jan 1601 00:00:00 GMT": math.MinInt64} {
+		if at, ok := parseDate([]byte(text)); !ok || at != want {
+			t.Errorf("%s: %d, %v", text, at, ok)
 		}
-	})
+	}
 }
 
 // FuzzSetCookie: no field makes a jar panic, go beyond its bounds, or send what would
