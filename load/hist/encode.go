@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"math/bits"
 )
 
 // HdrHistogram's V2 encoding. A payload holds one number per bucket from the
@@ -27,12 +26,10 @@ const (
 	headerSize       = 40
 )
 
-// What a log may hold. A histogram of ours has less than 300 kB of payload and
-// one of five digits over all of int64 less than maxPayload in practice. With
-// maxCount values in an interval and maxIntervals intervals, the sum of a log
-// still fits in an int64.
+// What a log may hold. A payload has at most nine bytes a bucket. With maxCount values in an
+// interval and maxIntervals intervals, the sum of a log still fits in an int64.
 const (
-	maxPayload   = 4 << 20
+	maxPayload   = 9 * buckets
 	maxCount     = 1 << 42
 	maxIntervals = 1 << 20
 )
@@ -164,11 +161,9 @@ type decoder struct {
 	hist  *Histogram
 }
 
-// decode returns a histogram in compact form. One of another layout is fitted
-// into ours: each bucket counts at its highest value, so that quantiles up to
-// Highest read as they did, provided that it had at most three digits.
+// decode returns a histogram in compact form. Each bucket counts at its highest value.
 func (d *decoder) decode(text []byte) (*Histogram, error) {
-	payload, l, err := d.inflate(text)
+	payload, err := d.inflate(text)
 	if err != nil {
 		return nil, err
 	}
@@ -176,27 +171,23 @@ func (d *decoder) decode(text []byte) (*Histogram, error) {
 		d.hist = New()
 	}
 	d.hist.Reset()
-	_, end := bounds(top)
-	for i := uint64(0); len(payload) > 0; {
+	for i := 0; len(payload) > 0; {
 		n, size := number(payload)
 		payload = payload[size:]
 		switch {
 		case size == 0:
 			return nil, errors.New("histogram: last count is cut off")
-		case n < 0 && -uint64(n) > l.buckets-i:
-			return nil, fmt.Errorf("histogram: %d empty buckets after %d, want %d altogether", -uint64(n), i, l.buckets)
+		case n < 0 && -uint64(n) > uint64(buckets-i):
+			return nil, fmt.Errorf("histogram: %d empty buckets after %d, want %d altogether", -uint64(n), i, buckets)
 		case n < 0:
-			i += -uint64(n)
+			i -= int(n)
 			continue
-		case i >= l.buckets:
-			return nil, fmt.Errorf("histogram: more than %d counts", l.buckets)
+		case i >= buckets:
+			return nil, fmt.Errorf("histogram: more than %d counts", buckets)
 		case n > maxCount-d.hist.count:
 			return nil, fmt.Errorf("histogram: more than %d values", int64(maxCount))
 		case n > 0:
-			low, high := l.bounds(i)
-			if low <= end {
-				high = min(high, end)
-			}
+			low, high := bounds(i)
 			d.hist.RecordN(high, n)
 			d.hist.min = min(d.hist.min, low)
 		}
@@ -205,10 +196,10 @@ func (d *decoder) decode(text []byte) (*Histogram, error) {
 	return d.hist.Clone(), nil
 }
 
-// inflate returns a histogram's payload and layout.
-func (d *decoder) inflate(text []byte) ([]byte, layout, error) {
-	fail := func(format string, args ...any) ([]byte, layout, error) {
-		return nil, layout{}, fmt.Errorf("histogram: "+format, args...)
+// inflate returns a histogram's payload.
+func (d *decoder) inflate(text []byte) ([]byte, error) {
+	fail := func(format string, args ...any) ([]byte, error) {
+		return nil, fmt.Errorf("histogram: "+format, args...)
 	}
 	be := binary.BigEndian
 	raw, err := base64.StdEncoding.AppendDecode(d.raw[:0], text)
@@ -234,7 +225,7 @@ func (d *decoder) inflate(text []byte) ([]byte, layout, error) {
 		return fail("zlib: %w", err)
 	}
 	d.plain.Reset()
-	if _, err = d.plain.ReadFrom(io.LimitReader(d.z, headerSize+maxPayload+1)); err != nil {
+	if _, err = d.plain.ReadFrom(io.LimitReader(d.z, int64(headerSize+maxPayload+1))); err != nil {
 		return fail("zlib: %w", err)
 	}
 	b := d.plain.Bytes()
@@ -247,50 +238,8 @@ func (d *decoder) inflate(text []byte) ([]byte, layout, error) {
 		return fail("inner cookie %#08x, want %#08x", be.Uint32(b), cookie|wordSize)
 	case uint64(be.Uint32(b[4:])) != uint64(len(b)-headerSize):
 		return fail("payload length %d, but %d bytes follow", be.Uint32(b[4:]), len(b)-headerSize)
+	case be.Uint32(b[12:]) != digits || be.Uint64(b[16:]) != 1 || be.Uint64(b[24:]) != uint64(Highest):
+		return fail("%d digits from %d to %d, want %d from 1 to %d", be.Uint32(b[12:]), be.Uint64(b[16:]), be.Uint64(b[24:]), digits, Highest)
 	}
-	// Counts are written in the order of values, whatever the offset in b[8:12]
-	// says about the writer's memory.
-	ratio := math.Float64frombits(be.Uint64(b[32:]))
-	if ratio != 1 && ratio != 0 {
-		return fail("conversion ratio %v, want 1: values must be integers", ratio)
-	}
-	l, err := newLayout(be.Uint32(b[12:]), int64(be.Uint64(b[16:])), int64(be.Uint64(b[24:])))
-	return b[headerSize:], l, err
-}
-
-// layout is the layout of a histogram that somebody else wrote.
-type layout struct {
-	unitBits uint   // buckets are at least 1<<unitBits wide
-	halfBits uint   // 1<<halfBits buckets for each doubling
-	buckets  uint64 // there are no more
-}
-
-func newLayout(digits uint32, lowest, highest int64) (layout, error) {
-	if digits > 5 {
-		return layout{}, fmt.Errorf("histogram: %d significant digits, want 0 to 5", digits)
-	}
-	single := uint64(2) // buckets of a single unit reach at least so far
-	for range digits {
-		single *= 10
-	}
-	l := layout{
-		unitBits: uint(bits.Len64(uint64(max(lowest, 1))) - 1),
-		halfBits: uint(max(bits.Len64(single-1), 1) - 1),
-	}
-	// The highest bucket must not reach beyond int64.
-	if l.unitBits+l.halfBits > 61 {
-		return layout{}, fmt.Errorf("histogram: lowest value %d is too large for %d digits", lowest, digits)
-	}
-	size := uint(bits.Len64(uint64(max(highest, 0)))) // of the highest value
-	l.buckets = uint64(2+max(size, l.unitBits+l.halfBits+1)-(l.unitBits+l.halfBits+1)) << l.halfBits
-	return l, nil
-}
-
-func (l layout) bounds(i uint64) (low, high int64) {
-	shift := l.unitBits
-	if doubling := i >> l.halfBits; doubling > 1 {
-		shift += uint(doubling - 1)
-		i -= (doubling - 1) << l.halfBits
-	}
-	return int64(i << shift), int64((i+1)<<shift - 1)
+	return b[headerSize:], nil
 }

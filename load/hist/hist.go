@@ -282,23 +282,6 @@ func (h *Histogram) CountAtOrBelow(ns int64) int64 {
 	return sum
 }
 
-// Equal tells whether all buckets of the two have the same counts. It ignores
-// what a log does not keep: the exact extremes.
-func (h *Histogram) Equal(o *Histogram) bool {
-	if h.count != o.count {
-		return false
-	}
-	next, stop := iter.Pull2(o.nonzero())
-	defer stop()
-	for i, n := range h.nonzero() {
-		if oi, on, ok := next(); !ok || oi != i || on != n {
-			return false
-		}
-	}
-	_, _, more := next()
-	return !more
-}
-
 // Each calls f with the bounds, both included, and the count of each bucket that
 // is not empty, in ascending order, until f returns false.
 func (h *Histogram) Each(f func(low, high, count int64) bool) {

@@ -163,10 +163,13 @@ func same(t interface{ Fatalf(string, ...any) }, a, b *Histogram) {
 	of := func(h *Histogram) figures {
 		return figures{h.Count(), h.Min(), h.Max()}
 	}
-	if of(a) != of(b) || !a.Equal(b) || !b.Equal(a) || !bytes.Equal(a.Clone().packed, b.Clone().packed) {
+	if of(a) != of(b) || !sameCounts(a, b) {
 		t.Fatalf("histograms differ: %+v and %+v", of(a), of(b))
 	}
 }
+
+// sameCounts tells whether all buckets of the two have the same counts.
+func sameCounts(a, b *Histogram) bool { return bytes.Equal(a.Clone().packed, b.Clone().packed) }
 
 func TestResetLeavesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,29 +194,6 @@ func TestResetLeavesNothing(t *testing.T) {
 	same(t, c, of(7))
 }
 
-func TestCloneIsIndependent(t *testing.T) {
-	h := of(10, 1000, 100_000)
-	c := h.Clone()
-	h.Record(5)
-	same(t, c, of(10, 1000, 100_000))
-	d := c.Clone()
-	c.Record(6)
-	same(t, c, of(10, 1000, 100_000, 6))
-	same(t, d, of(10, 1000, 100_000))
-	same(t, h, of(10, 1000, 100_000, 5))
-}
-
-func TestCloneIsCompact(t *testing.T) {
-	h := New()
-	for i := range int64(10_000) {
-		h.Record(50_000 + i*i%1_000_000)
-	}
-	h.Record(Highest)
-	if c := h.Clone(); c.counts != nil || len(c.packed) > 5000 || cap(c.packed) > 2*len(c.packed) {
-		t.Errorf("a clone keeps %d bytes of %d", len(c.packed), cap(c.packed))
-	}
-}
-
 func TestOutOfRange(t *testing.T) {
 	_, end := bounds(top)
 	h := of(-1, math.MinInt64, 0, Highest, end, end+1, 2*Highest, math.MaxInt64)
@@ -232,24 +212,5 @@ func TestOutOfRange(t *testing.T) {
 	}
 	if got := h.Quantile(1); got != math.MaxInt64 {
 		t.Errorf("p100 is %d, want the maximum", got)
-	}
-}
-
-func TestEqualTellsApart(t *testing.T) {
-	base := of(1, 2, 3)
-	for _, o := range []*Histogram{of(), of(1, 2), of(1, 2, 4), of(1, 2, 2), of(1, 2, 3, 3), of(0, 2, 3)} {
-		if base.Equal(o) || o.Equal(base) || base.Equal(o.Clone()) || o.Clone().Equal(base) {
-			t.Errorf("counts %d: equal to another", o.Count())
-		}
-	}
-}
-
-func TestEachStops(t *testing.T) {
-	for _, h := range []*Histogram{of(1, 2, 3), of(1, 2, 3).Clone()} {
-		var calls int
-		h.Each(func(low, high, count int64) bool { calls++; return calls < 2 })
-		if calls != 2 {
-			t.Errorf("%d calls, want 2", calls)
-		}
 	}
 }

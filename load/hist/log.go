@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxLine = 8 << 20   // bytes; a payload of maxPayload, compressed badly, fits
+	maxLine = 1 << 20   // bytes; a payload of maxPayload, compressed badly, fits
 	maxKept = 512 << 20 // bytes of all histograms of a log together
 
 	legend = `"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"`
@@ -99,16 +99,14 @@ func (i Interval) validate() error {
 	return errors.Join(faults...)
 }
 
-// ReadLog reads a log, also one written by another program, as long as its
-// histograms have the V2 compressed encoding; their values are taken as ns. The
-// intervals come in the order of the file, their histograms in compact form.
-// Without a StartTime the start is that of the first interval.
+// ReadLog reads a log as a LogWriter writes it. The intervals come in the order of the file,
+// their histograms in compact form.
 //
-// A log does not keep the exact Min of each histogram. Max is exact if the
-// Interval_Max column is in milliseconds and fits the counts. Min is then the low end of its bucket, and Max the high end.
+// A log does not keep the exact Min of each histogram: it is then the low end of its bucket.
+// Max is exact if the column Interval_Max fits the counts.
 //
 // An error names the line, and comes with the intervals before it. A line has at
-// most 8 MiB, a log 2²⁰ intervals and 512 MiB of histograms in compact form.
+// most 1 MiB, a log 2²⁰ intervals and 512 MiB of histograms in compact form.
 func ReadLog(r io.Reader) (start time.Time, intervals []Interval, err error) {
 	lr := logReader{}
 	sc := bufio.NewScanner(r)
@@ -117,54 +115,23 @@ func ReadLog(r io.Reader) (start time.Time, intervals []Interval, err error) {
 	for sc.Scan() {
 		n++
 		if err := lr.readLine(bytes.TrimRight(sc.Bytes(), " \t\r")); err != nil {
-			return lr.start(), lr.intervals, fmt.Errorf("histogram log: line %d: %w", n, err)
+			return lr.start, lr.intervals, fmt.Errorf("histogram log: line %d: %w", n, err)
 		}
 	}
 	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return lr.start(), lr.intervals, fmt.Errorf("histogram log: line %d: longer than %d bytes", n+1, maxLine)
+		return lr.start, lr.intervals, fmt.Errorf("histogram log: line %d: longer than %d bytes", n+1, maxLine)
 	} else if err != nil {
-		return lr.start(), lr.intervals, fmt.Errorf("histogram log: line %d: %w", n+1, err)
+		return lr.start, lr.intervals, fmt.Errorf("histogram log: line %d: %w", n+1, err)
 	}
-	return lr.start(), lr.intervals, nil
+	return lr.start, lr.intervals, nil
 }
 
-// logReader is the state between lines. Times are in ns since 1970.
+// logReader is the state between lines.
 type logReader struct {
+	start     time.Time
 	intervals []Interval
 	kept      int // bytes of their histograms
 	dec       decoder
-
-	started bool
-	first   int64 // the log's start
-	latest  int64 // the start said last; logs may be strung together
-	based   baseKind
-	base    int64 // what intervals' times are relative to
-}
-
-// baseKind is how the base was found.
-type baseKind uint8
-
-const (
-	noBase baseKind = iota
-	guessedBase
-	saidBase
-)
-
-func (l *logReader) start() time.Time {
-	if !l.started {
-		return time.Time{}
-	}
-	return time.Unix(0, l.first)
-}
-
-func (l *logReader) setStart(ns int64) {
-	if !l.started {
-		l.first = ns
-	}
-	l.started, l.latest = true, ns
-	if l.based == guessedBase {
-		l.based = noBase
-	}
 }
 
 func (l *logReader) readLine(line []byte) error {
@@ -198,20 +165,6 @@ func (l *logReader) readLine(line []byte) error {
 		}
 		*f.into = v
 	}
-	if !l.started {
-		l.setStart(at)
-	}
-	if l.based == noBase {
-		// HdrHistogram's rule: a time more than a year before the start is
-		// relative to it, any other is absolute.
-		l.based, l.base = guessedBase, 0
-		if at < l.latest-int64(365*24*time.Hour) {
-			l.base = l.latest
-		}
-	}
-	if at > math.MaxInt64-l.base {
-		return fmt.Errorf("start: %s seconds are too many", fields[0])
-	}
 	h, err := l.dec.decode(fields[3])
 	if err != nil {
 		return err
@@ -225,30 +178,25 @@ func (l *logReader) readLine(line []byte) error {
 	}
 	l.intervals = append(l.intervals, Interval{
 		Tag:    tag,
-		Start:  time.Duration(at + l.base - l.first),
+		Start:  time.Duration(at),
 		Length: time.Duration(length),
 		Hist:   h,
 	})
 	return nil
 }
 
+// readComment reads the log's start.
 func (l *logReader) readComment(line string) error {
-	for _, c := range []struct {
-		prefix string
-		set    func(int64)
-	}{
-		{"#[StartTime: ", l.setStart},
-		{"#[BaseTime: ", func(ns int64) { l.based, l.base = saidBase, ns }},
-	} {
-		if rest, ok := strings.CutPrefix(line, c.prefix); ok {
-			number, _, _ := strings.Cut(rest, " ")
-			ns, err := parseDecimal(strings.TrimSuffix(number, "]"), 9)
-			if err != nil {
-				return fmt.Errorf("%s: %w", strings.Trim(c.prefix, "#[: "), err)
-			}
-			c.set(ns)
-		}
+	rest, found := strings.CutPrefix(line, "#[StartTime: ")
+	if !found {
+		return nil
 	}
+	seconds, _, _ := strings.Cut(rest, " ")
+	ns, err := parseDecimal(seconds, 9)
+	if err != nil {
+		return fmt.Errorf("StartTime: %w", err)
+	}
+	l.start = time.Unix(0, ns)
 	return nil
 }
 
