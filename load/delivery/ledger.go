@@ -1,11 +1,6 @@
 package delivery
 
-import (
-	"cmp"
-	"slices"
-
-	"dyno/load/wire"
-)
+import "dyno/load/wire"
 
 // An Account is what became of the events that were due to subscribers.
 type Account struct {
@@ -21,24 +16,7 @@ type Account struct {
 	// Untracked counts events of more than MaxSources sources of one subscriber. Nobody can
 	// say whether others of theirs are missing.
 	Untracked uint64
-
-	// Missing are the first of the events that were announced or lost, MaxMissing spans at
-	// most. Unlisted are events that were missing when the ledger was full: they are in
-	// Announced or Lost even if they arrived later or were uncertain.
-	Missing  []Missing
-	Unlisted uint64
 }
-
-// Missing is a span of events of one source that one subscriber never saw.
-type Missing struct {
-	Subscriber  int
-	Source      uint32
-	First, Last uint64
-	Announced   bool // by a gap event
-}
-
-// MaxMissing bounds the spans of missing events in an Account.
-const MaxMissing = 1000
 
 // Add adds the account of other subscribers.
 func (a *Account) Add(o *Account) {
@@ -49,12 +27,10 @@ func (a *Account) Add(o *Account) {
 	a.Pending += o.Pending
 	a.Lost += o.Lost
 	a.Untracked += o.Untracked
-	a.Unlisted += o.Unlisted
-	a.Missing = append(a.Missing, o.Missing[:min(len(o.Missing), MaxMissing-min(len(a.Missing), MaxMissing))]...)
 }
 
-// A Ledger is what subscribers have found to be missing. It is bounded: when it is full,
-// only the numbers are counted. The zero value has no room, and its subscribers expect
+// A Ledger is what subscribers have found to be missing. It is bounded: what is missing when it is
+// full counts as announced or lost even if it arrives later or is uncertain. The zero value has no room, and its subscribers expect
 // nothing before the first number that they see of a source.
 type Ledger struct {
 	expected map[uint32]struct{}
@@ -66,10 +42,9 @@ type Ledger struct {
 // An entry is a span of numbers that are missing. It is empty when all have arrived late.
 type entry struct {
 	wire.Span
-	source     uint32
-	subscriber int32
-	previous   int32 // entry of the same sequence, or none
-	announced  bool
+	source    uint32
+	previous  int32 // entry of the same sequence, or none
+	announced bool
 }
 
 // maxEntries bounds the entries of a ledger: 3 MiB.
@@ -82,7 +57,7 @@ func NewLedger(expected map[uint32]struct{}) *Ledger {
 }
 
 // miss enters missing numbers of a sequence.
-func (l *Ledger) miss(q *sequence, subscriber int32, missing wire.Span, announced bool) {
+func (l *Ledger) miss(q *sequence, missing wire.Span, announced bool) {
 	if q.last != none {
 		e := &l.entries[q.last]
 		if e.Last+1 == missing.First && e.announced == announced {
@@ -91,12 +66,10 @@ func (l *Ledger) miss(q *sequence, subscriber int32, missing wire.Span, announce
 		}
 	}
 	if len(l.entries) == l.room {
-		n := size(missing)
-		l.account.Unlisted += n
-		*l.account.missing(announced) += n
+		*l.account.missing(announced) += size(missing)
 		return
 	}
-	l.entries = append(l.entries, entry{missing, q.source, subscriber, q.last, announced})
+	l.entries = append(l.entries, entry{missing, q.source, q.last, announced})
 	q.last = int32(len(l.entries) - 1) //nolint:gosec // bounded by the room
 }
 
@@ -119,7 +92,7 @@ func (l *Ledger) recover(q *sequence, n uint64) bool {
 		e.Last = n - 1
 		if size(rest) > 0 {
 			// The one before it stays where it is; the one after is a new one.
-			l.miss(q, e.subscriber, rest, e.announced)
+			l.miss(q, rest, e.announced)
 		}
 		return true
 	}
@@ -143,17 +116,8 @@ func Sum(ledgers []*Ledger, all Published) Account {
 				n = uncertain(s, e.Span)
 			}
 			sum.Uncertain += n
-			certain := size(e.Span) - n
-			*sum.missing(e.announced) += certain
-			if certain > 0 && len(sum.Missing) < MaxMissing {
-				sum.Missing = append(sum.Missing, Missing{
-					Subscriber: int(e.subscriber), Source: e.source, First: e.First, Last: e.Last, Announced: e.announced,
-				})
-			}
+			*sum.missing(e.announced) += size(e.Span) - n
 		}
 	}
-	slices.SortFunc(sum.Missing, func(a, b Missing) int {
-		return cmp.Or(cmp.Compare(a.Subscriber, b.Subscriber), cmp.Compare(a.Source, b.Source), cmp.Compare(a.First, b.First))
-	})
 	return sum
 }

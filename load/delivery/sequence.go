@@ -33,20 +33,20 @@ func newSequence(source uint32) sequence {
 
 // see takes note of a number that the subscriber has received. The next one in order, which
 // most are, is dealt with first.
-func (q *sequence) see(n uint64, subscriber int32, l *Ledger) {
+func (q *sequence) see(n uint64, l *Ledger) {
 	if n == q.highest+1 && q.seen>>(window-1) == 1 && !q.gap && !q.restarted {
 		q.highest, q.seen = n, q.seen<<1|1
 		return
 	}
 	switch late := q.highest - n; {
 	case q.restarted:
-		q.finish(subscriber, l)
+		q.finish(l)
 		*q = sequence{source: q.source, highest: n, seen: 1, floor: n - 1, last: none} // what was missing then stays missing
 	case n > q.highest:
 		if q.gap {
 			q.announced, q.gap = n-1, false
 		}
-		q.rise(n, subscriber, l)
+		q.rise(n, l)
 	case late < window && q.seen>>late&1 == 1:
 		l.account.Repeated++
 	case late < window:
@@ -60,42 +60,42 @@ func (q *sequence) see(n uint64, subscriber int32, l *Ledger) {
 }
 
 // rise makes n the highest number. Those that leave the window unseen are missing.
-func (q *sequence) rise(n uint64, subscriber int32, l *Ledger) {
+func (q *sequence) rise(n uint64, l *Ledger) {
 	by := n - q.highest
 	leaving := min(by, window)
-	q.miss(q.seen|^uint64(0)>>leaving, subscriber, l)
+	q.miss(q.seen|^uint64(0)>>leaving, l)
 	if by > window {
-		q.note(q.highest+1, n-window, subscriber, l)
+		q.note(q.highest+1, n-window, l)
 	}
 	q.highest = n
 	q.seen = q.seen<<by | 1 // a shift by 64 or more leaves nothing
 }
 
 // miss notes the numbers whose bit is not set in seen.
-func (q *sequence) miss(seen uint64, subscriber int32, l *Ledger) {
+func (q *sequence) miss(seen uint64, l *Ledger) {
 	for unseen := ^seen; unseen != 0; {
 		i := bits.Len64(unseen) - 1
 		unseen &^= 1 << i
 		if i := uint64(i); i < q.highest-q.floor { //nolint:gosec // a bit's number
-			q.note(q.highest-i, q.highest-i, subscriber, l)
+			q.note(q.highest-i, q.highest-i, l)
 		}
 	}
 }
 
 // note puts missing numbers into the ledger.
-func (q *sequence) note(first, last uint64, subscriber int32, l *Ledger) {
+func (q *sequence) note(first, last uint64, l *Ledger) {
 	if first <= q.announced {
 		end := min(last, q.announced)
-		l.miss(q, subscriber, wire.Span{First: first, Last: end}, true)
+		l.miss(q, wire.Span{First: first, Last: end}, true)
 		first = end + 1
 	}
 	if first <= last {
-		l.miss(q, subscriber, wire.Span{First: first, Last: last}, false)
+		l.miss(q, wire.Span{First: first, Last: last}, false)
 	}
 }
 
 // finish ends the account: what was not seen is missing.
-func (q *sequence) finish(subscriber int32, l *Ledger) {
-	q.miss(q.seen, subscriber, l)
+func (q *sequence) finish(l *Ledger) {
+	q.miss(q.seen, l)
 	q.seen = ^uint64(0)
 }

@@ -31,8 +31,6 @@ const MaxSources = 4096
 
 // A Subscriber is what one subscriber has seen of each source.
 type Subscriber struct {
-	Number int32 // among all subscribers, for the list of what is missing
-
 	whole     bool       // of sources that the ledger knows, all numbers are expected
 	announced bool       // what is missing of sources not seen yet was announced
 	sequences []sequence // in the order of their sources
@@ -70,7 +68,7 @@ func (s *Subscriber) See(l *Ledger, source uint32, n uint64) {
 		}
 		s.sequences = slices.Insert(s.sequences, at, q)
 	}
-	s.sequences[at].see(n, s.Number, l)
+	s.sequences[at].see(n, l)
 }
 
 // Gap notes an event by which the server says that others are missing: what is missing now,
@@ -106,7 +104,7 @@ func (s *Subscriber) Awaits(all Published, f Follower) bool {
 // pending if it is not connected, and missing if it is.
 func (s *Subscriber) Close(l *Ledger, all Published, f Follower, connected bool) {
 	for k := range s.sequences {
-		s.sequences[k].finish(s.Number, l)
+		s.sequences[k].finish(l)
 	}
 	for topic, sources := range all {
 		if !f.Follows(topic) {
@@ -123,7 +121,7 @@ func (s *Subscriber) Close(l *Ledger, all Published, f Follower, connected bool)
 				if at, found := s.find(source.ID); found {
 					q = s.sequences[at]
 				}
-				l.miss(&q, s.Number, rest, q.gap)
+				l.miss(&q, rest, q.gap)
 			default:
 				n := uncertain(source, rest)
 				l.account.Uncertain += n

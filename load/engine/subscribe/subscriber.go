@@ -61,6 +61,7 @@ type subscriber struct {
 	opened  int64 // when the stream was accepted
 	last    int64 // when something last came in the window
 
+	number   int32 // among all
 	state    subscriberState
 	failures uint8 // in a row
 	slow     bool
@@ -135,7 +136,7 @@ func New(c *Config, w *Worker) *Pool {
 		number := i*w.Count + w.Number
 		p.all[i] = subscriber{
 			Socket: w.Sockets.New(), stream: newStream(number), slow: number < c.Slow,
-			delivery: delivery.Subscriber{Number: int32(number)}, //nolint:gosec // bounded by Max
+			number: int32(number), //nolint:gosec // bounded by Max
 		}
 	}
 	return p
@@ -163,7 +164,7 @@ func (p *Pool) Start(now int64) {
 	for i := range p.all {
 		at := now
 		if ramp := p.config.Ramp; ramp > 0 {
-			at += int64(float64(p.all[i].delivery.Number) / ramp * float64(time.Second))
+			at += int64(float64(p.all[i].number) / ramp * float64(time.Second))
 		}
 		p.timers.Set(int32(i), at) //nolint:gosec // bounded by Max
 	}
