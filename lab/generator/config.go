@@ -132,10 +132,7 @@ func ownCPUs(v *plan.Variant) bool {
 // schedule makes the schedule of arrivals. The warm-up has the rate with which the window
 // begins, after the ramp if there is one.
 func schedule(l *plan.Load, seed uint64) (*pace.Schedule, error) {
-	process, err := pace.ParseProcess(l.Open.Arrivals)
-	if err != nil {
-		return nil, err
-	}
+	process := map[string]pace.Process{plan.ArrivalsConstant: pace.Constant, plan.ArrivalsPoisson: pace.Poisson}[l.Open.Arrivals]
 	var stages []pace.Stage
 	if len(l.Open.Stages) == 0 {
 		if l.Open.Ramp > 0 {

@@ -145,12 +145,6 @@ func TestSchedule(t *testing.T) {
 	if a := arrivals(poisson); cmp.Equal(a, steady) || !cmp.Equal(a, arrivals(poisson)) {
 		t.Error("Poisson arrivals must differ from constant ones, and not from themselves")
 	}
-	v := httpVariant(func(v *plan.Variant) {
-		v.Load.Closed, v.Load.Open = nil, &plan.Open{Rate: 1, Arrivals: "sometimes"}
-	})
-	if _, _, err := Config(v, 0); err == nil {
-		t.Error("an unknown arrival process was accepted")
-	}
 }
 
 // What of HTTP is spoken follows from the URL and the plan.

@@ -34,8 +34,8 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 // continueExchange continues the user whose request has ended.
 func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
 	switch {
-	case c.failures == 0 && x.thinker != nil:
-		w.closed.pause(e, x, now+int64(x.thinker.Next()))
+	case c.failures == 0 && x.thinks != nil:
+		w.closed.pause(e, x, now+int64(w.engine.config.Think.Draw(x.thinks)))
 	case c.state == established && c.failures <= 1:
 		w.startRequest(e, x, now)
 	default:

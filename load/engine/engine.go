@@ -335,8 +335,8 @@ func (w *worker) placeExchanges(c *Config) {
 			x.next = conn.spare
 			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
 		case c.Think != (pace.Think{}):
-			t := c.Think.Thinker(c.Seed, c.Shard.At(uint64(k*c.Workers+w.number))) //nolint:gosec // not negative
-			x.thinker = &t
+			rng := pace.NewRNG(c.Seed, c.Shard.At(uint64(k*c.Workers+w.number))) //nolint:gosec // not negative
+			x.thinks = &rng
 		}
 	}
 }

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
-	"dyno/load/pace"
 	"dyno/load/wire"
 )
 
@@ -18,7 +18,7 @@ import (
 // connection, an exchange has the number of its connection.
 type exchange struct {
 	record.Request
-	thinker *pace.Thinker // of a closed loop that repeats one request
+	thinks *rand.PCG // of a closed loop that repeats one request: what its think times are drawn with
 
 	conn   int32 // the number of its connection
 	number int32 // its own

@@ -51,28 +51,7 @@ type Process uint8
 const (
 	Constant Process = iota // evenly spaced; the first at 0
 	Poisson                 // independent of each other, as from many users
-	processes
 )
-
-var processNames = [processes]string{"constant", "poisson"}
-
-// String returns the name that ParseProcess reads.
-func (p Process) String() string {
-	if p < processes {
-		return processNames[p]
-	}
-	return fmt.Sprintf("Process(%d)", uint8(p))
-}
-
-// ParseProcess reads "constant" or "poisson".
-func ParseProcess(s string) (Process, error) {
-	for p, name := range processNames {
-		if s == name {
-			return Process(p), nil
-		}
-	}
-	return 0, fmt.Errorf("arrivals %q: want constant or poisson", s)
-}
 
 // Validate reports every fault of a schedule's description at once; each names
 // the stage, counted from 1, the field, its value and what would be right.
@@ -80,7 +59,7 @@ func Validate(stages []Stage, p Process) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 
-	if p >= processes {
+	if p > Poisson {
 		fault("process %d: want Constant (%d) or Poisson (%d)", uint8(p), Constant, Poisson)
 	}
 	if len(stages) == 0 {
@@ -151,54 +130,6 @@ func New(stages []Stage, p Process, seed uint64) (*Schedule, error) {
 		begin += in.Duration
 	}
 	return s, nil
-}
-
-// Duration returns the length of all stages; 0 means endless. Every arrival is
-// before it.
-func (s *Schedule) Duration() time.Duration {
-	last := &s.stages[len(s.stages)-1]
-	if last.Duration == 0 {
-		return 0
-	}
-	return last.begin + last.Duration
-}
-
-// Rate returns λ(t) in arrivals per second. Where two stages meet it is the
-// later one's; outside the schedule it is 0.
-func (s *Schedule) Rate(t time.Duration) float64 {
-	for i := len(s.stages) - 1; i >= 0 && t >= 0; i-- {
-		switch st := &s.stages[i]; {
-		case t < st.begin:
-		case st.Duration == 0:
-			return st.From
-		case t >= st.begin+st.Duration:
-			return 0
-		default:
-			return st.From + (st.To-st.From)*float64(t-st.begin)/float64(st.Duration)
-		}
-	}
-	return 0
-}
-
-// Expected returns Λ(until), the number of arrivals expected before until. With
-// Constant arrivals the actual number differs from it by less than one at every
-// moment (and by the rounding of times to nanoseconds).
-func (s *Schedule) Expected(until time.Duration) float64 {
-	var sum float64
-	for i := range s.stages {
-		st := &s.stages[i]
-		t := until - st.begin
-		if t <= 0 {
-			break
-		}
-		from, to := st.From, st.To
-		if st.Duration != 0 {
-			t = min(t, st.Duration)
-			to = from + (to-from)*float64(t)/float64(st.Duration)
-		}
-		sum += (from + to) / 2 * t.Seconds()
-	}
-	return sum
 }
 
 // stage is a Stage with its place in the schedule.

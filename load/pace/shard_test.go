@@ -1,32 +1,10 @@
 package pace
 
 import (
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-func TestShardValidate(t *testing.T) {
-	for _, tt := range []struct {
-		shard Shard
-		want  string
-	}{
-		{Whole(), ""},
-		{Shard{2, 3}, ""},
-		{Shard{}, "shard 0 of 0: want 1 to 16777216 shards"},
-		{Shard{0, maxShards + 1}, "want 1 to"},
-		{Shard{3, 3}, "shard 3 of 3: want an index from 0 to 2"},
-		{Shard{-1, 3}, "shard -1 of 3: want an index from 0 to 2"},
-	} {
-		switch err := tt.shard.Validate(); {
-		case tt.want == "" && err != nil:
-			t.Errorf("%+v: %v", tt.shard, err)
-		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-			t.Errorf("%+v: error %v, want %q", tt.shard, err, tt.want)
-		}
-	}
-}
 
 // The union over shards, and over shards of shards, is the whole, each number once.
 func TestShardsAreAPartition(t *testing.T) {

@@ -69,25 +69,8 @@ func (t Think) Validate() error {
 	return nil
 }
 
-// A Thinker draws one connection's think times. It is for one goroutine at a
-// time.
-type Thinker struct {
-	think Think
-	rng   rand.PCG
-}
-
-// Thinker returns the think times of a connection. They depend on the seed and
-// the connection's number alone, not on what other connections draw. The
-// receiver must be valid.
-func (t Think) Thinker(seed, connection uint64) Thinker {
-	return Thinker{think: t, rng: NewRNG(seed, connection)}
-}
-
-// Next returns the next think time; it does not allocate.
-func (t *Thinker) Next() time.Duration { return t.think.Draw(&t.rng) }
-
-// Draw returns a think time made from the next numbers of a generator, for those
-// who have one already; it does not allocate. The receiver must be valid.
+// Draw returns a think time made from the next numbers of a generator; it does not
+// allocate. The receiver must be valid.
 func (t Think) Draw(rng *rand.PCG) time.Duration {
 	switch t.Kind {
 	case Uniform:

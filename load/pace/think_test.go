@@ -26,9 +26,9 @@ func TestThinkTimes(t *testing.T) {
 		}
 		const n = 100_000
 		var sum, squares float64
-		thinker := tt.think.Thinker(1, 2)
+		rng := NewRNG(1, 2)
 		for range n {
-			d := thinker.Next()
+			d := tt.think.Draw(&rng)
 			if d < tt.min || d > tt.max {
 				t.Fatalf("%+v: %v, want %v to %v", tt.think, d, tt.min, tt.max)
 			}
@@ -46,33 +46,15 @@ func TestThinkTimes(t *testing.T) {
 }
 
 func TestUniformThinkReachesBothEnds(t *testing.T) {
-	thinker := Think{Kind: Uniform, Min: 1, Max: 3}.Thinker(1, 1)
+	think, rng := Think{Kind: Uniform, Min: 1, Max: 3}, NewRNG(1, 1)
 	var seen [4]int
 	for range 300 {
-		seen[thinker.Next()]++
+		seen[think.Draw(&rng)]++
 	}
 	for d := 1; d <= 3; d++ {
 		if seen[d] < 50 {
 			t.Errorf("%d of 300 think times are %d ns, want about 100", seen[d], d)
 		}
-	}
-}
-
-func TestThinkersDiffer(t *testing.T) {
-	think := Think{Kind: Exponential, Mean: time.Second}
-	seen := map[time.Duration]bool{}
-	for seed := range uint64(10) {
-		for connection := range uint64(100) {
-			a, b := think.Thinker(seed, connection), think.Thinker(seed, connection)
-			first := a.Next()
-			if first != b.Next() {
-				t.Fatalf("seed %d, connection %d: not repeatable", seed, connection)
-			}
-			seen[first] = true
-		}
-	}
-	if len(seen) != 1000 {
-		t.Errorf("1000 connections drew %d different first think times", len(seen))
 	}
 }
 
