@@ -9,7 +9,7 @@ import (
 // A closedLoop repeats one request: each exchange is a user, who sends, awaits the response, thinks
 // and sends again.
 type closedLoop struct {
-	alarms queue.Alarms // of the users who pause
+	pauses queue.Timers // of the users who pause
 }
 
 // startRequest makes a user send the next request, due at a time, or wait for its connection
@@ -46,14 +46,14 @@ func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64
 // pause makes a user pause until a time.
 func (l *closedLoop) pause(e int32, x *exchange, until int64) {
 	x.state = pausing
-	l.alarms.Set(until, e)
+	l.pauses.Set(e, until)
 }
 
 // endPauses wakes the users whose pause is over.
 func (w *worker) endPauses(now int64) {
-	for w.closed.alarms.Next() <= now {
-		a := w.closed.alarms.Pop()
-		w.startRequest(a.Whose, &w.exchanges.all[a.Whose], a.At)
+	for w.closed.pauses.Next() <= now {
+		e, at := w.closed.pauses.Pop()
+		w.startRequest(e, &w.exchanges.all[e], at)
 	}
 	for w.users != nil && w.users.NextPause() <= now {
 		n, until := w.users.EndPause()

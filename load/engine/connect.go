@@ -26,7 +26,6 @@ type connection struct {
 	leaving     bool  // mux: the peer has said that it takes no more exchanges
 	outgoing    bool  // in the list of that name
 	goAwayError bool  // mux: the peer has ended the connection by GOAWAY for an error
-	watched     bool  // mux, keepalive: in the heap of those to look at
 	again       bool  // in the list of that name
 
 	// Of the place, whatever connection it has.
@@ -65,11 +64,11 @@ type connections struct {
 	starved      bool              // the last could not be opened for want of descriptors, ports or memory
 	refusal      error             // the last
 
-	idles      []int32      // pooled: those that can carry one more request, the latest used last
-	vacant     []int32      // pooled: those that are closed
-	outgoing   []int32      // those that have something to say
-	again      []place      // those that had more to do than one turn allows
-	pingAlarms queue.Alarms // of those whose peers are to be asked whether they are there
+	idles    []int32      // pooled: those that can carry one more request, the latest used last
+	vacant   []int32      // pooled: those that are closed
+	outgoing []int32      // those that have something to say
+	again    []place      // those that had more to do than one turn allows
+	pings    queue.Timers // keepalive: when to look at those that carry many exchanges
 
 	open       int
 	tally      record.Connections

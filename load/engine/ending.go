@@ -21,16 +21,6 @@ const (
 	ClockRead
 )
 
-var clockNames = [...]string{"auto", "arrival", "read"}
-
-// String returns the clock's name as it stands in plans.
-func (c Clock) String() string {
-	if int(c) < len(clockNames) {
-		return clockNames[c]
-	}
-	return "unknown"
-}
-
 // idleEnough is the share of its CPU's time that a worker of a closed loop may use in
 // the warm-up and still take stamps: above it, what they cost is in the throughput.
 const idleEnough = 0.75

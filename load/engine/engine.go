@@ -258,7 +258,10 @@ func (w *worker) equip(c *Config) error {
 		w.conns.idles = make([]int32, 0, count)
 		w.conns.vacant = make([]int32, 0, count)
 	} else {
-		w.closed.alarms = queue.NewAlarms(n)
+		w.closed.pauses = queue.NewTimers(n)
+	}
+	if c.Keepalive != nil {
+		w.conns.pings = queue.NewTimers(count)
 	}
 	if c.NewFollower != nil {
 		w.redirects = redirects.New(c.NewFollower(w.number), n, w.rec)

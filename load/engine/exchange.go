@@ -85,7 +85,7 @@ type exchangeState uint8
 
 const (
 	parked   exchangeState = iota // nothing
-	pausing                       // closed loop: thinking or backing off, has an alarm
+	pausing                       // closed loop: thinking or backing off, has a timer
 	awaiting                      // closed loop: its request waits for the connection
 	inFlight                      // its request was sent; in the list of that name
 )

@@ -8,7 +8,7 @@ import (
 	"dyno/load/wire"
 )
 
-// Each connection that is watched has one alarm. Reads do not touch it: when it is due, the worker
+// Each connection that is watched has a timer. Reads do not touch it: when it is due, the worker
 // looks when bytes last came. Before it gives a connection up, it reads the socket once more.
 
 // A Keepalive has the engine ask the peers of connections that carry many exchanges whether they
@@ -57,30 +57,21 @@ func (k *Keepalive) failure() *wire.Error {
 	return &wire.Error{Kind: wire.Keepalive, Text: fmt.Sprintf("no answer to a ping within %v, and nothing else on the connection", k.Timeout)}
 }
 
-// watch begins to see to it that a connection's peer is there. A connection that has been
-// watched before is still in the heap.
+// watch begins to see to it that a connection's peer is there.
 func (w *worker) watch(i int32, c *connection) {
-	k := w.engine.config.Keepalive
-	if k == nil || c.mux == nil {
-		return
-	}
-	c.pinged = 0
-	if !c.watched {
-		c.watched = true
-		w.conns.pingAlarms.Set(c.lastRead+int64(k.Time), i)
+	if k := w.engine.config.Keepalive; k != nil && c.mux != nil {
+		c.pinged = 0
+		w.conns.pings.Set(i, c.lastRead+int64(k.Time))
 	}
 }
 
 // keepAlive looks at the connections whose time it is: it pings those on which nothing has
 // come, and gives up those that have not answered.
 func (w *worker) keepAlive(now int64) {
-	for w.conns.pingAlarms.Next() <= now {
-		i := w.conns.pingAlarms.Pop().Whose
-		c := &w.conns.all[i]
-		if at := w.checkAlive(i, c, now); at != never {
-			w.conns.pingAlarms.Set(at, i)
-		} else {
-			c.watched = false
+	for w.conns.pings.Next() <= now {
+		i, _ := w.conns.pings.Pop()
+		if at := w.checkAlive(i, &w.conns.all[i], now); at != never {
+			w.conns.pings.Set(i, at)
 		}
 	}
 }

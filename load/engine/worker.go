@@ -149,7 +149,7 @@ func (w *worker) loop() {
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
 	next := min(w.arrivals.due, w.rec.NextInterval(), w.phases.next(&w.rec.Window), w.phases.drainEnd, w.subscribers.Next(),
-		w.closed.alarms.Next(), w.conns.pingAlarms.Next(), w.exchanges.next(int64(w.engine.config.Timeout)))
+		w.closed.pauses.Next(), w.conns.pings.Next(), w.exchanges.next(int64(w.engine.config.Timeout)))
 	if w.messages != nil {
 		next = min(next, w.messages.Next())
 	}

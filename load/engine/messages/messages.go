@@ -49,65 +49,47 @@ type Times struct {
 	config *Config
 	rec    *record.Recorder
 	of     []times
-	alarms queue.Alarms // of exchanges whose next message is due at a time
+	timers queue.Timers // of exchanges whose next message is due at a time
 }
 
 // times is what is kept of the messages of an exchange.
 type times struct {
 	first    int64 // when the first message of the response came; 0 before
 	last     int64 // when the last message of the response came, or the last one to be answered was due
-	due      int64 // when the next message of the request is due; 0 without
 	received uint32
-	alarmed  bool // its alarm is in the heap, be it that of an exchange that has ended
 }
 
 // New returns the times of a number of exchanges.
 func New(c *Config, exchanges int, rec *record.Recorder) *Times {
-	return &Times{config: c, rec: rec, of: make([]times, exchanges)}
+	t := &Times{config: c, rec: rec, of: make([]times, exchanges)}
+	if c.Interval > 0 {
+		t.timers = queue.NewTimers(exchanges)
+	}
+	return t
 }
 
 // Start begins the messages of an exchange, whose request is written now.
 func (t *Times) Start(e int32, written int64) {
-	d := &t.of[e]
-	*d = times{last: written, alarmed: d.alarmed}
+	t.of[e] = times{last: written}
 	if interval := int64(t.config.Interval); interval > 0 {
-		t.set(e, d, written+interval)
-	}
-}
-
-// set says when the next message is due. Each place of an exchange has one alarm at
-// most, so that those whose exchanges end early do not fill the heap: what an earlier exchange
-// left there comes no later than it is needed, and is then set again.
-func (t *Times) set(e int32, d *times, due int64) {
-	d.due = due
-	if !d.alarmed {
-		d.alarmed = true
-		t.alarms.Set(due, e)
+		t.timers.Set(e, written+interval)
 	}
 }
 
 // Next returns when the next message may be due: later than any time if none is.
-func (t *Times) Next() int64 { return t.alarms.Next() }
+func (t *Times) Next() int64 { return t.timers.Next() }
 
 // Due returns an exchange whose next message is due, and since when; queue.None if there is none.
+// The exchange may have ended.
 func (t *Times) Due(now int64) (e int32, at int64) {
-	for t.alarms.Next() <= now {
-		a := t.alarms.Pop()
-		d := &t.of[a.Whose]
-		d.alarmed = false
-		switch {
-		case d.due > a.At: // an exchange has begun in the place of the one that set the alarm
-			t.set(a.Whose, d, d.due)
-		case d.due != 0:
-			d.due = 0
-			return a.Whose, a.At
-		}
+	if t.timers.Next() > now {
+		return queue.None, 0
 	}
-	return queue.None, 0
+	return t.timers.Pop()
 }
 
 // Sent notes that a message of an exchange was sent which was due at a time, and is not the last.
-func (t *Times) Sent(e int32, at int64) { t.set(e, &t.of[e], at+int64(t.config.Interval)) }
+func (t *Times) Sent(e int32, at int64) { t.timers.Set(e, at+int64(t.config.Interval)) }
 
 // Received takes the time of a message of a response.
 func (t *Times) Received(e int32, x *record.Request, r clock.Reading) {

@@ -1,11 +1,11 @@
-// Package queue keeps what waits in a worker of the engine: a bounded queue of values, and lists,
-// alarms and timers of places in a slice. One thread uses each of them. Once as large as they get,
+// Package queue keeps what waits in a worker of the engine: a bounded queue of values, and lists
+// and timers of places in a slice. One thread uses each of them. Once as large as they get,
 // none allocates.
 package queue
 
 import "math"
 
-// never is when the first of no alarms is due.
+// never is when the first of no timers is due.
 const never = math.MaxInt64
 
 // None is no place in a slice.
@@ -113,67 +113,4 @@ func (l *List) Remove(i int32) {
 	} else {
 		l.links[at.next].prev = at.prev
 	}
-}
-
-// An Alarm is due at a time, for a place in a slice.
-type Alarm struct {
-	At    int64
-	Whose int32
-}
-
-// Alarms is a binary heap of alarms, the earliest first. The caller sets one alarm per place at
-// most, so that it never holds more than there are places.
-type Alarms struct{ heap []Alarm }
-
-// NewAlarms returns alarms with room for a number of them.
-func NewAlarms(room int) Alarms { return Alarms{make([]Alarm, 0, room)} }
-
-// Len returns how many alarms are set.
-func (a *Alarms) Len() int { return len(a.heap) }
-
-// Next returns when the first alarm is due: later than any time if none is set.
-func (a *Alarms) Next() int64 {
-	if len(a.heap) == 0 {
-		return never
-	}
-	return a.heap[0].At
-}
-
-// Set sets an alarm.
-func (a *Alarms) Set(at int64, whose int32) {
-	a.heap = append(a.heap, Alarm{at, whose})
-	h := a.heap
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if h[parent].At <= h[i].At {
-			break
-		}
-		h[parent], h[i] = h[i], h[parent]
-		i = parent
-	}
-}
-
-// Pop removes the first alarm and returns it. One must be set.
-func (a *Alarms) Pop() Alarm {
-	h := a.heap
-	first := h[0]
-	last := len(h) - 1
-	h[0] = h[last]
-	h = h[:last]
-	a.heap = h
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && h[child+1].At < h[child].At {
-			child++
-		}
-		if h[i].At <= h[child].At {
-			break
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
-	return first
 }

@@ -41,31 +41,6 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// Alarms come out in the order of their times.
-func TestAlarms(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		times := rapid.SliceOf(rapid.Int64Range(0, 50)).Draw(t, "times")
-		var a Alarms
-		for i, at := range times {
-			a.Set(at, int32(i))
-		}
-		seen := map[int32]bool{}
-		var order []int64
-		for a.Len() > 0 {
-			next := a.Next()
-			v := a.Pop()
-			if v.At != times[v.Whose] || v.At != next || seen[v.Whose] {
-				t.Fatalf("alarm %v is not one that was set", v)
-			}
-			seen[v.Whose] = true
-			order = append(order, v.At)
-		}
-		if !slices.IsSorted(order) || len(order) != len(times) {
-			t.Fatalf("times %v came out as %v", times, order)
-		}
-	})
-}
-
 // The list keeps the order of additions whatever is removed.
 func TestList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -25,11 +25,11 @@ func (t *Timers) Next() int64 {
 	return t.at[t.heap[0]]
 }
 
-// Pop clears the first timer and returns its place. One must be set.
-func (t *Timers) Pop() int32 {
-	i := t.heap[0]
+// Pop clears the first timer, and returns its place and when it was due. One must be set.
+func (t *Timers) Pop() (i int32, at int64) {
+	i = t.heap[0]
 	t.Clear(i)
-	return i
+	return i, t.at[i]
 }
 
 // Set sets the timer of a place, instead of the one that it had.

@@ -29,9 +29,9 @@ func TestTimers(t *testing.T) {
 		}
 		var got, want []int64
 		for at := timers.Next(); at != never; at = timers.Next() {
-			i := timers.Pop()
-			if at != model[i] {
-				t.Fatalf("place %d at %d, want %d", i, at, model[i])
+			i, due := timers.Pop()
+			if at != model[i] || due != at {
+				t.Fatalf("place %d at %d, want %d", i, due, model[i])
 			}
 			got = append(got, at)
 		}

@@ -182,7 +182,7 @@ func (p *Pool) Next() int64 {
 // Serve does what is due to subscribers.
 func (p *Pool) Serve(now int64) {
 	for p.timers.Next() <= now {
-		i := p.timers.Pop()
+		i, _ := p.timers.Pop()
 		s := &p.all[i]
 		switch s.state {
 		case subDisconnected:

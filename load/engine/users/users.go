@@ -83,7 +83,7 @@ type Pool struct {
 	spare    [][]byte          // buffers for content, that no response needs
 	collects bool              // clients are wire.Collectors
 	trailers bool              // a step looks at trailing metadata
-	alarms   queue.Alarms      // of those who pause
+	pauses   queue.Timers      // of those who pause
 	response scenario.Response
 
 	// Of the window.
@@ -129,7 +129,7 @@ type Share struct {
 func New(s *Share) *Pool {
 	p := &Pool{
 		rec: s.Recorder, clock: s.Clock, epoch: s.Epoch, open: s.Open, worker: s.Scenario.Worker(s.Shard, s.Seed), steps: s.Scenario.Steps(),
-		limit: s.Count, restart: s.Restart, trailers: len(s.Scenario.TrailerNames()) > 0,
+		limit: s.Count, restart: s.Restart, trailers: len(s.Scenario.TrailerNames()) > 0, pauses: queue.NewTimers(s.Count),
 	}
 	for i := range p.steps {
 		p.rec.AddStep(p.steps[i].Name, s.Answers != nil && s.Answers[i])
@@ -141,7 +141,6 @@ func New(s *Share) *Pool {
 	for range p.limit {
 		p.all = append(p.all, user{script: p.worker.User()})
 	}
-	p.alarms = queue.NewAlarms(p.limit)
 	return p
 }
 
@@ -310,16 +309,13 @@ func (p *Pool) Ended(n int32, now int64, answered bool) (pause int64, goesOn boo
 func (p *Pool) Failures(n int32) uint8 { return p.all[n].failures }
 
 // Pause makes a user pause until a time.
-func (p *Pool) Pause(n int32, until int64) { p.alarms.Set(until, n) }
+func (p *Pool) Pause(n int32, until int64) { p.pauses.Set(n, until) }
 
 // NextPause returns when the first pause is over: later than any time if nobody pauses.
-func (p *Pool) NextPause() int64 { return p.alarms.Next() }
+func (p *Pool) NextPause() int64 { return p.pauses.Next() }
 
 // EndPause ends the first pause, and returns whose it was and until when. Somebody must pause.
-func (p *Pool) EndPause() (n int32, until int64) {
-	a := p.alarms.Pop()
-	return a.Whose, a.At
-}
+func (p *Pool) EndPause() (n int32, until int64) { return p.pauses.Pop() }
 
 // PrepareResponse makes ready for the response to a user's request, be it sent the first time or once
 // more.
