@@ -273,26 +273,11 @@ func (c *compiler) Counter(name string) int {
 	return n
 }
 
-// count refuses lists that are too long.
-func (c *compiler) count(path string, n, most int) bool {
-	if n <= most {
-		return true
-	}
-	c.add(path, -1, fmt.Sprintf("%d entries", n), fmt.Sprintf("want at most %d", most))
-	return false
-}
-
 // site reads what cookies need to know.
 func (c *compiler) site() {
 	host := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(c.spec.Host, "["), "]"))
 	_, err := netip.ParseAddr(host)
 	c.s.site = cookie.Site{Host: host, Address: err == nil, Secure: c.spec.Secure}
-	if c.spec.Cookies && host == "" {
-		c.add("host", -1, "none given", "want the host of the requests, as cookies belong to it")
-	}
-	if c.spec.Cookies && (c.spec.BodyOnly || c.spec.Calls != nil) {
-		c.add("cookies", -1, "there is no header", "want cookies with a protocol that has headers only")
-	}
 }
 
 // timeouts bounds how many different ones there are: an engine has a list for each.
@@ -302,8 +287,6 @@ func (c *compiler) timeouts(flows []numbered) {
 		for k, st := range flows[i].Steps {
 			path := fmt.Sprintf("%ssteps[%d].timeout", flows[i].path, k)
 			switch {
-			case st.Timeout < 0:
-				c.add(path, -1, st.Timeout.String(), "want no negative duration")
 			case st.Timeout == 0 || slices.Contains(all, st.Timeout):
 			case len(all) == MaxTimeouts:
 				c.add(path, -1, fmt.Sprintf("more than %d different ones", MaxTimeouts), "want one that other steps have")
@@ -329,49 +312,17 @@ func (c *compiler) numberTrailers() {
 }
 
 func (c *compiler) variables() {
-	if !c.count("variables", len(c.spec.Variables), MaxList) {
-		return
-	}
-	for i, given := range c.spec.Variables {
-		path := fmt.Sprintf("variables[%d]", i)
-		switch {
-		case !template.IsName(given.Name):
-			c.add(path, -1, fmt.Sprintf("name %q", template.Clip(given.Name)), hintName)
-		case c.names[given.Name] != nil:
-			c.add(path, -1, fmt.Sprintf("%q is given twice", given.Name), "want each once")
-		default:
-			v := c.variable(given.Name)
-			v.value, v.given = given.Value, true
-		}
+	for _, given := range c.spec.Variables {
+		v := c.variable(given.Name)
+		v.value, v.given = given.Value, true
 	}
 }
 
-const hintName = "want a letter or _, then letters, digits, _, - and ."
-
 func (c *compiler) feeds() {
-	if !c.count("feeds", len(c.spec.Feeds), MaxFeeds) {
-		return
-	}
-	names := map[string]bool{}
 	for i, f := range c.spec.Feeds {
-		path := fmt.Sprintf("feeds[%d]", i)
 		c.s.feeds = append(c.s.feeds, source{Feed: f})
-		if !template.IsName(f.Name) {
-			c.add(path+".name", -1, fmt.Sprintf("%q", template.Clip(f.Name)), hintName)
-		}
-		if names[f.Name] {
-			c.add(path+".name", -1, fmt.Sprintf("%q is taken", f.Name), "want another")
-		}
-		names[f.Name] = true
-		if f.Per >= pers {
-			c.add(path+".per", -1, fmt.Sprintf("%d", f.Per), "want PerNeed, PerIteration or PerUser")
-		}
-		if f.Table == nil {
-			c.add(path+".table", -1, "none given", "want an open table")
-			continue
-		}
 		for k, name := range f.Table.Columns() {
-			c.columnOf(path, i, k, name)
+			c.columnOf(fmt.Sprintf("feeds[%d]", i), i, k, name)
 		}
 	}
 }
@@ -413,8 +364,6 @@ type numbered struct {
 // flows returns the flows, of which Steps make one.
 func (c *compiler) flows() (flows []numbered) {
 	switch {
-	case len(c.spec.Steps) > 0 && len(c.spec.Flows) > 0:
-		c.add("flows", -1, "given together with steps", "want either; put the steps into a flow of their own")
 	case len(c.spec.Steps) > 0:
 		flows = []numbered{{Flow: Flow{Steps: c.spec.Steps}}}
 	case len(c.spec.Flows) == 0:
@@ -424,33 +373,20 @@ func (c *compiler) flows() (flows []numbered) {
 	for _, f := range c.spec.Flows {
 		total += len(f.Steps)
 	}
-	if total > MaxSteps || len(c.spec.Flows) > MaxList {
-		c.add("steps", -1, fmt.Sprintf("%d in all, in %d flows", total, len(c.spec.Flows)), fmt.Sprintf("want at most %d steps in at most %d flows", MaxSteps, MaxList))
+	if total > MaxSteps {
+		c.add("steps", -1, fmt.Sprintf("%d in all, in %d flows", total, len(c.spec.Flows)), fmt.Sprintf("want at most %d", MaxSteps))
 		return nil
 	}
-	names := map[string]bool{}
 	for i, f := range c.spec.Flows {
-		n := numbered{Flow: f, path: fmt.Sprintf("flows[%d].", i), index: i}
-		if f.Name == "" || names[f.Name] {
-			c.add(n.path+"name", -1, fmt.Sprintf("%q", f.Name), "want a name that no other flow has")
-		}
-		names[f.Name] = true
-		if len(f.Steps) == 0 {
-			c.add(n.path+"steps", -1, "none given", "want at least one")
-		}
-		flows = append(flows, n)
+		flows = append(flows, numbered{Flow: f, path: fmt.Sprintf("flows[%d].", i), index: i})
 	}
 	names, first := map[string]bool{}, 0
 	for i := range flows {
 		flows[i].first = first
 		first += len(flows[i].Steps)
 		for k, st := range flows[i].Steps {
-			path := fmt.Sprintf("%ssteps[%d].name", flows[i].path, k)
-			switch {
-			case st.Name == "":
-				c.add(path, -1, "none given", "want one, as results are told by it")
-			case names[st.Name]:
-				c.add(path, -1, fmt.Sprintf("%q is taken", st.Name), "want a name that no other step has")
+			if names[st.Name] {
+				c.add(fmt.Sprintf("%ssteps[%d].name", flows[i].path, k), -1, fmt.Sprintf("%q is taken", st.Name), "want a name that no other step has")
 			}
 			names[st.Name] = true
 		}
@@ -462,14 +398,11 @@ func (c *compiler) flows() (flows []numbered) {
 func (c *compiler) extracted(flows []numbered) {
 	for i := range flows {
 		for k, st := range flows[i].Steps {
-			for n, e := range st.Extract[:min(len(st.Extract), MaxList)] {
-				path := fmt.Sprintf("%ssteps[%d].extract[%d].name", flows[i].path, k, n)
+			for n, e := range st.Extract {
 				v := c.names[e.Name]
 				switch {
-				case !template.IsName(e.Name):
-					c.add(path, -1, fmt.Sprintf("%q", template.Clip(e.Name)), hintName)
-					continue
 				case v != nil && v.feed >= 0:
+					path := fmt.Sprintf("%ssteps[%d].extract[%d].name", flows[i].path, k, n)
 					c.add(path, -1, fmt.Sprintf("%q is a column of %s", e.Name, c.spec.Feeds[v.feed].Table.Name()), "want another name for what is extracted")
 					continue
 				case v == nil:
@@ -481,18 +414,10 @@ func (c *compiler) extracted(flows []numbered) {
 	}
 }
 
-// weight checks a weight.
-func (c *compiler) weight(path string, w int) {
-	if w < 0 || w > MaxWeight {
-		c.add(path, -1, fmt.Sprintf("%d", w), fmt.Sprintf("want 1 to %d", MaxWeight))
-	}
-}
-
 // mixUsers prepares which flow each user takes.
 func (c *compiler) mixUsers(flows []numbered) {
 	weights := make([]int, len(flows))
 	for i, f := range flows {
-		c.weight(f.path+"weight", f.Weight)
 		weights[i] = max(1, f.Weight)
 	}
 	c.s.users = newChoice(weights)
@@ -508,7 +433,6 @@ func (c *compiler) flow(f *numbered) {
 		st := &f.Steps[k]
 		path := fmt.Sprintf("%ssteps[%d]", f.path, k)
 		c.s.steps = append(c.s.steps, c.step(path, st, &uses[k]))
-		c.weight(path+".weight", st.Weight)
 		if st.Weight != 0 && (st.Once || c.spec.InTurn) {
 			c.add(path+".weight", -1, "given to a step that is carried out once or in turn", "leave it out")
 		}

@@ -51,7 +51,7 @@ func TestCountersAreUniqueAcrossShards(t *testing.T) {
 
 // A user's random values depend on the seed and the user's number alone.
 func TestRandomValuesRepeat(t *testing.T) {
-	const text = "{{ uuid() }} {{ random_int(1, 1000000) }} {{ random_string(8) }} {{ path_entropy(8) }}"
+	const text = "{{ uuid() }} {{ random_int(1, 1000000) }} {{ random_string(8) }}"
 	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: text}}})
 	first := func(seed uint64) string {
 		r, _ := next(s.Worker(whole, seed).User(), 0)

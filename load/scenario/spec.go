@@ -8,17 +8,14 @@ import (
 	"dyno/load/wire"
 )
 
-// Bounds of a Spec.
+// Bounds of a Spec. Whoever makes one bounds its other lists and numbers, and sees to it that names
+// are names.
 const (
-	MaxSteps      = 1000 // of all flows together
-	MaxFeeds      = 16
-	MaxList       = 1000     // entries of any other list
-	MaxBody       = 64 << 20 // bytes of a response's body that a step may want
+	MaxSteps      = 1000     // of all flows together
 	MaxValue      = 16 << 10 // bytes of an extracted value
-	MaxWeight     = 1_000_000
-	MaxExpression = 4096   // bytes of a regular expression
-	maxProgram    = 10_000 // instructions of one
-	MaxTimeouts   = 16     // different ones of steps
+	MaxExpression = 4096     // bytes of a regular expression
+	maxProgram    = 10_000   // instructions of one
+	MaxTimeouts   = 16       // different ones of steps
 )
 
 // DefaultMaxBody is how many bytes of a response's body a step wants at most unless it says
@@ -30,7 +27,7 @@ type Spec struct {
 	// Variables have a value from the start. An extraction may change it, for its user.
 	Variables []Variable
 
-	// Feeds are data. Each column is a variable.
+	// Feeds are data, 32 at most. Each column is a variable.
 	Feeds []Feed
 
 	// Steps are what every user does. Set either Steps or Flows.
@@ -95,7 +92,6 @@ const (
 	PerNeed      Per = iota // PerUser if a step that is marked Once uses a column, else PerIteration
 	PerIteration            // for one iteration
 	PerUser                 // for good
-	pers
 )
 
 // A Flow is what one kind of user does.
@@ -153,7 +149,6 @@ const (
 	Header       // the first header field of a name
 	JSON         // a value in the body, by a path as package jsonpath has it
 	Trailer      // of calls: the first entry of a name in the metadata behind the messages
-	parts
 )
 
 // A Comparison says what an Assertion asks.
@@ -166,7 +161,6 @@ const (
 	Contains
 	Matches // a regular expression (RE2) finds something
 	Exists  // of Header, Trailer and JSON: it is there, whatever it says
-	comparisons
 )
 
 // An Assertion is something that must be true of a response.
@@ -186,7 +180,6 @@ const (
 	Fail       Otherwise = iota // the request fails, with kind assertion
 	Keep                        // the variable keeps its value
 	UseDefault                  // the variable becomes Default
-	otherwises
 )
 
 // An Extraction takes a value out of a response into a variable of the user.

@@ -78,9 +78,7 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	for i := range *uses {
 		(*uses)[i].asked = true
 	}
-	if c.spec.BodyOnly {
-		c.bodyOnly(path, st)
-	} else {
+	if !c.spec.BodyOnly {
 		c.head(path, st, &out, uses)
 	}
 	out.outline.Step = len(c.s.steps)
@@ -90,28 +88,16 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 		c.encode(path+".body", st, &out)
 	}
 	out.think = st.Think
-	if err := st.Think.Validate(); err != nil {
-		for _, e := range flatten(err) {
-			c.add(path+".think", -1, e.Error(), "")
-		}
-	}
-	if st.MaxBody < 0 || st.MaxBody > MaxBody {
-		c.add(path+".max_body", -1, fmt.Sprintf("%d", st.MaxBody), fmt.Sprintf("want 1 to %d bytes", MaxBody))
-	}
 	if st.MaxBody == 0 {
 		out.info.MaxBody = DefaultMaxBody
 	}
 	out.tooLarge = expectation(st, "%s is longer than the %d bytes that max_body has kept", c.subject(Body, ""), out.info.MaxBody)
-	c.status(path, st, &out)
-	if c.count(path+".assert", len(st.Assert), MaxList) {
-		for i := range st.Assert {
-			c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
-		}
+	c.status(st, &out)
+	for i := range st.Assert {
+		c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
 	}
-	if c.count(path+".extract", len(st.Extract), MaxList) {
-		for i := range st.Extract {
-			c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
-		}
+	for i := range st.Extract {
+		c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
 	}
 	if out.info.WantsBody && c.spec.Calls == nil {
 		c.checkEncoding(path, st)
@@ -149,17 +135,6 @@ func (c *compiler) encode(path string, st *Step, out *step) {
 	out.badBody = failure(wire.Generator, st, "its message cannot be made with what its template says: look at the data, and put json_escape() around texts in JSON")
 }
 
-const hintNoHead = "want the body only, as the protocol has nothing else"
-
-// flatten returns what errors.Join has joined.
-func flatten(err error) []error {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return joined.Unwrap()
-	}
-	return []error{err}
-}
-
 // failure makes an error of a step's.
 func failure(kind wire.Kind, st *Step, format string, args ...any) *wire.Error {
 	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", template.Clip(st.Name)) + fmt.Sprintf(format, args...)}
@@ -168,20 +143,6 @@ func failure(kind wire.Kind, st *Step, format string, args ...any) *wire.Error {
 // expectation makes the error of a response that is not what the step expects.
 func expectation(st *Step, format string, args ...any) *wire.Error {
 	return failure(wire.Assertion, st, format, args...)
-}
-
-// bodyOnly refuses what a protocol of bodies alone does not have.
-func (c *compiler) bodyOnly(path string, st *Step) {
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{
-		{".method", st.Method != ""}, {".path", st.Path != ""}, {".header", len(st.Header) > 0}, {".status", len(st.Status) > 0},
-	} {
-		if f.given {
-			c.add(path+f.name, -1, "given", hintNoHead)
-		}
-	}
 }
 
 // head compiles method, path and header.
@@ -216,15 +177,9 @@ func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 
 // header compiles the fields of the header, or of metadata.
 func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
-	if !c.count(path+".header", len(st.Header), MaxList) {
-		return
-	}
 	for i, f := range st.Header {
 		at := fmt.Sprintf("%s.header[%d]", path, i)
-		switch {
-		case !IsToken(f.Name):
-			c.add(at+".name", -1, fmt.Sprintf("%q", template.Clip(f.Name)), "want a token such as Content-Type")
-		case c.spec.Cookies && strings.EqualFold(f.Name, "cookie"):
+		if c.spec.Cookies && strings.EqualFold(f.Name, "cookie") {
 			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
 		}
 		found := len(c.faults.list)
@@ -289,24 +244,14 @@ func (c *compiler) checkEncoding(path string, st *Step) {
 	}
 }
 
-func (c *compiler) status(path string, st *Step, out *step) {
-	if !c.count(path+".status", len(st.Status), MaxList) {
-		return
-	}
+func (c *compiler) status(st *Step, out *step) {
 	var texts []string
-	for i, r := range st.Status {
-		if calls := c.spec.Calls; calls != nil {
-			if r.First < 0 || r.First > r.Last || r.Last >= len(calls.Statuses) {
-				c.add(fmt.Sprintf("%s.status[%d]", path, i), -1, r.String(), fmt.Sprintf("want statuses from 0 to %d, the lower one first", len(calls.Statuses)-1))
-				continue
-			}
-			texts = append(texts, calls.Statuses[r.First:r.Last+1]...)
-			continue
+	for _, r := range st.Status {
+		if c.spec.Calls != nil {
+			texts = append(texts, c.spec.Calls.Statuses[r.First:r.Last+1]...)
+		} else {
+			texts = append(texts, r.String())
 		}
-		if !r.valid() {
-			c.add(fmt.Sprintf("%s.status[%d]", path, i), -1, r.String(), "want statuses from 100 to 999, the lower one first")
-		}
-		texts = append(texts, r.String())
 	}
 	out.status = slices.Clone(st.Status)
 	out.statusError = expectation(st, "its status is not among %s", template.Clip(strings.Join(texts, ", ")))
@@ -315,30 +260,17 @@ func (c *compiler) status(path string, st *Step, out *step) {
 // wants notes which part of the response is looked at, and compiles its name.
 func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f finder) {
 	f.header = -1
-	switch {
-	case of >= parts:
-		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header, JSON or Trailer")
-	case of == Trailer && c.spec.Calls == nil:
-		c.add(path, -1, "there are no trailers", "want them of calls only")
-	case of == Trailer && !IsToken(text):
-		c.add(path, -1, fmt.Sprintf("metadata %q", template.Clip(text)), "want a name such as request-id")
-	case of == Trailer:
+	switch of {
+	case Trailer:
 		f.header, f.trailing = wanted(&c.s.trailers, strings.ToLower(text)), true
-	case of == Header && c.spec.BodyOnly:
-		c.add(path, -1, "there is no header", hintNoHead)
-	case of == Header && !IsToken(text):
-		c.add(path, -1, fmt.Sprintf("header field %q", template.Clip(text)), "want a name such as Location")
-	case of == Header:
+	case Header:
 		f.header = c.wantHeader(strings.ToLower(text))
-	case of == JSON:
+	case JSON:
 		out.info.WantsBody = true
 		f.path = c.jsonPath(path, text)
 		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), template.Clip(text))
 	default:
 		out.info.WantsBody = true
-		if text != "" {
-			c.add(path, -1, fmt.Sprintf("%q, of the body", template.Clip(text)), "leave it out")
-		}
 	}
 	return f
 }
@@ -364,9 +296,6 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		verb := "does not equal"
 		if a.Is == Contains {
 			verb = "does not contain"
-			if a.Value == "" {
-				c.add(path+".value", -1, "nothing", "want what must be contained")
-			}
 		}
 		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.Fresh() {
 			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
@@ -379,12 +308,7 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		if a.Of == Body {
 			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
 		}
-		if a.Value != "" {
-			c.add(path+".value", -1, fmt.Sprintf("%q, which exists does not use", template.Clip(a.Value)), "leave it out")
-		}
 		compiled.failure = expectation(st, "%s is missing", subject)
-	default:
-		c.add(path+".is", -1, fmt.Sprintf("comparison %d", a.Is), "want Equals, Contains, Matches or Exists")
 	}
 	out.assertions = append(out.assertions, compiled)
 }
@@ -410,8 +334,6 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	compiled := extraction{Extraction: *e, finder: c.wants(path+".of", e.Of, e.From, st, out), misses: len(c.s.misses)}
 	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Name})
 	switch {
-	case e.Group < 0:
-		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want one of the pattern's groups, from 1")
 	case e.Pattern != "":
 		if compiled.pattern = c.pattern(path+".pattern", e.Pattern); compiled.pattern == nil {
 			break
@@ -425,12 +347,6 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 		}
 	case e.Group > 0:
 		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a pattern only")
-	}
-	switch {
-	case e.Otherwise >= otherwises:
-		c.add(path+".otherwise", -1, fmt.Sprintf("%d", e.Otherwise), "want Fail, Keep or UseDefault")
-	case e.Default != "" && e.Otherwise != UseDefault:
-		c.add(path+".default", -1, "given, and not used", "leave it out, or have it used")
 	}
 	if v := c.names[e.Name]; v != nil {
 		compiled.value = v.use()

@@ -209,19 +209,6 @@ func isDigit(b byte) bool     { return b-'0' < 10 }
 func isNameStart(b byte) bool { return b|0x20-'a' < 26 || b == '_' }
 func isNameByte(b byte) bool  { return isNameStart(b) || isDigit(b) || b == '-' || b == '.' }
 
-// IsName tells whether a template can hold s as a variable's name.
-func IsName(s string) bool {
-	if s == "" || !isNameStart(s[0]) {
-		return false
-	}
-	for i := range len(s) {
-		if !isNameByte(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
 // InJSON returns the template that says between the quotes of a JSON string what the text, a
 // template, says: what stands outside of braces is escaped now, and what an expression says when
 // it is known. The error is the first fault of the text.

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"dyno/load/feed"
-	"dyno/load/pace"
 )
 
 // everything uses all that a hot path may go through.
@@ -13,7 +12,7 @@ func everything(tb testing.TB) Spec {
 	spec.Feeds = append(spec.Feeds, Feed{Name: "items", Table: table(tb, "items.jsonl", "{\"title\":\"a\\u00e9\"}\n{\"title\":\"b\"}\n"), Order: feed.Random})
 	post := &spec.Steps[2]
 	post.Body = `{"title":"{{ json_escape(title) }}","key":"{{ uuid() }} {{ uuid7() }}","n":{{ random_int(1, 100) }},"s":"{{ random_string(9) }}{{ random_choice("a", title) }}",` +
-		`"t":"{{ timestamp("rfc3339") }} {{ timestamp("ms") }}","b":"{{ base64(email, urlencode(title)) }}","e":"{{ path_entropy(9) }}"}`
+		`"t":"{{ timestamp("rfc3339") }} {{ timestamp("ms") }}","b":"{{ base64(email, urlencode(title)) }}"}`
 	post.Assert = append(post.Assert, Assertion{Of: Header, Name: "ETag", Is: Matches, Value: "^x"}, Assertion{Of: JSON, Name: "$.s", Is: Contains, Value: "{{ base64(id) }}"})
 	post.Extract = []Extraction{
 		{Name: "etag", From: Header, Of: "ETag"}, {Name: "word", From: JSON, Of: "$.s"}, {Name: "miss", From: JSON, Of: "$.nothing", Otherwise: UseDefault, Default: "d"},
@@ -68,69 +67,5 @@ func TestUsersDoNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(500, round); n != 0 {
 		t.Errorf("%v allocations in three exchanges", n)
-	}
-}
-
-func TestFailingDoesNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	u := mustCompile(t, everything(t)).Worker(whole, 1).User()
-	bad := []*Response{answer(500, ""), answer(200, "{"), answer(200, `{"data":{}}`)}
-	n := 0
-	var r Request
-	fail := func() {
-		if ok, err := u.Next(instant, &r); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		if n++; n%4 == 0 {
-			u.Failed()
-		} else if err := u.Response(instant, bad[n%4-1]); err == nil {
-			t.Fatal("no error")
-		}
-	}
-	fail()
-	if allocs := testing.AllocsPerRun(500, fail); allocs != 0 {
-		t.Errorf("%v allocations for each failure", allocs)
-	}
-}
-
-// BenchmarkShop is an exchange of 64 users: each logs in once, then lists and posts.
-func BenchmarkShop(b *testing.B) {
-	w := mustCompile(b, shop(b, table(b, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
-	var all []*User
-	for range 64 {
-		all = append(all, w.User())
-	}
-	x := newExchange()
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		x.do(b, all[i%64])
-	}
-}
-
-// Once warm, neither a call nor its answer allocates.
-func TestCallsDoNotAllocate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: counts allocations")
-	}
-	u := called(t).Worker(pace.Whole(), 1).User()
-	var r Request
-	answers := []*Response{
-		answer(0, `{"token":"T"}`, of(0, "I"), of(1, "C")),
-		answer(0, "", of(2, "I")),
-	}
-	turn := func() {
-		if ok, err := u.Next(0, &r); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		if err := u.Response(0, answers[r.Step]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	turn()
-	turn()
-	if n := testing.AllocsPerRun(100, turn); n > 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
