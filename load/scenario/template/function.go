@@ -9,11 +9,8 @@ import (
 	"dyno/internal/nearest"
 )
 
-// Bounds of arguments.
-const (
-	maxRandomString = 64 << 10
-	maxEntropy      = 64
-)
+// maxRandomString bounds the argument of random_string.
+const maxRandomString = 64 << 10
 
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -79,7 +76,6 @@ const (
 	randomInt
 	randomString
 	randomChoice
-	pathEntropy
 	timestamp
 	base64Std
 	base64URL
@@ -121,7 +117,6 @@ func Functions() []Function {
 		{"column", `"name"`, "a variable whose name is no word", `column("any name")`, 1, 1, (*binder).column},
 		{"counter", `["name"]`, "0, 1, 2 …, each number once among all users; a name begins another sequence", `counter() or counter("orders")`, 0, 1, (*binder).counter},
 		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxArguments, encoder(jsonEscape)},
-		{"path_entropy", "n", "n random bytes in hexadecimal digits, such as to get past caches", "path_entropy(4)", 1, 1, (*binder).pathEntropy},
 		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxArguments, (*binder).randomChoice},
 		{"random_int", "low, high", "a whole number from low to high, both included", "random_int(1, 100)", 2, 2, (*binder).randomInt},
 		{"random_string", `n, ["characters"]`, "n random letters and digits, or n of the characters", `random_string(8) or random_string(8, "abc")`, 1, 2, (*binder).randomString},
@@ -340,12 +335,6 @@ func (b *binder) counter(call *node) part {
 	}
 	b.t.fresh = true
 	return part{op: counter, index: b.scope.Counter(name)}
-}
-
-func (b *binder) pathEntropy(call *node) part {
-	n, _ := b.whole(call, 0, 1, maxEntropy)
-	b.t.fresh = true
-	return part{op: pathEntropy, index: int(n)}
 }
 
 func (b *binder) randomChoice(call *node) part {

@@ -57,8 +57,6 @@ func (t *Template) Append(dst []byte, s *State) []byte {
 			}
 		case randomChoice:
 			dst = p.choice[s.Below(uint64(len(p.choice)))].Append(dst, s)
-		case pathEntropy:
-			dst = s.appendHex(dst, p.index)
 		case timestamp:
 			dst = appendTime(dst, p.unit, s.Now)
 		default:
@@ -117,19 +115,6 @@ func (s *State) Below(n uint64) uint64 {
 	}
 	hi, _ := bits.Mul64(r, n)
 	return hi
-}
-
-func (s *State) appendHex(dst []byte, n int) []byte {
-	const digits = "0123456789abcdef"
-	for n > 0 {
-		r := s.RNG.Uint64()
-		for range min(n, 8) {
-			dst = append(dst, digits[r>>60], digits[r>>56&15])
-			r <<= 8
-		}
-		n -= 8
-	}
-	return dst
 }
 
 // appendUUID appends a UUID of RFC 9562 whose bits are those of high and low but for the
