@@ -44,7 +44,7 @@ func (ch checker) check(n *Node, s *Spec, templates bool) {
 	case s.Kind == Mapping, s.Kind == List, !n.Scalar():
 		hint := s.Kind.Example()
 		if s.Kind == List && n.Scalar() {
-			hint = fmt.Sprintf("such as [%q]", Clip(n.Text))
+			hint = fmt.Sprintf("such as [%q]", nearest.Clip(n.Text))
 		}
 		ch.fault(n, fmt.Sprintf("want %s, have %s", s.Kind, n), hint)
 	case templates && n.Kind == IsText && HasTemplate(n.Text):
@@ -57,7 +57,7 @@ func (ch checker) scalar(n *Node, s *Spec) {
 	switch s.Kind {
 	case Text, Choice:
 		if n.Kind != IsText {
-			ch.fault(n, fmt.Sprintf("want text, have %s", n), fmt.Sprintf("with quotes: %q", Clip(n.Text)))
+			ch.fault(n, fmt.Sprintf("want text, have %s", n), fmt.Sprintf("with quotes: %q", nearest.Clip(n.Text)))
 			return
 		}
 	case Boolean:

@@ -68,7 +68,7 @@ func (p *Pattern) nameFault(name string) (problem, hint string) {
 	if p.Matches(name) {
 		return "", ""
 	}
-	return fmt.Sprintf("%q cannot be a name here", Clip(name)), p.Hint
+	return fmt.Sprintf("%q cannot be a name here", nearest.Clip(name)), p.Hint
 }
 
 func parseInteger(s string) (float64, bool) {
@@ -134,7 +134,7 @@ func (s *Spec) Read(t string) (value any, err error) {
 		return t, nil
 	}
 	if !ok {
-		err = fmt.Errorf("%q is not %s; %s", Clip(t), s.Kind, s.Kind.Example())
+		err = fmt.Errorf("%q is not %s; %s", nearest.Clip(t), s.Kind, s.Kind.Example())
 	}
 	return value, err
 }
@@ -147,9 +147,9 @@ func (s *Spec) ScalarFault(t string) (problem, hint string) {
 	case s.Kind == Text && t == "":
 		return "is empty", ""
 	case s.pattern != nil && !s.pattern.Matches(t):
-		return fmt.Sprintf("%q does not fit", Clip(t)), s.pattern.Hint
+		return fmt.Sprintf("%q does not fit", nearest.Clip(t)), s.pattern.Hint
 	case s.Kind == Choice && !slices.Contains(s.Choices, t):
-		return fmt.Sprintf("%q is not possible", Clip(t)), ChoiceHint(t, s.Choices)
+		return fmt.Sprintf("%q is not possible", nearest.Clip(t)), ChoiceHint(t, s.Choices)
 	case err != nil:
 		return s.FormFault(err)
 	case s.Kind >= Integer && s.Kind <= Amount && !slices.Contains(s.Choices, t):
@@ -211,12 +211,3 @@ func ChoiceHint(t string, choices []string) string {
 
 // HasTemplate tells whether a text holds something to be replaced.
 func HasTemplate(s string) bool { return strings.Contains(s, "{{") }
-
-// Clip shortens text for a message.
-func Clip(s string) string {
-	const longest = 60
-	if r := []rune(s); len(r) > longest {
-		return string(r[:longest]) + "…"
-	}
-	return s
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"dyno/internal/nearest"
 	"dyno/internal/nesting"
 )
 
@@ -138,9 +139,9 @@ func (n *Node) Scalar() bool { return n.Kind == IsText || n.Kind == isNumber || 
 func (n *Node) String() string {
 	switch n.Kind {
 	case IsText:
-		return fmt.Sprintf("the text %q", Clip(n.Text))
+		return fmt.Sprintf("the text %q", nearest.Clip(n.Text))
 	case isNumber:
-		return "the number " + Clip(n.Text)
+		return "the number " + nearest.Clip(n.Text)
 	case IsBool:
 		return n.Text
 	case IsList:
@@ -314,7 +315,7 @@ func (t *treeBuilder) build(y ast.Node, path string) *Node {
 		t.fault(n, "anchors and aliases are not supported", "write the value out")
 		return nil
 	case *ast.TagNode:
-		t.fault(n, "tags are not supported", "remove "+Clip(y.Start.Value))
+		t.fault(n, "tags are not supported", "remove "+nearest.Clip(y.Start.Value))
 		return nil
 	default:
 		t.fault(n, "not supported: "+y.Type().String(), "")
@@ -350,7 +351,7 @@ func (t *treeBuilder) mapping(n *Node, values []*ast.MappingValueNode) {
 			t.fault(&k, "a field's name must be plain text", "")
 			continue
 		}
-		k.Path = Join(n.Path, Clip(name))
+		k.Path = Join(n.Path, nearest.Clip(name))
 		if first, again := lines[name]; again {
 			t.fault(&k, "the field is there twice", fmt.Sprintf("the first is in line %d", first))
 			continue

@@ -1,5 +1,5 @@
-// Package nearest finds, for an unknown word, the known word that was probably meant. It
-// is the only place that measures how far words are apart.
+// Package nearest finds, for an unknown word, the known word that was probably meant, and shortens
+// what messages quote. It is the only place that measures how far words are apart.
 package nearest
 
 import (
@@ -37,6 +37,15 @@ func Hint(word string, known []string) string {
 		return ""
 	}
 	return "known here: " + list(known)
+}
+
+// Clip shortens text for a message.
+func Clip(s string) string {
+	const longest = 60
+	if r := []rune(s); len(r) > longest {
+		return string(r[:longest]) + "…"
+	}
+	return s
 }
 
 // list joins the first few words, and says how many more there are.

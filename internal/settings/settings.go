@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // Settings are a struct that is filled from a file and from flags.
@@ -159,7 +160,7 @@ func (s *Settings) leaf(path string, of *fields.Spec, texts []string) *fields.No
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {
-			s.fault(n, fmt.Sprintf("%q has no =", fields.Clip(text)), "want NAME=VALUE,NAME=VALUE")
+			s.fault(n, fmt.Sprintf("%q has no =", nearest.Clip(text)), "want NAME=VALUE,NAME=VALUE")
 			continue
 		}
 		n.Keys = append(n.Keys, fields.Key{Name: name, Value: s.leaf(path, of.Item, []string{value})})

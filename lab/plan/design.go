@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // The names that one metric, and all metrics of a program, have.
@@ -98,11 +99,11 @@ func (e *Experiment) AddControl(of string) error {
 	case e.Design.Control != "":
 		return fmt.Errorf("there is a control already, %q", e.Design.Control)
 	case at < 0:
-		return fmt.Errorf("there is no variant %q", fields.Clip(of))
+		return fmt.Errorf("there is no variant %q", nearest.Clip(of))
 	case !patterns["name"].Matches(name):
-		return fmt.Errorf("%q is too long to have a control", fields.Clip(of))
+		return fmt.Errorf("%q is too long to have a control", nearest.Clip(of))
 	case slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Name == name }):
-		return fmt.Errorf("%q is the name of the control", fields.Clip(name))
+		return fmt.Errorf("%q is the name of the control", nearest.Clip(name))
 	}
 	control := e.Variants[at]
 	control.Name, control.AliasOf = name, of
@@ -181,7 +182,7 @@ func (i *inspector) metric(e *Experiment) {
 	case program && m == "":
 		i.fault(path, "is missing for a program", printed)
 	case program && (!ofProgram || !patterns["metric"].Matches(m)):
-		i.fault(path, fmt.Sprintf("%q is not known of a program", fields.Clip(m)), printed)
+		i.fault(path, fmt.Sprintf("%q is not known of a program", nearest.Clip(m)), printed)
 	case ofProgram && !program:
 		i.fault(path, "only a program prints numbers", "target.protocol: program, or another metric")
 	case e.Capacity != nil && m != capacityMetric:
@@ -203,21 +204,21 @@ func (i *inspector) control(e *Experiment) {
 		}
 		at := slices.IndexFunc(e.Variants, func(o Variant) bool { return o.Name == v.AliasOf && o.AliasOf == "" })
 		if at < 0 {
-			i.fault(path, fmt.Sprintf("there is no variant %q", fields.Clip(v.AliasOf)), "")
+			i.fault(path, fmt.Sprintf("there is no variant %q", nearest.Clip(v.AliasOf)), "")
 			continue
 		}
 		original := e.Variants[at]
 		original.Name, original.AliasOf = v.Name, v.AliasOf
 		switch {
 		case v.Name != ControlName(v.AliasOf) || v.Name != e.Design.Control:
-			i.fault(path, fmt.Sprintf("%q is an alias of %q that is not the control", fields.Clip(v.Name), fields.Clip(v.AliasOf)), "see AddControl")
+			i.fault(path, fmt.Sprintf("%q is an alias of %q that is not the control", nearest.Clip(v.Name), nearest.Clip(v.AliasOf)), "see AddControl")
 		case !reflect.DeepEqual(original, v):
-			i.fault(path, fmt.Sprintf("%q differs from its original", fields.Clip(v.Name)), "see AddControl")
+			i.fault(path, fmt.Sprintf("%q differs from its original", nearest.Clip(v.Name)), "see AddControl")
 		}
 		found = true
 	}
 	if e.Design.Control != "" && !found {
-		i.fault(path, fmt.Sprintf("no variant is the control %q", fields.Clip(e.Design.Control)), "see AddControl")
+		i.fault(path, fmt.Sprintf("no variant is the control %q", nearest.Clip(e.Design.Control)), "see AddControl")
 	}
 }
 
@@ -234,17 +235,17 @@ func (i *inspector) ladder(e *Experiment) {
 	for n, s := range l.Steps {
 		switch {
 		case !isVariant(s):
-			i.fault(path, fmt.Sprintf("there is no variant %q", fields.Clip(s)), "")
+			i.fault(path, fmt.Sprintf("there is no variant %q", nearest.Clip(s)), "")
 		case slices.Contains(l.Steps[:n], s):
-			i.fault(path, fmt.Sprintf("%q is there twice", fields.Clip(s)), "")
+			i.fault(path, fmt.Sprintf("%q is there twice", nearest.Clip(s)), "")
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(l.WithoutStep)) {
 		switch {
 		case !isVariant(v):
-			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no variant %q", fields.Clip(v)), "")
+			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no variant %q", nearest.Clip(v)), "")
 		case !slices.Contains(l.Steps, l.WithoutStep[v]):
-			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no step %q", fields.Clip(l.WithoutStep[v])), "")
+			i.fault("ladder.leave_one_out", fmt.Sprintf("there is no step %q", nearest.Clip(l.WithoutStep[v])), "")
 		}
 	}
 }

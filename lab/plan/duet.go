@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // duet judges whether the plan can be carried out as a duet: two variants at once, of
@@ -31,7 +31,7 @@ func (i *inspector) duet(e *Experiment) {
 	case e.Design.Control == "":
 		i.fault(path, "only a control shows whether a duet finds no difference where there is none", "design.control: true")
 	case e.Design.Control != ControlName(e.Base):
-		i.fault(path, fmt.Sprintf("a duet's control is that of the base, and %q is another's", fields.Clip(e.Design.Control)), "design.control: true")
+		i.fault(path, fmt.Sprintf("a duet's control is that of the base, and %q is another's", nearest.Clip(e.Design.Control)), "design.control: true")
 	}
 	if e.Profile != nil {
 		i.fault("profile", "a profile of two targets at once would be of neither", "remove it, or design.duet: false")

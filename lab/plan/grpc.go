@@ -103,7 +103,7 @@ func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		i.fault(path+".method", "is missing", "such as method: pkg.Service/Method")
 	}
 	if c.Method != "" && !isMethod(i.sent(c.Method)) {
-		i.fault(path+".method", fmt.Sprintf("%q is no method", fields.Clip(c.Method)), "write it as pkg.Service/Method")
+		i.fault(path+".method", fmt.Sprintf("%q is no method", nearest.Clip(c.Method)), "write it as pkg.Service/Method")
 	}
 	exclude := func(hint string, fields ...[2]string) {
 		given := slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
@@ -208,7 +208,7 @@ func (i *inspector) callsOfScenario(v *Variant) {
 		case st.Method == "":
 			i.fault(at+".method", "is missing", "such as method: pkg.Service/Method")
 		case !isMethod(placeholders(st.Method)):
-			i.fault(at+".method", fmt.Sprintf("%q is no method", fields.Clip(st.Method)), "write it as pkg.Service/Method, without templates")
+			i.fault(at+".method", fmt.Sprintf("%q is no method", nearest.Clip(st.Method)), "write it as pkg.Service/Method, without templates")
 		}
 	})
 }
@@ -227,7 +227,7 @@ func readCodes(text string) (ranges []scenario.StatusRange, err error) {
 		r.Last, known[1] = readCode(strings.TrimSpace(last))
 		if !known[0] || !known[1] || r.First > r.Last {
 			hint := nearest.Hint(strings.ToUpper(word), grpc.CodeNames())
-			return nil, fmt.Errorf("status %q: %s", fields.Clip(word), cmp.Or(hint, "want names such as OK, NOT_FOUND, or numbers from 0 to 16"))
+			return nil, fmt.Errorf("status %q: %s", nearest.Clip(word), cmp.Or(hint, "want names such as OK, NOT_FOUND, or numbers from 0 to 16"))
 		}
 		ranges = append(ranges, r)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 	"dyno/load/wire/http1"
 )
 
@@ -83,7 +84,7 @@ func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		return
 	}
 	if r.Path != "" && (r.Path[0] != '/' && r.Path != "*" || strings.ContainsFunc(i.sent(r.Path), notInTarget)) {
-		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", fields.Clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
+		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", nearest.Clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
 	}
 	if r.Body != "" && r.BodyFile != "" {
 		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // LLM is the protocol of questions to language models, by OpenAI's API over HTTP/1.1, whose
@@ -75,7 +76,7 @@ func (LLMLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		var object map[string]json.RawMessage
 		switch err := json.Unmarshal([]byte(i.sent(a.Options)), &object); {
 		case err != nil || object == nil:
-			i.fault(path+".options", fmt.Sprintf("%q is no JSON object", fields.Clip(a.Options)), `such as '{"temperature": 0}'`)
+			i.fault(path+".options", fmt.Sprintf("%q is no JSON object", nearest.Clip(a.Options)), `such as '{"temperature": 0}'`)
 		case object["stream"] != nil || object["model"] != nil:
 			i.fault(path+".options", "dyno sets stream and model itself", "remove them")
 		}

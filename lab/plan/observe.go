@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // NeedsPprof lists the kinds that only the target itself can take, at target.pprof.
@@ -52,7 +52,7 @@ func (i *inspector) profiled(p *Profile, v *Variant) {
 func (i *inspector) observed(o *Observe) {
 	address := func(path, u string) {
 		if !strings.HasPrefix(u, "http://") {
-			i.fault(path, fmt.Sprintf("%q is not possible", fields.Clip(u)), "http://host:port/path")
+			i.fault(path, fmt.Sprintf("%q is not possible", nearest.Clip(u)), "http://host:port/path")
 		}
 	}
 	if o.Runtime != "" {

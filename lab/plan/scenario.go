@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 )
@@ -139,7 +140,7 @@ func (i *inspector) scenario(v *Variant) {
 	}
 	for _, d := range s.Data {
 		if at := fields.Join(path+".data", d.Name); len(d.Delimiter) > 1 && d.Delimiter != `\t` {
-			i.fault(at+".delimiter", fmt.Sprintf("%q is not one character", fields.Clip(d.Delimiter)), `such as ; or \t`)
+			i.fault(at+".delimiter", fmt.Sprintf("%q is not one character", nearest.Clip(d.Delimiter)), `such as ; or \t`)
 		}
 	}
 	if len(s.Steps) > 0 && len(s.Flows) > 0 {

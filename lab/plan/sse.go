@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // SSE is the protocol of server-sent events, over HTTP/1.1.
@@ -87,7 +87,7 @@ func (i *inspector) subscribers(s *Subscribers, started bool) {
 func (i *inspector) publish(p *Publish, started bool) {
 	const path = "load.publish"
 	if p.Path != "" && p.Path[0] != '/' || strings.ContainsFunc(i.sent(p.Path), notInTarget) {
-		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", fields.Clip(p.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
+		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", nearest.Clip(p.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
 	}
 	if !started {
 		i.ownPorts(path+".path", p.Path)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // RuntimeNames returns the run-time names in the process's texts.
@@ -225,7 +226,7 @@ func ExpandWith(s, quoted string, lookup func(name string) (string, bool)) (stri
 			return "", fmt.Errorf("{{ without }}; %s", HintBraces)
 		}
 		if name = strings.TrimSpace(name); !isTemplateName(name) {
-			return "", fmt.Errorf("%q is not a template name; %s", fields.Clip(name), HintBraces)
+			return "", fmt.Errorf("%q is not a template name; %s", nearest.Clip(name), HintBraces)
 		}
 		value, _ := lookup(name)
 		if b.WriteString(value); b.Len() > MaxText {

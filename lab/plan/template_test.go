@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 func TestExpand(t *testing.T) {
@@ -26,7 +26,7 @@ func TestExpand(t *testing.T) {
 	for _, bad := range []string{"{{", "{{}}", "{{port", "{{none}}", "{{echo.x}}", "{{.port}}", "{{1a}}", "{{-}}", "{{a.port.b}}", "{{a b}}", `{{ "{{" `, `{{ "{{' }}`, strings.Repeat("{{big}}", 1100)} {
 		big := map[string]string{"big": strings.Repeat("x", 1000)}
 		if got, err := Expand(bad, big); err == nil || got != "" {
-			t.Errorf("%q: %q, want an error", fields.Clip(bad), fields.Clip(got))
+			t.Errorf("%q: %q, want an error", nearest.Clip(bad), nearest.Clip(got))
 		}
 	}
 	if _, err := Expand("{{none}}", vars); err == nil || !strings.Contains(err.Error(), `write {{ "{{" }} for the braces themselves`) {

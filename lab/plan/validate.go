@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 )
 
 // Bounds that hold in addition to those of the tags.
@@ -155,21 +156,21 @@ func (i *inspector) plan(e *Experiment) {
 		switch {
 		case v.Name == "": // not known
 		case !patterns["name"].Matches(v.Name):
-			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", fields.Clip(v.Name)), patterns["name"].Hint)
+			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", nearest.Clip(v.Name)), patterns["name"].Hint)
 		case names[v.Name]:
 			i.fault("variants", fmt.Sprintf("two variants are named %q", v.Name), "")
 		}
 		names[v.Name] = true
 	}
 	if e.Base != "" && !names[e.Base] && !names[""] {
-		i.fault("compare.base", fmt.Sprintf("there is no variant %q", fields.Clip(e.Base)), "")
+		i.fault("compare.base", fmt.Sprintf("there is no variant %q", nearest.Clip(e.Base)), "")
 	}
 	ids := map[string]bool{}
 	for n, c := range e.Claims {
 		path := fmt.Sprintf("claims[%d]", n)
 		switch {
 		case ids[c.ID]:
-			i.fault(path+".id", fmt.Sprintf("%q is there twice", fields.Clip(c.ID)), "give each claim its own")
+			i.fault(path+".id", fmt.Sprintf("%q is there twice", nearest.Clip(c.ID)), "give each claim its own")
 		case c.Holds == "" && c.NotTestable == "":
 			i.fault(path+".holds", "is missing", "an expression, or testable with the reason why it cannot be tested here")
 		case c.Direction != "" && c.Holds == "":
@@ -193,7 +194,7 @@ func (i *inspector) target(t *Target) {
 	}
 	if t.Pprof != "" {
 		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			i.fault("target.pprof", fmt.Sprintf("%q is not a URL", fields.Clip(t.Pprof)), "such as http://127.0.0.1:{{admin}}/debug/pprof")
+			i.fault("target.pprof", fmt.Sprintf("%q is not a URL", nearest.Clip(t.Pprof)), "such as http://127.0.0.1:{{admin}}/debug/pprof")
 		}
 	}
 	if started {
@@ -243,11 +244,11 @@ func (i *inspector) address(t *Target, started bool) {
 	const hint = "host:port, [ipv6]:port or unix:/path"
 	host, port, err := net.SplitHostPort(placeholders(t.Address))
 	if err != nil || host == "" {
-		i.fault("target.address", fmt.Sprintf("%q is not an address", fields.Clip(t.Address)), hint)
+		i.fault("target.address", fmt.Sprintf("%q is not an address", nearest.Clip(t.Address)), hint)
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		i.fault("target.address", fmt.Sprintf("%q is not a port", fields.Clip(port)), "from 1 to 65535")
+		i.fault("target.address", fmt.Sprintf("%q is not a port", nearest.Clip(port)), "from 1 to 65535")
 	}
 	if started && uses(t.Address, "port") && !t.Mentions("port") {
 		i.fault("target.start", "the command does not get its port", "use {{port}} in start or env, or give the address it listens on")
@@ -263,9 +264,9 @@ func (i *inspector) url(t *Target) {
 	case raw == "":
 		i.fault("target.url", "is missing", hint)
 	case err != nil:
-		i.fault("target.url", fmt.Sprintf("%q is not a URL", fields.Clip(raw)), hint)
+		i.fault("target.url", fmt.Sprintf("%q is not a URL", nearest.Clip(raw)), hint)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
-		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", fields.Clip(raw)), hint)
+		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", nearest.Clip(raw)), hint)
 	case user:
 		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
@@ -297,14 +298,14 @@ func (i *inspector) process(path string, p *Process) {
 	case ReadyHTTP:
 		u, err := url.Parse(placeholders(p.Ready.URL))
 		if local := strings.HasPrefix(p.Ready.URL, "/"); err != nil || !local && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-			i.fault(at, fmt.Sprintf("%q is neither a URL nor a path", fields.Clip(p.Ready.URL)), "such as /healthz")
+			i.fault(at, fmt.Sprintf("%q is neither a URL nor a path", nearest.Clip(p.Ready.URL)), "such as /healthz")
 		}
 	case ReadyLine:
 		if _, err := regexp.Compile(p.Ready.Line); err != nil || p.Ready.Line == "" {
-			i.fault(at, fmt.Sprintf("%q is not a regular expression", fields.Clip(p.Ready.Line)), "RE2 syntax, such as listening on .*")
+			i.fault(at, fmt.Sprintf("%q is not a regular expression", nearest.Clip(p.Ready.Line)), "RE2 syntax, such as listening on .*")
 		}
 	default:
-		i.fault(at, fmt.Sprintf("%q is not possible", fields.Clip(p.Ready.Kind)), "tcp, none, http or line")
+		i.fault(at, fmt.Sprintf("%q is not possible", nearest.Clip(p.Ready.Kind)), "tcp, none, http or line")
 	}
 }
 

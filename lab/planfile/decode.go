@@ -101,7 +101,7 @@ func (v *view) scalar(n *fields.Node) (t string, ok bool) {
 		return "", false
 	}
 	if problem, hint := n.Spec.ScalarFault(t); problem != "" {
-		v.report(n, fmt.Sprintf("%s (from %s)", problem, fields.Clip(n.Text)), hint)
+		v.report(n, fmt.Sprintf("%s (from %s)", problem, nearest.Clip(n.Text)), hint)
 		return "", false
 	}
 	return t, true
@@ -189,7 +189,7 @@ func (v *view) ready(n *fields.Node, r *plan.Ready) {
 	case strings.HasPrefix(t, "/") || strings.Contains(t, "://"):
 		r.Kind, r.URL = plan.ReadyHTTP, t
 	default:
-		v.report(n, fmt.Sprintf("%q is not possible", fields.Clip(t)), `tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`)
+		v.report(n, fmt.Sprintf("%q is not possible", nearest.Clip(t)), `tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`)
 	}
 }
 

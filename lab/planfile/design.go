@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 	"dyno/lab/plan"
 )
 
@@ -63,11 +64,11 @@ func (r *reader) control(e *plan.Experiment) {
 		return
 	case !slices.Contains(names, of):
 		if overlay := r.root.Get("short").Get("sweep"); e.Short && overlay != nil {
-			r.fault(overlay, fmt.Sprintf("the control's original %q is not among the combinations", fields.Clip(of)), "add its values")
+			r.fault(overlay, fmt.Sprintf("the control's original %q is not among the combinations", nearest.Clip(of)), "add its values")
 			return
 		}
 		const shown = 20
-		r.fault(n, fmt.Sprintf("there is no variant %q", fields.Clip(of)), fields.ChoiceHint(of, names[:min(len(names), shown)]))
+		r.fault(n, fmt.Sprintf("there is no variant %q", nearest.Clip(of)), fields.ChoiceHint(of, names[:min(len(names), shown)]))
 		return
 	}
 	if err := e.AddControl(of); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 	"dyno/lab/plan"
 )
 
@@ -67,7 +68,7 @@ func (f Flag) Fill(e *plan.Experiment, texts ...string) error {
 	leaf := fields.NewLeaf(f.Field, file.Find(f.Field), texts...)
 	for _, t := range texts {
 		if leaf.Kind == fields.IsMapping && !strings.Contains(t, ":") {
-			return fields.Fault{Problem: fmt.Sprintf("%q has no colon", fields.Clip(t)), Hint: "want " + fields.NameAndValue}
+			return fields.Fault{Problem: fmt.Sprintf("%q has no colon", nearest.Clip(t)), Hint: "want " + fields.NameAndValue}
 		}
 	}
 	value, err := leaf.Spec.Read(leaf.Text)
@@ -113,7 +114,7 @@ func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
 			into any
 		}{{"load.stages[].duration", &s.Duration}, {"load.stages[].to", &s.To}}
 		if len(parts) != len(steps) {
-			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and a rate; such as 30s:1000", i+1, fields.Clip(text)))
+			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and a rate; such as 30s:1000", i+1, nearest.Clip(text)))
 			continue
 		}
 		for n, f := range steps {

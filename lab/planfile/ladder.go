@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 	"dyno/lab/plan"
 )
 
@@ -40,7 +41,7 @@ func (r *reader) laddered(e *plan.Experiment, ladder, short *fields.Node) []vari
 		step := steps.Keys[i]
 		name := withoutPrefix + step.Name
 		if taken := steps.Get(name); taken != nil {
-			r.atName(taken, fmt.Sprintf("%q is the name of the ladder without %s", fields.Clip(name), fields.Clip(step.Name)), "another name")
+			r.atName(taken, fmt.Sprintf("%q is the name of the ladder without %s", nearest.Clip(name), nearest.Clip(step.Name)), "another name")
 			return nil
 		}
 		if problem, _ := plan.DeclaredAt("compare.base").ScalarFault(name); problem != "" {

@@ -21,7 +21,7 @@ func (r *reader) swept(e *plan.Experiment, sweep, short *fields.Node) []variantC
 		d := plan.Dimension{Name: k.Name}
 		for _, item := range k.Value.Items {
 			if r.variable(k.Name, item); slices.Contains(d.Values, item.Text) {
-				r.fault(item, fmt.Sprintf("%q is listed twice", fields.Clip(item.Text)), "remove it")
+				r.fault(item, fmt.Sprintf("%q is listed twice", nearest.Clip(item.Text)), "remove it")
 				continue
 			}
 			d.Values = append(d.Values, item.Text)
@@ -109,7 +109,7 @@ func (r *reader) excluded(n *fields.Node, dimensions []plan.Dimension) []map[str
 			case i < 0:
 				r.fault(k.Value, "the sweep has no such variable", nearest.Hint(k.Name, dimensionNames(dimensions)))
 			case !slices.Contains(dimensions[i].Values, k.Value.Text):
-				r.fault(k.Value, fmt.Sprintf("the sweep has no value %q of %s", fields.Clip(k.Value.Text), k.Name), fields.ChoiceHint(k.Value.Text, dimensions[i].Values))
+				r.fault(k.Value, fmt.Sprintf("the sweep has no value %q of %s", nearest.Clip(k.Value.Text), k.Name), fields.ChoiceHint(k.Value.Text, dimensions[i].Values))
 			}
 			x[k.Name] = k.Value.Text
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/nearest"
 	"dyno/lab/plan"
 )
 
@@ -210,7 +211,7 @@ func (r *reader) subset(list *fields.Node, whole []string, what string) []string
 	var picked []string
 	for _, item := range list.Items {
 		if !slices.Contains(whole, item.Text) {
-			r.fault(item, fmt.Sprintf("there is no %s %q", what, fields.Clip(item.Text)), fields.ChoiceHint(item.Text, whole))
+			r.fault(item, fmt.Sprintf("there is no %s %q", what, nearest.Clip(item.Text)), fields.ChoiceHint(item.Text, whole))
 		}
 		picked = append(picked, item.Text)
 	}

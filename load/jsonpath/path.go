@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"dyno/internal/nearest"
 )
 
 // Bounds of a path.
@@ -51,16 +53,7 @@ type SyntaxError struct {
 }
 
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("JSON path %q: at offset %d: %s; %s", clip(e.Text), e.Offset, e.Problem, e.Hint)
-}
-
-// clip shortens text for a message.
-func clip(s string) string {
-	const longest = 60
-	if r := []rune(s); len(r) > longest {
-		return string(r[:longest]) + "…"
-	}
-	return s
+	return fmt.Sprintf("JSON path %q: at offset %d: %s; %s", nearest.Clip(e.Text), e.Offset, e.Problem, e.Hint)
 }
 
 // Compile reads a path. Its errors are of type *SyntaxError.
@@ -112,7 +105,7 @@ func (p *parser) path() (steps []step) {
 	case !strings.HasPrefix(p.text, "$"):
 		hint := "want $, which is the document, as in $.name"
 		if p.text != "" {
-			hint = fmt.Sprintf("want it to begin with $, as in $.%s", clip(strings.TrimPrefix(p.text, ".")))
+			hint = fmt.Sprintf("want it to begin with $, as in $.%s", nearest.Clip(strings.TrimPrefix(p.text, ".")))
 		}
 		p.fail(0, "a path begins with $", hint)
 		return nil

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/nearest"
 	"dyno/load/scenario/template"
 	"dyno/load/wire"
 )
@@ -137,7 +138,7 @@ func (c *compiler) encode(path string, st *Step, out *step) {
 
 // failure makes an error of a step's.
 func failure(kind wire.Kind, st *Step, format string, args ...any) *wire.Error {
-	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", template.Clip(st.Name)) + fmt.Sprintf(format, args...)}
+	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", nearest.Clip(st.Name)) + fmt.Sprintf(format, args...)}
 }
 
 // expectation makes the error of a response that is not what the step expects.
@@ -165,7 +166,7 @@ func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 	}
 	out.info.Method, out.outline.Method = method, method
 	if !IsToken(method) {
-		c.add(path+".method", -1, fmt.Sprintf("%q", template.Clip(st.Method)), "want a token such as GET")
+		c.add(path+".method", -1, fmt.Sprintf("%q", nearest.Clip(st.Method)), "want a token such as GET")
 	}
 	found := len(c.faults.list)
 	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
@@ -194,7 +195,7 @@ func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
 			if c.spec.Calls != nil {
 				what, holds = "metadata", "what is no visible ASCII"
 			}
-			bad := failure(wire.Generator, st, "the %s %s begins or ends with a blank, or holds %s", what, template.Clip(f.Name), holds)
+			bad := failure(wire.Generator, st, "the %s %s begins or ends with a blank, or holds %s", what, nearest.Clip(f.Name), holds)
 			out.header = append(out.header, field{value, bad})
 		}
 	}
@@ -214,7 +215,7 @@ func (c *compiler) literalValue(path string, t *template.Template) {
 			c.add(path, -1, "a line end or another control character", "want none in a header field")
 			return
 		case first && isBlank(p.Text[0]) || last && isBlank(p.Text[len(p.Text)-1]):
-			c.add(path, -1, fmt.Sprintf("%q begins or ends with a blank", template.Clip(p.Text)), "leave it out, as it is no part of a header field's value")
+			c.add(path, -1, fmt.Sprintf("%q begins or ends with a blank", nearest.Clip(p.Text)), "leave it out, as it is no part of a header field's value")
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (c *compiler) literalPath(path string, t *template.Template) {
 	pieces := t.Pieces()
 	for i, p := range pieces {
 		if !p.Varies && !checkPath([]byte("/"+p.Text)) {
-			c.add(path, -1, fmt.Sprintf("%q holds a character that must be percent-encoded", template.Clip(p.Text)), "want no blanks, control characters, # or letters that are not ASCII: write %20 for a blank")
+			c.add(path, -1, fmt.Sprintf("%q holds a character that must be percent-encoded", nearest.Clip(p.Text)), "want no blanks, control characters, # or letters that are not ASCII: write %20 for a blank")
 		}
 		if i == 0 && (!p.Varies && p.Text[0] != '/' || p.Varies && !t.Raw()) {
 			c.add(path, -1, "it does not begin with /", "want / at the beginning")
@@ -254,7 +255,7 @@ func (c *compiler) status(st *Step, out *step) {
 		}
 	}
 	out.status = slices.Clone(st.Status)
-	out.statusError = expectation(st, "its status is not among %s", template.Clip(strings.Join(texts, ", ")))
+	out.statusError = expectation(st, "its status is not among %s", nearest.Clip(strings.Join(texts, ", ")))
 }
 
 // wants notes which part of the response is looked at, and compiles its name.
@@ -268,7 +269,7 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 	case JSON:
 		out.info.WantsBody = true
 		f.path = c.jsonPath(path, text)
-		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), template.Clip(text))
+		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), nearest.Clip(text))
 	default:
 		out.info.WantsBody = true
 	}
@@ -300,10 +301,10 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.Fresh() {
 			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
 		}
-		compiled.failure = expectation(st, "%s %s %q", subject, verb, template.Clip(a.Value))
+		compiled.failure = expectation(st, "%s %s %q", subject, verb, nearest.Clip(a.Value))
 	case Matches:
 		compiled.pattern = c.pattern(path+".value", a.Value)
-		compiled.failure = expectation(st, "%s does not match %q", subject, template.Clip(a.Value))
+		compiled.failure = expectation(st, "%s does not match %q", subject, nearest.Clip(a.Value))
 	case Exists:
 		if a.Of == Body {
 			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
@@ -317,13 +318,13 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 func (c *compiler) subject(of Part, name string) string {
 	switch {
 	case of == Header && c.spec.Calls != nil:
-		return fmt.Sprintf("its metadata %s", template.Clip(name))
+		return fmt.Sprintf("its metadata %s", nearest.Clip(name))
 	case of == Header:
-		return fmt.Sprintf("its header field %s", template.Clip(name))
+		return fmt.Sprintf("its header field %s", nearest.Clip(name))
 	case of == Trailer:
-		return fmt.Sprintf("its trailing metadata %s", template.Clip(name))
+		return fmt.Sprintf("its trailing metadata %s", nearest.Clip(name))
 	case of == JSON:
-		return fmt.Sprintf("its value at %s", template.Clip(name))
+		return fmt.Sprintf("its value at %s", nearest.Clip(name))
 	case c.spec.Calls != nil:
 		return "its message"
 	}
@@ -356,12 +357,12 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	case e.Pattern == "":
 		lacks = "is missing"
 	case e.From == Body:
-		lacks = fmt.Sprintf("does not match %q", template.Clip(e.Pattern))
+		lacks = fmt.Sprintf("does not match %q", nearest.Clip(e.Pattern))
 	default:
-		lacks = fmt.Sprintf("is missing or does not match %q", template.Clip(e.Pattern))
+		lacks = fmt.Sprintf("is missing or does not match %q", nearest.Clip(e.Pattern))
 	}
-	compiled.nothing = expectation(st, "nothing for %q: %s %s", template.Clip(e.Name), c.subject(e.From, e.Of), lacks)
-	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, template.Clip(e.Name))
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", nearest.Clip(e.Name), c.subject(e.From, e.Of), lacks)
+	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, nearest.Clip(e.Name))
 	out.extractions = append(out.extractions, compiled)
 }
 
@@ -378,7 +379,7 @@ func (c *compiler) pattern(path, text string) *regexp.Regexp {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	var fault *syntax.Error
 	if errors.As(err, &fault) {
-		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, template.Clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
+		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, nearest.Clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
 		return nil
 	}
 	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxProgram {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dyno/internal/nearest"
 )
 
 // A Condition is a compiled condition.
@@ -255,7 +257,7 @@ func (r *conditionReader) operand() (n node) {
 		}
 		n = node{kind: numberNode, text: r.text[start:r.at], offset: start}
 		if _, ok := parseNumber([]byte(n.text)); !ok {
-			r.fail(start, fmt.Sprintf("%q is no number", Clip(n.text)), "want one such as 10, -3 or 0.5")
+			r.fail(start, fmt.Sprintf("%q is no number", nearest.Clip(n.text)), "want one such as 10, -3 or 0.5")
 		}
 	case start < len(r.text) && (r.is('"') || r.is('\'') || isNameStart(r.text[start])):
 		n = r.expression(0)

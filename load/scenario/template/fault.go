@@ -13,12 +13,3 @@ type Fault struct {
 	Problem string
 	Hint    string // what would be right
 }
-
-// Clip shortens text for a message.
-func Clip(s string) string {
-	const longest = 60
-	if r := []rune(s); len(r) > longest {
-		return string(r[:longest]) + "…"
-	}
-	return s
-}

@@ -252,7 +252,7 @@ func (b *binder) unknown(name string) (problem, hint string) {
 	if _, found := nearest.Find(name, b.scope.Names()); !found && !b.bare { // perhaps no expression was meant
 		hint = strings.TrimPrefix(hint+`; write {{ "{{" }} for the braces themselves`, "; ")
 	}
-	return fmt.Sprintf("no variable %q", Clip(name)), hint
+	return fmt.Sprintf("no variable %q", nearest.Clip(name)), hint
 }
 
 func (b *binder) call(n *node) part {
@@ -274,7 +274,7 @@ func (b *binder) noFunction(call *node) {
 		b.fault(call.offset, fmt.Sprintf("%q is a variable", call.text), fmt.Sprintf("want it without parentheses: {{ %s }}", call.text))
 		return
 	}
-	b.fault(call.offset, fmt.Sprintf("no function %q", Clip(call.text)), nearest.Hint(call.text, functionNames()))
+	b.fault(call.offset, fmt.Sprintf("no function %q", nearest.Clip(call.text)), nearest.Hint(call.text, functionNames()))
 }
 
 // text returns what an argument says if it is a string.
@@ -378,7 +378,7 @@ func (b *binder) timestamp(call *node) part {
 	if len(call.args) > 0 {
 		name, ok := b.text(call, 0)
 		if unit = slices.Index(timeUnits, name); ok && unit < 0 {
-			b.fault(call.args[0].offset, fmt.Sprintf("no unit %q of time", Clip(name)), nearest.Hint(name, timeUnits))
+			b.fault(call.args[0].offset, fmt.Sprintf("no unit %q of time", nearest.Clip(name)), nearest.Hint(name, timeUnits))
 		}
 	}
 	b.t.fresh = true

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"dyno/internal/nearest"
 )
 
 // maxNesting bounds functions within functions.
@@ -176,7 +178,7 @@ func (p *parser) number() node {
 	text := p.text[start:p.at]
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.fail(start, fmt.Sprintf("%q is no whole number of 64 bits", Clip(text)), "want one such as 10 or -3")
+		p.fail(start, fmt.Sprintf("%q is no whole number of 64 bits", nearest.Clip(text)), "want one such as 10 or -3")
 	}
 	return node{kind: numberNode, text: text, number: v, offset: start}
 }
