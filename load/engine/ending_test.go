@@ -56,17 +56,18 @@ func TestHeldUpWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
+	const requests = 60
 	client := echoes(t)(0)
 	measure := func(c Clock) *record.Result {
 		t.Helper()
 		r, err := Run(t.Context(), Config{
-			Address: server.Addr().String(), Connections: 2, Requests: 200, Clock: c,
+			Address: server.Addr().String(), Connections: 2, Requests: requests, Clock: c,
 			NewClients: func(int) func() wire.Client { return func() wire.Client { return slowpoke{client()} } },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := r.Ends.ByArrival + r.Ends.ByRead; n != 200 || r.Counts.OK != 200 {
+		if n := r.Ends.ByArrival + r.Ends.ByRead; n != requests || r.Counts.OK != requests {
 			t.Fatalf("%d ended of %+v", n, r.Counts)
 		}
 		return r
@@ -76,20 +77,20 @@ func TestHeldUpWorker(t *testing.T) {
 		t.Skip(r.Ends.Fault)
 	}
 	delay, service, read := r.Latency[record.ReadDelay], r.Latency[record.Service], r.Latency[record.ServiceRead]
-	if uint64(delay.Count()) != r.Ends.ByArrival || service.Count() != 200 || read.Count() != 200 || r.Latency[record.FirstByte].Count() != 200 {
+	if uint64(delay.Count()) != r.Ends.ByArrival || service.Count() != requests || read.Count() != requests || r.Latency[record.FirstByte].Count() != requests {
 		t.Errorf("%d read delays, %d and %d service times; %+v", delay.Count(), service.Count(), read.Count(), r.Ends)
 	}
 	// While one connection's request is held up, the other's response arrives.
 	if got, want := delay.Max(), int64(holdUp)/2; got < want {
 		t.Errorf("all responses were read within %d ns of their arrival, want %d", got, want)
 	}
-	both := float64(delay.Count())*delay.Mean() + 200*service.Mean()
-	if whole := 200 * read.Mean(); math.Abs(both-whole) > 0.01*whole {
+	both := float64(delay.Count())*delay.Mean() + requests*service.Mean()
+	if whole := requests * read.Mean(); math.Abs(both-whole) > 0.01*whole {
 		t.Errorf("read delay and service make %.0f ns in all, until the read it is %.0f", both, whole)
 	}
 
 	r = measure(ClockRead)
-	if r.Ends != (record.Ends{ByRead: 200}) || r.Latency[record.ReadDelay].Count() != 0 || r.Latency[record.Service].Mean() != r.Latency[record.ServiceRead].Mean() {
+	if r.Ends != (record.Ends{ByRead: requests}) || r.Latency[record.ReadDelay].Count() != 0 || r.Latency[record.Service].Mean() != r.Latency[record.ServiceRead].Mean() {
 		t.Errorf("by reading: %+v", r.Ends)
 	}
 }

@@ -331,6 +331,9 @@ func TestPeerGo(t *testing.T) {
 }
 
 func TestPeerJetty(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: waits for a virtual machine that compiles the server first")
+	}
 	const folder = "/usr/share/java/" // Debian's
 	var jars []string
 	for _, name := range []string{"alpn-server", "alpn-java-server", "http", "http2-common", "http2-hpack", "http2-server", "io", "server", "util"} {

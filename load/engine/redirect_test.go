@@ -94,6 +94,7 @@ func (s *redirecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Redirects are followed and counted, whatever the protocol and the loop, and whether or not
 // connections last. A redirected request is one request, of which the last response counts.
 func TestRedirects(t *testing.T) {
+	const requests = 60
 	post := http1.Request{Method: "POST", Target: "/0", Body: []byte("text")}
 	for _, tt := range []struct {
 		name             string
@@ -113,7 +114,7 @@ func TestRedirects(t *testing.T) {
 	} {
 		for _, open := range []bool{false, true} {
 			s := &redirecting{closes: tt.closes}
-			c := engine.Config{Connections: 3, Requests: 300, Drain: time.Minute, ExchangesPerConnection: tt.most}
+			c := engine.Config{Connections: 3, Requests: requests, Drain: time.Minute, ExchangesPerConnection: tt.most}
 			r := post
 			switch {
 			case tt.secure:
@@ -136,16 +137,16 @@ func TestRedirects(t *testing.T) {
 				c.Schedule = poisson(t, 3000)
 			}
 			got := run(t, following(t, c, r, tt.secure, tt.one, tt.two))
-			if got.Counts.OK != 300 || got.Status[200] != 300 || len(got.Status) != 1 || got.Redirects == nil || *got.Redirects != 600 {
+			if got.Counts.OK != requests || got.Status[200] != requests || len(got.Status) != 1 || got.Redirects == nil || *got.Redirects != 2*requests {
 				t.Errorf("%s, open %v: %+v, status %v, failures %v, redirects %v", tt.name, open, got.Counts, got.Status, got.Failures, got.Redirects)
 			}
-			if s.hops[0].Load() != 300 || s.hops[1].Load() != 300 || s.hops[2].Load() != 300 || s.wrong.Load() != 0 {
+			if s.hops[0].Load() != requests || s.hops[1].Load() != requests || s.hops[2].Load() != requests || s.wrong.Load() != 0 {
 				t.Errorf("%s, open %v: the server has answered %d, %d and %d, and %d that were wrong", tt.name, open, s.hops[0].Load(), s.hops[1].Load(), s.hops[2].Load(), s.wrong.Load())
 			}
-			if n := got.Connections.Exchanges; n != 900 {
+			if n := got.Connections.Exchanges; n != 3*requests {
 				t.Errorf("%s, open %v: %d exchanges", tt.name, open, n)
 			}
-			if n := got.Latency[record.Response].Count(); n != 300 {
+			if n := got.Latency[record.Response].Count(); n != requests {
 				t.Errorf("%s, open %v: %d response times", tt.name, open, n)
 			}
 		}
