@@ -37,6 +37,9 @@ nodejs           node         tests of the event hub with the package eventsourc
 npm              npm          the same, of the bot gateway with the package openai
 python3-pip      pip3         tests of the event hub with the package httpx-sse, of the bot gateway with openai
 flatbuffers-compiler flatc   code for messages in FlatBuffers, scripts/flatbuffers.sh
+clang-14         clang-14     eBPF programs, scripts/ebpf.sh
+llvm-14          llvm-strip-14 the same
+libbpf-dev       /usr/include/bpf/bpf_helpers.h the same
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '
 

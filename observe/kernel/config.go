@@ -6,10 +6,6 @@ import (
 	"slices"
 )
 
-// mostPorts bounds Config.Ports: each is a comparison in a program that runs at
-// every change of state of every TCP connection of the machine.
-const mostPorts = 64
-
 // A Config says what to observe.
 type Config struct {
 	// Name is the prefix of the columns. It must not be the name of an
@@ -41,9 +37,6 @@ func (c Config) Validate() error {
 	}
 	if c.Root < 1 {
 		errs = append(errs, fmt.Errorf("root: %d: want the id of a process", c.Root))
-	}
-	if len(c.Ports) > mostPorts {
-		errs = append(errs, fmt.Errorf("ports: %d of them: want at most %d", len(c.Ports), mostPorts))
 	}
 	for i, p := range c.Ports {
 		if p == 0 {

@@ -67,8 +67,8 @@
 // # Where it works
 //
 // By eBPF with CAP_BPF and CAP_PERFMON, or root, on Linux 5.8 or newer that says its own
-// types (CONFIG_DEBUG_INFO_BTF); accepts need tracefs too. The programs are put
-// together here, without a compiler, for the kernel that is found. Elsewhere, and in
+// types (CONFIG_DEBUG_INFO_BTF); accepts need tracefs too. The programs (tracer.c) are
+// part of dyno, compiled; their loader adjusts them to the kernel that is found. Elsewhere, and in
 // a container with process ids of its own, perf events on tracepoints (CAP_PERFMON
 // and tracefs) count system calls, those with a column by name, and accepts; what the
 // root itself starts later is then not seen, and Close takes a second. Method says

@@ -37,12 +37,12 @@ type source interface {
 
 // A reading holds a source's counts since it was made.
 type reading struct {
-	counters        // of all CPUs
-	missed   uint64 // events that programs could not be run for
+	tracerCounters        // of all CPUs
+	missed         uint64 // events that programs could not be run for
 }
 
 // sum adds the counts of one CPU.
-func (r *reading) sum(c *counters) {
+func (r *reading) sum(c *tracerCounters) {
 	for i, n := range c.Calls {
 		r.Calls[i] += n
 	}
@@ -87,7 +87,11 @@ func New(cfg Config) (*Observer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t, has, missing, err := newTracer(cfg)
+	spec, err := loadTracer()
+	if err != nil {
+		return nil, err
+	}
+	t, has, missing, err := newTracer(cfg, spec)
 	if err == nil {
 		return newObserver(cfg, "ebpf", t, has, missing), nil
 	}

@@ -1,17 +1,12 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 	"pgregory.net/rapid"
 
 	"dyno/host/proc"
@@ -20,8 +15,8 @@ import (
 // perfOnly observes by perf events, as New does where eBPF cannot work.
 func perfOnly(cfg Config) (*Observer, error) { return newCounts(cfg) }
 
-// bucket returns the bucket in which the kernel counts a wait of ns; programs.go does the
-// same in eBPF.
+// bucket returns the bucket in which the kernel counts a wait of ns; tracer.c does the
+// same.
 func bucket(ns uint64) int {
 	if ns < subBuckets {
 		return int(ns)
@@ -91,45 +86,6 @@ func TestWaitsBetweenReadings(t *testing.T) {
 	}
 }
 
-// The kernel's side sorts as ours does.
-func TestBucketsInTheKernel(t *testing.T) {
-	privileged(t)
-	values := []uint64{0, 1, 15, 16, 17, 31, 32, 33, 999, 1 << 32, 1<<32 - 1, math.MaxUint64, math.MaxInt64}
-	for e := range 64 {
-		values = append(values, 1<<e, 1<<e|1<<e>>1, 1<<e-1)
-	}
-	given, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer given.Close()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: licence, Instructions: join(
-		asm.Instructions{
-			asm.LoadMapValue(asm.R1, given.FD(), 0),
-			asm.LoadMem(asm.R9, asm.R1, 0, asm.DWord),
-		},
-		bucketOf(asm.R9, out),
-		asm.Instructions{
-			asm.Mov.Reg(asm.R0, asm.R9),
-			asm.Return(),
-			asm.Mov.Imm(asm.R0, -1).WithSymbol(out),
-			asm.Return(),
-		})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	for _, ns := range values {
-		if err := given.Put(uint32(0), ns); err != nil {
-			t.Fatal(err)
-		}
-		got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)})
-		if err != nil || int(got) != bucket(ns) {
-			t.Errorf("%d ns: bucket %d, %v; want %d", ns, got, err, bucket(ns))
-		}
-	}
-}
-
 // A percentile is within a bucket's width of the exact one.
 func TestQuantile(t *testing.T) {
 	if q := quantile(&[buckets]uint64{}, 0.5); !math.IsNaN(q) {
@@ -175,58 +131,6 @@ func TestBelow(t *testing.T) {
 		if !slices.Equal(found, tt.found) || settled != tt.settled {
 			t.Errorf("%s: %v, settled %v", tt.name, found, settled)
 		}
-	}
-}
-
-// What a kernel does not have is named.
-func TestLayoutFaults(t *testing.T) {
-	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		t.Skip("this kernel does not say its types: ", err)
-	}
-	types, err := btf.LoadKernelSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		size int
-		path []string
-		want string
-	}{
-		{4, []string{"task_struct", "pid", "nothing"}, "struct task_struct.pid.nothing: this kernel has no such member"},
-		{4, []string{"no_struct", "pid"}, "struct no_struct.pid: "},
-		{8, []string{"task_struct", "pid"}, "struct task_struct.pid: 4 bytes at "},
-		{1, []string{"task_struct", "in_execve"}, "struct task_struct.in_execve: a bit field in this kernel"},
-	} {
-		if _, err := offset(types, tt.size, tt.path...); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-			t.Errorf("%v: %v; want %s", tt.path, err, tt.want)
-		}
-	}
-	f := finder{types: types}
-	f.firstTask("inet_sock_set_state")
-	f.tracepoint("no_tracepoint")
-	if err := f.fault(); err == nil || !strings.Contains(err.Error(), "tracepoint inet_sock_set_state: no argument is a thread") ||
-		!strings.Contains(err.Error(), "tracepoint no_tracepoint: ") {
-		t.Errorf("faults: %v", err)
-	}
-	if err := f.fault(); err != nil {
-		t.Errorf("faults are reported twice: %v", err)
-	}
-}
-
-// A kernel that lacks something costs the columns of that, and says so.
-func TestPlan(t *testing.T) {
-	lacking := fmt.Errorf("not here")
-	l := layout{noWaits: lacking, noConnections: lacking, noRetransmits: lacking}
-	counting, missing := plan(DefaultConfig("kernel", 1, 80), l)
-	has := facility(0)
-	for _, c := range counting {
-		has |= c.gives
-	}
-	if has != callTotals|callNumbers|acceptCalls {
-		t.Errorf("counts %v", has)
-	}
-	if s := fmt.Sprint(missing); s != "[run-queue waits: not here connections: not here retransmits: not here]" {
-		t.Errorf("missing: %s", s)
 	}
 }
 

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
-	"unsafe"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -16,76 +17,81 @@ import (
 	"dyno/observe"
 )
 
-// licence is the licence that the kernel demands of a program before it may read its
-// structures.
-const licence = "Dual MIT/GPL"
+//go:generate bash ../../scripts/ebpf.sh tracer tracer.c
 
 // A tracer counts by eBPF programs.
 type tracer struct {
-	collection *ebpf.Collection
-	links      []link.Link
-	set        *ebpf.Memory // of setMap
-	counted    []counters   // one for each CPU
-}
-
-// A counter is the probes of some columns.
-type counter struct {
-	gives  facility
-	probes []probe
+	spec        *ebpf.CollectionSpec
+	collections []*ebpf.Collection // the maps of the first are those of all
+	links       []link.Link
+	set         *ebpf.Memory     // of the map of that name
+	counted     []tracerCounters // one for each CPU
 }
 
 // kernelTypes are the running kernel's. To read them takes longer than all else that a tracer does
 // to begin, so that they are kept for the next one.
 var kernelTypes = btf.NewCache()
 
-// newTracer loads the programs, attaches those that follow threads, puts every thread
-// below the root into the set, and attaches the others. If one of the rarer hooks is not
-// available, it continues; missing says which columns are lost.
-func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error) {
+// counting are the programs that count, by what they give.
+var counting = []struct {
+	gives    facility
+	programs []string
+}{
+	{callTotals | callNumbers, []string{tracerProgDynoCall}},
+	{waitTimes, []string{tracerProgDynoSwitch}},
+	{acceptCalls, []string{tracerProgDynoAccept, tracerProgDynoAccept4}},
+	{connections, []string{tracerProgDynoState}},
+	{retransmits, []string{tracerProgDynoRetransmit}},
+}
+
+// newTracer attaches the programs that follow threads, puts every thread below the root into the
+// set, and attaches the programs that count. If one of the rarer hooks is not available, it
+// continues; missing says which columns are lost.
+func newTracer(cfg Config, spec *ebpf.CollectionSpec) (t *tracer, has facility, missing []error, err error) {
 	if err := samePIDs(); err != nil {
 		return nil, 0, nil, err
 	}
-	types, err := kernelTypes.Kernel()
-	if err != nil {
+	if _, err := kernelTypes.Kernel(); err != nil {
 		return nil, 0, nil, unavailable("unavailable.types", texts.New("help.btf"), err)
 	}
-	l, err := readLayout(types)
-	if err != nil {
-		return nil, 0, nil, unavailable("unavailable.ebpf", texts.New(needs), err)
+	lacks := map[facility]error{waitTimes: accounting()}
+	if len(cfg.Ports) == 0 {
+		lacks[connections] = errors.New("the target's ports are not known")
+		lacks[retransmits] = lacks[connections]
 	}
-	if l.noWaits == nil {
-		l.noWaits = accounting()
+	if err := configure(spec, cfg, cfg.RunQueue && lacks[waitTimes] == nil); err != nil {
+		return nil, 0, nil, err
 	}
-	following := counter{probes: tracking(l, cfg.Root, cfg.RunQueue && l.noWaits == nil)}
-	counting, missing := plan(cfg, l)
-
-	t = &tracer{}
+	t = &tracer{spec: spec}
 	defer func() {
 		if err != nil {
 			_ = t.close() // the first error is the one to tell
 			t = nil
 		}
 	}()
-	if t.collection, err = ebpf.NewCollectionWithOptions(specify(append(counting, following)), ebpf.CollectionOptions{Cache: kernelTypes}); err != nil {
+	if err := t.attach(tracerProgDynoFork, tracerProgDynoExec, tracerProgDynoExit); err != nil {
 		return t, 0, nil, refused(err)
 	}
-	if t.set, err = t.collection.Maps[setMap].Memory(); err != nil {
+	if t.set, err = t.collections[0].Maps[tracerMapDynoSet].Memory(); err != nil {
 		return t, 0, nil, refused(err)
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return t, 0, nil, fmt.Errorf("number of CPUs: %w", err)
 	}
-	t.counted = make([]counters, cpus)
-	if err := t.attach(following.probes); err != nil {
-		return t, 0, nil, refused(err)
-	}
+	t.counted = make([]tracerCounters, cpus)
 	if err := eachThread(cfg.Root, t.include); err != nil {
 		return t, 0, nil, err
 	}
 	has = missedEvents
 	for _, c := range counting {
-		err := t.attach(c.probes)
+		if cfg.asks()&c.gives == 0 {
+			continue
+		}
+		err := lacks[c.gives]
+		if err == nil {
+			err = t.attach(c.programs...)
+		}
 		switch {
 		case err == nil:
 			has |= c.gives
@@ -98,81 +104,45 @@ func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error)
 	return t, has, missing, nil
 }
 
-// plan returns what to count, and which parts of it this kernel does not offer.
-func plan(cfg Config, l layout) (counting []counter, missing []error) {
-	want := func(gives facility, without error, probes func() []probe) {
-		if without != nil {
-			missing = append(missing, fmt.Errorf("%s: %w", gives, without))
-			return
-		}
-		counting = append(counting, counter{gives, probes()})
+// configure sets the variables of the programs.
+func configure(spec *ebpf.CollectionSpec, cfg Config, waits bool) error {
+	ports := make([]byte, 1<<16)
+	for _, p := range cfg.Ports {
+		ports[bits.ReverseBytes16(p)] = 1
 	}
-	if cfg.SystemCalls {
-		want(callTotals|callNumbers, nil, func() []probe {
-			return []probe{{"dyno_call", "", "sys_enter", onSystemCall()}}
-		})
-	}
-	if cfg.RunQueue {
-		want(waitTimes, l.noWaits, func() []probe {
-			return []probe{{"dyno_switch", "", "sched_switch", onSwitch(l)}}
-		})
-	}
-	if cfg.Accepts {
-		want(acceptCalls, nil, func() []probe {
-			return []probe{
-				{"dyno_accept", "syscalls", "sys_exit_accept", onAccept()},
-				{"dyno_accept4", "syscalls", "sys_exit_accept4", onAccept()},
-			}
-		})
-	}
-	if cfg.Connections {
-		if len(cfg.Ports) == 0 {
-			l.noConnections = errors.New("the target's ports are not known")
-			l.noRetransmits = l.noConnections
-		}
-		want(connections, l.noConnections, func() []probe {
-			return []probe{{"dyno_state", "", "inet_sock_set_state", onState(l, cfg.Ports)}}
-		})
-		want(retransmits, l.noRetransmits, func() []probe {
-			return []probe{{"dyno_retransmit", "", "tcp_retransmit_skb", onRetransmit(l, cfg.Ports)}}
-		})
-	}
-	return counting, missing
+	return errors.Join(
+		spec.Variables[tracerVarRoot].Set(int32(cfg.Root)),
+		spec.Variables[tracerVarWaits].Set(waits),
+		spec.Variables[tracerVarPorts].Set(ports),
+	)
 }
 
-// specify describes the programs and their maps to the loader.
-func specify(all []counter) *ebpf.CollectionSpec {
-	spec := &ebpf.CollectionSpec{
-		Maps: map[string]*ebpf.MapSpec{
-			setMap:     {Name: setMap, Type: ebpf.Array, KeySize: 4, ValueSize: mostIDs, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE},
-			threadsMap: {Name: threadsMap, Type: ebpf.Hash, KeySize: 4, ValueSize: uint32(unsafe.Sizeof(waited{})), MaxEntries: mostThreads},
-			countsMap:  {Name: countsMap, Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(unsafe.Sizeof(counters{})), MaxEntries: 1},
-		},
-		Programs: make(map[string]*ebpf.ProgramSpec),
+// attach loads programs, which all use the same maps, and attaches each to its tracepoint.
+func (t *tracer) attach(names ...string) error {
+	part := *t.spec
+	part.Programs = make(map[string]*ebpf.ProgramSpec)
+	for _, name := range names {
+		part.Programs[name] = t.spec.Programs[name]
 	}
-	for _, c := range all {
-		for _, p := range c.probes {
-			s := &ebpf.ProgramSpec{Name: p.name, Type: ebpf.TracePoint, License: licence, Instructions: p.code}
-			if p.group == "" {
-				s.Type, s.AttachType, s.AttachTo = ebpf.Tracing, ebpf.AttachTraceRawTp, p.target
-			}
-			spec.Programs[p.name] = s
-		}
+	options := ebpf.CollectionOptions{Cache: kernelTypes}
+	if len(t.collections) > 0 {
+		options.MapReplacements = t.collections[0].Maps
 	}
-	return spec
-}
-
-func (t *tracer) attach(probes []probe) error {
-	for _, p := range probes {
+	c, err := ebpf.NewCollectionWithOptions(&part, options)
+	if err != nil {
+		return err
+	}
+	t.collections = append(t.collections, c)
+	for _, name := range names {
 		var l link.Link
-		var err error
-		if program := t.collection.Programs[p.name]; p.group == "" {
-			l, err = link.AttachTracing(link.TracingOptions{Program: program, AttachType: ebpf.AttachTraceRawTp})
+		if target := part.Programs[name].AttachTo; part.Programs[name].Type == ebpf.Tracing {
+			l, err = link.AttachTracing(link.TracingOptions{Program: c.Programs[name]})
 		} else {
-			l, err = link.Tracepoint(p.group, p.target, program, nil)
+			group, event, _ := strings.Cut(target, "/")
+			l, err = link.Tracepoint(group, event, c.Programs[name], nil)
 		}
 		if err != nil {
-			return fmt.Errorf("attach to %s: %w", p.target, err)
+			return fmt.Errorf("attach %s: %w", name, err)
 		}
 		t.links = append(t.links, l)
 	}
@@ -181,9 +151,9 @@ func (t *tracer) attach(probes []probe) error {
 
 // include puts a thread into the set, unless fork tracking has done it already.
 func (t *tracer) include(pid, tid int) error {
-	threads := t.collection.Maps[threadsMap]
+	threads := t.collections[0].Maps[tracerMapDynoThreads]
 	id := uint32(tid)
-	err := threads.Update(id, waited{}, ebpf.UpdateNoExist)
+	err := threads.Update(id, tracerWaited{}, ebpf.UpdateNoExist)
 	switch {
 	case errors.Is(err, ebpf.ErrKeyExist):
 	case errors.Is(err, unix.E2BIG):
@@ -206,22 +176,24 @@ func (t *tracer) include(pid, tid int) error {
 	return nil
 }
 
-var errCrowded = fmt.Errorf("run-queue waits: more than %d threads at a time", mostThreads)
+var errCrowded = errors.New("run-queue waits: more threads at a time than there is room for")
 
 func (t *tracer) read(r *reading) error {
-	if err := t.collection.Maps[countsMap].Lookup(uint32(0), t.counted); err != nil {
+	if err := t.collections[0].Maps[tracerMapDynoCounts].Lookup(uint32(0), t.counted); err != nil {
 		return fmt.Errorf("read the counters: %w", err)
 	}
 	*r = reading{}
 	for i := range t.counted {
 		r.sum(&t.counted[i])
 	}
-	for name, p := range t.collection.Programs {
-		stats, err := p.Stats()
-		if err != nil {
-			return fmt.Errorf("program %s: %w", name, err)
+	for _, c := range t.collections {
+		for name, p := range c.Programs {
+			stats, err := p.Stats()
+			if err != nil {
+				return fmt.Errorf("program %s: %w", name, err)
+			}
+			r.missed += stats.RecursionMisses
 		}
-		r.missed += stats.RecursionMisses
 	}
 	return nil
 }
@@ -232,8 +204,8 @@ func (t *tracer) close() error {
 		errs = append(errs, l.Close())
 	}
 	t.set = nil
-	if t.collection != nil {
-		t.collection.Close()
+	for _, c := range t.collections {
+		c.Close()
 	}
 	return errors.Join(errs...)
 }

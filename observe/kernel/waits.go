@@ -4,7 +4,7 @@ import "math"
 
 // Waits are counted in buckets whose width is a sixteenth of the power of two
 // below them, as HDR histograms do: below 16 ns exactly, above within 6.25 %.
-// The kernel's side of this is programs.go.
+// The kernel's side of this is tracer.c.
 const (
 	subBits    = 4
 	subBuckets = 1 << subBits

@@ -18,14 +18,10 @@
 package offcpu
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"dyno/internal/texts"
@@ -40,13 +36,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the kernel's tables. Waits that do not fit are counted in Result.Lost.
+//go:generate bash ../../../scripts/ebpf.sh offcpu offcpu.c
+
+// What to do with a process on the list. Its children are watched.
 const (
-	maxProcesses = 1 << 14
-	maxBlocked   = 1 << 15 // threads blocked at once
-	maxTotals    = 1 << 14 // pairs of stacks
-	maxStacks    = 1 << 13
-	maxDepth     = 127 // kernel.perf_event_max_stack, unless it was changed
+	followed = uint32(iota)
+	watched
 )
 
 // A Result holds the profile and its losses.
@@ -60,8 +55,7 @@ type Result struct {
 type Profiler struct {
 	root      int
 	symbols   *symbol.Cache
-	maps      maps
-	programs  []*ebpf.Program
+	kernel    offcpuObjects
 	links     []link.Link
 	processes map[int]*stack.Process // as they were at the start
 	began     time.Time
@@ -83,6 +77,8 @@ func unavailable(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		u.Remedy = texts.New("help.offcpu")
+	case errors.Is(err, ebpf.ErrNotSupported):
+		u.Remedy = texts.New("help.btf")
 	case errors.Is(err, os.ErrNotExist):
 		u.Remedy = texts.New("help.mount")
 	}
@@ -97,41 +93,29 @@ func (p *Profiler) start() error {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != initialNamespace {
 		return texts.NewError("unavailable.namespace", "namespace", ns)
 	}
-	formats := map[string]format{}
-	for event, fields := range map[string][]string{
-		"sched_switch":       {"prev_state", "next_pid"},
-		"sched_process_fork": {"child_pid"},
-		"sched_process_free": {"pid"},
-	} {
-		f, err := readFormat(event, fields...)
-		if err != nil {
-			return err
-		}
-		formats[event] = f
-	}
 	_ = rlimit.RemoveMemlock() // needed before Linux 5.11 only; if it fails there, so does the next step
-	if err := p.maps.open(); err != nil {
+	if err := loadOffcpuObjects(&p.kernel, nil); err != nil {
 		return err
 	}
 	// Forks are followed before processes are searched, so that none is missed. Waits
 	// come last.
-	if err := p.attach("sched_process_fork", p.maps.onFork(formats["sched_process_fork"])); err != nil {
+	if err := p.attach("sched_process_fork", p.kernel.DynoFork); err != nil {
 		return err
 	}
-	if err := p.attach("sched_process_free", p.maps.onFree(formats["sched_process_free"])); err != nil {
+	if err := p.attach("sched_process_free", p.kernel.DynoFree); err != nil {
 		return err
 	}
 	if err := p.enlist(); err != nil {
 		return err
 	}
 	p.began = time.Now()
-	return p.attach("sched_switch", p.maps.onSwitch(formats["sched_switch"]))
+	return p.attach("sched_switch", p.kernel.DynoSwitch)
 }
 
 // enlist puts the root, and all processes below it, on the list. A child that was forked
 // before its parent was on the list is found by another look.
 func (p *Profiler) enlist() error {
-	if err := p.maps.processes.Put(uint32(p.root), uint32(followed)); err != nil {
+	if err := p.kernel.Processes.Put(uint32(p.root), followed); err != nil {
 		return fmt.Errorf("list processes: %w", err)
 	}
 	for fresh := true; fresh; {
@@ -140,7 +124,7 @@ func (p *Profiler) enlist() error {
 			if p.processes[pid] != nil {
 				continue
 			}
-			if err := p.maps.processes.Put(uint32(pid), uint32(watched)); err != nil {
+			if err := p.kernel.Processes.Put(uint32(pid), watched); err != nil {
 				return fmt.Errorf("list processes: %w", err)
 			}
 			fresh = true
@@ -158,13 +142,8 @@ func readProcess(pid int) *stack.Process {
 	return stack.NewProcess(pid)
 }
 
-// attach loads a program and lets it run at a tracepoint of the scheduler.
-func (p *Profiler) attach(event string, spec *ebpf.ProgramSpec) error {
-	program, err := ebpf.NewProgram(spec)
-	if err != nil {
-		return fmt.Errorf("%s: %w", event, err)
-	}
-	p.programs = append(p.programs, program)
+// attach lets a program run at a tracepoint of the scheduler.
+func (p *Profiler) attach(event string, program *ebpf.Program) error {
 	l, err := link.Tracepoint("sched", event, program, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", event, err)
@@ -174,14 +153,7 @@ func (p *Profiler) attach(event string, spec *ebpf.ProgramSpec) error {
 }
 
 // release closes everything held in the kernel.
-func (p *Profiler) release() error {
-	err := p.detach()
-	for _, program := range p.programs {
-		err = errors.Join(err, program.Close())
-	}
-	p.programs = nil
-	return errors.Join(err, p.maps.close())
-}
+func (p *Profiler) release() error { return errors.Join(p.detach(), p.kernel.Close()) }
 
 func (p *Profiler) detach() (err error) {
 	for _, l := range slices.Backward(p.links) {
@@ -205,10 +177,10 @@ func (p *Profiler) Stop() (*Result, error) {
 }
 
 func (p *Profiler) result(now uint64, duration time.Duration) (*Result, error) {
-	totals := map[place]total{}
-	var k place
-	var t total
-	entries := p.maps.totals.Iterate()
+	totals := map[offcpuPlace]offcpuTotal{}
+	var k offcpuPlace
+	var t offcpuTotal
+	entries := p.kernel.Totals.Iterate()
 	for entries.Next(&k, &t) {
 		totals[k] = t
 	}
@@ -216,23 +188,23 @@ func (p *Profiler) result(now uint64, duration time.Duration) (*Result, error) {
 		return nil, fmt.Errorf("read totals: %w", err)
 	}
 	var tid uint32
-	var w wait
-	entries = p.maps.blocked.Iterate()
+	var w offcpuWait
+	entries = p.kernel.Blocked.Iterate()
 	for entries.Next(&tid, &w) {
 		if now > w.Since {
 			t := totals[w.Place]
-			totals[w.Place] = total{t.Nanoseconds + now - w.Since, t.Waits + 1}
+			t.Nanoseconds += now - w.Since
+			t.Waits++
+			totals[w.Place] = t
 		}
 	}
 	if err := entries.Err(); err != nil {
 		return nil, fmt.Errorf("read threads that wait: %w", err)
 	}
 	r := &Result{}
-	var lost uint64
-	if err := p.maps.lost.Lookup(uint32(0), &lost); err != nil {
+	if err := p.kernel.Lost.Get(&r.Lost); err != nil {
 		return nil, fmt.Errorf("read what was lost: %w", err)
 	}
-	r.Lost = lost
 	c := stack.New(2, p.symbols)
 	later := map[int]*stack.Process{}
 	for k, t := range totals {
@@ -248,7 +220,7 @@ func (p *Profiler) result(now uint64, duration time.Duration) (*Result, error) {
 			}
 			later[pid] = process
 		}
-		kernel, user := p.maps.stack(k.Kernel), p.maps.stack(k.User)
+		kernel, user := p.stack(k.Kernel), p.stack(k.User)
 		if full(k.Kernel) || full(k.User) {
 			r.Unknown += t.Waits
 		}
@@ -266,57 +238,14 @@ func (p *Profiler) result(now uint64, duration time.Duration) (*Result, error) {
 // thread has none.
 func full(id int32) bool { return id < 0 && unix.Errno(-id) != unix.EFAULT }
 
-// A format tells where a tracepoint's fields are.
-type format map[string]field
-
-type field struct{ offset, size int }
-
-// readFormat reads the description of one of the scheduler's tracepoints.
-func readFormat(event string, fields ...string) (format, error) {
-	text, err := os.ReadFile("/sys/kernel/tracing/events/sched/" + event + "/format")
-	if errors.Is(err, os.ErrNotExist) { // before Linux 4.1, or mounted as it was then
-		text, err = os.ReadFile("/sys/kernel/debug/tracing/events/sched/" + event + "/format")
+// stack returns the addresses of a stack, none if there is none.
+func (p *Profiler) stack(id int32) []uint64 {
+	addresses := make([]uint64, p.kernel.Stacks.ValueSize()/8)
+	if id < 0 || p.kernel.Stacks.Lookup(uint32(id), addresses) != nil {
+		return nil
 	}
-	if err != nil {
-		return nil, err
+	if end := slices.Index(addresses, 0); end >= 0 {
+		addresses = addresses[:end]
 	}
-	f := parseFormat(text)
-	for _, name := range fields {
-		if at, ok := f[name]; !ok || at.size != 4 && at.size != 8 {
-			return nil, fmt.Errorf("tracepoint %s has no field %s of 4 or 8 bytes", event, name)
-		}
-	}
-	return f, nil
-}
-
-// parseFormat reads lines such as "field:pid_t next_pid;	offset:56;	size:4;	signed:1;".
-func parseFormat(text []byte) format {
-	f := format{}
-	for line := range bytes.Lines(text) {
-		parts := strings.Split(strings.TrimSpace(string(line)), ";")
-		declared, ok := strings.CutPrefix(parts[0], "field:")
-		if !ok || len(parts) < 3 {
-			continue
-		}
-		name := declared[strings.LastIndexByte(declared, ' ')+1:]
-		offset, err1 := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(parts[1]), "offset:"))
-		size, err2 := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(parts[2]), "size:"))
-		if err1 == nil && err2 == nil && offset >= 0 && offset < 1<<12 && size > 0 {
-			f[name] = field{offset, size}
-		}
-	}
-	return f
-}
-
-// addresses returns the stack in a value of the map of stacks.
-func addresses(b []byte) []uint64 {
-	var s []uint64
-	for ; len(b) >= 8; b = b[8:] {
-		a := binary.NativeEndian.Uint64(b)
-		if a == 0 {
-			break
-		}
-		s = append(s, a)
-	}
-	return s
+	return addresses
 }

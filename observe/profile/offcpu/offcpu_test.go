@@ -13,13 +13,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"dyno/internal/leak"
 	"dyno/observe/profile"
 	"dyno/observe/profile/symbol"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const hangGuard = time.Minute
@@ -289,49 +286,5 @@ func TestDescriptors(t *testing.T) {
 	all.Wait()
 	if after := count(); after > before {
 		t.Errorf("%d descriptors, before %d", after, before)
-	}
-}
-
-func TestParseFormat(t *testing.T) {
-	got := parseFormat([]byte(`name: sched_process_fork
-format:
-	field:int common_pid;	offset:4;	size:4;	signed:1;
-
-	field:__data_loc char[] parent_comm;	offset:8;	size:4;	signed:0;
-	field:pid_t child_pid;	offset:20;	size:4;	signed:1;
-	field:char prev_comm[16];	offset:8;	size:16;	signed:0;
-	field:long broken;	offset:x;	size:8;
-	field:long huge;	offset:99999;	size:8;	signed:1;
-`))
-	want := format{"common_pid": {4, 4}, "parent_comm": {8, 4}, "child_pid": {20, 4}, "prev_comm[16]": {8, 16}}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(field{})); d != "" {
-		t.Error(d)
-	}
-}
-
-func FuzzParseFormat(f *testing.F) {
-	f.Add([]byte("\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		for name, at := range parseFormat(text) {
-			if at.offset < 0 || at.offset >= 1<<12 || at.size <= 0 {
-				t.Errorf("%q: %+v", name, at)
-			}
-		}
-	})
-}
-
-// The programs and Go must agree on where things are.
-func TestLayout(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		got, want uintptr
-	}{
-		{"place", unsafe.Sizeof(place{}), placeSize}, {"wait", unsafe.Sizeof(wait{}), waitSize}, {"total", unsafe.Sizeof(total{}), totalSize},
-		{"place of a wait", unsafe.Offsetof(wait{}.Place), waitPlace}, {"waits of a total", unsafe.Offsetof(total{}.Waits), totalWaits},
-		{"kernel stack", unsafe.Offsetof(place{}.Kernel), placeKernel}, {"user stack", unsafe.Offsetof(place{}.User), placeUser},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s: %d, programs use %d", c.name, c.got, c.want)
-		}
 	}
 }
