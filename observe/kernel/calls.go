@@ -1,9 +1,17 @@
 package kernel
 
 import (
+	"embed"
+	"runtime"
 	"strconv"
 	"strings"
 )
+
+// syscallTables have the number and name of every system call, for each architecture.
+//
+//go:generate bash ../../scripts/syscalls.sh amd64 arm64
+//go:embed syscalls_*.txt
+var syscallTables embed.FS
 
 // System calls are counted by number, in as many slots. The last slot takes
 // every number beyond: those of Linux end far below, and x32 begins its own far
@@ -16,7 +24,11 @@ const (
 // callNames returns the names of this architecture's system calls by number, ""
 // for a number that had none when the table was made.
 func callNames() (names [slots]string) {
-	for line := range strings.Lines(syscallTable) {
+	table, err := syscallTables.ReadFile("syscalls_" + runtime.GOARCH + ".txt")
+	if err != nil {
+		return names // of another architecture: calls are counted, without names
+	}
+	for line := range strings.Lines(string(table)) {
 		number, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.Atoi(number); err == nil && n < lastSlot {
 			names[n] = name

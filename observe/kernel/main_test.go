@@ -3,7 +3,6 @@ package kernel
 import (
 	"bufio"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,8 +23,6 @@ import (
 
 	"dyno/internal/leak"
 )
-
-var update = flag.Bool("update", false, "rewrite the generated files")
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = time.Minute
