@@ -1,46 +1,12 @@
 package sockets
 
 import (
-	"bytes"
-	"encoding/hex"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
-
-// The program for the connections of one address, byte by byte, on machines that
-// put the low byte first.
-func TestCompile(t *testing.T) {
-	if native(nil, 1)[0] != 1 {
-		t.Skip("the bytes below are those of a little-endian machine")
-	}
-	at := netip.MustParseAddrPort("127.0.0.1:8080")
-	for _, c := range []struct {
-		conditions []condition
-		want       string
-	}{
-		{nil, ""},
-		{[]condition{{opSource, at}}, "07 10 1400  02 20 0000 901f0000 7f000001"},
-		{[]condition{{opSource, at}, {opDest, at}},
-			"07 10 1400  02 20 0000 901f0000 7f000001" +
-				"01 04 1400" + // a jump of 20 bytes, which is the end
-				"08 10 1400  02 20 0000 901f0000 7f000001"},
-		{[]condition{{opDest, netip.MustParseAddrPort("[::1]:80")}},
-			"08 1c 2000  0a 80 0000 50000000 00000000000000000000000000000001"},
-		{[]condition{{opDest, netip.MustParseAddrPort("[::]:80")}}, "08 0c 1000  00 00 0000 50000000"},
-	} {
-		want, err := hex.DecodeString(strings.ReplaceAll(c.want, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := compile(c.conditions); !bytes.Equal(got, want) {
-			t.Errorf("%v:\n%x, want\n%x", c.conditions, got, want)
-		}
-	}
-}
 
 // run does what the kernel does with a program (inet_diag_bc_run), for conditions
 // that hold or not by their place in the program. It returns false for a program that

@@ -4,14 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,47 +19,7 @@ import (
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = time.Minute
 
-// TestMain lets the test binary be an observer without privileges.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "unprivileged" {
-		unprivileged(os.Args[2])
-		return
-	}
-	leak.Main(m)
-}
-
-// unprivileged observes an address and prints what it sees.
-func unprivileged(address string) {
-	c, err := NewConnections(context.Background(), Config{Address: address})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	err = c.Refresh(context.Background())
-	row := make([]float64, len(c.Columns()))
-	err2 := c.Observe(row)
-	n, err3 := NewCounters("", 0)
-	fmt.Println(err, err2, err3, row[0], row[sideWidth])
-	if err3 == nil {
-		n.Close()
-	}
-}
-
-func asNobody(t *testing.T, arg string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to become somebody without rights")
-	}
-	cmd := exec.Command("/proc/self/exe", "unprivileged", arg)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	cmd.Dir = "/"
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // values are a fresh reading by column.
 func values(t *testing.T, c *Connections) map[string]float64 {
@@ -109,7 +65,7 @@ func newConnections(t *testing.T, cfg Config) *Connections {
 type pair struct{ client, server *net.TCPConn }
 
 // connect opens n connections to a listener.
-func connect(t testing.TB, l net.Listener, address string, n int) []pair {
+func connect(t *testing.T, l net.Listener, address string, n int) []pair {
 	t.Helper()
 	var pairs []pair
 	for range n {
@@ -127,7 +83,7 @@ func connect(t testing.TB, l net.Listener, address string, n int) []pair {
 	return pairs
 }
 
-func listen(t testing.TB, network, address string) net.Listener {
+func listen(t *testing.T, network, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, address)
 	if err != nil {

@@ -3,16 +3,15 @@ package sockets
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/netip"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// The layouts are those of linux/netlink.h, linux/inet_diag.h and linux/tcp.h.
+// The layouts are those of linux/netlink.h and linux/inet_diag.h.
 // Numbers are in the machine's order, ports and addresses in the network's.
 const (
-	headerSize  = 16 // struct nlmsghdr
 	messageSize = 72 // struct inet_diag_msg
 	requestSize = 56 // struct inet_diag_req_v2
 	attrSize    = 4  // struct nlattr, without its value
@@ -36,10 +35,7 @@ const (
 	statesOpen = 1<<stateEstablished | 1<<stateFinWait1 | 1<<stateCloseWait | 1<<stateLastAck | 1<<stateClosing
 )
 
-var (
-	errShort   = errors.New("a message is cut short")
-	errNotOurs = errors.New("an answer to another request")
-)
+var errShort = errors.New("a message is cut short")
 
 // A request asks for the sockets of one address family.
 type request struct {
@@ -50,26 +46,17 @@ type request struct {
 	filter []byte // compiled; empty for none
 }
 
-// append appends the request as one netlink message.
-func (r request) append(b []byte, sequence uint32) []byte {
-	size := headerSize + requestSize
-	if len(r.filter) > 0 {
-		size += attrSize + len(r.filter) // a multiple of four
-	}
+// marshal returns the request as the data of a netlink message.
+func (r request) marshal() []byte {
 	n := binary.NativeEndian
-	b = n.AppendUint32(b, uint32(size))
-	b = n.AppendUint16(b, sockDiagByFamily)
-	b = n.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	b = n.AppendUint32(b, sequence)
-	b = n.AppendUint32(b, 0) // to the kernel
 	var extensions byte
 	if r.info {
 		extensions = 1 << (attributeInfo - 1)
 	}
-	b = append(b, r.family, unix.IPPROTO_TCP, extensions, 0)
+	b := []byte{r.family, unix.IPPROTO_TCP, extensions, 0}
 	b = n.AppendUint32(b, r.states)
 	b = binary.BigEndian.AppendUint16(b, r.port)
-	b = append(b, make([]byte, 2+16+16+4+8)...) // peer's port, addresses, interface, cookie: any
+	b = append(b, make([]byte, requestSize-len(b))...) // peer's port, addresses, interface, cookie: any
 	if len(r.filter) > 0 {
 		b = n.AppendUint16(b, uint16(attrSize+len(r.filter)))
 		b = n.AppendUint16(b, requestBytecode)
@@ -93,49 +80,7 @@ type socket struct {
 	info []byte // struct tcp_info, as long as the kernel's; empty without
 }
 
-// parseMessages calls visit for every socket in b, which holds whole netlink
-// messages, and tells whether the last one has been seen.
-func parseMessages(b []byte, sequence uint32, visit func(*socket) error) (done bool, err error) {
-	n := binary.NativeEndian
-	var s socket
-	for len(b) > 0 {
-		if len(b) < headerSize {
-			return false, errShort
-		}
-		size := int(n.Uint32(b))
-		if size < headerSize || size > len(b) {
-			return false, errShort
-		}
-		if n.Uint32(b[8:]) != sequence {
-			return false, errNotOurs
-		}
-		payload := b[headerSize:size]
-		switch kind := n.Uint16(b[4:]); kind {
-		case unix.NLMSG_DONE, unix.NLMSG_ERROR:
-			// Both carry a negative errno; old kernels end without one.
-			if len(payload) >= 4 {
-				if code := int32(n.Uint32(payload)); code < 0 {
-					return true, unix.Errno(-code)
-				}
-			}
-			return true, nil
-		case unix.NLMSG_NOOP:
-		case sockDiagByFamily:
-			if err := s.parse(payload); err != nil {
-				return false, err
-			}
-			if err := visit(&s); err != nil {
-				return false, err
-			}
-		default:
-			return false, fmt.Errorf("message of unknown type %d", kind)
-		}
-		b = b[min(align(size), len(b)):]
-	}
-	return false, nil
-}
-
-// align rounds up to where the next message or attribute begins.
+// align rounds up to where the next attribute begins.
 func align(n int) int { return (n + 3) &^ 3 }
 
 // parse reads struct inet_diag_msg and the attributes after it.
@@ -179,16 +124,16 @@ func address(family uint8, b, port []byte) netip.AddrPort {
 // Offsets into struct tcp_info. It has only ever grown at its end: a field is known
 // if the kernel's is long enough.
 const (
-	infoUnacked     = 24
-	infoRTT         = 68 // microseconds, as all its times
-	infoCongestion  = 80
-	infoRetransmits = 100 // tcpi_total_retrans
-	infoUnsent      = 144
-	infoMinRTT      = 148
-	infoDelivery    = 160 // the first of four numbers of 64 bits
-	infoBusy        = 168
-	infoWindow      = 176 // limited by the receiver's window
-	infoSendBuffer  = 184 // limited by the own send buffer
+	infoUnacked     = int(unsafe.Offsetof(unix.TCPInfo{}.Unacked))
+	infoRTT         = int(unsafe.Offsetof(unix.TCPInfo{}.Rtt)) // microseconds, as all its times
+	infoCongestion  = int(unsafe.Offsetof(unix.TCPInfo{}.Snd_cwnd))
+	infoRetransmits = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans))
+	infoUnsent      = int(unsafe.Offsetof(unix.TCPInfo{}.Notsent_bytes))
+	infoMinRTT      = int(unsafe.Offsetof(unix.TCPInfo{}.Min_rtt))
+	infoDelivery    = int(unsafe.Offsetof(unix.TCPInfo{}.Delivery_rate)) // the first of four numbers of 64 bits
+	infoBusy        = int(unsafe.Offsetof(unix.TCPInfo{}.Busy_time))
+	infoWindow      = int(unsafe.Offsetof(unix.TCPInfo{}.Rwnd_limited))   // limited by the receiver's window
+	infoSendBuffer  = int(unsafe.Offsetof(unix.TCPInfo{}.Sndbuf_limited)) // limited by the own send buffer
 )
 
 // has32 and has64 tell whether a struct tcp_info of a length has the field.

@@ -2,52 +2,16 @@ package sockets
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"net/netip"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"dyno/observe"
 )
-
-// TestInfoOffsets holds the offsets to the layout as golang.org/x/sys has it.
-func TestInfoOffsets(t *testing.T) {
-	var i unix.TCPInfo
-	for _, c := range []struct {
-		name      string
-		got, want uintptr
-	}{
-		{"unacked", infoUnacked, unsafe.Offsetof(i.Unacked)},
-		{"rtt", infoRTT, unsafe.Offsetof(i.Rtt)},
-		{"snd_cwnd", infoCongestion, unsafe.Offsetof(i.Snd_cwnd)},
-		{"total_retrans", infoRetransmits, unsafe.Offsetof(i.Total_retrans)},
-		{"notsent_bytes", infoUnsent, unsafe.Offsetof(i.Notsent_bytes)},
-		{"min_rtt", infoMinRTT, unsafe.Offsetof(i.Min_rtt)},
-		{"delivery_rate", infoDelivery, unsafe.Offsetof(i.Delivery_rate)},
-		{"busy_time", infoBusy, unsafe.Offsetof(i.Busy_time)},
-		{"rwnd_limited", infoWindow, unsafe.Offsetof(i.Rwnd_limited)},
-		{"sndbuf_limited", infoSendBuffer, unsafe.Offsetof(i.Sndbuf_limited)},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s is at %d, not at %d", c.name, c.want, c.got)
-		}
-	}
-}
-
-// netlinkMessage makes one, padded as the kernel pads.
-func netlinkMessage(kind uint16, sequence uint32, payload []byte) []byte {
-	b := native(nil, uint32(headerSize+len(payload)))
-	b = binary.NativeEndian.AppendUint16(b, kind)
-	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_MULTI)
-	b = native(b, sequence, 0)
-	b = append(b, payload...)
-	return append(b, make([]byte, align(len(b))-len(b))...)
-}
 
 // described is a socket as struct inet_diag_msg with its tcp_info.
 func described(s socket) []byte {
@@ -75,70 +39,25 @@ func described(s socket) []byte {
 	return append(b, s.info...)
 }
 
-func TestParseMessages(t *testing.T) {
-	want := []socket{
+func TestParseSocket(t *testing.T) {
+	for _, want := range []socket{
 		{state: stateEstablished, local: netip.MustParseAddrPort("127.0.0.1:80"), remote: netip.MustParseAddrPort("127.0.0.2:49152"),
 			cookie: 0x1_0000_0002, receiveQueue: 3, sendQueue: 4, info: []byte{1, 2, 3, 4, 5}},
 		{state: stateListen, local: netip.MustParseAddrPort("[::1]:80"), remote: netip.MustParseAddrPort("[::]:0"), cookie: math.MaxUint64, sendQueue: 4096},
-	}
-	var b []byte
-	for _, s := range want {
-		b = append(b, netlinkMessage(sockDiagByFamily, 9, described(s))...)
-	}
-	var got []socket
-	keep := func(s *socket) error {
-		kept := *s
-		kept.info = slices.Clone(s.info)
-		got = append(got, kept)
-		return nil
-	}
-	equal := func(a, b socket) bool {
-		return a.state == b.state && a.local == b.local && a.remote == b.remote && a.cookie == b.cookie &&
-			a.receiveQueue == b.receiveQueue && a.sendQueue == b.sendQueue && slices.Equal(a.info, b.info)
-	}
-	done, err := parseMessages(b, 9, keep)
-	if done || err != nil || !slices.EqualFunc(got, want, equal) {
-		t.Errorf("%v, %v:\n%+v, want\n%+v", done, err, got, want)
-	}
-	if done, err := parseMessages(netlinkMessage(unix.NLMSG_DONE, 9, native(nil, 0)), 9, keep); !done || err != nil {
-		t.Errorf("the end: %v, %v", done, err)
-	}
-	refusal := func(e unix.Errno) []byte { return native(nil, uint32(-int32(e)), 1, 2) }
-	for _, kind := range []uint16{unix.NLMSG_ERROR, unix.NLMSG_DONE} {
-		if _, err := parseMessages(netlinkMessage(kind, 9, refusal(unix.EPERM)), 9, keep); !errors.Is(err, unix.EPERM) {
-			t.Errorf("a refusal: %v", err)
+	} {
+		var got socket
+		b := described(want)
+		if err := got.parse(b); err != nil || got.local != want.local || got.remote != want.remote || got.state != want.state || got.cookie != want.cookie ||
+			got.receiveQueue != want.receiveQueue || got.sendQueue != want.sendQueue || !slices.Equal(got.info, want.info) {
+			t.Errorf("%+v, %v, want\n%+v", got, err, want)
+		}
+		for n := range b {
+			// What ends before its last attribute is whole.
+			if err := got.parse(b[:n]); err == nil && (n < messageSize || len(got.info) > 0) {
+				t.Errorf("%d bytes of %d are a socket: %+v", n, len(b), got)
+			}
 		}
 	}
-	if _, err := parseMessages(b, 8, keep); !errors.Is(err, errNotOurs) {
-		t.Errorf("of another request: %v", err)
-	}
-	// The kernel has cut nothing off when it has cut nothing in two.
-	whole := netlinkMessage(sockDiagByFamily, 9, described(want[0]))
-	for n := 1; n < len(whole)-3; n++ {
-		if _, err := parseMessages(whole[:n], 9, keep); !errors.Is(err, errShort) {
-			t.Fatalf("%d bytes of %d: %v", n, len(whole), err)
-		}
-	}
-	stop := errors.New("enough")
-	if _, err := parseMessages(b, 9, func(*socket) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("stopped: %v", err)
-	}
-	if _, err := parseMessages(netlinkMessage(99, 9, nil), 9, keep); err == nil {
-		t.Error("an unknown message was accepted")
-	}
-}
-
-func FuzzParseMessages(f *testing.F) {
-	f.Add(netlinkMessage(sockDiagByFamily, 1, described(socket{local: netip.MustParseAddrPort("[::ffff:1.2.3.4]:5"), remote: netip.MustParseAddrPort("[::1]:6"), info: make([]byte, 240)})))
-	f.Add(netlinkMessage(unix.NLMSG_DONE, 1, nil))
-	f.Fuzz(func(_ *testing.T, b []byte) {
-		var sides tally
-		sides.begin()
-		_, _ = parseMessages(b, 1, func(s *socket) error { sides.add(s); return nil })
-		sides.end()
-		row := make([]float64, sideWidth)
-		sides.fill(row)
-	})
 }
 
 // info makes a struct tcp_info of a length, with its counters at values.
@@ -252,15 +171,6 @@ func TestParseCounter(t *testing.T) {
 			t.Errorf("%s %s: %d, %v; want %d, %v", c.prefix, c.name, got, ok, c.want, c.ok)
 		}
 	}
-}
-
-func FuzzParseCounter(f *testing.F) {
-	f.Add([]byte(netstatText))
-	f.Add([]byte(snmpText))
-	f.Fuzz(func(_ *testing.T, b []byte) {
-		_, _ = parseCounter(b, "Tcp", "OutSegs")
-		_, _ = parseCounter(b, "TcpExt", "TCPTimeouts")
-	})
 }
 
 // All counters are there on this kernel, and count.
