@@ -3,13 +3,13 @@ package observe
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 	"unsafe"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
 	"dyno/internal/texts"
@@ -29,13 +29,14 @@ type Wakeup struct {
 	done   chan struct{}
 	thread int // its id
 
-	mu     sync.Mutex       // guards the fields below
-	since  overshoots       // since the last reading
-	works  [maxWorks]uint32 // how long the latest pieces of work took since then, nanoseconds
-	worked int              // pieces since then
-	total  float64          // sleeps since the start
-	late   float64          // of them, longer than lateBy too long
-	cpu    float64          // seconds, by the last reading
+	mu     sync.Mutex              // guards the fields below
+	since  *hdrhistogram.Histogram // overshoots since the last reading, in nanoseconds
+	worst  time.Duration           // of these
+	works  [maxWorks]uint32        // how long the latest pieces of work took since then, nanoseconds
+	worked int                     // pieces since then
+	total  float64                 // sleeps since the start
+	late   float64                 // of them, longer than lateBy too long
+	cpu    float64                 // seconds, by the last reading
 	stalls []Stall
 }
 
@@ -63,6 +64,8 @@ const (
 	warmSize = 200
 	// maxWorks is how many pieces of work a reading can tell of: more than a second's.
 	maxWorks = 256
+	// longest is the longest overshoot that the histogram distinguishes.
+	longest = time.Hour
 	// stalledBy is the overshoot from which a stall is kept with its time. An idle
 	// CPU of a virtual machine takes 50 to 150 µs to wake.
 	stalledBy = 250 * time.Microsecond
@@ -90,7 +93,7 @@ func NewUrgentWakeup(name string, cpus ...int) (*Wakeup, error) {
 }
 
 func startWakeup(name string, urgent bool, cpus []int) (*Wakeup, error) {
-	w := &Wakeup{name: name, stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Wakeup{name: name, stop: make(chan struct{}), done: make(chan struct{}), since: hdrhistogram.New(1, longest.Nanoseconds(), 1)}
 	placed := make(chan error)
 	go w.run(cpus, urgent, placed)
 	if err := <-placed; err != nil {
@@ -184,7 +187,9 @@ func (w *Wakeup) record(due time.Time, over, work time.Duration) {
 	if over > stalledBy && len(w.stalls) < maxStalls {
 		w.stalls = append(w.stalls, Stall{due, over})
 	}
-	w.since.add(max(over, 0))
+	over = max(over, 0)
+	w.worst = max(w.worst, over)
+	_ = w.since.RecordValue(min(over, longest).Nanoseconds()) // it is in range
 	w.total++
 	if over > lateBy {
 		w.late++
@@ -232,11 +237,12 @@ func (w *Wakeup) Observe(row []float64) error {
 		row[5] = time.Duration(w.works[n/2]).Seconds()
 	}
 	w.worked = 0
-	if w.since.n > 0 {
-		row[2] = w.since.max.Seconds()
-		row[3] = w.since.quantile(0.999).Seconds()
+	if w.since.TotalCount() > 0 {
+		row[2] = w.worst.Seconds()
+		row[3] = min(time.Duration(w.since.ValueAtQuantile(99.9)), w.worst).Seconds()
 	}
-	w.since = overshoots{}
+	w.since.Reset()
+	w.worst = 0
 	cpu, err := clockSeconds(threadClock(w.thread))
 	if err != nil {
 		row[4] = math.NaN()
@@ -251,46 +257,4 @@ func (w *Wakeup) Close() error {
 	close(w.stop)
 	<-w.done
 	return nil
-}
-
-// overshoots is a histogram of durations: 16 buckets for each power of two.
-type overshoots struct {
-	n       int
-	max     time.Duration
-	buckets [16 * 64]uint32
-}
-
-func (o *overshoots) add(d time.Duration) {
-	o.n++
-	o.max = max(o.max, d)
-	o.buckets[bucket(uint64(d))]++
-}
-
-// bucket maps v to its leading bit and the four that follow.
-func bucket(v uint64) int {
-	if v < 16 {
-		return int(v)
-	}
-	e := bits.Len64(v) - 5
-	return 16*e + int(v>>e)
-}
-
-// upper returns the largest value of a bucket.
-func upper(b int) uint64 {
-	if b < 16 {
-		return uint64(b)
-	}
-	e := b/16 - 1
-	return (uint64(b-16*e)+1)<<e - 1
-}
-
-// quantile returns the value that a share q of all do not exceed.
-func (o *overshoots) quantile(q float64) time.Duration {
-	rank := max(1, int(math.Ceil(q*float64(o.n))))
-	for b, c := range o.buckets {
-		if rank -= int(c); rank <= 0 {
-			return min(time.Duration(upper(b)), o.max)
-		}
-	}
-	return o.max
 }
