@@ -15,7 +15,7 @@ type Call struct{ Function, Caller Function }
 // Calls divides the costs that Table has of functions by caller. Module is the path of a Go program's
 // main module; without one, package main alone is its own.
 func Calls(p *pprof.Profile, value, module string) (map[Call]float64, error) {
-	return calls(p, value, module, func(stack []Function) Function { return stack[0] })
+	return calls(p, value, module, leaf)
 }
 
 // WaitCalls divides those that Waits has.

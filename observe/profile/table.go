@@ -81,18 +81,23 @@ type Costs struct {
 
 // Table adds up one value of a profile, such as cpu, samples, alloc_space or delay. Idle
 // functions are left out.
-func Table(p *pprof.Profile, value string) (*Costs, error) {
+func Table(p *pprof.Profile, value string) (*Costs, error) { return sum(p, value, leaf, Classify) }
+
+func leaf(stack []Function) Function { return stack[0] }
+
+// sum adds up a value, each stack's for one of its functions and in one group.
+func sum(p *pprof.Profile, value string, of func(stack []Function) Function, in func(stack []Function) Group) (*Costs, error) {
 	c := &Costs{Flat: map[Function]float64{}, Cumulative: map[Function]float64{}, Groups: map[Group]float64{}}
 	var err error
 	if c.Value, c.Unit, err = eachStack(p, value, func(stack []Function, v float64) {
 		c.Total += v
-		c.Flat[stack[0]] += v
+		c.Flat[of(stack)] += v
 		for i, f := range stack {
 			if !slices.Contains(stack[:i], f) { // recursion counts once
 				c.Cumulative[f] += v
 			}
 		}
-		c.Groups[Classify(stack)] += v
+		c.Groups[in(stack)] += v
 	}); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"slices"
 	"strings"
 
 	pprof "github.com/google/pprof/profile"
@@ -10,21 +9,7 @@ import (
 // Waits adds up an off-CPU profile. Every thread that waits is in the scheduler. So each
 // wait counts for the function of the program that made the system call it waits in, and
 // its group names that system call.
-func Waits(p *pprof.Profile, value string) (*Costs, error) {
-	c := &Costs{Flat: map[Function]float64{}, Cumulative: map[Function]float64{}, Groups: map[Group]float64{}}
-	var err error
-	c.Value, c.Unit, err = eachStack(p, value, func(stack []Function, v float64) {
-		c.Total += v
-		c.Flat[waiter(stack)] += v
-		for i, f := range stack {
-			if !slices.Contains(stack[:i], f) {
-				c.Cumulative[f] += v
-			}
-		}
-		c.Groups[waitedIn(stack)] += v
-	})
-	return c, err
-}
+func Waits(p *pprof.Profile, value string) (*Costs, error) { return sum(p, value, waiter, waitedIn) }
 
 // waitedIn names the system call that a stack waits in. The kernel's functions for system
 // calls have the architecture before the name. Without one the wait is for a page or an
