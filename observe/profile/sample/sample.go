@@ -31,9 +31,7 @@
 // On two EPYC vCPUs, Linux 6.18, a sample takes 15 to 22 µs from the program that is
 // sampled, however deep its stack: nearly all of it is the timer interrupt of a
 // virtual machine. At 997 Hz that is about 2 % of a saturated CPU, at 499 Hz 1 %. So
-// profiles belong into trials of their own. testdata/loop of package profile
-// measures it by a fixed piece of work, testdata/cost by a server under load.
-// Stop reads files, when the load is over.
+// profiles belong into trials of their own. Stop reads files, when the load is over.
 package sample
 
 import (
