@@ -2,20 +2,14 @@ package observe
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"golang.org/x/sys/unix"
 )
 
 // folder makes a folder with files.
@@ -109,106 +103,4 @@ func TestCgroupFault(t *testing.T) {
 	if !math.IsNaN(row[cgroupMemory]) || row[cgroupMemoryPeak] != 2 {
 		t.Errorf("%v", row)
 	}
-}
-
-// A real group of version 1: its CPU time is what its process says it has used.
-func TestCgroupOfAProcess(t *testing.T) {
-	points, _ := mounts(readLine("/proc/self/mountinfo"), "cgroup")
-	name := fmt.Sprintf("dyno-test-%d", os.Getpid())
-	var at CgroupFolders
-	for _, p := range points {
-		for _, x := range []struct {
-			file string
-			at   *string
-		}{{"cpuacct.usage", &at.CPUAcct}, {"memory.usage_in_bytes", &at.Memory}} {
-			if _, err := os.Stat(filepath.Join(p, x.file)); err != nil || *x.at != "" {
-				continue
-			}
-			*x.at = filepath.Join(p, name)
-			if err := os.Mkdir(*x.at, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-				t.Skip("needs root: ", err)
-			}
-			t.Cleanup(func() {
-				until(t, "the group can be removed", func() bool {
-					err := unix.Rmdir(*x.at)
-					return err == nil || errors.Is(err, unix.ENOENT)
-				})
-			})
-		}
-	}
-	if at.CPUAcct == "" || at.Memory == "" {
-		t.Skip("needs cgroup v1 with cpuacct and memory")
-	}
-	o, err := NewCgroup("target_cgroup", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
-
-	// A shell that is in the group before it becomes the process.
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("sh", "-c", `read go; exec "$0" burn`, self)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range []string{at.CPUAcct, at.Memory} {
-		if err := os.WriteFile(filepath.Join(f, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := io.WriteString(in, "go\n"); err != nil {
-		t.Error(err)
-	}
-	var user, system int64 // ns
-	if _, err := fmt.Fscan(out, &user, &system); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
-		t.Error(err)
-	}
-	row := make([]float64, len(o.Columns()))
-	if err := o.Observe(row); err != nil {
-		t.Error(err)
-	}
-	used := time.Duration(user + system).Seconds()
-	// The shell's own, the time to exit, and what the tick has not counted yet.
-	if got := row[cgroupCPU]; got < used-0.02 || got > used+2 {
-		t.Errorf("the group has used %.3f s, its process at least %.3f", got, used)
-	}
-	if !(row[cgroupMemoryPeak] > 1<<20) || row[cgroupOOMKills] != 0 || !math.IsNaN(row[cgroupCPUPressure]) {
-		t.Errorf("%v", row)
-	}
-	// Once it is removed, nothing is known of it.
-	for _, f := range []string{at.CPUAcct, at.Memory} {
-		until(t, "the group can be removed", func() bool { return unix.Rmdir(f) == nil })
-	}
-	if err := o.Observe(row); err != nil {
-		t.Error(err)
-	}
-	for i, v := range row {
-		if !math.IsNaN(v) {
-			t.Errorf("column %d of a group that is gone: %v", i, v)
-		}
-	}
-}
-
-func FuzzKeyed(f *testing.F) {
-	f.Add([]byte("nr_periods 20\nnr_throttled 7\n"), "nr_throttled")
-	f.Add([]byte("oom_kill_disable 0\noom_kill"), "oom_kill")
-	f.Fuzz(func(t *testing.T, text []byte, label string) {
-		if n, ok := keyed(text, label); ok && !strings.Contains(string(text), label+" ") {
-			t.Errorf("%d for a label that is not there", n)
-		}
-	})
 }

@@ -1,8 +1,7 @@
 package observe
 
 import (
-	"encoding/json"
-	"errors"
+	"dyno/internal/roles"
 	"math"
 	"os/exec"
 	"slices"
@@ -10,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-
-	"dyno/internal/texts"
 )
 
 type fixed struct{ seconds float64 }
@@ -62,24 +58,6 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
-	for _, c := range []struct {
-		part, lastPart, whole, lastWhole uint64
-		want                             float64
-	}{
-		{5, 0, 100, 0, 0.05},
-		{5, 5, 100, 50, 0},
-		{5, 5, 100, 100, math.NaN()},
-		{4, 5, 100, 50, math.NaN()},
-		{5, 5, 50, 100, math.NaN()},
-	} {
-		got := share(c.part, c.lastPart, c.whole, c.lastWhole)
-		if got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
 func TestWakeup(t *testing.T) {
 	if _, err := NewWakeup("wakeup", 1000); err == nil {
 		t.Error("placed on a CPU that is not there")
@@ -99,7 +77,7 @@ func TestWakeup(t *testing.T) {
 		}
 	}()
 	var first map[string]float64
-	until(t, "some sleeps", func() bool {
+	roles.Until(t, "some sleeps", func() bool {
 		first = reading(t, w)
 		return first["sleeps_total"] >= 10 && first["overshoot_max_seconds"] > 0
 	})
@@ -168,17 +146,6 @@ func TestSurvey(t *testing.T) {
 		e.Limits.EphemeralLow == 0 || e.Limits.EphemeralHigh < e.Limits.EphemeralLow || e.Limits.Somaxconn == 0 {
 		t.Errorf("%+v", e)
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back Survey
-	if err := json.Unmarshal(b, &back); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(s, back); diff != "" {
-		t.Errorf("JSON loses something: %s", diff)
-	}
 }
 
 func TestCPUInfo(t *testing.T) {
@@ -201,13 +168,5 @@ func TestMounts(t *testing.T) {
 	p, o := mounts(text, "cgroup")
 	if !slices.Equal(p, []string{"/sys/fs/cgroup/cpu"}) || !slices.Equal(o, []string{"rw,cpu,cpuacct"}) {
 		t.Errorf("%q %q", p, o)
-	}
-}
-
-func TestUnavailable(t *testing.T) {
-	cause := errors.New("cause")
-	u := &Unavailable{Observer: "x", Reason: texts.Verbatim("no y"), Remedy: texts.Verbatim("get y"), Err: cause}
-	if u.Error() != "observer x cannot work here: no y (get y)" || !errors.Is(u, cause) {
-		t.Errorf("%v", u)
 	}
 }

@@ -1,13 +1,8 @@
 package observe
 
 import (
-	"encoding/binary"
 	"math"
-	"slices"
-	"strconv"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // Texts as Linux 6 prints them.
@@ -50,39 +45,6 @@ func TestParsers(t *testing.T) {
 	}
 	if n, err := parsePressure([]byte("some total=1\n"), "full"); err == nil {
 		t.Errorf("no full pressure: %v", n)
-	}
-}
-
-func TestNumber(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Uint64().Draw(t, "n")
-		got, rest, ok := number([]byte(" \t" + strconv.FormatUint(n, 10) + " x"))
-		if !ok || got != n || string(rest) != " x" {
-			t.Fatalf("%d, %q, %v", got, rest, ok)
-		}
-	})
-	for _, bad := range []string{"", " ", "-", "x", "18446744073709551616", "99999999999999999999999"} {
-		if n, _, ok := number([]byte(bad)); ok {
-			t.Errorf("%q is %d", bad, n)
-		}
-	}
-	if n, _, ok := number([]byte("-5")); !ok || n != 0 {
-		t.Errorf("-5 is %d, %v; want 0", n, ok)
-	}
-}
-
-func TestEachDirent(t *testing.T) {
-	entry := func(name string) []byte {
-		b := make([]byte, (19+len(name)+1+7)&^7)
-		binary.NativeEndian.PutUint16(b[16:], uint16(len(b)))
-		copy(b[19:], name)
-		return b
-	}
-	all := slices.Concat(entry("."), entry(".."), entry("12"), entry("self"), entry("12x"), entry("4194304"))
-	var got []int
-	eachDirent(all, func(n int) { got = append(got, n) })
-	if !slices.Equal(got, []int{12, 4194304}) {
-		t.Errorf("%v", got)
 	}
 }
 

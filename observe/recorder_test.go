@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"dyno/internal/roles"
 	"errors"
 	"fmt"
 	"math"
@@ -314,7 +315,7 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 // All together, on the real machine, from several goroutines.
 func TestRecorderForReal(t *testing.T) {
-	c := role(t, "burn")
+	c := roles.Start(t, roles.Command("burn"))
 	tree, err := NewTree("target", c.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +346,7 @@ func TestRecorderForReal(t *testing.T) {
 			}
 		})
 	}
-	user, system := burnt(t, c.line(t))
+	user, system := burnt(t, c.Line(t))
 	asleep(t, c.Process.Pid)
 	wg.Wait()
 	to := rec.Mark()

@@ -28,7 +28,6 @@ default-jdk-headless javac    tests of HTTP/2 with Jetty
 libjetty9-java   /usr/share/java/jetty9-http2-server.jar the same
 linux-perf       perf         tests that hold counts of system calls against perf stat
 tmux             tmux         tests of what a terminal shows
-strace           strace       tests that hold counts of system calls against strace
 iproute2         ip           tests in network namespaces of their own
 bind9-dnsutils   dig          tests of the control plane with a real resolver
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver

@@ -189,6 +189,7 @@ var arrows = []arrow{
 	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
 	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
+	{"internal/roles", []string{"internal/leak"}, "it starts processes, whatever they do"},
 	{"internal/freeport", nil, "it finds addresses, and nothing of who will listen there"},
 	{"internal/pipes", nil, "bytes are passed on, whoever reads them"},
 	{"internal/script", []string{"internal/freeport", "internal/leak"}, "it runs programs, whatever they do"},
@@ -212,6 +213,7 @@ var testsMay = []string{
 	"selftest/oracle",   // servers with a known answer
 	"services/llm",      // a model server with known answers
 	"internal/leak",     // what fails them when a goroutine outlives them
+	"internal/roles",    // processes that they start
 	"internal/freeport", // where their servers may listen
 	"internal/pipes",    // how clients reach a server in a bubble
 	"internal/script",   // how users run programs

@@ -49,8 +49,8 @@
 // # What it costs
 //
 // CPU time that one system call takes more, on two EPYC vCPUs, Linux 6.18, where the
-// call, getppid(2), takes 270 ns in all without (BenchmarkCost: medians of paired
-// differences; good to about 30 ns, since others used the machine too):
+// call, getppid(2), takes 270 ns in all without (medians of paired differences;
+// good to about 30 ns, since others used the machine too):
 //
 //	                         in the program   in any other
 //	SystemCalls              150 ns           160 ns

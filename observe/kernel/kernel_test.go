@@ -12,9 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/roles"
 	"dyno/observe"
 )
 
@@ -45,7 +44,7 @@ func TestCountsEveryCall(t *testing.T) {
 		{"readvs 1000", 0},
 	} {
 		before := look(t, o)
-		c.do(t, "%s", step.command)
+		do(t, c, step.command)
 		after := look(t, o)
 		want += step.calls
 		if got := o.Syscalls()["getppid"]; got != want {
@@ -77,13 +76,13 @@ func TestSetHoldsTheLiving(t *testing.T) {
 	t.Parallel()
 	c, _ := startBelow(t, "caller")
 	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
-	c.do(t, "threads 9 1")
-	c.do(t, "forks 3 1")
-	c.do(t, "exec")
-	c.do(t, "calls 1") // by the program that is executed
+	do(t, c, "threads 9 1")
+	do(t, c, "forks 3 1")
+	do(t, c, "exec")
+	do(t, c, "calls 1") // by the program that is executed
 	tracer := o.source.(*tracer)
 	set := make([]byte, tracer.set.Size())
-	until(t, "the set is who lives", func() bool {
+	roles.Until(t, "the set is who lives", func() bool {
 		if _, err := tracer.set.ReadAt(set, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -137,58 +136,18 @@ func TestOthersAreNotCounted(t *testing.T) {
 	c, _ := startBelow(t, "caller")
 	other, _ := startBelow(t, "caller")
 	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
-	other.do(t, "calls 1000")
-	other.do(t, "forks 1 1000")
+	do(t, other, "calls 1000")
+	do(t, other, "forks 1 1000")
 	if n := o.Syscalls()["getppid"]; n != 0 {
 		t.Errorf("%d calls of another process counted", n)
 	}
 }
 
-// straceLine is a line of strace -c: share, seconds, each, calls, errors, name.
-var straceLine = regexp.MustCompile(`(?m)^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$`)
-
-// Another tool counts the same, call by call.
-func TestAgreesWithStrace(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		t.Skip("strace is not installed")
-	}
-	o := observing(t, DefaultConfig("kernel", os.Getpid()))
-	dd := []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=2000", "status=none"}
-	run := func(args ...string) {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
-	}
-	run(dd...)
-	ours := o.Syscalls()
-	file := filepath.Join(t.TempDir(), "counts")
-	run(slices.Concat([]string{"strace", "-f", "-c", "-o", file}, dd)...)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compared := 0
-	for _, m := range straceLine.FindAllStringSubmatch(string(text), -1) {
-		n, name := uint64(number(m[1])), m[2]
-		// close, dup3, fcntl and the like also come before the program is executed,
-		// which strace does not see.
-		if slices.Contains([]string{"read", "write", "mmap", "openat", "mprotect", "brk", "lseek", "munmap"}, name) {
-			compared++
-			if ours[name] != n {
-				t.Errorf("%s: %d; strace counts %d", name, ours[name], n)
-			}
-		}
-	}
-	if compared < 5 || ours["write"] != 2000 {
-		t.Errorf("compared %d system calls, %d writes\n%s", compared, ours["write"], text)
-	}
-}
-
 // serving starts a server and returns its two ports.
-func serving(t *testing.T) (c *child, first, second uint16) {
+func serving(t *testing.T) (c *roles.Child, first, second uint16) {
 	t.Helper()
 	c, _ = startBelow(t, "server")
-	ports := strings.Fields(c.line(t))
+	ports := strings.Fields(c.Line(t))
 	return c, uint16(number(ports[0])), uint16(number(ports[1]))
 }
 
@@ -197,7 +156,7 @@ func visit(t *testing.T, n int, port uint16, path string) {
 	t.Helper()
 	for range n {
 		transport := &http.Transport{}
-		client := http.Client{Transport: transport, Timeout: hangGuard}
+		client := http.Client{Transport: transport, Timeout: roles.HangGuard}
 		answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
 		if err != nil {
 			t.Fatal(err)
@@ -218,10 +177,10 @@ func TestCountsConnections(t *testing.T) {
 	visit(t, 17, port, "/")      // closed by us
 	visit(t, 13, port, "/close") // closed by the server
 	visit(t, 11, other, "/")     // not to the port that is observed
-	if n := c.tell(t, ""); n != "41" {
+	if n := c.Tell(t, ""); n != "41" {
 		t.Fatalf("the server counts %s connections; want 41", n)
 	}
-	until(t, "all connections have ended", func() bool { return look(t, o)["connections_closed_total"] >= 30 })
+	roles.Until(t, "all connections have ended", func() bool { return look(t, o)["connections_closed_total"] >= 30 })
 	have := look(t, o)
 	for column, want := range map[string]float64{
 		"accepts_total": 41, "connections_established_total": 30, "connections_closed_total": 30,
@@ -235,27 +194,6 @@ func TestCountsConnections(t *testing.T) {
 	if have["syscall_accept_total"] <= 41 {
 		t.Errorf("%v calls of accept; want more than 41", have["syscall_accept_total"])
 	}
-}
-
-// A connection that is still open has been established and has not ended.
-func TestOpenConnection(t *testing.T) {
-	t.Parallel()
-	c, port, _ := serving(t)
-	o := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	until(t, "accepted", func() bool { return look(t, o)["accepts_total"] == 1 })
-	if have := look(t, o); have["connections_established_total"] != 1 || have["connections_closed_total"] != 0 {
-		t.Errorf("open: %v established, %v closed", have["connections_established_total"], have["connections_closed_total"])
-	}
-	// Reset.
-	if err := errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "ended", func() bool { return look(t, o)["connections_closed_total"] == 1 })
 }
 
 // Segments that nobody acknowledges are sent again: as many as the socket says, if the kernel
@@ -310,7 +248,7 @@ func sendsAgain(t *testing.T, port func(server, client net.Addr) int) (sent uint
 	if _, err := sender.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "sent again and counted", func() bool {
+	roles.Until(t, "sent again and counted", func() bool {
 		sent = retransmitted(t, sender.(*net.TCPConn))
 		seen = look(t, o)["retransmits_total"]
 		// The second is counted long before the third is sent.
@@ -375,17 +313,17 @@ func TestRunQueueWaits(t *testing.T) {
 		cpu++
 	}
 	// Two threads on one CPU wait for each other.
-	a, b := start(t, "burner", strconv.Itoa(cpu)), start(t, "burner", strconv.Itoa(cpu))
-	for _, c := range []*child{a, b} {
-		if got := c.line(t); got != "done" {
+	a, b := roles.Start(t, roles.Command("burner", strconv.Itoa(cpu))), roles.Start(t, roles.Command("burner", strconv.Itoa(cpu)))
+	for _, c := range []*roles.Child{a, b} {
+		if got := c.Line(t); got != "done" {
 			t.Fatal(got)
 		}
 	}
 	var have map[string]float64
 	var wait, waits uint64
-	until(t, "the accounts agree", func() bool {
+	roles.Until(t, "the accounts agree", func() bool {
 		wait, waits = 0, 0
-		for _, c := range []*child{a, b} {
+		for _, c := range []*roles.Child{a, b} {
 			w, n := schedstat(t, c.Process.Pid)
 			wait, waits = wait+w, waits+n
 		}
@@ -430,21 +368,6 @@ func schedstat(t *testing.T, pid int) (wait, waits uint64) {
 		wait, waits = wait+w, waits+n
 	}
 	return wait, waits
-}
-
-// Percentiles are of the waits since the previous reading.
-func TestPercentilesOfARow(t *testing.T) {
-	t.Parallel()
-	c, _ := startBelow(t, "caller")
-	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
-	c.do(t, "threads 4 1")
-	look(t, o)
-	c.do(t, "threads 4 1")
-	have := look(t, o)
-	if !(have["run_queue_wait_p50_seconds"] >= 0 && have["run_queue_wait_p99_seconds"] >= have["run_queue_wait_p50_seconds"]) {
-		t.Errorf("p50 %v, p99 %v", have["run_queue_wait_p50_seconds"], have["run_queue_wait_p99_seconds"])
-	}
-	until(t, "a row without a wait", func() bool { return math.IsNaN(look(t, o)["run_queue_wait_p99_seconds"]) })
 }
 
 // Values that are switched off are not known, and cost no hook.
@@ -559,7 +482,6 @@ func TestPerfEvents(t *testing.T) {
 	t.Parallel()
 	privileged(t)
 	c, port, _ := serving(t)
-	caller, _ := startBelow(t, "caller")
 	o, err := newCounts(DefaultConfig("kernel", c.Process.Pid, port))
 	if err != nil {
 		t.Fatal(err)
@@ -571,7 +493,7 @@ func TestPerfEvents(t *testing.T) {
 	// It must not take the events away.
 	second := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
 	visit(t, 17, port, "/")
-	if n := c.tell(t, ""); n != "17" {
+	if n := c.Tell(t, ""); n != "17" {
 		t.Fatalf("the server counts %s connections; want 17", n)
 	}
 	have := look(t, o)
@@ -583,32 +505,6 @@ func TestPerfEvents(t *testing.T) {
 		if known == math.IsNaN(v) {
 			t.Errorf("%s: %v", column, v)
 		}
-	}
-
-	// Both ways of counting, at the same time.
-	byPerf, err := newCounts(DefaultConfig("kernel", caller.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer byPerf.Close()
-	byEBPF := observing(t, DefaultConfig("kernel", caller.Process.Pid))
-	p, e := look(t, byPerf), look(t, byEBPF)
-	caller.do(t, "calls 50000")
-	caller.do(t, "readvs 1000")
-	caller.do(t, "threads 3 7000")
-	caller.do(t, "forks 2 3000")
-	p2, e2 := look(t, byPerf), look(t, byEBPF)
-	for way, d := range map[string]float64{
-		"perf events": p2["syscall_readv_total"] - p["syscall_readv_total"],
-		"eBPF":        e2["syscall_readv_total"] - e["syscall_readv_total"],
-	} {
-		if d != 1000 {
-			t.Errorf("%v calls of readv by %s; want 1000", d, way)
-		}
-	}
-	perf, ebpf := p2["syscalls_total"]-p["syscalls_total"], e2["syscalls_total"]-e["syscalls_total"]
-	if !(math.Abs(perf-ebpf) <= 0.01*ebpf) || ebpf < 78000 {
-		t.Errorf("%v system calls by perf events, %v by eBPF", perf, ebpf)
 	}
 }
 
@@ -632,9 +528,9 @@ func TestFallsBackToPerfEvents(t *testing.T) {
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	privileged(t)
-	c := start(t, "unprivileged")
+	c := roles.Start(t, roles.Command("unprivileged"))
 	for range 2 {
-		if got := c.line(t); !strings.HasPrefix(got, "*observe.Unavailable observer kernel cannot work here: ") ||
+		if got := c.Line(t); !strings.HasPrefix(got, "*observe.Unavailable observer kernel cannot work here: ") ||
 			!strings.Contains(got, "perf events: ") || !strings.Contains(got, "run as root") {
 			t.Error(got)
 		}
@@ -698,19 +594,14 @@ func TestValidate(t *testing.T) {
 	if err := DefaultConfig("kernel", 1, 80, 443).Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, tt := range []struct {
-		cfg  Config
-		want string
-	}{
-		{Config{Ports: []uint16{80, 0, 80}},
-			"name: empty: want the prefix of the columns\nroot: 0: want the id of a process\nports[1]: 0: want from 1 to 65535\n" +
-				"ports[2]: 80: named twice: want each once\nsystem calls, accepts, connections, run queue: all off: want at least one on"},
-	} {
-		if err := tt.cfg.Validate(); err == nil || err.Error() != tt.want {
-			t.Errorf("%+v: %v", tt.cfg, err)
+	bad := Config{Ports: []uint16{80, 0, 80}}
+	err := bad.Validate()
+	for _, field := range []string{"name", "root", "ports[1]", "ports[2]", "system calls, accepts, connections, run queue"} {
+		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+field+": ") {
+			t.Errorf("no fault of %s in: %v", field, err)
 		}
-		if _, err := New(tt.cfg); err == nil {
-			t.Error("New takes it")
-		}
+	}
+	if _, err := New(bad); err == nil {
+		t.Error("New takes it")
 	}
 }

@@ -16,41 +16,17 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"dyno/internal/leak"
+	"dyno/internal/roles"
 )
-
-// hangGuard bounds every wait of these tests. It is no expectation of speed.
-const hangGuard = time.Minute
 
 // TestMain lets the test binary be the processes that the tests observe.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		roles := map[string]func(args []string) error{
-			"supervisor":   supervisor,
-			"caller":       caller,
-			"server":       server,
-			"burner":       burner,
-			"unprivileged": unprivileged,
-			"contained":    contained,
-		}
-		if role, ok := roles[os.Args[1]]; ok {
-			if err := role(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, os.Args[1:], err)
-				os.Exit(1)
-			}
-			return
-		}
-	}
-	// The race detector's run time sleeps a second before it exits.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-		panic(err)
-	}
-	leak.Main(m)
+	roles.Main(m, map[string]func([]string) error{
+		"supervisor": supervisor, "caller": caller, "server": server, "burner": burner, "unprivileged": unprivileged, "contained": contained,
+	})
 }
 
 // supervisor starts a role below itself, and says the role's process id first.
@@ -64,12 +40,10 @@ func supervisor(args []string) error {
 	return cmd.Wait()
 }
 
-// caller makes the system calls that it reads, line by line, and says when it has, and
-// how many nanoseconds of CPU time that took:
+// caller makes the system calls that it reads, line by line, and says when it has:
 //
 //	calls N        getppid, N times
 //	readvs N       of nothing
-//	switches N     between two threads on one CPU, there and back
 //	threads K N    getppid, N times on each of K new threads
 //	forks K N      getppid, N times in each of K new processes, one below the other
 //	exec           this program again, by another thread than the first
@@ -85,17 +59,12 @@ func caller(args []string) error {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		f := strings.Fields(in.Text())
-		before := cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
 		switch f[0] {
 		case "calls":
 			getppid(number(f[1]))
 		case "readvs":
 			for range number(f[1]) {
 				_, _, _ = syscall.RawSyscall(syscall.SYS_READV, 0, 0, 0) // no buffers: reads nothing
-			}
-		case "switches":
-			if err := switches(number(f[1])); err != nil {
-				return err
 			}
 		case "threads":
 			var all sync.WaitGroup
@@ -121,11 +90,11 @@ func caller(args []string) error {
 				}
 				failed <- syscall.Exec("/proc/self/exe", []string{"caller", "caller"}, os.Environ())
 			}
-			fmt.Println("done", 0) // nobody else can
+			fmt.Println("done") // nobody else can
 			go other()
 			return <-failed
 		}
-		fmt.Println("done", cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)-before)
+		fmt.Println("done")
 	}
 	return in.Err() // asked to end
 }
@@ -154,50 +123,6 @@ func getppid(n int) {
 	}
 }
 
-// switches has two threads on one CPU pass a byte to and fro, n times.
-func switches(n int) error {
-	var there, back [2]int
-	if err := errors.Join(unix.Pipe2(there[:], unix.O_CLOEXEC), unix.Pipe2(back[:], unix.O_CLOEXEC)); err != nil {
-		return err
-	}
-	pass := func(from, to int) func() error {
-		return func() error {
-			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-			var allowed, one unix.CPUSet
-			if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
-				return err
-			}
-			for cpu := range 64 * len(allowed) {
-				if allowed.IsSet(cpu) {
-					one.Set(cpu)
-					break
-				}
-			}
-			if err := unix.SchedSetaffinity(0, &one); err != nil {
-				return err
-			}
-			b := []byte{0}
-			for range n {
-				if _, err := unix.Write(to, b); err != nil {
-					return err
-				}
-				if _, err := unix.Read(from, b); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	var both errgroup.Group
-	both.Go(pass(back[0], there[1]))
-	both.Go(pass(there[0], back[1]))
-	err := both.Wait()
-	for _, fd := range []int{there[0], there[1], back[0], back[1]} {
-		unix.Close(fd)
-	}
-	return err
-}
-
 // server serves HTTP on two ports, which it says. For every line it says how many
 // connections it has been given.
 func server([]string) error {
@@ -214,7 +139,7 @@ func server([]string) error {
 				connections.Add(1)
 			}
 		},
-		ReadHeaderTimeout: hangGuard,
+		ReadHeaderTimeout: roles.HangGuard,
 	}
 	var ports []string
 	for range 2 {
@@ -294,90 +219,23 @@ func contained([]string) error {
 	return errors.Join(o.Close(), in.Close(), cmd.Wait())
 }
 
-// A child is a process of a test.
-type child struct {
-	*exec.Cmd
-	stdin io.WriteCloser
-	out   *bufio.Reader
-	stuck *time.Timer // kills it
-}
-
-// start starts this test binary in one of its roles.
-func start(t testing.TB, args ...string) *child {
-	t.Helper()
-	c := &child{Cmd: exec.Command("/proc/self/exe", args...)}
-	c.Stderr = os.Stderr
-	var err error
-	if c.stdin, err = c.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.out = bufio.NewReader(out)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.stuck = time.AfterFunc(hangGuard, func() { _ = c.Process.Kill() })
-	t.Cleanup(func() {
-		_ = c.stdin.Close()
-		_, _ = io.Copy(io.Discard, c.out)
-		_ = c.Wait()
-		c.stuck.Stop()
-	})
-	return c
-}
-
 // startBelow starts a role below a supervisor, and returns the role's process id too.
-func startBelow(t testing.TB, args ...string) (c *child, pid int) {
+func startBelow(t *testing.T, args ...string) (c *roles.Child, pid int) {
 	t.Helper()
-	c = start(t, append([]string{"supervisor"}, args...)...)
-	return c, number(c.line(t))
+	c = roles.Start(t, roles.Command(append([]string{"supervisor"}, args...)...))
+	return c, number(c.Line(t))
 }
 
-func (c *child) line(t testing.TB) string {
+// do makes a caller do something.
+func do(t *testing.T, c *roles.Child, command string) {
 	t.Helper()
-	c.stuck.Reset(hangGuard)
-	s, err := c.out.ReadString('\n')
-	if err != nil {
-		t.Fatalf("child: %v", err)
-	}
-	return strings.TrimSpace(s)
-}
-
-// tell sends a line and returns the answer.
-func (c *child) tell(t testing.TB, format string, args ...any) string {
-	t.Helper()
-	if _, err := fmt.Fprintf(c.stdin, format+"\n", args...); err != nil {
-		t.Fatal(err)
-	}
-	return c.line(t)
-}
-
-// do makes a caller do something, and returns the nanoseconds of CPU time it took.
-func (c *child) do(t testing.TB, format string, args ...any) float64 {
-	t.Helper()
-	answer := c.tell(t, format, args...)
-	text, ok := strings.CutPrefix(answer, "done ")
-	if !ok {
+	if answer := c.Tell(t, "%s", command); answer != "done" {
 		t.Fatalf("caller: %s", answer)
-	}
-	return float64(number(text))
-}
-
-// until polls.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came true: %s", what)
-		}
 	}
 }
 
 // privileged skips a test where eBPF is not for us.
-func privileged(t testing.TB) {
+func privileged(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("loading eBPF programs needs root")

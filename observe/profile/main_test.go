@@ -14,13 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestMain(m *testing.M) {
-	// The race detector's run time sleeps a second before it exits.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-		panic(err)
-	}
-	leak.Main(m)
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // recorded reads one of the profiles that testdata/record.go took.
 func recorded(t *testing.T, name string) *pprof.Profile {

@@ -3,9 +3,7 @@ package scrape
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,46 +41,6 @@ func TestCommand(t *testing.T) {
 		if v := values(t, c); v["jobs_total"] != 5 || v["depth"] != 2 {
 			t.Errorf("%s: %v", print, v)
 		}
-	}
-}
-
-// The numbers of a real server, by its own client.
-func TestRedis(t *testing.T) {
-	server, err := exec.LookPath("redis-server")
-	client, err2 := exec.LookPath("redis-cli")
-	if err != nil || err2 != nil {
-		t.Skip("needs redis-server and redis-cli")
-	}
-	dir := t.TempDir()
-	at := filepath.Join(dir, "redis.sock")
-	cmd := exec.Command(server, "--port", "0", "--unixsocket", at, "--save", "", "--appendonly", "no", "--dir", dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	ask := func(args ...string) (string, error) {
-		out, err := exec.Command(client, append([]string{"-s", at}, args...)...).CombinedOutput()
-		return string(out), err
-	}
-	for end := time.Now().Add(hangGuard); ; {
-		if out, err := ask("ping"); err == nil && strings.TrimSpace(out) == "PONG" {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("redis does not answer")
-		}
-	}
-	script := `redis-cli -s ` + at + ` info | tr -d '\r' | awk -F: '/^(connected_clients|used_memory):/ {print $1, $2} /^total_commands_processed:/ {print "commands_total", $2}'`
-	c := command(t, "sh", "-c", script)
-	before := values(t, c)
-	for range 10 {
-		if out, err := ask("set", "a", "b"); err != nil {
-			t.Fatal(out, err)
-		}
-	}
-	after := values(t, c)
-	if !(after["commands_total"]-before["commands_total"] >= 10) || !(after["used_memory"] > 0) || !(after["connected_clients"] >= 1) {
-		t.Errorf("from %v to %v", before, after)
 	}
 }
 
@@ -155,10 +113,4 @@ func TestCommandFaults(t *testing.T) {
 	}
 	_, err := NewCommand(t.Context(), "", nil, 1)
 	wantError(t, err, "name: empty", "command: empty", "every: 1ns")
-}
-
-func ExampleLines() {
-	r, err := Lines([]byte("requests_total 12\nwaiting 3\n"))
-	fmt.Println(r.Samples[0].Name, r.Samples[0].Value, r.Samples[1].Name, r.Samples[1].Value, err)
-	// Output: requests_total 12 waiting 3 <nil>
 }

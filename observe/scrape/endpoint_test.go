@@ -202,25 +202,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Where the target may be remote, so may the endpoint: nothing is refused but by the
-// network.
-func TestRemote(t *testing.T) {
-	for remote, want := range map[bool]bool{false: true, true: false} {
-		s, err := NewSource("http://example.invalid/", remote)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dial := s.client.Transport.(*http.Transport).DialContext
-		c, err := dial(t.Context(), "udp", "192.0.2.1:9") // connecting a datagram socket sends nothing
-		if err == nil {
-			c.Close()
-		}
-		if got := err != nil && strings.Contains(err.Error(), "not a loopback address"); got != want {
-			t.Errorf("remote %v: %v", remote, err)
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	err := Config{URL: "ftp://x/", Format: 9, Every: 1, MaxColumns: -1, Metrics: []string{"a", "(", `b{c=1}`, ""}}.Validate()
 	wantError(t, err, "name: empty", `url: "ftp://x/"`, "format: 9", "every: 1ns", "max_columns: -1", "metrics[1]", "metrics[3]")

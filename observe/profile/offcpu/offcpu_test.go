@@ -14,30 +14,17 @@ import (
 	"testing"
 	"time"
 
-	"dyno/internal/leak"
+	"dyno/internal/roles"
 	"dyno/observe/profile"
 	"dyno/observe/profile/symbol"
 )
-
-const hangGuard = time.Minute
 
 // symbols are read once for all tests.
 var symbols symbol.Cache
 
 // TestMain lets the test binary be the processes that the tests watch.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		roles := map[string]func(){"waits": waits, "parent": parent, "unprivileged": unprivileged}
-		if role, ok := roles[os.Args[1]]; ok {
-			role()
-			return
-		}
-	}
-	// The race detector's run time sleeps a second before it exits.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-		panic(err)
-	}
-	leak.Main(m)
+	roles.Main(m, map[string]func([]string) error{"waits": waits, "parent": parent, "unprivileged": unprivileged})
 }
 
 const (
@@ -64,7 +51,7 @@ func plantedWait(d time.Duration) time.Duration {
 
 // waits waits a known number of times when asked to, prints how long it took in
 // all, and ends with its input.
-func waits() {
+func waits([]string) error {
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')
 	var all time.Duration
@@ -72,24 +59,24 @@ func waits() {
 		all += plantedWait(plantedTime)
 	}
 	fmt.Println(all.Nanoseconds())
-	_, _ = io.Copy(io.Discard, in)
+	_, err := io.Copy(io.Discard, in)
+	return err
 }
 
 // parent does the same in a child that it starts when asked to.
-func parent() {
+func parent([]string) error {
 	in := bufio.NewReader(os.Stdin)
 	line, _ := in.ReadString('\n')
 	cmd := exec.Command("/proc/self/exe", "waits")
 	cmd.Stdin = io.MultiReader(strings.NewReader(line), in)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		panic(err)
-	}
+	return cmd.Run()
 }
 
-func unprivileged() {
+func unprivileged([]string) error {
 	p, err := Start(os.Getpid(), nil)
 	fmt.Println(p == nil, err)
+	return nil
 }
 
 func TestPlantedWaits(t *testing.T) {
@@ -137,41 +124,16 @@ func TestPlantedWaits(t *testing.T) {
 // watch watches a process of a role while it works.
 func watch(t *testing.T, role string) (*Result, time.Duration) {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", role)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	guard := time.AfterFunc(hangGuard, func() { _ = cmd.Process.Kill() })
-	defer guard.Stop()
-	defer func() {
-		in.Close()
-		_ = cmd.Wait()
-	}()
+	c := roles.Start(t, roles.Command(role))
 	p, err := Start(os.Getpid(), &symbols)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintln(in); err != nil {
-		t.Error(err)
-	}
-	said, err := bufio.NewReader(stdout).ReadString('\n')
+	took, err := strconv.ParseInt(c.Tell(t, ""), 10, 64)
 	if err != nil {
 		t.Error(err)
 	}
 	r, err := p.Stop()
-	if err != nil {
-		t.Fatal(err)
-	}
-	took, err := strconv.ParseInt(strings.TrimSpace(said), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,18 +149,11 @@ func TestWaitsThatGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}()
+	c := roles.Start(t, exec.Command("sleep", "1000"))
 	begin := time.Now()
-	until(t, func() bool { return strings.Contains(wchan(cmd.Process.Pid), "nanosleep") })
+	roles.Until(t, "it sleeps", func() bool { return strings.Contains(wchan(c.Process.Pid), "nanosleep") })
 	asleep := time.Now()
-	until(t, func() bool { return time.Since(asleep) > 100*time.Millisecond })
+	roles.Until(t, "a while", func() bool { return time.Since(asleep) > 100*time.Millisecond })
 	least := time.Since(asleep)
 	r, err := p.Stop()
 	most := time.Since(begin)
@@ -225,26 +180,11 @@ func wchan(pid int) string {
 	return string(b)
 }
 
-// until looks again and again, with a clock of the machine's.
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	end := time.After(hangGuard)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("it never came")
-		}
-	}
-}
-
 func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may become somebody else")
 	}
-	cmd := exec.Command("/proc/self/exe", "unprivileged")
+	cmd := roles.Command("unprivileged")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,29 +16,14 @@ import (
 	"time"
 	"unsafe"
 
-	profiles "github.com/google/pprof/profile"
 	"golang.org/x/sys/unix"
 
-	"dyno/internal/leak"
+	"dyno/internal/roles"
 )
-
-// hangGuard bounds every wait of these tests. It is no expectation of speed.
-const hangGuard = time.Minute
 
 // TestMain lets the test binary be the processes that the tests sample.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		roles := map[string]func(){"planted": planted, "calls": calls, "forks": forks, "fork": fork, "unprivileged": unprivileged}
-		if role, ok := roles[os.Args[1]]; ok {
-			role()
-			return
-		}
-	}
-	// The race detector's run time sleeps a second before it exits.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-		panic(err)
-	}
-	leak.Main(m)
+	roles.Main(m, map[string]func([]string) error{"planted": planted, "calls": calls, "forks": forks, "fork": fork, "unprivileged": unprivileged})
 }
 
 // cpuTime is what the calling thread has used.
@@ -75,19 +59,10 @@ var sink uint64
 // planted waits for a line, works for 0.7 s of CPU time, a share of it in
 // plantedHot by its own clock, prints that share and its CPU time, and waits for
 // the end of its input.
-func planted() {
+func planted([]string) error {
 	runtime.LockOSThread()
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')
-	if len(os.Args) > 2 { // a profile by Go's own means, into a file
-		f, err := os.Create(os.Args[2])
-		if err != nil {
-			panic(err)
-		}
-		if err := pprof.StartCPUProfile(f); err != nil {
-			panic(err)
-		}
-	}
 	begin := cpuTime()
 	var hot time.Duration
 	for last := begin; last-begin < 700*time.Millisecond; {
@@ -100,19 +75,19 @@ func planted() {
 		last = cpuTime()
 	}
 	all := cpuTime() - begin
-	pprof.StopCPUProfile()
 	fmt.Println(float64(hot)/float64(all), all.Seconds())
-	_, _ = io.Copy(io.Discard, in)
+	_, err := io.Copy(io.Discard, in)
+	return err
 }
 
 // calls makes system calls for 0.4 s of CPU time.
-func calls() {
+func calls([]string) error {
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')
 	runtime.LockOSThread()
 	f, err := os.Open("/dev/zero")
 	if err != nil {
-		panic(err)
+		return err
 	}
 	b := make([]byte, 64<<10)
 	zero := f.Fd()
@@ -123,115 +98,87 @@ func calls() {
 		}
 	}
 	fmt.Println("done", 0)
-	_, _ = io.Copy(io.Discard, in)
+	_, err = io.Copy(io.Discard, in)
+	return err
 }
 
 // forks starts two generations of processes when asked to.
-func forks() {
+func forks([]string) error {
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')
 	for range 2 {
-		out, err := exec.Command("/proc/self/exe", "fork", "2").CombinedOutput()
-		if err != nil {
-			panic(fmt.Sprint(err, string(out)))
+		if out, err := roles.Command("fork", "2").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
 	}
 	fmt.Println("done", 0)
-	_, _ = io.Copy(io.Discard, in)
+	_, err := io.Copy(io.Discard, in)
+	return err
 }
 
 // fork burns 100 ms in every generation, in the last in plantedCold.
-func fork() {
+func fork(args []string) error {
 	runtime.LockOSThread()
 	work := plantedHot
-	if os.Args[2] == "1" {
+	if args[0] == "1" {
 		work = plantedCold
 	}
 	for begin := cpuTime(); cpuTime()-begin < 100*time.Millisecond; {
 		sink += work(10_000)
 	}
-	if n, _ := strconv.Atoi(os.Args[2]); n > 1 {
-		if out, err := exec.Command("/proc/self/exe", "fork", strconv.Itoa(n-1)).CombinedOutput(); err != nil {
-			panic(fmt.Sprint(err, string(out)))
+	if args[0] == "2" {
+		if out, err := roles.Command("fork", "1").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
 	}
+	return nil
 }
 
 // unprivileged samples a child of its own, and prints what came of it.
-func unprivileged() {
-	err := func() error {
-		cmd, in, out, err := begin("planted")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = cmd.Wait() }()
-		defer in.Close()
-		s, err := Start(DefaultConfig(os.Getpid()))
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(in); err != nil {
-			return err
-		}
-		if _, err := out.ReadString('\n'); err != nil {
-			return err
-		}
-		r, err := s.Stop()
-		if err != nil {
-			return err
-		}
-		fmt.Printf("samples=%d kernel=%v percpu=%v hot=%.3f notes=%q\n", r.Samples, r.Kernel, r.PerCPU, share(r, "plantedHot"), r.Notes)
-		return nil
-	}()
-	if err != nil {
-		fmt.Println("error:", err)
-	}
-}
-
-// begin starts the test binary in a role.
-func begin(args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Reader, error) {
-	return beginCommand(exec.Command("/proc/self/exe", args...))
-}
-
-func beginCommand(cmd *exec.Cmd) (*exec.Cmd, io.WriteCloser, *bufio.Reader, error) {
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+func unprivileged([]string) error {
+	cmd := roles.Command("planted")
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	return cmd, in, bufio.NewReader(out), cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer in.Close()
+	s, err := Start(DefaultConfig(os.Getpid()))
+	if err != nil {
+		fmt.Println("error:", err)
+		return nil
+	}
+	if _, err := fmt.Fprintln(in); err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return err
+	}
+	r, err := s.Stop()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("samples=%d kernel=%v percpu=%v hot=%.3f notes=%q\n", r.Samples, r.Kernel, r.PerCPU, share(r, "plantedHot"), r.Notes)
+	return nil
 }
 
 // sampled starts a process, samples it from when it is asked to work until it says that it
 // is done, and returns what it said.
 func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second float64) {
 	t.Helper()
-	cmd, in, out, err := beginCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard := time.AfterFunc(hangGuard, func() { _ = cmd.Process.Kill() })
-	defer guard.Stop()
-	defer func() {
-		in.Close()
-		_ = cmd.Wait()
-	}()
+	child := roles.Start(t, cmd)
 	s, err := Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintln(in); err != nil {
-		t.Error(err)
-	}
-	said, err := out.ReadString('\n')
-	if err != nil {
-		t.Errorf("the process said %q: %v", said, err)
-	}
+	said := child.Tell(t, "")
 	r, err = s.Stop()
 	if err != nil {
 		t.Fatal(err)
@@ -246,11 +193,9 @@ func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second fl
 
 // share is what part of the time is in functions whose name holds part, or in what
 // they call.
-func share(r *Result, part string) float64 { return shareOf(r.Profile, part) }
-
-func shareOf(p *profiles.Profile, part string) float64 {
+func share(r *Result, part string) float64 {
 	var in, all float64
-	for _, s := range p.Sample {
+	for _, s := range r.Profile.Sample {
 		all += float64(s.Value[1])
 	samples:
 		for _, l := range s.Location {

@@ -307,27 +307,6 @@ func smallInlines() []byte {
 	return call
 }
 
-func TestSmallTable(t *testing.T) {
-	table, err := newGoTable(smallTable(), binary.LittleEndian, 0x1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table.inlines = smallInlines()
-	for address, want := range map[uint64][]string{
-		0x1000: {"main.inner", "main.outer"}, 0x100f: {"main.inner", "main.outer"}, 0x1010: nil, 0xfff: nil,
-	} {
-		if got := table.find(address); !slices.Equal(got, want) {
-			t.Errorf("%#x: %q, want %q", address, got, want)
-		}
-	}
-	if _, err := newGoTable(smallTable(), binary.LittleEndian, 0); err == nil {
-		t.Error("a table without a place of the text is no error")
-	}
-	if _, err := newGoTable([]byte("\xfb\xff\xff\xff\x00\x00\x01\x08"), binary.LittleEndian, 1); err == nil {
-		t.Error("a table of Go 1.2 is no error")
-	}
-}
-
 func FuzzGoTable(f *testing.F) {
 	f.Add(smallTable(), smallInlines(), uint64(0x1005))
 	f.Fuzz(func(t *testing.T, b, inlines []byte, address uint64) {
@@ -354,15 +333,6 @@ func FuzzParseJIT(f *testing.F) {
 		}
 		if !slices.IsSortedFunc(j.functions, func(a, b span) int { return cmp.Compare(a.start, b.start) }) {
 			t.Error("not in order")
-		}
-	})
-}
-
-func FuzzParseKernel(f *testing.F) {
-	f.Add("ffffffff81000000 T f\n", uint64(0xffffffff81000000))
-	f.Fuzz(func(_ *testing.T, text string, address uint64) {
-		if k, err := parseKernel(strings.NewReader(text)); err == nil {
-			k.Lookup(address)
 		}
 	})
 }
