@@ -3,13 +3,9 @@ package sysctl
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
@@ -18,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"dyno/host/child"
 	"dyno/internal/leak"
+	"dyno/internal/roles"
 )
 
 const (
@@ -141,7 +137,7 @@ func TestRestoredAfterDeath(t *testing.T) {
 			if before == "77" {
 				t.Fatal("nothing would change")
 			}
-			cmd := exec.Command("/proc/self/exe", "host", end)
+			cmd := roles.Command("host", end)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			out, err := cmd.StdoutPipe()
 			if err != nil {
@@ -170,8 +166,8 @@ func TestRestoredAfterDeath(t *testing.T) {
 				}
 			}
 			_ = cmd.Wait() // the program was meant to end badly
-			until(t, "the setting is put back", func() bool { return value(t, somaxconn) == before })
-			until(t, "nobody is left", func() bool { return errors.Is(syscall.Kill(child, 0), syscall.ESRCH) || zombie(child) })
+			roles.Until(t, "the setting is put back", func() bool { return value(t, somaxconn) == before })
+			roles.Until(t, "nobody is left", func() bool { return errors.Is(syscall.Kill(child, 0), syscall.ESRCH) || zombie(child) })
 		})
 	}
 }
@@ -202,7 +198,7 @@ func TestItsProcessIsKilled(t *testing.T) {
 }
 
 func TestUnprivileged(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe", "host", "")
+	cmd := roles.Command("host", "")
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, Cloneflags: syscall.CLONE_NEWNET}
@@ -210,20 +206,6 @@ func TestUnprivileged(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), somaxconn+": ") || !strings.Contains(string(out), "permission denied (run as root") {
 		t.Errorf("%v: %s", err, out)
-	}
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	end := time.After(hangGuard)
-	for !ok() {
-		select {
-		case <-again.C:
-		case <-end:
-			t.Fatalf("never came true: %s", what)
-		}
 	}
 }
 
@@ -253,75 +235,6 @@ func TestClampedValueIsRefused(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a.b": "1", "a.c": "2"}, m); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestBlanksDoNotMatter(t *testing.T) {
-	m := map[string]string{"a.b": "4096\t16384\t65536"}
-	s := memory(m, 100)
-	if found, err := s.set(map[string]string{"a.b": "1  2 3"}); err != nil || found["a.b"] != "4096\t16384\t65536" {
-		t.Errorf("%v, %v", found, err)
-	}
-}
-
-func TestSetThenRestoreChangesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		settings := rapid.MapOf(rapid.SampledFrom([]string{"a.a", "a.b", "a.c", "b.a"}), rapid.StringMatching(`[0-9]{1,5}`))
-		now, wanted := settings.Draw(t, "now"), settings.Draw(t, "wanted")
-		before := maps.Clone(now)
-		s := memory(now, rapid.IntRange(3, 6).Draw(t, "most"))
-		for name, v := range before {
-			if len(v) > 3 { // the kernel would not hold it
-				delete(before, name)
-				delete(now, name)
-			}
-		}
-		found, err := s.set(wanted)
-		if err == nil {
-			for name, v := range wanted {
-				if now[name] != v {
-					t.Fatalf("%s is %s, want %s", name, now[name], v)
-				}
-			}
-			if err := s.restore(found); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(before, now); diff != "" {
-			t.Fatalf("not put back: %s", diff)
-		}
-	})
-}
-
-// This is the process's main function without the process.
-func TestKeep(t *testing.T) {
-	m := map[string]string{"a.b": "1"}
-	in, orders := io.Pipe()
-	answers, out := io.Pipe()
-	code := make(chan int)
-	go func() { code <- keep(memory(m, 100), in, out) }()
-	if _, err := io.WriteString(orders, `{"a.b": "2"}`+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	var a answer
-	if err := json.NewDecoder(answers).Decode(&a); err != nil || a.Found["a.b"] != "1" || a.Failed != "" {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if m["a.b"] != "2" {
-		t.Errorf("not set: %v", m)
-	}
-	orders.Close()
-	if c := <-code; c != 0 || m["a.b"] != "1" {
-		t.Errorf("exit code %d, %v", c, m)
-	}
-	for _, order := range []string{"", "{}", "null"} { // no whole line
-		if c := keep(memory(m, 100), strings.NewReader(order), io.Discard); c != 0 {
-			t.Errorf("%q: exit code %d", order, c)
-		}
-	}
-	var said bytes.Buffer
-	if c := keep(memory(m, 100), strings.NewReader("[]\n"), &said); c != 1 || !strings.Contains(said.String(), "Failed") {
-		t.Errorf("exit code %d, %s", c, said.String())
 	}
 }
 

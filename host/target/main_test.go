@@ -93,16 +93,6 @@ func awaitDone(t *testing.T, p *Process) {
 	}
 }
 
-// until polls.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
 // identities pins processes, so that a reused number is not mistaken for one of them.
 func identities(t *testing.T, pids []int) []proc.Process {
 	t.Helper()

@@ -25,6 +25,12 @@ func TestListenerAt(t *testing.T) {
 	}
 	defer local.Close()
 	port := strconv.Itoa(tcp.Addr().(*net.TCPAddr).Port)
+	if tcp6, err := net.Listen("tcp6", "[::1]:0"); err == nil { // else there is no IPv6
+		defer tcp6.Close()
+		if got, ok := ListenerAt(tcp6.Addr().String()); !ok || got.PID != os.Getpid() {
+			t.Errorf("%s: %v, %v", tcp6.Addr(), got, ok)
+		}
+	}
 	for address, found := range map[string]bool{
 		"127.0.0.1:" + port: true, "localhost:" + port: true, "unix:" + path: true,
 		"127.0.0.2:" + port: false, "192.0.2.1:" + port: false, "example.com:" + port: false, "unix:" + path + "x": false, "127.0.0.1": false, "": false, "127.0.0.1:70000": false,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -13,13 +12,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"dyno/host/proc"
+	"dyno/internal/roles"
 )
 
 func TestValidateReportsEverything(t *testing.T) {
+	bad := func(n int) *int { return &n }
 	err := Spec{
 		Args:         []string{"", "a\x00b"},
 		Env:          []string{"GOOD=1", "=x", "novalue"},
@@ -27,6 +27,9 @@ func TestValidateReportsEverything(t *testing.T) {
 		Ready:        Probe{TCP: "nowhere", HTTP: "ftp://x", Output: "(", Unix: strings.Repeat("x", 200)},
 		ReadyTimeout: -1,
 		StopTimeout:  -1,
+		Cgroup:       &Cgroup{CPUMax: 0.001, CPUWeight: -1, MemoryMax: -1},
+		Nice:         bad(20),
+		NUMA:         bad(-1),
 	}.Validate()
 	if err == nil {
 		t.Fatal("valid?")
@@ -34,6 +37,7 @@ func TestValidateReportsEverything(t *testing.T) {
 	for _, field := range []string{
 		"args: ", "args[1]: ", "env[1]: ", "env[2]: ", "cpus[1]: ", "cpus[2]: ", "cpus[3]: ",
 		"ready_timeout: ", "stop_timeout: ", "ready: ", "ready.tcp: ", "ready.http: ", "ready.output: ", "ready.unix: ",
+		"cgroup.cpu_max: ", "cgroup.cpu_weight: ", "cgroup.memory_max: ", "nice: ", "numa: ",
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+field) {
 			t.Errorf("no fault of %q in:\n%v", field, err)
@@ -44,13 +48,6 @@ func TestValidateReportsEverything(t *testing.T) {
 	}
 	if err := (Spec{Args: []string{"x"}}).Validate(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDefaults(t *testing.T) {
-	got := Spec{Args: []string{"/usr/sbin/nginx", "-x"}}.withDefaults()
-	if got.Name != "nginx" || got.ReadyTimeout != DefaultReadyTimeout || got.StopTimeout != DefaultStopTimeout {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -69,7 +66,7 @@ func TestAffinity(t *testing.T) {
 		})
 	})
 	t.Run("of every thread", func(t *testing.T) {
-		out, err := exec.Command("/proc/self/exe", "affinity").CombinedOutput()
+		out, err := roles.Command("affinity").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -299,59 +296,5 @@ func TestKillIsForOneProcessOnly(t *testing.T) {
 	_ = cmd.Wait()
 	if err := kill(p); err != nil {
 		t.Errorf("a process that is gone: %v", err)
-	}
-}
-
-const tcpText = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1111 1 0 100 0 0 10 0
-   1: 00000000:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2222 1 0 100 0 0 10 0
-   2: 0100007F:1F90 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 3333 1 0 100 0 0 10 0
-   3: 0200007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4444 1 0 100 0 0 10 0
-   4: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 5555 1
-`
-
-func TestListeners(t *testing.T) {
-	for _, c := range []struct {
-		ip   string
-		port int
-		want []string
-	}{
-		{"127.0.0.1", 8080, []string{"1111"}},
-		{"127.0.0.1", 8081, []string{"2222"}},
-		{"::1", 8080, []string{"5555"}},
-		{"127.0.0.1", 1, nil},
-		{"", 8080, []string{"1111", "4444", "5555"}},
-	} {
-		ip, _ := netip.ParseAddr(c.ip)
-		if diff := cmp.Diff(c.want, tcpListeners([]byte(tcpText), ip, c.port)); diff != "" {
-			t.Errorf("%s port %d: %s", c.ip, c.port, diff)
-		}
-	}
-	unix := "Num       RefCount Protocol Flags    Type St Inode Path\n" +
-		"0000000000000000: 00000002 00000000 00010000 0001 01 77 /tmp/a b\n" +
-		"0000000000000000: 00000002 00000000 00000000 0001 01 78 /tmp/a b\n"
-	if got := unixListeners([]byte(unix), "/tmp/a b"); !slices.Equal(got, []string{"77"}) {
-		t.Errorf("%v", got)
-	}
-}
-
-func FuzzListeners(f *testing.F) {
-	f.Add([]byte(tcpText), 8080)
-	f.Add([]byte("a b:c d 0A e f g h i j"), 12)
-	f.Fuzz(func(t *testing.T, b []byte, port int) {
-		for _, inode := range tcpListeners(b, netip.Addr{}, port) {
-			if inode == "" {
-				t.Error("an empty inode")
-			}
-		}
-		unixListeners(b, "/x")
-	})
-}
-
-func TestFailureText(t *testing.T) {
-	f := &Failure{Target: "web", Reason: ErrExited, Detail: "exit status 1", Tail: []string{"a", "b"}}
-	want := "target web: exited: exit status 1; last output:\n    a\n    b"
-	if f.Error() != want {
-		t.Errorf("%q; want %q", f.Error(), want)
 	}
 }

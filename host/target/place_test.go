@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/host/proc"
+	"dyno/internal/roles"
 )
 
 // Texts as Linux prints them, shortened: separate hierarchies next to version 2; systemd's
@@ -66,32 +66,6 @@ func TestMembership(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 	}
-}
-
-func TestApartFrom(t *testing.T) {
-	own := parseMembership(separateMounts, "4:memory:/a\n2:cpuacct:/\n1:cpu:/x\n0::/s\n")
-	got := parseMembership(separateMounts, "4:memory:/a\n2:cpuacct:/\n1:cpu:/x/y\n0::/t\n").apartFrom(own)
-	// One group is shared with dyno, one is a root, and two are its own.
-	want := CgroupFolders{CPU: "/sys/fs/cgroup/cpu/x/y", Unified: "/sys/fs/cgroup/unified/t"}
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if diff := cmp.Diff([]string{want.CPU, want.Unified}, want.all()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func FuzzMembership(f *testing.F) {
-	f.Add(separateMounts, "4:memory:/a\n1:cpu:/x\n0::/s\n")
-	f.Add(containerMount, "0::/docker/1a/../..\n")
-	f.Fuzz(func(t *testing.T, mounts, groups string) {
-		m := parseMembership(mounts, groups)
-		for c, folder := range m.folder {
-			if rest, err := filepath.Rel(m.top[c], folder); err != nil || rest == ".." || strings.HasPrefix(rest, "../") {
-				t.Errorf("%s: %s is not below %s", c, folder, m.top[c])
-			}
-		}
-	})
 }
 
 func TestCgroupSettings(t *testing.T) {
@@ -166,38 +140,6 @@ func TestMakeGroup(t *testing.T) {
 		return strings.TrimSpace(string(b))
 	}
 	limits := Cgroup{CPUMax: 0.25, CPUWeight: 10, MemoryMax: 8 << 20}
-	t.Run("version 1", func(t *testing.T) {
-		dir := t.TempDir()
-		m := membership{folder: map[string]string{}}
-		for _, c := range []string{"cpu", "cpuacct", "memory"} {
-			m.folder[c] = filepath.Join(dir, c)
-		}
-		m.folder["cpuacct"] = m.folder["cpu"] // mounted together
-		mkdir := kernelDir("cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.shares", "memory.limit_in_bytes", "tasks")
-		if err := errors.Join(mkdir(m.folder["cpu"]), mkdir(m.folder["memory"])); err != nil {
-			t.Fatal(err)
-		}
-		g, err := makeGroup(limits, m, "dyno-1", mkdir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := CgroupFolders{CPU: dir + "/cpu/dyno-1", CPUAcct: dir + "/cpu/dyno-1", Memory: dir + "/memory/dyno-1"}
-		if g.folders != want {
-			t.Errorf("%+v, want %+v", g.folders, want)
-		}
-		if got := text(want.CPU, "cpu.cfs_quota_us"); got != "25000" {
-			t.Errorf("quota %s", got)
-		}
-		if got := text(want.Memory, "memory.limit_in_bytes"); got != "8388608" {
-			t.Errorf("memory %s", got)
-		}
-		if err := g.enter(); err != nil || text(want.CPU, "tasks") != "0" || text(want.Memory, "tasks") != "0" {
-			t.Errorf("did not enter: %v", err)
-		}
-		if err := g.leave(); err != nil || text(m.folder["cpu"], "tasks") != "0" {
-			t.Errorf("did not leave: %v", err)
-		}
-	})
 	// A hierarchy of version 2 in which this process is in a/b.
 	v2 := func(t *testing.T) (m membership, mkdir func(string) error) {
 		dir := t.TempDir()
@@ -266,29 +208,6 @@ func TestMakeGroup(t *testing.T) {
 			t.Errorf("%v; want the controllers that are missing", err)
 		}
 	})
-}
-
-func TestKeyed(t *testing.T) {
-	const text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
-	if n := keyed(text, "oom_kill"); n != 3 {
-		t.Errorf("%d", n)
-	}
-	if n := keyed(text, "oom"); n != 0 {
-		t.Errorf("%d", n)
-	}
-}
-
-func TestPlacementIsValidated(t *testing.T) {
-	bad := func(n int) *int { return &n }
-	err := Spec{Args: []string{"x"}, Cgroup: &Cgroup{CPUMax: 0.001, CPUWeight: -1, MemoryMax: -1}, Nice: bad(20), NUMA: bad(-1)}.Validate()
-	if err == nil {
-		t.Fatal("valid?")
-	}
-	for _, field := range []string{"cgroup.cpu_max", "cgroup.cpu_weight", "cgroup.memory_max", "nice", "numa"} {
-		if !strings.Contains("\n"+err.Error(), "\n"+field+": ") {
-			t.Errorf("no fault of %s in:\n%v", field, err)
-		}
-	}
 }
 
 // limited starts a target with limits, or skips the test where that is not possible.
@@ -384,7 +303,7 @@ func TestCPUMax(t *testing.T) {
 		return keyed(string(b), word)
 	}
 	periods, used := stat("nr_periods"), number(t, at.CPUAcct+"/cpuacct.usage")
-	until(t, "ten periods", func() bool { return stat("nr_periods") >= periods+10 })
+	roles.Until(t, "ten periods", func() bool { return stat("nr_periods") >= periods+10 })
 	used = number(t, at.CPUAcct+"/cpuacct.usage") - used
 	periods = stat("nr_periods") - periods
 	if most := (periods + 1) * int(30*time.Millisecond); used > most {
@@ -421,23 +340,6 @@ func TestMemoryMaxKills(t *testing.T) {
 	}
 }
 
-// A target may make groups of its own, and put itself into them.
-func TestNestedGroupsAreRemoved(t *testing.T) {
-	p := limited(t, Spec{Args: sh("sleep 1000 & echo up; wait"), Cgroup: &Cgroup{CPUWeight: 200}, Ready: Probe{Output: "^up$"}})
-	folders := p.cgroup.all()
-	inner := filepath.Join(folders[0], "inner", "most")
-	if err := os.MkdirAll(inner, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(inner+"/cgroup.procs", strconv.Itoa(p.PID())); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
-	missing(t, folders)
-}
-
 func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
@@ -463,7 +365,7 @@ func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Those of other tests have supervisors that live, or that are gone for a moment only.
-	until(t, "no group left", func() bool {
+	roles.Until(t, "no group left", func() bool {
 		return !slices.ContainsFunc(groups(), func(folder string) bool {
 			if slices.Contains(before, folder) {
 				return false
@@ -480,7 +382,7 @@ func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
 
 func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
 	limited(t, Spec{Args: sh("exit 0"), Cgroup: &Cgroup{CPUMax: 0.5, MemoryMax: 256 << 20}}) // or skips
-	cmd := exec.Command("/proc/self/exe", append([]string{"limited-host"}, sh("setsid sleep 1000 & echo up; wait")...)...)
+	cmd := roles.Command(append([]string{"limited-host"}, sh("setsid sleep 1000 & echo up; wait")...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -510,35 +412,17 @@ func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	until(t, "nothing is left", func() bool {
+	roles.Until(t, "nothing is left", func() bool {
 		return !slices.ContainsFunc(folders, exists)
 	})
 }
 
-// If the supervisor is killed, nothing of a target in a group survives, not even a
-// process that has left its session.
-func TestGroupOfAKilledSupervisor(t *testing.T) {
-	p := limited(t, Spec{Args: sh("setsid sh -c 'echo up; exec sleep 1000' & wait"), Cgroup: &Cgroup{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
-	pids, err := p.PIDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, folders := identities(t, pids), p.cgroup.all()
-	if err := syscall.Kill(p.Supervisor(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	awaitDone(t, p)
-	if left := alive(tree); left != nil {
-		t.Errorf("processes %v are left", left)
-	}
-	missing(t, folders)
-}
-
-// Nor does one in a group that the target has made within its own.
+// If the supervisor is killed, nothing of a target in a group survives, not even a process that has
+// left its session, or is in a group that the target has made within its own.
 func TestGroupsWithinAGroupOfAKilledSupervisor(t *testing.T) {
 	p := limited(t, Spec{Args: sh("setsid sleep 1000 & echo up; wait"), Cgroup: &Cgroup{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
 	var pids []int
-	until(t, "both processes are there", func() bool {
+	roles.Until(t, "both processes are there", func() bool {
 		var err error
 		if pids, err = p.PIDs(); err != nil {
 			t.Fatal(err)
@@ -607,37 +491,6 @@ func TestGroupOfATargetWithoutLimits(t *testing.T) {
 	}
 }
 
-// Without controllers version 2 has no limits to set, but a group can be made and
-// started in.
-func TestStartInVersion2(t *testing.T) {
-	own, err := readMembership("self")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if own.folder[unified] == "" {
-		t.Skip("version 2 is not mounted")
-	}
-	g := &group{}
-	name := fmt.Sprintf("dyno-test-%d", os.Getpid())
-	if err := g.makeV2(own, nil, name, func(f string) error { return os.Mkdir(f, 0o755) }); err != nil {
-		t.Skip("needs root: ", err)
-	}
-	t.Cleanup(func() {
-		if err := g.remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	cmd := exec.Command("cat", "/proc/self/cgroup")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.v2.Fd())}
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := parseMembership(string(mustRead(t, "/proc/self/mountinfo")), string(out)); m.folder[unified] != g.folders.Unified {
-		t.Errorf("it ran in %s, want %s", m.folder[unified], g.folders.Unified)
-	}
-}
-
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -685,7 +538,7 @@ func TestNUMA(t *testing.T) {
 	node := memoryNodes()[0]
 	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), NUMA: &node, Ready: Probe{Output: "^up$"}})
 	if maps := fmt.Sprintf("/proc/%d/numa_maps", p.PID()); exists(maps) {
-		until(t, "its memory is bound to the node", func() bool { // while it executes, it has none
+		roles.Until(t, "its memory is bound to the node", func() bool { // while it executes, it has none
 			return bytes.Contains(mustRead(t, maps), fmt.Appendf(nil, " bind:%d ", node))
 		})
 	}
@@ -707,7 +560,7 @@ func unprivileged() int {
 		_, err := Start(context.Background(), spec)
 		fmt.Println(errors.Is(err, ErrPlacement), err)
 	}
-	low := 5
+	low := 19 // a test may run at a low priority itself
 	p, err := Start(context.Background(), Spec{Args: sh("nice"), Nice: &low, Output: os.Stdout})
 	if err != nil {
 		fmt.Println(err)
@@ -721,7 +574,7 @@ func unprivileged() int {
 }
 
 func TestUnprivilegedPlacement(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe", "unprivileged")
+	cmd := roles.Command("unprivileged")
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -744,7 +597,7 @@ func TestUnprivilegedPlacement(t *testing.T) {
 			}
 		}
 	}
-	if lines[3] != "5" {
+	if lines[3] != "19" {
 		t.Errorf("a lower priority, which everybody may have: %s", lines[3])
 	}
 }

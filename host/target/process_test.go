@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/host/proc"
+	"dyno/internal/roles"
 )
 
 func TestMissingProgram(t *testing.T) {
@@ -349,7 +350,7 @@ func TestStopKillsTheStubborn(t *testing.T) {
 			p := started(t, Spec{Args: sh(stubborn), Ready: Probe{Output: "^up$"}, StopTimeout: 50 * time.Millisecond})
 			// sh, the sleep, the shell of the new session and its sleep.
 			var pids []int
-			until(t, "four processes", func() bool {
+			roles.Until(t, "four processes", func() bool {
 				var err error
 				if pids, err = p.PIDs(); err != nil {
 					t.Fatal(err)
@@ -378,12 +379,12 @@ func TestDaemonIsNotDead(t *testing.T) {
 		Args:  nginx(t, "listen "+addr+";", "daemon on;"),
 		Ready: Probe{TCP: addr},
 	})
-	until(t, "the first process has left", func() bool {
+	roles.Until(t, "the first process has left", func() bool {
 		_, err := proc.Read(p.PID())
 		return errors.Is(err, os.ErrNotExist)
 	})
 	var pids []int
-	until(t, "a master and two workers", func() bool {
+	roles.Until(t, "a master and two workers", func() bool {
 		if pids, err = p.PIDs(); err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +415,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		sleep 1000 &
 		` + daemon + `
 		echo up; while :; do wait; done`
-	cmd := exec.Command("/proc/self/exe", append([]string{"host"}, sh(tree)...)...)
+	cmd := roles.Command(append([]string{"host"}, sh(tree)...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -437,7 +438,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	// Wait for the whole tree: sh, three sleeps and the shell of the new session
 	// (or two), nginx's master and two workers.
 	var all []proc.Process
-	until(t, "a tree of eight, in the sessions of the supervisor, of two setsids and of nginx", func() bool {
+	roles.Until(t, "a tree of eight, in the sessions of the supervisor, of two setsids and of nginx", func() bool {
 		every, err := proc.All()
 		if err != nil {
 			t.Fatal(err)
@@ -458,7 +459,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	until(t, "nothing is left", func() bool { return alive(all) == nil })
+	roles.Until(t, "nothing is left", func() bool { return alive(all) == nil })
 }
 
 // If the supervisor is killed, the target must not continue unsupervised.
@@ -476,7 +477,7 @@ func TestSupervisorKilled(t *testing.T) {
 	if !errors.Is(p.Err(), ErrExited) || !strings.Contains(p.Err().Error(), "supervisor") {
 		t.Errorf("%v; want the supervisor to be blamed", p.Err())
 	}
-	until(t, "nothing is left", func() bool { return alive(tree) == nil })
+	roles.Until(t, "nothing is left", func() bool { return alive(tree) == nil })
 	if _, ok := p.Usage(); ok {
 		t.Error("a usage nobody could have measured")
 	}
@@ -552,15 +553,6 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-func TestUsage(t *testing.T) {
-	p := started(t, Spec{Args: sh("(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); exit 0")})
-	awaitDone(t, p)
-	u, ok := p.Usage()
-	if !ok || u.User <= 0 || u.MaxRSS <= 0 {
-		t.Errorf("usage %+v, %v", u, ok)
-	}
-}
-
 func TestOutputLost(t *testing.T) {
 	full := errors.New("disk full")
 	// This is more output than a pipe holds: if nobody read it, the target would block.
@@ -620,16 +612,4 @@ func TestWait(t *testing.T) {
 	if err := p.Stop(t.Context()); err != nil {
 		t.Errorf("it did not go on: %v", err)
 	}
-	full := errors.New("disk full")
-	p, err = Start(t.Context(), Spec{Args: []string{"echo", "lost"}, Output: refusing{full}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Wait(t.Context()); !errors.Is(err, full) {
-		t.Errorf("%v; want what became of its output", err)
-	}
 }
-
-type refusing struct{ err error }
-
-func (w refusing) Write([]byte) (int, error) { return 0, w.err }
