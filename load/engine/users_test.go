@@ -307,13 +307,13 @@ func TestUsersFailures(t *testing.T) {
 			{Name: "accepted", Path: "/status", Status: []scenario.StatusRange{{First: 418, Last: 418}}},
 			{Name: "assertion", Path: "/", Assert: []scenario.Assertion{{Of: scenario.Body, Is: scenario.Contains, Value: "x"}}},
 			{Name: "extraction", Path: "/", Extract: []scenario.Extraction{{Name: "id", From: scenario.JSON, Of: "$.id"}}},
-			{Name: "slow", Path: "/slow"},
+			{Name: "slow", Path: "/slow", Timeout: 50 * time.Millisecond},
 			{Name: "cut", Path: "/cut"},
 		},
 	})
 	for _, two := range []bool{false, true} {
 		c := engine.Config{
-			Address: address, Connections: 3, Requests: 7 * each, Timeout: 150 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 1},
+			Address: address, Connections: 3, Requests: 7 * each, Timeout: hang, Users: &users.Config{Scenario: s, Count: 1},
 		}
 		if c.NewClients = composers(t, s, "h"); two {
 			c.NewClients, c.NewMuxes = nil, muxesOf(t, s, "http", 1)
