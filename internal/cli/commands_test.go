@@ -165,7 +165,7 @@ var typedCommands = []struct {
 	{"tcp --payload many ADDRESS", 2, `"many" is not a size`},
 	{"compare --a x --b y --margin x --metric through SITE", 2, `--metric "through": `},
 	{"ctl get policies --limit 99999999999999999999", 2, "is too large"},
-	{"serve relay --network delay=soon", 2, `"delay": it cannot have the value "soon"`},
+	{"serve relay --network delay=soon", 2, `delay: "soon" is not a duration`},
 	{"serve relay --to-server latency=1ms", 2, `"latency": there is no such condition`},
 	{"serve relay --listen 0.0.0.0:1 --to nowhere --model threads", 2, `"threads"`},
 	{"serve relay --config none.yaml", 2, "--config: open none.yaml: no such file"},

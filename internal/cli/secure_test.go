@@ -99,7 +99,7 @@ func TestSubscribersOverTLSFromTheCommandLine(t *testing.T) {
 	defer server.Close()
 	l := load(t, "", "sse", "-q", "-c", "3", "-z", "300ms", "--cacert", certificateFile(t, server.Certificate().Raw), "--server-name", "example.com", server.URL)
 	if trial := &l.trial; trial.TLS == nil || trial.TLS.Handshakes != 3 || trial.TLS.Failed > 0 || trial.TLS.Agreed[0].ALPN != "http/1.1" || trial.Handshake.Count != 3 ||
-		trial.Streams == nil || trial.Streams.Opened != 3 || trial.Streams.Failed > 0 || trial.Streams.Delivered < 30 {
+		trial.Streams == nil || trial.Streams.Opened != 3 || trial.Streams.Failed > 0 || trial.Streams.Delivered == 0 {
 		t.Errorf("exit code %d, %+v, %+v\n%s", l.code, trial.TLS, trial.Streams, l.stdout)
 	}
 	if !strings.Contains(l.stdout, "3 completed, 0 failed") {
