@@ -396,9 +396,11 @@ func TestMuxTimeout(t *testing.T) {
 	none := startScripted(t, func(*rand.Rand, uint32) reaction { return ignores })
 	r = run(t, engine.Config{
 		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeout: timeout,
-		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }), // nothing comes but before the requests
+		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
 	})
-	if r.Counts.Timeouts != 6 || r.Connections.Opened != 3 {
+	// A connection on which nothing comes is given up. On a busy machine, the acknowledgement of
+	// the settings may come after its first two requests: it then has two more.
+	if opened := r.Connections.Opened; r.Counts.Timeouts != 6 || opened < 2 || opened > 3 {
 		t.Errorf("all keep waiting: %+v, %+v", r.Counts, r.Connections)
 	}
 	if h := r.Latency[record.Response]; h.Count() != 6 || h.Min() < int64(timeout-time.Millisecond) { // by the clock of the timers
