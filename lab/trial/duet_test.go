@@ -212,8 +212,12 @@ func TestDuet(t *testing.T) {
 			setsOf[trial.Variant] = append(setsOf[trial.Variant], d.CPUSet)
 		}
 		series, err := trial.Series()
-		if err != nil || series.Column("neighbour0_cpu_seconds") == nil {
-			t.Fatalf("trial %d: the other side was not observed: %v", trial.Number, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// On a busy machine one side may begin when the other has ended, and says so.
+		if series.Column("neighbour0_cpu_seconds") == nil && !slices.ContainsFunc(trial.Unavailable, func(m rundir.Message) bool { return m.Values["observer"] == "neighbour0" }) {
+			t.Errorf("trial %d: the other side was not observed, and nothing says so", trial.Number)
 		}
 		checkColumns(t, series)
 	}
