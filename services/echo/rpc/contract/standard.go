@@ -43,7 +43,7 @@ func health(t *testing.T, p *peer) {
 // file by its name.
 func reflection(t *testing.T, p *peer) {
 	if p.has(NoReflection) {
-		t.Skip("the program has none")
+		t.Skip("this program exists to be measured, and serves no reflection")
 	}
 	stream, err := v1.NewServerReflectionClient(p.conn).ServerReflectionInfo(p.ctx)
 	if err != nil {
