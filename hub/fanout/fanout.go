@@ -52,7 +52,7 @@ const (
 	Block Outcome = "block"
 )
 
-// Config configures a loop. Start from Defaults. Whoever makes one has checked its values.
+// Config configures a loop. Start from Defaults. The caller checks its values.
 type Config struct {
 	// QueueEvents and QueueBytes bound what a subscriber may be owed of the entries that
 	// were appended while it was late: the number of entries, and the bytes of their

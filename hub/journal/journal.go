@@ -52,7 +52,7 @@ type Entry struct {
 }
 
 // Config says what a journal holds. If a bound is exceeded, the oldest entries are
-// removed. Start from Defaults. Whoever makes one has checked its bounds.
+// removed. Start from Defaults. The caller checks its bounds.
 type Config struct {
 	Events int           // entries
 	Bytes  int64         // memory that the entries take, approximately

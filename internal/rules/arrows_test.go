@@ -62,8 +62,8 @@ var arrows = []arrow{
 		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/profiling", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"lab/observation", []string{"lab/plan", "lab/generator", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program, whoever starts them, and writes what it saw"},
-	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target, whoever loads it"},
+	{"lab/observation", []string{"lab/plan", "lab/generator", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
+	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
 	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},

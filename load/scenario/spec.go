@@ -8,8 +8,7 @@ import (
 	"dyno/load/wire"
 )
 
-// Bounds of a Spec. Whoever makes one bounds its other lists and numbers, and sees to it that names
-// are names.
+// Bounds of a Spec. The caller bounds its other lists and numbers, and checks its names.
 const (
 	MaxSteps      = 1000     // of all flows together
 	MaxValue      = 16 << 10 // bytes of an extracted value

@@ -9,9 +9,8 @@ import (
 )
 
 // This file and columns.go are the only places that know the names of figures and their
-// units. Whoever adds a metric, a tag, a column or a check adds a line to them; tests hold
-// the tables to what judge/verdict knows and to what is recorded. web/src/names.ts is made
-// of them.
+// units. A new metric, tag, column or check needs a line in them; tests hold the tables to what
+// judge/verdict knows and to what is recorded. web/src/names.ts is made of them.
 
 // The tags of the times in latency.hlog. Those of a step end in its name: see StepTag.
 const (

@@ -36,7 +36,7 @@ func (g originGuard) allows(origin string) bool {
 	return origin != "" && (slices.Contains(g.allow, origin) || slices.Contains(g.allow, "*"))
 }
 
-// share lets pages of other sites use the API (Fetch standard, section 3.2). Whoever asks shows a key
+// share lets pages of other sites use the API (Fetch standard, section 3.2). Each request has a key
 // or a token: browsers send none by themselves, and cookies mean nothing here.
 func (g originGuard) share(next http.Handler) http.Handler {
 	if len(g.allow) == 0 {

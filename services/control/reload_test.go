@@ -156,7 +156,7 @@ func TestNewCertificateIsShown(t *testing.T) {
 	s, _ := serving(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
-	shown := "" // by the server, to whoever has connected last
+	shown := "" // by the server, to the last connection
 	conf := &tls.Config{RootCAs: x509.NewCertPool(), VerifyConnection: func(cs tls.ConnectionState) error {
 		shown = cs.PeerCertificates[0].Subject.CommonName
 		return nil

@@ -120,18 +120,7 @@ func clean(m protoreflect.Message) bool {
 // What Check accepts can be decoded; what can be decoded, with every field understood,
 // Check accepts.
 func FuzzCheck(f *testing.F) {
-	methods := []*Codec{
-		echoing(find(f, shop(f), "shop.v1.Shop/Buy")),
-		echoing(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
-		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
-	}
-	for i, m := range methods {
-		b, err := m.AppendEncode(nil, m.Example())
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, uint8(i))
-	}
+	methods := exampled(f)
 	f.Add([]byte{0x0a, 0, 0x53, 0x08, 1, 0x54}, uint8(1))
 	f.Add([]byte{0x22, 2, 0x0a, 0}, uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {

@@ -114,3 +114,20 @@ func located(t *testing.T, err error) *diag.Fault {
 	}
 	return f
 }
+
+// exampled returns methods of each syntax, and seeds a fuzz target with their examples and numbers.
+func exampled(f *testing.F) []*Codec {
+	methods := []*Codec{
+		echoing(find(f, shop(f), "shop.v1.Shop/Buy")),
+		echoing(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
+		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
+	}
+	for i, m := range methods {
+		b, err := m.AppendEncode(nil, m.Example())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint8(i))
+	}
+	return methods
+}

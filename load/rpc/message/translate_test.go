@@ -97,18 +97,7 @@ func TestMapKeyOfTwoTypes(t *testing.T) {
 
 // Whatever a server answers is in JSON what Decode makes of it.
 func FuzzAppendJSON(f *testing.F) {
-	methods := []*Codec{
-		echoing(find(f, shop(f), "shop.v1.Shop/Buy")),
-		echoing(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
-		echoing(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
-	}
-	for i, m := range methods {
-		b, err := m.AppendEncode(nil, m.Example())
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, uint8(i))
-	}
+	methods := exampled(f)
 	f.Add([]byte{0x22, 2, 0x08, 1, 0x22, 2, 0x08, 1}, uint8(0))
 	f.Add([]byte{0x0a, 1, 'a', 0x0a, 1, 'b'}, uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
