@@ -246,7 +246,8 @@ func TestScenarioContent(t *testing.T) {
 		mux.Wrote(len(mux.Output()))
 		var content string
 		for in := []byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x01\x01\x04\x00\x00\x00\x01\x88" + "\x00\x00\x02\x00\x01\x00\x00\x00\x01hi"); ; {
-			n, e, err := mux.Input(in)
+			var e wire.MuxEvent
+			n, err := mux.Input(in, &e)
 			if err != nil {
 				t.Fatal(err)
 			}

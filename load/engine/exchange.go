@@ -69,15 +69,15 @@ func (xs *exchanges) next(timeout int64) int64 {
 }
 
 // track adds an exchange whose request is in flight. Its step is known with users only.
-func (xs *exchanges) track(e int32, step int) {
+func (xs *exchanges) track(e int32, x *exchange, step int) {
 	xs.inFlight.Push(e)
-	xs.all[e].timed = xs.timeouts.Start(e, step, xs.all[e].Written)
+	x.timed = xs.timeouts.Start(e, step, x.Written)
 }
 
 // untrack removes an exchange whose request has ended.
-func (xs *exchanges) untrack(e int32) {
+func (xs *exchanges) untrack(e int32, x *exchange) {
 	xs.inFlight.Remove(e)
-	xs.timeouts.End(e, xs.all[e].timed)
+	xs.timeouts.End(e, x.timed)
 }
 
 // An exchangeState says what an exchange is doing.
@@ -222,7 +222,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	}
 	c.Put(w.request(x, c))
 	x.Written = w.sockets.Clock.Now()
-	w.exchanges.track(e, w.step(x))
+	w.exchanges.track(e, x, w.step(x))
 	if w.messages != nil {
 		w.messages.Start(e, x.Written)
 	}
@@ -240,7 +240,7 @@ func (w *worker) release(e int32, x *exchange, c *connection) {
 
 // suspend takes an exchange off its connection, on which it may go on.
 func (w *worker) suspend(e int32, x *exchange, c *connection) {
-	w.exchanges.untrack(e)
+	w.exchanges.untrack(e, x)
 	x.state = parked
 	c.busy--
 }

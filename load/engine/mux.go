@@ -59,7 +59,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 	if err := c.mux.Begin(uint32(e-i*w.conns.streams), outline, parts); err != nil { //nolint:gosec // not negative
 		now := w.sockets.Clock.Now()
 		x.Written = now
-		w.exchanges.track(e, w.step(x))
+		w.exchanges.track(e, x, w.step(x))
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
 		switch {
@@ -84,7 +84,7 @@ func (w *worker) stamp(c *connection) {
 	for e := c.begun; e != none; {
 		x := &w.exchanges.all[e]
 		x.Written = now
-		w.exchanges.track(e, w.step(x))
+		w.exchanges.track(e, x, w.step(x))
 		w.exchanges.begun--
 		if w.messages != nil {
 			w.messages.Start(e, now)
@@ -157,8 +157,9 @@ func (w *worker) consumeMux(i int32, c *connection, p []byte, r clock.Reading) {
 
 // takeMux takes in the events of a mux that bytes bring about, or that wait without any.
 func (w *worker) takeMux(i int32, c *connection, p []byte, r clock.Reading) {
+	event := &w.event
 	for {
-		n, event, err := c.mux.Input(p)
+		n, err := c.mux.Input(p, event)
 		if err != nil {
 			w.stamp(c)
 			_ = w.writeMux(c) // the connection ends in any case
@@ -170,7 +171,7 @@ func (w *worker) takeMux(i int32, c *connection, p []byte, r clock.Reading) {
 			return
 		}
 		p = p[n:]
-		w.handleMuxEvent(i, c, &event, r)
+		w.handleMuxEvent(i, c, event, r)
 	}
 }
 

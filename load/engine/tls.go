@@ -48,7 +48,7 @@ func (c *connection) cutKind() wire.Kind {
 func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	sealed, err := c.Seal(w.sockets, w.request(x, c))
 	x.Written = w.sockets.Clock.Now()
-	w.exchanges.track(e, w.step(x))
+	w.exchanges.track(e, x, w.step(x))
 	if w.messages != nil {
 		w.messages.Start(e, x.Written)
 	}

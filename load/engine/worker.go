@@ -15,6 +15,7 @@ import (
 	"dyno/load/engine/socket"
 	"dyno/load/engine/subscribe"
 	"dyno/load/engine/users"
+	"dyno/load/wire"
 )
 
 // never is later than any time of the engine.
@@ -39,6 +40,7 @@ type worker struct {
 
 	conns     connections
 	exchanges exchanges
+	event     wire.MuxEvent     // what a mux has just found
 	redirects *redirects.Trails // nil unless redirects are followed
 	messages  *messages.Times   // nil unless messages are timed
 

@@ -43,12 +43,12 @@ type Mux interface {
 	// Cancel gives an exchange up. There will be no event of it.
 	Cancel(id uint32)
 
-	// Input consumes bytes that arrived, up to one event, and says what it was. Without
-	// an event (MuxNothing) and without an error all of p is used; until then it is to be
-	// called again, with what it left of p, be it nothing.
+	// Input consumes bytes that arrived, up to one event, and says in e what it was, whatever
+	// e was before. Without an event (MuxNothing) and without an error all of p is used; until
+	// then it is to be called again, with what it left of p, be it nothing.
 	// An error is one of the connection: after the rest of Output it must be closed. The
 	// errors are of type *Error.
-	Input(p []byte) (n int, e MuxEvent, err error)
+	Input(p []byte, e *MuxEvent) (n int, err error)
 
 	// Waiting tells whether Input may have an event without more bytes. Output can bring
 	// one about (MuxRoom), which calls of Input with nothing collect. What they cause to be

@@ -377,7 +377,8 @@ func (a *attempt) two(p *peer) error {
 			err = nil
 		}
 		for {
-			n, e, broken := client.Input(data)
+			var e wire.MuxEvent
+			n, broken := client.Input(data, &e)
 			if take(e) {
 				return p.write(client.Output())
 			}

@@ -65,7 +65,7 @@ func TestNoAllocations(t *testing.T) {
 				answers = append(answers, f.b)
 				number += 2
 			}
-			next := 0
+			next, e := 0, wire.MuxEvent{}
 			cycle := func() {
 				if err := client.Begin(0, 0, tt.parts); err != nil {
 					t.Fatal(err)
@@ -75,7 +75,7 @@ func TestNoAllocations(t *testing.T) {
 					part := p[:min(piece, len(p))]
 					p = p[len(part):]
 					for {
-						n, e, err := client.Input(part)
+						n, err := client.Input(part, &e)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -42,7 +42,7 @@ func (c *Client) Reset() {
 }
 
 func (c *Client) dropPending() {
-	c.pending, c.fields, c.atOnce = wire.MuxEvent{}, nil, false
+	c.pending, c.atOnce = wire.MuxEvent{}, false
 	c.content.drop()
 }
 
@@ -163,22 +163,19 @@ func (c *Client) release(id uint32) {
 func (c *Client) Fields() []wire.MuxField { return c.fields }
 
 // Input consumes bytes that arrived, up to one event; see wire.Mux.
-func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
+func (c *Client) Input(p []byte, e *wire.MuxEvent) (n int, err error) {
 	c.fields = nil
 	for {
-		if c.pending.Kind != wire.MuxNothing && c.digest(&e) {
-			return n, e, nil
+		if c.pending.Kind != wire.MuxNothing && c.digest(e) {
+			return n, nil
 		}
-		used, below, err := c.below.Input(p[n:])
+		used, err := c.below.Input(p[n:], e)
 		n += used
 		if err != nil {
-			return n, wire.MuxEvent{}, c.t.translate(err)
+			return n, c.t.translate(err)
 		}
-		if below.Kind == wire.MuxNothing {
-			return n, wire.MuxEvent{}, nil
-		}
-		if c.take(&below, &e) {
-			return n, e, nil
+		if e.Kind == wire.MuxNothing || c.take(e) {
+			return n, nil
 		}
 	}
 }
@@ -187,53 +184,52 @@ func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
 // for which there is room; see wire.Mux.
 func (c *Client) Waiting() bool { return c.pending.Kind != wire.MuxNothing || c.below.Waiting() }
 
-// take takes an event of the protocol below, and tells whether e is one for the caller.
-// Otherwise there may be something pending.
-func (c *Client) take(below, e *wire.MuxEvent) bool {
-	if below.Kind == wire.MuxGoAway {
-		*e = *below
+// take takes an event of the protocol below, and tells whether it has become one for the
+// caller. Otherwise there may be something pending.
+func (c *Client) take(e *wire.MuxEvent) bool {
+	if e.Kind == wire.MuxGoAway {
 		return true
 	}
-	id := below.ID
+	id := e.ID
 	k := &c.calls[id]
-	switch below.Kind {
+	switch e.Kind {
 	case wire.MuxRoom:
 		c.feed(id, k)
 		return false
 	case wire.MuxHead:
-		k.status = below.Status
+		k.status = e.Status
 		fields, of := c.below.Fields(), initial
 		k.read(c.t, fields, false)
 		if k.state&early != 0 {
 			of = only // the end will follow in a frame of its own
 		}
 		c.fields = c.t.list(fields, of)
-		*e = wire.MuxEvent{Kind: wire.MuxHead, ID: id, Bytes: below.Bytes}
+		*e = wire.MuxEvent{Kind: wire.MuxHead, ID: id, Bytes: e.Bytes}
 		return true
 	case wire.MuxData:
-		c.pending = *below
-		c.content.raw = below.Data
+		c.pending = *e
+		c.content.raw = e.Data
 		return false
 	case wire.MuxEnded:
-		c.pending = *below
-		c.content.raw = below.Data
-		if c.atOnce = k.state&headed == 0 && !below.Trailers; c.atOnce {
-			k.status = below.Status
+		c.pending = *e
+		c.content.raw = e.Data
+		if c.atOnce = k.state&headed == 0 && !e.Trailers; c.atOnce {
+			k.status = e.Status
 		}
-		k.judge(below.Trailers)
+		k.judge(e.Trailers)
 		k.read(c.t, c.below.Fields(), !c.atOnce)
 		return false
 	default:
-		c.lost(below, e)
+		c.lost(e)
 		return true
 	}
 }
 
-// lost ends a call for the reason that the protocol below gives.
-func (c *Client) lost(below, e *wire.MuxEvent) {
-	f := c.t.below(below.Err)
-	*e = wire.MuxEvent{Kind: below.Kind, ID: below.ID, Status: int16(f.code), Bytes: below.Bytes, Err: f.Error}
-	c.release(below.ID)
+// lost ends a call for the reason that the protocol below gives in e.
+func (c *Client) lost(e *wire.MuxEvent) {
+	f := c.t.below(e.Err)
+	*e = wire.MuxEvent{Kind: e.Kind, ID: e.ID, Status: int16(f.code), Bytes: e.Bytes, Err: f.Error}
+	c.release(e.ID)
 }
 
 // digest takes the messages of a piece of content, and the end after it. It tells whether e is
@@ -271,19 +267,20 @@ func (c *Client) digest(e *wire.MuxEvent) bool {
 			return true
 		}
 	}
-	pending, atOnce := c.pending, c.atOnce
+	ended := c.pending.Kind == wire.MuxEnded
+	if ended {
+		switch {
+		case c.atOnce:
+			c.fields = c.t.list(c.below.Fields(), only)
+		case c.pending.Trailers:
+			c.fields = c.t.list(c.below.Fields(), trailing)
+		default:
+			c.fields = nil
+		}
+		c.finish(&c.pending, k, e)
+	}
 	c.dropPending()
-	if pending.Kind != wire.MuxEnded {
-		return false
-	}
-	switch {
-	case atOnce:
-		c.fields = c.t.list(c.below.Fields(), only)
-	case pending.Trailers:
-		c.fields = c.t.list(c.below.Fields(), trailing)
-	}
-	c.finish(&pending, k, e)
-	return true
+	return ended
 }
 
 // finish ends a call whose response is complete for the protocol below.
@@ -323,10 +320,8 @@ func (c *Client) End() (e wire.MuxEvent) {
 			return e
 		}
 	}
-	below := c.below.End()
-	if below.Kind == wire.MuxNothing {
-		return below
+	if e = c.below.End(); e.Kind != wire.MuxNothing {
+		c.lost(&e)
 	}
-	c.lost(&below, &e)
 	return e
 }

@@ -316,7 +316,8 @@ func TestClientStreamWaits(t *testing.T) {
 		}
 		end = count(wiretest.Take(client))
 		feed(t, client, nil, 1)
-		if _, e, err := client.Input(nil); e.Kind != wire.MuxNothing || err != nil {
+		var e wire.MuxEvent
+		if _, err := client.Input(nil, &e); e.Kind != wire.MuxNothing || err != nil {
 			t.Fatal(e, err)
 		}
 	}
@@ -421,7 +422,8 @@ func TestCancelWithin(t *testing.T) {
 		feed(t, client, new(frames).settings().header(1, false, goodHead...).b, 1000)
 		two := AppendMessage(AppendMessage(nil, []byte("a"), false), []byte("b"), false)
 		p := new(frames).data(1, end, two).b
-		n, e, err := client.Input(p)
+		var e wire.MuxEvent
+		n, err := client.Input(p, &e)
 		if e.Kind != wire.MuxMessage || err != nil {
 			t.Fatal(e, err)
 		}
@@ -430,7 +432,7 @@ func TestCancelWithin(t *testing.T) {
 			t.Errorf("%d calls can begin, want 4", free)
 		}
 		rest := p[n:]
-		if n, e, err := client.Input(rest); e.Kind != wire.MuxNothing || err != nil || n != len(rest) {
+		if n, err := client.Input(rest, &e); e.Kind != wire.MuxNothing || err != nil || n != len(rest) {
 			t.Errorf("got %v, %v after Cancel", e, err)
 		}
 	}
@@ -459,7 +461,8 @@ func TestMessagesOfStatuses(t *testing.T) {
 		begin(t, client, 0, 0)
 		p := new(frames).header(uint32(2*i+1), true, append(slices.Clone(goodHead), "grpc-status", "8", "grpc-message", strings.Repeat("x", i))...).b
 		for {
-			n, e, err := client.Input(p)
+			var e wire.MuxEvent
+			n, err := client.Input(p, &e)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -114,7 +114,8 @@ func feed(t testing.TB, c wire.Mux, p []byte, piece int) (all []outcome) {
 		part := slices.Clone(p[:min(piece, len(p))]) // so that what is kept of it shows
 		p = p[len(part):]
 		for {
-			n, e, err := c.Input(part)
+			var e wire.MuxEvent
+			n, err := c.Input(part, &e)
 			if err != nil {
 				return append(all, outcome{err: err.Error()})
 			}

@@ -132,7 +132,8 @@ func (k *link) turn(event func(wire.MuxEvent)) {
 		k.t.Fatal(err)
 	}
 	for p := k.read[:n]; ; {
-		used, e, err := k.c.Input(p)
+		var e wire.MuxEvent
+		used, err := k.c.Input(p, &e)
 		if err != nil {
 			k.t.Fatal(err)
 		}

@@ -63,7 +63,8 @@ func TestTranslate(t *testing.T) {
 				part := p[:min(piece, len(p))]
 				p = p[len(part):]
 				for {
-					n, e, err := client.Input(part)
+					var e wire.MuxEvent
+					n, err := client.Input(part, &e)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -115,10 +115,10 @@ func TestNoAllocations(t *testing.T) {
 		for _, piece := range []int{1 << 20, 100, 7} {
 			c := newClient(t, tt.config)
 			c.t.memoOff = piece == 100
-			ended := 0
+			ended, e := 0, wire.MuxEvent{}
 			feed := func(p []byte) {
 				for len(p) > 0 {
-					n, e, err := c.Input(p[:min(piece, len(p))])
+					n, err := c.Input(p[:min(piece, len(p))], &e)
 					if err != nil {
 						t.Fatal(tt.name, err)
 					}

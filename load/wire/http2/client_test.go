@@ -258,7 +258,8 @@ func TestEnd(t *testing.T) {
 		"failed 2 "+ErrClosedEarly.Error(), "failed 3 "+ErrClosedEarly.Error())
 
 	l = setUp()
-	n, e, err := l.c.Input(goAway(3, InternalError)) // the refused ones are not asked for
+	var e wire.MuxEvent
+	n, err := l.c.Input(goAway(3, InternalError), &e) // the refused ones are not asked for
 	if n != frameHeader+8 || e.Kind != wire.MuxGoAway || err != nil {
 		t.Fatal(n, e, err)
 	}
@@ -598,7 +599,8 @@ func TestCountedOnly(t *testing.T) {
 	config.Content = false
 	c := ready(t, config)
 	response := join(headers(1, 0, ":status", "404", "a", "x"), data(1, endStream, "hello"))
-	n, e, err := c.Input(response)
+	var e wire.MuxEvent
+	n, err := c.Input(response, &e)
 	if n != len(response) || e.Kind != wire.MuxEnded || e.ID != 0 || e.Status != 404 || e.Bytes != 5 || e.Data != nil || e.Err == nil || e.Err.Kind != wire.Status || err != nil {
 		t.Errorf("%d, %+v, %v", n, e, err)
 	}
@@ -623,7 +625,8 @@ func TestCountedOnlyByRequest(t *testing.T) {
 	var heard []string
 	for in := join(headers(1, 0, ":status", "200"), headers(3, 0, ":status", "200"), data(3, 0, "be"), data(1, 0, "abc"), data(1, endStream, "de"), data(3, endStream, "gin"),
 		headers(5, 0, ":status", "200"), data(5, endStream, "x")); ; {
-		n, e, err := c.Input(in)
+		var e wire.MuxEvent
+		n, err := c.Input(in, &e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,13 +61,14 @@ type block struct {
 // Input consumes bytes that arrived, up to one event; see wire.Mux. Cut at any place,
 // the same bytes give the same events, but for how the content is cut and for whether
 // MuxHead stands alone.
-func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
+func (c *Client) Input(p []byte, e *wire.MuxEvent) (n int, err error) {
 	c.t.fields = nil
+	*e = wire.MuxEvent{}
 	if c.err != nil {
-		return 0, e, c.err
+		return 0, c.err
 	}
-	if c.waiting && c.await(&e) {
-		return 0, e, nil
+	if c.waiting && c.await(e) {
+		return 0, nil
 	}
 	var fault *wire.Error
 	for fault == nil {
@@ -77,9 +78,9 @@ func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
 				payload := p[n+frameHeader : end]
 				if fault = c.admit(&f, p[n:]); fault == nil {
 					n = end
-					fault = c.handle(&f, payload, &e)
+					fault = c.handle(&f, payload, e)
 				}
-				if e.Kind != wire.MuxNothing && !c.endFollows(&e, &f, p[n:]) || fault != nil {
+				if e.Kind != wire.MuxNothing && !c.endFollows(e, &f, p[n:]) || fault != nil {
 					break
 				}
 				continue
@@ -88,16 +89,17 @@ func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
 		if n == len(p) && !c.complete() {
 			break
 		}
-		n, fault = c.piece(p, n, &e)
-		if e.Kind != wire.MuxNothing && !c.endFollows(&e, &c.frame, p[n:]) {
+		n, fault = c.piece(p, n, e)
+		if e.Kind != wire.MuxNothing && !c.endFollows(e, &c.frame, p[n:]) {
 			break
 		}
 	}
 	if fault != nil {
 		c.t.fields = nil
-		return n, wire.MuxEvent{}, fault
+		*e = wire.MuxEvent{}
+		return n, fault
 	}
-	return n, e, nil
+	return n, nil
 }
 
 // complete tells whether all of a frame has arrived that the phase needs.

@@ -204,7 +204,8 @@ func (l *listener) hear(input []byte, cuts ...int) {
 		piece := input[from:to]
 		from = to
 		for l.err == nil {
-			n, e, err := l.c.Input(piece)
+			var e wire.MuxEvent
+			n, err := l.c.Input(piece, &e)
 			if n < 0 || n > len(piece) {
 				l.tb.Fatalf("used %d of %d bytes", n, len(piece))
 			}
@@ -215,7 +216,7 @@ func (l *listener) hear(input []byte, cuts ...int) {
 			if err != nil {
 				l.err = err
 				l.note("error %v", err)
-				if _, _, again := l.c.Input(piece); again != err { //nolint:errorlint // the very same error
+				if _, again := l.c.Input(piece, &e); again != err { //nolint:errorlint // the very same error
 					l.tb.Fatalf("after %v: %v", err, again)
 				}
 				if l.c.Free() != 0 {
