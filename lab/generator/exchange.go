@@ -38,13 +38,17 @@ type partPlan struct {
 	Interval time.Duration
 }
 
-// A partReport is a message from a part. One of its fields is set.
+// A partReport is a message from a part. One of its fields is set, but for what belongs to a result
+// or to a failure.
 type partReport struct {
 	Party     *engine.Party    `json:"party,omitempty"`
 	Interval  *record.Interval `json:"interval,omitempty"` // without latencies
 	Published *publications    `json:"published,omitempty"`
-	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
+	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows
+	Log       int64            `json:"log,omitempty"`    // the length of the log, in bytes
 	Failed    string           `json:"failed,omitempty"`
+	// Unreachable is the address if Failed says why nobody could be reached there.
+	Unreachable string `json:"unreachable,omitempty"`
 }
 
 // A partOrder is a message to a part. One of its fields is set.

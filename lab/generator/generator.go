@@ -6,7 +6,8 @@
 // of requests is divided by pace.Shard: arrivals, users and rows of data, each once; its
 // connections, and whatever is counted or bounded, are divided evenly. The processes exchange
 // lines of JSON over a part's standard input and output, so a part learns at once when dyno
-// is gone.
+// is gone. A Carrier may start parts on other machines: then they carry the whole load, and dyno
+// itself coordinates them.
 //
 //	to a part:   its plan, when to start, what was published
 //	from a part: who it is, its intervals, what it has published, its result and its latency log
@@ -17,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"dyno/host/child"
 	"dyno/lab/plan"
@@ -34,20 +36,11 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 	if len(portions) == 1 {
 		return engine.Run(ctx, c)
 	}
-	var parts []*part
-	// Kill the parts that were not waited for.
-	defer func() {
-		for _, p := range parts {
-			_ = p.kill() // it does not matter any more how it ended
-		}
-	}()
-	for n, of := range portions[1:] {
-		p, err := startPart(partPlan{Variant: v, Seed: seed, Portion: of, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval})
-		if err != nil {
-			return nil, fmt.Errorf("start process %d of %d that carry the load: %w", n+2, len(portions), err)
-		}
-		parts = append(parts, p)
+	parts, release, err := startParts(ctx, v, seed, c, portions[1:], slices.Repeat([]Carrier{Local{}}, len(portions)-1))
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	own := partOf(c, portions[0])
 	own.Barrier = &coordinator{parts: parts}
 	if c.OnInterval != nil {
@@ -58,12 +51,6 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 			c.OnInterval(i)
 		}
 	}
-	stop := context.AfterFunc(ctx, func() {
-		for _, p := range parts {
-			_ = p.tell(partOrder{Stop: true}) // if this fails, the part is already gone
-		}
-	})
-	defer stop()
 	result, err := engine.Run(ctx, own)
 	if result == nil {
 		for _, p := range parts {
@@ -72,11 +59,38 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 		return nil, err
 	}
 	for _, p := range parts {
-		of, failed := p.result()
-		if failed == nil {
-			failed = result.Merge(of)
+		of, failed := p.result(nil)
+		if of != nil {
+			if err != nil {
+				failed = nil // the same is wrong for all of them
+			}
+			failed = errors.Join(failed, result.Merge(of))
 		}
 		err = errors.Join(err, failed)
 	}
 	return result, err
+}
+
+// startParts starts the process of each portion by its carrier. They stop when ctx ends. Release ends
+// those that were not waited for.
+func startParts(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion, by []Carrier) (parts []*part, release func(), err error) {
+	kill := func() {
+		for _, p := range parts {
+			_ = p.kill() // it does not matter any more how it ended
+		}
+	}
+	for n, of := range portions {
+		p, err := startPart(ctx, by[n], partPlan{Variant: v, Seed: seed, Portion: of, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval})
+		if err != nil {
+			kill()
+			return nil, nil, fmt.Errorf("start process %d of %d that carry parts of the load: %w", n+1, len(portions), err)
+		}
+		parts = append(parts, p)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, p := range parts {
+			_ = p.tell(partOrder{Stop: true}) // if this fails, the part is already gone
+		}
+	})
+	return parts, func() { stop(); kill() }, nil
 }

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dyno/load/engine"
@@ -20,13 +19,12 @@ import (
 
 // A part is a process that carries a part of the load.
 type part struct {
-	command *exec.Cmd
+	process Process
+	name    string // in errors
 	reports *bufio.Reader
-	output  io.ReadCloser
 
 	mu     sync.Mutex // guards orders
 	orders *json.Encoder
-	input  io.WriteCloser
 
 	// said has the part's messages, except for its intervals. It has room for all of
 	// them, and is closed after the last one; from then on its receiver may read reports.
@@ -34,7 +32,9 @@ type part struct {
 	lost    error // why there were no more messages; to be read when said is closed
 	counted tally
 
-	waited bool
+	waited  bool
+	workers int         // threads; to be read once it has joined the others
+	ended   atomic.Bool // there is a result, or none will come
 }
 
 // A tally sums up what a part did since the last reading.
@@ -43,21 +43,13 @@ type tally struct {
 	of record.Interval
 }
 
-func startPart(plan partPlan) (*part, error) {
-	command := Role().Command(os.Environ())
-	command.Stderr = os.Stderr
-	input, err := command.StdinPipe()
+// startPart starts a process that carries a part of a load.
+func startPart(ctx context.Context, by Carrier, plan partPlan) (*part, error) {
+	process, err := by.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	p := &part{command: command, reports: bufio.NewReader(output), output: output, orders: json.NewEncoder(input), input: input, said: make(chan partReport, maxSaid)}
+	p := &part{process: process, name: process.String(), reports: bufio.NewReader(process), orders: json.NewEncoder(process), said: make(chan partReport, maxSaid)}
 	go p.listen()
 	if err := p.tell(partOrder{Plan: &plan}); err != nil {
 		return nil, errors.Join(err, p.kill())
@@ -68,7 +60,10 @@ func startPart(plan partPlan) (*part, error) {
 func (p *part) tell(o partOrder) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.orders.Encode(o)
+	if err := p.orders.Encode(o); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	return nil
 }
 
 // listen reads the part's messages up to the outcome of the load.
@@ -123,46 +118,63 @@ func (p *part) addTo(i *record.Interval) {
 func (p *part) hear() (partReport, error) {
 	r, more := <-p.said
 	if !more {
-		return r, fmt.Errorf("a process that carries a part of the load: %w", p.lost)
+		return r, fmt.Errorf("%s: its reports ended: %w", p.name, p.lost)
 	}
-	return r, r.failure()
+	return r, p.failure(&r)
 }
 
 // failure returns the error that a part reports, or nil.
-func (r *partReport) failure() error {
-	if r.Failed == "" {
+func (p *part) failure(r *partReport) error {
+	switch {
+	case r.Failed == "":
 		return nil
+	case r.Unreachable != "":
+		return fmt.Errorf("%s: %w", p.name, &engine.Unreachable{Address: r.Unreachable, Err: errors.New(r.Failed)})
 	}
-	return fmt.Errorf("a process that carries a part of the load: %s", r.Failed)
+	return fmt.Errorf("%s: %s", p.name, r.Failed)
 }
 
 // fault returns why a part failed, if it has reported that. The part has nothing more to
 // do.
 func (p *part) fault() error {
-	_ = p.input.Close() // if this fails, the part is already gone, and may have reported why
+	_ = p.process.CloseWrite() // if this fails, the part is already gone, and may have reported why
 	r, err := p.hear()
 	for err == nil && r.Result == nil {
 		r, err = p.hear()
 	}
-	return r.failure()
+	return p.failure(&r)
 }
 
-// result waits for the part's result, and for its end.
-func (p *part) result() (*record.Result, error) {
-	r, err := p.hear()
+// result waits for the part's result, and for its end. A part that could not do all it should
+// has a result, too. What the part publishes until then goes to published, which has room for it,
+// or may be nil.
+func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
+	var (
+		r   partReport
+		err error
+	)
 	for err == nil && r.Result == nil {
-		r, err = p.hear()
+		if r, err = p.hear(); r.Published != nil && published != nil {
+			published <- r.Published.Sources
+		}
 	}
-	if err != nil {
+	if r.Result == nil {
 		return nil, err
 	}
-	_, intervals, err := hist.ReadLog(p.reports)
-	if err != nil {
-		return nil, fmt.Errorf("latencies of a process that carries a part of the load: %w", err)
+	// The log is read to its end, and not to that of the reports: a connection that breaks
+	// would make it shorter, and what is left would look whole.
+	log := io.LimitedReader{R: p.reports, N: r.Log}
+	_, intervals, failed := hist.ReadLog(&log)
+	if failed == nil && log.N > 0 {
+		failed = io.ErrUnexpectedEOF
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("%s: its latencies: %w", p.name, failed)
 	}
 	restore(r.Result, intervals)
+	r.Result.Start = r.Result.Start.Add(-p.process.Clock().Offset)
 	p.waited = true
-	return r.Result, p.command.Wait()
+	return r.Result, errors.Join(err, p.process.Wait())
 }
 
 // kill ends a part that was not waited for.
@@ -171,9 +183,8 @@ func (p *part) kill() error {
 		return nil
 	}
 	p.waited = true
-	_ = p.input.Close() // whatever it was doing
-	_ = p.command.Process.Kill()
-	return p.command.Wait()
+	p.process.Kill() // whatever it was doing
+	return p.process.Wait()
 }
 
 // A coordinator joins dyno's own engine to those of the parts.
@@ -192,14 +203,21 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 			return all, start, errors.Join(context.Cause(ctx), err)
 		}
 		if r.Party == nil {
-			return all, start, errors.New("a process that carries a part of the load did not report its start")
+			return all, start, fmt.Errorf("%s: it did not report its start", p.name)
 		}
+		p.workers = len(r.Party.Threads)
 		all.Threads = append(all.Threads, r.Party.Threads...)
 		all.Sources = append(all.Sources, r.Party.Sources...)
 	}
-	start = time.Now().Add(StartLead)
+	lead := StartLead
 	for _, p := range c.parts {
-		if err := p.tell(partOrder{Start: &startSignal{At: start.UnixNano(), All: all}}); err != nil {
+		// An order is on its way for about as long as the clock may be wrong.
+		lead = max(lead, StartLead+4*p.process.Clock().Error)
+	}
+	start = time.Now().Add(lead)
+	for _, p := range c.parts {
+		at := start.Add(p.process.Clock().Offset)
+		if err := p.tell(partOrder{Start: &startSignal{At: at.UnixNano(), All: all}}); err != nil {
 			return all, start, err
 		}
 	}
@@ -217,21 +235,26 @@ func (c *coordinator) WaitPublished(ctx context.Context, published []wire.Source
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
 		if r.Published == nil {
-			return nil, errors.New("a process that carries a part of the load did not report what it published")
+			return nil, fmt.Errorf("%s: it did not report what it published", p.name)
 		}
 		all = append(all, r.Published.Sources...)
 	}
-	for _, p := range c.parts {
-		if err := p.tell(partOrder{Published: &publications{all}}); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return all, c.tellPublished(all)
 }
 
-// abandon ends every wait for a part.
+// tellPublished tells the parts what all have published.
+func (c *coordinator) tellPublished(all []wire.Source) error {
+	for _, p := range c.parts {
+		if err := p.tell(partOrder{Published: &publications{all}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon ends all parts, and every wait for one.
 func (c *coordinator) abandon() {
 	for _, p := range c.parts {
-		_ = p.output.Close() // it may already be closed
+		p.process.Kill()
 	}
 }

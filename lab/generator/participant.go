@@ -2,6 +2,7 @@ package generator
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,9 @@ func runPart(stdin io.Reader, stdout io.Writer) int {
 		err = m.carry(ctx, plan.Plan, stdout)
 	}
 	if err != nil {
-		_ = m.say(partReport{Failed: err.Error()}) // if this fails, nobody is left to read it
+		var r partReport
+		r.fail(err)
+		_ = m.say(r) // if this fails, nobody is left to read it
 		return 1
 	}
 	return 0
@@ -122,10 +125,30 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		s := &bare.Steps[i]
 		s.Response, s.Service, s.FirstToken, s.TokenTime = nil, nil, nil, nil
 	}
-	if err := m.say(partReport{Result: &bare}); err != nil {
+	var log bytes.Buffer
+	if err := WriteLog(&log, result); err != nil {
 		return err
 	}
-	return WriteLog(stdout, result)
+	r := partReport{Result: &bare, Log: int64(log.Len())}
+	r.fail(err)
+	if err := m.say(r); err != nil {
+		return err
+	}
+	_, err = log.WriteTo(stdout)
+	return err
+}
+
+// fail reports an error, unless it is nil, or the part has a result and tried no connection: then
+// nothing was due from it.
+func (r *partReport) fail(err error) {
+	var unreachable *engine.Unreachable
+	switch {
+	case err == nil:
+	case errors.As(err, &unreachable) && unreachable.Err != nil:
+		r.Failed, r.Unreachable = unreachable.Err.Error(), unreachable.Address
+	case unreachable == nil || r.Result == nil:
+		r.Failed = err.Error()
+	}
 }
 
 // rampOf is how long a part may take until it has tried to open all its connections.

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -52,6 +53,47 @@ func Split(c engine.Config, wanted int) (portions []Portion, err error) {
 			c.Subscribers.Count, maxParts, limit.Cur)
 	}
 	return inOrder(counts), nil
+}
+
+// Divide returns what each carrier carries, with one process each. Descriptors are how many the
+// processes of each may have. Errors say what the plan asks too much of.
+func Divide(c engine.Config, by []Carrier, descriptors []int) (portions []Portion, err error) {
+	n := len(by)
+	if s := c.Subscribers; s != nil {
+		if n > 1 && c.Connections > 0 {
+			return nil, errors.New("load: agents have clocks of their own, and how long published events take is not known between two of them: use one agent, or publish nothing")
+		}
+		if s.Count < n {
+			return nil, fmt.Errorf("load.subscribers.connections: %d are too few for %d agents", s.Count, n)
+		}
+		var counts []int
+		for i := range n {
+			counts = append(counts, shareOf(s.Count, pace.Shard{Index: i, Count: n}))
+		}
+		portions = inOrder(counts)
+	} else {
+		if processesFor(c, n, max(c.Connections, 1)) < n {
+			return nil, fmt.Errorf("load: each of %d agents needs a connection, and a user or a request where their number is given", n)
+		}
+		for i := range n {
+			portions = append(portions, Portion{Shard: pace.Shard{Index: i, Count: n}})
+		}
+	}
+	for i, of := range portions {
+		part := partOf(c, of)
+		if needed := part.Connections + of.Count + descriptorReserve; needed > descriptors[i] {
+			return nil, fmt.Errorf("load: %v has %d descriptors, and its share of the connections takes %d: raise its limit (ulimit -n), or add agents", by[i], descriptors[i], needed)
+		}
+	}
+	return portions, nil
+}
+
+// share is a portion as a part of the whole load.
+func (p Portion) share(whole *engine.Config) float64 {
+	if s := whole.Subscribers; s != nil {
+		return float64(p.Count) / float64(s.Count)
+	}
+	return 1 / float64(p.Shard.Count)
 }
 
 // inOrder makes portions of n subscribers each.

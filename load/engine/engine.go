@@ -470,7 +470,7 @@ func (e *engine) measure(ctx context.Context, t *threads, ids []int) (*record.Re
 	if e.config.OnStart != nil {
 		e.config.OnStart(Start{Time: result.Start, Threads: ids})
 	}
-	e.announcePhases(t.origin, done)
+	e.config.AnnouncePhases(result.Start, done)
 	<-done
 	e.collector.Stop()
 	collecting.Wait()
@@ -503,10 +503,11 @@ func (e *engine) opened() (n uint64) {
 	return n
 }
 
-// announcePhases reports each phase when it begins, until done. A phase that had begun by then is
-// reported even if the work ended in the meantime, as in a closed loop it does at once.
-func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
-	if e.config.OnPhase == nil {
+// AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. A phase
+// that had begun by then is reported even if the work ended in the meantime, as in a closed loop it does
+// at once. Run calls it; who runs no engine, because others carry the load, calls it itself.
+func (c *Config) AnnouncePhases(start time.Time, done <-chan struct{}) {
+	if c.OnPhase == nil {
 		return
 	}
 	for _, edge := range []struct {
@@ -514,12 +515,12 @@ func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
 		at    time.Duration
 	}{
 		{WarmingUp, 0},
-		{Measuring, e.config.Warmup},
-		{Draining, e.config.Warmup + e.config.Window},
+		{Measuring, c.Warmup},
+		{Draining, c.Warmup + c.Window},
 	} {
-		at := e.base.Add(time.Duration(origin) + edge.at)
+		at := start.Add(edge.at)
 		due := time.After(time.Until(at))
-		if edge.phase == Draining && e.config.Window == 0 {
+		if edge.phase == Draining && c.Window == 0 {
 			due = nil // nobody knows when that will be
 		}
 		select {
@@ -531,7 +532,7 @@ func (e *engine) announcePhases(origin int64, done <-chan struct{}) {
 				return
 			}
 		}
-		e.config.OnPhase(edge.phase)
+		c.OnPhase(edge.phase)
 	}
 }
 

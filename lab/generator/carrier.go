@@ -1,0 +1,73 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// A Carrier starts processes that carry parts of a load, on this machine or on another one.
+type Carrier interface {
+	// Start starts a process with this package's Role.
+	Start(ctx context.Context) (Process, error)
+}
+
+// A Process carries a part of a load: its orders are written to it, and its reports are read
+// from it.
+type Process interface {
+	io.ReadWriter
+	// CloseWrite ends the orders, and thereby the process. Its last reports can still be read.
+	CloseWrite() error
+	// Kill ends the process, and every Read and Write. It may be called more than once, and
+	// at the same time as the other methods.
+	Kill()
+	// Wait waits until the process has ended, and releases it. It is called once, after the last
+	// Read.
+	Wait() error
+	// Clock is the clock by which the process lives, compared with this process's.
+	Clock() Clock
+	// String names the process in errors.
+	String() string
+}
+
+// A Clock is a clock compared with this process's.
+type Clock struct {
+	Offset time.Duration // by which it is ahead
+	Error  time.Duration // by which the offset may be wrong at most
+}
+
+// Local starts processes on this machine.
+type Local struct{}
+
+var _ Carrier = Local{}
+
+// Start implements Carrier. What the process says on standard error goes to this one's.
+func (Local) Start(context.Context) (Process, error) {
+	p := &localProcess{command: Role().Command(os.Environ())}
+	p.command.Stderr = os.Stderr
+	var failed, err error
+	if p.WriteCloser, failed = p.command.StdinPipe(); failed != nil {
+		return nil, failed
+	}
+	if p.Reader, err = p.command.StdoutPipe(); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, p.command.Start() // if this fails, it closes the pipes
+}
+
+type localProcess struct {
+	io.Reader
+	io.WriteCloser
+	command *exec.Cmd
+}
+
+var _ Process = (*localProcess)(nil)
+
+func (p *localProcess) CloseWrite() error { return p.Close() }
+func (p *localProcess) Kill()             { _ = p.command.Process.Kill() } // it may have ended
+func (p *localProcess) Wait() error       { return p.command.Wait() }
+func (p *localProcess) Clock() Clock      { return Clock{} }
+func (p *localProcess) String() string    { return "a process that carries a part of the load" }

@@ -1,0 +1,172 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/lab/plan"
+	"dyno/load/engine"
+	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
+	"dyno/load/pace"
+	"dyno/selftest/oracle"
+)
+
+// fast is a carrier whose processes have a clock that is ahead.
+type fast struct{ by time.Duration }
+
+func (f fast) Start(ctx context.Context) (Process, error) {
+	p, err := Local{}.Start(ctx)
+	return fastProcess{p, f.by}, err
+}
+
+type fastProcess struct {
+	Process
+	by time.Duration
+}
+
+func (p fastProcess) Clock() Clock { return Clock{Offset: p.by, Error: time.Millisecond} }
+
+// A load that this process coordinates is one load: it begins for all at one time, by whatever clock
+// each lives, and its phases and intervals are reported here.
+func TestCoordinate(t *testing.T) {
+	server := startStream(t, oracle.StreamConfig{Rate: 50})
+	v := sseVariant(server, 50)
+	c, _, err := Config(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var phases []engine.Phase
+	var begin time.Time
+	var delivered uint64
+	c.OnStart = func(s engine.Start) { begin = s.Time }
+	c.OnPhase = func(p engine.Phase) { phases = append(phases, p) }
+	c.OnInterval = func(i record.Interval) { delivered += i.Delivered }
+	by := []Carrier{Local{}, fast{20 * time.Millisecond}}
+	portions, err := Divide(c, by, []int{1000, 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, accounts, err := Coordinate(t.Context(), v, 1, c, portions, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := result.Streams; s.Requested != 50 || s.Opened != 50 || s.Peak != 50 || s.Failed != 0 || s.AllDelivered == 0 || s.AllDelivered != delivered {
+		t.Errorf("%+v, %d events in the intervals", s, delivered)
+	}
+	if !result.Start.Equal(begin) || !slices.Equal(phases, []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}) {
+		t.Errorf("began at %v or %v, phases %v", result.Start, begin, phases)
+	}
+	for i, offset := range []time.Duration{0, 20 * time.Millisecond} {
+		if a := accounts[i]; a.Share != 0.5 || a.Clock.Offset != offset || a.Workers != 1 || a.Cost.Window == 0 {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// An interruption ends all parts, and their results are kept.
+func TestCoordinateInterrupted(t *testing.T) {
+	server := startStream(t, oracle.StreamConfig{})
+	v := sseVariant(server, 20)
+	v.Load.Window = time.Hour
+	c, _, err := Config(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.OnPhase = func(p engine.Phase) {
+		if p == engine.Measuring {
+			cancel()
+		}
+	}
+	result, _, err := Coordinate(ctx, v, 1, c, inOrder([]int{10, 10}), []Carrier{Local{}, Local{}})
+	if err != nil || !result.Interrupted || result.Streams.Opened != 20 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// If nobody can subscribe, the reason is reported as where a load is carried here.
+func TestCoordinateFails(t *testing.T) {
+	server := startStream(t, oracle.StreamConfig{Status: 503})
+	v := sseVariant(server, 20)
+	c, _, err := Config(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _, err := Coordinate(t.Context(), v, 1, c, inOrder([]int{10, 10}), []Carrier{Local{}, Local{}})
+	var unreachable *engine.Unreachable
+	if !errors.As(err, &unreachable) || result != nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
+// A part that is due to send nothing has nothing wrong with it.
+func TestCoordinateIdle(t *testing.T) {
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	v := plan.DefaultVariant(plan.HTTP)
+	v.Target.URL = server.URL() + "/"
+	v.Target.Complete()
+	v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
+	v.Load.Open.Rate, v.Load.Open.MaxConnections = 2, 2
+	v.Load.Warmup, v.Load.Window = 0, 500*time.Millisecond
+	c, _, err := Config(&v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := []Carrier{Local{}, Local{}}
+	portions, err := Divide(c, by, []int{1000, 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _, err := Coordinate(t.Context(), &v, 1, c, portions, by)
+	if err != nil || result.AllCounts.Scheduled != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// Each agent has a part of the load, and room for it.
+func TestDivide(t *testing.T) {
+	three := []Carrier{Local{}, Local{}, Local{}}
+	for _, c := range []struct {
+		config engine.Config
+		room   int
+		want   string // an error, or none
+	}{
+		{engine.Config{Connections: 3}, 1000, ""},
+		{engine.Config{Connections: 2}, 1000, "each of 3 agents needs a connection"},
+		{engine.Config{Connections: 2100, Requests: 2}, 1000, "each of 3 agents needs a connection"},
+		{engine.Config{Connections: 2232}, 1000, ""},
+		{engine.Config{Connections: 2233}, 1000, "has 1000 descriptors, and its share of the connections takes 1001"},
+		{engine.Config{Subscribers: &subscribe.Config{Count: 7}}, 1000, ""},
+		{engine.Config{Subscribers: &subscribe.Config{Count: 2}}, 1000, "2 are too few for 3 agents"},
+		{engine.Config{Subscribers: &subscribe.Config{Count: 2233}}, 1000, "takes 1001"},
+		{engine.Config{Subscribers: &subscribe.Config{Count: 7}, Connections: 1}, 1000, "use one agent, or publish nothing"},
+	} {
+		portions, err := Divide(c.config, three, []int{c.room, c.room, c.room})
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: %v, want %s", c.config, err, c.want)
+			}
+			continue
+		}
+		want := []Portion{{Shard: pace.Shard{Index: 0, Count: 3}}, {Shard: pace.Shard{Index: 1, Count: 3}}, {Shard: pace.Shard{Index: 2, Count: 3}}}
+		if c.config.Subscribers != nil {
+			want = inOrder([]int{3, 2, 2})
+		}
+		if err != nil || !slices.Equal(portions, want) {
+			t.Errorf("%+v: %+v, %v", c.config, portions, err)
+		}
+	}
+}
