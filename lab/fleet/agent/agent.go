@@ -1,0 +1,238 @@
+// Package agent carries parts of loads for dyno on another machine.
+//
+//	GET  /v1/agent   what the agent is
+//	GET  /v1/clock   when the request was received, and when it was answered
+//	POST /v1/parts   upgrades to dyno-part: from then on the connection's bytes go to and from a
+//	                 process that carries a part of a load, as package generator starts them
+//
+// Requests say in Dyno-Version which version sent them. The exchange between two versions is not
+// defined: another version's are refused. A part ends with its connection, and with the agent:
+// it reads its orders from the agent, and ends as soon as these do.
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/lab/generator"
+)
+
+// The names of the exchange.
+const (
+	Protocol      = "dyno-part"
+	VersionHeader = "Dyno-Version"
+)
+
+// The bounds of the exchange.
+const (
+	headerTimeout     = 5 * time.Second
+	maxHeaderBytes    = 16 << 10
+	idleTimeout       = time.Minute // of a connection between requests
+	orderTimeout      = 30 * time.Second
+	writeTimeout      = 30 * time.Second // of what a part reports: dyno reads at once
+	endTimeout        = 5 * time.Second  // of a part without more orders
+	silence           = 40 * time.Second // of the other machine, until its connections end
+	keepAliveIdle     = 10 * time.Second
+	keepAliveInterval = 5 * time.Second
+	keepAliveCount    = 6
+)
+
+// KeepAlive asks the other machine whether it is there when there is nothing to send.
+var KeepAlive = net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
+
+// BoundSilence is the Control of a listener or a dialer: their connections end when what is sent is not
+// acknowledged in time, too (TCP_USER_TIMEOUT, tcp(7)).
+func BoundSilence(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds())) //nolint:gosec // a descriptor is an int
+	})
+	return errors.Join(err, failed)
+}
+
+// A Server is an agent that listens.
+type Server struct {
+	config   Config
+	info     Info
+	listener net.Listener
+	carrier  generator.Carrier
+	places   chan struct{} // one for each part; full: one more is refused
+}
+
+// New returns an agent that listens already. Serve or Close ends it.
+func New(ctx context.Context, c Config) (*Server, error) {
+	info, err := c.info(runtime.NumCPU())
+	if err != nil {
+		return nil, err
+	}
+	listen := net.ListenConfig{KeepAliveConfig: KeepAlive, Control: BoundSilence}
+	l, err := listen.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{config: c, info: info, listener: l, carrier: generator.Local{}, places: make(chan struct{}, c.MaxParts)}, nil
+}
+
+// Addr returns where the agent listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve serves until ctx ends, and then ends all parts.
+func (s *Server) Serve(ctx context.Context) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/agent", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.info) })
+	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
+		received := time.Now().UnixNano()
+		s.answer(w, Times{Received: received, Answered: time.Now().UnixNano()})
+	})
+	mux.HandleFunc("POST /v1/parts", func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, w, r) })
+	server := &http.Server{
+		Handler: s.sameVersion(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelWarn), TLSConfig: s.config.TLS,
+	}
+	// HTTP/2 has no upgrades.
+	server.Protocols = &http.Protocols{}
+	server.Protocols.SetHTTP1(true)
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // its error is that of a listener that is closed
+	defer stop()
+	s.config.Logger.Info("listening", "address", s.Addr().String(), "name", s.info.Name, "version", s.info.Version)
+	var err error
+	if s.config.TLS != nil {
+		err = server.ServeTLS(s.listener, "", "")
+	} else {
+		err = server.Serve(s.listener)
+	}
+	for range s.config.MaxParts {
+		s.places <- struct{}{} // all parts have ended, and no other begins
+	}
+	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
+		s.config.Logger.Info("stopped")
+		return nil
+	}
+	return err
+}
+
+// Times say by an agent's clock, as Unix time in nanoseconds, when a request was received and answered.
+type Times struct {
+	Received int64 `json:"received"`
+	Answered int64 `json:"answered"`
+}
+
+func (s *Server) answer(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value) // if this fails, nobody reads it
+}
+
+// sameVersion refuses requests of another version.
+func (s *Server) sameVersion(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v := r.Header.Get(VersionHeader); v != s.info.Version && (v != "" || r.Method != http.MethodGet) {
+			http.Error(w, fmt.Sprintf("it is dyno %s, and is asked by dyno %s: use the same version on both machines", s.info.Version, v), http.StatusConflict)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// carry starts a part, and passes its bytes on until it or the connection ends.
+func (s *Server) carry(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
+		w.Header().Set("Upgrade", Protocol)
+		http.Error(w, "want Upgrade: "+Protocol, http.StatusUpgradeRequired)
+		return
+	}
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	default:
+		http.Error(w, fmt.Sprintf("it carries %d parts of loads already: wait, or raise --max-parts", s.config.MaxParts), http.StatusServiceUnavailable)
+		return
+	}
+	part, err := s.carrier.Start(ctx)
+	if err != nil {
+		http.Error(w, "start a process: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	log := s.config.Logger.With("from", r.RemoteAddr)
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		log.Error("a connection cannot be upgraded", "error", err)
+		part.Kill()
+		_ = part.Wait() // it was killed
+		return
+	}
+	defer context.AfterFunc(ctx, func() {
+		part.Kill()
+		_ = conn.Close()
+	})()
+	log.Info("a part begins")
+	err = pass(conn, buffered.Reader, part)
+	log.Info("a part ended", "error", err)
+}
+
+// pass passes orders from a connection to a part, and the part's reports to the connection. It returns
+// when the part has ended, and closes the connection.
+func pass(conn net.Conn, orders io.Reader, part generator.Process) error {
+	var ordering sync.WaitGroup
+	ordering.Go(func() {
+		_, err := io.Copy(part, &orderReader{conn: conn, of: orders, until: time.Now().Add(orderTimeout)})
+		_ = part.CloseWrite() // if this fails, it has ended
+		if err != nil {
+			part.Kill()
+			return
+		}
+		time.AfterFunc(endTimeout, part.Kill)
+	})
+	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", Protocol)
+	if err == nil {
+		_, err = io.Copy(timedWriter{conn}, part)
+	}
+	if err != nil {
+		part.Kill() // nobody hears of it any more
+	}
+	err = errors.Join(err, part.Wait(), conn.Close())
+	ordering.Wait()
+	return err
+}
+
+// An orderReader reads orders. The first must be there in time; then dyno may be silent as long as the load
+// lasts, and the kernel finds out whether it is there.
+type orderReader struct {
+	conn  net.Conn
+	of    io.Reader
+	until time.Time // when the first order must be there; zero: it is
+}
+
+func (r *orderReader) Read(b []byte) (int, error) {
+	if err := r.conn.SetReadDeadline(r.until); err != nil {
+		return 0, err
+	}
+	n, err := r.of.Read(b)
+	if bytes.IndexByte(b[:n], '\n') >= 0 {
+		r.until = time.Time{}
+	}
+	return n, err
+}
+
+// A timedWriter writes to a connection whose reader must not fall behind.
+type timedWriter struct{ net.Conn }
+
+func (w timedWriter) Write(b []byte) (int, error) {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return w.Conn.Write(b)
+}

@@ -1,0 +1,197 @@
+// Package fleet has agents on other machines carry a load. An agent is reached over one connection
+// for each part that it carries; package agent has its side. Before each part, the agent's clock is
+// compared with this machine's.
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"dyno/lab/fleet/agent"
+	"dyno/lab/generator"
+)
+
+// The bounds of the exchange.
+const (
+	requestTimeout = 10 * time.Second
+	endTimeout     = 10 * time.Second // of a part that has reported all
+	maxAnswer      = 64 << 10
+	clockSamples   = 16
+)
+
+// An Agent carries parts of loads.
+type Agent struct {
+	Info    agent.Info
+	Address string // host:port
+
+	version string
+	tls     *tls.Config
+}
+
+var _ generator.Carrier = (*Agent)(nil)
+
+// String names the agent in errors.
+func (a *Agent) String() string {
+	if a.Info.Name == "" {
+		return "agent " + a.Address
+	}
+	return fmt.Sprintf("agent %s (%s)", a.Info.Name, a.Address)
+}
+
+// Connect asks the agents at some addresses what they are. All are of the same version as this dyno, and
+// each has a name of its own. Without a TLS configuration, TLS is not used.
+func Connect(ctx context.Context, version string, t *tls.Config, addresses ...string) ([]*Agent, error) {
+	var all []*Agent
+	named := map[string]string{}
+	for _, address := range addresses {
+		a := &Agent{Address: address, version: version, tls: t}
+		conn, err := a.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = conn.ask(ctx, "/v1/agent", &a.Info)
+		if err = errors.Join(err, conn.Close()); err != nil {
+			return nil, fmt.Errorf("%v: %w", a, err)
+		}
+		if other, taken := named[a.Info.Name]; taken {
+			return nil, fmt.Errorf("the agents at %s and %s are both called %s: give one another name with --name", other, address, a.Info.Name)
+		}
+		named[a.Info.Name] = address
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// Start implements generator.Carrier.
+func (a *Agent) Start(ctx context.Context) (generator.Process, error) {
+	conn, err := a.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{connection: conn}
+	if s.clock, err = conn.compareClocks(ctx); err == nil {
+		err = conn.upgrade(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%v: %w", a, err), conn.Close())
+	}
+	return s, nil
+}
+
+// A connection is one to an agent.
+type connection struct {
+	net.Conn
+	agent *Agent
+	r     *bufio.Reader
+}
+
+func (a *Agent) dial(ctx context.Context) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	dialer := &net.Dialer{KeepAliveConfig: agent.KeepAlive, Control: agent.BoundSilence}
+	dial := dialer.DialContext
+	if a.tls != nil {
+		dial = (&tls.Dialer{NetDialer: dialer, Config: a.tls}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", a.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", a, err)
+	}
+	return &connection{Conn: conn, agent: a, r: bufio.NewReader(conn)}, nil
+}
+
+// ask gets the answer to a request.
+func (c *connection) ask(ctx context.Context, path string, answer any) error {
+	r, err := c.send(ctx, http.MethodGet, path, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	err = json.NewDecoder(io.LimitReader(r.Body, maxAnswer)).Decode(answer)
+	if err == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(r.Body, maxAnswer))
+	}
+	return errors.Join(err, r.Body.Close())
+}
+
+// upgrade makes the connection one to a part.
+func (c *connection) upgrade(ctx context.Context) error {
+	_, err := c.send(ctx, http.MethodPost, "/v1/parts", http.StatusSwitchingProtocols) //nolint:bodyclose // the connection is no longer one for requests
+	return err
+}
+
+// send sends a request and returns the response, which has the status. Another one's text is the error.
+func (c *connection) send(ctx context.Context, method, path string, status int) (*http.Response, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.SetDeadline(time.Now().Add(requestTimeout)); err != nil {
+		return nil, err
+	}
+	q, err := http.NewRequestWithContext(ctx, method, "http://"+c.agent.Address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	q.Header.Set(agent.VersionHeader, c.agent.version)
+	if status == http.StatusSwitchingProtocols {
+		q.Header.Set("Connection", "Upgrade")
+		q.Header.Set("Upgrade", agent.Protocol)
+	}
+	if err := q.Write(c); err != nil {
+		return nil, err
+	}
+	r, err := http.ReadResponse(c.r, q)
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode != status {
+		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer)) // what there is says enough
+		return nil, errors.Join(fmt.Errorf("%s: %s", r.Status, strings.TrimSpace(string(text))), r.Body.Close())
+	}
+	return r, c.SetDeadline(time.Time{})
+}
+
+// A session is a part that an agent carries.
+type session struct {
+	*connection
+	clock generator.Clock
+}
+
+var _ generator.Process = (*session)(nil)
+
+// Read implements io.Reader. What came with the response to the upgrade comes first.
+func (s *session) Read(b []byte) (int, error) { return s.r.Read(b) }
+
+// CloseWrite ends the orders.
+func (s *session) CloseWrite() error {
+	return s.Conn.(interface{ CloseWrite() error }).CloseWrite() // TCP and TLS have it
+}
+
+// Kill ends the connection: the agent ends its process.
+func (s *session) Kill() { _ = s.Close() }
+
+// Wait waits until the agent closes the connection: then its process has ended.
+func (s *session) Wait() error {
+	err := s.SetReadDeadline(time.Now().Add(endTimeout))
+	if err == nil {
+		_, err = io.Copy(io.Discard, s.r)
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		return fmt.Errorf("%v: %w", s, err)
+	}
+	return nil
+}
+
+// Clock implements generator.Process.
+func (s *session) Clock() generator.Clock { return s.clock }
+
+// String implements generator.Process.
+func (s *session) String() string { return s.agent.String() + ", which carries a part of the load" }

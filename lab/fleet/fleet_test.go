@@ -1,0 +1,323 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/roles"
+	"dyno/lab/fleet/agent"
+	"dyno/lab/generator"
+	"dyno/lab/planfile"
+)
+
+// start starts an agent in this process, and returns its address.
+func start(t *testing.T, c agent.Config) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := agent.New(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Addr().String()
+}
+
+// connect returns the agents at some addresses as carriers, with the descriptors of each.
+func connect(t *testing.T, to *tls.Config, addresses ...string) (by []generator.Carrier, descriptors []int) {
+	t.Helper()
+	agents, err := Connect(t.Context(), "v1", to, addresses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range agents {
+		by, descriptors = append(by, a), append(descriptors, a.Info.Descriptors)
+	}
+	return by, descriptors
+}
+
+// A journal is a server that writes down what it is asked for.
+type journal struct {
+	mu     sync.Mutex // guards seen
+	seen   []string
+	onSeen func() // nil: nothing
+}
+
+func (j *journal) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	j.mu.Lock()
+	j.seen = append(j.seen, r.URL.String())
+	j.mu.Unlock()
+	if j.onSeen != nil {
+		j.onSeen()
+	}
+}
+
+// taken returns what was asked for since the last call, in order of the text.
+func (j *journal) taken() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	seen := slices.Sorted(slices.Values(j.seen))
+	j.seen = nil
+	return seen
+}
+
+// carry runs an open load of a server: in this process, or by agents. On a machine that stalls for longer
+// than the end of a load waits, not all that is scheduled is answered.
+func carry(t *testing.T, url, window string, by []generator.Carrier, descriptors []int) (scheduled, answered uint64, accounts []generator.Account, err error) {
+	t.Helper()
+	e, err := planfile.Parse("load.yaml", fmt.Appendf(nil, `name: load
+target: {protocol: http, url: %q}
+design: {rounds: 1}
+load:
+  open: {rate: 400/s, arrivals: poisson, max_connections: 9}
+  warmup: 100ms
+  window: %s
+  scenario: {steps: [{name: one, path: "/{{ counter() }}"}]}
+`, url, window), planfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &e.Variants[0]
+	if err := v.Fill(nil); err != nil {
+		t.Fatal(err)
+	}
+	c, codecs, err := generator.Config(v, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := codecs.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if by == nil {
+		result, err := generator.Run(t.Context(), v, 7, c, make([]generator.Portion, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.AllCounts.Scheduled, result.AllCounts.OK, nil, nil
+	}
+	portions, err := generator.Divide(c, by, descriptors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, accounts, err := generator.Coordinate(t.Context(), v, 7, c, portions, by)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	return result.AllCounts.Scheduled, result.AllCounts.OK, accounts, nil
+}
+
+// Several agents send what one generator does: each request of the schedule, by its number, once.
+func TestLoadOfAgents(t *testing.T) {
+	var j journal
+	server := httptest.NewServer(&j)
+	defer server.Close()
+	var accounts []generator.Account
+	whole := func(by []generator.Carrier, descriptors []int) []string {
+		for range 20 {
+			scheduled, answered, of, err := carry(t, server.URL, "500ms", by, descriptors)
+			seen := j.taken()
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case scheduled == answered && uint64(len(seen)) == answered:
+				accounts = of
+				return seen
+			case scheduled == answered:
+				t.Fatalf("%d requests seen, %d answered", len(seen), answered)
+			}
+		}
+		t.Fatal("this machine keeps every load from being whole")
+		return nil
+	}
+	want := whole(nil, nil)
+	if len(want) < 100 {
+		t.Fatalf("%d requests", len(want))
+	}
+	if diff := cmp.Diff(want, whole(connect(t, nil, start(t, config("a")), start(t, config("b")), start(t, config("c"))))); diff != "" {
+		t.Errorf("-by one +by three:\n%s", diff)
+	}
+	for _, a := range accounts {
+		// They have this machine's clock.
+		if a.Share != 1./3 || a.Workers != 1 || a.Cost.Window == 0 || a.Clock.Offset.Abs() > a.Clock.Error+1 {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// Over TLS, agents carry a load, too.
+func TestLoadOverTLS(t *testing.T) {
+	var j journal
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	target := httptest.NewServer(&j)
+	defer target.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	c := config("a")
+	c.TLS = &tls.Config{Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS13}
+	by, descriptors := connect(t, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}, start(t, c))
+	_, answered, _, err := carry(t, target.URL, "200ms", by, descriptors)
+	if n := len(j.taken()); err != nil || answered == 0 || uint64(n) < answered {
+		t.Errorf("%d answered, %d seen: %v", answered, n, err)
+	}
+}
+
+// An agent that is killed in the middle of a load makes it fail, and leaves no process.
+func TestAgentKilled(t *testing.T) {
+	kept := start(t, config("kept"))
+	lost := roles.Command("agent", "lost")
+	// The agent's processes have its standard error: it ends when all of them have ended.
+	log, inherited, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	lost.Stderr = inherited
+	output, err := lost.StdoutPipe()
+	if err == nil {
+		err = lost.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = inherited.Close()
+	var address string
+	if _, err := fmt.Fscanln(output, &address); err != nil {
+		t.Fatal(err)
+	}
+	j := journal{onSeen: sync.OnceFunc(func() { _ = lost.Process.Kill() })}
+	server := httptest.NewServer(&j)
+	defer server.Close()
+	by, descriptors := connect(t, nil, kept, address)
+	_, _, _, err = carry(t, server.URL, "1h", by, descriptors)
+	if want := fmt.Sprintf("agent lost (%s), which carries a part of the load: ", address); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s…", err, want)
+	}
+	_ = lost.Wait() // it was killed
+	if said, err := io.ReadAll(log); err != nil || len(said) > 0 {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// What agents refuse, they explain.
+func TestRefused(t *testing.T) {
+	c := config("a")
+	c.MaxParts = 1
+	address := start(t, c)
+	for _, test := range []struct {
+		name, version string
+		addresses     []string
+		want          string
+	}{
+		{"version", "v2", []string{address}, "409 Conflict: it is dyno v1, and is asked by dyno v2: use the same version"},
+		{"name", "v1", []string{address, start(t, config("a"))}, "are both called a: give one another name"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := Connect(t.Context(), test.version, nil, test.addresses...); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+		})
+	}
+	by, _ := connect(t, nil, address)
+	p, err := by[0].Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := by[0].Start(t.Context()); err == nil || !strings.Contains(err.Error(), "it carries 1 parts of loads already") {
+		t.Error(err)
+	}
+	// Without orders, a part ends.
+	if err := p.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if said, err := io.ReadAll(p); err != nil || !strings.Contains(string(said), `"failed":"EOF"`) {
+		t.Errorf("%s, %v", said, err)
+	}
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	// A part whose connection ends makes room for another.
+	for range 2 {
+		restart(t, by[0]).Kill()
+	}
+	r, err := http.Post("http://"+address+"/v1/parts", "", nil)
+	if err != nil || r.StatusCode != http.StatusConflict {
+		t.Errorf("without a version: %+v, %v", r, err)
+	} else if err := r.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// restart starts a part as soon as there is room for it.
+func restart(t *testing.T, by generator.Carrier) generator.Process {
+	t.Helper()
+	for begin := time.Now(); ; {
+		p, err := by.Start(t.Context())
+		if err == nil {
+			return p
+		}
+		if time.Since(begin) > roles.HangGuard {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An agent that is stopped ends its parts before.
+func TestAgentStopped(t *testing.T) {
+	var p generator.Process
+	t.Run("agent", func(t *testing.T) {
+		by, _ := connect(t, nil, start(t, config("a")))
+		p = restart(t, by[0])
+	})
+	if said, _ := io.ReadAll(p); len(said) > 0 { // how the connection ended does not matter
+		t.Errorf("%q", said)
+	}
+	p.Kill()
+}
+
+// The estimate is of the shortest round trip, and right within its error however long the ways are.
+func TestEstimate(t *testing.T) {
+	const offset = -5000
+	// The agent received the request after there, took 50, and its answer was on the way for back.
+	of := func(there, back int64) sample {
+		return sample{1000, 1000 + there + offset, 1000 + there + offset + 50, 1000 + there + 50 + back}
+	}
+	for _, c := range []struct {
+		samples []sample
+		want    generator.Clock
+	}{
+		{[]sample{of(10, 10)}, generator.Clock{Offset: offset, Error: 10}},
+		{[]sample{of(30, 300), of(20, 0), of(500, 20)}, generator.Clock{Offset: offset + 10, Error: 10}},
+		{[]sample{of(0, 21)}, generator.Clock{Offset: offset - 10, Error: 11}},
+	} {
+		got := estimate(c.samples)
+		if got != c.want || (got.Offset-offset).Abs() > got.Error {
+			t.Errorf("%v: %+v, want %+v", c.samples, got, c.want)
+		}
+	}
+	if got := estimate([]sample{{1000, 990, 990, 1000}}); got.Error != 0 || got.Offset != -10*time.Nanosecond {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,39 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+
+	"dyno/internal/roles"
+	"dyno/lab/fleet/agent"
+	"dyno/lab/generator"
+)
+
+// TestMain lets the test binary be an agent, and the processes that carry parts of a load.
+func TestMain(m *testing.M) {
+	part := generator.Role()
+	roles.Main(m, map[string]func([]string) error{
+		part.Name: func(args []string) error {
+			os.Exit(part.Main(args))
+			return nil
+		},
+		"agent": func(args []string) error {
+			s, err := agent.New(context.Background(), config(args[0]))
+			if err != nil {
+				return err
+			}
+			fmt.Println(s.Addr())
+			return s.Serve(context.Background())
+		},
+	})
+}
+
+// config is that of an agent with a name, which listens at a port that nobody else has.
+func config(name string) agent.Config {
+	c := agent.Defaults()
+	c.Listen, c.Name, c.Version, c.Logger = "127.0.0.1:0", name, "v1", slog.New(slog.DiscardHandler)
+	return c
+}
