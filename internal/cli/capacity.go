@@ -75,6 +75,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		f.Lookup(flag).Hidden = true // they are refused: the search says how much is sent
 	}
 	out.flags(f, "none is kept")
+	a.agentFlag(f)
 	help.ByGroup(cmd, "slo from to connections streams duration method header body payload call data out json")
 	return cmd
 }
@@ -144,7 +145,7 @@ func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, win
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	dir = filepath.Join(dir, "run")
-	o, err := a.options(dir)
+	o, err := a.options(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

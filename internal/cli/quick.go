@@ -116,6 +116,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	}
 	q.Flags(cmd.Flags(), a.stdin, "capacity", c.protocol)
 	out.flags(cmd.Flags(), "none is kept")
+	a.agentFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	help.ByGroup(cmd, help.MostUsed)
 	return cmd

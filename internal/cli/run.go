@@ -149,6 +149,7 @@ func (a *app) runCommand() *cobra.Command {
 	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, plan.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
 	quick.Flags(loads, a.stdin, "capacity", plan.HTTP)
+	a.agentFlag(f)
 	f.AddFlagSet(loads)
 	help.ByGroup(cmd, "set short resume "+help.MostUsed)
 	return cmd
@@ -349,7 +350,7 @@ func (a *app) send(name, dir string, keep bool, receivers []push.Config) (w live
 // carryOut runs the trials of a job. The run's own error is the first one; with the second, there was
 // no run.
 func (a *app) carryOut(ctx context.Context, j job, dir string, w trial.Watcher) (ran, err error) {
-	o, err := a.options(dir)
+	o, err := a.options(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -412,9 +413,14 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 }
 
 // options are those of a run into a folder.
-func (a *app) options(dir string) (trial.Options, error) {
+func (a *app) options(ctx context.Context, dir string) (trial.Options, error) {
 	program, err := os.Executable()
+	if err != nil {
+		return trial.Options{}, err
+	}
+	agents, err := a.connectAgents(ctx)
 	return trial.Options{
+		Agents:  agents,
 		Dir:     dir,
 		Program: program,
 		Command: append([]string{"dyno"}, a.args...),

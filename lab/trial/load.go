@@ -35,7 +35,8 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = generator.ShortestInterval
 	}
-	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.side == nil { // otherwise both are placed already
+	remote := len(r.options.Agents) > 0
+	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.side == nil && !remote { // otherwise both are placed already
 		before, err := target.AllowedCPUs()
 		if err != nil {
 			return err
@@ -60,19 +61,17 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 			p.Phase(ctx, phase)
 		}
 	}
-	if up.side == nil {
+	switch {
+	case up.side != nil:
+		c.Barrier = up.side
+	case !remote:
 		procs := runtime.GOMAXPROCS(0)
 		runtime.GOMAXPROCS(max(procs, c.Workers+generator.SpareProcessors))
 		defer runtime.GOMAXPROCS(procs)
-	} else {
-		c.Barrier = up.side
 	}
 	// Collect garbage before the window rather than in it.
 	runtime.GC()
-	run := func(c engine.Config) (*record.Result, error) {
-		return carry(ctx, up.variant, r.experiment.Design.Seed, c)
-	}
-	result, err := run(c)
+	result, accounts, err := r.carry(ctx, up.variant, c)
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
@@ -93,8 +92,12 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	case result == nil:
 		return err
 	}
+	for _, a := range accounts {
+		workers += a.Workers // none of them is here
+	}
 	translate(t, up.variant.Target.Protocol, result, workers)
 	w.Record(t, result)
+	r.recordAgents(t, accounts)
 	if fault := result.Ends.Fault; fault != "" {
 		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
 	}
@@ -112,7 +115,10 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return errors.Join(err, other)
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {
-		observation.CountCalls(up.target.Supervisor(), c, t, run)
+		observation.CountCalls(up.target.Supervisor(), c, t, func(c engine.Config) (*record.Result, error) {
+			result, _, err := r.carry(ctx, up.variant, c)
+			return result, err
+		})
 	}
 	return err
 }
@@ -153,14 +159,52 @@ func countsAfter(up *stage, purpose string, round int) bool {
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }
 
-// carry runs a load, in as many processes as its connections need, or as the plan says.
-func carry(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config) (*record.Result, error) {
+// carry runs a load: on the agents, or in as many processes as its connections need, or as the plan says. Only
+// agents have accounts.
+func (r *runner) carry(ctx context.Context, v *plan.Variant, c engine.Config) (*record.Result, []generator.Account, error) {
+	seed := r.experiment.Design.Seed
+	if len(r.options.Agents) > 0 {
+		var carriers []generator.Carrier
+		var descriptors []int
+		for _, a := range r.options.Agents {
+			carriers, descriptors = append(carriers, a.Carrier), append(descriptors, a.Descriptors)
+		}
+		portions, err := generator.Divide(c, carriers, descriptors)
+		switch {
+		case c.Barrier != nil:
+			err = errors.New("design.duet: agents carry one load at a time: leave out the agents, or the duet")
+		case v.Load.Processes > 0:
+			err = errors.New("load.processes: each agent carries its part in one process: leave it out, or use more agents")
+		}
+		if err != nil {
+			return nil, nil, &PlanError{err}
+		}
+		return generator.Coordinate(ctx, v, seed, c, portions, carriers)
+	}
 	portions, err := generator.Split(c, v.Load.Processes)
 	if err == nil && len(portions) > 1 && c.Barrier != nil {
 		err = errors.New("load: it takes several processes, and each variant of a duet has one: raise the limit of descriptors (ulimit -n)")
 	}
 	if err != nil {
-		return nil, &PlanError{err}
+		return nil, nil, &PlanError{err}
 	}
-	return generator.Run(ctx, v, seed, c, portions)
+	result, err := generator.Run(ctx, v, seed, c, portions)
+	return result, nil, err
+}
+
+// recordAgents records what each agent brought to a load. Of the agents' machines nothing was observed: what the
+// observers saw of a generator is this process, which sent nothing.
+func (r *runner) recordAgents(t *rundir.Trial, accounts []generator.Account) {
+	if len(accounts) == 0 {
+		return
+	}
+	for i, of := range accounts {
+		a := r.options.Agents[i]
+		t.Agents = append(t.Agents, rundir.Agent{
+			Name: a.Name, Address: a.Address, ClockOffset: of.Clock.Offset.Seconds(), ClockError: of.Clock.Error.Seconds(), Share: of.Share,
+			Generator: generatorFigures(of.Cost, of.Workers, 0, false),
+		})
+	}
+	t.Generator.RSSBytes, t.Generator.StealShare = nil, nil
+	t.AddUnavailable(texts.NewError("unavailable.agents"))
 }

@@ -35,6 +35,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 
 	"dyno/load/engine/record"
@@ -49,7 +50,16 @@ type Options struct {
 	Command []string // how dyno was called, for the record
 	Version string   // the version of dyno
 	Watcher Watcher  // may be nil
+	Agents  []Agent  // that carry the loads; without any, this machine does
 	Referee Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
+}
+
+// An Agent carries parts of loads on another machine.
+type Agent struct {
+	generator.Carrier
+	Name        string
+	Address     string
+	Descriptors int // that a process there may have
 }
 
 // A Referee decides, from what was measured so far, how a run continues. One goroutine

@@ -853,6 +853,7 @@ type Trial struct {
 	Target      Target           `json:"target"`
 	Server      *Server          `json:"server,omitempty"` // the target's process, where dyno did not start it and it is known
 	Generator   Generator        `json:"generator"`
+	Agents      []Agent          `json:"agents,omitempty"` // that carried the load; without any, dyno's machine did
 	Machine     Machine          `json:"machine"`
 	ObserverCPU *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
 	// Observed are the values of the endpoints and commands that the plan names: by
@@ -865,6 +866,18 @@ type Trial struct {
 	// the name (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
+}
+
+// An Agent carried a part of a trial's load on another machine.
+type Agent struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// ClockOffset is by how much its clock was ahead of dyno's before the load, and ClockError by how
+	// much that may be wrong.
+	ClockOffset float64   `json:"clock_offset_seconds"`
+	ClockError  float64   `json:"clock_error_seconds"`
+	Share       float64   `json:"share"`     // of the load, that it was to carry
+	Generator   Generator `json:"generator"` // the cost of its part
 }
 
 // A Server is a process that dyno did not start.

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dyno/internal/cli/command"
+	"dyno/internal/settings"
+	"dyno/lab/fleet"
+	"dyno/lab/fleet/agent"
+	"dyno/lab/trial"
+)
+
+func (a *app) agentCommand() *cobra.Command {
+	c := agent.Defaults()
+	s := settings.New(&c)
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Carry parts of loads for dyno on another machine",
+		Long: `Carry parts of loads for dyno on another machine.
+
+dyno http --agent HOST:PORT, and other loads, have the agents send all requests, and coordinate
+them. Files that a load reads, such as certificates and rows of data, must be on the agents'
+machines, at the same paths. All have the same version of dyno.`,
+		Example: `  dyno agent --listen 127.0.0.1:7300 --name a --label zone=1
+  dyno http --agent 127.0.0.1:7300 --agent 127.0.0.1:7301 -R 5000 http://127.0.0.1:8080/`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.Read()
+			if err := s.Validate(c.Check); err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if s.Verbose {
+				level = slog.LevelDebug
+			}
+			c.Version, c.Logger = version(), slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+			server, err := agent.New(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return server.Serve(cmd.Context())
+		},
+	}
+	s.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// agentFlag adds the flag that names agents.
+func (a *app) agentFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&a.agents, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine (dyno agent); may be repeated: each carries its share")
+}
+
+// connectAgents asks the agents that the flags name what they are.
+func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
+	for _, address := range a.agents {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
+		}
+	}
+	connected, err := fleet.Connect(ctx, version(), nil, a.agents...)
+	if err != nil {
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--agent: %w", err), "dyno agent starts one")
+	}
+	var all []trial.Agent
+	for _, of := range connected {
+		all = append(all, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
+	}
+	return all, nil
+}
