@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"dyno/internal/rate"
 	"dyno/services/bot/reply"
-	"dyno/services/internal/rate"
 )
 
 // A loginLimiter bounds how often logins with a wrong API key are answered, by the client's address and by the user's name. A right

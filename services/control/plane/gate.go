@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/rate"
 	"dyno/services/control/access"
-	"dyno/services/internal/rate"
 )
 
 // A Caller is who asks, and from where.

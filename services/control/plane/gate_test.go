@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"dyno/internal/rate"
 	"dyno/services/control/access"
-	"dyno/services/internal/rate"
 )
 
 // TestGate: refusals of unknown callers are counted by address, and are refusals of another kind when
