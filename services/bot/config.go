@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/fields"
+	"dyno/internal/secretfile"
 	"dyno/internal/settings"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
@@ -23,7 +24,6 @@ import (
 	"dyno/services/bot/store/redis"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
-	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/internal/secretfile"
 	"dyno/services/control/access"
-	"dyno/services/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"dyno/hub"
 	"dyno/internal/fields"
-	"dyno/services/internal/secretfile"
+	"dyno/internal/secretfile"
 	"dyno/services/internal/serve"
 )
 

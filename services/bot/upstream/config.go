@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/secretfile"
 	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
-	"dyno/services/internal/secretfile"
 )
 
 // Price is what tokens cost, in billionths of whatever money is counted in: 150 is 0.15

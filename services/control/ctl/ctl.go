@@ -29,9 +29,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/secretfile"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
-	"dyno/services/internal/secretfile"
 )
 
 // The exit codes, as dyno has them.

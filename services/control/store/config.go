@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
-	"dyno/services/internal/secretfile"
+	"dyno/internal/secretfile"
 )
 
 // Config says where the store is and how it is used. Start from Defaults.

@@ -29,7 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"dyno/services/internal/secretfile"
+	"dyno/internal/secretfile"
 )
 
 // A Store is a connection to etcd, or has one of its own. Its methods may be called

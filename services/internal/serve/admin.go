@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"dyno/internal/fields"
-	"dyno/services/internal/secretfile"
+	"dyno/internal/secretfile"
 )
 
 // pages are the admin's pages, in the order of its home page.
