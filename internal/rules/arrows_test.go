@@ -69,6 +69,7 @@ var arrows = []arrow{
 	{"lab/fleet", []string{"lab/fleet", "lab/generator"}, "others carry a load's parts, whatever the load is and whoever records it"},
 	{"lab/fleet/agent", []string{"lab/generator", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "clocks are compared by numbers, whoever exchanges them"},
+	{"lab/fleet/identity", []string{"internal/nearest", "internal/rate", "internal/secretfile"}, "who belongs to a fleet is proven, whatever members do there"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "labels are chosen by text, whoever has them"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
 	{"lab/protocols", []string{"lab/plan", "internal/fields", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},

@@ -1,0 +1,144 @@
+package identity
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The bounds of tokens.
+const (
+	MaxTokens    = 1000 // that have not expired, of an authority
+	MaxUses      = 10_000
+	MaxTokenLife = 365 * 24 * time.Hour
+)
+
+// secretBytes are too many to be guessed, so that one round of SHA-256 is enough to keep them.
+const secretBytes = 16
+
+// A token is kept as the hash of its secret.
+type token struct {
+	SHA256  string    `json:"sha256"`
+	Role    Role      `json:"role"`
+	Expires time.Time `json:"expires"`
+	Uses    int       `json:"uses"` // that are left
+}
+
+// Token makes a token, with which a number of members can join in a role until its life ends. It is
+// SECRET.HASH in hexadecimal digits: the hash is of the authority's public key, as a
+// certificate has it.
+func (a *Authority) Token(role Role, life time.Duration, uses int) (string, error) {
+	if err := role.validate(); err != nil {
+		return "", err
+	}
+	if life <= 0 || life > MaxTokenLife {
+		return "", fmt.Errorf("a token's life of %v: want at most %v", life, MaxTokenLife)
+	}
+	if uses < 1 || uses > MaxUses {
+		return "", fmt.Errorf("a token for %d members: want 1 to %d", uses, MaxUses)
+	}
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never fails, says its documentation
+	err := a.changeTokens(func(tokens []token) ([]token, error) {
+		if len(tokens) >= MaxTokens {
+			return nil, fmt.Errorf("%d tokens have not expired: want fewer, for more members or a shorter time", len(tokens))
+		}
+		return append(tokens, token{hash(secret), role, time.Now().Add(life), uses}), nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("make a token: %w", err)
+	}
+	return hex.EncodeToString(secret) + "." + keyHash(a.certificate), nil
+}
+
+// What is wrong with a token that nobody can join with.
+var (
+	errUnknown = errors.New("the token is not one of this fleet, or has expired")
+	errUsedUp  = errors.New("the token was used by as many members as it is for")
+)
+
+// use takes one use of a token, and returns its role.
+func (a *Authority) use(secret []byte) (role Role, err error) {
+	sum := []byte(hash(secret))
+	err = a.changeTokens(func(tokens []token) ([]token, error) {
+		found := -1
+		for i, t := range tokens { // all of them, so that the time does not tell which
+			if subtle.ConstantTimeCompare([]byte(t.SHA256), sum) == 1 {
+				found = i
+			}
+		}
+		if found < 0 {
+			return nil, errUnknown
+		}
+		if tokens[found].Uses < 1 {
+			return nil, errUsedUp
+		}
+		tokens[found].Uses--
+		role = tokens[found].Role
+		return tokens, nil
+	})
+	return role, err
+}
+
+// changeTokens replaces the tokens by what a function makes of those that have not expired. No other
+// process changes them meanwhile.
+func (a *Authority) changeTokens(change func([]token) ([]token, error)) error {
+	lock, err := os.OpenFile(filepath.Join(a.folder, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // nothing was written; this releases it
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	file := filepath.Join(a.folder, tokensFile)
+	var tokens []token
+	text, err := os.ReadFile(file)
+	if err == nil {
+		if err := json.Unmarshal(text, &tokens); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	now := time.Now()
+	tokens = slices.DeleteFunc(tokens, func(t token) bool { return !now.Before(t.Expires) })
+	if tokens, err = change(tokens); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(tokens); err != nil {
+		return err
+	}
+	return writeFile(file, text, os.Rename)
+}
+
+// parseToken returns the secret, and the hash of the key that the authority must have.
+func parseToken(text string) (secret []byte, key string, err error) {
+	first, key, _ := strings.Cut(text, ".")
+	secret, err = hex.DecodeString(first)
+	sum, wrong := hex.DecodeString(key)
+	if err != nil || wrong != nil || len(secret) != secretBytes || len(sum) != sha256.Size {
+		return nil, "", fmt.Errorf("the token is malformed: want %d hexadecimal digits, a dot and %d hexadecimal digits", 2*secretBytes, 2*sha256.Size)
+	}
+	return secret, strings.ToLower(key), nil
+}
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// keyHash is what kubeadm's --discovery-token-ca-cert-hash has after sha256:.
+func keyHash(c *x509.Certificate) string { return hash(c.RawSubjectPublicKeyInfo) }
