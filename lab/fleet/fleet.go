@@ -1,6 +1,6 @@
 // Package fleet has agents on other machines carry a load. An agent is reached over one connection
-// for each part that it carries; package agent has its side. Before each part, the agent's clock is
-// compared with this machine's.
+// for each part that it carries; package agent has its side. Before each part, the clocks of both
+// machines are compared.
 package fleet
 
 import (
@@ -14,9 +14,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"dyno/lab/fleet/agent"
+	"dyno/lab/fleet/clock"
 	"dyno/lab/generator"
 )
 
@@ -35,6 +37,8 @@ type Agent struct {
 
 	version string
 	tls     *tls.Config
+	mu      sync.Mutex  // guards clock
+	clock   clock.Clock // CLOCK_MONOTONIC of its machine
 }
 
 var _ generator.Carrier = (*Agent)(nil)
@@ -78,13 +82,43 @@ func (a *Agent) Start(ctx context.Context) (generator.Process, error) {
 		return nil, err
 	}
 	s := &session{connection: conn}
-	if s.clock, err = conn.compareClocks(ctx); err == nil {
+	m, err := conn.measureClock(ctx)
+	if err == nil {
+		s.clock, err = a.follow(m)
+	}
+	if err == nil {
 		err = conn.upgrade(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%v: %w", a, err), conn.Close())
 	}
 	return s, nil
+}
+
+// measureClock asks the agent for the time.
+func (c *connection) measureClock(ctx context.Context) (clock.Measurement, error) {
+	var samples []clock.Sample
+	for range clockSamples {
+		var t agent.Times
+		sent := generator.Monotonic()
+		if err := c.ask(ctx, "/v1/clock", &t); err != nil {
+			return clock.Measurement{}, err
+		}
+		samples = append(samples, clock.Sample{Sent: sent, Received: t.Received, Answered: t.Answered, Arrived: generator.Monotonic()})
+	}
+	return clock.Measure(samples)
+}
+
+// follow returns the agent's clock after another measurement. One that contradicts those before is the first of
+// another clock: the machine was started again.
+func (a *Agent) follow(m clock.Measurement) (followed clock.Clock, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if followed, err = a.clock.With(m); err != nil {
+		followed, err = clock.Clock{}.With(m)
+	}
+	a.clock = followed
+	return followed, err
 }
 
 // A connection is one to an agent.
@@ -162,7 +196,7 @@ func (c *connection) send(ctx context.Context, method, path string, status int) 
 // A session is a part that an agent carries.
 type session struct {
 	*connection
-	clock generator.Clock
+	clock clock.Clock
 }
 
 var _ generator.Process = (*session)(nil)
@@ -190,8 +224,8 @@ func (s *session) Wait() error {
 	return nil
 }
 
-// Clock implements generator.Process.
-func (s *session) Clock() generator.Clock { return s.clock }
+// At implements generator.Process.
+func (s *session) At(ours int64) (theirs, within int64) { return s.clock.At(ours) }
 
 // String implements generator.Process.
 func (s *session) String() string { return s.agent.String() + ", which carries a part of the load" }

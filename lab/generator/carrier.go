@@ -27,13 +27,14 @@ type Process interface {
 	// Wait waits until the process has ended, and releases it. It is called once, after the last
 	// Read.
 	Wait() error
-	// Clock is the clock by which the process lives, compared with this process's.
-	Clock() Clock
+	// At translates an instant of CLOCK_MONOTONIC into that of the process's machine, and bounds the
+	// error, in nanoseconds.
+	At(ours int64) (theirs, within int64)
 	// String names the process in errors.
 	String() string
 }
 
-// A Clock is a clock compared with this process's.
+// A Clock is the time of day on another machine, compared with this one's when a load began.
 type Clock struct {
 	Offset time.Duration // by which it is ahead
 	Error  time.Duration // by which the offset may be wrong at most
@@ -66,8 +67,8 @@ type localProcess struct {
 
 var _ Process = (*localProcess)(nil)
 
-func (p *localProcess) CloseWrite() error { return p.Close() }
-func (p *localProcess) Kill()             { _ = p.command.Process.Kill() } // it may have ended
-func (p *localProcess) Wait() error       { return p.command.Wait() }
-func (p *localProcess) Clock() Clock      { return Clock{} }
-func (p *localProcess) String() string    { return "a process that carries a part of the load" }
+func (p *localProcess) CloseWrite() error            { return p.Close() }
+func (p *localProcess) Kill()                        { _ = p.command.Process.Kill() } // it may have ended
+func (p *localProcess) Wait() error                  { return p.command.Wait() }
+func (p *localProcess) At(ours int64) (int64, int64) { return ours, 0 }
+func (p *localProcess) String() string               { return "a process that carries a part of the load" }

@@ -81,7 +81,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 	var accounts []Account
 	for i, r := range results {
 		accounts = append(accounts, Account{
-			Clock: parts[i].process.Clock(), Share: portions[i].share(&c), Workers: parts[i].workers,
+			Clock: parts[i].clock, Share: portions[i].share(&c), Workers: parts[i].workers,
 			Cost: &record.Result{Window: r.Window, Process: r.Process, Workers: r.Workers, Spun: r.Spun},
 		})
 	}
@@ -91,7 +91,6 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 			return nil, nil, fmt.Errorf("%s: %w", parts[i+1].name, err)
 		}
 	}
-	result.Start = start // the same time, with a reading of this process's monotonic clock
 	return result, accounts, nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// fast is a carrier whose processes have a clock that is ahead.
+// fast is a carrier whose processes seem to have a clock that is ahead.
 type fast struct{ by time.Duration }
 
 func (f fast) Start(ctx context.Context) (Process, error) {
@@ -29,7 +29,9 @@ type fastProcess struct {
 	by time.Duration
 }
 
-func (p fastProcess) Clock() Clock { return Clock{Offset: p.by, Error: time.Millisecond} }
+func (p fastProcess) At(ours int64) (theirs, within int64) {
+	return ours + p.by.Nanoseconds(), time.Millisecond.Nanoseconds()
+}
 
 // A load that this process coordinates is one load: it begins for all at one time, by whatever clock
 // each lives, and its phases and intervals are reported here.
@@ -61,8 +63,9 @@ func TestCoordinate(t *testing.T) {
 	if !result.Start.Equal(begin) || !slices.Equal(phases, []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}) {
 		t.Errorf("began at %v or %v, phases %v", result.Start, begin, phases)
 	}
-	for i, offset := range []time.Duration{0, 20 * time.Millisecond} {
-		if a := accounts[i]; a.Share != 0.5 || a.Clock.Offset != offset || a.Workers != 1 || a.Cost.Window == 0 {
+	for i, want := range []Clock{{0, 0}, {20 * time.Millisecond, time.Millisecond}} {
+		a := accounts[i]
+		if off := (a.Clock.Offset - want.Offset).Abs(); a.Share != 0.5 || off > time.Millisecond || a.Clock.Error != want.Error || a.Workers != 1 || a.Cost.Window == 0 {
 			t.Errorf("%+v", a)
 		}
 	}

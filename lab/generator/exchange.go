@@ -60,7 +60,7 @@ type partOrder struct {
 }
 
 type startSignal struct {
-	At  int64 // Unix time in nanoseconds
+	At  int64 // by CLOCK_MONOTONIC of the part's machine
 	All engine.Party
 }
 

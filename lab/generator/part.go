@@ -32,9 +32,13 @@ type part struct {
 	lost    error // why there were no more messages; to be read when said is closed
 	counted tally
 
-	waited  bool
-	workers int         // threads; to be read once it has joined the others
-	ended   atomic.Bool // there is a result, or none will come
+	waited bool
+	// To be read once it has joined the others.
+	workers int       // threads
+	start   time.Time // when the warm-up begins, by this process's clock
+	clock   Clock     // whole once there is a result
+
+	ended atomic.Bool // there is a result, or none will come
 }
 
 // A tally sums up what a part did since the last reading.
@@ -172,7 +176,9 @@ func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
 		return nil, fmt.Errorf("%s: its latencies: %w", p.name, failed)
 	}
 	restore(r.Result, intervals)
-	r.Result.Start = r.Result.Start.Add(-p.process.Clock().Offset)
+	// Both are readings of one instant. The result has no other trace of the part's clock.
+	p.clock.Offset = r.Result.Start.Sub(p.start.Round(0))
+	r.Result.Start = p.start
 	p.waited = true
 	return r.Result, errors.Join(err, p.process.Wait())
 }
@@ -209,15 +215,18 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 		all.Threads = append(all.Threads, r.Party.Threads...)
 		all.Sources = append(all.Sources, r.Party.Sources...)
 	}
+	begin, ours := now()
 	lead := StartLead
 	for _, p := range c.parts {
 		// An order is on its way for about as long as the clock may be wrong.
-		lead = max(lead, StartLead+4*p.process.Clock().Error)
+		_, within := p.process.At(ours)
+		lead = max(lead, StartLead+4*time.Duration(within))
 	}
-	start = time.Now().Add(lead)
+	start = begin.Add(lead)
 	for _, p := range c.parts {
-		at := start.Add(p.process.Clock().Offset)
-		if err := p.tell(partOrder{Start: &startSignal{At: at.UnixNano(), All: all}}); err != nil {
+		at, within := p.process.At(ours + lead.Nanoseconds())
+		p.start, p.clock.Error = start, time.Duration(within)
+		if err := p.tell(partOrder{Start: &startSignal{At: at, All: all}}); err != nil {
 			return all, start, err
 		}
 	}

@@ -167,7 +167,7 @@ func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.P
 	}
 	select {
 	case begin := <-m.start:
-		return begin.All, time.Unix(0, begin.At), nil
+		return begin.All, timeOf(begin.At), nil
 	case <-ctx.Done():
 		return all, start, context.Cause(ctx)
 	}

@@ -36,12 +36,12 @@ type Party struct {
 const publishedTimeout = 10 * time.Second
 
 // join finds out when the warm-up begins, and who carries the load.
-func (e *engine) join(ctx context.Context) (origin int64, threads []int, err error) {
+func (e *engine) join(ctx context.Context) (start time.Time, threads []int, err error) {
 	for _, w := range e.workers {
 		threads = append(threads, w.thread)
 	}
 	if e.config.Barrier == nil {
-		return int64(time.Since(e.base) + lead), threads, nil
+		return time.Now().Add(lead), threads, nil
 	}
 	self := Party{Threads: threads}
 	for _, w := range e.workers {
@@ -49,10 +49,10 @@ func (e *engine) join(ctx context.Context) (origin int64, threads []int, err err
 	}
 	all, start, err := e.config.Barrier.Join(ctx, self)
 	if err != nil {
-		return 0, nil, fmt.Errorf("engine: join the others: %w", err)
+		return start, nil, fmt.Errorf("engine: join the others: %w", err)
 	}
 	e.publications.Expect(all.Sources)
-	return start.UnixNano() - e.epoch, all.Threads, nil
+	return start, all.Threads, nil
 }
 
 // learnPublished learns what the other engines have published, once this one is done with

@@ -416,19 +416,19 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 	for _, w := range e.workers {
 		t.running.Go(func() { t.carry(w) })
 	}
-	var origin int64
+	var start time.Time
 	var ids []int
 	err := e.ready(ctx, t)
 	if err == nil {
-		origin, ids, err = e.join(ctx)
+		start, ids, err = e.join(ctx)
 	}
 	if err != nil {
 		close(t.begin)
 		t.loading.Wait()
 		return nil, err
 	}
-	t.origin = origin
-	return e.measure(ctx, t, ids)
+	t.origin = int64(start.Sub(e.base))
+	return e.measure(ctx, t, start, ids)
 }
 
 // ready waits until all workers have tried their connections. It returns why there is no load.
@@ -450,7 +450,7 @@ func (e *engine) ready(ctx context.Context, t *threads) error {
 }
 
 // measure begins the load, which threads with these ids carry, and awaits its end.
-func (e *engine) measure(ctx context.Context, t *threads, ids []int) (*record.Result, error) {
+func (e *engine) measure(ctx context.Context, t *threads, start time.Time, ids []int) (*record.Result, error) {
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.Run)
 	learned := make(chan error, 1) // nil once it is known what the others have published
@@ -460,7 +460,7 @@ func (e *engine) measure(ctx context.Context, t *threads, ids []int) (*record.Re
 		learned <- nil
 	}
 	e.collector.Start(t.origin)
-	result := record.NewResult(e.base.Add(time.Duration(t.origin)), e.config.Warmup)
+	result := record.NewResult(start, e.config.Warmup)
 	close(t.begin)
 	done := make(chan struct{})
 	go func() {

@@ -95,8 +95,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agent", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.info) })
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
-		received := time.Now().UnixNano()
-		s.answer(w, Times{Received: received, Answered: time.Now().UnixNano()})
+		received := generator.Monotonic()
+		s.answer(w, Times{Received: received, Answered: generator.Monotonic()})
 	})
 	mux.HandleFunc("POST /v1/parts", func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, w, r) })
 	server := &http.Server{
@@ -125,7 +125,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// Times say by an agent's clock, as Unix time in nanoseconds, when a request was received and answered.
+// Times say by CLOCK_MONOTONIC of an agent, in nanoseconds, when a request was received and answered.
 type Times struct {
 	Received int64 `json:"received"`
 	Answered int64 `json:"answered"`

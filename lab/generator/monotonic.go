@@ -1,0 +1,37 @@
+package generator
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readings is how often both clocks are read, to find two readings close to each other.
+const readings = 8
+
+// Monotonic reads CLOCK_MONOTONIC, in nanoseconds. All processes of a machine have the same.
+func Monotonic() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // Linux always has it
+	return t.Nano()
+}
+
+// now returns the time, and the same instant of CLOCK_MONOTONIC. Where this thread must wait between the
+// readings, it reads again.
+func now() (t time.Time, monotonic int64) {
+	least := int64(math.MaxInt64)
+	for range readings {
+		before, at, after := Monotonic(), time.Now(), Monotonic()
+		if apart := after - before; apart < least {
+			t, monotonic, least = at, before+apart/2, apart
+		}
+	}
+	return t, monotonic
+}
+
+// timeOf returns when CLOCK_MONOTONIC has a value.
+func timeOf(monotonic int64) time.Time {
+	t, at := now()
+	return t.Add(time.Duration(monotonic - at))
+}
