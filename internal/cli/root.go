@@ -42,6 +42,7 @@ type app struct {
 	args           []string // as given, to show how to repeat a run
 	bare           bool     // no command was given: the server is asked what it speaks
 	agents         []string // the addresses of those that carry loads
+	identity       string   // the folder of the certificate for them
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: nobody gets them
@@ -129,7 +130,7 @@ or with -n, none is sent.`,
 	root.AddCommand(help.Topics()...)
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), a.agentCommand(), doctor.OracleCommand(),
+		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), doctor.OracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root
 }

@@ -67,7 +67,7 @@ var arrows = []arrow{
 	{"lab/detect", []string{"lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
 	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
 	{"lab/fleet", []string{"lab/fleet", "lab/generator"}, "others carry a load's parts, whatever the load is and whoever records it"},
-	{"lab/fleet/agent", []string{"lab/generator", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
+	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "clocks are compared by numbers, whoever exchanges them"},
 	{"lab/fleet/identity", []string{"internal/nearest", "internal/rate", "internal/secretfile"}, "who belongs to a fleet is proven, whatever members do there"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "labels are chosen by text, whoever has them"},

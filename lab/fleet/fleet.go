@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/clock"
+	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
 )
 
@@ -36,9 +38,9 @@ type Agent struct {
 	Address string // host:port
 
 	version string
-	tls     *tls.Config
-	mu      sync.Mutex  // guards clock
-	clock   clock.Clock // CLOCK_MONOTONIC of its machine
+	member  *identity.Member // this machine's dyno; nil: TLS is not used
+	mu      sync.Mutex       // guards clock
+	clock   clock.Clock      // CLOCK_MONOTONIC of its machine
 }
 
 var _ generator.Carrier = (*Agent)(nil)
@@ -52,17 +54,23 @@ func (a *Agent) String() string {
 }
 
 // Connect asks the agents at some addresses what they are. All are of the same version as this dyno, and
-// each has a name of its own. Without a TLS configuration, TLS is not used.
-func Connect(ctx context.Context, version string, t *tls.Config, addresses ...string) ([]*Agent, error) {
+// each has a name of its own. A coordinator of a fleet connects to agents of the fleet only; no member, to agents
+// without TLS.
+func Connect(ctx context.Context, version string, m *identity.Member, addresses ...string) ([]*Agent, error) {
 	var all []*Agent
 	named := map[string]string{}
 	for _, address := range addresses {
-		a := &Agent{Address: address, version: version, tls: t}
+		a := &Agent{Address: address, version: version, member: m}
 		conn, err := a.dial(ctx)
 		if err != nil {
 			return nil, err
 		}
 		err = conn.ask(ctx, "/v1/agent", &a.Info)
+		if secured, ok := conn.Conn.(*tls.Conn); ok && err == nil {
+			var peer identity.Peer
+			peer, err = identity.PeerOf(secured.ConnectionState())
+			a.Info.Name = peer.Name // whatever it calls itself
+		}
 		if err = errors.Join(err, conn.Close()); err != nil {
 			return nil, fmt.Errorf("%v: %w", a, err)
 		}
@@ -133,10 +141,17 @@ func (a *Agent) dial(ctx context.Context) (*connection, error) {
 	defer cancel()
 	dialer := &net.Dialer{KeepAliveConfig: agent.KeepAlive, Control: agent.BoundSilence}
 	dial := dialer.DialContext
-	if a.tls != nil {
-		dial = (&tls.Dialer{NetDialer: dialer, Config: a.tls}).DialContext
+	if a.member != nil {
+		// Once it has a name, no other agent may answer.
+		dial = (&tls.Dialer{NetDialer: dialer, Config: a.member.Client(a.Info.Name, identity.Agent)}).DialContext
 	}
 	conn, err := dial(ctx, "tcp", a.Address)
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		err = errors.New("it does not use TLS: start it with --identity, or leave out --identity here")
+	}
+	if _, foreign := errors.AsType[x509.UnknownAuthorityError](err); foreign {
+		err = errors.New("its certificate is of another fleet: use its coordinator's folder with --identity, or have it join this fleet with --join")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", a, err)
 	}
@@ -187,7 +202,10 @@ func (c *connection) send(ctx context.Context, method, path string, status int) 
 		return nil, err
 	}
 	if r.StatusCode != status {
-		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer)) // what there is says enough
+		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer))                                                       // what there is says enough
+		if r.StatusCode == http.StatusBadRequest && c.agent.member == nil && strings.Contains(string(text), "HTTPS") { // net/http says so
+			text = []byte("it belongs to a fleet: name the folder of a coordinator's certificate with --identity")
+		}
 		return nil, errors.Join(fmt.Errorf("%s: %s", r.Status, strings.TrimSpace(string(text))), r.Body.Close())
 	}
 	return r, c.SetDeadline(time.Time{})

@@ -3,12 +3,14 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"dyno/internal/roles"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/clock"
+	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
 	"dyno/lab/planfile"
 )
@@ -44,9 +47,9 @@ func start(t *testing.T, c agent.Config) string {
 }
 
 // connect returns the agents at some addresses as carriers, with the descriptors of each.
-func connect(t *testing.T, to *tls.Config, addresses ...string) (by []generator.Carrier, descriptors []int) {
+func connect(t *testing.T, m *identity.Member, addresses ...string) (by []generator.Carrier, descriptors []int) {
 	t.Helper()
-	agents, err := Connect(t.Context(), "v1", to, addresses...)
+	agents, err := Connect(t.Context(), "v1", m, addresses...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,13 +133,13 @@ load:
 
 // Several agents send what one generator does: each request of the schedule, by its number, once.
 func TestLoadOfAgents(t *testing.T) {
-	var j journal
-	server := httptest.NewServer(&j)
-	defer server.Close()
 	var accounts []generator.Account
 	whole := func(by []generator.Carrier, descriptors []int) []string {
 		for range 20 {
+			var j journal // what an earlier load left unanswered may come late, and to its own server
+			server := httptest.NewServer(&j)
 			scheduled, answered, of, err := carry(t, server.URL, "500ms", by, descriptors)
+			server.Close()
 			seen := j.taken()
 			switch {
 			case err != nil:
@@ -166,21 +169,149 @@ func TestLoadOfAgents(t *testing.T) {
 	}
 }
 
-// Over TLS, agents carry a load, too.
-func TestLoadOverTLS(t *testing.T) {
+// A fleet is an authority that lets machines join at an address.
+type testFleet struct {
+	authority   *identity.Authority
+	coordinator *identity.Member
+	address     string
+}
+
+func newFleet(t *testing.T) testFleet {
+	t.Helper()
+	authority, err := identity.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := authority.Member("main", identity.Coordinator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- authority.Serve(ctx, l, m, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return testFleet{authority, m, l.Addr().String()}
+}
+
+// joining is the configuration of an agent that joins the fleet.
+func (f testFleet) joining(t *testing.T, name string) agent.Config {
+	t.Helper()
+	token, err := f.authority.Token(identity.Agent, time.Hour, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config(name)
+	c.Identity, c.Join = t.TempDir(), token+"@"+f.address
+	return c
+}
+
+// An agent joins once, and carries loads for coordinators of its fleet, whom it knows by their certificates.
+func TestLoadOfFleet(t *testing.T) {
 	var j journal
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
 	target := httptest.NewServer(&j)
 	defer target.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	c := config("a")
-	c.TLS = &tls.Config{Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS13}
-	by, descriptors := connect(t, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}, start(t, c))
+	f := newFleet(t)
+	c := f.joining(t, "a")
+	t.Run("first", func(t *testing.T) { start(t, c) })
+	c.Name = ""
+	by, descriptors := connect(t, f.coordinator, start(t, c), start(t, f.joining(t, "b"))) // the token of a is used up
 	_, answered, _, err := carry(t, target.URL, "200ms", by, descriptors)
 	if n := len(j.taken()); err != nil || answered == 0 || uint64(n) < answered {
 		t.Errorf("%d answered, %d seen: %v", answered, n, err)
+	}
+	if got := fmt.Sprint(by[0]); !strings.HasPrefix(got, "agent a (") {
+		t.Error(got)
+	}
+}
+
+// Who does not belong to the fleet gets no answer from its agents.
+func TestStrangers(t *testing.T) {
+	f, other := newFleet(t), newFleet(t)
+	address, plain := start(t, f.joining(t, "a")), start(t, config("plain"))
+	fellow, err := f.authority.Member("b", identity.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		member  *identity.Member
+		address string
+		want    string
+	}{
+		{"no certificate", nil, address, "it belongs to a fleet: name the folder of a coordinator's certificate with --identity"},
+		{"another fleet", other.coordinator, address, "its certificate is of another fleet"},
+		{"an agent", fellow, address, "remote error: tls: bad certificate"},
+		{"no TLS", f.coordinator, plain, "it does not use TLS: start it with --identity"},
+		{"authority", f.coordinator, f.address, "main is coordinator, want [agent]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := Connect(t.Context(), "v1", test.member, test.address); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+		})
+	}
+	// A client that trusts any server, and is nobody or of the other fleet.
+	foreign := other.coordinator.Client("", identity.Agent)
+	foreign.VerifyConnection = nil
+	for name, to := range map[string]*tls.Config{
+		"nobody":  {InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, //nolint:gosec // the agent is to refuse it
+		"foreign": foreign,
+	} {
+		conn, err := tls.Dial("tcp", address, to)
+		if err == nil {
+			_, err = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What keeps an agent from joining is said with the flag that mends it.
+func TestNotJoined(t *testing.T) {
+	f, other := newFleet(t), newFleet(t)
+	spent := f.joining(t, "a")
+	t.Run("spent", func(t *testing.T) { start(t, spent) })
+	again := spent
+	again.Identity = t.TempDir()
+	unknown := f.joining(t, "a")
+	unknown.Join = strings.Repeat("0", 32) + unknown.Join[32:]
+	foreign := other.joining(t, "a")
+	token, _, _ := strings.Cut(foreign.Join, "@")
+	foreign.Join = token + "@" + f.address
+	none := f.joining(t, "a")
+	none.Join = f.address
+	renamed := spent
+	renamed.Name = "b"
+	coordinator := f.joining(t, "")
+	if err := f.coordinator.Save(filepath.Join(coordinator.Identity, identity.MemberFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		config agent.Config
+		want   string
+	}{
+		{again, "--join: join the fleet at " + f.address + ": 401 Unauthorized: the token was used by as many members as it is for"},
+		{unknown, "401 Unauthorized: the token is not one of this fleet, or has expired"},
+		{foreign, "the token is of another fleet, or somebody else answers at this address"},
+		{none, "has no certificate that holds: join a fleet with --join TOKEN@HOST:PORT"},
+		{renamed, "--name: " + spent.Identity + " has the certificate of a: leave out --name"},
+		{coordinator, "has the certificate of a coordinator: use another folder"},
+	} {
+		s, err := agent.New(t.Context(), test.config)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, %v, want %s", s, err, test.want)
+		}
 	}
 }
 

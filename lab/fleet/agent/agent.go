@@ -7,12 +7,14 @@
 //
 // Requests say in Dyno-Version which version sent them. The exchange between two versions is not
 // defined: another version's are refused. A part ends with its connection, and with the agent:
-// it reads its orders from the agent, and ends as soon as these do.
+// it reads its orders from the agent, and ends as soon as these do. An agent with an identity is a
+// member of a fleet: it answers coordinators only.
 package agent
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +30,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
 )
 
@@ -68,14 +71,19 @@ func BoundSilence(_, _ string, c syscall.RawConn) error {
 type Server struct {
 	config   Config
 	info     Info
+	member   *identity.Member // nil: it has no identity
 	listener net.Listener
 	carrier  generator.Carrier
 	places   chan struct{} // one for each part; full: one more is refused
 }
 
-// New returns an agent that listens already. Serve or Close ends it.
+// New returns an agent that has joined its fleet and listens already. Serve ends it.
 func New(ctx context.Context, c Config) (*Server, error) {
-	info, err := c.info(runtime.NumCPU())
+	m, err := c.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.info(runtime.NumCPU(), m)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +92,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{config: c, info: info, listener: l, carrier: generator.Local{}, places: make(chan struct{}, c.MaxParts)}, nil
+	return &Server{config: c, info: info, member: m, listener: l, carrier: generator.Local{}, places: make(chan struct{}, c.MaxParts)}, nil
 }
 
 // Addr returns where the agent listens.
@@ -92,6 +100,8 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Serve serves until ctx ends, and then ends all parts.
 func (s *Server) Serve(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agent", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.info) })
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
@@ -101,7 +111,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	mux.HandleFunc("POST /v1/parts", func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, w, r) })
 	server := &http.Server{
 		Handler: s.sameVersion(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelWarn), TLSConfig: s.config.TLS,
+		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelWarn),
 	}
 	// HTTP/2 has no upgrades.
 	server.Protocols = &http.Protocols{}
@@ -109,20 +119,28 @@ func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // its error is that of a listener that is closed
 	defer stop()
 	s.config.Logger.Info("listening", "address", s.Addr().String(), "name", s.info.Name, "version", s.info.Version)
-	var err error
-	if s.config.TLS != nil {
-		err = server.ServeTLS(s.listener, "", "")
-	} else {
-		err = server.Serve(s.listener)
+	l := s.listener
+	var ended error // the certificate
+	var keeping sync.WaitGroup
+	if s.member != nil {
+		l = tls.NewListener(l, s.member.Server(identity.Coordinator))
+		keeping.Go(func() {
+			if ended = s.keep(ctx); ended != nil {
+				end()
+			}
+		})
 	}
+	err := server.Serve(l)
+	end()
+	keeping.Wait()
 	for range s.config.MaxParts {
 		s.places <- struct{}{} // all parts have ended, and no other begins
 	}
-	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
+	if errors.Is(err, http.ErrServerClosed) {
 		s.config.Logger.Info("stopped")
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, ended)
 }
 
 // Times say by CLOCK_MONOTONIC of an agent, in nanoseconds, when a request was received and answered.

@@ -15,6 +15,9 @@ import (
 	"dyno/internal/secretfile"
 )
 
+// MemberFile is where a member's folder has its key and certificates.
+const MemberFile = "member.pem"
+
 // retryRenewal is the pause after a renewal that failed.
 const retryRenewal = time.Hour
 
@@ -114,18 +117,32 @@ func (m *Member) Joining() *tls.Config {
 }
 
 // Client returns the configuration of a client of one member, at whatever address. The server's name in
-// TLS is the member's.
+// TLS is the member's. Without a name, any member of the role may answer: PeerOf tells which one did.
 func (m *Member) Client(name string, role Role) *tls.Config {
 	c := m.config()
+	if name == "" {
+		c.InsecureSkipVerify = true // crypto/tls wants a name
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			peer, err := verify(s.PeerCertificates, m.authority)
+			if err != nil {
+				return err
+			}
+			return peer.mustBe(role)
+		}
+		return c
+	}
 	c.RootCAs, c.ServerName = m.roots(), name
 	c.VerifyConnection = verifyRole(role)
 	return c
 }
 
+// PeerOf returns who is at the other end of a verified connection.
+func PeerOf(s tls.ConnectionState) (Peer, error) { return peerOf(s.PeerCertificates[0]) }
+
 // verifyRole is for certificates that crypto/tls has verified.
 func verifyRole(roles ...Role) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
-		peer, err := peerOf(s.PeerCertificates[0])
+		peer, err := PeerOf(s)
 		if err != nil {
 			return err
 		}

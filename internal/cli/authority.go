@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/internal/cli/command"
+	"dyno/internal/fields"
+	"dyno/internal/settings"
+	"dyno/lab/fleet/identity"
+)
+
+// authorityConfig says where machines join a fleet.
+type authorityConfig struct {
+	Listen      string        `yaml:"listen" default:"127.0.0.1:7200" doc:"where machines join: a numeric address and a port. It must be a loopback address unless allow_remote is set"`
+	AllowRemote bool          `yaml:"allow_remote" doc:"permit addresses that other machines reach; nobody joins without a token"`
+	Address     string        `yaml:"address" otherwise:"that of listen" doc:"host:port at which other machines reach it"`
+	Folder      string        `yaml:"folder" kind:"path" default:"fleet" doc:"the folder of the fleet's keys. Whoever can read it has the fleet"`
+	Members     int           `yaml:"members" range:"1..10000" default:"10" doc:"how many machines can join with the token"`
+	TokenLife   time.Duration `yaml:"token_life" range:"1s..8760h" default:"24h" doc:"how long the token holds"`
+}
+
+// Check reports how fields have to go together, beyond what their tags say.
+func (c *authorityConfig) Check(r *fields.Report) {
+	at, err := netip.ParseAddrPort(c.Listen)
+	if err != nil {
+		r.Fault("listen", strconv.Quote(c.Listen)+" is no numeric address with a port", "such as 127.0.0.1:7200")
+		return
+	}
+	r.Check(c.AllowRemote || at.Addr().IsLoopback(), "listen", strconv.Quote(c.Listen)+" can be reached from other machines", "use 127.0.0.1 or ::1, or set allow_remote")
+	r.Check(!at.Addr().IsUnspecified() || c.Address != "", "listen", strconv.Quote(c.Listen)+" is no address to connect to", "say with --address how other machines reach it")
+	if c.Address != "" {
+		_, _, err := net.SplitHostPort(c.Address)
+		r.Check(err == nil, "address", strconv.Quote(c.Address)+" is no host:port", "such as 10.0.0.1:7200")
+	}
+}
+
+func (a *app) authorityCommand() *cobra.Command {
+	c := fields.Default[authorityConfig]()
+	s := settings.New(&c)
+	cmd := &cobra.Command{
+		Use:   "authority",
+		Short: "Let machines join a fleet, and renew their certificates",
+		Long: `Let machines join a fleet, and renew their certificates.
+
+It makes the fleet's keys on first use, and a token each time. It prints the commands that use them:
+one joins on another machine, one has it carry a load from here. Both sides of every connection
+verify each other by certificates of 30 days. The authority must run when machines join or
+renew their certificates, and not during loads.`,
+		Example: `  dyno fleet authority --listen 10.0.0.1:7200 --allow-remote
+  dyno agent --join TOKEN@10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
+  dyno http --identity fleet --agent 10.0.0.2:7300 -R 5000 http://10.0.0.3:8080/`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.Read()
+			if err := s.Validate(c.Check); err != nil {
+				return err
+			}
+			return a.serveAuthority(cmd.Context(), &c, slog.New(slog.NewJSONHandler(a.stderr, nil)))
+		},
+	}
+	s.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// serveAuthority lets machines join until ctx ends.
+func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, log *slog.Logger) error {
+	authority, err := identity.Open(c.Folder)
+	if err != nil {
+		return command.Fail(command.ExitUsage, err, "--folder names the folder of the fleet's keys")
+	}
+	coordinator, err := authority.Member("authority", identity.Coordinator)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.Folder, identity.MemberFile)
+	if err := coordinator.Save(file); err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return command.Fail(command.ExitUsage, err, "--listen says where machines join")
+	}
+	token, err := authority.Token(identity.Agent, c.TokenLife, c.Members)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	_, err = fmt.Fprintf(a.stdout, `Up to %d machines join within %v:
+  dyno agent --join %s@%s --identity agent --listen ADDRESS:7300 --allow-remote
+They carry loads from here:
+  dyno http --identity %s --agent ADDRESS:7300 URL
+`, c.Members, c.TokenLife, token, cmp.Or(c.Address, l.Addr().String()), c.Folder)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var ended error // the certificate
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		if ended = coordinator.Keep(ctx, l.Addr().String(), file, log); ended != nil {
+			end()
+		}
+	})
+	err = authority.Serve(ctx, l, coordinator, log)
+	end()
+	keeping.Wait()
+	return errors.Join(err, ended)
+}
+
+// fleetCommand has the commands about a fleet.
+func (a *app) fleetCommand() *cobra.Command {
+	cmd := command.Group(&cobra.Command{Use: "fleet", Short: "Have machines carry loads together"})
+	cmd.AddCommand(a.authorityCommand())
+	return cmd
+}
