@@ -28,7 +28,11 @@ func (a *app) agentCommand() *cobra.Command {
 
 dyno http --agent HOST:PORT, and other loads, have the agents send all requests, and coordinate
 them. Files that a load reads, such as certificates and rows of data, must be on the agents'
-machines, at the same paths. All have the same version of dyno.
+machines, below the folder of --files, and plans name them as they are called there. All have
+the same version of dyno.
+
+Coordinators cannot go beyond what the agent allows: --network, --files, --user, --max-parts,
+--max-connections and --max-time.
 
 An agent that other machines reach belongs to a fleet: it joins with the token that
 dyno fleet authority prints, and answers coordinators of its fleet only.`,

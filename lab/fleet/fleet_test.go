@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -413,6 +414,49 @@ func restart(t *testing.T, by generator.Carrier) generator.Process {
 		if time.Since(begin) > roles.HangGuard {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What an agent's owner does not allow, no coordinator gets.
+func TestLimits(t *testing.T) {
+	var j journal
+	server := httptest.NewServer(&j)
+	defer server.Close()
+	network := func(text string) []generator.Network {
+		var n generator.Network
+		if err := n.SetText(text, ""); err != nil {
+			t.Fatal(err)
+		}
+		return []generator.Network{n}
+	}
+	own := strings.TrimPrefix(server.URL, "http://")
+	for _, test := range []struct {
+		change func(*agent.Config)
+		want   string // an error, or none
+	}{
+		{func(c *agent.Config) { c.Networks = network(own) }, ""},
+		{func(c *agent.Config) { c.Networks = network("10.0.0.0/8") }, "target.url: the agent's owner does not allow connections to " + own + " (dyno agent --network)"},
+		{func(c *agent.Config) { c.MaxConnections = 8 }, "the part has 9 connections, and the agent's owner allows 8 (dyno agent --max-connections)"},
+		{func(c *agent.Config) { c.MaxTime = 200 * time.Millisecond }, "the load takes 300ms, and the agent's owner allows 200ms (dyno agent --max-time)"},
+	} {
+		c := config("a")
+		test.change(&c)
+		by, descriptors := connect(t, nil, start(t, c))
+		_, _, _, err := carry(t, server.URL, "200ms", by, descriptors)
+		if _, refused := errors.AsType[*generator.RefusedError](err); refused != (test.want != "") {
+			t.Errorf("%v: refused %v", err, refused)
+		}
+		switch seen := len(j.taken()); {
+		case test.want == "" && (err != nil || seen == 0):
+			t.Errorf("%d requests, %v", seen, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), "agent a (") || !strings.Contains(err.Error(), test.want) || seen > 0):
+			t.Errorf("%d requests, %v, want %s", seen, err, test.want)
+		}
+	}
+	c := config("a")
+	c.Files = "none"
+	if _, err := agent.New(t.Context(), c); err == nil || err.Error() != "--files: none is no folder" {
+		t.Error(err)
 	}
 }
 

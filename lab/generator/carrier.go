@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -41,13 +42,28 @@ type Clock struct {
 }
 
 // Local starts processes on this machine.
-type Local struct{}
+type Local struct {
+	Limits *Limits             // nil: none
+	User   *syscall.Credential // whose rights the processes have; nil: this process's
+}
 
 var _ Carrier = Local{}
 
 // Start implements Carrier. What the process says on standard error goes to this one's.
-func (Local) Start(context.Context) (Process, error) {
-	p := &localProcess{command: Role().Command(os.Environ())}
+func (l Local) Start(context.Context) (Process, error) {
+	var args []string
+	if l.Limits != nil {
+		text, err := l.Limits.argument()
+		if err != nil {
+			return nil, err
+		}
+		args = []string{text}
+	}
+	p := &localProcess{command: Role().Command(os.Environ(), args...)}
+	p.command.SysProcAttr = &syscall.SysProcAttr{Credential: l.User}
+	if l.Limits != nil {
+		p.command.Dir = l.Limits.Files
+	}
 	p.command.Stderr = os.Stderr
 	var failed, err error
 	if p.WriteCloser, failed = p.command.StdinPipe(); failed != nil {

@@ -49,6 +49,7 @@ type partReport struct {
 	Failed    string           `json:"failed,omitempty"`
 	// Unreachable is the address if Failed says why nobody could be reached there.
 	Unreachable string `json:"unreachable,omitempty"`
+	Refused     bool   `json:"refused,omitempty"` // Failed says what goes beyond the limits
 }
 
 // A partOrder is a message to a part. One of its fields is set.

@@ -28,7 +28,7 @@ import (
 
 // Role is the role of a process that carries a part of a load.
 func Role() child.Role {
-	return child.Role{Name: "__carry-part", Main: func([]string) int { return runPart(os.Stdin, os.Stdout) }}
+	return child.Role{Name: "__carry-part", Main: func(args []string) int { return runPart(args, os.Stdin, os.Stdout) }}
 }
 
 // Run runs the load of a variant, which Config has made and Split has divided among processes.

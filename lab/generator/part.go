@@ -135,6 +135,9 @@ func (p *part) failure(r *partReport) error {
 	case r.Unreachable != "":
 		return fmt.Errorf("%s: %w", p.name, &engine.Unreachable{Address: r.Unreachable, Err: errors.New(r.Failed)})
 	}
+	if r.Refused {
+		return fmt.Errorf("%s: %w", p.name, &RefusedError{errors.New(r.Failed)})
+	}
 	return fmt.Errorf("%s: %s", p.name, r.Failed)
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 // runPart carries a part of a load as standard input says, and returns the exit code. It
-// ends as soon as standard input does.
-func runPart(stdin io.Reader, stdout io.Writer) int {
+// ends as soon as standard input does. The arguments are its limits.
+func runPart(args []string, stdin io.Reader, stdout io.Writer) int {
 	// Ctrl-C in a terminal reaches every process, but dyno decides when to stop.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -31,16 +31,20 @@ func runPart(stdin io.Reader, stdout io.Writer) int {
 	m := &participant{output: json.NewEncoder(stdout), start: make(chan startSignal, 1), published: make(chan publications, 1)}
 	orders := bufio.NewReader(stdin)
 	var plan partOrder
-	line, err := readLine(orders)
+	var line []byte
+	limits, err := limitsOf(args)
+	if err == nil {
+		line, err = readLine(orders)
+	}
 	if err == nil {
 		err = json.Unmarshal(line, &plan)
 	}
-	if err == nil && plan.Plan == nil {
+	if err == nil && (plan.Plan == nil || plan.Plan.Variant == nil) {
 		err = errors.New("no plan")
 	}
 	if err == nil {
 		go m.follow(orders, cancel)
-		err = m.carry(ctx, plan.Plan, stdout)
+		err = m.carry(ctx, plan.Plan, limits, stdout)
 	}
 	if err != nil {
 		var r partReport
@@ -87,7 +91,15 @@ func (m *participant) follow(orders *bufio.Reader, cancel func()) {
 	}
 }
 
-func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Writer) (err error) {
+func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits, stdout io.Writer) (err error) {
+	if limits != nil {
+		var release func()
+		ctx, release = limits.bound(ctx)
+		defer release()
+		if err := limits.admit(ctx, plan); err != nil {
+			return &RefusedError{err}
+		}
+	}
 	whole, codecs, err := Config(plan.Variant, plan.Seed)
 	if err != nil {
 		return err
@@ -98,6 +110,11 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		}
 	}()
 	c := partOf(whole, plan.Portion)
+	if limits != nil {
+		if err := limits.admitConnections(&c); err != nil {
+			return &RefusedError{err}
+		}
+	}
 	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i record.Interval) {
 		i.Latency = [record.Tags]*hist.Histogram{}
@@ -111,6 +128,9 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		defer release()
 	}
 	result, err := engine.Run(ctx, c)
+	if over, ok := errors.AsType[*overtimeError](context.Cause(ctx)); ok {
+		return over // what there is of a result is no result of this plan
+	}
 	if result == nil {
 		return err
 	}
@@ -148,6 +168,7 @@ func (r *partReport) fail(err error) {
 		r.Failed, r.Unreachable = unreachable.Err.Error(), unreachable.Address
 	case unreachable == nil || r.Result == nil:
 		r.Failed = err.Error()
+		_, r.Refused = errors.AsType[*RefusedError](err)
 	}
 }
 

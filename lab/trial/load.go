@@ -179,7 +179,11 @@ func (r *runner) carry(ctx context.Context, v *plan.Variant, c engine.Config) (*
 		if err != nil {
 			return nil, nil, &PlanError{err}
 		}
-		return generator.Coordinate(ctx, v, seed, c, portions, carriers)
+		result, accounts, err := generator.Coordinate(ctx, v, seed, c, portions, carriers)
+		if _, refused := errors.AsType[*generator.RefusedError](err); refused {
+			err = &PlanError{err}
+		}
+		return result, accounts, err
 	}
 	portions, err := generator.Split(c, v.Load.Processes)
 	if err == nil && len(portions) > 1 && c.Barrier != nil {

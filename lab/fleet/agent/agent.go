@@ -8,7 +8,8 @@
 // Requests say in Dyno-Version which version sent them. The exchange between two versions is not
 // defined: another version's are refused. A part ends with its connection, and with the agent:
 // it reads its orders from the agent, and ends as soon as these do. An agent with an identity is a
-// member of a fleet: it answers coordinators only.
+// member of a fleet: it answers coordinators only. Whoever sends a plan cannot go beyond what the
+// agent's owner allows: the part's process gets the limits from the agent, and holds the plan against them.
 package agent
 
 import (
@@ -87,12 +88,16 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	carrier, err := c.carrier()
+	if err != nil {
+		return nil, err
+	}
 	listen := net.ListenConfig{KeepAliveConfig: KeepAlive, Control: BoundSilence}
 	l, err := listen.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{config: c, info: info, member: m, listener: l, carrier: generator.Local{}, places: make(chan struct{}, c.MaxParts)}, nil
+	return &Server{config: c, info: info, member: m, listener: l, carrier: carrier, places: make(chan struct{}, c.MaxParts)}, nil
 }
 
 // Addr returns where the agent listens.
@@ -196,6 +201,7 @@ func (s *Server) carry(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		part.Kill()
 		_ = conn.Close()
 	})()
+	defer time.AfterFunc(s.config.MaxTime+endTimeout, part.Kill).Stop() // it ends itself before, and says why
 	log.Info("a part begins")
 	err = pass(conn, buffered.Reader, part)
 	log.Info("a part ended", "error", err)

@@ -2,15 +2,22 @@ package agent
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/user"
+	"path/filepath"
 	"strconv"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"dyno/internal/fields"
 	"dyno/lab/fleet/identity"
+	"dyno/lab/generator"
 )
 
 // Config says where an agent listens, what it is called and what it carries. Start from Defaults.
@@ -22,6 +29,12 @@ type Config struct {
 	Name        string            `yaml:"name" otherwise:"the certificate's, or the machine's" doc:"the agent's name in errors and results"`
 	Labels      map[string]string `yaml:"labels" flag:"label" names:"any" most:"64" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`
 	MaxParts    int               `yaml:"max_parts" range:"1..1024" default:"16" doc:"how many processes carry parts of loads at once; one more is refused"`
+
+	MaxConnections int                 `yaml:"max_connections" range:"1..1000000" default:"100000" doc:"how many connections a part may have"`
+	MaxTime        time.Duration       `yaml:"max_time" range:"1s..720h" default:"24h" doc:"how long a part may take, from its plan to its result"`
+	Networks       []generator.Network `yaml:"networks" flag:"network" otherwise:"anywhere" doc:"where loads may go: networks such as 10.1.0.0/16, or with a port such as 10.1.0.0/16:80 or [fd00::/8]:80. A name must lead there"`
+	Files          string              `yaml:"files" kind:"path" otherwise:"none" doc:"the folder whose files plans may name, such as certificates and rows of data, and that relative paths begin in"`
+	User           string              `yaml:"user" otherwise:"the agent's" doc:"the user with whose rights parts send load and read files. Only root can name one"`
 
 	Version string       // of dyno; another version's loads are refused
 	Logger  *slog.Logger // required
@@ -39,11 +52,59 @@ func (c *Config) Check(r *fields.Report) {
 	}
 	r.Check(c.AllowRemote || at.Addr().IsLoopback(), "listen", strconv.Quote(c.Listen)+" can be reached from other machines", "use 127.0.0.1 or ::1, or set allow_remote")
 	r.Check(!c.AllowRemote || c.Identity != "", "allow_remote", "other machines may connect, and the agent knows none of them", "name a folder for its certificate with --identity, and join a fleet with --join")
+	if _, err := c.credential(); err != nil {
+		r.Fault("user", err.Error(), "a user of this machine, and start the agent as root")
+	}
 	if c.Join != "" {
 		_, _, err := splitJoin(c.Join)
 		r.Check(err == nil, "join", "has no address", "as in --join TOKEN@10.0.0.1:7200")
 		r.Check(c.Identity != "", "join", "the certificate needs a folder", "name one with --identity")
 	}
+}
+
+// credential returns the rights of the user who is to have the parts; nil is the agent's own.
+func (c *Config) credential() (*syscall.Credential, error) {
+	if c.User == "" {
+		return nil, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("only root can change to another user")
+	}
+	u, err := user.Lookup(c.User)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	var ids []uint32
+	for _, text := range append([]string{u.Uid, u.Gid}, groups...) {
+		id, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, uint32(id))
+	}
+	return &syscall.Credential{Uid: ids[0], Gid: ids[1], Groups: ids[2:]}, nil
+}
+
+// carrier returns what starts the parts, within what the machine's owner allows.
+func (c *Config) carrier() (generator.Carrier, error) {
+	credential, err := c.credential()
+	if err != nil {
+		return nil, fmt.Errorf("--user: %w", err)
+	}
+	limits := &generator.Limits{Networks: c.Networks, Connections: c.MaxConnections, Time: c.MaxTime}
+	if c.Files != "" {
+		if limits.Files, err = filepath.Abs(c.Files); err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(limits.Files); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--files: %s is no folder", c.Files)
+		}
+	}
+	return generator.Local{Limits: limits, User: credential}, nil
 }
 
 // An Info says what an agent is.
