@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ const (
 	requestTimeout = 10 * time.Second
 	endTimeout     = 10 * time.Second // of a part that has reported all
 	maxAnswer      = 64 << 10
+	maxLog         = 2 << 20
 	clockSamples   = 16
 )
 
@@ -36,6 +38,7 @@ const (
 type Agent struct {
 	Info    agent.Info
 	Address string // host:port
+	Fence   int64  // of the run that has the machine for itself; 0: no run has
 
 	version string
 	member  *identity.Member // this machine's dyno; nil: TLS is not used
@@ -81,6 +84,34 @@ func Connect(ctx context.Context, version string, m *identity.Member, addresses 
 		all = append(all, a)
 	}
 	return all, nil
+}
+
+// Parts asks the agent at an address how many parts it carries, whatever its version.
+func Parts(ctx context.Context, m *identity.Member, address string) (int, error) {
+	var info agent.Info
+	err := get(ctx, m, address, "/v1/agent", func(body io.Reader) error { return json.NewDecoder(body).Decode(&info) })
+	return info.Parts, err
+}
+
+// Log copies the last lines of the log of the agent at an address.
+func Log(ctx context.Context, m *identity.Member, address string, to io.Writer) error {
+	return get(ctx, m, address, "/v1/logs", func(body io.Reader) error {
+		_, err := io.Copy(to, body)
+		return err
+	})
+}
+
+// get reads the answer to one request.
+func get(ctx context.Context, m *identity.Member, address, path string, read func(io.Reader) error) error {
+	conn, err := (&Agent{Address: address, member: m}).dial(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := conn.send(ctx, http.MethodGet, path, http.StatusOK)
+	if err == nil {
+		err = errors.Join(read(io.LimitReader(r.Body, maxLog)), r.Body.Close())
+	}
+	return errors.Join(err, conn.Close())
 }
 
 // Start implements generator.Carrier.
@@ -189,8 +220,13 @@ func (c *connection) send(ctx context.Context, method, path string, status int) 
 	if err != nil {
 		return nil, err
 	}
-	q.Header.Set(agent.VersionHeader, c.agent.version)
+	if c.agent.version != "" {
+		q.Header.Set(agent.VersionHeader, c.agent.version)
+	}
 	if status == http.StatusSwitchingProtocols {
+		if c.agent.Fence > 0 {
+			q.Header.Set(agent.FenceHeader, strconv.FormatInt(c.agent.Fence, 10))
+		}
 		q.Header.Set("Connection", "Upgrade")
 		q.Header.Set("Upgrade", agent.Protocol)
 	}

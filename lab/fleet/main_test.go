@@ -34,6 +34,6 @@ func TestMain(m *testing.M) {
 // config is that of an agent with a name, which listens at a port that nobody else has.
 func config(name string) agent.Config {
 	c := agent.Defaults()
-	c.Listen, c.Name, c.Version, c.Logger = "127.0.0.1:0", name, "v1", slog.New(slog.DiscardHandler)
+	c.Listen, c.Name, c.Version, c.Logger, c.Lines = "127.0.0.1:0", name, "v1", slog.New(slog.DiscardHandler), &agent.Lines{}
 	return c
 }

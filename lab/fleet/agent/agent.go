@@ -2,8 +2,11 @@
 //
 //	GET  /v1/agent   what the agent is
 //	GET  /v1/clock   when the request was received, and when it was answered
+//	GET  /v1/logs    the last lines of its log
 //	POST /v1/parts   upgrades to dyno-part: from then on the connection's bytes go to and from a
 //	                 process that carries a part of a load, as package generator starts them
+//
+// A part's request says in Dyno-Fence, if the run has the machine for itself, which holder it is.
 //
 // Requests say in Dyno-Version which version sent them. The exchange between two versions is not
 // defined: another version's are refused. A part ends with its connection, and with the agent:
@@ -76,6 +79,7 @@ type Server struct {
 	listener net.Listener
 	carrier  generator.Carrier
 	places   chan struct{} // one for each part; full: one more is refused
+	admitted admission
 }
 
 // New returns an agent that has joined its fleet and listens already. Serve ends it.
@@ -103,15 +107,29 @@ func New(ctx context.Context, c Config) (*Server, error) {
 // Addr returns where the agent listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// Info returns what the agent is.
+func (s *Server) Info() Info {
+	info := s.info
+	info.Parts = len(s.places)
+	return info
+}
+
+// SetTerms says which parts the agent takes from now on. Without terms it takes all.
+func (s *Server) SetTerms(t Terms) { s.admitted.set(t) }
+
 // Serve serves until ctx ends, and then ends all parts.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/agent", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.info) })
+	mux.HandleFunc("GET /v1/agent", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.Info()) })
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
 		received := generator.Monotonic()
 		s.answer(w, Times{Received: received, Answered: generator.Monotonic()})
+	})
+	mux.HandleFunc("GET /v1/logs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write(s.config.Lines.Text()) // if this fails, nobody reads it
 	})
 	mux.HandleFunc("POST /v1/parts", func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, w, r) })
 	server := &http.Server{
@@ -177,6 +195,17 @@ func (s *Server) carry(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		http.Error(w, "want Upgrade: "+Protocol, http.StatusUpgradeRequired)
 		return
 	}
+	fence, err := fenceOf(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx, leave, err := s.admitted.enter(ctx, fence)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	defer leave()
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()

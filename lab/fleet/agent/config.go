@@ -27,7 +27,7 @@ type Config struct {
 	Identity    string            `yaml:"identity" kind:"path" otherwise:"no TLS: whoever can connect may use the agent" doc:"the folder that keeps the agent's key and certificate. Only coordinators of its fleet can connect then"`
 	Join        string            `yaml:"join" otherwise:"the certificate in identity ends" doc:"TOKEN@HOST:PORT, as dyno fleet authority prints it: get a certificate there, and renew it. HOST:PORT renews one that there is"`
 	Name        string            `yaml:"name" otherwise:"the certificate's, or the machine's" doc:"the agent's name in errors and results"`
-	Labels      map[string]string `yaml:"labels" flag:"label" names:"any" most:"64" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`
+	Labels      map[string]string `yaml:"labels" flag:"label" names:"any" most:"56" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`
 	MaxParts    int               `yaml:"max_parts" range:"1..1024" default:"16" doc:"how many processes carry parts of loads at once; one more is refused"`
 
 	MaxConnections int                 `yaml:"max_connections" range:"1..1000000" default:"100000" doc:"how many connections a part may have"`
@@ -38,6 +38,7 @@ type Config struct {
 
 	Version string       // of dyno; another version's loads are refused
 	Logger  *slog.Logger // required
+	Lines   *Lines       // required: what the logger wrote last
 }
 
 // Defaults returns a Config with every default.
@@ -114,6 +115,7 @@ type Info struct {
 	Version     string            `json:"version"`
 	CPUs        int               `json:"cpus"`
 	Descriptors int               `json:"descriptors"` // that a process may have
+	Parts       int               `json:"parts"`       // that it carries now
 }
 
 // info returns what the agent is, on a machine with a number of CPUs. A member's name is that of its certificate.
