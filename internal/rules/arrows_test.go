@@ -22,7 +22,7 @@ var arrows = []arrow{
 	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
 	{"internal/cli", []string{
 		"internal/cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
-		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/fields", "internal/settings", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
+		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/fields", "internal/secretfile", "internal/settings", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
 	}, "the command line joins all stages"},
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
 	{"internal/cli/doctor", []string{"internal/cli/command", "internal/cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
@@ -70,6 +70,7 @@ var arrows = []arrow{
 	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "clocks are compared by numbers, whoever exchanges them"},
 	{"lab/fleet/identity", []string{"internal/nearest", "internal/rate", "internal/secretfile"}, "who belongs to a fleet is proven, whatever members do there"},
+	{"lab/fleet/registry", []string{"lab/fleet/agent", "services/control/client", "services/control/resource"}, "who is in a fleet is kept by the control plane, which is asked as any program asks it"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "labels are chosen by text, whoever has them"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
 	{"lab/protocols", []string{"lab/plan", "internal/fields", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},

@@ -1,0 +1,462 @@
+// Package registry keeps in a control plane who belongs to a fleet. The control plane's leases say who
+// lives; its versions order all changes.
+//
+// Everything is in the namespace fleet. A running agent is an instance of the service agents. Its ID is the
+// agent's name and a session, which each start of an agent has for itself. The configuration agents.NAME
+// says which session has the name, whether the agent is cordoned, and who has the machine for itself. It
+// outlives the agent. Whoever changes it has read the version that is replaced.
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/lab/fleet/agent"
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// Where the fleet is in the control plane.
+const (
+	namespace    = "fleet"
+	agents       = "agents"
+	coordinators = "coordinators"
+)
+
+const (
+	lease        = 10 * time.Second // of agents and of those who hold machines
+	closeTimeout = 5 * time.Second  // to take an instance off
+	maxAttempts  = 20               // at a change that others keep forestalling
+	maxList      = 64 << 20         // bytes of an answer
+)
+
+// The metadata of an agent's instance.
+const (
+	labelPrefix = "label."
+	versionKey  = "version"
+	cpusKey     = "cpus"
+	openKey     = "descriptors"
+	observesKey = "observes"
+)
+
+// Config says where the control plane is.
+type Config struct {
+	Servers []string    // addresses of replicas
+	Token   string      // empty: none
+	TLS     *tls.Config // nil: the system's authorities
+	Logger  *slog.Logger
+}
+
+// A Registry is a connection to the control plane.
+type Registry struct {
+	client *client.Client
+	log    *slog.Logger
+}
+
+// Open returns a Registry, which has not connected yet.
+func Open(c Config) (*Registry, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	of := client.Defaults()
+	of.Servers, of.Token, of.TLS, of.Namespace, of.Logger = c.Servers, c.Token, c.TLS, namespace, c.Logger
+	made, err := client.New(of)
+	if err != nil {
+		return nil, err
+	}
+	return &Registry{made, c.Logger}, nil
+}
+
+// Close ends the connection. What is registered lasts as long as its lease.
+func (r *Registry) Close() { r.client.Close() }
+
+// An Agent is one that is registered and has not been silent for longer than its lease.
+type Agent struct {
+	agent.Info
+	Address  string // host:port
+	Observes string // what it can observe, with commas
+	Cordoned bool   // it takes no new parts
+	Held     bool   // somebody has the machine for itself
+	session  string
+}
+
+// A document says about an agent what outlives it.
+type document struct {
+	Session  string `json:"session,omitempty"`  // that has the name
+	Cordoned bool   `json:"cordoned,omitempty"` // no new parts
+	Holder   string `json:"holder,omitempty"`   // the ID of the coordinator that has the machine for itself
+	Fence    int64  `json:"fence,omitempty"`    // counts the holders
+}
+
+func (d *document) terms() agent.Terms {
+	return agent.Terms{Cordoned: d.Cordoned, Exclusive: d.Holder != "", Fence: d.Fence}
+}
+
+func documentName(name string) string { return agents + "." + name }
+
+// ask carries out an operation and decodes its answer, unless into is nil.
+func (r *Registry) ask(ctx context.Context, q client.Request, into any) (tag string, err error) {
+	a, err := r.client.Do(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	if into != nil {
+		err = json.NewDecoder(io.LimitReader(a.Body, maxList)).Decode(into)
+	}
+	return a.Header.Get("ETag"), errors.Join(err, a.Body.Close())
+}
+
+// list reads a list to its end.
+func list[T any](ctx context.Context, r *Registry, path string) (all []T, err error) {
+	query := url.Values{"namespace": {namespace}}
+	for {
+		var page struct {
+			Items []T    `json:"items"`
+			Next  string `json:"next"`
+		}
+		if _, err := r.ask(ctx, client.Request{Method: http.MethodGet, Path: path, Query: query}, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
+}
+
+// living returns the instances of a service by their IDs.
+func (r *Registry) living(ctx context.Context, service string) (map[string]resource.Instance, error) {
+	all, err := list[resource.Instance](ctx, r, "/v1/services/"+service+"/instances")
+	if isStatus(err, http.StatusNotFound) {
+		return nil, nil // nobody has registered yet
+	}
+	byID := map[string]resource.Instance{}
+	for _, i := range all {
+		byID[i.ID] = i
+	}
+	return byID, err
+}
+
+func isStatus(err error, status int) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Status == status
+}
+
+// Agents returns all agents by name.
+func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
+	living, err := r.living(ctx, agents)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := r.living(ctx, coordinators)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := list[resource.Config](ctx, r, "/v1/configs")
+	if err != nil {
+		return nil, err
+	}
+	var all []Agent
+	for _, c := range documents {
+		name, ok := strings.CutPrefix(c.Name, agents+".")
+		if !ok {
+			continue
+		}
+		var d document
+		if err := json.Unmarshal([]byte(c.Content), &d); err != nil {
+			return nil, fmt.Errorf("configuration %s: %w", c.Name, err)
+		}
+		i, ok := living[instanceID(name, d.Session)]
+		if !ok {
+			continue
+		}
+		a, err := agentOf(name, &i)
+		if err != nil {
+			return nil, err
+		}
+		_, a.Held = holders[d.Holder]
+		a.Cordoned, a.session = d.Cordoned, d.Session
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// instanceID names a session of an agent. Names have no colons.
+func instanceID(name, session string) string { return name + ":" + session }
+
+// agentOf reads an instance.
+func agentOf(name string, i *resource.Instance) (Agent, error) {
+	a := Agent{Info: agent.Info{Name: name, Version: i.Metadata[versionKey]}, Address: addressOf(i), Observes: i.Metadata[observesKey]}
+	var cpus, open error
+	a.CPUs, cpus = strconv.Atoi(i.Metadata[cpusKey])
+	a.Descriptors, open = strconv.Atoi(i.Metadata[openKey])
+	if err := errors.Join(cpus, open); err != nil {
+		return a, fmt.Errorf("%s: %w", i.Ref(), err)
+	}
+	for key, value := range i.Metadata {
+		if label, ok := strings.CutPrefix(key, labelPrefix); ok {
+			if a.Labels == nil {
+				a.Labels = map[string]string{}
+			}
+			a.Labels[label] = value
+		}
+	}
+	return a, nil
+}
+
+func addressOf(i *resource.Instance) string { return net.JoinHostPort(i.Address, strconv.Itoa(i.Port)) }
+
+// document reads what is said about an agent. Without a document, tag is empty.
+func (r *Registry) document(ctx context.Context, name string) (d document, tag string, err error) {
+	var c resource.Config
+	tag, err = r.ask(ctx, client.Request{Method: http.MethodGet, Path: "/v1/configs/" + url.PathEscape(documentName(name)), Query: url.Values{"namespace": {namespace}}}, &c)
+	if isStatus(err, http.StatusNotFound) {
+		return document{}, "", nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(c.Content), &d)
+	}
+	return d, tag, err
+}
+
+// change changes what is said about an agent. If somebody else has changed it meanwhile, f gets that.
+func (r *Registry) change(ctx context.Context, name string, f func(*document) error) (document, error) {
+	for range maxAttempts {
+		d, tag, err := r.document(ctx, name)
+		if err != nil {
+			return d, err
+		}
+		before := d
+		if err := f(&d); err != nil || d == before && tag != "" {
+			return d, err
+		}
+		content, err := json.Marshal(d)
+		if err != nil {
+			return d, err
+		}
+		condition := http.Header{"If-Match": {tag}}
+		if tag == "" {
+			condition = http.Header{"If-None-Match": {"*"}}
+		}
+		_, err = r.ask(ctx, client.Request{
+			Method: http.MethodPut, Path: "/v1/configs/" + url.PathEscape(documentName(name)), Query: url.Values{"namespace": {namespace}}, Header: condition,
+			Body: map[string]string{"content": string(content), "content_type": "application/json"},
+		}, nil)
+		if !isStatus(err, http.StatusPreconditionFailed) {
+			return d, err
+		}
+	}
+	return document{}, fmt.Errorf("agent %s: others change it all the time", name)
+}
+
+// ErrUnknown says that no agent ever had a name.
+var ErrUnknown = errors.New("no agent of this name has registered")
+
+// SetCordoned says whether an agent takes new parts. That outlives the agent.
+func (r *Registry) SetCordoned(ctx context.Context, name string, cordoned bool) error {
+	_, err := r.change(ctx, name, func(d *document) error {
+		if *d == (document{}) {
+			return fmt.Errorf("%s: %w", name, ErrUnknown)
+		}
+		d.Cordoned = cordoned
+		return nil
+	})
+	return err
+}
+
+// NameTakenError says that another agent has a name.
+type NameTakenError struct{ Name, Address string }
+
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("an agent called %s lives at %s", e.Name, e.Address)
+}
+
+// A Membership is an agent's place in the fleet.
+type Membership struct {
+	registry     *Registry
+	name         string
+	session      string
+	apply        func(agent.Terms)
+	registration *client.Registration
+	watch        *client.Watch
+}
+
+// Join registers an agent that listens at an address, and tells apply before that which parts it may take. An agent that was there with the same name has ended:
+// nobody else listens at its address. The error is *NameTakenError if one lives at another address.
+func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes string, apply func(agent.Terms)) (*Membership, error) {
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil {
+		return nil, err
+	}
+	m := &Membership{registry: r, name: info.Name, session: rand.Text(), apply: apply}
+	i := resource.Instance{
+		Namespace: namespace, Service: agents, ID: instanceID(info.Name, m.session), Address: host, Port: port, TTL: lease.Seconds(),
+		Metadata: map[string]string{versionKey: info.Version, cpusKey: strconv.Itoa(info.CPUs), openKey: strconv.Itoa(info.Descriptors), observesKey: observes},
+	}
+	for label, value := range info.Labels {
+		i.Metadata[labelPrefix+label] = value
+	}
+	d, err := r.change(ctx, info.Name, func(d *document) error {
+		living, err := r.living(ctx, agents)
+		if err != nil {
+			return err
+		}
+		if other, ok := living[instanceID(info.Name, d.Session)]; ok && addressOf(&other) != address {
+			return &NameTakenError{info.Name, addressOf(&other)}
+		}
+		d.Session = m.session
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	apply(d.terms())
+	if m.watch, err = r.client.Watch(client.Query{Kinds: []resource.Kind{resource.Configs}, Names: []string{documentName(info.Name)}}); err != nil {
+		return nil, err
+	}
+	if m.registration, err = r.client.Register(i); err == nil {
+		err = m.registration.Ready(ctx)
+	}
+	if err != nil {
+		m.watch.Close()
+		return nil, err
+	}
+	r.log.Info("registered", "name", info.Name, "address", address)
+	return m, nil
+}
+
+// Keep tells apply which parts the agent may take whenever that changes, until ctx ends. Then it takes the
+// agent off. It ends with an error if another agent has got the name, as after this one was cut off for
+// longer than its lease.
+func (m *Membership) Keep(ctx context.Context) error {
+	defer m.watch.Close()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := m.registration.Close(ctx); err != nil {
+			m.registry.log.Warn("the agent is still registered", "for", lease.String(), "error", err)
+		}
+	}()
+	var seen uint64
+	for {
+		s, err := m.watch.Next(ctx, seen)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		seen = s.Generation
+		for _, item := range s.Items {
+			c, ok := item.Resource.(*resource.Config)
+			if !ok {
+				continue
+			}
+			var d document
+			if err := json.Unmarshal([]byte(c.Content), &d); err != nil {
+				return fmt.Errorf("%s: %w", c.Ref(), err)
+			}
+			if d.Session != m.session {
+				return fmt.Errorf("another agent has got the name %s", m.name)
+			}
+			m.apply(d.terms())
+		}
+	}
+}
+
+// A Hold has machines for itself. It ends with Release, or when its process is gone for longer than a lease.
+type Hold struct {
+	Fences map[string]int64 // by agent: the number that its parts carry
+
+	registry     *Registry
+	id           string
+	registration *client.Registration
+}
+
+// HeldError says that somebody else has a machine for itself.
+type HeldError struct{ Name string }
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the machine of agent %s is held by another run", e.Name)
+}
+
+// Hold takes the machines of agents for itself, all of them or none.
+func (r *Registry) Hold(ctx context.Context, of []Agent) (*Hold, error) {
+	h := &Hold{Fences: map[string]int64{}, registry: r, id: rand.Text()}
+	// Nobody connects to a coordinator: its instance is there for its lease alone.
+	var err error
+	h.registration, err = r.client.Register(resource.Instance{Service: coordinators, ID: h.id, Address: "nowhere.invalid", Port: 1, Status: resource.Down, TTL: lease.Seconds()})
+	if err != nil {
+		return nil, err
+	}
+	err = h.registration.Ready(ctx)
+	for _, a := range of {
+		if err != nil {
+			break
+		}
+		err = h.take(ctx, a)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Release(ctx))
+	}
+	return h, nil
+}
+
+func (h *Hold) take(ctx context.Context, a Agent) error {
+	d, err := h.registry.change(ctx, a.Name, func(d *document) error {
+		holders, err := h.registry.living(ctx, coordinators)
+		if err != nil {
+			return err
+		}
+		if _, lives := holders[d.Holder]; lives && d.Holder != h.id {
+			return &HeldError{a.Name}
+		}
+		if d.Session != a.session || d.Cordoned {
+			return fmt.Errorf("agent %s has ended, or was cordoned", a.Name)
+		}
+		d.Holder, d.Fence = h.id, d.Fence+1
+		return nil
+	})
+	if err == nil {
+		h.Fences[a.Name] = d.Fence
+	}
+	return err
+}
+
+// Release gives the machines back. It takes as long as it needs, but for closeTimeout, even after ctx has
+// ended. Without it, the holder's end does that later.
+func (h *Hold) Release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(h.Fences)) {
+		_, err := h.registry.change(ctx, name, func(d *document) error {
+			if d.Holder == h.id {
+				d.Holder = ""
+			}
+			return nil
+		})
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, h.registration.Close(ctx))...)
+}
