@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,11 +19,13 @@ import (
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/trial"
+	"dyno/observe"
 )
 
 func (a *app) agentCommand() *cobra.Command {
 	c := agent.Defaults()
 	s := settings.New(&c)
+	var control controlPlane
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Carry parts of loads for dyno on another machine",
@@ -35,9 +40,13 @@ Coordinators cannot go beyond what the agent allows: --network, --files, --user,
 --max-connections and --max-time.
 
 An agent that other machines reach belongs to a fleet: it joins with the token that
-dyno fleet authority prints, and answers coordinators of its fleet only.`,
+dyno fleet authority prints, and answers coordinators of its fleet only.
+
+With --control-plane, the agent registers: dyno fleet list shows it, and loads choose it by its
+labels.`,
 		Example: `  dyno agent --listen 127.0.0.1:7300 --name a --label zone=1
   dyno agent --join TOKEN@10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
+  dyno agent --name a --label zone=1 --control-plane http://127.0.0.1:7100
   dyno http --agent 127.0.0.1:7300 --agent 127.0.0.1:7301 -R 5000 http://127.0.0.1:8080/`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,22 +58,68 @@ dyno fleet authority prints, and answers coordinators of its fleet only.`,
 			if s.Verbose {
 				level = slog.LevelDebug
 			}
-			c.Version, c.Logger = version(), slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+			c.Lines = &agent.Lines{}
+			c.Version, c.Logger = version(), slog.New(slog.NewJSONHandler(io.MultiWriter(a.stderr, c.Lines), &slog.HandlerOptions{Level: level}))
 			server, err := agent.New(cmd.Context(), c)
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "dyno fleet authority lets machines join, and prints how")
+			}
+			if addresses := control.addresses(); len(addresses) > 0 {
+				return serveRegistered(cmd.Context(), server, c.Logger, &control, addresses)
 			}
 			return server.Serve(cmd.Context())
 		},
 	}
 	s.AddFlags(cmd.Flags())
+	control.flags(cmd.Flags())
 	return cmd
+}
+
+// serveRegistered has an agent serve, and be registered meanwhile.
+func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger, control *controlPlane, addresses []string) error {
+	ctx, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	err := func() error {
+		address, err := advertised(server.Addr(), addresses[0])
+		if err != nil {
+			return err
+		}
+		r, err := control.open(addresses, log)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		m, err := r.Join(ctx, server.Info(), address, observable(), server.SetTerms)
+		if err != nil {
+			return explainControl(err)
+		}
+		return m.Keep(ctx)
+	}()
+	stop()
+	return errors.Join(err, <-served)
+}
+
+// observable returns the names of what can be observed on this machine.
+func observable() string {
+	var names []string
+	for _, f := range observe.Look().Facilities {
+		if f.Available {
+			names = append(names, f.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // agentFlag adds the flag that names agents.
 func (a *app) agentFlag(f *pflag.FlagSet) {
-	f.StringVar(&a.identity, "identity", "", "connect to agents as the coordinator whose certificate is in `FOLDER` (dyno fleet authority)")
+	a.identityFlag(f)
 	f.StringArrayVar(&a.agents, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine (dyno agent); may be repeated: each carries its share")
+	a.choice.flags(f)
+}
+
+func (a *app) identityFlag(f *pflag.FlagSet) {
+	f.StringVar(&a.identity, "identity", "", "connect to agents as the coordinator whose certificate is in `FOLDER` (dyno fleet authority)")
 }
 
 // coordinator returns this dyno as a member of the fleet that --identity names; nil without the flag.
@@ -72,9 +127,6 @@ func (a *app) coordinator() (*identity.Member, error) {
 	const hint = "the folder of dyno fleet authority"
 	if a.identity == "" {
 		return nil, nil
-	}
-	if len(a.agents) == 0 {
-		return nil, command.Usage("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
 	}
 	m, err := identity.Load(filepath.Join(a.identity, identity.MemberFile))
 	if err != nil {
@@ -88,22 +140,56 @@ func (a *app) coordinator() (*identity.Member, error) {
 
 // connectAgents asks the agents that the flags name what they are.
 func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
-	for _, address := range a.agents {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
-		}
+	if a.chosen != nil {
+		return a.chosen, nil // by an earlier run of this process
+	}
+	if a.identity != "" && len(a.agents) == 0 && !a.choice.wanted() {
+		return nil, command.Usage("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
 	}
 	m, err := a.coordinator()
 	if err != nil {
 		return nil, err
 	}
-	connected, err := fleet.Connect(ctx, version(), m, a.agents...)
+	addresses := a.agents
+	fences := map[string]int64{} // by address
+	if a.choice.wanted() {
+		if len(a.agents) > 0 {
+			return nil, command.Usage("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
+		}
+		chosen, r, hold, err := a.choice.choose(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		a.release = func() error {
+			defer r.Close()
+			if hold == nil {
+				return nil
+			}
+			return hold.Release(ctx)
+		}
+		for _, of := range chosen {
+			addresses = append(addresses, of.Address)
+			if hold != nil {
+				fences[of.Address] = hold.Fences[of.Name]
+			}
+		}
+	}
+	for _, address := range addresses {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
+		}
+	}
+	connected, err := fleet.Connect(ctx, version(), m, addresses...)
 	if err != nil {
 		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--agent: %w", err), "dyno agent starts one")
 	}
 	var all []trial.Agent
 	for _, of := range connected {
+		of.Fence = fences[of.Address]
 		all = append(all, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
+	}
+	if a.choice.wanted() {
+		a.chosen = all
 	}
 	return all, nil
 }

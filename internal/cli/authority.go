@@ -118,10 +118,3 @@ They carry loads from here:
 	keeping.Wait()
 	return errors.Join(err, ended)
 }
-
-// fleetCommand has the commands about a fleet.
-func (a *app) fleetCommand() *cobra.Command {
-	cmd := command.Group(&cobra.Command{Use: "fleet", Short: "Have machines carry loads together"})
-	cmd.AddCommand(a.authorityCommand())
-	return cmd
-}

@@ -34,15 +34,19 @@ import (
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/trial"
 	"dyno/selftest/disturb"
 )
 
 // An app is what the commands share.
 type app struct {
-	args           []string // as given, to show how to repeat a run
-	bare           bool     // no command was given: the server is asked what it speaks
-	agents         []string // the addresses of those that carry loads
-	identity       string   // the folder of the certificate for them
+	args           []string      // as given, to show how to repeat a run
+	bare           bool          // no command was given: the server is asked what it speaks
+	agents         []string      // the addresses of those that carry loads
+	choice         choice        // of such agents
+	release        func() error  // gives back what the choice holds; nil: nothing
+	chosen         []trial.Agent // by the choice
+	identity       string        // the folder of the certificate for them
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: nobody gets them
@@ -77,6 +81,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintf(stderr, "dyno: %v\n", other)
 		a.args, a.bare = append(strings.Fields(other.command), a.args[1:]...), false
 		err = a.execute(ctx)
+	}
+	if a.release != nil {
+		if failed := a.release(); err == nil {
+			err = failed
+		}
 	}
 	return exitCode(ctx, err, stderr)
 }

@@ -26,7 +26,7 @@ func Groups() []Group {
 			max-message keepalive keepalive-timeout keepalive-without-calls gap-event`},
 		{"output", `threshold out json full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
 			fail-on-regression fail-on-inconclusive help help-all`},
-		{"machine", "agent identity cpus target-cpus workers processes clock awake pid no-server pprof"},
+		{"machine", "agent identity fleet agents exclusive control-plane control-plane-token-file cpus target-cpus workers processes clock awake pid no-server pprof"},
 		{"experiment", "a b control short set resume rounds stop margin metric pairs remeasure duet profile ready"},
 	}
 }

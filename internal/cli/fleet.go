@@ -1,0 +1,334 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dyno/internal/cli/command"
+	"dyno/internal/secretfile"
+	"dyno/lab/fleet"
+	"dyno/lab/fleet/identity"
+	"dyno/lab/fleet/registry"
+	"dyno/lab/fleet/selector"
+	"dyno/services/control/client"
+)
+
+// Environment variables that stand for flags.
+const (
+	controlVariable      = "DYNO_CONTROL_PLANE"
+	controlTokenVariable = "DYNO_CONTROL_PLANE_TOKEN_FILE"
+)
+
+// defaultControl is where the example of dyno fleet has its control plane.
+const defaultControl = "http://127.0.0.1:7100"
+
+const (
+	askedAtOnce  = 32 // agents
+	drainPeriod  = 500 * time.Millisecond
+	controlsHint = "is the control plane running? dyno serve control --listen 127.0.0.1:7100 --data fleet.d starts one; --control-plane or " + controlVariable + " says where it is"
+)
+
+// A controlPlane is the one that knows a fleet.
+type controlPlane struct {
+	servers   []string
+	tokenFile string
+}
+
+func (c *controlPlane) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.servers, "control-plane", nil, "the fleet's control plane is at `URL` (default "+controlVariable+"); may be repeated, for its replicas")
+	f.StringVar(&c.tokenFile, "control-plane-token-file", "", "`FILE` with the token to show to the control plane (default "+controlTokenVariable+")")
+}
+
+// addresses returns the addresses that the flag or the environment has.
+func (c *controlPlane) addresses() []string {
+	if len(c.servers) > 0 {
+		return c.servers
+	}
+	return strings.FieldsFunc(os.Getenv(controlVariable), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// open returns the registry at some addresses.
+func (c *controlPlane) open(addresses []string, log *slog.Logger) (*registry.Registry, error) {
+	var token string
+	if name := cmp.Or(c.tokenFile, os.Getenv(controlTokenVariable)); name != "" {
+		text, err := secretfile.Read(name)
+		if err != nil {
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("--control-plane-token-file: %w", err), "")
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	r, err := registry.Open(registry.Config{Servers: addresses, Token: token, Logger: log})
+	if err != nil {
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--control-plane: %w", err), "as in: --control-plane "+defaultControl)
+	}
+	return r, nil
+}
+
+// existing returns the registry where the flag, the environment or the default has it.
+func (c *controlPlane) existing() (*registry.Registry, error) {
+	addresses := c.addresses()
+	if len(addresses) == 0 {
+		addresses = []string{defaultControl}
+	}
+	return c.open(addresses, nil)
+}
+
+// explainControl gives an error of the registry its exit code and a hint.
+func explainControl(err error) error {
+	var (
+		unreachable *client.Unreachable
+		taken       *registry.NameTakenError
+		held        *registry.HeldError
+	)
+	switch {
+	case errors.As(err, &unreachable):
+		return command.Fail(command.ExitTarget, fmt.Errorf("--control-plane: %w", err), controlsHint)
+	case errors.As(err, &taken):
+		return command.Fail(command.ExitUsage, err, "give this one another name with --name")
+	case errors.As(err, &held):
+		return command.Fail(command.ExitUsage, err, "wait until it has ended, or choose other agents with --fleet")
+	case errors.Is(err, registry.ErrUnknown):
+		return command.Fail(command.ExitUsage, err, "dyno fleet list shows the agents")
+	}
+	return err
+}
+
+// askParts asks agents at the same time how many parts they carry. reached tells which of them answered.
+func askParts(ctx context.Context, m *identity.Member, all []registry.Agent) (reached []bool) {
+	reached = make([]bool, len(all))
+	places := make(chan struct{}, askedAtOnce)
+	var asking sync.WaitGroup
+	for i := range all {
+		asking.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			var err error
+			all[i].Parts, err = fleet.Parts(ctx, m, all[i].Address)
+			reached[i] = err == nil
+		})
+	}
+	asking.Wait()
+	return reached
+}
+
+// fleetCommand is about the agents that a control plane knows.
+func (a *app) fleetCommand() *cobra.Command {
+	var control controlPlane
+	cmd := command.Group(&cobra.Command{
+		Use:   "fleet",
+		Short: "Have machines carry loads together",
+		Long: `Have machines carry loads together: let them join, show and change those that a control plane knows.
+
+Agents register there: dyno agent --control-plane URL. Loads choose among them by label: --fleet
+SELECTOR and --agents N. A fleet needs one control plane, which outlives agents and loads;
+without --control-plane and ` + controlVariable + `, it is at ` + defaultControl + `.`,
+		Example: `  dyno serve control --listen 127.0.0.1:7100 --data fleet.d
+  dyno agent --control-plane http://127.0.0.1:7100 --name a --label zone=1
+  dyno fleet list
+  dyno --fleet zone=1 --agents 1 -c 64 http://127.0.0.1:8080/`,
+	})
+	add := func(c *cobra.Command, run func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error) {
+		control.flags(c.Flags())
+		a.identityFlag(c.Flags())
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			m, err := a.coordinator()
+			if err != nil {
+				return err
+			}
+			r, err := control.existing()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			return explainControl(run(cmd.Context(), r, m, append(args, "")[0]))
+		}
+		cmd.AddCommand(c)
+	}
+	one := func(use, short string, run func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error) {
+		add(&cobra.Command{Use: use + " NAME", Short: short, Example: "  dyno fleet " + use + " a", Args: command.ExactArgs(1, "an agent's name")}, run)
+	}
+	cmd.AddCommand(a.authorityCommand())
+	add(&cobra.Command{Use: "list", Short: "List the agents, with what they are and what they carry", Example: "  dyno fleet list", Args: command.NoArgs}, a.listAgents)
+	one("cordon", "Let an agent take no new parts of loads, even after it has started again", func(ctx context.Context, r *registry.Registry, _ *identity.Member, name string) error {
+		return r.SetCordoned(ctx, name, true)
+	})
+	one("uncordon", "Let an agent take parts of loads again", func(ctx context.Context, r *registry.Registry, _ *identity.Member, name string) error {
+		return r.SetCordoned(ctx, name, false)
+	})
+	one("drain", "Cordon an agent, and wait until it carries no parts", drain)
+	one("logs", "Print the last lines of an agent's log", func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error {
+		of, err := agentNamed(ctx, r, name)
+		if err != nil {
+			return err
+		}
+		return fleet.Log(ctx, m, of.Address, a.stdout)
+	})
+	return cmd
+}
+
+// agentNamed returns an agent that lives.
+func agentNamed(ctx context.Context, r *registry.Registry, name string) (registry.Agent, error) {
+	all, err := r.Agents(ctx)
+	if err != nil {
+		return registry.Agent{}, err
+	}
+	for _, of := range all {
+		if of.Name == name {
+			return of, nil
+		}
+	}
+	return registry.Agent{}, command.Usage("dyno fleet list shows the agents", "no agent called %s lives", name)
+}
+
+func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.Member, _ string) error {
+	all, err := r.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	reached := askParts(ctx, m, all)
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tADDRESS\tLABELS\tCPUS\tVERSION\tSTATE\tPARTS")
+	for i, of := range all {
+		state, parts := "ready", fmt.Sprint(of.Parts)
+		switch {
+		case !reached[i]:
+			state, parts = "unreachable", "-"
+		case of.Cordoned:
+			state = "cordoned"
+		case of.Held:
+			state = "held"
+		}
+		var labels []string
+		for _, name := range slices.Sorted(maps.Keys(of.Labels)) {
+			labels = append(labels, name+"="+of.Labels[name])
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", of.Name, of.Address, cmp.Or(strings.Join(labels, ","), "-"), of.CPUs, of.Version, state, parts)
+	}
+	return w.Flush()
+}
+
+// drain cordons an agent, and waits until its parts have ended.
+func drain(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error {
+	if err := r.SetCordoned(ctx, name, true); err != nil {
+		return err
+	}
+	for {
+		all, err := r.Agents(ctx)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(all, func(of registry.Agent) bool { return of.Name == name })
+		if at < 0 {
+			return nil // it has ended, and its parts with it
+		}
+		if parts, err := fleet.Parts(ctx, m, all[at].Address); err == nil && parts == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(drainPeriod):
+		}
+	}
+}
+
+// A choice is how flags choose agents.
+type choice struct {
+	given     bool // --fleet
+	selector  string
+	count     int
+	exclusive bool
+	control   controlPlane
+}
+
+func (c *choice) flags(f *pflag.FlagSet) {
+	f.Func("fleet", "have the agents carry the load whose labels match `SELECTOR`, as in zone=1,disk!=slow (dyno fleet); empty: all agents", func(text string) error {
+		c.given, c.selector = true, text
+		return nil
+	})
+	f.IntVar(&c.count, "agents", 0, "have `N` agents of the fleet carry the load, those with the fewest parts first (default all that --fleet matches)")
+	f.BoolVar(&c.exclusive, "exclusive", false, "have the agents of the fleet carry nothing else until this run has ended")
+	c.control.flags(f)
+}
+
+// wanted tells whether agents are chosen at all.
+func (c *choice) wanted() bool { return c.given || c.count != 0 || c.exclusive }
+
+// choose returns the agents, and the hold on their machines, which is nil unless it was asked for. The run
+// closes the registry.
+func (c *choice) choose(ctx context.Context, m *identity.Member) ([]registry.Agent, *registry.Registry, *registry.Hold, error) {
+	if c.count < 0 {
+		return nil, nil, nil, command.Usage("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
+	}
+	by, err := selector.Parse(c.selector)
+	if of := (*selector.Error)(nil); errors.As(err, &of) {
+		return nil, nil, nil, command.Usage(of.Hint, "--fleet: %v", err)
+	}
+	r, err := c.control.existing()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	chosen, hold, err := c.from(ctx, r, m, by)
+	if err != nil {
+		r.Close()
+		return nil, nil, nil, explainControl(err)
+	}
+	return chosen, r, hold, nil
+}
+
+func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Member, by selector.Selector) ([]registry.Agent, *registry.Hold, error) {
+	all, err := r.Agents(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(all, func(of registry.Agent) bool { return !by.Match(of.Labels) })
+	var reachable []registry.Agent
+	for i, reached := range askParts(ctx, m, all) {
+		if reached {
+			reachable = append(reachable, all[i])
+		}
+	}
+	chosen, err := registry.Choose(reachable, c.count, c.exclusive)
+	if err != nil {
+		return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("--fleet: %w", err), "dyno fleet list shows the agents; dyno agent --control-plane URL starts one")
+	}
+	if !c.exclusive {
+		return chosen, nil, nil
+	}
+	hold, err := r.Hold(ctx, chosen)
+	return chosen, hold, err
+}
+
+// advertised returns where others reach an agent that listens somewhere. One that listens at all addresses of
+// its machine is reached at the one from which the machine reaches the control plane.
+func advertised(listen net.Addr, control string) (string, error) {
+	at, ok := listen.(*net.TCPAddr)
+	if !ok || !at.IP.IsUnspecified() {
+		return listen.String(), nil
+	}
+	u, err := url.Parse(control)
+	if err != nil {
+		return "", err
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))) // sends nothing
+	if err != nil {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	return net.JoinHostPort(host, fmt.Sprint(at.Port)), errors.Join(err, conn.Close())
+}
