@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -483,5 +484,36 @@ func TestFollow(t *testing.T) {
 		if err != nil || (time.Duration(theirs-test.ours-test.offset)).Abs() > time.Duration(within) || within > 100 {
 			t.Errorf("at %d: %d ± %d, %v", test.ours, theirs, within, err)
 		}
+	}
+}
+
+// The offset of a clock that is 100 s ahead is found within its stated error, and a load begins by it. It takes root
+// to have such a clock: that of a time namespace (time_namespaces(7)).
+func TestClockAhead(t *testing.T) {
+	const ahead = 100 * time.Second
+	in := []string{"--time", "--monotonic", "100", "--boottime", "100", "--fork", "--kill-child"}
+	if said, err := exec.Command("unshare", append(in, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no time namespace: %v: %s", err, said)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, descriptors := connect(t, nil, roles.Start(t, exec.Command("unshare", append(in, exe, "agent", "ahead")...)).Line(t))
+	for range 3 {
+		p := restart(t, by[0])
+		ours := generator.Monotonic()
+		theirs, within := p.At(ours)
+		p.Kill()
+		if wrong := (time.Duration(theirs-ours) - ahead).Abs(); wrong > time.Duration(within) {
+			t.Errorf("wrong by %v, stated %v", wrong, time.Duration(within))
+		}
+	}
+	var j journal
+	server := httptest.NewServer(&j)
+	defer server.Close()
+	_, answered, accounts, err := carry(t, server.URL, "200ms", by, descriptors)
+	if err != nil || answered == 0 || accounts[0].Clock.Offset.Abs() > time.Second {
+		t.Errorf("%d answered, %+v, %v", answered, accounts, err)
 	}
 }
