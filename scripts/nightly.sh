@@ -2,10 +2,10 @@
 # What scripts/test.sh leaves out, because it takes long or measures this machine: all tests without
 # -short (memory, allocations, programs that are killed again and again, echo servers in other
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
-# calibration (20 comparisons of a server with itself, 20 with a slower one), and the manifests with
-# a real Kubernetes. Takes some hours.
+# calibration (20 comparisons of a server with itself, 20 with a slower one), the manifests with
+# a real Kubernetes, and four agents on four machines against one generator. Takes some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration manifests
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration manifests fleet
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -38,11 +38,19 @@ manifests() {
 	scripts/kubernetes.sh down "$folder" && rm -rf "$folder" || code=1
 	return $code
 }
+fleet() {
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "skip  fleet: network namespaces need root"
+		return
+	fi
+	go build -o bin/ ./cmd/... && SECONDS_EACH=5 bench/fleet-namespaces.sh
+}
 
+all=(languages tests stress fuzz calibration manifests fleet)
 steps=("$@")
-[ $# -gt 0 ] || steps=(languages tests stress fuzz calibration manifests)
+[ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do
-	[[ " languages tests stress fuzz calibration manifests " == *" $name "* ]] || {
+	[[ " ${all[*]} " == *" $name "* ]] || {
 		echo "nightly: no step $name" >&2
 		exit 2
 	}

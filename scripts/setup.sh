@@ -28,7 +28,7 @@ default-jdk-headless javac    tests of HTTP/2 with Jetty
 libjetty9-java   /usr/share/java/jetty9-http2-server.jar the same
 linux-perf       perf         tests that hold counts of system calls against perf stat
 tmux             tmux         tests of what a terminal shows
-iproute2         ip           tests in network namespaces of their own
+iproute2         ip           tests in network namespaces of their own, bench/fleet-*.sh
 bind9-dnsutils   dig          tests of the control plane with a real resolver
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol

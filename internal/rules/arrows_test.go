@@ -208,6 +208,7 @@ var arrows = []arrow{
 	{"deploy", []string{"results/push", "services", "deploy/internal"}, "its tests hold dashboards and rules to what is really exported"},
 	{"deploy/internal", nil, "it knows the formats of manifests, and nothing of whose they are"},
 	{"bench", nil, "a referee between dyno and others uses neither"},
+	{"bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
 	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document is, and what figures are called, for the page"},
