@@ -152,6 +152,16 @@ func (r *Registry) living(ctx context.Context, service string) (map[string]resou
 	return byID, err
 }
 
+// instance returns an agent's instance, or nil if it does not live.
+func (r *Registry) instance(ctx context.Context, id string) (*resource.Instance, error) {
+	i := &resource.Instance{}
+	_, err := r.ask(ctx, client.Request{Method: http.MethodGet, Path: "/v1/services/" + agents + "/instances/" + url.PathEscape(id), Query: url.Values{"namespace": {namespace}}}, i)
+	if isStatus(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	return i, err
+}
+
 func isStatus(err error, status int) bool {
 	var p *client.Problem
 	return errors.As(err, &p) && p.Status == status
@@ -317,12 +327,14 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 		i.Metadata[labelPrefix+label] = value
 	}
 	d, err := r.change(ctx, info.Name, func(d *document) error {
-		living, err := r.living(ctx, agents)
-		if err != nil {
-			return err
-		}
-		if other, ok := living[instanceID(info.Name, d.Session)]; ok && addressOf(&other) != address {
-			return &NameTakenError{info.Name, addressOf(&other)}
+		if d.Session != "" {
+			other, err := r.instance(ctx, instanceID(info.Name, d.Session))
+			if err != nil {
+				return err
+			}
+			if other != nil && addressOf(other) != address {
+				return &NameTakenError{info.Name, addressOf(other)}
+			}
 		}
 		d.Session = m.session
 		return nil
