@@ -102,7 +102,7 @@ func clocks(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	missed := 0
+	missed, before := 0, ownCPU()
 	fmt.Fprintf(stdout, "%-12s %-14s %-9s %-22s %-22s %s\n", "agent", "true offset", "compared", "wrong by, µs: p50, max", "stated, µs: p50, max", "outside")
 	for _, a := range all {
 		truth := o.ahead[a.Info.Name]
@@ -133,6 +133,7 @@ func clocks(ctx context.Context, o options, stdout io.Writer) error {
 		missed += outside
 	}
 	fmt.Fprintf(stdout, "result: clock.outside %d\n", missed)
+	fmt.Fprintf(stdout, "result: clock.cpu_ms_each %.2f\n", (ownCPU()-before).Seconds()*1e3/float64(o.rounds*len(all)))
 	if missed > 0 {
 		return fmt.Errorf("%d offsets are not within their stated errors", missed)
 	}
