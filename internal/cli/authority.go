@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/fields"
+	"dyno/internal/secretfile"
 	"dyno/internal/settings"
 	"dyno/lab/fleet/identity"
 )
@@ -29,6 +32,7 @@ type authorityConfig struct {
 	Folder      string        `yaml:"folder" kind:"path" default:"fleet" doc:"the folder of the fleet's keys. Whoever can read it has the fleet"`
 	Members     int           `yaml:"members" range:"1..10000" default:"10" doc:"how many machines can join with the token"`
 	TokenLife   time.Duration `yaml:"token_life" range:"1s..8760h" default:"24h" doc:"how long the token holds"`
+	TokenFile   string        `yaml:"token_file" kind:"path" otherwise:"another token at each start" doc:"the file that keeps the token, made if it is not there. The token is printed nowhere then, and holds for token_life and members again at each start"`
 }
 
 // Check reports how fields have to go together, beyond what their tags say.
@@ -74,6 +78,27 @@ renew their certificates, and not during loads.`,
 	return cmd
 }
 
+// token returns the token that machines join with, as a word in a shell.
+func (c *authorityConfig) token(authority *identity.Authority) (string, error) {
+	if c.TokenFile == "" {
+		return authority.Token(identity.Agent, c.TokenLife, c.Members)
+	}
+	text, err := secretfile.Read(c.TokenFile)
+	switch {
+	case err == nil:
+		err = authority.Accept(strings.TrimSpace(string(text)), identity.Agent, c.TokenLife, c.Members)
+	case errors.Is(err, os.ErrNotExist):
+		var made string
+		if made, err = authority.Token(identity.Agent, c.TokenLife, c.Members); err == nil {
+			err = os.WriteFile(c.TokenFile, []byte(made), 0o600)
+		}
+	}
+	if err != nil {
+		return "", command.Fail(command.ExitUsage, fmt.Errorf("--token-file: %w", err), "the file that --token-file made earlier, for the authority in --folder")
+	}
+	return `"$(cat ` + c.TokenFile + `)"`, nil
+}
+
 // serveAuthority lets machines join until ctx ends.
 func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, log *slog.Logger) error {
 	authority, err := identity.Open(c.Folder)
@@ -92,7 +117,7 @@ func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, log *slog.
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "--listen says where machines join")
 	}
-	token, err := authority.Token(identity.Agent, c.TokenLife, c.Members)
+	token, err := c.token(authority)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -206,6 +206,14 @@ func TestTokensAreRefused(t *testing.T) {
 		}
 		wantError(t, tt.what, err, tt.want)
 	}
+	if err := f.Accept(once, Agent, time.Hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Join(t.Context(), f.address, once, "b"); err != nil {
+		t.Errorf("the token is accepted for another member: %v", err)
+	}
+	wantError(t, "used up again", errorOf(Join(t.Context(), f.address, once, "c")), "as many members as it is for")
+	wantError(t, "another fleet's", f.Accept(must(newFleet(t).Token(Agent, time.Hour, 1)), Agent, time.Hour, 1), "the token is of another fleet")
 	if text := must(os.ReadFile(filepath.Join(f.folder, tokensFile))); bytes.Contains(text, []byte(once[:32])) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(once[:32])))) {
 		t.Error("a secret is kept")
 	}

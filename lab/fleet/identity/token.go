@@ -40,27 +40,45 @@ type token struct {
 // SECRET.HASH in hexadecimal digits: the hash is of the authority's public key, as a
 // certificate has it.
 func (a *Authority) Token(role Role, life time.Duration, uses int) (string, error) {
-	if err := role.validate(); err != nil {
-		return "", err
-	}
-	if life <= 0 || life > MaxTokenLife {
-		return "", fmt.Errorf("a token's life of %v: want at most %v", life, MaxTokenLife)
-	}
-	if uses < 1 || uses > MaxUses {
-		return "", fmt.Errorf("a token for %d members: want 1 to %d", uses, MaxUses)
-	}
 	secret := make([]byte, secretBytes)
 	_, _ = rand.Read(secret) // never fails, says its documentation
-	err := a.changeTokens(func(tokens []token) ([]token, error) {
+	text := hex.EncodeToString(secret) + "." + keyHash(a.certificate)
+	if err := a.Accept(text, role, life, uses); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// Accept lets a number of members join in a role with a token that Token made, until another life of it ends.
+func (a *Authority) Accept(text string, role Role, life time.Duration, uses int) error {
+	secret, key, err := parseToken(text)
+	if err != nil {
+		return err
+	}
+	if key != keyHash(a.certificate) {
+		return errors.New("the token is of another fleet")
+	}
+	if err := role.validate(); err != nil {
+		return err
+	}
+	if life <= 0 || life > MaxTokenLife {
+		return fmt.Errorf("a token's life of %v: want at most %v", life, MaxTokenLife)
+	}
+	if uses < 1 || uses > MaxUses {
+		return fmt.Errorf("a token for %d members: want 1 to %d", uses, MaxUses)
+	}
+	added := token{hash(secret), role, time.Now().Add(life), uses}
+	err = a.changeTokens(func(tokens []token) ([]token, error) {
+		tokens = slices.DeleteFunc(tokens, func(t token) bool { return t.SHA256 == added.SHA256 })
 		if len(tokens) >= MaxTokens {
 			return nil, fmt.Errorf("%d tokens have not expired: want fewer, for more members or a shorter time", len(tokens))
 		}
-		return append(tokens, token{hash(secret), role, time.Now().Add(life), uses}), nil
+		return append(tokens, added), nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("make a token: %w", err)
+		return fmt.Errorf("add a token: %w", err)
 	}
-	return hex.EncodeToString(secret) + "." + keyHash(a.certificate), nil
+	return nil
 }
 
 // What is wrong with a token that nobody can join with.
