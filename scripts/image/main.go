@@ -1,10 +1,11 @@
-// Image makes a container image of a static program, without a daemon and without root: an
+// Image makes a container image of a program, without a daemon and without root: an
 // archive that podman, docker and containerd load. The same program makes the same bytes.
 //
 //	go run ./scripts/image -program bin/dyno-bot -arch amd64 -tag dyno-bot:dev -port 8000 -port 8001 -o dyno-bot.tar
 //
 // The image holds the program, the certificates that HTTPS needs, and a user to run as. There is
-// no shell. It prints the sizes, and fails if the program or the archive is larger than -most.
+// no shell. A program that is not static needs its libraries: -file. It prints the sizes, and fails if
+// the program or the archive is larger than -most.
 package main
 
 import (
@@ -30,9 +31,10 @@ import (
 
 // An image is what is to be made.
 type image struct {
-	program      string // its file
-	arch         string // as Go calls it
-	certificates string // their file
+	program      string   // its file
+	files        []string // that the image has at the same paths
+	arch         string   // as Go calls it
+	certificates string   // their file
 	tag          string
 	ports        []string
 }
@@ -45,7 +47,8 @@ const megabyte = 1_000_000
 
 func main() {
 	var i image
-	flag.StringVar(&i.program, "program", "", "the static program's `FILE`")
+	flag.StringVar(&i.program, "program", "", "the program's `FILE`")
+	flag.Func("file", "a `FILE` that the image has at the same path; may be repeated", func(f string) error { i.files = append(i.files, f); return nil })
 	flag.StringVar(&i.arch, "arch", "", "the `GOARCH` that it was built for")
 	flag.StringVar(&i.certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt", "`FILE` of the certificates of authorities")
 	flag.StringVar(&i.tag, "tag", "", "the image's `NAME:TAG`")
@@ -95,14 +98,25 @@ func (i image) build(program []byte) (v1.Image, error) {
 		return nil, err
 	}
 	path := "/" + filepath.Base(i.program)
-	files, err := pack([]file{
+	content := []file{
 		{"etc/", 0o755, nil},
 		{"etc/passwd", 0o644, []byte("nobody:x:" + user + ":" + user + "::/:/\n")},
 		{"etc/ssl/", 0o755, nil},
 		{"etc/ssl/certs/", 0o755, nil},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates},
 		{path[1:], 0o755, program},
-	})
+	}
+	for _, name := range i.files {
+		if !filepath.IsAbs(name) {
+			return nil, fmt.Errorf("-file: %s: want an absolute path", name)
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		content = append(content, file{filepath.Clean(name)[1:], 0o755, text}) // folders that are missing are made with it
+	}
+	files, err := pack(content)
 	if err != nil {
 		return nil, err
 	}

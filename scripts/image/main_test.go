@@ -31,8 +31,14 @@ func made(t *testing.T) image {
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.tar")
 	var said [2]strings.Builder
+	library := filepath.Join(t.TempDir(), "library.so")
+	if err := os.WriteFile(library, []byte("library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for n := range said {
-		if err := run(made(t), out, megabyte, &said[n]); err != nil {
+		i := made(t)
+		i.files = []string{library}
+		if err := run(i, out, megabyte, &said[n]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,13 +82,13 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		files[h.Name] = text.String()
-		if want := map[bool]int64{true: 0o755, false: 0o644}[h.Name == "dyno-bot" || strings.HasSuffix(h.Name, "/")]; h.Mode != want || h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != 0 {
+		if want := map[bool]int64{true: 0o755, false: 0o644}[h.Name == "dyno-bot" || h.Name == library[1:] || strings.HasSuffix(h.Name, "/")]; h.Mode != want || h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != 0 {
 			t.Errorf("%+v", h)
 		}
 	}
 	if want := map[string]string{
 		"dyno-bot": "dyno-bot", "etc/": "", "etc/ssl/": "", "etc/ssl/certs/": "", "etc/ssl/certs/ca-certificates.crt": "certificates",
-		"etc/passwd": "nobody:x:65532:65532::/:/\n",
+		"etc/passwd": "nobody:x:65532:65532::/:/\n", library[1:]: "library",
 	}; !reflect.DeepEqual(files, want) {
 		t.Errorf("%v", files)
 	}
@@ -95,6 +101,7 @@ func TestFaults(t *testing.T) {
 		"-tag: ":                       func(i *image) { i.tag = "" },
 		"dyno-botx: no such file or":   func(i *image) { i.program += "x" },
 		"certificatesx: no such file ": func(i *image) { i.certificates += "x" },
+		"-file: main.go: want an":      func(i *image) { i.files = []string{"main.go"} },
 	} {
 		i, out := made(t), filepath.Join(t.TempDir(), "image.tar")
 		change(&i)
