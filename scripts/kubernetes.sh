@@ -1,34 +1,37 @@
 #!/usr/bin/env bash
 # A Kubernetes of one node on this machine, for tests with manifests: API server, controllers,
-# scheduler and kubelet are built from their Go module; containerd, runc, network plugins and etcd
-# are Debian's. All listen on loopback; pods have addresses in 10.88.0.0/24, on this machine only.
+# scheduler, kubelet, kube-proxy and CoreDNS are built from their Go modules; containerd, runc,
+# network plugins and etcd are Debian's. All listen on loopback, or on the node's address, 10.88.1.1,
+# which only this machine and its pods reach. Pods have addresses in 10.88.0.0/24, on this machine only.
 # Needs root. The first start builds for minutes and takes 2 GB of disk; later ones take 20 s.
 #
 #   scripts/kubernetes.sh up FOLDER             build, start, wait until the node is ready
-#   scripts/kubernetes.sh image FOLDER ARCHIVE  load an image that scripts/image.sh has written
+#   scripts/kubernetes.sh image FOLDER ARCHIVE  load an image that scripts/image has written
+#   scripts/kubernetes.sh volume FOLDER NAME    make a volume for the next claim: FOLDER/volumes/NAME
 #   scripts/kubernetes.sh down FOLDER           delete all pods, end all programs, unmount
 #   export KUBECONFIG=FOLDER/kubeconfig PATH=FOLDER/bin:$PATH    for kubectl
 #
-# What it has not: cluster DNS, kube-proxy (services have no addresses: ask pods), volumes that are
-# provisioned, network policies, cgroups of version 2 where the machine has version 1.
+# The kubelet starts the static pods in FOLDER/manifests.
+# What it has not: volumes that are provisioned, network policies, cgroups of version 2 where the
+# machine has version 1.
 set -euo pipefail
-version=1.33.4 port=26443 etcd=23790
+version=1.33.4 dns=1.12.1 node=10.88.1.1 port=26443 etcd=23790
 usage() {
-	sed -n '7,10s/^# *//p' "$0" >&2
+	sed -n '8,12s/^# *//p' "$0" >&2
 	exit 2
 }
 case ${1-}:$# in
-up:2 | down:2 | image:3) ;;
+up:2 | down:2 | image:3 | volume:3) ;;
 *) usage ;;
 esac
 folder=$(realpath -m "$2")
-archive=${3:+$(realpath "$3")}
+[ "$1" != image ] || archive=$(realpath "$3")
 mkdir -p "$folder"
 cd "$folder"
 
 build() {
 	local part staged
-	[ ! -x bin/kubelet ] || return 0
+	[ ! -x bin/coredns ] || return 0
 	if ! { command -v containerd && command -v runc && command -v etcd && [ -d /usr/lib/cni ]; } >/dev/null; then
 		apt-get install -y -qq containerd runc containernetworking-plugins etcd-server >/dev/null
 	fi
@@ -42,17 +45,34 @@ build() {
 	done >>go.mod
 	{
 		printf '//go:build tools\n\npackage tools\n\nimport (\n'
-		for part in kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
+		for part in kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl; do
 			printf '\t_ "k8s.io/kubernetes/cmd/%s"\n' "$part"
 		done
 		echo ')'
 	} >tools.go
 	go mod tidy
-	# The kubelet comes last: who finds it finds all.
-	for part in kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet; do
+	for part in kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl; do
 		CGO_ENABLED=0 go build -o ../bin/ "k8s.io/kubernetes/cmd/$part"
 	done
-	cd ..
+	# CoreDNS with the plugins that are used, and without those for clouds. It comes last: if it is there, all are.
+	mkdir -p dns
+	cd dns
+	printf 'module dns\n\ngo 1.26\n' >go.mod
+	cat >main.go <<-'G'
+		package main
+
+		import (
+			"github.com/coredns/coredns/coremain"
+			_ "github.com/coredns/coredns/plugin/bind"
+			_ "github.com/coredns/coredns/plugin/errors"
+			_ "github.com/coredns/coredns/plugin/kubernetes"
+		)
+
+		func main() { coremain.Run() }
+	G
+	go get "github.com/coredns/coredns/coremain@v$dns" "github.com/coredns/coredns/plugin/"{bind,errors,kubernetes}"@v$dns"
+	CGO_ENABLED=0 go build -o ../../bin/coredns .
+	cd ../..
 }
 
 # pause ARCHIVE: the image of a pod's first container, which holds its namespaces and does nothing else.
@@ -111,8 +131,10 @@ ask() {
 }
 
 configure() {
-	mkdir -p keys cni
+	mkdir -p keys cni manifests
 	[ -e keys/account.key ] || openssl genrsa -out keys/account.key 2048 2>/dev/null
+	# The kubelet knows the API server, which asks it for logs and commands, by this certificate.
+	[ -e keys/client.crt ] || openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=apiserver -keyout keys/client.key -out keys/client.crt 2>/dev/null
 	(
 		umask 077
 		[ -e token ] || od -An -vN 24 -tx1 /dev/urandom | tr -d ' \n' >token
@@ -144,14 +166,14 @@ configure() {
 	T
 	cat >cni/10-pods.conflist <<-J
 		{"cniVersion": "0.4.0", "name": "pods", "plugins": [
-		  {"type": "ptp", "ipMasq": false, "ipam": {"type": "host-local", "subnet": "10.88.0.0/24"}}]}
+		  {"type": "ptp", "ipMasq": false, "ipam": {"type": "host-local", "subnet": "10.88.0.0/24", "routes": [{"dst": "$node/32"}, {"dst": "10.99.0.0/24"}]}}]}
 	J
 	cat >kubelet.yaml <<-Y
 		apiVersion: kubelet.config.k8s.io/v1beta1
 		kind: KubeletConfiguration
-		address: 127.0.0.1
+		address: $node
 		healthzBindAddress: 127.0.0.1
-		authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
+		authentication: {anonymous: {enabled: false}, webhook: {enabled: false}, x509: {clientCAFile: $folder/keys/client.crt}}
 		authorization: {mode: AlwaysAllow}
 		cgroupDriver: cgroupfs
 		failSwapOn: false
@@ -160,12 +182,27 @@ configure() {
 		evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
 		enforceNodeAllocatable: []
 		localStorageCapacityIsolation: false
+		makeIPTablesUtilChains: false
+		staticPodPath: $folder/manifests
+		clusterDomain: cluster.local
+		clusterDNS: [$node]
 	Y
+	cat >Corefile <<-C
+		cluster.local {
+		  bind $node
+		  errors
+		  kubernetes cluster.local {
+		    kubeconfig $folder/kubeconfig local
+		    ttl 1
+		  }
+		}
+	C
 }
 
 up() {
 	build
 	configure
+	ip address add $node/32 dev lo 2>/dev/null || true # it is there already
 	start containerd containerd -c containerd.toml
 	start etcd etcd --data-dir etcd --listen-client-urls "http://127.0.0.1:$etcd" --advertise-client-urls "http://127.0.0.1:$etcd" \
 		--listen-peer-urls "http://127.0.0.1:$((etcd + 10))"
@@ -174,16 +211,37 @@ up() {
 	load pause.tar >/dev/null
 	start apiserver bin/kube-apiserver --etcd-servers "http://127.0.0.1:$etcd" --bind-address=127.0.0.1 --secure-port=$port --cert-dir=keys \
 		--token-auth-file=tokens.csv --authorization-mode=RBAC --service-cluster-ip-range=10.99.0.0/24 \
-		--service-account-issuer=https://kubernetes.default.svc --service-account-key-file=keys/account.key --service-account-signing-key-file=keys/account.key
+		--service-account-issuer=https://kubernetes.default.svc --service-account-key-file=keys/account.key --service-account-signing-key-file=keys/account.key \
+		--kubelet-client-certificate=keys/client.crt --kubelet-client-key=keys/client.key --kubelet-preferred-address-types=InternalIP
 	await ask get --raw /readyz
 	start controllers bin/kube-controller-manager --kubeconfig kubeconfig --service-account-private-key-file=keys/account.key \
 		--use-service-account-credentials=false --controllers='*,-bootstrapsigner,-tokencleaner' --leader-elect=false --bind-address=127.0.0.1 --cert-dir=keys
 	start scheduler bin/kube-scheduler --kubeconfig kubeconfig --leader-elect=false --bind-address=127.0.0.1 --cert-dir=keys
-	start kubelet bin/kubelet --config kubelet.yaml --kubeconfig kubeconfig --root-dir "$folder/kubelet" --cert-dir keys --hostname-override node
+	start kubelet bin/kubelet --config kubelet.yaml --kubeconfig kubeconfig --root-dir "$folder/kubelet" --cert-dir keys --hostname-override node --node-ip $node
 	await ask get node node
+	# 0: the machine's limits of connections that are tracked stay as they are.
+	start proxy bin/kube-proxy --kubeconfig kubeconfig --proxy-mode nftables --hostname-override node --cluster-cidr 10.88.0.0/24 --bind-address $node \
+		--metrics-bind-address 127.0.0.1:10249 --healthz-bind-address 127.0.0.1:10256 --nodeport-addresses $node/32 \
+		--conntrack-max-per-core 0 --conntrack-min 0 --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0
+	start dns bin/coredns -conf Corefile
 	await ask wait --for=condition=Ready node/node --timeout=60s
 	await ask get serviceaccount default
 	ask get nodes
+}
+
+# volume NAME: a folder of this machine that a claim without a class can have.
+volume() {
+	mkdir -p "$folder/volumes/$1"
+	ask apply -f - <<-Y
+		apiVersion: v1
+		kind: PersistentVolume
+		metadata: {name: $1}
+		spec:
+		  capacity: {storage: 20Gi}
+		  accessModes: [ReadWriteOnce]
+		  local: {path: "$folder/volumes/$1"}
+		  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node]}]}]}}
+	Y
 }
 
 # idle: no container runs.
@@ -193,11 +251,12 @@ idle() {
 
 down() {
 	local name mount
+	rm -f manifests/*
 	if [ -e apiserver.pid ]; then
 		ask delete deploy,statefulset,daemonset,job,pod --all --all-namespaces --wait=false --grace-period=1 >/dev/null 2>&1 || true
 		await idle || true
 	fi
-	for name in kubelet scheduler controllers apiserver etcd containerd; do
+	for name in dns proxy kubelet scheduler controllers apiserver etcd containerd; do
 		[ -e $name.pid ] || continue
 		kill "$(cat $name.pid)" 2>/dev/null || true
 		tail --pid="$(cat $name.pid)" -f /dev/null 2>/dev/null
@@ -207,10 +266,15 @@ down() {
 	awk -v folder="$folder/" 'index($2, folder) == 1 {print $2}' /proc/mounts | sort -r | while read -r mount; do
 		umount "$mount"
 	done
+	for name in ip ip6; do
+		nft delete table $name kube-proxy 2>/dev/null || true # the proxy leaves its rules
+	done
+	ip address delete $node/32 dev lo 2>/dev/null || true
 }
 
 case $1 in
 up) up ;;
 image) load "$archive" ;;
+volume) volume "$3" ;;
 down) down ;;
 esac
