@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // Commands in deployment files and documents exist, with flags of these names and
 // readable values.
 func TestDeployedCommands(t *testing.T) {
-	for file, least := range map[string]int{"../../deploy/README.md": 2, "../../deploy/prometheus/prometheus.yml": 2} {
+	for file, least := range map[string]int{"../../deploy/README.md": 2, "../../deploy/fleet/README.md": 1, "../../deploy/prometheus/prometheus.yml": 2} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -44,6 +45,37 @@ func TestDeployedCommands(t *testing.T) {
 		}
 		if found < least {
 			t.Errorf("%s: %d commands, want at least %d", file, found, least)
+		}
+	}
+}
+
+// Arguments in manifests are of commands that exist, with flags of these names.
+func TestDeployedArguments(t *testing.T) {
+	word := regexp.MustCompile(`(?m)(?:^\s+- |\[|, )([a-z]+|--[a-z-]+)`)
+	for _, file := range []string{"job.yaml", "chart/templates/agents.yaml", "chart/templates/authority.yaml"} {
+		text, err := os.ReadFile("../../deploy/fleet/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, args, _ := strings.Cut(string(text), " args:")
+		args, _, _ = strings.Cut(args, " env:")
+		var words, flags []string
+		for _, m := range word.FindAllStringSubmatch(args, -1) {
+			if name, ok := strings.CutPrefix(m[1], "--"); ok {
+				flags = append(flags, name)
+			} else {
+				words = append(words, m[1])
+			}
+		}
+		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+		cmd, _, err := a.root().Find(words)
+		if err != nil || !cmd.Runnable() || cmd == cmd.Root() || len(flags) < 3 {
+			t.Fatalf("%s: %q, %q: %v", file, words, flags, err)
+		}
+		for _, name := range flags {
+			if cmd.Flag(name) == nil {
+				t.Errorf("%s: %s has no flag --%s", file, cmd.Name(), name)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -24,6 +25,9 @@ type Manifest struct {
 	Services    []core.Service
 	Deployments []apps.Deployment
 	Sets        []apps.StatefulSet
+	Daemons     []apps.DaemonSet
+	Jobs        []batch.Job
+	Claims      []core.PersistentVolumeClaim
 	Budgets     []policy.PodDisruptionBudget
 	Policies    []networking.NetworkPolicy
 }
@@ -47,6 +51,12 @@ func Read(text []byte) (m Manifest, err error) {
 			err = add(document, &m.Deployments)
 		case "apps/v1 StatefulSet":
 			err = add(document, &m.Sets)
+		case "apps/v1 DaemonSet":
+			err = add(document, &m.Daemons)
+		case "batch/v1 Job":
+			err = add(document, &m.Jobs)
+		case "v1 PersistentVolumeClaim":
+			err = add(document, &m.Claims)
 		case "policy/v1 PodDisruptionBudget":
 			err = add(document, &m.Budgets)
 		case "networking.k8s.io/v1 NetworkPolicy":

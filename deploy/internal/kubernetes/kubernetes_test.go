@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 		{"replicas: 2", "replicas: two", "document 2, Deployment"},
 		{"limits:", "limit:", "document 2, Deployment"},
 		{"replicas: 2", "replicas: 2\n  replicas: 3", "document 2"},
-		{"kind: Deployment", "kind: DaemonSet", `"DaemonSet" of version "apps/v1" is not known`},
+		{"kind: Deployment", "kind: ReplicaSet", `"ReplicaSet" of version "apps/v1" is not known`},
 		{"apps/v1", "apps/v1beta1", "document 2, Deployment"},
 		{"metadata: {name: b}", "metadata: {name: b", "document 3"},
 	} {

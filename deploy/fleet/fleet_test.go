@@ -1,0 +1,157 @@
+// Package fleet_test holds the chart and the Job to what a cluster takes, and to each other.
+package fleet_test
+
+import (
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+
+	"dyno/deploy/internal/kubernetes"
+)
+
+func read(t *testing.T, text []byte) kubernetes.Manifest {
+	t.Helper()
+	m, err := kubernetes.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func readJob(t *testing.T) core.PodSpec {
+	t.Helper()
+	text, err := os.ReadFile("job.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := read(t, text)
+	if len(m.Jobs) != 1 || *m.Jobs[0].Spec.BackoffLimit != 0 {
+		t.Fatalf("want one Job that is not tried again: %+v", m)
+	}
+	return m.Jobs[0].Spec.Template.Spec
+}
+
+// keys returns the keys of the Secrets that secrets.sh makes.
+func keys(t *testing.T) map[string][]string {
+	t.Helper()
+	script, err := os.ReadFile("secrets.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, line := range regexp.MustCompile(`(?m)^\tsecret (\S+)(.*)$`).FindAllStringSubmatch(string(script), -1) {
+		for _, entry := range regexp.MustCompile(` (\S+)=`).FindAllStringSubmatch(line[2], -1) {
+			all[line[1]] = append(all[line[1]], entry[1])
+		}
+	}
+	return all
+}
+
+// checkPod reports rights that a pod does not need, and files of secrets that nobody makes.
+func checkPod(t *testing.T, name string, pod core.PodSpec) {
+	t.Helper()
+	if s := pod.SecurityContext; *pod.AutomountServiceAccountToken || !*s.RunAsNonRoot || *s.FSGroup != *s.RunAsUser || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s: %+v", name, pod.SecurityContext)
+	}
+	made := keys(t)
+	secrets := map[string][]string{} // by volume
+	for _, v := range pod.Volumes {
+		if v.Secret == nil {
+			continue
+		}
+		secrets[v.Name] = made[v.Secret.SecretName]
+		if len(secrets[v.Name]) == 0 || *v.Secret.DefaultMode != 0o440 {
+			t.Errorf("%s: volume %+v", name, v)
+		}
+	}
+	for _, c := range pod.Containers {
+		if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+			t.Errorf("%s: %+v", name, s)
+		}
+		var files []string
+		for _, m := range c.VolumeMounts {
+			if m.SubPath != "" {
+				files = append(files, m.MountPath)
+				continue
+			}
+			for _, key := range secrets[m.Name] {
+				files = append(files, m.MountPath+"/"+key)
+			}
+		}
+		var named []string
+		for _, e := range c.Env {
+			named = append(named, e.Value)
+		}
+		for _, a := range c.Args {
+			if _, value, ok := cut(a); ok {
+				named = append(named, value)
+			}
+		}
+		for _, file := range named {
+			if file := regexp.MustCompile(`^/etc/dyno/.*\..*`).FindString(file); file != "" && !slices.Contains(files, file) {
+				t.Errorf("%s: no secret has %s: %q", name, file, files)
+			}
+		}
+	}
+}
+
+func cut(flag string) (name, value string, ok bool) {
+	m := regexp.MustCompile(`^(--[a-z-]+)=(.*)$`).FindStringSubmatch(flag)
+	if m == nil {
+		return "", "", false
+	}
+	return m[1], m[2], true
+}
+
+func TestJob(t *testing.T) { checkPod(t, "Job", readJob(t)) }
+
+// TestChart: both forms of the chart are what a cluster takes, and the Job fits them.
+func TestChart(t *testing.T) {
+	if _, err := exec.LookPath("helm"); err != nil {
+		t.Skip("helm is not installed")
+	}
+	job := readJob(t)
+	for _, kind := range []string{"DaemonSet", "Deployment"} {
+		text, err := exec.CommandContext(t.Context(), "helm", "template", "chart", "--set", "agents.kind="+kind+",agents.labels.zone=a,agents.networks[0]=10.0.0.0/8").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := read(t, text)
+		pods := map[string]core.PodSpec{}
+		for _, d := range m.Daemons {
+			pods[d.Name] = d.Spec.Template.Spec
+		}
+		for _, d := range m.Deployments {
+			pods[d.Name] = d.Spec.Template.Spec
+		}
+		for _, s := range m.Sets {
+			pods[s.Name] = s.Spec.Template.Spec
+		}
+		for name, pod := range pods {
+			checkPod(t, kind+": "+name, pod)
+		}
+		if len(pods) != 3 || len(m.Services) != 2 || len(m.Claims) != 1 || len(m.Accounts) != 1 || (len(m.Daemons) == 1) != (kind == "DaemonSet") {
+			t.Fatalf("%s: %+v", kind, m)
+		}
+		agent := pods["dyno-agent"].Containers[0]
+		for _, flag := range []string{"--label=zone=a", "--network=10.0.0.0/8"} {
+			if !slices.Contains(agent.Args, flag) {
+				t.Errorf("%s: %q has no %s", kind, agent.Args, flag)
+			}
+		}
+		env := job.Containers[0].Env[:3]
+		for _, of := range []string{"dyno-agent", "dyno-authority"} {
+			if got := pods[of].Containers[0].Env[:3]; !reflect.DeepEqual(got, env) {
+				t.Errorf("%s: %s asks the control plane by %+v, the Job by %+v", kind, of, got, env)
+			}
+		}
+		if claim := job.Volumes[2].PersistentVolumeClaim; claim == nil || claim.ClaimName != m.Claims[0].Name || job.ServiceAccountName != m.Accounts[0].Name || agent.Image != job.Containers[0].Image {
+			t.Errorf("%s: the Job has another claim, account or image: %+v", kind, job)
+		}
+	}
+}
