@@ -1,6 +1,6 @@
 // Package pipes connects clients with a server by pipes in memory, for tests in synctest bubbles:
 // these wait for a pipe, and not for a socket. A pipe has no buffer, so bytes that one side does
-// not read are not written by the other.
+// not read are not written by the other. A Wire connects them by sockets, and can be cut.
 package pipes
 
 import (

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"dyno/lab/fleet/agent"
@@ -32,18 +33,29 @@ const (
 	maxAnswer      = 64 << 10
 	maxLog         = 2 << 20
 	clockSamples   = 16
+	askTimeout     = 2 * time.Second        // of an agent that was lost
+	askPeriod      = 100 * time.Millisecond // until its parts have ended
 )
+
+// DefaultSilence is how long an agent's part, or this process, may be silent until the other takes it for lost. A
+// machine that is busy with load delays a message by less.
+const DefaultSilence = 15 * time.Second
 
 // An Agent carries parts of loads.
 type Agent struct {
 	Info    agent.Info
-	Address string // host:port
-	Fence   int64  // of the run that has the machine for itself; 0: no run has
+	Address string        // host:port
+	Fence   int64         // of the run that has the machine for itself; 0: no run has
+	Silence time.Duration // after which a part is lost, or this process to a part
+	// Locate returns where the agent is now, after it was lost. nil: where it was.
+	Locate func(context.Context) (address string, err error)
 
 	version string
 	member  *identity.Member // this machine's dyno; nil: TLS is not used
-	mu      sync.Mutex       // guards clock
-	clock   clock.Clock      // CLOCK_MONOTONIC of its machine
+
+	mu     sync.Mutex  // guards what follows
+	clock  clock.Clock // CLOCK_MONOTONIC of its machine
+	killed time.Time   // when a connection to a part was ended last
 }
 
 var _ generator.Carrier = (*Agent)(nil)
@@ -63,7 +75,7 @@ func Connect(ctx context.Context, version string, m *identity.Member, addresses 
 	var all []*Agent
 	named := map[string]string{}
 	for _, address := range addresses {
-		a := &Agent{Address: address, version: version, member: m}
+		a := &Agent{Address: address, Silence: DefaultSilence, version: version, member: m}
 		conn, err := a.dial(ctx)
 		if err != nil {
 			return nil, err
@@ -84,6 +96,65 @@ func Connect(ctx context.Context, version string, m *identity.Member, addresses 
 		all = append(all, a)
 	}
 	return all, nil
+}
+
+// Ask asks an agent of which a part was lost what it is now. It returns when none of the parts that it carried
+// can send any longer: they have ended, or have been without orders for too long. The error says why the agent
+// carries no parts now.
+func (a *Agent) Ask(ctx context.Context) (address string, descriptors int, err error) {
+	a.mu.Lock()
+	end := a.killed.Add(a.Silence)
+	a.mu.Unlock()
+	if a.Locate != nil {
+		// Whoever is there now does not know of the parts where the agent was.
+		if now, err := a.Locate(ctx); err == nil && now != a.Address {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Until(end)):
+			}
+			a.Address = now
+		}
+	}
+	for {
+		info, err := a.askOnce(ctx)
+		switch rest := time.Until(end); {
+		case context.Cause(ctx) != nil:
+			return "", 0, context.Cause(ctx)
+		case errors.Is(err, syscall.ECONNREFUSED): // its parts have ended with it
+			return "", 0, err
+		case err == nil && info.Version != a.version:
+			return "", 0, fmt.Errorf("%v: it is dyno %s now: use the version of this machine, %s", a, info.Version, a.version)
+		case err == nil && info.Name != a.Info.Name:
+			return "", 0, fmt.Errorf("%v: it is called %s now: give it the name that it had with --name", a, info.Name)
+		case rest > 0 && (err != nil || info.Parts > 0):
+			time.Sleep(min(rest, askPeriod))
+		case err != nil:
+			return "", 0, err
+		case info.Refuses != "":
+			return "", 0, fmt.Errorf("%v: %s", a, info.Refuses)
+		default:
+			return a.Address, info.Descriptors, nil
+		}
+	}
+}
+
+// askOnce asks an agent what it is.
+func (a *Agent) askOnce(ctx context.Context) (info agent.Info, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	of := &Agent{Info: a.Info, Address: a.Address, Fence: a.Fence, member: a.member} // of any version
+	conn, err := of.dial(ctx)
+	if err != nil {
+		return info, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if err = errors.Join(conn.ask(ctx, "/v1/agent", &info), conn.Close()); err != nil {
+		return info, fmt.Errorf("%v: %w", a, err)
+	}
+	if a.member != nil {
+		info.Name = a.Info.Name // that of its certificate
+	}
+	return info, nil
 }
 
 // Parts asks the agent at an address how many parts it carries, whatever its version.
@@ -223,10 +294,10 @@ func (c *connection) send(ctx context.Context, method, path string, status int) 
 	if c.agent.version != "" {
 		q.Header.Set(agent.VersionHeader, c.agent.version)
 	}
+	if c.agent.Fence > 0 {
+		q.Header.Set(agent.FenceHeader, strconv.FormatInt(c.agent.Fence, 10))
+	}
 	if status == http.StatusSwitchingProtocols {
-		if c.agent.Fence > 0 {
-			q.Header.Set(agent.FenceHeader, strconv.FormatInt(c.agent.Fence, 10))
-		}
 		q.Header.Set("Connection", "Upgrade")
 		q.Header.Set("Upgrade", agent.Protocol)
 	}
@@ -264,7 +335,13 @@ func (s *session) CloseWrite() error {
 }
 
 // Kill ends the connection: the agent ends its process.
-func (s *session) Kill() { _ = s.Close() }
+func (s *session) Kill() {
+	a := s.agent
+	a.mu.Lock()
+	a.killed = time.Now()
+	a.mu.Unlock()
+	_ = s.Close()
+}
 
 // Wait waits until the agent closes the connection: then its process has ended.
 func (s *session) Wait() error {
@@ -280,6 +357,9 @@ func (s *session) Wait() error {
 
 // At implements generator.Process.
 func (s *session) At(ours int64) (theirs, within int64) { return s.clock.At(ours) }
+
+// Silence implements generator.Process.
+func (s *session) Silence() time.Duration { return s.agent.Silence }
 
 // String implements generator.Process.
 func (s *session) String() string { return s.agent.String() + ", which carries a part of the load" }

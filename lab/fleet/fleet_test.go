@@ -32,6 +32,12 @@ import (
 // start starts an agent in this process, and returns its address.
 func start(t *testing.T, c agent.Config) string {
 	t.Helper()
+	_, address := startServer(t, c)
+	return address
+}
+
+func startServer(t *testing.T, c agent.Config) (*agent.Server, string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := agent.New(ctx, c)
 	if err != nil {
@@ -45,7 +51,7 @@ func start(t *testing.T, c agent.Config) string {
 			t.Error(err)
 		}
 	})
-	return s.Addr().String()
+	return s, s.Addr().String()
 }
 
 // connect returns the agents at some addresses as carriers, with the descriptors of each.
@@ -133,37 +139,47 @@ load:
 	return result.AllCounts.Scheduled, result.AllCounts.OK, accounts, nil
 }
 
-// Several agents send what one generator does: each request of the schedule, by its number, once.
-func TestLoadOfAgents(t *testing.T) {
-	var accounts []generator.Account
-	whole := func(by []generator.Carrier, descriptors []int) []string {
-		for range 20 {
-			var j journal // what an earlier load left unanswered may come late, and to its own server
-			server := httptest.NewServer(&j)
-			scheduled, answered, of, err := carry(t, server.URL, "500ms", by, descriptors)
-			server.Close()
-			seen := j.taken()
-			switch {
-			case err != nil:
-				t.Fatal(err)
-			case scheduled == answered && uint64(len(seen)) == answered:
-				accounts = of
-				return seen
-			case scheduled == answered:
-				t.Fatalf("%d requests seen, %d answered", len(seen), answered)
-			}
+// whole returns what a server has seen of a load in which all that was scheduled was answered.
+func whole(t *testing.T, by []generator.Carrier, descriptors []int) (seen []string, accounts []generator.Account) {
+	t.Helper()
+	for range 20 {
+		var j journal // what an earlier load left unanswered may come late, and to its own server
+		server := httptest.NewServer(&j)
+		scheduled, answered, accounts, err := carry(t, server.URL, "500ms", by, descriptors)
+		server.Close()
+		seen := j.taken()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case scheduled == answered && uint64(len(seen)) == answered:
+			return seen, accounts
+		case scheduled == answered:
+			t.Fatalf("%d requests seen, %d answered", len(seen), answered)
 		}
-		t.Fatal("this machine keeps every load from being whole")
-		return nil
 	}
-	want := whole(nil, nil)
+	t.Fatal("this machine keeps every load from being whole")
+	return nil, nil
+}
+
+// carryWhole has agents send a load, and holds what the server has seen against what one generator sends: each request
+// of the schedule, by its number, once.
+func carryWhole(t *testing.T, by []generator.Carrier, descriptors []int) []generator.Account {
+	t.Helper()
+	want, _ := whole(t, nil, nil)
 	if len(want) < 100 {
 		t.Fatalf("%d requests", len(want))
 	}
-	if diff := cmp.Diff(want, whole(connect(t, nil, start(t, config("a")), start(t, config("b")), start(t, config("c"))))); diff != "" {
-		t.Errorf("-by one +by three:\n%s", diff)
+	got, accounts := whole(t, by, descriptors)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-by one +by %d:\n%s", len(by), diff)
 	}
-	for _, a := range accounts {
+	return accounts
+}
+
+// Several agents send what one generator does.
+func TestLoadOfAgents(t *testing.T) {
+	by, descriptors := connect(t, nil, start(t, config("a")), start(t, config("b")), start(t, config("c")))
+	for _, a := range carryWhole(t, by, descriptors) {
 		// They have this machine's clock, which may be set meanwhile.
 		if a.Share != 1./3 || a.Workers != 1 || a.Cost.Window == 0 || a.Clock.Error <= 0 || a.Clock.Offset.Abs() > time.Second {
 			t.Errorf("%+v", a)
@@ -314,43 +330,6 @@ func TestNotJoined(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, %v, want %s", s, err, test.want)
 		}
-	}
-}
-
-// An agent that is killed in the middle of a load makes it fail, and leaves no process.
-func TestAgentKilled(t *testing.T) {
-	kept := start(t, config("kept"))
-	lost := roles.Command("agent", "lost")
-	// The agent's processes have its standard error: it ends when all of them have ended.
-	log, inherited, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
-	lost.Stderr = inherited
-	output, err := lost.StdoutPipe()
-	if err == nil {
-		err = lost.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = inherited.Close()
-	var address string
-	if _, err := fmt.Fscanln(output, &address); err != nil {
-		t.Fatal(err)
-	}
-	j := journal{onSeen: sync.OnceFunc(func() { _ = lost.Process.Kill() })}
-	server := httptest.NewServer(&j)
-	defer server.Close()
-	by, descriptors := connect(t, nil, kept, address)
-	_, _, _, err = carry(t, server.URL, "1h", by, descriptors)
-	if want := fmt.Sprintf("agent lost (%s), which carries a part of the load: ", address); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%v, want %s…", err, want)
-	}
-	_ = lost.Wait() // it was killed
-	if said, err := io.ReadAll(log); err != nil || len(said) > 0 {
-		t.Errorf("%q, %v", said, err)
 	}
 }
 

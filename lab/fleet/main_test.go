@@ -21,7 +21,11 @@ func TestMain(m *testing.M) {
 			return nil
 		},
 		"agent": func(args []string) error {
-			s, err := agent.New(context.Background(), config(args[0]))
+			c := config(args[0])
+			if len(args) > 1 {
+				c.Listen, c.Version = args[1], args[2]
+			}
+			s, err := agent.New(context.Background(), c)
 			if err != nil {
 				return err
 			}

@@ -31,9 +31,19 @@ type Process interface {
 	// At translates an instant of CLOCK_MONOTONIC into that of the process's machine, and bounds the
 	// error, in nanoseconds.
 	At(ours int64) (theirs, within int64)
+	// Silence is how long the process, and whoever gives it orders, may be silent until the other is
+	// lost. Both send something more often than that. 0: the end of one ends what the other reads.
+	Silence() time.Duration
 	// String names the process in errors.
 	String() string
 }
+
+// A LostError says that a process which carried a part of a load is gone, cannot be reached, or was not
+// started. What it did is not known.
+type LostError struct{ Err error }
+
+func (e *LostError) Error() string { return e.Err.Error() }
+func (e *LostError) Unwrap() error { return e.Err }
 
 // A Clock is the time of day on another machine, compared with this one's when a load began.
 type Clock struct {
@@ -87,4 +97,5 @@ func (p *localProcess) CloseWrite() error            { return p.Close() }
 func (p *localProcess) Kill()                        { _ = p.command.Process.Kill() } // it may have ended
 func (p *localProcess) Wait() error                  { return p.command.Wait() }
 func (p *localProcess) At(ours int64) (int64, int64) { return ours, 0 }
+func (p *localProcess) Silence() time.Duration       { return 0 }
 func (p *localProcess) String() string               { return "a process that carries a part of the load" }

@@ -24,7 +24,7 @@ type Account struct {
 
 // Coordinate runs the load of a variant in processes that the carriers start, one each for the
 // portions that Divide has made. This process sends nothing. There is no result unless all
-// have one. The accounts are in the carriers' order.
+// have one. The error is a *LostError if it is due to a process that is lost. The accounts are in the carriers' order.
 func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion, by []Carrier) (*record.Result, []Account, error) {
 	parts, release, err := startParts(ctx, v, seed, c, portions, by)
 	if err != nil {
@@ -105,7 +105,7 @@ func (k *coordinator) bound(ctx context.Context, c *engine.Config, fail func(err
 		var late []error
 		for _, p := range k.parts {
 			if !p.ended.Load() {
-				late = append(late, fmt.Errorf("%s: it takes longer than it should", p.name))
+				late = append(late, p.gone(errors.New("it takes longer than it should")))
 			}
 		}
 		fail(errors.Join(late...))

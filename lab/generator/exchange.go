@@ -25,6 +25,8 @@ const (
 	maxPartLine = 64 << 20
 	// maxSaid is more than the number of messages from a part, without intervals.
 	maxSaid = 8
+	// beats is how often each side sends something in the time that it may be silent.
+	beats = 4
 )
 
 // A partPlan is the work of a part: a portion of a variant's load, whose run-time variables
@@ -36,10 +38,11 @@ type partPlan struct {
 	Warmup   time.Duration
 	Window   time.Duration
 	Interval time.Duration
+	Silence  time.Duration // how long there may be no order until dyno is lost; 0: until the orders end
 }
 
 // A partReport is a message from a part. One of its fields is set, but for what belongs to a result
-// or to a failure.
+// or to a failure. One without fields says that the part is there.
 type partReport struct {
 	Party     *engine.Party    `json:"party,omitempty"`
 	Interval  *record.Interval `json:"interval,omitempty"` // without latencies
@@ -52,7 +55,7 @@ type partReport struct {
 	Refused     bool   `json:"refused,omitempty"` // Failed says what goes beyond the limits
 }
 
-// A partOrder is a message to a part. One of its fields is set.
+// A partOrder is a message to a part. One of its fields is set, or none: dyno is there.
 type partOrder struct {
 	Plan      *partPlan     `json:"plan,omitempty"`
 	Start     *startSignal  `json:"start,omitempty"`

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,12 @@ type part struct {
 	lost    error // why there were no more messages; to be read when said is closed
 	counted tally
 
+	silence time.Duration // after which it is lost; 0: never
+	watch   *time.Timer   // ends the process then; nil: silence is 0
+	silent  atomic.Bool   // it was ended so
+
 	waited bool
+	over   chan struct{} // closed when it was waited for
 	// To be read once it has joined the others.
 	workers int       // threads
 	start   time.Time // when the warm-up begins, by this process's clock
@@ -51,21 +57,81 @@ type tally struct {
 func startPart(ctx context.Context, by Carrier, plan partPlan) (*part, error) {
 	process, err := by.Start(ctx)
 	if err != nil {
+		return nil, &LostError{err}
+	}
+	p := &part{
+		process: process, name: process.String(), orders: json.NewEncoder(process), said: make(chan partReport, maxSaid),
+		silence: process.Silence(), over: make(chan struct{}),
+	}
+	p.reports = bufio.NewReader(hearer{p})
+	if p.silence > 0 {
+		p.watch = time.AfterFunc(p.silence, func() {
+			p.silent.Store(true)
+			process.Kill()
+		})
+	}
+	go p.listen()
+	plan.Silence = p.silence
+	if err := p.tell(partOrder{Plan: &plan}); err != nil {
+		_ = p.kill() // it is lost already
 		return nil, err
 	}
-	p := &part{process: process, name: process.String(), reports: bufio.NewReader(process), orders: json.NewEncoder(process), said: make(chan partReport, maxSaid)}
-	go p.listen()
-	if err := p.tell(partOrder{Plan: &plan}); err != nil {
-		return nil, errors.Join(err, p.kill())
+	if p.silence > 0 {
+		go p.beat()
 	}
 	return p, nil
+}
+
+// beat says again and again that dyno is there.
+func (p *part) beat() {
+	t := time.NewTicker(p.silence / beats)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.over:
+			return
+		case <-t.C:
+			if p.tell(partOrder{}) != nil {
+				return // its reports end, too
+			}
+		}
+	}
+}
+
+// A hearer reads what a part says, which must not be silent for too long.
+type hearer struct{ *part }
+
+func (h hearer) Read(b []byte) (int, error) {
+	n, err := h.process.Read(b)
+	switch {
+	case h.watch == nil:
+	case err == nil:
+		h.watch.Reset(h.silence)
+	case h.silent.Load():
+		err = fmt.Errorf("it was silent for %v", h.silence)
+	}
+	return n, err
+}
+
+// gone returns the error of a part that is lost.
+func (p *part) gone(err error) error {
+	return &LostError{fmt.Errorf("%s: %w", p.name, err)}
+}
+
+// letGo ends the watch over a part that is waited for.
+func (p *part) letGo() {
+	p.waited = true
+	close(p.over)
+	if p.watch != nil {
+		p.watch.Stop()
+	}
 }
 
 func (p *part) tell(o partOrder) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.orders.Encode(o); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
+		return p.gone(err)
 	}
 	return nil
 }
@@ -87,8 +153,8 @@ func (p *part) listen() {
 	p.lost = errors.New("it sends more messages than it should")
 }
 
-// next reads the next message that is not an interval, and adds up the intervals before
-// it.
+// next reads the next message that says more than that the part is there, and is not an interval. It adds up the
+// intervals before it.
 func (p *part) next() (partReport, error) {
 	for {
 		var r partReport
@@ -96,8 +162,13 @@ func (p *part) next() (partReport, error) {
 		if err == nil {
 			err = json.Unmarshal(line, &r)
 		}
-		if err != nil || r.Interval == nil {
+		switch {
+		case err != nil:
 			return r, err
+		case r == (partReport{}):
+			continue
+		case r.Interval == nil:
+			return r, nil
 		}
 		p.counted.mu.Lock()
 		sum := &p.counted.of
@@ -122,7 +193,7 @@ func (p *part) addTo(i *record.Interval) {
 func (p *part) hear() (partReport, error) {
 	r, more := <-p.said
 	if !more {
-		return r, fmt.Errorf("%s: its reports ended: %w", p.name, p.lost)
+		return r, p.gone(fmt.Errorf("its reports ended: %w", p.lost))
 	}
 	return r, p.failure(&r)
 }
@@ -176,14 +247,17 @@ func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
 		failed = io.ErrUnexpectedEOF
 	}
 	if failed != nil {
-		return nil, fmt.Errorf("%s: its latencies: %w", p.name, failed)
+		return nil, p.gone(fmt.Errorf("its latencies: %w", failed))
 	}
 	restore(r.Result, intervals)
 	// Both are readings of one instant. The result has no other trace of the part's clock.
 	p.clock.Offset = r.Result.Start.Sub(p.start.Round(0))
 	r.Result.Start = p.start
-	p.waited = true
-	return r.Result, errors.Join(err, p.process.Wait())
+	p.letGo()
+	if failed = p.process.Wait(); failed != nil {
+		failed = &LostError{failed}
+	}
+	return r.Result, errors.Join(err, failed)
 }
 
 // kill ends a part that was not waited for.
@@ -191,7 +265,7 @@ func (p *part) kill() error {
 	if p.waited {
 		return nil
 	}
-	p.waited = true
+	p.letGo()
 	p.process.Kill() // whatever it was doing
 	return p.process.Wait()
 }
@@ -209,7 +283,7 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 	for _, p := range c.parts {
 		r, err := p.hear()
 		if err != nil {
-			return all, start, errors.Join(context.Cause(ctx), err)
+			return all, start, cmp.Or(context.Cause(ctx), err) // the end of the parts follows from that of ctx
 		}
 		if r.Party == nil {
 			return all, start, fmt.Errorf("%s: it did not report its start", p.name)

@@ -43,7 +43,7 @@ func runPart(args []string, stdin io.Reader, stdout io.Writer) int {
 		err = errors.New("no plan")
 	}
 	if err == nil {
-		go m.follow(orders, cancel)
+		go m.follow(orders, plan.Plan.Silence, cancel, func() { os.Exit(1) })
 		err = m.carry(ctx, plan.Plan, limits, stdout)
 	}
 	if err != nil {
@@ -70,23 +70,49 @@ func (m *participant) say(r partReport) error {
 	return m.output.Encode(r)
 }
 
-// follow reads orders until they end, which means that dyno is dead.
-func (m *participant) follow(orders *bufio.Reader, cancel func()) {
+// follow reads orders until they end, which means that dyno is dead. If none comes in time, dyno cannot
+// be reached, and may measure with others: this part must not send any longer. Then it exits, too.
+func (m *participant) follow(orders *bufio.Reader, silence time.Duration, cancel, exit func()) {
+	heard := func() {}
+	if silence > 0 {
+		lost := time.AfterFunc(silence, exit)
+		defer lost.Stop()
+		heard = func() { lost.Reset(silence) }
+		ended := make(chan struct{})
+		defer close(ended)
+		go m.beat(silence/beats, ended)
+	}
 	for {
 		var o partOrder
 		line, err := readLine(orders)
 		if err == nil {
 			err = json.Unmarshal(line, &o)
 		}
+		heard()
 		switch {
 		case err != nil:
-			os.Exit(1)
+			exit()
+			return
 		case o.Start != nil:
 			m.start <- *o.Start
 		case o.Published != nil:
 			m.published <- *o.Published
 		case o.Stop:
 			cancel()
+		}
+	}
+}
+
+// beat says again and again that this part is there, until the orders have ended.
+func (m *participant) beat(period time.Duration, ended <-chan struct{}) {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-t.C:
+			_ = m.say(partReport{}) // if this fails, the orders end, too
 		}
 	}
 }
@@ -151,7 +177,9 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits,
 	}
 	r := partReport{Result: &bare, Log: int64(log.Len())}
 	r.fail(err)
-	if err := m.say(r); err != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock() // the log follows its result at once
+	if err := m.output.Encode(r); err != nil {
 		return err
 	}
 	_, err = log.WriteTo(stdout)

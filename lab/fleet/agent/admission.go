@@ -89,6 +89,13 @@ func (a *admission) enter(ctx context.Context, fence int64) (_ context.Context, 
 	}, nil
 }
 
+// check says why a part with a fence would not begin now.
+func (a *admission) check(fence int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refuse(fence)
+}
+
 func (a *admission) refuse(fence int64) error {
 	switch {
 	case a.terms.Cordoned:

@@ -6,7 +6,7 @@
 //	POST /v1/parts   upgrades to dyno-part: from then on the connection's bytes go to and from a
 //	                 process that carries a part of a load, as package generator starts them
 //
-// A part's request says in Dyno-Fence, if the run has the machine for itself, which holder it is.
+// Requests say in Dyno-Fence, if the run has the machine for itself, which holder it is.
 //
 // Requests say in Dyno-Version which version sent them. The exchange between two versions is not
 // defined: another version's are refused. A part ends with its connection, and with the agent:
@@ -122,7 +122,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/agent", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.Info()) })
+	mux.HandleFunc("GET /v1/agent", s.introduce)
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
 		received := generator.Monotonic()
 		s.answer(w, Times{Received: received, Answered: generator.Monotonic()})
@@ -164,6 +164,20 @@ func (s *Server) Serve(ctx context.Context) error {
 		err = nil
 	}
 	return errors.Join(err, ended)
+}
+
+// introduce says what the agent is, and whether it takes parts of who asks.
+func (s *Server) introduce(w http.ResponseWriter, r *http.Request) {
+	fence, err := fenceOf(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	info := s.Info()
+	if err := s.admitted.check(fence); err != nil {
+		info.Refuses = err.Error()
+	}
+	s.answer(w, info)
 }
 
 // Times say by CLOCK_MONOTONIC of an agent, in nanoseconds, when a request was received and answered.

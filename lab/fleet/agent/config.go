@@ -114,8 +114,9 @@ type Info struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Version     string            `json:"version"`
 	CPUs        int               `json:"cpus"`
-	Descriptors int               `json:"descriptors"` // that a process may have
-	Parts       int               `json:"parts"`       // that it carries now
+	Descriptors int               `json:"descriptors"`       // that a process may have
+	Parts       int               `json:"parts"`             // that it carries now
+	Refuses     string            `json:"refuses,omitempty"` // why it takes no parts of who asks
 }
 
 // info returns what the agent is, on a machine with a number of CPUs. A member's name is that of its certificate.
