@@ -120,7 +120,7 @@ func (a *app) reached(ctx context.Context, q *quick.Load, e *plan.Experiment, qu
 	if err := unanswered(&run.Run, gate{}); err != nil {
 		return 0, err
 	}
-	t := &run.Trials[0].Trial
+	t := &run.Measured()[0].Trial
 	if t.Counts.OK < leastReach {
 		return 0, command.Fail(command.ExitInvalid, fmt.Errorf("a closed loop of %d connections got only %d good responses in %v, too few to tell where a search should begin", q.ClosedConnections(e), t.Counts.OK, reachWindow),
 			"say it with --from and --to")

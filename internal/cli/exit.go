@@ -48,6 +48,7 @@ func classify(err error) (code int, hint string) {
 		failed      *target.Failure
 		folder      *trial.FolderError
 		plan        *trial.PlanError
+		agents      *trial.AgentsError
 	)
 	if code, hint, ok := ofCtl(err); ok {
 		return code, hint
@@ -59,6 +60,8 @@ func classify(err error) (code int, hint string) {
 		return command.ExitUsage, ""
 	case errors.Is(err, syscall.ENOSPC):
 		return command.ExitFailed, "make room on the disk, or name a folder on another one with --out"
+	case errors.As(err, &agents):
+		return command.ExitTarget, "start the agents again; a run of a file goes on with dyno run --resume FOLDER, a quick load begins again with other agents (--agent, --fleet)"
 	case errors.Is(err, rundir.ErrFinished):
 		return command.ExitUsage, "dyno report prints it"
 	case errors.Is(err, rundir.ErrBusy):

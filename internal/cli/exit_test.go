@@ -40,6 +40,7 @@ func TestExitCode(t *testing.T) {
 		{"refused", refused, 0, command.ExitTarget},
 		{"dead and refused", errors.Join(refused, died), 0, command.ExitTarget},
 		{"not ended", &trial.Fault{Err: errors.New("has not ended")}, 0, command.ExitTarget},
+		{"no agent", &trial.AgentsError{Err: errors.Join(&trial.PlanError{Err: refused}, syscall.ECONNREFUSED)}, 0, command.ExitTarget},
 		{"no descriptors", &engine.Exhausted{Err: errors.New("too many open files")}, 0, command.ExitInvalid},
 		{"address in use", fmt.Errorf("listen: %w", syscall.EADDRINUSE), 0, command.ExitTarget},
 		{"full disk", fmt.Errorf("write: %w", syscall.ENOSPC), 0, command.ExitFailed},

@@ -34,18 +34,30 @@ func startFault(err error) error {
 // targets reports whether everything that went wrong was the target's fault. Otherwise a
 // trial must not be recorded as lost.
 func targets(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // each link of the chain is looked at
-	case *Fault, *engine.Unreachable:
+	return consistsOf(err, func(err error) bool {
+		switch err.(type) { //nolint:errorlint // each link of the chain is looked at
+		case *Fault, *engine.Unreachable:
+			return true
+		}
+		return false
+	})
+}
+
+// consistsOf reports whether all errors that are joined in an error are, or wrap, some of a kind.
+func consistsOf(err error, kind func(error) bool) bool {
+	if kind(err) {
 		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // each link of the chain is looked at
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			if !targets(one) {
+			if !consistsOf(one, kind) {
 				return false
 			}
 		}
 		return true
 	case interface{ Unwrap() error }:
-		return targets(e.Unwrap())
+		return consistsOf(e.Unwrap(), kind)
 	}
 	return false
 }

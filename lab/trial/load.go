@@ -35,7 +35,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = generator.ShortestInterval
 	}
-	remote := len(r.options.Agents) > 0
+	remote := len(r.agents) > 0
 	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.side == nil && !remote { // otherwise both are placed already
 		before, err := target.AllowedCPUs()
 		if err != nil {
@@ -163,10 +163,10 @@ func countsAfter(up *stage, purpose string, round int) bool {
 // agents have accounts.
 func (r *runner) carry(ctx context.Context, v *plan.Variant, c engine.Config) (*record.Result, []generator.Account, error) {
 	seed := r.experiment.Design.Seed
-	if len(r.options.Agents) > 0 {
+	if len(r.agents) > 0 {
 		var carriers []generator.Carrier
 		var descriptors []int
-		for _, a := range r.options.Agents {
+		for _, a := range r.present() {
 			carriers, descriptors = append(carriers, a.Carrier), append(descriptors, a.Descriptors)
 		}
 		portions, err := generator.Divide(c, carriers, descriptors)
@@ -177,11 +177,11 @@ func (r *runner) carry(ctx context.Context, v *plan.Variant, c engine.Config) (*
 			err = errors.New("load.processes: each agent carries its part in one process: leave it out, or use more agents")
 		}
 		if err != nil {
-			return nil, nil, &PlanError{err}
+			return nil, nil, r.unable(err)
 		}
 		result, accounts, err := generator.Coordinate(ctx, v, seed, c, portions, carriers)
 		if _, refused := errors.AsType[*generator.RefusedError](err); refused {
-			err = &PlanError{err}
+			err = r.unable(err)
 		}
 		return result, accounts, err
 	}
@@ -202,8 +202,9 @@ func (r *runner) recordAgents(t *rundir.Trial, accounts []generator.Account) {
 	if len(accounts) == 0 {
 		return
 	}
+	agents := r.present()
 	for i, of := range accounts {
-		a := r.options.Agents[i]
+		a := agents[i]
 		t.Agents = append(t.Agents, rundir.Agent{
 			Name: a.Name, Address: a.Address, ClockOffset: of.Clock.Offset.Seconds(), ClockError: of.Clock.Error.Seconds(), Share: of.Share,
 			Generator: generatorFigures(of.Cost, of.Workers, 0, false),

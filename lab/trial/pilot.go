@@ -26,8 +26,11 @@ func (r *runner) pilots(ctx context.Context) error {
 	for _, v := range piloted(r.experiment) {
 		t := r.pilotOf(v.Name)
 		if t == nil {
-			var err error
-			if t, err = r.measure(ctx, task{variant: v, purpose: rundir.PurposePilot}); err != nil {
+			err := r.attempt(ctx, func() (err error) {
+				t, err = r.measure(ctx, task{variant: v, purpose: rundir.PurposePilot})
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func reopen(ctx context.Context, e *plan.Experiment, o Options) (*runner, error)
 		return nil, &FolderError{err}
 	}
 	folder.Conceal(r.run)
-	if err := same(&old.Run, folder.Concealed(r.run)); err != nil {
+	if err := errors.Join(same(&old.Run, folder.Concealed(r.run)), r.sameCarriers(old.Trials)); err != nil {
 		return nil, &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}
 	}
 	if r.number, err = folder.LastTrial(); err != nil {
@@ -98,6 +98,21 @@ func same(recorded, now *rundir.Run) error {
 		faults = append(faults, fmt.Errorf("plan: %s is not that of the folder", f))
 	}
 	return errors.Join(append(faults, err)...)
+}
+
+// sameCarriers reports whether loads came from agents when the run began, and do not now, or the other way
+// round. Which agents these are, the trials say.
+func (r *runner) sameCarriers(recorded []*rundir.TrialFolder) error {
+	for _, t := range recorded {
+		switch carried := len(t.Agents) > 0; {
+		case !t.Complete || r.experiment.Variants[0].Target.Protocol == plan.Program || carried == (len(r.agents) > 0):
+		case carried:
+			return errors.New("agents carried the loads in the folder, and none does now: name some with --agent or --fleet")
+		default:
+			return errors.New("no agents carried the loads in the folder: leave out --agent and --fleet")
+		}
+	}
+	return nil
 }
 
 // differing returns the names, as in run.json, of the fields in which two plans differ.

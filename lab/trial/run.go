@@ -8,7 +8,8 @@
 // limits are fixed beforehand, and the referee looks only at signs of the machine. A trial
 // that ended because its target ended is kept: it has a fault and lost the round. An
 // interrupted round is measured again as a whole, because its trials should be close in time.
-// Its trials stay in the folder and are in no comparison.
+// Its trials stay in the folder and are in no comparison. A round with a trial that is void, because an agent
+// was lost, is measured again at once: see agents.go.
 //
 // Package generator carries the load, in several processes if need be. A duet measures two variants
 // at the same time on disjoint CPUs: see duet.go.
@@ -35,7 +36,6 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
-	"dyno/lab/generator"
 	"dyno/lab/plan"
 
 	"dyno/load/engine/record"
@@ -52,14 +52,6 @@ type Options struct {
 	Watcher Watcher  // may be nil
 	Agents  []Agent  // that carry the loads; without any, this machine does
 	Referee Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
-}
-
-// An Agent carries parts of loads on another machine.
-type Agent struct {
-	generator.Carrier
-	Name        string
-	Address     string
-	Descriptors int // that a process there may have
 }
 
 // A Referee decides, from what was measured so far, how a run continues. One goroutine
@@ -173,6 +165,9 @@ type runner struct {
 	edges map[string][]float64
 	// symbols are those of the programs that were profiled so far.
 	symbols symbol.Cache
+
+	agents   []member // all of the run
+	repeated int      // how often something was measured again because agents were lost
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it creates.
@@ -208,7 +203,7 @@ func prepare(ctx context.Context, e *plan.Experiment, o Options) (*runner, error
 	if err != nil {
 		return nil, planFault(ctx, err)
 	}
-	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, disturbed: map[int]bool{}}
+	r := &runner{experiment: e, options: o, agents: members(o.Agents), edges: map[string][]float64{}, disturbed: map[int]bool{}}
 	if r.run, err = r.header(left); err != nil {
 		return nil, &PlanError{err}
 	}
@@ -411,7 +406,7 @@ func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int
 func (r *runner) round(ctx context.Context, round int, variants []*plan.Variant) error {
 	if r.experiment.Capacity != nil {
 		for _, v := range variants {
-			if err := r.search(ctx, round, v); err != nil {
+			if err := r.attempt(ctx, func() error { return r.search(ctx, round, v) }); err != nil {
 				return err
 			}
 		}
@@ -420,14 +415,16 @@ func (r *runner) round(ctx context.Context, round int, variants []*plan.Variant)
 	if r.whole(round) {
 		return nil
 	}
-	for _, purpose := range r.purposes(round) {
-		for _, v := range variants {
-			if _, err := r.measure(ctx, task{round: round, variant: v, purpose: purpose}); err != nil {
-				return err
+	return r.attempt(ctx, func() error {
+		for _, purpose := range r.purposes(round) {
+			for _, v := range variants {
+				if _, err := r.measure(ctx, task{round: round, variant: v, purpose: purpose}); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // purposes are those of the trials that every variant has in a round, in order: the
@@ -469,7 +466,8 @@ type begun struct {
 }
 
 // measure carries out one trial and writes its folder, whatever the result. If the target
-// ended the trial, this is no error, as long as there is more to measure.
+// ended the trial, this is no error, as long as there is more to measure. If the trial is void, the error is a
+// *voidError.
 func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -530,7 +528,10 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 		t.Error = failed.Error()
 	}
 	t.Complete = failed == nil
+	var void error
 	switch {
+	case r.isVoid(ctx, failed):
+		t.Fault, void, failed = rundir.FaultAgent, &voidError{failed}, nil
 	case !targetAtFault(ctx, s, failed):
 	case s.purpose == rundir.PurposeIdle: // the other variant loses its ordinary trials by that, not this base
 		t.Fault, failed = rundir.FaultTarget, nil
@@ -559,7 +560,7 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 		return nil, err
 	}
 	r.trials = append(r.trials, written)
-	return written, nil
+	return written, void
 }
 
 // carryOut starts the processes, loads the target or runs the program, and stops

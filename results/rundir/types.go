@@ -817,11 +817,11 @@ type Trial struct {
 	StartedAt      time.Time        `json:"started_at"`
 	WarmupSeconds  float64          `json:"warmup_seconds"`
 	WindowSeconds  float64          `json:"window_seconds"`                   // as measured
-	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial with a Fault: the window that was to be
+	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial that its target ended: the window that was to be
 	Complete       bool             `json:"complete"`
 	Interrupted    bool             `json:"interrupted,omitempty"` // not complete: it was ended within its window, by a signal or because a service ended; its figures are of the window until then
 	Error          string           `json:"error,omitempty"`       // why the trial failed
-	Fault          string           `json:"fault,omitempty"`       // whose doing that was, where the trial stands all the same: see FaultTarget
+	Fault          string           `json:"fault,omitempty"`       // whose doing that was: see the Fault constants
 	Counts         Counts           `json:"counts"`
 	Conservation   Conservation     `json:"conservation"`
 	Throughput     *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
@@ -890,6 +890,10 @@ type Server struct {
 // could not be reached, or ended by itself. Such a trial counts: it says that the target
 // did nothing for the rest of it. Its throughput is over the window as it was planned.
 const FaultTarget = "target"
+
+// FaultAgent stands in Trial.Fault of a trial that is void because an agent that carried the load was
+// lost. Such a trial has no figures and counts for nothing. What it belongs to is measured again.
+const FaultAgent = "agent"
 
 // IsMeasured tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.

@@ -105,7 +105,7 @@ export interface Answer {
   trust?: Message[];
   /** the figures that were asked for and are not as printed */
   asked?: Message[];
-  /** rounds measured again, and the outcome with them */
+  /** what was measured again, and the outcome with the rounds that were */
   again?: Message[];
   /** the one thing that helps most */
   next?: Message;
