@@ -146,6 +146,21 @@ func TestDisturbedRunsSaySo(t *testing.T) {
 	}
 }
 
+// Where a trial was measured again because an agent was lost, it is said which.
+func TestAgentLost(t *testing.T) {
+	for name, f := range map[string]*rundir.Folder{"quick": exampleQuick(), "experiment": exampleLadder()} {
+		f.Run.Trials = append(f.Run.Trials, rundir.Examined{Number: 1, Round: 1, Replaced: true, Checks: []rundir.Check{{
+			Kind: checks.FlagIncomplete, About: rundir.AboutGenerator, Outcome: rundir.CheckDisturbed,
+			Detail: new(texts.New("reason.trial", "trial", "1", "variant", "default", "error", "agent b: EOF")),
+		}}})
+		for form, got := range both(t, f) {
+			if !strings.Contains(got, "1 trial whose agent was lost: agent b: EOF") {
+				t.Errorf("%s, %s: %s", name, form, got)
+			}
+		}
+	}
+}
+
 // A quick load that its target lost before the window shows the failures, and no window of 0 s.
 func TestQuickLost(t *testing.T) {
 	f := exampleQuick()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -74,6 +75,36 @@ func TestLostRounds(t *testing.T) {
 				t.Errorf("%s: p99 %+v", c.name, p99)
 			}
 		}
+	}
+}
+
+// A trial whose agent was lost counts neither for its target nor against it, and its round is the one that was measured
+// again. That the load was not whole is due to the generator.
+func TestVoidTrials(t *testing.T) {
+	b := newBench(1, "a", "b")
+	for attempt, throughput := range []float64{9000, 1000} {
+		for i, v := range []string{"a", "b"} {
+			x := b.measure(1, v, throughput)
+			b.record(latencies(rand.New(rand.NewPCG(1, uint64(i))), 2000, 2e6)...)
+			if attempt == 0 && v == "b" {
+				x.Complete, x.Fault, x.Error, x.Throughput, x.Counts = false, rundir.FaultAgent, "trial 2, variant b: agent c is gone", nil, rundir.Counts{}
+				delete(b.logs, x.Number)
+			}
+		}
+	}
+	run := b.judge(t)
+	for _, v := range run.Variants {
+		if v.Trials != 1 || *v.Throughput.Estimate != 1000 {
+			t.Errorf("%s: %d trials, %v", v.Name, v.Trials, *v.Throughput.Estimate)
+		}
+	}
+	if run.Rounds != 1 || len(run.Trials) != 4 || len(LostRounds(run)) > 0 || strings.Contains(kinds(run.Flags), checks.FlagIncomplete) {
+		t.Errorf("%d rounds, %d trials, lost %q, flags %s", run.Rounds, len(run.Trials), LostRounds(run), kinds(run.Flags))
+	}
+	void := run.Trials[1]
+	at := slices.IndexFunc(void.Checks, func(c rundir.Check) bool { return c.Kind == checks.FlagIncomplete })
+	if !void.Replaced || void.Lost || at < 0 || void.Checks[at].About != rundir.AboutGenerator || void.Checks[at].Detail.Values["error"] != "agent c is gone" {
+		t.Errorf("%+v", void)
 	}
 }
 

@@ -27,7 +27,7 @@ type Answer struct {
 	Broke []texts.Message `json:"broke,omitempty"` // findings about the target
 	Trust []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
 	Asked []texts.Message `json:"asked,omitempty"` // the figures that were asked for and are not as printed
-	Again []texts.Message `json:"again,omitempty"` // rounds measured again, and the outcome with them
+	Again []texts.Message `json:"again,omitempty"` // what was measured again, and the outcome with the rounds that were
 	Next  *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
 	Rest  *texts.Message  `json:"rest,omitempty"`  // where the whole result is
 }

@@ -6,6 +6,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict/checks"
 	"dyno/report/figure"
 	"dyno/report/judged"
 	"dyno/results/rundir"
@@ -128,18 +129,28 @@ func doubtful(j *judged.Result) []texts.Message {
 	return lines
 }
 
-// again says how many rounds were measured again, and what the outcome with them is.
-func again(j *judged.Result) []texts.Message {
+// again says what was measured again: trials whose agents were lost, and how many rounds, with the outcome that the
+// run has with these.
+func again(j *judged.Result) (lines []texts.Message) {
 	rounds := map[int]bool{}
+	var void []texts.Message
 	for _, e := range j.Run.Trials {
 		if e.Excluded {
 			rounds[e.Round] = true
 		}
+		for _, c := range e.Checks {
+			if e.Replaced && c.Kind == checks.FlagIncomplete && c.About == rundir.AboutGenerator {
+				void = append(void, texts.Verbatim(c.Detail.Values["error"]))
+			}
+		}
+	}
+	if len(void) > 0 {
+		lines = append(lines, counted("again.agents", len(void)).With("why", texts.Together(void...)))
 	}
 	if len(rounds) == 0 {
-		return nil
+		return lines
 	}
-	lines := []texts.Message{counted("again.rounds", len(rounds))}
+	lines = append(lines, counted("again.rounds", len(rounds)))
 	for _, c := range j.Primary("") {
 		if c.AllRounds != nil {
 			return append(lines, texts.New("again.with", "variant", c.Variant, "base", c.Base, "metric", c.Metric, "change", figure.Change(*c.AllRounds)))

@@ -80,6 +80,9 @@ func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow)
 	for i, s := range p.quickTrust(v) {
 		note(3*i, s)
 	}
+	for _, s := range answer.Said(a.Again) {
+		note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
+	}
 	switch {
 	case a.Next != nil:
 		note(1, sentence(a.Next.In(texts.English)))

@@ -138,6 +138,9 @@ func (x *examination) complete() bool {
 		if x.Trial.Fault == rundir.FaultTarget {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
+		if x.Trial.Fault == rundir.FaultAgent {
+			c.About = rundir.AboutGenerator
+		}
 		if x.Trial.Error != "" {
 			t := *x.Trial
 			t.Error, _, _ = strings.Cut(t.Error, "\n")
