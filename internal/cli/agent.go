@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/identity"
+	"dyno/lab/fleet/registry"
 	"dyno/lab/trial"
 	"dyno/observe"
 )
@@ -35,6 +37,9 @@ dyno http --agent HOST:PORT, and other loads, have the agents send all requests,
 them. Files that a load reads, such as certificates and rows of data, must be on the agents'
 machines, below the folder of --files, and plans name them as they are called there. All have
 the same version of dyno.
+
+A trial whose agent is lost is void: the agent ended, or was silent for 15 s. The trial is measured again,
+with the others of its round, by the agents that are there.
 
 Coordinators cannot go beyond what the agent allows: --network, --files, --user, --max-parts,
 --max-connections and --max-time.
@@ -118,6 +123,25 @@ func (a *app) agentFlag(f *pflag.FlagSet) {
 	a.choice.flags(f)
 }
 
+// recallAgents takes the agents from the command that began a run, unless there are some now.
+func (a *app) recallAgents(command []string) error {
+	if len(a.agents) > 0 || a.choice.wanted() {
+		return nil
+	}
+	var began app
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	began.agentFlag(f)
+	if err := f.Parse(command); err != nil {
+		return fmt.Errorf("the command that began the run: %w", err)
+	}
+	if control := a.choice.control; len(control.servers) > 0 || control.tokenFile != "" {
+		began.choice.control = control
+	}
+	a.agents, a.choice, a.identity = began.agents, began.choice, cmp.Or(a.identity, began.identity)
+	return nil
+}
+
 func (a *app) identityFlag(f *pflag.FlagSet) {
 	f.StringVar(&a.identity, "identity", "", "connect to agents as the coordinator whose certificate is in `FOLDER` (dyno fleet authority)")
 }
@@ -151,6 +175,7 @@ func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
 		return nil, err
 	}
 	addresses := a.agents
+	var known *registry.Registry // nil: the agents were not chosen there
 	fences := map[string]int64{} // by address
 	if a.choice.wanted() {
 		if len(a.agents) > 0 {
@@ -160,6 +185,7 @@ func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
+		known = r
 		a.release = func() error {
 			defer r.Close()
 			if hold == nil {
@@ -186,6 +212,12 @@ func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
 	var all []trial.Agent
 	for _, of := range connected {
 		of.Fence = fences[of.Address]
+		if known != nil {
+			of.Locate = func(ctx context.Context) (string, error) {
+				now, err := agentNamed(ctx, known, of.Info.Name)
+				return now.Address, err
+			}
+		}
 		all = append(all, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
 	}
 	if a.choice.wanted() {

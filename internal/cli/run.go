@@ -147,7 +147,7 @@ func (a *app) runCommand() *cobra.Command {
 	out.flags(f, "runs/NAME-TIME")
 	fileFlags(f, &o)
 	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, plan.HTTP)
-	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again; credentials are not kept, so that an experiment with some must be at hand")
+	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again, by the agents that its command named, unless there are others now; credentials are not kept, so that an experiment with some must be at hand")
 	quick.Flags(loads, a.stdin, "capacity", plan.HTTP)
 	a.agentFlag(f)
 	f.AddFlagSet(loads)
@@ -219,6 +219,9 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		return command.Fail(command.ExitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
 	}
 	out.dir = dir
+	if err := a.recallAgents(folder.Run.Command); err != nil {
+		return err
+	}
 	return a.measure(ctx, job{experiment: e, output: out, resume: true})
 }
 
