@@ -2,10 +2,11 @@
 # What scripts/test.sh leaves out, because it takes long or measures this machine: all tests without
 # -short (memory, allocations, programs that are killed again and again, echo servers in other
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
-# calibration (20 comparisons of a server with itself, 20 with a slower one), the manifests with
-# a real Kubernetes, and four agents on four machines against one generator. Takes some hours.
+# calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
+# killed and cut off, the manifests with a real Kubernetes, and four agents on four machines against
+# one generator. Takes some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration manifests fleet
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults manifests fleet
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -23,6 +24,9 @@ fuzz() {
 }
 calibration() {
 	go build -o bin/ ./cmd/... && bin/dyno doctor --calibrate --strict --only aa,power --slow 5% --comparisons 20
+}
+faults() {
+	scripts/fleet-faults.sh 50 "$RANDOM"
 }
 manifests() {
 	local folder code=0
@@ -46,7 +50,7 @@ fleet() {
 	go build -o bin/ ./cmd/... && SECONDS_EACH=5 bench/fleet-namespaces.sh
 }
 
-all=(languages tests stress fuzz calibration manifests fleet)
+all=(languages tests stress fuzz calibration faults manifests fleet)
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do
