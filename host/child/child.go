@@ -11,6 +11,8 @@
 package child
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -42,6 +44,36 @@ func (r Role) Command(env []string, args ...string) *exec.Cmd {
 	cmd.Env = append(env, instrumented()...)
 	return cmd
 }
+
+// A Process is a program that is written to and read from.
+type Process struct {
+	io.Reader
+	io.WriteCloser
+	Command *exec.Cmd
+}
+
+// Start starts a command. What it says on standard error goes to this process's.
+func Start(command *exec.Cmd) (*Process, error) {
+	p := &Process{Command: command}
+	command.Stderr = os.Stderr
+	var failed, err error
+	if p.WriteCloser, failed = command.StdinPipe(); failed != nil {
+		return nil, failed
+	}
+	if p.Reader, err = command.StdoutPipe(); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, command.Start() // if this fails, it closes the pipes
+}
+
+// CloseWrite ends what the process reads.
+func (p *Process) CloseWrite() error { return p.Close() }
+
+// Kill ends the process.
+func (p *Process) Kill() { _ = p.Command.Process.Kill() } // it may have ended
+
+// Wait waits until the process has ended. It is called once, after the last Read.
+func (p *Process) Wait() error { return p.Command.Wait() }
 
 // instrumented returns the variables for builds that count coverage or find races.
 // Without them a process built with the race detector waits for a second when it ends.

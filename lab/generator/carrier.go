@@ -2,12 +2,12 @@ package generator
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"syscall"
 	"time"
+
+	"dyno/host/child"
 )
 
 // A Carrier starts processes that carry parts of a load, on this machine or on another one.
@@ -69,33 +69,19 @@ func (l Local) Start(context.Context) (Process, error) {
 		}
 		args = []string{text}
 	}
-	p := &localProcess{command: Role().Command(os.Environ(), args...)}
-	p.command.SysProcAttr = &syscall.SysProcAttr{Credential: l.User}
+	command := Role().Command(os.Environ(), args...)
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: l.User}
 	if l.Limits != nil {
-		p.command.Dir = l.Limits.Files
+		command.Dir = l.Limits.Files
 	}
-	p.command.Stderr = os.Stderr
-	var failed, err error
-	if p.WriteCloser, failed = p.command.StdinPipe(); failed != nil {
-		return nil, failed
-	}
-	if p.Reader, err = p.command.StdoutPipe(); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, p.command.Start() // if this fails, it closes the pipes
+	p, err := child.Start(command)
+	return localProcess{p}, err
 }
 
-type localProcess struct {
-	io.Reader
-	io.WriteCloser
-	command *exec.Cmd
-}
+type localProcess struct{ *child.Process }
 
-var _ Process = (*localProcess)(nil)
+var _ Process = localProcess{}
 
-func (p *localProcess) CloseWrite() error            { return p.Close() }
-func (p *localProcess) Kill()                        { _ = p.command.Process.Kill() } // it may have ended
-func (p *localProcess) Wait() error                  { return p.command.Wait() }
-func (p *localProcess) At(ours int64) (int64, int64) { return ours, 0 }
-func (p *localProcess) Silence() time.Duration       { return 0 }
-func (p *localProcess) String() string               { return "a process that carries a part of the load" }
+func (localProcess) At(ours int64) (int64, int64) { return ours, 0 }
+func (localProcess) Silence() time.Duration       { return 0 }
+func (localProcess) String() string               { return "a process that carries a part of the load" }

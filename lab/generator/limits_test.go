@@ -128,7 +128,7 @@ func TestUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.(*localProcess).command.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.(localProcess).Command.Process.Pid))
 	if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", id); err != nil || !strings.Contains(string(status), want) {
 		t.Errorf("%s, %v, want %s", status, err, want)
 	}
