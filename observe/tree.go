@@ -1,10 +1,12 @@
 package observe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -36,8 +38,8 @@ const (
 // new id, which costs one small read a tick.
 type Tree struct {
 	name    string
-	root    int
 	scope   scope
+	group   string  // the folder of a control group; empty: the processes are a root's
 	pages   float64 // bytes
 	loadavg procFile
 	// Features that some kernels lack.
@@ -70,6 +72,7 @@ const (
 	withRoot  scope = iota // the root and all below
 	belowRoot              // all below; of the root only what it has waited for
 	rootAlone              // the root only, without its children's times
+	inGroup                // all in a control group
 )
 
 type process struct {
@@ -95,11 +98,35 @@ func NewTree(name string, root int) (*Tree, error) { return newTree(name, root, 
 // that others are re-parented to, and that waits for them.
 func NewTreeBelow(name string, reaper int) (*Tree, error) { return newTree(name, reaper, belowRoot) }
 
-func newTree(name string, root int, s scope) (*Tree, error) {
-	t := &Tree{name: name, root: root, scope: s, pages: float64(os.Getpagesize()), latestCPU: math.NaN()}
-	unavailable := func(reason, remedy texts.Message, err error) error {
-		return &Unavailable{Observer: name, Reason: reason, Remedy: remedy, Err: err}
+// NewTreeIn observes all processes in a control group, of which it gets a folder, and in the groups below it.
+func NewTreeIn(name, group string) (*Tree, error) {
+	t, err := openTree(name, inGroup)
+	if err != nil {
+		return nil, err
 	}
+	t.group = group
+	if _, err := os.ReadFile(filepath.Join(group, processFile)); err != nil {
+		_ = t.Close() // it closes one file, which was read
+		return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.cgroups"), Err: err}
+	}
+	return t, nil
+}
+
+func newTree(name string, root int, s scope) (*Tree, error) {
+	t, err := openTree(name, s)
+	if err != nil {
+		return nil, err
+	}
+	if !t.add(root, s != belowRoot) {
+		_ = t.Close() // it closes one file, which was read
+		return nil, &Unavailable{Observer: name, Reason: texts.New("unavailable.process", "process", strconv.Itoa(root)), Remedy: texts.New("help.user"), Err: unix.ESRCH}
+	}
+	return t, nil
+}
+
+// openTree returns a tree without processes.
+func openTree(name string, s scope) (*Tree, error) {
+	t := &Tree{name: name, scope: s, pages: float64(os.Getpagesize()), latestCPU: math.NaN(), dirty: true}
 	self := os.Getpid()
 	if _, err := os.Stat(taskPath(self, self, "children")); err == nil {
 		t.listsChildren = true
@@ -113,13 +140,8 @@ func newTree(name string, root int, s scope) (*Tree, error) {
 	}
 	var err error
 	if t.loadavg, err = openProc("/proc/loadavg"); err != nil {
-		return nil, unavailable(texts.Verbatim(err.Error()), texts.New("help.proc"), err)
+		return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}
 	}
-	if !t.add(root, s != belowRoot) {
-		t.loadavg.close()
-		return nil, unavailable(texts.New("unavailable.process", "process", strconv.Itoa(root)), texts.New("help.user"), unix.ESRCH)
-	}
-	t.dirty = true
 	return t, nil
 }
 
@@ -313,11 +335,35 @@ func (t *Tree) discover() {
 	// vanished, which the following readings notice.
 	t.dirty = false
 	t.crowded = false
+	if t.scope == inGroup {
+		t.findMembers(t.group)
+	}
 	for i := 0; i < len(t.processes); i++ { // grows as children are found
 		p := t.processes[i]
 		t.findThreads(p)
-		if t.scope != rootAlone {
+		if t.scope == withRoot || t.scope == belowRoot {
 			t.findChildren(p)
+		}
+	}
+}
+
+// processFile lists the processes of a control group.
+const processFile = "cgroup.procs"
+
+// findMembers finds the processes in a control group and below it. One that is gone has none.
+func (t *Tree) findMembers(group string) {
+	b, err := os.ReadFile(filepath.Join(group, processFile))
+	t.crowded = t.crowded || exhausted(err)
+	for line := range bytes.Lines(b) {
+		if pid, _, ok := number(line); ok && pid > 0 { // 0: it is in another name space
+			t.add(int(pid), true)
+		}
+	}
+	entries, err := os.ReadDir(group)
+	t.crowded = t.crowded || exhausted(err)
+	for _, e := range entries {
+		if e.IsDir() {
+			t.findMembers(filepath.Join(group, e.Name()))
 		}
 	}
 }

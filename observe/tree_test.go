@@ -471,3 +471,53 @@ func TestGeneratorOfSeveralProcesses(t *testing.T) {
 		t.Errorf("when one had ended: %v", after)
 	}
 }
+
+// The processes of a control group are those that its folder lists, and the folders below it. Children that it does not
+// list do not count.
+func TestTreeInGroup(t *testing.T) {
+	if tree, err := NewTreeIn("target", t.TempDir()); err == nil {
+		t.Error("a group without a list of processes", tree)
+	}
+	group := t.TempDir()
+	below := filepath.Join(group, "below")
+	write := func(folder string, pids ...int) {
+		t.Helper()
+		text := "0\n" // one of another name space
+		for _, pid := range pids {
+			text += strconv.Itoa(pid) + "\n"
+		}
+		if err := os.WriteFile(filepath.Join(folder, processFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(group)
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := NewTreeIn("target", group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tree.Close() }()
+	if n := reading(t, tree)["processes"]; n != 0 {
+		t.Errorf("%v processes", n)
+	}
+	write(group, os.Getpid())
+	child := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := child.Start(); err != nil { // with that, there is something new
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait() // it was killed
+	}()
+	got := reading(t, tree)
+	if got["processes"] != 1 || !(got["cpu_seconds"] > 0) || !(got["rss_bytes"] > 0) {
+		t.Errorf("%v", got)
+	}
+	write(below, child.Process.Pid)
+	tree.dirty = true // nobody was forked
+	if n := reading(t, tree)["processes"]; n != 2 {
+		t.Errorf("%v processes", n)
+	}
+}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -184,29 +185,125 @@ func parseMembership(mountinfo, groups string) membership {
 			}
 		}
 	}
+	for _, h := range hierarchies(mountinfo) {
+		for _, c := range h.controllers {
+			path, in := paths[c]
+			if folder, ok := visible(h.root, h.point, path); in && ok && m.folder[c] == "" {
+				m.folder[c], m.top[c] = folder, h.point
+			}
+		}
+	}
+	return m
+}
+
+// A hierarchy is one that is mounted, below a root of its own.
+type hierarchy struct {
+	controllers []string // they stand among options such as rw
+	root, point string
+}
+
+// hierarchies reads the text of /proc/PID/mountinfo.
+func hierarchies(mountinfo string) (all []hierarchy) {
 	for line := range strings.Lines(mountinfo) {
 		before, after, ok := strings.Cut(line, " - ")
 		b, a := strings.Fields(before), strings.Fields(after)
 		if !ok || len(b) < 5 || len(a) < 3 {
 			continue
 		}
-		var controllers []string
+		h := hierarchy{root: unescape(b[3]), point: unescape(b[4])}
 		switch a[0] {
 		case "cgroup":
-			controllers = strings.Split(a[2], ",") // they stand among options such as rw
+			h.controllers = slices.DeleteFunc(strings.Split(a[2], ","), func(c string) bool { return c == unified })
 		case "cgroup2":
-			controllers = []string{unified}
+			h.controllers = []string{unified}
 		}
-		root, point := unescape(b[3]), unescape(b[4])
-		for _, c := range controllers {
-			path, in := paths[c]
-			if folder, ok := visible(root, point, path); in && ok && m.folder[c] == "" && (c != unified || a[0] == "cgroup2") {
-				m.folder[c], m.top[c] = folder, point
+		all = append(all, h)
+	}
+	return all
+}
+
+// maxGroups bounds the search for a group by its own name.
+const maxGroups = 100_000
+
+// FindCgroup returns the folders of a control group that is visible here: by its path in the hierarchies,
+// such as /system.slice/nginx.service, or by its own name alone, such as nginx.service.
+func FindCgroup(name string) (CgroupFolders, error) {
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return CgroupFolders{}, err
+	}
+	return findCgroup(hierarchies(string(mountinfo)), name)
+}
+
+func findCgroup(mounted []hierarchy, name string) (CgroupFolders, error) {
+	mounted = slices.DeleteFunc(mounted, func(h hierarchy) bool {
+		return !slices.ContainsFunc(h.controllers, func(c string) bool {
+			return slices.Contains([]string{cpuController, cpuAcctController, memoryController, unified}, c)
+		})
+	})
+	path := filepath.Clean("/" + name) // never above the mount
+	if path == "/" {
+		return CgroupFolders{}, errors.New("the root of all control groups is the whole machine: name one below it")
+	}
+	var f CgroupFolders
+	for _, h := range mounted {
+		folder := filepath.Join(h.point, path)
+		if !strings.Contains(name, "/") {
+			// Each hierarchy may have the group in another place.
+			found := h.find(name)
+			if len(found) > 1 {
+				return CgroupFolders{}, fmt.Errorf("%d control groups are called %s, such as %s and %s: name one with its path", len(found), name, found[0], found[1])
+			}
+			folder = filepath.Join(append([]string{h.point}, found...)...)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "cgroup.procs")); err != nil || folder == h.point {
+			continue
+		}
+		for _, of := range []struct {
+			controller string
+			folder     *string
+		}{{cpuController, &f.CPU}, {cpuAcctController, &f.CPUAcct}, {memoryController, &f.Memory}, {unified, &f.Unified}} {
+			if *of.folder == "" && slices.Contains(h.controllers, of.controller) {
+				*of.folder = folder
 			}
 		}
 	}
-	return m
+	if f == (CgroupFolders{}) {
+		return f, fmt.Errorf("no control group %s is visible here", name)
+	}
+	return f, nil
 }
+
+// find returns the paths of the groups with a name.
+func (h hierarchy) find(name string) (found []string) {
+	left := maxGroups
+	walkGroups(h.point, func(folder string) (more bool) {
+		if filepath.Base(folder) == name && folder != h.point {
+			found = append(found, strings.TrimPrefix(folder, h.point))
+		}
+		left--
+		return left > 0
+	})
+	return found
+}
+
+// walkGroups calls a function with the folder of a group and of each one below it, for as long as it returns true.
+// There is nothing below what cannot be read.
+func walkGroups(folder string, each func(folder string) (more bool)) (more bool) {
+	if !each(folder) {
+		return false
+	}
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if e.IsDir() && !walkGroups(filepath.Join(folder, e.Name()), each) {
+			return false
+		}
+	}
+	return true
+}
+
+// Processes returns a folder that lists the group's processes.
+func (f CgroupFolders) Processes() string { return cmp.Or(f.Unified, f.CPUAcct, f.CPU, f.Memory) }
 
 // apartFrom returns the groups that are neither a hierarchy's root nor those of
 // another process.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,28 @@ func ancestor(list []proc.Process) int {
 		}
 	}
 	return list[0].PID
+}
+
+// FirstIn returns the process in a control group, and in the groups below it, that has started the others.
+func FirstIn(f CgroupFolders) (Listener, error) {
+	var members []proc.Process
+	walkGroups(f.Processes(), func(folder string) (more bool) {
+		pids, _ := words(filepath.Join(folder, "cgroup.procs")) // a group that has gone has none
+		for _, text := range pids {
+			pid, err := strconv.Atoi(text)
+			if err != nil {
+				continue
+			}
+			if p, err := proc.Read(pid); err == nil {
+				members = append(members, p)
+			}
+		}
+		return true
+	})
+	if len(members) == 0 {
+		return Listener{}, fmt.Errorf("no process that can be seen here is in the control group %s", f.Processes())
+	}
+	return ProcessNamed(ancestor(members))
 }
 
 // ProcessNamed returns a process with its name.

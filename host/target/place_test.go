@@ -68,6 +68,68 @@ func TestMembership(t *testing.T) {
 	}
 }
 
+// A control group is found by its path, or by its own name if only one has it, wherever the hierarchies are mounted.
+func TestFindCgroup(t *testing.T) {
+	top := t.TempDir()
+	for _, group := range []string{"v1/slice/web.service", "v1/slice/db.service", "v2/slice/web.service", "v2/a/twice", "v2/b/twice", "v1/only"} {
+		folder := filepath.Join(top, group)
+		if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "cgroup.procs"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v1, v2 := filepath.Join(top, "v1"), filepath.Join(top, "v2")
+	mounted := []hierarchy{
+		{controllers: []string{"name=systemd"}, root: "/", point: filepath.Join(top, "elsewhere")},
+		{controllers: []string{"rw", "cpu", "cpuacct"}, root: "/", point: v1},
+		{controllers: []string{unified}, root: "/", point: v2},
+	}
+	web := CgroupFolders{CPU: v1 + "/slice/web.service", CPUAcct: v1 + "/slice/web.service", Unified: v2 + "/slice/web.service"}
+	for name, want := range map[string]CgroupFolders{
+		"/slice/web.service":     web,
+		"slice/web.service":      web,
+		"web.service":            web,
+		"db.service":             {CPU: v1 + "/slice/db.service", CPUAcct: v1 + "/slice/db.service"},
+		"/a/twice":               {Unified: v2 + "/a/twice"},
+		"/x/../../../../b/twice": {Unified: v2 + "/b/twice"},
+		"only":                   {CPU: v1 + "/only", CPUAcct: v1 + "/only"},
+	} {
+		if got, err := findCgroup(slices.Clone(mounted), name); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"/":     "the whole machine",
+		"":      "the whole machine",
+		"..":    "the whole machine",
+		"none":  "no control group none is visible here",
+		"slice": "no control group slice is visible here", // it has no processes
+		"twice": "2 control groups are called twice, such as /a/twice and /b/twice",
+	} {
+		if got, err := findCgroup(slices.Clone(mounted), name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// Of the processes in a group and below it, the one that has started the others stands for all.
+func TestFirstIn(t *testing.T) {
+	top := t.TempDir()
+	below := filepath.Join(top, "below")
+	own := strconv.Itoa(os.Getpid())
+	if err := errors.Join(os.Mkdir(below, 0o700), os.WriteFile(filepath.Join(top, "cgroup.procs"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := FirstIn(CgroupFolders{Unified: top}); err == nil {
+		t.Errorf("%v", l)
+	}
+	if err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte("0\n"+own+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := FirstIn(CgroupFolders{Memory: top}); err != nil || l.PID != os.Getpid() {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
 func TestCgroupSettings(t *testing.T) {
 	c := Cgroup{CPUMax: 0.5, CPUWeight: 50, MemoryMax: 1 << 20}
 	for _, x := range []struct {
