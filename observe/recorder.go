@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,7 @@ type Recorder struct {
 	widths       []int    // of the observers' parts of a row
 	selfReported []bool   // by column: programs report it about themselves
 	stop         chan struct{}
+	latest       atomic.Pointer[[]float64] // the latest row
 
 	mu       sync.Mutex    // guards the fields below, and the observers
 	done     chan struct{} // closed when the ticking has ended; nil before Start
@@ -132,17 +134,16 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 }
 
 // Last returns the latest reading of columns, by their full names. It is NaN where there
-// is none yet, and for a name that is not a column's. Last waits for a reading that is
-// being taken.
+// is none yet, and for a name that is not a column's. Last does not wait for a reading that
+// is being taken.
 func (r *Recorder) Last(names ...string) []float64 {
 	values := make([]float64, len(names))
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	row := r.latest.Load()
 	for i, name := range names {
 		values[i] = math.NaN()
 		at := slices.IndexFunc(r.columns, func(c Column) bool { return c.Name == name })
-		if at >= 0 && len(r.cells) > 0 {
-			values[i] = r.cells[len(r.cells)-len(r.columns)+at]
+		if at >= 0 && row != nil {
+			values[i] = (*row)[at]
 		}
 	}
 	return values
@@ -231,6 +232,7 @@ func (r *Recorder) readInto(copied []float64) {
 	}
 	row[width-1] = r.cost.Seconds()
 	copy(copied, row)
+	r.latest.Store(new(slices.Clone(row)))
 	if end, err2 := threadTime(); err == nil && err2 == nil {
 		r.cost += end - start
 	}
