@@ -45,6 +45,8 @@ func (i *inspector) profiled(p *Profile, v *Variant) {
 			"target.pprof: http://127.0.0.1:{{admin}}/debug/pprof")
 	case len(v.Target.Start) == 0 && len(needs) < len(p.Kinds):
 		i.fault("profile", "dyno samples only what it has started, and there is no target.start", "add it, or by: pprof")
+	case v.Target.Agent != "" && len(needs) < len(p.Kinds):
+		i.fault("profile", "dyno samples only what runs on its own machine, and target.agent names another one", "by: pprof, without off_cpu, or remove target.agent")
 	}
 }
 
@@ -54,6 +56,9 @@ func (i *inspector) observed(o *Observe) {
 		if !strings.HasPrefix(u, "http://") {
 			i.fault(path, fmt.Sprintf("%q is not possible", nearest.Clip(u)), "http://host:port/path")
 		}
+	}
+	if o.PID != 0 && o.Cgroup != "" {
+		i.fault("observe.cgroup", "observe.pid names the target's processes already", "keep one of them")
 	}
 	if o.Runtime != "" {
 		address("observe.runtime", o.Runtime)
@@ -80,7 +85,7 @@ func (i *inspector) observed(o *Observe) {
 }
 
 // dynos are the names of dyno's own observers: columns of the recording begin with them.
-var dynos = regexp.MustCompile(`^(target|generator|machine|kernel|tcp|network|cgroup|wakeup|target_wakeup|target_cpus|generator_cpus|service_.*|neighbour[0-9].*|recorder|time)$`)
+var dynos = regexp.MustCompile(`^(target|target_agent|target_machine|generator|machine|kernel|tcp|network|cgroup|wakeup|target_wakeup|target_cpus|generator_cpus|service_.*|neighbour[0-9].*|recorder|time)$`)
 
 // observer judges the name of an endpoint or a command: no two observers may have one.
 func (i *inspector) observer(path, name string, twice bool) {

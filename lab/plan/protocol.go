@@ -112,6 +112,9 @@ func (t *Target) Complete() {
 	}
 	if t.Address == "" && p.is(Loaded) && len(t.Start) > 0 {
 		t.Address = "127.0.0.1:{{port}}"
+		if t.Agent != "" {
+			t.Address = "{{host}}:{{port}}"
+		}
 	}
 	if !p.is(withURL) || t.URL != "" || t.Address == "" {
 		return

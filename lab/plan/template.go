@@ -46,12 +46,12 @@ func isTemplateName(s string) bool {
 }
 
 // RuntimeNames returns the names that stay in a variant's strings until a trial
-// fills them in: port and admin, two free ports of the process in whose fields
-// they stand (the target's, in the load's), and for each service its .addr
-// (127.0.0.1:port), .port and .admin. A variable may use none of them as its
+// fills them in: host, the address of the machine of the process in whose fields
+// it stands (the target's, in the load's), port and admin, two free ports there,
+// and for each service its .addr (host:port), .port and .admin. A variable may use none of them as its
 // name.
 func RuntimeNames(services ...string) []string {
-	names := []string{"port", "admin"}
+	names := []string{"host", "port", "admin"}
 	for _, s := range services {
 		names = append(names, s+".addr", s+".port", s+".admin")
 	}
@@ -282,8 +282,11 @@ func TemplateNames(s string) []string {
 
 // placeholder stands for the value of a run-time name.
 func placeholder(name string) (string, bool) {
-	if strings.HasSuffix(name, ".addr") {
+	switch {
+	case strings.HasSuffix(name, ".addr"):
 		return "127.0.0.1:1", true
+	case name == "host":
+		return "127.0.0.1", true
 	}
 	return "1", true
 }

@@ -108,6 +108,7 @@ type Observe struct {
 	Kernel    string     `yaml:"kernel,zero" oneof:"after window none" default:"after" doc:"when the target's system calls, accepts and run-queue waits are counted, by eBPF, at 0.15 to 0.2 µs for each call; after: in a short stretch of load after the window; window: in it, on its time line"`
 	Server    bool       `yaml:"server" default:"true" doc:"the process that listens at the address of a target on this machine that dyno did not start: its CPU time and memory"`
 	PID       int        `yaml:"pid" range:"1..4194304" otherwise:"the process that listens at the target's address" flag:"pid" doc:"the process of a target that dyno did not start, in place of that which listens at its address"`
+	Cgroup    string     `yaml:"cgroup" kind:"word" otherwise:"that of observe.pid" doc:"the control group with the processes of a target that dyno did not start: its path below the hierarchies, such as /system.slice/nginx.service, or its own name, such as nginx.service"`
 	Sockets   bool       `yaml:"sockets" doc:"the kernel's figures on the connections of both ends and the accept queue, read once and ten times a second: the tail of an open loop shows it"`
 	Runtime   string     `yaml:"runtime" otherwise:"the page next to target.pprof, in a soak and in profiled trials" doc:"URL of the target's Prometheus metrics, for its Go runtime, or of its pprof, for its goroutines alone; each answer takes the target about a millisecond"`
 	Endpoints []Endpoint `yaml:"endpoints" names:"observer" most:"16" doc:"endpoints that answer with numbers, by name"`
@@ -174,7 +175,7 @@ const (
 type Target struct {
 	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
-	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
+	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start {{host}}:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
 	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`
 	Proxy   string        `yaml:"proxy" for:"http" flag:"proxy" doc:"a forward proxy, http://[user:password@]host:port, for all connections: with https each begins with CONNECT. HTTP_PROXY and the like are not read. The server's process is not watched then, unless observe.pid (--pid) names it"`
 	TLS     *TLS          `yaml:"tls" for:"url" doc:"https only: how connections are secured"`
@@ -192,6 +193,7 @@ type Service struct {
 // A Process is a command to start, wait for and stop. Its strings may hold
 // run-time variables; {{port}} and {{admin}} are the process's own.
 type Process struct {
+	Agent        string            `yaml:"agent" kind:"word" otherwise:"dyno's machine" doc:"labels of the agent on whose machine it is started and observed, such as zone=b,disk!=slow: exactly one agent has them, and it carries no load. What runs already is observed there. {{host}} is the address of that machine"`
 	Build        []string          `yaml:"build,started" kind:"word" doc:"a command that builds what start starts, run once before the first trial, in dir; with exit code 3 it says that this machine lacks something, and the last line of its output says what: the variants that need it are left out, and named"`
 	Start        []string          `yaml:"start" kind:"word" doc:"the command and its arguments, one list entry each; no shell is involved"`
 	Ready        Ready             `yaml:"ready" flag:"ready" otherwise:"tcp, but none for a service that does not get its port" doc:"how to tell that the process can be loaded"`

@@ -69,6 +69,7 @@ func Inspect(e *Experiment, c *fields.Collector) {
 		i.observed(&v.Observe)
 		i.process("target", &v.Target.Process)
 		i.services(v)
+		i.placed(e, v)
 		if p.is(Loaded) {
 			i.target(&v.Target)
 			i.load(v, e.Capacity != nil)
@@ -306,6 +307,41 @@ func (i *inspector) process(path string, p *Process) {
 		}
 	default:
 		i.fault(at, fmt.Sprintf("%q is not possible", nearest.Clip(p.Ready.Kind)), "tcp, none, http or line")
+	}
+}
+
+// Placements returns the selectors of the agents that the variant's processes are placed with, and for each the path of
+// a field that has it.
+func (v *Variant) Placements() map[string]string {
+	all := map[string]string{}
+	for n := range v.Services {
+		if s := &v.Services[n]; s.Agent != "" {
+			all[s.Agent] = fields.Join("services", s.Name) + ".agent"
+		}
+	}
+	if v.Target.Agent != "" {
+		all[v.Target.Agent] = "target.agent"
+	}
+	return all
+}
+
+// placed judges what is on agents' machines.
+func (i *inspector) placed(e *Experiment, v *Variant) {
+	all := map[string]*Process{"target": &v.Target.Process}
+	for n := range v.Services {
+		all[fields.Join("services", v.Services[n].Name)] = &v.Services[n].Process
+	}
+	for path, p := range all {
+		at := path + ".agent"
+		switch {
+		case p.Agent == "":
+		case len(p.Build) > 0:
+			i.fault(at, "what is built on this machine does not run on another one", "remove build, or agent")
+		case v.Target.Protocol == Program:
+			i.fault(at, "a program runs on dyno's machine, with its services", "remove it")
+		case e.Design.Duet:
+			i.fault(at, "the targets of a duet share dyno's machine, whose noise hits both", "remove it, or design.duet: false")
+		}
 	}
 }
 

@@ -40,3 +40,17 @@ func TestPlacement(t *testing.T) {
 		t.Errorf("%v: variables of the placement are used", e.Warnings)
 	}
 }
+
+// What is placed on another machine has its address there, unless the plan says another.
+func TestAgent(t *testing.T) {
+	e := mustParse(t, "testdata/good/agent.yaml", Options{})
+	for i, zone := range []string{"a", "b"} {
+		v := &e.Variants[i]
+		if v.Target.Address != "{{host}}:{{port}}" || v.Observe.Cgroup != "web.service" {
+			t.Errorf("%+v, %+v", v.Target, v.Observe)
+		}
+		if diff := cmp.Diff(map[string]string{"zone=" + zone: "target.agent", "disk": "services.db.agent"}, v.Placements()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

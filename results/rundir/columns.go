@@ -79,7 +79,7 @@ func processColumns() []Column {
 // machineColumns lists what is recorded of CPUs, of memory and of control groups.
 func machineColumns() []Column {
 	return slices.Concat(
-		columnsOf("machine",
+		columnsOf("machine target_machine",
 			counter("cpu_user_seconds", CPUs),
 			counter("cpu_system_seconds", CPUs),
 			counter("cpu_interrupt_seconds", CPUs),
@@ -87,12 +87,12 @@ func machineColumns() []Column {
 			gauge("steal_ratio", Share),
 			counter("cpu_foreign_seconds", CPUs),
 		),
-		columnsOf("machine target_cpus generator_cpus",
+		columnsOf("machine target_machine target_cpus generator_cpus",
 			counter("cpu_seconds", CPUs),
 			counter("cpu_busy_seconds", CPUs),
 			counter("cpu_steal_seconds", CPUs),
 		),
-		columnsOf("machine cgroup",
+		columnsOf("machine target_machine cgroup",
 			counter("cpu_pressure_seconds", Share),
 			counter("memory_stall_seconds", Share),
 			counter("io_stall_seconds", Share),
@@ -113,6 +113,10 @@ func machineColumns() []Column {
 			gauge("overshoot_p999_seconds", Seconds),
 			counter("cpu_seconds", CPUs),
 			gauge("work_seconds", Seconds),
+		),
+		columnsOf("target_agent", // which reads what is recorded of a target on another machine
+			counter("time_seconds", Seconds),
+			gauge("lag_seconds", Seconds),
 		),
 	)
 }

@@ -866,6 +866,9 @@ type Trial struct {
 	// the name (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
+
+	// Placed are the processes that ran on agents' machines. The target and the services that are not among them ran on dyno's.
+	Placed []Placement `json:"placed,omitempty"`
 }
 
 // An Agent carried a part of a trial's load on another machine.
@@ -878,6 +881,19 @@ type Agent struct {
 	ClockError  float64   `json:"clock_error_seconds"`
 	Share       float64   `json:"share"`     // of the load, that it was to carry
 	Generator   Generator `json:"generator"` // the cost of its part
+}
+
+// PlacedTarget is the process of a Placement that is the target.
+const PlacedTarget = "target"
+
+// A Placement says on which agent's machine a process of a trial ran.
+type Placement struct {
+	Process string `json:"process"` // target, or the name of a service
+	Agent   string `json:"agent"`
+	Address string `json:"address"` // of the agent
+	CPUs    int    `json:"cpus"`    // of its machine
+	// ClockError is by how much the times of its readings may be wrong on dyno's time line.
+	ClockError float64 `json:"clock_error_seconds"`
 }
 
 // A Server is a process that dyno did not start.
