@@ -59,15 +59,16 @@ var arrows = []arrow{
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
-		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/profiling", "load", "host", "observe", "results/rundir", "internal/texts",
+		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"lab/observation", []string{"lab/plan", "lab/generator", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
 	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
 	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
-	{"lab/fleet", []string{"lab/fleet", "lab/generator"}, "others carry a load's parts, whatever the load is and whoever records it"},
-	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
+	{"lab/remote", []string{"lab/generator", "lab/observation", "host/child", "host/target", "observe", "internal/texts"}, "what starts and observes on this machine does so on another one, whatever connects the two"},
+	{"lab/fleet", []string{"lab/fleet", "lab/generator", "lab/remote"}, "others carry a load's parts and its target, whatever the load is and whoever records it"},
+	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "lab/remote", "host/child", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "clocks are compared by numbers, whoever exchanges them"},
 	{"lab/fleet/identity", []string{"internal/nearest", "internal/rate", "internal/secretfile"}, "who belongs to a fleet is proven, whatever members do there"},
 	{"lab/fleet/registry", []string{"lab/fleet/agent", "services/control/client", "services/control/resource"}, "who is in a fleet is kept by the control plane, which is asked as any program asks it"},

@@ -1,5 +1,5 @@
-// Package fleet has agents on other machines carry a load. An agent is reached over one connection
-// for each part that it carries; package agent has its side. Before each part, the clocks of both
+// Package fleet has agents on other machines carry a load, and start and observe its target. An agent is reached over
+// one connection for each part that it carries; package agent has its side. Before each part, the clocks of both
 // machines are compared.
 package fleet
 
@@ -24,6 +24,7 @@ import (
 	"dyno/lab/fleet/clock"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
+	"dyno/lab/remote"
 )
 
 // The bounds of the exchange.
@@ -58,7 +59,10 @@ type Agent struct {
 	killed time.Time   // when a connection to a part was ended last
 }
 
-var _ generator.Carrier = (*Agent)(nil)
+var (
+	_ generator.Carrier = (*Agent)(nil)
+	_ remote.Machine    = (*Agent)(nil)
+)
 
 // String names the agent in errors.
 func (a *Agent) String() string {
@@ -178,7 +182,7 @@ func get(ctx context.Context, m *identity.Member, address, path string, read fun
 	if err != nil {
 		return err
 	}
-	r, err := conn.send(ctx, http.MethodGet, path, http.StatusOK)
+	r, err := conn.send(ctx, http.MethodGet, path, "")
 	if err == nil {
 		err = errors.Join(read(io.LimitReader(r.Body, maxLog)), r.Body.Close())
 	}
@@ -187,17 +191,27 @@ func get(ctx context.Context, m *identity.Member, address, path string, read fun
 
 // Start implements generator.Carrier.
 func (a *Agent) Start(ctx context.Context) (generator.Process, error) {
+	return a.open(ctx, agent.PartsPath, agent.Protocol, ", which carries a part of the load")
+}
+
+// Host implements remote.Machine.
+func (a *Agent) Host(ctx context.Context) (remote.Channel, error) {
+	return a.open(ctx, agent.TargetsPath, agent.TargetProtocol, "")
+}
+
+// open starts a process there.
+func (a *Agent) open(ctx context.Context, path, protocol, does string) (*session, error) {
 	conn, err := a.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{connection: conn}
+	s := &session{connection: conn, does: does}
 	m, err := conn.measureClock(ctx)
 	if err == nil {
 		s.clock, err = a.follow(m)
 	}
 	if err == nil {
-		err = conn.upgrade(ctx)
+		err = conn.upgrade(ctx, path, protocol)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%v: %w", a, err), conn.Close())
@@ -262,7 +276,7 @@ func (a *Agent) dial(ctx context.Context) (*connection, error) {
 
 // ask gets the answer to a request.
 func (c *connection) ask(ctx context.Context, path string, answer any) error {
-	r, err := c.send(ctx, http.MethodGet, path, http.StatusOK)
+	r, err := c.send(ctx, http.MethodGet, path, "")
 	if err != nil {
 		return err
 	}
@@ -273,14 +287,15 @@ func (c *connection) ask(ctx context.Context, path string, answer any) error {
 	return errors.Join(err, r.Body.Close())
 }
 
-// upgrade makes the connection one to a part.
-func (c *connection) upgrade(ctx context.Context) error {
-	_, err := c.send(ctx, http.MethodPost, "/v1/parts", http.StatusSwitchingProtocols) //nolint:bodyclose // the connection is no longer one for requests
+// upgrade makes the connection one to a process.
+func (c *connection) upgrade(ctx context.Context, path, protocol string) error {
+	_, err := c.send(ctx, http.MethodPost, path, protocol) //nolint:bodyclose // the connection is no longer one for requests
 	return err
 }
 
-// send sends a request and returns the response, which has the status. Another one's text is the error.
-func (c *connection) send(ctx context.Context, method, path string, status int) (*http.Response, error) {
+// send sends a request, which may be one for an upgrade to a protocol, and returns the response. The text of one that
+// refuses is the error.
+func (c *connection) send(ctx context.Context, method, path, upgrade string) (*http.Response, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -297,9 +312,11 @@ func (c *connection) send(ctx context.Context, method, path string, status int) 
 	if c.agent.Fence > 0 {
 		q.Header.Set(agent.FenceHeader, strconv.FormatInt(c.agent.Fence, 10))
 	}
-	if status == http.StatusSwitchingProtocols {
+	status := http.StatusOK
+	if upgrade != "" {
+		status = http.StatusSwitchingProtocols
 		q.Header.Set("Connection", "Upgrade")
-		q.Header.Set("Upgrade", agent.Protocol)
+		q.Header.Set("Upgrade", upgrade)
 	}
 	if err := q.Write(c); err != nil {
 		return nil, err
@@ -318,13 +335,17 @@ func (c *connection) send(ctx context.Context, method, path string, status int) 
 	return r, c.SetDeadline(time.Time{})
 }
 
-// A session is a part that an agent carries.
+// A session is a process on an agent's machine.
 type session struct {
 	*connection
 	clock clock.Clock
+	does  string // for errors
 }
 
-var _ generator.Process = (*session)(nil)
+var (
+	_ generator.Process = (*session)(nil)
+	_ remote.Channel    = (*session)(nil)
+)
 
 // Read implements io.Reader. What came with the response to the upgrade comes first.
 func (s *session) Read(b []byte) (int, error) { return s.r.Read(b) }
@@ -362,4 +383,4 @@ func (s *session) At(ours int64) (theirs, within int64) { return s.clock.At(ours
 func (s *session) Silence() time.Duration { return s.agent.Silence }
 
 // String implements generator.Process.
-func (s *session) String() string { return s.agent.String() + ", which carries a part of the load" }
+func (s *session) String() string { return s.agent.String() + s.does }

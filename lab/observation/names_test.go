@@ -14,7 +14,7 @@ import (
 
 // A plan cannot give an endpoint or a command the name of one of dyno's observers.
 func TestNamesOfObserversAreTaken(t *testing.T) {
-	observers := map[string]bool{"target_wakeup": true, "target_cpus": true, "generator_cpus": true, "service_a": true, "neighbour0": true}
+	observers := map[string]bool{"target_wakeup": true, "target_cpus": true, TargetMachine: true, TargetAgent: true, "generator_cpus": true, "service_a": true, "neighbour0": true}
 	for _, c := range rundir.Columns() {
 		if observer, _, _ := strings.Cut(c.Name, "_"); !strings.Contains(observer, "*") && observer != "service" {
 			observers[observer] = true

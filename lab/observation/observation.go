@@ -10,14 +10,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"dyno/host/proc"
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
@@ -39,7 +37,8 @@ const (
 // A Config says what to observe.
 type Config struct {
 	Variant    *plan.Variant
-	Target     *target.Process // nil if dyno did not start it, or has not yet
+	Target     *target.Process // nil if dyno did not start it here, or has not yet
+	Agent      Agent           // on whose machine the target is; nil: it is on this one
 	Services   []Service
 	Neighbours func() []*target.Process // other processes of dyno, once the load begins
 	Purpose    string                   // of the trial
@@ -55,10 +54,11 @@ type Service struct {
 // A Watch records during one load or program.
 type Watch struct {
 	config        Config
-	server        target.Listener // the process at the address of a target that dyno did not start; 0 if that is not known
-	targetCPUs    float64         // how many it may use; a limit may allow a fraction of one
-	targetOn      []int           // its CPUs, if the plan gives it some that are not the generator's
-	generatorCPUs []int           // empty: the kernel decides
+	subject       located   // the target
+	remote        *Observed // what observes it on another machine; nil: it is on this one, or cannot be observed
+	targetCPUs    float64   // how many it may use; a limit may allow a fraction of one
+	targetOn      []int     // its CPUs, if it is on this machine and the plan gives it some that are not the generator's
+	generatorCPUs []int     // empty: the kernel decides
 	tick          time.Duration
 
 	observers []observe.Observer // those opened before the load
@@ -81,57 +81,48 @@ func New(c Config) *Watch {
 	v, l := c.Variant, &c.Variant.Load
 	w := &Watch{
 		config:        c,
-		targetCPUs:    float64(len(v.Target.CPUs)),
+		targetCPUs:    usable(&v.Target, runtime.NumCPU()),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows do not come from ticks
-	}
-	if w.targetCPUs == 0 {
-		w.targetCPUs = float64(runtime.NumCPU())
-	} else if !slices.ContainsFunc(v.Target.CPUs, func(cpu int) bool { return slices.Contains(l.CPUs, cpu) }) {
-		w.targetOn = v.Target.CPUs
-	}
-	if g := v.Target.Cgroup; g != nil && g.CPUMax > 0 {
-		w.targetCPUs = min(w.targetCPUs, g.CPUMax)
 	}
 	if c.Purpose == rundir.PurposePilot {
 		w.tick = generator.ShortestInterval
 	}
-	if c.Target == nil && v.Observe.Server {
-		address := v.Target.Address
-		if v.Target.Proxy != "" {
-			address = "" // who listens there on this machine may be another than whom the proxy reaches
-		}
-		w.server = w.serverOf(v.Observe.PID, address)
+	w.subject.Subject = subjectOf(&c)
+	if c.Agent == nil {
+		var err error
+		w.subject, err = w.subject.locate()
+		w.available(err)
+		w.targetOn = w.subject.CPUs
 	}
 	return w
 }
 
-// serverOf returns the process of a target that dyno did not start: pid, or the one that listens at
-// the address. It is not this process or one of those that have started it: dyno would be a part
-// of what it measures.
-func (w *Watch) serverOf(pid int, address string) target.Listener {
-	server, ok := target.ListenerAt(address)
-	if pid != 0 {
-		var err error
-		if server, err = target.ProcessNamed(pid); !w.available(err) {
-			return target.Listener{}
-		}
-		ok = true
+// usable returns how many CPUs of a machine a target may use.
+func usable(t *plan.Target, cpus int) float64 {
+	n := float64(cpus)
+	if len(t.CPUs) > 0 {
+		n = float64(len(t.CPUs))
 	}
-	if !ok {
-		return target.Listener{}
+	if g := t.Cgroup; g != nil && g.CPUMax > 0 {
+		n = min(n, g.CPUMax)
 	}
-	for of := os.Getpid(); of > 1; {
-		if of == server.PID {
-			return target.Listener{}
-		}
-		p, err := proc.Read(of)
-		if err != nil {
-			break
-		}
-		of = p.Parent
+	return n
+}
+
+// subjectOf returns what is to be observed of the target.
+func subjectOf(c *Config) Subject {
+	v := c.Variant
+	o := &v.Observe
+	s := Subject{Address: v.Target.Peer(), Sockets: o.Sockets, Process: c.Target}
+	if c.Agent != nil || !slices.ContainsFunc(v.Target.CPUs, func(cpu int) bool { return slices.Contains(v.Load.CPUs, cpu) }) {
+		s.CPUs = v.Target.CPUs
 	}
-	return server
+	if len(v.Target.Start) == 0 && o.Server {
+		s.PID, s.Cgroup = o.PID, o.Cgroup
+		s.Listens = v.Target.Proxy == "" // who listens there on this machine may be another than whom the proxy reaches
+	}
+	return s
 }
 
 // Start begins to record during a load, on the engine's time line. A sleeper on the
@@ -151,7 +142,7 @@ func (w *Watch) Start(s engine.Start) {
 
 // StartProgram begins to record a program that was started at that time. Its window has begun.
 func (w *Watch) StartProgram(p *target.Process, at time.Time) {
-	w.config.Target = p
+	w.subject.Process = p
 	w.begin(at, nil)
 	w.Mark()
 }
@@ -162,15 +153,8 @@ func (w *Watch) begin(origin time.Time, threads []int) {
 		observers = slices.Clone(w.observers)
 		users     []observe.CPUUser
 	)
-	switch {
-	case w.config.Target != nil:
-		if tree, err := observe.NewTreeBelow("target", w.config.Target.Supervisor()); w.available(err) {
-			observers, users = append(observers, tree), append(users, tree)
-		}
-	case w.server.PID != 0:
-		if tree, err := observe.NewTree("target", w.server.PID); w.available(err) {
-			observers, users = append(observers, tree), append(users, tree)
-		}
+	if tree, err := w.subject.tree(); w.available(err) && tree != nil {
+		observers, users = append(observers, tree), append(users, tree)
 	}
 	// Services are not measured, but they are not foreign either.
 	for i, name := range serviceColumns(w.config.Services) {
@@ -336,6 +320,12 @@ func (w *Watch) stalls() []rundir.Stall {
 			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: i > 0})
 		}
 	}
+	if w.remote != nil {
+		stalls, _ := w.remote.Rest()
+		for _, stall := range stalls {
+			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: true})
+		}
+	}
 	slices.SortStableFunc(all, func(a, b rundir.Stall) int { return cmp.Compare(a.Due, b.Due) })
 	return all
 }
@@ -351,29 +341,7 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	// The marks are not exactly at the window's edges, so counts are divided by the
 	// requests of their own stretch of time.
 	requests := float64(t.Work()) * length / r.Window.Seconds()
-
-	if w.server.PID != 0 {
-		t.Server = &rundir.Server{PID: w.server.PID, Name: w.server.Name}
-	}
-	if w.config.Target != nil || w.server.PID != 0 {
-		cpu := window.Delta("target_cpu_seconds")
-		t.Target.CPUSeconds = known(cpu)
-		t.Target.CPUSecondsPerRequest = known(cpu / requests)
-		t.Target.CPUShare = known(cpu / length / w.targetCPUs)
-		user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
-		t.Target.UserShare = known(user / (user + system))
-		t.Target.ForeignShare = known(max(0, window.Delta("machine_cpu_foreign_seconds")) / length / w.targetCPUs)
-		t.Target.RSSBytes = largest(window, "target_rss_bytes")
-		t.Target.Threads = largest(window, "target_threads")
-		t.Target.Descriptors = largest(window, "target_descriptors")
-		t.Target.VoluntarySwitchesPerRequest = known(window.Delta("target_voluntary_switches") / requests)
-		t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
-		t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
-		t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
-		recordKernel(&t.Target, window, requests)
-		// The rows' percentiles are of the time between two of them, and none is of the window.
-		t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
-	}
+	w.recordTarget(t, window, r.Window)
 	// A program reports its figures once a second, independent of the window's edges, so
 	// they are used as rates.
 	perRequest := length / requests
@@ -382,7 +350,6 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	t.Target.AllocatedBytesPerRequest = known(perRequest * rate(window, "target_allocated_bytes_total"))
 	t.Target.AllocationsPerRequest = known(perRequest * rate(window, "target_mallocs_total"))
 	t.Target.Goroutines = largest(window, "target_goroutines")
-	t.Target.ListenOverflows = grown(window, "network_listen_overflows_total")
 	w.recordNamed(t, window)
 	w.lackFallen(t, window)
 	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
@@ -390,6 +357,40 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	t.Generator.RunQueueWaitShare = known(wait / length)
 	t.Generator.TimeslicesPerSecond = known(slices / length)
 	w.recordMachine(t, window)
+}
+
+// recordTarget sums up what the target used, and what its machine did.
+func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.Duration) {
+	// Readings of another machine are a little later than the row, and each by another time.
+	length, machine := (window.To - window.From).Seconds(), "machine"
+	if w.remote != nil {
+		length, machine = window.Delta(TargetTime), TargetMachine
+	}
+	requests := float64(t.Work()) * length / whole.Seconds()
+	t.Target.ListenOverflows = grown(window, "network_listen_overflows_total")
+	if s := w.subject.server; s.PID != 0 {
+		t.Server = &rundir.Server{PID: s.PID, Name: s.Name}
+	}
+	if started := w.remote != nil && len(w.config.Variant.Target.Start) > 0; !started && !w.subject.known() {
+		return
+	}
+	cpu := window.Delta("target_cpu_seconds")
+	t.Target.CPUSeconds = known(cpu)
+	t.Target.CPUSecondsPerRequest = known(cpu / requests)
+	t.Target.CPUShare = known(cpu / length / w.targetCPUs)
+	user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
+	t.Target.UserShare = known(user / (user + system))
+	t.Target.ForeignShare = known(max(0, window.Delta(machine+"_cpu_foreign_seconds")) / length / w.targetCPUs)
+	t.Target.RSSBytes = largest(window, "target_rss_bytes")
+	t.Target.Threads = largest(window, "target_threads")
+	t.Target.Descriptors = largest(window, "target_descriptors")
+	t.Target.VoluntarySwitchesPerRequest = known(window.Delta("target_voluntary_switches") / requests)
+	t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
+	t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
+	t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
+	recordKernel(&t.Target, window, requests)
+	// The rows' percentiles are of the time between two of them, and none is of the window.
+	t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
 }
 
 // RecordProgram sums up a program that has ended. The kernel has counted what it used,
@@ -437,17 +438,22 @@ func worstWait(window observe.Window, workers int) (wait, slices float64) {
 	return wait, slices
 }
 
-// recordMachine sums up what else happened on the machine in the window.
+// recordMachine sums up what else happened in the window: on the machine, or on the worse one of two.
 func (w *Watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	length := (window.To - window.From).Seconds()
-	all := window.Delta("machine_cpu_seconds")
+	share := func(part string) *float64 {
+		return worse(window.Delta("machine"+part)/window.Delta("machine_cpu_seconds"), window.Delta(TargetMachine+part)/window.Delta(TargetMachine+"_cpu_seconds"))
+	}
+	stalled := func(part string) *float64 {
+		return worse(window.Delta("machine"+part)/length, window.Delta(TargetMachine+part)/window.Delta(TargetTime))
+	}
 	t.Machine = rundir.Machine{
-		StealShare:            known(window.Delta("machine_cpu_steal_seconds") / all),
-		ForeignShare:          known(window.Delta("machine_cpu_foreign_seconds") / all),
+		StealShare:            share("_cpu_steal_seconds"),
+		ForeignShare:          share("_cpu_foreign_seconds"),
 		LateWakeupShare:       known(window.Delta("wakeup_late_total") / window.Delta("wakeup_sleeps_total")),
 		TargetLateWakeupShare: known(window.Delta("target_wakeup_late_total") / window.Delta("target_wakeup_sleeps_total")),
-		MemoryStall:           known(window.Delta("machine_memory_stall_seconds") / length),
-		IOStall:               known(window.Delta("machine_io_stall_seconds") / length),
+		MemoryStall:           stalled("_memory_stall_seconds"),
+		IOStall:               stalled("_io_stall_seconds"),
 	}
 	t.Generator.StealShare = known(window.Delta("generator_cpus_cpu_steal_seconds") / window.Delta("generator_cpus_cpu_seconds"))
 	t.Target.StealShare = known(window.Delta("target_cpus_cpu_steal_seconds") / window.Delta("target_cpus_cpu_seconds"))
@@ -460,7 +466,19 @@ func (w *Watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	for _, p := range w.paid {
 		cost += p.CPUSeconds()
 	}
+	if w.remote != nil {
+		_, there := w.remote.Rest()
+		cost += there
+	}
 	t.ObserverCPU = known(cost)
+}
+
+// worse returns the larger of two shares; nil if neither is known.
+func worse(a, b float64) *float64 {
+	if math.IsNaN(a) || b > a {
+		a = b
+	}
+	return known(a)
 }
 
 // recordKernel sums up what the kernel recorded about the target.

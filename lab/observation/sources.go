@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/texts"
 	"dyno/lab/plan"
 	"dyno/observe"
 	"dyno/observe/goruntime"
 	"dyno/observe/kernel"
 	"dyno/observe/scrape"
-	"dyno/observe/sockets"
 	"dyno/results/rundir"
 )
 
@@ -34,9 +34,9 @@ func (w *Watch) Open(ctx context.Context) {
 	v := w.config.Variant
 	o := &v.Observe
 	profiled := w.config.Purpose == rundir.PurposeProfile // without hooks at system calls: they would be in the profile
-	pid, root := 0, 0
+	root := 0
 	if w.config.Target != nil {
-		pid, root = w.config.Target.PID(), w.config.Target.Supervisor()
+		root = w.config.Target.Supervisor()
 	}
 	if (o.Kernel == plan.KernelAfter || o.Kernel == plan.KernelWindow) && root != 0 && !profiled {
 		c := kernel.DefaultConfig(kernelColumns, root, ports(v.Target.Address)...)
@@ -51,25 +51,12 @@ func (w *Watch) Open(ctx context.Context) {
 			}
 		}
 	}
-	if o.Sockets && !strings.HasPrefix(v.Target.Address, "unix:") {
-		c := sockets.Config{Name: socketColumns, Address: v.Target.Peer(), PID: pid}
-		if s, err := sockets.NewConnections(ctx, c); w.available(err) {
-			w.add(s)
-			for _, missing := range s.Missing() {
-				w.available(missing)
-			}
-		}
-	}
-	if n, err := sockets.NewCounters(networkColumns, pid); w.available(err) {
-		w.add(n)
-	}
-	if w.config.Target != nil {
-		// Most targets have no group of their own, so its absence is not recorded.
-		if f := observe.CgroupFolders(w.config.Target.Cgroup()); f != (observe.CgroupFolders{}) {
-			if c, err := observe.NewCgroup(cgroupColumns, f); w.available(err) {
-				w.add(c)
-			}
-		}
+	if w.config.Agent != nil {
+		w.openThere(ctx)
+	} else {
+		var around Observed
+		w.subject.around(ctx, &around)
+		w.take(&around)
 	}
 	// Answering costs the target a moment each time.
 	if o.Runtime != "" || v.Target.Pprof != "" && (profiled || w.config.Soak) {
@@ -95,6 +82,29 @@ func (w *Watch) Open(ctx context.Context) {
 	}
 }
 
+// openThere opens the observers of a target on an agent's machine.
+func (w *Watch) openThere(ctx context.Context) {
+	if v := w.config.Variant; len(v.Target.Start) > 0 && v.Observe.Kernel != plan.KernelNone {
+		w.available(texts.NewError("unavailable.remote.kernel"))
+	}
+	seen, err := w.config.Agent.Observe(ctx, w.subject.Subject)
+	if !w.available(err) {
+		return
+	}
+	w.remote, w.subject.server, w.targetCPUs = seen, seen.Server, usable(&w.config.Variant.Target, seen.CPUs)
+	w.take(seen)
+}
+
+// take adds observers to the recording.
+func (w *Watch) take(o *Observed) {
+	for _, one := range o.Observers {
+		w.add(one)
+	}
+	for _, err := range o.Missing {
+		w.available(err)
+	}
+}
+
 // add adds an observer to the recording.
 func (w *Watch) add(o observe.Observer) {
 	w.observers = append(w.observers, o)
@@ -106,7 +116,7 @@ func (w *Watch) add(o observe.Observer) {
 // runtimeAt says where a target reports its Go runtime. A page that is named replaces the
 // one next to the profiles.
 func runtimeAt(v *plan.Variant) goruntime.Config {
-	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0}
+	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0 || v.Target.Agent != ""}
 	if u := v.Observe.Runtime; strings.Contains(u, "/debug/pprof") {
 		c.Pprof = u
 	} else {

@@ -1,10 +1,12 @@
-// Package agent carries parts of loads for dyno on another machine.
+// Package agent carries parts of loads for dyno on another machine, and starts and observes targets there.
 //
 //	GET  /v1/agent   what the agent is
 //	GET  /v1/clock   when the request was received, and when it was answered
 //	GET  /v1/logs    the last lines of its log
 //	POST /v1/parts   upgrades to dyno-part: from then on the connection's bytes go to and from a
 //	                 process that carries a part of a load, as package generator starts them
+//	POST /v1/targets upgrades to dyno-target: they go to and from a process that starts a target or
+//	                 observes one, the other side of package remote. It is a part like the others
 //
 // Requests say in Dyno-Fence, if the run has the machine for itself, which holder it is.
 //
@@ -40,8 +42,11 @@ import (
 
 // The names of the exchange.
 const (
-	Protocol      = "dyno-part"
-	VersionHeader = "Dyno-Version"
+	PartsPath      = "/v1/parts"
+	TargetsPath    = "/v1/targets"
+	Protocol       = "dyno-part"
+	TargetProtocol = "dyno-target"
+	VersionHeader  = "Dyno-Version"
 )
 
 // The bounds of the exchange.
@@ -77,9 +82,23 @@ type Server struct {
 	info     Info
 	member   *identity.Member // nil: it has no identity
 	listener net.Listener
-	carrier  generator.Carrier
-	places   chan struct{} // one for each part; full: one more is refused
+	kinds    map[string]kind // of parts, by path
+	places   chan struct{}   // one for each part; full: one more is refused
 	admitted admission
+}
+
+// A kind of parts has a protocol, and processes that carry them.
+type kind struct {
+	protocol string
+	start    func(context.Context) (process, error)
+}
+
+// A process carries a part.
+type process interface {
+	io.ReadWriter
+	CloseWrite() error
+	Kill()
+	Wait() error
 }
 
 // New returns an agent that has joined its fleet and listens already. Serve ends it.
@@ -92,7 +111,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	carrier, err := c.carrier()
+	kinds, err := c.kinds()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +120,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{config: c, info: info, member: m, listener: l, carrier: carrier, places: make(chan struct{}, c.MaxParts)}, nil
+	return &Server{config: c, info: info, member: m, listener: l, kinds: kinds, places: make(chan struct{}, c.MaxParts)}, nil
 }
 
 // Addr returns where the agent listens.
@@ -131,7 +150,9 @@ func (s *Server) Serve(ctx context.Context) error {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write(s.config.Lines.Text()) // if this fails, nobody reads it
 	})
-	mux.HandleFunc("POST /v1/parts", func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, w, r) })
+	for path, k := range s.kinds {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, k, w, r) })
+	}
 	server := &http.Server{
 		Handler: s.sameVersion(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelWarn),
@@ -203,10 +224,10 @@ func (s *Server) sameVersion(next http.Handler) http.Handler {
 }
 
 // carry starts a part, and passes its bytes on until it or the connection ends.
-func (s *Server) carry(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
-		w.Header().Set("Upgrade", Protocol)
-		http.Error(w, "want Upgrade: "+Protocol, http.StatusUpgradeRequired)
+func (s *Server) carry(ctx context.Context, k kind, w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), k.protocol) {
+		w.Header().Set("Upgrade", k.protocol)
+		http.Error(w, "want Upgrade: "+k.protocol, http.StatusUpgradeRequired)
 		return
 	}
 	fence, err := fenceOf(r)
@@ -227,7 +248,7 @@ func (s *Server) carry(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		http.Error(w, fmt.Sprintf("it carries %d parts of loads already: wait, or raise --max-parts", s.config.MaxParts), http.StatusServiceUnavailable)
 		return
 	}
-	part, err := s.carrier.Start(ctx)
+	part, err := k.start(ctx)
 	if err != nil {
 		http.Error(w, "start a process: "+err.Error(), http.StatusInternalServerError)
 		return
@@ -246,13 +267,13 @@ func (s *Server) carry(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	})()
 	defer time.AfterFunc(s.config.MaxTime+endTimeout, part.Kill).Stop() // it ends itself before, and says why
 	log.Info("a part begins")
-	err = pass(conn, buffered.Reader, part)
+	err = pass(conn, k.protocol, buffered.Reader, part)
 	log.Info("a part ended", "error", err)
 }
 
 // pass passes orders from a connection to a part, and the part's reports to the connection. It returns
 // when the part has ended, and closes the connection.
-func pass(conn net.Conn, orders io.Reader, part generator.Process) error {
+func pass(conn net.Conn, protocol string, orders io.Reader, part process) error {
 	var ordering sync.WaitGroup
 	ordering.Go(func() {
 		_, err := io.Copy(part, &orderReader{conn: conn, of: orders, until: time.Now().Add(orderTimeout)})
@@ -263,7 +284,7 @@ func pass(conn net.Conn, orders io.Reader, part generator.Process) error {
 		}
 		time.AfterFunc(endTimeout, part.Kill)
 	})
-	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", Protocol)
+	_, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol)
 	if err == nil {
 		_, err = io.Copy(timedWriter{conn}, part)
 	}

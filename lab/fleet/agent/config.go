@@ -2,12 +2,14 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
 	"os/user"
+	"path"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -15,9 +17,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/child"
 	"dyno/internal/fields"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
+	"dyno/lab/remote"
 )
 
 // Config says where an agent listens, what it is called and what it carries. Start from Defaults.
@@ -31,10 +35,12 @@ type Config struct {
 	MaxParts    int               `yaml:"max_parts" range:"1..1024" default:"16" doc:"how many processes carry parts of loads at once; one more is refused"`
 
 	MaxConnections int                 `yaml:"max_connections" range:"1..1000000" default:"100000" doc:"how many connections a part may have"`
-	MaxTime        time.Duration       `yaml:"max_time" range:"1s..720h" default:"24h" doc:"how long a part may take, from its plan to its result"`
+	MaxTime        time.Duration       `yaml:"max_time" range:"1s..720h" default:"24h" doc:"how long a part may take, from its plan to its result, and a target may run"`
 	Networks       []generator.Network `yaml:"networks" flag:"network" otherwise:"anywhere" doc:"where loads may go: networks such as 10.1.0.0/16, or with a port such as 10.1.0.0/16:80 or [fd00::/8]:80. A name must lead there"`
-	Files          string              `yaml:"files" kind:"path" otherwise:"none" doc:"the folder whose files plans may name, such as certificates and rows of data, and that relative paths begin in"`
-	User           string              `yaml:"user" otherwise:"the agent's" doc:"the user with whose rights parts send load and read files. Only root can name one"`
+	Files          string              `yaml:"files" kind:"path" otherwise:"none" doc:"the folder whose files plans may name, such as certificates and rows of data, and that relative paths begin in; what plans start runs in it, or below"`
+	Commands       []string            `yaml:"commands" flag:"command" kind:"word" otherwise:"none" doc:"programs that plans may start as targets and services, by their absolute path or a pattern such as /srv/bin/*. They get any arguments and any environment: name none that can start others, such as a shell"`
+	Observe        bool                `yaml:"observe" doc:"let plans observe processes and control groups that were not started for them"`
+	User           string              `yaml:"user" otherwise:"the agent's" doc:"the user with whose rights parts send load and read files, and targets run. Only root can name one"`
 
 	Version string       // of dyno; another version's loads are refused
 	Logger  *slog.Logger // required
@@ -53,6 +59,10 @@ func (c *Config) Check(r *fields.Report) {
 	}
 	r.Check(c.AllowRemote || at.Addr().IsLoopback(), "listen", strconv.Quote(c.Listen)+" can be reached from other machines", "use 127.0.0.1 or ::1, or set allow_remote")
 	r.Check(!c.AllowRemote || c.Identity != "", "allow_remote", "other machines may connect, and the agent knows none of them", "name a folder for its certificate with --identity, and join a fleet with --join")
+	for i, pattern := range c.Commands {
+		_, err := path.Match(pattern, "")
+		r.Check(err == nil && path.IsAbs(pattern), fmt.Sprintf("commands[%d]", i), strconv.Quote(pattern)+" is no absolute path, and no pattern of one", "such as /usr/sbin/nginx or /srv/bin/*")
+	}
 	if _, err := c.credential(); err != nil {
 		r.Fault("user", err.Error(), "a user of this machine, and start the agent as root")
 	}
@@ -90,22 +100,33 @@ func (c *Config) credential() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: ids[0], Gid: ids[1], Groups: ids[2:]}, nil
 }
 
-// carrier returns what starts the parts, within what the machine's owner allows.
-func (c *Config) carrier() (generator.Carrier, error) {
+// kinds returns what starts the parts, within what the machine's owner allows.
+func (c *Config) kinds() (map[string]kind, error) {
 	credential, err := c.credential()
 	if err != nil {
 		return nil, fmt.Errorf("--user: %w", err)
 	}
-	limits := &generator.Limits{Networks: c.Networks, Connections: c.MaxConnections, Time: c.MaxTime}
+	files := ""
 	if c.Files != "" {
-		if limits.Files, err = filepath.Abs(c.Files); err != nil {
+		if files, err = filepath.Abs(c.Files); err != nil {
 			return nil, err
 		}
-		if info, err := os.Stat(limits.Files); err != nil || !info.IsDir() {
+		if info, err := os.Stat(files); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("--files: %s is no folder", c.Files)
 		}
 	}
-	return generator.Local{Limits: limits, User: credential}, nil
+	carrier := generator.Local{Limits: &generator.Limits{Networks: c.Networks, Connections: c.MaxConnections, Time: c.MaxTime, Files: files}, User: credential}
+	targets := remote.Limits{Commands: c.Commands, Observe: c.Observe, Time: c.MaxTime, Files: files}
+	return map[string]kind{
+		PartsPath: {Protocol, func(ctx context.Context) (process, error) { return carrier.Start(ctx) }},
+		TargetsPath: {TargetProtocol, func(context.Context) (process, error) {
+			command, err := targets.Command(credential)
+			if err != nil {
+				return nil, err
+			}
+			return child.Start(command)
+		}},
+	}, nil
 }
 
 // An Info says what an agent is.

@@ -1,0 +1,203 @@
+package observation
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/host/proc"
+	"dyno/host/target"
+	"dyno/observe"
+	"dyno/observe/sockets"
+)
+
+// A Subject is a target, as it is observed on the machine where it runs.
+type Subject struct {
+	Address string // as the load dials it
+	Sockets bool   // the connections to it are observed
+	CPUs    []int  // its own, that no generator has; empty: it has none
+	// At most one of these says which processes a target has that dyno did not start.
+	Listens bool   // those of the process that listens at its address
+	PID     int    // those of this one
+	Cgroup  string // those in this control group
+
+	Process *target.Process `json:"-"` // that dyno has started on this machine; nil: it runs already
+}
+
+// An Agent observes a target on its machine.
+type Agent interface {
+	Observe(ctx context.Context, s Subject) (*Observed, error)
+}
+
+// Observed is what observes a target on its machine.
+type Observed struct {
+	Observers []observe.Observer
+	Missing   []error
+	Server    target.Listener // the target's process, where dyno did not start it and it is known
+	CPUs      int             // of the machine
+	// Rest returns, once the observers are closed, what no reading has: when the target's CPUs were
+	// away, and what it cost to observe.
+	Rest func() ([]observe.Stall, float64)
+}
+
+// Open opens all observers of a target on this machine, and of the machine. They are read by somebody else, who
+// also closes them.
+func (s Subject) Open(ctx context.Context) *Observed {
+	o := &Observed{CPUs: runtime.NumCPU()}
+	l, err := s.locate()
+	o.add(nil, err)
+	o.Server = l.server
+	l.around(ctx, o)
+	users := []observe.CPUUser{itself{}}
+	if tree, err := l.tree(); tree != nil || err != nil {
+		if o.add(tree, err) {
+			users = append(users, tree)
+		}
+	}
+	machine, err := observe.NewMachine(users...)
+	if o.add(renamed{machine, TargetMachine}, err) {
+		for _, missing := range machine.Missing() {
+			o.lack(missing)
+		}
+	}
+	if len(s.CPUs) > 0 {
+		cpus, err := observe.NewCPUs("target_cpus", s.CPUs...)
+		o.add(cpus, err)
+	}
+	var sleeper *observe.Wakeup
+	if len(s.CPUs) > 0 {
+		sleeper, err = observe.NewUrgentWakeup("target_wakeup", s.CPUs...)
+		o.add(sleeper, err)
+	}
+	o.Rest = func() (stalls []observe.Stall, cost float64) {
+		if sleeper != nil {
+			stalls = sleeper.Stalls()
+		}
+		return stalls, itself{}.CPUSeconds()
+	}
+	return o
+}
+
+// The columns of a target on another machine, beyond those that it has on the generator's.
+const (
+	TargetMachine = "target_machine" // begins those of its machine
+	// TargetAgent begins those of its agent, which reads all these at once.
+	TargetAgent = "target_agent"
+	TargetTime  = TargetAgent + "_time_seconds"
+)
+
+// add adds an observer, unless there is an error, or neither.
+func (o *Observed) add(of observe.Observer, err error) bool {
+	switch {
+	case err != nil:
+		o.lack(err)
+	case of != nil:
+		o.Observers = append(o.Observers, of)
+	}
+	return err == nil
+}
+
+func (o *Observed) lack(err error) { o.Missing = append(o.Missing, err) }
+
+// A renamed observer has columns that begin otherwise.
+type renamed struct {
+	observe.Observer
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+// itself knows the CPU time of this process.
+type itself struct{}
+
+func (itself) CPUSeconds() float64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) // Linux always has it
+	return float64(t.Nano()) / 1e9
+}
+
+// A located target is one whose processes are known, as far as they can be.
+type located struct {
+	Subject
+	server target.Listener      // 0: not known
+	group  target.CgroupFolders // that was named
+}
+
+// locate finds out which processes the target has.
+func (s Subject) locate() (l located, err error) {
+	l.Subject = s
+	switch {
+	case s.Process != nil:
+	case s.Cgroup != "":
+		if l.group, err = target.FindCgroup(s.Cgroup); err == nil {
+			l.server, err = target.FirstIn(l.group)
+		}
+	case s.PID != 0:
+		l.server, err = target.ProcessNamed(s.PID)
+	case s.Listens:
+		l.server, _ = target.ListenerAt(s.Address)
+	}
+	if isAncestor(l.server.PID) {
+		l.server, l.group = target.Listener{}, target.CgroupFolders{}
+	}
+	return l, err
+}
+
+// isAncestor tells whether a process is this one, or one of those that have started it: dyno would be a part of what
+// it measures.
+func isAncestor(pid int) bool {
+	for of := os.Getpid(); of > 1; {
+		if of == pid {
+			return true
+		}
+		p, err := proc.Read(of)
+		if err != nil {
+			return false
+		}
+		of = p.Parent
+	}
+	return false
+}
+
+// known tells whether anything is known of the target's processes.
+func (l *located) known() bool { return l.Process != nil || l.server.PID != 0 }
+
+// tree returns the observer of the target's processes; nil if they are not known.
+func (l *located) tree() (*observe.Tree, error) {
+	const name = "target"
+	switch {
+	case l.Process != nil:
+		return observe.NewTreeBelow(name, l.Process.Supervisor())
+	case l.group != (target.CgroupFolders{}):
+		return observe.NewTreeIn(name, l.group.Processes())
+	case l.server.PID != 0:
+		return observe.NewTree(name, l.server.PID)
+	}
+	return nil, nil
+}
+
+// around opens the observers of what is around the target's processes: connections and a control group.
+func (l *located) around(ctx context.Context, o *Observed) {
+	pid, group := 0, l.group
+	if l.Process != nil {
+		pid, group = l.Process.PID(), l.Process.Cgroup()
+	}
+	if l.Sockets && !strings.HasPrefix(l.Address, "unix:") {
+		s, err := sockets.NewConnections(ctx, sockets.Config{Name: socketColumns, Address: l.Address, PID: pid})
+		if o.add(s, err) {
+			for _, missing := range s.Missing() {
+				o.lack(missing)
+			}
+		}
+	}
+	n, err := sockets.NewCounters(networkColumns, pid)
+	o.add(n, err)
+	// Most targets have no group of their own, so its absence is not recorded.
+	if f := observe.CgroupFolders(group); f != (observe.CgroupFolders{}) {
+		c, err := observe.NewCgroup(cgroupColumns, f)
+		o.add(c, err)
+	}
+}

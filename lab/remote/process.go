@@ -1,0 +1,279 @@
+package remote
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"dyno/host/target"
+	"dyno/internal/texts"
+	"dyno/lab/generator"
+	"dyno/lab/observation"
+	"dyno/observe"
+)
+
+// A Machine is one of an agent.
+type Machine interface {
+	// Host starts a process with this package's Role there.
+	Host(ctx context.Context) (Channel, error)
+	// String names it in errors.
+	String() string
+}
+
+// A Channel leads to the agent's side.
+type Channel interface {
+	io.ReadWriter
+	// CloseWrite ends the orders, and thereby the agent's side.
+	CloseWrite() error
+	// Kill ends the agent's side, and every Read and Write. It may be called more than once, and at the same
+	// time as the other methods.
+	Kill()
+	// At translates an instant of CLOCK_MONOTONIC into that of the agent's machine, and bounds the error, in
+	// nanoseconds.
+	At(ours int64) (theirs, within int64)
+}
+
+// A LostError says that the agent's side is gone, or cannot be reached. What became of the process is not known, but
+// the agent ends it.
+type LostError struct {
+	Machine string
+	Err     error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s: the connection ended: %v", e.Machine, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// A Process is a target or a service on the machine of an agent, from the connection to it on. Its methods may be
+// called by any number of goroutines.
+type Process struct {
+	machine string
+	channel Channel
+	done    chan struct{} // closed when the process has ended, or is lost
+	ended   chan struct{} // closed when there are no more reports
+
+	asking  sync.Mutex    // held from an order to its answer
+	number  int           // of the last order; guarded by asking
+	late    int           // of an order that was not answered in time; 0: none; guarded by asking
+	answers chan report   // at most two: a late one and the one that is waited for
+	orders  *json.Encoder // guarded by asking
+
+	mu       sync.Mutex // guards the fields below
+	output   io.Writer  // what the process writes goes there; nil: nowhere
+	grace    time.Duration
+	started  bool
+	stopping bool
+	err      error
+}
+
+// Open connects to a machine. The process is one that runs there already, until Start starts one.
+func Open(ctx context.Context, m Machine) (*Process, error) {
+	c, err := m.Host(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{
+		machine: m.String(), channel: c, orders: json.NewEncoder(c),
+		done: make(chan struct{}), ended: make(chan struct{}), answers: make(chan report, 2),
+	}
+	go p.listen()
+	return p, nil
+}
+
+// listen reads reports until they end.
+func (p *Process) listen() {
+	defer close(p.ended)
+	var err error
+	for reports := bufio.NewReader(p.channel); err == nil; {
+		var r report
+		if err = readLine(reports, &r); err != nil {
+			break
+		}
+		switch {
+		case r.Output != nil:
+			if err = p.write(r.Output); err != nil {
+				p.end(fmt.Errorf("%s: output lost: %w", p.machine, err))
+			}
+		case r.Ended != nil:
+			p.end(fmt.Errorf("%s: %w", p.machine, r.Ended.err()))
+		case r.Number > 0:
+			select {
+			case p.answers <- r:
+			default:
+				err = errors.New("an answer that nobody has asked for")
+			}
+		}
+	}
+	p.end(&LostError{p.machine, err})
+	p.channel.Kill()
+}
+
+func (p *Process) write(b []byte) error {
+	p.mu.Lock()
+	to := p.output
+	p.mu.Unlock()
+	if to == nil {
+		return nil
+	}
+	_, err := to.Write(b)
+	return err
+}
+
+// end notes why the process has ended, unless that is known.
+func (p *Process) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.done:
+	default:
+		if !p.stopping {
+			p.err = err
+		}
+		close(p.done)
+	}
+}
+
+// ask gives an order, and returns its answer. One that does not come in time is an error, and no answer to a later
+// order.
+func (p *Process) ask(ctx context.Context, limit time.Duration, o order) (report, error) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for p.late > 0 && o.Read {
+		select {
+		case <-p.answers:
+			p.late = 0
+		default:
+			return report{}, fmt.Errorf("%s: it has not answered for a reading's time", p.machine)
+		}
+	}
+	p.number++
+	o.Number = p.number
+	if err := p.orders.Encode(o); err != nil {
+		return report{}, &LostError{p.machine, err}
+	}
+	for {
+		select {
+		case r := <-p.answers:
+			if r.Number != o.Number {
+				p.late = 0
+				continue
+			}
+			if err := r.Failed.err(); err != nil {
+				return r, fmt.Errorf("%s: %w", p.machine, err)
+			}
+			return r, nil
+		case <-p.ended:
+			return report{}, cmp.Or(p.Err(), error(&LostError{p.machine, io.ErrUnexpectedEOF}))
+		case <-ctx.Done():
+			p.late = o.Number
+			return report{}, context.Cause(ctx)
+		case <-timer.C:
+			p.late = o.Number
+			return report{}, fmt.Errorf("%s: it has not answered within %v", p.machine, limit)
+		}
+	}
+}
+
+// Ports returns two free ports of the machine.
+func (p *Process) Ports(ctx context.Context) (port, admin int, err error) {
+	r, err := p.ask(ctx, askTimeout, order{Ports: true})
+	if err == nil && len(r.Ports) != 2 {
+		err = fmt.Errorf("%s: %d free ports", p.machine, len(r.Ports))
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.Ports[0], r.Ports[1], nil
+}
+
+// Start starts the process, and returns when it is ready. Errors are those of target.Start, or a *RefusedError. After
+// one, Stop ends what was being started.
+func (p *Process) Start(ctx context.Context, s target.Spec) error {
+	p.mu.Lock()
+	p.output, s.Output = s.Output, nil
+	p.mu.Unlock()
+	_, err := p.ask(ctx, s.ReadyTimeout+startTimeout, order{Start: &s})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.started, p.grace = err == nil, s.StopTimeout
+	return err
+}
+
+// Observe implements observation.Agent. The observers' readings are of one instant for each row of a recording. The
+// first of them says when that was, by the agent's clock, and how much later than the row's.
+func (p *Process) Observe(ctx context.Context, s observation.Subject) (*observation.Observed, error) {
+	r, err := p.ask(ctx, askTimeout, order{Observe: &s})
+	if err == nil && r.Observed == nil {
+		err = fmt.Errorf("%s: no observers", p.machine)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen := &reading{process: p, begin: generator.Monotonic()}
+	o := &observation.Observed{
+		Observers: []observe.Observer{&clockObserver{seen}}, Server: r.Observed.Server, CPUs: r.Observed.CPUs,
+		Rest: func() ([]observe.Stall, float64) { return seen.stalls, seen.cost },
+	}
+	for i, one := range r.Observed.Observers {
+		o.Observers = append(o.Observers, &remoteObserver{observer: one, reading: seen, index: i, from: seen.width})
+		seen.width += len(one.Columns)
+	}
+	for _, m := range r.Observed.Missing {
+		o.Missing = append(o.Missing, &texts.Error{Message: m})
+	}
+	return o, nil
+}
+
+// ClockError bounds the error of the times at which the machine was observed.
+func (p *Process) ClockError() time.Duration {
+	_, within := p.channel.At(generator.Monotonic())
+	return time.Duration(within)
+}
+
+// Done is closed when nothing of the process is left, or the agent is lost.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says, once Done is closed, why the process ended: nil if Stop ended it.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+	default:
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Stop ends the process as target.Process.Stop does, and the connection. What was running already runs on.
+func (p *Process) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	started, grace := p.started && !p.stopping, p.grace
+	p.stopping = true
+	p.mu.Unlock()
+	err := p.Err()
+	if started && err == nil {
+		// When ctx ends, the orders end, and the process with them.
+		_, err = p.ask(ctx, grace+stopTimeout, order{Stop: true})
+	}
+	_ = p.channel.CloseWrite() // if this fails, the agent's side is gone
+	select {
+	case <-p.ended:
+	case <-time.After(endTimeout):
+		err = errors.Join(err, fmt.Errorf("%s: it has not ended within %v", p.machine, endTimeout))
+		p.channel.Kill()
+		<-p.ended
+	}
+	return err
+}

@@ -1,0 +1,231 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"dyno/host/child"
+	"dyno/host/target"
+	"dyno/internal/texts"
+	"dyno/lab/generator"
+	"dyno/lab/observation"
+)
+
+// Role is the role of the agent's side.
+func Role() child.Role {
+	return child.Role{Name: "__host-process", Main: func(args []string) int { return serve(args, os.Stdin, os.Stdout) }}
+}
+
+// Command returns the command that starts the agent's side, with the rights of a user; nil is this process's.
+func (l *Limits) Command(user *syscall.Credential) (*exec.Cmd, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	command := Role().Command(os.Environ(), string(text))
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	command.Dir = l.Files
+	return command, nil
+}
+
+// serve carries out orders until they end, and returns the exit code. The argument is the limits.
+func serve(args []string, stdin io.Reader, stdout io.Writer) int {
+	// Ctrl-C in a terminal reaches every process, but dyno decides when to stop. Signals are caught and dropped rather
+	// than ignored, because the target would inherit that they are ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
+	h := &host{output: json.NewEncoder(stdout)}
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &h.limits) != nil {
+		return 1
+	}
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + generator.SpareProcessors) // a sleeper keeps one
+	ctx, cancel := context.WithTimeout(context.Background(), h.limits.Time)
+	defer cancel()
+	orders := make(chan order)
+	go func() {
+		defer close(orders)
+		defer cancel() // also what is being started
+		for r := bufio.NewReader(stdin); ; {
+			var o order
+			if readLine(r, &o) != nil {
+				return
+			}
+			select {
+			case orders <- o:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for more := true; more; {
+		select {
+		case o, ok := <-orders:
+			if more = ok; ok {
+				h.carryOut(ctx, &o)
+			}
+		case <-ctx.Done():
+			more = false
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		h.say(report{Ended: failureOf(refused("it takes longer than the %v that the agent's owner allows (dyno agent --max-time)", h.limits.Time))})
+	}
+	h.end(ctx)
+	return 0
+}
+
+// A host is the state of the agent's side.
+type host struct {
+	limits  Limits
+	ports   target.Ports
+	process *target.Process // nil until one is started
+	stopped atomic.Bool     // by an order, or at the end
+	seen    *observation.Observed
+
+	mu     sync.Mutex // guards output
+	output *json.Encoder
+}
+
+// say sends a report. If this fails, nobody is left to read it: the orders end, and so does this process.
+func (h *host) say(r report) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_ = h.output.Encode(r)
+}
+
+// Write reports what the process writes.
+func (h *host) Write(b []byte) (int, error) {
+	h.say(report{Output: b})
+	return len(b), nil
+}
+
+func (h *host) carryOut(ctx context.Context, o *order) {
+	r := report{Number: o.Number}
+	var err error
+	switch {
+	case o.Ports:
+		r.Ports, err = h.freePorts()
+	case o.Start != nil:
+		err = h.start(ctx, *o.Start)
+	case o.Observe != nil:
+		r.Observed, err = h.observe(ctx, *o.Observe)
+	case o.Read && h.seen != nil:
+		r.Row = h.read()
+	case o.Close && h.seen != nil:
+		r.Rest = h.close()
+	case o.Stop && h.process != nil:
+		h.stopped.Store(true)
+		err = h.process.Stop(ctx)
+	default:
+		err = errors.New("an order that cannot be carried out")
+	}
+	r.Failed = failureOf(err)
+	h.say(r)
+}
+
+func (h *host) freePorts() (two []int, err error) {
+	for range 2 {
+		port, err := h.ports.Free("tcp")
+		if err != nil {
+			return nil, err
+		}
+		two = append(two, port)
+	}
+	return two, nil
+}
+
+// start starts the process, of which there is one.
+func (h *host) start(ctx context.Context, s target.Spec) error {
+	if h.process != nil {
+		return errors.New("there is a process already")
+	}
+	if err := h.limits.admit(&s); err != nil {
+		return err
+	}
+	s.Output = h
+	p, err := target.Start(ctx, s)
+	if err != nil {
+		return err
+	}
+	h.process = p
+	go func() {
+		<-p.Done()
+		if !h.stopped.Load() {
+			h.say(report{Ended: failureOf(p.Err())})
+		}
+	}()
+	return nil
+}
+
+// observe opens the observers, once.
+func (h *host) observe(ctx context.Context, s observation.Subject) (*observed, error) {
+	if h.seen != nil {
+		return nil, errors.New("there are observers already")
+	}
+	if err := h.limits.admitSubject(h.process != nil); err != nil {
+		return nil, err
+	}
+	s.Process = h.process
+	h.seen = s.Open(ctx)
+	o := &observed{Server: h.seen.Server, CPUs: h.seen.CPUs}
+	for _, one := range h.seen.Observers {
+		o.Observers = append(o.Observers, observer{one.Name(), one.Columns()})
+	}
+	for _, err := range h.seen.Missing {
+		o.Missing = append(o.Missing, texts.OfError(err))
+	}
+	return o, nil
+}
+
+// read reads all observers.
+func (h *host) read() *row {
+	r := &row{At: generator.Monotonic(), Faults: map[int]string{}}
+	for i, o := range h.seen.Observers {
+		cells := make([]float64, len(o.Columns()))
+		if err := o.Observe(cells); err != nil {
+			r.Faults[i] = err.Error()
+		}
+		for _, v := range cells {
+			r.Cells = append(r.Cells, cell(v))
+		}
+	}
+	return r
+}
+
+// close closes the observers.
+func (h *host) close() *rest {
+	var faults []string
+	for _, o := range h.seen.Observers {
+		if err := o.Close(); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
+	stalls, cost := h.seen.Rest()
+	h.seen = nil
+	r := &rest{Cost: cost, Faults: strings.Join(faults, "; ")}
+	for _, s := range stalls {
+		r.Stalls = append(r.Stalls, stall{monotonicAt(s.Due), s.Late})
+	}
+	return r
+}
+
+// end closes and ends everything at once.
+func (h *host) end(ctx context.Context) {
+	if h.seen != nil {
+		h.close()
+	}
+	if h.process != nil {
+		h.stopped.Store(true)
+		_ = h.process.Stop(ctx) // which has ended: the process is killed. Nobody hears more of it
+	}
+}
