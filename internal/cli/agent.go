@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,10 +18,10 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/settings"
-	"dyno/lab/fleet"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/fleet/registry"
+	"dyno/lab/plan"
 	"dyno/lab/trial"
 	"dyno/observe"
 )
@@ -30,8 +32,8 @@ func (a *app) agentCommand() *cobra.Command {
 	var control controlPlane
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Carry parts of loads for dyno on another machine",
-		Long: `Carry parts of loads for dyno on another machine.
+		Short: "Carry parts of loads for dyno on another machine, or their target",
+		Long: `Carry parts of loads for dyno on another machine, or start and observe their target there.
 
 dyno http --agent HOST:PORT, and other loads, have the agents send all requests, and coordinate
 them. Files that a load reads, such as certificates and rows of data, must be on the agents'
@@ -41,8 +43,13 @@ the same version of dyno.
 A trial whose agent is lost is void: the agent ended, or was silent for 15 s. The trial is measured again,
 with the others of its round, by the agents that are there.
 
+A plan may also place its target and its services on an agent's machine, by labels: target.agent
+and services.NAME.agent. The agent starts them there, or observes what runs there already, and dyno records
+the same figures as of its own machine. An agent starts no program that --command does not name,
+and observes no other process without --observe.
+
 Coordinators cannot go beyond what the agent allows: --network, --files, --user, --max-parts,
---max-connections and --max-time.
+--max-connections, --max-time, --command and --observe.
 
 An agent that other machines reach belongs to a fleet: it joins with the token that
 dyno fleet authority prints, and answers coordinators of its fleet only.
@@ -52,6 +59,7 @@ labels.`,
 		Example: `  dyno agent --listen 127.0.0.1:7300 --name a --label zone=1
   dyno agent --join TOKEN@10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
   dyno agent --name a --label zone=1 --control-plane http://127.0.0.1:7100
+  dyno agent --listen 127.0.0.1:7302 --label role=target --command /usr/sbin/nginx
   dyno http --agent 127.0.0.1:7300 --agent 127.0.0.1:7301 -R 5000 http://127.0.0.1:8080/`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -119,7 +127,7 @@ func observable() string {
 // agentFlag adds the flag that names agents.
 func (a *app) agentFlag(f *pflag.FlagSet) {
 	a.identityFlag(f)
-	f.StringArrayVar(&a.agents, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine (dyno agent); may be repeated: each carries its share")
+	f.StringArrayVar(&a.agents, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine, or the target that the plan places with it (dyno agent); may be repeated: each carries its share")
 	a.choice.flags(f)
 }
 
@@ -162,28 +170,45 @@ func (a *app) coordinator() (*identity.Member, error) {
 	return m, nil
 }
 
-// connectAgents asks the agents that the flags name what they are.
-func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
+// connectAgents asks the agents what they are that carry the load, and those on whose machines the plan places
+// processes. The latter carry no load.
+func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []trial.Agent, hosts map[string]trial.Host, err error) {
 	if a.chosen != nil {
-		return a.chosen, nil // by an earlier run of this process
-	}
-	if a.identity != "" && len(a.agents) == 0 && !a.choice.wanted() {
-		return nil, command.Usage("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
+		return a.chosen, a.hosts, nil // by an earlier run of this process
 	}
 	m, err := a.coordinator()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	addresses := a.agents
-	var known *registry.Registry // nil: the agents were not chosen there
-	fences := map[string]int64{} // by address
-	if a.choice.wanted() {
-		if len(a.agents) > 0 {
-			return nil, command.Usage("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
+	if a.choice.wanted() && len(a.agents) > 0 {
+		return nil, nil, command.Usage("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
+	}
+	for _, address := range a.agents {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
 		}
-		chosen, r, hold, err := a.choice.choose(ctx, m)
+	}
+	connected, err := connectTo(ctx, m, a.agents...)
+	if err != nil {
+		return nil, nil, err
+	}
+	placed, err := a.place(ctx, e, connected)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.identity != "" && len(a.agents) == 0 && !a.choice.wanted() && len(placed) == 0 {
+		return nil, nil, command.Usage("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
+	}
+	fences := map[string]int64{} // by name
+	var known *registry.Registry // nil: the agents were not chosen there
+	if a.choice.wanted() {
+		distinct := map[string]registry.Agent{}
+		for _, of := range placed {
+			distinct[of.Name] = of
+		}
+		chosen, r, hold, err := a.choice.choose(ctx, m, slices.Collect(maps.Values(distinct)))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		known = r
 		a.release = func() error {
@@ -193,35 +218,41 @@ func (a *app) connectAgents(ctx context.Context) ([]trial.Agent, error) {
 			}
 			return hold.Release(ctx)
 		}
+		if hold != nil {
+			fences = hold.Fences
+		}
+		var addresses []string
 		for _, of := range chosen {
 			addresses = append(addresses, of.Address)
-			if hold != nil {
-				fences[of.Address] = hold.Fences[of.Name]
-			}
+		}
+		if connected, err = connectTo(ctx, m, addresses...); err != nil {
+			return nil, nil, err
 		}
 	}
-	for _, address := range addresses {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
+	hosts = map[string]trial.Host{}
+	for selector, of := range placed {
+		one, err := connectTo(ctx, m, of.Address)
+		if err != nil {
+			return nil, nil, err
 		}
+		one[0].Fence = fences[of.Name]
+		hosts[selector] = trial.Host{Machine: one[0], Name: of.Name, Address: of.Address, CPUs: one[0].Info.CPUs}
 	}
-	connected, err := fleet.Connect(ctx, version(), m, addresses...)
-	if err != nil {
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--agent: %w", err), "dyno agent starts one")
-	}
-	var all []trial.Agent
 	for _, of := range connected {
-		of.Fence = fences[of.Address]
+		if slices.ContainsFunc(slices.Collect(maps.Values(hosts)), func(h trial.Host) bool { return h.Name == of.Info.Name }) {
+			continue
+		}
+		of.Fence = fences[of.Info.Name]
 		if known != nil {
 			of.Locate = func(ctx context.Context) (string, error) {
 				now, err := agentNamed(ctx, known, of.Info.Name)
 				return now.Address, err
 			}
 		}
-		all = append(all, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
+		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
 	}
 	if a.choice.wanted() {
-		a.chosen = all
+		a.chosen, a.hosts = load, hosts
 	}
-	return all, nil
+	return load, hosts, nil
 }

@@ -145,7 +145,7 @@ func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, win
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	dir = filepath.Join(dir, "run")
-	o, err := a.options(ctx, dir)
+	o, err := a.options(ctx, &closed, dir)
 	if err != nil {
 		return nil, err
 	}

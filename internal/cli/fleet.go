@@ -269,9 +269,9 @@ func (c *choice) flags(f *pflag.FlagSet) {
 // wanted tells whether agents are chosen at all.
 func (c *choice) wanted() bool { return c.given || c.count != 0 || c.exclusive }
 
-// choose returns the agents, and the hold on their machines, which is nil unless it was asked for. The run
-// closes the registry.
-func (c *choice) choose(ctx context.Context, m *identity.Member) ([]registry.Agent, *registry.Registry, *registry.Hold, error) {
+// choose returns the agents, which are not those that the plan has placed processes on, and the hold on the machines
+// of all, which is nil unless it was asked for. The run closes the registry.
+func (c *choice) choose(ctx context.Context, m *identity.Member, placed []registry.Agent) ([]registry.Agent, *registry.Registry, *registry.Hold, error) {
 	if c.count < 0 {
 		return nil, nil, nil, command.Usage("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
 	}
@@ -283,7 +283,7 @@ func (c *choice) choose(ctx context.Context, m *identity.Member) ([]registry.Age
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	chosen, hold, err := c.from(ctx, r, m, by)
+	chosen, hold, err := c.from(ctx, r, m, by, placed)
 	if err != nil {
 		r.Close()
 		return nil, nil, nil, explainControl(err)
@@ -291,12 +291,14 @@ func (c *choice) choose(ctx context.Context, m *identity.Member) ([]registry.Age
 	return chosen, r, hold, nil
 }
 
-func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Member, by selector.Selector) ([]registry.Agent, *registry.Hold, error) {
+func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Member, by selector.Selector, placed []registry.Agent) ([]registry.Agent, *registry.Hold, error) {
 	all, err := r.Agents(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	all = slices.DeleteFunc(all, func(of registry.Agent) bool { return !by.Match(of.Labels) })
+	all = slices.DeleteFunc(all, func(of registry.Agent) bool {
+		return !by.Match(of.Labels) || slices.ContainsFunc(placed, func(p registry.Agent) bool { return p.Name == of.Name })
+	})
 	var reachable []registry.Agent
 	for i, reached := range askParts(ctx, m, all) {
 		if reached {
@@ -310,7 +312,7 @@ func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Mem
 	if !c.exclusive {
 		return chosen, nil, nil
 	}
-	hold, err := r.Hold(ctx, chosen)
+	hold, err := r.Hold(ctx, slices.Concat(chosen, placed))
 	return chosen, hold, err
 }
 

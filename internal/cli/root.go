@@ -34,6 +34,7 @@ import (
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/remote"
 	"dyno/lab/trial"
 	"dyno/selftest/disturb"
 )
@@ -50,11 +51,13 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: nobody gets them
+
+	hosts map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen
 }
 
 // Main runs dyno and returns its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if code, ran := child.Run(args, target.Role(), generator.Role(), sysctl.Role(), disturb.Role()); ran {
+	if code, ran := child.Run(args, target.Role(), generator.Role(), remote.Role(), sysctl.Role(), disturb.Role()); ran {
 		return code
 	}
 	ctx, stop := withSignals(ctx)

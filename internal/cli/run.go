@@ -353,7 +353,7 @@ func (a *app) send(name, dir string, keep bool, receivers []push.Config) (w live
 // carryOut runs the trials of a job. The run's own error is the first one; with the second, there was
 // no run.
 func (a *app) carryOut(ctx context.Context, j job, dir string, w trial.Watcher) (ran, err error) {
-	o, err := a.options(ctx, dir)
+	o, err := a.options(ctx, j.experiment, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -415,15 +415,16 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	return keep, err
 }
 
-// options are those of a run into a folder.
-func (a *app) options(ctx context.Context, dir string) (trial.Options, error) {
+// options are those of a run of an experiment into a folder.
+func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (trial.Options, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return trial.Options{}, err
 	}
-	agents, err := a.connectAgents(ctx)
+	agents, hosts, err := a.connectAgents(ctx, e)
 	return trial.Options{
 		Agents:  agents,
+		Hosts:   hosts,
 		Dir:     dir,
 		Program: program,
 		Command: append([]string{"dyno"}, a.args...),

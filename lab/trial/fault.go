@@ -10,6 +10,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/plan"
+	"dyno/lab/remote"
 	"dyno/load/engine"
 	"dyno/results/rundir"
 )
@@ -26,6 +27,17 @@ func (f *Fault) Unwrap() error { return f.Err }
 // plan is at fault.
 func startFault(err error) error {
 	if errors.Is(err, target.ErrExited) || errors.Is(err, target.ErrNotReady) {
+		return &Fault{err}
+	}
+	return err
+}
+
+// deathOf returns why a process has ended. It is no fault of a target that its agent is lost or does not let it go on.
+func deathOf(p process, up *stage) error {
+	err := p.Err()
+	_, lost := errors.AsType[*remote.LostError](err)
+	_, refused := errors.AsType[*remote.RefusedError](err)
+	if p == up.target && !lost && !refused {
 		return &Fault{err}
 	}
 	return err

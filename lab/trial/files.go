@@ -30,6 +30,9 @@ func sums(e *plan.Experiment, program string) map[string]string {
 	}
 	add("dyno", program)
 	command := func(p *plan.Process) {
+		if p.Agent != "" {
+			return // the files are another machine's
+		}
 		for i, arg := range p.Start {
 			if i == 0 && filepath.Base(arg) == arg {
 				if file, err := exec.LookPath(arg); err == nil { // else starting it says so

@@ -147,7 +147,9 @@ func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rund
 	}
 	for i := range e.Variants {
 		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)
-		env.TargetCPUs = union(env.TargetCPUs, e.Variants[i].Target.CPUs)
+		if t := &e.Variants[i].Target; t.Agent == "" {
+			env.TargetCPUs = union(env.TargetCPUs, t.CPUs)
+		}
 	}
 	used := inUse(e, here.AllowedCPUs)
 	if duet != nil {
@@ -176,14 +178,16 @@ func inUse(e *plan.Experiment, allowed []int) []int {
 	for i := range e.Variants {
 		v := &e.Variants[i]
 		places := [][]int{v.Load.CPUs}
-		if len(v.Target.Start) > 0 {
+		if len(v.Target.Start) > 0 && v.Target.Agent == "" {
 			places = append(places, v.Target.CPUs)
 		}
 		if v.Target.Protocol == plan.Program {
 			places = places[1:]
 		}
 		for s := range v.Services {
-			places = append(places, v.Services[s].CPUs)
+			if v.Services[s].Agent == "" {
+				places = append(places, v.Services[s].CPUs)
+			}
 		}
 		for _, p := range places {
 			if len(p) == 0 {

@@ -55,7 +55,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.Start(s) }, w.Phase
 	var p *profiling.Profiler
 	if t.Purpose == rundir.PurposeProfile {
-		p = profiling.New(ctx, r.experiment.Profile, up.variant, up.target, &r.symbols)
+		p = profiling.New(ctx, r.experiment.Profile, up.variant, up.local(), &r.symbols)
 		c.OnPhase = func(phase engine.Phase) {
 			w.Phase(phase)
 			p.Phase(ctx, phase)
@@ -115,7 +115,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return errors.Join(err, other)
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {
-		observation.CountCalls(up.target.Supervisor(), c, t, func(c engine.Config) (*record.Result, error) {
+		observation.CountCalls(up.local().Supervisor(), c, t, func(c engine.Config) (*record.Result, error) {
 			result, _, err := r.carry(ctx, up.variant, c)
 			return result, err
 		})
@@ -125,10 +125,14 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 
 // watch returns what records a trial whose processes are up.
 func (r *runner) watch(up *stage, purpose string) *observation.Watch {
-	return observation.New(observation.Config{
-		Variant: up.variant, Target: up.target, Services: up.services(), Neighbours: up.neighbours,
+	c := observation.Config{
+		Variant: up.variant, Target: up.local(), Services: up.services(), Neighbours: up.neighbours,
 		Purpose: purpose, Soak: r.experiment.Soak,
-	})
+	}
+	if up.watched != nil {
+		c.Agent = up.watched
+	}
+	return observation.New(c)
 }
 
 // follow returns what gives the watcher each interval, and before it a reading if it wants one.
@@ -154,7 +158,7 @@ const countedRounds = 3
 func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
 	// In a duet the hooks would also cost the other side an unknown amount.
-	return up.target != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
+	return up.local() != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
 		purpose == "" && round <= countedRounds &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 	"dyno/host/target"
 	"dyno/lab/observation"
 	"dyno/lab/plan"
+	"dyno/lab/remote"
+	"dyno/results/rundir"
 )
 
 // targetName is the name of the target's log, next to those of the services.
@@ -24,11 +25,28 @@ const targetName = "target"
 type stage struct {
 	variant   *plan.Variant     // with its run-time variables filled in
 	variables map[string]string // their values, including those of the target
-	target    *target.Process   // nil if the target is already running, or is a program
-	processes []*target.Process // in the order they were started
+	target    process           // nil if the target is already running, or is a program
+	processes []process         // in the order they were started: services before the target
+	// Of processes that are on agents' machines.
+	connections []*remote.Process
+	placements  []rundir.Placement
+	watched     *remote.Process // the target; nil: it is on this machine
 
 	side *side  // of a duet; nil: no other load runs at the same time
 	idle *stage // the other variant of a duet, which is up without load
+}
+
+// A process is a target or a service that runs: a *target.Process on this machine, or a *remote.Process on an agent's.
+type process interface {
+	Done() <-chan struct{}
+	Err() error // valid once Done is closed
+	Stop(ctx context.Context) error
+}
+
+// local returns the target, if dyno has started it on this machine.
+func (s *stage) local() *target.Process {
+	p, _ := s.target.(*target.Process)
+	return p
 }
 
 // neighbours are dyno's other running processes: those of the other side of a duet.
@@ -37,17 +55,24 @@ func (s *stage) neighbours() (all []*target.Process) {
 	if s.side != nil {
 		peer = s.side.partners.other(s.side.number)
 	}
-	if peer != nil {
-		all = peer.processes
+	if peer == nil {
+		return nil
+	}
+	for _, p := range peer.processes {
+		if here, ok := p.(*target.Process); ok {
+			all = append(all, here)
+		}
 	}
 	return all
 }
 
-// services returns the running services. They were started before the target.
+// services returns the services that run on this machine.
 func (s *stage) services() []observation.Service {
 	var all []observation.Service
 	for i := range s.variant.Services {
-		all = append(all, observation.Service{Name: s.variant.Services[i].Name, Process: s.processes[i]})
+		if p, ok := s.processes[i].(*target.Process); ok {
+			all = append(all, observation.Service{Name: s.variant.Services[i].Name, Process: p})
+		}
 	}
 	return all
 }
@@ -61,12 +86,17 @@ func (s *stage) stop(ctx context.Context, known error) error {
 			errs = append(errs, err)
 		}
 	}
+	for _, p := range s.connections {
+		if !slices.Contains(s.processes, process(p)) {
+			_ = p.Stop(ctx) // it was only observed, or the error is known that kept it from being started
+		}
+	}
 	return errors.Join(errs...)
 }
 
 // died returns a channel that receives the first process that ends by itself.
-func (s *stage) died() <-chan *target.Process {
-	dead := make(chan *target.Process, len(s.processes))
+func (s *stage) died() <-chan process {
+	dead := make(chan process, len(s.processes))
 	for _, p := range s.processes {
 		go func() {
 			<-p.Done() // at the latest when the stage is stopped
@@ -89,20 +119,30 @@ func (r *runner) set(ctx context.Context, v plan.Variant, output func(name strin
 	known := map[string]string{}
 	for i := range v.Services {
 		service := &v.Services[i]
-		port, admin, err := r.portPair()
+		m, err := r.machine(ctx, s, service.Name, service.Agent)
 		if err != nil {
 			return nil, err
 		}
 		own := maps.Clone(known)
-		own["port"], own["admin"] = port, admin
-		known[service.Name+".port"], known[service.Name+".admin"] = port, admin
-		known[service.Name+".addr"] = net.JoinHostPort("127.0.0.1", port)
-		if _, err := r.start(ctx, s, service.Name, service.Process, own, known[service.Name+".addr"], output); err != nil {
+		if err := variables(ctx, m, own); err != nil {
+			return nil, err
+		}
+		known[service.Name+".port"], known[service.Name+".admin"] = own["port"], own["admin"]
+		known[service.Name+".addr"] = own["host"] + ":" + own["port"]
+		if _, err := r.start(ctx, s, m, service.Name, service.Process, own, known[service.Name+".addr"], output); err != nil {
 			return nil, err
 		}
 	}
-	if len(v.Target.Start) > 0 {
-		if known["port"], known["admin"], err = r.portPair(); err != nil {
+	started := len(v.Target.Start) > 0
+	var m machine
+	if started || v.Target.Agent != "" {
+		if m, err = r.machine(ctx, s, rundir.PlacedTarget, v.Target.Agent); err != nil {
+			return nil, err
+		}
+		known["host"] = m.address()
+	}
+	if started {
+		if err := variables(ctx, m, known); err != nil {
 			return nil, err
 		}
 	}
@@ -110,27 +150,17 @@ func (r *runner) set(ctx context.Context, v plan.Variant, output func(name strin
 		return nil, err
 	}
 	s.variables = known
-	if len(v.Target.Start) > 0 && v.Target.Protocol != plan.Program {
-		if s.target, err = r.start(ctx, s, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
+	if started && v.Target.Protocol != plan.Program {
+		if s.target, err = r.start(ctx, s, m, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
 			return nil, startFault(err)
 		}
 	}
 	return s, nil
 }
 
-// portPair returns a port for a process to serve on and one for its administration.
-func (r *runner) portPair() (port, admin string, err error) {
-	a, err := r.ports.Free("tcp")
-	if err != nil {
-		return "", "", err
-	}
-	b, err := r.ports.Free("tcp")
-	return strconv.Itoa(a), strconv.Itoa(b), err
-}
-
-func (r *runner) start(ctx context.Context, s *stage, name string, p plan.Process, vars map[string]string,
+func (r *runner) start(ctx context.Context, s *stage, m machine, name string, p plan.Process, vars map[string]string,
 	address string, output func(string) (io.Writer, error),
-) (*target.Process, error) {
+) (process, error) {
 	spec, err := r.spec(name, p, vars, address)
 	if err != nil {
 		return nil, err
@@ -138,22 +168,21 @@ func (r *runner) start(ctx context.Context, s *stage, name string, p plan.Proces
 	if spec.Output, err = output(name); err != nil {
 		return nil, err
 	}
-	started, err := begin(ctx, spec)
+	started, err := m.start(ctx, spec)
 	if err != nil {
-		return nil, err
+		return nil, planned(err)
 	}
 	s.processes = append(s.processes, started)
 	return started, nil
 }
 
-// begin starts a process. If it cannot be placed as the experiment asks, the plan is at
-// fault and not the process.
-func begin(ctx context.Context, spec target.Spec) (*target.Process, error) {
-	started, err := target.Start(ctx, spec)
-	if errors.Is(err, target.ErrPlacement) {
-		return nil, &PlanError{err}
+// planned makes a *PlanError of an error that is the plan's: a process cannot be placed as it asks, or the owner of an
+// agent's machine does not allow what it asks.
+func planned(err error) error {
+	if _, refused := errors.AsType[*remote.RefusedError](err); refused || errors.Is(err, target.ErrPlacement) {
+		return &PlanError{err}
 	}
-	return started, err
+	return err
 }
 
 // spec says how to start a process, with its run-time variables filled in.
@@ -184,7 +213,7 @@ func (r *runner) spec(name string, p plan.Process, vars map[string]string, addre
 	if p.GOMAXPROCS > 0 {
 		spec.Env = append(spec.Env, "GOMAXPROCS="+strconv.Itoa(p.GOMAXPROCS))
 	}
-	if len(spec.Args) > 0 && spec.Args[0] == "dyno" {
+	if p.Agent == "" && len(spec.Args) > 0 && spec.Args[0] == "dyno" { // an agent has its own
 		spec.Args[0] = r.options.Program
 	}
 	return spec, nil

@@ -35,9 +35,9 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 
 	w := r.watch(up, t.Purpose)
 	t.StartedAt = time.Now()
-	p, err := begin(ctx, spec)
+	p, err := target.Start(ctx, spec)
 	if err != nil {
-		return startFault(err)
+		return startFault(planned(err))
 	}
 	w.StartProgram(p, t.StartedAt)
 	bounded, cancel := context.WithTimeoutCause(ctx, limit,

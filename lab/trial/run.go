@@ -52,6 +52,9 @@ type Options struct {
 	Watcher Watcher  // may be nil
 	Agents  []Agent  // that carry the loads; without any, this machine does
 	Referee Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
+
+	// Hosts are the agents that targets and services are placed with, by the selectors in the plan.
+	Hosts map[string]Host
 }
 
 // A Referee decides, from what was measured so far, how a run continues. One goroutine
@@ -222,6 +225,7 @@ func check(e *plan.Experiment, o Options) error {
 	}
 	for i := range e.Variants {
 		v := &e.Variants[i]
+		faults = append(faults, checkHosts(v, o.Hosts))
 		if v.Target.Protocol == plan.Program {
 			if d.Pilot > 0 || e.Capacity != nil {
 				faults = append(faults, fmt.Errorf("variant %s: a program has no load: want neither pilots nor a search for capacity", v.Name))
@@ -594,6 +598,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 		return err
 	}
 	up.side, up.idle = s.side, idle
+	recordPlacements(t, up)
 	died := up.died()
 	defer func() { err = errors.Join(err, up.stop(context.WithoutCancel(ctx), err)) }()
 
@@ -606,11 +611,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	go func() {
 		select {
 		case p := <-died:
-			if p == up.target {
-				cancel(&Fault{p.Err()})
-			} else {
-				cancel(p.Err())
-			}
+			cancel(deathOf(p, up))
 		case <-loaded:
 		}
 	}()
