@@ -19,7 +19,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,9 +119,12 @@ func (r *Registry) ask(ctx context.Context, q client.Request, into any) (tag str
 	return a.Header.Get("ETag"), errors.Join(err, a.Body.Close())
 }
 
-// list reads a list to its end.
-func list[T any](ctx context.Context, r *Registry, path string) (all []T, err error) {
-	query := url.Values{"namespace": {namespace}}
+// list reads a list to its end. With a text, it has those that have the text in their names.
+func list[T any](ctx context.Context, r *Registry, path, text string) (all []T, err error) {
+	query := inNamespace()
+	if text != "" {
+		query.Set("search", text)
+	}
 	for {
 		var page struct {
 			Items []T    `json:"items"`
@@ -141,7 +143,7 @@ func list[T any](ctx context.Context, r *Registry, path string) (all []T, err er
 
 // living returns the instances of a service by their IDs.
 func (r *Registry) living(ctx context.Context, service string) (map[string]resource.Instance, error) {
-	all, err := list[resource.Instance](ctx, r, "/v1/services/"+service+"/instances")
+	all, err := list[resource.Instance](ctx, r, "/v1/services/"+service+"/instances", "")
 	if isStatus(err, http.StatusNotFound) {
 		return nil, nil // nobody has registered yet
 	}
@@ -177,20 +179,12 @@ func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	documents, err := list[resource.Config](ctx, r, "/v1/configs")
+	documents, err := Documents[document](ctx, r, agents+".")
 	if err != nil {
 		return nil, err
 	}
 	var all []Agent
-	for _, c := range documents {
-		name, ok := strings.CutPrefix(c.Name, agents+".")
-		if !ok {
-			continue
-		}
-		var d document
-		if err := json.Unmarshal([]byte(c.Content), &d); err != nil {
-			return nil, fmt.Errorf("configuration %s: %w", c.Name, err)
-		}
+	for name, d := range documents {
 		i, ok := living[instanceID(name, d.Session)]
 		if !ok {
 			continue
@@ -232,47 +226,9 @@ func agentOf(name string, i *resource.Instance) (Agent, error) {
 
 func addressOf(i *resource.Instance) string { return net.JoinHostPort(i.Address, strconv.Itoa(i.Port)) }
 
-// document reads what is said about an agent. Without a document, tag is empty.
-func (r *Registry) document(ctx context.Context, name string) (d document, tag string, err error) {
-	var c resource.Config
-	tag, err = r.ask(ctx, client.Request{Method: http.MethodGet, Path: "/v1/configs/" + url.PathEscape(documentName(name)), Query: url.Values{"namespace": {namespace}}}, &c)
-	if isStatus(err, http.StatusNotFound) {
-		return document{}, "", nil
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(c.Content), &d)
-	}
-	return d, tag, err
-}
-
 // change changes what is said about an agent. If somebody else has changed it meanwhile, f gets that.
 func (r *Registry) change(ctx context.Context, name string, f func(*document) error) (document, error) {
-	for range maxAttempts {
-		d, tag, err := r.document(ctx, name)
-		if err != nil {
-			return d, err
-		}
-		before := d
-		if err := f(&d); err != nil || d == before && tag != "" {
-			return d, err
-		}
-		content, err := json.Marshal(d)
-		if err != nil {
-			return d, err
-		}
-		condition := http.Header{"If-Match": {tag}}
-		if tag == "" {
-			condition = http.Header{"If-None-Match": {"*"}}
-		}
-		_, err = r.ask(ctx, client.Request{
-			Method: http.MethodPut, Path: "/v1/configs/" + url.PathEscape(documentName(name)), Query: url.Values{"namespace": {namespace}}, Header: condition,
-			Body: map[string]string{"content": string(content), "content_type": "application/json"},
-		}, nil)
-		if !isStatus(err, http.StatusPreconditionFailed) {
-			return d, err
-		}
-	}
-	return document{}, fmt.Errorf("agent %s: others change it all the time", name)
+	return Change(ctx, r, documentName(name), f)
 }
 
 // ErrUnknown says that no agent ever had a name.
@@ -400,9 +356,8 @@ func (m *Membership) Keep(ctx context.Context) error {
 type Hold struct {
 	Fences map[string]int64 // by agent: the number that its parts carry
 
-	registry     *Registry
-	id           string
-	registration *client.Registration
+	registry *Registry
+	lease    *Lease
 }
 
 // HeldError says that somebody else has a machine for itself.
@@ -414,14 +369,11 @@ func (e *HeldError) Error() string {
 
 // Hold takes the machines of agents for itself, all of them or none.
 func (r *Registry) Hold(ctx context.Context, of []Agent) (*Hold, error) {
-	h := &Hold{Fences: map[string]int64{}, registry: r, id: rand.Text()}
-	// Nobody connects to a coordinator: its instance is there for its lease alone.
-	var err error
-	h.registration, err = r.client.Register(resource.Instance{Service: coordinators, ID: h.id, Address: "nowhere.invalid", Port: 1, Status: resource.Down, TTL: lease.Seconds()})
+	l, err := r.Lease(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = h.registration.Ready(ctx)
+	h := &Hold{Fences: map[string]int64{}, registry: r, lease: l}
 	for _, a := range of {
 		if err != nil {
 			break
@@ -440,13 +392,13 @@ func (h *Hold) take(ctx context.Context, a Agent) error {
 		if err != nil {
 			return err
 		}
-		if _, lives := holders[d.Holder]; lives && d.Holder != h.id {
+		if _, lives := holders[d.Holder]; lives && d.Holder != h.lease.ID {
 			return &HeldError{a.Name}
 		}
 		if d.Session != a.session || d.Cordoned {
 			return fmt.Errorf("agent %s has ended, or was cordoned", a.Name)
 		}
-		d.Holder, d.Fence = h.id, d.Fence+1
+		d.Holder, d.Fence = h.lease.ID, d.Fence+1
 		return nil
 	})
 	if err == nil {
@@ -463,12 +415,12 @@ func (h *Hold) Release(ctx context.Context) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(h.Fences)) {
 		_, err := h.registry.change(ctx, name, func(d *document) error {
-			if d.Holder == h.id {
+			if d.Holder == h.lease.ID {
 				d.Holder = ""
 			}
 			return nil
 		})
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, h.registration.Close(ctx))...)
+	return errors.Join(append(errs, h.lease.Release(ctx))...)
 }

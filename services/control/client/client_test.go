@@ -250,6 +250,37 @@ func TestRegistrationTriesOn(t *testing.T) {
 	}
 }
 
+// TestUntil: a registration is there for a lease after the latest heartbeat that was answered began, and not after
+// one that nobody answers.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answered time.Time
+		f := &fake{answer: func(n int, r *http.Request) *http.Response {
+			if n > 2 {
+				<-r.Context().Done()
+				return nil
+			}
+			answered = time.Now()
+			time.Sleep(time.Second) // on the way back
+			return status(200, "{}")
+		}}
+		c := newClient(t, f, nil)
+		defer c.Close()
+		r, err := c.Register(shop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Until().IsZero() {
+			t.Errorf("before the first answer: until %v", r.Until())
+		}
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if asked, _, _ := f.record(); len(asked) < 5 || !r.Until().Equal(answered.Add(shop.Lease())) {
+			t.Errorf("asked %d times, until %v, want a lease after %v", len(asked), r.Until(), answered)
+		}
+	})
+}
+
 // TestSilentServer: a heartbeat that nobody answers leaves time for others within the lease.
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

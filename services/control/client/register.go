@@ -22,6 +22,7 @@ type Registration struct {
 	instance resource.Instance
 	changed  int // counts Update
 	sent     int // of these, what the server has
+	until    time.Time
 	err      error
 	settled  chan struct{} // closed when err or sent is of the newest
 }
@@ -105,6 +106,14 @@ func (r *Registration) Ready(ctx context.Context) error {
 	}
 }
 
+// Until returns until when the instance is registered, however little is heard of it: for its lease after the
+// latest heartbeat that was answered began. It is zero until the control plane knows the instance.
+func (r *Registration) Until() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.until
+}
+
 // Close takes the instance off. The error says that the control plane could not be told:
 // then the instance goes when its lease is over.
 func (r *Registration) Close(ctx context.Context) error {
@@ -140,6 +149,7 @@ func (r *Registration) keep(ctx context.Context) {
 		known = known && r.sent == number
 		r.mu.Unlock()
 		var err error
+		asked := time.Now()
 		if known {
 			// Silence is no answer for as long as the lease: another server may be heard in time.
 			within, cancel := context.WithTimeout(ctx, i.Lease()/beatsPerLease)
@@ -160,6 +170,11 @@ func (r *Registration) keep(ctx context.Context) {
 		} else {
 			route.good()
 			known = true
+		}
+		if err == nil {
+			r.mu.Lock()
+			r.until = asked.Add(i.Lease())
+			r.mu.Unlock()
 		}
 		if lasting(err) {
 			pause = r.client.cfg.MaxPause

@@ -1,0 +1,55 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// A Lease says that a coordinator lives: one that holds machines, or carries out a task. It ends with Release,
+// or when its process is gone for longer than the lease lasts.
+type Lease struct {
+	ID string
+
+	registration *client.Registration
+}
+
+// Lease begins a lease, which lasts on by itself.
+func (r *Registry) Lease(ctx context.Context) (*Lease, error) {
+	l := &Lease{ID: rand.Text()}
+	// Nobody connects to a coordinator: its instance is there for its lease alone.
+	var err error
+	l.registration, err = r.client.Register(resource.Instance{Service: coordinators, ID: l.ID, Address: "nowhere.invalid", Port: 1, Status: resource.Down, TTL: lease.Seconds()})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.registration.Ready(ctx); err != nil {
+		return nil, errors.Join(err, l.Release(ctx))
+	}
+	return l, nil
+}
+
+// Until returns until when nobody takes the coordinator for gone, even if it cannot reach the control plane
+// any more.
+func (l *Lease) Until() time.Time { return l.registration.Until() }
+
+// Release ends the lease. It takes closeTimeout at most, even after ctx has ended.
+func (l *Lease) Release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return l.registration.Close(ctx)
+}
+
+// Leases returns the IDs of the leases that have not ended.
+func (r *Registry) Leases(ctx context.Context) (map[string]bool, error) {
+	found, err := r.living(ctx, coordinators)
+	ids := map[string]bool{}
+	for id := range found {
+		ids[id] = true
+	}
+	return ids, err
+}
