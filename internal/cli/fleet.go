@@ -204,14 +204,9 @@ func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tADDRESS\tLABELS\tCPUS\tVERSION\tSTATE\tPARTS")
 	for i, of := range all {
-		state, parts := "ready", fmt.Sprint(of.Parts)
-		switch {
-		case !reached[i]:
+		state, parts := stateOf(&of), fmt.Sprint(of.Parts)
+		if !reached[i] {
 			state, parts = "unreachable", "-"
-		case of.Cordoned:
-			state = "cordoned"
-		case of.Held:
-			state = "held"
 		}
 		var labels []string
 		for _, name := range slices.Sorted(maps.Keys(of.Labels)) {
@@ -220,6 +215,17 @@ func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", of.Name, of.Address, cmp.Or(strings.Join(labels, ","), "-"), of.CPUs, of.Version, state, parts)
 	}
 	return w.Flush()
+}
+
+// stateOf says whether an agent takes new parts.
+func stateOf(of *registry.Agent) string {
+	switch {
+	case of.Cordoned:
+		return "cordoned"
+	case of.Held:
+		return "held"
+	}
+	return "ready"
 }
 
 // drain cordons an agent, and waits until its parts have ended.
@@ -269,15 +275,24 @@ func (c *choice) flags(f *pflag.FlagSet) {
 // wanted tells whether agents are chosen at all.
 func (c *choice) wanted() bool { return c.given || c.count != 0 || c.exclusive }
 
-// choose returns the agents, which are not those that the plan has placed processes on, and the hold on the machines
-// of all, which is nil unless it was asked for. The run closes the registry.
-func (c *choice) choose(ctx context.Context, m *identity.Member, placed []registry.Agent) ([]registry.Agent, *registry.Registry, *registry.Hold, error) {
+// parse checks what the flags say.
+func (c *choice) parse() (selector.Selector, error) {
 	if c.count < 0 {
-		return nil, nil, nil, command.Usage("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
+		return selector.Selector{}, command.Usage("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
 	}
 	by, err := selector.Parse(c.selector)
 	if of := (*selector.Error)(nil); errors.As(err, &of) {
-		return nil, nil, nil, command.Usage(of.Hint, "--fleet: %v", err)
+		return selector.Selector{}, command.Usage(of.Hint, "--fleet: %v", err)
+	}
+	return by, err
+}
+
+// choose returns the agents, which are not those that the plan has placed processes on, and the hold on the machines
+// of all, which is nil unless it was asked for. The run closes the registry.
+func (c *choice) choose(ctx context.Context, m *identity.Member, placed []registry.Agent) ([]registry.Agent, *registry.Registry, *registry.Hold, error) {
+	by, err := c.parse()
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	r, err := c.control.existing()
 	if err != nil {

@@ -142,7 +142,7 @@ or with -n, none is sent.`,
 	root.AddCommand(help.Topics()...)
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), doctor.OracleCommand(),
+		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(), doctor.OracleCommand(),
 		a.checkCommand(), a.initCommand(), a.versionCommand())
 	return root
 }

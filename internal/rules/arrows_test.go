@@ -71,6 +71,7 @@ var arrows = []arrow{
 	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "lab/remote", "host/child", "internal/fields"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "clocks are compared by numbers, whoever exchanges them"},
 	{"lab/fleet/identity", []string{"internal/nearest", "internal/rate", "internal/secretfile"}, "who belongs to a fleet is proven, whatever members do there"},
+	{"lab/fleet/queue", []string{"lab/fleet/registry"}, "tasks are kept and taken, whatever runs them"},
 	{"lab/fleet/registry", []string{"lab/fleet/agent", "services/control/client", "services/control/resource"}, "who is in a fleet is kept by the control plane, which is asked as any program asks it"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "labels are chosen by text, whoever has them"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},

@@ -1,0 +1,179 @@
+// Package queue keeps tasks in a fleet's control plane: experiments that workers take and run, one at a time
+// each.
+//
+// A task is the configuration tasks.ID of the namespace fleet. Its plan, which may hold credentials, is the
+// secret configuration plans.ID. Whoever changes a task has read the version that is replaced, so no two
+// workers take it. A worker has a lease for each attempt. When the lease ends, others may take the task, so the
+// worker ends the attempt before. The task's fence counts the attempts: a worker writes its outcome only if the
+// fence is still its own.
+//
+// To read the source: task.go has the life of a task, without I/O; queue.go keeps tasks; work.go takes them.
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/lab/fleet/registry"
+)
+
+// Names of documents.
+const (
+	tasksPrefix = "tasks."
+	plansPrefix = "plans."
+)
+
+// Bounds.
+const (
+	maxTasks = 1000
+	maxPlan  = 256 << 10 // bytes of a plan as it is kept: the control plane's own bound
+)
+
+// A Plan is what a task runs.
+type Plan struct {
+	File   string            `json:"file"`   // absolute, where it was submitted: paths in the plan are relative to its folder
+	Folder string            `json:"folder"` // in which it was submitted
+	Source string            `json:"source"` // the file's text
+	Short  bool              `json:"short,omitempty"`
+	Set    map[string]string `json:"set,omitempty"`
+}
+
+// A Queue is the tasks that a control plane keeps.
+type Queue struct{ Registry *registry.Registry }
+
+// ErrUnknown says that there is no task of an ID.
+var ErrUnknown = errors.New("there is no such task")
+
+// errTaken says that a task is not, or no longer, a worker's.
+var errTaken = errors.New("the task was cancelled, or another worker has taken it")
+
+// Tasks returns all tasks in the order in which they are taken.
+func (q *Queue) Tasks(ctx context.Context) ([]Task, error) {
+	byID, err := registry.Documents[Task](ctx, q.Registry, tasksPrefix)
+	var all []Task
+	for _, t := range byID {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b Task) int { return order(&a, &b) })
+	return all, err
+}
+
+// Task returns one task.
+func (q *Queue) Task(ctx context.Context, id string) (Task, error) {
+	t, tag, err := registry.Read[Task](ctx, q.Registry, tasksPrefix+id)
+	if err == nil && tag == "" {
+		err = fmt.Errorf("%s: %w", id, ErrUnknown)
+	}
+	return t, err
+}
+
+// A FullError says that a queue takes no more tasks.
+type FullError struct{ Waiting int }
+
+func (e *FullError) Error() string { return fmt.Sprintf("%d tasks wait already", e.Waiting) }
+
+// A LargeError says that a plan is too large to be kept.
+type LargeError struct{ Bytes int }
+
+func (e *LargeError) Error() string {
+	return fmt.Sprintf("the plan has %d bytes, and a task has room for %d", e.Bytes, maxPlan)
+}
+
+// Submit adds a task, and gives it its ID. If there are too many tasks, the one that ended first is removed.
+func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxPlan {
+		return &LargeError{len(text)}
+	}
+	tasks, err := q.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	if err := q.makeRoom(ctx, tasks); err != nil {
+		return err
+	}
+	t.ID, t.State, t.Submitted = strings.ToLower(rand.Text()[:8]), Queued, time.Now().UTC()
+	if err := q.Registry.CreateSecret(ctx, plansPrefix+t.ID, p); err != nil {
+		return err
+	}
+	_, err = registry.Change(ctx, q.Registry, tasksPrefix+t.ID, func(d *Task) error {
+		*d = *t
+		return nil
+	})
+	return err
+}
+
+// makeRoom removes tasks that have ended, so that one more has room.
+func (q *Queue) makeRoom(ctx context.Context, tasks []Task) error {
+	excess := len(tasks) - maxTasks + 1
+	if excess <= 0 {
+		return nil
+	}
+	ended := slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !t.ended() })
+	if len(ended) < excess {
+		return &FullError{len(tasks)}
+	}
+	slices.SortFunc(ended, func(a, b Task) int { return a.endedAt().Compare(b.endedAt()) })
+	for _, t := range ended[:excess] {
+		if err := errors.Join(q.Registry.Remove(ctx, plansPrefix+t.ID), q.Registry.Remove(ctx, tasksPrefix+t.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endedAt is when the latest attempt ended, or when the task was submitted if there was none.
+func (t *Task) endedAt() time.Time {
+	if r := t.Latest(); r != nil {
+		return r.Ended
+	}
+	return t.Submitted
+}
+
+// EndedError says that a task has ended already.
+type EndedError struct {
+	ID    string
+	State State
+}
+
+func (e *EndedError) Error() string { return fmt.Sprintf("%s is %s already", e.ID, e.State) }
+
+// Cancel ends a task, and what it is due for later. A worker that runs it ends the run in order.
+func (q *Queue) Cancel(ctx context.Context, id string) error {
+	_, err := q.change(ctx, id, func(t *Task) error {
+		if t.ended() {
+			return &EndedError{id, t.State}
+		}
+		t.State = Cancelled
+		return nil
+	})
+	return err
+}
+
+// change changes a task that exists.
+func (q *Queue) change(ctx context.Context, id string, f func(*Task) error) (Task, error) {
+	return registry.Change(ctx, q.Registry, tasksPrefix+id, func(t *Task) error {
+		if t.ID == "" {
+			return fmt.Errorf("%s: %w", id, ErrUnknown)
+		}
+		return f(t)
+	})
+}
+
+// plan returns the plan of a task.
+func (q *Queue) plan(ctx context.Context, id string) (Plan, error) {
+	p, tag, err := registry.Read[Plan](ctx, q.Registry, plansPrefix+id)
+	if err == nil && tag == "" {
+		err = fmt.Errorf("the plan of task %s is gone", id)
+	}
+	return p, err
+}
