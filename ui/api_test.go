@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -41,6 +43,20 @@ func ids(l RunList) (list []string) {
 		list = append(list, r.ID)
 	}
 	return list
+}
+
+// TestFleet: what a control plane knows is passed on, and why it is not known.
+func TestFleet(t *testing.T) {
+	for want, fleet := range map[string]func(context.Context) (any, error){
+		`200 {"named":false}`: nil,
+		`200 {"named":true}`:  func(context.Context) (any, error) { return map[string]bool{"named": true}, nil },
+		`502 {"error":{"kind":"verbatim","values":{"words":"no server answers"}}}`: func(context.Context) (any, error) { return nil, errors.New("no server answers") },
+	} {
+		b := newBed(t, func(c *Config) { c.Fleet = fleet })
+		if code, body := serve(b, "GET", "/api/fleet", ""); fmt.Sprintf("%d %s", code, body) != want {
+			t.Errorf("%d %s, want %s", code, body, want)
+		}
+	}
 }
 
 func TestList(t *testing.T) {

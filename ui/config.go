@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,9 @@ type Config struct {
 	Runner Runner
 	// Answer sums up a run for the page. If it is nil, pages have no summary.
 	Answer func(*rundir.Run) any
+	// Fleet says which agents and tasks a control plane knows, for the page. If it is nil, no control plane
+	// was named.
+	Fleet func(ctx context.Context) (any, error)
 	// Report writes the report of a run as an HTML page that makes no requests; nil:
 	// there are no reports.
 	Report func(w io.Writer, f *rundir.Folder) error

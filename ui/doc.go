@@ -41,6 +41,8 @@
 //	                                   progress, 422 with faults if the experiment has any
 //	POST /api/runs/ID/stop             end it in order, keeping what was measured: 202. A second time
 //	                                   ends it at once. 409 if it was not started here, or has ended
+//	GET  /api/fleet                    {"named": false} unless a control plane was named; else its agents and
+//	                                   tasks, as dyno fleet list and dyno queue show have them
 //	GET  /api/live                     the current run or the last one, as server-sent events
 //
 // Package hub carries the stream, as a library in this process.

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"mime"
@@ -264,6 +265,21 @@ func (s *Server) serveExperiments(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, http.StatusOK, list)
+}
+
+func (s *Server) serveFleet(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Fleet == nil {
+		reply(w, http.StatusOK, map[string]bool{"named": false})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), fleetTimeout)
+	defer cancel()
+	f, err := s.cfg.Fleet(ctx)
+	if err != nil {
+		answer(w, http.StatusBadGateway, err)
+		return
+	}
+	reply(w, http.StatusOK, f)
 }
 
 // An Order asks for a run.

@@ -27,7 +27,8 @@ var assets embed.FS
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second
-	answerTimeout = time.Minute // for an answer that is not a stream, from the request on
+	fleetTimeout  = 10 * time.Second // for what a control plane knows
+	answerTimeout = time.Minute      // for an answer that is not a stream, from the request on
 	maxHeader     = 16 << 10
 	maxBody       = 64 << 10
 	// heavy is how many requests that read whole runs are answered at the same time;
@@ -183,6 +184,7 @@ func (s *Server) routes() (http.Handler, error) {
 	api.HandleFunc("GET /api/diff", s.alone(s.serveDiff))
 	api.HandleFunc("GET /api/history", s.alone(s.serveHistory))
 	api.HandleFunc("GET /api/experiments", s.alone(s.serveExperiments))
+	api.HandleFunc("GET /api/fleet", s.serveFleet)
 	api.HandleFunc("GET /api/live", s.stage.serve)
 	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, texts.NewError("refused.path"))

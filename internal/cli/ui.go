@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/live"
+	"dyno/lab/fleet/queue"
+	"dyno/lab/fleet/registry"
 	"dyno/report/answer"
 	"dyno/report/html"
 	"dyno/results/rundir"
@@ -18,12 +21,14 @@ import (
 
 func (a *app) uiCommand() *cobra.Command {
 	c := ui.Defaults()
+	var control controlPlane
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show runs, live and past, in a browser",
 		Long: `ui serves pages on loopback: the runs below a folder, two runs side by side,
 the history of an experiment, and the current run. With --experiments it starts
-and stops runs of the experiments in that folder, each in a process of its own.
+and stops runs of the experiments in that folder, each in a process of its own. With
+--control-plane it shows the agents of a fleet and its queue.
 
 The URL that it prints holds a token. Anybody who has it can start programs here.`,
 		Example: `  dyno ui
@@ -44,6 +49,14 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 					return err
 				}
 			}
+			if addresses := control.addresses(); len(addresses) > 0 {
+				r, err := control.open(addresses, nil)
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				c.Fleet = func(ctx context.Context) (any, error) { return viewFleet(ctx, r) }
+			}
 			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 			s, err := ui.New(c)
 			if err != nil {
@@ -57,8 +70,48 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 		},
 	}
 	f := cmd.Flags()
+	control.flags(f)
 	f.StringVar(&c.Runs, "runs", c.Runs, "the folder of run folders; runs started here go there")
 	f.StringVar(&c.Experiments, "experiments", c.Experiments, "the folder whose experiments may be started (default none)")
 	f.StringVar(&c.Listen, "listen", c.Listen, "where browsers connect: a loopback address and a port")
 	return cmd
+}
+
+// A fleetView is a fleet as the page shows it.
+type fleetView struct {
+	Named  bool        `json:"named"`
+	Agents []agentView `json:"agents"`
+	Tasks  []taskView  `json:"tasks"`
+}
+
+type agentView struct {
+	Name    string            `json:"name"`
+	Address string            `json:"address"`
+	Labels  map[string]string `json:"labels"`
+	CPUs    int               `json:"cpus"`
+	Version string            `json:"version"`
+	State   string            `json:"state"`
+}
+
+type taskView struct {
+	queue.Task
+	Predicted float64 `json:"predicted_seconds,omitempty"`
+}
+
+func viewFleet(ctx context.Context, r *registry.Registry) (fleetView, error) {
+	v := fleetView{Named: true, Agents: []agentView{}, Tasks: []taskView{}}
+	agents, err := r.Agents(ctx)
+	if err != nil {
+		return v, err
+	}
+	for i := range agents {
+		of := &agents[i]
+		v.Agents = append(v.Agents, agentView{of.Name, of.Address, of.Labels, of.CPUs, of.Version, stateOf(of)})
+	}
+	q := queue.Queue{Registry: r}
+	tasks, err := q.Tasks(ctx)
+	for i := range tasks {
+		v.Tasks = append(v.Tasks, taskView{tasks[i], queue.Predict(&tasks[i], tasks)})
+	}
+	return v, err
 }

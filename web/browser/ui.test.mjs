@@ -309,7 +309,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
   test(`axe-core finds nothing serious: ${locale}, ${colorScheme}, ${width} wide`, patience, async () => {
     const opened = await open({ locale, colorScheme, viewport: { width, height: 900 } });
     for (const [hash, title] of [
-      ["#/runs", /Runs|运行记录/], ["#/experiments", /Experiments|实验/], ["#/live", /Live|实时/], [`#/run/${first}`, first], ["#/nowhere", /no such page|没有这个页面/],
+      ["#/runs", /Runs|运行记录/], ["#/experiments", /Experiments|实验/], ["#/fleet", /Fleet|集群/], ["#/live", /Live|实时/], [`#/run/${first}`, first], ["#/nowhere", /no such page|没有这个页面/],
       [`#/compare/${first}/${encodeURIComponent("night 12")}`, /side by side|两次运行对比/], [`#/history/${encodeURIComponent(`nightly ${hostile}`)}`, /History|历史/], ["#/history/brief", /History|历史/],
     ]) {
       await show(opened.page, hash, title);

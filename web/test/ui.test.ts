@@ -1,12 +1,13 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Live, Second } from "../src/ui/api";
+import type { Live, Second, Task } from "../src/ui/api";
 import { apply, clocksOf, curves, running } from "../src/ui/live";
+import { inOrder, length } from "../src/ui/fleet";
 import { follow, Reader, type Message } from "../src/stream";
 import { en, uiTexts, zh } from "../src/ui/texts";
 import { complete } from "./complete";
 
 describe("texts of the pages", () => {
-  complete(en, zh, import.meta.glob("../src/ui/*.ts", { query: "?raw", import: "default", eager: true }), /^(state|token)\./);
+  complete(en, zh, import.meta.glob("../src/ui/*.ts", { query: "?raw", import: "default", eager: true }), /^(state|token|task|agent)\./);
   test("instants", () => {
     expect(uiTexts("en").instant(undefined)).toBe("–");
     expect(uiTexts("en").instant("2026-01-02T03:04:05Z")).toMatch(/^2 Jan 2026/);
@@ -121,4 +122,14 @@ describe("what is known of a run", () => {
     expect(curves(l, "response")).toEqual({ time: [1, 2, 3, 4], throughput: [100, 200, null, 400], p50: [null, 0.1, null, null], p99: [null, 0.2, null, null], max: [null, 0.3, null, null] });
     expect(curves(l, "toString").p50).toEqual([null, null, null, null]);
   });
+});
+
+describe("tasks of a fleet", () => {
+  test("what runs comes first, and what ended last comes before what ended earlier", () => {
+    const task = (id: string, state: Task["state"], ended_at?: string): Task =>
+      ({ id, name: "n", priority: 0, state, ...(ended_at ? { runs: [{ worker: "w", began_at: ended_at, ended_at, exit_code: 0 }] } : {}) });
+    const list = [task("d", "done", "2026-01-01T00:00:00Z"), task("b", "queued"), task("c", "failed", "2026-01-02T00:00:00Z"), task("e", "cancelled"), task("a", "running")];
+    expect(inOrder(list).map((x) => x.id).join("")).toBe("abcde");
+  });
+  test.each([[undefined, "–"], [0, "–"], [0.2, "1 s"], [119.4, "119 s"], [600, "10 min"]])("%s seconds", (seconds, want) => expect(length(seconds)).toBe(want));
 });

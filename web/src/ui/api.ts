@@ -175,6 +175,41 @@ export interface Live {
   omitted?: number;
 }
 
+export interface Attempt {
+  worker: string;
+  began_at: string;
+  ended_at?: string;
+  exit_code: number;
+  message?: string;
+  result?: string;
+}
+
+export interface Task {
+  id: string;
+  name: string;
+  priority: number;
+  due_at?: string;
+  every?: string;
+  state: "queued" | "running" | "done" | "failed" | "cancelled";
+  predicted_seconds?: number;
+  runs?: Attempt[];
+}
+
+export interface Agent {
+  name: string;
+  address: string;
+  labels: Record<string, string> | null;
+  cpus: number;
+  version: string;
+  state: "ready" | "cordoned" | "held";
+}
+
+export interface Fleet {
+  named: boolean;
+  agents?: Agent[];
+  tasks?: Task[];
+}
+
 /** An answer that is an error. */
 export class Refused extends Error {
   constructor(readonly status: number, readonly why: Message, readonly hint?: Message, readonly faults: Fault[] = []) {

@@ -8,6 +8,7 @@ import { authorization, refused, setToken, takeToken, type Live } from "./api";
 import { link, problem, type App } from "./app";
 import { compare } from "./compare";
 import { experiments } from "./experiments";
+import { fleet } from "./fleet";
 import { past } from "./history";
 import { apply, running } from "./live";
 import { run } from "./run";
@@ -40,13 +41,15 @@ function pageOf(visit: Visit<UITexts>, name: string, below: string[], q: URLSear
       return watch(app);
     case "experiments":
       return experiments(app);
+    case "fleet":
+      return fleet(app);
   }
   return { title: app.t("unknownPage"), content: link("#/runs", app.t("nav.runs")) };
 }
 
 const frame = shell<UITexts>({
   name: "dyno",
-  pages: [["runs", (t) => t("nav.runs")], ["live", (t) => t("nav.live")], ["experiments", (t) => t("nav.experiments")]],
+  pages: [["runs", (t) => t("nav.runs")], ["live", (t) => t("nav.live")], ["experiments", (t) => t("nav.experiments")], ["fleet", (t) => t("nav.fleet")]],
   texts: uiTexts,
   page: pageOf,
   problem,
