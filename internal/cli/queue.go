@@ -20,6 +20,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/units"
 	"dyno/lab/fleet/queue"
+	"dyno/lab/plan"
 	"dyno/lab/planfile"
 	"dyno/results/mask"
 	"dyno/results/rundir"
@@ -191,38 +192,68 @@ func (w *worker) has(folder string) bool {
 }
 
 // prepare implements queue.Worker.
-func (w *worker) prepare(ctx context.Context, t *queue.Task) (run func(context.Context, *queue.Task, queue.Plan) queue.Outcome, release func() error, err error) {
+func (w *worker) prepare(ctx context.Context, t *queue.Task, p queue.Plan) (run func(context.Context, *queue.Task) queue.Outcome, release func() error, err error) {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, release: func() error { return nil }}
-	if t.Agents != nil {
+	e, wrong := w.parse(p)
+	if wrong == nil && t.Agents != nil {
 		a.identity = w.app.identity
 		a.choice = choice{given: true, selector: t.Agents.Selector, count: t.Agents.Count, exclusive: t.Agents.Exclusive, control: w.control}
-		if _, err := a.connectAgents(ctx); err != nil {
+		if _, _, err := a.connectAgents(ctx, e); err != nil {
 			return nil, nil, errors.Join(err, a.release())
 		}
 	}
-	return func(ctx context.Context, t *queue.Task, p queue.Plan) queue.Outcome { return w.run(ctx, a, t, p) }, a.release, nil
+	return func(ctx context.Context, t *queue.Task) queue.Outcome {
+		if wrong != nil {
+			return failed(wrong)
+		}
+		dir := filepath.Join(w.runs, t.Folder)
+		a.args = []string{"run", p.File, "--out", dir}
+		return w.run(ctx, a, job{experiment: e, output: outputFlags{dir: dir, quiet: true}, resume: t.Latest().Continued})
+	}, a.release, nil
 }
 
-// run runs a task, in the folder in which it was submitted if that is on this machine.
-func (w *worker) run(ctx context.Context, a *app, t *queue.Task, p queue.Plan) queue.Outcome {
-	dir := filepath.Join(w.runs, t.Folder)
-	a.args = []string{"run", p.File, "--out", dir}
+// parse reads a plan, in the folder in which it was submitted if that is on this machine.
+func (w *worker) parse(p queue.Plan) (*plan.Experiment, error) {
 	err := os.Chdir(p.Folder)
 	if err != nil {
 		err = os.Chdir(w.start)
 	}
-	if err == nil {
-		err = a.runPlan(ctx, p, dir, t.Latest().Continued)
-	}
-	o := queue.Outcome{Code: command.ExitDone, Result: dir}
 	if err != nil {
-		var hint string
-		o.Code, hint = classify(err)
-		o.Message = mask.Text("", err.Error())
-		if hint != "" {
-			o.Message += "; hint: " + hint
-		}
+		return nil, err
 	}
+	o := fileOptions()
+	o.Short, o.Set = p.Short, p.Set
+	e, err := planfile.Parse(p.File, []byte(p.Source), o)
+	if err != nil {
+		return nil, command.Fail(command.ExitUsage, err, "")
+	}
+	return e, nil
+}
+
+// failed returns what became of a task that ended with an error.
+func failed(err error) (o queue.Outcome) {
+	var hint string
+	o.Code, hint = classify(err)
+	o.Message = mask.Text("", err.Error())
+	if hint != "" {
+		o.Message += "; hint: " + hint
+	}
+	return o
+}
+
+// run runs or continues an experiment as a task.
+func (w *worker) run(ctx context.Context, a *app, j job) queue.Outcome {
+	dir := j.output.dir
+	err := a.measure(ctx, j)
+	if j.resume && errors.Is(err, rundir.ErrFinished) {
+		// All was measured, and the worker was lost before it could say so.
+		_, err = a.conclude(j, dir, true, nil)
+	}
+	o := queue.Outcome{Code: command.ExitDone}
+	if err != nil {
+		o = failed(err)
+	}
+	o.Result = dir
 	o.Done = slices.Contains([]int{command.ExitDone, command.ExitInvalid, command.ExitRegression, command.ExitThreshold}, o.Code)
 	if o.Done && w.store != nil {
 		url, err := w.store.Upload(ctx, dir)
@@ -234,21 +265,4 @@ func (w *worker) run(ctx context.Context, a *app, t *queue.Task, p queue.Plan) q
 		}
 	}
 	return o
-}
-
-// runPlan runs or continues an experiment in a folder.
-func (a *app) runPlan(ctx context.Context, p queue.Plan, dir string, continued bool) error {
-	o := fileOptions()
-	o.Short, o.Set = p.Short, p.Set
-	e, err := planfile.Parse(p.File, []byte(p.Source), o)
-	if err != nil {
-		return command.Fail(command.ExitUsage, err, "")
-	}
-	j := job{experiment: e, output: outputFlags{dir: dir, quiet: true}, resume: continued}
-	err = a.measure(ctx, j)
-	if continued && errors.Is(err, rundir.ErrFinished) {
-		// All was measured, and the worker was lost before it could say so.
-		_, err = a.conclude(j, dir, true, nil)
-	}
-	return err
 }

@@ -108,12 +108,12 @@ func TestDynoIsSilent(t *testing.T) {
 
 // A stoppable carrier can stop its process, as Ctrl-Z does.
 type stoppable struct {
-	process *localProcess
+	process localProcess
 	silence time.Duration
 }
 
 type stoppableProcess struct {
-	*localProcess
+	localProcess
 	silence time.Duration
 }
 
@@ -124,7 +124,7 @@ func (s *stoppable) Start(ctx context.Context) (Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.process = p.(*localProcess)
+	s.process = p.(localProcess)
 	return stoppableProcess{s.process, s.silence}, nil
 }
 
@@ -143,7 +143,7 @@ func TestLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		by := stoppable{silence: test.silence}
-		c.OnStart = func(_ engine.Start) { _ = by.process.command.Process.Signal(test.signal) }
+		c.OnStart = func(_ engine.Start) { _ = by.process.Command.Process.Signal(test.signal) }
 		_, _, err = Coordinate(t.Context(), v, 1, c, inOrder([]int{10, 10}), []Carrier{Local{}, &by})
 		if _, lost := errors.AsType[*LostError](err); !lost || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %s", test.signal, err, test.want)

@@ -28,9 +28,9 @@ type Worker struct {
 	Name  string // of its machine
 	// Has tells whether a run folder is here, so that a run can continue.
 	Has func(folder string) bool
-	// Prepare gets hold of a task's agents. The error says why they are not free. It returns what runs the task
-	// until the context ends, and what releases the agents.
-	Prepare func(ctx context.Context, t *Task) (run func(context.Context, *Task, Plan) Outcome, release func() error, err error)
+	// Prepare gets hold of the agents of a task with a plan. The error says why they are not free. It returns what
+	// runs the task until the context ends, and what releases the agents.
+	Prepare func(ctx context.Context, t *Task, p Plan) (run func(context.Context, *Task) Outcome, release func() error, err error)
 	// Abort ends this process at once, with all that it started.
 	Abort  func()
 	Logger *slog.Logger
@@ -77,7 +77,7 @@ func (w *Worker) next(ctx context.Context) (ran bool, err error) {
 			}
 			continue
 		}
-		run, release, err := w.Prepare(ctx, t)
+		run, release, err := w.prepare(ctx, t)
 		if err != nil {
 			w.Logger.Debug("the task waits for its agents", "task", t.ID, "error", err)
 			if t.Agents != nil {
@@ -91,6 +91,16 @@ func (w *Worker) next(ctx context.Context) (ran bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// prepare is Prepare, with the task's plan.
+func (w *Worker) prepare(ctx context.Context, t *Task) (run func(context.Context, *Task) Outcome, release func() error, err error) {
+	p, err := w.Queue.plan(ctx, t.ID)
+	if err != nil {
+		o := Outcome{Code: 1, Message: err.Error(), Keep: true}
+		return func(context.Context, *Task) Outcome { return o }, func() error { return nil }, nil
+	}
+	return w.Prepare(ctx, t, p)
 }
 
 // abandon ends a task that was lost too often.
@@ -114,7 +124,7 @@ func (w *Worker) abandon(ctx context.Context, of *Task) error {
 }
 
 // attempt takes a task and runs it. It tells whether it got the task.
-func (w *Worker) attempt(ctx context.Context, of *Task, predicted float64, run func(context.Context, *Task, Plan) Outcome) (ran bool, err error) {
+func (w *Worker) attempt(ctx context.Context, of *Task, predicted float64, run func(context.Context, *Task) Outcome) (ran bool, err error) {
 	lease, err := w.Queue.Registry.Lease(ctx)
 	if err != nil {
 		return false, err
@@ -142,13 +152,7 @@ func (w *Worker) attempt(ctx context.Context, of *Task, predicted float64, run f
 	log.Info("begins", "folder", t.Folder)
 	var o Outcome
 	check := func(ctx context.Context) error { return w.check(ctx, &t) }
-	cause := guard(ctx, lease.Until, check, w.Abort, func(ctx context.Context) {
-		if p, err := w.Queue.plan(ctx, t.ID); err != nil {
-			o = Outcome{Code: 1, Message: err.Error(), Keep: true}
-		} else {
-			o = run(ctx, &t, p)
-		}
-	})
+	cause := guard(ctx, lease.Until, check, w.Abort, func(ctx context.Context) { o = run(ctx, &t) })
 	if err := w.conclude(ctx, lease, &t, o, cause); err != nil {
 		log.Warn("the outcome is not noted", "exit_code", o.Code, "error", err)
 		return true, nil

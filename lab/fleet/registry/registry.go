@@ -19,6 +19,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,7 +158,7 @@ func (r *Registry) living(ctx context.Context, service string) (map[string]resou
 // instance returns an agent's instance, or nil if it does not live.
 func (r *Registry) instance(ctx context.Context, id string) (*resource.Instance, error) {
 	i := &resource.Instance{}
-	_, err := r.ask(ctx, client.Request{Method: http.MethodGet, Path: "/v1/services/" + agents + "/instances/" + url.PathEscape(id), Query: url.Values{"namespace": {namespace}}}, i)
+	_, err := r.ask(ctx, client.Request{Method: http.MethodGet, Path: "/v1/services/" + agents + "/instances/" + url.PathEscape(id), Query: inNamespace()}, i)
 	if isStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
