@@ -84,7 +84,10 @@ func Connect(ctx context.Context, version string, m *identity.Member, addresses 
 		if err != nil {
 			return nil, err
 		}
-		err = conn.ask(ctx, "/v1/agent", &a.Info)
+		if err = conn.ask(ctx, "/v1/agent", &a.Info); err == nil {
+			// The next comparison tells the rates of the clocks, too, before the first load begins.
+			_, err = a.compareClocks(ctx, conn)
+		}
 		if secured, ok := conn.Conn.(*tls.Conn); ok && err == nil {
 			var peer identity.Peer
 			peer, err = identity.PeerOf(secured.ConnectionState())
@@ -206,17 +209,22 @@ func (a *Agent) open(ctx context.Context, path, protocol, does string) (*session
 		return nil, err
 	}
 	s := &session{connection: conn, does: does}
-	m, err := conn.measureClock(ctx)
-	if err == nil {
-		s.clock, err = a.follow(m)
-	}
-	if err == nil {
+	if s.clock, err = a.compareClocks(ctx, conn); err == nil {
 		err = conn.upgrade(ctx, path, protocol)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%v: %w", a, err), conn.Close())
 	}
 	return s, nil
+}
+
+// compareClocks returns the agent's clock after one more comparison with this machine's.
+func (a *Agent) compareClocks(ctx context.Context, c *connection) (clock.Clock, error) {
+	m, err := c.measureClock(ctx)
+	if err != nil {
+		return clock.Clock{}, err
+	}
+	return a.follow(m)
 }
 
 // measureClock asks the agent for the time.

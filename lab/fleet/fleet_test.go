@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -463,6 +464,20 @@ func TestFollow(t *testing.T) {
 		if err != nil || (time.Duration(theirs-test.ours-test.offset)).Abs() > time.Duration(within) || within > 100 {
 			t.Errorf("at %d: %d ± %d, %v", test.ours, theirs, within, err)
 		}
+	}
+}
+
+// Clocks are compared when agents connect: then the comparison before the first part tells their rates.
+func TestRateOfClock(t *testing.T) {
+	by, _ := connect(t, nil, start(t, config("a")))
+	a := by[0].(*Agent)
+	now := generator.Monotonic()
+	if _, within := a.clock.At(now); within == math.MaxInt64 {
+		t.Error("no clock")
+	}
+	c, err := a.follow(clock.Measurement{At: now + int64(time.Hour), Error: 1000})
+	if _, within := c.Rate(); err != nil || within >= clock.Tolerance*1e6 {
+		t.Errorf("rate ± %v ppm, %v", within, err)
 	}
 }
 
