@@ -36,6 +36,7 @@ func main() {
 type options struct {
 	url         string
 	watch       string
+	token       string
 	pid         int
 	length      time.Duration
 	subscribers int
@@ -58,6 +59,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7100", "the control plane")
 	f.StringVar(&o.watch, "watch", "", "push: the replica that subscribers watch, if it is another than the one that is written to")
+	tokenFile := f.String("token-file", "", "the file of the token to show; none shows none")
 	f.IntVar(&o.pid, "pid", 0, "its process, for its memory and CPU time; 0 leaves them out; outage: that of its etcd")
 	f.DurationVar(&o.length, "for", 10*time.Second, "how long")
 	f.IntVar(&o.subscribers, "subscribers", 1000, "push: who watch a policy each")
@@ -73,6 +75,13 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	o.url = strings.TrimSuffix(o.url, "/")
 	if o.watch == "" {
 		o.watch = o.url
+	}
+	if *tokenFile != "" {
+		text, err := os.ReadFile(*tokenFile)
+		if err != nil {
+			return err
+		}
+		o.token = strings.TrimSpace(string(text))
 	}
 	figures, err := commands[args[0]](ctx, o)
 	if err != nil {

@@ -20,7 +20,7 @@ func outage(ctx context.Context, o options) (map[string]float64, error) {
 	if o.pid == 0 {
 		return nil, errors.New("--pid: must be etcd's, which is stopped")
 	}
-	c := client(8)
+	c := client(8, o.token)
 	c.Timeout = 2 * time.Second // a control plane without its store answers late
 	defer c.CloseIdleConnections()
 	register := func(i int) error {

@@ -15,8 +15,23 @@ import (
 )
 
 // client is for requests that are answered at once.
-func client(connections int) *http.Client {
-	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
+func client(connections int, token string) *http.Client {
+	return &http.Client{Timeout: 30 * time.Second, Transport: bearer{&http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}, token}}
+}
+
+// A bearer shows a token, if there is one, with every request.
+type bearer struct {
+	*http.Transport
+	token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.Transport.RoundTrip(r)
 }
 
 // ask sends a document; any status but a good one is an error.
@@ -56,7 +71,7 @@ type applied struct {
 
 // push writes policies at a rate, each of which one subscriber waits for.
 func push(ctx context.Context, o options) (map[string]float64, error) {
-	c := client(o.writers)
+	c := client(o.writers, o.token)
 	defer c.CloseIdleConnections()
 	address := strings.TrimPrefix(strings.TrimSuffix(o.watch, "/"), "http://")
 	put := func(i int, due time.Duration) error {
@@ -65,7 +80,7 @@ func push(ctx context.Context, o options) (map[string]float64, error) {
 	if err := together(o.writers, o.subscribers, func(i int) error { return put(i, 0) }); err != nil {
 		return nil, err
 	}
-	streams, err := dialled(ctx, o.subscribers, address, func(i int) string { return "kind=policy&name=p" + strconv.Itoa(i) })
+	streams, err := dialled(ctx, o.subscribers, address, o.token, func(i int) string { return "kind=policy&name=p" + strconv.Itoa(i) })
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +223,7 @@ func together(at, n int, do func(i int) error) error {
 // watchers hold streams of one configuration, which is changed some times. One of them
 // reads nothing.
 func watchers(ctx context.Context, o options) (map[string]float64, error) {
-	c := client(1)
+	c := client(1, o.token)
 	defer c.CloseIdleConnections()
 	address := strings.TrimPrefix(o.url, "http://")
 	put := func(due time.Duration) error {
@@ -221,7 +236,7 @@ func watchers(ctx context.Context, o options) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	streams, err := dialled(ctx, o.watchers, address, func(int) string { return "kind=config&name=shared" })
+	streams, err := dialled(ctx, o.watchers, address, o.token, func(int) string { return "kind=config&name=shared" })
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +285,7 @@ func watchers(ctx context.Context, o options) (map[string]float64, error) {
 // instances registers many instances and sends their heartbeats, a thousand in a request.
 func instances(ctx context.Context, o options) (map[string]float64, error) {
 	const services, batch = 100, 1000
-	c := client(64)
+	c := client(64, o.token)
 	defer c.CloseIdleConnections()
 	name := func(i int) (service, id string) {
 		return "service-" + strconv.Itoa(i%services), strconv.Itoa(i / services)

@@ -20,13 +20,17 @@ type stream struct {
 }
 
 // watch opens a stream of what a query asks for.
-func watch(ctx context.Context, address, query string) (*stream, error) {
+func watch(ctx context.Context, address, token, query string) (*stream, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	s := &stream{conn, bufio.NewReaderSize(conn, 1024)}
-	if _, err := fmt.Fprintf(conn, "GET /v1/watch?%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n\r\n", query, address); err != nil {
+	var authorization string
+	if token != "" {
+		authorization = "Authorization: Bearer " + token + "\r\n"
+	}
+	if _, err := fmt.Fprintf(conn, "GET /v1/watch?%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s\r\n", query, address, authorization); err != nil {
 		return nil, err
 	}
 	head, err := s.in.ReadString('\n')
@@ -61,7 +65,7 @@ func (s *stream) events(take func(data []byte)) {
 }
 
 // dialled opens n streams, some at a time.
-func dialled(ctx context.Context, n int, address string, query func(i int) string) ([]*stream, error) {
+func dialled(ctx context.Context, n int, address, token string, query func(i int) string) ([]*stream, error) {
 	const together = 64
 	streams := make([]*stream, n)
 	errs := make([]error, together)
@@ -69,7 +73,7 @@ func dialled(ctx context.Context, n int, address string, query func(i int) strin
 	for w := range together {
 		wg.Go(func() {
 			for i := w; i < n && errs[w] == nil; i += together {
-				streams[i], errs[w] = watch(ctx, address, query(i))
+				streams[i], errs[w] = watch(ctx, address, token, query(i))
 			}
 		})
 	}
