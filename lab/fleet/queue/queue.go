@@ -98,8 +98,14 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := q.makeRoom(ctx, tasks); err != nil {
+	excess, err := excess(tasks)
+	if err != nil {
 		return err
+	}
+	for _, old := range excess {
+		if err := errors.Join(q.Registry.Remove(ctx, plansPrefix+old.ID), q.Registry.Remove(ctx, tasksPrefix+old.ID)); err != nil {
+			return err
+		}
 	}
 	t.ID, t.State, t.Submitted = strings.ToLower(rand.Text()[:8]), Queued, time.Now().UTC()
 	if err := q.Registry.CreateSecret(ctx, plansPrefix+t.ID, p); err != nil {
@@ -112,23 +118,18 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 	return err
 }
 
-// makeRoom removes tasks that have ended, so that one more has room.
-func (q *Queue) makeRoom(ctx context.Context, tasks []Task) error {
-	excess := len(tasks) - maxTasks + 1
-	if excess <= 0 {
-		return nil
+// excess returns those of the tasks that have to be removed so that one more has room: the first that ended.
+func excess(tasks []Task) ([]Task, error) {
+	n := len(tasks) - maxTasks + 1
+	if n <= 0 {
+		return nil, nil
 	}
 	ended := slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !t.ended() })
-	if len(ended) < excess {
-		return &FullError{len(tasks)}
+	if len(ended) < n {
+		return nil, &FullError{len(tasks) - len(ended)}
 	}
 	slices.SortFunc(ended, func(a, b Task) int { return a.endedAt().Compare(b.endedAt()) })
-	for _, t := range ended[:excess] {
-		if err := errors.Join(q.Registry.Remove(ctx, plansPrefix+t.ID), q.Registry.Remove(ctx, tasksPrefix+t.ID)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return ended[:n], nil
 }
 
 // endedAt is when the latest attempt ended, or when the task was submitted if there was none.

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +93,27 @@ func TestBounds(t *testing.T) {
 	}
 	if wait := one.Due.Sub(noon); wait != maxPause {
 		t.Errorf("after %d attempts: %v, want %v", MaxRetries, wait, maxPause)
+	}
+}
+
+// TestExcess: a queue that is full forgets what ended first, and no task that waits or runs.
+func TestExcess(t *testing.T) {
+	tasks := make([]Task, maxTasks)
+	for i := range tasks {
+		tasks[i] = Task{State: Running}
+	}
+	var full *FullError
+	if _, err := excess(tasks); !errors.As(err, &full) || full.Waiting != maxTasks {
+		t.Errorf("%v", err)
+	}
+	for i, days := range map[int]int{5: 2, 7: 1, 9: 3} {
+		tasks[i] = Task{ID: strconv.Itoa(i), State: Done, Runs: []Run{{Ended: noon.AddDate(0, 0, days)}}}
+	}
+	if got, err := excess(tasks); err != nil || len(got) != 1 || got[0].ID != "7" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := excess(tasks[:maxTasks-1]); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
