@@ -3,8 +3,8 @@
 // host/target and lab/observation start and observe on this one.
 //
 // Both exchange lines of JSON: orders in one direction, reports in the other. Each order has a number, which the
-// report that answers it repeats. When the orders end, dyno is dead, or does not need the process any more: the
-// agent's side then ends what it has started.
+// report that answers it repeats. When the orders end, or there are none for too long, dyno is dead, cut off, or does not
+// need the process any more: the agent's side then ends what it has started.
 package remote
 
 import (
@@ -32,9 +32,13 @@ const (
 	startTimeout = time.Minute
 	stopTimeout  = 15 * time.Second
 	endTimeout   = 15 * time.Second // of the agent's side, without orders
+	// Silence is how long the agent's side goes on without orders. A machine that is busy with load delays an order
+	// by less.
+	Silence = 15 * time.Second
+	beat    = Silence / 5 // after which there is an empty order, which says that dyno is there
 )
 
-// An order is a message to the agent's side. One of its fields is set, next to the number.
+// An order is a message to the agent's side. One of its fields is set, next to the number; or none, of a beat.
 type order struct {
 	Number  int                  `json:"number"`
 	Ports   bool                 `json:"ports,omitempty"` // two free ones

@@ -20,6 +20,7 @@ type Limits struct {
 	Observe  bool          // processes that were not started may be observed
 	Files    string        // the folder that programs run in, or below; empty: only where the agent runs
 	Time     time.Duration // that a process may take
+	Silence  time.Duration // until dyno is taken for lost
 }
 
 // A RefusedError says what a plan asks beyond the limits.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -76,13 +77,24 @@ func start(t *testing.T, command *exec.Cmd) (Channel, error) {
 		p.Kill()
 		_ = p.Wait() // it was killed, or has ended
 	})
-	return channel{p}, nil
+	return &channel{Process: p}, nil
 }
 
 func dial(t *testing.T, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 }
 
-type channel struct{ *child.Process }
+// A channel leads to a process of this machine.
+type channel struct {
+	*child.Process
+	mute atomic.Bool // what is written is lost
+}
 
-func (channel) At(ours int64) (theirs, within int64) { return ours, 1000 }
+func (c *channel) Write(b []byte) (int, error) {
+	if c.mute.Load() {
+		return len(b), nil
+	}
+	return c.Process.Write(b)
+}
+
+func (*channel) At(ours int64) (theirs, within int64) { return ours, 1000 }

@@ -61,11 +61,13 @@ type Process struct {
 	done    chan struct{} // closed when the process has ended, or is lost
 	ended   chan struct{} // closed when there are no more reports
 
-	asking  sync.Mutex    // held from an order to its answer
-	number  int           // of the last order; guarded by asking
-	late    int           // of an order that was not answered in time; 0: none; guarded by asking
-	answers chan report   // at most two: a late one and the one that is waited for
-	orders  *json.Encoder // guarded by asking
+	asking  sync.Mutex  // held from an order to its answer
+	number  int         // of the last order; guarded by asking
+	late    int         // of an order that was not answered in time; 0: none; guarded by asking
+	answers chan report // at most two: a late one and the one that is waited for
+
+	sending sync.Mutex    // guards orders
+	orders  *json.Encoder // asking may be locked before sending, and not after it
 
 	mu       sync.Mutex // guards the fields below
 	output   io.Writer  // what the process writes goes there; nil: nowhere
@@ -86,7 +88,30 @@ func Open(ctx context.Context, m Machine) (*Process, error) {
 		done: make(chan struct{}), ended: make(chan struct{}), answers: make(chan report, 2),
 	}
 	go p.listen()
+	go p.beat()
 	return p, nil
+}
+
+// beat says again and again that dyno is there.
+func (p *Process) beat() {
+	t := time.NewTicker(beat)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.ended:
+			return
+		case <-t.C:
+			if p.send(order{}) != nil {
+				return // the reports end, too
+			}
+		}
+	}
+}
+
+func (p *Process) send(o order) error {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	return p.orders.Encode(o)
 }
 
 // listen reads reports until they end.
@@ -159,7 +184,7 @@ func (p *Process) ask(ctx context.Context, limit time.Duration, o order) (report
 	}
 	p.number++
 	o.Number = p.number
-	if err := p.orders.Encode(o); err != nil {
+	if err := p.send(o); err != nil {
 		return report{}, &LostError{p.machine, err}
 	}
 	for {

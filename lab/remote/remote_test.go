@@ -32,7 +32,7 @@ func limits(t *testing.T) Limits {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Limits{Commands: []string{program}, Files: t.TempDir(), Time: time.Hour}
+	return Limits{Commands: []string{program}, Files: t.TempDir(), Time: time.Hour, Silence: time.Hour}
 }
 
 // open connects to this machine as an agent's.
@@ -173,6 +173,18 @@ func TestNothingIsLeft(t *testing.T) {
 		lost(t, p)
 		gone()
 	})
+	t.Run("silence", func(t *testing.T) {
+		l := limits(t)
+		for l.Silence = time.Second; ; l.Silence *= 2 { // until it is up by then
+			p := open(t, l)
+			if err := p.Start(t.Context(), serving(freeport.Address(t))); err != nil && l.Silence < roles.HangGuard {
+				continue
+			}
+			p.channel.(*channel).mute.Store(true)
+			lost(t, p)
+			return
+		}
+	})
 	t.Run("time", func(t *testing.T) {
 		l := limits(t)
 		for l.Time = time.Second; ; l.Time *= 2 { // until it is up by then
@@ -226,7 +238,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	// Refusals come back as such.
-	p := open(t, Limits{Time: time.Hour})
+	p := open(t, Limits{Time: time.Hour, Silence: time.Hour})
 	err = p.Start(t.Context(), serving(freeport.Address(t)))
 	if _, refused := errors.AsType[*RefusedError](err); !refused || !strings.HasPrefix(err.Error(), "agent a: ") {
 		t.Errorf("%v", err)
@@ -334,7 +346,7 @@ func TestObserveWhatRuns(t *testing.T) {
 		t.Fatal(line)
 	}
 	for name, subject := range map[string]observation.Subject{"pid": {PID: other.Process.Pid}, "address": {Address: address, Listens: true}} {
-		p := open(t, Limits{Observe: true, Time: time.Hour})
+		p := open(t, Limits{Observe: true, Time: time.Hour, Silence: time.Hour})
 		seen, err := p.Observe(t.Context(), subject)
 		if err != nil {
 			t.Fatal(err)
@@ -367,7 +379,7 @@ func TestObserveControlGroup(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	p := open(t, Limits{Observe: true, Time: time.Hour})
+	p := open(t, Limits{Observe: true, Time: time.Hour, Silence: time.Hour})
 	seen, err := p.Observe(t.Context(), observation.Subject{Cgroup: filepath.Base(limited.Cgroup().Processes())})
 	if err != nil || seen.Server.PID != limited.PID() {
 		t.Fatalf("%+v, %v", seen, err)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"dyno/host/child"
 	"dyno/host/target"
@@ -55,10 +56,15 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) int {
 	go func() {
 		defer close(orders)
 		defer cancel() // also what is being started
+		silent := time.AfterFunc(h.limits.Silence, cancel)
+		defer silent.Stop()
 		for r := bufio.NewReader(stdin); ; {
 			var o order
 			if readLine(r, &o) != nil {
 				return
+			}
+			if silent.Reset(h.limits.Silence); o == (order{}) {
+				continue
 			}
 			select {
 			case orders <- o:

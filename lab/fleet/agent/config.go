@@ -116,7 +116,7 @@ func (c *Config) kinds() (map[string]kind, error) {
 		}
 	}
 	carrier := generator.Local{Limits: &generator.Limits{Networks: c.Networks, Connections: c.MaxConnections, Time: c.MaxTime, Files: files}, User: credential}
-	targets := remote.Limits{Commands: c.Commands, Observe: c.Observe, Time: c.MaxTime, Files: files}
+	targets := remote.Limits{Commands: c.Commands, Observe: c.Observe, Time: c.MaxTime, Files: files, Silence: remote.Silence}
 	return map[string]kind{
 		PartsPath: {Protocol, func(ctx context.Context) (process, error) { return carrier.Start(ctx) }},
 		TargetsPath: {TargetProtocol, func(context.Context) (process, error) {
