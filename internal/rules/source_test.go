@@ -45,6 +45,7 @@ var allowed = map[string]map[string]string{
 	"wildcard": {
 		"internal/rules":       "the rule itself",
 		"deploy/bot":           "programs in containers of their own: who reaches them is the network policy's to say, and compose publishes loopback addresses only",
+		"deploy/fleet":         "pods are reached by their own addresses, over mutual TLS",
 		"deploy/control":       "what is in a container is reached by the container's address; the manifests say by whom",
 		"services/bot/outward": "names networks that must not be called, and some names hold it",
 	},
