@@ -226,10 +226,17 @@ up() {
 	start dns bin/coredns -conf Corefile
 	await ask wait --for=condition=Ready node/node --timeout=60s
 	await ask get serviceaccount default
+	ask apply -f - <<-Y
+		apiVersion: storage.k8s.io/v1
+		kind: StorageClass
+		metadata: {name: local, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+		provisioner: kubernetes.io/no-provisioner
+		volumeBindingMode: WaitForFirstConsumer
+	Y
 	ask get nodes
 }
 
-# volume NAME: a folder of this machine that a claim without a class can have.
+# volume NAME: a folder of this machine that a claim can have.
 volume() {
 	mkdir -p "$folder/volumes/$1"
 	ask apply -f - <<-Y
@@ -237,6 +244,7 @@ volume() {
 		kind: PersistentVolume
 		metadata: {name: $1}
 		spec:
+		  storageClassName: local
 		  capacity: {storage: 20Gi}
 		  accessModes: [ReadWriteOnce]
 		  local: {path: "$folder/volumes/$1"}
