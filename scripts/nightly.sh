@@ -3,10 +3,10 @@
 # -short (memory, allocations, programs that are killed again and again, echo servers in other
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
 # calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
-# killed and cut off, the manifests with a real Kubernetes, and four agents on four machines against
-# one generator. Takes some hours.
+# killed and cut off, four agents on four machines against one generator, and the manifests and the fleet
+# with a real Kubernetes. Takes some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults manifests fleet
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -49,8 +49,19 @@ fleet() {
 	fi
 	go build -o bin/ ./cmd/... && SECONDS_EACH=5 bench/fleet-namespaces.sh
 }
+kubernetes() {
+	local folder code=0
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "skip  kubernetes: a Kubernetes of one's own needs root"
+		return
+	fi
+	folder=$(mktemp -d)
+	scripts/fleet-kubernetes.sh "$folder" && PATH=$folder/bin:$PATH go test ./deploy/fleet || code=1
+	rm -rf "$folder"
+	return $code
+}
 
-all=(languages tests stress fuzz calibration faults manifests fleet)
+all=(languages tests stress fuzz calibration faults fleet manifests kubernetes)
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do

@@ -1,0 +1,216 @@
+#!/usr/bin/env bash
+# The fleet of deploy/fleet on a Kubernetes of its own (scripts/kubernetes.sh): four agents, and two pods
+# of nginx as the target, whose logs count what they answered. Prints what comes out; fails if a figure is wrong.
+#
+#   scripts/fleet-kubernetes.sh FOLDER [STEP...]     load kills
+#
+#   load     an experiment as a Job loads both pods: percentiles, counts, and what the pods counted
+#   kills    ten pods are killed while experiments run, agents and targets: what becomes of each run
+#
+# FOLDER has the cluster; what was built there is used again. Needs root, nginx, openssl and jq.
+set -euo pipefail
+# shellcheck source=scripts/kubernetes-common.sh
+. "$(dirname "$0")/kubernetes-common.sh"
+steps=("$@")
+[ $# -gt 0 ] || steps=(load kills)
+agents=4
+
+# install: the chart, with what its README has beforehand.
+install() {
+	use dyno control results
+	deploy/fleet/secrets.sh "$folder/keys.d" "$namespace"
+	k apply -f "$folder/keys.d/secrets.yaml" >/dev/null
+	[ -x "$folder/bin/helm" ] || GOBIN=$folder/bin go install helm.sh/helm/v3/cmd/helm@v3.18.4
+	helm lint --strict --quiet deploy/fleet/chart
+	helm -n "$namespace" install fleet deploy/fleet/chart --set agents.kind=Deployment,agents.replicas=$agents,agents.resources.requests.cpu=50m >/dev/null
+	within 180 agents_ready
+}
+
+fleet() { k exec deploy/dyno-authority -- /dyno fleet "$@" --identity /fleet; }
+
+# agents_ready: all agents are there, and nobody else.
+agents_ready() { [ "$(fleet list 2>/dev/null | awk 'NR > 1 {print $(NF - 1)}' | sort | uniq -c | xargs)" = "$agents ready" ]; }
+
+# targets: two pods that answer, each with a log of its own, which outlives it.
+targets() {
+	mkdir -p "$folder/answers"
+	chmod 777 "$folder/answers"
+	k apply -f - <<-Y >/dev/null
+		apiVersion: v1
+		kind: ConfigMap
+		metadata: {name: web}
+		data:
+		  nginx.conf: |
+		    worker_processes 1;
+		    pid /tmp/nginx.pid;
+		    events { worker_connections 4096; }
+		    http {
+		      client_body_temp_path /tmp/body; proxy_temp_path /tmp/proxy; fastcgi_temp_path /tmp/fastcgi; uwsgi_temp_path /tmp/uwsgi; scgi_temp_path /tmp/scgi;
+		      root /tmp;
+		      log_format status '\$status';
+		      access_log /answers/\$hostname status;
+		      keepalive_requests 1000000000;
+		      server {
+		        listen 8080;
+		        location / { return 200 "an answer\n"; }
+		        location /ready { access_log off; return 200 "yes\n"; }
+		      }
+		    }
+		---
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web}
+		spec:
+		  selector: {app: web}
+		  ports: [{port: 80, targetPort: 8080}]
+		---
+		apiVersion: apps/v1
+		kind: Deployment
+		metadata: {name: web}
+		spec:
+		  replicas: 2
+		  selector: {matchLabels: {app: web}}
+		  template:
+		    metadata: {labels: {app: web}}
+		    spec:
+		      automountServiceAccountToken: false
+		      containers:
+		        - name: nginx
+		          image: nginx:dev
+		          imagePullPolicy: Never
+		          args: [-c, /etc/web/nginx.conf, -g, "daemon off;"]
+		          readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+		          volumeMounts:
+		            - {name: config, mountPath: /etc/web}
+		            - {name: scratch, mountPath: /tmp}
+		            - {name: answers, mountPath: /answers}
+		      volumes:
+		        - {name: config, configMap: {name: web}}
+		        - {name: scratch, emptyDir: {}}
+		        - {name: answers, hostPath: {path: "$folder/answers"}}
+	Y
+	k rollout status deploy/web --timeout=60s >/dev/null
+}
+
+# answered: how many requests the pods have answered well, those that are gone included.
+answered() { cat "$folder"/answers/* 2>/dev/null | grep -c '^200$' || true; }
+
+# begin REQUESTS: starts the experiment on standard input, whose trials have a number of requests, as a Job.
+begin() {
+	before=$(answered) want=$1
+	k create configmap experiment --from-file=experiment.yaml=/dev/stdin --dry-run=client -o yaml | k apply -f - >/dev/null
+	job=$(k create -f deploy/fleet/job.yaml -o name)
+}
+# ended: the Job's pod has ended, with an exit code.
+ended() { code=$(exit_code "job-name=${job#*/}"); }
+# finish: waits for the Job. run is its folder then, and log what it said.
+finish() {
+	within 300 ended
+	run=$folder/volumes/$(k get pvc dyno-results -o jsonpath='{.spec.volumeName}')/$(k get pod -l "job-name=${job#*/}" -o jsonpath='{.items[0].metadata.name}')
+	log=$(k logs "$job")
+	sleep 1 # the pods log a request after they have answered it
+	served=$(($(answered) - before))
+}
+# of FILTER: what jq makes of the trials that stand, as a list.
+of() {
+	find "$run" -name trial.json -exec cat {} + |
+		jq -rs --argjson want "$want" --argjson served "$served" --argjson agents $agents 'map(select(.complete or .fault == "target")) | '"$1"
+}
+
+# faults: what is wrong with the figures of the run. A trial that stands has all requests that it is to have, from
+# all agents. The pods answered what dyno counts as answered; of a run that repeated no trial, dyno knows all that
+# the pods answered.
+# shellcheck disable=SC2016
+faults() {
+	of '.[] | select(.counts.scheduled != $want or (.conservation.ok | not)) | "trial \(.number): \(.counts.scheduled) requests, conservation \(.conservation.ok)"'
+	of '.[] | select((.agents | length) != $agents or ([.agents[].share] | add - 1 | fabs > 1e-9)) | "trial \(.number): shares of agents \([.agents[].share])"'
+	of '(map(.counts.ok) | add // 0) | select(. > $served) | "\(.) requests are ok, and the pods answered \($served)"'
+	[ "$(find "$run" -name trial.json | wc -l)" -ne "$(of length)" ] ||
+		of '(map(.counts | .ok + .errors + .timeouts + .unfinished) | add // 0) | select(. < $served) | "\(.) requests in all, and the pods answered \($served)"'
+}
+
+load() {
+	local wrong
+	begin 40000 <<-'Y'
+		name: pods
+		question: How long do two pods behind a service take to answer four agents?
+		target: {protocol: http, url: "http://web/"}
+		load:
+		  closed: {connections: 64}
+		  requests: 40000
+		  warmup: 0s
+		design: {rounds: 3, seed: 1}
+	Y
+	finish
+	say "$log" | sed 's/^/    /'
+	say "== load: exit code $code, $(of 'map(.counts.ok) | add') ok of $(of 'map(.counts.scheduled) | add'), $(of 'map(.counts | .errors + .timeouts + .unfinished) | add') failed"
+	of '.[] | "   trial \(.number): p50 \(.service.p50_seconds * 1e6 | round) µs, p99 \(.service.p99_seconds * 1e6 | round) µs, by \([.agents[].name] | join(", "))"'
+	for pod in "$folder"/answers/*; do
+		say "   $(basename "$pod") has answered $(wc -l <"$pod")"
+	done
+	wrong=$(faults)
+	[ "$served" -eq "$(of 'map(.counts.ok) | add')" ] || wrong+=" the pods answered $served"
+	[ -z "$wrong" ] || die "load: $wrong"
+}
+
+# Ways to end a pod. With the third, its container ends and starts again.
+delete() { k delete pod "$1" --grace-period=0 --force --wait=false >/dev/null 2>&1; }
+evict() {
+	printf '{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "%s"}}' "$1" |
+		kubectl create --raw "/api/v1/namespaces/$namespace/pods/$1/eviction" -f - >/dev/null
+}
+crash() { tasks kill -s SIGKILL "$(container "$1")"; }
+
+loading() { [ $(($(answered) - before)) -gt 2000 ] || ended; }
+# dead CONTAINER: it does not run.
+dead() { ! tasks ls -q | grep -q "$1"; }
+
+kills() {
+	local ways=(delete evict crash) apps=(dyno-agent web) n=0 tries=0 way pod container at wrong errors bad=0
+	say "== kills: 8,000 requests in 8 s each, and a pod is killed after a quarter of them"
+	while [ $n -lt 10 ]; do
+		[ $((++tries)) -le 20 ] || die "kills: 20 runs, and the pod ended during the load in $n"
+		way=${ways[n / 2 % 3]}
+		within 120 agents_ready
+		k rollout status deploy/web --timeout=60s >/dev/null
+		begin 8000 <<-'Y'
+			name: kills
+			target: {protocol: http, url: "http://web/"}
+			load:
+			  open: {rate: 1000/s, max_connections: 64}
+			  requests: 8000
+			  warmup: 0s
+			design: {rounds: 1, seed: 1}
+		Y
+		within 120 loading
+		pod=$(k get pod -l "app=${apps[n % 2]}" --field-selector=status.phase=Running -o name | shuf -n 1)
+		pod=${pod#*/}
+		container=$(container "$pod")
+		$way "$pod"
+		within 60 dead "$container"
+		at=$(($(answered) - before))
+		finish
+		[ $at -lt 8000 ] || continue # it ended too late
+		wrong=$(faults)
+		errors=$(of 'map(.counts.by_kind // {} | to_entries[]) | map("\(.key) \(.value)") | join(", ")')
+		say "   $((++n)) $way $pod after $at requests: exit code $code, $(of length) of $(find "$run" -name trial.json | wc -l) trials stand, ok $(of 'map(.counts.ok) | add // 0'), pods $served${errors:+, $errors}"
+		say "$log" | grep -m 1 '^dyno: ' | sed 's/^/      /' || true
+		[ -z "$wrong" ] || {
+			say "      wrong: $wrong"
+			bad=$((bad + 1))
+		}
+	done
+	say "   10 kills, $bad wrong figures"
+	[ $bad -eq 0 ] || die "kills: $bad wrong figures"
+}
+
+for step in "${steps[@]}"; do
+	[[ " load kills " == *" $step "* ]] || die "no step $step"
+done
+start dyno dyno-control
+image nginx:dev /usr/sbin/nginx
+install
+targets
+for step in "${steps[@]}"; do
+	"$step"
+done
