@@ -56,7 +56,7 @@ kubernetes() {
 		return
 	fi
 	folder=$(mktemp -d)
-	scripts/fleet-kubernetes.sh "$folder" && PATH=$folder/bin:$PATH go test ./deploy/fleet || code=1
+	scripts/fleet-kubernetes.sh "$folder" && scripts/rolling-kubernetes.sh "$folder" && PATH=$folder/bin:$PATH go test ./deploy/fleet || code=1
 	rm -rf "$folder"
 	return $code
 }
