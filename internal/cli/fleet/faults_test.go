@@ -25,7 +25,6 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/pipes"
-	"dyno/internal/roles"
 	"dyno/lab/generator"
 	"dyno/results/rundir"
 )
@@ -202,10 +201,15 @@ func (s *soak) run(kind string) {
 	go func() { ended <- coordinator.Wait() }()
 	// In one of its trials, at some time.
 	number := 1 + s.random.IntN(soakTrials)
-	roles.Until(s.t, "the trial runs", func() bool {
-		begun, _ := filepath.Glob(filepath.Join(folder, "trials", fmt.Sprintf("%04d-*", number)))
-		return len(begun) > 0
-	})
+	for begun := []string(nil); len(begun) == 0; begun, _ = filepath.Glob(filepath.Join(folder, "trials", fmt.Sprintf("%04d-*", number))) {
+		select {
+		case err := <-ended:
+			s.failed++
+			s.t.Logf("before trial %d: %v: %s", number, err, said.String())
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 	<-time.After(time.Duration(s.random.Int64N(int64(600 * time.Millisecond))))
 	finished := s.finished(folder)
 	at := time.Now()
