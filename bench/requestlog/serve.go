@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -86,7 +87,8 @@ func answerAll(conn net.Conn, lines chan<- string) {
 	}
 }
 
-// A stamped connection says when the kernel received what was read last (socket(7), SO_TIMESTAMPNS).
+// A stamped connection says when the kernel received what was read last (socket(7), SO_TIMESTAMPNS). The kernel
+// begins to stamp a moment after the first socket has asked for it: what came before is as old as its reading.
 type stamped struct {
 	raw     syscall.RawConn
 	control []byte
@@ -98,7 +100,9 @@ func (s *stamped) Read(b []byte) (n int, err error) {
 		var size int
 		n, size, _, _, err = unix.Recvmsg(int(fd), b, s.control, 0)
 		if err == nil && n > 0 {
-			s.at, err = stamp(s.control[:size])
+			if s.at, err = stamp(s.control[:size]); s.at == 0 {
+				s.at = time.Now().UnixNano()
+			}
 		}
 		return !errors.Is(err, unix.EAGAIN)
 	})
@@ -108,6 +112,7 @@ func (s *stamped) Read(b []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
+// stamp returns the time stamp that came with bytes, or 0.
 func stamp(control []byte) (int64, error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -118,7 +123,7 @@ func stamp(control []byte) (int64, error) {
 			return int64(binary.NativeEndian.Uint64(m.Data))*1e9 + int64(binary.NativeEndian.Uint64(m.Data[8:])), nil
 		}
 	}
-	return 0, errors.New("a packet without a time stamp")
+	return 0, nil
 }
 
 // A request is a line that serve has written.

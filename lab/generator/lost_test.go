@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -46,11 +47,11 @@ func TestSilence(t *testing.T) {
 			_ = orders.Close()
 		})}
 		begin := time.Now()
-		told := 0
+		var told atomic.Int64
 		go func() {
 			lines := bufio.NewScanner(orders)
 			for lines.Scan() {
-				told++
+				told.Add(1)
 			}
 		}()
 		p, err := startPart(t.Context(), by, partPlan{})
@@ -64,8 +65,8 @@ func TestSilence(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if want := 1 + 140*beats/15; told != want {
-			t.Errorf("%d orders, want %d", told, want)
+		if want := int64(1 + 140*beats/15); told.Load() != want {
+			t.Errorf("%d orders, want %d", told.Load(), want)
 		}
 		_, err = p.hear()
 		if _, lost := errors.AsType[*LostError](err); !lost || err.Error() != "it: its reports ended: it was silent for 15s" || killed.Sub(begin) != 155*time.Second {

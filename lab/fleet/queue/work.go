@@ -98,7 +98,7 @@ func (w *Worker) prepare(ctx context.Context, t *Task) (run func(context.Context
 	p, err := w.Queue.plan(ctx, t.ID)
 	if err != nil {
 		o := Outcome{Code: 1, Message: err.Error(), Keep: true}
-		return func(context.Context, *Task) Outcome { return o }, func() error { return nil }, nil
+		return func(context.Context, *Task) Outcome { return o }, func() error { return nil }, nil //nolint:nilerr // it is the task's outcome
 	}
 	return w.Prepare(ctx, t, p)
 }
