@@ -549,6 +549,7 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		if w.subscribers.Len() > 0 {
 			events = append(events, w.subscribers.Silences())
 		}
+		r.Began = max(r.Began, time.Duration(w.phases.began-origin))
 		concluded = max(concluded, w.phases.concluded)
 		if w.asksModels() {
 			r.AddTokens(w.rec.Tokens())

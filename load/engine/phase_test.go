@@ -59,8 +59,12 @@ func TestPhases(t *testing.T) {
 					}
 				}
 			}
-			if _, err := engine.Run(c.ctx, c.config); err != nil {
+			r, err := engine.Run(c.ctx, c.config)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if r.Began <= 0 {
+				t.Errorf("it began at %v", r.Began)
 			}
 			if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(phases, want) || len(threads) != 1 {
 				t.Errorf("notified of phases %v, want %v; threads %v", phases, want, threads)

@@ -12,6 +12,7 @@ import (
 type phases struct {
 	origin, drainEnd int64
 	remaining        uint64 // requests of the window still to begin
+	began            int64  // when the worker found that the load had begun; 0: not yet
 	concluded        int64  // when the worker was done
 	marks            [2]mark
 	marked           int
@@ -62,10 +63,13 @@ func (w *worker) start(origin int64) {
 	}
 }
 
-// next returns when the window's next edge is.
+// next returns when the load begins, and after that when the window's next edge is.
 func (p *phases) next(window *record.Window) int64 {
 	switch p.marked {
 	case 0:
+		if p.began == 0 {
+			return p.origin
+		}
 		return window.Start
 	case 1:
 		return window.End
@@ -74,6 +78,11 @@ func (p *phases) next(window *record.Window) int64 {
 }
 
 func (w *worker) mark(now int64) {
+	if w.phases.began == 0 {
+		if w.phases.began = now; now < w.rec.Window.Start {
+			return
+		}
+	}
 	switch {
 	case w.phases.marked == 0 && now >= w.rec.Window.Start:
 		w.carry()

@@ -27,6 +27,7 @@ func (t CPUTime) Plus(o CPUTime) CPUTime {
 // A Result is what one Run saw.
 type Result struct {
 	Start       time.Time     // when the warm-up began: zero of the time line
+	Began       time.Duration // on the time line: when the last worker found that it had begun
 	WindowStart time.Duration // on the time line
 	Window      time.Duration // the window's actual length
 	Interrupted bool          // the context ended the measurement before its time
@@ -84,6 +85,7 @@ func (r *Result) Merge(o *Result) error {
 		return errors.New("engine: two results with different beginnings")
 	}
 	r.Interrupted = r.Interrupted || o.Interrupted
+	r.Began = max(r.Began, o.Began)
 	r.Counts.add(&o.Counts)
 	r.Carried.add(&o.Carried)
 	r.AllCounts.add(&o.AllCounts)
