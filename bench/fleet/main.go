@@ -29,7 +29,7 @@ import (
 )
 
 func main() {
-	if code, ran := child.Run(os.Args[1:], generator.Role()); ran {
+	if code, ran := child.Run(os.Args[1:], generator.Role(nil)); ran {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

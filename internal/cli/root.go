@@ -34,6 +34,7 @@ import (
 	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/observation"
 	"dyno/lab/remote"
 	"dyno/lab/trial"
 	"dyno/selftest/disturb"
@@ -57,7 +58,7 @@ type app struct {
 
 // Main runs dyno and returns its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if code, ran := child.Run(args, target.Role(), generator.Role(), remote.Role(), sysctl.Role(), disturb.Role()); ran {
+	if code, ran := child.Run(args, target.Role(), generator.Role(observation.OfPart), remote.Role(), sysctl.Role(), disturb.Role()); ran {
 		return code
 	}
 	ctx, stop := withSignals(ctx)

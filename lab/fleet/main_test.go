@@ -14,7 +14,7 @@ import (
 
 // TestMain lets the test binary be an agent, and the processes that carry parts of a load.
 func TestMain(m *testing.M) {
-	part := generator.Role()
+	part := generator.Role(nil)
 	roles.Main(m, map[string]func([]string) error{
 		part.Name: func(args []string) error {
 			os.Exit(part.Main(args))

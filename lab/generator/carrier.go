@@ -69,7 +69,7 @@ func (l Local) Start(context.Context) (Process, error) {
 		}
 		args = []string{text}
 	}
-	command := Role().Command(os.Environ(), args...)
+	command := Role(nil).Command(os.Environ(), args...)
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: l.User}
 	if l.Limits != nil {
 		command.Dir = l.Limits.Files

@@ -17,16 +17,20 @@ import (
 // An Account is what a process brought to a load.
 type Account struct {
 	Clock   Clock
+	Late    time.Duration  // by how much it began after the others were to, as wrong as the clock
 	Share   float64        // of the load that it was to carry
 	Workers int            // threads
-	Cost    *record.Result // its figures of CPU time and its window, and no others
+	Cost    *record.Result // its figures of CPU time, its window and what was done in it, and no others
+	// Observed is what was seen of its machine; nil: nothing was.
+	Observed *Observed
 }
 
 // Coordinate runs the load of a variant in processes that the carriers start, one each for the
 // portions that Divide has made. This process sends nothing. There is no result unless all
 // have one. The error is a *LostError if it is due to a process that is lost. The accounts are in the carriers' order.
 func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion, by []Carrier) (*record.Result, []Account, error) {
-	parts, release, err := startParts(ctx, v, seed, c, portions, by)
+	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval, Observe: true}
+	parts, release, err := startParts(ctx, plan, portions, by)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,9 +84,11 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 	}
 	var accounts []Account
 	for i, r := range results {
+		cost := &record.Result{Window: r.Window, Process: r.Process, Workers: r.Workers, Spun: r.Spun, Completed: r.Completed}
+		cost.Streams.Requested, cost.Streams.Delivered = r.Streams.Requested, r.Streams.Delivered
 		accounts = append(accounts, Account{
-			Clock: parts[i].clock, Share: portions[i].share(&c), Workers: parts[i].workers,
-			Cost: &record.Result{Window: r.Window, Process: r.Process, Workers: r.Workers, Spun: r.Spun},
+			Clock: parts[i].clock, Late: parts[i].late, Share: portions[i].share(&c), Workers: parts[i].workers,
+			Cost: cost, Observed: parts[i].observed,
 		})
 	}
 	result := results[0]

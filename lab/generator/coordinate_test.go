@@ -63,11 +63,38 @@ func TestCoordinate(t *testing.T) {
 	if !result.Start.Equal(begin) || !slices.Equal(phases, []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}) {
 		t.Errorf("began at %v or %v, phases %v", result.Start, begin, phases)
 	}
+	for _, a := range accounts {
+		if a.Late < 0 || a.Late > time.Hour || a.Cost.Streams.Requested != 25 || a.Cost.Streams.Delivered == 0 {
+			t.Errorf("%+v", a)
+		}
+		// What watches a part is called for each phase, and knows its threads, not those of others.
+		if o := a.Observed; o == nil || o.Generator.Workers != 1 || *o.CPUSeconds != 3 {
+			t.Errorf("observed %+v", o)
+		}
+	}
 	for i, want := range []Clock{{0, 0}, {20 * time.Millisecond, time.Millisecond}} {
 		a := accounts[i]
 		if off := (a.Clock.Offset - want.Offset).Abs(); a.Share != 0.5 || off > time.Millisecond || a.Clock.Error != want.Error || a.Workers != 1 || a.Cost.Window == 0 {
 			t.Errorf("%+v", a)
 		}
+	}
+}
+
+// A part that learns of the start when it is over begins late, and how late is known.
+func TestCoordinateLate(t *testing.T) {
+	server := startStream(t, oracle.StreamConfig{Rate: 50})
+	v := sseVariant(server, 4)
+	c, _, err := Config(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := []Carrier{Local{}, fast{-time.Second}}
+	_, accounts, err := Coordinate(t.Context(), v, 1, c, inOrder([]int{2, 2}), by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late := accounts[1].Late; late < time.Second-2*StartLead {
+		t.Errorf("it learned of the start a second after it, and began %v late", late)
 	}
 }
 

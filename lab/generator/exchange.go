@@ -39,6 +39,7 @@ type partPlan struct {
 	Window   time.Duration
 	Interval time.Duration
 	Silence  time.Duration // how long there may be no order until dyno is lost; 0: until the orders end
+	Observe  bool          // the machine: who ordered the part does not see it
 }
 
 // A partReport is a message from a part. One of its fields is set, but for what belongs to a result
@@ -49,6 +50,8 @@ type partReport struct {
 	Published *publications    `json:"published,omitempty"`
 	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows
 	Log       int64            `json:"log,omitempty"`    // the length of the log, in bytes
+	Began     int64            `json:"began,omitempty"`  // of a result: by CLOCK_MONOTONIC of the part's machine
+	Observed  *Observed        `json:"observed,omitempty"`
 	Failed    string           `json:"failed,omitempty"`
 	// Unreachable is the address if Failed says why nobody could be reached there.
 	Unreachable string `json:"unreachable,omitempty"`

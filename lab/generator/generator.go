@@ -26,9 +26,10 @@ import (
 	"dyno/load/engine/record"
 )
 
-// Role is the role of a process that carries a part of a load.
-func Role() child.Role {
-	return child.Role{Name: "__carry-part", Main: func(args []string) int { return runPart(args, os.Stdin, os.Stdout) }}
+// Role is the role of a process that carries a part of a load. Where the plan says so, what watch returns
+// observes its machine; nil: nothing does.
+func Role(watch func(*plan.Variant) Watch) child.Role {
+	return child.Role{Name: "__carry-part", Main: func(args []string) int { return runPart(args, os.Stdin, os.Stdout, watch) }}
 }
 
 // Run runs the load of a variant, which Config has made and Split has divided among processes.
@@ -36,7 +37,8 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 	if len(portions) == 1 {
 		return engine.Run(ctx, c)
 	}
-	parts, release, err := startParts(ctx, v, seed, c, portions[1:], slices.Repeat([]Carrier{Local{}}, len(portions)-1))
+	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval}
+	parts, release, err := startParts(ctx, plan, portions[1:], slices.Repeat([]Carrier{Local{}}, len(portions)-1))
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +73,17 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 	return result, err
 }
 
-// startParts starts the process of each portion by its carrier. They stop when ctx ends. Release ends
-// those that were not waited for.
-func startParts(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion, by []Carrier) (parts []*part, release func(), err error) {
+// startParts starts the process of each portion by its carrier; but for the portion, they have the same plan. They
+// stop when ctx ends. Release ends those that were not waited for.
+func startParts(ctx context.Context, plan partPlan, portions []Portion, by []Carrier) (parts []*part, release func(), err error) {
 	kill := func() {
 		for _, p := range parts {
 			_ = p.kill() // it does not matter any more how it ended
 		}
 	}
 	for n, of := range portions {
-		p, err := startPart(ctx, by[n], partPlan{Variant: v, Seed: seed, Portion: of, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval})
+		plan.Portion = of
+		p, err := startPart(ctx, by[n], plan)
 		if err != nil {
 			kill()
 			return nil, nil, fmt.Errorf("start process %d of %d that carry parts of the load: %w", n+1, len(portions), err)

@@ -30,6 +30,12 @@ func now() (t time.Time, monotonic int64) {
 	return t, monotonic
 }
 
+// monotonicAt returns the value of CLOCK_MONOTONIC at a time.
+func monotonicAt(t time.Time) int64 {
+	at, monotonic := now()
+	return monotonic + int64(t.Sub(at))
+}
+
 // timeOf returns when CLOCK_MONOTONIC has a value.
 func timeOf(monotonic int64) time.Time {
 	t, at := now()

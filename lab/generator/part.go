@@ -42,7 +42,11 @@ type part struct {
 	// To be read once it has joined the others.
 	workers int       // threads
 	start   time.Time // when the warm-up begins, by this process's clock
+	at      int64     // the same, as it was told
 	clock   Clock     // whole once there is a result
+	// To be read once there is a result.
+	late     time.Duration // by how much it began after that, by its own clock
+	observed *Observed     // of its machine; nil: nothing
 
 	ended atomic.Bool // there is a result, or none will come
 }
@@ -253,6 +257,7 @@ func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
 	// Both are readings of one instant. The result has no other trace of the part's clock.
 	p.clock.Offset = r.Result.Start.Sub(p.start.Round(0))
 	r.Result.Start = p.start
+	p.late, p.observed = time.Duration(r.Began-p.at), r.Observed
 	p.letGo()
 	if failed = p.process.Wait(); failed != nil {
 		failed = &LostError{failed}
@@ -302,7 +307,7 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 	start = begin.Add(lead)
 	for _, p := range c.parts {
 		at, within := p.process.At(ours + lead.Nanoseconds())
-		p.start, p.clock.Error = start, time.Duration(within)
+		p.start, p.at, p.clock.Error = start, at, time.Duration(within)
 		if err := p.tell(partOrder{Start: &startSignal{At: at, All: all}}); err != nil {
 			return all, start, err
 		}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -23,12 +24,12 @@ import (
 
 // runPart carries a part of a load as standard input says, and returns the exit code. It
 // ends as soon as standard input does. The arguments are its limits.
-func runPart(args []string, stdin io.Reader, stdout io.Writer) int {
+func runPart(args []string, stdin io.Reader, stdout io.Writer, watch func(*plan.Variant) Watch) int {
 	// Ctrl-C in a terminal reaches every process, but dyno decides when to stop.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	m := &participant{output: json.NewEncoder(stdout), start: make(chan startSignal, 1), published: make(chan publications, 1)}
+	m := &participant{watch: watch, output: json.NewEncoder(stdout), start: make(chan startSignal, 1), published: make(chan publications, 1)}
 	orders := bufio.NewReader(stdin)
 	var plan partOrder
 	var line []byte
@@ -57,6 +58,9 @@ func runPart(args []string, stdin io.Reader, stdout io.Writer) int {
 
 // A participant is the part's own side of the exchange.
 type participant struct {
+	watch   func(*plan.Variant) Watch // nil: nothing is observed
+	threads []int                     // the part's own, once it has joined
+
 	mu     sync.Mutex // guards output
 	output *json.Encoder
 
@@ -146,6 +150,11 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits,
 		i.Latency = [record.Tags]*hist.Histogram{}
 		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
 	}
+	var watch Watch
+	if plan.Observe && m.watch != nil {
+		watch = m.watch(plan.Variant)
+		c.OnStart, c.OnPhase = func(s engine.Start) { watch.Start(engine.Start{Time: s.Time, Threads: m.threads}) }, watch.Phase
+	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+SpareProcessors))
 	runtime.GC()
 	if c.Window > 0 { // otherwise only the number of requests ends it
@@ -175,7 +184,10 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits,
 	if err := WriteLog(&log, result); err != nil {
 		return err
 	}
-	r := partReport{Result: &bare, Log: int64(log.Len())}
+	r := partReport{Result: &bare, Log: int64(log.Len()), Began: monotonicAt(result.Start.Add(result.Began))}
+	if watch != nil {
+		r.Observed = watch.Stop(len(m.threads))
+	}
 	r.fail(err)
 	m.mu.Lock()
 	defer m.mu.Unlock() // the log follows its result at once
@@ -211,6 +223,7 @@ func rampOf(c engine.Config) time.Duration {
 
 // Join reports this part's share and waits for the start.
 func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+	m.threads = self.Threads
 	if err := m.say(partReport{Party: &self}); err != nil {
 		return all, start, err
 	}

@@ -43,6 +43,7 @@ type Config struct {
 	Neighbours func() []*target.Process // other processes of dyno, once the load begins
 	Purpose    string                   // of the trial
 	Soak       bool                     // the target may be asked about its runtime
+	Carried    bool                     // agents carry the load, and observe their own machines
 }
 
 // A Service is a service of the experiment that is up.
@@ -69,6 +70,7 @@ type Watch struct {
 	recorder    *observe.Recorder
 	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
 	sleepers    [2]*observe.Wakeup               // on the generator's CPUs and on the target's; nil without one
+	parts       []*generator.Observed            // of the machines of the agents that carry the load
 	origin      time.Time
 	marks       [2]observe.Mark
 	waits       [2]*kernel.Waits // at the marks
@@ -84,6 +86,9 @@ func New(c Config) *Watch {
 		targetCPUs:    usable(&v.Target, runtime.NumCPU()),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows do not come from ticks
+	}
+	if c.Carried {
+		w.generatorCPUs = nil
 	}
 	if c.Purpose == rundir.PurposePilot {
 		w.tick = generator.ShortestInterval
@@ -129,8 +134,10 @@ func subjectOf(c *Config) Subject {
 // generator's CPUs is delayed by whatever delays the generator. One on the target's CPUs
 // is delayed by whatever delays the target, except for the target's own load.
 func (w *Watch) Start(s engine.Start) {
-	if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
-		w.sleepers[0] = sleeper
+	if !w.config.Carried {
+		if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
+			w.sleepers[0] = sleeper
+		}
 	}
 	if len(w.targetOn) > 0 {
 		if sleeper, err := observe.NewUrgentWakeup("target_wakeup", w.targetOn...); w.available(err) {
@@ -302,7 +309,7 @@ func (w *Watch) Save(folder *rundir.TrialWriter) error {
 	if err := folder.Save(rundir.SeriesFile, w.recorder.WriteCSV); err != nil {
 		return err
 	}
-	if w.sleepers[0] == nil {
+	if w.sleepers[0] == nil && w.remote == nil && len(w.parts) == 0 {
 		return nil
 	}
 	return folder.Save(rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
@@ -325,6 +332,9 @@ func (w *Watch) stalls() []rundir.Stall {
 		for _, stall := range stalls {
 			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: true})
 		}
+	}
+	for _, p := range w.parts {
+		all = append(all, p.Stalls...)
 	}
 	slices.SortStableFunc(all, func(a, b rundir.Stall) int { return cmp.Compare(a.Due, b.Due) })
 	return all
@@ -352,10 +362,7 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	t.Target.Goroutines = largest(window, "target_goroutines")
 	w.recordNamed(t, window)
 	w.lackFallen(t, window)
-	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
-	wait, slices := worstWait(window, t.Generator.Workers)
-	t.Generator.RunQueueWaitShare = known(wait / length)
-	t.Generator.TimeslicesPerSecond = known(slices / length)
+	w.recordGenerator(&t.Generator, window)
 	w.recordMachine(t, window)
 }
 
@@ -391,6 +398,19 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	recordKernel(&t.Target, window, requests)
 	// The rows' percentiles are of the time between two of them, and none is of the window.
 	t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
+}
+
+// recordGenerator sums up what this process did. It is no generator where agents carry the load.
+func (w *Watch) recordGenerator(g *rundir.Generator, window observe.Window) {
+	if w.config.Carried {
+		return
+	}
+	length := (window.To - window.From).Seconds()
+	g.RSSBytes = largest(window, "generator_rss_bytes")
+	wait, slices := worstWait(window, g.Workers)
+	g.RunQueueWaitShare = known(wait / length)
+	g.TimeslicesPerSecond = known(slices / length)
+	g.StealShare = known(window.Delta("generator_cpus_cpu_steal_seconds") / window.Delta("generator_cpus_cpu_seconds"))
 }
 
 // RecordProgram sums up a program that has ended. The kernel has counted what it used,
@@ -455,7 +475,6 @@ func (w *Watch) recordMachine(t *rundir.Trial, window observe.Window) {
 		MemoryStall:           stalled("_memory_stall_seconds"),
 		IOStall:               stalled("_io_stall_seconds"),
 	}
-	t.Generator.StealShare = known(window.Delta("generator_cpus_cpu_steal_seconds") / window.Delta("generator_cpus_cpu_seconds"))
 	t.Target.StealShare = known(window.Delta("target_cpus_cpu_steal_seconds") / window.Delta("target_cpus_cpu_seconds"))
 	cost := w.recorder.Cost().Seconds()
 	for _, s := range w.sleepers {

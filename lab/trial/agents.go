@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
+	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/observation"
+	"dyno/results/rundir"
 )
 
 // An Agent carries parts of loads on another machine.
@@ -134,4 +138,144 @@ func (r *runner) unable(err error) error {
 		return &AgentsError{fmt.Errorf("the agents that are left cannot carry the load: %w; lost: %s", err, absent)}
 	}
 	return &PlanError{err}
+}
+
+// recordAgents records what each agent brought to a load, and what was seen of its machine.
+func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []generator.Account) {
+	if len(accounts) == 0 {
+		return
+	}
+	agents := r.present()
+	for i, of := range accounts {
+		a, work := agents[i], of.Cost.Completed
+		if of.Cost.Streams.Requested > 0 {
+			work = of.Cost.Streams.Delivered
+		}
+		one := rundir.Agent{
+			Name: a.Name, Address: a.Address, ClockOffset: of.Clock.Offset.Seconds(), ClockError: of.Clock.Error.Seconds(),
+			StartDeviation: of.Late.Seconds(), Share: of.Share, Work: signed(work),
+			Generator: generatorFigures(of.Cost, of.Workers, signed(work), false),
+		}
+		if o := of.Observed; o != nil {
+			g, seen := &one.Generator, &o.Generator
+			g.RSSBytes, g.RunQueueWaitShare, g.TimeslicesPerSecond, g.StealShare = seen.RSSBytes, seen.RunQueueWaitShare, seen.TimeslicesPerSecond, seen.StealShare
+			one.Machine = o.Machine
+			w.AddPart(o)
+		}
+		t.Agents = append(t.Agents, one)
+	}
+	subtractKnown(t, accounts, observation.Boot())
+	sumUpAgents(t)
+	recordSkew(t)
+	lackOfAgents(t, accounts)
+	for _, of := range accounts {
+		if o := of.Observed; o != nil && o.ObserverCPU != nil && t.ObserverCPU != nil {
+			*t.ObserverCPU += *o.ObserverCPU
+		}
+	}
+}
+
+// subtractKnown subtracts from each machine's foreign CPU time what the load's own processes used there: each part
+// and dyno know only themselves, and agents may share a machine with each other and with the target. here is
+// dyno's machine.
+func subtractKnown(t *rundir.Trial, accounts []generator.Account, here string) {
+	// known returns the share of a machine's CPU time that parts used, but for one of them.
+	known := func(machine *generator.Observed, except int) (share float64) {
+		for i, of := range accounts {
+			if i != except && of.Observed != nil && of.Observed.Boot == machine.Boot {
+				share += of.Cost.Process.Total().Seconds() / *machine.CPUSeconds
+			}
+		}
+		return share
+	}
+	counted := false // of dyno's machine
+	for i, of := range accounts {
+		o := of.Observed
+		if o == nil || o.Boot == "" || o.CPUSeconds == nil || *o.CPUSeconds <= 0 {
+			continue
+		}
+		used := known(o, i)
+		if o.Boot == here && t.Target.CPUSeconds != nil {
+			used += *t.Target.CPUSeconds / *o.CPUSeconds
+		}
+		t.Agents[i].Machine.ForeignShare = without(t.Agents[i].Machine.ForeignShare, used)
+		if own := t.Machine.ForeignShare; o.Boot == here && !counted && own != nil && *own > 0 {
+			counted = true
+			t.Machine.ForeignShare = without(own, known(o, -1))
+			if of := t.Target.ForeignShare; of != nil { // a multiple of it
+				t.Target.ForeignShare = new(*of * *t.Machine.ForeignShare / *own)
+			}
+		}
+	}
+}
+
+func without(share *float64, part float64) *float64 {
+	if share == nil {
+		return nil
+	}
+	return new(max(0, *share-part))
+}
+
+// sumUpAgents gives the trial's generator what was observed of all agents: memory added up, and the waits of the one that
+// waited longest.
+func sumUpAgents(t *rundir.Trial) {
+	g := &t.Generator
+	g.RSSBytes = new(int64(0))
+	for i := range t.Agents {
+		of := &t.Agents[i].Generator
+		if g.RSSBytes != nil && of.RSSBytes != nil {
+			*g.RSSBytes += *of.RSSBytes
+		} else {
+			g.RSSBytes = nil
+		}
+		if longer(of.RunQueueWaitShare, g.RunQueueWaitShare) {
+			g.RunQueueWaitShare, g.TimeslicesPerSecond = of.RunQueueWaitShare, of.TimeslicesPerSecond
+		}
+		stolen := of.StealShare
+		if stolen == nil {
+			stolen = t.Agents[i].Machine.StealShare
+		}
+		if longer(stolen, g.StealShare) {
+			g.StealShare = stolen
+		}
+	}
+}
+
+// longer tells whether a figure is known and larger than another, or that is not known.
+func longer(a, b *float64) bool { return a != nil && (b == nil || *a > *b) }
+
+// recordSkew records how far apart several agents began.
+func recordSkew(t *rundir.Trial) {
+	if len(t.Agents) < 2 {
+		return
+	}
+	first, last, earliest, latest := t.Agents[0].StartDeviation, t.Agents[0].StartDeviation, t.Agents[0].StartDeviation, t.Agents[0].StartDeviation
+	for _, a := range t.Agents {
+		first, last = min(first, a.StartDeviation), max(last, a.StartDeviation)
+		earliest, latest = min(earliest, a.StartDeviation-a.ClockError), max(latest, a.StartDeviation+a.ClockError)
+	}
+	t.StartSkew, t.StartSkewError = new(last-first), new((latest-earliest)-(last-first))
+}
+
+// lackOfAgents records what could not be observed on agents' machines: each reason once, with its agents.
+func lackOfAgents(t *rundir.Trial, accounts []generator.Account) {
+	var reasons []rundir.Message
+	names := map[string][]string{} // by what the reason says
+	for i, of := range accounts {
+		if of.Observed == nil {
+			continue
+		}
+		for _, why := range of.Observed.Unavailable {
+			said := why.String()
+			if names[said] == nil {
+				reasons = append(reasons, why)
+			}
+			if name := t.Agents[i].Name; !slices.Contains(names[said], name) {
+				names[said] = append(names[said], name)
+			}
+		}
+	}
+	for _, why := range reasons {
+		t.Unavailable = append(t.Unavailable, texts.New("unavailable.agents", "agents", strings.Join(names[why.String()], ", ")).With("what", why))
+	}
 }

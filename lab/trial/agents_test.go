@@ -10,9 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/texts"
 	"dyno/lab/generator"
+	"dyno/lab/observation"
 	"dyno/lab/plan"
+	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
 
@@ -233,5 +239,84 @@ func TestAgentsGone(t *testing.T) {
 				t.Error(folder.Incomplete)
 			}
 		})
+	}
+}
+
+// observed is the account of an agent that used some CPU time of a machine whose CPUs had 20 s, and saw the rest of
+// what was used there as foreign.
+func observed(boot string, own, foreign time.Duration) generator.Account {
+	const all = 20.
+	return generator.Account{
+		Cost: &record.Result{Window: 10 * time.Second, Completed: 100, Process: record.CPUTime{User: own}}, Workers: 1, Share: 0.5,
+		Observed: &generator.Observed{Boot: boot, CPUSeconds: new(all), Machine: rundir.Machine{ForeignShare: new(foreign.Seconds() / all)}},
+	}
+}
+
+// rounded compares figures but for their rounding.
+var rounded = cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
+
+// What one part of a load uses is foreign to no other on the same machine, nor to the target there.
+func TestForeignOnSharedMachines(t *testing.T) {
+	accounts := []generator.Account{
+		observed("here", 4*time.Second, 9*time.Second), // of which b used 2 s and the target 5 s
+		observed("here", 2*time.Second, 11*time.Second),
+		observed("there", time.Second, 3*time.Second),
+		observed("", time.Second, time.Second),
+	}
+	trial := &rundir.Trial{
+		Target:  rundir.Target{CPUSeconds: new(5.), ForeignShare: new(0.8)},
+		Machine: rundir.Machine{ForeignShare: new(0.4)}, // 8 s: both parts, and 2 s of others
+	}
+	for _, of := range accounts {
+		trial.Agents = append(trial.Agents, rundir.Agent{Machine: of.Observed.Machine})
+	}
+	subtractKnown(trial, accounts, "here")
+	var got []float64
+	for _, a := range trial.Agents {
+		got = append(got, *a.Machine.ForeignShare)
+	}
+	got = append(got, *trial.Machine.ForeignShare, *trial.Target.ForeignShare)
+	if diff := cmp.Diff([]float64{0.1, 0.1, 0.15, 0.05, 0.1, 0.2}, got, rounded); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The trial's generator is all agents: their memory, and the waits of the worst. How far apart they began is known up to
+// the errors of two clocks.
+func TestAgentsAreRecorded(t *testing.T) {
+	r := &runner{agents: members([]Agent{{Name: "a"}, {Name: "b"}, {Name: "c"}})}
+	accounts := []generator.Account{observed("x", time.Second, 0), observed("y", time.Second, 0), observed("z", time.Second, 0)}
+	for i, wait := range []float64{0.1, 0.3, 0.2} {
+		a := &accounts[i]
+		a.Observed.Generator = rundir.Generator{RSSBytes: new(int64(5)), RunQueueWaitShare: &wait, TimeslicesPerSecond: new(100 * wait)}
+		a.Observed.Machine.StealShare, a.Observed.ObserverCPU = new(wait/10), new(0.5)
+		a.Late, a.Clock.Error = time.Duration(i)*time.Millisecond, time.Duration(3-i)*time.Millisecond
+	}
+	accounts[0].Observed.Unavailable = []rundir.Message{texts.Verbatim("no pressure")}
+	accounts[2].Observed.Unavailable = []rundir.Message{texts.Verbatim("no pressure"), texts.Verbatim("no steal")}
+	trial := &rundir.Trial{ObserverCPU: new(1.)}
+	r.recordAgents(trial, &observation.Watch{}, accounts)
+	want := rundir.Generator{RSSBytes: new(int64(15)), RunQueueWaitShare: new(0.3), TimeslicesPerSecond: new(30.), StealShare: new(0.03)}
+	if diff := cmp.Diff(want, trial.Generator, rounded); diff != "" || *trial.ObserverCPU != 2.5 {
+		t.Errorf("observing cost %v\n%s", *trial.ObserverCPU, diff)
+	}
+	// They began at 0 ± 3, 1 ± 2 and 2 ± 1 ms: from 6 ms apart to at once.
+	if diff := cmp.Diff([]float64{2e-3, 4e-3}, []float64{*trial.StartSkew, *trial.StartSkewError}, rounded); diff != "" {
+		t.Error(diff)
+	}
+	if a := trial.Agents[1]; a.Name != "b" || a.StartDeviation != 1e-3 || a.ClockError != 2e-3 || a.Work != 100 || *a.Generator.CPUSecondsPerRequest != 0.01 || *a.Generator.RunQueueWaitShare != 0.3 || a.Generator.Workers != 1 {
+		t.Errorf("%+v", a)
+	}
+	var lack []string
+	for _, m := range trial.Unavailable {
+		lack = append(lack, m.English())
+	}
+	if diff := cmp.Diff([]string{"on agent a, c: no pressure", "on agent c: no steal"}, lack); diff != "" {
+		t.Error(diff)
+	}
+	alone := &rundir.Trial{}
+	r.recordAgents(alone, &observation.Watch{}, accounts[:1])
+	if alone.StartSkew != nil || len(alone.Agents) != 1 {
+		t.Errorf("one agent began %v apart from itself", *alone.StartSkew)
 	}
 }

@@ -97,7 +97,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	translate(t, up.variant.Target.Protocol, result, workers)
 	w.Record(t, result)
-	r.recordAgents(t, accounts)
+	r.recordAgents(t, w, accounts)
 	if fault := result.Ends.Fault; fault != "" {
 		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
 	}
@@ -127,7 +127,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 func (r *runner) watch(up *stage, purpose string) *observation.Watch {
 	c := observation.Config{
 		Variant: up.variant, Target: up.local(), Services: up.services(), Neighbours: up.neighbours,
-		Purpose: purpose, Soak: r.experiment.Soak,
+		Purpose: purpose, Soak: r.experiment.Soak, Carried: len(r.agents) > 0,
 	}
 	if up.watched != nil {
 		c.Agent = up.watched
@@ -198,22 +198,4 @@ func (r *runner) carry(ctx context.Context, v *plan.Variant, c engine.Config) (*
 	}
 	result, err := generator.Run(ctx, v, seed, c, portions)
 	return result, nil, err
-}
-
-// recordAgents records what each agent brought to a load. Of the agents' machines nothing was observed: what the
-// observers saw of a generator is this process, which sent nothing.
-func (r *runner) recordAgents(t *rundir.Trial, accounts []generator.Account) {
-	if len(accounts) == 0 {
-		return
-	}
-	agents := r.present()
-	for i, of := range accounts {
-		a := agents[i]
-		t.Agents = append(t.Agents, rundir.Agent{
-			Name: a.Name, Address: a.Address, ClockOffset: of.Clock.Offset.Seconds(), ClockError: of.Clock.Error.Seconds(), Share: of.Share,
-			Generator: generatorFigures(of.Cost, of.Workers, 0, false),
-		})
-	}
-	t.Generator.RSSBytes, t.Generator.StealShare = nil, nil
-	t.AddUnavailable(texts.NewError("unavailable.agents"))
 }

@@ -532,10 +532,10 @@ type Generator struct {
 	CPUShare             *float64 `json:"cpu_share,omitempty"` // of its workers' CPUs, during the window
 	UserShare            *float64 `json:"user_share,omitempty"`
 	RSSBytes             *int64   `json:"rss_bytes,omitempty"`
-	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker was ready to run and had no CPU
+	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker of all machines was ready to run and had no CPU
 	// TimeslicesPerSecond is how often that worker was given a CPU.
 	TimeslicesPerSecond *float64 `json:"timeslices_per_second,omitempty"`
-	StealShare          *float64 `json:"steal_share,omitempty"` // of its CPUs' time, where it has CPUs of its own: taken by the hypervisor
+	StealShare          *float64 `json:"steal_share,omitempty"` // of its CPUs' time, where it has CPUs of its own, or of the worst agent's: taken by the hypervisor
 	Workers             int      `json:"workers,omitempty"`
 }
 
@@ -854,8 +854,12 @@ type Trial struct {
 	Server      *Server          `json:"server,omitempty"` // the target's process, where dyno did not start it and it is known
 	Generator   Generator        `json:"generator"`
 	Agents      []Agent          `json:"agents,omitempty"` // that carried the load; without any, dyno's machine did
-	Machine     Machine          `json:"machine"`
-	ObserverCPU *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
+	// StartSkew is the time between the first and the last of several agents' beginnings, and StartSkewError by how
+	// much it may be larger.
+	StartSkew      *float64 `json:"start_skew_seconds,omitempty"`
+	StartSkewError *float64 `json:"start_skew_error_seconds,omitempty"`
+	Machine        Machine  `json:"machine"`
+	ObserverCPU    *float64 `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
 	// Observed are the values of the endpoints and commands that the plan names: by
 	// column, how much a counter grew per second of the window, and the mean of a gauge.
 	Observed    map[string]float64 `json:"observed,omitempty"`
@@ -871,16 +875,23 @@ type Trial struct {
 	Placed []Placement `json:"placed,omitempty"`
 }
 
-// An Agent carried a part of a trial's load on another machine.
+// An Agent carried a part of a trial's load on another machine. Of a variant, Generator has typical figures of the
+// trials that it took part in, Work is the sum over them, and clock and start are those of the trial whose start is
+// the least certain.
 type Agent struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
+	Trials  int    `json:"trials,omitempty"` // of a variant
 	// ClockOffset is by how much its clock was ahead of dyno's before the load, and ClockError by how
 	// much that may be wrong.
-	ClockOffset float64   `json:"clock_offset_seconds"`
-	ClockError  float64   `json:"clock_error_seconds"`
-	Share       float64   `json:"share"`     // of the load, that it was to carry
-	Generator   Generator `json:"generator"` // the cost of its part
+	ClockOffset float64 `json:"clock_offset_seconds"`
+	ClockError  float64 `json:"clock_error_seconds"`
+	// StartDeviation is how long after the common start its last worker began. It is wrong by at most ClockError.
+	StartDeviation float64   `json:"start_deviation_seconds"`
+	Share          float64   `json:"share"`            // of the load, that it was to carry
+	Work           int64     `json:"work"`             // good responses, or events delivered, in the window
+	Generator      Generator `json:"generator"`        // the cost of its part
+	Machine        Machine   `json:"machine,omitzero"` // its own; not of a variant
 }
 
 // PlacedTarget is the process of a Placement that is the target.

@@ -345,7 +345,7 @@ func carriers() (pids []string) {
 	for _, name := range all {
 		text, unread := os.ReadFile(name)
 		program, gone := os.Stat(filepath.Join(filepath.Dir(name), "exe"))
-		if unread == nil && gone == nil && bytes.Contains(text, []byte(generator.Role().Name)) && os.SameFile(program, own) {
+		if unread == nil && gone == nil && bytes.Contains(text, []byte(generator.Role(nil).Name)) && os.SameFile(program, own) {
 			pids = append(pids, filepath.Base(filepath.Dir(name)))
 		}
 	}
