@@ -318,6 +318,7 @@ func CheckUnits() map[string]Unit {
 		"generator_cpu":       Share,
 		"run_queue_wait":      Share,
 		"generator_limit":     Share,
+		"start_skew":          Seconds,
 		"steal":               Share,
 		"foreign_cpu":         Share,
 		"late_wakeups":        Share,

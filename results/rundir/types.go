@@ -358,6 +358,7 @@ type Variant struct {
 	Counts    Counts    `json:"counts"`
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
+	Agents    []Agent   `json:"agents,omitempty"`  // that carried the load, in any of the trials; without any, dyno's machine did
 	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
 	Tokens    *Tokens   `json:"tokens,omitempty"`  // of language models; its rates are typical ones of the trials
 	// Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
@@ -710,6 +711,7 @@ type Check struct {
 	Unit     Unit     `json:"unit,omitempty"`
 	Outcome  string   `json:"outcome"`         // see the Check constants
 	About    string   `json:"about,omitempty"` // whose doing it is when it is not ok: see the About constants
+	Agent    string   `json:"agent,omitempty"` // the one that fares worst, where agents carried the load
 	Detail   *Message `json:"detail,omitempty"`
 }
 
@@ -777,7 +779,8 @@ type Flag struct {
 	// Biases are the figures that it can move, by the beginnings of their names in
 	// expressions, such as throughput or response. Run.Validity says how far.
 	Biases   []string `json:"biases,omitempty"`
-	Disturbs bool     `json:"disturbs"` // it is beyond a limit fixed beforehand, not only worth a word
+	Agent    string   `json:"agent,omitempty"` // whose machine it is about, where agents carried the load
+	Disturbs bool     `json:"disturbs"`        // it is beyond a limit fixed beforehand, not only worth a word
 	// Breaks says that the target did not do what was asked of it. The figures are right,
 	// and the run is not a success.
 	Breaks bool `json:"breaks,omitempty"`

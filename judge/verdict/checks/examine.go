@@ -62,6 +62,7 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 	if !x.SharesCPUs() {
 		x.generator()
 	}
+	x.startSkew()
 	x.machine()
 	bins := x.bins()
 	x.steady(bins)
@@ -90,7 +91,7 @@ func (x *examination) add(c rundir.Check) {
 		x.raise(c.Kind, c.Outcome == rundir.CheckDisturbed, c.Detail)
 		raised := &x.flags[len(x.flags)-1]
 		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
-		raised.Measured, raised.Limit, raised.Unit = c.Measured, c.Limit, c.Unit
+		raised.Measured, raised.Limit, raised.Unit, raised.Agent = c.Measured, c.Limit, c.Unit, c.Agent
 	}
 }
 
@@ -106,18 +107,26 @@ func NewFlag(kind, variant string, disturbs bool, found *rundir.Message) rundir.
 }
 
 // unknown records a check that could not be made.
-func (x *examination) unknown(kind string, why *rundir.Message) {
-	x.add(rundir.Check{Kind: kind, Outcome: rundir.CheckUnknown, Detail: why})
+func (x *examination) unknown(kind string, why *rundir.Message) { x.add(notMade(kind, why)) }
+
+// notMade is a check that could not be made.
+func notMade(kind string, why *rundir.Message) rundir.Check {
+	return rundir.Check{Kind: kind, Outcome: rundir.CheckUnknown, Detail: why}
 }
 
-// compare records a figure that must not be above its limit. If it is above, the outcome
-// is bad, and found describes it.
+// compare records a figure that must not be above its limit.
 func (x *examination) compare(kind string, measured, limit float64, bad string, found *rundir.Message) {
+	x.add(compared(kind, measured, limit, bad, found))
+}
+
+// compared is the check of a figure that must not be above its limit. If it is above, the outcome
+// is bad, and found describes it.
+func compared(kind string, measured, limit float64, bad string, found *rundir.Message) rundir.Check {
 	c := rundir.Check{Kind: kind, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if measured > limit {
 		c.Outcome, c.Detail = bad, found
 	}
-	x.add(c)
+	return c
 }
 
 func (x *examination) conserved() {
@@ -314,18 +323,13 @@ func (x *examination) subscribers() {
 
 // generator judges whether the generator had the CPU that it needed.
 func (x *examination) generator() {
-	g := x.Trial.Generator
+	all := generators(x.Trial)
 	if x.Open() {
-		if g.CPUShare == nil {
-			x.unknown(FlagGeneratorCPU, new(texts.New(notObserved)))
-		} else {
-			x.compare(FlagGeneratorCPU, *g.CPUShare, BusyGenerator, rundir.CheckDisturbed,
-				new(texts.New("found.generator_cpu", "share", units.Percent(*g.CPUShare), "most", units.Percent(BusyGenerator))))
-		}
+		x.worst(all, x.busy)
 	}
-	x.starved()
+	x.worst(all, x.starved)
 	if !x.Open() {
-		x.exhausted()
+		x.worst(all, x.exhausted)
 	}
 }
 
@@ -335,40 +339,46 @@ const notObserved = "unchecked.unobserved"
 // with a handful of requests, it is as busy as it can be with opening connections.
 const shortestBusy = 50 * time.Millisecond
 
+// busy judges how much of its CPUs the generator of an open loop used.
+func (x *examination) busy(g *generator) rundir.Check {
+	if g.CPUShare == nil {
+		return notMade(FlagGeneratorCPU, new(texts.New(notObserved)))
+	}
+	return compared(FlagGeneratorCPU, *g.CPUShare, BusyGenerator, rundir.CheckDisturbed,
+		new(texts.New("found.generator_cpu", "share", units.Percent(*g.CPUShare), "most", units.Percent(BusyGenerator))))
+}
+
 // starved judges for how long the generator was ready to run and had no CPU.
-func (x *examination) starved() {
-	wait, target := x.Trial.Generator.RunQueueWaitShare, x.Trial.Target.CPUShare
+func (x *examination) starved(g *generator) rundir.Check {
+	wait, target := g.RunQueueWaitShare, x.Trial.Target.CPUShare
 	switch {
 	case wait == nil:
-		x.unknown(FlagRunQueue, new(texts.New(notObserved)))
+		return notMade(FlagRunQueue, new(texts.New(notObserved)))
 	case !x.Open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
+		return compared(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
 			new(texts.New("found.run_queue_wait.idle", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator), "target", units.Percent(*target))))
 	case x.Open() && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
+		return compared(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
 			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator))))
-	default:
-		limit := RunQueueLimit
-		if n := x.Trial.Generator.TimeslicesPerSecond; n != nil {
-			limit += *n * WakeupCost.Seconds()
-		}
-		x.compare(FlagRunQueue, *wait, limit, rundir.CheckWarning,
-			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(limit))))
 	}
+	limit := RunQueueLimit
+	if n := g.TimeslicesPerSecond; n != nil {
+		limit += *n * WakeupCost.Seconds()
+	}
+	return compared(FlagRunQueue, *wait, limit, rundir.CheckWarning,
+		new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(limit))))
 }
 
 // exhausted judges whether the generator had time to spare in a closed loop. The wait is
 // that of the worst worker, the CPU time is the mean over workers, so the sum errs on the
 // side of the limit.
-func (x *examination) exhausted() {
-	g, target := x.Trial.Generator, x.Trial.Target.CPUShare
+func (x *examination) exhausted(g *generator) rundir.Check {
+	target := x.Trial.Target.CPUShare
 	if g.CPUShare == nil {
-		x.unknown(FlagGeneratorLimit, new(texts.New(notObserved)))
-		return
+		return notMade(FlagGeneratorLimit, new(texts.New(notObserved)))
 	}
 	if window := x.Trial.WindowSeconds; window < shortestBusy.Seconds() {
-		x.unknown(FlagGeneratorLimit, new(texts.New("unchecked.window", "time", units.ShortTime(window))))
-		return
+		return notMade(FlagGeneratorLimit, new(texts.New("unchecked.window", "time", units.ShortTime(window))))
 	}
 	occupied := *g.CPUShare
 	if g.RunQueueWaitShare != nil {
@@ -377,50 +387,65 @@ func (x *examination) exhausted() {
 	limit := ExhaustedGenerator
 	switch {
 	case target == nil:
-		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckWarning,
+		return compared(FlagGeneratorLimit, occupied, limit, rundir.CheckWarning,
 			new(texts.New("found.generator_limit.unknown", "share", units.Percent(occupied))))
 	case *target < SaturatedTarget:
-		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckDisturbed,
+		return compared(FlagGeneratorLimit, occupied, limit, rundir.CheckDisturbed,
 			new(texts.New("found.generator_limit", "share", units.Percent(occupied), "target", units.Percent(*target))))
-	default:
-		x.add(rundir.Check{Kind: FlagGeneratorLimit, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
-			Detail: new(texts.New("found.generator_limit.saturated", "target", units.Percent(*target)))})
 	}
+	return rundir.Check{Kind: FlagGeneratorLimit, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
+		Detail: new(texts.New("found.generator_limit.saturated", "target", units.Percent(*target)))}
 }
 
-// machine judges the disturbances by the machine.
+// machine judges the disturbances by the machines: dyno's own, where the target may be, and those of the generator.
 func (x *examination) machine() {
-	m := x.Trial.Machine
-	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
-	if x.Trial.Target.CPUShare == nil && m.ForeignShare != nil {
-		x.unknown(FlagForeignCPU, new(texts.New("unchecked.target_cpu")))
-	} else {
-		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad)
+	all := append([]generator{{machine: &x.Trial.Machine}}, ofAgents(x.Trial)...)
+	noise := func(kind string, warn, bad float64, of func(*rundir.Machine) *float64) {
+		x.worst(all, func(g *generator) rundir.Check { return noisy(kind, of(g.machine), warn, bad) })
 	}
+	noise(FlagSteal, StealWarn, StealBad, func(m *rundir.Machine) *float64 { return m.StealShare })
+	x.worst(all, x.foreign)
 	if x.SharesCPUs() {
 		x.unknown(FlagLateWakeups, new(texts.New("unchecked.shared")))
-	} else if m.LateWakeupShare == nil {
-		x.unknown(FlagLateWakeups, new(texts.New(notObserved)))
 	} else {
-		x.compare(FlagLateWakeups, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
-			new(texts.New("found.late_wakeups", "share", units.Percent(*m.LateWakeupShare))))
+		x.worst(generators(x.Trial), lateWakeups)
 	}
-	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad)
-	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad)
+	noise(FlagMemoryPressure, StallWarn, StallBad, func(m *rundir.Machine) *float64 { return m.MemoryStall })
+	noise(FlagIOPressure, StallWarn, StallBad, func(m *rundir.Machine) *float64 { return m.IOStall })
 }
 
-// noise records a share that is a warning above warn and disturbs the trial above bad.
-func (x *examination) noise(kind string, share *float64, warn, bad float64) {
+// foreign judges what other programs used of a machine. On an agent's it is at most a warning: how long the agent
+// waited for a CPU says what that cost.
+func (x *examination) foreign(g *generator) rundir.Check {
+	share, bad := g.machine.ForeignShare, ForeignBad
+	if share != nil && x.Trial.Target.CPUShare == nil {
+		return notMade(FlagForeignCPU, new(texts.New("unchecked.target_cpu")))
+	}
+	if g.agent != "" {
+		bad = 1
+	}
+	return noisy(FlagForeignCPU, share, ForeignWarn, bad)
+}
+
+func lateWakeups(g *generator) rundir.Check {
+	share := g.machine.LateWakeupShare
 	if share == nil {
-		x.unknown(kind, new(texts.New(notObserved)))
-		return
+		return notMade(FlagLateWakeups, new(texts.New(notObserved)))
+	}
+	return compared(FlagLateWakeups, *share, LateWarn, rundir.CheckWarning,
+		new(texts.New("found.late_wakeups", "share", units.Percent(*share))))
+}
+
+// noisy is the check of a share that is a warning above warn and disturbs the trial above bad.
+func noisy(kind string, share *float64, warn, bad float64) rundir.Check {
+	if share == nil {
+		return notMade(kind, new(texts.New(notObserved)))
 	}
 	found := new(texts.New("found."+kind, "share", units.Percent(*share)))
 	if *share > bad {
-		x.compare(kind, *share, bad, rundir.CheckDisturbed, found)
-	} else {
-		x.compare(kind, *share, warn, rundir.CheckWarning, found)
+		return compared(kind, *share, bad, rundir.CheckDisturbed, found)
 	}
+	return compared(kind, *share, warn, rundir.CheckWarning, found)
 }
 
 // Disturbed judges how much of the window was disturbed, and by what, once that is known.

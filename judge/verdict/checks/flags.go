@@ -40,6 +40,7 @@ const (
 	FlagGeneratorCPU       = "generator_cpu"   // open loops
 	FlagRunQueue           = "run_queue_wait"  // disturbs a closed loop beyond StarvedGenerator
 	FlagGeneratorLimit     = "generator_limit" // closed loops
+	FlagStartSkew          = "start_skew"      // several agents; a warning
 	FlagSteal              = "steal"           // up to StealBad a warning
 	FlagForeignCPU         = "foreign_cpu"     // up to ForeignBad a warning
 	FlagLateWakeups        = "late_wakeups"    // a warning
@@ -96,6 +97,7 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagGeneratorCPU:       {rundir.AboutGenerator, []string{BiasThroughput}, "dyno used most of its CPUs"},
 	FlagRunQueue:           {rundir.AboutMachine, []string{BiasThroughput, biasLatency}, "dyno was ready to run without a CPU"},
 	FlagGeneratorLimit:     {rundir.AboutGenerator, []string{BiasThroughput, biasLatency}, "dyno was busy all the time, and the target was not"},
+	FlagStartSkew:          {rundir.AboutGenerator, []string{BiasThroughput, biasLatency}, "agents did not begin at one time, or nobody knows whether they did"},
 	FlagSteal:              {rundir.AboutMachine, []string{BiasThroughput, biasLatency, BiasCPU}, "the machine's host took CPU time away"},
 	FlagForeignCPU:         {rundir.AboutMachine, []string{BiasThroughput, biasLatency, BiasCPU}, "other programs used CPU time"},
 	FlagLateWakeups:        {rundir.AboutMachine, []string{biasLatency}, "sleeping threads woke up late"},

@@ -25,6 +25,9 @@ const (
 	// more, and at a thousand requests a second it takes 1 % of the window.
 	RunQueueLimit = 0.01
 	WakeupCost    = 10 * time.Microsecond
+	// Agents may begin StartSkewLimit apart, the error of their clocks included. Beyond it their union is no longer
+	// the schedule of one machine: each part is late by more than the delay from which a stretch counts as disturbed.
+	StartSkewLimit = time.Millisecond
 )
 
 // A worker in a closed loop works, waits for a CPU, or has nothing to do until the target

@@ -91,7 +91,7 @@ func (x *examination) away() (share float64) {
 	stalledShare := 0.0
 	for _, stall := range x.Stalls {
 		if !stall.Target && x.StallInWindow(stall) {
-			stalledShare += stall.Late.Seconds() / x.Trial.WindowSeconds
+			stalledShare += x.Delayed(stall) * stall.Late.Seconds() / x.Trial.WindowSeconds
 		}
 	}
 	return min(max(share, recording.StolenShare(x.Trial, g.StealShare), stalledShare), 1)

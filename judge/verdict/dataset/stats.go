@@ -38,6 +38,7 @@ func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
 		Users:     users(trials),
 		Target:    target(trials),
 		Generator: generator(trials),
+		Agents:    agents(trials),
 	}}
 	for _, c := range rundir.Clocks() {
 		*f.Times(c.Tag) = rundir.QuantilesOf(t[c.Tag])

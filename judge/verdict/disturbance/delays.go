@@ -12,7 +12,7 @@ import (
 func (s *detector) findDelays(d *Disturbance) {
 	for _, stall := range s.Stalls {
 		if s.StallInWindow(stall) && !s.SharesCPUs() {
-			d.stalls = append(d.stalls, stall.Late.Seconds())
+			d.stalls = append(d.stalls, delay{stall.Late.Seconds(), s.Delayed(stall)})
 		}
 	}
 	if s.Open() && !s.SharesCPUs() {
@@ -89,10 +89,11 @@ func (d *Disturbance) contaminated(epsilon, most float64) (share float64, kinds 
 		of[checks.FlagForeignCPU] = d.Foreign * (1 + d.busyPeriod + d.inside/shortestTurn.Seconds())
 		of[checks.FlagRunQueue] = d.idle * (1 + d.inside/shortestTurn.Seconds())
 	}
-	for _, late := range d.stalls {
+	for _, s := range d.stalls {
+		late := s.late
 		if whole := late + min(late, sampled.Seconds()); whole > epsilon && late <= most && d.Window > 0 {
 			stalled := max(sampled.Seconds(), whole)
-			of[checks.FlagLateWakeups] += (stalled + min(late*d.busyPeriod, longestGuard.Seconds()) + d.inside) / d.Window
+			of[checks.FlagLateWakeups] += s.share * (stalled + min(late*d.busyPeriod, longestGuard.Seconds()) + d.inside) / d.Window
 		}
 	}
 	if d.lags != nil && d.lags.Count() > 0 {
@@ -146,7 +147,7 @@ func (s *detector) shorten(idle float64) (all []Shortening) {
 	for _, stall := range s.Stalls {
 		if late := stall.Late.Seconds(); !stall.Target && late > epsilon && s.StallInWindow(stall) {
 			whole := late + min(late, sampled.Seconds())
-			all = append(all, Shortening{float64(max(s.Plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
+			all = append(all, Shortening{s.Delayed(stall) * float64(max(s.Plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
 		}
 	}
 	if idle > 0 {

@@ -60,7 +60,7 @@ type Disturbance struct {
 
 	// What may have delayed requests, wherever they are.
 	counted    float64         // share of the window between readings of steal or pressure
-	stalls     []float64       // how late sleepers woke, seconds
+	stalls     []delay         // of sleepers
 	lags       *hist.Histogram // of the generator in an open loop; nil: none
 	idle       float64         // share of the window, of a closed loop's generator without a CPU
 	busyPeriod float64         // how long a delay's consequences last, as a share of it
@@ -68,6 +68,9 @@ type Disturbance struct {
 
 	signs map[string]float64 // how much of the window each kind of check marks
 }
+
+// A delay is how late a sleeper woke, in seconds, and the share of the load that was delayed with it.
+type delay struct{ late, share float64 }
 
 // Noticeable is the delay, in seconds, that is assumed to affect a latency.
 func Noticeable(latency float64) float64 {
@@ -91,9 +94,9 @@ func Find(of recording.Recording, flags []rundir.Flag) *Disturbance {
 	s.markStretches(d, s.disturbedSpans())
 	d.Moved = d.DelayedShare(s.noticed())
 	d.Taken = d.Lost.Generator + d.Lost.Target
-	for _, late := range d.stalls {
+	for _, s := range d.stalls {
 		if d.Window > 0 {
-			d.Taken += late / d.Window
+			d.Taken += s.share * s.late / d.Window
 		}
 	}
 	if d.Taken = min(d.Taken, 1); len(d.Whole) > 0 {

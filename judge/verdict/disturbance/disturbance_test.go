@@ -2,6 +2,7 @@ package disturbance
 
 import (
 	"testing"
+	"time"
 
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
@@ -17,5 +18,17 @@ func TestSharedCPUsLoseNothing(t *testing.T) {
 	s.Trial.Duet = &rundir.Duet{Peer: "b", Shared: true}
 	if l := s.lostBy(); l.Generator > 0.01 {
 		t.Errorf("lost %v by waiting for its own target", l.Generator)
+	}
+}
+
+// A stall on one agent's machine delays that agent's share of the load.
+func TestStallOfOneAgent(t *testing.T) {
+	s := recording.Recording{Trial: &rundir.Trial{WindowSeconds: 10}, Plan: rundir.PlanVariant{Loop: "closed"}, Stalls: []rundir.Stall{{Due: time.Second, Late: 2 * time.Second}}}
+	if d := Find(s, nil); d.Taken != 0.2 {
+		t.Errorf("alone, it takes %v of the window", d.Taken)
+	}
+	s.Trial.Agents = make([]rundir.Agent, 4)
+	if d := Find(s, nil); d.Taken != 0.05 {
+		t.Errorf("one of four, it takes %v of the window", d.Taken)
 	}
 }

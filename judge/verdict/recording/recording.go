@@ -123,6 +123,14 @@ func (r *Recording) StallInWindow(stall rundir.Stall) bool {
 	return r.InWindow(stall.Due.Seconds()) || r.InWindow((stall.Due + stall.Late).Seconds())
 }
 
+// Delayed is the share of the load that a stall delayed: that of one agent, where agents carried the load.
+func (r *Recording) Delayed(stall rundir.Stall) float64 {
+	if stall.Target {
+		return 1
+	}
+	return 1 / float64(max(len(r.Trial.Agents), 1))
+}
+
 // StolenShare is the share of the CPUs' time that the hypervisor took: of a process's own CPUs
 // where known, otherwise of all.
 func StolenShare(t *rundir.Trial, own *float64) float64 {
