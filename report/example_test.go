@@ -494,6 +494,24 @@ func exampleQuick() *rundir.Folder {
 	return f
 }
 
+// carried has a run's load carried by agents, one of which began late.
+func carried(f *rundir.Folder) *rundir.Folder {
+	for i := range f.Run.Variants {
+		for n, name := range []string{"a", "b", "c", "d"} {
+			f.Run.Variants[i].Agents = append(f.Run.Variants[i].Agents, rundir.Agent{
+				Name: name, Address: fmt.Sprintf("10.0.0.%d:7300", n+1), Trials: f.Run.Rounds, Share: 0.25, Work: int64(40_000 - 500*n),
+				ClockOffset: []float64{3.1e-3, -12e-6, 0, 4}[n], ClockError: 41e-6, StartDeviation: []float64{22e-6, 31e-6, 1.4e-3, 18e-6}[n],
+				Generator: rundir.Generator{CPUSecondsPerRequest: ptr(6.5e-6 + 1e-7*float64(i+n)), Workers: 1},
+			})
+		}
+	}
+	f.Run.Flags = append(f.Run.Flags, rundir.Flag{
+		Kind: "start_skew", About: rundir.AboutGenerator, Trial: 1, Variant: f.Run.Variants[0].Name, Agent: "c",
+		Detail: new(texts.New("found.start_skew", "skew", "1.38ms", "error", "82µs", "limit", "1ms", "agent", "c", "deviation", "1.4ms", "within", "41µs")),
+	})
+	return f
+}
+
 // exampleScenario has users who carry out a scenario, of which a model answers one step.
 func exampleScenario() *rundir.Folder {
 	f := example("shop", "", 8, "plain", "shop")
@@ -564,6 +582,6 @@ func examples() map[string]*rundir.Folder {
 		"capacity": exampleCapacity(), "search": exampleSearch(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
 		"pairs": examplePairs(), "incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
 		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
-		"scenario": exampleScenario(),
+		"scenario": exampleScenario(), "agents": carried(exampleCompare()), "quick-agents": carried(exampleQuick()),
 	}
 }

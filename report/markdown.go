@@ -62,6 +62,7 @@ func (p *page) makeDocument() {
 		p.results()
 		p.figures()
 	}
+	p.agents()
 	p.missing()
 	p.notes()
 	p.environment()

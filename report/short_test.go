@@ -40,7 +40,7 @@ func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 }
 
 // firstScreens are the examples of what the commands print that people begin with.
-var firstScreens = []string{"quick", "quick-open", "quick-stream", "compare", "capacity", "search"}
+var firstScreens = []string{"quick", "quick-open", "quick-stream", "quick-agents", "compare", "capacity", "search"}
 
 // colours are the codes of a terminal's colours.
 var colours = regexp.MustCompile("\x1b\\[[0-9]+m")

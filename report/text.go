@@ -27,6 +27,7 @@ func Text(w io.Writer, f *rundir.Folder) error {
 		p.results()
 		p.figures()
 	}
+	p.agents()
 	p.thresholds()
 	p.claims()
 	p.notes()
@@ -70,6 +71,7 @@ func (p *page) answer() {
 		}
 		return []string{texts.Joined(texts.English, lines)}
 	}
+	block("from", answer.Said(a.From))
 	block("pairs", answer.Said(a.Pairs))
 	block("sure", one(a.Sure))
 	block("broke", answer.Said(a.Broke))

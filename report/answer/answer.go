@@ -22,6 +22,7 @@ import (
 type Answer struct {
 	Says  []texts.Message `json:"says"`            // the answer itself
 	Table *Brief          `json:"table,omitempty"` // the claims, or else what was compared or measured
+	From  []texts.Message `json:"from,omitempty"`  // which agents carried the load, where any did
 	Pairs []texts.Message `json:"pairs,omitempty"` // which of all pairs of variants differ, a sentence for each metric
 	Sure  []texts.Message `json:"sure,omitempty"`  // how sure the answer is: rounds, intervals and the control, in one sentence
 	Broke []texts.Message `json:"broke,omitempty"` // findings about the target
@@ -55,7 +56,7 @@ func Make(f *rundir.Folder) Answer {
 	j := judged.Of(f)
 	a := Answer{Says: conclusion(j), Table: table(j)}
 	if !j.IsEmpty() {
-		a.Pairs, a.Sure, a.Trust, a.Asked = pairs(j), sure(j), trust(j), doubtful(j)
+		a.From, a.Pairs, a.Sure, a.Trust, a.Asked = from(j), pairs(j), sure(j), trust(j), doubtful(j)
 	}
 	a.Broke, a.Again, a.Next = broke(j), again(j), next(j)
 	rest := texts.New("rest.full")

@@ -19,6 +19,18 @@ func Seconds(seconds float64) string {
 	return units.Times().Write(seconds)
 }
 
+// Deviation writes a time with its sign.
+func Deviation(seconds float64) string {
+	text := Seconds(math.Abs(seconds))
+	switch {
+	case seconds > 0:
+		return "+" + text
+	case seconds < 0:
+		return "−" + text
+	}
+	return text
+}
+
 // Duration is Seconds of a time in nanoseconds, as histograms have it.
 func Duration(ns int64) string { return Seconds(float64(ns) / 1e9) }
 

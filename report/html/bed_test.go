@@ -438,6 +438,7 @@ func everything(t testing.TB) *rundir.Folder {
 		},
 		Flags: []rundir.Flag{
 			{Kind: "late_wakeups", Trial: 1, Variant: "baseline", Detail: new(texts.Verbatim("0.2 % of sleeps " + hostile))}, {Kind: "late_wakeups", Trial: 3, Variant: names[3], Detail: new(texts.Verbatim("again"))},
+			{Kind: "start_skew", Trial: 1, Variant: "baseline", Agent: hostile, Detail: new(texts.New("found.agent", "agent", hostile).With("found", texts.Verbatim("late")))},
 			{Kind: hostile, Detail: new(texts.Verbatim(hostile))},
 		},
 		Claims: []rundir.Claim{
@@ -462,6 +463,9 @@ func everything(t testing.TB) *rundir.Folder {
 		run.Variants = append(run.Variants, rundir.Variant{Name: n, Trials: 2, Throughput: e(throughputs[i], 0.012), Intervals: map[string]rundir.Estimate{
 			"response.p50": e(1e-3, 0.02), "response.p99": p99, "response.p999": {Estimate: ptr(6e-3), Low: ptr(5e-3), Interval: rundir.ByWoodruff}, "target.cpu_per_request": cpu,
 			"target.rss": e(9<<20, 0.03), "target.user_share": e(0.2, 0.03), "target.connection_reuse_ratio": e(0.99, 0.001), "target.syscalls_per_second": e(2e5, 0.02), "errors.ratio": {Estimate: ptr(0.)},
+		}, Agents: []rundir.Agent{
+			{Name: "a", Address: "10.0.0.2:7300", ClockOffset: 3e-3, ClockError: 40e-6, StartDeviation: 20e-6, Share: 0.5, Work: 5000, Generator: rundir.Generator{CPUSecondsPerRequest: ptr(7e-6 + 1e-6*float64(i))}},
+			{Name: hostile, Address: hostile, ClockOffset: -3, ClockError: 1e-3, StartDeviation: 2e-3, Share: 0.5, Work: 4000},
 		}})
 		run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "errors.ratio < 0.1%", Variant: n, OK: true, Outcome: rundir.Kept, Measured: ptr(0.)})
 	}

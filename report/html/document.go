@@ -6,6 +6,7 @@ import (
 
 	"dyno/judge/explain"
 	"dyno/report/answer"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
@@ -23,6 +24,7 @@ type Document struct {
 	Trials     []Trial          `json:"trials,omitempty"`     // by number
 	SLO        *SLO             `json:"slo,omitempty"`        // of a search for capacity
 	Checks     []Check          `json:"checks,omitempty"`     // by kind
+	Agents     []judged.Agent   `json:"agents,omitempty"`     // that carried the load
 	// Unavailable is what some trial could not observe, and why.
 	Unavailable  []rundir.Message      `json:"unavailable,omitempty"`
 	Unreadable   []string              `json:"unreadable,omitempty"` // files that are missing from the page, and why

@@ -18,10 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"dyno/load/hist"
 	"dyno/report/assets"
+	"dyno/report/judged"
 	"dyno/results/rundir"
 )
 
@@ -356,6 +359,7 @@ func TestMake(t *testing.T) {
 	f := everything(t)
 	d := Make(f)
 	t.Run("units of expressions", func(t *testing.T) { unitsOfExpressions(t, d) })
+	t.Run("agents", func(t *testing.T) { agentsAreThere(t, d) })
 	t.Run("flames add up", func(t *testing.T) { flamesAddUp(t, d) })
 	t.Run("unreadable files", func(t *testing.T) { unreadableFiles(t, f) }) // last: it breaks some
 }
@@ -373,6 +377,18 @@ func unitsOfExpressions(t *testing.T, d *Document) {
 	}
 	if len(d.Units) != 4 {
 		t.Errorf("units %v", d.Units)
+	}
+}
+
+// The page has the agents of all variants together, with what was found about each.
+func agentsAreThere(t *testing.T, d *Document) {
+	t.Helper()
+	want := []judged.Agent{
+		{Name: "a", Address: "10.0.0.2:7300", Share: 5. / 9, Least: ptr(7e-6), Most: ptr(11e-6), ClockOffset: 3e-3, ClockError: 40e-6, StartDeviation: 20e-6},
+		{Name: hostile, Address: hostile, Share: 4. / 9, ClockOffset: -3, ClockError: 1e-3, StartDeviation: 2e-3, Flags: []string{"start_skew"}},
+	}
+	if diff := cmp.Diff(want, d.Agents, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -24,7 +24,7 @@ func Make(f *rundir.Folder) *Document {
 	for _, e := range f.Run.Trials {
 		examined[e.Number] = e
 	}
-	d.Checks = checks(f.Run.Trials)
+	d.Checks, d.Agents = checks(f.Run.Trials), judged.Of(f).Agents()
 	d.SLO = slo(&f.Run.Plan)
 	counted := map[int]bool{}
 	for _, t := range f.Measured() {

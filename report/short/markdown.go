@@ -76,6 +76,7 @@ func (p *page) markdown(b *strings.Builder) {
 			fmt.Fprintf(b, "- %s: %s\n", texts.Say(texts.English, head, nil), layout.EscapeMarkdown(text))
 		}
 	}
+	line("from", answer.Said(a.From)...)
 	line("pairs", answer.Said(a.Pairs)...)
 	line("sure", texts.Joined(texts.English, a.Sure))
 	line("broke", answer.Said(a.Broke)...)

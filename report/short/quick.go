@@ -34,7 +34,7 @@ type quickRow struct {
 func (p *page) quickScreen(a answer.Answer) []string {
 	v := &p.Run.Variants[0]
 	trial := p.OnlyTrial(v.Name)
-	rows := append(p.quickRows(v, trial), p.quickFindings(a)...)
+	rows := slices.Concat(p.quickRows(v, trial), p.agentRows(a), p.quickFindings(a))
 	return p.laidOut(p.requested(v), p.setting(v, trial), rows, p.quickNotes(a, v))
 }
 
@@ -286,6 +286,37 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		add(1, "logins", figure.Whole(u.FailedLogins)+" failed", figure.Plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
 	}
 	add(2, "server", p.server(v, trial)...)
+	return rows
+}
+
+// mostAgents is how many agents have a row each.
+const mostAgents = 4
+
+// agentRows say of each agent that carried the load what it did, how its clock compares, when it began, and what was
+// found about it. Of many they give the names.
+func (p *page) agentRows(a answer.Answer) (rows []quickRow) {
+	agents := p.Agents()
+	if len(agents) > mostAgents {
+		for _, s := range answer.Said(a.From) {
+			rows = append(rows, quickRow{name: texts.Say(texts.English, "from", nil), prose: s})
+		}
+		return rows
+	}
+	for i, a := range agents {
+		items := []string{figure.Printable(a.Name) + " " + figure.Percent(a.Share)}
+		if a.Most != nil {
+			items = append(items, "CPU "+figure.Seconds(*a.Most))
+		}
+		items = append(items, "clock "+figure.Deviation(a.ClockOffset)+" ±"+figure.Seconds(a.ClockError), "began "+figure.Deviation(a.StartDeviation))
+		for _, kind := range a.Flags {
+			items = append(items, strings.ReplaceAll(figure.Printable(kind), "_", " "))
+		}
+		name := "agents"
+		if i > 0 {
+			name = ""
+		}
+		rows = append(rows, quickRow{name: name, separator: "  ", items: items})
+	}
 	return rows
 }
 

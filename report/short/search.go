@@ -104,7 +104,7 @@ func (p *page) searchScreen(a answer.Answer) []string {
 			add(2, "server", append(items, "at "+figure.PerSecond(*f.trial.Rate)+"/s")...)
 		}
 	}
-	return p.laidOut(p.requested(v), p.searchSetting(v, f.trial), rows, p.searchNotes(a, f))
+	return p.laidOut(p.requested(v), p.searchSetting(v, f.trial), append(rows, p.agentRows(a)...), p.searchNotes(a, f))
 }
 
 // searchSetting says how requests were sent, at whatever rate.

@@ -26,6 +26,8 @@ export interface Report {
   slo?: SLO;
   /** by kind */
   checks?: Check[];
+  /** that carried the load */
+  agents?: Agent[];
   /** Unavailable is what some trial could not observe, and why. */
   unavailable?: Message[];
   /** files that are missing from the page, and why */
@@ -95,6 +97,8 @@ export interface Answer {
   says: Message[];
   /** the claims, or else what was compared or measured */
   table?: Brief;
+  /** which agents carried the load, where any did */
+  from?: Message[];
   /** which of all pairs of variants differ, a sentence for each metric */
   pairs?: Message[];
   /** how sure the answer is: rounds, intervals and the control, in one sentence */
@@ -156,6 +160,24 @@ export interface Check {
   warning: number;
   disturbed: number;
   unknown: number;
+}
+
+/** An Agent carried a part of the run's load on another machine. */
+export interface Agent {
+  name: string;
+  address: string;
+  /** of what was done in the windows of the trials that it took part in */
+  share: number;
+  /** Least and Most are its CPU time per request, or per event, in the variant where that is least or most. */
+  least_cpu_seconds_per_request?: number;
+  most_cpu_seconds_per_request?: number;
+  /** Clock and start are those of the trial whose start is the least certain: by how much its clock was ahead of
+   * dyno's, how long after the common start it began, and by how much both may be wrong. */
+  clock_offset_seconds: number;
+  clock_error_seconds: number;
+  start_deviation_seconds: number;
+  /** the kinds of those about it */
+  flags?: string[];
 }
 
 /** A Curve is the latency of a variant by percentile: of one trial, or of all merged.
@@ -325,6 +347,8 @@ export interface Variant {
   counts: Counts;
   target: Target;
   generator: Generator;
+  /** that carried the load, in any of the trials; without any, dyno's machine did */
+  agents?: RundirAgent[];
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
   /** of language models; its rates are typical ones of the trials */
@@ -509,6 +533,8 @@ export interface Flag {
   /** Biases are the figures that it can move, by the beginnings of their names in
    * expressions, such as throughput or response. Run.Validity says how far. */
   biases?: string[];
+  /** whose machine it is about, where agents carried the load */
+  agent?: string;
   /** it is beyond a limit fixed beforehand, not only worth a word */
   disturbs: boolean;
   /** Breaks says that the target did not do what was asked of it. The figures are right,
@@ -904,13 +930,37 @@ export interface Generator {
   cpu_share?: number;
   user_share?: number;
   rss_bytes?: number;
-  /** of the window: the worst worker was ready to run and had no CPU */
+  /** of the window: the worst worker of all machines was ready to run and had no CPU */
   run_queue_wait_share?: number;
   /** TimeslicesPerSecond is how often that worker was given a CPU. */
   timeslices_per_second?: number;
-  /** of its CPUs' time, where it has CPUs of its own: taken by the hypervisor */
+  /** of its CPUs' time, where it has CPUs of its own, or of the worst agent's: taken by the hypervisor */
   steal_share?: number;
   workers?: number;
+}
+
+/** An Agent carried a part of a trial's load on another machine. Of a variant, Generator has typical figures of the
+ * trials that it took part in, Work is the sum over them, and clock and start are those of the trial whose start is
+ * the least certain. */
+export interface RundirAgent {
+  name: string;
+  address: string;
+  /** of a variant */
+  trials?: number;
+  /** ClockOffset is by how much its clock was ahead of dyno's before the load, and ClockError by how
+   * much that may be wrong. */
+  clock_offset_seconds: number;
+  clock_error_seconds: number;
+  /** StartDeviation is how long after the common start its last worker began. It is wrong by at most ClockError. */
+  start_deviation_seconds: number;
+  /** of the load, that it was to carry */
+  share: number;
+  /** good responses, or events delivered, in the window */
+  work: number;
+  /** the cost of its part */
+  generator: Generator;
+  /** its own; not of a variant */
+  machine?: Machine;
 }
 
 /** Streams describe the subscribers to events. Counts are from the beginning of the ramp
@@ -1079,6 +1129,8 @@ export interface RundirCheck {
   outcome: string;
   /** whose doing it is when it is not ok: see the About constants */
   about?: string;
+  /** the one that fares worst, where agents carried the load */
+  agent?: string;
   detail?: Message;
 }
 
@@ -1147,6 +1199,25 @@ export interface Carried {
   unfinished: number;
   generator?: number;
   unsent?: number;
+}
+
+/** Machine describes the rest of the machine during the window. */
+export interface Machine {
+  /** of all CPUs' time */
+  steal_share?: number;
+  /** of all CPUs' time: busy with neither target nor generator */
+  foreign_share?: number;
+  /** LateWakeupShare is the share of sleeps of 5 ms that a thread of its own on the
+   * generator's CPUs overslept by more than 1 ms. Above 0.001 the p99.9 of the
+   * overshoot is above 1 ms. */
+  late_wakeup_share?: number;
+  /** TargetLateWakeupShare is the same on the target's CPUs, where they are its own. */
+  target_late_wakeup_share?: number;
+  /** MemoryStall and IOStall are the shares of the window in which all tasks that
+   * were not idle waited for memory or for input and output (pressure stall
+   * information, "full"). */
+  memory_stall_share?: number;
+  io_stall_share?: number;
 }
 
 /** A Silence is how long the target answered nothing while load was live: requests were

@@ -21,6 +21,7 @@ export function facts(c: Context, a: Answer): Child {
   const { t } = c;
   const each = (list: Message[] | undefined): Child[] => (list ?? []).map((m) => spoken(t, m));
   const rows: [string, Child[]][] = [
+    [t("from"), each(a.from)],
     [t("pairs"), each(a.pairs)],
     [t("broke"), each(a.broke)],
     [t("next"), a.next ? [spoken(t, a.next)] : []],

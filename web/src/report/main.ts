@@ -3,6 +3,7 @@ import "../style.css";
 import { h, settle, type Child } from "../dom";
 import { version, type Report } from "../document";
 import { preferred, textsIn, type Key } from "../i18n";
+import { agents } from "./agents";
 import { comparisons, ladder } from "./comparison";
 import { workOf, type Choices, type Context } from "./context";
 import { dimensions, figures } from "./figures";
@@ -28,6 +29,7 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["trends", "section.trends", trends],
   ["time", "section.time", time],
   ["validity", "section.validity", validity],
+  ["agents", "section.agents", agents],
   ["figures", "section.figures", figures],
   ["steps", "section.steps", steps],
   ["streams", "section.streams", streams],
