@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +92,39 @@ func TestSubscribersAreChecked(t *testing.T) {
 		}
 		if found != c.outcome {
 			t.Errorf("%d of 100, %d told to stay away: %q, want %q", c.peak, c.closed, found, c.outcome)
+		}
+	}
+}
+
+// Times of delivery between machines are known up to the errors of their clocks, and so is their ratio. How
+// long a machine waited between two events, its own clock tells.
+func TestDeliveryBetweenMachines(t *testing.T) {
+	b := streamBench()
+	for _, x := range b.trials {
+		x.Streams.DeliveryError = 400e-6
+	}
+	run := b.judge(t)
+	for _, c := range []struct {
+		figure, variant, base, state string
+		low, high                    float64
+	}{
+		{"delivery.p50", "a", "", rundir.StateBounded, 0.6e-3, 1.4e-3},
+		{"delivery.p50", "b", "", rundir.StateBounded, 1.6e-3, 2.4e-3},
+		{"delivery.p50", "b", "a", rundir.StateBounded, 1.6 / 1.4, 2.4 / 0.6},
+		{"event_gap.p50", "a", "", rundir.StateOK, 0, 0},
+	} {
+		at := slices.IndexFunc(run.Validity, func(v rundir.Validity) bool {
+			return v.Figure == c.figure && v.Variant == c.variant && v.Base == c.base
+		})
+		if at < 0 {
+			t.Errorf("nothing is said of %s of %s", c.figure, c.variant)
+			continue
+		}
+		v := run.Validity[at]
+		near := func(got *float64, want float64) bool { return got != nil && math.Abs(*got-want) <= 0.02*want }
+		switch {
+		case v.State != c.state, c.state == rundir.StateBounded && (!near(v.Low, c.low) || !near(v.High, c.high) || !slices.Contains(v.Causes, rundir.CauseAgentClocks) || !strings.Contains(v.Why.English(), "may be off by 400µs together")):
+			t.Errorf("%+v", v)
 		}
 	}
 }

@@ -49,6 +49,8 @@ func (e *LostError) Unwrap() error { return e.Err }
 type Clock struct {
 	Offset time.Duration // by which it is ahead
 	Error  time.Duration // by which the offset may be wrong at most
+	// Drifted is by how much the offset may be another when the load ended: its error, and what both clocks came apart.
+	Drifted time.Duration
 }
 
 // Local starts processes on this machine.

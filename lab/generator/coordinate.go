@@ -35,7 +35,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 		return nil, nil, err
 	}
 	defer release()
-	k := &coordinator{parts: parts}
+	k := &coordinator{parts: parts, stamps: c.Subscribers != nil && c.Connections > 0}
 	// The first error ends all parts: what follows from that is no news.
 	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer fail(nil)

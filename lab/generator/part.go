@@ -42,7 +42,8 @@ type part struct {
 	// To be read once it has joined the others.
 	workers int       // threads
 	start   time.Time // when the warm-up begins, by this process's clock
-	at      int64     // the same, as it was told
+	ours    int64     // the same, by CLOCK_MONOTONIC
+	at      int64     // the same, by that of its machine, as it was told
 	clock   Clock     // whole once there is a result
 	// To be read once there is a result.
 	late     time.Duration // by how much it began after that, by its own clock
@@ -258,11 +259,19 @@ func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
 	p.clock.Offset = r.Result.Start.Sub(p.start.Round(0))
 	r.Result.Start = p.start
 	p.late, p.observed = time.Duration(r.Began-p.at), r.Observed
+	p.clock.Drifted = p.drifted()
 	p.letGo()
 	if failed = p.process.Wait(); failed != nil {
 		failed = &LostError{failed}
 	}
 	return r.Result, errors.Join(err, failed)
+}
+
+// drifted bounds by how much its clock may be off, counted from the start, now.
+func (p *part) drifted() time.Duration {
+	now := Monotonic()
+	theirs, within := p.process.At(now)
+	return time.Duration(theirs-p.at-(now-p.ours)).Abs() + time.Duration(within)
 }
 
 // kill ends a part that was not waited for.
@@ -276,7 +285,12 @@ func (p *part) kill() error {
 }
 
 // A coordinator joins dyno's own engine to those of the parts.
-type coordinator struct{ parts []*part }
+type coordinator struct {
+	parts []*part
+	// stamps tells that some parts publish to others: events are stamped by this machine's clock, as far as each
+	// knows it.
+	stamps bool
+}
 
 var _ engine.Barrier = (*coordinator)(nil)
 
@@ -305,9 +319,12 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 		lead = max(lead, StartLead+4*time.Duration(within))
 	}
 	start = begin.Add(lead)
+	if c.stamps {
+		all.Epoch = start.UnixNano()
+	}
 	for _, p := range c.parts {
 		at, within := p.process.At(ours + lead.Nanoseconds())
-		p.start, p.at, p.clock.Error = start, at, time.Duration(within)
+		p.start, p.ours, p.at, p.clock.Error = start, ours+lead.Nanoseconds(), at, time.Duration(within)
 		if err := p.tell(partOrder{Start: &startSignal{At: at, All: all}}); err != nil {
 			return all, start, err
 		}

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -60,9 +59,6 @@ func Split(c engine.Config, wanted int) (portions []Portion, err error) {
 func Divide(c engine.Config, by []Carrier, descriptors []int) (portions []Portion, err error) {
 	n := len(by)
 	if s := c.Subscribers; s != nil {
-		if n > 1 && c.Connections > 0 {
-			return nil, errors.New("load: agents have clocks of their own, and how long published events take is not known between two of them: use one agent, or publish nothing")
-		}
 		if s.Count < n {
 			return nil, fmt.Errorf("load.subscribers.connections: %d are too few for %d agents", s.Count, n)
 		}

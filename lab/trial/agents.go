@@ -167,6 +167,7 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 	subtractKnown(t, accounts, observation.Boot())
 	sumUpAgents(t)
 	recordSkew(t)
+	recordDeliveryError(t, accounts)
 	lackOfAgents(t, accounts)
 	for _, of := range accounts {
 		if o := of.Observed; o != nil && o.ObserverCPU != nil && t.ObserverCPU != nil {
@@ -255,6 +256,17 @@ func recordSkew(t *rundir.Trial) {
 		earliest, latest = min(earliest, a.StartDeviation-a.ClockError), max(latest, a.StartDeviation+a.ClockError)
 	}
 	t.StartSkew, t.StartSkewError = new(last-first), new((latest-earliest)-(last-first))
+}
+
+// recordDeliveryError records how wrong times of delivery may be: the first agent publishes to the subscribers of all.
+// On its own machine they are right.
+func recordDeliveryError(t *rundir.Trial, accounts []generator.Account) {
+	if t.Streams == nil || t.Counts.Scheduled == 0 {
+		return
+	}
+	for _, of := range accounts[1:] {
+		t.Streams.DeliveryError = max(t.Streams.DeliveryError, (accounts[0].Clock.Drifted + of.Clock.Drifted).Seconds())
+	}
 }
 
 // lackOfAgents records what could not be observed on agents' machines: each reason once, with its agents.

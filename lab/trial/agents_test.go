@@ -320,3 +320,22 @@ func TestAgentsAreRecorded(t *testing.T) {
 		t.Errorf("one agent began %v apart from itself", *alone.StartSkew)
 	}
 }
+
+// Events that the first agent publishes are late by as much as its clock and that of another may be off.
+func TestDeliveryError(t *testing.T) {
+	accounts := make([]generator.Account, 3)
+	for i := range accounts {
+		accounts[i].Clock.Drifted = time.Duration(i+1) * time.Millisecond
+	}
+	for _, c := range []struct {
+		accounts  int
+		scheduled int64
+		want      float64
+	}{{1, 1, 0}, {2, 1, 3e-3}, {3, 1, 4e-3}, {3, 0, 0}} {
+		trial := &rundir.Trial{Streams: &rundir.Streams{}, Counts: rundir.Counts{Scheduled: c.scheduled}}
+		recordDeliveryError(trial, accounts[:c.accounts])
+		if got := trial.Streams.DeliveryError; got != c.want {
+			t.Errorf("%d agents, %d published: %v, want %v", c.accounts, c.scheduled, got, c.want)
+		}
+	}
+}

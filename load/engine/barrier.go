@@ -29,6 +29,9 @@ type Barrier interface {
 type Party struct {
 	Threads []int         // that carry it: ids as of gettid(2)
 	Sources []wire.Source // that may publish
+	// Epoch, of all together, is when the warm-up begins as Unix time in nanoseconds, by a clock that they agree
+	// on: what they publish is stamped by it. 0: each has its machine's.
+	Epoch int64
 }
 
 // publishedTimeout bounds how long an engine that has ended waits to hear what the others
@@ -50,6 +53,9 @@ func (e *engine) join(ctx context.Context) (start time.Time, threads []int, err 
 	all, start, err := e.config.Barrier.Join(ctx, self)
 	if err != nil {
 		return start, nil, fmt.Errorf("engine: join the others: %w", err)
+	}
+	if all.Epoch != 0 {
+		e.epoch = all.Epoch - int64(start.Sub(e.base))
 	}
 	e.publications.Expect(all.Sources)
 	return start, all.Threads, nil

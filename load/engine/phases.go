@@ -36,7 +36,7 @@ func (w *worker) start(origin int64) {
 		w.phases.drainEnd = windowEnd + int64(c.Drain)
 	}
 	w.rec.Begin(origin, windowStart, windowEnd)
-	w.subscribers.Begin(origin)
+	w.subscribers.Begin(origin, w.engine.epoch)
 	if w.arrivals.cursor == nil {
 		for i := range w.conns.all {
 			if w.conns.all[i].state != established {

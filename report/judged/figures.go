@@ -3,6 +3,7 @@ package judged
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"dyno/internal/texts"
@@ -116,7 +117,7 @@ func markOf(e rundir.Estimate, v rundir.Validity) string {
 	}
 	// Of an exchange that was disturbed the time is longer, not shorter. That a late generator gives the
 	// target less to do is in the upper bound, but no fault of what was measured.
-	if _, isTime := rundir.ClockOf(v.Figure); isTime && v.Base == "" && v.State == rundir.StateBounded {
+	if _, isTime := rundir.ClockOf(v.Figure); isTime && v.Base == "" && v.State == rundir.StateBounded && !slices.Contains(v.Causes, rundir.CauseAgentClocks) {
 		return AtMost
 	}
 	// A bound at the end of the interval of trials is that of chance alone.

@@ -6,7 +6,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"dyno/results/rundir"
 )
+
+// Disturbances make times longer. Clocks of agents may make them longer or shorter.
+func TestMarkOfTimes(t *testing.T) {
+	e := rundir.Estimate{Estimate: new(1e-3)}
+	v := rundir.Validity{Figure: "delivery.p50", State: rundir.StateBounded, Low: new(0.5e-3), High: new(1.5e-3), Causes: []string{"steal"}}
+	if got := markOf(e, v); got != AtMost {
+		t.Errorf("disturbed: %q", got)
+	}
+	v.Causes = append(v.Causes, rundir.CauseAgentClocks)
+	if got := markOf(e, v); got != Doubt {
+		t.Errorf("between machines: %q", got)
+	}
+}
 
 func TestCompareIDs(t *testing.T) {
 	want := []string{"", "R1.1", "R1.2", "R1.2/switch", "R1.10", "R2", "R02", "R10.1", "a"}

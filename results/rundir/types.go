@@ -78,6 +78,10 @@ const (
 	StateNotIdentified = "not_identified"
 )
 
+// CauseAgentClocks is the cause of a figure's state that is no check: the figure holds times of several agents' clocks. It
+// may be wrong either way.
+const CauseAgentClocks = "agent_clocks"
+
 // The subjects of a check or a flag.
 const (
 	AboutTarget    = "target"    // a finding about what is measured
@@ -1111,6 +1115,10 @@ type Streams struct {
 	FirstEvent     Quantiles `json:"first_event"` // from the request to the first event
 	EventGap       Quantiles `json:"event_gap"`   // between two events of a subscriber
 	Delivery       Quantiles `json:"delivery"`    // from when an event was due, or as its target stamped it, to its last byte
+
+	// DeliveryError is by how much the times of delivery may be wrong, either way, where publishers and subscribers were
+	// on machines with clocks of their own.
+	DeliveryError float64 `json:"delivery_error_seconds,omitempty"`
 
 	Slow *SlowStreams `json:"slow,omitempty"` // nil where none was
 }

@@ -1029,6 +1029,9 @@ export interface Streams {
   event_gap: Quantiles;
   /** from when an event was due, or as its target stamped it, to its last byte */
   delivery: Quantiles;
+  /** DeliveryError is by how much the times of delivery may be wrong, either way, where publishers and subscribers were
+   * on machines with clocks of their own. */
+  delivery_error_seconds?: number;
   /** nil where none was */
   slow?: SlowStreams;
 }

@@ -114,14 +114,14 @@ const isClock = (figure: string) => /\.(p\d+|max|mean)(\{|$)/.test(figure) && Ob
 const slight = 0.1;
 
 /** A figure as it was measured, with the mark that its state gives it: see report/answer.go. */
-export function stated(u: Unit, e: Estimate | undefined, state: { figure?: string; base?: string; state: string; low?: number; high?: number } | undefined): string {
+export function stated(u: Unit, e: Estimate | undefined, state: { figure?: string; base?: string; state: string; low?: number; high?: number; causes?: string[] } | undefined): string {
   if (e?.estimate === undefined) return unknown;
   if (!state || state.state === "ok") return estimate(u, e);
   const v = e.estimate, text = write(u, v), { low, high } = state;
   const beyond = (value: number, bound: number) => (value === bound ? 0 : bound / value - 1);
   const below = low === undefined ? Infinity : -beyond(e.low ?? v, low);
   const above = high === undefined ? Infinity : beyond(e.high ?? v, high);
-  const isTime = isClock(state.figure ?? "") && !state.base && state.state === "bounded";
+  const isTime = isClock(state.figure ?? "") && !state.base && state.state === "bounded" && !state.causes?.includes("agent_clocks");
   if (!isTime && (state.state === "relative_only" || !(Math.min(below, above) <= slight))) return `${text}?`;
   const both = bounded(e) && low !== undefined && high !== undefined;
   return (isTime || above <= below ? "≤" : "≥") + text + (both ? ` ${ends(u, { estimate: v, low, high })}` : "");

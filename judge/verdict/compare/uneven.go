@@ -24,6 +24,9 @@ const (
 // uneven says by how much, and by what, the machine disturbed one variant of a pair more than the
 // other; nil if it did not. What disturbs both alike is in the interval of their ratio.
 func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes []string) {
+	if e := max(s.ClockError(p.Variant, m), s.ClockError(p.Base, m)); e > 0 {
+		return new(validity.WhyClocks(e)), []string{rundir.CauseAgentClocks}
+	}
 	if !validity.CanBeDisturbed(m) || m.Name == rundir.MetricCPU || m.Kind() == rundir.MetricErrorRatio {
 		return nil, nil
 	}

@@ -237,6 +237,7 @@ func streams(trials []*rundir.Trial) *rundir.Streams {
 		addWholes(sum, s)
 		sum.Requested, sum.Peak = requested, peak
 		sum.Subscribed += s.Subscribed
+		sum.DeliveryError = max(sum.DeliveryError, s.DeliveryError)
 		if s.Slow != nil {
 			if sum.Slow == nil {
 				sum.Slow = &rundir.SlowStreams{}

@@ -30,7 +30,7 @@ func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 	}
 	switch tag := LatencyTag(m); {
 	case tag != "":
-		return s.latencyBounds(variant, m, tag)
+		return s.latencyBounds(variant, m, tag).withClocks(s.ClockError(variant, m))
 	case m.IsThroughput():
 		b := s.throughputBounds(variant, m, estimate).withSpeed(s.speed(variant, m), -s.cpuDependence(variant))
 		if m.Kind() == rundir.MetricGoodput {
@@ -41,6 +41,34 @@ func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 		return s.cpuBounds(variant, estimate).withSpeed(s.speed(variant, m), 1)
 	}
 	return exact(estimate)
+}
+
+// ClockError is by how much a figure of a variant may be wrong, either way, because the clocks of several machines
+// are in it.
+func (s Assessor) ClockError(variant string, m dataset.Metric) (seconds float64) {
+	if f := s.Whole[variant]; f != nil && f.Streams != nil && LatencyTag(m) == rundir.TagDelivery {
+		return f.Streams.DeliveryError
+	}
+	return 0
+}
+
+// WhyClocks says that figures have an error of clocks.
+func WhyClocks(seconds float64) rundir.Message {
+	return texts.New("why.agents", "error", units.ShortTime(seconds))
+}
+
+// withClocks widens bounds by the error of clocks.
+func (b Bounds) withClocks(seconds float64) Bounds {
+	if seconds == 0 {
+		return b
+	}
+	b.Low, b.High = max(0, b.Low-seconds), b.High+seconds
+	why := []rundir.Message{WhyClocks(seconds)}
+	if b.why != nil {
+		why = append(why, *b.why)
+	}
+	b.why, b.causes = texts.Joint(why), append([]string{rundir.CauseAgentClocks}, b.causes...)
+	return b
 }
 
 // A speed says by how much the target's CPUs were at times faster and slower than usual, as

@@ -178,7 +178,7 @@ func (s Assessor) RaiseLows(list []rundir.Validity) {
 	for i := range list {
 		v := &list[i]
 		m, ok := dataset.Lookup(v.Figure)
-		if !ok || v.Base != "" || v.Low == nil || LatencyTag(m) == "" {
+		if !ok || v.Base != "" || v.Low == nil || LatencyTag(m) == "" || s.ClockError(v.Variant, m) > 0 {
 			continue
 		}
 		f := s.Whole[v.Variant]

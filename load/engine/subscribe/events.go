@@ -129,9 +129,10 @@ func (p *Pool) gap(s *subscriber) {
 	s.delivery.Gap()
 }
 
-// Begin sets the beginning of the load. All subscribers are to receive something from then
-// on.
-func (p *Pool) Begin(origin int64) {
+// Begin sets the beginning of the load, and the clock's zero in Unix time, by which events are stamped. All
+// subscribers are to receive something from then on.
+func (p *Pool) Begin(origin, epoch int64) {
+	p.epoch = epoch
 	p.begun, p.streams.Untried = true, p.untried
 	p.silences.Begin(origin)
 	p.silences.Due(origin)

@@ -407,6 +407,7 @@ export const en = {
   "check.generator_cpu": "generator CPU",
   "check.run_queue_wait": "generator waiting for a CPU",
   "check.generator_limit": "generator was the limit",
+  "check.agent_clocks": "clocks of agents",
   "check.start_skew": "start skew of agents",
   "check.steal": "CPU stolen by the host",
   "check.foreign_cpu": "CPU used by other programs",

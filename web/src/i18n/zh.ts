@@ -407,6 +407,7 @@ export const zh: Record<Key, string> = {
   "check.generator_cpu": "发生器 CPU",
   "check.run_queue_wait": "发生器等待 CPU",
   "check.generator_limit": "发生器成为瓶颈",
+  "check.agent_clocks": "各 agent 的时钟",
   "check.start_skew": "各 agent 开始时刻之差",
   "check.steal": "被宿主机占用的 CPU",
   "check.foreign_cpu": "其他程序占用的 CPU",
