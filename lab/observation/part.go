@@ -53,5 +53,14 @@ func Boot() string {
 	return strings.TrimSpace(string(text))
 }
 
+// TargetBoot identifies the target's machine if that is dyno's own. It is empty if an agent observes the target: then what
+// is known of the target, and of the worse one of two machines, need not be of dyno's.
+func (w *Watch) TargetBoot() string {
+	if w.config.Agent != nil {
+		return ""
+	}
+	return Boot()
+}
+
 // AddPart adds what was seen of a machine that carried a part of the load.
 func (w *Watch) AddPart(o *generator.Observed) { w.parts = append(w.parts, o) }

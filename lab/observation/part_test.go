@@ -1,6 +1,7 @@
 package observation
 
 import (
+	"context"
 	"runtime"
 	"testing"
 	"time"
@@ -32,5 +33,21 @@ func TestPart(t *testing.T) {
 	w.Start(engine.Start{Time: time.Now()})
 	if o := w.Stop(1); o.Generator.RSSBytes != nil || o.ObserverCPU != nil {
 		t.Errorf("%+v", o)
+	}
+}
+
+// elsewhere is an agent.
+type elsewhere struct{}
+
+func (elsewhere) Observe(context.Context, Subject) (*Observed, error) { return &Observed{}, nil }
+
+// What is known of a target on an agent's machine is not taken for that of dyno's.
+func TestTargetBoot(t *testing.T) {
+	v := plan.DefaultVariant(plan.HTTP)
+	if here := New(Config{Variant: &v}).TargetBoot(); here == "" || here != Boot() {
+		t.Errorf("on this machine: %q", here)
+	}
+	if there := New(Config{Variant: &v, Agent: elsewhere{}}).TargetBoot(); there != "" {
+		t.Errorf("on an agent's machine: %q", there)
 	}
 }

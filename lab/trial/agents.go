@@ -164,7 +164,7 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 		}
 		t.Agents = append(t.Agents, one)
 	}
-	subtractKnown(t, accounts, observation.Boot())
+	subtractKnown(t, accounts, w.TargetBoot())
 	sumUpAgents(t)
 	recordSkew(t)
 	recordDeliveryError(t, accounts)
@@ -178,7 +178,7 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 
 // subtractKnown subtracts from each machine's foreign CPU time what the load's own processes used there: each part
 // and dyno know only themselves, and agents may share a machine with each other and with the target. here is
-// dyno's machine.
+// dyno's machine; empty if the target is not on it.
 func subtractKnown(t *rundir.Trial, accounts []generator.Account, here string) {
 	// known returns the share of a machine's CPU time that parts used, but for one of them.
 	known := func(machine *generator.Observed, except int) (share float64) {

@@ -279,6 +279,12 @@ func TestForeignOnSharedMachines(t *testing.T) {
 	if diff := cmp.Diff([]float64{0.1, 0.1, 0.15, 0.05, 0.1, 0.2}, got, rounded); diff != "" {
 		t.Error(diff)
 	}
+	// Of a target elsewhere, only what the parts used is subtracted.
+	away := &rundir.Trial{Target: trial.Target, Machine: rundir.Machine{ForeignShare: new(0.4)}, Agents: []rundir.Agent{{Machine: accounts[0].Observed.Machine}, {}}}
+	subtractKnown(away, accounts[:2], "")
+	if got := []float64{*away.Agents[0].Machine.ForeignShare, *away.Machine.ForeignShare}; !cmp.Equal([]float64{0.35, 0.4}, got, rounded) {
+		t.Errorf("target elsewhere: %v", got)
+	}
 }
 
 // The trial's generator is all agents: their memory, and the waits of the worst. How far apart they began is known up to
