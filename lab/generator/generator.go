@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"dyno/host/child"
 	"dyno/lab/plan"
@@ -76,19 +77,28 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 // startParts starts the process of each portion by its carrier; but for the portion, they have the same plan. They
 // stop when ctx ends. Release ends those that were not waited for.
 func startParts(ctx context.Context, plan partPlan, portions []Portion, by []Carrier) (parts []*part, release func(), err error) {
+	// All at once: agents are some way off, and their processes take a while to start.
+	parts = make([]*part, len(portions))
+	failed := make([]error, len(portions))
+	var starting sync.WaitGroup
+	for n, of := range portions {
+		mine := plan
+		mine.Portion = of
+		starting.Go(func() { parts[n], failed[n] = startPart(ctx, by[n], mine) })
+	}
+	starting.Wait()
 	kill := func() {
 		for _, p := range parts {
-			_ = p.kill() // it does not matter any more how it ended
+			if p != nil {
+				_ = p.kill() // it does not matter any more how it ended
+			}
 		}
 	}
-	for n, of := range portions {
-		plan.Portion = of
-		p, err := startPart(ctx, by[n], plan)
+	for n, err := range failed {
 		if err != nil {
 			kill()
 			return nil, nil, fmt.Errorf("start process %d of %d that carry parts of the load: %w", n+1, len(portions), err)
 		}
-		parts = append(parts, p)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, p := range parts {
