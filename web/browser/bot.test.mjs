@@ -263,6 +263,8 @@ test("it shows what the key may use, and has used", async () => {
   const opened = await open(`${url}/`);
   const { page } = opened;
   await login(page);
+  await say(page, "count this"); // what others have asked may be of the hour before
+  await answered(page, 1);
   await page.getByRole("link", { name: "Usage" }).click();
   const limits = page.getByRole("region", { name: "Limits" });
   await limits.waitFor();

@@ -298,6 +298,7 @@ test("it finds, compares and traces runs, and hostile texts are inert", patience
   await page.getByRole("link", { name: "History of this experiment" }).click();
   await page.locator("h1", { hasText: "History of nightly <img" }).waitFor();
   await page.getByText(/From night 7 on/).first().waitFor();
+  await page.locator("svg.picture .turn").nth(1).waitFor({ state: "attached" });
   assert.equal(await page.locator("svg.picture .turn").count(), 2);
   await accessible(page, "a history");
   await page.goBack();
