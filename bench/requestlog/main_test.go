@@ -29,7 +29,7 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-// What is compared is what the requests were, and when they came, whoever sent them.
+// It compares requests and their times, and does not ask who sent them.
 func TestCompare(t *testing.T) {
 	line := func(at time.Duration, from, request string) string {
 		return fmt.Sprintf("%d\t%s\t%q\n", at.Nanoseconds(), from, request)

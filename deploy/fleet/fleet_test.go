@@ -113,7 +113,7 @@ func TestJob(t *testing.T) { checkPod(t, "Job", readJob(t)) }
 // TestChart: both forms of the chart are what a cluster takes, and the Job fits them.
 func TestChart(t *testing.T) {
 	if _, err := exec.LookPath("helm"); err != nil {
-		t.Skip("helm is not installed")
+		t.Skip("helm is not installed: scripts/nightly.sh kubernetes installs it and runs this test")
 	}
 	job := readJob(t)
 	for _, kind := range []string{"DaemonSet", "Deployment"} {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make the keys of a fleet in a folder, and FOLDER/secrets.yaml with the four Secrets that the chart needs.
-# Whoever can read the folder has the fleet. The coordinators' certificate holds for 30 days: another call
+# A reader of the folder controls the fleet. The coordinators' certificate holds for 30 days: another call
 # with the same folder makes another one, and keeps everything else.
 #
 #   deploy/fleet/secrets.sh FOLDER [NAMESPACE]      (dyno); needs dyno on PATH, and openssl

@@ -29,7 +29,7 @@ type authorityConfig struct {
 	Listen      string        `yaml:"listen" default:"127.0.0.1:7200" doc:"where machines join: a numeric address and a port. It must be a loopback address unless allow_remote is set"`
 	AllowRemote bool          `yaml:"allow_remote" doc:"permit addresses that other machines reach; nobody joins without a token"`
 	Address     string        `yaml:"address" otherwise:"that of listen" doc:"host:port at which other machines reach it"`
-	Folder      string        `yaml:"folder" kind:"path" default:"fleet" doc:"the folder of the fleet's keys. Whoever can read it has the fleet"`
+	Folder      string        `yaml:"folder" kind:"path" default:"fleet" doc:"the folder of the fleet's keys. A reader of it controls the fleet"`
 	Members     int           `yaml:"members" range:"1..10000" default:"10" doc:"how many machines can join with the token"`
 	TokenLife   time.Duration `yaml:"token_life" range:"1s..8760h" default:"24h" doc:"how long the token holds"`
 	TokenFile   string        `yaml:"token_file" kind:"path" otherwise:"another token at each start" doc:"the file that keeps the token, made if it is not there. The token is printed nowhere then, and holds for token_life and members again at each start"`

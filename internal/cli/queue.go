@@ -113,7 +113,7 @@ func (a *app) workCommand() *cobra.Command {
 		Short: "Take tasks and run them, one at a time",
 		Long: `Take tasks and run them, one at a time, until SIGTERM or SIGINT. The run under way is then put back,
 and another worker continues it. Where no agents are asked for, this machine carries the load: start
-one worker on a machine. Experiments start programs: whoever may change the control plane's namespace
+one worker on a machine. Experiments start programs: clients that may change the control plane's namespace
 fleet can have them started here.
 
 With s3://BUCKET/PREFIX, a run folder is in runs until it is uploaded. The environment has the

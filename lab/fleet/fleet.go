@@ -113,7 +113,7 @@ func (a *Agent) Ask(ctx context.Context) (address string, descriptors int, err e
 	end := a.killed.Add(a.Silence)
 	a.mu.Unlock()
 	if a.Locate != nil {
-		// Whoever is there now does not know of the parts where the agent was.
+		// An agent at the new address does not know of the parts at the old one.
 		if now, err := a.Locate(ctx); err == nil && now != a.Address {
 			select {
 			case <-ctx.Done():

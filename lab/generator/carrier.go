@@ -31,7 +31,7 @@ type Process interface {
 	// At translates an instant of CLOCK_MONOTONIC into that of the process's machine, and bounds the
 	// error, in nanoseconds.
 	At(ours int64) (theirs, within int64)
-	// Silence is how long the process, and whoever gives it orders, may be silent until the other is
+	// Silence is how long the process, and the coordinator, may be silent until the other is
 	// lost. Both send something more often than that. 0: the end of one ends what the other reads.
 	Silence() time.Duration
 	// String names the process in errors.

@@ -13,7 +13,7 @@
 // Requests say in Dyno-Version which version sent them. The exchange between two versions is not
 // defined: another version's are refused. A part ends with its connection, and with the agent:
 // it reads its orders from the agent, and ends as soon as these do. An agent with an identity is a
-// member of a fleet: it answers coordinators only. Whoever sends a plan cannot go beyond what the
+// member of a fleet: it answers coordinators only. A plan cannot go beyond what the
 // agent's owner allows: the part's process gets the limits from the agent, and holds the plan against them.
 package agent
 

@@ -28,7 +28,7 @@ import (
 type Config struct {
 	Listen      string            `yaml:"listen" default:"127.0.0.1:7300" doc:"where dyno connects: a numeric address and a port; port 0 picks one. It must be a loopback address unless allow_remote is set"`
 	AllowRemote bool              `yaml:"allow_remote" doc:"permit addresses that other machines reach; it needs an identity"`
-	Identity    string            `yaml:"identity" kind:"path" otherwise:"no TLS: whoever can connect may use the agent" doc:"the folder that keeps the agent's key and certificate. Only coordinators of its fleet can connect then"`
+	Identity    string            `yaml:"identity" kind:"path" otherwise:"no TLS: anybody who can connect may use the agent" doc:"the folder that keeps the agent's key and certificate. Only coordinators of its fleet can connect then"`
 	Join        string            `yaml:"join" otherwise:"the certificate in identity ends" doc:"TOKEN@HOST:PORT, as dyno fleet authority prints it: get a certificate there, and renew it. HOST:PORT renews one that there is"`
 	Name        string            `yaml:"name" otherwise:"the certificate's, or the machine's" doc:"the agent's name in errors and results"`
 	Labels      map[string]string `yaml:"labels" flag:"label" names:"any" most:"56" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`

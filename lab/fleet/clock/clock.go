@@ -153,7 +153,7 @@ type Clock struct {
 }
 
 // With returns the Clock after another measurement, which must be later than the last one. It refuses
-// one that contradicts the last one: a clock jumped, and whoever wants to go on begins with a zero Clock.
+// one that contradicts the last one: a clock jumped, and the caller may begin with a zero Clock.
 func (c Clock) With(m Measurement) (Clock, error) {
 	if c.measured == 0 {
 		return Clock{measured: 1, last: m, unsure: Tolerance}, nil

@@ -20,7 +20,7 @@ import (
 const (
 	authorityFile = "authority.pem"
 	tokensFile    = "tokens.json"
-	lockFile      = "lock" // whoever changes the tokens holds it
+	lockFile      = "lock" // held while tokens are changed
 )
 
 // authorityLifetime is as long as that of kubeadm's authority.
@@ -109,7 +109,7 @@ func (a *Authority) sign(p Peer, key *ecdsa.PublicKey) ([]byte, error) {
 	}, a.certificate, key, a.key)
 }
 
-// Member returns a member that has joined without a token: whoever can read the authority's key is
+// Member returns a member that has joined without a token: who can read the authority's key is
 // trusted.
 func (a *Authority) Member(name string, role Role) (*Member, error) {
 	key, err := newKey()

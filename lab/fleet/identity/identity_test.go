@@ -151,7 +151,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestPeersAreVerified: each side of a connection refuses whoever is not in the fleet, or not who is asked for.
+// TestPeersAreVerified: each side of a connection refuses peers outside the fleet, and others than were asked for.
 func TestPeersAreVerified(t *testing.T) {
 	f := must(Open(t.TempDir()))
 	coordinator, agent := must(f.Member("main", Coordinator)), must(f.Member("node-3", Agent))

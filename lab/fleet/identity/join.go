@@ -77,7 +77,7 @@ func (a *Authority) Handler(log *slog.Logger) http.Handler {
 		}
 		log.Info("member joined or renewed", "address", address, "name", peer.Name, "role", peer.Role)
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(joinAnswer{certificate}) // whoever does not get it asks again
+		_ = json.NewEncoder(w).Encode(joinAnswer{certificate}) // a client that does not get it asks again
 	})
 	return mux
 }
@@ -126,7 +126,7 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request) (Peer, []byte, 
 	return peer, certificate, err
 }
 
-// parseRequest returns what a certificate is asked for. Whoever asks has the key.
+// parseRequest returns what a certificate is asked for. The signature shows that the client has the key.
 func parseRequest(der []byte) (name string, key *ecdsa.PublicKey, err error) {
 	request, err := x509.ParseCertificateRequest(der)
 	if err != nil {

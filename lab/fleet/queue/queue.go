@@ -2,7 +2,7 @@
 // each.
 //
 // A task is the configuration tasks.ID of the namespace fleet. Its plan, which may hold credentials, is the
-// secret configuration plans.ID. Whoever changes a task has read the version that is replaced, so no two
+// secret configuration plans.ID. Each change of a task replaces a version that was read, so no two
 // workers take it. A worker has a lease for each attempt. When the lease ends, others may take the task, so the
 // worker ends the attempt before. The task's fence counts the attempts: a worker writes its outcome only if the
 // fence is still its own.

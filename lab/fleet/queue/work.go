@@ -106,7 +106,7 @@ func (w *Worker) prepare(ctx context.Context, t *Task) (run func(context.Context
 // abandon ends a task that was lost too often.
 func (w *Worker) abandon(ctx context.Context, of *Task) error {
 	_, err := w.Queue.change(ctx, of.ID, func(t *Task) error {
-		// The leases are read after the task: whoever has taken it since has one.
+		// The leases are read after the task: a worker that has taken it since has one.
 		leases, err := w.Queue.Registry.Leases(ctx)
 		if err != nil {
 			return err

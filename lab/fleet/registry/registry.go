@@ -4,7 +4,7 @@
 // Everything is in the namespace fleet. A running agent is an instance of the service agents. Its ID is the
 // agent's name and a session, which each start of an agent has for itself. The configuration agents.NAME
 // says which session has the name, whether the agent is cordoned, and who has the machine for itself. It
-// outlives the agent. Whoever changes it has read the version that is replaced.
+// outlives the agent. Each change replaces a version that was read.
 package registry
 
 import (
