@@ -15,10 +15,10 @@
 #   bench/fleet-connections.sh | tee bench/fleet-connections.txt
 #
 # Needs root. Settings, by environment:
-#   PARTS="one nodes" CONNECTIONS=100000 AGENTS=6 EVERY=5 SECONDS_EACH=30 RAMP=2000 NETWORK=10.99.0 DYNO=…/bin/dyno
+#   PARTS="one nodes" CONNECTIONS=100000 AGENTS=6 EVERY=5 SECONDS_EACH=30 RAMP=1500 NETWORK=10.99.0 DYNO=…/bin/dyno
 set -euo pipefail
 cd "$(dirname "$0")/.."
-parts=${PARTS:-one nodes} connections=${CONNECTIONS:-100000} agents=${AGENTS:-6} every=${EVERY:-5} seconds=${SECONDS_EACH:-30} ramp=${RAMP:-2000}
+parts=${PARTS:-one nodes} connections=${CONNECTIONS:-100000} agents=${AGENTS:-6} every=${EVERY:-5} seconds=${SECONDS_EACH:-30} ramp=${RAMP:-1500}
 dyno=${DYNO:-$PWD/bin/dyno} port=7811
 
 . bench/required.sh

@@ -51,7 +51,8 @@ runs() { until [ "$(shown "$1" '[.state, .fence] | join(" ")')" = "running $2" ]
 pids[control]=$!
 disown
 until "$dyno" queue list >/dev/null 2>&1; do sleep 0.1; done
-echo "nproc $(nproc), kernel $(uname -r), $("$dyno" --version | head -1), $workers workers, $tasks tasks"
+echo "made by: TASKS=$tasks WORKERS=$workers KILLS=$kills bench/queue.sh"
+echo "nproc $(nproc), kernel $(uname -r), $("$dyno" --version | head -1)"
 
 began=$(date +%s%N)
 for _ in $(seq "$tasks"); do "$dyno" submit short.yaml; done >ids

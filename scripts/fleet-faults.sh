@@ -12,11 +12,12 @@
 # requests), if a trial that had ended is lost, if a process is left, or if a run does not end. It prints
 # how many rounds were measured again, and how long it took until their trials ran again.
 #
-#   scripts/fleet-faults.sh [FAULTS [SEED]]
+#   scripts/fleet-faults.sh [FAULTS [SEED]] | tee bench/fleet-faults.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+echo "made by: scripts/fleet-faults.sh ${1:-50} ${2:-1}"
 echo "nproc $(nproc), kernel $(uname -r)"
 FAULTS=${1:-50} SEED=${2:-1} go test ./internal/cli/fleet -vet=off -run '^TestFaults$' -count 1 -v -timeout 1h >"$log" || { cat "$log"; exit 1; }
 sed -n 's/^ *faults_test.go:[0-9]*: //p' "$log"
