@@ -11,7 +11,7 @@ GOLANGCI_VERSION := 2.15.0
 GOVULNCHECK_VERSION := 1.8.0
 export GOLANGCI_VERSION GOVULNCHECK_VERSION
 
-.PHONY: help build r1 test nightly stress lint vuln fuzz bench fresh web browser image fmt-check ci setup clean
+.PHONY: help build r1 test nightly stress lint vuln fuzz bench fresh web browser image release fmt-check ci setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ browser: ## drive the HTML report in Chromium
 
 image: ## container images of the bot gateway and the control plane, without docker
 	@scripts/image.sh
+
+release: ## programs, packages, images and charts of this commit, in dist/
+	@scripts/release.sh
 
 fmt-check: ## gofmt has nothing to change
 	@scripts/fmt-check.sh

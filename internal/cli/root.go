@@ -104,6 +104,9 @@ func (a *app) execute(ctx context.Context) error {
 	return root.ExecuteContext(ctx)
 }
 
+// Root returns the command dyno with all commands below it, for what describes them.
+func Root() *cobra.Command { return (&app{args: []string{}}).root() }
+
 func (a *app) root() *cobra.Command {
 	root := command.Group(&cobra.Command{
 		Use:     "dyno",

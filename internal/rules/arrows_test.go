@@ -214,6 +214,7 @@ var arrows = []arrow{
 	{"bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
+	{"scripts/manpages", []string{"internal/cli"}, "it writes down what the command line declares"},
 	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document is, and what figures are called, for the page"},
 }
 

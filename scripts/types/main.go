@@ -41,7 +41,7 @@ func write(name string, text []byte) error {
 }
 
 // module is the path of this module. Its packages are in folders below the root.
-const module = "dyno/"
+var module = strings.TrimSuffix(reflect.TypeFor[html.Document]().PkgPath(), "report/html")
 
 // generate returns the types of a document, with the comments of the Go sources below root.
 func generate(root string) ([]byte, error) {
