@@ -18,6 +18,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/internal/settings"
+	"dyno/lab/fleet"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/fleet/registry"
@@ -180,79 +181,97 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.choice.wanted() && len(a.agents) > 0 {
-		return nil, nil, command.Usage("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
-	}
-	for _, address := range a.agents {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			return nil, nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
-		}
-	}
-	connected, err := connectTo(ctx, m, a.agents...)
+	carriers, err := a.connectNamed(ctx, m)
 	if err != nil {
 		return nil, nil, err
 	}
-	placed, err := a.place(ctx, e, connected)
+	placed, err := a.place(ctx, e, carriers)
 	if err != nil {
 		return nil, nil, err
 	}
 	if a.identity != "" && len(a.agents) == 0 && !a.choice.wanted() && len(placed) == 0 {
 		return nil, nil, command.Usage("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
 	}
-	fences := map[string]int64{} // by name
-	var known *registry.Registry // nil: the agents were not chosen there
+	distinct := map[string]registry.Agent{} // of those placed, by name
+	for _, of := range placed {
+		distinct[of.Name] = of
+	}
+	var fences map[string]int64 // by name
 	if a.choice.wanted() {
-		distinct := map[string]registry.Agent{}
-		for _, of := range placed {
-			distinct[of.Name] = of
-		}
-		chosen, r, hold, err := a.choice.choose(ctx, m, slices.Collect(maps.Values(distinct)))
-		if err != nil {
-			return nil, nil, err
-		}
-		known = r
-		a.release = func() error {
-			defer r.Close()
-			if hold == nil {
-				return nil
-			}
-			return hold.Release(ctx)
-		}
-		if hold != nil {
-			fences = hold.Fences
-		}
-		var addresses []string
-		for _, of := range chosen {
-			addresses = append(addresses, of.Address)
-		}
-		if connected, err = connectTo(ctx, m, addresses...); err != nil {
+		if carriers, fences, err = a.connectChosen(ctx, m, slices.Collect(maps.Values(distinct))); err != nil {
 			return nil, nil, err
 		}
 	}
-	hosts = map[string]trial.Host{}
-	for selector, of := range placed {
-		one, err := connectTo(ctx, m, of.Address)
-		if err != nil {
-			return nil, nil, err
-		}
-		one[0].Fence = fences[of.Name]
-		hosts[selector] = trial.Host{Machine: one[0], Name: of.Name, Address: of.Address, CPUs: one[0].Info.CPUs}
+	if hosts, err = connectHosts(ctx, m, placed, fences); err != nil {
+		return nil, nil, err
 	}
-	for _, of := range connected {
-		if slices.ContainsFunc(slices.Collect(maps.Values(hosts)), func(h trial.Host) bool { return h.Name == of.Info.Name }) {
+	for _, of := range carriers {
+		if _, isHost := distinct[of.Info.Name]; isHost {
 			continue
 		}
 		of.Fence = fences[of.Info.Name]
-		if known != nil {
-			of.Locate = func(ctx context.Context) (string, error) {
-				now, err := agentNamed(ctx, known, of.Info.Name)
-				return now.Address, err
-			}
-		}
 		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
 	}
 	if a.choice.wanted() {
 		a.chosen, a.hosts = load, hosts
 	}
 	return load, hosts, nil
+}
+
+// connectNamed connects to the agents that --agent names.
+func (a *app) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet.Agent, error) {
+	if a.choice.wanted() && len(a.agents) > 0 {
+		return nil, command.Usage("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
+	}
+	for _, address := range a.agents {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
+		}
+	}
+	return connectTo(ctx, m, a.agents...)
+}
+
+// connectChosen connects to the agents that the choice has for the load. If the run has their machines, and those of
+// the placed ones, for itself, it returns the fences. The release gives all back.
+func (a *app) connectChosen(ctx context.Context, m *identity.Member, placed []registry.Agent) (carriers []*fleet.Agent, fences map[string]int64, err error) {
+	chosen, known, hold, err := a.choice.choose(ctx, m, placed)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.release = func() error {
+		defer known.Close()
+		if hold == nil {
+			return nil
+		}
+		return hold.Release(ctx)
+	}
+	if hold != nil {
+		fences = hold.Fences
+	}
+	var addresses []string
+	for _, of := range chosen {
+		addresses = append(addresses, of.Address)
+	}
+	carriers, err = connectTo(ctx, m, addresses...)
+	for _, of := range carriers {
+		of.Locate = func(ctx context.Context) (string, error) {
+			now, err := agentNamed(ctx, known, of.Info.Name)
+			return now.Address, err
+		}
+	}
+	return carriers, fences, err
+}
+
+// connectHosts connects to the agents on whose machines the plan places processes, by their selectors.
+func connectHosts(ctx context.Context, m *identity.Member, placed map[string]registry.Agent, fences map[string]int64) (map[string]trial.Host, error) {
+	hosts := map[string]trial.Host{}
+	for selector, of := range placed {
+		one, err := connectTo(ctx, m, of.Address)
+		if err != nil {
+			return nil, err
+		}
+		one[0].Fence = fences[of.Name]
+		hosts[selector] = trial.Host{Machine: one[0], Name: of.Name, Address: of.Address, CPUs: one[0].Info.CPUs}
+	}
+	return hosts, nil
 }
