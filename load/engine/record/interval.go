@@ -9,15 +9,16 @@ import (
 	"dyno/load/wire"
 )
 
-// An Interval is what happened in one stretch of the time line.
+// An Interval is what happened in one stretch of the time line. In JSON, it has only what is not zero: a
+// coordinator reads many, without latencies.
 type Interval struct {
 	Start, Length time.Duration         // from the beginning of the warm-up
-	Completed     uint64                // good responses that ended in it, of the warm-up too
-	ByKind        [wire.Kinds]uint64    // requests that failed in it, of the warm-up too
-	Delivered     uint64                // events that arrived in it, of the warm-up too; slow subscribers' not
-	Connections   int                   // open at its end, subscriptions included, as each worker last counted its own
-	Status        map[int]uint64        // complete responses to the window's requests by status code; nil without any
-	Latency       [Tags]*hist.Histogram // of the window's requests; nil where empty
+	Completed     uint64                `json:",omitzero"` // good responses that ended in it, of the warm-up too
+	ByKind        [wire.Kinds]uint64    `json:",omitzero"` // requests that failed in it, of the warm-up too
+	Delivered     uint64                `json:",omitzero"` // events that arrived in it, of the warm-up too; slow subscribers' not
+	Connections   int                   `json:",omitzero"` // open at its end, subscriptions included, as each worker last counted its own
+	Status        map[int]uint64        `json:",omitzero"` // complete responses to the window's requests by status code; nil without any
+	Latency       [Tags]*hist.Histogram `json:",omitzero"` // of the window's requests; nil where empty
 }
 
 // Failed is the number of requests that failed in the interval.
@@ -51,6 +52,7 @@ func (i *Interval) AddCounts(o *Interval) {
 // the same one of the longer list, which is as wide as the widest.
 func mergeIntervals(a, b []Interval) []Interval {
 	open := map[int]int{} // connections of b that an interval of a has: the latest of those that belong to it
+	sum := hist.New()     // its clones take some kB, and there is one for each interval and tag
 	for _, i := range b {
 		at, _ := slices.BinarySearchFunc(a, i.Start+i.Length/2, func(x Interval, t time.Duration) int {
 			if x.Start+x.Length <= t {
@@ -73,10 +75,10 @@ func mergeIntervals(a, b []Interval) []Interval {
 			case x.Latency[tag] == nil:
 				x.Latency[tag] = h
 			default:
-				merged := hist.New()
-				merged.Merge(x.Latency[tag])
-				merged.Merge(h)
-				x.Latency[tag] = merged
+				sum.Reset()
+				sum.Merge(x.Latency[tag])
+				sum.Merge(h)
+				x.Latency[tag] = sum.Clone()
 			}
 		}
 	}
