@@ -144,6 +144,7 @@ func carryRest(t *testing.T, all []*Agent, broken *journal) {
 // An agent that is killed in the middle of a load makes it fail, and leaves no process. Then the others carry the whole
 // load; and so do all, once it has started again.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	lost := startProcess(t, "lost")
 	all := agents(t, start(t, config("kept")), lost.address)
 	j, err := breakOff(t, all, func() { _ = lost.Process.Kill() })
@@ -163,6 +164,7 @@ func TestAgentKilled(t *testing.T) {
 // A part of an agent that is stopped has ended before others carry the whole load: it hears nothing of dyno. The agent
 // carries parts again when it goes on.
 func TestAgentSuspended(t *testing.T) {
+	t.Parallel()
 	lost := startProcess(t, "lost")
 	all := agents(t, start(t, config("kept")), lost.address)
 	j, err := breakOff(t, all, func() { _ = lost.Process.Signal(syscall.SIGSTOP) })
@@ -182,6 +184,7 @@ func TestAgentSuspended(t *testing.T) {
 
 // An agent that cannot be reached any longer ends its part by itself.
 func TestAgentCutOff(t *testing.T) {
+	t.Parallel()
 	lost := start(t, config("lost"))
 	w, err := pipes.Lay(lost)
 	if err != nil {
@@ -208,6 +211,7 @@ func TestAgentCutOff(t *testing.T) {
 
 // An agent that has started again elsewhere is found, once the parts where it was have ended.
 func TestAgentMoved(t *testing.T) {
+	t.Parallel()
 	lost := startProcess(t, "lost")
 	all := agents(t, start(t, config("kept")), lost.address)
 	j, _ := breakOff(t, all, func() { _ = lost.Process.Signal(syscall.SIGSTOP) })
