@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,7 +57,7 @@ An agent that other machines reach belongs to a fleet: it joins with the token t
 dyno fleet authority prints, and answers coordinators of its fleet only.
 
 With --control-plane, the agent registers: dyno fleet list shows it, and loads choose it by its
-labels.`,
+labels. If no control plane answers, the agent tries again every second.`,
 		Example: `  dyno agent --listen 127.0.0.1:7300 --name a --label zone=1
   dyno agent --join TOKEN@10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
   dyno agent --name a --label zone=1 --control-plane http://127.0.0.1:7100
@@ -89,6 +90,9 @@ labels.`,
 	return cmd
 }
 
+// joinRetry is how long an agent waits for a control plane that is away.
+const joinRetry = time.Second
+
 // serveRegistered has an agent serve, and be registered meanwhile.
 func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger, control *controlPlane, addresses []string) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -104,11 +108,21 @@ func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger
 			return err
 		}
 		defer r.Close()
-		m, err := r.Join(ctx, server.Info(), address, observable(), server.SetTerms)
-		if err != nil {
-			return explainControl(err)
+		for {
+			m, err := r.Join(ctx, server.Info(), address, observable(), server.SetTerms)
+			switch {
+			case err == nil:
+				return m.Keep(ctx)
+			case !registry.IsAway(err):
+				return explainControl(err)
+			}
+			log.Warn("the control plane does not answer", "error", err, "again_after", joinRetry)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(joinRetry):
+			}
 		}
-		return m.Keep(ctx)
 	}()
 	stop()
 	return errors.Join(err, <-served)
@@ -185,6 +199,11 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 	if err != nil {
 		return nil, nil, err
 	}
+	if a.choice.wanted() {
+		if err := a.gatherFleet(ctx, m, e); err != nil {
+			return nil, nil, err
+		}
+	}
 	placed, err := a.place(ctx, e, carriers)
 	if err != nil {
 		return nil, nil, err
@@ -238,13 +257,13 @@ func (a *app) connectChosen(ctx context.Context, m *identity.Member, placed []re
 	if err != nil {
 		return nil, nil, err
 	}
-	a.release = func() error {
+	a.atEnd(func() error {
 		defer known.Close()
 		if hold == nil {
 			return nil
 		}
 		return hold.Release(ctx)
-	}
+	})
 	if hold != nil {
 		fences = hold.Fences
 	}

@@ -136,7 +136,9 @@ func (a *app) fleetCommand() *cobra.Command {
 
 Agents register there: dyno agent --control-plane URL. Loads choose among them by label: --fleet
 SELECTOR and --agents N. A fleet needs one control plane, which outlives agents and loads;
-without --control-plane and ` + controlVariable + `, it is at ` + defaultControl + `.`,
+without --control-plane and ` + controlVariable + `, it is at ` + defaultControl + `.
+If none is there, a load starts one until it ends: agents of this machine that were told to register
+there join it.`,
 		Example: `  dyno serve control --listen 127.0.0.1:7100 --data fleet.d
   dyno agent --control-plane http://127.0.0.1:7100 --name a --label zone=1
   dyno fleet list
@@ -307,18 +309,9 @@ func (c *choice) choose(ctx context.Context, m *identity.Member, placed []regist
 }
 
 func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Member, by selector.Selector, placed []registry.Agent) ([]registry.Agent, *registry.Hold, error) {
-	all, err := r.Agents(ctx)
+	reachable, err := c.reachable(ctx, r, m, by, placed)
 	if err != nil {
 		return nil, nil, err
-	}
-	all = slices.DeleteFunc(all, func(of registry.Agent) bool {
-		return !by.Match(of.Labels) || slices.ContainsFunc(placed, func(p registry.Agent) bool { return p.Name == of.Name })
-	})
-	var reachable []registry.Agent
-	for i, reached := range askParts(ctx, m, all) {
-		if reached {
-			reachable = append(reachable, all[i])
-		}
 	}
 	chosen, err := registry.Choose(reachable, c.count, c.exclusive)
 	if err != nil {
@@ -329,6 +322,24 @@ func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Mem
 	}
 	hold, err := r.Hold(ctx, slices.Concat(chosen, placed))
 	return chosen, hold, err
+}
+
+// reachable returns the agents that match and answer, but for those that the plan has placed processes on.
+func (c *choice) reachable(ctx context.Context, r *registry.Registry, m *identity.Member, by selector.Selector, placed []registry.Agent) ([]registry.Agent, error) {
+	all, err := r.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(of registry.Agent) bool {
+		return !by.Match(of.Labels) || slices.ContainsFunc(placed, func(p registry.Agent) bool { return p.Name == of.Name })
+	})
+	var reachable []registry.Agent
+	for i, reached := range askParts(ctx, m, all) {
+		if reached {
+			reachable = append(reachable, all[i])
+		}
+	}
+	return reachable, nil
 }
 
 // advertised returns where others reach an agent that listens somewhere. One that listens at all addresses of

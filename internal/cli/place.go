@@ -19,10 +19,7 @@ import (
 // place finds the agents that a plan places processes with, one for each selector. They are among those that flags name,
 // and those of the fleet, if there is one.
 func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agent) (map[string]registry.Agent, error) {
-	paths := map[string]string{} // of the fields, by their selectors
-	for i := range e.Variants {
-		maps.Copy(paths, e.Variants[i].Placements())
-	}
+	paths := placements(e)
 	if len(paths) == 0 {
 		return nil, nil
 	}
@@ -63,6 +60,15 @@ func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agen
 		placed[text] = free[0]
 	}
 	return placed, nil
+}
+
+// placements returns the paths of the fields of a plan that place processes with agents, by their selectors.
+func placements(e *plan.Experiment) map[string]string {
+	paths := map[string]string{}
+	for i := range e.Variants {
+		maps.Copy(paths, e.Variants[i].Placements())
+	}
+	return paths
 }
 
 // registered returns the agents of the fleet.

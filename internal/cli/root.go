@@ -46,7 +46,7 @@ type app struct {
 	bare           bool          // no command was given: the server is asked what it speaks
 	agents         []string      // the addresses of those that carry loads
 	choice         choice        // of such agents
-	release        func() error  // gives back what the choice holds; nil: nothing
+	release        func() error  // gives back what the command holds: see atEnd
 	chosen         []trial.Agent // by the choice
 	identity       string        // the folder of the certificate for them
 	stdin          io.Reader
@@ -68,7 +68,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	defer end(nil)
 	gone := func() { end(signalled{syscall.SIGPIPE}) }
 	stdout, stderr = output.Piped(stdout, gone), output.Piped(stderr, gone)
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }}
 	if live.Followed(args) {
 		args = args[1:]
 		var cancel context.CancelCauseFunc
@@ -86,12 +86,16 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		a.args, a.bare = append(strings.Fields(other.command), a.args[1:]...), false
 		err = a.execute(ctx)
 	}
-	if a.release != nil {
-		if failed := a.release(); err == nil {
-			err = failed
-		}
+	if failed := a.release(); err == nil {
+		err = failed
 	}
 	return exitCode(ctx, err, stderr)
+}
+
+// atEnd has something be released when the command ends, before all that is to be released already.
+func (a *app) atEnd(release func() error) {
+	rest := a.release
+	a.release = func() error { return errors.Join(release(), rest()) }
 }
 
 // execute runs the command that the arguments name.

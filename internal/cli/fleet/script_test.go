@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -65,6 +66,8 @@ func fakeStore() {
 //
 //	lists PATTERN        ask for the fleet until its list matches; !: until it does not match
 //	queues PATTERN       ask for the queue in the same way
+//
+// and the condition netns: commands may have a network of their own.
 func TestScript(t *testing.T) {
 	p := script.Params()
 	for name, command := range map[string]string{"lists": "fleet", "queues": "queue"} {
@@ -85,6 +88,12 @@ func TestScript(t *testing.T) {
 				}
 			}
 		}
+	}
+	p.Condition = func(name string) (bool, error) {
+		if name != "netns" {
+			return false, fmt.Errorf("no condition %s", name)
+		}
+		return exec.Command("unshare", "--net", "ip", "link", "set", "lo", "up").Run() == nil, nil
 	}
 	testscript.Run(t, p)
 }

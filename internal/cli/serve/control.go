@@ -2,9 +2,12 @@ package serve
 
 import "github.com/spf13/cobra"
 
+// ControlProgram is the control plane.
+const ControlProgram = "dyno-control"
+
 func controlCommand() *cobra.Command {
 	return programCommand(serviceProgram{
-		program: "dyno-control",
+		program: ControlProgram,
 		service: "control",
 		short:   "Keep services, configuration and policies, and tell who watches",
 		about: `The control plane keeps what clients write in etcd, in its own process or a cluster, and pushes

@@ -34,7 +34,7 @@ All flags are its own: with the program built, --help lists them.`,
 		Example:            "  dyno serve " + p.service + " " + p.example,
 		DisableFlagParsing: true, // they are the program's
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := findProgram(p.program)
+			path, err := FindProgram(p.program)
 			if err != nil && slices.ContainsFunc(args, func(s string) bool { return s == "--help" || s == "-h" }) {
 				return cmd.Help()
 			}
@@ -47,8 +47,8 @@ All flags are its own: with the program built, --help lists them.`,
 	}
 }
 
-// findProgram returns where a program is: next to dyno's own, or on PATH.
-func findProgram(name string) (string, error) {
+// FindProgram returns where a program is: next to dyno's own, or on PATH.
+func FindProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)

@@ -170,6 +170,13 @@ func isStatus(err error, status int) bool {
 	return errors.As(err, &p) && p.Status == status
 }
 
+// IsAway tells whether an error says that the control plane, or its store, does not answer now.
+func IsAway(err error) bool {
+	var none *client.Unreachable
+	var p *client.Problem
+	return errors.As(err, &none) || errors.As(err, &p) && p.Status >= http.StatusInternalServerError
+}
+
 // Agents returns all agents by name.
 func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
 	living, err := r.living(ctx, agents)

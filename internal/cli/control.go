@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"dyno/host/target"
+	"dyno/internal/cli/command"
+	"dyno/internal/cli/serve"
+	"dyno/lab/fleet/identity"
+	"dyno/lab/plan"
+)
+
+// The times of agents that look for a control plane.
+const (
+	joinTimeout = 10 * time.Second       // from when it is ready until a load begins with those that are there
+	joinPause   = 4 * time.Second        // longer than they pause between attempts
+	joinPeriod  = 100 * time.Millisecond // between looks at who is there
+)
+
+// startControl starts a control plane at the default address, which ends with this command, unless somebody says where
+// the fleet's is, or one is there. It tells whether it did. It does not if there is no dyno-control: then
+// the error of whoever needs it says what helps.
+func (a *app) startControl(ctx context.Context, control *controlPlane) (started bool, err error) {
+	if len(control.addresses()) > 0 {
+		return false, nil
+	}
+	program, err := serve.FindProgram(serve.ControlProgram)
+	if err != nil {
+		return false, nil //nolint:nilerr // see above
+	}
+	data, err := stateFolder("fleet")
+	if err != nil {
+		return false, command.Fail(command.ExitUsage, err, "set HOME or XDG_STATE_HOME, or name a control plane with --control-plane")
+	}
+	p, err := target.Start(ctx, target.Spec{
+		Args:  []string{program, "--listen", strings.TrimPrefix(defaultControl, "http://"), "--data", data, "--drain-timeout", "1s"},
+		Ready: target.Probe{HTTP: defaultControl + "/v1/configs?namespace=fleet"}, // of the store, too
+	})
+	if errors.Is(err, target.ErrPortInUse) {
+		return false, nil
+	}
+	if err != nil {
+		return false, command.Fail(command.ExitTarget, fmt.Errorf("--control-plane: none is at %s, and one could not be started: %w", defaultControl, err), controlsHint)
+	}
+	a.atEnd(func() error { return p.Stop(context.WithoutCancel(ctx)) })
+	fmt.Fprintf(a.stderr, "no control plane was at %s: one runs until this command ends, with its data in %s\n", defaultControl, data)
+	return true, nil
+}
+
+// stateFolder returns where something of the user's is kept from one command to the next (XDG Base Directory
+// Specification).
+func stateFolder(name string) (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "dyno", name), nil
+}
+
+// gatherFleet starts a control plane if there is none, and waits until agents have found it: --agents says how many.
+// Without a number, or if the plan places processes with agents, all have found it when no other has come for joinPause.
+func (a *app) gatherFleet(ctx context.Context, m *identity.Member, e *plan.Experiment) error {
+	c := &a.choice
+	by, err := c.parse()
+	if err != nil {
+		return err
+	}
+	if started, err := a.startControl(ctx, &c.control); err != nil || !started {
+		return err
+	}
+	r, err := c.control.existing()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	wanted := c.count
+	if len(placements(e)) > 0 {
+		wanted = 0
+	}
+	known, latest := 0, time.Now()
+	for end := time.Now().Add(joinTimeout); time.Now().Before(end); {
+		there, err := c.reachable(ctx, r, m, by, nil)
+		if err != nil {
+			return explainControl(err)
+		}
+		if len(there) != known {
+			known, latest = len(there), time.Now()
+		}
+		if wanted > 0 && known >= wanted || wanted == 0 && known > 0 && time.Since(latest) > joinPause {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(joinPeriod):
+		}
+	}
+	return nil // the choice says how many are missing
+}
