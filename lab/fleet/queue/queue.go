@@ -108,14 +108,18 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 		}
 	}
 	t.ID, t.State, t.Submitted = strings.ToLower(rand.Text()[:8]), Queued, time.Now().UTC()
-	if err := q.Registry.CreateSecret(ctx, plansPrefix+t.ID, p); err != nil {
-		return err
-	}
+	// The task is first: one without a plan fails, and all see it. Nobody would see a plan without a task.
 	_, err = registry.Change(ctx, q.Registry, tasksPrefix+t.ID, func(d *Task) error {
 		*d = *t
 		return nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	if err := q.Registry.CreateSecret(ctx, plansPrefix+t.ID, p); err != nil {
+		return errors.Join(err, q.Registry.Remove(ctx, tasksPrefix+t.ID))
+	}
+	return nil
 }
 
 // excess returns those of the tasks that have to be removed so that one more has room: the first that ended.

@@ -15,6 +15,7 @@ const (
 	pollPeriod  = time.Second            // of one without a task
 	guardPeriod = 200 * time.Millisecond // between looks at the lease
 	checkPeriod = 2 * time.Second        // between looks at the task
+	planTimeout = time.Minute            // from a task to its plan
 	// How long before its lease may end a worker ends a run in order, and itself.
 	stopMargin  = 3 * time.Second
 	abortMargin = time.Second
@@ -79,7 +80,7 @@ func (w *Worker) next(ctx context.Context) (ran bool, err error) {
 		}
 		run, release, err := w.prepare(ctx, t)
 		if err != nil {
-			w.Logger.Debug("the task waits for its agents", "task", t.ID, "error", err)
+			w.Logger.Debug("the task waits", "task", t.ID, "error", err)
 			if t.Agents != nil {
 				busy[*t.Agents] = true
 			}
@@ -96,6 +97,9 @@ func (w *Worker) next(ctx context.Context) (ran bool, err error) {
 // prepare is Prepare, with the task's plan.
 func (w *Worker) prepare(ctx context.Context, t *Task) (run func(context.Context, *Task) Outcome, release func() error, err error) {
 	p, err := w.Queue.plan(ctx, t.ID)
+	if err != nil && time.Since(t.Submitted) < planTimeout {
+		return nil, nil, err
+	}
 	if err != nil {
 		o := Outcome{Code: 1, Message: err.Error(), Keep: true}
 		return func(context.Context, *Task) Outcome { return o }, func() error { return nil }, nil //nolint:nilerr // it is the task's outcome
