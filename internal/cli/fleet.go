@@ -313,6 +313,7 @@ func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Mem
 	if err != nil {
 		return nil, nil, err
 	}
+	_ = r.Forget(ctx) // if it fails, a later load does it
 	chosen, err := registry.Choose(reachable, c.count, c.exclusive)
 	if err != nil {
 		return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("--fleet: %w", err), "dyno fleet list shows the agents; dyno agent --control-plane URL starts one")

@@ -107,9 +107,23 @@ func (r *Registry) put(ctx context.Context, name string, condition http.Header, 
 }
 
 // Remove removes a document, if there is one.
-func (r *Registry) Remove(ctx context.Context, name string) error {
-	_, err := r.ask(ctx, client.Request{Method: http.MethodDelete, Path: pathOf(name), Query: inNamespace()}, nil)
+func (r *Registry) Remove(ctx context.Context, name string) error { return r.remove(ctx, name, nil) }
+
+func (r *Registry) remove(ctx context.Context, name string, condition http.Header) error {
+	_, err := r.ask(ctx, client.Request{Method: http.MethodDelete, Path: pathOf(name), Query: inNamespace(), Header: condition}, nil)
 	if isStatus(err, http.StatusNotFound) {
+		return nil
+	}
+	return err
+}
+
+// removeIf removes a document of which f says so, unless somebody changes it meanwhile.
+func removeIf[D any](ctx context.Context, r *Registry, name string, f func(D) bool) error {
+	d, tag, err := Read[D](ctx, r, name)
+	if err != nil || tag == "" || !f(d) {
+		return err
+	}
+	if err = r.remove(ctx, name, http.Header{"If-Match": {tag}}); isStatus(err, http.StatusPreconditionFailed) {
 		return nil
 	}
 	return err

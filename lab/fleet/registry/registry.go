@@ -4,7 +4,7 @@
 // Everything is in the namespace fleet. A running agent is an instance of the service agents. Its ID is the
 // agent's name and a session, which each start of an agent has for itself. The configuration agents.NAME
 // says which session has the name, whether the agent is cordoned, and who has the machine for itself. It
-// outlives the agent. Each change replaces a version that was read.
+// outlives an agent that is lost or cordoned, for 30 days. Each change replaces a version that was read.
 package registry
 
 import (
@@ -99,7 +99,9 @@ type document struct {
 	Session  string `json:"session,omitempty"`  // that has the name
 	Cordoned bool   `json:"cordoned,omitempty"` // no new parts
 	Holder   string `json:"holder,omitempty"`   // the ID of the coordinator that has the machine for itself
-	Fence    int64  `json:"fence,omitempty"`    // counts the holders
+	Fence    int64  `json:"fence,omitempty"`    // grows with each holder; begins with the time at which the document was made, in ms
+	// Gone is when the agent was first found not to live.
+	Gone time.Time `json:"gone_at,omitzero"`
 }
 
 func (d *document) terms() agent.Terms {
@@ -179,15 +181,11 @@ func IsAway(err error) bool {
 
 // Agents returns all agents by name.
 func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
-	living, err := r.living(ctx, agents)
-	if err != nil {
-		return nil, err
-	}
 	holders, err := r.living(ctx, coordinators)
 	if err != nil {
 		return nil, err
 	}
-	documents, err := Documents[document](ctx, r, agents+".")
+	living, documents, err := r.named(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +205,14 @@ func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
 	}
 	slices.SortFunc(all, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// named returns the agents' instances, and the documents by the agents' names.
+func (r *Registry) named(ctx context.Context) (living map[string]resource.Instance, documents map[string]document, err error) {
+	if living, err = r.living(ctx, agents); err == nil {
+		documents, err = Documents[document](ctx, r, agents+".")
+	}
+	return living, documents, err
 }
 
 // instanceID names a session of an agent. Names have no colons.
@@ -239,8 +245,8 @@ func (r *Registry) change(ctx context.Context, name string, f func(*document) er
 	return Change(ctx, r, documentName(name), f)
 }
 
-// ErrUnknown says that no agent ever had a name.
-var ErrUnknown = errors.New("no agent of this name has registered")
+// ErrUnknown says that nothing is known of an agent.
+var ErrUnknown = errors.New("no agent of this name has registered, or it has ended long ago")
 
 // SetCordoned says whether an agent takes new parts. That outlives the agent.
 func (r *Registry) SetCordoned(ctx context.Context, name string, cordoned bool) error {
@@ -266,6 +272,7 @@ type Membership struct {
 	registry     *Registry
 	name         string
 	session      string
+	address      string
 	apply        func(agent.Terms)
 	registration *client.Registration
 	watch        *client.Watch
@@ -282,7 +289,7 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 	if err != nil {
 		return nil, err
 	}
-	m := &Membership{registry: r, name: info.Name, session: rand.Text(), apply: apply}
+	m := &Membership{registry: r, name: info.Name, session: rand.Text(), address: address, apply: apply}
 	i := resource.Instance{
 		Namespace: namespace, Service: agents, ID: instanceID(info.Name, m.session), Address: host, Port: port, TTL: lease.Seconds(),
 		Metadata: map[string]string{versionKey: info.Version, cpusKey: strconv.Itoa(info.CPUs), openKey: strconv.Itoa(info.Descriptors), observesKey: observes},
@@ -290,23 +297,9 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 	for label, value := range info.Labels {
 		i.Metadata[labelPrefix+label] = value
 	}
-	d, err := r.change(ctx, info.Name, func(d *document) error {
-		if d.Session != "" {
-			other, err := r.instance(ctx, instanceID(info.Name, d.Session))
-			if err != nil {
-				return err
-			}
-			if other != nil && addressOf(other) != address {
-				return &NameTakenError{info.Name, addressOf(other)}
-			}
-		}
-		d.Session = m.session
-		return nil
-	})
-	if err != nil {
+	if err := m.claim(ctx); err != nil {
 		return nil, err
 	}
-	apply(d.terms())
 	if m.watch, err = r.client.Watch(client.Query{Kinds: []resource.Kind{resource.Configs}, Names: []string{documentName(info.Name)}}); err != nil {
 		return nil, err
 	}
@@ -321,8 +314,32 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 	return m, nil
 }
 
+// claim gives the name to this session, and tells apply which parts the agent may take.
+func (m *Membership) claim(ctx context.Context) error {
+	d, err := m.registry.change(ctx, m.name, func(d *document) error {
+		if d.Session != "" {
+			other, err := m.registry.instance(ctx, instanceID(m.name, d.Session))
+			if err != nil {
+				return err
+			}
+			if other != nil && addressOf(other) != m.address {
+				return &NameTakenError{m.name, addressOf(other)}
+			}
+		} else {
+			// The number grows even if an earlier document of the name was removed.
+			d.Fence = time.Now().UnixMilli()
+		}
+		d.Session, d.Gone = m.session, time.Time{}
+		return nil
+	})
+	if err == nil {
+		m.apply(d.terms())
+	}
+	return err
+}
+
 // Keep tells apply which parts the agent may take whenever that changes, until ctx ends. Then it takes the
-// agent off. It ends with an error if another agent has got the name, as after this one was cut off for
+// agent off, and what is said about it, unless it is cordoned or somebody has the machine. It ends with an error if another agent has got the name, as after this one was cut off for
 // longer than its lease.
 func (m *Membership) Keep(ctx context.Context) error {
 	defer m.watch.Close()
@@ -331,6 +348,13 @@ func (m *Membership) Keep(ctx context.Context) error {
 		defer cancel()
 		if err := m.registration.Close(ctx); err != nil {
 			m.registry.log.Warn("the agent is still registered", "for", lease.String(), "error", err)
+			return
+		}
+		err := removeIf(ctx, m.registry, documentName(m.name), func(d document) bool {
+			return d.Session == m.session && !d.Cordoned && d.Holder == ""
+		})
+		if err != nil {
+			m.registry.log.Warn("the agent's configuration stays", "error", err)
 		}
 	}()
 	var seen uint64
@@ -343,6 +367,11 @@ func (m *Membership) Keep(ctx context.Context) error {
 			return err
 		}
 		seen = s.Generation
+		if s.Current && len(s.Items) == 0 { // somebody has removed the document, or the control plane has lost it
+			if err := m.claim(ctx); err != nil && !IsAway(err) {
+				return err
+			}
+		}
 		for _, item := range s.Items {
 			c, ok := item.Resource.(*resource.Config)
 			if !ok {
