@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Three agents on loopback carry runs. In each, something happens to one of them, or to the coordinator, at a time
-# that a seed decides:
+# Three agents on loopback carry runs, and a fourth runs their target. In each, something happens to one of them, or to
+# the coordinator, at a time that a seed decides:
 #
-#   kill         SIGKILL of an agent, which is started again after the run
+#   kill         SIGKILL of an agent, which is started again after the run; that of the target within 20 s
 #   restart      SIGTERM of an agent, which is started again at once
 #   stop         SIGSTOP of an agent, for up to 20 s
 #   partition    an agent whose connections pass nothing more, for up to 20 s

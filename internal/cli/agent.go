@@ -43,7 +43,7 @@ machines, below the folder of --files, and plans name them as they are called th
 the same version of dyno.
 
 A trial whose agent is lost is void: the agent ended, or was silent for 15 s. The trial is measured again,
-with the others of its round, by the agents that are there.
+with the others of its round, by the agents that are there. A target waits 15 s for its agent.
 
 A plan may also place its target and its services on an agent's machine, by labels: target.agent
 and services.NAME.agent. The agent starts them there, or observes what runs there already, and dyno records
@@ -221,7 +221,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 			return nil, nil, err
 		}
 	}
-	if hosts, err = connectHosts(ctx, m, placed, fences); err != nil {
+	if hosts, err = a.connectHosts(ctx, m, placed, fences); err != nil {
 		return nil, nil, err
 	}
 	for _, of := range carriers {
@@ -229,6 +229,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 			continue
 		}
 		of.Fence = fences[of.Info.Name]
+		of.Locate = a.locate(of.Info.Name)
 		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
 	}
 	if a.choice.wanted() {
@@ -272,25 +273,36 @@ func (a *app) connectChosen(ctx context.Context, m *identity.Member, placed []re
 		addresses = append(addresses, of.Address)
 	}
 	carriers, err = connectTo(ctx, m, addresses...)
-	for _, of := range carriers {
-		of.Locate = func(ctx context.Context) (string, error) {
-			now, err := agentNamed(ctx, known, of.Info.Name)
-			return now.Address, err
-		}
-	}
 	return carriers, fences, err
 }
 
 // connectHosts connects to the agents on whose machines the plan places processes, by their selectors.
-func connectHosts(ctx context.Context, m *identity.Member, placed map[string]registry.Agent, fences map[string]int64) (map[string]trial.Host, error) {
+func (a *app) connectHosts(ctx context.Context, m *identity.Member, placed map[string]registry.Agent, fences map[string]int64) (map[string]trial.Host, error) {
 	hosts := map[string]trial.Host{}
 	for selector, of := range placed {
 		one, err := connectTo(ctx, m, of.Address)
 		if err != nil {
 			return nil, err
 		}
-		one[0].Fence = fences[of.Name]
-		hosts[selector] = trial.Host{Machine: one[0], Name: of.Name, Address: of.Address, CPUs: one[0].Info.CPUs}
+		there := one[0]
+		there.Fence, there.Locate, there.Awaited = fences[of.Name], a.locate(of.Name), true
+		hosts[selector] = trial.Host{Machine: there, Recoverable: there, Name: of.Name, Address: of.Address, CPUs: there.Info.CPUs}
 	}
 	return hosts, nil
+}
+
+// locate returns what finds an agent of the fleet by its name; nil where addresses name agents.
+func (a *app) locate(name string) func(context.Context) (string, error) {
+	if len(a.agents) > 0 || !a.knowsFleet() {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		r, err := a.choice.control.existing()
+		if err != nil {
+			return "", err
+		}
+		defer r.Close()
+		now, err := agentNamed(ctx, r, name)
+		return now.Address, err
+	}
 }

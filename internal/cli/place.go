@@ -27,7 +27,7 @@ func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agen
 	for _, of := range named {
 		all = append(all, registry.Agent{Info: of.Info, Address: of.Address})
 	}
-	if a.choice.wanted() || len(a.choice.control.addresses()) > 0 {
+	if a.knowsFleet() {
 		registered, err := a.registered(ctx)
 		if err != nil {
 			return nil, err
@@ -70,6 +70,9 @@ func placements(e *plan.Experiment) map[string]string {
 	}
 	return paths
 }
+
+// knowsFleet tells whether a control plane is named, or agents are chosen from the default one's.
+func (a *app) knowsFleet() bool { return a.choice.wanted() || len(a.choice.control.addresses()) > 0 }
 
 // registered returns the agents of the fleet.
 func (a *app) registered(ctx context.Context) ([]registry.Agent, error) {

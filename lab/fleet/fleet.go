@@ -50,6 +50,8 @@ type Agent struct {
 	Silence time.Duration // after which a part is lost, or this process to a part
 	// Locate returns where the agent is now, after it was lost. nil: where it was.
 	Locate func(context.Context) (address string, err error)
+	// Awaited tells that no other agent can take its place: Ask waits for it to come back, for as long as it may be silent.
+	Awaited bool
 
 	version string
 	member  *identity.Member // this machine's dyno; nil: TLS is not used
@@ -127,7 +129,7 @@ func (a *Agent) Ask(ctx context.Context) (address string, descriptors int, err e
 		switch rest := time.Until(end); {
 		case context.Cause(ctx) != nil:
 			return "", 0, context.Cause(ctx)
-		case errors.Is(err, syscall.ECONNREFUSED): // its parts have ended with it
+		case errors.Is(err, syscall.ECONNREFUSED) && (!a.Awaited || rest <= 0): // its parts have ended with it
 			return "", 0, err
 		case err == nil && info.Version != a.version:
 			return "", 0, fmt.Errorf("%v: it is dyno %s now: use the version of this machine, %s", a, info.Version, a.version)

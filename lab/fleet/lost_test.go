@@ -19,6 +19,7 @@ import (
 	"dyno/internal/roles"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/generator"
+	"dyno/lab/remote"
 )
 
 // A process is an agent in a process of its own.
@@ -226,6 +227,31 @@ func TestAgentMoved(t *testing.T) {
 	carryWhole(t, by, descriptors)
 	if late := j.taken(); len(late) > 0 {
 		t.Errorf("%d requests of a load that was broken off, while another ran", len(late))
+	}
+}
+
+// An agent that runs a target is waited for, since no other can take its place.
+func TestAgentAwaited(t *testing.T) {
+	lost := startProcess(t, "lost")
+	a := agents(t, lost.address)[0]
+	a.Awaited, a.Silence = true, roles.HangGuard
+	p, err := remote.Open(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.end(t)
+	<-p.Done()
+	if _, of := errors.AsType[*generator.LostError](p.Err()); !of || p.Stop(t.Context()) == nil {
+		t.Errorf("%v is no loss", p.Err())
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := a.Ask(t.Context())
+		answered <- err
+	}()
+	startProcess(t, "lost", lost.address, "v1")
+	if err := <-answered; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,16 +10,21 @@ import (
 	"dyno/internal/roles"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/generator"
+	"dyno/lab/remote"
 )
 
 // TestMain lets the test binary be an agent, and the processes that carry parts of a load.
 func TestMain(m *testing.M) {
-	part := generator.Role(nil)
-	roles.Main(m, map[string]func([]string) error{
-		part.Name: func(args []string) error {
-			os.Exit(part.Main(args))
+	as := func(role func([]string) int) func([]string) error {
+		return func(args []string) error {
+			os.Exit(role(args))
 			return nil
-		},
+		}
+	}
+	part, host := generator.Role(nil), remote.Role()
+	roles.Main(m, map[string]func([]string) error{
+		part.Name: as(part.Main),
+		host.Name: as(host.Main),
 		"agent": func(args []string) error {
 			c := config(args[0])
 			if len(args) > 1 {

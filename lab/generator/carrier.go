@@ -38,8 +38,8 @@ type Process interface {
 	String() string
 }
 
-// A LostError says that a process which carried a part of a load is gone, cannot be reached, or was not
-// started. What it did is not known.
+// A LostError says that a process which carried a part of a load, or ran its target on an agent's machine, is gone,
+// cannot be reached, or was not started. What it did is not known.
 type LostError struct{ Err error }
 
 func (e *LostError) Error() string { return e.Err.Error() }

@@ -4,7 +4,8 @@
 //
 // Both exchange lines of JSON: orders in one direction, reports in the other. Each order has a number, which the
 // report that answers it repeats. When the orders end, or there are none for too long, dyno is dead, cut off, or does not
-// need the process any more: the agent's side then ends what it has started.
+// need the process any more: the agent's side then ends what it has started. When the reports end, or there are none for
+// too long, the agent is lost.
 package remote
 
 import (
@@ -35,7 +36,9 @@ const (
 	// Silence is how long the agent's side goes on without orders. A machine that is busy with load delays an order
 	// by less.
 	Silence = 15 * time.Second
-	beat    = Silence / 5 // after which there is an empty order, which says that dyno is there
+	// beats is how often there is an empty order in the time that each side may be silent. It says that dyno is there, and
+	// the empty report that answers it at once, that the agent is.
+	beats = 5
 )
 
 // An order is a message to the agent's side. One of its fields is set, next to the number; or none, of a beat.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"dyno/host/child"
 	"dyno/host/target"
@@ -98,3 +99,4 @@ func (c *channel) Write(b []byte) (int, error) {
 }
 
 func (*channel) At(ours int64) (theirs, within int64) { return ours, 1000 }
+func (*channel) Silence() time.Duration               { return time.Hour }

@@ -37,21 +37,9 @@ type Channel interface {
 	// At translates an instant of CLOCK_MONOTONIC into that of the agent's machine, and bounds the error, in
 	// nanoseconds.
 	At(ours int64) (theirs, within int64)
+	// Silence is how long the agent's side may be silent until it is lost.
+	Silence() time.Duration
 }
-
-// A LostError says that the agent's side is gone, or cannot be reached. What became of the process is not known, but
-// the agent ends it.
-type LostError struct {
-	Machine string
-	Err     error
-}
-
-func (e *LostError) Error() string {
-	return fmt.Sprintf("%s: the connection ended: %v", e.Machine, e.Err)
-}
-
-// Unwrap returns the reason.
-func (e *LostError) Unwrap() error { return e.Err }
 
 // A Process is a target or a service on the machine of an agent, from the connection to it on. Its methods may be
 // called by any number of goroutines.
@@ -77,11 +65,12 @@ type Process struct {
 	err      error
 }
 
-// Open connects to a machine. The process is one that runs there already, until Start starts one.
+// Open connects to a machine. The process is one that runs there already, until Start starts one. If the agent is lost,
+// then or later, errors are a *generator.LostError. What became of the process is not known, but the agent ends it.
 func Open(ctx context.Context, m Machine) (*Process, error) {
 	c, err := m.Host(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &generator.LostError{Err: err}
 	}
 	p := &Process{
 		machine: m.String(), channel: c, orders: json.NewEncoder(c),
@@ -92,9 +81,14 @@ func Open(ctx context.Context, m Machine) (*Process, error) {
 	return p, nil
 }
 
-// beat says again and again that dyno is there.
+// lost returns the error of an agent that is lost.
+func (p *Process) lost(err error) error {
+	return &generator.LostError{Err: fmt.Errorf("%s: the connection ended: %w", p.machine, err)}
+}
+
+// beat says again and again that dyno is there, which the agent's side answers.
 func (p *Process) beat() {
-	t := time.NewTicker(beat)
+	t := time.NewTicker(min(Silence, p.channel.Silence()) / beats)
 	defer t.Stop()
 	for {
 		select {
@@ -114,15 +108,18 @@ func (p *Process) send(o order) error {
 	return p.orders.Encode(o)
 }
 
-// listen reads reports until they end.
+// listen reads reports until they end, or there are none for too long.
 func (p *Process) listen() {
 	defer close(p.ended)
+	silence := p.channel.Silence()
+	silent := time.AfterFunc(silence, p.channel.Kill)
 	var err error
 	for reports := bufio.NewReader(p.channel); err == nil; {
 		var r report
 		if err = readLine(reports, &r); err != nil {
 			break
 		}
+		silent.Reset(silence)
 		switch {
 		case r.Output != nil:
 			if err = p.write(r.Output); err != nil {
@@ -138,7 +135,10 @@ func (p *Process) listen() {
 			}
 		}
 	}
-	p.end(&LostError{p.machine, err})
+	if !silent.Stop() {
+		err = fmt.Errorf("it was silent for %v", silence)
+	}
+	p.end(p.lost(err))
 	p.channel.Kill()
 }
 
@@ -185,7 +185,7 @@ func (p *Process) ask(ctx context.Context, limit time.Duration, o order) (report
 	p.number++
 	o.Number = p.number
 	if err := p.send(o); err != nil {
-		return report{}, &LostError{p.machine, err}
+		return report{}, cmp.Or(p.Err(), p.lost(err))
 	}
 	for {
 		select {
@@ -199,7 +199,7 @@ func (p *Process) ask(ctx context.Context, limit time.Duration, o order) (report
 			}
 			return r, nil
 		case <-p.ended:
-			return report{}, cmp.Or(p.Err(), error(&LostError{p.machine, io.ErrUnexpectedEOF}))
+			return report{}, cmp.Or(p.Err(), p.lost(io.ErrUnexpectedEOF))
 		case <-ctx.Done():
 			p.late = o.Number
 			return report{}, context.Cause(ctx)

@@ -1,11 +1,13 @@
 package remote
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -155,7 +158,7 @@ func TestNothingIsLeft(t *testing.T) {
 	lost := func(t *testing.T, p *Process) {
 		t.Helper()
 		<-p.Done()
-		if of, ok := errors.AsType[*LostError](p.Err()); !ok || of.Machine != "agent a" {
+		if of, ok := errors.AsType[*generator.LostError](p.Err()); !ok || !strings.HasPrefix(of.Error(), "agent a: the connection ended: ") {
 			t.Errorf("%v", p.Err())
 		}
 	}
@@ -417,6 +420,54 @@ func TestSilentAgent(t *testing.T) {
 	if r, err := p.ask(t.Context(), roles.HangGuard, order{Read: true}); err != nil || r.Row.At != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// A pipedMachine is an agent's at the other end of two pipes.
+type pipedMachine struct {
+	*io.PipeReader
+	*io.PipeWriter
+}
+
+func (m pipedMachine) Host(context.Context) (Channel, error) { return m, nil }
+func (pipedMachine) String() string                          { return "agent a" }
+func (m pipedMachine) CloseWrite() error                     { return m.PipeWriter.Close() }
+func (m pipedMachine) Kill()                                 { _, _ = m.PipeReader.Close(), m.PipeWriter.Close() }
+func (pipedMachine) At(ours int64) (theirs, within int64)    { return ours, 0 }
+func (pipedMachine) Silence() time.Duration                  { return Silence }
+
+// An agent that answers what says that dyno is there is not lost. One that is silent for too long is.
+func TestAgentIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		orders, toAgent := io.Pipe()
+		fromAgent, reports := io.Pipe()
+		begin := time.Now()
+		p, err := Open(t.Context(), pipedMachine{fromAgent, toAgent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const answered = 100
+		var last time.Time
+		lines := bufio.NewScanner(orders)
+		for n := 0; lines.Scan(); n++ {
+			if n < answered {
+				last = time.Now()
+				_, _ = io.WriteString(reports, "{}\n") // it is read
+			}
+		}
+		<-p.Done()
+		if _, lost := errors.AsType[*generator.LostError](p.Err()); !lost || p.Err().Error() != "agent a: the connection ended: it was silent for 15s" {
+			t.Errorf("%v", p.Err())
+		}
+		if last.Sub(begin) != answered*Silence/beats || time.Since(last) != Silence {
+			t.Errorf("lost %v after its last answer, which came after %v", time.Since(last), last.Sub(begin))
+		}
+		if _, _, err := p.Ports(t.Context()); !errors.Is(err, p.Err()) {
+			t.Errorf("%v", err)
+		}
+		if err := p.Stop(t.Context()); !errors.Is(err, p.Err()) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // Errors and unknown numbers are on the other side what they were on this one.

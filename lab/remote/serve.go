@@ -64,6 +64,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) int {
 				return
 			}
 			if silent.Reset(h.limits.Silence); o == (order{}) {
+				h.say(report{})
 				continue
 			}
 			select {

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
+	"dyno/load/engine"
 	"dyno/results/rundir"
 )
 
@@ -25,8 +27,13 @@ type Agent struct {
 // A Carrier is one that can be lost.
 type Carrier interface {
 	generator.Carrier
-	// Ask is called after a load in which a process was lost. It returns when no process of that load can
-	// send any longer, with the address and the descriptors that the next process has, or with the reason
+	Recoverable
+}
+
+// A Recoverable agent can be lost, and come back.
+type Recoverable interface {
+	// Ask is called after a trial in which a process was lost. It returns when no process of that trial can
+	// do anything any longer, with the address and the descriptors that the next process has, or with the reason
 	// why there will be none.
 	Ask(ctx context.Context) (address string, descriptors int, err error)
 }
@@ -68,17 +75,22 @@ func (r *runner) present() (agents []Agent) {
 	return agents
 }
 
-// isVoid reports whether a trial failed only because agents were lost. It says nothing of the target then.
+// isVoid reports whether a trial failed only because agents were lost. It says nothing of the target then: that one
+// ends with its agent.
 func (r *runner) isVoid(ctx context.Context, failed error) bool {
-	return failed != nil && len(r.agents) > 0 && context.Cause(ctx) == nil && consistsOf(failed, func(err error) bool {
-		_, lost := err.(*generator.LostError) //nolint:errorlint // each link of the chain is looked at
-		return lost
+	_, lost := errors.AsType[*generator.LostError](failed)
+	return lost && len(r.agents)+len(r.hosts) > 0 && context.Cause(ctx) == nil && consistsOf(failed, func(err error) bool {
+		switch err.(type) { //nolint:errorlint // each link of the chain is looked at
+		case *generator.LostError, *Fault, *engine.Unreachable:
+			return true
+		}
+		return false
 	})
 }
 
 // attempt measures what belongs together, such as a round. If a trial of it is void, it is measured
 // again, as a whole, by the agents that are there then: half as often in a run as there are rounds, but at
-// least once. The agents are the same in all trials of an attempt that counts.
+// least once. The agents are the same in all trials of an attempt that counts. Targets and services stay on theirs.
 func (r *runner) attempt(ctx context.Context, measure func() error) error {
 	if len(r.present()) < len(r.agents) {
 		r.askAgents(ctx, func(m *member) bool { return m.absent != nil })
@@ -100,13 +112,27 @@ func (r *runner) attempt(ctx context.Context, measure func() error) error {
 			r.of += r.number - before
 		}
 		r.askAgents(ctx, func(*member) bool { return true })
-		if err := context.Cause(ctx); err != nil {
+		gone := r.askHosts(ctx)
+		if err := cmp.Or(context.Cause(ctx), gone); err != nil {
 			return err
 		}
-		if len(r.present()) == 0 {
+		if len(r.agents) > 0 && len(r.present()) == 0 {
 			return &AgentsError{fmt.Errorf("no agent is left: %s", r.absences())}
 		}
 	}
+}
+
+// askHosts asks the agents that targets and services are placed with whether they are there. No others take their
+// place in a run: a target's figures on another machine are not comparable.
+func (r *runner) askHosts(ctx context.Context) error {
+	for selector, h := range r.hosts {
+		var err error
+		if h.Address, _, err = h.Ask(ctx); err != nil {
+			return &AgentsError{fmt.Errorf("no agent is left for %s: %w", selector, err)}
+		}
+		r.hosts[selector] = h
+	}
+	return nil
 }
 
 // askAgents asks some agents whether they carry loads from now on.

@@ -14,10 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/host/child"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
 	"dyno/lab/plan"
+	"dyno/lab/remote"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
@@ -25,7 +27,7 @@ import (
 // A testAgent has processes on this machine.
 type testAgent struct {
 	mu      sync.Mutex // guards what follows
-	running generator.Process
+	running interface{ Kill() }
 	gone    bool
 	asked   int
 	backAt  int // the number of the question at which it is there again; 0: it never is
@@ -41,9 +43,9 @@ func (a *testAgent) Start(ctx context.Context) (generator.Process, error) {
 	if a.gone {
 		return nil, errGone
 	}
-	var err error
-	a.running, err = generator.Local{}.Start(ctx)
-	return a.running, err
+	p, err := generator.Local{}.Start(ctx)
+	a.running = p
+	return p, err
 }
 
 func (a *testAgent) Ask(context.Context) (string, int, error) {
@@ -66,6 +68,42 @@ func (a *testAgent) lose() {
 	a.running.Kill()
 }
 
+// A testHost is an agent whose machine is this one.
+type testHost struct {
+	*testing.T
+	testAgent
+}
+
+func (*testHost) String() string { return "agent c" }
+
+func (h *testHost) Host(context.Context) (remote.Channel, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone {
+		return nil, errGone
+	}
+	l := remote.Limits{Commands: []string{"/*/sleep", "/*/*/sleep"}, Observe: true, Time: time.Hour, Silence: time.Hour}
+	command, err := l.Command(nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := child.Start(command)
+	if err != nil {
+		return nil, err
+	}
+	h.running = p
+	h.Cleanup(func() {
+		p.Kill()
+		_ = p.Wait() // it was killed, or has ended
+	})
+	return testChannel{p}, nil
+}
+
+type testChannel struct{ *child.Process }
+
+func (testChannel) At(ours int64) (theirs, within int64) { return ours, 0 }
+func (testChannel) Silence() time.Duration               { return time.Hour }
+
 // A fleetTest is an experiment whose loads agents a and b carry, against a server that counts.
 type fleetTest struct {
 	agents     map[string]*testAgent
@@ -83,8 +121,9 @@ const fleetRequests = 60
 // trialKey is that of the trial in the context of a connection. What an ended process has sent may be read late.
 type trialKey struct{}
 
-// newFleet returns an experiment of two variants and a number of rounds.
-func newFleet(t *testing.T, rounds int) *fleetTest {
+// newFleet returns an experiment of two variants and a number of rounds. What is placed are more fields of the target,
+// and then more of the plan.
+func newFleet(t *testing.T, rounds int, placed ...string) *fleetTest {
 	t.Helper()
 	f := &fleetTest{agents: map[string]*testAgent{"a": {descriptors: 1000}, "b": {descriptors: 1000}}, seen: map[int]int{}}
 	server := httptest.NewUnstartedServer(f)
@@ -96,11 +135,12 @@ func newFleet(t *testing.T, rounds int) *fleetTest {
 	server.Start()
 	t.Cleanup(server.Close)
 	f.experiment = parse(t, fmt.Sprintf(`name: fleet
-target: {protocol: http, url: "%s/{{path}}"}
+target: {protocol: http, url: "%s/{{path}}"%s}
 load: {closed: {connections: 4}, warmup: 0, requests: %d}
 design: {rounds: %d, seed: 5, control: false}
 compare: {base: x, variants: {x: {path: x}, y: {path: y}}}
-`, server.URL, fleetRequests, rounds))
+%s
+`, server.URL, append(placed, "", "")[0], fleetRequests, rounds, append(placed, "", "")[1]))
 	f.options = options(t, &log{begun: func(p Planned) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -133,6 +173,9 @@ func (f *fleetTest) check(t *testing.T, want string) *rundir.Folder {
 	var got []string
 	for _, x := range folder.Trials {
 		by := ""
+		for _, p := range x.Placed {
+			by += p.Agent
+		}
 		for _, a := range x.Agents {
 			by += a.Name
 			if a.Share != 1/float64(len(x.Agents)) {
@@ -142,8 +185,8 @@ func (f *fleetTest) check(t *testing.T, want string) *rundir.Folder {
 		switch {
 		case x.Fault == rundir.FaultAgent:
 			by = "void"
-			if x.Complete || x.IsMeasured() || x.Interrupted || !strings.Contains(x.Error, "carries a part of the load: its reports ended") {
-				t.Errorf("trial %d: complete %v, %s", x.Number, x.Complete, x.Error)
+			if x.Complete || x.IsMeasured() || x.Interrupted || x.Counts.Sent > 0 || !strings.Contains(x.Error, "ended: ") {
+				t.Errorf("trial %d: complete %v, %d sent, %s", x.Number, x.Complete, x.Counts.Sent, x.Error)
 			}
 		case !x.Complete:
 			by = "failed"
@@ -185,6 +228,49 @@ func TestAgentLost(t *testing.T) {
 				t.Errorf("the last trial is %d of %d", last.Number, last.Of)
 			}
 		})
+	}
+}
+
+// A trial is void, too, if the agent is lost that has its target or a service. These wait for it to come back.
+func TestHostLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		target, service string
+		alone           bool // this machine carries the load
+		want, trials    string
+	}{
+		"target":                {`, agent: "role=target", start: [sleep, 1h], ready: none`, "", true, "role=target", "1c 1void 1c 1c 2c 2c"},
+		"target of other loads": {`, agent: "role=target", start: [sleep, 1h], ready: none`, "", false, "role=target", "1cab 1void 1cab 1cab 2cab 2cab"},
+		"target that runs":      {`, agent: "role=target"`, "", true, "role=target", "1c 1void 1c 1c 2c 2c"},
+		"service":               {"", `services: {s: {agent: "role=service", start: [sleep, 1h], ready: none}}`, true, "role=service", "1c 1void 1c 1c 2c 2c"},
+	} {
+		for _, back := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " is back: ", back), func(t *testing.T) {
+				f := newFleet(t, 2, test.target, test.service)
+				h := &testHost{T: t}
+				f.agents["c"], f.loses = &h.testAgent, map[int]string{2: "c"}
+				f.options.Hosts = map[string]Host{test.want: {Machine: h, Recoverable: h, Name: "c", Address: "127.0.0.1:1"}}
+				if test.alone {
+					f.options.Agents = nil
+				}
+				if back {
+					h.backAt = 1
+				}
+				err := Run(t.Context(), f.experiment, f.options)
+				if !back {
+					if _, ok := errors.AsType[*AgentsError](err); !ok || err.Error() != "no agent is left for "+test.want+": it is gone" {
+						t.Errorf("%v", err)
+					}
+					h.gone = false
+					err = Resume(t.Context(), f.experiment, f.options)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if folder := f.check(t, test.trials); !folder.Complete() {
+					t.Error(folder.Incomplete)
+				}
+			})
+		}
 	}
 }
 

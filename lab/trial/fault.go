@@ -9,6 +9,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/texts"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/lab/remote"
 	"dyno/load/engine"
@@ -35,7 +36,7 @@ func startFault(err error) error {
 // deathOf returns why a process has ended. It is no fault of a target that its agent is lost or does not let it go on.
 func deathOf(p process, up *stage) error {
 	err := p.Err()
-	_, lost := errors.AsType[*remote.LostError](err)
+	_, lost := errors.AsType[*generator.LostError](err)
 	_, refused := errors.AsType[*remote.RefusedError](err)
 	if p == up.target && !lost && !refused {
 		return &Fault{err}

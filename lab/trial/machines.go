@@ -17,6 +17,7 @@ import (
 // A Host is an agent on whose machine targets and services are placed.
 type Host struct {
 	remote.Machine
+	Recoverable
 	Name    string
 	Address string // host:port
 	CPUs    int
@@ -36,7 +37,7 @@ func (r *runner) machine(ctx context.Context, s *stage, name, selector string) (
 	if selector == "" {
 		return thisMachine{&r.ports}, nil
 	}
-	h := r.options.Hosts[selector]
+	h := r.hosts[selector]
 	p, err := remote.Open(ctx, h)
 	if err != nil {
 		return nil, err

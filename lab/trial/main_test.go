@@ -14,13 +14,14 @@ import (
 	"dyno/internal/leak"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
+	"dyno/lab/remote"
 	"dyno/selftest/oracle"
 )
 
 // TestMain lets the test binary be the programs that the tests start: the supervisor, the
 // process that keeps kernel settings, and a target.
 func TestMain(m *testing.M) {
-	if code, ran := child.Run(os.Args[1:], target.Role(), sysctl.Role(), generator.Role(observation.OfPart)); ran {
+	if code, ran := child.Run(os.Args[1:], target.Role(), sysctl.Role(), remote.Role(), generator.Role(observation.OfPart)); ran {
 		os.Exit(code)
 	}
 	switch {

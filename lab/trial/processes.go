@@ -80,24 +80,29 @@ func (s *stage) services() []observation.Service {
 // stop stops everything, the last started first. It returns the errors that are not known
 // yet.
 func (s *stage) stop(ctx context.Context, known error) error {
-	var errs []error
-	for _, p := range slices.Backward(s.processes) {
-		if err := p.Stop(ctx); err != nil && !errors.Is(known, err) {
-			errs = append(errs, err)
+	all := slices.Clone(s.processes)
+	for _, p := range s.connections {
+		if !slices.Contains(all, process(p)) { // it was only observed, or could not be started
+			all = append(all, p)
 		}
 	}
-	for _, p := range s.connections {
-		if !slices.Contains(s.processes, process(p)) {
-			_ = p.Stop(ctx) // it was only observed, or the error is known that kept it from being started
+	var errs []error
+	for _, p := range slices.Backward(all) {
+		if err := p.Stop(ctx); err != nil && !errors.Is(known, err) {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// died returns a channel that receives the first process that ends by itself.
+// died returns a channel that receives the first process that ends by itself, or whose agent is lost.
 func (s *stage) died() <-chan process {
-	dead := make(chan process, len(s.processes))
-	for _, p := range s.processes {
+	all := slices.Clone(s.processes)
+	if s.watched != nil && s.target == nil { // it was not started, but its figures are those of the agent
+		all = append(all, s.watched)
+	}
+	dead := make(chan process, len(all))
+	for _, p := range all {
 		go func() {
 			<-p.Done() // at the latest when the stage is stopped
 			dead <- p

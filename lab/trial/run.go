@@ -169,8 +169,9 @@ type runner struct {
 	// symbols are those of the programs that were profiled so far.
 	symbols symbol.Cache
 
-	agents   []member // all of the run
-	repeated int      // how often something was measured again because agents were lost
+	agents   []member        // all of the run
+	hosts    map[string]Host // Options.Hosts, where they are now
+	repeated int             // how often something was measured again because agents were lost
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it creates.
@@ -206,7 +207,7 @@ func prepare(ctx context.Context, e *plan.Experiment, o Options) (*runner, error
 	if err != nil {
 		return nil, planFault(ctx, err)
 	}
-	r := &runner{experiment: e, options: o, agents: members(o.Agents), edges: map[string][]float64{}, disturbed: map[int]bool{}}
+	r := &runner{experiment: e, options: o, agents: members(o.Agents), hosts: maps.Clone(o.Hosts), edges: map[string][]float64{}, disturbed: map[int]bool{}}
 	if r.run, err = r.header(left); err != nil {
 		return nil, &PlanError{err}
 	}
@@ -467,6 +468,7 @@ type task struct {
 type begun struct {
 	trial  *rundir.Trial
 	folder *rundir.TrialWriter
+	bare   rundir.Trial // as it began
 }
 
 // measure carries out one trial and writes its folder, whatever the result. If the target
@@ -507,7 +509,7 @@ func (r *runner) begin(s task) (*begun, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &begun{t, folder}, folder.Begin(t)
+	return &begun{t, folder, *t}, folder.Begin(t)
 }
 
 // announce tells the watcher of a trial that is about to be measured.
@@ -535,6 +537,8 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 	var void error
 	switch {
 	case r.isVoid(ctx, failed):
+		b.bare.Error, b.bare.Placed = t.Error, t.Placed
+		*t = b.bare // what the rest has measured is of no use
 		t.Fault, void, failed = rundir.FaultAgent, &voidError{failed}, nil
 	case !targetAtFault(ctx, s, failed):
 	case s.purpose == rundir.PurposeIdle: // the other variant loses its ordinary trials by that, not this base

@@ -925,8 +925,8 @@ type Server struct {
 // did nothing for the rest of it. Its throughput is over the window as it was planned.
 const FaultTarget = "target"
 
-// FaultAgent stands in Trial.Fault of a trial that is void because an agent that carried the load was
-// lost. Such a trial has no figures and counts for nothing. What it belongs to is measured again.
+// FaultAgent stands in Trial.Fault of a trial that is void because an agent was lost that carried the load, or
+// had the target or a service. Such a trial has no figures and counts for nothing. What it belongs to is measured again.
 const FaultAgent = "agent"
 
 // IsMeasured tells whether a trial counts: it is complete, or it is the target's fault that it

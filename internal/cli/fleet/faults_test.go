@@ -26,6 +26,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/pipes"
 	"dyno/lab/generator"
+	"dyno/lab/remote"
 	"dyno/results/rundir"
 )
 
@@ -39,19 +40,22 @@ const (
 	soakAgents   = 3
 	soakRequests = 150 // of a trial, in 500 ms or more
 	soakTrials   = 4
-	soakPlan     = `name: faults
-target: {protocol: http, url: %q}
+	// The target passes on to the server that counts.
+	soakPlan = `name: faults
+target: {protocol: http, agent: role=target, address: "{{host}}:{{port}}", start: [dyno, serve, relay, --listen, "{{host}}:{{port}}", --to, %q]}
 load: {closed: {connections: 6, think: 20ms}, warmup: 0, requests: %d}
 design: {rounds: 2, control: false, remeasure: false}
 compare: {base: x, variants: {x: {}, y: {}}}
 `
 	// mostDown is longer than a part may be silent.
-	mostDown = 20 * time.Second
+	mostDown   = 20 * time.Second
+	roleTarget = "target" // of the agent that has the target, and carries no load
 )
 
 // A soakAgent is an agent in a process, behind a wire.
 type soakAgent struct {
 	name    string
+	role    string
 	address string
 	wire    *pipes.Wire
 	process *exec.Cmd
@@ -61,7 +65,11 @@ var listening = regexp.MustCompile(`"msg":"listening","address":"([^"]+)"`)
 
 // start starts the agent, at its address if it has one.
 func (a *soakAgent) start() error {
-	a.process = exec.Command("dyno", "agent", "--name", a.name, "--listen", cmp.Or(a.address, "127.0.0.1:0"))
+	program, err := exec.LookPath("dyno")
+	if err != nil {
+		return err
+	}
+	a.process = exec.Command("dyno", "agent", "--name", a.name, "--listen", cmp.Or(a.address, "127.0.0.1:0"), "--label", "role="+a.role, "--command", program)
 	log, err := a.process.StderrPipe()
 	if err == nil {
 		err = a.process.Start()
@@ -92,9 +100,9 @@ func (a *soakAgent) end(by syscall.Signal) {
 // A soak is a fleet to which something happens in each run.
 type soak struct {
 	t      *testing.T
-	agents []*soakAgent
+	agents []*soakAgent // the last one has the target
 	random *rand.Rand
-	url    string
+	server string // the address of the one that counts
 
 	mu   sync.Mutex // guards seen
 	seen []time.Time
@@ -121,8 +129,8 @@ func (s *soak) between(from, to time.Time) (n int) {
 	return n
 }
 
-// TestFaults has three agents carry runs, and kills, stops, restarts and cuts off one of them in each, or kills the
-// coordinator, whose run is resumed then. No trial that counts has other figures than the whole load's, none
+// TestFaults has three agents carry runs, and a fourth run their target. It kills, stops, restarts and cuts off one of
+// them in each, or kills the coordinator, whose run is resumed then. No trial that counts has other figures than the whole load's, none
 // that had ended is lost, and no process is left. scripts/fleet-faults.sh has more of it.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
@@ -139,9 +147,12 @@ func TestFaults(t *testing.T) {
 	s := &soak{t: t, random: rand.New(rand.NewPCG(seed, 0)), until: map[string][]time.Duration{}} //nolint:gosec // not a secret
 	server := httptest.NewServer(s)
 	defer server.Close()
-	s.url = server.URL
-	for i := range soakAgents {
-		a := &soakAgent{name: string(rune('a' + i))}
+	s.server = server.Listener.Addr().String()
+	for i := range soakAgents + 1 {
+		a := &soakAgent{name: string(rune('a' + i)), role: "load"}
+		if i == soakAgents {
+			a.role = roleTarget
+		}
 		if err := a.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +163,7 @@ func TestFaults(t *testing.T) {
 		t.Cleanup(func() { _ = a.wire.Close() })
 		s.agents = append(s.agents, a)
 	}
-	t.Logf("seed %d, %d agents, %d faults, one in each run of %d trials", seed, soakAgents, faults, soakTrials)
+	t.Logf("seed %d, %d agents and that of the target, %d faults, one in each run of %d trials", seed, soakAgents, faults, soakTrials)
 	var kinds []string
 	for range faults {
 		if len(kinds) == 0 {
@@ -179,7 +190,7 @@ func TestFaults(t *testing.T) {
 func (s *soak) run(kind string) {
 	dir := s.t.TempDir()
 	folder, file := filepath.Join(dir, "run"), filepath.Join(dir, "faults.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, soakPlan, s.url+"/", soakRequests), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, soakPlan, s.server, soakRequests), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	args := []string{"run", "-q", "-o", folder, file}
@@ -213,10 +224,13 @@ func (s *soak) run(kind string) {
 	<-time.After(time.Duration(s.random.Int64N(int64(600 * time.Millisecond))))
 	finished := s.finished(folder)
 	at := time.Now()
-	restore := s.harm(kind, a, coordinator)
+	restore := sync.OnceValue(s.harm(kind, a, coordinator))
 	s.faults++
 	err := <-ended
-	if kind == "coordinator" && err != nil {
+	if err != nil && (kind == "coordinator" || a.role == roleTarget && coordinator.ProcessState.ExitCode() == command.ExitTarget) {
+		if err := restore(); err != nil {
+			s.t.Fatal(err)
+		}
 		resumed := exec.Command("dyno", "run", "-q", "--resume", folder)
 		resumed.Stderr = &said
 		err = resumed.Run()
@@ -224,6 +238,9 @@ func (s *soak) run(kind string) {
 	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != command.ExitInvalid) {
 		s.failed++
 		s.t.Logf("%s of %s in trial %d: %v: %s", kind, a.name, number, err, said.String())
+	}
+	if a.role == roleTarget && kind != "coordinator" {
+		kind += " of the target's agent"
 	}
 	s.check(folder, kind, at, finished)
 	if err := restore(); err != nil {
@@ -237,6 +254,9 @@ func (s *soak) harm(kind string, a *soakAgent, coordinator *exec.Cmd) (restore f
 	switch kind {
 	case "kill": // and started again some time later
 		a.end(syscall.SIGKILL)
+		if a.role == roleTarget { // the run waits for it
+			return s.later(a.start)
+		}
 		return a.start
 	case "restart": // at once
 		a.end(syscall.SIGTERM)
@@ -335,7 +355,7 @@ func (s *soak) checkOrphans() {
 	s.t.Logf("processes are left: %v", left)
 }
 
-// carriers returns the processes of this program that carry parts of loads.
+// carriers returns the processes of this program that carry parts of loads, or start targets.
 func carriers() (pids []string) {
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {
@@ -345,7 +365,8 @@ func carriers() (pids []string) {
 	for _, name := range all {
 		text, unread := os.ReadFile(name)
 		program, gone := os.Stat(filepath.Join(filepath.Dir(name), "exe"))
-		if unread == nil && gone == nil && bytes.Contains(text, []byte(generator.Role(nil).Name)) && os.SameFile(program, own) {
+		role := bytes.Contains(text, []byte(generator.Role(nil).Name)) || bytes.Contains(text, []byte(remote.Role().Name))
+		if unread == nil && gone == nil && role && os.SameFile(program, own) {
 			pids = append(pids, filepath.Base(filepath.Dir(name)))
 		}
 	}
