@@ -494,6 +494,18 @@ func exampleQuick() *rundir.Folder {
 	return f
 }
 
+// placed has a run's target, and a service of one variant, on agents' machines.
+func placed(f *rundir.Folder) *rundir.Folder {
+	for i := range f.Run.Variants {
+		v := &f.Run.Variants[i]
+		v.Placed = append(v.Placed, rundir.Placement{Process: rundir.PlacedTarget, Agent: "t", Address: "10.0.0.9:7300", CPUs: 8, ClockError: 41e-6})
+		if i > 0 {
+			v.Placed = append(v.Placed, rundir.Placement{Process: "back", Agent: "s", Address: "10.0.0.8:7300", CPUs: 1, ClockError: 41e-6})
+		}
+	}
+	return f
+}
+
 // carried has a run's load carried by agents, one of which began late.
 func carried(f *rundir.Folder) *rundir.Folder {
 	for i := range f.Run.Variants {
@@ -582,6 +594,6 @@ func examples() map[string]*rundir.Folder {
 		"capacity": exampleCapacity(), "search": exampleSearch(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
 		"pairs": examplePairs(), "incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
 		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
-		"scenario": exampleScenario(), "agents": carried(exampleCompare()), "quick-agents": carried(exampleQuick()),
+		"scenario": exampleScenario(), "agents": placed(carried(exampleCompare())), "quick-agents": carried(exampleQuick()),
 	}
 }

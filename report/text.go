@@ -72,6 +72,7 @@ func (p *page) answer() {
 		return []string{texts.Joined(texts.English, lines)}
 	}
 	block("from", answer.Said(a.From))
+	block("placed", answer.Said(a.Placed))
 	block("pairs", answer.Said(a.Pairs))
 	block("sure", one(a.Sure))
 	block("broke", answer.Said(a.Broke))

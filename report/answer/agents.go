@@ -7,6 +7,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/report/figure"
 	"dyno/report/judged"
+	"dyno/results/rundir"
 )
 
 // mostNamed is how many agents a sentence names.
@@ -43,6 +44,34 @@ func from(j *judged.Result) (lines []texts.Message) {
 		said := counted("from.agents", len(g.agents)).With("agents", names...)
 		if len(groups) > 1 {
 			said = texts.New("from.variants", "variants", strings.Join(g.variants, ", ")).With("from", said)
+		}
+		lines = append(lines, said)
+	}
+	return lines
+}
+
+// placed says on which agents' machines targets and services ran. It names the variants where that is not so in all.
+func placed(j *judged.Result) (lines []texts.Message) {
+	type place struct{ process, agent string }
+	var list []rundir.Placement
+	variants := map[place][]string{}
+	for _, v := range j.Run.Variants {
+		for _, p := range v.Placed {
+			at := place{p.Process, p.Agent}
+			if variants[at] == nil {
+				list = append(list, p)
+			}
+			variants[at] = append(variants[at], v.Name)
+		}
+	}
+	for _, p := range list {
+		said := texts.New("placed.service", "service", p.Process)
+		if p.Process == rundir.PlacedTarget {
+			said = texts.New("placed.target")
+		}
+		said = said.With("agent", texts.Verbatim(p.Agent)).With("address", texts.Verbatim(p.Address)).With("cpus", counted("placed.cpus", p.CPUs))
+		if of := variants[place{p.Process, p.Agent}]; len(of) < len(j.Run.Variants) {
+			said = texts.New("placed.variants", "variants", strings.Join(of, ", ")).With("placed", said)
 		}
 		lines = append(lines, said)
 	}

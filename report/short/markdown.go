@@ -77,6 +77,7 @@ func (p *page) markdown(b *strings.Builder) {
 		}
 	}
 	line("from", answer.Said(a.From)...)
+	line("placed", answer.Said(a.Placed)...)
 	line("pairs", answer.Said(a.Pairs)...)
 	line("sure", texts.Joined(texts.English, a.Sure))
 	line("broke", answer.Said(a.Broke)...)

@@ -147,7 +147,8 @@ func (p *page) screenOf(a answer.Answer, figures, target int) []string {
 		lines = append(lines, p.wrapped("", s, 2)...)
 	}
 	lines = append(lines, "")
-	below := append(p.block("from", answer.Said(a.From), 2), p.block("pairs", answer.Said(a.Pairs), figures)...)
+	below := append(p.block("from", answer.Said(a.From), 2), p.block("placed", answer.Said(a.Placed), 2)...)
+	below = append(below, p.block("pairs", answer.Said(a.Pairs), figures)...)
 	if sure := texts.Joined(texts.English, a.Sure); sure != "" {
 		below = append(below, p.block("sure", []string{sure}, 2)...)
 	}

@@ -99,6 +99,8 @@ export interface Answer {
   table?: Brief;
   /** which agents carried the load, where any did */
   from?: Message[];
+  /** Placed says on which agents' machines targets and services ran, where any did. */
+  placed?: Message[];
   /** which of all pairs of variants differ, a sentence for each metric */
   pairs?: Message[];
   /** how sure the answer is: rounds, intervals and the control, in one sentence */
@@ -349,6 +351,8 @@ export interface Variant {
   generator: Generator;
   /** that carried the load, in any of the trials; without any, dyno's machine did */
   agents?: RundirAgent[];
+  /** Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock. */
+  placed?: Placement[];
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
   /** of language models; its rates are typical ones of the trials */
@@ -961,6 +965,19 @@ export interface RundirAgent {
   generator: Generator;
   /** its own; not of a variant */
   machine?: Machine;
+}
+
+/** A Placement says on which agent's machine a process of a trial ran. */
+export interface Placement {
+  /** target, or the name of a service */
+  process: string;
+  agent: string;
+  /** of the agent */
+  address: string;
+  /** of its machine */
+  cpus: number;
+  /** ClockError is by how much the times of its readings may be wrong on dyno's time line. */
+  clock_error_seconds: number;
 }
 
 /** Streams describe the subscribers to events. Counts are from the beginning of the ramp

@@ -33,3 +33,18 @@ func agents(trials []*rundir.Trial) (list []rundir.Agent) {
 	}
 	return list
 }
+
+// placed lists the processes that ran on agents' machines in some of the trials, each once for each agent.
+func placed(trials []*rundir.Trial) (list []rundir.Placement) {
+	for _, t := range trials {
+		for _, p := range t.Placed {
+			at := slices.IndexFunc(list, func(of rundir.Placement) bool { return of.Process == p.Process && of.Agent == p.Agent })
+			if at < 0 {
+				list = append(list, p)
+				continue
+			}
+			list[at].ClockError = max(list[at].ClockError, p.ClockError)
+		}
+	}
+	return list
+}

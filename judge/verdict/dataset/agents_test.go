@@ -29,3 +29,19 @@ func TestAgents(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A process that ran on several agents' machines is listed for each.
+func TestPlaced(t *testing.T) {
+	of := func(process, agent string, within float64) rundir.Placement {
+		return rundir.Placement{Process: process, Agent: agent, Address: agent + ":1", CPUs: 2, ClockError: within}
+	}
+	got := placed([]*rundir.Trial{
+		{Placed: []rundir.Placement{of("back", "b", 1), of("target", "a", 1)}},
+		{Placed: []rundir.Placement{of("back", "b", 3), of("target", "c", 2)}},
+		{Placed: []rundir.Placement{of("back", "b", 2)}},
+		{},
+	})
+	if diff := cmp.Diff([]rundir.Placement{of("back", "b", 3), of("target", "a", 1), of("target", "c", 2)}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -39,6 +39,7 @@ func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
 		Target:    target(trials),
 		Generator: generator(trials),
 		Agents:    agents(trials),
+		Placed:    placed(trials),
 	}}
 	for _, c := range rundir.Clocks() {
 		*f.Times(c.Tag) = rundir.QuantilesOf(t[c.Tag])

@@ -22,6 +22,7 @@ export function facts(c: Context, a: Answer): Child {
   const each = (list: Message[] | undefined): Child[] => (list ?? []).map((m) => spoken(t, m));
   const rows: [string, Child[]][] = [
     [t("from"), each(a.from)],
+    [t("placed"), each(a.placed)],
     [t("pairs"), each(a.pairs)],
     [t("broke"), each(a.broke)],
     [t("next"), a.next ? [spoken(t, a.next)] : []],
