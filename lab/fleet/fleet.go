@@ -1,6 +1,6 @@
 // Package fleet has agents on other machines carry a load, and start and observe its target. An agent is reached over
-// one connection for each part that it carries; package agent has its side. Before each part, the clocks of both
-// machines are compared.
+// one connection for each part that it carries; package agent has its side. Before each part and after it, the clocks
+// of both machines are compared.
 package fleet
 
 import (
@@ -388,6 +388,26 @@ func (s *session) Wait() error {
 
 // At implements generator.Process.
 func (s *session) At(ours int64) (theirs, within int64) { return s.clock.At(ours) }
+
+// Drift implements generator.Process. The connection is a part's, so another one compares the clocks.
+func (s *session) Drift(ctx context.Context, ours, theirs int64) (within int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	conn, err := s.agent.dial(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	m, err := conn.measureClock(ctx)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return 0, err
+	}
+	now, err := s.clock.With(m)
+	if err == nil {
+		_, err = s.agent.follow(m) // for the next part
+	}
+	return now.Apart(theirs-ours, ours, generator.Monotonic()), err
+}
 
 // Silence implements generator.Process.
 func (s *session) Silence() time.Duration { return s.agent.Silence }

@@ -490,6 +490,30 @@ func TestRateOfClock(t *testing.T) {
 	}
 }
 
+// After a load, the clocks are compared once more, and what the offset was taken for is held against that.
+func TestDrift(t *testing.T) {
+	const second = int64(time.Second)
+	var p generator.Process
+	t.Run("compared", func(t *testing.T) {
+		by, _ := connect(t, nil, start(t, config("a")))
+		p = restart(t, by[0])
+		ours := generator.Monotonic()
+		theirs, _ := p.At(ours)
+		for _, wrong := range []int64{0, second, -second} {
+			a := by[0].(*Agent)
+			before := a.clock
+			within, err := p.Drift(t.Context(), ours, theirs+wrong)
+			if off := theirs + wrong - ours; err != nil || within < max(off, -off) || within == math.MaxInt64 || a.clock == before { // both are the same clock
+				t.Errorf("%d ns off: at most %d, %v", off, within, err)
+			}
+		}
+	})
+	if _, err := p.Drift(t.Context(), 0, 0); err == nil {
+		t.Error("compared with an agent that has ended")
+	}
+	p.Kill()
+}
+
 // The offset of a clock that is 100 s ahead is found within its stated error, and a load begins by it. It takes root
 // to have such a clock: that of a time namespace (time_namespaces(7)).
 func TestClockAhead(t *testing.T) {

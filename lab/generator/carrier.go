@@ -31,6 +31,9 @@ type Process interface {
 	// At translates an instant of CLOCK_MONOTONIC into that of the process's machine, and bounds the
 	// error, in nanoseconds.
 	At(ours int64) (theirs, within int64)
+	// Drift compares the clocks once more, after the load, and bounds the error of what At returned for an instant
+	// before it, from then until now. An error says that the clocks cannot be compared.
+	Drift(ctx context.Context, ours, theirs int64) (within int64, err error)
 	// Silence is how long the process, and the coordinator, may be silent until the other is
 	// lost. Both send something more often than that. 0: the end of one ends what the other reads.
 	Silence() time.Duration
@@ -49,7 +52,7 @@ func (e *LostError) Unwrap() error { return e.Err }
 type Clock struct {
 	Offset time.Duration // by which it is ahead
 	Error  time.Duration // by which the offset may be wrong at most
-	// Drifted is by how much the offset may be another when the load ended: its error, and what both clocks came apart.
+	// Drifted is by how much the offset may be another at any time of the load: its error, and what both clocks came apart.
 	Drifted time.Duration
 }
 
@@ -87,3 +90,5 @@ var _ Process = localProcess{}
 func (localProcess) At(ours int64) (int64, int64) { return ours, 0 }
 func (localProcess) Silence() time.Duration       { return 0 }
 func (localProcess) String() string               { return "a process that carries a part of the load" }
+
+func (localProcess) Drift(context.Context, int64, int64) (int64, error) { return 0, nil }

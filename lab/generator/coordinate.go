@@ -57,7 +57,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 	for i, p := range parts {
 		attending.Go(func() {
 			var err error
-			if results[i], err = p.result(published); err != nil {
+			if results[i], err = p.result(failed, published); err != nil {
 				fail(err)
 			}
 			p.ended.Store(true)

@@ -33,6 +33,13 @@ func (p fastProcess) At(ours int64) (theirs, within int64) {
 	return ours + p.by.Nanoseconds(), time.Millisecond.Nanoseconds()
 }
 
+func (p fastProcess) Drift(_ context.Context, ours, theirs int64) (int64, error) {
+	if theirs-ours != p.by.Nanoseconds() {
+		return 0, errors.New("At never said that")
+	}
+	return 2 * time.Millisecond.Nanoseconds(), nil
+}
+
 // A load that this process coordinates is one load: it begins for all at one time, by whatever clock
 // each lives, and its phases and intervals are reported here.
 func TestCoordinate(t *testing.T) {
@@ -72,7 +79,7 @@ func TestCoordinate(t *testing.T) {
 			t.Errorf("observed %+v", o)
 		}
 	}
-	for i, want := range []Clock{{}, {Offset: 20 * time.Millisecond, Error: time.Millisecond, Drifted: time.Millisecond}} {
+	for i, want := range []Clock{{}, {Offset: 20 * time.Millisecond, Error: time.Millisecond, Drifted: 2 * time.Millisecond}} {
 		a := accounts[i]
 		if off := (a.Clock.Offset - want.Offset).Abs(); a.Share != 0.5 || off > time.Millisecond || a.Clock.Error != want.Error || a.Clock.Drifted != want.Drifted || a.Workers != 1 || a.Cost.Window == 0 {
 			t.Errorf("%+v", a)

@@ -62,7 +62,7 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 		return nil, err
 	}
 	for _, p := range parts {
-		of, failed := p.result(nil)
+		of, failed := p.result(ctx, nil)
 		if of != nil {
 			if err != nil {
 				failed = nil // the same is wrong for all of them

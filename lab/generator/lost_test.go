@@ -30,7 +30,10 @@ func (p pipedProcess) Kill()                        { p.killed() }
 func (p pipedProcess) Wait() error                  { return nil }
 func (p pipedProcess) At(ours int64) (int64, int64) { return ours, 0 }
 func (p pipedProcess) Silence() time.Duration       { return 15 * time.Second }
-func (p pipedProcess) String() string               { return "it" }
+
+func (p pipedProcess) Drift(context.Context, int64, int64) (int64, error) { return 0, nil }
+
+func (p pipedProcess) String() string { return "it" }
 
 func (p pipedProcess) Start(context.Context) (Process, error) { return p, nil }
 

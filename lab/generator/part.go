@@ -228,10 +228,10 @@ func (p *part) fault() error {
 	return p.failure(&r)
 }
 
-// result waits for the part's result, and for its end. A part that could not do all it should
+// result waits for the part's result, and for its end, and compares its clock once more. A part that could not do all it should
 // has a result, too. What the part publishes until then goes to published, which has room for it,
 // or may be nil.
-func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
+func (p *part) result(ctx context.Context, published chan<- []wire.Source) (*record.Result, error) {
 	var (
 		r   partReport
 		err error
@@ -259,19 +259,16 @@ func (p *part) result(published chan<- []wire.Source) (*record.Result, error) {
 	p.clock.Offset = r.Result.Start.Sub(p.start.Round(0))
 	r.Result.Start = p.start
 	p.late, p.observed = time.Duration(r.Began-p.at), r.Observed
-	p.clock.Drifted = p.drifted()
+	within, failed := p.process.Drift(ctx, p.ours, p.at)
+	if failed != nil {
+		return nil, p.gone(failed)
+	}
+	p.clock.Drifted = time.Duration(within)
 	p.letGo()
 	if failed = p.process.Wait(); failed != nil {
 		failed = &LostError{failed}
 	}
 	return r.Result, errors.Join(err, failed)
-}
-
-// drifted bounds by how much its clock may be off, counted from the start, now.
-func (p *part) drifted() time.Duration {
-	now := Monotonic()
-	theirs, within := p.process.At(now)
-	return time.Duration(theirs-p.at-(now-p.ours)).Abs() + time.Duration(within)
 }
 
 // kill ends a part that was not waited for.

@@ -43,9 +43,7 @@ func (r *runner) machine(ctx context.Context, s *stage, name, selector string) (
 		return nil, err
 	}
 	s.connections = append(s.connections, p)
-	s.placements = append(s.placements, rundir.Placement{
-		Process: name, Agent: h.Name, Address: h.Address, CPUs: h.CPUs, ClockError: p.ClockError().Seconds(),
-	})
+	s.placements = append(s.placements, rundir.Placement{Process: name, Agent: h.Name, Address: h.Address, CPUs: h.CPUs})
 	if name == rundir.PlacedTarget {
 		s.watched = p
 	}
@@ -114,10 +112,12 @@ func checkHosts(v *plan.Variant, hosts map[string]Host) error {
 	return nil
 }
 
-// recordPlacements records which processes are on agents' machines, and that services there are not observed.
+// recordPlacements records which processes were on agents' machines, and that services there are not observed. It is to be
+// called at the end of the trial, when the most is wrong with the clocks.
 func recordPlacements(t *rundir.Trial, s *stage) {
-	t.Placed = s.placements
-	for _, p := range s.placements {
+	for i, p := range s.placements {
+		p.ClockError = s.connections[i].ClockError().Seconds()
+		t.Placed = append(t.Placed, p)
 		if p.Process != rundir.PlacedTarget {
 			t.AddUnavailable(texts.NewError("unavailable.remote.service", "service", p.Process, "agent", p.Agent))
 		}

@@ -27,7 +27,7 @@ type stage struct {
 	variables map[string]string // their values, including those of the target
 	target    process           // nil if the target is already running, or is a program
 	processes []process         // in the order they were started: services before the target
-	// Of processes that are on agents' machines.
+	// Of processes that are on agents' machines, each with the placement of the same index.
 	connections []*remote.Process
 	placements  []rundir.Placement
 	watched     *remote.Process // the target; nil: it is on this machine

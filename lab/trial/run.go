@@ -602,7 +602,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 		return err
 	}
 	up.side, up.idle = s.side, idle
-	recordPlacements(t, up)
+	defer recordPlacements(t, up)
 	died := up.died()
 	defer func() { err = errors.Join(err, up.stop(context.WithoutCancel(ctx), err)) }()
 

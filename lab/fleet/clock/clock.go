@@ -26,6 +26,8 @@
 //	c, err = c.With(now)
 //	theirs, within := c.At(ours)
 //
+// An offset that is used for a while is bounded for all of it by measurements before and after: see Apart.
+//
 // All times are nanoseconds since any instant, from 0 to 4e18: either clock may count from the
 // machine's start or from 1970. Clocks must not be set during their use. Linux has such a clock in
 // CLOCK_MONOTONIC, whose rate changes and which does not jump.
@@ -153,7 +155,8 @@ type Clock struct {
 }
 
 // With returns the Clock after another measurement, which must be later than the last one. It refuses
-// one that contradicts the last one: a clock jumped, and the caller may begin with a zero Clock.
+// one that contradicts the last one: a clock jumped, and the caller may begin with a zero Clock. One that only
+// contradicts the rate says that the rate wandered further than by Wander: then Tolerance alone bounds it.
 func (c Clock) With(m Measurement) (Clock, error) {
 	if c.measured == 0 {
 		return Clock{measured: 1, last: m, unsure: Tolerance}, nil
@@ -167,7 +170,11 @@ func (c Clock) With(m Measurement) (Clock, error) {
 	if math.Abs(mean)-unsure > Tolerance {
 		return Clock{}, fmt.Errorf("clock: the offset changed by %d ns within %d ns: a clock jumped", m.Offset-c.last.Offset, passed)
 	}
-	low, high := max(mean-unsure-Wander, -Tolerance), min(mean+unsure+Wander, Tolerance)
+	wander := Wander
+	if foreseen := c.from(c.last, m.At); m.Offset+m.Error < foreseen.low || m.Offset-m.Error > foreseen.high {
+		wander = 2 * Tolerance
+	}
+	low, high := max(mean-unsure-wander, -Tolerance), min(mean+unsure+wander, Tolerance)
 	return Clock{2, m, c.last, low + (high-low)/2, (high - low) / 2}, nil
 }
 
@@ -193,6 +200,22 @@ func (c Clock) At(ours int64) (theirs, within int64) {
 	}
 	middle, within := offset.around()
 	return ours + middle, within
+}
+
+// Apart bounds by how much the offset was another than a given one, at all instants between two of our clock. Between the two it
+// may be further away than at both, but no further than the rate allows.
+func (c Clock) Apart(offset, from, to int64) int64 {
+	rate := min(math.Abs(c.rate)+c.unsure, Tolerance)
+	var ends [2]int64
+	for i, ours := range []int64{from, to} {
+		theirs, within := c.At(ours)
+		if within == math.MaxInt64 {
+			return within
+		}
+		off := theirs - ours - offset
+		ends[i] = max(off, -off) + within
+	}
+	return max(ends[0], ends[1], (ends[0]+ends[1]+drifted(rate, to-from))/2+rounding)
 }
 
 // from returns the offset at an instant, by one measurement and the rate.

@@ -113,6 +113,71 @@ func TestClockHoldsTheOffset(t *testing.T) {
 	})
 }
 
+// TestApart: whatever the offset is at an instant of a stretch, it is no further from a given one than said.
+func TestApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		start := rapid.Int64Range(1000*second, 1e18).Draw(t, "start")
+		length := rapid.OneOf(rapid.Int64Range(1, second), rapid.Int64Range(second, 3600*second)).Draw(t, "length")
+		theirs := anyDrifting(t, start, start+100*second+length)
+		before := theirs.exchanges(t, start)
+		c, err := add(Clock{}, before)
+		if err == nil {
+			c, err = add(c, theirs.exchanges(t, before[len(before)-1].Arrived+length))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := rapid.Int64Range(-second, second)
+		from := c.previous.At + near.Draw(t, "from")
+		to := from + rapid.Int64Range(0, c.last.At-c.previous.At).Draw(t, "to")
+		offset := c.previous.Offset + near.Draw(t, "offset")
+		bound := c.Apart(offset, from, to)
+		for range 5 {
+			at := rapid.Int64Range(from, to).Draw(t, "at")
+			if off := theirs.read(at) - at - offset; max(off, -off) > bound {
+				t.Fatalf("%d ns off at %d, and at most %d from %d to %d", off, at, bound, from, to)
+			}
+		}
+	})
+}
+
+// TestClockIsSet: where the rate wandered further than assumed, no less is said than Tolerance allows.
+func TestClockIsSet(t *testing.T) {
+	var c Clock
+	// Theirs runs like ours for 200 s. It is then corrected at 400 ppm for 50 s, and back for 25 s.
+	for _, m := range []Measurement{{100 * second, 0, 1000}, {200 * second, 0, 1000}, {275 * second, 10_000_000, 1000}} {
+		next, err := c.With(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = next
+	}
+	theirs, within := c.At(250 * second)
+	if off := theirs - 250*second - 20_000_000; max(off, -off) > within {
+		t.Errorf("%d ns off, and the error is %d", off, within)
+	}
+	if apart := c.Apart(0, 200*second, 275*second); apart < 20_000_000 || apart > 25_000_000 {
+		t.Errorf("apart by %d ns", apart)
+	}
+}
+
+// TestApartIsTight: of a clock that keeps its rate, nothing is added but the errors and what the rate may wander.
+func TestApartIsTight(t *testing.T) {
+	if got := (Clock{}).Apart(0, 0, second); got != math.MaxInt64 {
+		t.Errorf("not measured: %d", got)
+	}
+	c, err := Clock{}.With(Measurement{second, 5, 20_000})
+	if err == nil {
+		c, err = c.With(Measurement{11 * second, 5 + 1_000_000, 20_000}) // 100 ppm
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Apart(5, second, 11*second); got < 1_000_000+20_000 || got > 1_150_000 {
+		t.Errorf("%d ns apart", got)
+	}
+}
+
 func add(c Clock, samples []Sample) (Clock, error) {
 	m, err := Measure(samples)
 	if err != nil {
