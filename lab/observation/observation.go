@@ -70,7 +70,7 @@ type Watch struct {
 	recorder    *observe.Recorder
 	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
 	sleepers    [2]*observe.Wakeup               // on the generator's CPUs and on the target's; nil without one
-	parts       []*generator.Observed            // of the machines of the agents that carry the load
+	parts       []part                           // that agents carried
 	origin      time.Time
 	marks       [2]observe.Mark
 	waits       [2]*kernel.Waits // at the marks
@@ -369,9 +369,9 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 // recordTarget sums up what the target used, and what its machine did.
 func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.Duration) {
 	// Readings of another machine are a little later than the row, and each by another time.
-	length, machine := (window.To - window.From).Seconds(), "machine"
+	length := (window.To - window.From).Seconds()
 	if w.remote != nil {
-		length, machine = window.Delta(TargetTime), TargetMachine
+		length = window.Delta(TargetTime)
 	}
 	requests := float64(t.Work()) * length / whole.Seconds()
 	t.Target.ListenOverflows = grown(window, "network_listen_overflows_total")
@@ -387,7 +387,11 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	t.Target.CPUShare = known(cpu / length / w.targetCPUs)
 	user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
 	t.Target.UserShare = known(user / (user + system))
-	t.Target.ForeignShare = known(max(0, window.Delta(machine+"_cpu_foreign_seconds")) / length / w.targetCPUs)
+	here, there := w.foreign(window)
+	if w.remote == nil {
+		there = here
+	}
+	t.Target.ForeignShare = known(max(0, there) / length / w.targetCPUs)
 	t.Target.RSSBytes = largest(window, "target_rss_bytes")
 	t.Target.Threads = largest(window, "target_threads")
 	t.Target.Descriptors = largest(window, "target_descriptors")
@@ -458,6 +462,27 @@ func worstWait(window observe.Window, workers int) (wait, slices float64) {
 	return wait, slices
 }
 
+// foreign returns the CPU time of dyno's machine, and of the target's if that is another one, that others used than dyno,
+// the target and the parts of the load. An observer there knows one of these. Which machine that is, the kernel's boot id tells.
+func (w *Watch) foreign(window observe.Window) (here, there float64) {
+	here, there = window.Delta("machine_cpu_foreign_seconds"), window.Delta(TargetMachine+"_cpu_foreign_seconds")
+	subtract := func(from *float64, at, boot string, used float64) {
+		if at == boot && boot != "" && !math.IsNaN(used) {
+			*from = max(0, *from-used)
+		}
+	}
+	boot, target := Boot(), w.TargetBoot()
+	if w.remote != nil {
+		subtract(&here, boot, target, window.Delta("target_cpu_seconds"))
+		subtract(&there, target, boot, window.Delta("generator_cpu_seconds"))
+	}
+	for _, p := range w.parts {
+		subtract(&here, boot, p.Boot, p.used.Seconds())
+		subtract(&there, target, p.Boot, p.used.Seconds())
+	}
+	return here, there
+}
+
 // recordMachine sums up what else happened in the window: on the machine, or on the worse one of two.
 func (w *Watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	length := (window.To - window.From).Seconds()
@@ -467,9 +492,10 @@ func (w *Watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	stalled := func(part string) *float64 {
 		return worse(window.Delta("machine"+part)/length, window.Delta(TargetMachine+part)/window.Delta(TargetTime))
 	}
+	here, there := w.foreign(window)
 	t.Machine = rundir.Machine{
 		StealShare:            share("_cpu_steal_seconds"),
-		ForeignShare:          share("_cpu_foreign_seconds"),
+		ForeignShare:          worse(here/window.Delta("machine_cpu_seconds"), there/window.Delta(TargetMachine+"_cpu_seconds")),
 		LateWakeupShare:       known(window.Delta("wakeup_late_total") / window.Delta("wakeup_sleeps_total")),
 		TargetLateWakeupShare: known(window.Delta("target_wakeup_late_total") / window.Delta("target_wakeup_sleeps_total")),
 		MemoryStall:           stalled("_memory_stall_seconds"),

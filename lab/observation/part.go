@@ -3,6 +3,7 @@ package observation
 import (
 	"os"
 	"strings"
+	"time"
 
 	"dyno/lab/generator"
 	"dyno/lab/plan"
@@ -10,24 +11,30 @@ import (
 	"dyno/results/rundir"
 )
 
-// part is the watch of a part of a load.
-type part struct{ watch *Watch }
+// A part is what a part of the load has seen of its machine, and used there.
+type part struct {
+	*generator.Observed
+	used time.Duration
+}
 
-var _ generator.Watch = part{}
+// partWatch is the watch of a part of a load.
+type partWatch struct{ watch *Watch }
+
+var _ generator.Watch = partWatch{}
 
 // OfPart returns the watch of a part of a variant's load. It observes the generator and its machine, and no target,
 // wherever that is.
 func OfPart(v *plan.Variant) generator.Watch {
 	of := *v
 	of.Target, of.Observe.Server = plan.Target{}, false
-	return part{New(Config{Variant: &of})}
+	return partWatch{New(Config{Variant: &of})}
 }
 
-func (p part) Start(s engine.Start) { p.watch.Start(s) }
+func (p partWatch) Start(s engine.Start) { p.watch.Start(s) }
 
-func (p part) Phase(phase engine.Phase) { p.watch.Phase(phase) }
+func (p partWatch) Phase(phase engine.Phase) { p.watch.Phase(phase) }
 
-func (p part) Stop(workers int) *generator.Observed {
+func (p partWatch) Stop(workers int) *generator.Observed {
 	w := p.watch
 	w.Stop()
 	t := &rundir.Trial{Generator: rundir.Generator{Workers: workers}}
@@ -53,14 +60,19 @@ func Boot() string {
 	return strings.TrimSpace(string(text))
 }
 
-// TargetBoot identifies the target's machine if that is dyno's own. It is empty if an agent observes the target: then what
-// is known of the target, and of the worse one of two machines, need not be of dyno's.
+// TargetBoot identifies the machine on which the target is observed; empty where it is not known.
 func (w *Watch) TargetBoot() string {
-	if w.config.Agent != nil {
+	switch {
+	case w.config.Agent == nil:
+		return Boot()
+	case w.remote == nil:
 		return ""
 	}
-	return Boot()
+	return w.remote.Boot
 }
 
-// AddPart adds what was seen of a machine that carried a part of the load.
-func (w *Watch) AddPart(o *generator.Observed) { w.parts = append(w.parts, o) }
+// AddPart adds what was seen of a machine that carried a part of the load, and the CPU time that the part used there.
+// It is to be called before Record.
+func (w *Watch) AddPart(o *generator.Observed, used time.Duration) {
+	w.parts = append(w.parts, part{o, used})
+}

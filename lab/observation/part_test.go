@@ -2,14 +2,17 @@ package observation
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/observe"
 )
 
 // The watch of a part sees the part's own threads and its machine, and looks for no target.
@@ -41,13 +44,44 @@ type elsewhere struct{}
 
 func (elsewhere) Observe(context.Context, Subject) (*Observed, error) { return &Observed{}, nil }
 
-// What is known of a target on an agent's machine is not taken for that of dyno's.
-func TestTargetBoot(t *testing.T) {
-	v := plan.DefaultVariant(plan.HTTP)
-	if here := New(Config{Variant: &v}).TargetBoot(); here == "" || here != Boot() {
-		t.Errorf("on this machine: %q", here)
+// What dyno, the target and the parts of the load use of a machine is foreign to none that observes it.
+func TestForeign(t *testing.T) {
+	if Boot() == "" {
+		t.Skip("this machine cannot be told from others")
 	}
-	if there := New(Config{Variant: &v, Agent: elsewhere{}}).TargetBoot(); there != "" {
-		t.Errorf("on an agent's machine: %q", there)
+	var window observe.Window
+	for name, seconds := range map[string]float64{
+		"machine_cpu_foreign_seconds": 20, "target_machine_cpu_foreign_seconds": 10, "target_cpu_seconds": 3, "generator_cpu_seconds": 2,
+	} {
+		window.Columns = append(window.Columns, observe.Summary{Column: observe.Column{Name: name}, Delta: seconds})
+	}
+	of := func(boot string, used time.Duration) part { return part{&generator.Observed{Boot: boot}, used} }
+	parts := []part{of(Boot(), 4*time.Second), of("there", time.Second), of("", 8*time.Second)}
+	v := plan.DefaultVariant(plan.HTTP)
+	for name, test := range map[string]struct {
+		config      Config
+		remote      *Observed
+		here, there float64
+	}{
+		"target here":                   {Config{Variant: &v}, nil, 16, 6},
+		"target there":                  {Config{Variant: &v, Agent: elsewhere{}}, &Observed{Boot: "there"}, 16, 9},
+		"target's agent is here":        {Config{Variant: &v, Agent: elsewhere{}}, &Observed{Boot: Boot()}, 13, 4},
+		"target's machine is not known": {Config{Variant: &v, Agent: elsewhere{}}, &Observed{}, 16, 10},
+		"target could not be observed":  {Config{Variant: &v, Agent: elsewhere{}}, nil, 16, 10},
+	} {
+		w := New(test.config)
+		w.remote, w.parts = test.remote, parts
+		if here, there := w.foreign(window); here != test.here || there != test.there {
+			t.Errorf("%s: %v s here and %v s there, want %v and %v", name, here, there, test.here, test.there)
+		}
+	}
+	// More than there is, or than is known, is not subtracted.
+	w := New(Config{Variant: &v})
+	w.parts = []part{of(Boot(), time.Hour)}
+	if here, there := w.foreign(observe.Window{Columns: window.Columns[:0]}); !math.IsNaN(here) || !math.IsNaN(there) {
+		t.Errorf("%v s and %v s of nothing", here, there)
+	}
+	if here, _ := w.foreign(window); here != 0 {
+		t.Errorf("%v s", here)
 	}
 }

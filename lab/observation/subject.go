@@ -38,6 +38,7 @@ type Observed struct {
 	Missing   []error
 	Server    target.Listener // the target's process, where dyno did not start it and it is known
 	CPUs      int             // of the machine
+	Boot      string          // of the machine
 	// Rest returns, once the observers are closed, what no reading has: when the target's CPUs were
 	// away, and what it cost to observe.
 	Rest func() ([]observe.Stall, float64)
@@ -46,7 +47,7 @@ type Observed struct {
 // Open opens all observers of a target on this machine, and of the machine. They are read by somebody else, who
 // also closes them.
 func (s Subject) Open(ctx context.Context) *Observed {
-	o := &Observed{CPUs: runtime.NumCPU()}
+	o := &Observed{CPUs: runtime.NumCPU(), Boot: Boot()}
 	l, err := s.locate()
 	o.add(nil, err)
 	o.Server = l.server

@@ -72,6 +72,7 @@ type observed struct {
 	Missing   []texts.Message
 	Server    target.Listener
 	CPUs      int
+	Boot      string
 }
 
 type observer struct {

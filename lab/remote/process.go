@@ -247,7 +247,7 @@ func (p *Process) Observe(ctx context.Context, s observation.Subject) (*observat
 	}
 	seen := &reading{process: p, begin: generator.Monotonic()}
 	o := &observation.Observed{
-		Observers: []observe.Observer{&clockObserver{seen}}, Server: r.Observed.Server, CPUs: r.Observed.CPUs,
+		Observers: []observe.Observer{&clockObserver{seen}}, Server: r.Observed.Server, CPUs: r.Observed.CPUs, Boot: r.Observed.Boot,
 		Rest: func() ([]observe.Stall, float64) { return seen.stalls, seen.cost },
 	}
 	for i, one := range r.Observed.Observers {

@@ -264,7 +264,7 @@ func TestObserve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen.CPUs == 0 || seen.Server.PID != 0 {
+	if seen.CPUs == 0 || seen.Boot != observation.Boot() || seen.Server.PID != 0 {
 		t.Errorf("%+v", seen)
 	}
 	started, err := target.Start(t.Context(), target.Spec{Args: append([]string{os.Args[0]}, serving(freeport.Address(t)).Args[1:]...)})

@@ -184,7 +184,7 @@ func (h *host) observe(ctx context.Context, s observation.Subject) (*observed, e
 	}
 	s.Process = h.process
 	h.seen = s.Open(ctx)
-	o := &observed{Server: h.seen.Server, CPUs: h.seen.CPUs}
+	o := &observed{Server: h.seen.Server, CPUs: h.seen.CPUs, Boot: h.seen.Boot}
 	for _, one := range h.seen.Observers {
 		o.Observers = append(o.Observers, observer{one.Name(), one.Columns()})
 	}

@@ -186,7 +186,6 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 			g, seen := &one.Generator, &o.Generator
 			g.RSSBytes, g.RunQueueWaitShare, g.TimeslicesPerSecond, g.StealShare = seen.RSSBytes, seen.RunQueueWaitShare, seen.TimeslicesPerSecond, seen.StealShare
 			one.Machine = o.Machine
-			w.AddPart(o)
 		}
 		t.Agents = append(t.Agents, one)
 	}
@@ -202,45 +201,28 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 	}
 }
 
-// subtractKnown subtracts from each machine's foreign CPU time what the load's own processes used there: each part
-// and dyno know only themselves, and agents may share a machine with each other and with the target. here is
-// dyno's machine; empty if the target is not on it.
-func subtractKnown(t *rundir.Trial, accounts []generator.Account, here string) {
-	// known returns the share of a machine's CPU time that parts used, but for one of them.
-	known := func(machine *generator.Observed, except int) (share float64) {
-		for i, of := range accounts {
-			if i != except && of.Observed != nil && of.Observed.Boot == machine.Boot {
-				share += of.Cost.Process.Total().Seconds() / *machine.CPUSeconds
-			}
-		}
-		return share
-	}
-	counted := false // of dyno's machine
+// subtractKnown subtracts from the foreign CPU time of each agent's machine what the load's other processes used there: each
+// part knows only itself, and agents may share a machine with each other and with the target. there is the target's
+// machine; empty if it is not known.
+func subtractKnown(t *rundir.Trial, accounts []generator.Account, there string) {
 	for i, of := range accounts {
 		o := of.Observed
 		if o == nil || o.Boot == "" || o.CPUSeconds == nil || *o.CPUSeconds <= 0 {
 			continue
 		}
-		used := known(o, i)
-		if o.Boot == here && t.Target.CPUSeconds != nil {
-			used += *t.Target.CPUSeconds / *o.CPUSeconds
-		}
-		t.Agents[i].Machine.ForeignShare = without(t.Agents[i].Machine.ForeignShare, used)
-		if own := t.Machine.ForeignShare; o.Boot == here && !counted && own != nil && *own > 0 {
-			counted = true
-			t.Machine.ForeignShare = without(own, known(o, -1))
-			if of := t.Target.ForeignShare; of != nil { // a multiple of it
-				t.Target.ForeignShare = new(*of * *t.Machine.ForeignShare / *own)
+		used := 0. // in seconds
+		for n, other := range accounts {
+			if n != i && other.Observed != nil && other.Observed.Boot == o.Boot {
+				used += other.Cost.Process.Total().Seconds()
 			}
 		}
+		if o.Boot == there && t.Target.CPUSeconds != nil {
+			used += *t.Target.CPUSeconds
+		}
+		if foreign := t.Agents[i].Machine.ForeignShare; foreign != nil {
+			*foreign = max(0, *foreign - used / *o.CPUSeconds)
+		}
 	}
-}
-
-func without(share *float64, part float64) *float64 {
-	if share == nil {
-		return nil
-	}
-	return new(max(0, *share-part))
 }
 
 // sumUpAgents gives the trial's generator what was observed of all agents: memory added up, and the waits of the one that

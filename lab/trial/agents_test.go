@@ -341,7 +341,7 @@ func observed(boot string, own, foreign time.Duration) generator.Account {
 // rounded compares figures but for their rounding.
 var rounded = cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
 
-// What one part of a load uses is foreign to no other on the same machine, nor to the target there.
+// What one part of a load uses is foreign to no other on the same machine, and neither is what the target uses there.
 func TestForeignOnSharedMachines(t *testing.T) {
 	accounts := []generator.Account{
 		observed("here", 4*time.Second, 9*time.Second), // of which b used 2 s and the target 5 s
@@ -349,27 +349,19 @@ func TestForeignOnSharedMachines(t *testing.T) {
 		observed("there", time.Second, 3*time.Second),
 		observed("", time.Second, time.Second),
 	}
-	trial := &rundir.Trial{
-		Target:  rundir.Target{CPUSeconds: new(5.), ForeignShare: new(0.8)},
-		Machine: rundir.Machine{ForeignShare: new(0.4)}, // 8 s: both parts, and 2 s of others
-	}
-	for _, of := range accounts {
-		trial.Agents = append(trial.Agents, rundir.Agent{Machine: of.Observed.Machine})
-	}
-	subtractKnown(trial, accounts, "here")
-	var got []float64
-	for _, a := range trial.Agents {
-		got = append(got, *a.Machine.ForeignShare)
-	}
-	got = append(got, *trial.Machine.ForeignShare, *trial.Target.ForeignShare)
-	if diff := cmp.Diff([]float64{0.1, 0.1, 0.15, 0.05, 0.1, 0.2}, got, rounded); diff != "" {
-		t.Error(diff)
-	}
-	// Of a target elsewhere, only what the parts used is subtracted.
-	away := &rundir.Trial{Target: trial.Target, Machine: rundir.Machine{ForeignShare: new(0.4)}, Agents: []rundir.Agent{{Machine: accounts[0].Observed.Machine}, {}}}
-	subtractKnown(away, accounts[:2], "")
-	if got := []float64{*away.Agents[0].Machine.ForeignShare, *away.Machine.ForeignShare}; !cmp.Equal([]float64{0.35, 0.4}, got, rounded) {
-		t.Errorf("target elsewhere: %v", got)
+	for there, want := range map[string][]float64{"here": {0.1, 0.1, 0.15, 0.05}, "": {0.35, 0.35, 0.15, 0.05}} {
+		trial := &rundir.Trial{Target: rundir.Target{CPUSeconds: new(5.)}}
+		for _, of := range accounts {
+			trial.Agents = append(trial.Agents, rundir.Agent{Machine: rundir.Machine{ForeignShare: new(*of.Observed.Machine.ForeignShare)}})
+		}
+		subtractKnown(trial, accounts, there)
+		var got []float64
+		for _, a := range trial.Agents {
+			got = append(got, *a.Machine.ForeignShare)
+		}
+		if diff := cmp.Diff(want, got, rounded); diff != "" {
+			t.Errorf("target at %q: %s", there, diff)
+		}
 	}
 }
 

@@ -94,6 +94,9 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	for _, a := range accounts {
 		workers += a.Workers // none of them is here
+		if a.Observed != nil {
+			w.AddPart(a.Observed, a.Cost.Process.Total())
+		}
 	}
 	translate(t, up.variant.Target.Protocol, result, workers)
 	w.Record(t, result)
