@@ -144,13 +144,19 @@ func list[T any](ctx context.Context, r *Registry, path, text string) (all []T, 
 	}
 }
 
+// An instance is one of a service, as the control plane shows it.
+type instance struct {
+	resource.Instance
+	Overdue bool `json:"overdue"` // it was silent for longer than its lease
+}
+
 // living returns the instances of a service by their IDs.
-func (r *Registry) living(ctx context.Context, service string) (map[string]resource.Instance, error) {
-	all, err := list[resource.Instance](ctx, r, "/v1/services/"+service+"/instances", "")
+func (r *Registry) living(ctx context.Context, service string) (map[string]instance, error) {
+	all, err := list[instance](ctx, r, "/v1/services/"+service+"/instances", "")
 	if isStatus(err, http.StatusNotFound) {
 		return nil, nil // nobody has registered yet
 	}
-	byID := map[string]resource.Instance{}
+	byID := map[string]instance{}
 	for _, i := range all {
 		byID[i.ID] = i
 	}
@@ -181,7 +187,7 @@ func IsAway(err error) bool {
 
 // Agents returns all agents by name.
 func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
-	holders, err := r.living(ctx, coordinators)
+	holders, err := r.Leases(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +201,11 @@ func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
 		if !ok {
 			continue
 		}
-		a, err := agentOf(name, &i)
+		a, err := agentOf(name, &i.Instance)
 		if err != nil {
 			return nil, err
 		}
-		_, a.Held = holders[d.Holder]
-		a.Cordoned, a.session = d.Cordoned, d.Session
+		a.Held, a.Cordoned, a.session = holders[d.Holder], d.Cordoned, d.Session
 		all = append(all, a)
 	}
 	slices.SortFunc(all, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
@@ -208,7 +213,7 @@ func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
 }
 
 // named returns the agents' instances, and the documents by the agents' names.
-func (r *Registry) named(ctx context.Context) (living map[string]resource.Instance, documents map[string]document, err error) {
+func (r *Registry) named(ctx context.Context) (living map[string]instance, documents map[string]document, err error) {
 	if living, err = r.living(ctx, agents); err == nil {
 		documents, err = Documents[document](ctx, r, agents+".")
 	}
@@ -425,11 +430,11 @@ func (r *Registry) Hold(ctx context.Context, of []Agent) (*Hold, error) {
 
 func (h *Hold) take(ctx context.Context, a Agent) error {
 	d, err := h.registry.change(ctx, a.Name, func(d *document) error {
-		holders, err := h.registry.living(ctx, coordinators)
+		holders, err := h.registry.Leases(ctx)
 		if err != nil {
 			return err
 		}
-		if _, lives := holders[d.Holder]; lives && d.Holder != h.lease.ID {
+		if holders[d.Holder] && d.Holder != h.lease.ID {
 			return &HeldError{a.Name}
 		}
 		if d.Session != a.session || d.Cordoned {
