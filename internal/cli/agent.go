@@ -162,6 +162,7 @@ func (a *app) recallAgents(command []string) error {
 		began.choice.control = control
 	}
 	a.agents, a.choice, a.identity = began.agents, began.choice, cmp.Or(a.identity, began.identity)
+	a.recalled = true
 	return nil
 }
 
@@ -248,7 +249,11 @@ func (a *app) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet.Ag
 			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
 		}
 	}
-	return connectTo(ctx, m, a.agents...)
+	connected, err := connectTo(ctx, m, a.agents...)
+	if err != nil && a.recalled {
+		err = command.Fail(command.ExitUsage, err, "the run began with this agent: start it again, or name others with --agent or --fleet")
+	}
+	return connected, err
 }
 
 // connectChosen connects to the agents that the choice has for the load. If the run has their machines, and those of

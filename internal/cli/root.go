@@ -45,6 +45,7 @@ type app struct {
 	args           []string      // as given, to show how to repeat a run
 	bare           bool          // no command was given: the server is asked what it speaks
 	agents         []string      // the addresses of those that carry loads
+	recalled       bool          // they are those of the command that began a run
 	choice         choice        // of such agents
 	release        func() error  // gives back what the command holds: see atEnd
 	chosen         []trial.Agent // by the choice
