@@ -39,8 +39,8 @@ const (
 type Tree struct {
 	name    string
 	scope   scope
-	group   string  // the folder of a control group; empty: the processes are a root's
-	pages   float64 // bytes
+	groups  []string // the folders of control groups; none: the processes are a root's
+	pages   float64  // bytes
 	loadavg procFile
 	// Features that some kernels lack.
 	listsChildren  bool // /proc/PID/task/TID/children
@@ -72,7 +72,7 @@ const (
 	withRoot  scope = iota // the root and all below
 	belowRoot              // all below; of the root only what it has waited for
 	rootAlone              // the root only, without its children's times
-	inGroup                // all in a control group
+	inGroup                // all in control groups
 )
 
 type process struct {
@@ -98,16 +98,18 @@ func NewTree(name string, root int) (*Tree, error) { return newTree(name, root, 
 // that others are re-parented to, and that waits for them.
 func NewTreeBelow(name string, reaper int) (*Tree, error) { return newTree(name, reaper, belowRoot) }
 
-// NewTreeIn observes all processes in a control group, of which it gets a folder, and in the groups below it.
-func NewTreeIn(name, group string) (*Tree, error) {
+// NewTreeIn observes all processes in control groups, of each of which it gets a folder, and in the groups below them.
+func NewTreeIn(name string, groups ...string) (*Tree, error) {
 	t, err := openTree(name, inGroup)
 	if err != nil {
 		return nil, err
 	}
-	t.group = group
-	if _, err := os.ReadFile(filepath.Join(group, processFile)); err != nil {
-		_ = t.Close() // it closes one file, which was read
-		return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.cgroups"), Err: err}
+	t.groups = groups
+	for _, group := range groups {
+		if _, err := os.ReadFile(filepath.Join(group, processFile)); err != nil {
+			_ = t.Close() // it closes one file, which was read
+			return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.cgroups"), Err: err}
+		}
 	}
 	return t, nil
 }
@@ -336,7 +338,9 @@ func (t *Tree) discover() {
 	t.dirty = false
 	t.crowded = false
 	if t.scope == inGroup {
-		t.findMembers(t.group)
+		for _, group := range t.groups {
+			t.findMembers(group)
+		}
 	}
 	for i := 0; i < len(t.processes); i++ { // grows as children are found
 		p := t.processes[i]

@@ -520,4 +520,18 @@ func TestTreeInGroup(t *testing.T) {
 	if n := reading(t, tree)["processes"]; n != 2 {
 		t.Errorf("%v processes", n)
 	}
+
+	other := t.TempDir()
+	if tree, err := NewTreeIn("target", below, other); err == nil {
+		t.Error("one of two groups without a list of processes", tree)
+	}
+	write(other, os.Getpid())
+	both, err := NewTreeIn("target", below, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = both.Close() }()
+	if n := reading(t, both)["processes"]; n != 2 {
+		t.Errorf("%v processes in two groups", n)
+	}
 }

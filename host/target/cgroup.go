@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,14 +229,38 @@ const maxGroups = 100_000
 // FindCgroup returns the folders of a control group that is visible here: by its path in the hierarchies,
 // such as /system.slice/nginx.service, or by its own name alone, such as nginx.service.
 func FindCgroup(name string) (CgroupFolders, error) {
+	return findVisible(name, func(own string) bool { return own == name })
+}
+
+// FindPod returns the folders of the control group of a pod of Kubernetes, by the pod's UID.
+func FindPod(uid string) (CgroupFolders, error) {
+	if !isPodUID.MatchString(uid) {
+		return CgroupFolders{}, fmt.Errorf("%.40q is no UID of a pod", uid)
+	}
+	return findVisible("of pod "+uid, ofPod(uid))
+}
+
+// isPodUID matches UIDs, and the hashes that static pods have in their place.
+var isPodUID = regexp.MustCompile(`^[0-9a-f-]{32,36}$`)
+
+// ofPod returns what knows the group of a pod by the group's own name. The kubelet makes groups such as pod1a-2b, or
+// has systemd make them: kubepods-burstable-pod1a_2b.slice.
+func ofPod(uid string) func(own string) bool {
+	slice := "pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"
+	return func(own string) bool { return own == "pod"+uid || strings.HasSuffix(own, slice) }
+}
+
+// findVisible returns the folders of a control group in the hierarchies that are mounted here.
+func findVisible(name string, is func(own string) bool) (CgroupFolders, error) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return CgroupFolders{}, err
 	}
-	return findCgroup(hierarchies(string(mountinfo)), name)
+	return findCgroup(hierarchies(string(mountinfo)), name, is)
 }
 
-func findCgroup(mounted []hierarchy, name string) (CgroupFolders, error) {
+// findCgroup finds a group by its path, or without one by its own name.
+func findCgroup(mounted []hierarchy, name string, is func(own string) bool) (CgroupFolders, error) {
 	mounted = slices.DeleteFunc(mounted, func(h hierarchy) bool {
 		return !slices.ContainsFunc(h.controllers, func(c string) bool {
 			return slices.Contains([]string{cpuController, cpuAcctController, memoryController, unified}, c)
@@ -250,7 +275,7 @@ func findCgroup(mounted []hierarchy, name string) (CgroupFolders, error) {
 		folder := filepath.Join(h.point, path)
 		if !strings.Contains(name, "/") {
 			// Each hierarchy may have the group in another place.
-			found := h.find(name)
+			found := h.find(is)
 			if len(found) > 1 {
 				return CgroupFolders{}, fmt.Errorf("%d control groups are called %s, such as %s and %s: name one with its path", len(found), name, found[0], found[1])
 			}
@@ -274,11 +299,11 @@ func findCgroup(mounted []hierarchy, name string) (CgroupFolders, error) {
 	return f, nil
 }
 
-// find returns the paths of the groups with a name.
-func (h hierarchy) find(name string) (found []string) {
+// find returns the paths of the groups with some names.
+func (h hierarchy) find(is func(own string) bool) (found []string) {
 	left := maxGroups
 	walkGroups(h.point, func(folder string) (more bool) {
-		if filepath.Base(folder) == name && folder != h.point {
+		if is(filepath.Base(folder)) && folder != h.point {
 			found = append(found, strings.TrimPrefix(folder, h.point))
 		}
 		left--

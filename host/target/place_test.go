@@ -93,7 +93,7 @@ func TestFindCgroup(t *testing.T) {
 		"/x/../../../../b/twice": {Unified: v2 + "/b/twice"},
 		"only":                   {CPU: v1 + "/only", CPUAcct: v1 + "/only"},
 	} {
-		if got, err := findCgroup(slices.Clone(mounted), name); err != nil || got != want {
+		if got, err := findCgroup(slices.Clone(mounted), name, func(own string) bool { return own == name }); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -105,9 +105,44 @@ func TestFindCgroup(t *testing.T) {
 		"slice": "no control group slice is visible here", // it has no processes
 		"twice": "2 control groups are called twice, such as /a/twice and /b/twice",
 	} {
-		if got, err := findCgroup(slices.Clone(mounted), name); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := findCgroup(slices.Clone(mounted), name, func(own string) bool { return own == name }); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+}
+
+// A pod's group is found by the pod's UID, however the kubelet names groups, and no other is.
+func TestFindPod(t *testing.T) {
+	const uid = "0b9f6ae2-3b44-4d2c-9d0c-1f2e3a4b5c6d"
+	for name, group := range map[string]string{
+		"kubelet's":     "kubepods/burstable/pod" + uid,
+		"guaranteed":    "kubepods/pod" + uid,
+		"systemd's":     "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b9f6ae2_3b44_4d2c_9d0c_1f2e3a4b5c6d.slice",
+		"below another": "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod0b9f6ae2_3b44_4d2c_9d0c_1f2e3a4b5c6d.slice",
+	} {
+		top := t.TempDir()
+		container := filepath.Join(top, group, "cri-containerd-"+uid+".scope")
+		other := filepath.Join(top, filepath.Dir(group), "pod"+strings.Replace(uid, "0b", "0c", 1))
+		if err := errors.Join(os.MkdirAll(container, 0o700), os.MkdirAll(other, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range []string{container, other, filepath.Dir(container)} {
+			if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mounted := []hierarchy{{controllers: []string{unified}, root: "/", point: top}}
+		if got, err := findCgroup(mounted, "of pod "+uid, ofPod(uid)); err != nil || got.Unified != filepath.Join(top, group) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for _, uid := range []string{"", "../" + uid, uid + uid} {
+		if got, err := FindPod(uid); err == nil || !strings.Contains(err.Error(), "is no UID of a pod") {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if got, err := FindPod(uid); err == nil || !strings.Contains(err.Error(), "no control group of pod "+uid+" is visible here") {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
