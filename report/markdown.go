@@ -63,6 +63,7 @@ func (p *page) makeDocument() {
 		p.figures()
 	}
 	p.agents()
+	p.pods()
 	p.missing()
 	p.notes()
 	p.environment()

@@ -28,6 +28,7 @@ func Text(w io.Writer, f *rundir.Folder) error {
 		p.figures()
 	}
 	p.agents()
+	p.pods()
 	p.thresholds()
 	p.claims()
 	p.notes()

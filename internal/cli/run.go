@@ -422,9 +422,14 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (tria
 		return trial.Options{}, err
 	}
 	agents, hosts, err := a.connectAgents(ctx, e)
+	if err != nil {
+		return trial.Options{}, err
+	}
+	finder, err := a.podFinder(ctx, e)
 	return trial.Options{
 		Agents:  agents,
 		Hosts:   hosts,
+		Pods:    finder,
 		Dir:     dir,
 		Program: program,
 		Command: append([]string{"dyno"}, a.args...),

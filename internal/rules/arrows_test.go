@@ -59,10 +59,10 @@ var arrows = []arrow{
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
-		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/texts",
+		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"lab/observation", []string{"lab/plan", "lab/generator", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
+	{"lab/observation", []string{"lab/plan", "lab/generator", "lab/pods", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
 	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
 	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
@@ -76,6 +76,7 @@ var arrows = []arrow{
 	{"lab/fleet/selector", []string{"internal/nearest"}, "it knows labels as text, and no agents"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
 	{"lab/protocols", []string{"lab/plan", "internal/fields", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
+	{"lab/pods", nil, "pods are found by asking an API server, whatever is done with them"},
 	{"lab/plan", []string{"internal/fields", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
 
 	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},

@@ -8,6 +8,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
+	"dyno/lab/pods"
 	"dyno/observe/scrape"
 	"dyno/results/rundir"
 )
@@ -49,13 +50,14 @@ func TestLargestRecording(t *testing.T) {
 	const (
 		trees     = 10 // columns of a process and all below it
 		ofWorkers = 3
+		ofGroups  = 10
 		calls     = 600 // the kernel has fewer
 	)
 	observed, variant := reflect.TypeFor[plan.Observe](), reflect.TypeFor[plan.Variant]()
 	named := most(observed, "Endpoints", "most") + most(observed, "Commands", "most")
 	processes := 1 + most(variant, "Services", "most")
 	columns := named*(scrape.DefaultMaxColumns+1) + 2*processes*trees + // both sides of a duet
-		most(reflect.TypeFor[plan.Load](), "Workers", "range")*ofWorkers + len(rundir.Columns()) + calls
+		most(reflect.TypeFor[plan.Load](), "Workers", "range")*ofWorkers + pods.Most*ofGroups + len(rundir.Columns()) + calls
 	if columns > rundir.MaxColumns || rundir.MaxColumns*mostRows > rundir.MaxCells {
 		t.Errorf("%d columns and %d rows; at most %d columns and %d values can be read", columns, mostRows, rundir.MaxColumns, rundir.MaxCells)
 	}

@@ -38,7 +38,8 @@ const (
 type Config struct {
 	Variant    *plan.Variant
 	Target     *target.Process // nil if dyno did not start it here, or has not yet
-	Agent      Agent           // on whose machine the target is; nil: it is on this one
+	Agent      Agent           // on whose machine the target is; nil: it is on this one, or consists of pods
+	Pods       *Pods           // of a target in Kubernetes; nil: it has none
 	Services   []Service
 	Neighbours func() []*target.Process // other processes of dyno, once the load begins
 	Purpose    string                   // of the trial
@@ -94,7 +95,7 @@ func New(c Config) *Watch {
 		w.tick = generator.ShortestInterval
 	}
 	w.subject.Subject = subjectOf(&c)
-	if c.Agent == nil {
+	if c.Agent == nil && c.Pods == nil {
 		var err error
 		w.subject, err = w.subject.locate()
 		w.available(err)
@@ -351,7 +352,16 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	// The marks are not exactly at the window's edges, so counts are divided by the
 	// requests of their own stretch of time.
 	requests := float64(t.Work()) * length / r.Window.Seconds()
-	w.recordTarget(t, window, r.Window)
+	if p := w.config.Pods; p == nil {
+		w.recordTarget(t, window, r.Window)
+	} else if w.remote != nil {
+		if err := p.Changed(); err != nil {
+			t.AddUnavailable(err)
+		} else {
+			w.recordTarget(t, window, r.Window)
+			w.recordPods(t, window)
+		}
+	}
 	// A program reports its figures once a second, independent of the window's edges, so
 	// they are used as rates.
 	perRequest := length / requests
@@ -378,10 +388,10 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	if s := w.subject.server; s.PID != 0 {
 		t.Server = &rundir.Server{PID: s.PID, Name: s.Name}
 	}
-	if started := w.remote != nil && len(w.config.Variant.Target.Start) > 0; !started && !w.subject.known() {
+	if started := w.remote != nil && len(w.config.Variant.Target.Start) > 0; !started && !w.subject.known() && w.config.Pods == nil {
 		return
 	}
-	cpu := window.Delta("target_cpu_seconds")
+	cpu := w.targetCPU(window)
 	t.Target.CPUSeconds = known(cpu)
 	t.Target.CPUSecondsPerRequest = known(cpu / requests)
 	t.Target.CPUShare = known(cpu / length / w.targetCPUs)
@@ -398,7 +408,11 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	t.Target.VoluntarySwitchesPerRequest = known(window.Delta("target_voluntary_switches") / requests)
 	t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
 	t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
-	t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
+	throttled := window.Delta(cgroupColumns + "_cpu_throttled_seconds")
+	if w.config.Pods != nil {
+		throttled = w.ofPods(window, "_cpu_throttled_seconds")
+	}
+	t.Target.ThrottledSeconds = known(throttled)
 	recordKernel(&t.Target, window, requests)
 	// The rows' percentiles are of the time between two of them, and none is of the window.
 	t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
@@ -449,6 +463,15 @@ func (w *Watch) RecordProgram(t *rundir.Trial, p *target.Process) {
 	}
 }
 
+// targetCPU returns the CPU time of the target. The control groups of pods count processes that have ended, whoever has
+// started them.
+func (w *Watch) targetCPU(window observe.Window) float64 {
+	if w.config.Pods != nil {
+		return w.ofPods(window, "_cpu_seconds")
+	}
+	return window.Delta("target_cpu_seconds")
+}
+
 // worstWait returns how long the worker that waited longest for a CPU did so, in seconds, and how
 // often it was given one. Workers whose figures could not be read are left out: NaN without any.
 func worstWait(window observe.Window, workers int) (wait, slices float64) {
@@ -473,7 +496,7 @@ func (w *Watch) foreign(window observe.Window) (here, there float64) {
 	}
 	boot, target := Boot(), w.TargetBoot()
 	if w.remote != nil {
-		subtract(&here, boot, target, window.Delta("target_cpu_seconds"))
+		subtract(&here, boot, target, w.targetCPU(window))
 		subtract(&there, target, boot, window.Delta("generator_cpu_seconds"))
 	}
 	for _, p := range w.parts {

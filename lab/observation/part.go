@@ -60,10 +60,10 @@ func Boot() string {
 	return strings.TrimSpace(string(text))
 }
 
-// TargetBoot identifies the machine on which the target is observed; empty where it is not known.
+// TargetBoot identifies the machine on which the target is observed; empty where it is not known, or is several.
 func (w *Watch) TargetBoot() string {
 	switch {
-	case w.config.Agent == nil:
+	case w.config.Agent == nil && w.config.Pods == nil:
 		return Boot()
 	case w.remote == nil:
 		return ""

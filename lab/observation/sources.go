@@ -51,9 +51,12 @@ func (w *Watch) Open(ctx context.Context) {
 			}
 		}
 	}
-	if w.config.Agent != nil {
+	switch {
+	case w.config.Pods != nil:
+		w.openPods(ctx)
+	case w.config.Agent != nil:
 		w.openThere(ctx)
-	} else {
+	default:
 		var around Observed
 		w.subject.around(ctx, &around)
 		w.take(&around)

@@ -10,6 +10,7 @@ import (
 
 	"dyno/host/proc"
 	"dyno/host/target"
+	"dyno/lab/pods"
 	"dyno/observe"
 	"dyno/observe/sockets"
 )
@@ -20,9 +21,10 @@ type Subject struct {
 	Sockets bool   // the connections to it are observed
 	CPUs    []int  // its own, that no generator has; empty: it has none
 	// At most one of these says which processes a target has that dyno did not start.
-	Listens bool   // those of the process that listens at its address
-	PID     int    // those of this one
-	Cgroup  string // those in this control group
+	Listens bool       // those of the process that listens at its address
+	PID     int        // those of this one
+	Cgroup  string     // those in this control group
+	Pods    []pods.Pod // those in these pods
 
 	Process *target.Process `json:"-"` // that dyno has started on this machine; nil: it runs already
 }
@@ -38,7 +40,7 @@ type Observed struct {
 	Missing   []error
 	Server    target.Listener // the target's process, where dyno did not start it and it is known
 	CPUs      int             // of the machine
-	Boot      string          // of the machine
+	Boot      string          // of the machine; empty: not known, or of several
 	// Rest returns, once the observers are closed, what no reading has: when the target's CPUs were
 	// away, and what it cost to observe.
 	Rest func() ([]observe.Stall, float64)
@@ -123,8 +125,9 @@ func (itself) CPUSeconds() float64 {
 // A located target is one whose processes are known, as far as they can be.
 type located struct {
 	Subject
-	server target.Listener      // 0: not known
-	group  target.CgroupFolders // that was named
+	server target.Listener        // 0: not known
+	group  target.CgroupFolders   // that was named
+	pods   []target.CgroupFolders // of all pods; none: not all are known
 }
 
 // locate finds out which processes the target has.
@@ -136,6 +139,8 @@ func (s Subject) locate() (l located, err error) {
 		if l.group, err = target.FindCgroup(s.Cgroup); err == nil {
 			l.server, err = target.FirstIn(l.group)
 		}
+	case len(s.Pods) > 0:
+		l.pods, err = groupsOf(s.Pods)
 	case s.PID != 0:
 		l.server, err = target.ProcessNamed(s.PID)
 	case s.Listens:
@@ -174,14 +179,28 @@ func (l *located) tree() (*observe.Tree, error) {
 		return observe.NewTreeBelow(name, l.Process.Supervisor())
 	case l.group != (target.CgroupFolders{}):
 		return observe.NewTreeIn(name, l.group.Processes())
+	case len(l.pods) > 0:
+		var folders []string
+		for _, f := range l.pods {
+			folders = append(folders, f.Processes())
+		}
+		return observe.NewTreeIn(name, folders...)
 	case l.server.PID != 0:
 		return observe.NewTree(name, l.server.PID)
 	}
 	return nil, nil
 }
 
-// around opens the observers of what is around the target's processes: connections and a control group.
+// around opens the observers of what is around the target's processes: connections and control groups. Each pod has a
+// network of its own.
 func (l *located) around(ctx context.Context, o *Observed) {
+	if len(l.Pods) > 0 {
+		for i, f := range l.pods {
+			c, err := observe.NewCgroup(podColumns(l.Pods[i]), observe.CgroupFolders(f))
+			o.add(c, err)
+		}
+		return
+	}
 	pid, group := 0, l.group
 	if l.Process != nil {
 		pid, group = l.Process.PID(), l.Process.Cgroup()

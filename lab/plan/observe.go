@@ -51,7 +51,8 @@ func (i *inspector) profiled(p *Profile, v *Variant) {
 }
 
 // observed judges where a variant's figures come from.
-func (i *inspector) observed(o *Observe) {
+func (i *inspector) observed(v *Variant) {
+	o := &v.Observe
 	address := func(path, u string) {
 		if !strings.HasPrefix(u, "http://") {
 			i.fault(path, fmt.Sprintf("%q is not possible", nearest.Clip(u)), "http://host:port/path")
@@ -59,6 +60,22 @@ func (i *inspector) observed(o *Observe) {
 	}
 	if o.PID != 0 && o.Cgroup != "" {
 		i.fault("observe.cgroup", "observe.pid names the target's processes already", "keep one of them")
+	}
+	if o.Pods != nil {
+		for _, other := range []struct {
+			field string
+			set   bool
+		}{
+			{"target.start", len(v.Target.Start) > 0},
+			{"target.agent", v.Target.Agent != ""},
+			{"observe.pid", o.PID != 0},
+			{"observe.cgroup", o.Cgroup != ""},
+			{"observe.sockets", o.Sockets},
+		} {
+			if other.set {
+				i.fault("observe.pods", "pods run already, each with a network of its own on its node, and there is "+other.field, "keep one of them")
+			}
+		}
 	}
 	if o.Runtime != "" {
 		address("observe.runtime", o.Runtime)
@@ -85,7 +102,7 @@ func (i *inspector) observed(o *Observe) {
 }
 
 // dynos are the names of dyno's own observers: columns of the recording begin with them.
-var dynos = regexp.MustCompile(`^(target|target_agent|target_machine|generator|machine|kernel|tcp|network|cgroup|wakeup|target_wakeup|target_cpus|generator_cpus|service_.*|neighbour[0-9].*|recorder|time)$`)
+var dynos = regexp.MustCompile(`^(target|target_agent|target_machine|generator|machine|kernel|tcp|network|cgroup|pod|pod_.*|wakeup|target_wakeup|target_cpus|generator_cpus|service_.*|neighbour[0-9].*|recorder|time)$`)
 
 // observer judges the name of an endpoint or a command: no two observers may have one.
 func (i *inspector) observer(path, name string, twice bool) {

@@ -109,10 +109,17 @@ type Observe struct {
 	Server    bool       `yaml:"server" default:"true" doc:"the process that listens at the address of a target on this machine that dyno did not start: its CPU time and memory"`
 	PID       int        `yaml:"pid" range:"1..4194304" otherwise:"the process that listens at the target's address" flag:"pid" doc:"the process of a target that dyno did not start, in place of that which listens at its address"`
 	Cgroup    string     `yaml:"cgroup" kind:"word" otherwise:"that of observe.pid" doc:"the control group with the processes of a target that dyno did not start: its path below the hierarchies, such as /system.slice/nginx.service, or its own name, such as nginx.service"`
+	Pods      *Pods      `yaml:"pods" doc:"the pods of a target in the Kubernetes where dyno runs as a Job: their CPU time and memory, which the agents with the labels observes=pods and node=NODE read on their nodes"`
 	Sockets   bool       `yaml:"sockets" doc:"the kernel's figures on the connections of both ends and the accept queue, read once and ten times a second: the tail of an open loop shows it"`
 	Runtime   string     `yaml:"runtime" otherwise:"the page next to target.pprof, in a soak and in profiled trials" doc:"URL of the target's Prometheus metrics, for its Go runtime, or of its pprof, for its goroutines alone; each answer takes the target about a millisecond"`
 	Endpoints []Endpoint `yaml:"endpoints" names:"observer" most:"16" doc:"endpoints that answer with numbers, by name"`
 	Commands  []Command  `yaml:"commands" names:"observer" most:"16" doc:"commands that are run again and again and print numbers, by name"`
+}
+
+// Pods are those of Kubernetes that a target consists of.
+type Pods struct {
+	Selector  string `yaml:"selector,required,short" kind:"word" doc:"their labels, such as app=web,tier!=db; each trial finds them again"`
+	Namespace string `yaml:"namespace" kind:"word" otherwise:"that of dyno's own pod" doc:"where they are"`
 }
 
 // When the target's system calls, accepts and run-queue waits are counted. The hooks

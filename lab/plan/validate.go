@@ -66,7 +66,7 @@ func Inspect(e *Experiment, c *fields.Collector) {
 		i.variant, i.protocol, i.plain = v.Name, p.name, v.Plain
 		i.bounds().Fields("", parts[1], reflect.ValueOf(v).Elem())
 		i.profiled(e.Profile, v)
-		i.observed(&v.Observe)
+		i.observed(v)
 		i.process("target", &v.Target.Process)
 		i.services(v)
 		i.placed(e, v)

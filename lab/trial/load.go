@@ -130,7 +130,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 func (r *runner) watch(up *stage, purpose string) *observation.Watch {
 	c := observation.Config{
 		Variant: up.variant, Target: up.local(), Services: up.services(), Neighbours: up.neighbours,
-		Purpose: purpose, Soak: r.experiment.Soak, Carried: len(r.agents) > 0,
+		Purpose: purpose, Soak: r.experiment.Soak, Carried: len(r.agents) > 0, Pods: up.pods,
 	}
 	if up.watched != nil {
 		c.Agent = up.watched

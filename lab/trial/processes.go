@@ -30,7 +30,8 @@ type stage struct {
 	// Of processes that are on agents' machines, each with the placement of the same index.
 	connections []*remote.Process
 	placements  []rundir.Placement
-	watched     *remote.Process // the target; nil: it is on this machine
+	watched     *remote.Process   // the target; nil: it is on this machine, or consists of pods
+	pods        *observation.Pods // of the target; nil: it has none
 
 	side *side  // of a duet; nil: no other load runs at the same time
 	idle *stage // the other variant of a duet, which is up without load
@@ -155,6 +156,9 @@ func (r *runner) set(ctx context.Context, v plan.Variant, output func(name strin
 		return nil, err
 	}
 	s.variables = known
+	if of := s.variant.Observe.Pods; of != nil {
+		s.pods = r.findPods(ctx, s, of)
+	}
 	if started && v.Target.Protocol != plan.Program {
 		if s.target, err = r.start(ctx, s, m, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
 			return nil, startFault(err)

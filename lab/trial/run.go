@@ -55,6 +55,8 @@ type Options struct {
 
 	// Hosts are the agents that targets and services are placed with, by the selectors in the plan.
 	Hosts map[string]Host
+	// Pods finds the pods of targets in Kubernetes; nil if no plan asks for them.
+	Pods PodFinder
 }
 
 // A Referee decides, from what was measured so far, how a run continues. One goroutine
@@ -227,6 +229,9 @@ func check(e *plan.Experiment, o Options) error {
 	for i := range e.Variants {
 		v := &e.Variants[i]
 		faults = append(faults, checkHosts(v, o.Hosts))
+		if v.Observe.Pods != nil && o.Pods == nil {
+			faults = append(faults, fmt.Errorf("variant %s: observe.pods: nobody finds them here", v.Name))
+		}
 		if v.Target.Protocol == plan.Program {
 			if d.Pilot > 0 || e.Capacity != nil {
 				faults = append(faults, fmt.Errorf("variant %s: a program has no load: want neither pilots nor a search for capacity", v.Name))

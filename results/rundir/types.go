@@ -882,6 +882,7 @@ type Trial struct {
 
 	// Placed are the processes that ran on agents' machines. The target and the services that are not among them ran on dyno's.
 	Placed []Placement `json:"placed,omitempty"`
+	Pods   []Pod       `json:"pods,omitempty"` // that the target consisted of, where agents observed them
 }
 
 // An Agent carried a part of a trial's load on another machine. Of a variant, Generator has typical figures of the
@@ -914,6 +915,14 @@ type Placement struct {
 	CPUs    int    `json:"cpus"`    // of its machine
 	// ClockError is by how much the times of its readings may be wrong on dyno's time line.
 	ClockError float64 `json:"clock_error_seconds"`
+}
+
+// A Pod is one of Kubernetes that the target consisted of.
+type Pod struct {
+	Name        string   `json:"name"`
+	Node        string   `json:"node"`
+	CPUSeconds  *float64 `json:"cpu_seconds,omitempty"`  // in the window, of processes that ended too
+	MemoryBytes *int64   `json:"memory_bytes,omitempty"` // the most in the window, page cache included
 }
 
 // A Server is a process that dyno did not start.
