@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# The fleet of deploy/fleet on a Kubernetes of its own (scripts/kubernetes.sh): four agents, and two pods
+# The fleet of deploy/fleet on a Kubernetes of its own (scripts/kubernetes.sh): four agents, an observer, and two pods
 # of nginx as the target, whose logs count what they answered. Prints what comes out; fails if a figure is wrong.
 #
-#   scripts/fleet-kubernetes.sh FOLDER [STEP...]     load kills
+#   scripts/fleet-kubernetes.sh FOLDER [STEP...]     load collect kills daemonset
 #
-#   load     an experiment as a Job loads both pods: percentiles, counts, and what the pods counted
-#   kills    ten pods are killed while experiments run, agents and targets: what becomes of each run
+#   load       an experiment as a Job loads both pods: percentiles, counts, and what the pods counted; their CPU time, and
+#              what their control groups say
+#   collect    the run folders are copied out of their volume, as the README of deploy/fleet says
+#   kills      ten pods are killed while experiments run, agents and targets: what becomes of each run
+#   daemonset  the agents are one on each node from then on, and one carries the load
 #
 # FOLDER has the cluster; what was built there is used again. Needs root, nginx, openssl and jq.
 set -euo pipefail
 # shellcheck source=scripts/kubernetes-common.sh
 . "$(dirname "$0")/kubernetes-common.sh"
 steps=("$@")
-[ $# -gt 0 ] || steps=(load kills)
+[ $# -gt 0 ] || steps=(load collect kills daemonset)
 agents=4
 
 # install: the chart, with what its README has beforehand.
@@ -22,14 +25,14 @@ install() {
 	k apply -f "$folder/keys.d/secrets.yaml" >/dev/null
 	[ -x "$folder/bin/helm" ] || GOBIN=$folder/bin go install helm.sh/helm/v3/cmd/helm@v3.18.4
 	helm lint --strict --quiet deploy/fleet/chart
-	helm -n "$namespace" install fleet deploy/fleet/chart --set agents.kind=Deployment,agents.replicas=$agents,agents.resources.requests.cpu=50m >/dev/null
+	helm -n "$namespace" install fleet deploy/fleet/chart --set agents.kind=Deployment,agents.replicas=$agents,agents.resources.requests.cpu=50m,observers.enabled=true >/dev/null
 	within 180 agents_ready
 }
 
 fleet() { k exec deploy/dyno-authority -- /dyno fleet "$@" --identity /fleet; }
 
-# agents_ready: all agents are there, and nobody else.
-agents_ready() { [ "$(fleet list 2>/dev/null | awk 'NR > 1 {print $(NF - 1)}' | sort | uniq -c | xargs)" = "$agents ready" ]; }
+# agents_ready: all agents are there, the observer too, and nobody else.
+agents_ready() { [ "$(fleet list 2>/dev/null | awk 'NR > 1 {print $(NF - 1)}' | sort | uniq -c | xargs)" = "$((agents + 1)) ready" ]; }
 
 # targets: two pods that answer, each with a log of its own, which outlives it.
 targets() {
@@ -95,6 +98,18 @@ targets() {
 # answered: how many requests the pods have answered well, those that are gone included.
 answered() { cat "$folder"/answers/* 2>/dev/null | grep -c '^200$' || true; }
 
+# used: the seconds of CPU time that the target's pods have used, by their control groups.
+used() {
+	local uid
+	for uid in $(k get pod -l app=web -o jsonpath='{.items[*].metadata.uid}'); do
+		if [ -d /sys/fs/cgroup/cpuacct ]; then
+			find /sys/fs/cgroup/cpuacct -path "*/pod$uid/cpuacct.usage" -exec cat {} +
+		else
+			find /sys/fs/cgroup -path "*/pod$uid/cpu.stat" -exec sed -n 's/^usage_usec \(.*\)/\1000/p' {} +
+		fi
+	done | awk '{ sum += $1 } END { print sum / 1e9 }'
+}
+
 # begin REQUESTS: starts the experiment on standard input, whose trials have a number of requests, as a Job.
 begin() {
 	before=$(answered) want=$1
@@ -114,27 +129,30 @@ finish() {
 # of FILTER: what jq makes of the trials that stand, as a list.
 of() {
 	find "$run" -name trial.json -exec cat {} + |
-		jq -rs --argjson want "$want" --argjson served "$served" --argjson agents $agents 'map(select(.complete or .fault == "target")) | '"$1"
+		jq -rs --argjson want "$want" --argjson served "$served" --argjson agents $agents \
+			'(map(select(.fault == "agent")) | length) as $void | map(select(.complete or .fault == "target")) | '"$1"
 }
 
 # faults: what is wrong with the figures of the run. A trial that stands has all requests that it is to have, from
-# all agents. The pods answered what dyno counts as answered; of a run that repeated no trial, dyno knows all that
+# all agents, or from those that were left if one was lost before. The pods answered what dyno counts as answered; of a run that repeated no trial, dyno knows all that
 # the pods answered.
 # shellcheck disable=SC2016
 faults() {
 	of '.[] | select(.counts.scheduled != $want or (.conservation.ok | not)) | "trial \(.number): \(.counts.scheduled) requests, conservation \(.conservation.ok)"'
-	of '.[] | select((.agents | length) != $agents or ([.agents[].share] | add - 1 | fabs > 1e-9)) | "trial \(.number): shares of agents \([.agents[].share])"'
+	of '.[] | select((.agents | length) < $agents - $void or ([.agents[].share] | add - 1 | fabs > 1e-9)) | "trial \(.number): shares of agents \([.agents[].share])"'
 	of '(map(.counts.ok) | add // 0) | select(. > $served) | "\(.) requests are ok, and the pods answered \($served)"'
 	[ "$(find "$run" -name trial.json | wc -l)" -ne "$(of length)" ] ||
 		of '(map(.counts | .ok + .errors + .timeouts + .unfinished) | add // 0) | select(. < $served) | "\(.) requests in all, and the pods answered \($served)"'
 }
 
 load() {
-	local wrong
+	local wrong before_load
+	before_load=$(used)
 	begin 40000 <<-'Y'
 		name: pods
 		question: How long do two pods behind a service take to answer four agents?
 		target: {protocol: http, url: "http://web/"}
+		observe: {pods: app=web}
 		load:
 		  closed: {connections: 64}
 		  requests: 40000
@@ -144,13 +162,58 @@ load() {
 	finish
 	say "$log" | sed 's/^/    /'
 	say "== load: exit code $code, $(of 'map(.counts.ok) | add') ok of $(of 'map(.counts.scheduled) | add'), $(of 'map(.counts | .errors + .timeouts + .unfinished) | add') failed"
+	of '.[] | "   trial \(.number): \(.pods // [] | map("\(.name) \(.cpu_seconds * 1000 | round) ms") | join(", ")) of CPU time in \(.window_seconds * 1000 | round) ms"'
+	say "   all: $(of 'map(.target.cpu_seconds) | add * 1000 | round') ms in the windows; by the control groups $(jq -n "$(used) - $before_load | . * 1000 | round") ms during the Job"
 	of '.[] | "   trial \(.number): p50 \(.service.p50_seconds * 1e6 | round) µs, p99 \(.service.p99_seconds * 1e6 | round) µs, by \([.agents[].name] | join(", "))"'
 	for pod in "$folder"/answers/*; do
 		say "   $(basename "$pod") has answered $(wc -l <"$pod")"
 	done
 	wrong=$(faults)
 	[ "$served" -eq "$(of 'map(.counts.ok) | add')" ] || wrong+=" the pods answered $served"
+	# The rest of their CPU time is between the windows.
+	of 'map(.target.cpu_seconds) | add' | jq -e --argjson used "$(jq -n "$(used) - $before_load")" '. <= $used and . >= 0.7 * $used' >/dev/null ||
+		wrong+=" the pods' CPU time"
 	[ -z "$wrong" ] || die "load: $wrong"
+}
+
+collect() {
+	local run volume to=$folder/collected
+	image collect:dev /usr/bin/tar -file /usr/bin/tar -file /usr/bin/sleep
+	k run collect --image=collect:dev --overrides='{"spec": {
+		"containers": [{"name": "collect", "image": "collect:dev", "command": ["sleep", "600"], "volumeMounts": [{"name": "results", "mountPath": "/results"}]}],
+		"volumes": [{"name": "results", "persistentVolumeClaim": {"claimName": "dyno-results"}}]}}' >/dev/null
+	k wait --for=condition=Ready pod/collect --timeout=60s >/dev/null
+	rm -rf "$to"
+	k cp collect:/results "$to" >/dev/null
+	k delete pod collect --now >/dev/null
+	volume=$folder/volumes/$(k get pvc dyno-results -o jsonpath='{.spec.volumeName}')
+	diff -r "$volume" "$to" || die "collect: the copy differs"
+	for run in "$to"/*; do
+		dyno report --full "$run" | sed -n '/^pods of the target/,/^$/p' | grep -q web- || die "collect: $run has no pods"
+	done
+	say "== collect: kubectl cp has copied $(find "$to" -name run.json | wc -l) runs, which are those in the volume, and dyno report reads them"
+}
+
+daemonset() {
+	local wrong
+	helm -n "$namespace" upgrade fleet deploy/fleet/chart --reuse-values --set agents.kind=DaemonSet >/dev/null
+	agents=1
+	within 180 agents_ready
+	begin 10000 <<-'Y'
+		name: daemonset
+		target: {protocol: http, url: "http://web/"}
+		observe: {pods: app=web}
+		load:
+		  closed: {connections: 64}
+		  requests: 10000
+		  warmup: 0s
+		design: {rounds: 1, seed: 1}
+	Y
+	finish
+	say "== daemonset: exit code $code, $(of 'map(.counts.ok) | add') ok of $(of 'map(.counts.scheduled) | add'), by $(of 'map(.agents[].name) | unique | join(", ")')"
+	wrong=$(faults)
+	[ "$served" -eq "$(of 'map(.counts.ok) | add')" ] || wrong+=" the pods answered $served"
+	[ -z "$wrong" ] || die "daemonset: $wrong"
 }
 
 # Ways to end a pod. With the third, its container ends and starts again.
@@ -176,6 +239,7 @@ kills() {
 		begin 8000 <<-'Y'
 			name: kills
 			target: {protocol: http, url: "http://web/"}
+			observe: {pods: app=web}
 			load:
 			  open: {rate: 1000/s, max_connections: 64}
 			  requests: 8000
@@ -192,8 +256,11 @@ kills() {
 		finish
 		[ $at -lt 8000 ] || continue # it ended too late
 		wrong=$(faults)
+		# Of pods that were not there all the time, the CPU time is not known.
+		[ "${apps[n % 2]} $way" = "web crash" ] || [ "${apps[n % 2]}" != web ] || [ "$(of 'map(select(.target.cpu_seconds)) | length')" -eq 0 ] ||
+			wrong+=" the CPU time of pods that changed"
 		errors=$(of 'map(.counts.by_kind // {} | to_entries[]) | map("\(.key) \(.value)") | join(", ")')
-		say "   $((++n)) $way $pod after $at requests: exit code $code, $(of length) of $(find "$run" -name trial.json | wc -l) trials stand, ok $(of 'map(.counts.ok) | add // 0'), pods $served${errors:+, $errors}"
+		say "   $((++n)) $way $pod after $at requests: exit code $code, $(of length) of $(find "$run" -name trial.json | wc -l) trials stand, ok $(of 'map(.counts.ok) | add // 0'), pods $served, $(of 'map(.target.cpu_seconds | if . then "\(. * 1000 | round) ms of CPU time" else "CPU time not known" end) | join(", ")')${errors:+, $errors}"
 		say "$log" | grep -m 1 '^dyno: ' | sed 's/^/      /' || true
 		[ -z "$wrong" ] || {
 			say "      wrong: $wrong"
@@ -205,7 +272,7 @@ kills() {
 }
 
 for step in "${steps[@]}"; do
-	[[ " load kills " == *" $step "* ]] || die "no step $step"
+	[[ " load collect kills daemonset " == *" $step "* ]] || die "no step $step"
 done
 start dyno dyno-control
 image nginx:dev /usr/sbin/nginx

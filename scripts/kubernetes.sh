@@ -142,7 +142,7 @@ configure() {
 		cat >kubeconfig <<-Y
 			apiVersion: v1
 			kind: Config
-			clusters: [{name: local, cluster: {server: "https://127.0.0.1:$port", insecure-skip-tls-verify: true}}]
+			clusters: [{name: local, cluster: {server: "https://$node:$port", insecure-skip-tls-verify: true}}]
 			users: [{name: admin, user: {token: $(cat token)}}]
 			contexts: [{name: local, context: {cluster: local, user: admin}}]
 			current-context: local
@@ -209,12 +209,13 @@ up() {
 	await ctr -a "$folder/containerd.sock" version
 	pause pause.tar
 	load pause.tar >/dev/null
-	start apiserver bin/kube-apiserver --etcd-servers "http://127.0.0.1:$etcd" --bind-address=127.0.0.1 --secure-port=$port --cert-dir=keys \
+	rm -f keys/apiserver.* # its certificate has its addresses
+	start apiserver bin/kube-apiserver --etcd-servers "http://127.0.0.1:$etcd" --bind-address=$node --secure-port=$port --cert-dir=keys \
 		--token-auth-file=tokens.csv --authorization-mode=RBAC --service-cluster-ip-range=10.99.0.0/24 \
 		--service-account-issuer=https://kubernetes.default.svc --service-account-key-file=keys/account.key --service-account-signing-key-file=keys/account.key \
 		--kubelet-client-certificate=keys/client.crt --kubelet-client-key=keys/client.key --kubelet-preferred-address-types=InternalIP
 	await ask get --raw /readyz
-	start controllers bin/kube-controller-manager --kubeconfig kubeconfig --service-account-private-key-file=keys/account.key \
+	start controllers bin/kube-controller-manager --kubeconfig kubeconfig --service-account-private-key-file=keys/account.key --root-ca-file=keys/apiserver.crt \
 		--use-service-account-credentials=false --controllers='*,-bootstrapsigner,-tokencleaner' --leader-elect=false --bind-address=127.0.0.1 --cert-dir=keys
 	start scheduler bin/kube-scheduler --kubeconfig kubeconfig --leader-elect=false --bind-address=127.0.0.1 --cert-dir=keys
 	start kubelet bin/kubelet --config kubelet.yaml --kubeconfig kubeconfig --root-dir "$folder/kubelet" --cert-dir keys --hostname-override node --node-ip $node

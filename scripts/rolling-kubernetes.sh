@@ -79,6 +79,7 @@ roll() {
 	within 60 exit_code app=load >/dev/null
 	of '"   \(.sent) requests, \(.ok) ok; \(.errors) failed, \(.timeouts) timed out, \(.unfinished) under way at the end, \(.dropped) not sent for want of a connection",
 		"   why: \(.by_kind // {} | to_entries | map("\(.key) \(.value)") | join(", ") | if . == "" then "none failed" else . end); by status: \(.by_status // {} | to_entries | map("\(.key) \(.value)") | join(", "))"'
+	find "$run" -name trial.json -exec cat {} + | jq -r '.failures // {} | to_entries[] | "   \(.value) × \(.key)"'
 }
 # of FILTER: what jq makes of the counts of the run.
 of() { find "$run" -name trial.json -exec cat {} + | jq -r ".counts | $1"; }

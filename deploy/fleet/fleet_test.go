@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
 
 	"dyno/deploy/internal/kubernetes"
 )
@@ -55,12 +57,19 @@ func keys(t *testing.T) map[string][]string {
 // checkPod reports rights that a pod does not need, and files of secrets that nobody makes.
 func checkPod(t *testing.T, name string, pod core.PodSpec) {
 	t.Helper()
-	if s := pod.SecurityContext; *pod.AutomountServiceAccountToken || !*s.RunAsNonRoot || *s.FSGroup != *s.RunAsUser || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+	if s := pod.SecurityContext; *pod.AutomountServiceAccountToken != (name == "Job") || !*s.RunAsNonRoot || *s.FSGroup != *s.RunAsUser || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("%s: %+v", name, pod.SecurityContext)
 	}
 	made := keys(t)
 	secrets := map[string][]string{} // by volume
+	observes := strings.HasSuffix(name, "dyno-observer")
+	if pod.HostPID != observes || pod.HostNetwork || pod.HostIPC {
+		t.Errorf("%s: it is in namespaces of its node", name)
+	}
 	for _, v := range pod.Volumes {
+		if v.HostPath != nil && (!observes || v.HostPath.Path != "/sys/fs/cgroup") {
+			t.Errorf("%s: volume %+v", name, v)
+		}
 		if v.Secret == nil {
 			continue
 		}
@@ -117,7 +126,7 @@ func TestChart(t *testing.T) {
 	}
 	job := readJob(t)
 	for _, kind := range []string{"DaemonSet", "Deployment"} {
-		text, err := exec.CommandContext(t.Context(), "helm", "template", "chart", "--set", "agents.kind="+kind+",agents.labels.zone=a,agents.networks[0]=10.0.0.0/8").Output()
+		text, err := exec.CommandContext(t.Context(), "helm", "template", "chart", "--set", "agents.kind="+kind+",agents.labels.zone=a,agents.networks[0]=10.0.0.0/8,observers.enabled=true,observers.namespaces[0]=shop").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +144,7 @@ func TestChart(t *testing.T) {
 		for name, pod := range pods {
 			checkPod(t, kind+": "+name, pod)
 		}
-		if len(pods) != 3 || len(m.Services) != 2 || len(m.Claims) != 1 || len(m.Accounts) != 1 || (len(m.Daemons) == 1) != (kind == "DaemonSet") {
+		if len(pods) != 4 || len(m.Services) != 2 || len(m.Claims) != 1 || len(m.Accounts) != 2 || (len(m.Daemons) == 2) != (kind == "DaemonSet") {
 			t.Fatalf("%s: %+v", kind, m)
 		}
 		agent := pods["dyno-agent"].Containers[0]
@@ -144,13 +153,37 @@ func TestChart(t *testing.T) {
 				t.Errorf("%s: %q has no %s", kind, agent.Args, flag)
 			}
 		}
+		observer := pods["dyno-observer"].Containers[0]
+		for _, flag := range []string{"--observe", "--label=observes=pods", "--label=node=$(NODE)"} {
+			if !slices.Contains(observer.Args, flag) {
+				t.Errorf("%s: %q has no %s", kind, observer.Args, flag)
+			}
+		}
+		if mount := observer.VolumeMounts[2]; mount.MountPath != "/sys/fs/cgroup" || !mount.ReadOnly {
+			t.Errorf("%s: %+v", kind, mount)
+		}
+		if !slices.Contains(job.Containers[0].Args, "--fleet=observes!=pods") {
+			t.Errorf("observers carry the load of %q", job.Containers[0].Args)
+		}
+		var namespaces []string
+		for i, r := range m.Roles {
+			b := m.Bindings[i]
+			if !reflect.DeepEqual(r.Rules, []rbac.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}) ||
+				b.Namespace != r.Namespace || b.RoleRef.Name != r.Name || b.Subjects[0].Name != job.ServiceAccountName {
+				t.Errorf("%s: %+v bound by %+v", kind, r, b)
+			}
+			namespaces = append(namespaces, r.Namespace)
+		}
+		if !slices.Equal(namespaces, []string{"default", "shop"}) {
+			t.Errorf("%s: Jobs find pods in %q", kind, namespaces)
+		}
 		env := job.Containers[0].Env[:3]
-		for _, of := range []string{"dyno-agent", "dyno-authority"} {
+		for _, of := range []string{"dyno-agent", "dyno-authority", "dyno-observer"} {
 			if got := pods[of].Containers[0].Env[:3]; !reflect.DeepEqual(got, env) {
 				t.Errorf("%s: %s asks the control plane by %+v, the Job by %+v", kind, of, got, env)
 			}
 		}
-		if claim := job.Volumes[2].PersistentVolumeClaim; claim == nil || claim.ClaimName != m.Claims[0].Name || job.ServiceAccountName != m.Accounts[0].Name || agent.Image != job.Containers[0].Image {
+		if claim := job.Volumes[2].PersistentVolumeClaim; claim == nil || claim.ClaimName != m.Claims[0].Name || !slices.ContainsFunc(m.Accounts, func(a core.ServiceAccount) bool { return a.Name == job.ServiceAccountName }) || agent.Image != job.Containers[0].Image {
 			t.Errorf("%s: the Job has another claim, account or image: %+v", kind, job)
 		}
 	}

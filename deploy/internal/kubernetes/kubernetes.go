@@ -13,6 +13,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -30,6 +31,8 @@ type Manifest struct {
 	Claims      []core.PersistentVolumeClaim
 	Budgets     []policy.PodDisruptionBudget
 	Policies    []networking.NetworkPolicy
+	Roles       []rbac.Role
+	Bindings    []rbac.RoleBinding
 }
 
 // Read reads a manifest. An unknown field, or an object of a kind or version that Manifest does
@@ -61,6 +64,10 @@ func Read(text []byte) (m Manifest, err error) {
 			err = add(document, &m.Budgets)
 		case "networking.k8s.io/v1 NetworkPolicy":
 			err = add(document, &m.Policies)
+		case "rbac.authorization.k8s.io/v1 Role":
+			err = add(document, &m.Roles)
+		case "rbac.authorization.k8s.io/v1 RoleBinding":
+			err = add(document, &m.Bindings)
 		default:
 			err = fmt.Errorf("%q of version %q is not known", head.Kind, head.APIVersion)
 		}

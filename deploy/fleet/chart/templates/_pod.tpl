@@ -1,4 +1,4 @@
-{{/* What all pods have in common: no rights in the cluster, and none on the node. */}}
+{{/* What all pods have in common: no rights in the cluster, and none to change anything on the node. */}}
 {{- define "pod" -}}
 serviceAccountName: dyno
 automountServiceAccountToken: false
