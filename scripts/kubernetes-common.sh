@@ -23,12 +23,13 @@ within() {
 	done
 }
 
-# start PROGRAM...: the cluster, without what was in it, and images of some of dyno's programs.
+# start PROGRAM...: the cluster, without what was in it, and images of some of dyno's programs. Says what is tried where.
 start() {
 	local program
+	say "made by: scripts/$(basename "$0"); nproc $(nproc), kernel $(uname -r)"
 	trap 'scripts/kubernetes.sh down "$folder"' EXIT
 	rm -rf "$folder"/{etcd,volumes,answers,keys.d,runs}
-	scripts/kubernetes.sh up "$folder"
+	scripts/kubernetes.sh up "$folder" >&2
 	go build -o "$folder/bin/image-of" ./scripts/image
 	for program; do
 		go build -buildvcs=false -ldflags='-s -w' -o "$folder/bin/" "./cmd/$program"
@@ -49,7 +50,7 @@ image() {
 	done | sha256sum | cut -c 1-32).tar
 	mkdir -p "$folder/images"
 	[ -e "$archive" ] || {
-		image-of "${options[@]}" -most 100 -o "$archive.new"
+		image-of "${options[@]}" -most 100 -o "$archive.new" >&2
 		mv "$archive.new" "$archive"
 	}
 	scripts/kubernetes.sh image "$folder" "$archive" >/dev/null
