@@ -197,5 +197,6 @@ mkdir -p "$folder/bin"
 go build -ldflags='-s -w' -o "$folder/bin/control-load" ./bench/control
 in_kubernetes
 without_kubernetes
-say '| claim | in Kubernetes | without |' '| --- | --- | --- |'
+say '| claim | in Kubernetes | without |'
+say '| --- | --- | --- |'
 join -t $'\t' <(claims "$r0/kubernetes") <(claims "$r0/without") | sed 's/\t/ | /g; s/^/| /; s/$/ |/'
