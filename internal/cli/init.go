@@ -95,7 +95,7 @@ func beginning(where string) (string, error) {
 	name := strings.Trim(notInHost.ReplaceAllString(host, "-"), "-.")
 	b := beginnings[protocol]
 	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
-# All fields are in docs/reference.md; an editor completes them by lab/planfile/schema.json.
+# All fields are in docs/reference/experiment.md; an editor completes them by lab/planfile/schema.json.
 name: %[1]s
 question: How fast does it answer, and what does that cost?
 

@@ -3,7 +3,7 @@
 //
 // Each field is declared once, by the tags of the Go field that holds it (see package fields).
 // Package planfile reads a plan from a file, and Validate checks it against the tags; the JSON Schema,
-// docs/reference.md and the flags of quick loads are made from them. To add a field is to add a Go
+// docs/reference/experiment.md and the flags of quick loads are made from them. To add a field is to add a Go
 // field with its tags, and to use it.
 //
 // What a field alone cannot say, such as which fields exclude each other, Validate says in

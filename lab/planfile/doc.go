@@ -1,5 +1,5 @@
 // Package planfile reads experiment files: YAML in, a validated plan (see package plan) out. It makes
-// the JSON Schema published as schema.json, docs/reference.md and the flags of quick loads, all from
+// the JSON Schema published as schema.json, docs/reference/experiment.md and the flags of quick loads, all from
 // the tags of the plan.
 //
 // A file is read strictly. Whatever is wrong with it is reported at once, in the

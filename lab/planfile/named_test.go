@@ -36,7 +36,7 @@ func TestNamedFieldsExist(t *testing.T) {
 		}
 	}
 	for pattern, named := range map[string]*regexp.Regexp{
-		"../../README*.md": some, "../../docs/*.md": some, "../../internal/texts/*.json": some,
+		"../../README*.md": some, "../../docs/*.md": some, "../../docs/*/*.md": some, "../../internal/texts/*.json": some,
 		"../../report/*.go": some, "../../judge/*/*.go": some,
 		"../trial/*.go": some, "../generator/*.go": some, "../../internal/cli/*.go": most, "../../internal/cli/*/*.go": most, "../plan/*.go": most, "../protocols/*.go": most, "*.go": most,
 	} {

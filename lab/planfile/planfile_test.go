@@ -18,7 +18,7 @@ import (
 	"dyno/lab/plan"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference.md")
+var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference/experiment.md")
 
 func parseFile(t *testing.T, path string, o Options) (*plan.Experiment, error) {
 	t.Helper()

@@ -10,14 +10,13 @@ import (
 )
 
 // Reference returns the reference of the experiment file in Markdown, as published in
-// docs/reference.md: made from the tags that the reader uses.
+// docs/reference/experiment.md: made from the tags that the reader uses.
 func Reference() []byte {
 	var b strings.Builder
 	b.WriteString(`# The experiment file
 
-Every field, made from the declarations in ` + "`lab/plan/types.go`" + ` by ` + "`go test ./lab/planfile -update`" + `.
-` + "`lab/planfile/schema.json`" + ` is the same for editors. What the sections are for, and how variants
-come about, the documentation of the package ` + "`lab/planfile`" + ` says.
+An experiment is a YAML file. ` + "`dyno init URL`" + ` writes one to begin with, and ` + "`dyno check FILE`" + ` says what is wrong with
+one. ` + "`lab/planfile/schema.json`" + ` is a JSON Schema of these fields, for editors.
 
 Values have these forms, with quotes or without; whole numbers and true or false have none:
 
@@ -31,8 +30,8 @@ Values have these forms, with quotes or without; whole numbers and true or false
 In target, services, load and observe, ` + "`{{name}}`" + ` stands for a variable or a free port, and
 ` + "`" + plan.QuotedBraces + "`" + ` for the braces themselves. ` + "`--set NAME=VALUE`" + `
 changes ` + strings.Join(Settings(), ", ") + `.
-The flags are those of quick loads and of ` + "`dyno compare`" + `. The metrics, the language of thresholds
-and claims, and what templates of a scenario may hold, ` + "`dyno help metrics`, `expressions` and `templates`" + ` list.
+The flags are those of quick loads and of ` + "`dyno compare`" + `. Other pages have the [metrics](metrics.md), the language of
+[thresholds and claims](expressions.md), and what [templates](templates.md) of a scenario may hold.
 
 ## At the top
 

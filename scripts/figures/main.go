@@ -30,7 +30,7 @@ import (
 )
 
 // documents are those whose figures have sources.
-var documents = []string{"README.md", "README.zh-CN.md", "docs/benchmarks.md", "docs/explanation/ten-million.md"}
+var documents = []string{"README.md", "README.zh-CN.md", "docs/development/benchmarks.md", "docs/explanation/ten-million.md"}
 
 func main() {
 	if err := run(".", documents); err != nil {

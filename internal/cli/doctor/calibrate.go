@@ -45,7 +45,7 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted CPUs away")
-	f.StringVar(&c.docs, "docs", "docs", "folder for calibration.md, and for the folder calibration with the raw data; with --long")
+	f.StringVar(&c.docs, "docs", "docs/development", "folder for calibration.md, and for the folder calibration with the raw data; with --long")
 	f.StringVar(&c.raw, "raw", "", "folder for the raw data (default with --long DOCS/calibration, else none)")
 	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
 	f.StringSliceVar(&c.slow, "slow", nil, "planted slowdowns, such as 1%,2%,5%,10%")
