@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,19 +62,6 @@ func TestTopics(t *testing.T) {
 			if !strings.Contains(page, "\n  "+e.name+" ") && !strings.HasPrefix(page, "  "+e.name+" ") || e.about == "" {
 				t.Errorf("%s: no line on %s, or no words on it (%q)", topic.Name(), e.name, e.about)
 			}
-		}
-	}
-}
-
-func TestManualHasTheExitCodes(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/manual.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(manual), "## Exit codes")
-	for _, c := range command.ExitCodes() {
-		if !strings.Contains(section, strconv.Itoa(c.Code)) && !strings.Contains(string(manual), "dyno help exit-codes") {
-			t.Errorf("docs/manual.md does not say what exit code %d is", c.Code)
 		}
 	}
 }

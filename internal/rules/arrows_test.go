@@ -205,6 +205,7 @@ var arrows = []arrow{
 	{"internal/script", []string{"internal/freeport", "internal/leak"}, "it runs programs, whatever they do"},
 	{"internal/screen", nil, "a terminal shows what it is given"},
 	{"internal/race", nil, "it knows how this program was built, and nothing of what it does"},
+	{"internal/manual", nil, "commands on pages are run from outside, by the programs that users have"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"experiments/subjects/control", []string{"experiments/subjects/control", "services/control"}, "what exists only to be measured is given to services, which know nothing of it"},
 	{"experiments/subjects/control/formats/controlfb", nil, "generated messages know no library for calls"},
@@ -216,7 +217,7 @@ var arrows = []arrow{
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
 	{"scripts/manpages", []string{"internal/cli"}, "it writes down what the command line declares"},
-	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document is, and what figures are called, for the page"},
+	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document and run folders are, and what figures are called"},
 }
 
 // testsMay are the packages that tests may import beyond their package's arrows.

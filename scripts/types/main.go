@@ -1,8 +1,9 @@
 // Types writes what the page shares with Go as TypeScript: the types of the document that
 // report/html puts into it (document.ts), and the names and units of figures that
-// results/rundir knows (names.ts).
+// results/rundir knows (names.ts). It also writes the types of a run folder's files for readers
+// (docs/reference/run-folder.md).
 //
-//	types FOLDER               from the repository's root; it rewrites the two files
+//	types FOLDER               from the repository's root; it rewrites document.ts and names.ts there, and the page
 package main
 
 import (
@@ -27,8 +28,10 @@ func main() {
 		os.Exit(2)
 	}
 	types, err := generate(".")
-	if err == nil {
-		err = errors.Join(write("document.ts", types), write("names.ts", names()))
+	page, failed := folder(".")
+	if err = errors.Join(err, failed); err == nil {
+		web := os.Args[1]
+		err = errors.Join(write(web+"/document.ts", types), write(web+"/names.ts", names()), write("docs/reference/run-folder.md", page))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "types:", err)
@@ -36,8 +39,8 @@ func main() {
 	}
 }
 
-func write(name string, text []byte) error {
-	return os.WriteFile(filepath.Join(os.Args[1], name), text, 0o644) //nolint:gosec // a source file, for everybody to read
+func write(path string, text []byte) error {
+	return os.WriteFile(path, text, 0o644) //nolint:gosec // a source file, for everybody to read
 }
 
 // module is the path of this module. Its packages are in folders below the root.

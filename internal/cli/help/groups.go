@@ -84,22 +84,27 @@ func ByGroup(cmd *cobra.Command, most string) {
 	})
 }
 
-// flags writes what a group of flags is, unless it is empty.
+// flags writes what a group of flags is, unless it is empty. A group may have no name.
 func (p *page) flags(group string, flags []*pflag.Flag) {
 	var rows [][]string
 	for _, f := range flags {
-		value, about := pflag.UnquoteUsage(f)
-		name := "    --" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", --" + f.Name
-		}
-		if !slices.Contains([]string{"", "0", "false", "[]"}, f.DefValue) {
-			about += " (default " + f.DefValue + ")"
-		}
-		rows = append(rows, []string{strings.TrimRight(name+" "+value, " "), about})
+		rows = append(rows, describe(f))
 	}
 	if len(rows) > 0 {
-		p.text("Flags, " + group + ":")
+		p.text(strings.TrimSuffix("Flags, "+group, ", ") + ":")
 		p.table(rows...)
 	}
+}
+
+// describe returns how a flag is written, and what it is.
+func describe(f *pflag.Flag) []string {
+	value, about := pflag.UnquoteUsage(f)
+	name := "    --" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", --" + f.Name
+	}
+	if !slices.Contains([]string{"", "0", "false", "[]"}, f.DefValue) {
+		about += " (default " + f.DefValue + ")"
+	}
+	return []string{strings.TrimRight(name+" "+value, " "), about}
 }

@@ -30,15 +30,19 @@ type topic struct {
 	write       func(p *page)
 }
 
-// Topics returns the topics as commands, which makes them known to help. They have nothing to run.
-func Topics() (all []*cobra.Command) {
-	for _, t := range []topic{
+func topics() []topic {
+	return []topic{
 		{"metrics", "The metrics of thresholds, claims and reports", metricsTopic},
 		{"expressions", "How thresholds and claims are written", expressionsTopic},
 		{"templates", "What may stand between braces in requests", templatesTopic},
 		{"exit-codes", "What the exit codes mean", exitCodesTopic},
 		{"trust", "What the marks of figures mean, and what dyno checks", trustTopic},
-	} {
+	}
+}
+
+// Topics returns the topics as commands, which makes them known to help. They have nothing to run.
+func Topics() (all []*cobra.Command) {
+	for _, t := range topics() {
 		cmd := &cobra.Command{Use: t.name, Short: t.short}
 		cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { t.write(&page{w: cmd.OutOrStdout()}) })
 		all = append(all, cmd)
@@ -47,13 +51,27 @@ func Topics() (all []*cobra.Command) {
 }
 
 // A page is written to the end whatever becomes of it, as help of commands is.
-type page struct{ w io.Writer }
+type page struct {
+	w        io.Writer
+	markdown bool // for documents, and not for a terminal
+}
 
 // text writes a paragraph.
-func (p *page) text(text string) { fmt.Fprintf(p.w, "%s\n\n", wrapText(text, Width, "")) }
+func (p *page) text(text string) {
+	if p.markdown {
+		text = escape(text)
+	} else {
+		text = wrapText(text, Width, "")
+	}
+	fmt.Fprintf(p.w, "%s\n\n", text)
+}
 
 // table writes rows of which the last cell is wrapped.
 func (p *page) table(rows ...[]string) {
+	if p.markdown {
+		p.rows(rows)
+		return
+	}
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row[:len(row)-1] {
