@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Take the pictures that documents show: of a quick load of nginx on a terminal, and of a report: of R1, in
-# its short form unless a run folder is given. Needs what scripts/browser.sh needs.
+# Take the pictures that documents show: of a quick load of nginx on a terminal, and of reports: of R1, in
+# its short form unless a run folder is given, and of the tutorial's comparison. Needs what scripts/browser.sh needs.
 #
 #   scripts/screenshots.sh [RUN]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 run=${1:-}
 dir=$(mktemp -d)
-trap 'kill "${nginx-}" 2>/dev/null || true; rm -rf "$dir"' EXIT
+trap 'kill "${nginx-}" "${echo-}" 2>/dev/null || true; rm -rf "$dir"' EXIT
 mkdir -p docs/screenshots
 
 . bench/nginx.sh
@@ -28,3 +28,13 @@ if [ -z "$run" ]; then
 fi
 SHOTS=$dir/shots RUN=$run scripts/browser.sh
 cp "$dir/shots/light-en.png" docs/screenshots/report-en.png
+
+# The page's comparison.
+"$dir/dyno" serve echo --tcp 127.0.0.1:18300 &
+echo=$!
+relay="$dir/dyno serve relay --listen 127.0.0.1:{{port}} --to 127.0.0.1:18300 --network delay="
+"$dir/dyno" compare -q -o "$dir/faster" --rounds 8 -z 200ms --warmup 50ms -c 8 --payload 1KiB \
+	--a "${relay}5ms" --b "${relay}3ms" 'tcp://127.0.0.1:{{port}}' >/dev/null || [ $? -eq 4 ]
+SHOTS=$dir/shots RUN=$dir/faster scripts/browser.sh
+cp "$dir/shots/light-en.png" docs/screenshots/tutorial.png
+cp "$dir/shots/light-zh.png" docs/screenshots/tutorial.zh.png

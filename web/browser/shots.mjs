@@ -6,6 +6,7 @@ import { launch, open } from "./chromium.mjs";
 const browser = await launch();
 for (const [name, options] of [
   ["light-en", { locale: "en-US", colorScheme: "light" }],
+  ["light-zh", { locale: "zh-CN", colorScheme: "light" }],
   ["dark-zh", { locale: "zh-CN", colorScheme: "dark" }],
   ["narrow-en", { locale: "en-US", colorScheme: "light", viewport: { width: 420, height: 900 } }],
 ]) {
