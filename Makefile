@@ -11,7 +11,7 @@ GOLANGCI_VERSION := 2.15.0
 GOVULNCHECK_VERSION := 1.8.0
 export GOLANGCI_VERSION GOVULNCHECK_VERSION
 
-.PHONY: help build r1 test nightly stress lint vuln fuzz bench fresh web browser image release fmt-check ci setup clean
+.PHONY: help build r1 test nightly stress lint vuln fuzz bench fresh site web browser image release fmt-check ci setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: build ## the committed comparisons with other tools, and the Go benchmark
 
 fresh: ## generated files are what their generators make of them
 	@scripts/fresh.sh
+
+site: ## build the documents as a site into bin/site
+	@scripts/site.sh
 
 web: ## check, test and build the page of the HTML report (Node.js 20)
 	@scripts/web.sh

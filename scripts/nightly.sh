@@ -3,10 +3,10 @@
 # -short (memory, allocations, programs that are killed again and again, echo servers in other
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
 # calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
-# killed and cut off, four agents on four machines against one generator, and the manifests and the fleet
-# with a real Kubernetes. Takes some hours.
+# killed and cut off, four agents on four machines against one generator, the manifests and the fleet
+# with a real Kubernetes, and the documents' site. Takes some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes site
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -61,7 +61,11 @@ kubernetes() {
 	return $code
 }
 
-all=(languages tests stress fuzz calibration faults fleet manifests kubernetes)
+site() {
+	scripts/site.sh
+}
+
+all=(languages tests stress fuzz calibration faults fleet manifests kubernetes site)
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do

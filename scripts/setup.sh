@@ -28,13 +28,13 @@ default-jdk-headless javac    tests of HTTP/2 with Jetty
 libjetty9-java   /usr/share/java/jetty9-http2-server.jar the same
 linux-perf       perf         tests that hold counts of system calls against perf stat
 tmux             tmux         tests of what a terminal shows
-iproute2         ip           tests in network namespaces of their own, bench/fleet-*.sh
+iproute2         ip           tests in network namespaces of their own, commands of pages among them; bench/fleet-*.sh
 bind9-dnsutils   dig          tests of the control plane with a real resolver
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol
 nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server
 npm              npm          the same, of the bot gateway with the package openai
-python3-pip      pip3         tests of the event hub with the package httpx-sse, of the bot gateway with openai
+python3-pip      pip3         tests of the event hub with the package httpx-sse, of the bot gateway with openai, scripts/site.sh
 flatbuffers-compiler flatc   code for messages in FlatBuffers, scripts/flatbuffers.sh
 clang-14         clang-14     eBPF programs, scripts/ebpf.sh
 llvm-14          llvm-strip-14 the same
