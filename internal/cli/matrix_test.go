@@ -22,7 +22,7 @@ import (
 	"dyno/selftest/calibrate"
 )
 
-var matrix = flag.String("matrix", "", "TestFaultMatrix runs every cell of these loads, or of all, and not only a covering few; with -update it writes them to docs/faults.md")
+var matrix = flag.String("matrix", "", "TestFaultMatrix runs every cell of these loads, or of all, and not only a covering few; with -update it writes them to docs/reference/faults.md")
 
 // The faults of a target, their moments, and the loads.
 var (
@@ -32,7 +32,7 @@ var (
 )
 
 const (
-	matrixTable  = "../../docs/faults.md"
+	matrixTable  = "../../docs/reference/faults.md"
 	matrixAtOnce = 8 // cells that run at the same time: they are mostly idle
 	matrixTries  = 4 // of a cell that the machine disturbed
 	healthy      = "50m"
@@ -343,7 +343,7 @@ func fewCells() []matrixCell {
 //
 //	go test ./internal/cli -run TestFaultMatrix -matrix all -update -timeout 60m
 //
-// writes docs/faults.md. In place of all it takes some of the loads, such as closed,open.
+// writes docs/reference/faults.md. In place of all it takes some of the loads, such as closed,open.
 func TestFaultMatrix(t *testing.T) {
 	cells := fewCells()
 	switch {

@@ -27,7 +27,7 @@ var configurations = map[string]any{
 
 func main() {
 	for name, config := range configurations {
-		if err := write("docs/"+name+"-configuration.md", settings.Table(config)); err != nil {
+		if err := write("docs/services/"+name+"-configuration.md", settings.Table(config)); err != nil {
 			fmt.Fprintln(os.Stderr, "configuration:", err)
 			os.Exit(1)
 		}

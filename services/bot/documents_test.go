@@ -21,7 +21,7 @@ func TestDocument(t *testing.T) {
 		}
 		return string(text)
 	}
-	document := read("../../docs/bot-configuration.md")
+	document := read("../../docs/services/bot-configuration.md")
 	var keys, metrics []string
 	for _, m := range regexp.MustCompile("`yaml:\"([a-z]+)\"`").FindAllStringSubmatch(read("intent/intent.go"), -1) {
 		keys = append(keys, m[1])

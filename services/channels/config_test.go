@@ -66,12 +66,12 @@ func TestParseConfig(t *testing.T) {
 
 // What help and the manual show is accepted.
 func TestExample(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/channels.md")
+	manual, err := os.ReadFile("../../docs/services/channels.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(manual), "```yaml\n"+Example+"```\n") {
-		t.Error("docs/channels.md does not show Example")
+		t.Error("docs/services/channels.md does not show Example")
 	}
 	if _, err := parse(t, Example); err != nil {
 		t.Error(err)

@@ -120,7 +120,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				c.Check(r)
 			})
 			if err != nil {
-				return command.Misused(cmd.Name()+" --help lists the flags, docs/bot-configuration.md what a file of --config may have", "%w", err)
+				return command.Misused(cmd.Name()+" --help lists the flags, docs/services/bot-configuration.md what a file of --config may have", "%w", err)
 			}
 			c.Logger = command.Logger(w, s.Verbose)
 			if os.Getenv("GOGC") == "" {

@@ -27,7 +27,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// An envoy is the proxy itself, with the configuration that docs/control.md has.
+// An envoy is the proxy itself, with the configuration that docs/services/control-xds.md has.
 type envoy struct{ admin, edge string } // addresses
 
 // startEnvoy starts Envoy, which asks the bed's control plane.
@@ -86,17 +86,17 @@ func startEnvoy(b *bed, api string) *envoy {
 	return e
 }
 
-// documented is the configuration of docs/control.md, with the addresses of this test.
+// documented is the configuration of docs/services/control-xds.md, with the addresses of this test.
 func documented(t *testing.T, control, api string) []byte {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/control.md")
+	page, err := os.ReadFile("../../../docs/services/control-xds.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, block, found := strings.Cut(string(page), "\nnode: {id: edge-1")
 	block, _, ended := strings.Cut(block, "\n```")
 	if !found || !ended {
-		t.Fatal("docs/control.md shows no configuration for Envoy")
+		t.Fatal("docs/services/control-xds.md shows no configuration for Envoy")
 	}
 	_, port, err := net.SplitHostPort(control)
 	if err != nil {
@@ -107,7 +107,7 @@ func documented(t *testing.T, control, api string) []byte {
 		"port_value: 7101": "port_value: " + port, "address: 0.0.0.0, port_value: 8080": "address: 127.0.0.1, port_value: 0", "api_type: GRPC ": "api_type: " + api + " ",
 	} {
 		if strings.Count(block, from) != 1 {
-			t.Fatalf("docs/control.md: the configuration for Envoy has %q %d times, want once", from, strings.Count(block, from))
+			t.Fatalf("docs/services/control-xds.md: the configuration for Envoy has %q %d times, want once", from, strings.Count(block, from))
 		}
 		block = strings.Replace(block, from, to, 1)
 	}
@@ -155,7 +155,7 @@ func (e *envoy) listens(t *testing.T) string {
 	return net.JoinHostPort(at.Address, strconv.Itoa(at.Port))
 }
 
-// TestEnvoy: Envoy finds services, with nothing but the configuration in docs/control.md, and
+// TestEnvoy: Envoy finds services, with nothing but the configuration in docs/services/control-xds.md, and
 // refuses nothing of what it is told.
 func TestEnvoy(t *testing.T) {
 	for _, api := range []string{"GRPC", "DELTA_GRPC"} {

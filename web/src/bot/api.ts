@@ -1,4 +1,4 @@
-// The gateway's API, as docs/bot.md describes it. The token stays in this tab; the API
+// The gateway's API, as docs/services/bot-api.md describes it. The token stays in this tab; the API
 // key that it was given for is kept nowhere.
 
 import { Reader, type Message } from "../stream";
