@@ -114,15 +114,15 @@ func TestFlagsOfGhz(t *testing.T) {
 	}
 }
 
-// The manual says of each of them what it is here.
-func TestManualHasTheFlagsOfGhz(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/grpc.md")
+// The page for users of ghz says of each of them what it is here.
+func TestPageHasTheFlagsOfGhz(t *testing.T) {
+	page, err := os.ReadFile("../../docs/from/ghz.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range ghzFlags {
-		if !strings.Contains(string(manual), "`--"+f.name+"`") && f.name != "help" && f.name != "version" {
-			t.Errorf("docs/grpc.md does not say what --%s is", f.name)
+		if !strings.Contains(string(page), "`--"+f.name+"`") && f.name != "help" && f.name != "version" {
+			t.Errorf("docs/from/ghz.md does not say what --%s is", f.name)
 		}
 	}
 }

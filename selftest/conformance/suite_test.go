@@ -114,6 +114,6 @@ func (s suite) run(t *testing.T, of scope) {
 	total, _ := strconv.Atoi(m[1]) // digits
 	passed, _ := strconv.Atoi(m[2])
 	if total != of.cases || passed != total {
-		t.Errorf("%d of %d cases pass, want all of %d, as docs/grpc.md says\n%s", passed, total, of.cases, out)
+		t.Errorf("%d of %d cases pass, want all of %d, as docs/development/grpc.md says\n%s", passed, total, of.cases, out)
 	}
 }
