@@ -12,7 +12,11 @@
 // Between <!-- figures --> and <!-- /figures --> every number of a table, from its third
 // column on, must be such a figure: the first two columns say what was measured, and how.
 //
-//	figures          from the repository's root; it rewrites documents
+// A report's page (docs/reports) has tables that are filled from those of its runs, which are not in the
+// repository (see fill), and a picture of its table of claims (see draw).
+//
+//	figures                 from the repository's root; it rewrites documents, and draws the pictures
+//	figures TABLES PAGE     fills the tables of a report's page, and draws its picture
 package main
 
 import (
@@ -33,7 +37,17 @@ import (
 var documents = []string{"README.md", "README.zh-CN.md", "docs/development/benchmarks.md", "docs/explanation/ten-million.md"}
 
 func main() {
-	if err := run(".", documents); err != nil {
+	var err error
+	if len(os.Args) == 3 {
+		var notes []string
+		notes, err = refresh(os.Args[1], os.Args[2])
+		for _, n := range notes {
+			fmt.Fprintf(os.Stderr, "figures: %s: %s\n", os.Args[2], n)
+		}
+	} else {
+		err = errors.Join(run(".", documents), drawAll("docs/reports"))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
 		os.Exit(1)
 	}
@@ -106,15 +120,24 @@ func unmarked(text string) (faults []error) {
 	return faults
 }
 
-// row returns the cells of a table's line; nil for any other line.
+// row returns the cells of a table's line, as they are read; nil for any other line.
 func row(line string) []string {
+	cells := cut(line)
+	for i, c := range cells {
+		cells[i] = html.UnescapeString(c)
+	}
+	return cells
+}
+
+// cut returns the cells of a table's line, as they are written; nil for any other line.
+func cut(line string) []string {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
 		return nil
 	}
 	cells := strings.Split(line[1:len(line)-1], "|")
 	for i, c := range cells {
-		cells[i] = html.UnescapeString(strings.TrimSpace(c))
+		cells[i] = strings.TrimSpace(c)
 	}
 	return cells
 }
