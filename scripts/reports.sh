@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
-# Re-run published reports in full, by default all, and write for each docs/reports/NAME.md
-# from the run folders (below $RUNS, by default runs/), and docs/reports/NAME-explain.md,
-# which says why variants differ:
+# Re-run published reports in full, by default all, and put the figures into their pages, docs/reports/NAME.md:
 #
 #   scripts/reports.sh [--short] [R0] [R1] [R2] [R3] [R4]
+#
+# All tables of the runs are written next to the run folders ($RUNS, by default runs/): NAME.md, and NAME-explain.md,
+# which says why variants differ. scripts/figures fills the tables of the page from them, draws its picture, and
+# names the claims whose outcome has changed. Texts of the page, and figures in them, must be changed by hand.
 #
 # Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 45
 # minutes for its soak, R2 an hour longer for its phases of minutes, and R3 what its programs take
 # to be built, the first time. R0 has four of R3's experiments, too, which answer claims of its own.
 # A run that is complete already is not
-# repeated; an interrupted one is gone on with. What stands in docs/reports/NAME-summary.md, in
-# words, comes before the figures.
+# repeated; an interrupted one is gone on with.
 #
 # --short runs all of a report's experiments in their short forms, to see that they work: R3
-# takes 6 minutes once its programs are built. The documents stay next to the runs, in
-# $RUNS/short, as such figures settle little.
+# takes 6 minutes once its programs are built. The runs are in $RUNS/short, and the pages are left alone, as such
+# figures settle little.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-runs=${RUNS:-runs} documents=docs/reports
+runs=${RUNS:-runs}
 options=()
 if [ "${1:-}" = --short ]; then
 	shift
-	runs=$runs/short documents=$runs
+	runs=$runs/short
 	options=(--short --set remeasure=false)
 fi
 go build -o bin/ ./cmd/dyno ./cmd/dyno-control
@@ -57,20 +58,20 @@ share() {
 		if . > 0 then . * $percent / 100 | floor else empty end' "$runs/$2/run.json"
 }
 
-# report NAME EXPERIMENT...: the experiments' reports in one document.
+# report NAME EXPERIMENT...: the experiments' reports in one document, and in the report's page.
 report() {
-	local name=$1 folders=() summary=docs/reports/$1-summary.md
+	local name=$1 folders=()
 	shift
 	for experiment in "$@"; do
 		run "$experiment"
 		folders+=("$runs/$experiment")
 	done
-	mkdir -p "$documents"
-	{
-		[ ! -e "$summary" ] || cat "$summary"
-		./bin/dyno report --format markdown --full "${folders[@]}"
-	} >"$documents/$name.md"
-	echo "$documents/$name.md"
+	./bin/dyno report --format markdown --full "${folders[@]}" >"$runs/$name.md"
+	echo "$runs/$name.md"
+	if [ ${#options[@]} -eq 0 ]; then
+		go run ./scripts/figures "$runs/$name.md" "docs/reports/$name.md"
+		echo "docs/reports/$name.md"
+	fi
 }
 
 # explain NAME EXPERIMENT...: why the variants of the experiments differ, in one document.
@@ -82,8 +83,8 @@ explain() {
 	done
 	for experiment in "$@"; do
 		./bin/dyno explain --format markdown --top 15 "$runs/$experiment"
-	done >"$documents/$name-explain.md"
-	echo "$documents/$name-explain.md"
+	done >"$runs/$name-explain.md"
+	echo "$runs/$name-explain.md"
 }
 
 for name in "${@:-R0 R1 R2 R3 R4}"; do
