@@ -99,6 +99,10 @@ func TestManifests(t *testing.T) {
 	}
 	c := pod.Containers[0]
 	args := arguments(t, "StatefulSet", c.Args)
+	drain, err := time.ParseDuration(args["drain-timeout"])
+	if wait := c.Lifecycle.PreStop.Sleep.Seconds; err != nil || wait == 0 || time.Duration(wait)*time.Second+drain >= time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second {
+		t.Errorf("%d s, and %v (%v) to drain, do not fit into %d s", wait, drain, err, *pod.TerminationGracePeriodSeconds)
+	}
 	ports := map[string]string{}
 	for _, p := range c.Ports {
 		ports[p.Name] = strconv.Itoa(int(p.ContainerPort))
