@@ -14,8 +14,8 @@ import (
 // Apache-2.0 itself.
 var permitted = []string{"Apache-2.0", "BSD", "MIT", "ISC", "MPL-2.0"}
 
-// spaces are the most frequent difference between licence texts.
-var spaces = regexp.MustCompile(`\s+`)
+// spaces, and marks of a quotation, are the most frequent difference between licence texts.
+var spaces = regexp.MustCompile(`[\s>]+`)
 
 // classify names the licence of a text, "" if it is none that it knows. The
 // order matters: some texts name others'.
