@@ -389,7 +389,8 @@ func (s *session) Wait() error {
 // At implements generator.Process.
 func (s *session) At(ours int64) (theirs, within int64) { return s.clock.At(ours) }
 
-// Drift implements generator.Process. The connection is a part's, so another one compares the clocks.
+// Drift implements generator.Process. The connection is a part's, so another one compares the clocks. The agent's clock
+// does not follow: of this comparison and the next part's, which are close to each other, it would learn no rate.
 func (s *session) Drift(ctx context.Context, ours, theirs int64) (within int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -403,9 +404,6 @@ func (s *session) Drift(ctx context.Context, ours, theirs int64) (within int64, 
 		return 0, err
 	}
 	now, err := s.clock.With(m)
-	if err == nil {
-		_, err = s.agent.follow(m) // for the next part
-	}
 	return now.Apart(theirs-ours, ours, generator.Monotonic()), err
 }
 

@@ -228,8 +228,8 @@ func (p *part) fault() error {
 	return p.failure(&r)
 }
 
-// result waits for the part's result, and for its end, and compares its clock once more. A part that could not do all it should
-// has a result, too. What the part publishes until then goes to published, which has room for it,
+// result waits for the part's result, compares its clock once more, and waits for its end. A part that could not
+// do all it should has a result, too. What the part publishes until then goes to published, which has room for it,
 // or may be nil.
 func (p *part) result(ctx context.Context, published chan<- []wire.Source) (*record.Result, error) {
 	var (

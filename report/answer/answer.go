@@ -23,16 +23,16 @@ type Answer struct {
 	Says  []texts.Message `json:"says"`            // the answer itself
 	Table *Brief          `json:"table,omitempty"` // the claims, or else what was compared or measured
 	From  []texts.Message `json:"from,omitempty"`  // which agents carried the load, where any did
+	Pairs []texts.Message `json:"pairs,omitempty"` // which of all pairs of variants differ, a sentence for each metric
+	Sure  []texts.Message `json:"sure,omitempty"`  // how sure the answer is: rounds, intervals and the control, in one sentence
+	Broke []texts.Message `json:"broke,omitempty"` // findings about the target
+	Trust []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
+	Asked []texts.Message `json:"asked,omitempty"` // the figures that were asked for and are not as printed
+	Again []texts.Message `json:"again,omitempty"` // what was measured again, and the outcome with the rounds that were
+	Next  *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
+	Rest  *texts.Message  `json:"rest,omitempty"`  // where the whole result is
 	// Placed says on which agents' machines targets and services ran, where any did.
 	Placed []texts.Message `json:"placed,omitempty"`
-	Pairs  []texts.Message `json:"pairs,omitempty"` // which of all pairs of variants differ, a sentence for each metric
-	Sure   []texts.Message `json:"sure,omitempty"`  // how sure the answer is: rounds, intervals and the control, in one sentence
-	Broke  []texts.Message `json:"broke,omitempty"` // findings about the target
-	Trust  []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
-	Asked  []texts.Message `json:"asked,omitempty"` // the figures that were asked for and are not as printed
-	Again  []texts.Message `json:"again,omitempty"` // what was measured again, and the outcome with the rounds that were
-	Next   *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
-	Rest   *texts.Message  `json:"rest,omitempty"`  // where the whole result is
 }
 
 // counted is a message about a number of things, which has a form for one.

@@ -362,11 +362,9 @@ type Variant struct {
 	Counts    Counts    `json:"counts"`
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
-	Agents    []Agent   `json:"agents,omitempty"` // that carried the load, in any of the trials; without any, dyno's machine did
-	// Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock.
-	Placed  []Placement `json:"placed,omitempty"`
-	Streams *Streams    `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
-	Tokens  *Tokens     `json:"tokens,omitempty"`  // of language models; its rates are typical ones of the trials
+	Agents    []Agent   `json:"agents,omitempty"`  // that carried the load, in any of the trials; without any, dyno's machine did
+	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	Tokens    *Tokens   `json:"tokens,omitempty"`  // of language models; its rates are typical ones of the trials
 	// Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
 	// as the variant's is.
 	Steps []ScenarioStep `json:"steps,omitempty"`
@@ -376,6 +374,8 @@ type Variant struct {
 	// Intervals are those of the figures above, by the metric's name in expressions, such
 	// as response.p99. The estimate of each is the figure itself.
 	Intervals map[string]Estimate `json:"intervals,omitempty"`
+	// Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock.
+	Placed []Placement `json:"placed,omitempty"`
 }
 
 // Tokens are the figures of answers of language models, of which only good ones count: of

@@ -202,8 +202,8 @@ func (c Clock) At(ours int64) (theirs, within int64) {
 	return ours + middle, within
 }
 
-// Apart bounds by how much the offset was another than a given one, at all instants between two of our clock. Between the two it
-// may be further away than at both, but no further than the rate allows.
+// Apart bounds how far the offset was from a given one, at every instant between two of our clock. In between, it may be
+// further away than at both ends, but only as far as the rate allows.
 func (c Clock) Apart(offset, from, to int64) int64 {
 	rate := min(math.Abs(c.rate)+c.unsure, Tolerance)
 	var ends [2]int64
