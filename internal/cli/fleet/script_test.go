@@ -23,7 +23,7 @@ import (
 
 // TestMain lets the test binary be both programs. Most scripts wait for leases to end: they do so at the same time.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "5"); err != nil {
 		panic(err)
 	}
 	script.Main(m, map[string]func(){
