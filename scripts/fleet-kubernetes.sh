@@ -7,7 +7,7 @@
 #   load       an experiment as a Job loads both pods: percentiles, counts, and what the pods counted; their CPU time, and
 #              what their control groups say
 #   collect    the run folders are copied out of their volume, as the README of deploy/fleet says
-#   kills      ten pods are killed while experiments run, agents and targets: what becomes of each run
+#   kills      ten pods are killed while experiments run, agents, targets and observers: what becomes of each run
 #   daemonset  the agents are one on each node from then on, and one carries the load
 #
 # FOLDER has the cluster; what was built there is used again. Needs root, nginx, openssl and jq.
@@ -229,11 +229,11 @@ loading() { [ $(($(answered) - before)) -gt 2000 ] || ended; }
 dead() { ! tasks ls -q | grep -q "$1"; }
 
 kills() {
-	local ways=(delete evict crash) apps=(dyno-agent web) n=0 tries=0 way pod container at wrong errors bad=0
+	local ways=(delete evict crash) apps=(dyno-agent web dyno-observer) n=0 tries=0 way app pod container at wrong errors bad=0
 	say "== kills: 8,000 requests in 8 s each, and a pod is killed after a quarter of them"
 	while [ $n -lt 10 ]; do
 		[ $((++tries)) -le 20 ] || die "kills: 20 runs, and the pod ended during the load in $n"
-		way=${ways[n / 2 % 3]}
+		way=${ways[n / 3 % 3]} app=${apps[n % 3]}
 		within 120 agents_ready
 		k rollout status deploy/web --timeout=60s >/dev/null
 		begin 8000 <<-'Y'
@@ -247,7 +247,7 @@ kills() {
 			design: {rounds: 1, seed: 1}
 		Y
 		within 120 loading
-		pod=$(k get pod -l "app=${apps[n % 2]}" --field-selector=status.phase=Running -o name | shuf -n 1)
+		pod=$(k get pod -l "app=$app" --field-selector=status.phase=Running -o name | shuf -n 1)
 		pod=${pod#*/}
 		container=$(container "$pod")
 		$way "$pod"
@@ -256,8 +256,8 @@ kills() {
 		finish
 		[ $at -lt 8000 ] || continue # it ended too late
 		wrong=$(faults)
-		# Of pods that were not there all the time, the CPU time is not known.
-		[ "${apps[n % 2]} $way" = "web crash" ] || [ "${apps[n % 2]}" != web ] || [ "$(of 'map(select(.target.cpu_seconds)) | length')" -eq 0 ] ||
+		# Of pods that were not there or not observed all the time, the CPU time is not known.
+		[ "$app" = dyno-agent ] || [ "$app $way" = "web crash" ] || [ "$(of 'map(select(.target.cpu_seconds)) | length')" -eq 0 ] ||
 			wrong+=" the CPU time of pods that changed"
 		errors=$(of 'map(.counts.by_kind // {} | to_entries[]) | map("\(.key) \(.value)") | join(", ")')
 		say "   $((++n)) $way $pod after $at requests: exit code $code, $(of length) of $(find "$run" -name trial.json | wc -l) trials stand, ok $(of 'map(.counts.ok) | add // 0'), pods $served, $(of 'map(.target.cpu_seconds | if . then "\(. * 1000 | round) ms of CPU time" else "CPU time not known" end) | join(", ")')${errors:+, $errors}"
