@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -80,6 +82,17 @@ func Remedy(flag string) string { return byFlag()[flag] }
 func Has(kind string) bool {
 	_, ok := tables()[English][kind]
 	return ok
+}
+
+// Kinds returns the kinds of sentences whose names begin with a word and a dot, by name.
+func Kinds(space string) (kinds []string) {
+	for kind := range tables()[English] {
+		if strings.HasPrefix(kind, space+".") {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 var name = regexp.MustCompile(`^[a-z][a-z_]*$`)

@@ -26,7 +26,7 @@ func Reference(root *cobra.Command) map[string]string {
 	for _, t := range topics() {
 		write(t.name, t.short, t.write)
 	}
-	write("messages", "What checks find, and what helps", messages)
+	write("messages", "Messages, and what helps", messages)
 	write("flags", "Commands and flags", func(p *page) {
 		p.text("dyno COMMAND --help prints what is here. dyno URL is a quick load of what answers there.")
 		p.commands(root)
@@ -58,6 +58,19 @@ func messages(p *page) {
 		}
 		for _, e := range entries {
 			fmt.Fprintf(p.w, "- **%s**: %s\n", e[0], escape(e[1]))
+		}
+		fmt.Fprintln(p.w)
+	}
+	for _, of := range []struct{ space, head string }{
+		{"fault", "How a target does not answer"},
+		{"unavailable", "What cannot be observed"},
+		{"lacks", "Why a figure is missing"},
+		{"undecided", "Why a threshold or a claim is not settled"},
+		{"refused", "What dyno ui refuses"},
+	} {
+		p.heading(2, of.head)
+		for _, kind := range texts.Kinds(of.space) {
+			fmt.Fprintf(p.w, "- %s\n", escape(texts.Say(texts.English, kind, nil)))
 		}
 		fmt.Fprintln(p.w)
 	}
