@@ -25,7 +25,7 @@ if [ ! -e "$tools/complete" ]; then
 fi
 
 # The date of the last commit stands for that of the build.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH NO_MKDOCS_2_WARNING=1
 second=$(mktemp -d)
 trap 'rm -rf "$second"' EXIT
