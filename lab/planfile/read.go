@@ -51,6 +51,11 @@ func ReadFile(path string, o Options) (*plan.Experiment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
+	return ParseWithFiles(path, src, o)
+}
+
+// ParseWithFiles reads an experiment as ReadFile does, from the bytes that are in the file or will be.
+func ParseWithFiles(path string, src []byte, o Options) (*plan.Experiment, error) {
 	r := newReader(path, o)
 	e := r.read(src)
 	if e != nil {

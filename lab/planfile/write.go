@@ -1,0 +1,56 @@
+package planfile
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"dyno/internal/fields"
+	"dyno/lab/plan"
+)
+
+// Text returns what stands in a file that is read as a plan of one variant without variables, such as New makes.
+// What is as it is by default is left out. Paths become relative to the file's folder.
+func Text(e *plan.Experiment, file string) []byte {
+	v := e.Variants[0]
+	traits := map[string]bool{"of " + v.Target.Protocol: true}
+	plain := plan.VariantWith(v.Target.Protocol, traits)
+	plain.Target.Protocol = "" // which the file must name
+	if l := &v.Load; l.Requests > 0 && l.Window == 0 {
+		l.Window = plain.Load.Window
+	}
+	encoder := &fields.Encoder{Folder: filepath.Dir(file), Protocol: v.Target.Protocol, Traits: traits}
+	whole, parts := plan.Declared()
+	root := encoder.Value(parts[0], reflect.ValueOf(*e), reflect.ValueOf(*plan.Empty()))
+	root.Keys = append(root.Keys, encoder.Value(parts[1], reflect.ValueOf(v), reflect.ValueOf(plain)).Keys...)
+	names := whole.FieldNames()
+	slices.SortStableFunc(root.Keys, func(a, b fields.Key) int {
+		return slices.Index(names, a.Name) - slices.Index(names, b.Name)
+	})
+	if v.Load.Open != nil && v.Load.Open.Stages != nil {
+		stage(root.Get("load"), encoder, v.Load.Open.Stages)
+	}
+	return root.YAML()
+}
+
+// stage adds stages to a load in the form that the file has, in place of the window that they sum up to.
+func stage(load *fields.Node, encoder *fields.Encoder, stages []plan.Stage) {
+	load.Keys = slices.DeleteFunc(load.Keys, func(k fields.Key) bool {
+		return k.Name == "window" || k.Name == "open" && len(k.Value.Keys) == 0
+	})
+	list := &fields.Node{Kind: fields.IsList}
+	for _, s := range stages {
+		n := &fields.Node{Kind: fields.IsMapping}
+		add := func(name string, value any) {
+			n.Insert(name, encoder.Scalar(plan.DeclaredAt("load.stages[]."+name), reflect.ValueOf(value)))
+		}
+		if add("duration", s.Duration); s.From == s.To {
+			add("rate", s.To)
+		} else {
+			add("from", s.From)
+			add("to", s.To)
+		}
+		list.Items = append(list.Items, n)
+	}
+	load.Insert("stages", list)
+}

@@ -1,0 +1,106 @@
+package planfile
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/fields"
+	"dyno/lab/plan"
+)
+
+// Text writes what is read as the same plan, whatever stands in it.
+func TestTextIsReadAsThePlan(t *testing.T) {
+	const multiline = "{\n  \"a\": \"{{ x }}\",\n\n  \"b\": 1\n}\n"
+	http := func(change func(l *plan.Load, target *plan.Target)) *plan.Experiment {
+		e := plan.New("written", plan.HTTP)
+		v := &e.Variants[0]
+		v.Target.URL = "http://127.0.0.1:8080"
+		change(&v.Load, &v.Target)
+		v.Target.Complete()
+		e.Complete()
+		return e
+	}
+	step := func(name string, change func(s *plan.Step)) plan.Step {
+		s := plan.DefaultStep(name)
+		s.Path = "/" + name
+		change(&s)
+		return s
+	}
+	yes := "true"
+	for name, e := range map[string]*plan.Experiment{
+		"a request": http(func(l *plan.Load, _ *plan.Target) {
+			l.Request.Method, l.Request.Path = "POST", "/a?b=c&d=%20"
+			l.Request.Body = "a: b # c"
+			l.Request.Headers = []plan.Header{{Name: "X-Yes", Value: "yes"}, {Name: "X-Number", Value: "1e5"}, {Name: "X-Empty"}, {Name: "Accept", Value: "*/*"}}
+			l.Closed = &plan.Closed{Connections: 3, Think: plan.Think{Uniform: &plan.Span{To: time.Second}}}
+			l.Requests, l.Window, l.Warmup = 10, 0, 0
+		}),
+		"stages": http(func(l *plan.Load, target *plan.Target) {
+			l.Open = plan.DefaultOpen()
+			l.Open.Stages = []plan.Stage{{Duration: 90 * time.Second, To: 1e6}, {Duration: time.Minute, From: 1e6, To: 1e6}, {Duration: 500 * time.Millisecond, From: 12.5}}
+			l.Window = 150*time.Second + 500*time.Millisecond
+			l.HTTP2.Use, l.HTTP2.Streams, l.HTTP2.StreamWindow = plan.HTTP2Always, 8, 65536
+			target.TLS, target.URL = &plan.TLS{Insecure: true, CA: "dir/ca.pem"}, "https://127.0.0.1:8443/a"
+		}),
+		"a scenario": http(func(l *plan.Load, _ *plan.Target) {
+			l.Open = &plan.Open{Rate: 0.25, Arrivals: plan.ArrivalsPoisson, MaxConnections: 7, MaxWaiting: 65536}
+			data := plan.DefaultData("users", "dir/users.csv")
+			data.Order, data.Columns = "random", []string{"x", "y"}
+			l.Scenario = &plan.Scenario{
+				Users: 20, Restart: true, Cookies: true, Data: []plan.Data{plan.DefaultData("rows", "dir/rows.jsonl"), data},
+				Variables: map[string]string{"b": "", "a": "-1", "c": " x ", "d": "\x01\x7f\u2028é😀\ufeff\ue000", "e": "null"},
+				Flows: []plan.Flow{{Name: "buy", Weight: 3, Steps: []plan.Step{
+					step("login", func(s *plan.Step) {
+						s.Once, s.Method, s.Body = true, "POST", multiline
+						s.Extract = []plan.Extraction{{Variable: "token", JSON: "$.token"}, {Variable: "id", Header: "X-Id", Default: &yes}}
+						s.Assert = []plan.Assertion{{JSON: "$.ok", Equals: &yes}, {Contains: "- a\n"}, {Header: "Etag", Exists: true}}
+					}),
+					step("list", func(s *plan.Step) {
+						s.Think, s.Status, s.MaxBody = plan.Think{Constant: 1500 * time.Millisecond}, "200, 404", 4096
+						s.Body = "\n leading\n"
+					}),
+				}}, {Name: "look", Weight: 1, Steps: []plan.Step{step("look", func(s *plan.Step) { s.Body = "a \nb" })}}},
+			}
+		}),
+	} {
+		e.Thresholds = []string{"response.p99 < 80ms"}
+		file := "dir/written.yaml"
+		text := Text(e, file)
+		got, err := Parse(file, text, Options{})
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+			continue
+		}
+		got.File, got.Source, got.Warnings = "", nil, nil
+		if diff := cmp.Diff(e, got); diff != "" {
+			t.Errorf("%s: %s\n%s", name, diff, text)
+		}
+	}
+}
+
+// Any text comes back from a file as it was.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{"", "a", "a\nb", "a\nb\n", "a\n\n", " a\nb", "a \nb", "#", "- a", "a: b", "'", `"`, "\\", "é\n\t", "true", "1e5", "0x1", "~", "%a", "{{ x }}", "\r\n", "\u2028\n", "…\nb", "a\n...\nb", "a\n---\nb"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e := plan.New("fuzz", plan.HTTP)
+		v := &e.Variants[0]
+		v.Target.URL, v.Load.Closed = "http://127.0.0.1:8080", &plan.Closed{Connections: 1}
+		v.Load.Scenario = &plan.Scenario{Steps: []plan.Step{{Name: "a", Body: text}}}
+		src := Text(e, "a.yaml")
+		c := fields.NewCollector()
+		root := fields.ParseTree(src, c)
+		if c.Err("a.yaml", func(string) (line, column int) { return 0, 0 }) != nil {
+			return // what a file cannot hold, such as a line that is too long, or bytes that are no text
+		}
+		body := root.Find("load.scenario.steps[0].body")
+		switch {
+		case body == nil && text == "":
+		case body == nil || body.Text != text:
+			t.Errorf("%q became %v in\n%s", text, body, src)
+		}
+	})
+}
