@@ -2,10 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -36,12 +34,7 @@ https, grpc, tcp; without one it is http.`,
 				_, err = fmt.Fprint(a.stdout, text)
 				return err
 			}
-			f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-			if err != nil {
-				return command.Fail(command.ExitUsage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file")
-			}
-			_, err = f.WriteString(text)
-			return errors.Join(err, f.Close())
+			return create(file, []byte(text))
 		},
 	}
 	cmd.Flags().StringVarP(&file, "out", "o", "", "the `FILE` to create (default: standard output)")

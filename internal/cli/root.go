@@ -152,7 +152,7 @@ or with -n, none is sent.`,
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(), doctor.OracleCommand(),
-		a.checkCommand(), a.initCommand(), a.versionCommand())
+		a.checkCommand(), a.initCommand(), a.importCommand(), a.versionCommand())
 	return root
 }
 

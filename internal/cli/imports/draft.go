@@ -1,0 +1,540 @@
+package imports
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"dyno/internal/cli/foreign"
+	"dyno/lab/plan"
+	"dyno/load/scenario"
+	"dyno/load/scenario/template"
+	"dyno/load/wire/http1"
+)
+
+// Bounds of what a draft holds.
+const (
+	maxItems  = 1000     // that are listed; the last one says that there are more
+	maxInline = 16 << 10 // bytes of a body that stands in the experiment; a longer one gets a file
+	maxMarks  = 10_000
+	maxThink  = time.Hour
+)
+
+// A draft is an experiment in the making. Texts of requests are what will be sent, with marks for what varies:
+// a reader gets a mark for an expression of a template, and puts it into a text.
+type draft struct {
+	source   Source
+	base     string // the URL of the server; empty: not known yet
+	origin   string // scheme and host of the first request, for which base stands
+	e        *plan.Experiment
+	scenario *plan.Scenario
+	flow     int      // the flow that steps go to, from 1; 0: there are none
+	marks    []string // expressions
+
+	variables map[string]variable
+	used      map[string]bool // expressions that stand in a text
+	extracted map[string]bool // variables that a step sets before others use them
+
+	files []File
+	items []Item
+	pass  bool // the file says what is sent once, and not for how long
+}
+
+func (d *draft) load() *plan.Load     { return &d.e.Variants[0].Load }
+func (d *draft) target() *plan.Target { return &d.e.Variants[0].Target }
+
+// leave notes what the experiment does not have of the file.
+func (d *draft) leave(line int, what, why, hint string) {
+	switch len(d.items) {
+	case maxItems:
+	case maxItems - 1:
+		d.items = append(d.items, Item{line, "what follows", "there is more than is listed", "import a part of the file"})
+	default:
+		d.items = append(d.items, Item{line, clip(what), why, hint})
+	}
+}
+
+// clip shortens a text for a list, and keeps it on one line.
+func clip(text string) string {
+	const longest = 80
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest-1]) + "…"
+	}
+	return text
+}
+
+// The marks of what varies in a text. Both are private characters, which no protocol has.
+const (
+	markBegin = "\ue000"
+	markEnd   = "\ue001"
+)
+
+// mark returns what stands in texts for an expression of a template.
+func (d *draft) mark(expression string) string {
+	i := slices.Index(d.marks, expression)
+	if i < 0 {
+		if len(d.marks) == maxMarks {
+			return ""
+		}
+		i = len(d.marks)
+		d.marks = append(d.marks, expression)
+	}
+	return markBegin + strconv.Itoa(i) + markEnd
+}
+
+// variable returns the mark of a variable with its first value. Without one, the user has to give it; known is what
+// it is at present, which decides only on hosts.
+func (d *draft) variable(line int, name, value, known string) string {
+	name = variableName(name)
+	if d.variables == nil {
+		d.variables = map[string]variable{}
+	}
+	if old, is := d.variables[name]; !is || old.value == "" && value != "" {
+		d.variables[name] = variable{line, value, cmp.Or(value, known)}
+	}
+	return d.mark(name)
+}
+
+// A variable is one of the scenario's.
+type variable struct {
+	line         int
+	value, known string
+}
+
+// variableName makes a name of any text that a variable can have.
+func variableName(text string) string {
+	const longest = 64
+	name := notInWord.ReplaceAllString(text, "_")
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		name = "_" + name
+	}
+	return name[:min(len(name), longest)]
+}
+
+var (
+	notInWord = regexp.MustCompile(`[^0-9A-Za-z_]`)
+	notInName = regexp.MustCompile(`[^0-9A-Za-z._+-]+`)
+	oneMark   = regexp.MustCompile(markBegin + `(\d+)` + markEnd)
+	// encodedMark is a mark that was percent-encoded, and quotedMark a string in JSON, which may have one.
+	encodedMark = regexp.MustCompile(`%EE%80%80(\d+)%EE%80%81`)
+	quotedMark  = regexp.MustCompile(`"([^"\\\n]*)"`)
+)
+
+// template returns the template that says a text with marks.
+func (d *draft) template(text string) string { return d.expand(plan.Quote(text), "") }
+
+// expand puts expressions in the place of marks, each in a function if one is named.
+func (d *draft) expand(text, function string) string {
+	return oneMark.ReplaceAllStringFunc(text, func(m string) string {
+		i, err := strconv.Atoi(m[len(markBegin) : len(m)-len(markEnd)])
+		if err != nil || i >= len(d.marks) {
+			return m
+		}
+		if d.used == nil {
+			d.used = map[string]bool{}
+		}
+		d.used[d.marks[i]] = true
+		if function != "" {
+			return "{{ " + function + "(" + d.marks[i] + ") }}"
+		}
+		return "{{ " + d.marks[i] + " }}"
+	})
+}
+
+// encoded puts expressions in the place of marks that were percent-encoded.
+func (d *draft) encoded(text string) string {
+	return encodedMark.ReplaceAllStringFunc(text, func(m string) string {
+		return d.expand(markBegin+encodedMark.FindStringSubmatch(m)[1]+markEnd, "urlencode")
+	})
+}
+
+// inURL returns the template of a path and a query.
+func (d *draft) inURL(text string) string { return d.expand(d.encoded(plan.Quote(text)), "") }
+
+// inBody returns the template of a body. In JSON, what varies within a string is escaped.
+func (d *draft) inBody(text string) string {
+	text = d.encoded(plan.Quote(text))
+	if body := strings.TrimSpace(text); strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
+		text = quotedMark.ReplaceAllStringFunc(text, func(s string) string { return d.expand(s, "json_escape") })
+	}
+	return d.expand(text, "")
+}
+
+// arguments returns a text with marks as arguments of a function of templates.
+func arguments(d *draft, text string) (all []string) {
+	literal := func(text string) {
+		if text != "" {
+			all = append(all, `"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)+`"`)
+		}
+	}
+	for {
+		at := oneMark.FindStringIndex(text)
+		if at == nil {
+			literal(text)
+			return all
+		}
+		literal(text[:at[0]])
+		expression := d.expand(text[at[0]:at[1]], "")
+		all = append(all, strings.TrimSuffix(strings.TrimPrefix(expression, "{{ "), " }}"))
+		text = text[at[1]:]
+	}
+}
+
+// extract gives a variable the value that a response has at a JSON path, or in a header field.
+func (d *draft) extract(step *plan.Step, e plan.Extraction) {
+	if slices.ContainsFunc(step.Extract, func(other plan.Extraction) bool { return other.Variable == e.Variable }) {
+		return
+	}
+	step.Extract = append(step.Extract, e)
+	if !d.used[e.Variable] { // else it is used before it has a value
+		if d.extracted == nil {
+			d.extracted = map[string]bool{}
+		}
+		d.extracted[e.Variable] = true
+	}
+}
+
+// A field is a name with a value, as in a form.
+type field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// encodeForm returns fields as a form is sent, in their order.
+func encodeForm(fields []field) string {
+	var pairs []string
+	for _, f := range fields {
+		pairs = append(pairs, url.QueryEscape(f.Name)+"="+url.QueryEscape(f.Value))
+	}
+	return strings.Join(pairs, "&")
+}
+
+// A request is what a reader has found. Its texts may have marks.
+type request struct {
+	line    int
+	name    string // of the step; empty: made of the method and the path
+	method  string
+	url     string // of http or https; or a path, where the server is known
+	headers []plan.Header
+	body    []byte
+}
+
+// add adds the step of a request. It returns nil if the request cannot be sent, which is then listed.
+func (d *draft) add(r request) *plan.Step {
+	path, err := d.place(r.url)
+	if err == nil && !scenario.IsToken(cmp.Or(r.method, "GET")) {
+		err = errors.New("the method is no word; such as GET")
+	}
+	if err == nil && len(d.steps()) == scenario.MaxSteps {
+		err = fmt.Errorf("there are more than %d requests; import a part of the file", scenario.MaxSteps)
+	}
+	if err != nil {
+		problem, hint, _ := strings.Cut(err.Error(), "; ")
+		d.leave(r.line, cmp.Or(r.method, "GET")+" "+oneMark.ReplaceAllString(r.url, "…"), problem, hint)
+		return nil
+	}
+	step := d.step(cmp.Or(r.name, d.nameOf(r.method, path)))
+	step.Path = d.inURL(path)
+	if natural := (&plan.Request{Body: string(r.body)}).ActualMethod(); r.method != "" && r.method != natural {
+		step.Method = r.method
+	}
+	for _, h := range r.headers {
+		d.header(step, r.line, h.Name, h.Value)
+	}
+	d.setBody(step, r.line, r.body)
+	return step
+}
+
+// nameOf names a request as figures of quick loads do, which is without the query.
+func (d *draft) nameOf(method, path string) string {
+	path, _, _ = strings.Cut(encodedMark.ReplaceAllString(oneMark.ReplaceAllString(path, "x"), "x"), "?")
+	return cmp.Or(method, "GET") + path
+}
+
+// steps returns those of the flow.
+func (d *draft) steps() []plan.Step {
+	if d.flow == 0 {
+		return d.scenario.Steps
+	}
+	return d.scenario.Flows[d.flow-1].Steps
+}
+
+// step adds a step of which only the name is known. Names of steps differ.
+func (d *draft) step(name string) *plan.Step {
+	const longest = 90
+	name = strings.Trim(notInName.ReplaceAllString(name, "-"), "-.")
+	if len(name) > longest {
+		name = name[:longest]
+	}
+	name = cmp.Or(name, "request")
+	taken := func(name string) (is bool) {
+		d.scenario.EachStep(func(_ string, st *plan.Step) { is = is || st.Name == name })
+		return is
+	}
+	for n, plain := 2, name; taken(name); n++ {
+		name = fmt.Sprintf("%s-%d", plain, n)
+	}
+	steps := &d.scenario.Steps
+	if d.flow > 0 {
+		steps = &d.scenario.Flows[d.flow-1].Steps
+	}
+	*steps = append(*steps, plan.DefaultStep(name))
+	return &(*steps)[len(*steps)-1]
+}
+
+// place returns the path and the query of a URL. All requests go to one server: that of the first.
+func (d *draft) place(raw string) (path string, err error) {
+	raw = d.knownHost(strings.TrimSpace(raw))
+	if strings.HasPrefix(raw, "/") {
+		if d.base == "" {
+			return "", errors.New("the URL has no host; name the server by --url")
+		}
+		return cleanPath(d.prefix() + raw), nil
+	}
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		scheme, rest = "http", raw
+	}
+	at := strings.IndexAny(rest, "/?#")
+	if at < 0 {
+		at = len(rest)
+	}
+	host := rest[:at]
+	if path = rest[at:]; path == "" || path[0] != '/' {
+		path = "/" + path
+	}
+	if strings.Contains(host, markBegin) {
+		if d.origin == "" && d.base == "" {
+			return "", errors.New("the host is not known; name the server by --url")
+		}
+		return cleanPath(d.prefix() + path), nil
+	}
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	origin := strings.ToLower(scheme + "://" + host)
+	if _, err := http1.ParseURL(origin); err != nil {
+		return "", err
+	}
+	switch d.origin {
+	case "":
+		if d.origin = origin; d.base == "" {
+			d.base = origin
+		}
+	case origin:
+	default:
+		if d.source.URL != "" {
+			break
+		}
+		return "", fmt.Errorf("the request goes to another host than %s; a run loads one server: import it by itself, or name one server for all hosts by --url", d.origin)
+	}
+	return cleanPath(d.prefix() + path), nil
+}
+
+// knownHost puts values in the place of the marks that stand before a URL's path.
+func (d *draft) knownHost(raw string) string {
+	start := 0
+	if at := strings.Index(raw, "://"); at >= 0 {
+		start = at + len("://")
+	}
+	end := len(raw)
+	if at := strings.IndexAny(raw[start:], "/?#"); at >= 0 {
+		end = start + at
+	}
+	return oneMark.ReplaceAllStringFunc(raw[:end], func(m string) string {
+		i, err := strconv.Atoi(m[len(markBegin) : len(m)-len(markEnd)])
+		if err != nil || i >= len(d.marks) || d.variables[d.marks[i]].known == "" {
+			return m
+		}
+		return strings.TrimSuffix(d.variables[d.marks[i]].known, "/")
+	}) + raw[end:]
+}
+
+// prefix is what a URL that the user gave has before the path of each request.
+func (d *draft) prefix() string {
+	_, rest, _ := strings.Cut(d.base, "://")
+	if at := strings.IndexByte(rest, '/'); at >= 0 && d.source.URL != "" {
+		return rest[at:]
+	}
+	return ""
+}
+
+// cleanPath encodes what cannot stand in a path and a query, and drops the fragment. Marks stay.
+func cleanPath(path string) string {
+	path, _, _ = strings.Cut(path, "#")
+	var b strings.Builder
+	for i := 0; i < len(path); {
+		if m := oneMark.FindStringIndex(path[i:]); m != nil && m[0] == 0 {
+			b.WriteString(path[i : i+m[1]])
+			i += m[1]
+			continue
+		}
+		if c := path[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+		i++
+	}
+	return b.String()
+}
+
+// header gives a step a header field. Fields of one name become one, as RFC 9110 allows.
+func (d *draft) header(step *plan.Step, line int, name, value string) {
+	value = strings.TrimSpace(value)
+	switch lower := strings.ToLower(name); {
+	case lower == "content-length", lower == "transfer-encoding", lower == "connection", strings.HasPrefix(name, ":"):
+		return // dyno sets what is needed of these
+	case lower == "host" && strings.EqualFold(value, strings.TrimPrefix(strings.TrimPrefix(d.origin, "http://"), "https://")):
+		return
+	case !scenario.IsToken(name), strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		d.leave(line, name, "this is no header field that can be sent", "")
+		return
+	}
+	separator := ", "
+	if strings.EqualFold(name, "Cookie") {
+		separator = "; "
+	}
+	for i := range step.Headers {
+		if h := &step.Headers[i]; strings.EqualFold(h.Name, name) {
+			h.Value += separator + d.template(value)
+			return
+		}
+	}
+	step.Headers = append(step.Headers, plan.Header{Name: name, Value: d.template(value)})
+}
+
+// hasHeader tells whether a step has a header field.
+func hasHeader(headers []plan.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, name) })
+}
+
+// setBody gives a step its body: in the experiment, or in a file next to it.
+func (d *draft) setBody(step *plan.Step, line int, body []byte) {
+	switch text := d.inBody(string(body)); {
+	case len(body) == 0:
+	case len(text) > template.MaxText:
+		d.leave(line, "body of "+step.Name, fmt.Sprintf("it has more than %d bytes", template.MaxText), "send a shorter one, by body_file of the step")
+	case len(text) <= maxInline && utf8.ValidString(text) && !strings.ContainsRune(text, 0):
+		step.Body = text
+	default:
+		step.BodyFile = d.file(line, step.Name+".body", []byte(text))
+	}
+}
+
+// file adds a file that the experiment needs, and returns its path as a plan has it; "" if none can be written, which is
+// then listed.
+func (d *draft) file(line int, name string, content []byte) string {
+	if d.source.Out == "" {
+		d.leave(line, name, "it needs a file next to the experiment", "write the experiment to a file by --out")
+		return ""
+	}
+	stem := strings.TrimSuffix(filepath.Base(d.source.Out), filepath.Ext(d.source.Out))
+	name = stem + "-" + notInName.ReplaceAllString(name, "-")
+	d.files = append(d.files, File{name, content})
+	return filepath.Join(filepath.Dir(d.source.Out), name)
+}
+
+// relative returns the path, as a plan has it, of a file that the imported one names.
+func (d *draft) relative(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	path := filepath.Join(filepath.Dir(d.source.File), name)
+	if folder, err := filepath.Abs(filepath.Dir(d.source.Out)); err == nil && d.source.Out != "" {
+		if whole, err := filepath.Abs(path); err == nil {
+			if rel, err := filepath.Rel(folder, whole); err == nil {
+				return filepath.Join(filepath.Dir(d.source.Out), rel)
+			}
+		}
+	}
+	return path
+}
+
+// authorize adds the header field of a user and a password.
+func authorize(headers []plan.Header, user string) []plan.Header {
+	if hasHeader(headers, "Authorization") {
+		return headers
+	}
+	return append(headers, foreign.BasicAuth(user))
+}
+
+// tls returns how connections are secured.
+func (d *draft) tls() *plan.TLS {
+	t := d.target()
+	if t.TLS == nil {
+		t.TLS = &plan.TLS{}
+	}
+	return t.TLS
+}
+
+// think adds a pause after the last step.
+func (d *draft) think(pause plan.Think) {
+	steps := d.steps()
+	if len(steps) == 0 {
+		return
+	}
+	t := &steps[len(steps)-1].Think
+	switch {
+	case t.Uniform == nil && pause.Uniform == nil:
+		t.Constant = min(t.Constant+pause.Constant, maxThink)
+	case *t == plan.Think{}:
+		*t = pause
+	default:
+		from, to := span(*t)
+		moreFrom, moreTo := span(pause)
+		*t = plan.Think{Uniform: &plan.Span{From: min(from+moreFrom, maxThink), To: min(to+moreTo, maxThink)}}
+	}
+}
+
+// span returns the shortest and the longest of pauses that are constant or uniform.
+func span(t plan.Think) (from, to time.Duration) {
+	if t.Uniform != nil {
+		return t.Uniform.From, t.Uniform.To
+	}
+	return t.Constant, t.Constant
+}
+
+// finish completes the experiment.
+func (d *draft) finish() error {
+	l, t := d.load(), d.target()
+	count := 0
+	d.scenario.EachStep(func(string, *plan.Step) { count++ })
+	if t.Protocol == plan.HTTP {
+		t.URL = plan.Quote(d.base)
+		l.Scenario = d.scenario
+	}
+	if count == 0 && (l.Call == nil || l.Call.Method == "") {
+		if len(d.items) > 0 {
+			i := d.items[0]
+			return fmt.Errorf("there is no request that can be carried over; line %d: %s: %s; %s", i.Line, i.What, i.Why, i.Hint)
+		}
+		return errors.New("there is no request")
+	}
+	if l.Closed == nil && l.Open == nil {
+		l.Closed = &plan.Closed{Connections: 1}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.variables)) {
+		if v := d.variables[name]; d.used[name] && !d.extracted[name] {
+			if d.scenario.Variables == nil {
+				d.scenario.Variables = map[string]string{}
+			}
+			if d.scenario.Variables[name] = cmp.Or(v.value, name); v.value == "" {
+				d.leave(v.line, name, "the file does not say the value of this variable, which has its name as its value", "give it one in load.scenario.variables")
+			}
+		}
+	}
+	if d.pass {
+		l.Requests, l.Window = uint64(count), 0
+		d.leave(0, "load", "the file says what is sent, but not how often: one user sends it once", "load.closed.connections has more users, and load.window in place of load.requests a time")
+	}
+	return nil
+}

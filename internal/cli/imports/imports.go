@@ -1,0 +1,133 @@
+// Package imports makes experiments of what users of other tools have: scripts, recordings, logs, and descriptions of
+// services. Each format has a file with its reader. A reader fills a draft (draft.go): a plan, and a list of what the
+// plan lacks of the file.
+package imports
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dyno/lab/plan"
+	"dyno/lab/planfile"
+	"dyno/load/wire/http1"
+)
+
+// maxFile bounds what is read.
+const maxFile = 64 << 20
+
+// A Format is a kind of file that is read.
+type Format struct {
+	Name  string
+	About string
+	read  func(d *draft, src []byte) error
+}
+
+// Formats returns the formats by name.
+func Formats() []Format {
+	return []Format{
+		{"curl", "a shell script with commands of curl", readCurl},
+		{"har", "a recording of a browser (HAR 1.2)", readHAR},
+		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
+		{"postman", "a collection of Postman (v2.0 and v2.1)", readPostman},
+		{"vegeta", "targets of vegeta, in the format http or json", readTargets},
+	}
+}
+
+// An Item is a part of a file that the experiment does not have, or has in another form.
+type Item struct {
+	Line int    // in the file
+	What string // as it stands there, or its name
+	Why  string
+	Hint string
+}
+
+// A Source is a file to import.
+type Source struct {
+	Format string
+	File   string // its name
+	URL    string // the server to load; empty: that which the file names
+	Out    string // the experiment's file, to whose folder other files are added; empty: none is written
+}
+
+// A Result is what an import has made.
+type Result struct {
+	Text  []byte // of the experiment
+	Files []File // that it needs, next to it
+	Items []Item // by line
+}
+
+// A File is one that an experiment needs, such as the body of a request.
+type File struct {
+	Name    string // relative to the experiment's folder
+	Content []byte
+}
+
+// Read imports a file. The errors that it returns are about the whole file.
+func Read(s Source) (*Result, error) {
+	i := slices.IndexFunc(Formats(), func(f Format) bool { return f.Name == s.Format })
+	if i < 0 {
+		return nil, fmt.Errorf("%q is no format", s.Format)
+	}
+	src, err := readBounded(s.File)
+	if err != nil {
+		return nil, err
+	}
+	d := newDraft(s)
+	if s.URL != "" {
+		if _, err := http1.ParseURL(s.URL); err != nil {
+			return nil, fmt.Errorf("--url: %w", err)
+		}
+		d.base = strings.TrimSuffix(s.URL, "/")
+	}
+	if err := Formats()[i].read(d, bytes.TrimPrefix(src, []byte("\ufeff"))); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.File, err)
+	}
+	if err := d.finish(); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.File, err)
+	}
+	slices.SortStableFunc(d.items, func(a, b Item) int { return a.Line - b.Line })
+	head := fmt.Sprintf("# Made by dyno import %s of %s. dyno run FILE runs it, dyno check FILE checks it.\n", s.Format, filepath.Base(s.File))
+	return &Result{append([]byte(head), planfile.Text(d.e, s.Out)...), d.files, d.items}, nil
+}
+
+// readBounded returns what a file holds.
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(src) > maxFile:
+		return nil, fmt.Errorf("%s: more than %d MiB: import a part of the file", name, maxFile>>20)
+	case len(bytes.TrimSpace(src)) == 0:
+		return nil, errors.New(name + ": the file is empty")
+	}
+	return src, nil
+}
+
+// lineAt returns the line of an offset in a text.
+func lineAt(src []byte, offset int64) int {
+	return 1 + bytes.Count(src[:min(max(offset, 0), int64(len(src)))], []byte("\n"))
+}
+
+// newDraft returns a draft of an experiment with one round, and a load without a warm-up, as other tools have it.
+func newDraft(s Source) *draft {
+	name := notInName.ReplaceAllString(strings.TrimSuffix(filepath.Base(s.File), filepath.Ext(s.File)), "-")
+	d := &draft{source: s, e: plan.New(strings.Trim(name, "-."), plan.HTTP), scenario: &plan.Scenario{}}
+	if d.e.Name == "" {
+		d.e.Name = s.Format
+	}
+	d.e.Design.Rounds = 1
+	d.load().Warmup = 0
+	return d
+}

@@ -1,0 +1,134 @@
+package imports
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"dyno/lab/planfile"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// Every file in testdata becomes an experiment that is valid, and a list.
+func TestGolden(t *testing.T) {
+	for _, f := range Formats() {
+		names, err := filepath.Glob("testdata/" + f.Name + "/*.golden")
+		if err != nil || len(names) < 3 {
+			t.Errorf("%s: %d golden files, %v", f.Name, len(names), err)
+		}
+	}
+	sources, err := filepath.Glob("testdata/*/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range sources {
+		golden := filepath.Join(root, path+".golden")
+		if _, err := os.Stat(golden); err != nil && !*update || strings.HasSuffix(path, ".golden") || isPart(path) {
+			continue // a file that others name
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(dir)
+			got := importedText(t, Source{Format: filepath.Base(filepath.Dir(path)), File: filepath.Base(path), URL: given(path), Out: "out.yaml"})
+			if *update {
+				if err := os.WriteFile(golden, got, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// isPart tells whether a file is one that another one names.
+func isPart(path string) bool { return strings.Contains(filepath.Base(path), "part-") }
+
+// given is the URL of the server where the file does not have it.
+func given(path string) string {
+	if strings.Contains(path, "nginx-log") {
+		return "http://127.0.0.1:8080"
+	}
+	return ""
+}
+
+// importedText imports a file, checks the experiment as a whole, and returns all that was made.
+func importedText(t *testing.T, s Source) []byte {
+	t.Helper()
+	r, err := Read(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list strings.Builder
+	for _, i := range r.Items {
+		fmt.Fprintf(&list, "%d: %s: %s; %s\n", i.Line, i.What, i.Why, i.Hint)
+	}
+	archive := &txtar.Archive{Files: []txtar.File{{Name: "experiment", Data: r.Text}, {Name: "items", Data: []byte(list.String())}}}
+	for _, f := range r.Files {
+		if err := os.WriteFile(f.Name, f.Content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		archive.Files = append(archive.Files, txtar.File{Name: f.Name, Data: bytes.ToValidUTF8(f.Content, []byte("?"))})
+	}
+	if _, err := planfile.ParseWithFiles(s.Out, r.Text, planfile.Options{}); err != nil {
+		t.Errorf("%v\n%s", err, r.Text)
+	}
+	return txtar.Format(archive)
+}
+
+// Whatever is in a file, reading it ends, and what comes of it is an experiment or an error.
+func FuzzRead(f *testing.F) {
+	for i, format := range Formats() {
+		sources, err := filepath.Glob("testdata/" + format.Name + "/*")
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, path := range sources {
+			if src, err := os.ReadFile(path); err == nil && !strings.HasSuffix(path, ".golden") && len(src) < 16<<10 {
+				f.Add(uint8(i), src)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, format uint8, src []byte) {
+		if len(bytes.TrimSpace(src)) == 0 || len(src) > 64<<10 {
+			return
+		}
+		t.Chdir(t.TempDir())
+		if err := os.WriteFile("in", src, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		all := Formats()
+		r, err := Read(Source{Format: all[int(format)%len(all)].Name, File: "in", URL: "http://127.0.0.1:1", Out: "out.yaml"})
+		if err != nil {
+			return
+		}
+		for _, file := range r.Files {
+			if err := os.WriteFile(file.Name, file.Content, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := planfile.Parse("out.yaml", r.Text, planfile.Options{}); err != nil {
+			t.Errorf("%v\n%s", err, r.Text)
+		}
+	})
+}
