@@ -33,6 +33,7 @@ file, or has in another form. Formats:
 		Long:  long,
 		Example: `  dyno import curl requests.sh
   dyno import har -o shop.yaml shop.har
+  dyno import k6 -o shop.yaml shop.js
   dyno import nginx-log --url http://127.0.0.1:8080 -o mix.yaml access.log`,
 		ValidArgs: names,
 		Args:      command.ExactArgs(2, "a format and a file"),

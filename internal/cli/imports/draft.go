@@ -33,6 +33,7 @@ const (
 // a reader gets a mark for an expression of a template, and puts it into a text.
 type draft struct {
 	source   Source
+	src      []byte // what is in its file
 	base     string // the URL of the server; empty: not known yet
 	origin   string // scheme and host of the first request, for which base stands
 	e        *plan.Experiment
@@ -43,6 +44,7 @@ type draft struct {
 	variables map[string]variable
 	used      map[string]bool // expressions that stand in a text
 	extracted map[string]bool // variables that a step sets before others use them
+	numbers   map[string]bool // expressions that stand for numbers in JSON
 
 	files []File
 	items []Item
@@ -510,6 +512,8 @@ func (d *draft) finish() error {
 	d.scenario.EachStep(func(string, *plan.Step) { count++ })
 	if t.Protocol == plan.HTTP {
 		t.URL = plan.Quote(d.base)
+	}
+	if count > 0 {
 		l.Scenario = d.scenario
 	}
 	if count == 0 && (l.Call == nil || l.Call.Method == "") {

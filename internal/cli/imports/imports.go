@@ -33,6 +33,7 @@ func Formats() []Format {
 	return []Format{
 		{"curl", "a shell script with commands of curl", readCurl},
 		{"har", "a recording of a browser (HAR 1.2)", readHAR},
+		{"k6", "a script of k6, whose default function runs once, without a network", readK6},
 		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
 		{"postman", "a collection of Postman (v2.0 and v2.1)", readPostman},
 		{"vegeta", "targets of vegeta, in the format http or json", readTargets},
@@ -78,14 +79,16 @@ func Read(s Source) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	d := newDraft(s)
+	d.src = src
 	if s.URL != "" {
 		if _, err := http1.ParseURL(s.URL); err != nil {
 			return nil, fmt.Errorf("--url: %w", err)
 		}
 		d.base = strings.TrimSuffix(s.URL, "/")
 	}
-	if err := Formats()[i].read(d, bytes.TrimPrefix(src, []byte("\ufeff"))); err != nil {
+	if err := Formats()[i].read(d, src); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.File, err)
 	}
 	if err := d.finish(); err != nil {

@@ -1,0 +1,374 @@
+package imports
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"mime/multipart"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grafana/sobek"
+
+	"dyno/lab/plan"
+)
+
+// A k6Event is a request or a pause of an iteration, as k6.js records it.
+type k6Event struct {
+	Kind    string  `json:"kind"`
+	Line    int     `json:"line"`
+	Group   string  `json:"group"`
+	Seconds float64 `json:"seconds"` // of a pause
+
+	Method    string   `json:"method"`
+	URL       string   `json:"url"`
+	Name      string   `json:"name"`
+	Headers   []field  `json:"headers"`
+	Body      string   `json:"body"`
+	Base64    string   `json:"base64"`
+	Form      []field  `json:"form"`
+	Parts     []k6Part `json:"parts"`
+	Redirects *float64 `json:"redirects"`
+	Checks    []struct {
+		Name   string `json:"name"`
+		Line   int    `json:"line"`
+		Source string `json:"source"`
+	} `json:"checks"`
+	Extract []struct {
+		Variable string `json:"variable"`
+		JSON     string `json:"json"`
+		Header   string `json:"header"`
+		Body     string `json:"body"`
+	} `json:"extract"`
+}
+
+// A k6Part is a part of a form with files.
+type k6Part struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	File   string `json:"file"`
+	Type   string `json:"type"`
+	Base64 string `json:"base64"`
+}
+
+// A k6Table is a SharedArray.
+type k6Table struct {
+	Name    string          `json:"name"`
+	Line    int             `json:"line"`
+	Columns []string        `json:"columns"`
+	Rows    json.RawMessage `json:"rows"`
+	IsTable bool            `json:"isTable"`
+	Used    bool            `json:"used"`
+	Drawn   bool            `json:"drawn"` // at random
+}
+
+// A k6Recording is what an iteration does.
+type k6Recording struct {
+	once   []k6Event // by setup
+	events []k6Event
+	tables []k6Table
+	failed error // what ended it early
+}
+
+// readK6 records an iteration of a script, twice: what differs then varies from iteration to iteration.
+func readK6(d *draft, src []byte) error {
+	now := time.Now()
+	first, err := newK6Run(d, src, 0, 1, now)
+	if err != nil {
+		return scriptError(d.source.File, err)
+	}
+	second, err := newK6Run(d, src, 1-1e-9, 2, now.Add(time.Hour))
+	if err != nil {
+		return scriptError(d.source.File, err)
+	}
+	options, err := first.options()
+	if err != nil {
+		return err
+	}
+	d.scenario.Cookies = true // as k6 keeps them
+	scenarios := d.k6Scenarios(options)
+	follows, steps := false, 0
+	for i, s := range scenarios {
+		if len(scenarios) > 1 {
+			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: s.name, Weight: max(1, s.weight)})
+			d.flow = i + 1
+		}
+		a, b := first.record(s.function()), second.record(s.function())
+		if a.failed != nil {
+			d.leave(lineOfError(a.failed), s.function(), "the iteration ended early: "+thrown(d.source.File, a.failed), "what it had sent until then is carried over")
+		}
+		before := d.count()
+		d.k6Steps(a.once, nil, true)
+		d.k6Steps(a.events, b.events, false)
+		steps = d.count() - before
+		d.k6Data(a.tables)
+		follows = follows || slices.ContainsFunc(a.events, func(e k6Event) bool { return e.Kind == "request" && (e.Redirects == nil || *e.Redirects > 0) })
+	}
+	d.k6Load(options, scenarios, steps)
+	d.k6Thresholds(options.Thresholds, lineOf(src, "thresholds"))
+	if follows && options.MaxRedirects != 0 {
+		d.leave(0, "redirects", "k6 follows them, and users of a scenario do not", "request the last address")
+	}
+	if first.exports.Get("teardown") != nil {
+		d.leave(lineOf(src, "teardown"), "teardown", "nothing is sent after the load", "")
+	}
+	if first.exports.Get("handleSummary") != nil {
+		d.leave(lineOf(src, "handleSummary"), "handleSummary", "dyno report has forms of its own", "")
+	}
+	return nil
+}
+
+// count returns how many steps are repeated.
+func (d *draft) count() (n int) {
+	d.scenario.EachStep(func(_ string, st *plan.Step) {
+		if !st.Once {
+			n++
+		}
+	})
+	return n
+}
+
+// record carries out an iteration.
+func (r *k6Run) record(function string) (out k6Recording) {
+	k6 := r.vm.Get("__k6").ToObject(r.vm)
+	take := func() (events []k6Event) {
+		for name, into := range map[string]any{"events": &events, "tables": &out.tables} {
+			text, err := k6.Get(name).ToObject(r.vm).MarshalJSON()
+			if err == nil {
+				err = json.Unmarshal(text, into)
+			}
+			if err != nil {
+				out.failed = cmp.Or(out.failed, err)
+			}
+		}
+		return events
+	}
+	start := len(take())
+	data, err := r.call("setup")
+	out.once = take()[start:]
+	if err == nil {
+		_, err = r.call(function, data)
+	}
+	if out.failed = err; r.exports.Get(function) == nil {
+		out.failed = fmt.Errorf("the script exports no function %s", function)
+	}
+	out.events = take()[start+len(out.once):]
+	return out
+}
+
+// k6Steps adds what was recorded. Like is what another iteration does.
+func (d *draft) k6Steps(events, like []k6Event, once bool) {
+	if !once && len(events) != len(like) {
+		d.leave(0, "default", fmt.Sprintf("iterations differ in length: one has %d requests and pauses, another %d", len(events), len(like)), "the first one is carried over; steps with weights are drawn")
+		like = nil
+	}
+	if once && len(events) > 0 {
+		d.leave(events[0].Line, "setup", "k6 sends it once, and here each user does", "")
+	}
+	for i := range events {
+		e := &events[i]
+		other := e
+		if like != nil && like[i].Kind == e.Kind {
+			other = &like[i]
+		}
+		if e.Kind == "pause" {
+			d.k6Pause(e, other)
+			continue
+		}
+		step := d.add(e.request(d))
+		if step == nil {
+			continue
+		}
+		step.Once = once
+		if varies(e, other) {
+			d.leave(e.Line, step.Name, "it varies from iteration to iteration; each sends what the first one does", "templates make values that vary: see dyno help templates")
+		}
+		for _, x := range e.Extract {
+			d.extract(step, plan.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header})
+		}
+		for _, c := range e.Checks {
+			d.k6Check(step, c.Line, c.Name, c.Source)
+		}
+	}
+}
+
+// varies tells whether two requests send something else.
+func varies(a, b *k6Event) bool {
+	return a.URL != b.URL || a.Method != b.Method || a.Body != b.Body || a.Base64 != b.Base64 || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
+}
+
+// k6Pause adds a pause: a random one if it differs between iterations.
+func (d *draft) k6Pause(e, other *k6Event) {
+	from, to := min(e.Seconds, other.Seconds), max(e.Seconds, other.Seconds)
+	switch {
+	case len(d.steps()) == 0:
+		d.leave(e.Line, "sleep", "nothing was sent before it; a pause follows a request", "give the last step think")
+	case !(from >= 0) || to > maxThink.Seconds():
+		d.leave(e.Line, "sleep", "the pause is not one from 0 s to an hour", "give the step think")
+	case from == to:
+		d.think(plan.Think{Constant: inSeconds(from)})
+	default:
+		d.think(plan.Think{Uniform: &plan.Span{From: inSeconds(from), To: inSeconds(to)}})
+	}
+}
+
+// inSeconds returns a time to the microsecond.
+func inSeconds(s float64) time.Duration {
+	return time.Duration(math.Round(s*1e6)) * time.Microsecond
+}
+
+// request returns what an event sends.
+func (e *k6Event) request(d *draft) request {
+	r := request{line: e.Line, method: e.Method, url: e.URL, body: []byte(d.unquoteNumbers(e.Body))}
+	if r.name = e.Name; r.name == "" && e.Group != "" {
+		path, _, _ := strings.Cut(e.URL, "?")
+		_, path, _ = strings.Cut(path, "://")
+		if at := strings.IndexByte(path, '/'); at >= 0 {
+			r.name = e.Group + "-" + e.Method + oneMark.ReplaceAllString(path[at:], "x")
+		}
+	}
+	for _, h := range e.Headers {
+		r.headers = append(r.headers, plan.Header{Name: h.Name, Value: h.Value})
+	}
+	if e.Base64 != "" {
+		r.body, _ = base64.StdEncoding.DecodeString(e.Base64) // which k6run.go has made
+	}
+	if len(e.Form) > 0 {
+		r.body = []byte(encodeForm(e.Form))
+	}
+	if len(e.Parts) > 0 {
+		var kind string
+		r.body, kind = encodeParts(e.Parts)
+		r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+	}
+	return r
+}
+
+// encodeParts returns a form with files, and its content type.
+func encodeParts(parts []k6Part) (body []byte, kind string) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	_ = w.SetBoundary("dyno-form") // which is one
+	for _, p := range parts {
+		h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", p.Name)}}
+		content := []byte(p.Value)
+		if p.File != "" {
+			h = textproto.MIMEHeader{"Content-Disposition": {multipart.FileContentDisposition(p.Name, p.File)}, "Content-Type": {p.Type}}
+		}
+		if p.Base64 != "" {
+			content, _ = base64.StdEncoding.DecodeString(p.Base64) // which k6run.go has made
+		}
+		if part, err := w.CreatePart(h); err == nil {
+			_, _ = part.Write(content) // to memory
+		}
+	}
+	_ = w.Close() // which writes to memory
+	return b.Bytes(), w.FormDataContentType()
+}
+
+// k6Data gives the scenario the rows of a SharedArray.
+func (d *draft) k6Data(tables []k6Table) {
+	for _, t := range tables {
+		name := variableName(t.Name)
+		taken := slices.ContainsFunc(d.scenario.Data, func(other plan.Data) bool { return other.Name == name })
+		switch {
+		case !t.Used || taken:
+		case !t.IsTable:
+			d.leave(t.Line, "SharedArray "+t.Name, "its items are not objects of texts and numbers; each iteration uses the same item", "data of a scenario are rows of a file")
+		case d.source.Out == "":
+			d.leave(t.Line, "SharedArray "+t.Name, "rows need a file next to the experiment; each iteration uses the same row", "write the experiment to a file by --out")
+		default:
+			var rows []json.RawMessage
+			var lines bytes.Buffer
+			if json.Unmarshal(t.Rows, &rows) != nil {
+				continue
+			}
+			for _, r := range rows {
+				lines.Write(r)
+				lines.WriteByte('\n')
+			}
+			data := plan.DefaultData(name, d.file(t.Line, name+".jsonl", lines.Bytes()))
+			if t.Drawn {
+				data.Order = "random"
+			}
+			d.scenario.Data = append(d.scenario.Data, data)
+		}
+	}
+}
+
+// scriptError says where a script is at fault.
+func scriptError(file string, err error) error {
+	if line := lineOfError(err); line > 0 {
+		return fmt.Errorf("line %d: %s", line, thrown(file, err))
+	}
+	return errors.New(thrown(file, err))
+}
+
+// thrown is what a script threw, or what is wrong with its syntax.
+func thrown(file string, err error) string {
+	text := err.Error()
+	if e := (*sobek.Exception)(nil); errors.As(err, &e) {
+		text = e.Value().String()
+	}
+	if e := (*sobek.StackOverflowError)(nil); errors.As(err, &e) {
+		text = "its calls are nested too deep"
+	}
+	return strings.ReplaceAll(text, file+": ", "")
+}
+
+// lineOfError returns the line of the script's own in which it failed, or 0.
+func lineOfError(err error) int {
+	if thrown := (*sobek.Exception)(nil); errors.As(err, &thrown) {
+		for _, f := range thrown.Stack() {
+			if name := f.SrcName(); name != "k6.js" && name != "<native>" && name != "" && k6Modules[name] == "" {
+				return f.Position().Line
+			}
+		}
+	}
+	return 0
+}
+
+// lineOf returns the first line in which a text stands, or 0.
+func lineOf(src []byte, text string) int {
+	at := bytes.Index(src, []byte(text))
+	if at < 0 {
+		return 0
+	}
+	return lineAt(src, int64(at))
+}
+
+// isWord matches names that are words.
+var isWord = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+
+// number notes that an expression stands for a number.
+func (d *draft) number(expression string) {
+	if d.numbers == nil {
+		d.numbers = map[string]bool{}
+	}
+	d.numbers[expression] = true
+}
+
+var wholeMark = regexp.MustCompile(`"` + markBegin + `(\d+)` + markEnd + `"`)
+
+// unquoteNumbers takes the quotes off marks that stand for numbers in JSON.
+func (d *draft) unquoteNumbers(text string) string {
+	return wholeMark.ReplaceAllStringFunc(text, func(m string) string {
+		i, err := strconv.Atoi(wholeMark.FindStringSubmatch(m)[1])
+		if err != nil || i >= len(d.marks) || !d.numbers[d.marks[i]] {
+			return m
+		}
+		return m[1 : len(m)-1]
+	})
+}
+
+// sortedNames returns the names of a map in their order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

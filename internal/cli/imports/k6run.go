@@ -1,0 +1,299 @@
+package imports
+
+import (
+	_ "embed" // k6.js
+	"encoding/base64"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/grafana/sobek"
+)
+
+// Bounds of a script that runs.
+const (
+	scriptTime    = 5 * time.Second
+	scriptMemory  = 1 << 30 // bytes that the program may grow by meanwhile
+	scriptStack   = 2000    // calls
+	scriptModules = 100     // files that it imports
+)
+
+//go:embed k6.js
+var k6Source string
+
+// k6Modules are the modules that scripts import, in terms of k6.js.
+var k6Modules = map[string]string{
+	"k6":           "const {check, group, sleep, fail, randomSeed} = __k6; export {check, group, sleep, fail, randomSeed}; export default __k6",
+	"k6/http":      "const {get, head, post, put, patch, del, options, request, asyncRequest, batch, url, file, expectedStatuses, setResponseCallback, cookieJar, CookieJar} = __k6.http; export {get, head, post, put, patch, del, options, request, asyncRequest, batch, url, file, expectedStatuses, setResponseCallback, cookieJar, CookieJar}; export default __k6.http",
+	"k6/data":      "const {SharedArray} = __k6; export {SharedArray}; export default {SharedArray}",
+	"k6/metrics":   "const {Counter, Gauge, Rate, Trend} = __k6.metrics; export {Counter, Gauge, Rate, Trend}; export default __k6.metrics",
+	"k6/encoding":  "const {b64encode, b64decode} = __k6.encoding; export {b64encode, b64decode}; export default __k6.encoding",
+	"k6/execution": "const {vu, scenario, instance, test} = __k6.execution; export {vu, scenario, instance, test}; export default __k6.execution",
+	// Libraries that most scripts which import anything from the web import.
+	"k6-utils":  "const {randomIntBetween, randomItem, randomString, uuidv4, findBetween, normalDistributionStages, getCurrentStageIndex, tagWithCurrentStageIndex, tagWithCurrentStageProfile} = __k6.utils; export {randomIntBetween, randomItem, randomString, uuidv4, findBetween, normalDistributionStages, getCurrentStageIndex, tagWithCurrentStageIndex, tagWithCurrentStageProfile}",
+	"papaparse": "export default __k6.papaparse",
+}
+
+// A k6Run is a script that runs, once, without a network.
+type k6Run struct {
+	d       *draft
+	vm      *sobek.Runtime
+	modules map[string]sobek.ModuleRecord
+	folders map[sobek.ModuleRecord]string // of the files
+	exports *sobek.Object
+
+	until  time.Time // when it is ended
+	silent bool      // what is not carried over was listed before
+}
+
+// newK6Run loads a script. A number in place of what is random, and of the user, tells two runs apart.
+func newK6Run(d *draft, src []byte, random float64, user int, now time.Time) (*k6Run, error) {
+	r := &k6Run{d: d, vm: sobek.New(), modules: map[string]sobek.ModuleRecord{}, folders: map[sobek.ModuleRecord]string{}, silent: user > 1, until: time.Now().Add(scriptTime)}
+	r.vm.SetMaxCallStackSize(scriptStack)
+	r.vm.SetTimeSource(func() time.Time { return now })
+	environment := map[string]string{}
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		environment[name] = value
+	}
+	for name, value := range map[string]any{
+		"__random": random, "__VU": user, "__ITER": user - 1, "__environment": environment, "__tables": d.source.Out != "",
+		"__line": r.line, "__leave": r.leave, "__mark": d.mark, "__column": r.column, "__open": r.open, "__csv": readCSV,
+		"__base64": func(text string) string {
+			if !strings.Contains(text, markBegin) {
+				return base64.StdEncoding.EncodeToString([]byte(text))
+			}
+			return d.mark("base64(" + strings.Join(arguments(d, text), ", ") + ")")
+		},
+		"__base64Bytes": func(b sobek.ArrayBuffer) string { return base64.StdEncoding.EncodeToString(b.Bytes()) },
+	} {
+		if err := r.vm.Set(name, value); err != nil {
+			return nil, err
+		}
+	}
+	err := r.bounded(func() error {
+		if _, err := r.vm.RunScript("k6.js", k6Source); err != nil {
+			return err
+		}
+		return r.load(src)
+	})
+	return r, err
+}
+
+// load runs the script's outermost part.
+func (r *k6Run) load(src []byte) error {
+	main, err := sobek.ParseModule(r.d.source.File, string(src), r.resolve)
+	if err != nil {
+		return err
+	}
+	r.folders[main] = filepath.Dir(r.d.source.File)
+	if err := main.Link(); err != nil {
+		return err
+	}
+	promise := r.vm.CyclicModuleRecordEvaluate(main, r.resolve)
+	switch promise.State() {
+	case sobek.PromiseStateRejected:
+		if err, ok := promise.Result().Export().(error); ok {
+			return err
+		}
+		return errors.New(promise.Result().String())
+	case sobek.PromiseStatePending:
+		return errors.New("the script waits outside of its functions, for what does not come")
+	}
+	r.exports = r.vm.NamespaceObjectFor(main)
+	return nil
+}
+
+// bounded runs a part of the script within its bounds. A panic of the interpreter is a fault of the script.
+func (r *k6Run) bounded(run func() error) (err error) {
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for tick := time.NewTicker(20 * time.Millisecond); ; {
+			select {
+			case <-done:
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			var m runtime.MemStats
+			if runtime.ReadMemStats(&m); time.Now().After(r.until) {
+				r.vm.Interrupt(fmt.Sprintf("the script runs for more than %s", scriptTime))
+			} else if m.HeapAlloc > before.HeapAlloc+scriptMemory {
+				r.vm.Interrupt(fmt.Sprintf("the script needs more than %d MiB", scriptMemory>>20))
+			}
+		}
+	}()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the interpreter failed: %v", p)
+		}
+	}()
+	return run()
+}
+
+// call calls a function that the script exports. It returns undefined if there is none.
+func (r *k6Run) call(name string, args ...sobek.Value) (result sobek.Value, err error) {
+	f, is := sobek.AssertFunction(r.exports.Get(name))
+	if !is {
+		return sobek.Undefined(), nil
+	}
+	err = r.bounded(func() error {
+		if result, err = f(sobek.Undefined(), args...); err != nil {
+			return err
+		}
+		if p, is := result.Export().(*sobek.Promise); is {
+			switch result = p.Result(); p.State() {
+			case sobek.PromiseStateRejected:
+				return errors.New(result.String())
+			case sobek.PromiseStatePending:
+				return errors.New("the function waits for what does not come")
+			}
+		}
+		return nil
+	})
+	return result, err
+}
+
+// line returns the line of the script from which k6.js is being called.
+func (r *k6Run) line() int {
+	for _, f := range r.vm.CaptureCallStack(0, nil) {
+		if f.SrcName() == r.d.source.File {
+			return f.Position().Line
+		}
+	}
+	return 0
+}
+
+// leave notes what a script does that is not carried over.
+func (r *k6Run) leave(what, why, hint string) {
+	if !r.silent {
+		r.d.leave(r.line(), what, why, hint)
+	}
+}
+
+// column returns the mark of a column of a SharedArray.
+func (r *k6Run) column(table, name string, isNumber bool) string {
+	variable := variableName(table) + "." + name
+	if !isWord.MatchString(name) {
+		variable = fmt.Sprintf("column(%q)", name)
+	}
+	if isNumber {
+		r.d.number(variable)
+	}
+	return r.d.mark(variable)
+}
+
+// open returns what a file next to the script holds, as text or as bytes.
+func (r *k6Run) open(name string, how ...string) (sobek.Value, error) {
+	content, err := r.d.read(filepath.Join(filepath.Dir(r.d.source.File), name))
+	if err != nil {
+		return nil, err
+	}
+	if len(how) > 0 && how[0] == "b" {
+		return r.vm.ToValue(r.vm.NewArrayBuffer([]byte(content))), nil
+	}
+	return r.vm.ToValue(content), nil
+}
+
+// readCSV reads a file as papaparse does.
+func readCSV(text, delimiter string) ([][]string, error) {
+	c := csv.NewReader(strings.NewReader(strings.TrimRight(text, "\r\n")))
+	c.FieldsPerRecord, c.LazyQuotes = -1, true
+	for _, d := range delimiter {
+		c.Comma = d
+		break
+	}
+	return c.ReadAll()
+}
+
+// resolve finds what a script imports: a module of k6, or a file next to it. Anything else has members that do nothing.
+func (r *k6Run) resolve(from any, name string) (sobek.ModuleRecord, error) {
+	key := name
+	switch base := path.Base(path.Dir(path.Dir(name))); {
+	case strings.Contains(name, "://") && (base == "k6-utils" || base == "papaparse"):
+		key = base
+	case strings.HasPrefix(name, "."):
+		module, _ := from.(sobek.ModuleRecord)
+		key = filepath.Join(r.folders[module], name)
+	}
+	if m := r.modules[key]; m != nil {
+		return m, nil
+	}
+	if len(r.modules) == scriptModules {
+		return nil, fmt.Errorf("the script imports more than %d files", scriptModules)
+	}
+	var m sobek.ModuleRecord
+	if src, known := k6Modules[key]; known {
+		parsed, err := sobek.ParseModule(key, src, r.resolve)
+		if err != nil {
+			return nil, err
+		}
+		m = parsed
+	} else if strings.HasPrefix(name, ".") {
+		src, err := r.d.read(key)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := sobek.ParseModule(key, src, r.resolve)
+		if err != nil {
+			return nil, err
+		}
+		r.folders[parsed], m = filepath.Dir(key), parsed
+	} else {
+		if !r.silent {
+			r.d.leave(lineOf(r.d.src, name), "import "+name, "dyno does not know this module: what comes of it does nothing", "")
+		}
+		m = &unknownModule{}
+	}
+	r.modules[key] = m
+	return m, nil
+}
+
+// An unknownModule exports whatever is imported: a value that can be called, constructed and asked for its members,
+// of which each is such a value.
+type unknownModule struct{}
+
+// GetExportedNames is called for export * from.
+func (m *unknownModule) GetExportedNames(callback func([]string), _ ...sobek.ModuleRecord) bool {
+	callback(nil)
+	return true
+}
+
+// ResolveExport finds any name.
+func (m *unknownModule) ResolveExport(name string, _ ...sobek.ResolveSetElement) (*sobek.ResolvedBinding, bool) {
+	return &sobek.ResolvedBinding{Module: m, BindingName: name}, false
+}
+
+// Link has nothing to do.
+func (m *unknownModule) Link() error { return nil }
+
+// Evaluate makes the module's instance.
+func (m *unknownModule) Evaluate(vm *sobek.Runtime) *sobek.Promise {
+	p, resolve, _ := vm.NewPromise()
+	value, err := vm.RunString(`(function () {
+		const any = new Proxy(function () {}, {
+			get: (_, name) => (name === Symbol.toPrimitive ? () => "" : name === "then" || typeof name === "symbol" ? undefined : any),
+			apply: () => any, construct: () => any,
+		});
+		return any;
+	})()`)
+	if err != nil {
+		value = sobek.Undefined()
+	}
+	_ = resolve(&unknownInstance{value}) // nothing waits for it yet
+	return p
+}
+
+type unknownInstance struct{ value sobek.Value }
+
+// GetBindingValue returns the same for all names.
+func (i *unknownInstance) GetBindingValue(string) sobek.Value { return i.value }
