@@ -37,6 +37,7 @@ func Formats() []Format {
 		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
 		{"openapi", "a description of an API (OpenAPI 3, Swagger 2)", readOpenAPI},
 		{"postman", "a collection of Postman (v2.0 and v2.1)", readPostman},
+		{"proto", "services of gRPC, in a .proto file", readProto},
 		{"vegeta", "targets of vegeta, in the format http or json", readTargets},
 	}
 }

@@ -1,0 +1,56 @@
+package imports
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"dyno/lab/plan"
+	"dyno/load/rpc"
+)
+
+// readProto makes a call of each method of a .proto file, with a message to be filled in.
+func readProto(d *draft, src []byte) error {
+	schema, err := rpc.FromProtos(context.Background(), []string{d.source.File}, nil)
+	if err != nil {
+		return err
+	}
+	d.useGRPC()
+	d.load().Call.Protos = []string{d.relative(filepath.Base(d.source.File))}
+	for _, s := range schema.Services() {
+		for _, m := range s.Methods {
+			line := cmp.Or(lineOf(src, "rpc "+m.Name), lineOf(src, m.Name))
+			if m.ClientStreaming {
+				d.leave(line, m.Name, "the example sends one message", "an array of messages is a stream of them")
+			}
+			var message bytes.Buffer
+			if err := json.Compact(&message, m.Example()); err != nil {
+				return err
+			}
+			step := d.step(m.Name)
+			step.Method, step.Message = s.Name+"/"+m.Name, plan.Quote(message.String())
+		}
+	}
+	if len(d.scenario.Steps) == 0 {
+		return nil
+	}
+	d.pass = true
+	d.leave(0, "messages", "a .proto file has no values: fields have their defaults", "give the steps their messages")
+	return nil
+}
+
+// useGRPC makes the experiment one of calls.
+func (d *draft) useGRPC() {
+	e := plan.New(d.e.Name, plan.GRPC)
+	e.Design.Rounds = 1
+	d.e = e
+	d.load().Warmup = 0
+	url := d.base
+	if url == "" {
+		url = "http://127.0.0.1:50051"
+		d.leave(0, "server", "the file does not name it: it is taken to be "+url, "name it by --url")
+	}
+	d.target().URL = plan.Quote(url)
+}
