@@ -34,6 +34,7 @@ require (
 	github.com/mattn/go-shellwords v1.0.12
 	github.com/mdlayher/netlink v1.11.2
 	github.com/minio/minio-go/v7 v7.4.1
+	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/pires/go-proxyproto v0.15.0
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10
 	github.com/prometheus/client_golang v1.25.0

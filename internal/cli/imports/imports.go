@@ -32,6 +32,7 @@ type Format struct {
 func Formats() []Format {
 	return []Format{
 		{"curl", "a shell script with commands of curl", readCurl},
+		{"ghz", "settings of ghz, in JSON or TOML", readGHZ},
 		{"har", "a recording of a browser (HAR 1.2)", readHAR},
 		{"k6", "a script of k6, whose default function runs once, without a network", readK6},
 		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
