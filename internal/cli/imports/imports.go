@@ -34,6 +34,7 @@ func Formats() []Format {
 		{"curl", "a shell script with commands of curl", readCurl},
 		{"ghz", "settings of ghz, in JSON or TOML", readGHZ},
 		{"har", "a recording of a browser (HAR 1.2)", readHAR},
+		{"jmeter", "a test plan of JMeter (.jmx)", readJMeter},
 		{"k6", "a script of k6, whose default function runs once, without a network", readK6},
 		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
 		{"openapi", "a description of an API (OpenAPI 3, Swagger 2)", readOpenAPI},
