@@ -36,6 +36,7 @@ func Formats() []Format {
 		{"har", "a recording of a browser (HAR 1.2)", readHAR},
 		{"jmeter", "a test plan of JMeter (.jmx)", readJMeter},
 		{"k6", "a script of k6, whose default function runs once, without a network", readK6},
+		{"locust", "a locustfile, which needs python3", readLocust},
 		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
 		{"openapi", "a description of an API (OpenAPI 3, Swagger 2)", readOpenAPI},
 		{"postman", "a collection of Postman (v2.0 and v2.1)", readPostman},

@@ -1,0 +1,260 @@
+package imports
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed" // locust.py
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"dyno/internal/cli/foreign"
+	"dyno/lab/plan"
+)
+
+// locustTime bounds how long Python may read a file.
+const locustTime = 20 * time.Second
+
+//go:embed locust.py
+var locustSource string
+
+// A locustFile is what locust.py prints.
+type locustFile struct {
+	Users []locustUser `json:"users"`
+	Items []struct {
+		Line int    `json:"line"`
+		What string `json:"what"`
+		Why  string `json:"why"`
+		Hint string `json:"hint"`
+	} `json:"items"`
+}
+
+type locustUser struct {
+	Name   string       `json:"name"`
+	Line   int          `json:"line"`
+	Weight float64      `json:"weight"`
+	Host   string       `json:"host"`
+	Think  [2]float64   `json:"think"`
+	Start  []locustStep `json:"start"`
+	Tasks  []struct {
+		Name   string       `json:"name"`
+		Weight float64      `json:"weight"`
+		Steps  []locustStep `json:"steps"`
+	} `json:"tasks"`
+}
+
+// A locustStep is a request or a pause.
+type locustStep struct {
+	Line     int         `json:"line"`
+	Pause    *[2]float64 `json:"pause"`
+	Method   string      `json:"method"`
+	URL      string      `json:"url"`
+	Name     string      `json:"name"`
+	Headers  [][2]string `json:"headers"`
+	Query    [][2]string `json:"query"`
+	Form     [][2]string `json:"form"`
+	Body     string      `json:"body"`
+	JSON     bool        `json:"json"`
+	Auth     []string    `json:"auth"`
+	Follows  *bool       `json:"follows"`
+	Insecure bool        `json:"insecure"`
+	Status   string      `json:"status"`
+	Extract  []struct {
+		Variable string `json:"variable"`
+		JSON     string `json:"json"`
+	} `json:"extract"`
+}
+
+// readLocust reads a locustfile by the syntax tree that Python makes of it. The file does not run.
+func readLocust(d *draft, src []byte) error {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return errors.New("a locustfile is read by Python's own parser: python3 (3.10 or later) must be installed")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), locustTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-I", "-c", locustSource) //nolint:gosec // the program is part of dyno
+	var out, faults bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(src), &out, &faults
+	if err := cmd.Run(); err != nil {
+		lines := strings.Split(strings.TrimSpace(faults.String()), "\n")
+		return fmt.Errorf("python3 cannot read it: %s", cmp.Or(lines[len(lines)-1], err.Error()))
+	}
+	var f locustFile
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
+		return err
+	}
+	for _, i := range f.Items {
+		d.leave(i.Line, locustMark.ReplaceAllString(i.What, "…"), i.Why, i.Hint)
+	}
+	d.scenario.Cookies = true // as requests.Session keeps them
+	flows := len(f.Users)
+	for _, u := range f.Users {
+		if !u.single() {
+			flows += len(u.Tasks)
+		}
+	}
+	follows := false
+	for i := range f.Users {
+		d.locustUser(&f.Users[i], flows > 1)
+		for _, t := range f.Users[i].Tasks {
+			for _, s := range t.Steps {
+				follows = follows || s.Pause == nil && s.Follows == nil
+			}
+		}
+	}
+	if follows {
+		d.leave(0, "redirects", "locust follows them, and users of a scenario do not", "request the last address, or pass allow_redirects=False")
+	}
+	const users = 10
+	d.load().Closed = &plan.Closed{Connections: users}
+	d.leave(0, "load", fmt.Sprintf("the file does not say how many users there are: %d for 10 s", users), "load.closed.connections and load.window are what --users and --run-time are for locust")
+	return nil
+}
+
+// single tells whether each task is one request, so that steps can be drawn as tasks are.
+func (u *locustUser) single() bool {
+	for _, t := range u.Tasks {
+		if len(t.Steps) != 1 || t.Steps[0].Pause != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// locustUser adds the flows of a class of users: one, or one for each task.
+func (d *draft) locustUser(u *locustUser, inFlows bool) {
+	flow := func(name string, weight float64) {
+		if inFlows {
+			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-."), Weight: int(max(1, min(weight, 1_000_000)))})
+			d.flow = len(d.scenario.Flows)
+		}
+	}
+	pause := func() {
+		if u.Think[1] > 0 {
+			d.locustPause(u.Think)
+		}
+	}
+	if u.single() {
+		flow(u.Name, u.Weight)
+		d.locustSteps(u, u.Start, "", true)
+		for _, t := range u.Tasks {
+			before := len(d.steps())
+			d.locustSteps(u, t.Steps, t.Name, false)
+			if steps := d.steps(); len(steps) > before {
+				if pause(); len(u.Tasks) > 1 {
+					steps[len(steps)-1].Weight = int(max(1, min(t.Weight, 1_000_000)))
+				}
+			}
+		}
+		d.dropEmpty()
+		return
+	}
+	if len(u.Tasks) > 1 {
+		d.leave(u.Line, "class "+u.Name, "each user keeps to one of the tasks, of which locust draws one each time; the mix of all users is the same", "")
+	}
+	for _, t := range u.Tasks {
+		flow(u.Name+"."+t.Name, u.Weight*t.Weight)
+		d.locustSteps(u, u.Start, "", true)
+		d.locustSteps(u, t.Steps, t.Name, false)
+		pause()
+		d.dropEmpty()
+	}
+}
+
+// dropEmpty removes the last flow if it repeats nothing.
+func (d *draft) dropEmpty() {
+	if d.flow == 0 {
+		return
+	}
+	for _, s := range d.steps() {
+		if !s.Once {
+			return
+		}
+	}
+	d.scenario.Flows = d.scenario.Flows[:d.flow-1]
+	d.flow = len(d.scenario.Flows)
+}
+
+var locustMark = regexp.MustCompile("\ue002([^\ue002\ue003]*)\ue003")
+
+// locustSteps adds requests and pauses.
+func (d *draft) locustSteps(u *locustUser, steps []locustStep, task string, once bool) {
+	for i := range steps {
+		s := &steps[i]
+		text := func(text string) string {
+			return locustMark.ReplaceAllStringFunc(text, func(m string) string {
+				expression := locustMark.FindStringSubmatch(m)[1]
+				if name, isUnknown := strings.CutPrefix(expression, "?"); isUnknown {
+					return d.variable(s.Line, name, "", "")
+				}
+				return d.mark(expression)
+			})
+		}
+		if s.Pause != nil {
+			d.locustPause(*s.Pause)
+			continue
+		}
+		r := request{line: s.Line, name: cmp.Or(s.Name, task), method: s.Method, url: text(s.URL), body: []byte(text(s.Body))}
+		if host := strings.TrimSuffix(u.Host, "/"); host != "" && !strings.Contains(r.url, "://") && d.source.URL == "" {
+			r.url = host + "/" + strings.TrimPrefix(r.url, "/")
+		}
+		if r.url == "" || !strings.Contains(r.url, "://") && r.url[0] != '/' {
+			r.url = "/" + r.url
+		}
+		if d.base == "" && r.url[0] == '/' {
+			d.base = "http://127.0.0.1:8080"
+			d.leave(u.Line, "host", "the file does not name the server: it is taken to be "+d.base, "name it by --url")
+		}
+		pairs := func(list [][2]string) (all []field) {
+			for _, p := range list {
+				all = append(all, field{text(p[0]), text(p[1])})
+			}
+			return all
+		}
+		for _, h := range pairs(s.Headers) {
+			r.headers = append(r.headers, plan.Header{Name: h.Name, Value: h.Value})
+		}
+		if len(s.Query) > 0 {
+			r.url += "?" + encodeForm(pairs(s.Query))
+		}
+		kind := ""
+		if len(s.Form) > 0 {
+			r.body, kind = []byte(encodeForm(pairs(s.Form))), "application/x-www-form-urlencoded"
+		} else if s.JSON {
+			kind = "application/json"
+		}
+		if kind != "" && !hasHeader(r.headers, "Content-Type") {
+			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+		}
+		if len(s.Auth) == 2 {
+			r.headers = append(r.headers, foreign.BasicAuth(text(s.Auth[0])+":"+text(s.Auth[1])))
+		}
+		if s.Insecure {
+			d.tls().Insecure = true
+		}
+		step := d.add(r)
+		if step == nil {
+			continue
+		}
+		step.Once, step.Status = once, s.Status
+		for _, x := range s.Extract {
+			d.extract(step, plan.Extraction{Variable: variableName(x.Variable), JSON: x.JSON})
+		}
+	}
+}
+
+// locustPause adds a pause between two times.
+func (d *draft) locustPause(seconds [2]float64) {
+	from, to := inSeconds(max(0, seconds[0])), inSeconds(min(seconds[1], maxThink.Seconds()))
+	if from >= to {
+		d.think(plan.Think{Constant: min(from, maxThink)})
+		return
+	}
+	d.think(plan.Think{Uniform: &plan.Span{From: from, To: to}})
+}
