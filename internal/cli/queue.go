@@ -174,6 +174,9 @@ func (w *worker) open(ctx context.Context, results string) (err error) {
 			return command.Fail(command.ExitUsage, fmt.Errorf("--results: %w", err), "as in: --results s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the store, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY the credentials")
 		}
 	}
+	if len(w.control.addresses()) == 0 {
+		w.control.servers = []string{defaultControl} // its tasks start no control plane
+	}
 	if w.start, err = os.Getwd(); err != nil {
 		return err
 	}
