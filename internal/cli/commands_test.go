@@ -58,7 +58,7 @@ var typedCommands = []struct {
 	{"vegeta attack -rate 0 -max-workers 8 SITE", 2, "dyno http -c 8 SITE"},
 	{"vegeta report", 2, "as in: dyno vegeta attack"},
 	{"k6 run --vus 10 --duration 30s script.js", 2, "dyno http -c 10 -z 30s URL"},
-	{"k6 run -u 10 -i 100 script.js", 2, "script.js: scripts are not read"},
+	{"k6 run -u 10 -i 100 script.js", 2, "script.js: dyno import k6"},
 	{"k6 run --stage 30s:10 script.js", 2, "--stage: has another form; see --stages for a stage"},
 	{`ghz --insecure --call p.S/M -d '{}' -c 50 -n 100 --connections 5 ADDRESS`, 2, "dyno grpc --call p.S/M -d '{}' -n 100 -c 5 --streams 10 ADDRESS"},
 	{"ghz --call p.S/M ADDRESS", 2, "dyno grpc --call p.S/M -n 200 -c 1 --tls --streams 50 ADDRESS"},

@@ -184,7 +184,7 @@ func flagsOfVegetaAndK6() []Flag {
 		{Names: "max-redirects", Tools: "k6", Means: "redirects", Remark: noRedirects},
 		{Names: "insecure-skip-tls-verify", Tools: "k6", Means: "no check of the certificate", Ours: "insecure", bare: true},
 		{Names: "no-connection-reuse no-vu-connection-reuse", Tools: "k6", Means: "no keep-alive", Ours: "requests-per-connection", form: constant("1"), bare: true},
-		{Names: "e env", Tools: "k6", Means: "a variable of the script", Remark: noScript},
+		{Names: "e env", Tools: "k6", Means: "a variable of the script", Remark: "dyno import k6 makes an experiment of a script, and reads its variables from the environment"},
 		{Names: "user-agent", Tools: "k6", Means: "the user agent, as 'User-Agent: …'", Ours: "header", form: asHeader("User-Agent")},
 		{Names: "q quiet", Tools: "k6", Means: "no progress", Ours: "quiet", bare: true},
 		{Names: "no-summary no-thresholds no-usage-report discard-response-bodies w throw l linger p paused v verbose include-system-env-vars", Tools: "k6", Means: "its script and summary", bare: true, Remark: "that is about k6's script and summary"},

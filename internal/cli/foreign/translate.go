@@ -334,7 +334,7 @@ func (t *translation) complete() {
 	case t.tool.noURL != "":
 		scripts := slices.DeleteFunc(slices.Clone(t.where), command.IsURL)
 		for _, script := range scripts {
-			t.remark("%s: %s", script, noScript)
+			t.remark("%s: dyno import %s makes an experiment of such a file", script, t.tool.Name)
 		}
 		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !command.IsURL(arg) }); len(t.where) == 0 && !given("targets") {
 			t.remark("URL: %s reads it from %s; write it in this place", t.tool.Name, t.tool.noURL)
